@@ -189,7 +189,7 @@ func (a *answerWriter) write(x *exchange, status int, body []byte) (sent, size i
 	x.logFailure(status)
 	h := x.w.Header()
 	x.setFixed(h, x.answeredID())
-	if x.closeConn {
+	if x.closeConn && x.r.ProtoMajor < 3 {
 		h["Connection"] = headerClose
 	}
 	if !bodyAllowed(status) {

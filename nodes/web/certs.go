@@ -23,8 +23,11 @@ func tlsField() *schema.Field {
 	)).Doc("Serves HTTPS, with `cert` and `key` or with `acme`. The files are read when the node starts, so also at each reload.")
 }
 
-// setTLS takes over the field tls.
+// setTLS takes over the fields tls and http3.
 func (n *listener) setTLS(c schema.Config) (err error) {
+	if n.settings.http3 = c.Bool("http3"); n.settings.http3 && !c.Has("tls") {
+		return c.Errorf("http3", diag.CodeBadValue, "HTTP/3 takes TLS").WithHint("write tls, too")
+	}
 	if !c.Has("tls") {
 		return nil
 	}

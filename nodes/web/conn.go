@@ -20,12 +20,10 @@ import (
 // frames.
 type trackedConn struct {
 	*net.TCPConn
-	pending     *pendingAnswers
-	head        atomic.Int32 // what is known of the request being read: see noteHead
-	ended       atomic.Bool  // closed by the server because of its client
-	piecesTaken atomic.Int64 // pieces of answers over HTTP/2 that the client has taken
-	connPending connPending
-	stream      atomic.Pointer[parts] // the answer in parts that is being sent over HTTP/1; may be nil
+	pending *pendingAnswers
+	head    atomic.Int32 // what is known of the request being read: see noteHead
+	peer    peer
+	stream  atomic.Pointer[parts] // the answer in parts that is being sent over HTTP/1; may be nil
 
 	writing struct {
 		sync.Mutex                 // held while something is sent
@@ -41,6 +39,7 @@ type trackedConn struct {
 
 func newTrackedConn(conn *net.TCPConn, p *pendingAnswers) *trackedConn {
 	c := &trackedConn{TCPConn: conn, pending: p}
+	c.peer.conn = c
 	c.prepareWrite()
 	return c
 }
@@ -55,6 +54,17 @@ func trackedConnOf(conn net.Conn) (c *trackedConn, ok bool) {
 }
 
 type connKey struct{}
+
+// peerOf returns the connection of a request, by the context of that.
+func peerOf(ctx context.Context) (p *peer, ok bool) {
+	switch c := ctx.Value(connKey{}).(type) {
+	case *trackedConn:
+		return &c.peer, true
+	case *quicPeer:
+		return &c.peer, true
+	}
+	return nil, false
+}
 
 // withConn is an http.Server's ConnContext.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
@@ -186,7 +196,7 @@ func (c *trackedConn) waitLocked(p []byte) (n int, err error) {
 	if p := c.stream.Load(); p != nil {
 		p.late()
 	}
-	w := c.pending.add(c, len(p))
+	w := c.pending.add(&c.peer, len(p))
 	defer c.pending.remove(w)
 	return c.writeSlowly(w, p)
 }
@@ -202,7 +212,7 @@ func (c *trackedConn) writeSlowly(w *pendingWrite, p []byte) (n int, err error) 
 		m, err := c.TCPConn.Write(piece)
 		n += m
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			c.pending.closeSlow(c)
+			c.pending.closeSlow(&c.peer)
 		}
 		if err != nil {
 			return n, err

@@ -157,6 +157,7 @@ func TestEdgeMistakes(t *testing.T) {
 	f(`"headers":{"a b":"c"}`, "headers", "not a valid header name")
 	f(`"headers":{"a":"b\r\nc: d"}`, "headers", "control characters")
 	f(`"headers":"a"`, "headers", "want a map")
+	f(`"http3":true`, "http3", "HTTP/3 takes TLS")
 	f(`"tls":{}`, "tls", "there is no certificate")
 	f(`"tls":{"cert":"a.pem"}`, "tls", "there is no certificate")
 	f(`"tls":{"cert":"a.pem","key":"a.key","acme":{"domains":["a.example"],"storage":"s"}}`, "tls.acme", "there is a certificate already")

@@ -326,7 +326,7 @@ func (x *exchange) send(body []byte) (n int, err error) {
 	if x.r.ProtoMajor < 2 || len(body) == 0 {
 		return x.w.Write(body)
 	}
-	c, ok := x.r.Context().Value(connKey{}).(*trackedConn)
+	c, ok := peerOf(x.r.Context())
 	if !ok {
 		return x.w.Write(body)
 	}

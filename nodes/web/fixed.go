@@ -65,6 +65,9 @@ func (x *exchange) setFixed(h http.Header, id string) {
 	if e.secure && x.from.scheme == "https" && len(h["Strict-Transport-Security"]) == 0 {
 		h["Strict-Transport-Security"] = headerHSTS
 	}
+	if alt := x.s.altSvc.Load(); alt != nil && x.r.ProtoMajor < 3 && len(h["Alt-Svc"]) == 0 {
+		h["Alt-Svc"] = *alt
+	}
 	if e.cors != nil {
 		e.cors.mark(h, x.r)
 	}

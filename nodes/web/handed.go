@@ -45,7 +45,7 @@ func (w *handedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (x *exchange) handOver(h http.Handler) (status, size int) {
 	x.dropPayload()
 	x.release()
-	if x.closeConn {
+	if x.closeConn && x.r.ProtoMajor < 3 {
 		x.w.Header()["Connection"] = headerClose
 	}
 	w := &handedWriter{ResponseWriter: x.w, x: x}

@@ -234,11 +234,11 @@ func TestProgress(t *testing.T) {
 		return newTrackedConn(c.(*net.TCPConn), p)
 	}
 	steady, stalled := dial(), dial()
-	a1, a2, b := p.add(steady, 500), p.add(steady, 100), p.add(stalled, 400)
+	a1, a2, b := p.add(&steady.peer, 500), p.add(&steady.peer, 100), p.add(&stalled.peer, 400)
 	p.progress(a1, 490)
-	c := p.add(dial(), 400) // one too many
-	if steady.ended.Load() || !stalled.ended.Load() {
-		t.Errorf("got the steady one closed: %v, the stalled one: %v", steady.ended.Load(), stalled.ended.Load())
+	c := p.add(&dial().peer, 400) // one too many
+	if steady.peer.ended.Load() || !stalled.peer.ended.Load() {
+		t.Errorf("got the steady one closed: %v, the stalled one: %v", steady.peer.ended.Load(), stalled.peer.ended.Load())
 	}
 	if n, bytes := p.totals(); n != 3 || bytes != 510 {
 		t.Errorf("got %d answers and %d bytes waiting, want 3 and 510", n, bytes)

@@ -51,6 +51,7 @@ code: hello
 			schema.String("host").Doc("The name or address to listen on; all addresses of the machine if left out."),
 			schema.Int("port").Range(0, 65535).Required().Doc("The port to listen on. 0 picks a free one, which is logged and kept across reloads."),
 			tlsField(),
+			schema.Bool("http3").Default(false).Doc("Whether to serve HTTP/3, too, at the same port of UDP. It takes `tls`. Other answers tell clients of it."),
 			schema.Group("limits", schema.Fields(
 				schema.Bytes("header_bytes").Default("64KiB").Range(1<<10, 1<<30).Doc("Longest header of a request; past it the answer is 431."),
 				schema.Bytes("body_bytes").Default("8MiB").Range(0, 1<<30).Doc("Longest body of a request, decompressed; past it the answer is 413."),

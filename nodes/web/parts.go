@@ -246,7 +246,7 @@ func (p *parts) beginLocked(e envelope) ([]byte, error) {
 	}
 	h["Cache-Control"] = headerNoStore
 	p.x.setFixed(h, p.x.requestID)
-	if p.x.closeConn {
+	if p.x.closeConn && p.x.r.ProtoMajor < 3 {
 		h["Connection"] = headerClose
 	}
 	if p.mu.form == partEvents {
@@ -342,7 +342,7 @@ func (p *parts) late() {
 		return
 	}
 	s.forget = interrupt(s.ctx, p.rc)
-	if c, ok := p.conn(); ok && p.x.r.ProtoMajor > 1 {
+	if c, ok := peerOf(p.x.r.Context()); ok && p.x.r.ProtoMajor > 1 {
 		s.write, s.taken = p.x.s.pending.add(c, s.bytes), c.piecesTaken.Load()
 		if s.until = p.x.s.pending.deadline(s.bytes); !s.until.IsZero() {
 			p.x.setDeadline(p.rc.SetWriteDeadline, s.until)
@@ -371,10 +371,10 @@ func (p *parts) unwatch(err error) {
 	defer p.slow.Unlock()
 	s := &p.slow
 	s.bytes, s.ctx = 0, nil
-	var c *trackedConn
+	var c *peer
 	if s.timer != nil {
 		s.timer.Stop()
-		if c, _ = p.conn(); c != nil && err == nil {
+		if c, _ = peerOf(p.x.r.Context()); c != nil && err == nil {
 			c.piecesTaken.Add(1)
 		}
 	}

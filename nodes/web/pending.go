@@ -3,6 +3,7 @@ package web
 import (
 	"container/list"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +43,7 @@ type pendingAnswers struct {
 	server *server
 	mu     struct {
 		sync.Mutex
-		conns    list.List // of *trackedConn with pending writes; first the one without progress for longest
+		conns    list.List // of *peer with pending writes; first the one without progress for longest
 		writes   int
 		bytes    int64
 		logged   time.Time // when the last closed connection was logged
@@ -52,7 +53,7 @@ type pendingAnswers struct {
 
 // A pendingWrite is one answer, or a part of it, that the client has not taken yet.
 type pendingWrite struct {
-	conn  *trackedConn
+	peer  *peer
 	timer *time.Timer // calls admit; nil if that was called immediately
 	bytes int         // not taken yet
 	state writeState
@@ -66,9 +67,23 @@ const (
 	writeDone
 )
 
-// connPending is what is pending on one connection. The mutex of pendingAnswers
+// A peer is one connection as pendingAnswers sees it.
+type peer struct {
+	conn        resetter     // the connection; immutable
+	ended       atomic.Bool  // closed by the server because of its client
+	piecesTaken atomic.Int64 // pieces of answers over HTTP/2 and HTTP/3 that the client has taken
+	pending     peerPending
+}
+
+// A resetter is a connection that can be closed without sending what is left.
+type resetter interface {
+	RemoteAddr() net.Addr
+	reset() error
+}
+
+// peerPending is what is pending on one connection. The mutex of pendingAnswers
 // guards it.
-type connPending struct {
+type peerPending struct {
 	elem   *list.Element // nil without writes
 	writes int
 	bytes  int64
@@ -86,16 +101,16 @@ func (p *pendingAnswers) deadline(bytes int) time.Time {
 }
 
 // add counts an answer as pending.
-func (p *pendingAnswers) add(c *trackedConn, bytes int) *pendingWrite {
-	w := &pendingWrite{conn: c, bytes: bytes}
+func (p *pendingAnswers) add(c *peer, bytes int) *pendingWrite {
+	w := &pendingWrite{peer: c, bytes: bytes}
 	p.admit(w)
 	return w
 }
 
 // addLater is add for an answer that may be taken immediately: it counts as
 // pending only if it is not removed within h2PendingAfter.
-func (p *pendingAnswers) addLater(c *trackedConn, bytes int) *pendingWrite {
-	w := &pendingWrite{conn: c, bytes: bytes}
+func (p *pendingAnswers) addLater(c *peer, bytes int) *pendingWrite {
+	w := &pendingWrite{peer: c, bytes: bytes}
 	w.timer = time.AfterFunc(p.server.settings.h2PendingAfter, func() { p.admit(w) })
 	return w
 }
@@ -104,20 +119,20 @@ func (p *pendingAnswers) addLater(c *trackedConn, bytes int) *pendingWrite {
 func (p *pendingAnswers) admit(w *pendingWrite) {
 	gen := p.server.current.Load()
 	limits := &gen.limits
-	var closed []*trackedConn
+	var closed []*peer
 	p.mu.Lock()
-	if c := w.conn; w.state == writeUncounted && !c.connPending.closed {
+	if c := w.peer; w.state == writeUncounted && !c.pending.closed {
 		w.state = writeCounted
-		if c.connPending.elem == nil {
-			c.connPending.elem = p.mu.conns.PushBack(c)
+		if c.pending.elem == nil {
+			c.pending.elem = p.mu.conns.PushBack(c)
 		}
 		p.adjustLocked(c, 1, w.bytes)
 	}
 	for p.mu.writes > 1 && (p.mu.writes > limits.pendingAnswers || p.mu.bytes > limits.heldBytes) {
-		first := p.mu.conns.Front().Value.(*trackedConn)
+		first := p.mu.conns.Front().Value.(*peer)
 		closed = append(closed, first)
-		first.connPending.closed = true
-		p.adjustLocked(first, -first.connPending.writes, -int(first.connPending.bytes))
+		first.pending.closed = true
+		p.adjustLocked(first, -first.pending.writes, -int(first.pending.bytes))
 	}
 	p.mu.Unlock()
 	for _, c := range closed {
@@ -127,14 +142,14 @@ func (p *pendingAnswers) admit(w *pendingWrite) {
 
 // adjustLocked changes what is pending on a connection, which leaves the list with
 // its last write.
-func (p *pendingAnswers) adjustLocked(c *trackedConn, writes, bytes int) {
-	c.connPending.writes += writes
-	c.connPending.bytes += int64(bytes)
+func (p *pendingAnswers) adjustLocked(c *peer, writes, bytes int) {
+	c.pending.writes += writes
+	c.pending.bytes += int64(bytes)
 	p.mu.writes += writes
 	p.mu.bytes += int64(bytes)
-	if c.connPending.writes == 0 {
-		p.mu.conns.Remove(c.connPending.elem)
-		c.connPending.elem = nil
+	if c.pending.writes == 0 {
+		p.mu.conns.Remove(c.pending.elem)
+		c.pending.elem = nil
 	}
 }
 
@@ -143,9 +158,9 @@ func (p *pendingAnswers) progress(w *pendingWrite, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w.bytes -= bytes
-	if c := w.conn; w.state == writeCounted && !c.connPending.closed {
+	if c := w.peer; w.state == writeCounted && !c.pending.closed {
 		p.adjustLocked(c, 0, -bytes)
-		p.mu.conns.MoveToBack(c.connPending.elem)
+		p.mu.conns.MoveToBack(c.pending.elem)
 	}
 }
 
@@ -156,27 +171,27 @@ func (p *pendingAnswers) remove(w *pendingWrite) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w.state == writeCounted && !w.conn.connPending.closed {
-		p.adjustLocked(w.conn, -1, -w.bytes)
+	if w.state == writeCounted && !w.peer.pending.closed {
+		p.adjustLocked(w.peer, -1, -w.bytes)
 	}
 	w.state = writeDone
 }
 
 // closeSlow closes the connection of a client that took too long.
-func (p *pendingAnswers) closeSlow(c *trackedConn) {
+func (p *pendingAnswers) closeSlow(c *peer) {
 	p.closeConn(c, "the client does not take its answers", &p.server.current.Load().metrics.slowAnswers)
 }
 
 // closeConn closes a connection, counts that, and logs it at most once in
 // slowLogEvery.
-func (p *pendingAnswers) closeConn(c *trackedConn, reason string, count *atomic.Uint64) {
+func (p *pendingAnswers) closeConn(c *peer, reason string, count *atomic.Uint64) {
 	if c.ended.Swap(true) {
 		return // closed already because of another answer
 	}
 	count.Add(1)
 	logger := p.server.current.Load().log
-	if err := c.reset(); err != nil {
-		logger.Debug("connection was closed already", keyLogRemote, c.RemoteAddr().String(), keyLogError, err)
+	if err := c.conn.reset(); err != nil {
+		logger.Debug("connection was closed already", keyLogRemote, c.conn.RemoteAddr().String(), keyLogError, err)
 	}
 	now := time.Now()
 	p.mu.Lock()
@@ -189,7 +204,7 @@ func (p *pendingAnswers) closeConn(c *trackedConn, reason string, count *atomic.
 	}
 	p.mu.Unlock()
 	if due {
-		logger.Warn("connection closed", slog.String("reason", reason), keyLogRemote, c.RemoteAddr().String(), "others", more)
+		logger.Warn("connection closed", slog.String("reason", reason), keyLogRemote, c.conn.RemoteAddr().String(), "others", more)
 	}
 }
 

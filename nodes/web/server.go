@@ -30,6 +30,7 @@ type serverSettings struct {
 	owner          string // the node, for port 0, as each node then has its own; else empty
 	tls            bool
 	acme           bool // certificates come by ACME
+	http3          bool
 	headerBytes    int
 	headerTimeout  time.Duration // 0 is none
 	idleTimeout    time.Duration // 0 is none
@@ -46,6 +47,10 @@ func (s serverSettings) transfer(bytes int64) time.Duration {
 
 func (s serverSettings) socketKey() string {
 	return fmt.Sprintf("web.socket %s %s", s.address, s.owner)
+}
+
+func (s serverSettings) quicKey() string {
+	return fmt.Sprintf("web.quic %s %s", s.address, s.owner)
 }
 
 func (s serverSettings) serverKey() string { return fmt.Sprintf("web.server %+v", s) }
@@ -84,6 +89,7 @@ type server struct {
 	exchanges    sync.Pool                  // of *exchange
 	current      atomic.Pointer[generation] // the one that serves, or served last; nil before the first
 	nextShard    atomic.Uint32              // of the metrics, for the next exchange
+	altSvc       atomic.Pointer[[]string]   // what tells clients of HTTP/3; nil without
 	started      time.Time                  // the zero of request times
 	inFlight     atomic.Int64               // processes
 	bytes        atomic.Int64               // held by requests in flight
@@ -97,6 +103,8 @@ type server struct {
 		sync.Mutex
 		socket      *socket // nil while there is nothing to serve
 		release     func() error
+		quic        *quicSocket // nil without HTTP/3, and while there is nothing to serve
+		releaseQUIC func() error
 		generations []*generation // attached; the last one is current
 		http        *httpServer   // nil while there is nothing to serve
 		stopping    []*httpServer
@@ -107,6 +115,8 @@ type server struct {
 // is something to serve, and stops it when there is nothing any more.
 type httpServer struct {
 	http.Server
+	http3    *http3Server // nil without
+	release  func() error // of the UDP side, whose connections end with it; nil without
 	conns    connTracker
 	stopping atomic.Bool // each answer ends its connection
 	closeBy  time.Time   // when its connections are closed; zero until Shutdown has failed; guarded by lifecycle
@@ -155,6 +165,19 @@ func (s *server) bindLocked(ctx context.Context) error {
 		return err
 	}
 	s.lifecycle.socket, s.lifecycle.release = k, release
+	if !s.settings.http3 {
+		return nil
+	}
+	port := k.listener.Addr().(*net.TCPAddr).Port
+	q, releaseQUIC, err := node.Acquire(s.pool, s.settings.quicKey(), func() (*quicSocket, error) {
+		return openQUIC(ctx, s.settings.address, port)
+	})
+	if err != nil {
+		s.lifecycle.socket, s.lifecycle.release = nil, nil
+		return errors.Join(err, release())
+	}
+	s.lifecycle.quic, s.lifecycle.releaseQUIC = q, releaseQUIC
+	s.altSvc.Store(&[]string{fmt.Sprintf(`h3=":%d"; ma=86400`, port)})
 	return nil
 }
 
@@ -175,10 +198,17 @@ func (s *server) attach(ref *node.Ref, t *generation) error {
 	if err := s.bindLocked(context.Background()); err != nil {
 		return err
 	}
+	before := s.current.Swap(t)
 	s.lifecycle.generations = append(s.lifecycle.generations, t)
-	s.current.Store(t)
 	if s.lifecycle.http == nil {
 		s.lifecycle.http = s.newHTTP()
+		if h := s.lifecycle.http.http3; h != nil {
+			if err := s.lifecycle.quic.add(h); err != nil {
+				s.lifecycle.http, s.lifecycle.generations = nil, nil
+				s.current.Store(before)
+				return err
+			}
+		}
 		s.lifecycle.socket.addServer(s)
 		scheme := "http"
 		if s.settings.tls {
@@ -199,10 +229,20 @@ func (s *server) detach(ctx context.Context, t *generation) error {
 		return err
 	}
 	h.stopping.Store(true)
+	var quicErr error
+	var stopping sync.WaitGroup
+	if h.http3 != nil {
+		stopping.Go(func() { quicErr = h.http3.stop(ctx) })
+	}
 	if drainErr := h.conns.drain(ctx); drainErr != nil {
 		t.log.Debug("connections closed by their clients while stopping", keyLogError, drainErr)
 	}
 	shutdownErr := h.Shutdown(ctx)
+	stopping.Wait()
+	if h.release != nil {
+		quicErr = errors.Join(quicErr, h.release())
+	}
+	shutdownErr = errors.Join(shutdownErr, quicErr)
 	if shutdownErr != nil {
 		s.lifecycle.Lock()
 		defer s.lifecycle.Unlock()
@@ -227,7 +267,12 @@ func (s *server) removeGeneration(t *generation) (*httpServer, error) {
 	}
 	s.lifecycle.socket.removeServer(s)
 	err := s.lifecycle.release()
+	if h.http3 != nil {
+		err = errors.Join(err, s.lifecycle.quic.remove(h.http3))
+		h.release = s.lifecycle.releaseQUIC
+	}
 	s.lifecycle.http, s.lifecycle.socket, s.lifecycle.release = nil, nil, nil
+	s.lifecycle.quic, s.lifecycle.releaseQUIC = nil, nil
 	s.lifecycle.stopping = append(s.lifecycle.stopping, h)
 	return h, err
 }
@@ -246,12 +291,15 @@ const (
 // The pool calls it when no generation uses the server any more.
 func (s *server) Close() error {
 	s.lifecycle.Lock()
-	release, stopping := s.lifecycle.release, s.lifecycle.stopping
+	releases, stopping := []func() error{s.lifecycle.release, s.lifecycle.releaseQUIC}, s.lifecycle.stopping
 	s.lifecycle.socket, s.lifecycle.release, s.lifecycle.stopping = nil, nil, nil
+	s.lifecycle.quic, s.lifecycle.releaseQUIC = nil, nil
 	s.lifecycle.Unlock()
 	var errs []error
-	if release != nil {
-		errs = append(errs, release())
+	for _, release := range releases {
+		if release != nil {
+			errs = append(errs, release())
+		}
 	}
 	for _, h := range stopping {
 		ctx, cancel := context.WithTimeout(context.Background(), max(time.Until(h.closeBy), minCloseTimeout))
@@ -290,6 +338,9 @@ func (s *server) newHTTP() *httpServer {
 	}
 	if s.settings.acme {
 		h.TLSConfig.NextProtos = []string{acmez.ACMETLS1Protocol}
+	}
+	if s.settings.http3 {
+		h.http3 = s.newHTTP3(h.TLSConfig)
 	}
 	return h
 }

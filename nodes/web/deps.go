@@ -1,3 +1,0 @@
-package web
-
-import _ "github.com/quic-go/quic-go/http3"
