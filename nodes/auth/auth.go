@@ -9,4 +9,4 @@ import (
 )
 
 // Defs returns the kinds of this package.
-func Defs(o stream.Options) []*node.Def { return []*node.Def{authDef(o)} }
+func Defs(o stream.Options) []*node.Def { return []*node.Def{authDef(o), loginDef()} }

@@ -71,6 +71,7 @@ type metadata struct {
 	JWKS          string   `json:"jwks_uri"`
 	Authorization string   `json:"authorization_endpoint"`
 	Token         string   `json:"token_endpoint"`
+	UserInfo      string   `json:"userinfo_endpoint"`
 	EndSession    string   `json:"end_session_endpoint"`
 	Methods       []string `json:"token_endpoint_auth_methods_supported"`
 }
@@ -86,13 +87,13 @@ func readIssuer(ctx context.Context, client *http.Client, o origin) (*snapshot, 
 	s := &snapshot{metadata: metadata{JWKS: o.jwks}}
 	if o.issuer != "" {
 		s.metadata = metadata{}
-		if err := get(ctx, client, strings.TrimSuffix(o.issuer, "/")+configuration, &s.metadata); err != nil {
+		if err := get(ctx, client, strings.TrimSuffix(o.issuer, "/")+configuration, "", &s.metadata); err != nil {
 			return nil, fmt.Errorf("configuration: %w", err)
 		}
 		if s.metadata.Issuer != o.issuer {
 			return nil, fmt.Errorf("configuration: the issuer calls itself %q", clip(s.metadata.Issuer))
 		}
-		for _, at := range []string{s.metadata.JWKS, s.metadata.Token} {
+		for _, at := range []string{s.metadata.JWKS, s.metadata.Token, s.metadata.UserInfo} {
 			if u, err := url.Parse(at); err != nil || !isSafe(u) && at != "" {
 				return nil, errors.New("configuration: it names a URL that is not one of https")
 			}
@@ -101,7 +102,7 @@ func readIssuer(ctx context.Context, client *http.Client, o origin) (*snapshot, 
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := get(ctx, client, s.metadata.JWKS, &set); err != nil {
+	if err := get(ctx, client, s.metadata.JWKS, "", &set); err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
 	for _, data := range set.Keys {
@@ -125,13 +126,17 @@ const (
 	patience    = 5 * time.Second // for an issuer to answer all that is read
 )
 
-// get reads a document of JSON. The error does not have the URL.
-func get(ctx context.Context, client *http.Client, at string, into any) error {
+// get reads a document of JSON, with a token unless that is empty. The error does not have
+// the URL.
+func get(ctx context.Context, client *http.Client, at, token string, into any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return errors.New("the URL cannot be used")
 	}
 	r.Header.Set("Accept", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", bearer+token)
+	}
 	resp, err := client.Do(r)
 	if err != nil {
 		var u *url.Error

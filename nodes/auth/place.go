@@ -112,25 +112,43 @@ func only(payload value.Value, part, name string) (text string, n int) {
 
 // cookie returns a cookie of a request, and how many there are of that name.
 func cookie(payload value.Value, name string) (text string, n int) {
-	header, _ := payload.Get("header")
-	v, _ := header.Get("Cookie")
-	lines := []value.Value{v}
-	if v.Kind() == value.KindList {
-		lines = lines[:0]
-		for _, line := range v.Elems() {
-			lines = append(lines, line)
-		}
-	}
-	for _, line := range lines {
-		s, ok := line.AsString()
-		if !ok || !strings.Contains(s, name) {
-			continue
-		}
-		r := http.Request{Header: http.Header{"Cookie": {s}}}
-		for _, c := range r.CookiesNamed(name) {
-			text = c.Value
-			n++
+	for _, line := range cookieLines(payload, name) {
+		for _, c := range parseCookies(line) {
+			if c.Name == name {
+				text = c.Value
+				n++
+			}
 		}
 	}
 	return text, n
+}
+
+// cookieNames returns the names of all cookies of a request.
+func cookieNames(payload value.Value) (names []string) {
+	for _, line := range cookieLines(payload, "") {
+		for _, c := range parseCookies(line) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// cookieLines returns the headers with cookies that have some text.
+func cookieLines(payload value.Value, with string) (lines []string) {
+	header, _ := payload.Get("header")
+	v, _ := header.Get("Cookie")
+	if v.Kind() != value.KindList {
+		v = value.List(v)
+	}
+	for _, e := range v.Elems() {
+		if line, ok := e.AsString(); ok && strings.Contains(line, with) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func parseCookies(line string) []*http.Cookie {
+	r := http.Request{Header: http.Header{"Cookie": {line}}}
+	return r.Cookies()
 }

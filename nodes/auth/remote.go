@@ -84,6 +84,25 @@ func (m *remote) keysFor(ctx context.Context, r *request, token *token) ([]any, 
 	}
 }
 
+// await returns what is known of the issuer, and waits until something is.
+func (m *remote) await(ctx context.Context) (*snapshot, error) {
+	for {
+		if have := m.issuer.current(); have != nil {
+			return have, nil
+		}
+		f := m.issuer.fresh(nil)
+		if f == nil {
+			if have := m.issuer.current(); have != nil {
+				return have, nil
+			}
+			return nil, m.issuer.missing()
+		}
+		if err := m.clock.Wait(ctx, f.over); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // keysFor returns the keys that a token names. One that names none may be signed with the
 // only key for its algorithm.
 func (s *snapshot) keysFor(token *token) (keys []any) {

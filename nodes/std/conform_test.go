@@ -141,6 +141,12 @@ var cases = map[string]conformCase{
 	"listener": plain(flowtest.Case{
 		Document: "- {kind: listener, name: n, host: 127.0.0.1, port: 0, ports: {out: [{name: handler}]}}",
 	}),
+	"login": plain(flowtest.Case{
+		Document: "- {kind: login, name: n, required: false, issuer: 'http://127.0.0.1:1', url: 'http://127.0.0.1:8080', client_id: shop, secret: an example of at least 32 bytes!, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Payload:  object("path", value.String("/"), "method", value.String("GET"), "header", object()),
+		Example:  []value.Value{object("path", value.String("/"), "method", value.String("GET"), "header", object("Accept", value.String("text/html")))},
+		Allocs:   2, // of the lines of cookies
+	}),
 	"llm": func(*testing.T) flowtest.Case {
 		model := httptest.NewServer(modeltest.Handler("", func(modeltest.Request) modeltest.Turn { return modeltest.Text("yes") }))
 		return flowtest.Case{

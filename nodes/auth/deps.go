@@ -1,6 +1,0 @@
-package auth
-
-import (
-	_ "github.com/coreos/go-oidc/v3/oidc"
-	_ "golang.org/x/oauth2"
-)

@@ -1,0 +1,136 @@
+package auth
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+const loginDoc = "A request with a session goes on to `out`, with the field `auth`: `{subject, scopes, claims, type}`. A browser without one is sent to the provider, with the code flow of OpenID Connect, PKCE, a state and a nonce, and comes back to where it was. Other clients without a session, and requests that are not GET, get 401.\n\n" +
+	"Put the node before the router. It answers these paths itself:\n\n" +
+	"| path | what it does |\n| --- | --- |\n" +
+	"| `PATH/login?return_to=/there` | begins a login. `return_to` is a path of this site |\n" +
+	"| `PATH/callback` | ends it. Register `URL` + `PATH/callback` with the provider |\n" +
+	"| `PATH/logout` | ends the session here, and at the provider if that has a page for it |\n\n" +
+	"**The session** is a cookie: encrypted and signed with a key made of `secret` (AES-GCM), `HttpOnly`, `SameSite=Lax`, and with an `https` URL `Secure` and bound to the host (`__Host-`). The server keeps nothing, so sessions survive restarts, and all servers with the same `secret` know them. A session cannot be ended from the server before its `ttl`, except by another `secret`. " +
+	"A cookie holds 4 KB: `claims` says what is kept.\n\n" +
+	"If the provider gives a refresh token (for most: scope `offline_access`), the session is renewed when its access token has expired, and ends when the provider refuses that. If the provider cannot be asked, the answer is 503. Otherwise the session lasts for `ttl`.\n\n" +
+	"Requests that change something are refused with 403 and the code `cross_site` if another site has caused them.\n\n" +
+	"| status | code | when |\n| --- | --- | --- |\n" +
+	"| 401 | `credentials` | there is no session, and the client is not a browser that opens a page |\n" +
+	"| 403 | `state` | the login was not begun in this browser, or more than ten minutes ago |\n" +
+	"| 403 | `denied` | the provider has refused the login, or what it said is not genuine |\n" +
+	"| 403 | `loop` | ten logins in a minute: the browser does not keep the session |\n" +
+	"| 503 | `keys`, `provider` | the provider cannot be asked |"
+
+func loginDef() *node.Def {
+	return &node.Def{
+		Kind:    "login",
+		Summary: "Sends people to a provider of OpenID Connect, and knows them afterwards.",
+		Doc:     loginDoc,
+		Example: "- kind: listener\n  name: web\n  protocol: http\n  port: 8080\n  ports:\n    out: [{name: door, port: in}]\n\n" +
+			"- kind: login\n  name: door\n  issuer: http://127.0.0.1:9998\n  url: http://127.0.0.1:8080\n  client_id: shop\n  client_secret: a secret of the provider\n  secret: an example of at least 32 bytes!\n  required: false\n" +
+			"  ports:\n    out: [{name: hello, port: in}]\n\n" +
+			"- kind: snippet\n  name: hello\n  language: cel\n  code: 'has(self.auth) ? \"hello \" + self.auth.subject : \"log in at /auth/login\"'\n",
+		Config: schema.Fields(
+			schema.String("issuer").Required().Doc("The URL of the provider, which describes itself there."),
+			schema.String("url").Required().Doc("The URL of this site, as browsers see it: scheme, host and port."),
+			schema.String("path").Default("/auth").Doc("Where the node's own paths are."),
+			schema.String("client_id").Required().Doc("What the provider calls this site."),
+			schema.String("client_secret").Secret().Doc("The secret that the provider has given to it. A public client has none."),
+			schema.String("secret").Required().Secret().Doc("What cookies are encrypted with: at least 32 bytes, such as those of `openssl rand -hex 32`."),
+			schema.Strings("scopes").Default([]string{"openid", "profile", "email"}).Doc("What to ask the provider for."),
+			schema.Strings("claims").Default([]string{"name", "email", "email_verified", "preferred_username", "groups", "roles"}).Doc("The claims of the ID token that the session keeps."),
+			schema.Strings("algorithms").Words(false, algorithmNames()...).Default([]string{"RS256"}).Doc("What the keys of the provider are good for."),
+			schema.Duration("ttl").Default(12*time.Hour).Range(float64(time.Minute), float64(90*24*time.Hour)).Doc("How long a session lasts."),
+			schema.Duration("leeway").Default(30*time.Second).Range(0, float64(10*time.Minute)).Doc("How far clocks may differ."),
+			schema.Bool("required").Default(true).Doc("Whether a session is needed. Otherwise requests without one pass, without `auth`; `PATH/login` begins one."),
+			schema.String("cookie").Default("login").Doc("What the names of the cookies begin with."),
+			stream.TLSField("How to connect to a provider whose URL is `https`. Files are read when the node opens."),
+		),
+		In:       []node.Port{{Name: "in", Doc: "A request."}},
+		Out:      []node.Port{{Name: "out", Doc: "The request, with `auth`."}},
+		ErrorDoc: "Why there is no session, with a `status` of 401, 403 or 503, and a `code`.",
+		Recall:   node.Always(node.Effects),
+		Parts:    func(schema.Config) bool { return true }, // a session that is renewed adds a header to the answer
+		Lint:     stream.LintTLS,
+		OpenAPI: func(c schema.Config) value.Value {
+			name, scheme := place{cookie: c.String("cookie")}.securityScheme("login")
+			return object(
+				"security", value.List(object(name, texts(nil))),
+				"responses", object(
+					"302", object("description", "A browser is sent to the provider.", "headers", object("Location", object("schema", object("type", "string")))),
+					"401", response("There is no session.", "WWW-Authenticate"),
+					"403", response("The login has failed, or another site has caused the request.", ""),
+					"503", response("The provider cannot be asked.", "Retry-After"),
+				),
+				"components", object("securitySchemes", object(name, scheme)),
+			)
+		},
+		New: newLogin,
+	}
+}
+
+// A login is a node of that kind.
+type login struct {
+	issuer       string
+	clientID     string
+	clientSecret string
+	url          *url.URL // of this site
+	path         string   // of the node's own paths
+	scopes       []string
+	claims       []string
+	ttl          time.Duration
+	required     bool
+	tokens       *tokens // ID tokens
+	seal         *sealer
+	clock        node.Clock
+	renewals     renewals
+}
+
+func newLogin(init *node.Init) (node.Node, error) {
+	c := init.Config
+	n := &login{
+		issuer: c.String("issuer"), clientID: c.String("client_id"), clientSecret: c.String("client_secret"), path: strings.TrimSuffix(c.String("path"), "/"),
+		claims: c.Strings("claims"), ttl: c.Duration("ttl"), required: c.Bool("required"), clock: init.Clock,
+	}
+	n.scopes = append([]string{"openid"}, c.Strings("scopes")...)
+	n.scopes = appendScopes(nil, texts(n.scopes))
+	n.tokens = &tokens{init: init, rules: rules{issuer: n.issuer, audience: []string{n.clientID}, leeway: c.Duration("leeway")}}
+	found := []error{n.tokens.discover(c), n.readOrigin(c)}
+	if !isToken(c.String("cookie")) {
+		found = append(found, c.Errorf("cookie", diag.CodeBadValue, "want a name of letters, digits and hyphens"))
+	}
+	if path := c.String("path"); path != local(path) || strings.ContainsAny(path, "?%") {
+		found = append(found, c.Errorf("path", diag.CodeBadValue, "want a path such as /auth"))
+	}
+	if len(c.String("secret")) < 32 {
+		found = append(found, c.Errorf("secret", diag.CodeBadValue, "the secret is shorter than 32 bytes").WithHint("make one with: openssl rand -hex 32"))
+	}
+	if err := errors.Join(found...); err != nil {
+		return nil, err
+	}
+	var err error
+	n.seal, err = newSealer([]byte(c.String("secret")), n.issuer+"\x00"+n.clientID, c.String("cookie"), n.url.Scheme == "https")
+	return n, err
+}
+
+// readOrigin reads the URL of this site.
+func (n *login) readOrigin(c schema.Config) (err error) {
+	if err := readURL(c, "url"); err != nil {
+		return err
+	}
+	n.url, err = url.Parse(c.String("url"))
+	if err != nil || strings.Trim(n.url.Path, "/") != "" || n.url.RawQuery != "" {
+		return c.Errorf("url", diag.CodeBadValue, "want scheme, host and port only, such as https://shop.example.com")
+	}
+	n.url = &url.URL{Scheme: n.url.Scheme, Host: n.url.Host}
+	return nil
+}

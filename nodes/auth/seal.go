@@ -1,0 +1,100 @@
+package auth
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// A sealer makes cookies that only it can read and change.
+type sealer struct {
+	aead   cipher.AEAD
+	about  string // what a cookie is good for, in addition to its name
+	secure bool   // cookies are for https only
+	name   string // what the names of all cookies begin with
+}
+
+// newSealer makes a sealer of a secret. about separates cookies of nodes that have the same
+// secret.
+func newSealer(secret []byte, about, name string, secure bool) (*sealer, error) {
+	key, err := hkdf.Key(sha256.New, secret, nil, "uniflow login cookies, version 1", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if secure {
+		name = "__Host-" + name // browsers take it from this host only, over https
+	}
+	return &sealer{aead: aead, about: about, name: name, secure: secure}, err
+}
+
+// maxCookie is the size of the largest cookie that browsers take, with its name, in bytes.
+// Attributes are not in it.
+const maxCookie = 4000
+
+// seal returns a cookie with content, as a line of Set-Cookie.
+func (s *sealer) seal(suffix string, content any, lasts time.Duration) (string, error) {
+	plain, err := json.Marshal(content)
+	if err != nil {
+		return "", err
+	}
+	name := s.name + suffix
+	text := base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, s.bound(name)))
+	if n := len(name) + len(text); n > maxCookie {
+		return "", fmt.Errorf("the session takes %d bytes, and a cookie at most %d: keep fewer claims", n, maxCookie)
+	}
+	return s.line(name, text, max(1, int(lasts/time.Second))), nil
+}
+
+// remove returns a line of Set-Cookie that removes a cookie.
+func (s *sealer) remove(suffix string) string { return s.line(s.name+suffix, "", -1) }
+
+func (s *sealer) line(name, text string, seconds int) string {
+	c := http.Cookie{Name: name, Value: text, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteLaxMode}
+	return c.String()
+}
+
+// open reads the content of a cookie, and reports whether it is one that was sealed under
+// this name. How old it may be is the content's business.
+func (s *sealer) open(suffix, text string, content any) bool {
+	data, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(text) > maxCookie {
+		return false
+	}
+	plain, err := s.aead.Open(nil, nil, data, s.bound(s.name+suffix))
+	return err == nil && json.Unmarshal(plain, content) == nil
+}
+
+// bound is what a cookie is bound to: one of another name or node cannot stand for it.
+func (s *sealer) bound(name string) []byte { return []byte(s.about + "\x00" + name) }
+
+// local returns where to go after a login: the path and the query of a URL of this site, or
+// "/" if it is of another one.
+func local(target string) string {
+	u, err := url.Parse(target)
+	if err != nil || len(target) > maxReturn || u.Scheme != "" || u.Host != "" || u.User != nil || u.Opaque != "" ||
+		!strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") || strings.ContainsAny(target, "\\\t\r\n") {
+		return "/"
+	}
+	u.Fragment = ""
+	text := u.String()
+	if !strings.HasPrefix(text, "/") || strings.HasPrefix(text, "//") {
+		return "/"
+	}
+	return text
+}
+
+// maxReturn is the length of the longest target to come back to, in bytes.
+const maxReturn = 2000

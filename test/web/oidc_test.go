@@ -1,0 +1,456 @@
+package web_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zitadel/oidc/v3/example/server/exampleop"
+	"github.com/zitadel/oidc/v3/example/server/storage"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/spec"
+)
+
+// A site is one with a login in front of it, and its provider.
+type site struct {
+	t        testing.TB
+	provider *httptest.Server
+	url      string
+	clock    *aheadClock
+	engine   *uniflow.Engine
+	document string
+	log      *syncText
+
+	down   atomic.Bool  // the provider refuses connections, in effect
+	tokens atomic.Int64 // how many times it was asked for tokens
+}
+
+// An aheadClock is that of the machine, some time ahead.
+type aheadClock struct {
+	node.SystemClock
+	ahead atomic.Int64
+}
+
+func (c *aheadClock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+type syncText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *syncText) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *syncText) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+const (
+	clientSecret = "the-secret-of-the-provider"
+	cookieSecret = "an example of at least 32 bytes!"
+	password     = "verysecure"
+)
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// newSite starts a site. extra are more fields of its login.
+func newSite(t testing.TB, extra string) *site {
+	t.Helper()
+	s := &site{t: t, clock: new(aheadClock), log: new(syncText)}
+	address := freeAddress(t)
+	s.url = "http://" + address
+
+	var handler http.Handler
+	s.provider = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/token") {
+			s.tokens.Add(1)
+		}
+		if s.down.Load() {
+			http.Error(w, "down", http.StatusBadGateway)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	s.provider.Start()
+	t.Cleanup(s.provider.Close)
+	client := "shop-" + strings.ReplaceAll(address, ":", "-")
+	storage.RegisterClients(storage.WebClient(client, clientSecret, s.url+"/auth/callback"))
+	handler = exampleop.SetupServer(s.provider.URL, storage.NewStorage(storage.NewUserStore(s.provider.URL)), slog.New(slog.DiscardHandler), false)
+
+	_, port, _ := net.SplitHostPort(address)
+	s.document = fmt.Sprintf(`
+- {kind: listener, name: web, protocol: http, host: 127.0.0.1, port: %s, ports: {out: [{name: door, port: in}]}}
+- kind: login
+  name: door
+  issuer: %s
+  url: %s
+  client_id: %s
+  client_secret: %s
+  secret: %s
+  scopes: [profile, email, offline_access]
+  %s
+  ports: {out: [{name: who, port: in}]}
+- {kind: snippet, name: who, language: cel, code: 'has(self.auth) ? {"who": auth.subject, "path": path, "query": query, "claims": auth.claims} : "nobody"'}
+`, port, s.provider.URL, s.url, client, clientSecret, cookieSecret, extra)
+	var err error
+	s.engine, err = uniflow.New(uniflow.Options{Kinds: std.Defs(""), Clock: s.clock, Log: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.engine.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		for _, secret := range []string{clientSecret, cookieSecret} {
+			if strings.Contains(s.log.String(), secret) {
+				t.Errorf("the log has the secret %s", secret)
+			}
+		}
+	})
+	s.apply()
+	return s
+}
+
+func (s *site) apply() {
+	s.t.Helper()
+	findings, err := s.engine.Apply(context.Background(), uniflow.Source{Documents: []spec.Document{{File: "site.yaml", Data: []byte(s.document)}}})
+	if err != nil || findings.HasErrors() {
+		s.t.Fatal(findings, err)
+	}
+}
+
+// A browser keeps cookies, and follows redirects.
+type browser struct {
+	*http.Client
+	t     testing.TB
+	trail []string // the paths that it came through
+}
+
+func (s *site) browser() *browser {
+	jar, _ := cookiejar.New(nil) // never fails
+	b := &browser{t: s.t}
+	b.Client = &http.Client{Jar: jar, Transport: new(http.Transport), CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		b.trail = append(b.trail, r.URL.EscapedPath())
+		if len(via) > 60 {
+			return errors.New("too many redirects")
+		}
+		return nil
+	}}
+	s.t.Cleanup(b.CloseIdleConnections)
+	return b
+}
+
+// get opens a page, and returns the status and the text of the last one.
+func (b *browser) get(target string, header ...string) (int, string, *http.Response) {
+	b.t.Helper()
+	r, err := http.NewRequest(http.MethodGet, target, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/html,*/*;q=0.8")
+	return b.do(r, header...)
+}
+
+func (b *browser) do(r *http.Request, header ...string) (int, string, *http.Response) {
+	b.t.Helper()
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	b.trail = nil
+	resp, err := b.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return resp.StatusCode, string(body), resp
+}
+
+var hidden = regexp.MustCompile(`name="id" value="([^"]*)"`)
+
+// login opens a page of the site, and logs in at the provider. It returns what the browser
+// then sees.
+func (s *site) login(b *browser, path string) (int, string) {
+	s.t.Helper()
+	status, body, resp := b.get(s.url + path)
+	found := hidden.FindStringSubmatch(body)
+	if found == nil {
+		s.t.Fatalf("got %d %s, want the page of the provider", status, body)
+	}
+	form := url.Values{"id": {found[1]}, "username": {"test-user@127.0.0.1"}, "password": {password}}
+	r, err := http.NewRequest(http.MethodPost, resp.Request.URL.String(), strings.NewReader(form.Encode()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	status, body, _ = b.do(r, "Content-Type", "application/x-www-form-urlencoded", "Accept", "text/html")
+	return status, body
+}
+
+// TestLogin logs in at a real provider, and out again.
+func TestLogin(t *testing.T) {
+	s := newSite(t, "")
+	b := s.browser()
+	status, body := s.login(b, "/orders/a%2Fb?q=1&q=ä")
+	for _, want := range []string{`"who":"id1"`, `"email":"test-user@zitadel.ch"`, `"name":"Test User"`, `"path":"/orders/a/b"`, `"q":["1","ä"]`} {
+		if status != 200 || !strings.Contains(body, want) {
+			t.Errorf("got %d %s, want %s", status, body, want)
+		}
+	}
+	if last := b.trail[len(b.trail)-1]; last != "/orders/a%2Fb" {
+		t.Errorf("got back to %s, want where it began", last)
+	}
+	if status, body, _ = b.get(s.url + "/"); status != 200 || len(b.trail) != 0 {
+		t.Errorf("got %d %s by %v, want that the session lasts", status, body, b.trail)
+	}
+
+	// Another generation, and another engine with the same secret, know the session.
+	s.document += "- {kind: nop, name: more}\n"
+	s.apply()
+	if status, body, _ = b.get(s.url + "/"); status != 200 || len(b.trail) != 0 {
+		t.Errorf("got %d %s by %v, want that the session lasts", status, body, b.trail)
+	}
+
+	// Others cannot do much with it.
+	at, _ := url.Parse(s.url)
+	for _, c := range b.Jar.Cookies(at) {
+		if strings.Contains(c.Value, "id1") || c.Name == "login" && len(c.Value) < 100 {
+			t.Errorf("the cookie %s is not encrypted: %s", c.Name, c.Value)
+		}
+	}
+	post := func(header ...string) int {
+		r, err := http.NewRequest(http.MethodPost, s.url+"/orders", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, _, _ := b.do(r, header...)
+		return status
+	}
+	if got := post("Sec-Fetch-Site", "cross-site"); got != 403 {
+		t.Errorf("a request that another site has caused: got %d, want 403", got)
+	}
+	if got := post("Origin", "https://evil.example"); got != 403 {
+		t.Errorf("a request of another origin: got %d, want 403", got)
+	}
+	if got := post("Origin", s.url, "Sec-Fetch-Site", "same-origin"); got != 200 {
+		t.Errorf("a request of its own: got %d, want 200", got)
+	}
+
+	status, body, _ = b.get(s.url + "/auth/logout")
+	if len(b.trail) == 0 || !strings.Contains(b.trail[0], "end_session") {
+		t.Errorf("got %d %s by %v, want the page of the provider", status, body, b.trail)
+	}
+	if status, body, _ = b.get(s.url + "/"); !strings.Contains(body, "username") {
+		t.Errorf("got %d %s, want that the session has ended", status, body)
+	}
+}
+
+// TestWithoutSession has clients that are not sent to the provider.
+func TestWithoutSession(t *testing.T) {
+	s := newSite(t, "")
+	b := s.browser()
+	f := func(method, path string, want int, header ...string) {
+		t.Helper()
+		r, err := http.NewRequest(method, s.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, body, resp := b.do(r, header...)
+		if status != want || len(b.trail) > 0 {
+			t.Errorf("%s %s: got %d %s by %v, want %d", method, path, status, body, b.trail, want)
+		}
+		if status == 401 && resp.Header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%s %s: there is no WWW-Authenticate", method, path)
+		}
+	}
+	f("GET", "/", 401, "Accept", "application/json")
+	f("GET", "/", 401, "Accept", "text/html", "Sec-Fetch-Mode", "cors")
+	f("POST", "/", 401, "Accept", "text/html")
+	f("GET", "/", 401, "Accept", "*/*", "Cookie", "login=abc")
+	f("GET", "/auth/callback", 403, "Accept", "text/html")
+	f("GET", "/auth/callback?code=abc&state=0123456789", 403, "Accept", "text/html")
+	f("GET", "/auth/callback?code=abc&state=0123456789", 403, "Cookie", "login-01234567=AAAA")
+	f("PUT", "/auth/login", 405)
+	f("GET", "/auth/logout", 403, "Sec-Fetch-Site", "cross-site")
+}
+
+// TestForgedCallback has answers that are not those of the login that was begun.
+func TestForgedCallback(t *testing.T) {
+	s := newSite(t, "")
+	b := s.browser()
+	stop := b.CheckRedirect
+	b.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	_, _, resp := b.get(s.url + "/")
+	to, err := url.Parse(resp.Header.Get("Location"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := to.Query()
+	if q.Get("code_challenge_method") != "S256" || len(q.Get("nonce")) < 40 || len(q.Get("state")) < 40 || q.Get("redirect_uri") != s.url+"/auth/callback" {
+		t.Errorf("got %s, want PKCE, a nonce and a state", to)
+	}
+	b.CheckRedirect = stop
+	back := s.url + "/auth/callback?state=" + q.Get("state")
+	f := func(query, want string) {
+		t.Helper()
+		if status, body, _ := b.get(back + query); status != 403 || !strings.Contains(body, want) {
+			t.Errorf("%s: got %d %s, want %s", query, status, body, want)
+		}
+	}
+	f("&code=stolen", "the provider gives no tokens")
+	f("&code=stolen&iss=https://evil.example", "another provider")
+	f("&error=access_denied", "the provider has refused the login: access_denied")
+	f("&error=%3Cscript%3E", "for a reason that it does not say")
+	f("x&code=stolen", "the login was not begun in this browser")
+	s.clock.ahead.Add(int64(11 * time.Minute))
+	f("&code=stolen", "the login was not begun in this browser")
+}
+
+// TestReturn goes back to this site only.
+func TestReturn(t *testing.T) {
+	s := newSite(t, "")
+	for _, target := range []string{"https://evil.example/", "//evil.example/", `/\evil.example`, "/\t/evil.example", "javascript:alert(1)", "http:///evil.example"} {
+		status, body := s.login(s.browser(), "/auth/login?return_to="+url.QueryEscape(target))
+		if status != 200 || !strings.Contains(body, `"path":"/"`) {
+			t.Errorf("%s: got %d %s, want the first page", target, status, body)
+		}
+	}
+}
+
+// TestLoop has a browser that loses the session, and a provider that remembers who it is.
+func TestLoop(t *testing.T) {
+	s := newSite(t, "")
+	b := s.browser()
+	s.login(b, "/")
+	at, _ := url.Parse(s.url)
+	for i := range 20 {
+		b.Jar.SetCookies(at, []*http.Cookie{{Name: "login", Path: "/", MaxAge: -1}})
+		status, body, resp := b.get(s.url + "/")
+		if status == 403 {
+			if !strings.Contains(body, "the browser does not keep the cookie login") || resp.Header.Get("Retry-After") == "" {
+				t.Errorf("got %s, want why", body)
+			}
+			if i < 8 {
+				t.Errorf("it ends after %d logins, want 10", i+1)
+			}
+			s.clock.ahead.Add(int64(time.Minute))
+			if status, body, _ := b.get(s.url + "/"); status != 200 {
+				t.Errorf("a minute later: got %d %s, want the provider", status, body)
+			}
+			return
+		}
+	}
+	t.Error("the loop does not end")
+}
+
+// TestRenew renews a session when its access token has expired.
+func TestRenew(t *testing.T) {
+	s := newSite(t, "")
+	b := s.browser()
+	if status, body := s.login(b, "/"); status != 200 {
+		t.Fatalf("got %d %s, want a session", status, body)
+	}
+	asked := s.tokens.Load()
+	s.clock.ahead.Add(int64(6 * time.Minute))
+	var all sync.WaitGroup
+	for range 10 { // all with the same cookie, whose refresh token is good for once
+		all.Go(func() {
+			r, err := http.NewRequest(http.MethodGet, s.url+"/", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp, err := b.Do(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp.Body.Close()
+			if resp.StatusCode != 200 {
+				t.Errorf("got %d, want that the session is renewed", resp.StatusCode)
+			}
+		})
+	}
+	all.Wait()
+	if got := s.tokens.Load() - asked; got != 1 {
+		t.Errorf("the provider was asked %d times, want 1", got)
+	}
+	s.clock.ahead.Add(int64(6 * time.Minute))
+	if status, body, _ := b.get(s.url + "/"); status != 200 || len(b.trail) != 0 {
+		t.Errorf("got %d %s by %v, want that the session is renewed again", status, body, b.trail)
+	}
+
+	s.down.Store(true)
+	s.clock.ahead.Add(int64(6 * time.Minute))
+	if status, body, resp := b.get(s.url + "/"); status != 503 || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("got %d %s, want 503", status, body)
+	}
+	s.down.Store(false)
+	s.clock.ahead.Add(int64(time.Minute))
+	if status, body, _ := b.get(s.url + "/"); status != 200 || len(b.trail) != 0 {
+		t.Errorf("got %d %s by %v, want that the session has survived", status, body, b.trail)
+	}
+	s.clock.ahead.Add(int64(13 * time.Hour))
+	if status, body, _ := b.get(s.url + "/"); len(b.trail) == 0 {
+		t.Errorf("got %d %s, want that the session has ended", status, body)
+	}
+}
+
+// TestOptional lets requests without a session pass.
+func TestOptional(t *testing.T) {
+	s := newSite(t, "required: false")
+	b := s.browser()
+	if status, body, _ := b.get(s.url + "/"); status != 200 || body != "nobody" {
+		t.Errorf("got %d %s, want that it passes", status, body)
+	}
+	if status, body := s.login(b, "/auth/login?return_to=/orders"); status != 200 || !strings.Contains(body, `"path":"/orders"`) {
+		t.Errorf("got %d %s, want a session", status, body)
+	}
+}
+
+// TestProviderDown takes the provider away, and reloads.
+func TestProviderDown(t *testing.T) {
+	s := newSite(t, "")
+	b := s.browser()
+	if status, body, _ := b.get(s.url + "/"); status != 200 {
+		t.Fatalf("got %d %s, want the provider", status, body)
+	}
+	s.down.Store(true)
+	s.document = strings.ReplaceAll(s.document, "name: door", "name: gate")
+	s.apply()
+	b.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if status, body, _ := b.get(s.url + "/"); status != 302 {
+		t.Errorf("got %d %s, want that what was read of the provider is kept", status, body)
+	}
+}
