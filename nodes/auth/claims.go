@@ -34,12 +34,8 @@ var (
 	errTooEarly = &refusal{"the token is not valid yet"}
 )
 
-// identity returns whose token it is that has the claims of a signed payload.
-func (r *rules) identity(payload []byte, now time.Time) (identity, error) {
-	claims, err := value.ParseJSON(payload)
-	if err != nil || claims.Kind() != value.KindMap {
-		return identity{}, errClaims
-	}
+// identity returns whose token it is that has signed claims.
+func (r *rules) identity(claims value.Value, now time.Time) (identity, error) {
 	if err := r.check(claims, now); err != nil {
 		return identity{}, err
 	}

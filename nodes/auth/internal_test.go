@@ -49,10 +49,10 @@ func FuzzParseToken(f *testing.F) {
 			}
 			return
 		}
-		if payload, err := t.verify(context.Background(), &request{}, token); err == nil {
-			tt.Fatalf("%q is accepted: %q", text, payload)
+		if err := t.verify(context.Background(), &request{}, token); err == nil {
+			tt.Fatalf("%q is accepted", text)
 		}
-		if _, err := t.rules.identity(token.jws.UnsafePayloadWithoutVerification(), time.Unix(0, 0)); err != nil && !isRefusal(err) {
+		if _, err := t.rules.identity(token.claims, time.Unix(0, 0)); err != nil && !isRefusal(err) {
 			tt.Fatalf("got %v, want a refusal", err)
 		}
 	})

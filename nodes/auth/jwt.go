@@ -82,19 +82,18 @@ func (t *tokens) identify(ctx context.Context, r *request) (identity, error) {
 	}
 	// The issuer is looked at first, so that the keys of one are not asked for tokens of
 	// another. All claims are checked once more when they are known to be genuine.
-	if t.rules.issuer != "" && token.issuer() != t.rules.issuer {
+	if t.rules.issuer != "" && textClaim(token.claims, "iss") != t.rules.issuer {
 		return identity{}, errIssuer
 	}
-	payload, err := t.verify(ctx, r, token)
-	if err != nil {
+	if err := t.verify(ctx, r, token); err != nil {
 		return identity{}, err
 	}
-	return t.rules.identity(payload, r.now)
+	return t.rules.identity(token.claims, r.now)
 }
 
-// verify returns what is signed, if the signature is that of a key.
-func (t *tokens) verify(ctx context.Context, r *request, token *token) ([]byte, error) {
-	failed := error(errKey)
+// verify returns nil if the signature is that of a key.
+func (t *tokens) verify(ctx context.Context, r *request, token *token) error {
+	var failed error = errKey
 	for _, v := range t.keys {
 		if v.id != "" && token.kid != "" && v.id != token.kid || !slices.Contains(v.algorithms, token.algorithm) {
 			continue
@@ -104,19 +103,19 @@ func (t *tokens) verify(ctx context.Context, r *request, token *token) ([]byte, 
 			var err error
 			if keys, err = v.remote.keysFor(ctx, r, token); err != nil {
 				if !isRefusal(err) {
-					return nil, err
+					return err
 				}
 				continue
 			}
 		}
 		for _, key := range keys {
-			if payload, err := token.jws.Verify(key); err == nil {
-				return payload, nil
+			if _, err := token.jws.Verify(key); err == nil {
+				return nil
 			}
 			failed = errSignature
 		}
 	}
-	return nil, failed
+	return failed
 }
 
 func (t *tokens) challenge(realm string) string { return bearer + "realm=" + realm }
@@ -136,6 +135,7 @@ type token struct {
 	jws       *jose.JSONWebSignature
 	algorithm jose.SignatureAlgorithm
 	kid       string
+	claims    value.Value // a map
 }
 
 // parseToken parses a token in the compact form. Its algorithm is one of those given. Types
@@ -163,7 +163,11 @@ func parseToken(text string, algorithms []jose.SignatureAlgorithm, types []strin
 			return nil, errType
 		}
 	}
-	return &token{jws, jose.SignatureAlgorithm(h.Algorithm), h.KeyID}, nil
+	claims, err := value.ParseJSON(jws.UnsafePayloadWithoutVerification())
+	if err != nil || claims.Kind() != value.KindMap {
+		return nil, errClaims
+	}
+	return &token{jws, jose.SignatureAlgorithm(h.Algorithm), h.KeyID, claims}, nil
 }
 
 // plainTypes are the types of tokens for access. Others, such as those of a logout, are
@@ -176,13 +180,4 @@ func acceptsType(types []string, typ string) bool {
 	}
 	typ = strings.TrimPrefix(strings.ToLower(typ), "application/")
 	return slices.ContainsFunc(types, func(t string) bool { return strings.EqualFold(t, typ) })
-}
-
-// issuer returns the claim iss, although it may be forged.
-func (t *token) issuer() string {
-	claims, err := value.ParseJSON(t.jws.UnsafePayloadWithoutVerification())
-	if err != nil {
-		return ""
-	}
-	return textClaim(claims, "iss")
 }

@@ -124,13 +124,12 @@ func (n *login) begun(ctx context.Context, token *oauth2.Token, nonce string) (*
 func (n *login) verify(ctx context.Context, token *oauth2.Token) (value.Value, error) {
 	text, _ := token.Extra("id_token").(string)
 	parsed, err := parseToken(text, n.tokens.algorithms, nil)
-	var payload []byte
 	if err == nil {
-		payload, err = n.tokens.verify(ctx, &request{now: n.clock.Now(), wait: true}, parsed)
+		err = n.tokens.verify(ctx, &request{now: n.clock.Now(), wait: true}, parsed)
 	}
 	if err == nil {
 		var id identity
-		if id, err = n.tokens.rules.identity(payload, n.clock.Now()); err == nil {
+		if id, err = n.tokens.rules.identity(parsed.claims, n.clock.Now()); err == nil {
 			azp, given := id.claims.Get("azp")
 			if by, _ := azp.AsString(); given && by != n.clientID || id.subject == "" {
 				err = errAudience
