@@ -2,6 +2,7 @@ package serve
 
 import (
 	"io/fs"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -37,6 +38,39 @@ func FuzzFileOf(f *testing.F) {
 		}
 		if again != path {
 			t.Errorf("%q is written as %q, too: two paths of one file", path, again)
+		}
+	})
+}
+
+// FuzzPlaceOf checks that what a target gets begins with a slash, means what the workflow
+// has seen, and has no part that leads up.
+func FuzzPlaceOf(f *testing.F) {
+	for _, target := range []string{"/", "/api/x", "/api/../x", "/api/%2e%2e/x", "/api%2fx", "/api/a%2Fb", "/api/..%5cx", "/api//x", "/a/..;b/c", "/api", "/%61pi/x", "*", "/api/%252e%252e"} {
+		f.Add(target, "/api")
+		f.Add(target, "")
+	}
+	f.Fuzz(func(t *testing.T, target, strip string) {
+		u, err := url.ParseRequestURI(target)
+		if err != nil || strip != "" && (strip[0] != '/' || strings.HasSuffix(strip, "/") || strings.ContainsAny(strip, "%?#*:\x00\\")) {
+			return
+		}
+		got, err := placeOf(u.Path, u.EscapedPath(), strip)
+		if err != nil {
+			return
+		}
+		path, raw := got.on(&url.URL{Path: "/base"})
+		out := url.URL{Path: path, RawPath: raw}
+		decoded, err := url.PathUnescape(out.EscapedPath())
+		if err != nil || decoded != "/base"+got.path || out.RawPath != "" && out.EscapedPath() != out.RawPath {
+			t.Errorf("%q without %q is %+v, sent as %q", target, strip, got, out.EscapedPath())
+		}
+		if want := strip + got.path; want != u.Path && want != u.Path+"/" {
+			t.Errorf("%q without %q is %q", target, strip, got.path)
+		}
+		for _, part := range strings.FieldsFunc(decoded, func(r rune) bool { return r == '/' || r == '\\' }) {
+			if part == ".." || part == "." || strings.HasPrefix(part, "..;") {
+				t.Errorf("%q has the part %q", target, part)
+			}
 		}
 	})
 }

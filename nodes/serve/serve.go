@@ -5,7 +5,8 @@
 // client is sent when the process has ended.
 //
 // Read static.go, which says how paths become files (static_path.go) and files become
-// answers (static_answer.go), then page.go.
+// answers (static_answer.go), then page.go, and proxy.go: proxy_path.go says which paths go
+// on, proxy_transit.go follows one request, proxy_upstream.go has the servers.
 //
 // The package must not know listeners.
 package serve
@@ -20,7 +21,7 @@ import (
 
 // Defs returns the kinds of this package.
 func Defs(o stream.Options) []*node.Def {
-	return []*node.Def{staticDef(), pageDef(o)}
+	return []*node.Def{staticDef(), pageDef(o), proxyDef(o)}
 }
 
 // refusal returns an error whose message is for the client: it says nothing that the

@@ -66,7 +66,6 @@ type static struct {
 	codings   []coding
 	cache     []string // the values of Cache-Control, as net/http has them
 	immutable []string
-	fails     bool // error is linked
 
 	root *os.Root // from Open on
 }
@@ -74,7 +73,7 @@ type static struct {
 func newStatic(init *node.Init) (node.Node, error) {
 	c := init.Config
 	n := &static{
-		log: init.Log, dir: c.String("root"), index: c.String("index"), spa: c.Bool("spa"), immutable: c.Strings("immutable"), fails: init.ErrorLinks > 0,
+		log: init.Log, dir: c.String("root"), index: c.String("index"), spa: c.Bool("spa"), immutable: c.Strings("immutable"),
 	}
 	var err error
 	if n.strip, err = stripOf(c); err != nil {
@@ -149,7 +148,8 @@ func (n *static) Receive(p node.Process, pkt node.Packet) node.Result {
 		return node.Fail(errors.New("want the request of a listener: there is nothing else to answer with a file"))
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return n.notAllowed()
+		handover.SetHeader(p.Context(), "Allow", "GET, HEAD")
+		return node.Fail(refusal(http.StatusMethodNotAllowed, ""))
 	}
 	target := pathOf(r, pkt.Payload)
 	return node.Block(func(ctx context.Context) node.Result {
@@ -162,19 +162,6 @@ func (n *static) Receive(p node.Process, pkt node.Packet) node.Result {
 		}
 		return node.None()
 	})
-}
-
-// notAllowed answers a request that would change a file.
-func (n *static) notAllowed() node.Result {
-	status := http.StatusMethodNotAllowed
-	if n.fails {
-		return node.Fail(refusal(status, ""))
-	}
-	return node.Answer(value.Map( // an error has no header
-		value.Field{Name: "status", Value: value.Int(int64(status))},
-		value.Field{Name: "header", Value: value.Map(value.Field{Name: "Allow", Value: value.String("GET, HEAD")})},
-		value.Field{Name: "body", Value: value.String(http.StatusText(status))},
-	))
 }
 
 var errTaken = errors.New("there is no request to take over: another node has taken it, or it has been answered")

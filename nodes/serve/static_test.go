@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -118,14 +117,11 @@ func TestStaticEscapes(t *testing.T) {
 	link("parent", "..")
 	link("loop", "loop")
 	link("inside.txt", "docs/a b.txt")
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	for _, path := range []string{
 		"/../secret.txt", "/docs/../../secret.txt", "/..", "/../", "/./app.js", "//app.js", "/docs//a%20b.txt", "//secret.txt", "/docs/..",
 		"/%2e%2e/secret.txt", "/%2e%2e%2fsecret.txt", "/..%2fsecret.txt", "/docs%2f..%2f..%2fsecret.txt", "/.%2e/secret.txt", "/%252e%252e/secret.txt",
 		`/..\secret.txt`, `/..%5csecret.txt`, "/docs%5c..%5c..%5csecret.txt", "/app.js%00", "/app.js%00.txt", "/%00", "/..%c0%af", "/..%00/secret.txt",
-		"/.env", "/%2eenv", "/.git/config", "/.git/", "/docs/.x", "/out.txt", "/absolute.txt", "/parent/secret.txt", "/parent/", "/loop", "/pipe",
+		"/.env", "/%2eenv", "/.git/config", "/.git/", "/docs/.x", "/out.txt", "/absolute.txt", "/parent/secret.txt", "/parent/", "/loop",
 		"/" + strings.Repeat("a", 5000), "/" + strings.Repeat("a/", 3000), "/...", "/C:/x", "/" + dir,
 	} {
 		got := w.raw("GET " + path + " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")

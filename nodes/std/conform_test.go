@@ -213,6 +213,10 @@ var cases = map[string]conformCase{
 		Payload:  value.Int(7),
 		Example:  []value.Value{value.Int(1)},
 	}),
+	"proxy": plain(flowtest.Case{
+		Document: "- {kind: proxy, name: n, target: 'http://127.0.0.1:1', header: {X-Method: '${self.method}'}, ports: {error: [{name: failed}]}}",
+		Allocs:   20, // of the error, as there is no request
+	}),
 	"publish": plain(flowtest.Case{
 		Document: "- {kind: publish, name: n, topic: all, ports: {error: [{name: failed}]}}",
 		Payload:  value.Int(7),

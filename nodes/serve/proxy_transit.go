@@ -1,0 +1,268 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A transit is one request on its way through a proxy, by [httputil.ReverseProxy]. It runs
+// as a coroutine: begin lets it run until the header of the answer has come, or until it
+// has failed, while the process runs; ServeHTTP lets it send the answer when the process
+// has ended.
+type transit struct {
+	proxy   *proxy
+	place   place
+	body    []byte
+	header  []headerChange // of the request
+	remote  string         // the client's address, as X-Forwarded-For has it
+	scheme  string
+	host    string // that the client has asked for
+	id      string // of the request, may be empty
+	trace   observe.Trace
+	cancel  context.CancelCauseFunc
+	next    func() (struct{}, bool)
+	stop    func()
+	yield   func(struct{}) bool
+	w       http.ResponseWriter // from ServeHTTP on
+	scratch http.Header         // of what comes before the answer
+	err     error               // why there is none
+}
+
+// read reads what is needed of a request and its payload.
+func (t *transit) read(ctx context.Context, r *http.Request, payload value.Value) (err error) {
+	peer, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		peer = r.RemoteAddr
+	}
+	t.remote, t.host, t.scheme = peer, r.Host, "http"
+	if r.TLS != nil {
+		t.scheme = "https"
+	}
+	path, escaped, whole := r.URL.Path, r.URL.EscapedPath(), false
+	if payload.Kind() == value.KindMap {
+		text := func(name string, to *string) {
+			if field, ok := payload.Get(name); ok {
+				if s, ok := field.AsString(); ok && s != "" {
+					*to = s
+				}
+			}
+		}
+		text("scheme", &t.scheme)
+		text("host", &t.host)
+		text("id", &t.id)
+		remote := peer
+		if text("remote", &remote); remote != peer { // of a proxy that the listener trusts
+			t.remote = remote + ", " + peer
+		}
+		if text("path", &path); path != r.URL.Path {
+			escaped = ""
+		}
+		raw, _ := payload.Get("raw")
+		t.body, whole = raw.AsBinary()
+	}
+	if r.Method == http.MethodConnect {
+		return refusal(http.StatusNotImplemented, "")
+	}
+	if !whole && r.Body != nil && r.Body != http.NoBody {
+		return errors.New("the payload has no raw: the body of the request cannot be sent on; send the request itself to the proxy")
+	}
+	if t.place, err = placeOf(path, escaped, t.proxy.strip); err != nil {
+		return err
+	}
+	t.trace, _ = observe.TraceOf(ctx)
+	if t.proxy.config.Has("header") {
+		doc, _, err := t.proxy.header.Render(ctx, payload)
+		if err != nil {
+			return err
+		}
+		if t.header, err = changesOf(doc); err != nil {
+			return errors.New("header: " + err.Error())
+		}
+	}
+	return nil
+}
+
+type transitKey struct{}
+
+var (
+	errLate    = errors.New("the answer has not begun in time")
+	errDropped = errors.New("the answer is not needed any more")
+)
+
+// begin sends the request, and returns when the header of the answer has come.
+func (t *transit) begin(ctx context.Context, r *http.Request) error {
+	own, cancel := context.WithCancelCause(context.WithValue(r.Context(), transitKey{}, t))
+	t.cancel = cancel
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	if t.proxy.timeout > 0 {
+		defer t.proxy.clock.AfterFunc(t.proxy.timeout, func(context.Context) { cancel(errLate) })()
+	}
+	out := r.WithContext(own)
+	out.Body, out.ContentLength, out.TransferEncoding, out.Trailer = http.NoBody, int64(len(t.body)), nil, nil
+	if len(t.body) > 0 {
+		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(t.body)), nil }
+		out.Body, _ = out.GetBody()
+	}
+	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
+		t.yield = yield
+		t.proxy.upstream.reverse.ServeHTTP(t, out)
+	})
+	if _, answered := t.next(); answered {
+		return nil
+	}
+	cancel(errDropped)
+	if cause := context.Cause(own); errors.Is(cause, errLate) {
+		return &node.Error{Err: errLate, Status: http.StatusGatewayTimeout, Code: "timeout"}
+	}
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	return describe(t.err)
+}
+
+// describe returns the error of a node for that of a target.
+func describe(err error) error {
+	var known *node.Error
+	var sent *targetError
+	switch {
+	case errors.As(err, &known):
+		return known
+	case !errors.As(err, &sent): // httputil has not sent it
+		return refusal(http.StatusBadRequest, "the request cannot be sent on")
+	case sent.timeout():
+		return &node.Error{Err: err, Status: http.StatusGatewayTimeout, Code: "timeout"}
+	case sent.connect:
+		return &node.Error{Err: err, Status: http.StatusBadGateway, Code: "connect"}
+	}
+	return &node.Error{Err: err, Status: http.StatusBadGateway, Code: "answer"}
+}
+
+// rewrite makes the request that a target gets, except for the target.
+func rewrite(pr *httputil.ProxyRequest) {
+	t := pr.In.Context().Value(transitKey{}).(*transit)
+	h := pr.Out.Header
+	for name := range h {
+		if strings.HasPrefix(name, "X-Forwarded-") {
+			delete(h, name)
+		}
+	}
+	delete(h, "X-Real-Ip")
+	delete(h, "Expect") // the body is here
+	if !strings.EqualFold(h.Get("Upgrade"), "websocket") {
+		delete(h, "Upgrade") // another protocol would pass by all rules, such as HTTP/2
+		delete(h, "Connection")
+	}
+	pr.Out.URL.RawQuery = pr.In.URL.RawQuery // as it was; it may be no form
+	h["X-Forwarded-For"] = []string{t.remote}
+	h["X-Forwarded-Host"] = []string{t.host}
+	h["X-Forwarded-Proto"] = []string{t.scheme}
+	if t.proxy.strip != "" {
+		h["X-Forwarded-Prefix"] = []string{t.proxy.strip}
+	}
+	if t.id != "" {
+		h["X-Request-Id"] = []string{t.id}
+	}
+	if !t.trace.IsZero() {
+		h["Traceparent"] = []string{t.trace.String()}
+		delete(h, "Tracestate")
+		if t.trace.State != "" {
+			h["Tracestate"] = []string{t.trace.State}
+		}
+	}
+	change(h, t.header)
+	pr.Out.Host = t.proxy.host
+	if t.proxy.client {
+		pr.Out.Host = t.host
+	}
+}
+
+// modify is called with the header of the answer: it waits until the process has ended.
+func modify(resp *http.Response) error {
+	t := resp.Request.Context().Value(transitKey{}).(*transit)
+	change(resp.Header, t.proxy.answered)
+	if !t.yield(struct{}{}) {
+		return errDropped
+	}
+	return nil
+}
+
+// fail is called if there is no answer, or none that can be sent.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	t := r.Context().Value(transitKey{}).(*transit)
+	if t.w == nil {
+		t.err = err
+		return
+	}
+	t.w.WriteHeader(http.StatusBadGateway) // an upgrade that the client has not asked for
+}
+
+// ServeHTTP sends the answer.
+func (t *transit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	t.w = w
+	defer t.cancel(errDropped)
+	// A connection that has become a WebSocket has no server any more that would close it.
+	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		defer context.AfterFunc(t.proxy.upstream.ctx, func() { t.cancel(errDropped) })()
+	}
+	t.next()
+}
+
+// Close drops the answer.
+func (t *transit) Close() error {
+	t.cancel(errDropped)
+	t.stop()
+	return nil
+}
+
+// transit is the writer of its answer, too.
+
+// Header returns the header of the answer.
+func (t *transit) Header() http.Header {
+	if t.w != nil {
+		return t.w.Header()
+	}
+	if t.scratch == nil {
+		t.scratch = make(http.Header)
+	}
+	return t.scratch
+}
+
+// WriteHeader sends the header. What comes before the answer, such as 103, is dropped.
+func (t *transit) WriteHeader(status int) {
+	if t.w != nil {
+		t.w.WriteHeader(status)
+	}
+}
+
+func (t *transit) Write(p []byte) (int, error) { return t.w.Write(p) }
+
+// Unwrap lets the answer be flushed, and the connection be taken.
+func (t *transit) Unwrap() http.ResponseWriter { return t.w }
+
+// copyBuffers are for the bodies of answers: see [httputil.BufferPool].
+type copyBuffers struct{ pool sync.Pool }
+
+const copyBytes = 32 << 10
+
+// Get returns a buffer.
+func (b *copyBuffers) Get() []byte {
+	if buffer, ok := b.pool.Get().(*[copyBytes]byte); ok {
+		return buffer[:]
+	}
+	return make([]byte, copyBytes)
+}
+
+// Put takes a buffer back.
+func (b *copyBuffers) Put(p []byte) { b.pool.Put((*[copyBytes]byte)(p)) }

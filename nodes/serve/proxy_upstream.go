@@ -1,0 +1,201 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+// upstreamSettings are what makes the connections of one proxy differ from those of
+// another.
+type upstreamSettings struct {
+	targets        []string
+	retries        int
+	connectTimeout time.Duration
+	connections    int
+	tls            stream.TLS
+}
+
+// targetsOf reads the field target.
+func targetsOf(c schema.Config) ([]string, error) {
+	targets := c.Strings("target")
+	for _, target := range targets {
+		u, err := url.Parse(target)
+		if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, c.Errorf("target", diag.CodeBadValue, "want URLs of http or https").WithHint("write one such as http://127.0.0.1:8081")
+		}
+		if u.User != nil {
+			return nil, c.Errorf("target", diag.CodeBadValue, "a URL must not contain credentials").WithHint("write them into header: {Authorization: …}")
+		}
+		if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+			return nil, c.Errorf("target", diag.CodeBadValue, "a URL cannot have a query or a fragment: those of the request are sent")
+		}
+	}
+	if len(targets) == 0 {
+		return nil, c.Errorf("target", diag.CodeBadValue, "there is no server")
+	}
+	return targets, nil
+}
+
+// An upstream is the servers of a proxy and the connections to them. The generations of a
+// node share it.
+type upstream struct {
+	transport *http.Transport
+	reverse   *httputil.ReverseProxy
+	targets   []*upstreamTarget
+	retries   int
+	clock     node.Clock
+	next      atomic.Uint64
+	ctx       context.Context // ends with the upstream
+	cancel    context.CancelFunc
+}
+
+type upstreamTarget struct {
+	url   *url.URL     // whose path does not end with a slash
+	until atomic.Int64 // in nanoseconds: left out until then
+}
+
+// leftOut is how long a target is left out that cannot be connected to.
+const leftOut = time.Second
+
+func newUpstream(s upstreamSettings, clock node.Clock) (*upstream, error) {
+	config, err := s.tls.Config()
+	if err != nil {
+		return nil, err
+	}
+	u := &upstream{retries: s.retries, clock: clock}
+	u.ctx, u.cancel = context.WithCancel(context.Background())
+	for _, text := range s.targets {
+		target, err := url.Parse(text)
+		if err != nil {
+			return nil, errors.New("target: not a URL")
+		}
+		target.RawPath = strings.TrimSuffix(target.EscapedPath(), "/")
+		target.Path = strings.TrimSuffix(target.Path, "/")
+		u.targets = append(u.targets, &upstreamTarget{url: target})
+	}
+	dialer := &net.Dialer{Timeout: s.connectTimeout}
+	u.transport = &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, &connectError{err}
+			}
+			return conn, nil
+		},
+		TLSClientConfig:        config,
+		TLSHandshakeTimeout:    s.connectTimeout,
+		IdleConnTimeout:        90 * time.Second,
+		MaxConnsPerHost:        s.connections,
+		MaxIdleConnsPerHost:    s.connections, // fewer would close connections under load, to open them again
+		MaxResponseHeaderBytes: 1 << 20,
+		DisableCompression:     true, // the answer is the client's
+		ForceAttemptHTTP2:      true, // net/http does not by itself with a dialer of ours
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 30 * time.Second},
+	}
+	u.reverse = &httputil.ReverseProxy{
+		Rewrite:        rewrite,
+		ModifyResponse: modify,
+		ErrorHandler:   fail,
+		Transport:      u,
+		BufferPool:     &copyBuffers{},
+		ErrorLog:       log.New(io.Discard, "", 0), // of bodies that break off: the listener logs its answers
+	}
+	return u, nil
+}
+
+// Close closes idle connections and WebSockets. There are no others when the last process
+// has ended, except for answers that are being sent.
+func (u *upstream) Close() error {
+	u.cancel()
+	u.transport.CloseIdleConnections()
+	return nil
+}
+
+// A connectError says that a target cannot be connected to.
+type connectError struct{ err error }
+
+func (e *connectError) Error() string { return e.err.Error() }
+func (e *connectError) Unwrap() error { return e.err }
+
+// A targetError is why a target has not answered.
+type targetError struct {
+	target  string
+	err     error
+	connect bool
+}
+
+func (e *targetError) Error() string { return fmt.Sprintf("%s: %v", e.target, e.err) }
+func (e *targetError) Unwrap() error { return e.err }
+
+func (e *targetError) timeout() bool {
+	var t net.Error
+	return errors.As(e.err, &t) && t.Timeout()
+}
+
+// RoundTrip sends a request to a target, and to others if that is possible.
+func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	t := r.Context().Value(transitKey{}).(*transit)
+	first := u.pick()
+	for try := 0; ; try++ {
+		target := u.targets[(first+try)%len(u.targets)]
+		path, rawPath := t.place.on(target.url)
+		*r.URL = url.URL{Scheme: target.url.Scheme, Host: target.url.Host, Path: path, RawPath: rawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
+		resp, err := u.transport.RoundTrip(r)
+		if err == nil {
+			return resp, nil
+		}
+		failed := &targetError{target: target.url.Scheme + "://" + target.url.Host, err: err}
+		var connect *connectError
+		if failed.connect = errors.As(err, &connect); failed.connect {
+			target.until.Store(u.clock.Now().Add(leftOut).UnixNano())
+		}
+		if try == u.retries || r.Context().Err() != nil || !failed.connect && !repeatable(r) {
+			return nil, failed
+		}
+		if r.GetBody != nil {
+			if r.Body, err = r.GetBody(); err != nil {
+				return nil, failed
+			}
+		}
+	}
+}
+
+// repeatable reports whether a request may be sent again although it may have arrived.
+func repeatable(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return r.ContentLength == 0 && r.Header["Upgrade"] == nil
+	}
+	return false
+}
+
+// pick returns the index of the target whose turn it is.
+func (u *upstream) pick() int {
+	n := len(u.targets)
+	if n == 1 {
+		return 0
+	}
+	start := int(u.next.Add(1) % uint64(n))
+	now := u.clock.Now().UnixNano()
+	for i := range n {
+		if at := (start + i) % n; u.targets[at].until.Load() <= now {
+			return at
+		}
+	}
+	return start
+}
