@@ -15,6 +15,8 @@ import (
 // Defs returns the kinds of this package, freshly made.
 func Defs(o stream.Options) []*node.Def {
 	return []*node.Def{
+		askDef(o),
+		formDef(o),
 		recallDef(),
 		rememberDef(o),
 		sessionDef(o),

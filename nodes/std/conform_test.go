@@ -24,6 +24,11 @@ type conformCase func(t *testing.T) flowtest.Case
 
 // cases has a row for each kind: what [flowtest.Conform] sends to which node.
 var cases = map[string]conformCase{
+	"ask": plain(flowtest.Case{
+		Document: "- {kind: ask, name: n, key: '\"k\"', timeout: 10ms, ports: {out: [{name: next}], timeout: [{name: late}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Allocs:   -1, // of what waits
+	}),
 	"assert": plain(flowtest.Case{
 		Document: "- {kind: assert, name: n, expect: self == 7, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Payload:  value.List(value.Int(7), value.Int(-1)),
@@ -104,6 +109,11 @@ var cases = map[string]conformCase{
 		Document: "- {kind: fork, name: n, ports: {out: [{name: later}], error: [{name: failed}]}}",
 		Example:  []value.Value{value.Int(1)},
 		Allocs:   10, // of the child process
+	}),
+	"form": plain(flowtest.Case{
+		Document: "- {kind: form, name: n, key: '\"k\"', timeout: 10ms, fields: [{name: a, text: b}], ports: {out: [{name: next}], timeout: [{name: late}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Allocs:   -1, // of a failure: the packets of a test have no trigger that takes questions
 	}),
 	"generate": plain(flowtest.Case{
 		Document: "- {kind: generate, name: n, interval: 1h, ports: {out: [{name: next}], error: [{name: failed}]}}",

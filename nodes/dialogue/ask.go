@@ -1,0 +1,72 @@
+package dialogue
+
+import (
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/lang/template"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+const waitingDoc = "The conversation's next message is the answer, and starts no process. A `chat` and its like know conversations. Elsewhere set `key`, and send replies to the in-port `reply`, whose payload must give the same key: it is answered None if a question has waited for it, else it goes to `error` with status 404 and the code `no_question`.\n\n" +
+	"Of a message that is a map, `data` (of a button), `text` or `body` is the answer. An answer that does not fit is told so and asked for again; after `attempts` of them the packet goes to `error` with the code `attempts`. " +
+	"Questions go out as parts of the answer, `{text, buttons: [{text, data}]}`; where the trigger takes none, the node fails with the code `no_parts`.\n\n" +
+	"A process that waits holds no goroutine, and survives a reload: the workflow that it began in goes on with it. At most 10,000 wait in a program; then, and when the program ends, they fail with status 503 and the code `busy`. Sessions stay with their process meanwhile."
+
+// askingFields are those of ask and form.
+func askingFields() []*schema.Field {
+	return []*schema.Field{
+		schema.Duration("timeout").Default(15 * time.Minute).Doc("How long an answer is waited for, each time. Then the payload leaves by the port `timeout`; without a link there, the node fails with the code `timeout`."),
+		schema.Int("attempts").Default(3).Range(1, 100).Doc("The most answers to a question, when they do not fit."),
+		schema.Expr("key").Doc("An expression over the payload for who is asked. Unset is the conversation of the process."),
+	}
+}
+
+func askerPorts(of string) (in, out []node.Port) {
+	return []node.Port{{Name: "in", Doc: "A payload that needs an answer."}, {Name: "reply", Doc: "A message that may be the answer: see above."}},
+		[]node.Port{{Name: "out", Doc: of}, {Name: "timeout", Doc: "The payload, when no answer has come in time."}}
+}
+
+func askDef(o stream.Options) *node.Def {
+	in, out := askerPorts("`{input, answer, message}`: the payload, the answer, and the whole message that it came with.")
+	return &node.Def{
+		Kind:    "ask",
+		Summary: "Asks a question, and goes on with the next message of the conversation.",
+		Doc:     waitingDoc,
+		Example: "- kind: ask\n  name: size\n  text: \"Which size, ${self.user}?\"\n  choices: [small, large]\n  key: self.user\n  ports:\n    out: [{name: order, port: in}]\n\n" +
+			"- kind: snippet\n  name: order\n  language: cel\n  code: '{\"text\": \"A \" + answer + \" one, then.\"}'\n",
+		Config: schema.Fields(append(append(
+			[]*schema.Field{schema.String("text").Doc("The question. It may hold expressions over the payload, as in `${self.name}`. Unset asks nothing: the workflow has done so by other means.")},
+			questionFields()...), askingFields()...)...),
+		In: in, Out: out,
+		Parts:  func(c schema.Config) bool { return c.Has("text") || c.Has("choices") || c.Has("schema") },
+		Recall: node.Always(node.Holds),
+		New: func(init *node.Init) (node.Node, error) {
+			n, err := newAsker(init, o)
+			if err != nil {
+				return nil, err
+			}
+			q, err := newQuestion(init.Config, template.Compiler(o.Languages, o.Language))
+			n.questions = []question{q}
+			return n, err
+		},
+	}
+}
+
+func newAsker(init *node.Init, o stream.Options) (n *asker, err error) {
+	c := init.Config
+	n = &asker{
+		waits: init.Waits, clock: init.Clock, timeout: c.Duration("timeout"), attempts: int(c.Int("attempts")),
+		late: init.OutLinks[portTimeout] > 0,
+	}
+	if n.timeout == 0 {
+		return nil, c.Errorf("timeout", diag.CodeBadValue, "is 0").WithHint("want the longest time to wait for an answer, such as 15m")
+	}
+	if c.Has("key") {
+		n.key, err = o.Languages.Compile(o.Language, c.Text("key"), lang.Options{Mode: lang.ModeExpression})
+	}
+	return n, err
+}

@@ -1,0 +1,270 @@
+package dialogue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// An asker is a node of kind ask or form. It is immutable.
+type asker struct {
+	waits     node.Waits
+	clock     node.Clock
+	key       lang.Program // nil is the conversation of the process
+	questions []question
+	form      bool
+	timeout   time.Duration
+	attempts  int
+	late      bool // the port timeout is linked
+}
+
+// The ports of an asker.
+const (
+	portReply   = 1
+	portOut     = 0
+	portTimeout = 1
+)
+
+// Receive asks, or hands a reply to the process that has asked.
+func (n *asker) Receive(p node.Process, pkt node.Packet) node.Result {
+	key, err := n.keyOf(p, pkt.Payload)
+	if err != nil {
+		return node.Fail(err)
+	}
+	if pkt.Port == portReply {
+		if !n.waits.Deliver(key, pkt.Payload) {
+			return node.Fail(errNoQuestion)
+		}
+		return node.None()
+	}
+	a := &asking{node: n, p: p, key: key, input: pkt.Payload}
+	if n.form {
+		a.answers = value.Map()
+	}
+	return a.ask("")
+}
+
+// Failures of askers.
+var (
+	errNoConversation = &node.Error{
+		Err:  errors.New("the process belongs to no conversation: set key"),
+		Code: "no_conversation", Status: http.StatusInternalServerError,
+	}
+	errNoQuestion = &node.Error{
+		Err:  errors.New("no question waits for this reply"),
+		Code: "no_question", Status: http.StatusNotFound, Public: true,
+	}
+	errNoParts = &node.Error{
+		Err:  errors.New("the trigger of this process takes no parts of its answer, so nothing can be asked: ask behind a chat, a websocket or another trigger that does, or leave text out and ask by other means"),
+		Code: "no_parts", Status: http.StatusNotAcceptable,
+	}
+)
+
+// keyOf returns the key that a packet waits under, or is a reply for.
+func (n *asker) keyOf(p node.Process, payload value.Value) (string, error) {
+	if n.key == nil {
+		if key, ok := node.ConversationOf(p.Context()); ok {
+			return key, nil
+		}
+		return "", errNoConversation
+	}
+	v, err := n.key.Eval(p.Context(), payload)
+	key := ""
+	if err == nil {
+		key, err = keyText(v)
+	}
+	if err != nil {
+		return "", &node.Error{Err: fmt.Errorf("key: %w", err), Code: codeKey, Status: http.StatusUnprocessableEntity}
+	}
+	return key, nil
+}
+
+// An asking is a packet that has asked, or does so. What is not guarded belongs to whoever
+// goes on with the packet, which is one goroutine at a time.
+type asking struct {
+	node    *asker
+	p       node.Process
+	key     string
+	input   value.Value
+	at      int         // the question
+	attempt int         // of the question, from 0
+	answers value.Value // of a form, to the questions before
+	choices []choice    // of the question
+
+	mu struct {
+		sync.Mutex
+		came    bool
+		message value.Value
+		err     error
+		done    func(node.Result) // nil until the packet is parked
+	}
+}
+
+// question returns that which is asked.
+func (a *asking) question() *question { return &a.node.questions[a.at] }
+
+// seen returns what the expressions of a question see: the payload, and in a form the answers
+// so far.
+func (a *asking) seen() value.Value {
+	if a.node.form && a.input.Kind() == value.KindMap {
+		return a.input.With("answers", a.answers)
+	}
+	return a.input
+}
+
+// ask says the text of the question, or one in its place, and waits for the next message. It
+// waits before it asks: an answer may be fast.
+func (a *asking) ask(instead string) node.Result {
+	q, ctx := a.question(), a.p.Context()
+	said, err := a.said(ctx, instead)
+	if err != nil {
+		return node.Fail(err)
+	}
+	n := a.node
+	parts, ok := node.PartsOf(ctx)
+	if !ok && q.asks {
+		return node.Fail(errNoParts)
+	}
+	a.mu.came, a.mu.message, a.mu.err, a.mu.done = false, value.Value{}, nil, nil
+	stop := n.waits.Wait(ctx, a.key, n.clock.Now().Add(n.timeout), a.come)
+	if !ok || !q.asks && instead == "" || a.parked(nil) {
+		return node.Await(a.park)
+	}
+	return node.After(node.SendPart(ctx, parts, said), func(_ node.Process, resp node.Response) node.Result {
+		if resp.IsError() && stop() {
+			return node.Fail(resp.Payload.AsError())
+		}
+		return node.Await(a.park)
+	})
+}
+
+// said returns what the question says.
+func (a *asking) said(ctx context.Context, instead string) (said value.Value, err error) {
+	q, seen := a.question(), a.seen()
+	if q.pick && a.choices == nil {
+		list, _, err := q.choices.Render(ctx, seen)
+		if err == nil {
+			a.choices, err = choicesOf(list)
+		}
+		if err != nil {
+			return said, fmt.Errorf("choices: %w", err)
+		}
+	}
+	text := instead
+	if text == "" && q.asks {
+		if text, err = q.text.Text(ctx, seen); err != nil {
+			return said, fmt.Errorf("text: %w", err)
+		}
+	}
+	return part(text, a.choices), nil
+}
+
+// park waits for what comes, without a goroutine.
+func (a *asking) park(_ context.Context, done func(node.Result)) {
+	if a.parked(done) {
+		done(a.next())
+	}
+}
+
+// parked keeps done, and reports whether a message, or an error, is there already.
+func (a *asking) parked(done func(node.Result)) (came bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.done = done
+	return a.mu.came
+}
+
+// come is called once for each question: with the message, or with why there is none.
+func (a *asking) come(message value.Value, err error) {
+	if done := a.came(message, err); done != nil {
+		done(a.next())
+	}
+}
+
+func (a *asking) came(message value.Value, err error) (done func(node.Result)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.came, a.mu.message, a.mu.err = true, message, err
+	return a.mu.done
+}
+
+// next returns what follows from what came.
+func (a *asking) next() node.Result {
+	n, q := a.node, a.question()
+	switch err := a.mu.err; {
+	case errors.Is(err, node.ErrWaitTimeout):
+		return a.tooLate()
+	case errors.Is(err, node.ErrTooManyWaits), errors.Is(err, node.ErrWaitsEnded):
+		return node.Fail(&node.Error{Err: err, Code: codeBusy, Status: http.StatusServiceUnavailable})
+	case err != nil:
+		return node.Fail(err)
+	}
+	message := a.mu.message
+	answer, problem := q.fit(replyOf(message), a.choices)
+	if problem != "" {
+		return a.again(answer, problem)
+	}
+	a.choices, a.attempt = nil, 0
+	if !n.form {
+		return node.Send(portOut, asked.Map(a.input, answer, message))
+	}
+	a.answers = a.answers.With(q.name, answer)
+	if a.at++; a.at < len(n.questions) {
+		return a.ask("")
+	}
+	return node.Send(portOut, filled.Map(a.input, a.answers))
+}
+
+// What ask and form send.
+var (
+	asked  = value.NewShape("input", "answer", "message")
+	filled = value.NewShape("input", "answers")
+)
+
+func (a *asking) tooLate() node.Result {
+	n := a.node
+	if !n.late {
+		return node.Fail(&node.Error{Err: fmt.Errorf("no answer has come for %s", n.timeout), Code: "timeout", Status: http.StatusRequestTimeout})
+	}
+	if n.form {
+		return node.Send(portTimeout, filled.Map(a.input, a.answers))
+	}
+	return node.Send(portTimeout, a.input)
+}
+
+// again asks once more, after an answer that does not fit.
+func (a *asking) again(answer value.Value, problem string) node.Result {
+	n, q, ctx := a.node, a.question(), a.p.Context()
+	if a.attempt++; a.attempt >= n.attempts {
+		return node.Fail(&node.Error{
+			Err:  fmt.Errorf("no answer of %d fits: %s", a.attempt, problem),
+			Code: "attempts", Status: http.StatusUnprocessableEntity, Data: answer,
+		})
+	}
+	if q.says {
+		seen := a.seen()
+		if seen.Kind() != value.KindMap {
+			seen = value.Map(value.Field{Name: "input", Value: seen})
+		}
+		text, err := q.again.Text(ctx, seen.With("error", value.String(problem)).With("answer", answer))
+		if err != nil {
+			return node.Fail(fmt.Errorf("again: %w", err))
+		}
+		return a.ask(text)
+	}
+	if !q.asks {
+		return a.ask(problem)
+	}
+	text, err := q.text.Text(ctx, a.seen())
+	if err != nil {
+		return node.Fail(fmt.Errorf("text: %w", err))
+	}
+	return a.ask(problem + "\n" + text)
+}

@@ -1,0 +1,50 @@
+package dialogue
+
+import (
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang/template"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+func formDef(o stream.Options) *node.Def {
+	in, out := askerPorts("`{input, answers}`: the payload, and a map of the answers by the names of the fields.")
+	out[portTimeout].Doc = "`{input, answers}`, with the answers so far, when the next one has not come in time."
+	fields := append([]*schema.Field{
+		schema.String("name").Required().Doc("The name of the answer."),
+		schema.String("text").Required().Doc("The question. It may hold expressions over the payload and the `answers` so far, as in `${answers.name}`."),
+	}, questionFields()...)
+	return &node.Def{
+		Kind:    "form",
+		Summary: "Asks several questions, one after the other.",
+		Doc:     "Each field is asked as by an [ask](#ask), in order. " + waitingDoc,
+		Example: "- kind: form\n  name: signup\n  key: self.user\n  fields:\n    - {name: name, text: What is your name?}\n" +
+			"    - {name: age, text: \"How old are you, ${answers.name}?\", schema: {type: integer, minimum: 18}}\n  ports:\n    out: [{name: done, port: in}]\n\n" +
+			"- kind: snippet\n  name: done\n  language: cel\n  code: '{\"text\": \"Welcome, \" + answers.name}'\n",
+		Config: schema.Fields(append([]*schema.Field{schema.List("fields", schema.Fields(fields...)).Required().Doc("The questions.")}, askingFields()...)...),
+		In:     in, Out: out,
+		Parts:  func(schema.Config) bool { return true },
+		Recall: node.Always(node.Holds),
+		New: func(init *node.Init) (node.Node, error) {
+			n, err := newAsker(init, o)
+			if err != nil {
+				return nil, err
+			}
+			n.form = true
+			names := make(map[string]bool)
+			for _, field := range init.Config.List("fields") {
+				q, err := newQuestion(field, template.Compiler(o.Languages, o.Language))
+				if err != nil {
+					return nil, err
+				}
+				if q.name = field.String("name"); names[q.name] || q.name == "" {
+					return nil, field.Errorf("name", diag.CodeBadValue, "is empty, or that of another field").WithHint("give each field a name of its own")
+				}
+				names[q.name] = true
+				n.questions = append(n.questions, q)
+			}
+			return n, nil
+		},
+	}
+}
