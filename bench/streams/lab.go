@@ -96,7 +96,7 @@ func formArgs(name string, args ...string) []string {
 // forms are the baselines that run in processes of their own.
 func forms() map[string]func(context.Context, []string) error {
 	return map[string]func(context.Context, []string) error{
-		"file": fileForm, "echo": echoForm, "parts": partsForm, "job": jobForm, "nats": natsForm, "kafka": kafkaForm,
+		"file": fileForm, "echo": echoForm, "parts": partsForm, "job": jobForm, "nats": natsForm, "kafka": kafkaForm, "llm": llmForm,
 	}
 }
 
@@ -107,8 +107,9 @@ type round struct {
 }
 
 // servers are the rounds of a measurement of servers: of ours with a document, which gets the
-// port, and of the handlers by hand. measure gets each server, which is stopped afterwards.
-func (l *lab) servers(name string, document func(port string) string, handlers []string, measure func(context.Context, string, *server.Server) (cost, int, error)) []round {
+// port, and of the handlers by hand, which get more arguments. measure gets each server, which
+// is stopped afterwards.
+func (l *lab) servers(name string, document func(port string) string, handlers []string, measure func(context.Context, string, *server.Server) (cost, int, error), more ...string) []round {
 	side := func(name string, start func(context.Context) (*server.Server, error)) round {
 		return round{name, func(ctx context.Context) (c cost, n int, err error) {
 			s, err := start(ctx)
@@ -129,7 +130,7 @@ func (l *lab) servers(name string, document func(port string) string, handlers [
 			}
 			return server.Start(ctx, server.Options{
 				Name: name + "-" + form, Addr: addr, Path: "/ping", Program: l.self,
-				Args: formArgs(name, form, addr, l.span().String()), Log: l.file(name + ".log"),
+				Args: formArgs(name, append([]string{form, addr, l.span().String()}, more...)...), Log: l.file(name + ".log"),
 			})
 		}))
 	}

@@ -34,7 +34,8 @@ func measureParts(ctx context.Context, l *lab) error {
 	late := make(map[string]time.Duration)
 	parts := func(ctx context.Context, name string, s *server.Server) (cost, int, error) {
 		busy, begun := s.Busy(), time.Now()
-		g, err := listen(ctx, s.Addr, l.count(partClients), l.span())
+		path := func(i int) string { return fmt.Sprintf("/parts/%d", i%partTopics) }
+		g, err := listen(ctx, s.Addr, l.count(partClients), l.span(), path, partMade)
 		if err != nil {
 			return cost{}, 0, err
 		}
@@ -77,15 +78,25 @@ type listening struct {
 	late     load.Histogram
 }
 
-// listen lets clients read parts until the server ends them.
-func listen(ctx context.Context, addr string, clients int, d time.Duration) (*listening, error) {
+// partMade returns when the part of a line was made.
+func partMade(line []byte) (at time.Time, ok bool) {
+	made, ok := bytes.CutPrefix(line, []byte("data: "))
+	if !ok {
+		return at, false
+	}
+	at, err := time.Parse(time.RFC3339Nano, string(made))
+	return at, err == nil
+}
+
+// listen lets clients read parts until the server ends them. path is that of each client.
+func listen(ctx context.Context, addr string, clients int, d time.Duration, path func(i int) string, made func(line []byte) (time.Time, bool)) (*listening, error) {
 	g := new(listening)
 	g.silent.Store(int64(clients))
 	all := make([]load.Histogram, clients)
 	errs := make([]error, clients)
 	var readers sync.WaitGroup
 	for i := range clients {
-		readers.Go(func() { errs[i] = g.one(ctx, addr, i%partTopics, d+20*time.Second, &all[i]) })
+		readers.Go(func() { errs[i] = g.one(ctx, addr, path(i), d+20*time.Second, made, &all[i]) })
 	}
 	readers.Wait()
 	for i := range all {
@@ -105,7 +116,7 @@ func (g *listening) got(made time.Time, first bool, h *load.Histogram) {
 	}
 }
 
-func (g *listening) one(ctx context.Context, addr string, topic int, limit time.Duration, h *load.Histogram) error {
+func (g *listening) one(ctx context.Context, addr, path string, limit time.Duration, made func([]byte) (time.Time, bool), h *load.Histogram) error {
 	var dialer net.Dialer
 	c, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -115,16 +126,14 @@ func (g *listening) one(ctx context.Context, addr string, topic int, limit time.
 	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(c, "GET /parts/%d HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n", topic, addr); err != nil {
+	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n", path, addr); err != nil {
 		return err
 	}
 	s := bufio.NewScanner(c)
 	for first := true; s.Scan(); {
-		if made, ok := bytes.CutPrefix(s.Bytes(), []byte("data: ")); ok {
-			if at, err := time.Parse(time.RFC3339Nano, string(made)); err == nil {
-				g.got(at, first, h)
-				first = false
-			}
+		if at, ok := made(s.Bytes()); ok {
+			g.got(at, first, h)
+			first = false
 		}
 	}
 	return s.Err()
