@@ -21,8 +21,10 @@ type hub struct {
 	about   about
 	current atomic.Pointer[server] // not nil once there are requests
 	server  *sdk.Server
-	handler http.Handler
+	handler http.Handler // of requests without a session
+	keeping http.Handler // of sessions; nil without them
 
+	waiting  atomic.Int64 // requests that wait for changes
 	running  atomic.Int64 // calls
 	answered atomic.Uint64
 	failed   atomic.Uint64
@@ -55,32 +57,48 @@ func newHub(a about) *hub {
 		&sdk.Implementation{Name: a.title, Version: a.version},
 		&sdk.ServerOptions{Instructions: a.instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: a.sessions}}},
 	)
-	h.handler = signedIn(h.room(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return h.server }, &sdk.StreamableHTTPOptions{
-		Stateless:                  !a.sessions,
-		SessionTimeout:             a.idle,
-		DisableLocalhostProtection: a.anyHost,
-		MaxRequestBodyBytes:        -1, // the listener has a limit
-	})))
+	options := sdk.StreamableHTTPOptions{Stateless: true, DisableLocalhostProtection: a.anyHost, MaxRequestBodyBytes: -1} // the listener has a limit
+	h.handler = h.handlerOf(options)
+	if a.sessions {
+		options.Stateless, options.SessionTimeout = false, a.idle
+		h.keeping = h.handlerOf(options)
+	}
 	return h
 }
 
-// room refuses new sessions if there are too many, or if no generation would keep them.
-func (h *hub) room(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if h.about.sessions && r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "" && (h.sessions() >= h.about.most || h.stopped()) {
-			w.Header()["Retry-After"] = []string{"10"}
-			http.Error(w, "there is no room for another session", http.StatusServiceUnavailable)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+func (h *hub) handlerOf(o sdk.StreamableHTTPOptions) http.Handler {
+	return signedIn(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return h.server }, &o))
 }
 
-func (h *hub) sessions() (n int) {
-	for range h.server.Sessions() {
-		n++
+// ServeHTTP gives a request to the session that it belongs to, or begins. Those of newer
+// versions of the protocol have none: a request that waits for changes stands for one.
+func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request, method string) {
+	begins, waits := method == "initialize", method == "subscriptions/listen"
+	switch {
+	case !h.about.sessions && waits:
+		http.Error(w, "this server has no subscriptions", http.StatusNotFound)
+	case h.about.sessions && (begins || waits) && (h.stopped() || h.sessions() >= h.about.most):
+		w.Header()["Retry-After"] = []string{"10"}
+		http.Error(w, "there is no room for another session", http.StatusServiceUnavailable)
+	case h.about.sessions && (begins || r.Method != http.MethodPost || r.Header.Get("Mcp-Session-Id") != ""):
+		h.keeping.ServeHTTP(w, r)
+	case waits:
+		h.waiting.Add(1)
+		defer h.waiting.Add(-1)
+		fallthrough
+	default:
+		h.handler.ServeHTTP(w, r)
 	}
-	return n
+}
+
+// sessions returns how many sessions there are.
+func (h *hub) sessions() (n int) {
+	for session := range h.server.Sessions() {
+		if session.ID() != "" { // others end with their request
+			n++
+		}
+	}
+	return n + int(h.waiting.Load())
 }
 
 // attach makes a generation run all calls from now on. Clients with a session are told

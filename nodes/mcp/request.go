@@ -22,6 +22,7 @@ import (
 type request struct {
 	payload value.Value // without its body
 	body    []byte
+	method  string // of the protocol
 	subject string // who has signed in; empty if that is not asked for
 }
 
@@ -50,6 +51,9 @@ func (s *server) requestOf(v value.Value) (*request, error) {
 	body, _ := v.Get("body")
 	if body.IsNull() {
 		return r, nil
+	}
+	if method, ok := body.Get("method"); ok {
+		r.method, _ = method.AsString()
 	}
 	var err error
 	if r.body, err = body.MarshalJSON(); err != nil {
@@ -122,7 +126,7 @@ func (t *taken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer forget()
 	clone.Header.Set(callHeader, id)
 	clone.Header.Set("Authorization", "Bearer -") // for signedIn; node auth has read the real one
-	t.hub.handler.ServeHTTP(w, clone)
+	t.hub.ServeHTTP(w, clone, t.request.method)
 }
 
 type subjectKey struct{}

@@ -72,6 +72,7 @@ A page in a browser may call the server only if it is of the same host, or of ` 
 		}},
 		ErrorDoc: "A request that is refused, or a call that has failed. Its answer is that of the tool.",
 		Parts:    func(schema.Config) bool { return true },
+		OpenAPI:  describe,
 		Recall:   node.Always(node.Effects),
 		New:      newServer,
 	}

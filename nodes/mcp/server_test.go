@@ -94,10 +94,18 @@ func (w *world) apply(document string) {
 
 // connect returns a session of the official client.
 func (w *world) connect(o *sdk.ClientOptions, around http.RoundTripper) *sdk.ClientSession {
+	return w.connectBy("", o, around)
+}
+
+// older is a version of the protocol that has sessions.
+const older = "2025-06-18"
+
+// connectBy connects with a version of the protocol, or the newest.
+func (w *world) connectBy(version string, o *sdk.ClientOptions, around http.RoundTripper) *sdk.ClientSession {
 	w.t.Helper()
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o).Connect(w.t.Context(), &sdk.StreamableClientTransport{
 		Endpoint: w.url, HTTPClient: &http.Client{Transport: around},
-	}, nil)
+	}, &sdk.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -107,6 +115,11 @@ func (w *world) connect(o *sdk.ClientOptions, around http.RoundTripper) *sdk.Cli
 		}
 	})
 	return session
+}
+
+// forms are the ways to speak with a server.
+var forms = []struct{ version, sessions string }{
+	{"", ""}, {older, ""}, {"", "\n  sessions: {}"}, {older, "\n  sessions: {}"},
 }
 
 // call returns what a tool answers: "ok TEXT [DATA]", or "failed TEXT".
@@ -170,9 +183,10 @@ const answers = `
 
 // TestAnswers expects what each form of answer becomes.
 func TestAnswers(t *testing.T) {
-	for _, sessions := range []string{"", "\n  sessions: {}"} {
+	for _, f := range forms {
+		sessions := f.sessions
 		w := serve(t, front+strings.Replace(answers, "\n  title: Shop", "\n  title: Shop"+sessions, 1))
-		s := w.connect(nil, nil)
+		s := w.connectBy(f.version, nil, nil)
 		if init := s.InitializeResult(); init.ServerInfo == nil || init.ServerInfo.Name != "Shop" || init.ServerInfo.Version != "3" || init.Instructions != "Ask for orders." {
 			t.Errorf("got %+v", init)
 		}
@@ -259,9 +273,10 @@ const parked = `
 
 // TestLeaves expects that a call ends with its client, its cancellation or its time.
 func TestLeaves(t *testing.T) {
-	for _, sessions := range []string{"", "\n  sessions: {}"} {
+	for _, f := range forms {
+		sessions := f.sessions
 		w := serve(t, front+strings.Replace(parked, "\n  calls: 2", "\n  calls: 2"+sessions, 1))
-		s := w.connect(nil, nil)
+		s := w.connectBy(f.version, nil, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var left sync.WaitGroup
 		left.Go(func() {
@@ -306,11 +321,12 @@ func TestBusy(t *testing.T) {
 // TestReload expects that a call goes on through a reload, and that clients see what has
 // changed: those with a session are told.
 func TestReload(t *testing.T) {
-	for _, sessions := range []string{"", "\n  sessions: {}"} {
+	for _, f := range forms {
+		sessions := f.sessions
 		before := front + strings.Replace(parked, "\n  calls: 2", "\n  calls: 2"+sessions, 1)
 		w := serve(t, before)
 		changed := make(chan struct{}, 10)
-		s := w.connect(&sdk.ClientOptions{ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} }}, nil)
+		s := w.connectBy(f.version, &sdk.ClientOptions{ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} }}, nil)
 		var calls sync.WaitGroup
 		calls.Go(func() {
 			if got := call(t, s, "park", nil); got != "ok let go" {
@@ -353,10 +369,13 @@ func (w *world) ask(method string, header ...string) string {
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	for _, h := range header {
 		name, text, _ := strings.Cut(h, ": ")
-		if name == "Host" {
+		switch name {
+		case "body":
+		case "Host":
 			req.Host = text
+		default:
+			req.Header.Set(name, text)
 		}
-		req.Header.Set(name, text)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -399,6 +418,9 @@ func TestRefusals(t *testing.T) {
 		{"POST", []string{`body: {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "arguments": [1]}}`}, `200 event: message
 data: {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"the arguments do not match the schema: /: got array, want object`},
 		{"POST", []string{"Mcp-Protocol-Version: 1999-01-01"}, "400 "},
+		{"POST", []string{"Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: subscriptions/listen", `body: {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {"notifications": {"toolsListChanged": true},
+			"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"}, "io.modelcontextprotocol/clientCapabilities": {}}}}`},
+			"404 this server has no subscriptions"},
 		{"GET", nil, "405 "},
 		{"DELETE", nil, "405 "},
 	} {
@@ -443,7 +465,7 @@ func TestSessions(t *testing.T) {
 - {kind: snippet, name: say, language: cel, code: 'tool + " " + request.auth.subject + " " + request.method'}
 `
 	w := serve(t, signed)
-	ann := w.connect(nil, header{"X-User", "ann"})
+	ann := w.connectBy(older, nil, header{"X-User", "ann"})
 	if got := call(t, ann, "who", nil); got != "ok who ann POST" {
 		t.Errorf("got %s", got)
 	}
@@ -453,7 +475,7 @@ func TestSessions(t *testing.T) {
 	if got := w.ask("POST", "X-User: ann", "Mcp-Session-Id: "+ann.ID()); !strings.HasPrefix(got, "200 ") {
 		t.Errorf("got %s", got)
 	}
-	bob := w.connect(nil, header{"X-User", "bob"})
+	bob := w.connectBy(older, nil, header{"X-User", "bob"})
 	if got := call(t, bob, "who", nil); got != "ok who bob POST" {
 		t.Errorf("got %s", got)
 	}
@@ -469,6 +491,57 @@ func TestSessions(t *testing.T) {
 	}
 	if got := w.ask("POST", "X-User: carl", "Mcp-Session-Id: none"); !strings.HasPrefix(got, "404 ") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestAuth expects that node auth decides who may call.
+func TestAuth(t *testing.T) {
+	w := serve(t, strings.Replace(front, "name: tools, port: in", "name: who, port: in", 1)+`
+- {kind: auth, name: who, any: [{type: key, header: Authorization, prefix: Bearer, keys: [{id: ann, secret: 0123456789abcdef}]}], ports: {out: [{name: tools, port: in}]}}
+- kind: mcp
+  name: tools
+  payload: call
+  tools: [{name: who, description: Says who calls.}]
+  ports: {out: [{name: say, port: in}]}
+- {kind: snippet, name: say, language: cel, code: request.auth.subject}
+`)
+	if got := w.ask("POST"); !strings.HasPrefix(got, "401 ") {
+		t.Errorf("got %s", got)
+	}
+	if got := call(t, w.connect(nil, header{"Authorization", "Bearer 0123456789abcdef"}), "who", nil); got != "ok ann" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestHammer calls tools from many clients while the workflow is reloaded. No call fails.
+func TestHammer(t *testing.T) {
+	for _, f := range forms {
+		sessions := f.sessions
+		document := front + strings.Replace(answers, "\n  title: Shop", "\n  title: Shop"+sessions, 1)
+		w := serve(t, document)
+		var clients sync.WaitGroup
+		stop := make(chan struct{})
+		for range 8 {
+			s := w.connectBy(f.version, nil, nil)
+			clients.Go(func() {
+				for n := 0; ; n++ {
+					if got := call(t, s, "add", map[string]any{"a": n, "b": 1}); got != fmt.Sprintf("ok %d", n+1) {
+						t.Errorf("got %s, want %d", got, n+1)
+						return
+					}
+					select {
+					case <-stop:
+						return
+					default:
+					}
+				}
+			})
+		}
+		for i := range 20 {
+			w.apply(strings.ReplaceAll(document, "Finds an order.", fmt.Sprintf("Finds order %d.", i)))
+		}
+		close(stop)
+		clients.Wait()
 	}
 }
 
@@ -491,9 +564,11 @@ func TestErrorPort(t *testing.T) {
 // TestShutdown expects that it does not wait for clients that hold a request open.
 func TestShutdown(t *testing.T) {
 	w := serve(t, front+strings.Replace(answers, "title: Shop", "title: Shop\n  sessions: {}", 1))
-	s := w.connect(nil, nil)
-	if got := call(t, s, "add", map[string]any{"a": 1, "b": 2}); got != "ok 3" {
-		t.Errorf("got %s", got)
+	changes := &sdk.ClientOptions{ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {}}
+	for _, version := range []string{"", older} {
+		if got := call(t, w.connectBy(version, changes, nil), "add", map[string]any{"a": 1, "b": 2}); got != "ok 3" {
+			t.Errorf("got %s", got)
+		}
 	}
 	start := time.Now()
 	if err := w.engine.Shutdown(t.Context()); err != nil {

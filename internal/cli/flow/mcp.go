@@ -22,9 +22,9 @@ const mcpLong = `Mcp serves the tools of a node of kind mcp to one client, on st
 as programs with a model start servers of tools. It ends when its input ends, or by a
 signal.
 
-No port is opened, and no trigger starts anything: a listener, and what is in front of the
-tools, such as auth, are passed over: the client may call all tools. NODE
-may be left out if there is one node of kind mcp. The log is on standard error.`
+No port is opened, and no trigger starts anything. A listener, and what is in front of the
+tools, such as auth, are passed over: the client may call all tools. NODE may be left out
+if there is one node of kind mcp. The log is on standard error.`
 
 const mcpExample = `  uniflow mcp examples/agent.yaml
   uniflow mcp flow.yaml tools --from-values values.yaml`
