@@ -71,6 +71,12 @@ func serve(t *testing.T, file string, replaced ...string) (request func(method, 
 // listen is serve without the client: it returns the port.
 func listen(t *testing.T, file string, replaced ...string) (port string) {
 	t.Helper()
+	return listenWith(t, file, nil, replaced...)
+}
+
+// listenWith is listen with an environment.
+func listenWith(t *testing.T, file string, environment map[string]string, replaced ...string) (port string) {
+	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +91,7 @@ func listen(t *testing.T, file string, replaced ...string) (port string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := engine.Apply(t.Context(), uniflow.Source{Documents: []spec.Document{{File: file, Data: data}}})
+	list, err := engine.Apply(t.Context(), uniflow.Source{Documents: []spec.Document{{File: file, Data: data}}, Environment: environment})
 	if err != nil || list.HasErrors() {
 		t.Fatal(err, list)
 	}
@@ -146,8 +152,8 @@ func TestPing(t *testing.T) {
 	}
 }
 
-func TestOrders(t *testing.T) {
-	request := serve(t, "orders.yaml")
+func TestPrices(t *testing.T) {
+	request := serve(t, "prices.yaml")
 	f := func(method, path, body, want string) {
 		t.Helper()
 		if got := request(method, path, body); got != want {

@@ -20,7 +20,8 @@ func TestTests(t *testing.T) {
 			"--mock", "stock=gateway/stock.cel", "--mock", "price=gateway/price.cel", "--mock", "reviews=gateway/reviews.js",
 		},
 		"job.yaml":    {"-e", "DATABASE=:memory:", "--mock", "products=job/products.js"},
-		"orders.yaml": nil,
+		"orders.yaml": {"-e", "ORDERS_KEY=a key of the tests, which is long", "-e", "TOKEN_SECRET=a secret of at least thirty-two bytes"},
+		"prices.yaml": nil,
 	}
 	files, err := filepath.Glob("*.yaml")
 	if err != nil {

@@ -51,9 +51,9 @@ func ShopLoad(path string) load.Options {
 	}
 }
 
-// Workloads returns ping, the shop, and the API of orders.yaml in a folder.
+// Workloads returns ping, the shop, and the API of prices.yaml in a folder.
 func Workloads(examples string) ([]Workload, error) {
-	orders, err := os.ReadFile(filepath.Join(examples, "orders.yaml"))
+	orders, err := os.ReadFile(filepath.Join(examples, "prices.yaml"))
 	return []Workload{
 		PingWorkload(),
 		ShopWorkload(),

@@ -154,9 +154,14 @@ func readText(s string, t types, as value.Value) value.Value {
 	case t&isNull != 0 && s == "null":
 		return value.Null()
 	case t&(isNumber|isInteger) != 0 && s != "" && len(s) <= maxNumber && (s[0] == '-' || s[0] >= '0' && s[0] <= '9') && s[len(s)-1] > ' ':
-		if n, err := value.ParseJSON([]byte(s)); err == nil {
-			return n
+		n, err := value.ParseJSON([]byte(s))
+		if err != nil {
+			return as
 		}
+		if i, ok := n.AsInt(); ok && t&isNumber == 0 {
+			return value.Int(i) // 1.0 is 1
+		}
+		return n
 	}
 	return as
 }

@@ -149,6 +149,8 @@ schema:
 	g(`{}`, `{"limit":20}`)
 	g(`{"limit": ["5"], "all": ["true"], "q": ["5"], "ids": ["1", "2"]}`, `{"limit":5,"all":true,"q":"5","ids":[1,2]}`)
 	g(`{"ids": "1", "limit": "7"}`, `{"ids":[1],"limit":7}`)
+	g(`{"limit": ["5.0"]}`, `{"limit":5}`)
+	g(`{"limit": ["1e1"]}`, `{"limit":10}`)
 	g(`{"n": ["1e3"]}`, `{"n":1000,"limit":20}`)
 	g(`{"n": ["null"]}`, `{"n":null,"limit":20}`)
 	g(`{"sort": ["price"]}`, `{"sort":"price","limit":20}`)

@@ -48,7 +48,7 @@ the node where the error began, and exits with 1. Call is for trying a workflow 
 and runs the sources of a workflow.`
 
 const callExample = `  uniflow call examples/ping.yaml --input '{"method": "GET", "path": "/ping"}'
-  uniflow call examples/orders.yaml price --input '{"body": {"item": "tea", "count": 2}}'
+  uniflow call examples/prices.yaml price --input '{"body": {"item": "tea", "count": 2}}'
   generate | uniflow call flow.yaml greet --input -`
 
 // A payloadFlag is the payload of call and eval.
