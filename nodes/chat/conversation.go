@@ -303,7 +303,7 @@ func (t *talk) answer() {
 	}
 	t.desk.counts.failed.Add(1)
 	e := node.Describe(err)
-	ends := t.desk.ctx.Err() != nil || errors.Is(err, node.ErrStopped)
+	ends := t.desk.ctx.Err() != nil || errors.Is(err, node.ErrStopped) || errors.Is(err, node.ErrWaitsEnded)
 	level := slog.LevelError
 	if ends {
 		level = slog.LevelDebug
