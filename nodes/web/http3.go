@@ -3,13 +3,7 @@ package web
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
-	"net"
 	"net/http"
-	"os"
-	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,83 +18,6 @@ const (
 	quicStreamWindow = 256 << 10
 	quicConnWindow   = 1 << 20
 )
-
-// A quicSocket is the UDP side of a bound address. Servers with different settings take it
-// over from each other; connections stay with the server that has accepted them.
-type quicSocket struct {
-	conn      *net.UDPConn
-	transport quic.Transport
-	mu        struct {
-		sync.Mutex
-		servers   []*http3Server // the last one accepts
-		listener  *quic.Listener // of the last one
-		accepting sync.WaitGroup // the goroutine of the listener
-	}
-}
-
-// envNoWarning stops quic-go from printing, past the log of the program, that the kernel's
-// buffers are small. docs/http.md says how to make them larger.
-const envNoWarning = "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"
-
-// openQUIC binds a host and the port of its TCP side.
-func openQUIC(ctx context.Context, address string, port int) (*quicSocket, error) {
-	if err := os.Setenv(envNoWarning, "true"); err != nil {
-		return nil, err
-	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	c, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", net.JoinHostPort(host, strconv.Itoa(port)))
-	if err != nil {
-		return nil, fmt.Errorf("listen for HTTP/3: %w", err)
-	}
-	k := &quicSocket{conn: c.(*net.UDPConn)}
-	k.transport.Conn = k.conn
-	return k, nil
-}
-
-// Close closes the connections that are left. The pool calls it.
-func (k *quicSocket) Close() error { return errors.Join(k.transport.Close(), k.conn.Close()) }
-
-// add makes a server accept in place of the one before.
-func (k *quicSocket) add(h *http3Server) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.mu.servers = append(k.mu.servers, h)
-	return k.acceptLocked()
-}
-
-// remove stops a server from accepting. The server before it accepts again.
-func (k *quicSocket) remove(h *http3Server) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.mu.servers = slices.DeleteFunc(k.mu.servers, func(other *http3Server) bool { return other == h })
-	return k.acceptLocked()
-}
-
-func (k *quicSocket) acceptLocked() error {
-	if k.mu.listener != nil {
-		err := k.mu.listener.Close()
-		k.mu.accepting.Wait()
-		k.mu.listener = nil
-		if err != nil {
-			return err
-		}
-	}
-	n := len(k.mu.servers)
-	if n == 0 {
-		return nil
-	}
-	h := k.mu.servers[n-1]
-	l, err := k.transport.Listen(h.tls, h.QUICConfig)
-	if err != nil {
-		return fmt.Errorf("listen for HTTP/3: %w", err)
-	}
-	k.mu.listener = l
-	k.mu.accepting.Go(func() { _ = h.ServeListener(l) }) // it ends when l is closed
-	return nil
-}
 
 // An http3Server is the HTTP/3 side of an httpServer.
 type http3Server struct {
@@ -128,6 +45,9 @@ func (s *server) newHTTP3(config *tls.Config) *http3Server {
 		MaxConnectionReceiveWindow:     quicConnWindow,
 	}
 	h.ConnContext = func(ctx context.Context, c *quic.Conn) context.Context {
+		if started, ok := c.Context().Value(quicStart{}).(func()); ok {
+			started()
+		}
 		p := &quicPeer{Conn: c}
 		p.peer.conn = p
 		return context.WithValue(ctx, connKey{}, p)

@@ -143,6 +143,27 @@ func TestHTTP3SlowClient(t *testing.T) {
 	}
 }
 
+// TestHTTP3Handshakes asks clients for proof of their address when there are many handshakes,
+// and refuses connections past a number.
+func TestHTTP3Handshakes(t *testing.T) {
+	s := startHTTP3(t, "", showField("protocol"))
+	k := s.node.server.lifecycle.quic
+	k.handshakes.Add(retryFrom)
+	s.do("GET", "/", "").want(t, 200, `["HTTP/3.0"]`)
+	k.handshakes.Add(-retryFrom)
+	if conns, open := k.conns.Load(), k.handshakes.Load(); conns != 1 || open != 0 {
+		t.Errorf("got %d connections and %d handshakes, want 1 and none", conns, open)
+	}
+	k.conns.Add(maxQUICConns - 1)
+	other := *s
+	if resp, err := viaHTTP3(t, &other).client.Get(s.url); err == nil {
+		resp.Body.Close()
+		t.Error("got an answer, want the connection refused")
+	}
+	k.conns.Add(1 - maxQUICConns)
+	s.do("GET", "/", "").want(t, 200, `["HTTP/3.0"]`)
+}
+
 func TestHTTP3PortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

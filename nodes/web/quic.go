@@ -1,0 +1,127 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quic-go/quic-go"
+)
+
+// A quicSocket is the UDP side of a bound address. Servers with different settings take it
+// over from each other; connections stay with the server that has accepted them.
+type quicSocket struct {
+	conn       *net.UDPConn
+	transport  quic.Transport
+	conns      atomic.Int64 // open, those of handshakes included
+	handshakes atomic.Int64
+	mu         struct {
+		sync.Mutex
+		servers   []*http3Server // the last one accepts
+		listener  *quic.Listener // of the last one
+		accepting sync.WaitGroup // the goroutine of the listener
+	}
+}
+
+// envNoWarning stops quic-go from printing, past the log of the program, that the kernel's
+// buffers are small. docs/http.md says how to make them larger.
+const envNoWarning = "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"
+
+// openQUIC binds a host and the port of its TCP side.
+func openQUIC(ctx context.Context, address string, port int) (*quicSocket, error) {
+	if err := os.Setenv(envNoWarning, "true"); err != nil {
+		return nil, err
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	c, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return nil, fmt.Errorf("listen for HTTP/3: %w", err)
+	}
+	k := &quicSocket{conn: c.(*net.UDPConn)}
+	k.transport.Conn = k.conn
+	k.transport.ConnContext = k.connContext
+	k.transport.VerifySourceAddress = func(net.Addr) bool { return k.handshakes.Load() >= retryFrom }
+	return k, nil
+}
+
+const (
+	// maxQUICConns is how many clients may be connected over HTTP/3. Others are refused,
+	// so they come over TCP. They need no files, which would bound them.
+	maxQUICConns = 8192
+
+	// retryFrom is how many handshakes there may be until clients must first show that
+	// their address is theirs.
+	retryFrom = 256
+)
+
+var errManyConns = errors.New("too many connections")
+
+// quicStart is the key of a function in the context of a connection, which ends what counts
+// as its handshake.
+type quicStart struct{}
+
+// connContext counts a connection, or refuses it.
+func (k *quicSocket) connContext(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
+	if k.conns.Add(1) > maxQUICConns {
+		k.conns.Add(-1)
+		return nil, errManyConns
+	}
+	k.handshakes.Add(1)
+	started := sync.OnceFunc(func() { k.handshakes.Add(-1) })
+	context.AfterFunc(ctx, func() {
+		started()
+		k.conns.Add(-1)
+	})
+	return context.WithValue(ctx, quicStart{}, started), nil
+}
+
+// Close closes the connections that are left. The pool calls it.
+func (k *quicSocket) Close() error { return errors.Join(k.transport.Close(), k.conn.Close()) }
+
+// add makes a server accept in place of the one before.
+func (k *quicSocket) add(h *http3Server) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.servers = append(k.mu.servers, h)
+	return k.acceptLocked()
+}
+
+// remove stops a server from accepting. The server before it accepts again.
+func (k *quicSocket) remove(h *http3Server) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.servers = slices.DeleteFunc(k.mu.servers, func(other *http3Server) bool { return other == h })
+	return k.acceptLocked()
+}
+
+func (k *quicSocket) acceptLocked() error {
+	if k.mu.listener != nil {
+		err := k.mu.listener.Close()
+		k.mu.accepting.Wait()
+		k.mu.listener = nil
+		if err != nil {
+			return err
+		}
+	}
+	n := len(k.mu.servers)
+	if n == 0 {
+		return nil
+	}
+	h := k.mu.servers[n-1]
+	l, err := k.transport.Listen(h.tls, h.QUICConfig)
+	if err != nil {
+		return fmt.Errorf("listen for HTTP/3: %w", err)
+	}
+	k.mu.listener = l
+	k.mu.accepting.Go(func() { _ = h.ServeListener(l) }) // it ends when l is closed
+	return nil
+}
