@@ -132,9 +132,11 @@ func (b *basic) check(ctx context.Context, hash, password []byte) error {
 
 var errBusy = errors.New("too many passwords are being checked")
 
+var basicPlace = place{header: "Authorization", prefix: "basic "}
+
 // parseBasic returns the name and the password of a request.
 func parseBasic(payload value.Value) (name, password string, err error) {
-	text, err := place{header: "Authorization", prefix: "basic "}.find(payload)
+	text, err := basicPlace.find(payload)
 	if err != nil {
 		return "", "", err
 	}
@@ -148,5 +150,7 @@ func parseBasic(payload value.Value) (name, password string, err error) {
 	}
 	return name, password, nil
 }
+
+func (b *basic) at() place { return basicPlace }
 
 func (b *basic) challenge(realm string) string { return "Basic realm=" + realm + `, charset="UTF-8"` }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/lang"
@@ -23,6 +24,7 @@ type guard struct {
 	scopes     []string
 	require    lang.Program // nil lets all pass
 	clock      node.Clock
+	counts     [len(results)]atomic.Uint64 // requests by result
 }
 
 // evaluation is how long one evaluation of an expression may take.
@@ -87,6 +89,17 @@ func (g *guard) Ready() error {
 	return nil
 }
 
+// Admits implements [node.Screener]: the body of a request without credentials need not be
+// read.
+func (g *guard) Admits(pkt node.Packet) bool {
+	for _, s := range g.schemes {
+		if _, err := s.at().find(pkt.Payload); !errors.Is(err, errAbsent) {
+			return true
+		}
+	}
+	return false
+}
+
 // Receive implements [node.Node].
 func (g *guard) Receive(p node.Process, pkt node.Packet) node.Result {
 	r := &request{payload: pkt.Payload, now: g.clock.Now()}
@@ -128,7 +141,7 @@ func isRefusal(err error) bool {
 // admit sends a request on, or fails.
 func (g *guard) admit(ctx context.Context, p node.Process, r *request, id identity, by int, err error) node.Result {
 	if err != nil {
-		return node.Fail(g.unknown(by, err))
+		return g.fail(g.unknown(by, err))
 	}
 	if id.failed != nil {
 		p.Defer(func(_ context.Context, resp node.Response) error {
@@ -140,8 +153,9 @@ func (g *guard) admit(ctx context.Context, p node.Process, r *request, id identi
 	}
 	who := authShape.Map(value.String(id.subject), texts(id.scopes), id.claims, value.String(g.types[by]))
 	if err := g.allow(ctx, r, who, id, by); err != nil {
-		return node.Fail(err)
+		return g.fail(err)
 	}
+	g.counts[0].Add(1)
 	return node.Send(0, r.payload.With("auth", who))
 }
 

@@ -87,7 +87,7 @@ var (
 )
 
 func (s *signatures) identify(_ context.Context, r *request) (identity, error) {
-	text, err := place{header: s.format.header}.find(r.payload)
+	text, err := s.at().find(r.payload)
 	if err != nil {
 		return identity{}, err
 	}
@@ -156,6 +156,8 @@ func rawBody(payload value.Value) ([]byte, error) {
 	}
 	return nil, errRaw
 }
+
+func (s *signatures) at() place { return place{header: s.format.header} }
 
 func (s *signatures) challenge(realm string) string {
 	return "Signature realm=" + realm + ", header=" + quoted(s.format.header)

@@ -118,6 +118,8 @@ func (t *tokens) verify(ctx context.Context, r *request, token *token) error {
 	return failed
 }
 
+func (t *tokens) at() place { return t.place }
+
 func (t *tokens) challenge(realm string) string { return bearer + "realm=" + realm }
 
 var (

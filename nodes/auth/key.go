@@ -85,6 +85,8 @@ func (k *keys) identify(_ context.Context, r *request) (identity, error) {
 	return k.holders[found], nil
 }
 
+func (k *keys) at() place { return k.place }
+
 func (k *keys) challenge(realm string) string {
 	in, name := "header", k.place.header
 	switch {

@@ -62,7 +62,7 @@ func loginDef() *node.Def {
 		Parts:    func(schema.Config) bool { return true }, // a session that is renewed adds a header to the answer
 		Lint:     stream.LintTLS,
 		OpenAPI: func(c schema.Config) value.Value {
-			name, scheme := place{cookie: c.String("cookie")}.securityScheme("login")
+			name, scheme := place{cookie: cookieName(c.String("cookie"), strings.HasPrefix(c.String("url"), "https:"))}.securityScheme("login")
 			return object(
 				"security", value.List(object(name, texts(nil))),
 				"responses", object(

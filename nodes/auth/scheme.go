@@ -32,6 +32,9 @@ type scheme interface {
 	// a *refusal if it does not accept what the request has; or another failure.
 	identify(ctx context.Context, r *request) (identity, error)
 
+	// at is where the scheme looks first. A request that has nothing there is not accepted.
+	at() place
+
 	// challenge is the value of WWW-Authenticate, without what is wrong.
 	challenge(realm string) string
 }

@@ -34,10 +34,16 @@ func newSealer(secret []byte, about, name string, secure bool) (*sealer, error) 
 		return nil, err
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
+	return &sealer{aead: aead, about: about, name: cookieName(name, secure), secure: secure}, err
+}
+
+// cookieName returns the name of a cookie, which browsers take from this host only, and over
+// https, if it is for that.
+func cookieName(name string, secure bool) string {
 	if secure {
-		name = "__Host-" + name // browsers take it from this host only, over https
+		return "__Host-" + name
 	}
-	return &sealer{aead: aead, about: about, name: name, secure: secure}, err
+	return name
 }
 
 // maxCookie is the size of the largest cookie that browsers take, with its name, in bytes.
