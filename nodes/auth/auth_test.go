@@ -34,6 +34,10 @@ func describe(t *testing.T, document string) string {
 	return string(data)
 }
 
+func failure(description, headers string) string {
+	return `{"description":"` + description + `",` + headers + `"content":{"application/problem+json":{"schema":{"$ref":"#/components/schemas/Problem"}},"text/plain":{"schema":{"type":"string"}}}}`
+}
+
 func TestOpenAPI(t *testing.T) {
 	got := describe(t, `
 - kind: auth
@@ -45,9 +49,9 @@ func TestOpenAPI(t *testing.T) {
     - {type: jwt, keys: [{algorithms: [HS256], secret: an example of at least 32 bytes!}]}
 `[1:])
 	want := `{"security":[{"key-cookie-pass":["orders"]},{"basic":["orders"]},{"bearer":["orders"]}],` +
-		`"responses":{"503":{"description":"The answer cannot be given now.","content":{"application/problem+json":{"schema":{"type":"object"}},"text/plain":{"schema":{"type":"string"}}},"headers":{"Retry-After":{"schema":{"type":"string"}}}},` +
-		`"401":{"description":"It is not known who sends the request.","content":{"application/problem+json":{"schema":{"type":"object"}},"text/plain":{"schema":{"type":"string"}}},"headers":{"WWW-Authenticate":{"schema":{"type":"string"}}}},` +
-		`"403":{"description":"The sender must not do this.","content":{"application/problem+json":{"schema":{"type":"object"}},"text/plain":{"schema":{"type":"string"}}}}},` +
+		`"responses":{"401":` + failure("It is not known who sends the request.", `"headers":{"WWW-Authenticate":{"required":true,"schema":{"type":"string"}}},`) +
+		`,"503":` + failure("The sender cannot be checked now.", `"headers":{"Retry-After":{"required":true,"schema":{"type":"string"}}},`) +
+		`,"403":` + failure("The sender must not do this.", "") + `},` +
 		`"components":{"securitySchemes":{"key-cookie-pass":{"type":"apiKey","in":"cookie","name":"pass"},"basic":{"type":"http","scheme":"basic"},"bearer":{"type":"http","scheme":"bearer","bearerFormat":"JWT"}}}}`
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)

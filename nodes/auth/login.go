@@ -2,12 +2,14 @@ package auth
 
 import (
 	"errors"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -65,11 +67,11 @@ func loginDef() *node.Def {
 			name, scheme := place{cookie: cookieName(c.String("cookie"), strings.HasPrefix(c.String("url"), "https:"))}.securityScheme("login")
 			return object(
 				"security", value.List(object(name, texts(nil))),
-				"responses", object(
-					"302", object("description", "A browser is sent to the provider.", "headers", object("Location", object("schema", object("type", "string")))),
-					"401", response("There is no session.", "WWW-Authenticate"),
-					"403", response("The login has failed, or another site has caused the request.", ""),
-					"503", response("The provider cannot be asked.", "Retry-After"),
+				"responses", refusals(
+					object("302", object("description", "A browser is sent to the provider.", "headers", object("Location", object("schema", object("type", "string"))))),
+					openapi.Failure(http.StatusUnauthorized, "There is no session.", "WWW-Authenticate"),
+					openapi.Failure(http.StatusForbidden, "The login has failed, or another site has caused the request."),
+					openapi.Failure(http.StatusServiceUnavailable, "The provider cannot be asked.", "Retry-After"),
 				),
 				"components", object("securitySchemes", object(name, scheme)),
 			)

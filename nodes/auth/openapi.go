@@ -1,10 +1,12 @@
 package auth
 
 import (
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -31,29 +33,36 @@ func readsRaw(c schema.Config) bool {
 // describe is the [node.Def.OpenAPI] of auth.
 func describe(c schema.Config) value.Value {
 	var security []value.Value
-	var schemes, responses value.MapBuilder
+	var schemes value.MapBuilder
+	refused := []value.Value{openapi.Failure(http.StatusUnauthorized, "It is not known who sends the request.", "WWW-Authenticate")}
 	for _, s := range c.List("any") {
 		name, scheme := securityScheme(s)
 		schemes.Set(name, scheme)
 		security = append(security, object(name, texts(c.Strings("scopes"))))
-		if s.String("type") == typeBasic || s.String("type") == typeOIDC || slices.ContainsFunc(s.List("keys"), func(k schema.Config) bool { return k.Has("jwks") }) {
-			responses.Set("503", response("The answer cannot be given now.", "Retry-After"))
-		}
-	}
-	for _, s := range c.List("any") {
 		if s.String("type") == typeHMAC {
-			responses.Set("409", response("The request came before.", ""))
+			refused = append(refused, openapi.Failure(http.StatusConflict, "The request came before."))
+		}
+		if mayWait(s) {
+			refused = append(refused, openapi.Failure(http.StatusServiceUnavailable, "The sender cannot be checked now.", "Retry-After"))
 		}
 	}
-	responses.Set("401", response("It is not known who sends the request.", "WWW-Authenticate"))
 	if c.Has("require") || len(c.Strings("scopes")) > 0 {
-		responses.Set("403", response("The sender must not do this.", ""))
+		refused = append(refused, openapi.Failure(http.StatusForbidden, "The sender must not do this."))
 	}
 	return object(
 		"security", value.List(security...),
-		"responses", responses.Build(),
+		"responses", refusals(refused...),
 		"components", object("securitySchemes", schemes.Build()),
 	)
+}
+
+// mayWait reports whether a scheme may be unable to tell.
+func mayWait(s schema.Config) bool {
+	switch s.String("type") {
+	case typeBasic, typeOIDC, typeHMAC:
+		return true
+	}
+	return slices.ContainsFunc(s.List("keys"), func(k schema.Config) bool { return k.Has("jwks") })
 }
 
 // securityScheme returns a Security Scheme Object, and a name that others do not have.
@@ -103,15 +112,13 @@ func componentName(name string) string {
 	}, name)
 }
 
-// response describes an answer with an error, which is text or problem details, and a
-// header of it, if any.
-func response(text, header string) value.Value {
-	r := object("description", text, "content", object(
-		"application/problem+json", object("schema", object("type", "object")),
-		"text/plain", object("schema", object("type", "string")),
-	))
-	if header == "" {
-		return r
+// refusals are Responses Objects of errors, as one.
+func refusals(all ...value.Value) value.Value {
+	var b value.MapBuilder
+	for _, one := range all {
+		for status, response := range one.Fields() {
+			b.Set(status, response)
+		}
 	}
-	return r.With("headers", object(header, object("schema", object("type", "string"))))
+	return b.Build()
 }
