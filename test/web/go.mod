@@ -18,6 +18,7 @@ require (
 	github.com/uniflow-labs/uniflow v0.0.0
 	github.com/uniflow-labs/uniflow/internal/ground v0.0.0
 	github.com/zitadel/oidc/v3 v3.51.17
+	golang.org/x/oauth2 v0.37.0
 )
 
 require (
@@ -118,7 +119,6 @@ require (
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/exp v0.0.0-20260908205506-85c1c2202aba // indirect
 	golang.org/x/net v0.62.0 // indirect
-	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/term v0.47.0 // indirect

@@ -20,6 +20,7 @@ import (
 
 	"github.com/zitadel/oidc/v3/example/server/exampleop"
 	"github.com/zitadel/oidc/v3/example/server/storage"
+	"golang.org/x/oauth2"
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/node"
@@ -453,4 +454,60 @@ func TestProviderDown(t *testing.T) {
 	if status, body, _ := b.get(s.url + "/"); status != 302 {
 		t.Errorf("got %d %s, want that what was read of the provider is kept", status, body)
 	}
+}
+
+// TestBearer sends a token of a real issuer to auth.
+func TestBearer(t *testing.T) {
+	s := newSite(t, "")
+	client := regexp.MustCompile(`client_id: (\S+)`).FindStringSubmatch(s.document)[1]
+	config := oauth2.Config{
+		ClientID: client, ClientSecret: clientSecret, RedirectURL: s.url + "/auth/callback", Scopes: []string{"openid"},
+		Endpoint: oauth2.Endpoint{AuthURL: s.provider.URL + "/auth", TokenURL: s.provider.URL + "/oauth/token"},
+	}
+	b := s.browser()
+	verifier := oauth2.GenerateVerifier()
+	_, body, resp := b.get(config.AuthCodeURL("a state", oauth2.S256ChallengeOption(verifier)))
+	found := hidden.FindStringSubmatch(body)
+	if found == nil {
+		t.Fatalf("got %s, want the page of the provider", body)
+	}
+	var code string
+	b.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
+		if code = r.URL.Query().Get("code"); code != "" {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}
+	form := url.Values{"id": {found[1]}, "username": {"test-user@127.0.0.1"}, "password": {password}}
+	r, err := http.NewRequest(http.MethodPost, resp.Request.URL.String(), strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.do(r, "Content-Type", "application/x-www-form-urlencoded")
+	token, err := config.Exchange(context.WithValue(context.Background(), oauth2.HTTPClient, b.Client), code, oauth2.VerifierOption(verifier))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _ := token.Extra("id_token").(string)
+
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.url, "http://"))
+	document := `
+- {kind: listener, name: web, protocol: http, host: 127.0.0.1, port: %s, ports: {out: [{name: guard, port: in}]}}
+- {kind: auth, name: guard, any: {type: oidc, issuer: '%s', audience: %s}, ports: {out: [{name: who, port: in}]}}
+- {kind: snippet, name: who, language: cel, code: auth.subject}
+`
+	f := func(audience, token string, want string) {
+		t.Helper()
+		s.document = fmt.Sprintf(document, port, s.provider.URL, audience)
+		s.apply()
+		if status, body, _ := b.get(s.url+"/", "Authorization", "Bearer "+token); fmt.Sprint(status, " ", body) != want {
+			t.Errorf("got %d %s, want %s", status, body, want)
+		}
+	}
+	f(client, id, "200 id1")
+	f("another", id, "401 the token is for another audience")
+	f(client, id[:len(id)-8]+"AAAAAAAA", "401 the signature of the token is wrong")
+	f(client, token.AccessToken, "401 the token is malformed") // this issuer's are not tokens of JSON
+	s.clock.ahead.Add(int64(2 * time.Hour))
+	f(client, id, "401 the token has expired")
 }
