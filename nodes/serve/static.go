@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -67,7 +66,7 @@ type static struct {
 	cache     []string // the values of Cache-Control, as net/http has them
 	immutable []string
 
-	root *os.Root // from Open on
+	root *folderRoot // from Open on
 }
 
 func newStatic(init *node.Init) (node.Node, error) {
@@ -117,7 +116,7 @@ func stripOf(c schema.Config) (string, error) {
 
 // Open opens the folder.
 func (n *static) Open(context.Context) error {
-	root, err := os.OpenRoot(n.dir)
+	root, err := openFolder(n.dir)
 	if err != nil {
 		where, absErr := filepath.Abs(n.dir)
 		if absErr != nil {

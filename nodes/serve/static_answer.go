@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"mime"
 	"net/http"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -30,7 +29,7 @@ var codings = map[string]coding{
 // A fileAnswer is the answer to a request: a file, or where a folder is.
 type fileAnswer struct {
 	redirect string // to a folder; empty for a file
-	file     *os.File
+	file     file   // nil for a folder
 	size     int64
 	modified time.Time
 	header   [6]headerField
@@ -54,7 +53,7 @@ var (
 )
 
 // answer makes the answer of an open file, which it owns.
-func (n *static) answer(r *http.Request, name string, f *os.File, info fs.FileInfo) (*fileAnswer, error) {
+func (n *static) answer(r *http.Request, name string, f file, info fs.FileInfo) (*fileAnswer, error) {
 	a := &fileAnswer{file: f, size: info.Size(), modified: info.ModTime()}
 	contentType := typeOf(name)
 	a.set("Content-Type", contentType)
@@ -113,7 +112,7 @@ func (n *static) keeps(name string) bool {
 
 // compressed opens the file next to another one that a client prefers; nil if there is
 // none. One that is older than the file by more than strong was made of an earlier one.
-func (n *static) compressed(accept []string, name string, modified time.Time) (*os.File, coding, error) {
+func (n *static) compressed(accept []string, name string, modified time.Time) (file, coding, error) {
 	if len(accept) == 0 {
 		return nil, coding{}, nil
 	}

@@ -2,10 +2,10 @@ package serve
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
-	"os"
 	"path"
 	"strings"
 	"syscall"
@@ -107,9 +107,15 @@ func (n *static) open(r *http.Request, t target) (*fileAnswer, error) {
 	return n.answer(r, t.name, f, info)
 }
 
+// A file is an open file or folder.
+type file interface {
+	io.ReadSeekCloser
+	Stat() (fs.FileInfo, error)
+}
+
 // stat opens what has a name.
-func (n *static) stat(name string) (*os.File, fs.FileInfo, error) {
-	f, err := n.root.OpenFile(name, os.O_RDONLY|nonBlocking, 0)
+func (n *static) stat(name string) (file, fs.FileInfo, error) {
+	f, err := n.root.open(name)
 	if err != nil {
 		return nil, nil, missing(err)
 	}
