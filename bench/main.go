@@ -12,7 +12,7 @@
 // Reading order: main.go, lab.go (servers and rounds), and then by line of the
 // contract: http.go (P1 to P3), gobench.go (P4 to P8, P13),
 // reload.go (P9), scale.go (P10, P11), taps.go (P12), shop.go (N1),
-// kinds.go (N2 to N5). contract.go has the lines, and
+// kinds.go (N2 to N5), web.go (N6 and N7). contract.go has the lines, and
 // contention.go the waits for locks.
 package main
 
@@ -38,6 +38,8 @@ type config struct {
 	binary string
 	strict bool
 	serve  string
+	root   string
+	target string
 
 	contention bool
 }
@@ -55,6 +57,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.BoolVar(&c.strict, "strict", false, "exit with 1 if a line is not met")
 	flags.BoolVar(&c.contention, "contention", false, "measure who waits for locks instead; exit with 1 if 1 % of the time goes to one of ours")
 	flags.StringVar(&c.serve, "serve", "", "be the baseline server, which listens at this `address`")
+	flags.StringVar(&c.root, "root", "", "serve this `folder` as the baseline of N6")
+	flags.StringVar(&c.target, "target", "", "send requests to this `URL` as the baseline of N7")
 	check := func() (err error) {
 		if c.runs < 1 {
 			return errors.New("-runs must be at least 1")
@@ -64,7 +68,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	return program.Run(flags, args, stderr, check, func() (bool, error) {
 		if c.serve != "" {
-			return true, serve(ctx, c.serve)
+			return true, serve(ctx, c)
 		}
 		return measureAll(ctx, c, lines, stdout, stderr)
 	})
@@ -80,6 +84,7 @@ func measurements() map[string]measurement {
 		"P8": measureShare, "P9": measureReloads, "P10": measureNodes, "P11": measureMemory,
 		"P12": measureTaps, "P13": measureScaling,
 		"N1": measureShop, "N2": measurePostgres, "N3": measureSQLite, "N4": measureHTTP, "N5": measureFor,
+		"N6": measureStatic, "N7": measureProxy,
 	}
 }
 
@@ -92,7 +97,7 @@ func chosen(only string) ([]Line, error) {
 	for id := range strings.SplitSeq(only, ",") {
 		line, ok := Find(strings.ToUpper(strings.TrimSpace(id)))
 		if !ok {
-			return nil, fmt.Errorf("-only: the contract has no line %q, only P1 to P13 and N1 to N5", id)
+			return nil, fmt.Errorf("-only: the contract has no line %q, only P1 to P13 and N1 to N7", id)
 		}
 		lines = append(lines, line)
 	}

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// serve is the baseline server: GET /ping answered by hand with net/http, and the shop
-// in several forms. It has no limits and no timeouts, which ours has and which cost time
+// serve is the baseline server: GET /ping answered by hand with net/http, the shop
+// in several forms, and those of web.go. It has no limits and no timeouts, which ours has and which cost time
 // for each request.
-func serve(ctx context.Context, addr string) error {
+func serve(ctx context.Context, c config) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -19,7 +19,10 @@ func serve(ctx context.Context, addr string) error {
 	for _, form := range byHand() {
 		mux.HandleFunc("POST /"+form.name+"/orders", form.serve)
 	}
-	s := &http.Server{Addr: addr, Handler: mux}
+	if err := serveWeb(mux, c.root, c.target); err != nil {
+		return err
+	}
+	s := &http.Server{Addr: c.serve, Handler: mux}
 	defer context.AfterFunc(ctx, func() {
 		// A listener that is closed makes ListenAndServe return.
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

@@ -4,12 +4,13 @@
 // [Run] is a closed loop: each connection sends its next request when the answer
 // to the last has come. [Hold] opens connections and leaves them idle. It does not
 // use net/http, so that it takes little of the processors that it shares with the
-// server. Answers must have a Content-Length; others count as failed.
+// server. Answers must have a Content-Length, except for 304; others count as failed.
 package load
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,11 +26,15 @@ import (
 // Options are what to send, and how much. Addr and Path are required, and one of
 // Duration and Requests.
 type Options struct {
-	Addr      string // host:port
-	Path      string // of the request line, such as /ping
-	JSON      string // a body to POST; empty for GET
-	Conns     int    // at the same time; 1
-	KeepAlive bool   // false: a connection for every request
+	Addr   string // host:port
+	Path   string // of the request line, such as /ping
+	JSON   string // a body to POST; empty for GET
+	Header string // more lines of the header, each with its line break; may be empty
+
+	ContentType string // of the body; that of JSON if empty
+
+	Conns     int  // at the same time; 1
+	KeepAlive bool // false: a connection for every request
 	Duration  time.Duration
 	Requests  int64         // in all; 0 means until Duration has passed
 	Timeout   time.Duration // of a connection's silence after the end; 10 s
@@ -105,12 +110,12 @@ func request(o *Options) []byte {
 	if o.JSON != "" {
 		method = "POST"
 	}
-	b := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, o.Path, o.Addr)
+	b := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n%s", method, o.Path, o.Addr, o.Header)
 	if !o.KeepAlive {
 		b = append(b, "Connection: close\r\n"...)
 	}
 	if o.JSON != "" {
-		b = fmt.Appendf(b, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(o.JSON))
+		b = fmt.Appendf(b, "Content-Type: %s\r\nContent-Length: %d\r\n", cmp.Or(o.ContentType, "application/json"), len(o.JSON))
 	}
 	return append(append(b, "\r\n"...), o.JSON...)
 }
@@ -272,6 +277,9 @@ func readAnswer(in *bufio.Reader, buf []byte) (answer, error) {
 		case len(name) == len("Connection") && bytes.EqualFold(name, []byte("Connection")):
 			a.close = a.close || bytes.EqualFold(bytes.TrimSpace(value), []byte("close"))
 		}
+	}
+	if a.status == 304 { // never has a body
+		length = 0
 	}
 	if length < 0 {
 		return a, errLength
