@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -155,6 +156,10 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		target := u.targets[(first+try)%len(u.targets)]
 		path, rawPath := t.place.on(target.url)
 		*r.URL = url.URL{Scheme: target.url.Scheme, Host: target.url.Host, Path: path, RawPath: rawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
+		if len(t.body) > 0 { // that of httputil hides from net/http that it is in memory, to be written in one go
+			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(t.body)), nil }
+			r.Body = io.NopCloser(bytes.NewReader(t.body))
+		}
 		resp, err := u.transport.RoundTrip(r)
 		if err == nil {
 			return resp, nil
@@ -166,11 +171,6 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		if try == u.retries || r.Context().Err() != nil || !failed.connect && !repeatable(r) {
 			return nil, failed
-		}
-		if r.GetBody != nil {
-			if r.Body, err = r.GetBody(); err != nil {
-				return nil, failed
-			}
 		}
 	}
 }
