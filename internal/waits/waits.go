@@ -14,6 +14,10 @@ import (
 // Most is how many may wait at a time.
 const Most = 10_000
 
+// look is how often the contexts of those who wait are looked at. To be told of the end of
+// each takes 635 bytes a wait, and a timer for each time 160.
+const look = time.Second
+
 // Memory is a [node.Waits] that forgets all when the program ends.
 type Memory struct {
 	clock node.Clock
@@ -22,6 +26,8 @@ type Memory struct {
 		waiting map[string]*waiter // by key, the first
 		n       int
 		ended   bool
+		next    time.Time   // when sweep is called; zero if nothing waits
+		stop    func() bool // that call
 	}
 }
 
@@ -34,24 +40,24 @@ func New(clock node.Clock) *Memory {
 
 // A waiter waits once.
 type waiter struct {
-	of        *Memory
-	key       string
-	done      func(value.Value, error)
-	next      *waiter // under the same key
-	stopTimer func() bool
-	stopWatch func() bool // of the context
+	of    *Memory
+	key   string
+	done  func(value.Value, error)
+	next  *waiter // under the same key
+	ctx   context.Context
+	until time.Time
 }
 
 // Wait implements [node.Waits].
 func (m *Memory) Wait(ctx context.Context, key string, until time.Time, done func(value.Value, error)) (stop func() bool) {
-	w := &waiter{of: m, key: key, done: done}
-	if err := m.add(ctx, w, until); err != nil {
+	w := &waiter{of: m, key: key, done: done, ctx: ctx, until: until}
+	if err := m.add(w); err != nil {
 		done(value.Value{}, err)
 	}
 	return w.stop
 }
 
-func (m *Memory) add(ctx context.Context, w *waiter, until time.Time) error {
+func (m *Memory) add(w *waiter) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -69,20 +75,62 @@ func (m *Memory) add(ctx context.Context, w *waiter, until time.Time) error {
 		}
 		last.next = w
 	}
-	w.stopTimer = m.clock.AfterFunc(until.Sub(m.clock.Now()), w.late)
-	w.stopWatch = context.AfterFunc(ctx, func() {
-		if w.stop() {
-			w.done(value.Value{}, ctx.Err()) // before that, the context may be that of another process
-		}
-	})
+	m.arm(m.clock.Now(), w.until)
 	return nil
 }
 
-// late is called at until.
-func (w *waiter) late(context.Context) {
-	if w.stop() {
-		w.done(value.Value{}, node.ErrWaitTimeout)
+// arm has sweep called at a time, or when it is time to look. The lock is held.
+func (m *Memory) arm(now, at time.Time) {
+	if soon := now.Add(look); at.After(soon) {
+		at = soon
 	}
+	if !m.mu.next.IsZero() {
+		if !at.Before(m.mu.next) {
+			return
+		}
+		m.mu.stop()
+	}
+	m.mu.next, m.mu.stop = at, m.clock.AfterFunc(at.Sub(now), func(context.Context) { m.sweep(at) })
+}
+
+// sweep ends the waits whose time or context has ended. at is when it was to be called.
+func (m *Memory) sweep(at time.Time) {
+	now := m.clock.Now()
+	for _, w := range m.list(now, at) {
+		// The context may be that of another process by now, but then the wait has ended.
+		err := w.ctx.Err()
+		if err == nil && !w.until.After(now) {
+			err = node.ErrWaitTimeout
+		}
+		if err != nil && w.stop() {
+			w.done(value.Value{}, err)
+		}
+	}
+}
+
+// list returns all who wait, and arms the next sweep; none if another call of sweep has
+// taken the place of this one.
+func (m *Memory) list(now, at time.Time) []*waiter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.next != at {
+		return nil
+	}
+	m.mu.next = time.Time{}
+	all := make([]*waiter, 0, m.mu.n)
+	next := now.Add(look)
+	for _, w := range m.mu.waiting {
+		for ; w != nil; w = w.next {
+			all = append(all, w)
+			if w.until.After(now) && w.until.Before(next) {
+				next = w.until
+			}
+		}
+	}
+	if len(all) > 0 {
+		m.arm(now, next)
+	}
+	return all
 }
 
 // stop ends the wait; not ok if it has ended. Then nothing else calls done.
@@ -115,12 +163,13 @@ func (m *Memory) removeFirst(w *waiter) {
 	m.forget(w)
 }
 
-// forget ends what would end a wait. The lock is held.
+// forget counts one that does not wait any more. The lock is held.
 func (m *Memory) forget(w *waiter) {
-	m.mu.n--
 	w.next = nil
-	w.stopTimer()
-	w.stopWatch()
+	if m.mu.n--; m.mu.n == 0 && !m.mu.next.IsZero() {
+		m.mu.stop()
+		m.mu.next = time.Time{}
+	}
 }
 
 // Deliver implements [node.Waits].

@@ -24,13 +24,16 @@ type Session struct {
 	}
 }
 
+// empty is the map of a new session.
+var empty = value.Map()
+
 var key = node.NewKey[*Session]("session")
 
 // New returns a session with the fields of a map; null is an empty one.
 func New(values value.Value) *Session {
 	s := new(Session)
 	if values.Kind() != value.KindMap {
-		values = value.Map()
+		values = empty
 	}
 	s.mu.values = values
 	return s
@@ -89,7 +92,7 @@ func (s *Session) set(name string, v value.Value) {
 func (s *Session) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.values, s.mu.changed = value.Map(), true
+	s.mu.values, s.mu.changed = empty, true
 }
 
 // Append puts items at the end of the list of that name, and removes the first of it until

@@ -137,9 +137,20 @@ func (a *asking) ask(instead string) node.Result {
 	if !ok || !q.asks && instead == "" || a.parked(nil) {
 		return node.Await(a.park)
 	}
-	return node.After(node.SendPart(ctx, parts, said), func(_ node.Process, resp node.Response) node.Result {
-		if resp.IsError() && stop() {
-			return node.Fail(resp.Payload.AsError())
+	send := func(ctx context.Context) error { return parts.Part(ctx, said) }
+	if try, ok := parts.(node.TryParts); ok {
+		rest, err := try.TryPart(ctx, said)
+		switch {
+		case err != nil && stop():
+			return node.Fail(err)
+		case err != nil || rest == nil: // without node.After, which would keep a frame meanwhile
+			return node.Await(a.park)
+		}
+		send = rest
+	}
+	return node.Block(func(ctx context.Context) node.Result {
+		if err := send(ctx); err != nil && stop() {
+			return node.Fail(err)
 		}
 		return node.Await(a.park)
 	})

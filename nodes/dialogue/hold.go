@@ -18,15 +18,14 @@ type hold struct {
 	process node.Process
 	key     string
 	outer   *hold // that the process, or one that waits for it, had before; may have ended
-	payload value.Value
 
 	mu struct {
 		sync.Mutex
 		session *session.Session // nil until it is loaded
-		kept    kept
+		kept    stamp
 		err     error
-		over    bool           // it was loaded, or not, or has ended
-		after   []func(result) // of packets of the same session that came meanwhile
+		over    bool            // it was loaded, or not, or has ended
+		after   *[]func(result) // of packets of the same session that came meanwhile; mostly nil
 	}
 }
 
@@ -85,13 +84,16 @@ func (h *hold) result(after func(result)) (r result, ok bool) {
 		return result{h.mu.session, h.mu.err}, true
 	}
 	if after != nil {
-		h.mu.after = append(h.mu.after, after)
+		if h.mu.after == nil {
+			h.mu.after = new([]func(result))
+		}
+		*h.mu.after = append(*h.mu.after, after)
 	}
 	return r, false
 }
 
 // settle ends the time in which others wait for the result.
-func (h *hold) settle(s *session.Session, k kept, err error) {
+func (h *hold) settle(s *session.Session, k stamp, err error) {
 	h.mu.Lock()
 	if h.mu.over { // its process was abandoned
 		s, err = nil, errNoSession
@@ -100,41 +102,44 @@ func (h *hold) settle(s *session.Session, k kept, err error) {
 	after := h.mu.after
 	h.mu.after = nil
 	h.mu.Unlock()
-	for _, f := range after {
+	if after == nil {
+		return
+	}
+	for _, f := range *after {
 		f(result{s, err})
 	}
 }
 
 // wait waits for the process's turn, without a goroutine.
-func (h *hold) wait() node.Result {
+func (h *hold) wait(payload value.Value) node.Result {
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
 		n := h.node
 		n.room.turns.wait(ctx, n.clock, h.key, n.queue, n.patience, func(err error) {
 			if err != nil {
-				h.settle(nil, kept{}, err)
+				h.settle(nil, stamp{}, err)
 				done(node.Fail(err))
 				return
 			}
-			done(h.begin())
+			done(h.begin(payload))
 		})
 	})
 }
 
 // begin loads the session, which is the process's turn to have, and sends the payload.
-func (h *hold) begin() node.Result {
+func (h *hold) begin(payload value.Value) node.Result {
 	h.process.Defer(h.end)
 	if !h.node.room.store.blocks() {
-		return h.load(h.process.Context())
+		return h.load(h.process.Context(), payload)
 	}
-	return node.Block(h.load)
+	return node.Block(func(ctx context.Context) node.Result { return h.load(ctx, payload) })
 }
 
-func (h *hold) load(ctx context.Context) node.Result {
+func (h *hold) load(ctx context.Context, payload value.Value) node.Result {
 	n := h.node
 	k, err := n.room.store.load(ctx, h.key, n.clock.Now())
 	if err != nil {
 		err = stored("load", err)
-		h.settle(nil, k, err)
+		h.settle(nil, k.stamp, err)
 		return node.Fail(err)
 	}
 	values := k.values
@@ -143,9 +148,7 @@ func (h *hold) load(ctx context.Context) node.Result {
 	}
 	s := session.New(values)
 	s.Begin(h.process)
-	h.settle(s, k, nil)
-	payload := h.payload
-	h.payload = value.Value{}
+	h.settle(s, k.stamp, nil)
 	return node.Send(0, payload)
 }
 
@@ -176,10 +179,10 @@ func (h *hold) end(ctx context.Context, resp node.Response) error {
 
 // save saves the values of a session, if that is needed: they have changed, or the store
 // would forget them too early.
-func (n *sessionNode) save(ctx context.Context, key string, k kept, values value.Value, changed bool) error {
+func (n *sessionNode) save(ctx context.Context, key string, k stamp, values value.Value, changed bool) error {
 	now := n.clock.Now()
 	fresh := n.ttl == 0 && k.until.IsZero() || n.ttl > 0 && k.until.Sub(now) >= n.ttl-renewAfter(n.ttl)
-	if !changed && (fresh || k.values.Len() == 0) {
+	if !changed && (fresh || !k.there) {
 		return nil
 	}
 	if size := values.Size(); size > n.max {
@@ -188,11 +191,11 @@ func (n *sessionNode) save(ctx context.Context, key string, k kept, values value
 			Code: codeSize, Status: http.StatusInternalServerError,
 		}
 	}
-	k.values, k.until = values, time.Time{}
+	k.until = time.Time{}
 	if n.ttl > 0 {
 		k.until = now.Add(n.ttl)
 	}
-	if err := n.room.store.save(context.WithoutCancel(ctx), key, k, now); err != nil {
+	if err := n.room.store.save(context.WithoutCancel(ctx), key, kept{k, values}, now); err != nil {
 		return stored("save", err)
 	}
 	return nil

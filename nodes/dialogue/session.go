@@ -235,12 +235,12 @@ func (n *sessionNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	if h := outer.find(n.room, key); h != nil {
 		return h.join(p, pkt.Payload)
 	}
-	h := &hold{node: n, process: p, key: key, outer: outer, payload: pkt.Payload}
+	h := &hold{node: n, process: p, key: key, outer: outer}
 	holdKey.Store(p, h)
 	if n.room.turns.take(key) {
-		return h.begin()
+		return h.begin(pkt.Payload)
 	}
-	return h.wait()
+	return h.wait(pkt.Payload)
 }
 
 // errNotOpen is for a workflow at the port init, which runs before its node opens.

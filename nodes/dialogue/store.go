@@ -34,12 +34,18 @@ type store interface {
 
 // kept is a session as a store keeps it.
 type kept struct {
-	values  value.Value // a map; null for none
-	until   time.Time   // zero is for ever
-	version int64       // of what was loaded; 0 for none
+	stamp
+	values value.Value // a map; null for none
 }
 
-func (k *kept) expired(now time.Time) bool { return !k.until.IsZero() && !now.Before(k.until) }
+// A stamp is what a store knows of a session.
+type stamp struct {
+	until   time.Time // zero is for ever
+	version int64     // of what was loaded; 0 for none
+	there   bool      // something was loaded
+}
+
+func (k *stamp) expired(now time.Time) bool { return !k.until.IsZero() && !now.Before(k.until) }
 
 // limits are those of sessions in memory.
 type limits struct{ capacity, bytes int }
@@ -103,6 +109,7 @@ func (s *memoryStore) save(_ context.Context, key string, k kept, now time.Time)
 	if k.values.Len() == 0 {
 		return nil
 	}
+	k.there = true
 	s.mu.bytes += k.size(key)
 	s.mu.lru.Add(key, k)
 	for s.mu.lru.Len() > s.mu.limits.capacity || s.mu.bytes > s.mu.limits.bytes && s.mu.lru.Len() > 1 {
@@ -194,13 +201,14 @@ func (s *sqlStore) load(ctx context.Context, key string, now time.Time) (k kept,
 		k.until = time.UnixMilli(ms)
 	}
 	if k.expired(now) {
-		return kept{version: k.version}, nil
+		return kept{stamp: stamp{version: k.version}}, nil
 	}
 	text, _ := rows[0].Get("data")
 	json, _ := text.AsString()
 	if k.values, err = value.ParseJSON([]byte(json)); err != nil {
 		return k, fmt.Errorf("what the table has is not a session: %w", err)
 	}
+	k.there = true
 	return k, nil
 }
 

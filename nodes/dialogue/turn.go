@@ -15,23 +15,21 @@ import (
 type turns struct {
 	mu struct {
 		sync.Mutex
-		held    map[string]*line // by the key of the session
-		waiting int              // in all lines
+		held    map[string]*waiter // by the key of a session that a process has: the first that waits; nil for none
+		waiting int
 	}
 }
 
-// A line is a session that a process has, and those that wait for it, the first first.
-type line struct{ waiting []*waiter }
-
 func newTurns() *turns {
 	t := new(turns)
-	t.mu.held = make(map[string]*line)
+	t.mu.held = make(map[string]*waiter)
 	return t
 }
 
 // A waiter waits for its turn, once.
 type waiter struct {
 	key   string
+	next  *waiter
 	done  func(error) // called once, without the lock; nil says that it is its turn
 	stops []func() bool
 }
@@ -44,10 +42,10 @@ func (t *turns) take(key string) bool {
 }
 
 func (t *turns) takeLocked(key string) bool {
-	if t.mu.held[key] != nil {
+	if _, held := t.mu.held[key]; held {
 		return false
 	}
-	t.mu.held[key] = new(line)
+	t.mu.held[key] = nil
 	return true
 }
 
@@ -71,11 +69,20 @@ func (t *turns) add(ctx context.Context, clock node.Clock, w *waiter, most int, 
 	if t.takeLocked(w.key) {
 		return nil, false
 	}
-	l := t.mu.held[w.key]
-	if len(l.waiting) >= most {
-		return errNoTurn("%d processes wait for this session already", len(l.waiting)), false
+	var last *waiter
+	n := 0
+	for other := t.mu.held[w.key]; other != nil; other = other.next {
+		last = other
+		n++
 	}
-	l.waiting = append(l.waiting, w)
+	switch {
+	case n >= most:
+		return errNoTurn("%d processes wait for this session already", n), false
+	case last == nil:
+		t.mu.held[w.key] = w
+	default:
+		last.next = w
+	}
 	t.mu.waiting++
 	w.stops = append(w.stops, context.AfterFunc(ctx, func() { t.end(w, func() error { return context.Cause(ctx) }) }))
 	if patience > 0 {
@@ -97,13 +104,15 @@ func (t *turns) end(w *waiter, why func() error) {
 func (t *turns) leave(w *waiter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.mu.held[w.key]
-	if l == nil {
-		return false
+	first := t.mu.held[w.key]
+	if first == w {
+		t.mu.held[w.key] = w.next
+		t.forgetLocked(w)
+		return true
 	}
-	for i, other := range l.waiting {
-		if other == w {
-			l.waiting = append(l.waiting[:i:i], l.waiting[i+1:]...)
+	for ; first != nil; first = first.next {
+		if first.next == w {
+			first.next = w.next
 			t.forgetLocked(w)
 			return true
 		}
@@ -113,6 +122,7 @@ func (t *turns) leave(w *waiter) bool {
 
 func (t *turns) forgetLocked(w *waiter) {
 	t.mu.waiting--
+	w.next = nil
 	for _, stop := range w.stops {
 		stop()
 	}
@@ -129,13 +139,12 @@ func (t *turns) give(clock node.Clock, key string) {
 func (t *turns) next(key string) *waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.mu.held[key]
-	if len(l.waiting) == 0 {
+	w := t.mu.held[key]
+	if w == nil {
 		delete(t.mu.held, key)
 		return nil
 	}
-	w := l.waiting[0]
-	l.waiting = l.waiting[1:]
+	t.mu.held[key] = w.next
 	t.forgetLocked(w)
 	return w
 }
