@@ -163,3 +163,21 @@ func (m *Memory) count() int {
 	defer m.mu.Unlock()
 	return m.mu.n
 }
+
+// BenchmarkSweep is one look at the most that can wait.
+func BenchmarkSweep(b *testing.B) {
+	m := New(node.SystemClock{})
+	for i := range Most {
+		m.Wait(b.Context(), strconv.Itoa(i), time.Now().Add(time.Hour), func(value.Value, error) {})
+	}
+	for b.Loop() {
+		m.sweep(m.armed())
+	}
+	m.End()
+}
+
+func (m *Memory) armed() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.next
+}

@@ -24,7 +24,7 @@ func counter(fields string) string {
 }
 
 // stores are the fields of each store, for one test.
-func stores(t *testing.T) map[string]string {
+func stores(t testing.TB) map[string]string {
 	table := strings.ToLower(strings.NewReplacer("/", "_").Replace(t.Name()))
 	return map[string]string{
 		"memory":   "store: {table: t}",
