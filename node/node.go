@@ -64,6 +64,12 @@ type Def struct {
 	// that never does.
 	Raw func(schema.Config) bool
 
+	// Gives names what nodes give to their process for those after them, such as "session",
+	// and Needs what a node needs, and the field because of which it does. A node that needs
+	// what no node before it gives is an error. Needs may be nil, what and field empty.
+	Gives string
+	Needs func(schema.Config) (what, field string)
+
 	// InFlight says how many packets of a trigger are not answered at a time, at most. Nil
 	// is a kind whose packets have no such limit.
 	InFlight func(schema.Config) int

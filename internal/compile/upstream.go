@@ -4,7 +4,8 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-// tellUpstream tells nodes what those do to which their packets may come.
+// tellUpstream tells nodes what those do to which their packets may come, and reports those
+// that need more than the nodes before them give.
 func (c *compiler) tellUpstream() {
 	into := make([][]int32, len(c.units)) // by target: the nodes that lead there
 	for i := range c.prog.Vertices {
@@ -15,6 +16,7 @@ func (c *compiler) tellUpstream() {
 			}
 		}
 	}
+	c.checkNeeds(into)
 	c.upstream(into, func(u *unit) bool { return holds(u.def.Parts, u.config) }, func(u *unit) *bool { return &u.parts })
 	c.upstream(into, func(u *unit) bool { return holds(u.def.Raw, u.config) }, func(u *unit) *bool { return &u.raw })
 }

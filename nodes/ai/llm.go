@@ -34,8 +34,14 @@ func llmDef(o stream.Options) *node.Def {
 		ErrorDoc: "The failure, with one of the codes above.",
 		Parts:    func(c schema.Config) bool { return c.Bool("stream") },
 		Recall:   node.Always(node.Effects),
-		Lint:     stream.LintTLS,
-		New:      func(init *node.Init) (node.Node, error) { return newLLM(init, o) },
+		Needs: func(c schema.Config) (what, field string) {
+			if c.Int("history") == 0 {
+				return "", ""
+			}
+			return "session", "history"
+		},
+		Lint: stream.LintTLS,
+		New:  func(init *node.Init) (node.Node, error) { return newLLM(init, o) },
 	}
 }
 

@@ -198,11 +198,9 @@ func TestBudgetOfLeaver(t *testing.T) {
 
 func TestHistory(t *testing.T) {
 	m := modeltest.New(t, func(r modeltest.Request) modeltest.Turn { return modeltest.Text(fmt.Sprintf("answer %d", r.Number)) })
-	f := load(t, m.URL, "history: 4", "system: Be kind.", "prompt: self.text")
-	expect(t, "without a session", outcome(f.Send("n", value.Map())), "no_session 0: history needs a session: put a node of kind session upstream")
 	s := session.New(value.Null())
 	begin := &node.Def{
-		Kind: "begin", Summary: "Begins a session.", In: []node.Port{{Name: "in", Doc: "Anything."}}, Out: []node.Port{{Name: "out", Doc: "The same."}},
+		Kind: "begin", Summary: "Begins a session.", Gives: "session", In: []node.Port{{Name: "in", Doc: "Anything."}}, Out: []node.Port{{Name: "out", Doc: "The same."}},
 		New: func(*node.Init) (node.Node, error) {
 			return node.ReceiverFunc(func(p node.Process, pkt node.Packet) node.Result {
 				s.Begin(p)
@@ -210,7 +208,7 @@ func TestHistory(t *testing.T) {
 			}), nil
 		},
 	}
-	f = flowtest.New(t, append(kinds(), begin)...)
+	f := flowtest.New(t, append(kinds(), begin)...)
 	f.Load("- {kind: begin, name: b, ports: {out: [{name: n, port: in}]}}\n" + document(m.URL, "history: 4", "system: Be kind.", "prompt: self.text"))
 	for i := range 4 {
 		expect(t, "answer", outcome(f.Send("b", value.Map(value.Field{Name: "text", Value: value.String(fmt.Sprintf("question %d", i))}))), fmt.Sprintf("answer %d", i))

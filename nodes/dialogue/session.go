@@ -50,6 +50,7 @@ func sessionDef(o stream.Options) *node.Def {
 		Out:    out("The same, in a process that has its session."),
 		Parts:  func(c schema.Config) bool { return !c.Has("key") }, // it sets a header of the answer
 		Recall: node.Always(node.Effects),
+		Gives:  "session",
 		New:    func(init *node.Init) (node.Node, error) { return newSession(init, o) },
 	}
 }

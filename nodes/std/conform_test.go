@@ -233,8 +233,8 @@ var cases = map[string]conformCase{
 		Example:  []value.Value{object("room", value.Int(1))},
 		Allocs:   3, // of the answer
 	}),
-	"recall": plain(flowtest.Case{ // without a session; nodes/dialogue has tests with one
-		Document: "- {kind: recall, name: n, ports: {out: [{name: next}], error: [{name: failed}]}}",
+	"recall": plain(flowtest.Case{ // its packets have no session; nodes/dialogue has tests with one
+		Document: "- {kind: recall, name: n, ports: {out: [{name: next}], error: [{name: failed}]}}\n- {kind: session, name: s, key: self, ports: {out: [{name: n}]}}",
 		Allocs:   5,
 	}),
 	"reduce": plain(flowtest.Case{
@@ -244,7 +244,7 @@ var cases = map[string]conformCase{
 		Allocs:   10, // of the language
 	}),
 	"remember": plain(flowtest.Case{
-		Document: "- {kind: remember, name: n, set: {a: '${self}'}, append: {b: 1}, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Document: "- {kind: remember, name: n, set: {a: '${self}'}, append: {b: 1}, ports: {out: [{name: next}], error: [{name: failed}]}}\n- {kind: session, name: s, key: self, ports: {out: [{name: n}]}}",
 		Allocs:   5,
 	}),
 	"retry": plain(flowtest.Case{
