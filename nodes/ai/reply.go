@@ -145,7 +145,7 @@ func (a *reply) takeCall(c value.Value) {
 func readUsage(v value.Value) usage {
 	count := func(name string) int64 {
 		n, _ := get(v, name).AsInt()
-		return max(0, n)
+		return min(max(0, n), 1<<40) // sums of them must not overflow
 	}
 	u := usage{prompt: count("prompt_tokens"), completion: count("completion_tokens"), total: count("total_tokens")}
 	u.total = max(u.total, u.prompt+u.completion)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -147,7 +148,7 @@ func (n *llm) setHeader(c schema.Config) error {
 	}
 	for name, v := range header.Fields() {
 		text, ok := v.AsString()
-		if !ok || name == "" || !isHeader(text) || strings.ContainsAny(name, " :\t\r\n") || !isHeader(name) {
+		if !ok || !isHeader(text) || !headerName.MatchString(name) {
 			return c.Errorf("header", diag.CodeBadValue, "must be a map of text").WithHint(hint)
 		}
 		n.header.Set(name, text)
@@ -155,9 +156,11 @@ func (n *llm) setHeader(c schema.Config) error {
 	return nil
 }
 
+var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
 // isHeader reports whether a header can have a text.
 func isHeader(text string) bool {
-	return strings.IndexFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r >= 0x7f }) < 0
+	return strings.IndexFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
 }
 
 // own are the fields of requests that have fields of their own here.

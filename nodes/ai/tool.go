@@ -28,14 +28,16 @@ var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func (n *llm) setTools(c schema.Config, links []int) error {
 	var found diag.List
+	seen := make(map[string]bool)
 	for k, t := range c.List("tools") {
 		name := t.String("name")
 		switch {
 		case !toolName.MatchString(name):
 			found.Add(t.Errorf("name", diag.CodeBadValue, "not a name that models can call").WithHint("use letters, digits, _ and -, at most 64 of them"))
-		case n.tools.find(name) != nil:
+		case seen[name]:
 			found.Add(t.Errorf("name", diag.CodeBadValue, "two tools have this name").WithHint("give each a name of its own"))
 		}
+		seen[name] = true
 		if port := toolPort + k; port >= len(links) || links[port] == 0 {
 			found.Add(t.Errorf("", diag.CodeUnlinked, "the tool leads nowhere").WithHint(`link the port: "tool[%d]": [{name: NODE, port: in}]`, k))
 		}
