@@ -3,6 +3,9 @@ package ai_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -134,4 +137,96 @@ func TestTools(t *testing.T) {
 		told = append(told, fmt.Sprintf("%s %q %d", msg.Role, msg.Content, len(msg.Calls)))
 	}
 	expect(t, "second request", strings.Join(told, "; "), `user "where is 7?" 0; assistant "Let me look." 3; tool "{\"state\":\"sent\"}" 0; tool "error: no order 8" 0; tool "done" 0`)
+}
+
+// TestReload checks that an answer goes on through a reload.
+func TestReload(t *testing.T) {
+	next := make(chan struct{}, 3)
+	next <- struct{}{}
+	m := modeltest.New(t, func(modeltest.Request) modeltest.Turn {
+		return modeltest.Turn{Tokens: []string{"one ", "two ", "three"}, Next: next}
+	})
+	f := load(t, m.URL, "stream: true")
+	c := collector{took: func(n int) error {
+		if n == 1 {
+			go func() { // not by the goroutine of the process: a reload may wait for it
+				f.Load(document(m.URL, "stream: true", "max_tokens: 5"))
+				next <- struct{}{}
+				next <- struct{}{}
+			}()
+		}
+		return nil
+	}}
+	expect(t, "answer", outcome(run(t, f, &c, `"x"`)), "one two three")
+	expect(t, "parts", strings.Join(c.all(), ""), "one two three")
+}
+
+// TestListener checks that what a client of events gets is the text in pieces, then the
+// answer.
+func TestListener(t *testing.T) {
+	m := modeltest.New(t, modeltest.Script(modeltest.Turn{Tokens: []string{"It is\n", "<b>here</b>"}}, modeltest.Turn{Text: "half an answer", Cut: 500}))
+	address := freeAddress(t)
+	host, port, _ := net.SplitHostPort(address)
+	f := flowtest.New(t, kinds()...)
+	f.Options.Clock = node.SystemClock{}
+	f.Load(fmt.Sprintf("- {kind: listener, name: web, protocol: http, host: '%s', port: %s, ports: {out: [{name: n, port: in}]}}\n", host, port) + document(m.URL, "prompt: self.body", "stream: true"))
+	get := func() string {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/", strings.NewReader("where?"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept", "text/event-stream")
+		req.Header.Set("Content-Type", "text/plain")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	expect(t, "events", get(), "retry: 1000\n\ndata: It is\ndata: \n\ndata: <b>here</b>\n\nevent: end\ndata: "+
+		`{"text":"It is\n<b>here</b>","data":null,"usage":{"prompt_tokens":2,"completion_tokens":2,"total_tokens":4},"finish":"stop","turns":1}`+"\n\n")
+	got := get()
+	if !strings.Contains(got, "event: error\n") || strings.Contains(got, "event: end") || strings.Contains(got, m.URL) {
+		t.Errorf("a cut answer: got %s", got)
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestMetrics checks what a node counts, also over a reload.
+func TestMetrics(t *testing.T) {
+	m := modeltest.New(t, modeltest.Script(modeltest.Turn{Status: 503}, modeltest.CallTool("find", `{"id": 7}`), modeltest.CallTool("no_such", "{}"), modeltest.Text("well")))
+	f := load(t, m.URL, oneTool, "retry: {backoff: {initial: 0s}}")
+	f.Load(document(m.URL, "retry: {backoff: {initial: 0s}}", oneTool))
+	expect(t, "answer", outcome(f.Send("n", value.String("x"))), "well")
+	f.Load(document(m.URL, oneTool))
+	var all []string
+	for _, figure := range f.Engine().Metrics().Figures {
+		figure := figure.Metric
+		line := figure.Name
+		for _, l := range figure.Labels {
+			line += " " + l.Value
+		}
+		all = append(all, fmt.Sprintf("%s %v", line, figure.Value))
+	}
+	text := strings.Join(all, "\n") + "\n"
+	for _, want := range []string{"llm_retries_total 1", "llm_tool_calls_total unknown 1", "llm_tool_calls_total done 1", "llm_failures_total server 1", "llm_first_piece_seconds 0"} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %q in %s", want, text)
+		}
+	}
 }
