@@ -124,8 +124,9 @@ func (x *exchange) next() (piece string, err error) {
 func (x *exchange) event() (piece string, err error) {
 	e, err := x.events.Next()
 	if err != nil {
-		// Some servers end without the word, which is as good once they have said why.
-		if errors.Is(err, io.ErrUnexpectedEOF) && x.body.ended && x.reply.finish != "" {
+		// Some servers end without the word, or never: the answer is complete once they have
+		// said why it ends. Only its usage may be missing.
+		if x.ctx.Err() == nil && x.reply.finish != "" {
 			x.done = true
 			return "", nil
 		}
@@ -200,7 +201,9 @@ func (x *exchange) close() {
 	}
 	if x.resp != nil {
 		if x.done && x.events != nil { // what is left is the end of the body: the connection can be used again
+			late := time.AfterFunc(10*time.Millisecond, func() { x.stop(nil) }) // unless it does not come
 			_, _ = io.CopyN(io.Discard, x.resp.Body, 512)
+			late.Stop()
 		}
 		_ = x.resp.Body.Close() // what was needed of it is there
 	}
@@ -209,14 +212,12 @@ func (x *exchange) close() {
 
 // A limitedBody fails after a number of bytes.
 type limitedBody struct {
-	r     io.Reader
-	left  int
-	ended bool // it came to its end, and was not cut
+	r    io.Reader
+	left int
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p[:min(len(p), b.left+1)])
-	b.ended = err == io.EOF
 	if b.left -= n; b.left < 0 {
 		return 0, errLarge
 	}

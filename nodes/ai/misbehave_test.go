@@ -88,6 +88,10 @@ func TestMisbehaving(t *testing.T) {
 		f("too large", "too_large 502: HOST: the answer has more than limits.answer_bytes, which are 1024", 1, "limits: {answer_bytes: 1KiB}", modeltest.Text(strings.Repeat("many words ", 1000)), good)
 		f("no usage", "well", 1, "", modeltest.Turn{Text: "well", NoUsage: true})
 		f("no word at the end", "well", 1, "", modeltest.Turn{Body: "data: {\"choices\": [{\"delta\": {\"content\": \"well\"}}]}\n\ndata: {\"choices\": [{\"delta\": {}, \"finish_reason\": \"stop\"}]}\n\n", Type: "text/event-stream"})
+		said := "data: {\"choices\": [{\"delta\": {\"content\": \"well\"}, \"finish_reason\": \"stop\"}]}\n\n"
+		f("silence after the last piece", "well", 1, "limits: {silence: 50ms}", modeltest.Turn{Body: said, Type: "text/event-stream", Stall: len(said)})
+		said += "data: [DONE]\n\n"
+		f("silence after the end", "well", 1, "", modeltest.Turn{Body: said, Type: "text/event-stream", Stall: len(said)})
 		f("no end", "cut 502: HOST: the answer broke off", 1, "", modeltest.Turn{Body: "data: {\"choices\": [{\"delta\": {\"content\": \"well\"}}]}\n\n", Type: "text/event-stream"}, good)
 		f("a list of parts", "well", 1, "", modeltest.Turn{Body: `{"choices": [{"message": {"content": [{"type": "text", "text": "we"}, {"type": "text", "text": "ll"}]}}]}`, Type: "application/json"})
 		f("a refusal", "I cannot help with that", 1, "", modeltest.Turn{Body: `{"choices": [{"message": {"content": null, "refusal": "I cannot help with that"}}]}`, Type: "application/json"})

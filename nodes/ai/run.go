@@ -22,6 +22,7 @@ type run struct {
 	account  account
 	held     int64     // of the account's budget, by the turn under way
 	live     *exchange // nil between turns
+	sent     int       // bytes of the conversation, as they count
 	used     usage
 	turns    int
 	repaired bool
@@ -59,7 +60,11 @@ func (n *llm) Receive(p node.Process, pkt node.Packet) node.Result {
 	}
 	if n.ledger != nil || n.parted { // the process may end while a piece is on its way
 		p.Defer(func(context.Context, node.Response) error {
-			r.live.close()
+			if r.live != nil {
+				r.live.close()
+				r.live.reply.end(r.turns, r.sent)
+				r.settle(r.live.reply.usage.total)
+			}
 			r.settle(0)
 			return nil
 		})
@@ -132,11 +137,11 @@ func (r *run) ask() node.Result {
 		return r.fail(&failure{code: "turns", text: fmt.Sprintf("the model has not come to an end in %d turns", n.maxTurns)})
 	}
 	r.turns++
-	sent := r.tools.bytes
+	r.sent = r.tools.bytes
 	for _, m := range r.messages {
-		sent += sizeOf(m)
+		r.sent += sizeOf(m)
 	}
-	most, err := r.reserve(sent)
+	most, err := r.reserve(r.sent)
 	if err != nil {
 		return node.Fail(err)
 	}
@@ -147,13 +152,18 @@ func (r *run) ask() node.Result {
 	return node.Block(func(ctx context.Context) node.Result {
 		x, piece, err := r.begin(ctx, body)
 		if err != nil {
-			r.settle(0)
+			used := int64(0)
+			if ctx.Err() != nil { // the server may have read all of it
+				used = tokens(r.sent)
+			}
+			r.settle(used)
 			return r.fail(err)
 		}
 		r.live = x
 		return r.pass(ctx, x, piece, func(err error) node.Result {
 			x.close()
-			x.reply.end(r.turns, sent)
+			r.live = nil
+			x.reply.end(r.turns, r.sent)
 			r.settle(x.reply.usage.total)
 			if err != nil {
 				return r.fail(err)
