@@ -32,8 +32,6 @@ func document(url string, fields ...string) string {
 	return fmt.Sprintf("- kind: llm\n  name: n\n  url: %s\n  model: small\n  %s\n", url, strings.Join(fields, "\n  "))
 }
 
-const linked = "ports: {out: [{name: answer}], error: [{name: failed}]}"
-
 func expect(t *testing.T, what, got, want string) {
 	t.Helper()
 	if got != want {

@@ -109,24 +109,24 @@ func (h *handler) check(r *http.Request, body []byte) (req Request, refused *Tur
 // have one.
 func messages(list value.Value) (all []Message, err error) {
 	if list.Len() == 0 {
-		return nil, fmt.Errorf("Invalid 'messages': empty array")
+		return nil, fmt.Errorf("invalid 'messages': empty array")
 	}
 	open := make(map[string]bool)
 	for i, v := range list.Elems() {
 		m := Message{Role: text(v, "role"), Content: text(v, "content"), CallID: text(v, "tool_call_id")}
 		if m.Role != "tool" && len(open) > 0 {
-			return nil, fmt.Errorf("An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'")
+			return nil, fmt.Errorf("an assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'")
 		}
 		switch m.Role {
 		case "system", "user", "developer":
 			if get(v, "content").Kind() != value.KindString && get(v, "content").Kind() != value.KindList {
-				return nil, fmt.Errorf("Invalid value for 'messages.[%d].content': expected a string", i)
+				return nil, fmt.Errorf("invalid value for 'messages.[%d].content': expected a string", i)
 			}
 		case "assistant":
 			for _, c := range get(v, "tool_calls").Elems() {
 				call := Call{ID: text(c, "id"), Name: text(get(c, "function"), "name"), Arguments: text(get(c, "function"), "arguments")}
 				if call.ID == "" || call.Name == "" || text(c, "type") != "function" {
-					return nil, fmt.Errorf("Invalid 'messages[%d].tool_calls'", i)
+					return nil, fmt.Errorf("invalid 'messages[%d].tool_calls'", i)
 				}
 				m.Calls = append(m.Calls, call)
 				open[call.ID] = true
@@ -137,12 +137,12 @@ func messages(list value.Value) (all []Message, err error) {
 			}
 			delete(open, m.CallID)
 		default:
-			return nil, fmt.Errorf("Invalid value: '%s'. Supported values are: 'system', 'assistant', 'user', 'tool' and 'developer'", m.Role)
+			return nil, fmt.Errorf("invalid value: '%s'. Supported values are: 'system', 'assistant', 'user', 'tool' and 'developer'", m.Role)
 		}
 		all = append(all, m)
 	}
 	if len(open) > 0 {
-		return nil, fmt.Errorf("An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'")
+		return nil, fmt.Errorf("an assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'")
 	}
 	return all, nil
 }
