@@ -221,3 +221,28 @@ func TestHistory(t *testing.T) {
 	kept, _ := s.Get("messages").AppendJSON(nil)
 	expect(t, "session", string(kept), `[{"role":"user","content":"question 2"},{"role":"assistant","content":"answer 2"},{"role":"user","content":"question 3"},{"role":"assistant","content":"answer 3"}]`)
 }
+
+// TestSession checks that the history is that of each conversation, with the kind session.
+func TestSession(t *testing.T) {
+	m := modeltest.New(t, func(r modeltest.Request) modeltest.Turn {
+		if r.Last() == "fail" {
+			return modeltest.Turn{Status: 401}
+		}
+		return modeltest.Text(fmt.Sprintf("%d messages", len(r.Messages)))
+	})
+	f := flowtest.New(t, kinds()...)
+	f.Load("- {kind: session, name: s, key: self.who, ports: {out: [{name: n, port: in}]}}\n" + document(m.URL, "history: 10", "prompt: self.text"))
+	say := func(who, what string) string {
+		return outcome(f.Send("s", value.Map(value.Field{Name: "who", Value: value.String(who)}, value.Field{Name: "text", Value: value.String(what)})))
+	}
+	for i, want := range []string{"1 messages", "3 messages", "5 messages"} {
+		expect(t, "ann", say("ann", "hello"), want)
+		if i == 0 {
+			expect(t, "bob", say("bob", "hello"), "1 messages")
+		}
+	}
+	if got := say("bob", "fail"); !strings.HasPrefix(got, "auth 502") {
+		t.Errorf("got %s", got)
+	}
+	expect(t, "bob, after a failure", say("bob", "hello"), "3 messages")
+}
