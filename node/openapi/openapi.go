@@ -1,6 +1,6 @@
 // Package openapi describes the requests that a workflow serves, as documents of OpenAPI
 // 3.1. What a kind adds is its [node.Def.OpenAPI]; the routes are those of the kind
-// router. The package must not know other kinds.
+// router, and requests come from the kind listener. The package must not know other kinds.
 //
 // Read [Document] first. walk.go finds what the nodes behind a route add, and merge.go puts
 // that together; paths.go makes the paths of routes; problem.go has the answers that every
@@ -43,8 +43,11 @@ func InfoOf(router schema.Config) Info {
 	return Info{o.String("title"), o.String("version"), o.String("description"), o.Value("components")}
 }
 
-// routerKind is the kind that has routes.
-const routerKind = "router"
+// routerKind is the kind that has routes, listenerKind the one that requests come from.
+const (
+	routerKind   = "router"
+	listenerKind = "listener"
+)
 
 // Document describes the requests that come to routers, and to the routers behind them. A
 // node that several of them share is described in each route. The routers are not changed.

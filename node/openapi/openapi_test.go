@@ -140,12 +140,14 @@ func TestWays(t *testing.T) {
 	// What stands before the router holds for all routes.
 	r := router(t, route, []node.Target{to(end)})
 	before := secure(to(r))
-	r.In = []*node.Vertex{before}
+	test := adds(t, `{}`, to(r))
+	r.In = []*node.Vertex{before, test}
+	before.In = []*node.Vertex{{Ref: node.Ref{Kind: "listener"}}}
 	doc = openapi.Document([]*node.Vertex{r}, openapi.Info{})
 	if got := op("security") + op("responses", "401", "$ref"); got != `[{"key":[]}]#/components/responses/Unauthorized` {
 		t.Errorf("got %s", got)
 	}
-	r.In = []*node.Vertex{before, end}
+	test.In = before.In
 	doc = openapi.Document([]*node.Vertex{r}, openapi.Info{})
 	if got := op("security"); got != "null" {
 		t.Errorf("got %s", got)

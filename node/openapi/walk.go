@@ -7,15 +7,38 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// upstream returns the nodes that all packets of a node have passed, the first of them in
-// front: those that are the only one to link to what follows.
+// upstream returns the nodes that all requests have passed before a node, the first of them
+// in front: those that are the only way from a listener to what follows.
 func upstream(v *node.Vertex) (list []*node.Vertex) {
-	for len(v.In) == 1 && !slices.Contains(list, v.In[0]) {
-		v = v.In[0]
+	for {
+		from := requestsFrom(v.In)
+		if len(from) != 1 || slices.Contains(list, from[0]) {
+			break
+		}
+		v = from[0]
 		list = append(list, v)
 	}
 	slices.Reverse(list)
 	return list
+}
+
+// requestsFrom returns the nodes among some to which requests of a listener come. Others
+// send packets of their own, such as tests.
+func requestsFrom(all []*node.Vertex) (list []*node.Vertex) {
+	for _, v := range all {
+		if isBehindListener(v, make(map[*node.Vertex]bool)) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+func isBehindListener(v *node.Vertex, seen map[*node.Vertex]bool) bool {
+	if seen[v] {
+		return false
+	}
+	seen[v] = true
+	return v.Ref.Kind == listenerKind || slices.ContainsFunc(v.In, func(up *node.Vertex) bool { return isBehindListener(up, seen) })
 }
 
 // walk adds what the nodes behind links do to an operation. It reports whether another
