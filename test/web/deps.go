@@ -3,7 +3,6 @@
 package web
 
 import (
-	_ "github.com/pb33f/libopenapi-validator"
 	_ "github.com/uniflow-labs/uniflow"
 	_ "github.com/zitadel/oidc/v3/pkg/op"
 )
