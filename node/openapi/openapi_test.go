@@ -137,6 +137,13 @@ func TestWays(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 
+	// A node that gives the answer sends other packets on.
+	final := adds(t, `{"final": true, "responses": {"200": {"description": "done"}}}`, to(body))
+	doc = openapi.Document([]*node.Vertex{router(t, route, []node.Target{to(final)})}, openapi.Info{})
+	if got := op("requestBody") + op("responses", "200", "description") + op("responses", "422"); got != "nulldonenull" {
+		t.Errorf("got %s", got)
+	}
+
 	// What stands before the router holds for all routes.
 	r := router(t, route, []node.Target{to(end)})
 	before := secure(to(r))

@@ -74,8 +74,13 @@ func (w *walk) from(links []node.Target, sure bool) {
 			continue
 		}
 		linked := slices.ContainsFunc(v.Out, func(port []node.Target) bool { return len(port) > 0 })
-		if !w.b.add(w.op, v, sure, linked) && !linked {
+		answers, final := w.b.add(w.op, v, sure, linked)
+		if !answers && !linked {
 			w.op.ends = true
+		}
+		if final {
+			w.from(v.Err, false)
+			continue
 		}
 		onlyWay := len(v.Def.Out) == 1 && v.Def.Out[0].Indexes == nil
 		for _, port := range v.Out {
@@ -88,15 +93,19 @@ func (w *walk) from(links []node.Target, sure bool) {
 // add merges what a node adds to an operation. What a request must have is described only
 // if all requests come to the node. A node that sends packets on does not give the answer
 // unless it refuses them, and not even then if its port error is linked. add reports whether
-// the node says how it answers.
-func (b *builder) add(op *operation, v *node.Vertex, sure, linked bool) (answers bool) {
+// the node says how it answers, and whether that is the answer: what leaves the node then
+// belongs to other processes.
+func (b *builder) add(op *operation, v *node.Vertex, sure, linked bool) (answers, final bool) {
 	if v.Def == nil || v.Def.OpenAPI == nil {
-		return false
+		return false, false
 	}
 	fragment := v.Def.OpenAPI(v.Config)
 	if fragment.Kind() != value.KindMap {
-		return false
+		return false, false
 	}
+	said, _ := fragment.Get("final")
+	final = said.Truth()
+	linked = linked && !final
 	fragment = b.adopt(fragment)
 	responses, answers := fragment.Get("responses")
 	for status, response := range responses.Fields() {
@@ -109,7 +118,7 @@ func (b *builder) add(op *operation, v *node.Vertex, sure, linked bool) (answers
 	if sure {
 		op.require(fragment)
 	}
-	return answers
+	return answers, final
 }
 
 // adopt moves the components of a fragment to those of the document, and returns the
