@@ -43,7 +43,7 @@ func (b Bound) slack(value float64) float64 {
 
 // A Line is one of the contract: what has to hold, and what comes after that.
 type Line struct {
-	ID       string // P1 to P13, and N1 to N7
+	ID       string // P1 to P13, and N1 to N8
 	Measure  string
 	Unit     string // of the value, as in "x" or "ns"
 	Contract Bound
@@ -73,6 +73,7 @@ func Contract() []Line {
 		{"N5", "for: an element of 1,000, beyond its body", "ns", AtMost(150), AtMost(75)},
 		{"N6", "static: a file of a folder ÷ http.FileServer", "x", AtLeast(0.9), AtLeast(1)},
 		{"N7", "proxy: an answer of another server ÷ httputil.ReverseProxy", "x", AtLeast(0.9), AtLeast(1)},
+		{"N8", "orders API with JWT and JSON Schema ÷ the same by hand", "x", AtLeast(0.75), AtLeast(1)},
 	}
 }
 

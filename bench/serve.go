@@ -22,6 +22,13 @@ func serve(ctx context.Context, c config) error {
 	if err := serveWeb(mux, c.root, c.target); err != nil {
 		return err
 	}
+	forms, err := guardedByHand()
+	if err != nil {
+		return err
+	}
+	for _, form := range forms {
+		mux.HandleFunc("POST /"+form.name+"/orders", form.serve)
+	}
 	s := &http.Server{Addr: c.serve, Handler: mux}
 	defer context.AfterFunc(ctx, func() {
 		// A listener that is closed makes ListenAndServe return.

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
@@ -45,15 +44,7 @@ func measureShop(ctx context.Context, l *lab, line Line) (rows []Row, err error)
 		return nil, err
 	}
 	span := time.Second // the first requests do not count
-	gen := func(ctx context.Context, s *server.Server) (float64, int64, time.Duration, error) {
-		o := server.ShopLoad(paths[s.Name])
-		o.Addr, o.Duration = s.Addr, span
-		res, err := load.Run(ctx, o)
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		return res.Rate(), res.Failed, res.Latency.Quantile(0.99), nil
-	}
+	gen := l.shopLoad(paths, "", &span)
 	for _, s := range servers {
 		if _, _, _, err := gen(ctx, s); err != nil {
 			return nil, err
@@ -64,6 +55,12 @@ func measureShop(ctx context.Context, l *lab, line Line) (rows []Row, err error)
 	if err != nil {
 		return nil, err
 	}
+	return againstFastest(line, servers, sides), nil
+}
+
+// againstFastest compares the first side with each of the others. The contract is about the
+// fastest of them.
+func againstFastest(line Line, servers []*server.Server, sides []side) (rows []Row) {
 	fastest := 1
 	for i := range sides[1:] {
 		if program.Median(sides[i+1].rates) > program.Median(sides[fastest].rates) {
@@ -75,7 +72,7 @@ func measureShop(ctx context.Context, l *lab, line Line) (rows []Row, err error)
 		row.Side = i != fastest
 		rows = append(rows, row)
 	}
-	return rows, nil
+	return rows
 }
 
 // orders are what the shop accepts, sends to review, and refuses.
@@ -94,7 +91,7 @@ func sameAnswers(ctx context.Context, servers []*server.Server, paths map[string
 	for _, order := range orders {
 		var want string
 		for _, s := range servers {
-			got, err := post(ctx, "http://"+s.Addr+paths[s.Name], order)
+			got, err := post(ctx, "http://"+s.Addr+paths[s.Name], order, "")
 			if err != nil {
 				return err
 			}
@@ -109,12 +106,16 @@ func sameAnswers(ctx context.Context, servers []*server.Server, paths map[string
 	return nil
 }
 
-func post(ctx context.Context, url, body string) (answer string, err error) {
+// post sends JSON with one more line of the header, if it is not empty.
+func post(ctx context.Context, url, body, header string) (answer string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return "", err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if name, text, ok := strings.Cut(strings.TrimSpace(header), ": "); ok {
+		req.Header.Set(name, text)
+	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
 	resp, err := client.Do(req)
 	if err != nil {

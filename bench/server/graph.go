@@ -34,6 +34,12 @@ var shop string
 // Shop is an API of orders on a port.
 func Shop(port string) string { return strings.Replace(shop, "port: 8000", "port: "+port, 1) }
 
+//go:embed guarded.yaml
+var guarded string
+
+// Guarded is an API of orders with tokens and a schema, on a port.
+func Guarded(port string) string { return strings.Replace(guarded, "port: 8000", "port: "+port, 1) }
+
 // An Order is what clients send to the API of [Shop].
 const Order = `{"customer":"ada.lovelace@example.com","note":"please ring twice","lines":[` +
 	`{"sku":"tea","count":3},{"sku":"coffee","count":1},{"sku":"cocoa","count":12},{"sku":"mate","count":2}]}`
