@@ -86,8 +86,8 @@ func (n *asker) keyOf(p node.Process, payload value.Value) (string, error) {
 	return key, nil
 }
 
-// An asking is a packet that has asked, or does so. What is not guarded belongs to whoever
-// goes on with the packet, which is one goroutine at a time.
+// An asking is a packet that has asked, or does so. What is not guarded belongs to the
+// goroutine that goes on with the packet, one at a time.
 type asking struct {
 	node    *asker
 	p       node.Process
