@@ -19,6 +19,7 @@ type operation struct {
 	security   []value.Value
 	secured    bool
 	responses  map[string]value.Value
+	handled    bool // the workflow makes the answers to errors
 	ends       bool // the flow may end with an answer that no node describes
 }
 
@@ -162,9 +163,22 @@ func (o *operation) object(doc value.Value, b *builder) value.Value {
 // allResponses returns the responses by status. What the author says of one wins.
 func (o *operation) allResponses(doc value.Value, b *builder) value.Value {
 	all := maps.Clone(o.responses)
+	for _, c := range common {
+		status := strconv.Itoa(c.status)
+		if _, there := all[status]; !there && (!c.needsPath || len(o.pathNames) > 0) {
+			all[status], _ = Failure(c.status, "").Get(status)
+		}
+	}
+	if o.handled {
+		for status, response := range all {
+			if status >= "400" {
+				all[status] = response.Without("content")
+			}
+		}
+	}
 	written, _ := doc.Get("responses")
 	for status, response := range written.Fields() {
-		all[status] = responseOf(status, response)
+		all[status] = o.responseOf(status, response)
 	}
 	success := false
 	for status := range all {
@@ -172,12 +186,6 @@ func (o *operation) allResponses(doc value.Value, b *builder) value.Value {
 	}
 	if !success && o.ends {
 		all["200"] = value.Map(field("description", text("The answer.")))
-	}
-	for _, c := range common {
-		status := strconv.Itoa(c.status)
-		if _, there := all[status]; !there && (!c.needsPath || len(o.pathNames) > 0) {
-			all[status], _ = Failure(c.status, "").Get(status)
-		}
 	}
 	b.component("schemas", "Problem", problemSchema())
 	fields := make([]value.Field, 0, len(all))
@@ -200,10 +208,10 @@ func (b *builder) share(status string, response value.Value) value.Value {
 // responseOf returns a response that an author has written: a description, or a Response
 // Object, in which schema stands for the content as JSON, or as problem details if the
 // status is an error.
-func responseOf(status string, v value.Value) value.Value {
+func (o *operation) responseOf(status string, v value.Value) value.Value {
 	if v.Kind() == value.KindString {
 		v = value.Map(field("description", v))
-		if status >= "400" {
+		if status >= "400" && !o.handled {
 			n, _ := strconv.Atoi(status)
 			description, _ := v.Get("description")
 			response, _ := Failure(n, description.String()).Get(status)

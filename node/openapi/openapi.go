@@ -106,6 +106,12 @@ func (b *builder) router(v *node.Vertex) {
 	before := newOperation()
 	for _, up := range upstream(v) {
 		b.add(before, up, true, true)
+		if up.Ref.Kind == listenerKind && len(up.Err) > 0 {
+			before.handled = true
+			w := walk{b: b, op: before, seen: make(map[*node.Vertex]bool)}
+			w.from(up.Err, false)
+			before.ends = false
+		}
 	}
 	var open []func() // routes for any method, which come last
 	for _, route := range v.Config.List("routes") {

@@ -1,6 +1,7 @@
 package openapi_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -154,6 +155,18 @@ func TestWays(t *testing.T) {
 	if got := op("security") + op("responses", "401", "$ref"); got != `[{"key":[]}]#/components/responses/Unauthorized` {
 		t.Errorf("got %s", got)
 	}
+	listener := before.In[0]
+	listener.Err = []node.Target{to(adds(t, `{"responses": {"418": {"description": "tea", "content": {}}}}`))}
+	doc = openapi.Document([]*node.Vertex{r}, openapi.Info{})
+	for _, name := range []string{"Unauthorized", "BadRequest"} { // the handler makes their content
+		if got := at(doc, "components", "responses", name, "content"); got != "null" {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+	if got := op("responses", "418") + op("responses", "201", "description") + op("responses", "200"); !strings.Contains(got, "$ref") || !strings.HasSuffix(got, "madenull") {
+		t.Errorf("got %s", got)
+	}
+
 	test.In = before.In
 	doc = openapi.Document([]*node.Vertex{r}, openapi.Info{})
 	if got := op("security"); got != "null" {
@@ -243,4 +256,24 @@ func TestWritten(t *testing.T) {
 	if got := at(doc, "components", "responses", "NotFound", "description"); got != "Gone." {
 		t.Errorf("got %s", got)
 	}
+}
+
+// FuzzPaths makes a document of a route with any path.
+func FuzzPaths(f *testing.F) {
+	for _, path := range []string{"/", "/a/:b", "/*", "/*x/y", `/\\:a`, "/%41", "/%", "//", "/{a}", "/:a/:a"} {
+		f.Add(path)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		routes := value.List(value.Map(
+			value.Field{Name: "method", Value: value.String("GET")}, value.Field{Name: "path", Value: value.String(path)}, value.Field{Name: "port", Value: value.String("out")},
+		))
+		c, _ := routerDef.Config.Decode(schema.RawOf(value.Map(value.Field{Name: "routes", Value: routes})))
+		r := &node.Vertex{Ref: node.Ref{Kind: "router"}, Def: routerDef, Config: c, Out: [][]node.Target{nil}}
+		paths, _ := openapi.Document([]*node.Vertex{r}, openapi.Info{}).Get("paths")
+		for name := range paths.Fields() {
+			if !strings.HasPrefix(name, "/") || strings.ContainsAny(name, " \n?#") && !strings.Contains(name, "{") {
+				t.Errorf("%q: got %q", path, name)
+			}
+		}
+	})
 }

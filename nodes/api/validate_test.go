@@ -207,3 +207,47 @@ func TestErrorPort(t *testing.T) {
 		t.Errorf("got %d", got)
 	}
 }
+
+// TestTooLarge is a value that the library would describe the mismatches of at length.
+func TestTooLarge(t *testing.T) {
+	f := load(t, "on: self\nschema: {items: {type: string}, unevaluatedItems: false}\n")
+	list := make([]value.Value, 1<<20)
+	for i := range list {
+		list[i] = value.Int(1)
+	}
+	e := node.Describe(f.Send("n", value.List(list...)).Payload.AsError())
+	if got := node.Message(e); !strings.Contains(got, "too large to be checked") {
+		t.Errorf("got %s", got)
+	}
+	e = node.Describe(f.Send("n", value.List(list[:1000]...)).Payload.AsError())
+	if errors, _ := e.Data.Get("errors"); errors.Len() != maxMismatches {
+		t.Errorf("got %d errors", errors.Len())
+	}
+}
+
+// TestSecretSchema shows no value of a schema that a template made.
+func TestSecretSchema(t *testing.T) {
+	const secret = "hunter2hunter2"
+	f := flowtest.New(t, validateDef())
+	f.Environment = map[string]string{"S": secret}
+	f.Load(`
+kind: validate
+name: n
+on: self
+env: {S: {data: "{{ .S }}"}}
+schema:
+  properties:
+    a: {const: "{{ .S }}"}
+    b: {enum: ["{{ .S }}"]}
+    c: {pattern: "^{{ .S }}$"}
+    d: {maximum: 5}
+`)
+	e := node.Describe(f.Send("n", parse(t, `{"a": 1, "b": 1, "c": "x", "d": 9}`)).Payload.AsError())
+	text := node.Message(e) + e.Data.String()
+	if strings.Contains(text, secret) {
+		t.Errorf("the secret is in %s", text)
+	}
+	if errors, _ := e.Data.Get("errors"); errors.Len() != 4 {
+		t.Errorf("got %s", text)
+	}
+}
