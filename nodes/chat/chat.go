@@ -14,7 +14,9 @@ import (
 )
 
 // Defs returns the kinds of this package.
-func Defs(stream.Options) []*node.Def { return []*node.Def{chatDef()} }
+func Defs(stream.Options) []*node.Def {
+	return []*node.Def{chatDef(), discordDef(), slackDef(), telegramDef()}
+}
 
 // answersDoc is what all kinds say of answers.
 const answersDoc = `The answer is a text, a map of ` + "`text`, `buttons`, `files` and `edit`" + ` (the first three are enough alone), or a list of these; none is silence. A button is a text, or a map of ` + "`text`" + ` and ` + "`data`" + `, which comes back as a message with event ` + "`action`, or `url`" + `. A file is a map of ` + "`name` and `url`" + `. ` + "`edit: true`" + ` replaces the message before. Other fields are not looked at.

@@ -71,6 +71,10 @@ var cases = map[string]conformCase{
 		Example:  []value.Value{object("order", value.String("a-1"))},
 		Allocs:   3, // of the key
 	}),
+	"discord": plain(flowtest.Case{
+		Document: "- {kind: discord, name: n, public_key: " + strings.Repeat("3b", 32) + ", ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Allocs:   20, // of the error, as there is no request
+	}),
 	"emit": plain(flowtest.Case{
 		Document: "- {kind: emit, name: n, otherwise: drop, ports: {error: [{name: failed}]}}",
 		Payload:  value.Int(7),
@@ -267,6 +271,13 @@ var cases = map[string]conformCase{
 		Example:  []value.Value{object("user", value.String("ann"))},
 		Allocs:   12,
 	}),
+	"slack": plain(flowtest.Case{
+		Document: "- {kind: slack, name: n, token: xoxb-1, signing_secret: 0123456789abcdef, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Allocs:   20, // as above
+		Prepare: func(f *flowtest.Flow) {
+			f.Environment = map[string]string{"SLACK_TOKEN": "xoxb-1", "SLACK_SIGNING_SECRET": "0123456789abcdef"}
+		},
+	}),
 	"sleep": plain(flowtest.Case{
 		Document: "- {kind: sleep, name: n, interval: 1ms, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),
@@ -348,6 +359,13 @@ var cases = map[string]conformCase{
 		Payload:  value.Int(7),
 		Example:  []value.Value{object("total", value.Int(20))},
 		Allocs:   3, // of the language
+	}),
+	"telegram": plain(flowtest.Case{
+		Document: "- {kind: telegram, name: n, token: '1:abcdef', webhook_secret: s, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Allocs:   20, // as above
+		Prepare: func(f *flowtest.Flow) {
+			f.Environment = map[string]string{"TELEGRAM_TOKEN": "1:abcdef", "WEBHOOK_SECRET": "s"}
+		},
 	}),
 	"test": plain(flowtest.Case{
 		Document: "- {kind: test, name: n, ports: {'out[0]': [{name: act}], 'out[1]': [{name: judge}]}}",

@@ -1,0 +1,418 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+const (
+	// editEvery is how long a message that is being written stays as it is, at least.
+	editEvery = time.Second
+
+	// mostBubbles is how many messages of a conversation may wait for the platform.
+	mostBubbles = 64
+
+	// mostTries is how often a message is sent, if the platform is overloaded or cannot be
+	// reached; longestWait is how long it may ask to wait.
+	mostTries, longestWait = 6, time.Minute
+)
+
+// A poster sends messages to a platform. The errors are of type *apiError where the
+// platform has answered.
+type poster interface {
+	// post sends a message, and returns its id. Several may wait for the platform.
+	post(ctx context.Context, to target, text string, buttons []button) (id string, err error)
+
+	// edit replaces a message.
+	edit(ctx context.Context, to target, id, text string, buttons []button) error
+
+	// silent says that a message is not answered.
+	silent(ctx context.Context, to target) error
+
+	// longest is how many UTF-16 units the text of a message may have.
+	longest() int
+}
+
+// A target is where answers go: a chat, a thread, or an interaction.
+type target struct {
+	conversation           string
+	channel, thread, token string
+	answered               *bool // of an interaction, whose first message is another; owned by its lane
+}
+
+// A bubble is a message on its way to the platform. It is guarded by post.mu, except for
+// what the lane alone uses.
+type bubble struct {
+	to      target
+	text    string
+	buttons []button
+	final   bool // it does not change any more
+	silent  bool // there is no message: the platform is told that
+	failed  bool // it could not be sent
+	done    func(error)
+
+	before *bubble  // the one that it replaces, or nil
+	ids    []string // of the messages that it has become; of the lane
+	shown  string   // its text there; of the lane
+}
+
+// A postOffice has the lanes of a node: what waits to be sent, in order for each
+// conversation. It lives in the pool, as the desk does.
+type postOffice struct {
+	desk   *desk
+	clock  node.Clock
+	log    *slog.Logger
+	every  time.Duration
+	poster atomic.Pointer[poster] // of the last generation
+
+	mu struct {
+		sync.Mutex
+		lanes map[string]*lane // by conversation, while there is something to send
+		empty chan struct{}    // closed when lanes is empty; nil unless flush waits for that
+	}
+}
+
+// A lane sends the bubbles of a conversation.
+type lane struct {
+	office       *postOffice
+	conversation string
+	bubbles      []*bubble     // guarded by postOffice.mu
+	changed      chan struct{} // of one: something is new
+	edited       time.Time     // when the last edit was sent; of the goroutine that runs
+}
+
+func newPostOffice(d *desk, clock node.Clock, log *slog.Logger, p poster) *postOffice {
+	o := &postOffice{desk: d, clock: clock, log: log, every: editEvery}
+	o.poster.Store(&p)
+	o.mu.lanes = make(map[string]*lane)
+	return o
+}
+
+// use makes a poster send from now on.
+func (o *postOffice) use(p poster) { o.poster.Store(&p) }
+
+var errCrowded = errors.New("too many messages wait to be sent")
+
+// add puts a bubble into its lane, and makes that run.
+func (o *postOffice) add(b *bubble) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.mu.lanes[b.to.conversation]
+	switch {
+	case l == nil:
+		l = &lane{office: o, conversation: b.to.conversation, changed: make(chan struct{}, 1)}
+		o.mu.lanes[b.to.conversation] = l
+		o.desk.work.Add(1)
+		o.clock.AfterFunc(0, func(context.Context) {
+			defer o.desk.work.Done()
+			l.run()
+		})
+	case len(l.bubbles) >= mostBubbles:
+		return errCrowded
+	}
+	l.bubbles = append(l.bubbles, b)
+	l.wakeLocked()
+	return nil
+}
+
+func (l *lane) wakeLocked() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// change changes a bubble that is not final.
+func (o *postOffice) change(b *bubble, f func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f()
+	if l := o.mu.lanes[b.to.conversation]; l != nil {
+		l.wakeLocked()
+	}
+}
+
+// flush waits until all has been sent, or for ctx.
+func (o *postOffice) flush(ctx context.Context) error {
+	o.mu.Lock()
+	if len(o.mu.lanes) == 0 {
+		o.mu.Unlock()
+		return nil
+	}
+	empty := make(chan struct{})
+	o.mu.empty = empty
+	o.mu.Unlock()
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// run sends bubbles until there are none, or only ones that are shown as far as they are
+// written and will wake it.
+func (l *lane) run() {
+	o := l.office
+	ctx := o.desk.ctx
+	for {
+		b, state, ok := l.first()
+		if !ok {
+			return
+		}
+		switch err := l.send(ctx, b, state); {
+		case err != nil || state.final:
+			l.pop(b, err != nil)
+			if b.done != nil {
+				b.done(err)
+			}
+			if err != nil && ctx.Err() == nil {
+				o.log.Error("a message could not be sent", "conversation", l.conversation, "error", clip(err.Error(), 1000))
+			}
+			continue
+		}
+		// It is being written: the next edit has to wait. What sends sees the end of ctx.
+		if o.clock.Wait(ctx, l.changed) == nil {
+			_ = o.clock.Sleep(ctx, o.every-o.clock.Now().Sub(l.edited))
+		}
+	}
+}
+
+// first returns the bubble to send and its state; without one, the lane ends.
+func (l *lane) first() (b *bubble, state bubble, ok bool) {
+	o := l.office
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(l.bubbles) > 0 {
+		return l.bubbles[0], *l.bubbles[0], true
+	}
+	delete(o.mu.lanes, l.conversation)
+	if len(o.mu.lanes) == 0 && o.mu.empty != nil {
+		close(o.mu.empty)
+		o.mu.empty = nil
+	}
+	return nil, bubble{}, false
+}
+
+func (l *lane) pop(b *bubble, failed bool) {
+	l.office.mu.Lock()
+	defer l.office.mu.Unlock()
+	if len(l.bubbles) > 0 && l.bubbles[0] == b {
+		l.bubbles = l.bubbles[1:]
+	}
+	b.final, b.failed = true, failed
+}
+
+// send brings what the platform shows up to date.
+func (l *lane) send(ctx context.Context, b *bubble, state bubble) error {
+	p := *l.office.poster.Load()
+	if state.silent {
+		return l.try(ctx, func() error { return p.silent(ctx, b.to) })
+	}
+	if b.before != nil {
+		b.ids, b.before = b.before.ids, nil
+	}
+	pieces := split(state.text, p.longest())
+	if !state.final {
+		pieces = pieces[:1] // the others follow at the end
+	}
+	shown := strings.Join(pieces, "")
+	if shown == b.shown && len(b.ids) > 0 && !(state.final && len(state.buttons) > 0) {
+		return nil
+	}
+	for i, piece := range pieces {
+		var buttons []button
+		if state.final && i == len(pieces)-1 {
+			buttons = state.buttons
+		}
+		err := error(nil)
+		if i < len(b.ids) {
+			err = l.try(ctx, func() error { return p.edit(ctx, b.to, b.ids[i], piece, buttons) })
+		} else if piece != "" || len(buttons) > 0 {
+			id := ""
+			if err = l.try(ctx, func() (err error) { id, err = p.post(ctx, b.to, piece, buttons); return err }); err == nil {
+				b.ids = append(b.ids, id)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	b.shown, l.edited = shown, l.office.clock.Now()
+	return nil
+}
+
+// try repeats what the platform refuses for now.
+func (l *lane) try(ctx context.Context, f func() error) error {
+	wait := l.office.every
+	for n := 1; ; n++ {
+		err := f()
+		var e *apiError
+		switch {
+		case err == nil, ctx.Err() != nil, n == mostTries:
+			return err
+		case !errors.As(err, &e): // it cannot be reached
+		case e.retryAfter > longestWait, !e.again():
+			return err
+		case e.retryAfter > 0:
+			wait = e.retryAfter
+		}
+		if l.office.clock.Sleep(ctx, wait) != nil {
+			return err
+		}
+		wait *= 2
+	}
+}
+
+// split cuts text into pieces that a platform takes, at ends of lines or words if there are
+// some. There is one at least.
+func split(text string, most int) (pieces []string) {
+	for {
+		n, units := 0, 0
+		for n < len(text) {
+			r, size := utf8.DecodeRuneInString(text[n:])
+			if units++; r > 0xFFFF {
+				units++
+			}
+			if units > most {
+				break
+			}
+			n += size
+		}
+		if n == len(text) {
+			return append(pieces, text)
+		}
+		for _, end := range []string{"\n", " "} {
+			if i := strings.LastIndex(text[:n], end); i > n/2 {
+				n = i + 1
+				break
+			}
+		}
+		pieces = append(pieces, text[:n])
+		text = text[n:]
+	}
+}
+
+// A delivery is the outlet of a message of a platform.
+type delivery struct {
+	office *postOffice
+	to     target
+
+	mu struct {
+		sync.Mutex
+		open *bubble // that is being written
+		last *bubble
+		any  bool
+	}
+}
+
+func (d *delivery) begin() {}
+
+// Part implements [node.Parts]. It does not wait for the platform.
+func (d *delivery) Part(ctx context.Context, v value.Value) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	piece, isPiece, whole, err := pieceOf(v)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !isPiece {
+		for _, a := range whole {
+			if err := d.put(a); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if piece == "" {
+		return nil
+	}
+	if d.mu.open == nil {
+		d.mu.open = &bubble{to: d.to, text: piece}
+		d.mu.last, d.mu.any = d.mu.open, true
+		return d.office.add(d.mu.open)
+	}
+	if len(d.mu.open.text)+len(piece) > mostText {
+		return errors.New("the answer is too long")
+	}
+	d.office.change(d.mu.open, func() { d.mu.open.text += piece })
+	return nil
+}
+
+// TryPart implements [node.TryParts], as Part never waits.
+func (d *delivery) TryPart(ctx context.Context, v value.Value) (rest func(context.Context) error, err error) {
+	return nil, d.Part(ctx, v)
+}
+
+// put sends a message, or replaces the one that is being written.
+func (d *delivery) put(a answer) error {
+	b := d.mu.open
+	d.mu.open = nil
+	if b != nil {
+		into := a.edit
+		d.office.change(b, func() {
+			if into = into && !b.failed; into {
+				b.text, b.buttons = a.whole(), a.buttons
+			}
+			b.final = true
+		})
+		if into {
+			return nil
+		}
+	}
+	b = &bubble{to: d.to, text: a.whole(), buttons: a.buttons, final: true}
+	if a.edit {
+		b.before = d.mu.last
+	}
+	d.mu.last, d.mu.any = b, true
+	return d.office.add(b)
+}
+
+// end sends the answers. The first is the whole of the message that is being written.
+func (d *delivery) end(answers []answer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := error(nil)
+	for i, a := range answers {
+		if i == 0 && d.mu.open != nil && !a.failed {
+			a.edit = true
+		}
+		if err == nil {
+			err = d.put(a)
+		}
+	}
+	if b := d.mu.open; b != nil {
+		d.office.change(b, func() { b.final = true })
+		d.mu.open = nil
+	}
+	if !d.mu.any && err == nil {
+		err = d.office.add(&bubble{to: d.to, silent: true, final: true})
+	}
+	if err != nil {
+		d.office.log.Error("an answer could not be sent", "conversation", d.to.conversation, "error", err)
+	}
+}
+
+// whole is the text with the addresses of the files, which platforms show.
+func (a *answer) whole() string {
+	text := a.text
+	for _, f := range a.files {
+		if text != "" {
+			text += "\n"
+		}
+		text += f.Name + ": " + f.URL
+	}
+	return text
+}

@@ -1,0 +1,228 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// In-ports of a platform.
+const (
+	inRequest = 0
+	inSend    = 1
+)
+
+// A webhook reads the requests of a platform. Its methods may be called concurrently.
+type webhook interface {
+	poster
+
+	// read checks the signature of a request and reads it. A nil event with a nil error is
+	// a request that asks for nothing but an answer.
+	read(r *request, now time.Time) (*event, value.Value, error)
+
+	// find returns where to send messages of a conversation that comes from outside.
+	find(conversation string) (target, error)
+
+	close()
+}
+
+// An event is a message of a platform.
+type event struct {
+	message
+	once string // names the event: it is handled once
+	to   target
+
+	// answer is the answer to the request; delivered says that a process has waited for
+	// the message. Nil is 200.
+	answer func(delivered bool) value.Value
+}
+
+// A request is one of a platform, as a listener has it.
+type request struct {
+	header value.Value
+	body   value.Value
+	raw    []byte // nil if there are none
+}
+
+// get returns a header, in canonical form; of several the first.
+func (r *request) get(name string) string {
+	list, _ := r.header.Get(name)
+	if list.Kind() == value.KindList && list.Len() > 0 {
+		list = list.At(0)
+	}
+	s, _ := list.AsString()
+	return s
+}
+
+// errUnsigned refuses what a platform has not sent.
+func errUnsigned(why string) error { return public(http.StatusUnauthorized, "%s", why) }
+
+// A branch is what the nodes of a platform share over reloads.
+type branch struct {
+	*desk
+	seen   *memory
+	office *postOffice
+}
+
+// A platformNode is the part of a platform that belongs to one generation.
+type platformNode struct {
+	name    string
+	ref     node.Ref
+	pool    *node.Pool
+	log     *slog.Logger
+	clock   node.Clock
+	waits   node.Waits
+	failure string
+	hook    webhook
+	every   time.Duration                              // between two edits; 0 is editEvery
+	poll    func(ctx context.Context, n *platformNode) // nil with a webhook
+
+	branch  *branch
+	release func() error
+	shift   *shift
+	polling context.CancelFunc
+	polled  chan struct{}
+}
+
+func newPlatformNode(init *node.Init, name string, hook webhook) *platformNode {
+	return &platformNode{
+		name: name, ref: init.Node, pool: init.Pool, log: init.Log, clock: init.Clock, waits: init.Waits,
+		failure: init.Config.String("failure"), hook: hook,
+	}
+}
+
+// Open finds the conversations of the generation before.
+func (n *platformNode) Open(context.Context) (err error) {
+	n.branch, n.release, err = node.Acquire(n.pool, "chat."+n.name+" "+n.ref.Namespace+"/"+n.ref.String(), func() (*branch, error) {
+		d := newDesk()
+		return &branch{desk: d, seen: newMemory(n.clock), office: newPostOffice(d, n.clock, n.log, n.hook)}, nil
+	})
+	return err
+}
+
+// Serve makes new messages start their processes here.
+func (n *platformNode) Serve(src node.Starter) error {
+	n.shift = &shift{starter: src, waits: n.waits, log: n.log, failure: n.failure, node: n}
+	n.branch.attach(n.shift)
+	n.branch.office.use(n.hook)
+	if n.poll != nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		n.polling, n.polled = cancel, make(chan struct{})
+		n.clock.AfterFunc(0, func(context.Context) {
+			defer close(n.polled)
+			n.poll(ctx, n)
+		})
+	}
+	return nil
+}
+
+// Stop waits until what has come is answered, and sent.
+func (n *platformNode) Stop(ctx context.Context) error {
+	if n.shift == nil {
+		return nil
+	}
+	if n.polling != nil {
+		n.polling()
+		<-n.polled
+	}
+	last, err := n.branch.detach(ctx, n.shift)
+	if !last || err != nil {
+		return err
+	}
+	return n.branch.office.flush(ctx)
+}
+
+// Close releases the conversations.
+func (n *platformNode) Close() error {
+	err := n.release()
+	n.hook.close()
+	return err
+}
+
+// Measure reports the conversations and their messages.
+func (n *platformNode) Measure(report func(node.Metric)) { n.branch.measure(n.name, report) }
+
+// Receive handles a request of the platform, or sends a message.
+func (n *platformNode) Receive(_ node.Process, pkt node.Packet) node.Result {
+	if pkt.Port == inSend {
+		return n.send(pkt.Payload)
+	}
+	header, _ := pkt.Payload.Get("header")
+	if pkt.Payload.Kind() != value.KindMap || header.Kind() != value.KindMap {
+		return node.Fail(errors.New("want the request of a listener"))
+	}
+	r := &request{header: header}
+	r.body, _ = pkt.Payload.Get("body")
+	raw, _ := pkt.Payload.Get("raw")
+	r.raw, _ = raw.AsBinary()
+	e, direct, err := n.hook.read(r, n.clock.Now())
+	switch {
+	case err != nil:
+		return node.Fail(err)
+	case e == nil:
+		return ok(direct)
+	}
+	answer, err := n.take(e)
+	if err != nil {
+		return node.Fail(&node.Error{Err: err, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second})
+	}
+	return ok(answer)
+}
+
+// ok answers a platform: with JSON, or with nothing but the status.
+func ok(body value.Value) node.Result {
+	if body.IsNull() {
+		body = value.String("")
+	}
+	return node.Answer(value.UniqueMap([]value.Field{{Name: "status", Value: value.Int(http.StatusOK)}, {Name: "body", Value: body}}))
+}
+
+// take takes an event, unless it has come before.
+func (n *platformNode) take(e *event) (answer value.Value, err error) {
+	if !n.branch.seen.first(e.once) {
+		return value.Null(), nil
+	}
+	delivered, err := n.branch.take(e.conversation, e.payload(), &delivery{office: n.branch.office, to: e.to})
+	if err != nil {
+		n.branch.seen.forget(e.once)
+		return value.Null(), err
+	}
+	if e.answer != nil {
+		answer = e.answer(delivered)
+	}
+	return answer, nil
+}
+
+// send sends a message to a conversation, and answers when the platform has taken it.
+func (n *platformNode) send(v value.Value) node.Result {
+	conversation := ""
+	if v.Kind() == value.KindMap {
+		conversation, _ = fieldText(v, "conversation")
+	}
+	to, err := n.hook.find(conversation)
+	if err != nil {
+		return node.Fail(err)
+	}
+	a, err := answerOf(v)
+	if err != nil {
+		return node.Fail(err)
+	}
+	return node.Await(func(ctx context.Context, done func(node.Result)) {
+		w := newWaiter(ctx, done)
+		err := n.branch.office.add(&bubble{to: to, text: a.whole(), buttons: a.buttons, final: true, done: func(err error) {
+			if err != nil {
+				w.finish(node.Fail(err))
+			} else {
+				w.finish(node.None())
+			}
+		}})
+		if err != nil {
+			w.finish(node.Fail(err))
+		}
+	})
+}

@@ -1,0 +1,328 @@
+package chat
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+const platformSlack = "slack"
+
+// signedFor is how old the signature of a request may be, and how much of the future.
+const signedFor = 5 * time.Minute
+
+func slackDef() *node.Def {
+	return &node.Def{
+		Kind:    platformSlack,
+		Summary: "Talks to people on Slack.",
+		Doc: `The requests of a listener come in at ` + "`in`" + `: events, commands and buttons. Give the address to the app as Request URL of Event Subscriptions (` + "`message.im`, `app_mention`" + `), of Interactivity and of Slash Commands; its scopes are ` + "`chat:write`, `im:history`, `app_mentions:read` and `commands`" + `.
+A request without a signature of ` + "`signing_secret`" + `, or with one that is older than five minutes, is refused with 401. An event that Slack repeats is answered, and handled once.
+
+` + payloadDoc + ` ` + "`conversation` is `slack/TEAM/CHANNEL`, with `/THREAD`" + ` outside of direct messages: the bot answers in threads there. ` + "`raw`" + ` is what Slack has sent.
+
+` + answersDoc + `
+
+A message that is being written is changed once a second at most. Texts longer than 4,000 characters become several messages. ` + "`&`, `<` and `>`" + ` in them are escaped, so that no text mentions a channel.
+A packet ` + "`{conversation, text}`" + ` at ` + "`send`" + ` is a message of its own, and is answered when Slack has taken it.`,
+		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: bot, port: in}]}}
+- kind: slack
+  name: bot
+  token: "{{ .SLACK_TOKEN }}"
+  signing_secret: "{{ .SLACK_SIGNING_SECRET }}"
+  env:
+    SLACK_TOKEN:
+      data: "{{ .SLACK_TOKEN }}"
+    SLACK_SIGNING_SECRET:
+      data: "{{ .SLACK_SIGNING_SECRET }}"
+  ports:
+    out: [{name: echo, port: in}]
+- {kind: snippet, name: echo, language: cel, code: '"You said: " + self.text'}
+`,
+		Config: schema.Fields(
+			schema.String("token").Required().Secret().Doc("The bot token of the app, xoxb-…"),
+			schema.String("signing_secret").Required().Secret().Doc("The signing secret of the app."),
+			apiField("https://slack.com/api"),
+			failureField(),
+		),
+		In:       []node.Port{{Name: "in", Doc: "The request of a listener."}, {Name: "send", Doc: "A message to send: `conversation`, and what an answer has."}},
+		Out:      []node.Port{{Name: "out", Doc: "A message."}},
+		Begins:   true,
+		Connects: true,
+		Raw:      func(schema.Config) bool { return true },
+		Recall:   node.Always(node.Effects),
+		New:      newSlack,
+	}
+}
+
+// A slack reads requests of Slack, and sends messages there.
+type slack struct {
+	*api
+	secret string
+}
+
+func newSlack(init *node.Init) (node.Node, error) {
+	c := init.Config
+	a, err := newAPI(c, http.Header{"Authorization": {"Bearer " + c.String("token")}})
+	if err != nil {
+		return nil, err
+	}
+	h := &slack{api: a, secret: c.String("signing_secret")}
+	if len(h.secret) < minSecret {
+		return nil, c.Errorf("signing_secret", diag.CodeBadValue, "got %d characters, want at least %d", len(h.secret), minSecret).WithHint("it is in the app's settings, Basic Information")
+	}
+	if strings.ContainsAny(c.String("token"), " \r\n\t") || c.String("token") == "" {
+		return nil, c.Errorf("token", diag.CodeBadValue, "is not a token").WithHint("it begins with xoxb-, and is in the app's settings, OAuth & Permissions")
+	}
+	return newPlatformNode(init, platformSlack, h), nil
+}
+
+func (h *slack) longest() int { return 4000 }
+
+// checkTime refuses a signature that is too old, or of the future.
+func checkTime(text string, now time.Time) error {
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || len(text) > 12 {
+		return errUnsigned("the request has no timestamp")
+	}
+	if age := now.Sub(time.Unix(seconds, 0)); age > signedFor || age < -signedFor {
+		return errUnsigned("the signature is older than five minutes, or of the future")
+	}
+	return nil
+}
+
+// read checks the signature of a request, and reads it.
+func (h *slack) read(r *request, now time.Time) (*event, value.Value, error) {
+	at := r.get("X-Slack-Request-Timestamp")
+	if err := checkTime(at, now); err != nil {
+		return nil, value.Null(), err
+	}
+	mac := hmac.New(sha256.New, []byte(h.secret))
+	mac.Write([]byte("v0:" + at + ":"))
+	mac.Write(r.raw)
+	signature := r.get("X-Slack-Signature")
+	if !hmac.Equal([]byte(signature), []byte("v0="+hex.EncodeToString(mac.Sum(nil)))) {
+		return nil, value.Null(), errUnsigned("the signature is missing or wrong")
+	}
+	v := r.body
+	if v.Kind() != value.KindMap {
+		return nil, value.Null(), public(http.StatusBadRequest, "want a map, got %s", v.Kind())
+	}
+	switch kind := textOrNumber(v, "type"); {
+	case kind == "url_verification":
+		challenge, _ := v.Get("challenge")
+		return nil, object(map[string]any{"challenge": challenge.String()}), nil
+	case kind == "event_callback":
+		return h.event(v), value.Null(), nil
+	}
+	if text := formField(v, "payload"); text != "" {
+		inner, err := value.ParseJSON([]byte(text))
+		if err != nil {
+			return nil, value.Null(), public(http.StatusBadRequest, "payload: %v", err)
+		}
+		return h.action(inner, signature), value.Null(), nil
+	}
+	if formField(v, "command") != "" {
+		return h.command(v), value.Null(), nil
+	}
+	return nil, value.Null(), nil // something that the app need not know
+}
+
+// formField returns a field of a form, of several values the first.
+func formField(v value.Value, name string) string {
+	list, _ := v.Get(name)
+	if list.Kind() == value.KindList && list.Len() > 0 {
+		list = list.At(0)
+	}
+	s, _ := list.AsString()
+	return s
+}
+
+// begin fills in what all events have.
+func (h *slack) begin(e *event, team, channel, thread string, raw value.Value) *event {
+	if team == "" || channel == "" {
+		return nil
+	}
+	e.platform, e.raw = platformSlack, raw
+	e.conversation = platformSlack + "/" + team + "/" + channel
+	if thread != "" {
+		e.conversation += "/" + thread
+	}
+	e.to = target{conversation: e.conversation, channel: channel, thread: thread}
+	return e
+}
+
+// event reads an event. One that is not a message of a person is nil.
+func (h *slack) event(v value.Value) *event {
+	inner, _ := v.Get("event")
+	kind, once := textOrNumber(inner, "type"), textOrNumber(v, "event_id")
+	e := &event{once: once}
+	e.id, e.userID = textOrNumber(inner, "ts"), textOrNumber(inner, "user")
+	thread := textOrNumber(inner, "thread_ts")
+	switch subtype := textOrNumber(inner, "subtype"); {
+	case once == "" || e.userID == "" || textOrNumber(inner, "bot_id") != "":
+		return nil
+	case kind == "member_joined_channel":
+		e.event, e.id, thread = eventJoin, once, ""
+	case kind == "app_mention", kind == "message" && (subtype == "" || subtype == "file_share"):
+		direct := textOrNumber(inner, "channel_type") == "im"
+		if kind == "message" && !direct {
+			return nil // app_mention comes for those that are for the bot
+		}
+		if thread == "" && !direct {
+			thread = e.id
+		}
+		e.event, e.text = eventMessage, slackUnescape.Replace(textOrNumber(inner, "text"))
+		e.text = strings.TrimSpace(withoutMention(e.text))
+		e.files = slackFiles(inner)
+	default:
+		return nil
+	}
+	return h.begin(e, textOrNumber(v, "team_id"), textOrNumber(inner, "channel"), thread, v)
+}
+
+// withoutMention removes the name of the bot from the beginning of a text.
+func withoutMention(text string) string {
+	if rest, ok := strings.CutPrefix(strings.TrimSpace(text), "<@"); ok {
+		if _, rest, ok = strings.Cut(rest, ">"); ok {
+			return rest
+		}
+	}
+	return text
+}
+
+func slackFiles(inner value.Value) (files []file) {
+	list, _ := inner.Get("files")
+	for _, f := range list.Elems() {
+		size, _ := strconv.ParseInt(textOrNumber(f, "size"), 10, 64)
+		files = append(files, file{Name: textOrNumber(f, "name"), URL: textOrNumber(f, "url_private"), Type: textOrNumber(f, "mimetype"), Size: size})
+	}
+	return files
+}
+
+// action reads the press of a button. Slack gives it no id: the signature names it.
+func (h *slack) action(v value.Value, signature string) *event {
+	actions, _ := v.Get("actions")
+	if textOrNumber(v, "type") != "block_actions" || actions.Kind() != value.KindList || actions.Len() == 0 {
+		return nil
+	}
+	first := actions.At(0)
+	if value, has := first.Get("value"); !has || value.IsNull() {
+		return nil // a link
+	}
+	user, _ := v.Get("user")
+	team, _ := v.Get("team")
+	channel, _ := v.Get("channel")
+	m, _ := v.Get("message")
+	label, _ := first.Get("text")
+	e := &event{once: signature}
+	e.event, e.id, e.text = eventAction, textOrNumber(first, "action_ts"), textOrNumber(label, "text")
+	e.data, _ = first.Get("value")
+	e.userID, e.userName = textOrNumber(user, "id"), textOrNumber(user, "name")
+	return h.begin(e, textOrNumber(team, "id"), textOrNumber(channel, "id"), textOrNumber(m, "thread_ts"), v)
+}
+
+// command reads a slash command.
+func (h *slack) command(v value.Value) *event {
+	e := &event{once: formField(v, "trigger_id")}
+	if e.once == "" {
+		return nil
+	}
+	arguments := formField(v, "text")
+	e.event, e.id = eventCommand, e.once
+	e.text, e.data = strings.TrimSpace(formField(v, "command")+" "+arguments), value.String(arguments)
+	e.userID, e.userName = formField(v, "user_id"), formField(v, "user_name")
+	return h.begin(e, formField(v, "team_id"), formField(v, "channel_id"), "", v)
+}
+
+var (
+	slackEscape   = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+	slackUnescape = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&")
+)
+
+func (h *slack) find(conversation string) (target, error) {
+	parts := strings.Split(conversation, "/")
+	if len(parts) < 3 || len(parts) > 4 || parts[0] != platformSlack || parts[2] == "" {
+		return target{}, fmt.Errorf("conversation: want slack/TEAM/CHANNEL or slack/TEAM/CHANNEL/THREAD, got %q", clip(conversation, 80))
+	}
+	to := target{conversation: conversation, channel: parts[2]}
+	if len(parts) == 4 {
+		to.thread = parts[3]
+	}
+	return to, nil
+}
+
+// method calls a method of the Web API, whose errors have status 200.
+func (h *slack) method(ctx context.Context, name string, body map[string]any) (value.Value, error) {
+	v, err := h.call(ctx, http.MethodPost, name, "/"+name, object(body), apiTimeout)
+	if err != nil {
+		return v, err
+	}
+	if good, _ := v.Get("ok"); v.Kind() != value.KindMap || !good.Truth() {
+		e := &apiError{method: name, status: http.StatusOK, says: textOrNumber(v, "error")}
+		if e.says == "ratelimited" || e.says == "rate_limited" {
+			e.status = http.StatusTooManyRequests
+		}
+		return v, e
+	}
+	return v, nil
+}
+
+func (h *slack) post(ctx context.Context, to target, text string, buttons []button) (string, error) {
+	v, err := h.method(ctx, "chat.postMessage", slackMessage(to, text, buttons))
+	if err != nil {
+		return "", err
+	}
+	ts := textOrNumber(v, "ts")
+	if ts == "" {
+		return "", errors.New("chat.postMessage: the answer has no ts")
+	}
+	return ts, nil
+}
+
+func (h *slack) edit(ctx context.Context, to target, id, text string, buttons []button) error {
+	body := slackMessage(to, text, buttons)
+	body["ts"] = id
+	delete(body, "thread_ts")
+	_, err := h.method(ctx, "chat.update", body)
+	return err
+}
+
+func (h *slack) silent(context.Context, target) error { return nil }
+
+func slackMessage(to target, text string, buttons []button) map[string]any {
+	body := map[string]any{"channel": to.channel, "text": slackEscape.Replace(text), "unfurl_links": false, "unfurl_media": false}
+	if to.thread != "" {
+		body["thread_ts"] = to.thread
+	}
+	if len(buttons) == 0 {
+		return body
+	}
+	blocks := []map[string]any{}
+	if text != "" {
+		blocks = append(blocks, map[string]any{"type": "section", "text": map[string]any{"type": "plain_text", "text": clip(text, 2990)}})
+	}
+	var elements []map[string]any
+	for i, b := range buttons {
+		element := map[string]any{"type": "button", "action_id": "b" + strconv.Itoa(i), "text": map[string]any{"type": "plain_text", "text": clip(b.Text, 70)}}
+		if b.URL != "" {
+			element["url"] = b.URL
+		} else {
+			element["value"] = b.Data
+		}
+		elements = append(elements, element)
+	}
+	body["blocks"] = append(blocks, map[string]any{"type": "actions", "elements": elements})
+	return body
+}

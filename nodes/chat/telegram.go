@@ -1,0 +1,306 @@
+package chat
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+const platformTelegram = "telegram"
+
+// pollFor is how long Telegram may wait for the next message.
+const pollFor = 50 * time.Second
+
+func telegramDef() *node.Def {
+	return &node.Def{
+		Kind:    platformTelegram,
+		Summary: "Talks to people on Telegram.",
+		Doc: `By webhook: the requests of a listener come in at ` + "`in`" + `. Tell Telegram where, once:
+
+` + "```" + `
+curl "https://api.telegram.org/bot$TOKEN/setWebhook" -d url=https://bot.example.com/telegram -d secret_token="$WEBHOOK_SECRET"
+` + "```" + `
+
+Or with ` + "`poll: true`" + `, which asks Telegram for messages and needs no address that Telegram can reach; there must not be a webhook then.
+
+` + payloadDoc + ` ` + "`conversation` is `telegram/BOT/CHAT`; `raw`" + ` is Telegram's update.
+
+` + answersDoc + `
+
+A message that is being written is changed once a second at most. Texts longer than 4,096 characters become several messages. Texts are plain: Telegram reads no formatting in them. A button's ` + "`data`" + ` has 64 bytes at most.
+A packet ` + "`{conversation, text}`" + ` at ` + "`send`" + ` is a message of its own, and is answered when Telegram has taken it.`,
+		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: bot, port: in}]}}
+- kind: telegram
+  name: bot
+  token: "{{ .TELEGRAM_TOKEN }}"
+  webhook_secret: "{{ .WEBHOOK_SECRET }}"
+  env:
+    TELEGRAM_TOKEN:
+      data: "{{ .TELEGRAM_TOKEN }}"
+    WEBHOOK_SECRET:
+      data: "{{ .WEBHOOK_SECRET }}"
+  ports:
+    out: [{name: echo, port: in}]
+- {kind: snippet, name: echo, language: cel, code: '"You said: " + self.text'}
+`,
+		Config: schema.Fields(
+			schema.String("token").Required().Secret().Doc("The token of the bot, from BotFather."),
+			schema.String("webhook_secret").Secret().Doc("What requests of Telegram have in `X-Telegram-Bot-Api-Secret-Token`. Required unless `poll`."),
+			schema.Bool("poll").Default(false).Doc("Whether to ask for messages instead of waiting for requests."),
+			apiField("https://api.telegram.org"),
+			failureField(),
+		),
+		In:       []node.Port{{Name: "in", Doc: "The request of a listener."}, {Name: "send", Doc: "A message to send: `conversation`, and what an answer has."}},
+		Out:      []node.Port{{Name: "out", Doc: "A message."}},
+		Begins:   true,
+		Connects: true,
+		Recall:   node.Always(node.Effects),
+		New:      newTelegram,
+	}
+}
+
+// telegramToken is the form of a token: the bot's id, and its secret.
+var telegramToken = regexp.MustCompile(`^[0-9]{1,20}:[A-Za-z0-9_-]{5,}$`)
+
+// A telegram reads requests of Telegram, and sends messages there.
+type telegram struct {
+	*api
+	token, bot, secret string
+	log                func(msg string, args ...any)
+}
+
+func newTelegram(init *node.Init) (node.Node, error) {
+	c := init.Config
+	a, err := newAPI(c, nil)
+	if err != nil {
+		return nil, err
+	}
+	h := &telegram{api: a, token: c.String("token"), secret: c.String("webhook_secret"), log: init.Log.Warn}
+	if !telegramToken.MatchString(h.token) {
+		return nil, c.Errorf("token", diag.CodeBadValue, "is not a token of a bot").WithHint("it has the form 123456:ABC-DEF, and comes from BotFather")
+	}
+	h.bot, _, _ = strings.Cut(h.token, ":")
+	n := newPlatformNode(init, platformTelegram, h)
+	if c.Bool("poll") {
+		n.poll = h.poll
+	} else if h.secret == "" {
+		return nil, c.Errorf("webhook_secret", diag.CodeBadValue, "is required unless poll is true").WithHint("make one with: openssl rand -hex 32; and give it to setWebhook as secret_token")
+	}
+	return n, nil
+}
+
+func (h *telegram) longest() int { return 4096 }
+
+// read checks the secret of a request, and reads its update.
+func (h *telegram) read(r *request, _ time.Time) (*event, value.Value, error) {
+	if h.secret == "" {
+		return nil, value.Null(), public(http.StatusNotFound, "this bot asks for its messages")
+	}
+	if subtle.ConstantTimeCompare([]byte(r.get("X-Telegram-Bot-Api-Secret-Token")), []byte(h.secret)) != 1 {
+		return nil, value.Null(), errUnsigned("the secret token of the webhook is missing or wrong")
+	}
+	e, err := h.event(r.body)
+	return e, value.Null(), err
+}
+
+// event reads an update. One that is not a message is nil.
+func (h *telegram) event(v value.Value) (*event, error) {
+	id := textOrNumber(v, "update_id")
+	if id == "" {
+		return nil, public(http.StatusBadRequest, "want an update of Telegram")
+	}
+	e := &event{once: id}
+	e.platform, e.raw = platformTelegram, v
+	m, from := value.Null(), value.Null()
+	if callback, has := v.Get("callback_query"); has {
+		m, _ = callback.Get("message")
+		from, _ = callback.Get("from")
+		e.event, e.id = eventAction, textOrNumber(callback, "id")
+		e.data, _ = callback.Get("data")
+		e.text, _ = fieldText(callback, "data")
+		// The answer to the request ends the clock on the button.
+		e.answer = func(bool) value.Value {
+			return object(map[string]any{"method": "answerCallbackQuery", "callback_query_id": e.id})
+		}
+	} else if joined, has := v.Get("my_chat_member"); has {
+		m = joined
+		from, _ = joined.Get("from")
+		state, _ := joined.Get("new_chat_member")
+		if status, _ := fieldText(state, "status"); status != "member" && status != "administrator" {
+			return nil, nil
+		}
+		e.event, e.id = eventJoin, id
+	} else if m, has = v.Get("message"); has {
+		from, _ = m.Get("from")
+		e.text, _ = fieldText(m, "text")
+		if e.text == "" {
+			e.text, _ = fieldText(m, "caption")
+		}
+		e.event, e.id = eventOf(e.text), textOrNumber(m, "message_id")
+		e.files = telegramFiles(m)
+		if _, has := m.Get("new_chat_members"); has {
+			e.event = eventJoin
+		} else if e.text == "" && len(e.files) == 0 {
+			return nil, nil // a pinned message, a changed photo, and so on
+		}
+	}
+	chat, _ := m.Get("chat")
+	e.to.channel = textOrNumber(chat, "id")
+	if e.to.channel == "" {
+		return nil, nil // an event that was not asked for
+	}
+	if isBot, _ := from.Get("is_bot"); isBot.Truth() {
+		return nil, nil
+	}
+	e.conversation = platformTelegram + "/" + h.bot + "/" + e.to.channel
+	e.to.conversation = e.conversation
+	e.userID = textOrNumber(from, "id")
+	first, _ := fieldText(from, "first_name")
+	last, _ := fieldText(from, "last_name")
+	e.userName = strings.TrimSpace(first + " " + last)
+	return e, nil
+}
+
+// telegramFiles returns the files of a message. Their bytes come from getFile, with the id
+// that is the address here.
+func telegramFiles(m value.Value) (files []file) {
+	for _, kind := range []string{"document", "audio", "video", "voice", "photo"} {
+		f, has := m.Get(kind)
+		if !has {
+			continue
+		}
+		if f.Kind() == value.KindList && f.Len() > 0 { // a photo in several sizes
+			f = f.At(f.Len() - 1)
+		}
+		id, _ := fieldText(f, "file_id")
+		name, _ := fieldText(f, "file_name")
+		mime, _ := fieldText(f, "mime_type")
+		size, _ := f.Get("file_size")
+		bytes, _ := size.AsInt()
+		files = append(files, file{Name: name, URL: "telegram:" + id, Type: mime, Size: bytes})
+	}
+	return files
+}
+
+// textOrNumber returns a field of a map as text.
+func textOrNumber(v value.Value, name string) string {
+	if v.Kind() != value.KindMap {
+		return ""
+	}
+	s, _ := fieldText(v, name)
+	return s
+}
+
+func (h *telegram) find(conversation string) (target, error) {
+	chat, ok := strings.CutPrefix(conversation, platformTelegram+"/"+h.bot+"/")
+	if !ok || chat == "" {
+		return target{}, fmt.Errorf("conversation: want telegram/%s/CHAT, got %q", h.bot, clip(conversation, 80))
+	}
+	return target{conversation: conversation, channel: chat}, nil
+}
+
+// method calls a method of the Bot API.
+func (h *telegram) method(ctx context.Context, name string, body map[string]any, timeout time.Duration) (value.Value, error) {
+	v, err := h.call(ctx, http.MethodPost, name, "/bot"+h.token+"/"+name, object(body), timeout)
+	var e *apiError
+	if errors.As(err, &e) && v.Kind() == value.KindMap {
+		parameters, _ := v.Get("parameters")
+		if seconds, parseErr := strconv.Atoi(textOrNumber(parameters, "retry_after")); parseErr == nil && seconds > 0 {
+			e.retryAfter = time.Duration(seconds) * time.Second
+		}
+	}
+	if err != nil {
+		return v, err
+	}
+	result, _ := v.Get("result")
+	return result, nil
+}
+
+func (h *telegram) post(ctx context.Context, to target, text string, buttons []button) (string, error) {
+	v, err := h.method(ctx, "sendMessage", telegramMessage(to, text, buttons), apiTimeout)
+	return textOrNumber(v, "message_id"), err
+}
+
+func (h *telegram) edit(ctx context.Context, to target, id, text string, buttons []button) error {
+	body := telegramMessage(to, text, buttons)
+	body["message_id"], _ = strconv.ParseInt(id, 10, 64)
+	_, err := h.method(ctx, "editMessageText", body, apiTimeout)
+	var e *apiError
+	if errors.As(err, &e) && strings.Contains(e.says, "message is not modified") {
+		return nil
+	}
+	return err
+}
+
+func (h *telegram) silent(context.Context, target) error { return nil }
+
+func telegramMessage(to target, text string, buttons []button) map[string]any {
+	body := map[string]any{"text": text, "link_preview_options": map[string]any{"is_disabled": true}}
+	body["chat_id"] = to.channel
+	if id, err := strconv.ParseInt(to.channel, 10, 64); err == nil {
+		body["chat_id"] = id
+	}
+	if len(buttons) > 0 {
+		var rows [][]map[string]string
+		for _, b := range buttons {
+			key := map[string]string{"text": b.Text, "callback_data": b.Data}
+			if b.URL != "" {
+				key = map[string]string{"text": b.Text, "url": b.URL}
+			}
+			rows = append(rows, []map[string]string{key})
+		}
+		body["reply_markup"] = map[string]any{"inline_keyboard": rows}
+	}
+	return body
+}
+
+// poll asks for messages until ctx ends. A message is confirmed when it was taken.
+func (h *telegram) poll(ctx context.Context, n *platformNode) {
+	next := int64(0)
+	for failed := 0; ctx.Err() == nil; {
+		v, err := h.method(ctx, "getUpdates", map[string]any{"offset": next, "timeout": int(pollFor.Seconds())}, pollFor+apiTimeout)
+		pause := time.Duration(0)
+		if err != nil && ctx.Err() == nil {
+			h.log("Telegram gives no messages", "error", err)
+			failed++
+			pause = min(time.Second<<min(failed, 5), time.Minute)
+			var e *apiError
+			if errors.As(err, &e) {
+				pause = max(pause, min(e.retryAfter, longestWait))
+			}
+		}
+		if err == nil {
+			failed = 0
+		}
+		for _, update := range v.Elems() {
+			id, _ := strconv.ParseInt(textOrNumber(update, "update_id"), 10, 64)
+			e, err := h.event(update)
+			if err == nil && e != nil {
+				_, err = n.take(e)
+			}
+			if err == nil && e != nil && e.event == eventAction {
+				// It only ends the clock on the button: a failure changes nothing else.
+				_, _ = h.method(ctx, "answerCallbackQuery", map[string]any{"callback_query_id": e.id}, apiTimeout)
+			}
+			if err != nil && id != 0 { // too many wait: it comes again
+				pause = max(pause, time.Second)
+				break
+			}
+			next = max(next, id+1)
+		}
+		if pause > 0 {
+			_ = n.clock.Sleep(ctx, pause) // the loop looks at ctx
+		}
+	}
+}
