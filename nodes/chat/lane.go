@@ -3,15 +3,9 @@ package chat
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
-
-	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/value"
 )
 
 const (
@@ -65,22 +59,6 @@ type bubble struct {
 	shown  string   // its text there; of the lane
 }
 
-// A postOffice has the lanes of a node: what waits to be sent, in order for each
-// conversation. It lives in the pool, as the desk does.
-type postOffice struct {
-	desk   *desk
-	clock  node.Clock
-	log    *slog.Logger
-	every  time.Duration
-	poster atomic.Pointer[poster] // of the last generation
-
-	mu struct {
-		sync.Mutex
-		lanes map[string]*lane // by conversation, while there is something to send
-		empty chan struct{}    // closed when lanes is empty; nil unless flush waits for that
-	}
-}
-
 // A lane sends the bubbles of a conversation.
 type lane struct {
 	office       *postOffice
@@ -90,72 +68,10 @@ type lane struct {
 	edited       time.Time     // when the last edit was sent; of the goroutine that runs
 }
 
-func newPostOffice(d *desk, clock node.Clock, log *slog.Logger, p poster) *postOffice {
-	o := &postOffice{desk: d, clock: clock, log: log, every: editEvery}
-	o.poster.Store(&p)
-	o.mu.lanes = make(map[string]*lane)
-	return o
-}
-
-// use makes a poster send from now on.
-func (o *postOffice) use(p poster) { o.poster.Store(&p) }
-
-var errCrowded = errors.New("too many messages wait to be sent")
-
-// add puts a bubble into its lane, and makes that run.
-func (o *postOffice) add(b *bubble) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	l := o.mu.lanes[b.to.conversation]
-	switch {
-	case l == nil:
-		l = &lane{office: o, conversation: b.to.conversation, changed: make(chan struct{}, 1)}
-		o.mu.lanes[b.to.conversation] = l
-		o.desk.work.Add(1)
-		o.clock.AfterFunc(0, func(context.Context) {
-			defer o.desk.work.Done()
-			l.run()
-		})
-	case len(l.bubbles) >= mostBubbles:
-		return errCrowded
-	}
-	l.bubbles = append(l.bubbles, b)
-	l.wakeLocked()
-	return nil
-}
-
 func (l *lane) wakeLocked() {
 	select {
 	case l.changed <- struct{}{}:
 	default:
-	}
-}
-
-// change changes a bubble that is not final.
-func (o *postOffice) change(b *bubble, f func()) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	f()
-	if l := o.mu.lanes[b.to.conversation]; l != nil {
-		l.wakeLocked()
-	}
-}
-
-// flush waits until all has been sent, or for ctx.
-func (o *postOffice) flush(ctx context.Context) error {
-	o.mu.Lock()
-	if len(o.mu.lanes) == 0 {
-		o.mu.Unlock()
-		return nil
-	}
-	empty := make(chan struct{})
-	o.mu.empty = empty
-	o.mu.Unlock()
-	select {
-	case <-empty:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 
@@ -300,119 +216,4 @@ func split(text string, most int) (pieces []string) {
 		pieces = append(pieces, text[:n])
 		text = text[n:]
 	}
-}
-
-// A delivery is the outlet of a message of a platform.
-type delivery struct {
-	office *postOffice
-	to     target
-
-	mu struct {
-		sync.Mutex
-		open *bubble // that is being written
-		last *bubble
-		any  bool
-	}
-}
-
-func (d *delivery) begin() {}
-
-// Part implements [node.Parts]. It does not wait for the platform.
-func (d *delivery) Part(ctx context.Context, v value.Value) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	piece, isPiece, whole, err := pieceOf(v)
-	if err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !isPiece {
-		for _, a := range whole {
-			if err := d.put(a); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if piece == "" {
-		return nil
-	}
-	if d.mu.open == nil {
-		d.mu.open = &bubble{to: d.to, text: piece}
-		d.mu.last, d.mu.any = d.mu.open, true
-		return d.office.add(d.mu.open)
-	}
-	if len(d.mu.open.text)+len(piece) > mostText {
-		return errors.New("the answer is too long")
-	}
-	d.office.change(d.mu.open, func() { d.mu.open.text += piece })
-	return nil
-}
-
-// TryPart implements [node.TryParts], as Part never waits.
-func (d *delivery) TryPart(ctx context.Context, v value.Value) (rest func(context.Context) error, err error) {
-	return nil, d.Part(ctx, v)
-}
-
-// put sends a message, or replaces the one that is being written.
-func (d *delivery) put(a answer) error {
-	b := d.mu.open
-	d.mu.open = nil
-	if b != nil {
-		into := a.edit
-		d.office.change(b, func() {
-			if into = into && !b.failed; into {
-				b.text, b.buttons = a.whole(), a.buttons
-			}
-			b.final = true
-		})
-		if into {
-			return nil
-		}
-	}
-	b = &bubble{to: d.to, text: a.whole(), buttons: a.buttons, final: true}
-	if a.edit {
-		b.before = d.mu.last
-	}
-	d.mu.last, d.mu.any = b, true
-	return d.office.add(b)
-}
-
-// end sends the answers. The first is the whole of the message that is being written.
-func (d *delivery) end(answers []answer) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	err := error(nil)
-	for i, a := range answers {
-		if i == 0 && d.mu.open != nil && !a.failed {
-			a.edit = true
-		}
-		if err == nil {
-			err = d.put(a)
-		}
-	}
-	if b := d.mu.open; b != nil {
-		d.office.change(b, func() { b.final = true })
-		d.mu.open = nil
-	}
-	if !d.mu.any && err == nil {
-		err = d.office.add(&bubble{to: d.to, silent: true, final: true})
-	}
-	if err != nil {
-		d.office.log.Error("an answer could not be sent", "conversation", d.to.conversation, "error", err)
-	}
-}
-
-// whole is the text with the addresses of the files, which platforms show.
-func (a *answer) whole() string {
-	text := a.text
-	for _, f := range a.files {
-		if text != "" {
-			text += "\n"
-		}
-		text += f.Name + ": " + f.URL
-	}
-	return text
 }

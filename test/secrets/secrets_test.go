@@ -145,6 +145,10 @@ var places = []place{
 	{name: "tick", ticks: true, spec: "kind: schedule\ninterval: 50ms\npayload: ['{{ .S }}', {a: '{{ .S }}'}]\nports: {out: [{name: ticked}]}"},
 	{name: "ticked", spec: "kind: snippet\nlanguage: javascript\ncode: |\n  export default (p) => { throw new Error('not ' + JSON.stringify(p)) }"},
 
+	{name: "conversations", spec: "kind: chat\npath: /\nsecret: '{{ .S }}'"},
+	{name: "slack-secrets", spec: "kind: slack\ntoken: '{{ .S }}'\nsigning_secret: '{{ .S }}'\napi: http://127.0.0.1:1"},
+	{name: "telegram-secret", spec: "kind: telegram\ntoken: 1:abcdef\nwebhook_secret: '{{ .S }}'\napi: http://127.0.0.1:1"},
+
 	{name: "test-text", spec: "kind: snippet\nlanguage: cel\ncode: '\"hello {{ .S | js }}\"'"},
 	{name: "test-map", spec: "kind: snippet\nlanguage: cel\ncode: '{\"{{ .S | js }}\": [1, \"{{ .S | js }}\", bytes(\"{{ .S | js }}\")]}'"},
 	{name: "test-log", spec: "kind: snippet\nlanguage: javascript\ncode: |\n  export default () => { console.error('it is {{ .S | js }}'); return '{{ .S | js }}' }"},
@@ -174,6 +178,7 @@ var places = []place{
 	{name: "bad-mcp-url", fails: "url", spec: "kind: mcp_call\nurl: 'http://u:{{ .S | urlquery }}@127.0.0.1:1/'\ntool: t"},
 	{name: "bad-mcp-token", fails: "token", spec: "kind: mcp_call\nurl: http://127.0.0.1:1/\ntoken: \"{{ .S }}\\n\"\ntool: t"},
 	{name: "bad-client-key", fails: "no such file", opens: true, spec: "kind: http\nurl: https://127.0.0.1:1/\ntls: {cert: '{{ .S }}', key: '{{ .S }}'}"},
+	{name: "bad-telegram", fails: "token", spec: "kind: telegram\npoll: true\ntoken: '{{ .S }}'"},
 	{name: "bad-payload", fails: "interval", spec: "kind: schedule\ninterval: '{{ .S }}'\npayload: '{{ .S }}'"},
 	{name: "bad-literal", fails: "unknown", spec: "{kind: careless, text: 'LITERAL', txt: 1}"},
 	{name: "bad-yaml", fails: "F1001", spec: "{kind: careless, text: 'LITERAL', txt: [}"},

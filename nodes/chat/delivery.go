@@ -1,0 +1,124 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A delivery is the outlet of a message of a platform.
+type delivery struct {
+	office *postOffice
+	to     target
+
+	mu struct {
+		sync.Mutex
+		open *bubble // that is being written
+		last *bubble
+		any  bool
+	}
+}
+
+func (d *delivery) begin() {}
+
+// Part implements [node.Parts]. It does not wait for the platform.
+func (d *delivery) Part(ctx context.Context, v value.Value) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	piece, isPiece, whole, err := pieceOf(v)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !isPiece {
+		for _, a := range whole {
+			if err := d.put(a); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if piece == "" {
+		return nil
+	}
+	if d.mu.open == nil {
+		d.mu.open = &bubble{to: d.to, text: piece}
+		d.mu.last, d.mu.any = d.mu.open, true
+		return d.office.add(d.mu.open)
+	}
+	if len(d.mu.open.text)+len(piece) > mostText {
+		return errors.New("the answer is too long")
+	}
+	d.office.change(d.mu.open, func() { d.mu.open.text += piece })
+	return nil
+}
+
+// TryPart implements [node.TryParts], as Part never waits.
+func (d *delivery) TryPart(ctx context.Context, v value.Value) (rest func(context.Context) error, err error) {
+	return nil, d.Part(ctx, v)
+}
+
+// put sends a message, or replaces the one that is being written.
+func (d *delivery) put(a answer) error {
+	b := d.mu.open
+	d.mu.open = nil
+	if b != nil {
+		into := a.edit
+		d.office.change(b, func() {
+			if into = into && !b.failed; into {
+				b.text, b.buttons = a.whole(), a.buttons
+			}
+			b.final = true
+		})
+		if into {
+			return nil
+		}
+	}
+	b = &bubble{to: d.to, text: a.whole(), buttons: a.buttons, final: true}
+	if a.edit {
+		b.before = d.mu.last
+	}
+	d.mu.last, d.mu.any = b, true
+	return d.office.add(b)
+}
+
+// end sends the answers. The first is the whole of the message that is being written.
+func (d *delivery) end(answers []answer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := error(nil)
+	for i, a := range answers {
+		if i == 0 && d.mu.open != nil && !a.failed {
+			a.edit = true
+		}
+		if err == nil {
+			err = d.put(a)
+		}
+	}
+	if b := d.mu.open; b != nil {
+		d.office.change(b, func() { b.final = true })
+		d.mu.open = nil
+	}
+	if !d.mu.any && err == nil {
+		err = d.office.add(&bubble{to: d.to, silent: true, final: true})
+	}
+	if err != nil {
+		d.office.log.Error("an answer could not be sent", "conversation", d.to.conversation, "error", err)
+	}
+}
+
+// whole is the text with the addresses of the files, which platforms show.
+func (a *answer) whole() string {
+	text := a.text
+	for _, f := range a.files {
+		if text != "" {
+			text += "\n"
+		}
+		text += f.Name + ": " + f.URL
+	}
+	return text
+}

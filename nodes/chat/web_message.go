@@ -1,0 +1,139 @@
+package chat
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// enter returns the room of a token, or of a new conversation without one.
+func (n *chatNode) enter(token string, c *caller) (r *room, newToken string, err error) {
+	fresh := token == ""
+	id := ""
+	if fresh {
+		id, token = n.signer.mint(c.subject)
+	} else {
+		var ok bool
+		if id, ok = n.signer.verify(token, c.subject); !ok {
+			return nil, "", errToken
+		}
+	}
+	r, made := n.hub.open(platformChat + "/" + id)
+	if r == nil {
+		return nil, "", &node.Error{Err: errBusy, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
+	}
+	if made && fresh {
+		if r.fresh(); n.join {
+			n.joined(r, c)
+		}
+	}
+	return r, token, nil
+}
+
+var errToken = public(http.StatusForbidden, "the token of the conversation is not valid here: begin a new one")
+
+// joined starts the process of a new conversation.
+func (n *chatNode) joined(r *room, c *caller) {
+	m := message{platform: platformChat, conversation: r.conversation, userID: c.userOf(r), userName: c.name, event: eventJoin, id: rand.Text()}
+	if _, err := n.hub.take(r.conversation, m.payload(), &turn{room: r}); err != nil {
+		n.log.Debug("a new conversation was not told of", "conversation", r.conversation, "error", err)
+	}
+}
+
+func (c *caller) userOf(r *room) string {
+	if c.subject != "" {
+		return c.subject
+	}
+	return r.conversation
+}
+
+// say takes a message into a room. done, if not nil, gets the answers, unless the message
+// goes to a process that has waited for it.
+func (n *chatNode) say(r *room, c *caller, s *said, done func([]line)) (id string, delivered bool, err error) {
+	s.text = strings.TrimSpace(s.text)
+	if s.text == "" {
+		return "", false, public(http.StatusUnprocessableEntity, "the message has no text")
+	}
+	if s.id == "" {
+		s.id = rand.Text()
+	}
+	r.fresh()
+	id = "u" + s.id
+	if !r.say(id, s.text) {
+		return id, true, nil // it has come before
+	}
+	m := message{
+		platform: platformChat, conversation: r.conversation, userID: c.userOf(r), userName: c.name,
+		text: s.text, event: eventOf(s.text), id: s.id,
+	}
+	if !s.data.IsNull() {
+		m.event, m.data = eventAction, s.data
+	}
+	delivered, err = n.hub.take(r.conversation, m.payload(), &turn{room: r, done: done})
+	if err != nil {
+		e := &node.Error{Err: err, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
+		if errors.Is(err, errTooFast) {
+			e.Status = http.StatusTooManyRequests
+		}
+		r.unsay(id, err.Error())
+		return id, false, e
+	}
+	return id, delivered, nil
+}
+
+// eventOf tells commands from other messages.
+func eventOf(text string) string {
+	if len(text) > 1 && text[0] == '/' && text[1] != '/' && text[1] != ' ' {
+		return eventCommand
+	}
+	return eventMessage
+}
+
+// receiveMessage takes a message that was posted.
+func (n *chatNode) receiveMessage(c *caller) node.Result {
+	s, err := saidOf(c.body, n.maxText)
+	if err != nil {
+		return node.Fail(err)
+	}
+	r, token, err := n.enter(s.conversation, c)
+	if err != nil {
+		return node.Fail(err)
+	}
+	accepted := func(id string) node.Result {
+		return reply(http.StatusAccepted, value.UniqueMap([]value.Field{
+			{Name: "conversation", Value: value.String(token)}, {Name: "id", Value: value.String(id)},
+		}), c.cors()...)
+	}
+	if !s.wait {
+		id, _, err := n.say(r, c, &s, nil)
+		if err != nil {
+			return node.Fail(err)
+		}
+		return accepted(id)
+	}
+	return node.Await(func(ctx context.Context, done func(node.Result)) {
+		w := newWaiter(ctx, done)
+		id, delivered, err := n.say(r, c, &s, func(lines []line) {
+			messages, err := value.Encode(lines)
+			if err != nil {
+				w.finish(node.Fail(err))
+				return
+			}
+			w.finish(reply(http.StatusOK, value.UniqueMap([]value.Field{
+				{Name: "conversation", Value: value.String(token)}, {Name: "messages", Value: messages},
+			}), c.cors()...))
+		})
+		switch {
+		case err != nil:
+			w.finish(node.Fail(err))
+		case delivered: // the answer is that of another message
+			w.finish(accepted(id))
+		}
+	})
+}
