@@ -1,10 +1,13 @@
 package serve_test
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -271,4 +274,28 @@ func TestStaticMissing(t *testing.T) {
 	if got := w.do("GET", "/app.js", ""); got.status != 200 {
 		t.Errorf("the generation before does not serve: got %+v", got)
 	}
+}
+
+// Files of any size arrive whole, many at a time.
+func TestStaticLarge(t *testing.T) {
+	w, dir := folder(t, "")
+	var clients sync.WaitGroup
+	for i, size := range []int{0, 1, 32 << 10, 32<<10 + 1, 256 << 10, 1<<20 + 7} {
+		name, text := "large"+strconv.Itoa(i), strings.Repeat("0123456", size/7+1)[:size]
+		write(t, dir, name, text)
+		for range 20 {
+			clients.Go(func() {
+				resp, err := w.client.Get("http://" + w.addr + "/" + name)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				data, err := io.ReadAll(resp.Body)
+				if err := errors.Join(err, resp.Body.Close()); err != nil || string(data) != text {
+					t.Errorf("%s: got %d bytes, %v; want %d", name, len(data), err, size)
+				}
+			})
+		}
+	}
+	clients.Wait()
 }
