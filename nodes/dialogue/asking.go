@@ -6,88 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"time"
 
-	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// An asker is a node of kind ask or form. It is immutable.
-type asker struct {
-	waits     node.Waits
-	clock     node.Clock
-	key       lang.Program // nil is the conversation of the process
-	questions []question
-	form      bool
-	timeout   time.Duration
-	attempts  int
-	late      bool // the port timeout is linked
-}
-
-// The ports of an asker.
-const (
-	portReply   = 1
-	portOut     = 0
-	portTimeout = 1
-)
-
-// Receive asks, or hands a reply to the process that has asked.
-func (n *asker) Receive(p node.Process, pkt node.Packet) node.Result {
-	key, err := n.keyOf(p, pkt.Payload)
-	if err != nil {
-		return node.Fail(err)
-	}
-	if pkt.Port == portReply {
-		if !n.waits.Deliver(key, pkt.Payload) {
-			return node.Fail(errNoQuestion)
-		}
-		return node.None()
-	}
-	a := &asking{node: n, p: p, key: key, input: pkt.Payload}
-	if n.form {
-		a.answers = value.Map()
-	}
-	return a.ask("")
-}
-
-// Failures of askers.
-var (
-	errNoConversation = &node.Error{
-		Err:  errors.New("the process belongs to no conversation: set key"),
-		Code: "no_conversation", Status: http.StatusInternalServerError,
-	}
-	errNoQuestion = &node.Error{
-		Err:  errors.New("no question waits for this reply"),
-		Code: "no_question", Status: http.StatusNotFound, Public: true,
-	}
-	errNoParts = &node.Error{
-		Err:  errors.New("the trigger of this process takes no parts of its answer, so nothing can be asked: ask behind a chat, a websocket or another trigger that does, or leave text out and ask by other means"),
-		Code: "no_parts", Status: http.StatusNotAcceptable,
-	}
-)
-
-// keyOf returns the key that a packet waits under, or is a reply for.
-func (n *asker) keyOf(p node.Process, payload value.Value) (string, error) {
-	if n.key == nil {
-		if key, ok := node.ConversationOf(p.Context()); ok {
-			return key, nil
-		}
-		return "", errNoConversation
-	}
-	v, err := n.key.Eval(p.Context(), payload)
-	key := ""
-	if err == nil {
-		key, err = keyText(v)
-	}
-	if err != nil {
-		return "", &node.Error{Err: fmt.Errorf("key: %w", err), Code: codeKey, Status: http.StatusUnprocessableEntity}
-	}
-	return key, nil
-}
-
-// An asking is a packet that has asked, or does so. What is not guarded belongs to the
-// goroutine that goes on with the packet, one at a time.
+// An asking is a packet that has asked, or does so. What is not guarded belongs to what
+// goes on with the packet, which is one goroutine at a time.
 type asking struct {
 	node    *asker
 	p       node.Process

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -185,43 +184,6 @@ func (n *sessionNode) Close() (err error) {
 
 // Concurrency lets the packets of one process wait for different sessions.
 func (n *sessionNode) Concurrency() int { return 1024 }
-
-// A keyError is a failure to find out which session a payload belongs to.
-type keyError struct{ err error }
-
-func (e *keyError) Error() string { return e.err.Error() }
-
-// longestKey is the longest key, in bytes, that is kept as it is.
-const longestKey = 200
-
-// keyOf returns the key of the session of a payload.
-func (n *sessionNode) keyOf(p node.Process, payload value.Value) (string, error) {
-	if n.cookies != nil {
-		return n.cookies.session(p.Context(), payload, n.clock.Now())
-	}
-	v, err := n.key.Eval(p.Context(), payload)
-	if err != nil {
-		return "", err
-	}
-	return keyText(v)
-}
-
-// keyText returns a key as text: a text as it is, anything else as JSON, and the hash of a
-// long one.
-func keyText(v value.Value) (string, error) {
-	text, ok := v.AsString()
-	if !ok && !v.IsNull() && !v.IsError() {
-		text = v.String()
-	}
-	if text == "" {
-		return "", errors.New("it is null or empty")
-	}
-	if len(text) > longestKey {
-		sum := sha256.Sum256([]byte(text))
-		text = "sha256:" + hex.EncodeToString(sum[:])
-	}
-	return text, nil
-}
 
 // Receive sends a payload on when its process has its session.
 func (n *sessionNode) Receive(p node.Process, pkt node.Packet) node.Result {
