@@ -199,3 +199,25 @@ func TestFailures(t *testing.T) {
 		t.Error("the log does not say what is wrong with the answer")
 	}
 }
+
+// TestAskKind has a conversation with the kind ask.
+func TestAskKind(t *testing.T) {
+	w := serveDocument(t, `
+- {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: desk, port: in}]}}
+- {kind: chat, name: desk, secret: `+secret+`, ports: {out: [{name: color, port: in}]}}
+- {kind: ask, name: color, text: Which color?, choices: [red, blue], ports: {out: [{name: reply, port: in}]}}
+- {kind: snippet, name: reply, language: cel, code: '"you like " + self.answer'}
+`, echo)
+	c := w.dial("")
+	c.say("1", "hello")
+	for c.hear("message").Message.Text != "Which color?" {
+	}
+	if buttons := c.seen[len(c.seen)-1].Message.Buttons; len(buttons) != 2 {
+		t.Errorf("got %v", buttons)
+	}
+	c.say("2", "blue")
+	want := []string{"message user blue", "message bot you like blue"}
+	if got := c.rest(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
