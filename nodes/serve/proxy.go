@@ -25,7 +25,7 @@ func proxyDef(o stream.Options) *node.Def {
 		Summary: "Answers the request of a listener with the answer of another server.",
 		Doc: `The request goes to ` + "`target`" + ` with its method, path, query, headers and body; the path of the payload counts, if it is a map that has one. The answer comes back as it is, piece by piece: events and large files pass through, and so do WebSockets. The body of a request is read first, up to ` + "`limits.body_bytes`" + ` of the listener, and must be one that the listener can decode.
 
-The other server sees ` + "`X-Forwarded-For`, `X-Forwarded-Host` and `X-Forwarded-Proto`" + ` of the listener, whatever the client has sent, and ` + "`X-Forwarded-Prefix`" + ` with ` + "`strip`" + `. Headers that are about the connection, and those that ` + "`Connection`" + ` names, stay here. A path with parts such as ` + "`..`" + ` is refused: it would reach what no rule has looked at.
+The other server sees ` + "`X-Forwarded-For`, `X-Forwarded-Host` and `X-Forwarded-Proto`" + ` of the listener, whatever the client has sent, and ` + "`X-Forwarded-Prefix`" + ` with ` + "`strip`" + `. Headers that are about the connection, and those that ` + "`Connection`" + ` names, stay here, as do those with underscores in place of the hyphens of one that the proxy sets. ` + "`TRACE` and `CONNECT`" + ` are answered with 501. A path with parts such as ` + "`..`" + ` is refused: it would reach what no rule has looked at.
 
 With several targets each gets a request in turn. One that cannot be connected to is left out for a second. A request that could not be sent goes to the next one; so does one without a body, of a method that may be repeated, whose answer did not begin.
 

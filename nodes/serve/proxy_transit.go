@@ -70,7 +70,8 @@ func (t *transit) read(ctx context.Context, r *http.Request, payload value.Value
 		raw, _ := payload.Get("raw")
 		t.body, whole = raw.AsBinary()
 	}
-	if r.Method == http.MethodConnect {
+	switch r.Method {
+	case http.MethodConnect, http.MethodTrace: // a tunnel; an answer with all headers, those that only the proxy knows among them
 		return refusal(http.StatusNotImplemented, "")
 	}
 	if !whole && r.Body != nil && r.Body != http.NoBody {
@@ -147,12 +148,7 @@ func describe(err error) error {
 func rewrite(pr *httputil.ProxyRequest) {
 	t := pr.In.Context().Value(transitKey{}).(*transit)
 	h := pr.Out.Header
-	for name := range h {
-		if strings.HasPrefix(name, "X-Forwarded-") {
-			delete(h, name)
-		}
-	}
-	delete(h, "X-Real-Ip")
+	removeForged(h, t.header)
 	delete(h, "Expect") // the body is here
 	if !strings.EqualFold(h.Get("Upgrade"), "websocket") {
 		delete(h, "Upgrade") // another protocol would pass by all rules, such as HTTP/2

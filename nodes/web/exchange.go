@@ -81,7 +81,7 @@ func (s *server) newExchange() *exchange {
 // run answers the request, and counts and logs that.
 func (x *exchange) run() {
 	start := time.Since(x.s.started)
-	if len(x.r.TransferEncoding) > 0 && !x.keepsChunked() {
+	if len(x.r.TransferEncoding) > 0 && !x.keepsChunked() || !x.r.ProtoAtLeast(1, 1) {
 		x.closeConn = true
 	}
 	x.from = x.gen.origin(x.r)
@@ -104,7 +104,8 @@ func (x *exchange) run() {
 // again. If the request has a Content-Length as well, it may be an attack on a
 // proxy that trusts the length, and what follows on the connection must not be
 // served (RFC 9112, section 6.3). net/http removes that header, so this depends on
-// what was read from the connection.
+// what was read from the connection. From a request of HTTP/1.0 it also removes
+// Transfer-Encoding, which hides the chunks: those connections always end.
 func (x *exchange) keepsChunked() bool {
 	c, ok := x.r.Context().Value(connKey{}).(*trackedConn)
 	return x.r.ProtoMajor > 1 || ok && x.r.TLS == nil && c.head.Load() == headNoLength

@@ -453,12 +453,16 @@ func TestLengthAndChunks(t *testing.T) {
 		t.Helper()
 		c := s.dial()
 		defer c.Close()
-		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", head)
+		version := "1.1"
+		if strings.Contains(head, "keep-alive") {
+			version = "1.0"
+		}
+		fmt.Fprintf(c, "POST / HTTP/%s\r\nHost: x\r\n%s\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", version, head)
 		data, err := io.ReadAll(c)
 		if err != nil && answers > 1 {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got := strings.Count(string(data), "HTTP/1.1 200 OK"); got != answers {
+		if got := strings.Count(string(data), " 200 OK"); got != answers {
 			t.Errorf("%s: got %d answers, want %d", name, got, answers)
 		}
 	}
@@ -466,6 +470,9 @@ func TestLengthAndChunks(t *testing.T) {
 	f("both", "Content-Length: 4\r\nTransfer-Encoding: chunked", 1)
 	f("both, small letters", "content-length: 4\r\ntransfer-encoding: chunked", 1)
 	f("both, folded", "Content-Length: 4\r\nTransfer-Encoding:\r\n chunked", 1)
+	f("length of HTTP/1.0", "Connection: keep-alive\r\nContent-Length: 13", 1)
+	f("chunks of HTTP/1.0", "Connection: keep-alive\r\nTransfer-Encoding: chunked", 1)
+	f("both of HTTP/1.0", "Connection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: 13", 1)
 	f("both, far apart", "Content-Length: 4\r\nX: "+strings.Repeat("x", 8000)+"\r\nTransfer-Encoding: chunked", 1)
 }
 
@@ -502,7 +509,7 @@ func TestPipelinedHead(t *testing.T) {
 		if err != nil && answers > 1 {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got := strings.Count(string(data), "HTTP/1.1 200 OK"); got != answers {
+		if got := strings.Count(string(data), " 200 OK"); got != answers {
 			t.Errorf("%s: got %d answers after the first, want %d", name, got, answers)
 		}
 	}
