@@ -5,6 +5,8 @@ import (
 	"net/textproto"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -57,14 +59,7 @@ func newPlace(c schema.Config, header, prefix string) (place, error) {
 }
 
 // isToken reports whether text may be the name of a header or a cookie.
-func isToken(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
-			return false
-		}
-	}
-	return text != ""
-}
+func isToken(text string) bool { return httpguts.ValidHeaderFieldName(text) }
 
 // find returns what a request has at the place. The error is errAbsent, or a refusal if
 // there is more than one.

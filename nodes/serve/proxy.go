@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
@@ -179,7 +181,7 @@ func changesOf(v value.Value) ([]headerChange, error) {
 	var changes []headerChange
 	for name, field := range v.Fields() {
 		key := http.CanonicalHeaderKey(name)
-		if !validName(name) {
+		if !httpguts.ValidHeaderFieldName(name) {
 			return nil, fmt.Errorf("%.100q is not the name of a header", name)
 		}
 		switch key {
@@ -191,7 +193,7 @@ func changesOf(v value.Value) ([]headerChange, error) {
 		case value.KindNull:
 		case value.KindString, value.KindInt, value.KindUint, value.KindFloat, value.KindBool:
 			text := field.String()
-			if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			if !httpguts.ValidHeaderFieldValue(text) {
 				return nil, fmt.Errorf("%s has characters that a header cannot have", key)
 			}
 			change.values = []string{text}
@@ -201,13 +203,6 @@ func changesOf(v value.Value) ([]headerChange, error) {
 		changes = append(changes, change)
 	}
 	return changes, nil
-}
-
-// validName reports whether a text may be the name of a header: a token of RFC 9110.
-func validName(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
-	})
 }
 
 // validHost reports whether a text may be a host with or without a port.

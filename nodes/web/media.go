@@ -4,6 +4,8 @@ import (
 	"mime"
 	"strconv"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // The media types that the server knows by name.
@@ -154,22 +156,8 @@ func prefersProblem(accept []string) bool {
 
 // validToken reports whether s may be the name of a header or method (RFC 9110,
 // section 5.6.2).
-func validToken(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\"(),/:;<=>?@[\\]{}", c) >= 0 {
-			return false
-		}
-	}
-	return s != ""
-}
+func validToken(s string) bool { return httpguts.ValidHeaderFieldName(s) }
 
 // validHeaderValue reports whether s may be the value of a header: without control
 // characters it cannot inject another header.
-func validHeaderValue(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
-}
+func validHeaderValue(s string) bool { return httpguts.ValidHeaderFieldValue(s) }
