@@ -56,8 +56,7 @@ func (g *guard) Open(context.Context) error {
 	for i, s := range g.schemes {
 		if s, ok := s.(opener); ok {
 			if err := s.open(); err != nil {
-				closeAll(g.schemes[:i])
-				return err
+				return errors.Join(err, closeAll(g.schemes[:i]))
 			}
 		}
 	}

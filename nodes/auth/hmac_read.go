@@ -1,12 +1,9 @@
 package auth
 
 import (
-	"encoding/base64"
 	"hash"
 	"strings"
 
-	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -79,24 +76,4 @@ func (f *format) sign(to hash.Hash, s signing, body []byte) {
 		}
 		_, rest, _ = strings.Cut(after, "}")
 	}
-}
-
-// minSecret is the shortest secret, in bytes: people make up those of webhooks.
-const minSecret = 16
-
-// secret reads the secret of a key.
-func (f *format) secret(key schema.Config) ([]byte, error) {
-	text := key.String("secret")
-	if f.encoded != "" {
-		secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, f.encoded))
-		if err != nil || len(secret) < minSecret {
-			return nil, key.Errorf("secret", diag.CodeBadValue, "want %s and at least %d bytes in base64", f.encoded, minSecret)
-		}
-		return secret, nil
-	}
-	if len(text) < minSecret {
-		return nil, key.Errorf("secret", diag.CodeBadValue, "the secret is missing, or shorter than %d bytes", minSecret).
-			WithHint("make one with: openssl rand -hex 32")
-	}
-	return []byte(text), nil
 }

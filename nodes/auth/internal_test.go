@@ -78,3 +78,13 @@ func TestVectors(t *testing.T) {
 	}
 	f("standard", string(secret), `{"test": 2432232314}`, "1614265330", "msg_p5jXN8AQM9LWM0D4loKWxJek", "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
 }
+
+func TestReleaseAll(t *testing.T) {
+	first, released := errors.New("first"), 0
+	release := func(err error) verifier {
+		return verifier{remote: &remote{release: func() error { released++; return err }}}
+	}
+	if err := releaseAll([]verifier{release(first), {}, release(nil)}); !errors.Is(err, first) || released != 2 {
+		t.Errorf("got error %v and %d released, want %v and 2", err, released, first)
+	}
+}

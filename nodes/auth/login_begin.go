@@ -112,7 +112,7 @@ func (n *login) style(m metadata) oauth2.AuthStyle {
 // logout ends the session, here and at the provider.
 func (n *login) logout(payload value.Value) node.Result {
 	if n.crossSite(payload) {
-		return node.Fail(&node.Error{Err: errCrossSite, Status: http.StatusForbidden, Code: "cross_site", Public: true})
+		return node.Fail(errCrossSite)
 	}
 	to := "/"
 	if have := n.tokens.keys[0].remote.issuer.current(); have != nil && have.metadata.EndSession != "" {

@@ -28,7 +28,7 @@ func refused(code, format string, args ...any) *node.Error {
 
 var (
 	errNoSession = errors.New("a session is needed")
-	errCrossSite = errors.New("another site has caused the request")
+	errCrossSite = refused("cross_site", "another site has caused the request")
 	errProvider  = errors.New("the provider cannot be asked")
 )
 
@@ -62,7 +62,7 @@ func (n *login) Receive(p node.Process, pkt node.Packet) node.Result {
 	case !ok:
 		return n.missing(pkt.Payload, method)
 	case changes(method) && n.crossSite(pkt.Payload):
-		return node.Fail(&node.Error{Err: errCrossSite, Status: http.StatusForbidden, Code: "cross_site", Public: true})
+		return node.Fail(errCrossSite)
 	case s.Renew != 0 && s.Refresh != "" && n.clock.Now().Unix() >= s.Renew:
 		return node.Block(func(ctx context.Context) node.Result { return n.renewed(ctx, pkt.Payload, method, s, text) })
 	}

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 
 	"github.com/go-jose/go-jose/v4"
 
@@ -28,7 +29,7 @@ func (t *tokens) newRemote(o origin) (*remote, error) {
 // checkRemote refuses secrets: an issuer shows its keys to all.
 func checkRemote(c schema.Config, algorithms []jose.SignatureAlgorithm) error {
 	for _, alg := range algorithms {
-		if alg == jose.HS256 || alg == jose.HS384 || alg == jose.HS512 {
+		if leastSecret(alg) > 0 {
 			return c.Errorf("algorithms", diag.CodeBadValue, "%s needs a secret, and the keys of an issuer are public", alg)
 		}
 	}
@@ -128,8 +129,7 @@ func (t *tokens) open() (err error) {
 			continue
 		}
 		if v.remote.issuer, v.remote.release, err = acquire(t.init, v.remote.origin); err != nil {
-			releaseAll(t.keys[:i])
-			return err
+			return errors.Join(err, releaseAll(t.keys[:i]))
 		}
 	}
 	return nil
@@ -138,13 +138,14 @@ func (t *tokens) open() (err error) {
 // Close lets the issuers go.
 func (t *tokens) Close() error { return releaseAll(t.keys) }
 
-func releaseAll(keys []verifier) (err error) {
+func releaseAll(keys []verifier) error {
+	var failed []error
 	for _, v := range keys {
 		if v.remote != nil {
-			err = v.remote.release()
+			failed = append(failed, v.remote.release())
 		}
 	}
-	return err
+	return errors.Join(failed...)
 }
 
 func (t *tokens) ready() error {

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -142,12 +143,11 @@ func readPEM(c schema.Config) (crypto.PublicKey, error) {
 func unfit(alg jose.SignatureAlgorithm, key any) string {
 	switch name := string(alg); k := key.(type) {
 	case []byte:
-		least := map[jose.SignatureAlgorithm]int{jose.HS256: 32, jose.HS384: 48, jose.HS512: 64}[alg]
-		switch {
+		switch least := leastSecret(alg); {
 		case least == 0:
 			return name + " needs a public key, not a secret"
 		case len(k) < least:
-			return "the secret is too short for " + name + ", which needs " + bytesOf[least]
+			return fmt.Sprintf("the secret is too short for %s, which needs %d bytes", name, least)
 		}
 		return ""
 	case *rsa.PublicKey:
@@ -159,8 +159,7 @@ func unfit(alg jose.SignatureAlgorithm, key any) string {
 		}
 		return ""
 	case *ecdsa.PublicKey:
-		curve := map[jose.SignatureAlgorithm]elliptic.Curve{jose.ES256: elliptic.P256(), jose.ES384: elliptic.P384(), jose.ES512: elliptic.P521()}[alg]
-		if k.Curve != curve {
+		if k.Curve != curveOf(alg) {
 			return name + " is not the algorithm of this elliptic curve"
 		}
 		return ""
@@ -173,4 +172,29 @@ func unfit(alg jose.SignatureAlgorithm, key any) string {
 	return "keys of this type are not known"
 }
 
-var bytesOf = map[int]string{32: "32 bytes", 48: "48 bytes", 64: "64 bytes"}
+// leastSecret returns the length of the shortest secret for an algorithm, in bytes; 0 if it
+// takes a public key.
+func leastSecret(alg jose.SignatureAlgorithm) int {
+	switch alg {
+	case jose.HS256:
+		return 32
+	case jose.HS384:
+		return 48
+	case jose.HS512:
+		return 64
+	}
+	return 0
+}
+
+// curveOf returns the curve of an algorithm; nil if it has none.
+func curveOf(alg jose.SignatureAlgorithm) elliptic.Curve {
+	switch alg {
+	case jose.ES256:
+		return elliptic.P256()
+	case jose.ES384:
+		return elliptic.P384()
+	case jose.ES512:
+		return elliptic.P521()
+	}
+	return nil
+}
