@@ -18,8 +18,12 @@ const (
 	rereadUnknown = time.Minute
 
 	// rereadOld is the age at which keys are read again, so that one that was withdrawn
-	// does not stay.
-	rereadOld = time.Hour
+	// does not stay. Requests go on meanwhile.
+	rereadOld = 45 * time.Minute
+
+	// tooOld is the age at which requests wait for that: after hours without any, a key may
+	// have been withdrawn long ago.
+	tooOld = time.Hour
 
 	firstRetry, longestRetry = time.Second, 30 * time.Second
 )
@@ -103,6 +107,17 @@ func (s *issuer) current() *snapshot {
 		s.plan(0)
 	}
 	return s.mu.have
+}
+
+// due returns the attempt to wait for although have has the key of a token; nil for none. An
+// issuer that did not answer the last time is not waited for.
+func (s *issuer) due(have *snapshot) *flight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.have != have || s.mu.err != nil || s.clock.Now().Sub(s.mu.read) < tooOld {
+		return nil
+	}
+	return s.mu.flight
 }
 
 // fresh returns the attempt to wait for, for a token whose key is not in have; nil if none

@@ -148,10 +148,16 @@ func TestRotation(t *testing.T) {
 	// A key that was withdrawn is forgotten within the hour.
 	s.set(func() { s.mu.keys = []jose.JSONWebKey{c.public()} })
 	want(t, f, s.token(t, b), passed)
-	f.Sleep(time.Hour)
+	f.Sleep(50 * time.Minute)
 	want(t, f, s.token(t, b), passed) // it reads the keys, and is not kept waiting
 	f.Sleep(time.Second)
 	want(t, f, s.token(t, b), "401: the key of the token is not known")
+	want(t, f, s.token(t, c), passed)
+
+	// Also if there was no request in that hour.
+	s.set(func() { s.mu.keys = []jose.JSONWebKey{a.public()} })
+	f.Sleep(time.Hour)
+	want(t, f, s.token(t, c), "401: the key of the token is not known")
 }
 
 // TestStale takes an issuer away.

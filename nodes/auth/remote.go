@@ -65,11 +65,16 @@ func (t *tokens) discover(c schema.Config) error {
 func (m *remote) keysFor(ctx context.Context, r *request, token *token) ([]any, error) {
 	for {
 		have := m.issuer.current()
-		if keys := have.keysFor(token); len(keys) > 0 {
-			return keys, nil
+		keys := have.keysFor(token)
+		var f *flight
+		if len(keys) > 0 {
+			f = m.issuer.due(have)
+		} else {
+			f = m.issuer.fresh(have)
 		}
-		f := m.issuer.fresh(have)
 		switch {
+		case f == nil && len(keys) > 0:
+			return keys, nil
 		case f == nil && m.issuer.current() != have:
 			continue
 		case f == nil && have == nil:
