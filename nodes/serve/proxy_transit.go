@@ -3,12 +3,12 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"strings"
-	"sync"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
@@ -87,7 +87,7 @@ func (t *transit) read(ctx context.Context, r *http.Request, payload value.Value
 			return err
 		}
 		if t.header, err = changesOf(doc); err != nil {
-			return errors.New("header: " + err.Error())
+			return fmt.Errorf("header: %w", err)
 		}
 	}
 	return nil
@@ -240,21 +240,3 @@ func (t *transit) Write(p []byte) (int, error) { return t.w.Write(p) }
 
 // Unwrap lets the answer be flushed, and the connection be taken.
 func (t *transit) Unwrap() http.ResponseWriter { return t.w }
-
-// copyBuffers are for the bodies of answers: see [httputil.BufferPool].
-type copyBuffers struct{ pool sync.Pool }
-
-// copyBytes is how much of an answer is read at a time. With 32 KiB one of 64 KiB took three
-// calls of the kernel each way.
-const copyBytes = 64 << 10
-
-// Get returns a buffer.
-func (b *copyBuffers) Get() []byte {
-	if buffer, ok := b.pool.Get().(*[copyBytes]byte); ok {
-		return buffer[:]
-	}
-	return make([]byte, copyBytes)
-}
-
-// Put takes a buffer back.
-func (b *copyBuffers) Put(p []byte) { b.pool.Put((*[copyBytes]byte)(p)) }

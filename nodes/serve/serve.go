@@ -4,9 +4,10 @@
 // or waits for the other server, so that a failure is one of the node; what is sent to the
 // client is sent when the process has ended.
 //
-// Read static.go, which says how paths become files (static_path.go) and files become
-// answers (static_answer.go), then page.go, and proxy.go: proxy_path.go says which paths go
-// on, proxy_transit.go follows one request, proxy_upstream.go has the servers.
+// Read static.go first: static_path.go finds the file of a path, static_answer.go makes an
+// answer of it, with static_type.go and static_coding.go, and static_send.go sends that. Then
+// read page.go, and proxy.go: proxy_path.go says which paths go on, proxy_transit.go follows
+// one request, proxy_upstream.go has the servers.
 //
 // The package must not know listeners.
 package serve

@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
@@ -178,6 +177,25 @@ func pathOf(r *http.Request, payload value.Value) string {
 	return r.URL.Path
 }
 
-// strong is how long a file must not have changed for its ETag to be strong: two changes
-// within a tick of the file system's clock, which may be 2 s, have the same time.
-const strong = 2 * time.Second
+// staticOpenAPI describes the answers of a node.
+func staticOpenAPI(schema.Config) value.Value {
+	described := func(text string) value.Value {
+		return value.Map(value.Field{Name: "description", Value: value.String(text)})
+	}
+	return value.Map(value.Field{Name: "responses", Value: value.Map(
+		value.Field{Name: "200", Value: value.Map(
+			value.Field{Name: "description", Value: value.String("A file.")},
+			value.Field{Name: "content", Value: value.Map(value.Field{Name: "*/*", Value: value.Map()})},
+		)},
+		value.Field{Name: "206", Value: value.Map(
+			value.Field{Name: "description", Value: value.String("Ranges of a file.")},
+			value.Field{Name: "content", Value: value.Map(value.Field{Name: "*/*", Value: value.Map()})},
+		)},
+		value.Field{Name: "301", Value: described("The path of a folder ends with a slash.")},
+		value.Field{Name: "304", Value: described("The client has the file.")},
+		value.Field{Name: "403", Value: described("The file cannot be read.")},
+		value.Field{Name: "404", Value: described("There is no such file.")},
+		value.Field{Name: "412", Value: described("The file is not that of the request.")},
+		value.Field{Name: "416", Value: described("The file has no such range.")},
+	)})
+}
