@@ -96,6 +96,13 @@ func (to *report) add(format string, args ...any) {
 	to.found = append(to.found, mismatch{path.String(), fmt.Sprintf(format, args...)})
 }
 
+// addAt adds a mismatch of a field of the value that is being checked.
+func (to *report) addAt(name, format string, args ...any) {
+	to.path = append(to.path, name)
+	to.add(format, args...)
+	to.path = to.path[:len(to.path)-1]
+}
+
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
 // full reports whether there is nothing more to find: the caller asks for the first

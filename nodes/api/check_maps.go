@@ -31,9 +31,7 @@ func (r *rule) hasFields(v value.Value, to *report) bool {
 			if to == nil {
 				return false
 			}
-			to.path = append(to.path, name)
-			to.add("is missing")
-			to.path = to.path[:len(to.path)-1]
+			to.addAt(name, "is missing")
 			ok = false
 		}
 	}
@@ -44,23 +42,23 @@ func (r *rule) hasFields(v value.Value, to *report) bool {
 		to.add("want %s, got %d", between(r.minFields, r.maxFields, "field"), v.Len())
 		ok = false
 	}
-	for name, needed := range r.needs {
-		if _, there := v.Get(name); !there {
+	for _, n := range r.needs {
+		if _, there := v.Get(n.name); !there {
 			continue
 		}
-		for _, other := range needed {
+		for _, other := range n.others {
 			if _, there := v.Get(other); !there {
 				if to == nil {
 					return false
 				}
-				to.add("a value with %q needs %q", clip(name), clip(other))
+				to.add("a value with %q needs %q", clip(n.name), clip(other))
 				ok = false
 			}
 		}
 	}
-	for name, below := range r.dependent {
-		if _, there := v.Get(name); there {
-			ok = below.matches(v, to) && ok
+	for _, d := range r.dependent {
+		if _, there := v.Get(d.name); there {
+			ok = d.rule.matches(v, to) && ok
 		}
 		if !ok && to.full() {
 			return false
@@ -87,9 +85,7 @@ func (r *rule) matchesField(name string, field value.Value, to *report) bool {
 		if to == nil {
 			return false
 		}
-		to.path = append(to.path, name)
-		to.add("is not a field that may be here%s", r.nearest(name))
-		to.path = to.path[:len(to.path)-1]
+		to.addAt(name, "is not a field that may be here%s", r.nearest(name))
 		ok = false
 	case r.others != nil:
 		ok = r.others.within(field, name, to) && ok
@@ -98,22 +94,24 @@ func (r *rule) matchesField(name string, field value.Value, to *report) bool {
 		if to == nil {
 			return false
 		}
-		to.path = append(to.path, name)
-		to.add("has a name that may not be here")
-		to.path = to.path[:len(to.path)-1]
+		to.addAt(name, "has a name that may not be here")
 		ok = false
 	}
 	return ok
 }
 
-// nearest suggests a field that differs from a name only in case.
+// nearest suggests a field that differs from a name only in case, the first of several.
 func (r *rule) nearest(name string) string {
+	first := ""
 	for known := range r.fields {
-		if strings.EqualFold(known, name) {
-			return "; write " + known
+		if strings.EqualFold(known, name) && (first == "" || known < first) {
+			first = known
 		}
 	}
-	return ""
+	if first == "" {
+		return ""
+	}
+	return "; write " + first
 }
 
 // between says how many there may be; -1 stands for any number.

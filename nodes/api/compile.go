@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strings"
@@ -86,8 +87,8 @@ type rule struct {
 	closed               bool  // no other fields
 	others               *rule // of other fields
 	names                *rule
-	needs                map[string][]string // fields that a field needs
-	dependent            map[string]*rule
+	needs                []fieldNeeds // in order of the fields, as reports have it
+	dependent            []fieldRule  // likewise
 
 	minItems, maxItems       int
 	unique                   bool
@@ -109,6 +110,18 @@ type rule struct {
 type patternRule struct {
 	pattern jsonschema.Regexp
 	rule    *rule
+}
+
+// A fieldNeeds says which fields there must be if there is one of a name.
+type fieldNeeds struct {
+	name   string
+	others []string
+}
+
+// A fieldRule is a rule for maps that have a field of a name.
+type fieldRule struct {
+	name string
+	rule *rule
 }
 
 // A ruleMaker makes rules of what the library has compiled.
@@ -158,7 +171,12 @@ func (m *ruleMaker) of(s *jsonschema.Schema) *rule {
 func (m *ruleMaker) object(r *rule, s *jsonschema.Schema) {
 	r.minFields, r.maxFields, r.required = count(s.MinProperties), count(s.MaxProperties), s.Required
 	r.fields, r.names = m.byName(s.Properties), m.of(s.PropertyNames)
-	r.needs, r.dependent = s.DependentRequired, m.byName(s.DependentSchemas)
+	for _, name := range slices.Sorted(maps.Keys(s.DependentRequired)) {
+		r.needs = append(r.needs, fieldNeeds{name, s.DependentRequired[name]})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.DependentSchemas)) {
+		r.dependent = append(r.dependent, fieldRule{name, m.of(s.DependentSchemas[name])})
+	}
 	for pattern, below := range s.PatternProperties {
 		r.patterns = append(r.patterns, patternRule{pattern, m.of(below)})
 	}

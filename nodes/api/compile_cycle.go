@@ -16,8 +16,8 @@ func (r *rule) acyclic(path []*rule, done map[*rule]bool) error {
 	}
 	path = append(path, r)
 	same := slices.Concat([]*rule{r.ref, r.not, r.cond, r.yes, r.no}, r.all, r.any, r.one)
-	for _, below := range r.dependent {
-		same = append(same, below)
+	for _, d := range r.dependent {
+		same = append(same, d.rule)
 	}
 	for _, next := range same {
 		if err := next.acyclic(path, done); err != nil {

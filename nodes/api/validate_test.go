@@ -112,6 +112,8 @@ func TestCombinations(t *testing.T) {
 	g("{if: {type: string}, then: {minLength: 2}, else: {minimum: 2}}", `1`, "the payload: want at least 2")
 	g("{allOf: [{minimum: 2}, {maximum: 0}]}", `1`, "the payload: want at least 2 (and 1 more)")
 	g("{dependentRequired: {a: [b]}}", `{"a":1}`, `the payload: a value with "a" needs "b"`)
+	g("{dependentRequired: {a: [x], b: [x], c: [x], d: [x], e: [x]}}", `{"e":1,"d":1,"c":1,"b":1,"a":1}`, `the payload: a value with "a" needs "x" (and 4 more)`)
+	g("{properties: {Ab: true, aB: true, AB: true}, additionalProperties: false}", `{"ab":1}`, `/ab: is not a field that may be here; write AB`)
 	g("{propertyNames: {maxLength: 1}}", `{"aa":1}`, `/aa: has a name that may not be here`)
 	g("{patternProperties: {'^x-': {type: string}}, additionalProperties: {type: integer}}", `{"x-a":"","b":"c"}`, `/b: want an integer, got a string`)
 	g("{contains: {type: integer}}", `["a"]`, `the payload: does not have as many elements of a kind as it must`)
