@@ -14,6 +14,7 @@ package openapi
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -21,8 +22,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// Version is that of OpenAPI.
-const Version = "3.1.1"
+// version is that of OpenAPI.
+const version = "3.1.1"
 
 // Info is what a document says of itself.
 type Info struct {
@@ -80,8 +81,7 @@ type builder struct {
 	paths      []*path
 	byShape    map[string]*path
 	seen       map[*node.Vertex]bool // routers
-	components map[string]map[string]value.Value
-	groups     []string // of components, in order of appearance
+	components map[string]map[string]value.Value // by group and name
 }
 
 // A path is a Path Item Object.
@@ -166,7 +166,6 @@ func (b *builder) own(components value.Value) {
 func (b *builder) component(group, name string, entry value.Value) string {
 	if b.components[group] == nil {
 		b.components[group] = make(map[string]value.Value)
-		b.groups = append(b.groups, group)
 	}
 	for n, free := 2, name; ; n++ {
 		old, taken := b.components[group][free]
@@ -177,7 +176,7 @@ func (b *builder) component(group, name string, entry value.Value) string {
 			return free
 		}
 		from := reference(group, free)
-		free = name + number(n)
+		free = name + strconv.Itoa(n)
 		entry = rename(entry, map[string]string{from: reference(group, free)}) // where it refers to itself
 	}
 }
@@ -208,7 +207,7 @@ func (b *builder) document(info Info) value.Value {
 		}
 		components.Set(group, entries.Build())
 	}
-	doc.Set("openapi", value.String(Version))
+	doc.Set("openapi", value.String(version))
 	doc.Set("info", about.Build())
 	doc.Set("paths", paths.Build())
 	if components.Len() > 0 {

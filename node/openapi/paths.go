@@ -3,7 +3,6 @@ package openapi
 import (
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/value"
@@ -75,5 +74,3 @@ func plainSegment(part string) (text string, ok bool) {
 	}
 	return url.PathEscape(decoded), true
 }
-
-func number(n int) string { return strconv.Itoa(n) }
