@@ -1,9 +1,7 @@
 // Package api holds the kind validate, which checks payloads against a JSON Schema.
 //
-// Read validate.go first: the node. compile.go makes rules of a schema, which the library
-// has compiled; check.go and the files next to it apply them to a value; coerce.go reads the
-// texts of queries and parameters; describe.go says what a node adds to the description of
-// an API.
+// Read validate.go first: the node. describe.go says what a node adds to the description of
+// an API. Schemas are those of package jsonschema.
 //
 // The package must not know listeners.
 package api

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/textproto"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/jsonschema"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -70,13 +72,17 @@ In the OpenAPI document of a router, the schema is that of the body or of the pa
 
 func newValidate(init *node.Init) (node.Node, error) {
 	c := init.Config
-	rules, err := compile(c)
+	s, err := jsonschema.Compile(c.Value("schema"), jsonschema.Options{Hidden: c.Hidden("schema")})
 	if err != nil {
-		return nil, err
+		return nil, jsonschema.At(c, "schema", err, "write one such as {type: object, properties: {count: {type: integer}}, required: [count]}")
 	}
-	n := &validate{rules: rules, on: c.String("on"), status: int(c.Int("status"))}
-	if coerces(c) {
-		n.coerce = newCoercion(rules.root, n.on == onHeader)
+	n := &validate{schema: s, on: c.String("on"), status: int(c.Int("status"))}
+	switch {
+	case !coerces(c):
+	case n.on == onHeader:
+		n.coerce = s.Coercion(textproto.CanonicalMIMEHeaderKey)
+	default:
+		n.coerce = s.Coercion(nil)
 	}
 	return n, nil
 }
@@ -91,14 +97,17 @@ func coerces(c schema.Config) bool {
 
 // A validate is a node of that kind. It is immutable.
 type validate struct {
-	rules  *rules
+	schema *jsonschema.Schema
 	on     string
 	status int
-	coerce *coercion // nil if texts stay texts
+	coerce *jsonschema.Coercion // nil if texts stay texts
 }
 
-// Receive checks one payload. What matches is checked once, without a description of what
-// might be wrong; only a payload that does not match is checked again for that.
+// maxProblems bounds what an error tells: a list of a million wrong elements has as many
+// problems.
+const maxProblems = 20
+
+// Receive checks one payload.
 func (n *validate) Receive(_ node.Process, pkt node.Packet) node.Result {
 	part := pkt.Payload
 	if n.on != onSelf {
@@ -106,10 +115,9 @@ func (n *validate) Receive(_ node.Process, pkt node.Packet) node.Result {
 	}
 	checked := part
 	if n.coerce != nil {
-		checked = n.coerce.apply(part)
+		checked = n.coerce.Apply(part)
 	}
-	found, ok := n.rules.check(checked)
-	if !ok {
+	if found := n.schema.Problems(checked, maxProblems); found != nil {
 		return node.Fail(n.refusal(found))
 	}
 	switch {
@@ -122,25 +130,22 @@ func (n *validate) Receive(_ node.Process, pkt node.Packet) node.Result {
 }
 
 // refusal makes the error of a payload that does not match.
-func (n *validate) refusal(found []mismatch) error {
+func (n *validate) refusal(found []jsonschema.Problem) error {
 	prefix := ""
 	if n.on != onSelf {
 		prefix = "/" + n.on
 	}
 	list := make([]value.Value, len(found))
-	for i, m := range found {
-		list[i] = mismatchShape.Map(value.String(prefix+m.path), value.String(m.message))
+	for i, p := range found {
+		list[i] = problemShape.Map(value.String(prefix+p.Path), value.String(p.Message))
 	}
-	text := "the payload does not match the schema"
-	if len(found) > 0 {
-		path := prefix + found[0].path
-		if path == "" {
-			path = "the payload"
-		}
-		text = path + ": " + found[0].message
-		if len(found) > 1 {
-			text = fmt.Sprintf("%s (and %d more)", text, len(found)-1)
-		}
+	path := prefix + found[0].Path
+	if path == "" {
+		path = "the payload"
+	}
+	text := path + ": " + found[0].Message
+	if len(found) > 1 {
+		text = fmt.Sprintf("%s (and %d more)", text, len(found)-1)
 	}
 	return &node.Error{
 		Err: errors.New(text), Status: n.status, Code: "invalid", Public: true,
@@ -148,4 +153,4 @@ func (n *validate) refusal(found []mismatch) error {
 	}
 }
 
-var mismatchShape = value.NewShape("path", "message")
+var problemShape = value.NewShape("path", "message")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -82,8 +83,8 @@ func TestRefusal(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 	errors, _ := e.Data.Get("errors")
-	if got := errors.Len(); got != maxMismatches {
-		t.Errorf("got %d errors, want %d", got, maxMismatches)
+	if got := errors.Len(); got != maxProblems {
+		t.Errorf("got %d errors, want %d", got, maxProblems)
 	}
 	if got, want := errors.At(1).String(), `{"path":"/body/1","message":"want an integer, got a string"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -222,7 +223,7 @@ func TestTooLarge(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	e = node.Describe(f.Send("n", value.List(list[:1000]...)).Payload.AsError())
-	if errors, _ := e.Data.Get("errors"); errors.Len() != maxMismatches {
+	if errors, _ := e.Data.Get("errors"); errors.Len() != maxProblems {
 		t.Errorf("got %d errors", errors.Len())
 	}
 }
@@ -252,4 +253,33 @@ schema:
 	if errors, _ := e.Data.Get("errors"); errors.Len() != 4 {
 		t.Errorf("got %s", text)
 	}
+}
+
+func parse(t *testing.T, text string) value.Value {
+	t.Helper()
+	v, err := value.ParseJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// FuzzDescribe expects a description, or an error, of whatever is written as a schema.
+func FuzzDescribe(f *testing.F) {
+	for _, s := range []string{`true`, `{"title": "Order", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}}`, `{"required": ["a"], "properties": {"a": {"description": "x"}}}`, `7`} {
+		for _, on := range []string{onBody, onQuery, onParams, onHeader, onSelf} {
+			f.Add([]byte(s), on)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte, on string) {
+		s, err := value.ParseJSONWith(text, value.JSONOptions{MaxDepth: 20, MaxBytes: 2000})
+		if err != nil {
+			return
+		}
+		c, found := validateDef().Config.Decode(schema.RawOf(value.Map(field("schema", s), field("on", value.String(on)))))
+		if found.HasErrors() {
+			return
+		}
+		describe(c)
+	})
 }

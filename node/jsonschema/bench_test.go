@@ -1,9 +1,9 @@
-package api
+package jsonschema
 
 import (
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	library "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -20,19 +20,19 @@ func BenchmarkCheck(b *testing.B) {
 	s, _ := value.ParseJSON([]byte(orderSchema))
 	v, _ := value.ParseJSON([]byte(order))
 	b.Run("rules", func(b *testing.B) {
-		rules, err := compile(config(s))
+		rules, err := Compile(s, Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, ok := rules.check(v); !ok {
-				b.Fatal("refused")
+			if found := rules.Problems(v, 20); found != nil {
+				b.Fatal(found)
 			}
 		}
 	})
 	b.Run("library", func(b *testing.B) {
-		lib := jsonschema.NewCompiler()
+		lib := library.NewCompiler()
 		if err := lib.AddResource(schemaURL, s.Go()); err != nil {
 			b.Fatal(err)
 		}

@@ -1,19 +1,13 @@
-package api
+package jsonschema
 
 import (
+	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	library "github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
-
-// config returns the fields of a node with a schema.
-func config(s value.Value) schema.Config {
-	c, _ := validateDef().Config.Decode(schema.RawOf(value.Map(field("schema", s))))
-	return c
-}
 
 // schemas use each keyword.
 var schemas = []string{
@@ -51,8 +45,8 @@ var values = []string{
 // compareWithLibrary fails if the rules of a schema do not match what the library matches.
 func compareWithLibrary(t *testing.T, s, v value.Value) {
 	t.Helper()
-	lib := jsonschema.NewCompiler()
-	lib.DefaultDraft(jsonschema.Draft2020)
+	lib := library.NewCompiler()
+	lib.DefaultDraft(library.Draft2020)
 	lib.AssertFormat()
 	lib.UseLoader(noLoader{})
 	if lib.AddResource(schemaURL, s.Go()) != nil {
@@ -62,17 +56,16 @@ func compareWithLibrary(t *testing.T, s, v value.Value) {
 	if err != nil {
 		return
 	}
-	rules, err := compile(config(s))
+	rules, err := Compile(s, Options{})
 	if err != nil {
 		return // such as a keyword that is not known
 	}
 	want := compiled.Validate(v.Go()) == nil
-	found, got := rules.check(v)
-	if got != want {
-		t.Fatalf("schema %s, value %s: got %v, the library says %v", s, v, got, want)
+	if found := rules.Problems(v, 20); (len(found) == 0) != want {
+		t.Fatalf("schema %s, value %s: got %v, the library says %v", s, v, found, want)
 	}
-	if got == (len(found) > 0) && !got {
-		t.Fatalf("schema %s, value %s: refused without a reason", s, v)
+	if matches := rules.whole == nil && rules.root.matches(v, nil); matches && !want {
+		t.Fatalf("schema %s, value %s: matches, and the library says that it does not", s, v)
 	}
 }
 
@@ -87,7 +80,7 @@ func parse(t *testing.T, text string) value.Value {
 
 func TestAgreesWithLibrary(t *testing.T) {
 	for _, s := range schemas {
-		if _, err := compile(config(parse(t, s))); err != nil {
+		if _, err := Compile(parse(t, s), Options{}); err != nil {
 			t.Errorf("%s: %v", s, err)
 		}
 		for _, v := range values {
@@ -109,8 +102,19 @@ func FuzzAgreesWithLibrary(f *testing.F) {
 		if err != nil {
 			return
 		}
-		describe(config(s))
-		newCoercion(&rule{anyType: true}, false).apply(v)
+		for _, o := range []Options{{}, {Hidden: true}, {Foreign: true}} {
+			rules, err := Compile(s, o)
+			if err != nil {
+				if err.Error() == "" {
+					t.Fatalf("schema %s: refused without a reason", s)
+				}
+				continue
+			}
+			rules.Types()
+			for _, other := range []func(string) string{nil, strings.ToUpper} {
+				rules.Problems(rules.Coercion(other).Apply(v), 1)
+			}
+		}
 		compareWithLibrary(t, s, v)
 	})
 }

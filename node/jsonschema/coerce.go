@@ -1,39 +1,44 @@
-package api
+package jsonschema
 
 import (
 	"maps"
-	"net/textproto"
 	"slices"
 
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A coercion reads the texts of a map as what a schema asks for its fields. It is immutable.
-type coercion struct {
+// A Coercion reads the texts of a map as what a schema asks for its fields. It is immutable,
+// and made by [Schema.Coercion].
+type Coercion struct {
 	fields  map[string]*rule // as the schema has them, those of $ref and allOf included
 	others  *rule            // of other fields; nil if they stay as they are
 	presets []value.Field    // of fields that may be left out
-	headers []headerName     // those to look at; nil if the map is not of headers
+	picks   bool             // only the fields that the schema names
+	picked  []pickedName     // these, if so
 }
 
-type headerName struct{ name, canonical string }
+// A pickedName is what a schema calls a field, and what a map may call it.
+type pickedName struct{ name, other string }
 
-func newCoercion(root *rule, headers bool) *coercion {
-	c := &coercion{fields: make(map[string]*rule)}
-	c.collect(root)
+// Coercion returns what reads the texts of a map. If other is not nil, only the fields that
+// the schema names are taken over, without its defaults; the map may have each of them under
+// the name that other returns for it, as headers have theirs.
+func (s *Schema) Coercion(other func(name string) string) *Coercion {
+	c := &Coercion{fields: make(map[string]*rule)}
+	c.collect(s.root)
 	names := slices.Sorted(maps.Keys(c.fields))
 	for _, name := range names {
-		if v := c.fields[name].preset; v != nil && !headers {
+		if other != nil {
+			c.picked = append(c.picked, pickedName{name, other(name)})
+		} else if v := c.fields[name].preset; v != nil {
 			c.presets = append(c.presets, value.Field{Name: name, Value: *v})
 		}
-		if headers {
-			c.headers = append(c.headers, headerName{name, textproto.CanonicalMIMEHeaderKey(name)})
-		}
 	}
+	c.picks = other != nil
 	return c
 }
 
-func (c *coercion) collect(r *rule) {
+func (c *Coercion) collect(r *rule) {
 	if r == nil {
 		return
 	}
@@ -51,13 +56,13 @@ func (c *coercion) collect(r *rule) {
 	}
 }
 
-// apply returns a map with its texts read, and with the fields that were left out. What is
+// Apply returns a map with its texts read, and with the fields that were left out. What is
 // not a map stays as it is, except that null is an empty one.
-func (c *coercion) apply(v value.Value) value.Value {
+func (c *Coercion) Apply(v value.Value) value.Value {
 	if v.Kind() != value.KindMap && !v.IsNull() {
 		return v
 	}
-	if c.headers != nil {
+	if c.picks {
 		return c.pick(v)
 	}
 	fields := make([]value.Field, 0, v.Len()+len(c.presets))
@@ -79,16 +84,16 @@ func (c *coercion) apply(v value.Value) value.Value {
 	return value.UniqueMap(fields)
 }
 
-// pick returns the headers that the schema names, under these names.
-func (c *coercion) pick(v value.Value) value.Value {
-	fields := make([]value.Field, 0, len(c.headers))
-	for _, h := range c.headers {
-		field, ok := v.Get(h.canonical)
+// pick returns the fields that the schema names, under these names.
+func (c *Coercion) pick(v value.Value) value.Value {
+	fields := make([]value.Field, 0, len(c.picked))
+	for _, p := range c.picked {
+		field, ok := v.Get(p.other)
 		if !ok {
-			field, ok = v.Get(h.name)
+			field, ok = v.Get(p.name)
 		}
 		if ok {
-			fields = append(fields, value.Field{Name: h.name, Value: c.fields[h.name].read(field)})
+			fields = append(fields, value.Field{Name: p.name, Value: c.fields[p.name].read(field)})
 		}
 	}
 	return value.UniqueMap(fields)

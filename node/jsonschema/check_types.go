@@ -1,4 +1,4 @@
-package api
+package jsonschema
 
 import (
 	"math"
@@ -7,9 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
+	library "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -30,7 +28,7 @@ const (
 // typeNames are those of the bits, with their articles.
 var typeNames = [...]string{"null", "a boolean", "an integer", "a number", "a string", "a list", "an object"}
 
-func typesOf(t *jsonschema.Types) (all types) {
+func typesOf(t *library.Types) (all types) {
 	if t == nil {
 		return 0
 	}
@@ -200,9 +198,4 @@ func amount(n int, what string) string {
 		return "1 " + what
 	}
 	return strconv.Itoa(n) + " " + what + "s"
-}
-
-// describeKind returns the message of the library for what is wrong.
-func describeKind(e *jsonschema.ValidationError) string {
-	return e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
 }

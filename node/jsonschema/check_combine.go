@@ -1,4 +1,4 @@
-package api
+package jsonschema
 
 import "github.com/uniflow-labs/uniflow/value"
 

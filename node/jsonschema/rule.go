@@ -1,70 +1,16 @@
-package api
+package jsonschema
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math/big"
 	"slices"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	library "github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
-
-// schemaURL is what the library calls the schema of a node. Nothing is loaded from it.
-const schemaURL = "https://schema.invalid/"
-
-// Rules are a compiled schema. They are immutable.
-type rules struct {
-	root *rule
-
-	// whole is set for a schema whose keywords depend on what others have looked at:
-	// the library then checks it, after a conversion of the value.
-	whole *jsonschema.Schema
-}
-
-// A noLoader refuses to load schemas from elsewhere.
-type noLoader struct{}
-
-var errElsewhere = errors.New("a $ref leads out of the schema")
-
-func (noLoader) Load(string) (any, error) { return nil, errElsewhere }
-
-// compile makes the rules of a node's field schema.
-func compile(c schema.Config) (*rules, error) {
-	raw := c.Raw("schema")
-	if found := unknownKeywords(c, raw); found.HasErrors() {
-		return nil, found
-	}
-	lib := jsonschema.NewCompiler()
-	lib.DefaultDraft(jsonschema.Draft2020)
-	lib.AssertFormat()
-	lib.UseLoader(noLoader{})
-	if err := lib.AddResource(schemaURL, raw.ToValue().Go()); err != nil {
-		return nil, c.Errorf("schema", diag.CodeBadValue, "%v", err)
-	}
-	compiled, err := lib.Compile(schemaURL)
-	if err != nil {
-		return nil, schemaError(c, raw, err)
-	}
-	m := ruleMaker{made: make(map[*jsonschema.Schema]*rule), hidden: hasTemplate(raw)}
-	root := m.of(compiled)
-	if m.old != "" {
-		return nil, at(c, raw, m.old).WithHint("remove $schema: it is draft 2020-12")
-	}
-	if err := root.acyclic(nil, make(map[*rule]bool)); err != nil {
-		return nil, c.Errorf("schema", diag.CodeBadValue, "%v", err).WithHint("a $ref to the schema itself must be below properties or items")
-	}
-	r := &rules{root: root}
-	if m.whole {
-		r.whole = compiled
-	}
-	return r, nil
-}
 
 // A rule is a schema or a part of one, as check.go applies it. What is nil or unset is not
 // asked for. Rules may refer to each other in a circle.
@@ -74,7 +20,7 @@ type rule struct {
 	anyType  bool
 	constant *value.Value
 	enum     []value.Value
-	format   *jsonschema.Format
+	format   *library.Format
 
 	ref                *rule
 	all, any, one      []*rule
@@ -98,7 +44,7 @@ type rule struct {
 	items                    *rule   // of the others
 
 	minLength, maxLength int
-	pattern              jsonschema.Regexp
+	pattern              library.Regexp
 
 	min, max, above, below *value.Value
 	multiple               *big.Rat
@@ -108,7 +54,7 @@ type rule struct {
 }
 
 type patternRule struct {
-	pattern jsonschema.Regexp
+	pattern library.Regexp
 	rule    *rule
 }
 
@@ -126,13 +72,13 @@ type fieldRule struct {
 
 // A ruleMaker makes rules of what the library has compiled.
 type ruleMaker struct {
-	made   map[*jsonschema.Schema]*rule
+	made   map[*library.Schema]*rule
 	hidden bool
 	whole  bool
 	old    string // the place of a schema of another draft
 }
 
-func (m *ruleMaker) of(s *jsonschema.Schema) *rule {
+func (m *ruleMaker) of(s *library.Schema) *rule {
 	if s == nil {
 		return nil
 	}
@@ -168,7 +114,7 @@ func (m *ruleMaker) of(s *jsonschema.Schema) *rule {
 	return r
 }
 
-func (m *ruleMaker) object(r *rule, s *jsonschema.Schema) {
+func (m *ruleMaker) object(r *rule, s *library.Schema) {
 	r.minFields, r.maxFields, r.required = count(s.MinProperties), count(s.MaxProperties), s.Required
 	r.fields, r.names = m.byName(s.Properties), m.of(s.PropertyNames)
 	for _, name := range slices.Sorted(maps.Keys(s.DependentRequired)) {
@@ -184,12 +130,12 @@ func (m *ruleMaker) object(r *rule, s *jsonschema.Schema) {
 	switch others := s.AdditionalProperties.(type) {
 	case bool:
 		r.closed = !others
-	case *jsonschema.Schema:
+	case *library.Schema:
 		r.others = m.of(others)
 	}
 }
 
-func (m *ruleMaker) list(schemas []*jsonschema.Schema) []*rule {
+func (m *ruleMaker) list(schemas []*library.Schema) []*rule {
 	list := make([]*rule, len(schemas))
 	for i, s := range schemas {
 		list[i] = m.of(s)
@@ -197,7 +143,7 @@ func (m *ruleMaker) list(schemas []*jsonschema.Schema) []*rule {
 	return list
 }
 
-func (m *ruleMaker) byName(schemas map[string]*jsonschema.Schema) map[string]*rule {
+func (m *ruleMaker) byName(schemas map[string]*library.Schema) map[string]*rule {
 	if len(schemas) == 0 {
 		return nil
 	}
@@ -221,7 +167,7 @@ func valueOf(v *any) *value.Value {
 	}
 	encoded, err := value.Encode(*v)
 	if err != nil {
-		panic(fmt.Sprintf("api: %v", err)) // it was made by Value.Go
+		panic(fmt.Sprintf("jsonschema: %v", err)) // it was made by Value.Go
 	}
 	return &encoded
 }

@@ -1,4 +1,4 @@
-package api
+package jsonschema
 
 import (
 	"errors"
@@ -6,94 +6,100 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	library "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A mismatch is one thing that is wrong with a value.
-type mismatch struct {
-	path    string // a JSON Pointer, empty for the value itself
-	message string
+// A Problem is one thing that is wrong with a value.
+type Problem struct {
+	Path    string // a JSON Pointer, empty for the value itself
+	Message string
 }
 
-const (
-	// maxMismatches bounds what an error tells: a list of a million wrong elements has as
-	// many mismatches.
-	maxMismatches = 20
+// String returns the path, if there is one, and the message.
+func (p Problem) String() string {
+	if p.Path == "" {
+		return p.Message
+	}
+	return p.Path + ": " + p.Message
+}
 
-	// maxWhole is the size in bytes, as [value.Value.Size] has it, of the largest value
-	// that the library checks. It keeps a description of each mismatch, 1 KiB or more.
-	maxWhole = 1 << 20
-)
+// maxWhole is the size in bytes, as [value.Value.Size] has it, of the largest value that the
+// library checks. It keeps a description of each problem, 1 KiB or more.
+const maxWhole = 1 << 20
 
-// check reports whether a value matches, and if not, why.
-func (r *rules) check(v value.Value) (found []mismatch, ok bool) {
-	if r.whole != nil {
-		return r.checkWhole(v)
+// Problems returns why a value does not match, at most a number of problems; none if it
+// matches, which takes no memory. It is checked once without a description of what might be
+// wrong, and only a value that does not match once more for that.
+func (s *Schema) Problems(v value.Value, most int) []Problem {
+	to := report{most: most}
+	switch {
+	case s.whole != nil:
+		s.checkWhole(v, &to)
+	case !s.root.matches(v, nil):
+		s.root.matches(v, &to)
 	}
-	if r.root.matches(v, nil) {
-		return nil, true
-	}
-	var to report
-	if r.root.matches(v, &to) {
-		return nil, true
-	}
-	return to.found, false
+	return to.found
 }
 
 // checkWhole lets the library check a value.
-func (r *rules) checkWhole(v value.Value) (found []mismatch, ok bool) {
+func (s *Schema) checkWhole(v value.Value, to *report) {
 	if v.Size() > maxWhole {
-		return []mismatch{{"", "too large to be checked by a schema with unevaluatedProperties, unevaluatedItems or $dynamicRef"}}, false
+		to.add("too large to be checked by a schema of an older draft, or with unevaluatedProperties, unevaluatedItems or $dynamicRef")
+		return
 	}
-	err := r.whole.Validate(jsonOf(v).Go())
-	if err == nil {
-		return nil, true
+	v, err := toJSON(v)
+	if err != nil {
+		to.add("not a value of JSON")
+		return
 	}
-	var e *jsonschema.ValidationError
+	if err = s.whole.Validate(v.Go()); err == nil {
+		return
+	}
+	var e *library.ValidationError
 	if !errors.As(err, &e) {
-		return nil, false
+		to.add("does not match the schema")
+		return
 	}
-	var to report
-	var walk func(e *jsonschema.ValidationError)
-	walk = func(e *jsonschema.ValidationError) {
-		if len(to.found) >= maxMismatches {
+	var walk func(e *library.ValidationError)
+	walk = func(e *library.ValidationError) {
+		if to.full() {
 			return
 		}
 		if len(e.Causes) == 0 {
 			to.path = e.InstanceLocation
-			text := "does not match the schema"
-			if !r.root.hidden {
-				text = clip(describeKind(e))
-			}
-			to.add("%s", text)
+			to.add("%s", unless(s.root.hidden, "does not match the schema", clip(describeKind(e))))
 		}
 		for _, cause := range e.Causes {
 			walk(cause)
 		}
 	}
 	walk(e)
-	return to.found, false
 }
 
-// A report collects mismatches. A nil report is that of a caller who asks only whether
-// there is one.
+// A report collects problems. A nil report is that of a caller who asks only whether there
+// is one.
 type report struct {
 	path  []string // of the value that is being checked
-	found []mismatch
+	most  int      // problems
+	found []Problem
 }
 
 func (to *report) add(format string, args ...any) {
-	if len(to.found) >= maxMismatches {
-		return
+	if len(to.found) < to.most {
+		to.found = append(to.found, Problem{pointerOf(to.path), fmt.Sprintf(format, args...)})
 	}
-	var path strings.Builder
-	for _, token := range to.path {
-		path.WriteByte('/')
-		path.WriteString(pointerEscapes.Replace(clip(token)))
+}
+
+// pointerOf returns the JSON Pointer of a path.
+func pointerOf(path []string) string {
+	var b strings.Builder
+	for _, token := range path {
+		b.WriteByte('/')
+		b.WriteString(pointerEscapes.Replace(clip(token)))
 	}
-	to.found = append(to.found, mismatch{path.String(), fmt.Sprintf(format, args...)})
+	return b.String()
 }
 
 // addAt adds a mismatch of a field of the value that is being checked.
@@ -106,8 +112,8 @@ func (to *report) addAt(name, format string, args ...any) {
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
 // full reports whether there is nothing more to find: the caller asks for the first
-// mismatch, or has enough of them.
-func (to *report) full() bool { return to == nil || len(to.found) >= maxMismatches }
+// problem, or has enough of them.
+func (to *report) full() bool { return to == nil || len(to.found) >= to.most }
 
 // jsonOf returns a value as JSON has it: the kinds that it does not have are texts, and an
 // error is a map.
@@ -122,7 +128,7 @@ func jsonOf(v value.Value) value.Value {
 }
 
 // matches reports whether a value matches the rule, and adds to a report why it does not.
-// With a report it goes on after the first mismatch.
+// With a report it goes on after the first problem.
 func (r *rule) matches(v value.Value, to *report) bool {
 	if r.never {
 		if to != nil {
