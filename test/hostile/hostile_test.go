@@ -45,7 +45,7 @@ func TestHostile(t *testing.T) {
 		run  func(*testing.T)
 	}{
 		{"answers", answers}, {"bodies", bodies}, {"scripts", scripts}, {"expressions", expressions},
-		{"documents", documents}, {"receivers", receivers}, {"operation", operation},
+		{"documents", documents}, {"receivers", receivers}, {"operation", operation}, {"apis", apis},
 	} {
 		t.Run(attack.name, attack.run)
 	}
