@@ -164,7 +164,6 @@ func (x *exchange) answerPreflight(c *cors) (status, size int) {
 	x.skipBody()
 	origin := x.r.Header["Origin"][0]
 	if !c.admits(origin) {
-
 		return x.s.answerWriter.writeError(x, &node.Error{Err: errNoOrigin, Status: http.StatusForbidden, Public: true})
 	}
 	h := x.w.Header()

@@ -330,10 +330,10 @@ func (p *parts) watch(ctx context.Context, bytes int) {
 	}
 }
 
-// late is called when a client takes its time with a piece: over HTTP/1 by the
-// trackedConn. From now on the end of the
-// process ends the waiting; over HTTP/2 the piece counts as pending, with a deadline. A
-// call that comes too late is for the next piece, which is then late early.
+// late is called when a client takes its time with a piece: over HTTP/1 by the trackedConn.
+// From now on the end of the process ends the waiting; over HTTP/2 the piece counts as
+// pending, with a deadline. A call that comes too late is for the next piece, which is then
+// late early.
 func (p *parts) late() {
 	p.slow.Lock()
 	defer p.slow.Unlock()

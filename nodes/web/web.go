@@ -6,10 +6,11 @@
 // and its views), answer.go and envelope.go (a response becomes an answer), media.go
 // and coding.go (media types, Accept and Content-Encoding). routes.go finds the route
 // of a path, and router.go is the node around it. server.go, socket.go and drain.go
-// start, reload and stop. conn.go and pending.go limit what slow clients cost. edge.go has what
-// a listener adds to all requests and answers: who the client is (origin.go, forwarded.go), headers
-// (fixed.go, cors.go, request_id.go). problem.go answers with errors, handed.go lets a node answer.
-// certs.go and acme.go have the certificates, http3.go and quic.go what HTTP/3 is served with.
+// start, reload and stop. conn.go and pending.go limit what slow clients cost. edge.go has
+// what a listener adds to all requests and answers: who the client is (origin.go,
+// forwarded.go), headers (fixed.go, cors.go, request_id.go). problem.go answers with
+// errors, handed.go lets a node answer. certs.go and acme.go have the certificates,
+// http3.go and quic.go what HTTP/3 is served with.
 //
 // client.go is the node that calls services: client_request.go makes a request of a
 // payload, client_answer.go a payload of its answer, client_error.go an error of a
