@@ -254,7 +254,7 @@ func completeCall(cmd *cobra.Command, args []string, word string) (names []strin
 
 // call sends the payload to the named node, or to the only trigger, and prints the answer.
 func (a commands) call(ctx context.Context, command string, r *reading, s *settings.Settings, name []string, in value.Value, print func(value.Value) error) (err error) {
-	engine, src, err := a.untriggered(ctx, r, s, slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	engine, src, err := a.untriggered(ctx, r, s)
 	if err != nil {
 		return err
 	}
@@ -274,9 +274,9 @@ func (a commands) call(ctx context.Context, command string, r *reading, s *setti
 	return print(out)
 }
 
-// untriggered returns an engine that serves the documents, but starts nothing on its own.
-// The caller shuts it down.
-func (a commands) untriggered(ctx context.Context, r *reading, s *settings.Settings, log *slog.Logger) (*uniflow.Engine, *sources, error) {
+// untriggered returns an engine that serves the documents, but starts nothing on its own,
+// and logs warnings on standard error. The caller shuts it down.
+func (a commands) untriggered(ctx context.Context, r *reading, s *settings.Settings) (*uniflow.Engine, *sources, error) {
 	src, list, err := r.read()
 	if err != nil {
 		return nil, nil, err
@@ -297,7 +297,10 @@ func (a commands) untriggered(ctx context.Context, r *reading, s *settings.Setti
 	for i, def := range kinds {
 		kinds[i] = passive(def)
 	}
-	engine, err := uniflow.New(uniflow.Options{Kinds: kinds, Namespace: s.Namespace, Log: log})
+	engine, err := uniflow.New(uniflow.Options{
+		Kinds: kinds, Namespace: s.Namespace,
+		Log: slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
 	if err != nil {
 		return nil, nil, err
 	}

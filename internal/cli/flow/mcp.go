@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -76,7 +75,7 @@ func mcpCommand(a commands) *cobra.Command {
 
 // mcp serves one client.
 func (a commands) mcp(ctx context.Context, command string, r *reading, s *settings.Settings, name []string) (err error) {
-	engine, src, err := a.untriggered(ctx, r, s, slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	engine, src, err := a.untriggered(ctx, r, s)
 	if err != nil {
 		return err
 	}
