@@ -227,7 +227,7 @@ func (r *run) decide(a *reply) node.Result {
 		if data, err = parse(said); err != nil {
 			problem = "it is not JSON: " + err.Error()
 		} else {
-			problem = n.schema.problems(data)
+			problem = problemsOf(n.schema, data)
 		}
 		if problem != "" {
 			return r.repair(a, problem)
@@ -256,7 +256,7 @@ func (r *run) repair(a *reply, problem string) node.Result {
 	r.repaired = true
 	r.n.counts.repair()
 	r.messages = append(r.messages, a.message(), object("role", "user", "content",
-		"This answer does not fit:\n"+problem+"\nAnswer again, with JSON and nothing else, that fits this JSON Schema:\n"+r.n.schema.text))
+		"This answer does not fit:\n"+problem+"\nAnswer again, with JSON and nothing else, that fits this JSON Schema:\n"+r.n.schemaText))
 	return r.ask()
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/jsonschema"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -28,29 +29,30 @@ type llm struct {
 	pool   *node.Pool
 	clock  node.Clock
 
-	url      string
-	label    string // of messages: scheme and host of the URL
-	model    string
-	header   http.Header
-	system   template.Template
-	prompt   lang.Program // nil: the payload itself
-	messages lang.Program // in place of prompt; mostly nil
-	history  int
-	most     int // tokens of an answer; 0 is unset
-	mostName string
-	extra    value.Value // more fields of requests
-	streams  bool
-	parted   bool    // port part has a link
-	tools    toolset // of ports
-	servers  []server
-	shelf    shelf
-	format   value.Value // likewise
-	schema   *shape      // of the answer; nil without one
-	maxTurns int
-	retry    retry
-	budget   budget
-	timeout  time.Duration
-	silence  time.Duration
+	url        string
+	label      string // of messages: scheme and host of the URL
+	model      string
+	header     http.Header
+	system     template.Template
+	prompt     lang.Program // nil: the payload itself
+	messages   lang.Program // in place of prompt; mostly nil
+	history    int
+	most       int // tokens of an answer; 0 is unset
+	mostName   string
+	extra      value.Value // more fields of requests
+	streams    bool
+	parted     bool    // port part has a link
+	tools      toolset // of ports
+	servers    []server
+	shelf      shelf
+	format     value.Value        // likewise
+	schema     *jsonschema.Schema // of the answer; nil without one
+	schemaText string             // the same, as JSON
+	maxTurns   int
+	retry      retry
+	budget     budget
+	timeout    time.Duration
+	silence    time.Duration
 
 	answerBytes, resultBytes int
 	transport                transport

@@ -9,6 +9,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/jsonschema"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -17,7 +18,7 @@ import (
 type tool struct {
 	name, description string
 	parameters        value.Value // the schema of input
-	input             *shape
+	input             *jsonschema.Schema
 	timeout           time.Duration
 	port              int
 	server            *server // which has it, in place of a port; mostly nil
@@ -45,13 +46,13 @@ func (n *llm) setTools(c schema.Config, links []int) error {
 		if doc.IsNull() {
 			doc = value.Map()
 		}
-		input, err := objectShape(doc)
+		parameters, input, err := compileInput(doc, jsonschema.Options{Hidden: t.Hidden("input")})
 		if err != nil {
-			found.Add(t.Errorf("input", diag.CodeBadValue, "not a JSON Schema of an object: %v", hidden(t, "input", err)).WithHint("write one such as {properties: {id: {type: integer}}, required: [id]}"))
+			found.Append(jsonschema.At(t, "input", err, "write a JSON Schema of an object, such as {properties: {id: {type: integer}}, required: [id]}"))
 			continue
 		}
 		n.tools.tools = append(n.tools.tools, tool{
-			name: name, description: t.String("description"), parameters: input.doc, input: input,
+			name: name, description: t.String("description"), parameters: parameters, input: input,
 			timeout: t.Duration("timeout"), port: toolPort + k,
 		})
 	}
@@ -61,29 +62,23 @@ func (n *llm) setTools(c schema.Config, links []int) error {
 	return n.tools.seal()
 }
 
-// hidden returns the text of an error, unless it may show what must not be shown.
-func hidden(c schema.Config, field string, err error) string {
-	if c.Hidden(field) {
-		return "it does not compile"
-	}
-	return err.Error()
-}
-
-// objectShape compiles the schema of arguments. Its type need not be written.
-func objectShape(doc value.Value) (*shape, error) {
+// compileInput compiles the schema of arguments, and returns it as models get it. Its type need
+// not be written.
+func compileInput(doc value.Value, o jsonschema.Options) (value.Value, *jsonschema.Schema, error) {
 	if doc.Kind() != value.KindMap {
-		return nil, fmt.Errorf("want a map, got %s", doc.Kind())
+		return doc, nil, fmt.Errorf("want a map, got %s", doc.Kind())
 	}
 	if get(doc, "type").IsNull() {
 		doc = doc.With("type", value.String("object"))
 	}
 	if text(doc, "type") != "object" {
-		return nil, fmt.Errorf("its type is not object")
+		return doc, nil, errors.New("its type is not object")
 	}
 	if get(doc, "properties").IsNull() { // some servers need it
 		doc = doc.With("properties", value.Map())
 	}
-	return newShape(doc)
+	s, err := jsonschema.Compile(doc, o)
+	return doc, s, err
 }
 
 func (n *llm) setSchema(c schema.Config) error {
@@ -91,17 +86,33 @@ func (n *llm) setSchema(c schema.Config) error {
 		return nil
 	}
 	doc := c.Value("schema")
-	var err error
-	if doc.Kind() != value.KindMap {
-		err = fmt.Errorf("want a map, got %s", doc.Kind())
-	} else {
-		n.schema, err = newShape(doc)
+	err := fmt.Errorf("want a map, got %s", doc.Kind())
+	if doc.Kind() == value.KindMap {
+		n.schema, err = jsonschema.Compile(doc, jsonschema.Options{Hidden: c.Hidden("schema")})
 	}
 	if err != nil {
-		return c.Errorf("schema", diag.CodeBadValue, "not a JSON Schema: %s", hidden(c, "schema", err)).WithHint("write one such as {type: object, properties: {total: {type: number}}, required: [total]}")
+		return jsonschema.At(c, "schema", err, "write a JSON Schema such as {type: object, properties: {total: {type: number}}, required: [total]}")
 	}
+	text, err := doc.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	n.schemaText = string(text)
 	n.format = object("type", "json_schema", "json_schema", object("name", "answer", "strict", strict(doc), "schema", doc))
 	return nil
+}
+
+// maxProblems bounds what a model is told about one value.
+const maxProblems = 10
+
+// problemsOf returns what is wrong with a value, a line each, "" if it fits.
+func problemsOf(s *jsonschema.Schema, v value.Value) string {
+	found := s.Problems(v, maxProblems)
+	lines := make([]string, len(found))
+	for i, p := range found {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
 }
 
 // maxCalls is how many tools a model may call in one turn; further calls are refused.
@@ -158,7 +169,7 @@ func (r *run) call(c *call, i int) (node.Result, string) {
 			return node.Result{}, fmt.Sprintf("error: the arguments are not JSON: %v", err)
 		}
 	}
-	if problems := t.input.problems(args); problems != "" {
+	if problems := problemsOf(t.input, args); problems != "" {
 		r.n.counts.tool(callMalformed)
 		return node.Result{}, "error: the arguments do not fit the schema:\n" + problems
 	}

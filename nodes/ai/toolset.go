@@ -10,6 +10,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/jsonschema"
 	"github.com/uniflow-labs/uniflow/nodes/mcp/client"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -118,7 +119,7 @@ func sameList(a, b []client.Tool) bool {
 func (n *llm) addTools(set *toolset, s *server, list []client.Tool) {
 	for _, t := range list {
 		name := callable(t.Name)
-		input, err := objectShape(t.Input)
+		parameters, input, err := compileInput(t.Input, jsonschema.Options{Foreign: true})
 		switch {
 		case len(s.only) > 0 && !slices.Contains(s.only, t.Name):
 		case len(set.tools) == maxTools:
@@ -128,7 +129,7 @@ func (n *llm) addTools(set *toolset, s *server, list []client.Tool) {
 		case err != nil:
 			n.log.Warn("a tool of a server is left out", "tool", clip(t.Name), "reason", "its schema does not compile: "+clip(err.Error()))
 		default:
-			set.tools = append(set.tools, tool{name: name, description: t.Description, parameters: input.doc, input: input, server: s, remote: t.Name})
+			set.tools = append(set.tools, tool{name: name, description: t.Description, parameters: parameters, input: input, server: s, remote: t.Name})
 		}
 	}
 }

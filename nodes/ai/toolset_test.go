@@ -59,7 +59,7 @@ func TestToolsFrom(t *testing.T) {
 	for _, msg := range r.Messages[2:] {
 		told = append(told, msg.Content)
 	}
-	expect(t, "told", strings.Join(told, "; "), "rain in Paris; error: there is no Atlantis; error: the arguments do not fit the schema:\n/town: got number, want string; "+
+	expect(t, "told", strings.Join(told, "; "), "rain in Paris; error: there is no Atlantis; error: the arguments do not fit the schema:\n/town: want a string, got an integer; "+
 		"error: there is no tool of this name; there is find, weather_now; here")
 
 	down := httptest.NewServer(http.NotFoundHandler())

@@ -36,9 +36,9 @@ func TestToolMistakes(t *testing.T) {
 	}
 	f("unknown", call("delete_all", "{}"), flowtest.Echo, "error: there is no tool of this name; there is find", "[]")
 	f("half a JSON", call("find", `{"id": `), flowtest.Echo, "error: the arguments are not JSON: JSON, line 1, column 8: unexpected end, want a value", "[]")
-	f("wrong type", call("find", `{"id": "seven"}`), flowtest.Echo, "error: the arguments do not fit the schema:\n/id: got string, want integer", "[]")
-	f("missing", call("find", ""), flowtest.Echo, "error: the arguments do not fit the schema:\n/: missing property 'id'", "[]")
-	f("not an object", call("find", `[7]`), flowtest.Echo, "error: the arguments do not fit the schema:\n/: got array, want object", "[]")
+	f("wrong type", call("find", `{"id": "seven"}`), flowtest.Echo, "error: the arguments do not fit the schema:\n/id: want an integer, got a string", "[]")
+	f("missing", call("find", ""), flowtest.Echo, "error: the arguments do not fit the schema:\n/id: is missing", "[]")
+	f("not an object", call("find", `[7]`), flowtest.Echo, "error: the arguments do not fit the schema:\nwant an object, got a list", "[]")
 	f("good", call("find", `{"id": 7}`), flowtest.Echo, `{"id":7}`, `[{"id":7}]`)
 	f("fails", call("find", `{"id": 7}`), flowtest.Fail(fmt.Errorf("the database is down")), "error: the database is down", `[{"id":7}]`)
 	f("says nothing", call("find", `{"id": 7}`), flowtest.None, "done", `[{"id":7}]`)
@@ -128,7 +128,7 @@ func TestSchema(t *testing.T) {
 	f("a block of code", `{"total":7}`, 1, modeltest.Text("```json\n{\"total\": 7}\n```"))
 	f("half a JSON, repaired", `{"total":7}`, 2, modeltest.Text(`{"total": `), good)
 	f("wrong type, repaired", `{"total":7}`, 2, modeltest.Text(`{"total": "seven"}`), good)
-	f("twice", "schema 502: HOST: the answer does not fit the schema, also after it was sent back: /: missing property 'total'", 2, modeltest.Text("{}"), modeltest.Text("{}"), good)
+	f("twice", "schema 502: HOST: the answer does not fit the schema, also after it was sent back: /total: is missing", 2, modeltest.Text("{}"), modeltest.Text("{}"), good)
 	f("text twice", "schema 502: HOST: the answer does not fit the schema, also after it was sent back: it is not JSON", 2, modeltest.Text("secret words"), modeltest.Text("secret words"), good)
 	f("cut off", "schema 502: HOST: the answer is cut off at max_tokens, so that it does not fit the schema", 1, modeltest.Turn{Text: `{"total": `, Finish: "length"}, good)
 
@@ -136,7 +136,7 @@ func TestSchema(t *testing.T) {
 	load(t, m.URL, fields).Send("n", value.String("x"))
 	format, _ := m.Requests()[0].Format.MarshalJSON()
 	expect(t, "format", string(format), `{"type":"json_schema","json_schema":{"name":"answer","strict":false,"schema":{"type":"object","properties":{"total":{"type":"number"}},"required":["total"]}}}`)
-	expect(t, "repair", m.Requests()[1].Last(), "This answer does not fit:\n/: missing property 'total'\nAnswer again, with JSON and nothing else, that fits this JSON Schema:\n"+`{"type":"object","properties":{"total":{"type":"number"}},"required":["total"]}`)
+	expect(t, "repair", m.Requests()[1].Last(), "This answer does not fit:\n/total: is missing\nAnswer again, with JSON and nothing else, that fits this JSON Schema:\n"+`{"type":"object","properties":{"total":{"type":"number"}},"required":["total"]}`)
 }
 
 // TestBudget checks both budgets. A token is four bytes of what is sent, and a piece of what

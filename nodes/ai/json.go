@@ -1,79 +1,10 @@
 package ai
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
 	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"github.com/uniflow-labs/uniflow/value"
 )
-
-// A shape is a JSON Schema that values are checked against. It is immutable.
-type shape struct {
-	schema *jsonschema.Schema
-	doc    value.Value
-	text   string // of doc
-}
-
-// newShape compiles a schema of draft 2020-12. It loads no other schema.
-func newShape(doc value.Value) (*shape, error) {
-	text, err := doc.AppendJSON(nil)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		return nil, err
-	}
-	const name = "mem:schema"
-	c := jsonschema.NewCompiler()
-	c.UseLoader(noLoader{})
-	if err := c.AddResource(name, parsed); err != nil {
-		return nil, err
-	}
-	s, err := c.Compile(name)
-	if err != nil {
-		return nil, errors.New(strings.ReplaceAll(err.Error(), name, ""))
-	}
-	return &shape{s, doc, string(text)}, nil
-}
-
-type noLoader struct{}
-
-func (noLoader) Load(string) (any, error) { return nil, errors.New("schemas elsewhere are not loaded") }
-
-// maxProblems bounds what a model is told about one value.
-const maxProblems = 10
-
-// problems returns what is wrong with a value, a line each, "" if it fits.
-func (s *shape) problems(v value.Value) string {
-	err := s.schema.Validate(v.Go())
-	if err == nil {
-		return ""
-	}
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return err.Error()
-	}
-	var lines []string
-	printer := message.NewPrinter(language.English)
-	var walk func(*jsonschema.ValidationError)
-	walk = func(e *jsonschema.ValidationError) {
-		for _, cause := range e.Causes {
-			walk(cause)
-		}
-		if len(e.Causes) == 0 && len(lines) < maxProblems {
-			lines = append(lines, fmt.Sprintf("/%s: %s", strings.Join(e.InstanceLocation, "/"), e.ErrorKind.LocalizedString(printer)))
-		}
-	}
-	walk(invalid)
-	return strings.Join(lines, "\n")
-}
 
 // strict reports whether servers take a schema in their strict form: every object has all
 // its properties required, and no others.
