@@ -101,13 +101,16 @@ func TestAsk(t *testing.T) {
 	f("no choices", "text: Which?, choices: '${self.orders}'", `{"orders":[]}`, nil, `error: choices: want a list of 1 to 100 choices, got a list of 0`)
 	f("not a choice", "text: Size?, choices: [small, large]", `1`, []string{"huge", "small"}, `"answer":"small"`, "Size?", "Please choose one of: small, large.\nSize?")
 	f("schema", "text: Age?, schema: {type: integer, minimum: 18}", `1`, []string{"x", "17", "18"}, `"answer":18`,
-		"Age?", "got string, want integer\nAge?", "minimum: got 17, want 18\nAge?")
-	f("again", "text: Age?, schema: {type: integer}, again: 'Not ${answer}: ${error}'", `{}`, []string{"x", "18"}, `"answer":18`, "Age?", "Not x: got string, want integer")
-	f("attempts", "text: Age?, schema: {type: integer}, attempts: 2", `1`, []string{"x", "y"}, `error: no answer of 2 fits: got string, want integer`, "Age?", "got string, want integer\nAge?")
+		"Age?", "want an integer, got a string\nAge?", "want at least 18\nAge?")
+	f("again", "text: Age?, schema: {type: integer}, again: 'Not ${answer}: ${error}'", `{}`, []string{"x", "18"}, `"answer":18`, "Age?", "Not x: want an integer, got a string")
+	f("attempts", "text: Age?, schema: {type: integer}, attempts: 2", `1`, []string{"x", "y"}, `error: no answer of 2 fits: want an integer, got a string`, "Age?", "want an integer, got a string\nAge?")
 	f("timeout", "text: Who?, timeout: 1m", `1`, nil, `error: no answer has come for 1m0s`, "Who?")
 	f("port timeout", "text: Who?, timeout: 1m, ports: {timeout: [{name: late}]}", `1`, nil, `1`, "Who?")
 	f("a bad text", "text: 'Who, ${self.a}?'", `{}`, nil, `error: text: `)
 	f("boolean", "text: Sure?, schema: {type: boolean}", `1`, []string{"Yes"}, `"answer":true`, "Sure?")
+	f("one of numbers", "text: Which?, schema: {enum: [3, 4]}", `1`, []string{"4"}, `"answer":4`, "Which?")
+	f("text that reads like a number", "text: Which?, schema: {enum: [3, '4']}", `1`, []string{"4"}, `"answer":"4"`, "Which?")
+	f("below", "text: Who?, schema: {properties: {a: {required: [b]}}, type: object}", `1`, []string{`{"a":{}}`, `{}`}, `"answer":{}`, "Who?", "a.b: is missing\nWho?")
 	f("list", "text: Which?, schema: {type: array, items: {type: integer}}", `1`, []string{"[1, 2]"}, `"answer":[1,2]`, "Which?")
 }
 
@@ -117,7 +120,7 @@ func TestForm(t *testing.T) {
 	if want := `{"input":{"a":1},"answers":{"name":"ann","age":7}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if want := []string{"Name?", "Age, ann?", "got string, want integer\nAge, ann?"}; !slices.Equal(said, want) {
+	if want := []string{"Name?", "Age, ann?", "want an integer, got a string\nAge, ann?"}; !slices.Equal(said, want) {
 		t.Errorf("said %q, want %q", said, want)
 	}
 	got, _ = asks(t, document, `1`, "ann")

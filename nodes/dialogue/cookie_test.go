@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/node/jsonschema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -84,7 +85,7 @@ func FuzzReply(f *testing.F) {
 	for _, seed := range []string{`"a"`, `{"text":"1"}`, `{"data":{"a":1}}`, `{"body":{"body":{"body":1}}}`, `{"body":"x"}`, `[1]`, `null`, `{"text":{},"data":null}`, `1e999`} {
 		f.Add([]byte(seed))
 	}
-	s, err := newShape(value.Map(value.Field{Name: "type", Value: value.List(value.String("integer"), value.String("array"))}))
+	s, err := newShape(value.Map(value.Field{Name: "type", Value: value.List(value.String("integer"), value.String("array"))}), jsonschema.Options{})
 	if err != nil {
 		f.Fatal(err)
 	}

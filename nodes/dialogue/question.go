@@ -54,8 +54,8 @@ func newQuestion(c schema.Config, compile template.CompileFunc) (q question, err
 		}
 	}
 	if c.Has("schema") {
-		if q.shape, err = newShape(c.Value("schema")); err != nil {
-			return q, c.Errorf("schema", diag.CodeBadValue, "%s", err).WithHint("want a JSON Schema, such as {type: integer, minimum: 1}")
+		if q.shape, err = shapeOf(c); err != nil {
+			return q, err
 		}
 	}
 	return q, nil
@@ -160,7 +160,7 @@ func (q *question) fit(r reply, choices []choice) (answer value.Value, problem s
 		return answer, ""
 	}
 	if text, ok := answer.AsString(); ok {
-		answer = q.shape.of(text)
+		return q.shape.read(text)
 	}
 	return answer, q.shape.problem(answer)
 }

@@ -1,15 +1,11 @@
 package dialogue
 
 import (
-	"bytes"
-	"errors"
 	"strconv"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
-
+	"github.com/uniflow-labs/uniflow/node/jsonschema"
+	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -19,42 +15,37 @@ type shape struct {
 	types  []string // of the answer; empty for any
 }
 
-// newShape compiles a schema of draft 2020-12. It loads no other schema.
-func newShape(doc value.Value) (*shape, error) {
-	text, err := doc.AppendJSON(nil)
+// newShape compiles the schema of a question.
+func newShape(doc value.Value, o jsonschema.Options) (*shape, error) {
+	s, err := jsonschema.Compile(doc, o)
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		return nil, err
-	}
-	const name = "mem:schema"
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.AssertFormat()
-	c.UseLoader(noLoader{})
-	if err := c.AddResource(name, parsed); err != nil {
-		return nil, err
-	}
-	s, err := c.Compile(name)
-	if err != nil {
-		var bad *jsonschema.SchemaValidationError
-		if errors.As(err, &bad) {
-			return nil, errors.New(describe(bad.Err))
-		}
-		return nil, errors.New(strings.ReplaceAll(err.Error(), name, ""))
-	}
-	sh := &shape{schema: s}
-	if s.Types != nil {
-		sh.types = s.Types.ToStrings()
-	}
-	return sh, nil
+	return &shape{s, s.Types()}, nil
 }
 
-type noLoader struct{}
+// shapeOf compiles the field schema of a question.
+func shapeOf(c schema.Config) (*shape, error) {
+	s, err := newShape(c.Value("schema"), jsonschema.Options{Hidden: c.Hidden("schema")})
+	if err != nil {
+		return nil, jsonschema.At(c, "schema", err, "write a JSON Schema, such as {type: integer, minimum: 1}")
+	}
+	return s, nil
+}
 
-func (noLoader) Load(string) (any, error) { return nil, errors.New("schemas elsewhere are not loaded") }
+// read returns the value that a text stands for, and what is wrong with it, "" if it fits.
+// Where the schema lets a text through as well, one that does not fit as something else stays
+// a text.
+func (s *shape) read(text string) (answer value.Value, problem string) {
+	answer = s.of(text)
+	if problem = s.problem(answer); problem == "" || answer.Kind() == value.KindString {
+		return answer, problem
+	}
+	if s.problem(value.String(text)) == "" {
+		return value.String(text), ""
+	}
+	return answer, problem
+}
 
 // of returns the value that a text stands for: a number, true or false if the schema asks
 // for one and the text reads like it, else the text.
@@ -94,27 +85,14 @@ func isNumber(v value.Value) bool {
 	return false
 }
 
-// problem returns what is wrong with a value, "" if it fits.
+// problem returns what is wrong with a value in one line, "" if it fits.
 func (s *shape) problem(v value.Value) string {
-	err := s.schema.Validate(v.Go())
-	if err == nil {
+	found := s.schema.Problems(v, 1)
+	if len(found) == 0 {
 		return ""
 	}
-	return describe(err)
-}
-
-// describe returns the first reason why a value does not fit a schema, in one line.
-func describe(err error) string {
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return err.Error()
+	if found[0].Path == "" {
+		return found[0].Message
 	}
-	for len(invalid.Causes) > 0 {
-		invalid = invalid.Causes[0]
-	}
-	text := invalid.ErrorKind.LocalizedString(message.NewPrinter(language.English))
-	if len(invalid.InstanceLocation) > 0 {
-		text = strings.Join(invalid.InstanceLocation, ".") + ": " + text
-	}
-	return text
+	return strings.ReplaceAll(found[0].Path[1:], "/", ".") + ": " + found[0].Message
 }
