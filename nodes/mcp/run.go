@@ -10,15 +10,10 @@ import (
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
-
-// printer writes what is wrong with arguments.
-var printer = message.NewPrinter(language.English)
 
 // call runs a tool: it implements [sdk.ToolHandler]. A failure is a result, so that the
 // model that has called sees it.
@@ -80,10 +75,7 @@ func (s *server) run(ctx context.Context, r *sdk.CallToolRequest, from *origin) 
 	if len(arguments) == 0 || string(arguments) == "null" {
 		arguments = json.RawMessage("{}")
 	}
-	if err := t.check(arguments); err != nil {
-		return resp, "", err
-	}
-	payload, err := value.ParseJSON(arguments)
+	payload, err := t.read(arguments)
 	if err != nil {
 		return resp, "", err
 	}

@@ -203,9 +203,9 @@ func TestAnswers(t *testing.T) {
 			want      string
 		}{
 			{"add", map[string]any{"a": 1, "b": 2}, `^ok 3$`},
-			{"add", map[string]any{"a": 1}, `^failed the arguments do not match the schema: /: missing property 'b'$`},
-			{"add", map[string]any{"a": 1, "b": "x"}, `^failed .*: /b: got string, want integer$`},
-			{"add", map[string]any{"a": 1, "b": 1, "c": 2}, `^failed .*additional properties`},
+			{"add", map[string]any{"a": 1}, `^failed the arguments do not match the schema: /b: is missing$`},
+			{"add", map[string]any{"a": 1, "b": "x"}, `^failed .*: /b: want an integer, got a string$`},
+			{"add", map[string]any{"a": 1, "b": 1, "c": 2}, `^failed .*: /c: is not a field that may be here$`},
 			{"order", map[string]any{"id": 7}, `^ok {"id":7,"state":"sent"} \[map\[id:7 state:sent\]\]$`},
 			{"public", nil, `^failed there is no such order$`},
 			{"secret", nil, `^failed the tool has failed: Conflict \(process [-0-9a-f]{36}\)$`},
@@ -416,7 +416,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", []string{"body: {}"}, "400 "},
 		{"POST", []string{`body: {"jsonrpc": "2.0", "id": 1, "method": "tools/steal"}`}, "400 "},
 		{"POST", []string{`body: {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "arguments": [1]}}`}, `200 event: message
-data: {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"the arguments do not match the schema: /: got array, want object`},
+data: {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"the arguments do not match the schema: want an object, got a list`},
 		{"POST", []string{"Mcp-Protocol-Version: 1999-01-01"}, "400 "},
 		{"POST", []string{"Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: subscriptions/listen", `body: {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {"notifications": {"toolsListChanged": true},
 			"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"}, "io.modelcontextprotocol/clientCapabilities": {}}}}`},

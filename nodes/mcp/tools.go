@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,10 +10,10 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/jsonschema"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -23,7 +22,7 @@ import (
 type tool struct {
 	sdk     *sdk.Tool
 	port    int
-	input   *jsonschema.Schema
+	input   *jsonschema.Schema // of the arguments
 	timeout time.Duration
 	text    string // what clients see of it
 }
@@ -64,8 +63,9 @@ func newTools(c schema.Config, links []int) ([]*tool, error) {
 // setInput compiles the schema of the arguments.
 func (t *tool) setInput(item schema.Config) error {
 	input := item.Value("input")
+	const hint = "write a JSON Schema of an object, such as {properties: {id: {type: integer}}, required: [id]}"
 	bad := func(format string, args ...any) error {
-		return item.Errorf("input", diag.CodeBadValue, format, args...).WithHint("write a JSON Schema of an object, such as {properties: {id: {type: integer}}, required: [id]}")
+		return item.Errorf("input", diag.CodeBadValue, format, args...).WithHint("%s", hint)
 	}
 	if input.IsNull() {
 		input = value.Map()
@@ -79,29 +79,15 @@ func (t *tool) setInput(item schema.Config) error {
 	} else if text, _ := kind.AsString(); text != "object" {
 		return bad("arguments are an object: type must be object")
 	}
+	var err error
+	if t.input, err = jsonschema.Compile(input, jsonschema.Options{Hidden: item.Hidden("input")}); err != nil {
+		return jsonschema.At(item, "input", err, hint)
+	}
 	data, err := input.MarshalJSON()
 	if err != nil {
 		return bad("not JSON: %v", err)
 	}
 	t.sdk.InputSchema = json.RawMessage(data)
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
-	if err != nil {
-		return bad("not JSON: %v", err)
-	}
-	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(jsonschema.SchemeURLLoader{}) // no file, no network
-	const place = "input:schema"
-	err = compiler.AddResource(place, doc)
-	if err == nil {
-		t.input, err = compiler.Compile(place)
-	}
-	if err != nil {
-		var found *jsonschema.SchemaValidationError
-		if errors.As(err, &found) {
-			return bad("not a JSON Schema: %s", strings.Join(mistakes(found.Err), "; "))
-		}
-		return bad("not a JSON Schema: %s", strings.ReplaceAll(err.Error(), place+"#", ""))
-	}
 	if err := accepted(t.sdk); err != nil {
 		return bad("%v", err)
 	}
@@ -121,40 +107,25 @@ func accepted(t *sdk.Tool) (err error) {
 	return nil
 }
 
-// check returns what is wrong with arguments.
-func (t *tool) check(arguments json.RawMessage) error {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(arguments))
+// maxProblems is how many problems of arguments are told.
+const maxProblems = 20
+
+// read returns arguments, or what is wrong with them.
+func (t *tool) read(arguments json.RawMessage) (value.Value, error) {
+	v, err := value.ParseJSON(arguments)
 	if err != nil {
-		return invalid([]string{"not JSON"})
+		return v, invalid("not JSON")
 	}
-	if err := t.input.Validate(doc); err != nil {
-		return invalid(mistakes(err))
+	if found := t.input.Problems(v, maxProblems); found != nil {
+		lines := make([]string, len(found))
+		for i, p := range found {
+			lines[i] = p.String()
+		}
+		return v, invalid(strings.Join(lines, "; "))
 	}
-	return nil
+	return v, nil
 }
 
-// mistakes returns what a schema says of a document, each with its place.
-func mistakes(err error) (lines []string) {
-	var found *jsonschema.ValidationError
-	if !errors.As(err, &found) {
-		return []string{err.Error()}
-	}
-	var walk func(*jsonschema.ValidationError)
-	walk = func(e *jsonschema.ValidationError) {
-		for _, cause := range e.Causes {
-			walk(cause)
-		}
-		if len(e.Causes) == 0 && len(lines) < maxFindings {
-			lines = append(lines, "/"+strings.Join(e.InstanceLocation, "/")+": "+e.ErrorKind.LocalizedString(printer))
-		}
-	}
-	walk(found)
-	return lines
-}
-
-// maxFindings is how many mistakes are told.
-const maxFindings = 20
-
-func invalid(lines []string) error {
-	return &node.Error{Err: errors.New("the arguments do not match the schema: " + strings.Join(lines, "; ")), Status: http.StatusUnprocessableEntity, Code: "arguments", Public: true}
+func invalid(problems string) error {
+	return &node.Error{Err: errors.New("the arguments do not match the schema: " + problems), Status: http.StatusUnprocessableEntity, Code: "arguments", Public: true}
 }
