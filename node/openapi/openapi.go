@@ -80,7 +80,7 @@ func Routers(all []node.Vertex) []*node.Vertex {
 type builder struct {
 	paths      []*path
 	byShape    map[string]*path
-	seen       map[*node.Vertex]bool // routers
+	seen       map[*node.Vertex]bool             // routers
 	components map[string]map[string]value.Value // by group and name
 }
 
