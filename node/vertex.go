@@ -6,7 +6,7 @@ import "github.com/uniflow-labs/uniflow/schema"
 // its packets go. Those of a cycle refer to each other. It is immutable.
 type Vertex struct {
 	Ref    Ref
-	Def    *Def
+	Def    *Def // nil if the kind is not known, or Config has errors
 	Config schema.Config
 	In     []*Vertex  // the nodes with a link to it, each once
 	Out    [][]Target // by out-port, where each member of a family counts

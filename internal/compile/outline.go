@@ -19,7 +19,10 @@ func (c *compiler) vertices() []node.Vertex {
 	for i := range c.outline {
 		u, v := &c.units[i], &c.prog.Vertices[i]
 		o := &c.outline[i]
-		o.Ref, o.Def, o.Config, o.Err = v.Ref, u.def, u.config, targets(v.Err)
+		o.Ref, o.Err = v.Ref, targets(v.Err)
+		if !u.broken {
+			o.Def, o.Config = u.def, u.config
+		}
 		o.Out = make([][]node.Target, len(v.Out))
 		for port, edges := range v.Out {
 			o.Out[port] = targets(edges)
