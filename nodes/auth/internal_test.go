@@ -34,6 +34,32 @@ func TestSlowIssuer(t *testing.T) {
 	}
 }
 
+// TestSeenIsBounded remembers as many signatures as there is room for. Another one does not
+// pass, and makes none of them be forgotten.
+func TestSeenIsBounded(t *testing.T) {
+	s := newSeen(10 * time.Minute)
+	key := func(i int) [sha256.Size]byte { return [sha256.Size]byte{byte(i), byte(i >> 8), byte(i >> 16)} }
+	now := time.Unix(1e9, 0)
+	for i := range maxYoung {
+		if err := s.add(key(i), now); err != nil {
+			t.Fatalf("signature %d: %v", i, err)
+		}
+	}
+	if err := node.Describe(s.add(key(maxYoung), now)); err.Status != http.StatusServiceUnavailable || err.RetryAfter <= 0 {
+		t.Errorf("got %+v, want 503 and when to try again", err)
+	}
+	later := now.Add(10 * time.Minute)
+	if err := s.add(key(maxYoung), later); err != nil {
+		t.Errorf("in the next window: got %v", err)
+	}
+	if err := s.add(key(0), later); !errors.Is(err, errReplayed) {
+		t.Errorf("one of the window before: got %v, want that it came before", err)
+	}
+	if got := len(s.mu.young) + len(s.mu.old); got > 2*maxYoung {
+		t.Errorf("got %d signatures in memory", got)
+	}
+}
+
 // FuzzParseToken has tokens of all sorts. None may be accepted that is not signed.
 func FuzzParseToken(f *testing.F) {
 	t := &tokens{rules: rules{audience: []string{"orders"}}}
