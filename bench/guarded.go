@@ -15,7 +15,6 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
@@ -41,48 +40,19 @@ func measureGuarded(ctx context.Context, l *lab, line Line) (rows []Row, err err
 	if err != nil {
 		return nil, err
 	}
-	ours, err := server.Workflow{
-		Name: "uniflow", Document: server.Guarded, Path: "/orders", Status: http.StatusMethodNotAllowed, Program: l.binary, Dir: l.dir, Env: environ(),
-	}.Serve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer stopInto(&err, ours)
-	servers, paths := []*server.Server{ours}, map[string]string{ours.Name: "/orders"}
 	forms, err := guardedByHand()
 	if err != nil {
 		return nil, err
 	}
-	for _, form := range forms {
-		addr, err := server.FreeAddr()
-		if err != nil {
-			return nil, err
+	ours := server.Workflow{Name: "uniflow", Document: server.Guarded, Path: "/orders", Status: http.StatusMethodNotAllowed}
+	return l.againstHand(ctx, line, ours, "/orders", forms, header, func(ctx context.Context, servers []*server.Server, paths map[string]string) error {
+		for _, s := range servers {
+			if err := guards(ctx, "http://"+s.Addr+paths[s.Name], header); err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
+			}
 		}
-		s, err := l.serve(ctx, form.name, addr, l.self, "-serve", addr)
-		if err != nil {
-			return nil, err
-		}
-		defer stopInto(&err, s)
-		servers, paths[s.Name] = append(servers, s), "/"+form.name+"/orders"
-	}
-	for _, s := range servers {
-		if err := guards(ctx, "http://"+s.Addr+paths[s.Name], header); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.Name, err)
-		}
-	}
-	span := time.Second // the first requests do not count
-	gen := l.shopLoad(paths, header, &span)
-	for _, s := range servers {
-		if _, _, _, err := gen(ctx, s); err != nil {
-			return nil, err
-		}
-	}
-	span = l.span()
-	sides, err := l.compare(ctx, "Go generator", gen, servers...)
-	if err != nil {
-		return nil, err
-	}
-	return againstFastest(line, servers, sides), nil
+		return nil
+	})
 }
 
 // guards fails unless an API takes an order with a token, and refuses one without, and one
@@ -215,17 +185,4 @@ func knows(r *http.Request) int {
 		return http.StatusForbidden
 	}
 	return http.StatusOK
-}
-
-// shopLoad sends orders to paths of servers, by name, with more lines of the header.
-func (l *lab) shopLoad(paths map[string]string, header string, span *time.Duration) generator {
-	return func(ctx context.Context, s *server.Server) (float64, int64, time.Duration, error) {
-		o := server.ShopLoad(paths[s.Name])
-		o.Addr, o.Duration, o.Header = s.Addr, *span, header
-		res, err := load.Run(ctx, o)
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		return res.Rate(), res.Failed, res.Latency.Quantile(0.99), nil
-	}
 }

@@ -13,66 +13,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
 // measureShop is N1. The baseline is the fastest of the forms that are written by hand.
 func measureShop(ctx context.Context, l *lab, line Line) (rows []Row, err error) {
 	shop := server.ShopWorkload()
-	ours, err := server.Workflow{
-		Name: shop.Name, Document: shop.Document, Path: shop.Ready, Status: shop.Status, Program: l.binary, Dir: l.dir, Env: environ(),
-	}.Serve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer stopInto(&err, ours)
-	servers, paths := []*server.Server{ours}, map[string]string{shop.Name: shop.Load.Path}
-	for _, form := range byHand() {
-		addr, err := server.FreeAddr()
-		if err != nil {
-			return nil, err
-		}
-		s, err := l.serve(ctx, form.name, addr, l.self, "-serve", addr)
-		if err != nil {
-			return nil, err
-		}
-		defer stopInto(&err, s)
-		servers, paths[s.Name] = append(servers, s), "/"+form.name+shop.Load.Path
-	}
-	if err := sameAnswers(ctx, servers, paths); err != nil {
-		return nil, err
-	}
-	span := time.Second // the first requests do not count
-	gen := l.shopLoad(paths, "", &span)
-	for _, s := range servers {
-		if _, _, _, err := gen(ctx, s); err != nil {
-			return nil, err
-		}
-	}
-	span = l.span()
-	sides, err := l.compare(ctx, "Go generator", gen, servers...)
-	if err != nil {
-		return nil, err
-	}
-	return againstFastest(line, servers, sides), nil
-}
-
-// againstFastest compares the first side with each of the others. The contract is about the
-// fastest of them.
-func againstFastest(line Line, servers []*server.Server, sides []side) (rows []Row) {
-	fastest := 1
-	for i := range sides[1:] {
-		if program.Median(sides[i+1].rates) > program.Median(sides[fastest].rates) {
-			fastest = i + 1
-		}
-	}
-	for i := 1; i < len(sides); i++ {
-		row := versus(line, "by hand, "+servers[i].Name, sides[0], sides[i])
-		row.Side = i != fastest
-		rows = append(rows, row)
-	}
-	return rows
+	ours := server.Workflow{Name: shop.Name, Document: shop.Document, Path: shop.Ready, Status: shop.Status}
+	return l.againstHand(ctx, line, ours, shop.Load.Path, byHand(), "", sameAnswers)
 }
 
 // orders are what the shop accepts, sends to review, and refuses.
@@ -176,12 +124,6 @@ func price(o *order) (status int, answer any) {
 		p.Lines = append(p.Lines, pricedLine{l.SKU, l.Count, total})
 	}
 	return status, p
-}
-
-// A form is a way to write a handler.
-type form struct {
-	name  string
-	serve http.HandlerFunc
 }
 
 // byHand are the ways to read and write JSON that are in use.
