@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -104,13 +105,23 @@ func certificates(t *testing.T, url string) *x509.CertPool {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
 	for { // the server says that it listens before it does
-		resp, err := (&http.Client{Transport: transport}).Get(url)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
-			if t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+		resp, err := transport.RoundTrip(r)
+		if err != nil {
+			select {
+			case <-again.C:
+				continue
+			case <-ctx.Done():
 				t.Fatal(err)
 			}
-			continue
 		}
 		defer resp.Body.Close()
 		data, err := io.ReadAll(resp.Body)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -26,8 +25,7 @@ const hookSecret = "a secret of the webhook"
 // TestAuthBehindListener checks signatures of bodies as they were sent, and what clients are
 // told.
 func TestAuthBehindListener(t *testing.T) {
-	address := freeAddress(t)
-	_, port, _ := net.SplitHostPort(address)
+	port := freePort(t)
 	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs(""), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +36,7 @@ func TestAuthBehindListener(t *testing.T) {
 		}
 	}()
 	document := fmt.Sprintf(`
-- {kind: listener, name: web, protocol: http, host: 127.0.0.1, port: %s, ports: {out: [{name: guard, port: in}]}}
+- {kind: listener, name: web, protocol: http, host: 127.0.0.1, port: %d, ports: {out: [{name: guard, port: in}]}}
 - kind: auth
   name: guard
   realm: hooks
@@ -57,7 +55,7 @@ func TestAuthBehindListener(t *testing.T) {
 	defer client.CloseIdleConnections()
 	f := func(what string, body []byte, want string, header ...string) http.Header {
 		t.Helper()
-		r, err := http.NewRequest(http.MethodPost, "http://"+address+"/", bytes.NewReader(body))
+		r, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/", port), bytes.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

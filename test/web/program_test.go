@@ -119,7 +119,7 @@ func (p *program) stop() {
 }
 
 // freePort returns a port that was free.
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
