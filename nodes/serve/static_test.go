@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -298,4 +299,21 @@ func TestStaticLarge(t *testing.T) {
 		}
 	}
 	clients.Wait()
+}
+
+// What clients ask for in vain is not in the log, which they could flood.
+func TestStaticLog(t *testing.T) {
+	w, _ := folder(t, "")
+	if got := w.do("GET", "/none", ""); got.status != 404 {
+		t.Errorf("got %+v", got)
+	}
+	if got := w.do("POST", "/app.js", "x"); got.status != 405 {
+		t.Errorf("got %+v", got)
+	}
+	got := w.log.String()
+	for _, want := range []string{"status=404", "status=405"} {
+		if !regexp.MustCompile(`level=DEBUG msg="request answered with an error" .*` + want).MatchString(got) {
+			t.Errorf("log: got %s, want %s at level DEBUG", got, want)
+		}
+	}
 }

@@ -304,7 +304,7 @@ func (x *exchange) logFailure(status int) {
 		level = slog.LevelDebug
 	case status >= http.StatusInternalServerError:
 		level = slog.LevelError
-	case x.badRequest || errors.Is(err, errNotFound) || errors.Is(err, errNotAllowed): // a client could flood the log
+	case x.badRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed: // a client could flood the log
 		level = slog.LevelDebug
 	}
 	if !x.gen.log.Enabled(x.r.Context(), level) {
