@@ -394,6 +394,9 @@ func TestProxyWebsocket(t *testing.T) {
 	}
 	<-ended
 	c.CloseNow() //nolint:errcheck // it has ended
+	if got := w.log.String(); !strings.Contains(got, "path=/ws/chat route=\"\" status=101 ") {
+		t.Errorf("log: got %s, want status 101", got)
+	}
 }
 
 // What is not needed any more is dropped: the process has failed, or the client has left.

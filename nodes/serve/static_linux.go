@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -132,6 +133,25 @@ func (d *descriptor) Seek(offset int64, whence int) (int64, error) {
 
 // Close closes the file.
 func (d *descriptor) Close() error { return unix.Close(d.fd) }
+
+// SyscallConn lets the kernel send the file, from where it is: see [syscall.Conn]. Read does
+// not go on after that.
+func (d *descriptor) SyscallConn() (syscall.RawConn, error) {
+	if _, err := unix.Seek(d.fd, d.at, io.SeekStart); err != nil {
+		return nil, d.fail("seek", err)
+	}
+	return rawDescriptor{d}, nil
+}
+
+type rawDescriptor struct{ *descriptor }
+
+func (d rawDescriptor) Control(f func(fd uintptr)) error {
+	f(uintptr(d.fd))
+	return nil
+}
+
+func (d rawDescriptor) Read(func(fd uintptr) bool) error  { return d.fail("read", unix.ENOSYS) }
+func (d rawDescriptor) Write(func(fd uintptr) bool) error { return d.fail("write", unix.ENOSYS) }
 
 type descriptorInfo struct {
 	name string

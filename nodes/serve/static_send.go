@@ -36,6 +36,10 @@ func (a *fileAnswer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h["Last-Modified"] = []string{a.modified.UTC().Format(http.TimeFormat)}
 	h["Content-Length"] = []string{strconv.FormatInt(a.size, 10)}
 	w.WriteHeader(http.StatusOK)
+	if to, ok := w.(io.ReaderFrom); ok && a.size > smallBytes && r.TLS == nil && r.ProtoMajor == 1 {
+		_, _ = to.ReadFrom(io.LimitReader(a.file, a.size)) // as for send
+		return
+	}
 	a.send(w)
 }
 
@@ -116,6 +120,9 @@ func (w *sizedWriter) WriteHeader(status int) {
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
+
+// ReadFrom sends a range, which the kernel may do by itself.
+func (w *sizedWriter) ReadFrom(src io.Reader) (int64, error) { return io.Copy(w.ResponseWriter, src) }
 
 // Unwrap is for [http.ResponseController].
 func (w *sizedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,9 +1,15 @@
 package web
 
-import "net/http"
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+)
 
 // A handedWriter counts what a handler answers that has taken over an exchange, and sets
-// the headers that each answer has.
+// the headers that each answer has. A client that does not take the answer obeys the limits
+// of any answer (pending.go): over HTTP/1 those of the trackedConn, else those of parts.
 type handedWriter struct {
 	http.ResponseWriter
 	x            *exchange
@@ -25,20 +31,65 @@ func (w *handedWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-func (w *handedWriter) Write(p []byte) (int, error) {
+func (w *handedWriter) Write(p []byte) (n int, err error) {
 	w.begin(http.StatusOK)
-	n, err := w.ResponseWriter.Write(p)
+	if w.x.r.ProtoMajor < 2 {
+		n, err = w.ResponseWriter.Write(p)
+	}
+	for w.x.r.ProtoMajor > 1 && err == nil && n < len(p) {
+		piece, m := p[n:min(n+pieceBytes, len(p))], 0
+		err = w.watched(len(piece), func() (err error) {
+			m, err = w.ResponseWriter.Write(piece)
+			return err
+		})
+		n += m
+	}
 	w.size += n
+	return n, err
+}
+
+// watched calls f, which sends that many bytes over HTTP/2 or HTTP/3.
+func (w *handedWriter) watched(bytes int, f func() error) error {
+	p := w.x.parts
+	p.watch(w.x.r.Context(), bytes)
+	err := f()
+	p.unwatch(err)
+	return err
+}
+
+// ReadFrom sends all of src. The kernel sends a file by itself, over HTTP/1 without TLS.
+func (w *handedWriter) ReadFrom(src io.Reader) (int64, error) {
+	from, ok := w.ResponseWriter.(io.ReaderFrom)
+	if _, _, isFile := fileOf(src); !ok || !isFile || w.x.r.ProtoMajor > 1 || w.x.r.TLS != nil {
+		return io.Copy(struct{ io.Writer }{w}, src)
+	}
+	w.begin(http.StatusOK)
+	n, err := from.ReadFrom(src)
+	w.size += int(n)
 	return n, err
 }
 
 // FlushError flushes what was written: see [http.ResponseController].
 func (w *handedWriter) FlushError() error {
 	w.begin(http.StatusOK)
-	return http.NewResponseController(w.ResponseWriter).Flush()
+	flush := http.NewResponseController(w.ResponseWriter).Flush
+	if w.x.r.ProtoMajor > 1 {
+		return w.watched(1, flush)
+	}
+	return flush()
 }
 
-// Unwrap lets a handler set deadlines and take the connection.
+// Hijack takes the connection: see [http.ResponseController]. What comes of it is no answer
+// of HTTP any more.
+func (w *handedWriter) Hijack() (conn net.Conn, rw *bufio.ReadWriter, err error) {
+	conn, rw, err = http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil && w.status == 0 {
+		w.status = http.StatusSwitchingProtocols
+	}
+	return conn, rw, err
+}
+
+// Unwrap lets a handler set deadlines.
 func (w *handedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // handOver lets a handler answer in place of the process, which has ended.
@@ -49,7 +100,15 @@ func (x *exchange) handOver(h http.Handler) (status, size int) {
 		x.w.Header()["Connection"] = headerClose
 	}
 	w := &handedWriter{ResponseWriter: x.w, x: x}
+	if x.r.ProtoMajor > 1 {
+		x.parts.watchLate()
+	}
 	h.ServeHTTP(w, x.r)
 	w.begin(http.StatusOK)
+	if x.r.ProtoMajor > 1 { // what net/http sends when the handler has returned
+		if until := x.s.pending.deadline(pieceBytes); !until.IsZero() {
+			x.setDeadline(x.parts.rc.SetWriteDeadline, until)
+		}
+	}
 	return w.status, w.size
 }

@@ -267,8 +267,7 @@ func (p *parts) commitLocked(status int) {
 			p.mu.try = c
 		}
 	} else {
-		p.slow.timer = time.AfterFunc(time.Hour, p.late)
-		p.slow.timer.Stop()
+		p.watchLate()
 	}
 	if p.mu.form == partEvents {
 		p.mu.comment = time.AfterFunc(commentEvery/2, p.sendComment)
@@ -318,6 +317,12 @@ func (p *parts) sendComment() {
 	}
 	p.mu.sent = false
 	p.mu.comment.Reset(commentEvery / 2)
+}
+
+// watchLate makes watch call late in time, as over HTTP/2 and HTTP/3 no trackedConn does.
+func (p *parts) watchLate() {
+	p.slow.timer = time.AfterFunc(time.Hour, p.late)
+	p.slow.timer.Stop()
 }
 
 // watch begins to watch a piece that is being sent.
