@@ -1,0 +1,57 @@
+package chat
+
+import (
+	"strconv"
+	"testing"
+)
+
+// TestRoomsAreBounded opens conversations without an end, as clients may that send no token.
+func TestRoomsAreBounded(t *testing.T) {
+	h := newHub()
+	defer h.Close()
+	for i := range mostRooms + 100 {
+		if r, made := h.open(strconv.Itoa(i)); r == nil || !made {
+			t.Fatalf("room %d was not made", i)
+		}
+	}
+	if got := len(h.mu.rooms); got != mostRooms || h.mu.recent.Len() != mostRooms {
+		t.Errorf("got %d rooms, want %d", got, mostRooms)
+	}
+	if _, made := h.open("0"); !made {
+		t.Error("the first room was not forgotten")
+	}
+	// A room in which something happens stays: there is no place for another one.
+	for e := h.mu.recent.Front(); e != nil; e = e.Next() {
+		e.Value.(*room).mu.turns = 1
+	}
+	if r, _ := h.open("another"); r != nil {
+		t.Error("got a room, although all are in use")
+	}
+}
+
+// TestGuestsAreBounded counts connections, of all conversations and of one.
+func TestGuestsAreBounded(t *testing.T) {
+	h := newHub()
+	defer h.Close()
+	var all []*guest
+	for range 3 {
+		g := &guest{frames: make(chan []byte, 1), cut: func(error) {}}
+		if h.enter(g, 3) {
+			all = append(all, g)
+		}
+	}
+	late := &guest{frames: make(chan []byte, 1), cut: func(error) {}}
+	if len(all) != 3 || h.enter(late, 3) {
+		t.Errorf("got %d guests or more, want 3", len(all))
+	}
+	if h.leave(all[0]); !h.enter(late, 3) {
+		t.Error("got no place after one has left")
+	}
+	r := newRoom("r")
+	for i := range mostGuests + 1 {
+		g := &guest{frames: make(chan []byte, 1), cut: func(error) {}}
+		if got, want := r.enter(g, frame{Type: "hello"}), i < mostGuests; got != want {
+			t.Errorf("guest %d of a room: got %v, want %v", i, got, want)
+		}
+	}
+}
