@@ -77,8 +77,9 @@ type Def struct {
 	// OpenAPI returns what nodes of the kind add to the description of the requests that
 	// come to them: an Operation Object of OpenAPI 3.1, of which parameters, requestBody,
 	// responses and security count, and components if they need any. With final: true the
-	// node gives the answer, and what leaves it belongs to other processes. null adds
-	// nothing; a nil function is a kind that never does. It must not show secrets.
+	// node gives the answer to what comes to its first in-port, and what leaves it belongs to
+	// other processes. null adds nothing; a nil function is a kind that never does. It must
+	// not show secrets.
 	OpenAPI func(schema.Config) value.Value
 
 	// Recall says what must be remembered of a packet's result to resume a process

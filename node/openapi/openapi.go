@@ -105,7 +105,7 @@ func (b *builder) router(v *node.Vertex) {
 	b.seen[v] = true
 	before := newOperation()
 	for _, up := range upstream(v) {
-		b.add(before, up, true, true)
+		b.add(before, node.Target{Node: up}, true, true)
 		if up.Ref.Kind == listenerKind && len(up.Err) > 0 {
 			before.handled = true
 			w := walk{b: b, op: before, seen: make(map[*node.Vertex]bool)}

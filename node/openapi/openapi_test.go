@@ -145,6 +145,12 @@ func TestWays(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 
+	// What comes to another port of it is not the request that it describes.
+	doc = openapi.Document([]*node.Vertex{router(t, route, []node.Target{{Node: final, Port: 1}})}, openapi.Info{})
+	if got := op("responses", "200", "description") + op("responses", "422"); strings.Contains(got, "done") || op("responses", "200") == "null" || op("responses", "422") != "null" {
+		t.Errorf("got %s", got)
+	}
+
 	// What stands before the router holds for all routes.
 	r := router(t, route, []node.Target{to(end)})
 	before := secure(to(r))

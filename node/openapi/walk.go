@@ -74,8 +74,8 @@ func (w *walk) from(links []node.Target, sure bool) {
 			continue
 		}
 		linked := slices.ContainsFunc(v.Out, func(port []node.Target) bool { return len(port) > 0 })
-		answers, final := w.b.add(w.op, v, sure, linked)
-		if !answers && !linked {
+		answers, final := w.b.add(w.op, to, sure, linked)
+		if !answers && (!linked || final) {
 			w.op.ends = true
 		}
 		if final {
@@ -95,7 +95,8 @@ func (w *walk) from(links []node.Target, sure bool) {
 // unless it refuses them, and not even then if its port error is linked. add reports whether
 // the node says how it answers, and whether that is the answer: what leaves the node then
 // belongs to other processes.
-func (b *builder) add(op *operation, v *node.Vertex, sure, linked bool) (answers, final bool) {
+func (b *builder) add(op *operation, to node.Target, sure, linked bool) (answers, final bool) {
+	v := to.Node
 	if v.Def == nil || v.Def.OpenAPI == nil {
 		return false, false
 	}
@@ -105,6 +106,9 @@ func (b *builder) add(op *operation, v *node.Vertex, sure, linked bool) (answers
 	}
 	said, _ := fragment.Get("final")
 	final = said.Truth()
+	if final && to.Port > 0 {
+		return false, true // not a request, such as a message at port send of websocket
+	}
 	linked = linked && !final
 	fragment = b.adopt(fragment)
 	responses, answers := fragment.Get("responses")
