@@ -67,9 +67,10 @@ A change of the workflow keeps the connections. If the node is removed, they are
 			{Name: "open", Doc: "The request, before it becomes a WebSocket."},
 			{Name: "close", Doc: "A connection that has ended."},
 		},
-		Parts:  func(schema.Config) bool { return true },
-		Recall: node.Always(node.Effects),
-		New:    func(init *node.Init) (node.Node, error) { return newWebsocket(init, o) },
+		Parts:   func(schema.Config) bool { return true },
+		OpenAPI: describeWebsocket,
+		Recall:  node.Always(node.Effects),
+		New:     func(init *node.Init) (node.Node, error) { return newWebsocket(init, o) },
 	}
 }
 
