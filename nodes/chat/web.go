@@ -68,10 +68,11 @@ Processes go on when a page is closed. Nothing of a message becomes HTML.`,
 			{Name: "out", Doc: "A message."},
 			{Name: "history", Doc: "A conversation whose earlier messages are not in memory."},
 		},
-		Begins: true,
-		Parts:  func(schema.Config) bool { return true },
-		Recall: node.Always(node.Effects),
-		New:    newChatNode,
+		Begins:  true,
+		Parts:   func(schema.Config) bool { return true },
+		OpenAPI: describe,
+		Recall:  node.Always(node.Effects),
+		New:     newChatNode,
 	}
 }
 
