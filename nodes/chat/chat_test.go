@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -215,9 +216,45 @@ func TestAskKind(t *testing.T) {
 	if buttons := c.seen[len(c.seen)-1].Message.Buttons; len(buttons) != 2 {
 		t.Errorf("got %v", buttons)
 	}
+	if c.hear("busy").Busy {
+		t.Error("it is busy while it waits for an answer")
+	}
 	c.say("2", "blue")
 	want := []string{"message user blue", "message bot you like blue"}
 	if got := c.rest(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestWaitAsked waits for the answers of a process that asks back twice.
+func TestWaitAsked(t *testing.T) {
+	w := serveDocument(t, `
+- {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: desk, port: in}]}}
+- {kind: chat, name: desk, secret: `+secret+`, ports: {out: [{name: order, port: in}]}}
+- kind: form
+  name: order
+  fields:
+    - {name: size, text: Which size?, choices: [small, large]}
+    - {name: color, text: Which color?}
+  ports: {out: [{name: reply, port: in}]}
+- {kind: snippet, name: reply, language: cel, code: '"one " + self.answers.size + " " + self.answers.color'}
+`, echo)
+	token := ""
+	for _, f := range [][2]string{
+		{"hello", `"text":"Which size?"`},
+		{"huge", `Which size?`}, // it does not fit
+		{"small", `"text":"Which color?"`},
+		{"red", `"text":"one small red"`},
+		{"again", `"text":"Which size?"`},
+	} {
+		status, _, body := w.request("POST", "/chat/messages", `{"text": "`+f[0]+`", "wait": true`+token+`}`)
+		if status != 200 || strings.Count(body, `"from"`) != 1 || !strings.Contains(body, f[1]) {
+			t.Fatalf("%s: got %d %s, want one message with %s", f[0], status, body, f[1])
+		}
+		var got struct{ Conversation string }
+		if err := json.Unmarshal([]byte(body), &got); err != nil {
+			t.Fatal(err)
+		}
+		token = `, "conversation": "` + got.Conversation + `"`
 	}
 }

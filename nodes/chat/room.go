@@ -66,9 +66,9 @@ type room struct {
 	mu struct {
 		sync.Mutex
 		lines  []*line
-		bytes  int // of the texts
-		last   int // number of the last line of the bot
-		turns  int // processes that have begun and not ended
+		bytes  int   // of the texts
+		last   int   // number of the last line of the bot
+		turn   *turn // whose process runs, or nil
 		guests map[*guest]struct{}
 	}
 }
@@ -97,7 +97,7 @@ func (r *room) enter(g *guest, hello frame) bool {
 	for _, l := range r.mu.lines {
 		hello.Messages = append(hello.Messages, *l)
 	}
-	hello.Busy = r.mu.turns > 0
+	hello.Busy = r.mu.turn != nil && !r.mu.turn.paused
 	g.frames <- hello.encode() // it is the first
 	r.mu.guests[g] = struct{}{}
 	return true
@@ -120,14 +120,14 @@ func (r *room) fresh() {
 func (r *room) isIdle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.mu.guests) == 0 && r.mu.turns == 0
+	return len(r.mu.guests) == 0 && r.mu.turn == nil
 }
 
 // isQuiet reports whether no process runs.
 func (r *room) isQuiet() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.mu.turns == 0
+	return r.mu.turn == nil
 }
 
 // tell sends a frame to all guests. The caller holds the lock.

@@ -10,20 +10,21 @@ import (
 // A turn is the outlet of one message: its answers become lines of the room.
 type turn struct {
 	room *room
-	done func([]line) // gets all answers at the end; may be nil
 
-	open *line   // that is being written; guarded by room.mu
-	said []*line // of this turn; guarded by room.mu, filled only for done
-	prev *line   // the last one; guarded by room.mu
+	// All of these are guarded by room.mu.
+	done   func([]line) // gets the answers once the process ends or asks back; may be nil
+	paused bool         // the process has asked back
+	open   *line        // that is being written
+	said   []*line      // for done
+	prev   *line        // the last one
 }
 
 func (t *turn) begin() {
 	r := t.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.mu.turns++; r.mu.turns == 1 {
-		r.tell(frame{Type: "busy", Busy: true})
-	}
+	r.mu.turn = t
+	r.tell(frame{Type: "busy", Busy: true})
 }
 
 // Part implements [node.Parts]. It does not wait for the clients.
@@ -109,13 +110,12 @@ func (t *turn) close() {
 // end adds the answers of the process. The first of them is the whole of the message that
 // is being written, unless that has failed.
 func (t *turn) end(answers []answer) {
-	lines := t.finish(answers)
-	if t.done != nil {
-		t.done(lines)
+	if done, lines := t.finish(answers); done != nil {
+		done(lines)
 	}
 }
 
-func (t *turn) finish(answers []answer) []line {
+func (t *turn) finish(answers []answer) (done func([]line), lines []line) {
 	r := t.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,12 +128,55 @@ func (t *turn) finish(answers []answer) []line {
 	}
 	t.close()
 	r.forget()
-	if r.mu.turns--; r.mu.turns == 0 {
-		r.tell(frame{Type: "busy"})
+	r.mu.turn = nil
+	r.tell(frame{Type: "busy"})
+	return t.hand()
+}
+
+// Pause implements [node.PauseParts]: the person has to say something now.
+func (t *turn) Pause() {
+	if done, lines := t.pause(); done != nil {
+		done(lines)
 	}
-	lines := make([]line, len(t.said))
+}
+
+func (t *turn) pause() (done func([]line), lines []line) {
+	r := t.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.close()
+	t.paused = true
+	r.tell(frame{Type: "busy"})
+	return t.hand()
+}
+
+// hand returns what to call with which lines. The caller holds the lock.
+func (t *turn) hand() (done func([]line), lines []line) {
+	lines = make([]line, len(t.said))
 	for i, l := range t.said {
 		lines[i] = *l
 	}
-	return lines
+	done, t.done, t.said = t.done, nil, nil
+	return done, lines
+}
+
+// resume says that a message comes for a process that has asked back, before that gets it.
+// done gets the answers from here on. It returns nil if there is no such process.
+func (r *room) resume(done func([]line)) *turn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.mu.turn
+	if t == nil || !t.paused {
+		return nil
+	}
+	t.paused, t.done = false, done
+	r.tell(frame{Type: "busy", Busy: true})
+	return t
+}
+
+// quit takes back what resume has said of done: the message is not for this turn.
+func (t *turn) quit() {
+	t.room.mu.Lock()
+	defer t.room.mu.Unlock()
+	t.done, t.said = nil, nil
 }

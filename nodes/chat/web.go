@@ -31,7 +31,7 @@ func chatDef() *node.Def {
 | ` + "`GET /widget.js`" + ` | the widget: ` + "`<script src=\"https://…/chat/widget.js\" async></script>`" + ` puts a button on any page |
 | ` + "`GET /socket`" + ` | a WebSocket: the first message is ` + "`{\"conversation\": TOKEN}`" + ` or ` + "`{}`" + `, the others are like those below |
 | ` + "`POST /events`" + ` with ` + "`{\"conversation\": TOKEN}` or `{}`" + ` | the same as a stream of events, for networks without WebSockets |
-| ` + "`POST /messages` with `{\"conversation\", \"text\", \"id\", \"data\"}`" + ` | 202 with ` + "`conversation`" + ` and ` + "`id`; with `\"wait\": true`" + ` 200 with ` + "`messages`" + `, the answers |
+| ` + "`POST /messages` with `{\"conversation\", \"text\", \"id\", \"data\"}`" + ` | 202 with ` + "`conversation`" + ` and ` + "`id`; with `\"wait\": true`" + ` 200 with ` + "`messages`" + `, the answers, once the process has ended or asks back |
 
 ` + payloadDoc + `
 
@@ -54,7 +54,7 @@ Processes go on when a page is closed. Nothing of a message becomes HTML.`,
 `,
 		Config: schema.Fields(
 			schema.String("path").Default("/chat").Doc("The path below which requests come."),
-			schema.String("secret").Required().Secret().Doc("Signs the tokens of conversations. Another secret makes all of them void."),
+			schema.String("secret").Required().Secret().Doc("Signs the tokens of conversations: at least 16 characters, such as what `openssl rand -hex 32` prints. Another secret makes all of them void."),
 			schema.String("title").Default("Chat").Doc("What the widget is called."),
 			schema.String("greeting").Doc("What the widget shows first. It is not a message of the conversation."),
 			schema.Strings("origins").Doc("Other hosts whose pages may show the widget, such as `*.example.com`. Pages of the same host always may; `*` is all."),

@@ -53,9 +53,9 @@ func (c *caller) userOf(r *room) string {
 	return r.conversation
 }
 
-// say takes a message into a room. done, if not nil, gets the answers, unless the message
-// goes to a process that has waited for it.
-func (n *chatNode) say(r *room, c *caller, s *said, done func([]line)) (id string, delivered bool, err error) {
+// say takes a message into a room. done, if not nil, gets the answers until the process ends
+// or asks back. heard reports whether it will, or has.
+func (n *chatNode) say(r *room, c *caller, s *said, done func([]line)) (id string, heard bool, err error) {
 	s.text = strings.TrimSpace(s.text)
 	if s.text == "" {
 		return "", false, public(http.StatusUnprocessableEntity, "the message has no text")
@@ -66,7 +66,7 @@ func (n *chatNode) say(r *room, c *caller, s *said, done func([]line)) (id strin
 	r.fresh()
 	id = "u" + s.id
 	if !r.say(id, s.text) {
-		return id, true, nil // it has come before
+		return id, false, nil // it has come before
 	}
 	m := message{
 		platform: platformChat, conversation: r.conversation, userID: c.userOf(r), userName: c.name,
@@ -75,7 +75,11 @@ func (n *chatNode) say(r *room, c *caller, s *said, done func([]line)) (id strin
 	if !s.data.IsNull() {
 		m.event, m.data = eventAction, s.data
 	}
-	delivered, err = n.hub.take(r.conversation, m.payload(), &turn{room: r, done: done})
+	asked := r.resume(done)
+	delivered, err := n.hub.take(r.conversation, m.payload(), &turn{room: r, done: done})
+	if asked != nil && !delivered {
+		asked.quit()
+	}
 	if err != nil {
 		e := &node.Error{Err: err, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
 		if errors.Is(err, errTooFast) {
@@ -84,7 +88,7 @@ func (n *chatNode) say(r *room, c *caller, s *said, done func([]line)) (id strin
 		r.unsay(id, err.Error())
 		return id, false, e
 	}
-	return id, delivered, nil
+	return id, !delivered || asked != nil, nil
 }
 
 // eventOf tells commands from other messages.
@@ -119,7 +123,7 @@ func (n *chatNode) receiveMessage(c *caller) node.Result {
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
 		w := newWaiter(ctx, done)
-		id, delivered, err := n.say(r, c, &s, func(lines []line) {
+		id, heard, err := n.say(r, c, &s, func(lines []line) {
 			messages, err := value.Encode(lines)
 			if err != nil {
 				w.finish(node.Fail(err))
@@ -132,7 +136,7 @@ func (n *chatNode) receiveMessage(c *caller) node.Result {
 		switch {
 		case err != nil:
 			w.finish(node.Fail(err))
-		case delivered: // the answer is that of another message
+		case !heard: // the answer is that of another message
 			w.finish(accepted(id))
 		}
 	})

@@ -104,8 +104,25 @@ func (a *asking) said(ctx context.Context, instead string) (said value.Value, er
 
 // park waits for what comes, without a goroutine.
 func (a *asking) park(_ context.Context, done func(node.Result)) {
+	// Before done is kept: from then on the process may go on, and so not wait.
+	if !a.parked(nil) {
+		a.pause()
+	}
 	if a.parked(done) {
 		done(a.next())
+	}
+}
+
+// pause tells who takes the parts that the process waits for them.
+func (a *asking) pause() {
+	ctx := a.p.Context()
+	if conversation, ok := node.ConversationOf(ctx); !ok || conversation != a.key {
+		return
+	}
+	if parts, ok := node.PartsOf(ctx); ok {
+		if p, ok := parts.(node.PauseParts); ok {
+			p.Pause()
+		}
 	}
 }
 
