@@ -225,12 +225,12 @@ func (t *renderer) fail(raw *schema.Raw, path string, dot any, err error, render
 		if m := templateAction.FindStringSubmatch(msg); m != nil {
 			action, msg = m[1], m[2]
 		}
-		d = t.renderError(dot, action, msg, err)
+		d = t.renderError(path, dot, action, msg, err)
 	}
 	t.reportAt(pos, raw.Pointer, path, d)
 }
 
-func (t *renderer) renderError(dot any, action, msg string, err error) *diag.Diagnostic {
+func (t *renderer) renderError(path string, dot any, action, msg string, err error) *diag.Diagnostic {
 	key := ""
 	if m := missingKey.FindStringSubmatch(msg); m != nil {
 		key = m[1]
@@ -241,6 +241,9 @@ func (t *renderer) renderError(dot any, action, msg string, err error) *diag.Dia
 	case key != "" && strings.Contains(action, key):
 		d := diag.Errorf(diag.CodeTemplateKey, "the template uses .%s, which is not bound", strings.TrimPrefix(action, "."))
 		d.Hint = "bind " + key + " in env"
+		if strings.HasPrefix(path, "env.") { // its templates see the variables of the program
+			d.Hint = fmt.Sprintf("give the variable a value, as with -e %s=VALUE", key)
+		}
 		names := namesAt(dot, action, key)
 		if near, ok := spell.Nearest(key, names); ok {
 			d.Hint = fmt.Sprintf("did you mean %q?", near)

@@ -22,7 +22,7 @@ func withheld(u *unit, list []*diag.Diagnostic) []*diag.Diagnostic {
 		}
 		entry, _ := diag.Lookup(d.Code)
 		safe[i] = &diag.Diagnostic{Code: d.Code, Severity: d.Severity, Pos: d.Pos, Node: d.Node, Path: d.Path, Pointer: d.Pointer, Msg: entry.Title,
-			Hint: "the reason is not shown because a template made the text, which may hold a secret"}
+			Hint: "the reason is not shown because a template made the text, which may hold a secret: uniflow describe " + u.spec.Kind + " says what is valid"}
 	}
 	return safe
 }

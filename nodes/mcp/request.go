@@ -41,7 +41,7 @@ func (s *server) requestOf(v value.Value) (*request, error) {
 		return nil, refuse("this server does not have the host of the request")
 	}
 	if origins, _ := header.Get("Origin"); !s.admits(first(origins), name) {
-		return nil, refuse("pages of this origin may not call")
+		return nil, refuse("pages of this origin may not call: see origins")
 	}
 	r := &request{payload: without(v, "body", "raw")}
 	if claims, ok := v.Get("auth"); ok {
