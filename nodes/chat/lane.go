@@ -54,9 +54,10 @@ type bubble struct {
 	failed  bool // it could not be sent
 	done    func(error)
 
-	before *bubble  // the one that it replaces, or nil
-	ids    []string // of the messages that it has become; of the lane
-	shown  string   // its text there; of the lane
+	before *bubble   // the one that it replaces, or nil
+	ids    []string  // of the messages that it has become; of the lane
+	shown  string    // its text there; of the lane
+	sent   time.Time // when that was sent; of the lane
 }
 
 // A lane sends the bubbles of a conversation.
@@ -65,7 +66,6 @@ type lane struct {
 	conversation string
 	bubbles      []*bubble     // guarded by postOffice.mu
 	changed      chan struct{} // of one: something is new
-	edited       time.Time     // when the last edit was sent; of the goroutine that runs
 }
 
 func (l *lane) wakeLocked() {
@@ -98,7 +98,7 @@ func (l *lane) run() {
 		}
 		// It is being written: the next edit has to wait. What sends sees the end of ctx.
 		if o.clock.Wait(ctx, l.changed) == nil {
-			_ = o.clock.Sleep(ctx, o.every-o.clock.Now().Sub(l.edited))
+			_ = o.clock.Sleep(ctx, o.every-o.clock.Now().Sub(b.sent))
 		}
 	}
 }
@@ -134,8 +134,9 @@ func (l *lane) send(ctx context.Context, b *bubble, state bubble) error {
 	if state.silent {
 		return l.try(ctx, func() error { return p.silent(ctx, b.to) })
 	}
-	if b.before != nil {
-		b.ids, b.before = b.before.ids, nil
+	if before := b.before; before != nil {
+		b.ids, b.before = before.ids, nil
+		_ = l.office.clock.Sleep(ctx, l.office.every-l.office.clock.Now().Sub(before.sent)) // what sends sees the end of ctx
 	}
 	pieces := split(state.text, p.longest())
 	if !state.final {
@@ -163,7 +164,7 @@ func (l *lane) send(ctx context.Context, b *bubble, state bubble) error {
 			return err
 		}
 	}
-	b.shown, l.edited = shown, l.office.clock.Now()
+	b.shown, b.sent = shown, l.office.clock.Now()
 	return nil
 }
 

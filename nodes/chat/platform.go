@@ -79,7 +79,6 @@ type platformNode struct {
 	waits   node.Waits
 	failure string
 	hook    webhook
-	every   time.Duration                              // between two edits; 0 is editEvery
 	poll    func(ctx context.Context, n *platformNode) // nil with a webhook
 
 	branch  *branch

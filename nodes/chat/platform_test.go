@@ -138,6 +138,31 @@ func TestPlatformStream(t *testing.T) {
 	}
 }
 
+// TestPlatformEdits changes a message faster than a platform takes it. The fakes refuse to
+// see one that changes more than once a second.
+func TestPlatformEdits(t *testing.T) {
+	for _, name := range platforms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, name)
+			w := serveDocument(t, f.document(""), func(ctx context.Context, _ node.Waits, m value.Value) (value.Value, error) {
+				say := func(text string, edit bool) value.Value {
+					return value.Map(value.Field{Name: "text", Value: value.String(text)}, value.Field{Name: "edit", Value: value.Bool(edit)})
+				}
+				if err := part(ctx, say("looking", false)); err != nil {
+					return value.Value{}, err
+				}
+				return say("done", true), nil
+			})
+			f.hook(w, f.message(1, "hello"))
+			to := place[name]
+			if got, want := strings.Join(f.wait(2), "|"), to+": looking|"+to+" edit: done"; got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
+}
+
 // TestPlatformSilence answers nothing, and fails.
 func TestPlatformSilence(t *testing.T) {
 	f := newFake(t, "discord")
