@@ -22,7 +22,7 @@ func TestRoomsAreBounded(t *testing.T) {
 	}
 	// A room in which something happens stays: there is no place for another one.
 	for e := h.mu.recent.Front(); e != nil; e = e.Next() {
-		e.Value.(*room).mu.turns = 1
+		e.Value.(*room).mu.turn = new(turn)
 	}
 	if r, _ := h.open("another"); r != nil {
 		t.Error("got a room, although all are in use")

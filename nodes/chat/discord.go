@@ -154,7 +154,7 @@ func discordArguments(data value.Value) (text string, arguments value.Value) {
 }
 
 func (h *discord) find(string) (target, error) {
-	return target{}, errors.New("Discord takes answers to interactions only")
+	return target{}, errors.New("only interactions can be answered on Discord")
 }
 
 // method calls a webhook of an interaction, whose path has its token.

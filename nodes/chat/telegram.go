@@ -118,7 +118,7 @@ func (h *telegram) event(v value.Value) (*event, error) {
 	}
 	e := &event{once: id}
 	e.platform, e.raw = platformTelegram, v
-	m, from := value.Null(), value.Null()
+	var m, from value.Value
 	if callback, has := v.Get("callback_query"); has {
 		m, _ = callback.Get("message")
 		from, _ = callback.Get("from")

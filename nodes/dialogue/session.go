@@ -81,7 +81,6 @@ type sessionNode struct {
 	shared   string // key of the room in the pool
 
 	room    *room
-	secret  *cookieSecret
 	release []func() error
 }
 
