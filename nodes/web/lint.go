@@ -17,6 +17,7 @@ func lintListeners(specs []node.WrittenSpec) (list diag.List) {
 	}
 	ports := make(map[string][]address)
 	for _, s := range specs {
+		lintProxies(s, &list)
 		port := s.Config.Field("port")
 		if port == nil || port.Text.Code == "0" || strings.Contains(port.Text.Code, "{{") {
 			continue
@@ -36,6 +37,21 @@ func lintListeners(specs []node.WrittenSpec) (list diag.List) {
 		ports[port.Text.Code] = append(others, address{host, s.Pos})
 	}
 	return list
+}
+
+// lintProxies warns of proxies that may have any address: each client is one of them, and its
+// headers are believed.
+func lintProxies(s node.WrittenSpec, list *diag.List) {
+	proxies := s.Config.Field("trusted_proxies")
+	if proxies == nil {
+		return
+	}
+	for _, item := range append(proxies.Items[:len(proxies.Items):len(proxies.Items)], proxies) {
+		if strings.HasSuffix(item.Text.Code, "/0") {
+			list.Add(s.Finding(item.Pos, "trusted_proxies", diag.Warningf(diag.CodeInsecure, "each client is a trusted proxy, so it may choose its own address").
+				WithHint("name the addresses of the proxies, such as 10.0.0.0/8")))
+		}
+	}
 }
 
 // everywhere reports whether a host stands for all addresses of the machine.
