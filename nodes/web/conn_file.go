@@ -23,7 +23,11 @@ const wholeFile = 1<<63 - 1
 // one, the kernel sends it where it can. The client has as long as for what is written.
 func (c *trackedConn) ReadFrom(src io.Reader) (n int64, err error) {
 	if file, left, ok := fileOf(src); ok && left > 0 {
-		if n, err = c.sendFile(file, left); n > 0 || err != nil {
+		n, err = c.sendFile(file, left)
+		if l, limited := src.(*io.LimitedReader); limited {
+			l.N -= n
+		}
+		if n > 0 || err != nil {
 			return n, err
 		}
 	}

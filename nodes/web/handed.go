@@ -36,7 +36,7 @@ func (w *handedWriter) Write(p []byte) (n int, err error) {
 	if w.x.r.ProtoMajor < 2 {
 		n, err = w.ResponseWriter.Write(p)
 	}
-	for w.x.r.ProtoMajor > 1 && err == nil && n < len(p) {
+	for first := true; w.x.r.ProtoMajor > 1 && err == nil && (first || n < len(p)); first = false { // nothing sends the header
 		piece, m := p[n:min(n+pieceBytes, len(p))], 0
 		err = w.watched(len(piece), func() (err error) {
 			m, err = w.ResponseWriter.Write(piece)
