@@ -60,13 +60,13 @@ func llmFields(o stream.Options) schema.Object {
 		schema.List("tools", schema.Fields(
 			schema.String("name").Required().Doc("What the model calls it: letters, digits, `_` and `-`."),
 			schema.String("description").Doc("What it does and when to call it, for the model."),
-			schema.Any("input").Doc("The JSON Schema of the arguments, an object. Unset takes none."),
+			schema.Any("input").Doc("The JSON Schema of the arguments, an object, as `validate` has it. Unset takes none."),
 			schema.Duration("timeout").Default(time.Minute).Range(0, maxWait).Doc("How long one call may take; then it is cancelled, and the model is told. 0 means no limit."),
 		)).Doc("What the model may call. Entry k is the port `tool[k]`."),
 		schema.List("tools_from", schema.Fields(append(client.Fields(),
 			schema.Strings("only").Doc("The names of its tools that the model may call. Unset is all."),
 		)...)).Doc("Servers of the Model Context Protocol whose tools the model may call, too. Their lists are read once a minute at most. What a tool says, and even how it describes itself, is told to the model: use servers that you trust."),
-		schema.Any("schema").Doc("The JSON Schema of the answer, which then is `data`. What does not fit is sent back once, with what is wrong; after that it is an error."),
+		schema.Any("schema").Doc("The JSON Schema of the answer, as `validate` has it; the answer then is `data`. What does not fit is sent back once, with what is wrong; after that it is an error."),
 		schema.Int("max_turns").Default(8).Range(1, 1000).Doc("How many requests one packet may need, calls of tools and repairs included."),
 		schema.Group("retry", schema.Fields(
 			schema.Int("threshold").Default(3).Range(0, 100).Doc("How many times a request is sent again, after the first time."),

@@ -16,7 +16,7 @@ import (
 func questionFields() []*schema.Field {
 	return []*schema.Field{
 		schema.Any("choices").Doc("What may be chosen, a list: of texts, of `{text, data}`, or an expression that makes one, as in `\"${self.orders}\"`. The answer is the text, or the data."),
-		schema.Any("schema").Doc("A JSON Schema that the answer must fit. A text that reads like the number, the boolean, the list or the map that it asks for becomes one."),
+		schema.Any("schema").Doc("A JSON Schema that the answer must fit, as `validate` has it. A text that reads like the number, the boolean, the list or the map that it asks for becomes one."),
 		schema.String("again").Doc("What is said when an answer does not fit; `${error}` says why, `${self.answer}` is the answer. Unset is that and the question."),
 	}
 }

@@ -49,7 +49,7 @@ A page in a browser may call the server only if it is of the same host, or of ` 
 				schema.String("name").Required().Pattern(`^[A-Za-z0-9_.-]{1,128}$`).Doc("What clients call it."),
 				schema.String("title").Doc("The name to show to people."),
 				schema.String("description").Required().Doc("What it does, for a model that decides whether to call it."),
-				schema.Any("input").Doc("The arguments: a JSON Schema of an object, such as `{properties: {id: {type: integer}}, required: [id]}`. By default there are none."),
+				schema.Any("input").Doc("The arguments: a JSON Schema of an object, as `validate` has it, such as `{properties: {id: {type: integer}}, required: [id]}`. By default there are none."),
 				schema.Bool("read_only").Default(false).Doc("Tells clients that it changes nothing. They may then call it without asking."),
 				schema.Duration("timeout").Default("60s").Doc("How long a call may take. 0 means no limit."),
 			)).Required().Doc("The tools, those of `out[0]`, `out[1]` and so on."),
