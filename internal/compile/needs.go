@@ -1,10 +1,19 @@
 package compile
 
-import "github.com/uniflow-labs/uniflow/diag"
+import (
+	"slices"
+
+	"github.com/uniflow-labs/uniflow/diag"
+)
 
 // checkNeeds reports nodes that need something of their process that no node gives, from
-// which packets may come to them. into has, by target, the nodes that lead there.
+// which packets may come to them. into has, by target, the nodes that lead there. Where the
+// links of a node of a kind that is not known lead is not known either: with one of them,
+// nothing is reported.
 func (c *compiler) checkNeeds(into [][]int32) {
+	if slices.ContainsFunc(c.units, func(u unit) bool { return u.def == nil && u.spec.Boundary == nil }) {
+		return
+	}
 	for i := range c.units {
 		u := &c.units[i]
 		if u.def == nil || u.broken || u.spec.Boundary != nil || u.def.Needs == nil {
@@ -22,15 +31,14 @@ func (c *compiler) checkNeeds(into [][]int32) {
 	}
 }
 
-// given reports whether a node gives what another one needs, or may give it because its
-// kind is not known.
+// given reports whether a node before another one gives what that needs.
 func (c *compiler) given(to int32, what string, into [][]int32) bool {
 	seen := make(map[int32]bool)
 	for todo := []int32{to}; len(todo) > 0; {
 		at := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for _, from := range into[at] {
-			if def := c.units[from].def; def == nil || def.Gives == what {
+			if def := c.units[from].def; def != nil && def.Gives == what {
 				return true
 			}
 			if !seen[from] {
