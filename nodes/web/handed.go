@@ -79,7 +79,7 @@ func (w *handedWriter) FlushError() error {
 	return flush()
 }
 
-// Hijack takes the connection: see [http.ResponseController]. What comes of it is no answer
+// Hijack takes the connection: see [http.ResponseController]. What comes of it is not an answer
 // of HTTP any more.
 func (w *handedWriter) Hijack() (conn net.Conn, rw *bufio.ReadWriter, err error) {
 	conn, rw, err = http.NewResponseController(w.ResponseWriter).Hijack()
