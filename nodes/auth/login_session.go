@@ -123,25 +123,32 @@ func (n *login) begun(ctx context.Context, token *oauth2.Token, nonce string) (*
 // verify returns the claims of an ID token.
 func (n *login) verify(ctx context.Context, token *oauth2.Token) (value.Value, error) {
 	text, _ := token.Extra("id_token").(string)
-	parsed, err := parseToken(text, n.tokens.algorithms, nil)
-	if err == nil {
-		err = n.tokens.verify(ctx, &request{now: n.clock.Now(), wait: true}, parsed)
-	}
-	if err == nil {
-		var id identity
-		if id, err = n.tokens.rules.identity(parsed.claims, n.clock.Now()); err == nil {
-			azp, given := id.claims.Get("azp")
-			if by, _ := azp.AsString(); given && by != n.clientID || id.subject == "" {
-				err = errAudience
-			} else {
-				return id.claims, nil
-			}
-		}
-	}
+	claims, err := n.claimsOf(ctx, text)
 	if isRefusal(err) {
 		err = refused("denied", "the ID token is not genuine: %w", err)
 	}
-	return value.Value{}, err
+	return claims, err
+}
+
+// claimsOf returns the claims of an ID token. The error is a refusal, or says that the keys
+// of the provider cannot be read.
+func (n *login) claimsOf(ctx context.Context, text string) (value.Value, error) {
+	parsed, err := parseToken(text, n.tokens.algorithms, nil)
+	if err != nil {
+		return value.Null(), err
+	}
+	if err := n.tokens.verify(ctx, &request{now: n.clock.Now(), wait: true}, parsed); err != nil {
+		return value.Null(), err
+	}
+	id, err := n.tokens.rules.identity(parsed.claims, n.clock.Now()) // now, as verify may have waited
+	if err != nil {
+		return value.Null(), err
+	}
+	azp, given := id.claims.Get("azp")
+	if by, _ := azp.AsString(); given && by != n.clientID || id.subject == "" {
+		return value.Null(), errAudience
+	}
+	return id.claims, nil
 }
 
 // fill takes from tokens what the session keeps. Most providers tell more of a person where
