@@ -45,6 +45,11 @@ func (n *login) Receive(p node.Process, pkt node.Packet) node.Result {
 		switch {
 		case own != "login" && own != "callback" && own != "logout":
 		case method != http.MethodGet && !(own == "logout" && method == http.MethodPost):
+			allowed := "GET"
+			if own == "logout" {
+				allowed = "GET, POST"
+			}
+			handover.SetHeader(p.Context(), "Allow", allowed)
 			return node.Fail(&node.Error{Err: errors.New("the method is not allowed"), Status: http.StatusMethodNotAllowed})
 		case own == "login":
 			target, _ := only(pkt.Payload, "query", "return_to")

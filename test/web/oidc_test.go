@@ -90,6 +90,9 @@ func TestWithoutSession(t *testing.T) {
 		if status == 401 && resp.Header.Get("WWW-Authenticate") == "" {
 			t.Errorf("%s %s: there is no WWW-Authenticate", method, path)
 		}
+		if status == 405 && resp.Header.Get("Allow") == "" {
+			t.Errorf("%s %s: there is no Allow", method, path)
+		}
 	}
 	f("GET", "/", 401, "Accept", "application/json")
 	f("GET", "/", 401, "Accept", "text/html", "Sec-Fetch-Mode", "cors")
