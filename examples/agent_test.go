@@ -121,7 +121,7 @@ func agentCalls(t *testing.T, transport sdk.Transport) {
 	if got := call("find_order", map[string]any{"id": 9}); got != "failed: there is no order 9" {
 		t.Errorf("got %s", got)
 	}
-	if got := call("price", map[string]any{"item": "milk", "count": 1}); !strings.HasPrefix(got, "failed: the arguments do not match the schema: /item: value must be one of 'tea', 'coffee'") {
+	if got := call("price", map[string]any{"item": "milk", "count": 1}); !strings.HasPrefix(got, "failed: the arguments do not match the schema: /item: want one of \"tea\", \"coffee\"") {
 		t.Errorf("got %s", got)
 	}
 	if got := call("ask", map[string]any{"question": "burn"}); !strings.HasPrefix(got, "failed: the tool has failed") || strings.Contains(got, "tower") {

@@ -63,7 +63,7 @@ func TestNeeds(t *testing.T) {
 	f("- {kind: heater, name: a, ports: {out: [{name: b}]}}\n- {kind: reader, name: b}", `w.yaml:2:3: `+where+hint)
 	f("- {kind: reader, name: b, ports: {out: [{name: a}]}}\n- {kind: lamp, name: a}", `w.yaml:1:3: `+where+hint)
 	f("- {kind: reader, name: b, ports: {out: [{name: c}]}}\n- {kind: plain, name: c, ports: {error: [{name: b}]}}", `w.yaml:1:3: `+where+hint)
-	f("- {kind: lamp, name: a, ports: {init: [{name: b}]}}\n- {kind: reader, name: b}", `w.yaml:2:3: `+where+hint) // it is no packet that was through a
+	f("- {kind: lamp, name: a, ports: {init: [{name: b}]}}\n- {kind: reader, name: b}", `w.yaml:2:3: `+where+hint) // that packet was not through a
 	f("- {kind: lamp, x: 1, name: a, ports: {out: [{name: b}]}}\n- {kind: reader, name: b}", `w.yaml:1:16: node "a": x: unknown field [F2001]`)
 	f("- {kind: lmp, name: a, ports: {out: [{name: b}]}}\n- {kind: reader, name: b}", `w.yaml:1:10: node "a": kind: unknown kind "lmp" [F2006]`)
 }
