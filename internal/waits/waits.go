@@ -174,12 +174,15 @@ func (m *Memory) forget(w *waiter) {
 
 // Deliver implements [node.Waits].
 func (m *Memory) Deliver(key string, v value.Value) bool {
-	w := m.first(key)
-	if w == nil {
-		return false
+	for w := m.first(key); w != nil; w = m.first(key) {
+		if err := w.ctx.Err(); err != nil { // sweep has not come by yet: v would be lost
+			w.done(value.Value{}, err)
+			continue
+		}
+		w.done(v, nil)
+		return true
 	}
-	w.done(v, nil)
-	return true
+	return false
 }
 
 func (m *Memory) first(key string) *waiter {

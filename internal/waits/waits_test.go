@@ -54,6 +54,23 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
+// TestDeliverLeft passes over one whose process has just ended.
+func TestDeliverLeft(t *testing.T) {
+	m := New(node.SystemClock{})
+	ctx, leave := context.WithCancel(t.Context())
+	left, second := wait(ctx, m, "a", time.Hour), wait(t.Context(), m, "a", time.Hour)
+	leave()
+	if !m.Deliver("a", value.String("x")) {
+		t.Error("nothing waits")
+	}
+	if r := <-left; !errors.Is(r.err, context.Canceled) {
+		t.Errorf("got %v of a process that ended", r)
+	}
+	if r := <-second; r != (result{"x", nil}) {
+		t.Errorf("got %v, want x", r)
+	}
+}
+
 func TestEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(node.SystemClock{})
