@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -63,7 +64,7 @@ func (m *memory) forget(id string) {
 	delete(m.mu.ids, id)
 	for i := len(m.mu.order) - 1; i >= 0; i-- {
 		if m.mu.order[i].id == id {
-			m.mu.order = append(m.mu.order[:i:i], m.mu.order[i+1:]...)
+			m.mu.order = slices.Delete(m.mu.order, i, i+1) // near the end
 			return
 		}
 	}
