@@ -102,7 +102,7 @@ func pointerOf(path []string) string {
 	return b.String()
 }
 
-// addAt adds a mismatch of a field of the value that is being checked.
+// addAt adds a problem of a field of the value that is being checked.
 func (to *report) addAt(name, format string, args ...any) {
 	to.path = append(to.path, name)
 	to.add(format, args...)
