@@ -25,7 +25,8 @@ func telegramDef() *node.Def {
 		Doc: `By webhook: the requests of a listener come in at ` + "`in`" + `. Tell Telegram where, once:
 
 ` + "```" + `
-curl "https://api.telegram.org/bot$TOKEN/setWebhook" -d url=https://bot.example.com/telegram -d secret_token="$WEBHOOK_SECRET"
+curl "https://api.telegram.org/bot$TOKEN/setWebhook" \
+  -d url=https://bot.example.com/telegram -d secret_token="$WEBHOOK_SECRET"
 ` + "```" + `
 
 Or with ` + "`poll: true`" + `, which asks Telegram for messages and needs no address that Telegram can reach; there must not be a webhook then.
