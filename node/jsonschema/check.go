@@ -8,6 +8,7 @@ import (
 
 	library "github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -69,7 +70,7 @@ func (s *Schema) checkWhole(v value.Value, to *report) {
 		}
 		if len(e.Causes) == 0 {
 			to.path = e.InstanceLocation
-			to.add("%s", unless(s.root.hidden, "does not match the schema", clip(describeKind(e))))
+			to.add("%s", unless(s.root.hidden, "does not match the schema", node.Clip(describeKind(e), maxQuote)))
 		}
 		for _, cause := range e.Causes {
 			walk(cause)
@@ -97,7 +98,7 @@ func pointerOf(path []string) string {
 	var b strings.Builder
 	for _, token := range path {
 		b.WriteByte('/')
-		b.WriteString(pointerEscapes.Replace(clip(token)))
+		b.WriteString(pointerEscapes.Replace(node.Clip(token, maxQuote)))
 	}
 	return b.String()
 }
@@ -215,7 +216,7 @@ func (r *rule) want(before string, values ...value.Value) string {
 		}
 		texts[i] = string(text)
 	}
-	return clip(before + strings.Join(texts, ", "))
+	return node.Clip(before+strings.Join(texts, ", "), maxQuote)
 }
 
 // within checks a value below the one that is being checked.

@@ -3,6 +3,7 @@ package jsonschema
 import (
 	"strings"
 
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -51,7 +52,7 @@ func (r *rule) hasFields(v value.Value, to *report) bool {
 				if to == nil {
 					return false
 				}
-				to.add("a value with %q needs %q", clip(n.name), clip(other))
+				to.add("a value with %q needs %q", node.Clip(n.name, maxQuote), node.Clip(other, maxQuote))
 				ok = false
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	library "github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -135,7 +136,7 @@ func (r *rule) matchesString(v value.Value, to *report) bool {
 		if r.hidden {
 			to.add("does not match the pattern")
 		} else {
-			to.add("want a match of %s", clip(r.pattern.String()))
+			to.add("want a match of %s", node.Clip(r.pattern.String(), maxQuote))
 		}
 		ok = false
 	}
@@ -169,7 +170,7 @@ func (r *rule) matchesNumber(v value.Value, to *report) bool {
 		if r.hidden {
 			to.add("not a multiple that may be here")
 		} else {
-			to.add("want a multiple of %s", clip(r.multiple.RatString()))
+			to.add("want a multiple of %s", node.Clip(r.multiple.RatString(), maxQuote))
 		}
 		ok = false
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/spell"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -54,7 +55,7 @@ func unknownKeywords(doc value.Value) (found Mistakes) {
 			case len(found) >= maxUnknown:
 				return
 			case !known && !strings.HasPrefix(name, "x-"):
-				found = append(found, Mistake{path, name, strconv.Quote(clip(name)) + " is not a keyword of JSON Schema", keywordHint(keywords, name)})
+				found = append(found, Mistake{path, name, strconv.Quote(node.Clip(name, maxQuote)) + " is not a keyword of JSON Schema", keywordHint(keywords, name)})
 			case holds == one:
 				walk(field, below)
 			case holds == many:

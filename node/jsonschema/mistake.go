@@ -9,6 +9,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -89,9 +90,9 @@ func mistakesOf(err error, hidden bool) Mistakes {
 	case errors.As(err, &regex):
 		return notRegex(fragment(regex.URL), regex.Err, hidden)
 	case errors.As(err, &pointer):
-		return mistake(fragment(pointer.URL), "$ref: the schema has nothing "+unless(hidden, "there", "at "+strconv.Quote(clip(fragment(pointer.URL)))))
+		return mistake(fragment(pointer.URL), "$ref: the schema has nothing "+unless(hidden, "there", "at "+strconv.Quote(node.Clip(fragment(pointer.URL), maxQuote))))
 	case errors.As(err, &anchor):
-		return mistake(fragment(anchor.URL), "$ref: the schema has no "+unless(hidden, "such anchor", "anchor "+strconv.Quote(clip(fragment(anchor.Reference)))))
+		return mistake(fragment(anchor.URL), "$ref: the schema has no "+unless(hidden, "such anchor", "anchor "+strconv.Quote(node.Clip(fragment(anchor.Reference), maxQuote))))
 	case errors.As(err, &load):
 		return Mistakes{{
 			Message: "a $ref or a $schema leads out of the schema, and nothing is loaded",
@@ -100,7 +101,7 @@ func mistakesOf(err error, hidden bool) Mistakes {
 	case errors.As(err, &draft):
 		return Mistakes{{Message: "$schema: another draft than 2020-12", Hint: "remove $schema"}}
 	}
-	return mistake("", unless(hidden, "not a schema", clip(strings.ReplaceAll(err.Error(), schemaURL, ""))))
+	return mistake("", unless(hidden, "not a schema", node.Clip(strings.ReplaceAll(err.Error(), schemaURL, ""), maxQuote)))
 }
 
 // invalidSchema says how a schema does not match the schema of schemas.
@@ -109,12 +110,12 @@ func invalidSchema(cause *library.ValidationError, hidden bool) Mistakes {
 	if f, ok := cause.ErrorKind.(*kind.Format); ok && f.Want == "regex" {
 		return notRegex(path, f.Err, hidden)
 	}
-	return mistake(path, unless(hidden, "not a schema", "not a schema: "+clip(describeKind(cause))))
+	return mistake(path, unless(hidden, "not a schema", "not a schema: "+node.Clip(describeKind(cause), maxQuote)))
 }
 
 func notRegex(path string, err error, hidden bool) Mistakes {
 	return Mistakes{{
-		Path: path, Message: unless(hidden, "not a regular expression", "not a regular expression: "+clip(err.Error())),
+		Path: path, Message: unless(hidden, "not a regular expression", "not a regular expression: "+node.Clip(err.Error(), maxQuote)),
 		Hint: "write one as Go knows them: https://pkg.go.dev/regexp/syntax has no look-ahead and no back-references",
 	}}
 }
@@ -144,11 +145,5 @@ func fragment(url string) string {
 	return after
 }
 
-// clip returns a text, or its beginning if it is long.
-func clip(text string) string {
-	const most = 200
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
+// maxQuote is how many bytes of a schema a mistake quotes.
+const maxQuote = 200

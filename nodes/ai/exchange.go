@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/format/sse"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -152,7 +153,7 @@ func (x *exchange) whole() (piece string, err error) {
 	x.done = true
 	doc, err := value.ParseJSON(data)
 	if err != nil {
-		return "", &failure{code: "answer", text: fmt.Sprintf("the answer is not JSON: is url right? (Content-Type %q)", clip(x.resp.Header.Get("Content-Type")))}
+		return "", &failure{code: "answer", text: fmt.Sprintf("the answer is not JSON: is url right? (Content-Type %q)", node.Clip(x.resp.Header.Get("Content-Type"), maxQuote))}
 	}
 	if piece, err = x.take(doc); err != nil {
 		return "", err

@@ -81,13 +81,13 @@ func (n *llm) classify(ctx, limited context.Context, err error) error {
 	case errors.As(err, &dial):
 		return &failure{code: "connect", again: true, text: fmt.Sprintf("%v: is the server running, and url right?", dial.err)}
 	case isTLS(err):
-		return &failure{code: "tls", text: clip(err.Error())}
+		return &failure{code: "tls", text: node.Clip(err.Error(), maxQuote)}
 	case errors.Is(err, errLarge), errors.Is(err, sse.ErrTooLong):
 		return &failure{code: "too_large", text: fmt.Sprintf("the answer has more than limits.answer_bytes, which are %d", n.answerBytes)}
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return &failure{code: "cut", again: true, text: "the answer broke off"}
 	}
-	return &failure{code: "cut", again: true, text: "the answer broke off: " + clip(err.Error())}
+	return &failure{code: "cut", again: true, text: "the answer broke off: " + node.Clip(err.Error(), maxQuote)}
 }
 
 // isTLS reports whether an error is about the certificate or the handshake.
@@ -179,7 +179,7 @@ func (r *run) explainStatus(f *failure) {
 // quote returns what a server says, to be appended to a message, if it may be shown: what
 // is about the key may have the key, and some servers repeat the conversation.
 func (r *run) quote(said, code string) string {
-	said = clip(strings.Join(strings.Fields(said), " "))
+	said = strings.ToValidUTF8(node.Clip(strings.Join(strings.Fields(said), " "), maxQuote), "")
 	if said == "" || code == "auth" || r.repeats(said) {
 		return ""
 	}
@@ -221,10 +221,3 @@ func arguments(m value.Value) string {
 
 // maxQuote is how much of another's text a message shows, in bytes.
 const maxQuote = 300
-
-func clip(s string) string {
-	if len(s) <= maxQuote {
-		return strings.ToValidUTF8(s, "")
-	}
-	return strings.ToValidUTF8(s[:maxQuote], "") + "…"
-}

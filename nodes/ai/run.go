@@ -199,7 +199,7 @@ func (r *run) repair(a *reply, problem string) node.Result {
 		if strings.HasPrefix(where, "it is not JSON") {
 			where = "it is not JSON"
 		}
-		return r.fail(&failure{code: "schema", text: "the answer does not fit the schema, also after it was sent back: " + clip(where)})
+		return r.fail(&failure{code: "schema", text: "the answer does not fit the schema, also after it was sent back: " + node.Clip(where, maxQuote)})
 	}
 	r.repaired = true
 	r.n.counts.repair()

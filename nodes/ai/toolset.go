@@ -123,11 +123,11 @@ func (n *llm) addTools(set *toolset, s *server, list []client.Tool) {
 		switch {
 		case len(s.only) > 0 && !slices.Contains(s.only, t.Name):
 		case len(set.tools) == maxTools:
-			n.log.Warn("a tool of a server is left out", "tool", clip(t.Name), "reason", fmt.Sprintf("a model is shown %d tools at most", maxTools))
+			n.log.Warn("a tool of a server is left out", "tool", node.Clip(t.Name, maxQuote), "reason", fmt.Sprintf("a model is shown %d tools at most", maxTools))
 		case set.find(name) != nil:
-			n.log.Warn("a tool of a server is left out", "tool", clip(t.Name), "reason", "there is one of this name")
+			n.log.Warn("a tool of a server is left out", "tool", node.Clip(t.Name, maxQuote), "reason", "there is one of this name")
 		case err != nil:
-			n.log.Warn("a tool of a server is left out", "tool", clip(t.Name), "reason", "its schema does not compile: "+clip(err.Error()))
+			n.log.Warn("a tool of a server is left out", "tool", node.Clip(t.Name, maxQuote), "reason", "its schema does not compile: "+node.Clip(err.Error(), maxQuote))
 		default:
 			set.tools = append(set.tools, tool{name: name, description: t.Description, parameters: parameters, input: input, server: s, remote: t.Name})
 		}

@@ -91,7 +91,7 @@ func readIssuer(ctx context.Context, client *http.Client, o origin) (*snapshot, 
 			return nil, fmt.Errorf("configuration: %w", err)
 		}
 		if s.metadata.Issuer != o.issuer {
-			return nil, fmt.Errorf("configuration: the issuer calls itself %q", clip(s.metadata.Issuer))
+			return nil, fmt.Errorf("configuration: the issuer calls itself %q", node.Clip(s.metadata.Issuer, maxQuote))
 		}
 		for _, at := range []string{s.metadata.JWKS, s.metadata.Token, s.metadata.UserInfo} {
 			if u, err := url.Parse(at); err != nil || !isSafe(u) && at != "" {

@@ -17,6 +17,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -84,7 +85,7 @@ func readAlgorithms(c schema.Config) (list []jose.SignatureAlgorithm, err error)
 		if !slices.Contains(algorithms, jose.SignatureAlgorithm(name)) {
 			d := c.Errorf("algorithms", diag.CodeBadValue, "an algorithm is not known")
 			if !c.Hidden("algorithms") {
-				d = c.Errorf("algorithms", diag.CodeBadValue, "the algorithm %q is not known", clip(name))
+				d = c.Errorf("algorithms", diag.CodeBadValue, "the algorithm %q is not known", node.Clip(name, maxQuote))
 			}
 			return nil, d.WithHint("use some of %s", strings.Join(algorithmNames(), ", "))
 		}
@@ -97,14 +98,8 @@ func readAlgorithms(c schema.Config) (list []jose.SignatureAlgorithm, err error)
 	return list, nil
 }
 
-// clip returns text, or its beginning if it is long.
-func clip(text string) string {
-	const most = 60
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
+// maxQuote is how many bytes of a token an error quotes.
+const maxQuote = 60
 
 // readPEM reads a public key, or that of a certificate.
 func readPEM(c schema.Config) (crypto.PublicKey, error) {

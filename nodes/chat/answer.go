@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -168,7 +167,7 @@ func fileOf(v value.Value) (f file, err error) {
 func checkURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https"}, u.Scheme) {
-		return fmt.Errorf("url: want an address with http or https, got %q", clip(s, 80))
+		return fmt.Errorf("url: want an address with http or https, got %q", node.Clip(s, 80))
 	}
 	return nil
 }
@@ -194,17 +193,6 @@ func pieceOf(v value.Value) (piece string, isPiece bool, whole []answer, err err
 	}
 	whole, err = answersOf(v)
 	return "", false, whole, err
-}
-
-// clip returns the beginning of s, of at most n bytes, and whole characters.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
 }
 
 // public is an error that a client may read.

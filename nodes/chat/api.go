@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -63,7 +64,7 @@ type apiError struct {
 }
 
 func (e *apiError) Error() string {
-	return strings.TrimSpace(fmt.Sprintf("%s: the platform answered %d %s", e.method, e.status, clip(e.says, 200)))
+	return strings.TrimSpace(fmt.Sprintf("%s: the platform answered %d %s", e.method, e.status, node.Clip(e.says, 200)))
 }
 
 // again reports whether the same call may succeed later.

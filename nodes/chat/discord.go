@@ -203,9 +203,9 @@ func discordBody(text string, buttons []button) value.Value {
 		if i%5 == 0 {
 			rows = append(rows, map[string]any{"type": 1, "components": []map[string]any{}})
 		}
-		part := map[string]any{"type": 2, "style": 2, "label": clip(b.Text, 76), "custom_id": b.Data}
+		part := map[string]any{"type": 2, "style": 2, "label": node.Clip(b.Text, 76), "custom_id": b.Data}
 		if b.URL != "" {
-			part = map[string]any{"type": 2, "style": 5, "label": clip(b.Text, 76), "url": b.URL}
+			part = map[string]any{"type": 2, "style": 5, "label": node.Clip(b.Text, 76), "url": b.URL}
 		}
 		row := rows[len(rows)-1]
 		row["components"] = append(row["components"].([]map[string]any), part)

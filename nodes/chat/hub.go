@@ -188,7 +188,7 @@ func (n *chatNode) prepare(ctx context.Context, r *room) {
 	asked := message{platform: platformChat, conversation: r.conversation, event: "history"}
 	resp := n.starter.Run(n.hub.ctx, n.hub.call.Send(outHistory, asked.payload()))
 	if resp.IsError() {
-		n.log.Warn("earlier messages cannot be read", "conversation", r.conversation, "error", clip(resp.Payload.AsError().Error(), 1000))
+		n.log.Warn("earlier messages cannot be read", "conversation", r.conversation, "error", node.Clip(resp.Payload.AsError().Error(), 1000))
 		return
 	}
 	r.restore(historyOf(resp.Payload))

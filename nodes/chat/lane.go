@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/uniflow-labs/uniflow/node"
 )
 
 const (
@@ -92,7 +94,7 @@ func (l *lane) run() {
 				b.done(err)
 			}
 			if err != nil && ctx.Err() == nil {
-				o.log.Error("a message could not be sent", "conversation", l.conversation, "error", clip(err.Error(), 1000))
+				o.log.Error("a message could not be sent", "conversation", l.conversation, "error", node.Clip(err.Error(), 1000))
 			}
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -19,7 +20,7 @@ var (
 func (h *slack) find(conversation string) (target, error) {
 	parts := strings.Split(conversation, "/")
 	if len(parts) < 3 || len(parts) > 4 || parts[0] != platformSlack || parts[2] == "" {
-		return target{}, fmt.Errorf("conversation: want slack/TEAM/CHANNEL or slack/TEAM/CHANNEL/THREAD, got %q", clip(conversation, 80))
+		return target{}, fmt.Errorf("conversation: want slack/TEAM/CHANNEL or slack/TEAM/CHANNEL/THREAD, got %q", node.Clip(conversation, 80))
 	}
 	to := target{conversation: conversation, channel: parts[2]}
 	if len(parts) == 4 {
@@ -76,11 +77,11 @@ func slackMessage(to target, text string, buttons []button) map[string]any {
 	}
 	blocks := []map[string]any{}
 	if text != "" {
-		blocks = append(blocks, map[string]any{"type": "section", "text": map[string]any{"type": "plain_text", "text": clip(text, 2990)}})
+		blocks = append(blocks, map[string]any{"type": "section", "text": map[string]any{"type": "plain_text", "text": node.Clip(text, 2990)}})
 	}
 	var elements []map[string]any
 	for i, b := range buttons {
-		element := map[string]any{"type": "button", "action_id": "b" + strconv.Itoa(i), "text": map[string]any{"type": "plain_text", "text": clip(b.Text, 70)}}
+		element := map[string]any{"type": "button", "action_id": "b" + strconv.Itoa(i), "text": map[string]any{"type": "plain_text", "text": node.Clip(b.Text, 70)}}
 		if b.URL != "" {
 			element["url"] = b.URL
 		} else {

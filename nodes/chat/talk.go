@@ -119,7 +119,7 @@ func (t *talk) answer() {
 	if ends {
 		level = slog.LevelDebug
 	}
-	t.shift.log.Log(context.Background(), level, "a message was not answered", "conversation", t.conversation, "error", clip(err.Error(), 1000))
+	t.shift.log.Log(context.Background(), level, "a message was not answered", "conversation", t.conversation, "error", node.Clip(err.Error(), 1000))
 	text := t.shift.failure
 	if e.Public {
 		text = node.Message(e)

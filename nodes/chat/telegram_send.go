@@ -9,13 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 func (h *telegram) find(conversation string) (target, error) {
 	chat, ok := strings.CutPrefix(conversation, platformTelegram+"/"+h.bot+"/")
 	if !ok || chat == "" {
-		return target{}, fmt.Errorf("conversation: want telegram/%s/CHAT, got %q", h.bot, clip(conversation, 80))
+		return target{}, fmt.Errorf("conversation: want telegram/%s/CHAT, got %q", h.bot, node.Clip(conversation, 80))
 	}
 	return target{conversation: conversation, channel: chat}, nil
 }

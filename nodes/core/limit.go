@@ -71,7 +71,7 @@ func quotaOf(cfg schema.Config, found *diag.List) quota {
 		if !ok {
 			got := "text from a template"
 			if !cfg.Hidden("rate") {
-				got = strconv.Quote(clip(cfg.String("rate")))
+				got = strconv.Quote(node.Clip(cfg.String("rate"), 60))
 			}
 			found.Add(cfg.Errorf("rate", diag.CodeBadValue, "want a rate such as 100/m, got %s", got).
 				WithHint("write a number a second such as 5, or a number in a time such as 100/m or 5/10s; the units are s, m, h and d"))
@@ -87,15 +87,6 @@ func quotaOf(cfg schema.Config, found *diag.List) quota {
 		found.Add(cfg.Errorf("", diag.CodeBadValue, "nothing is limited").WithHint("add one such as rate: 100/m, or concurrency: 10"))
 	}
 	return q
-}
-
-// clip returns text, or its beginning if it is long.
-func clip(text string) string {
-	const most = 60
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 const ratePattern = `^ *\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)? *(/ *([0-9]+(\.[0-9]*)?|\.[0-9]+)?(ms|s|m|h|d) *)?$`

@@ -453,6 +453,6 @@ func (n *batchNode) report(d batch.Dropped, text []byte) {
 	}
 	e := n.rejected(payload, &batch.EventError{Reason: d.Reason, Err: d.Err})
 	if resp := n.source.Run(context.Background(), node.Fail(e)); resp.IsError() {
-		n.log.Error("event is dropped", "reason", d.Reason.String(), "event", clip(text), "error", resp.Payload.AsError())
+		n.log.Error("event is dropped", "reason", d.Reason.String(), "event", node.Clip(string(text), maxQuote), "error", resp.Payload.AsError())
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/uniflow-labs/uniflow/batch"
 	"github.com/uniflow-labs/uniflow/node"
@@ -227,7 +226,7 @@ func (o *sharedProcessor) dropped(d batch.Dropped) {
 	o.mu.Unlock()
 	for _, text := range d.Events {
 		if n == nil || n.settings.delivered {
-			o.log.Error("event is dropped", "reason", d.Reason.String(), "event", clip(text), "error", d.Err)
+			o.log.Error("event is dropped", "reason", d.Reason.String(), "event", node.Clip(string(text), maxQuote), "error", d.Err)
 			continue
 		}
 		n.report(d, text)
@@ -236,18 +235,6 @@ func (o *sharedProcessor) dropped(d batch.Dropped) {
 
 // maxQuote is how many bytes of an event a log record has. An event may have 1 MiB.
 const maxQuote = 200
-
-// clip returns an event, or its beginning if it is longer than maxQuote.
-func clip(text []byte) string {
-	if len(text) <= maxQuote {
-		return string(text)
-	}
-	end := maxQuote
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return string(text[:end]) + "…"
-}
 
 func (o *sharedProcessor) reportTo(n *batchNode) {
 	o.mu.Lock()

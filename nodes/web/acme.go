@@ -15,6 +15,8 @@ import (
 
 	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
+
+	"github.com/uniflow-labs/uniflow/node"
 )
 
 // acmeCerts has the certificates of a listener, and gets them. It belongs to the pool, so it
@@ -123,7 +125,7 @@ func (c *acmeCerts) onEvent(_ context.Context, event string, data map[string]any
 }
 
 func (c *acmeCerts) failed(domain string, err error) {
-	c.log.Error("certificate not obtained", keyLogDomain, domain, keyLogError, clip(err.Error(), maxLogged))
+	c.log.Error("certificate not obtained", keyLogDomain, domain, keyLogError, node.Clip(err.Error(), maxLogged))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.mu.missing[domain]; ok {
@@ -144,7 +146,7 @@ func (c *acmeCerts) ready() error {
 	}
 	slices.Sort(names)
 	if err := c.mu.missing[names[0]]; err != nil {
-		return fmt.Errorf("no certificate for %s yet: %s", names[0], clip(err.Error(), maxQuote))
+		return fmt.Errorf("no certificate for %s yet: %s", names[0], node.Clip(err.Error(), maxQuote))
 	}
 	return fmt.Errorf("no certificate for %s yet", names[0])
 }

@@ -9,6 +9,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/uniflow-labs/uniflow/node"
 )
 
 // newZap returns a logger for certmagic. What it tells of the usual course is for debugging.
@@ -49,7 +51,7 @@ func (z zapToSlog) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	}
 	var attrs []slog.Attr
 	for _, name := range slices.Sorted(maps.Keys(m.Fields)) {
-		attrs = append(attrs, slog.String(name, clip(fmt.Sprint(m.Fields[name]), maxLogged)))
+		attrs = append(attrs, slog.String(name, node.Clip(fmt.Sprint(m.Fields[name]), maxLogged)))
 	}
 	z.log.LogAttrs(context.Background(), z.level(e.Level), "certificates: "+e.Message, attrs...)
 	return nil

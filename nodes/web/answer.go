@@ -278,7 +278,7 @@ func setHeaders(h http.Header, header value.Value, skip func(name string) bool) 
 	}
 	for name, v := range header.Fields() {
 		if !validToken(name) {
-			return "", fmt.Errorf("%q is not a valid header name", clip(name, maxQuote))
+			return "", fmt.Errorf("%q is not a valid header name", node.Clip(name, maxQuote))
 		}
 		key := textproto.CanonicalMIMEHeaderKey(name)
 		if skip(key) {
@@ -305,7 +305,7 @@ func headerValues(list []string, name string, v value.Value) ([]string, error) {
 	if v.Kind() == value.KindList {
 		for _, elem := range v.Elems() {
 			if elem.Kind() == value.KindList {
-				return nil, fmt.Errorf("header %q has a list within its list", clip(name, maxQuote))
+				return nil, fmt.Errorf("header %q has a list within its list", node.Clip(name, maxQuote))
 			}
 			var err error
 			if list, err = headerValues(list, name, elem); err != nil {
@@ -319,10 +319,10 @@ func headerValues(list []string, name string, v value.Value) ([]string, error) {
 	}
 	s, ok := text(v)
 	if !ok {
-		return nil, fmt.Errorf("header %q is a %s: want a string or a list of strings", clip(name, maxQuote), v.Kind())
+		return nil, fmt.Errorf("header %q is a %s: want a string or a list of strings", node.Clip(name, maxQuote), v.Kind())
 	}
 	if !validHeaderValue(s) {
-		return nil, fmt.Errorf("header %q has control characters", clip(name, maxQuote))
+		return nil, fmt.Errorf("header %q has control characters", node.Clip(name, maxQuote))
 	}
 	return append(list, s), nil
 }
@@ -345,7 +345,7 @@ func encodeForm(v value.Value) ([]byte, error) {
 	add := func(name string, v value.Value) error {
 		s, ok := text(v)
 		if !ok {
-			return fmt.Errorf("form field %q is a %s: want a string or a list of strings", clip(name, maxQuote), v.Kind())
+			return fmt.Errorf("form field %q is a %s: want a string or a list of strings", node.Clip(name, maxQuote), v.Kind())
 		}
 		if len(out) > 0 {
 			out = append(out, '&')

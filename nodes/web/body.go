@@ -22,7 +22,7 @@ import (
 // clientError returns an error that a malformed request causes. The client is told
 // the reason.
 func clientError(status int, format string, args ...any) *node.Error {
-	return &node.Error{Err: errors.New(clip(fmt.Sprintf(format, args...), maxQuote)), Status: status, Public: true}
+	return &node.Error{Err: errors.New(node.Clip(fmt.Sprintf(format, args...), maxQuote)), Status: status, Public: true}
 }
 
 const (
@@ -32,17 +32,6 @@ const (
 	// maxLogged is how many bytes a text in a log record may have.
 	maxLogged = 1000
 )
-
-// clip shortens a text to that many bytes and an ellipsis, if it is longer.
-func clip(s string, bytes int) string {
-	if len(s) <= bytes {
-		return s
-	}
-	for bytes > 0 && !utf8.RuneStart(s[bytes]) {
-		bytes--
-	}
-	return s[:bytes] + "…"
-}
 
 // firstRead is the buffer for a body, at most, before any of it has come, whatever
 // length the client announces.
@@ -156,14 +145,14 @@ func toUTF8(m media, data []byte, b *budget) ([]byte, error) {
 	}
 	charset, err := htmlindex.Get(m.charset)
 	if err != nil {
-		return nil, clientError(http.StatusUnsupportedMediaType, "body: unknown charset %q", clip(m.charset, 40))
+		return nil, clientError(http.StatusUnsupportedMediaType, "body: unknown charset %q", node.Clip(m.charset, 40))
 	}
 	if err := b.take(4 * len(data)); err != nil { // a byte becomes at most three, and the buffer doubles
 		return nil, err
 	}
 	text, err := charset.NewDecoder().Bytes(data)
 	if err != nil {
-		return nil, clientError(http.StatusBadRequest, "body: text is not valid %s", clip(m.charset, 40))
+		return nil, clientError(http.StatusBadRequest, "body: text is not valid %s", node.Clip(m.charset, 40))
 	}
 	return text, nil
 }

@@ -75,7 +75,7 @@ func (n *client) describe(ctx, limited context.Context, err error) error {
 
 // failure returns an error whose message begins with the URL of the node.
 func (n *client) failure(code string, status int, err error) *node.Error {
-	e := &node.Error{Err: errors.New(n.label + clip(err.Error(), maxLogged)), Code: code, Status: status}
+	e := &node.Error{Err: errors.New(n.label + node.Clip(err.Error(), maxLogged)), Code: code, Status: status}
 	if code == codeBusy {
 		e.RetryAfter = time.Second
 	}
@@ -126,7 +126,7 @@ func (n *client) classify(limited context.Context, err error) (code string, stat
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return codeAnswer, http.StatusBadGateway, "the connection was closed before the answer was complete"
 	}
-	return codeAnswer, http.StatusBadGateway, clip(err.Error(), maxQuote)
+	return codeAnswer, http.StatusBadGateway, node.Clip(err.Error(), maxQuote)
 }
 
 // isTLS reports whether an error is about the certificate or the handshake.

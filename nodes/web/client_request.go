@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -199,7 +200,7 @@ func setMethod(req *http.Request, method value.Value, hasBody bool) error {
 			return fmt.Errorf("method: want a string, got %s", method.Kind())
 		}
 		if req.Method = strings.ToUpper(s); !isRequestMethod(req.Method) {
-			return fmt.Errorf("%q is not a method that can be sent", clip(s, maxQuote))
+			return fmt.Errorf("%q is not a method that can be sent", node.Clip(s, maxQuote))
 		}
 	}
 	switch {
@@ -291,7 +292,7 @@ func appendQuery(query string, more value.Value) (string, error) {
 		}
 		s, ok := text(v)
 		if !ok {
-			return fmt.Errorf("query %q: want a string or a list of strings, got %s", clip(name, maxQuote), v.Kind())
+			return fmt.Errorf("query %q: want a string or a list of strings, got %s", node.Clip(name, maxQuote), v.Kind())
 		}
 		if len(b) > 0 {
 			b = append(b, '&')
@@ -369,7 +370,7 @@ func encodeMultipart(v value.Value) (data []byte, contentType string, err error)
 		case "files":
 			add = addFile
 		default:
-			return nil, "", fmt.Errorf("multipart body has the key %q: want values and files", clip(name, maxQuote))
+			return nil, "", fmt.Errorf("multipart body has the key %q: want values and files", node.Clip(name, maxQuote))
 		}
 		if field.Kind() != value.KindMap && !field.IsNull() {
 			return nil, "", fmt.Errorf("multipart body: %s: want a map, got %s", name, field.Kind())
@@ -380,7 +381,7 @@ func encodeMultipart(v value.Value) (data []byte, contentType string, err error)
 			}
 			for _, elem := range v.Elems() {
 				if err := add(w, name, elem); err != nil {
-					return nil, "", fmt.Errorf("multipart body: %q: %w", clip(name, maxQuote), err)
+					return nil, "", fmt.Errorf("multipart body: %q: %w", node.Clip(name, maxQuote), err)
 				}
 			}
 		}

@@ -263,7 +263,7 @@ func failed(t *testing.T, config string, payload value.Value, code string) *node
 	v := runClient(t.Context(), n, payload)
 	e := new(node.Error)
 	if !errors.As(v.AsError(), &e) || e.Code != code {
-		t.Fatalf("%s %s: got %s with code %q, want code %q", config, clip(payload.String(), 100), clip(v.String(), 300), e.Code, code)
+		t.Fatalf("%s %s: got %s with code %q, want code %q", config, node.Clip(payload.String(), 100), node.Clip(v.String(), 300), e.Code, code)
 	}
 	if n.bytes.Load() != 0 || n.metrics.inFlight.Load() != 0 {
 		t.Errorf("%s: %d bytes are still reserved, %d calls in flight", config, n.bytes.Load(), n.metrics.inFlight.Load())
@@ -378,7 +378,7 @@ func TestClientBigPayloads(t *testing.T) {
 	}
 	for _, v := range []value.Value{value.List(elems...), deep} {
 		if got := get(ask(t, `{"url":"`+s.URL+`"}`, v), "body"); !got.Equal(v) {
-			t.Errorf("got %s", clip(got.String(), 100))
+			t.Errorf("got %s", node.Clip(got.String(), 100))
 		}
 	}
 	deep = value.List(value.List(deep))
@@ -399,7 +399,7 @@ func TestClientMemory(t *testing.T) {
 	n.heldBytes = 1 << 20
 	var e *node.Error
 	if v := runClient(t.Context(), n, value.Null()); !errors.As(v.AsError(), &e) || e.Code != codeBusy || e.Status != 503 || e.RetryAfter == 0 {
-		t.Errorf("got %s", clip(v.String(), 200))
+		t.Errorf("got %s", node.Clip(v.String(), 200))
 	}
 	if n.bytes.Load() != 0 {
 		t.Errorf("%d bytes are still reserved", n.bytes.Load())

@@ -14,6 +14,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/uniflow-labs/uniflow/node"
 )
 
 // errUnknownCoding is wrapped by the error of an unknown Content-Encoding.
@@ -100,7 +102,7 @@ func (l *decodedReader) add(coding string) error {
 		l.Reader = r
 		l.release = append(l.release, r.Close)
 	default:
-		return fmt.Errorf("%w %q", errUnknownCoding, clip(coding, 40))
+		return fmt.Errorf("%w %q", errUnknownCoding, node.Clip(coding, 40))
 	}
 	return nil
 }

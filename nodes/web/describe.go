@@ -34,7 +34,7 @@ func (n *listener) Describe(ctx context.Context, first value.Value, resp node.Re
 	field := func(name string) string {
 		v, _ := head.Get(name)
 		s, _ := v.AsString()
-		return clip(s, maxQuote)
+		return node.Clip(s, maxQuote)
 	}
 	status := statusOf(ctx, resp)
 	method := knownMethod(field(keyMethod))

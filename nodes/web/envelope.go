@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -91,7 +92,7 @@ func openEnvelope(v value.Value) (e envelope, ok bool, err error) {
 	if !answers && !isNumber(bad) {
 		return envelope{}, false, nil
 	}
-	shown := clip(bad.String(), maxQuote)
+	shown := node.Clip(bad.String(), maxQuote)
 	if bad.Kind() == value.KindString {
 		shown = strconv.Quote(shown)
 	}

@@ -311,9 +311,9 @@ func (x *exchange) logFailure(status int) {
 		return
 	}
 	attrs := []slog.Attr{slog.String(keyLogProcess, x.id), slog.Int(keyLogStatus, status),
-		slog.String(keyLogMethod, clip(x.r.Method, maxQuote)), slog.String(keyLogPath, clip(x.r.URL.Path, maxQuote))}
+		slog.String(keyLogMethod, node.Clip(x.r.Method, maxQuote)), slog.String(keyLogPath, node.Clip(x.r.URL.Path, maxQuote))}
 	if err != nil {
-		attrs = append(attrs, slog.String(keyLogError, clip(err.Error(), maxLogged)))
+		attrs = append(attrs, slog.String(keyLogError, node.Clip(err.Error(), maxLogged)))
 	}
 	x.gen.log.LogAttrs(x.r.Context(), level, "request answered with an error", attrs...)
 }

@@ -484,7 +484,7 @@ func (p *parts) failureLocked(err error) (status int, end []byte) {
 		level = slog.LevelError
 	}
 	x.gen.log.LogAttrs(p.ctx, level, "answer in parts ended with an error", slog.String(keyLogProcess, x.id), slog.Int(keyLogStatus, status),
-		slog.String(keyLogMethod, clip(x.r.Method, maxQuote)), slog.String(keyLogPath, clip(x.r.URL.Path, maxQuote)), slog.String(keyLogError, clip(err.Error(), maxLogged)))
+		slog.String(keyLogMethod, node.Clip(x.r.Method, maxQuote)), slog.String(keyLogPath, node.Clip(x.r.URL.Path, maxQuote)), slog.String(keyLogError, node.Clip(err.Error(), maxLogged)))
 	// A process that ended because this program stops says nothing: its client comes back.
 	if x.cut = p.mu.form != partEvents || e.Code == string(diag.CodeCancelled); x.cut && e.Code == string(diag.CodeCancelled) {
 		return status, nil

@@ -130,7 +130,7 @@ func appendEvent(dst []byte, v value.Value, name string) ([]byte, error) {
 			case "retry":
 				ms, ok := field.AsInt()
 				if !ok || ms < 0 {
-					err = fmt.Errorf("want milliseconds, got %s", clip(field.String(), maxQuote))
+					err = fmt.Errorf("want milliseconds, got %s", node.Clip(field.String(), maxQuote))
 				}
 				dst = append(strconv.AppendInt(append(dst, "retry: "...), ms, 10), '\n')
 			}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/uniflow-labs/uniflow/node"
 )
 
 // headerRequestID is the header that an id of a request comes in, and leaves in.
@@ -56,16 +58,16 @@ func (x *exchange) logAccess(status, size int, elapsed time.Duration) {
 		route = x.route.path
 	}
 	attrs := []slog.Attr{
-		slog.String(keyLogMethod, clip(x.r.Method, maxQuote)),
-		slog.String(keyLogHost, clip(x.from.host, maxQuote)),
-		slog.String(keyLogPath, clip(x.r.URL.Path, maxLogged)),
+		slog.String(keyLogMethod, node.Clip(x.r.Method, maxQuote)),
+		slog.String(keyLogHost, node.Clip(x.from.host, maxQuote)),
+		slog.String(keyLogPath, node.Clip(x.r.URL.Path, maxLogged)),
 		slog.String(keyLogRoute, route),
 		slog.Int(keyLogStatus, status),
 		slog.Int(keyLogBytes, size),
 		slog.Duration(keyLogDuration, elapsed),
 		slog.String(keyLogRemote, x.from.remote),
 		slog.String(keyLogProtocol, x.r.Proto),
-		slog.String(keyLogUser, clip(x.r.UserAgent(), maxQuote)),
+		slog.String(keyLogUser, node.Clip(x.r.UserAgent(), maxQuote)),
 		slog.String(keyLogRequest, x.answeredID()),
 		slog.String(keyLogProcess, x.id),
 	}

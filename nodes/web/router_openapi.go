@@ -83,7 +83,7 @@ func checkResponses(route schema.Config, found *diag.List) {
 	for _, f := range raw.Fields {
 		switch {
 		case !isResponseKey(f.Name):
-			finding(f.Pos, "write a status such as 201, or 4XX", "%q is not a status", clip(f.Name, maxQuote))
+			finding(f.Pos, "write a status such as 201, or 4XX", "%q is not a status", node.Clip(f.Name, maxQuote))
 		case f.Value.Kind != schema.RawMap && f.Value.ToValue().Kind() != value.KindString:
 			finding(f.Value.Pos, "write a description, or {description, schema}", "want a text or a map, got %s", f.Value.What())
 		}

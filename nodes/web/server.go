@@ -403,7 +403,7 @@ func (w errorLogWriter) Write(line []byte) (int, error) {
 	if strings.Contains(msg, "panic serving") {
 		logger.Error(msg)
 	} else {
-		logger.Debug(clip(msg, maxLogged))
+		logger.Debug(node.Clip(msg, maxLogged))
 	}
 	return len(line), nil
 }

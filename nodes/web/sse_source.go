@@ -121,7 +121,7 @@ func (r *sseReader) Connect(ctx context.Context, _ stream.Host) error {
 	if name, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || name != typeEvents {
 		resp.Body.Close()
 		stop(nil)
-		return fmt.Errorf("%sthe service answers with %q, not with events", r.call.label, clip(resp.Header.Get("Content-Type"), maxQuote))
+		return fmt.Errorf("%sthe service answers with %q, not with events", r.call.label, node.Clip(resp.Header.Get("Content-Type"), maxQuote))
 	}
 	r.body, r.stop = resp.Body, stop
 	r.events = sse.NewReader(resp.Body, r.maxEvent)

@@ -291,7 +291,7 @@ func (n *wsNode) send(v value.Value) node.Result {
 	}
 	c := n.hub.find(to)
 	if c == nil {
-		return node.Fail(&node.Error{Err: fmt.Errorf("connection %q has ended", clip(to, maxQuote)), Status: http.StatusGone})
+		return node.Fail(&node.Error{Err: fmt.Errorf("connection %q has ended", node.Clip(to, maxQuote)), Status: http.StatusGone})
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
 		var once sync.Once

@@ -300,7 +300,7 @@ func (c *wsConn) tellClosed() {
 	})
 	g.starter.Start(context.Background(), c.hub.call.Send(wsClosed, payload), func(resp node.Response) {
 		if resp.IsError() && !errors.Is(resp.Payload.AsError(), node.ErrStopped) {
-			g.log.Error("closed connection not handled", "connection", c.id, keyLogError, clip(resp.Payload.AsError().Error(), maxLogged))
+			g.log.Error("closed connection not handled", "connection", c.id, keyLogError, node.Clip(resp.Payload.AsError().Error(), maxLogged))
 		}
 	})
 }

@@ -165,10 +165,10 @@ func (c *wsConn) fail(g *wsGeneration, err error) {
 	case failureStatus(e) >= http.StatusInternalServerError:
 		level = slog.LevelError
 	}
-	g.log.Log(context.Background(), level, "WebSocket closed because of an error", "connection", c.id, keyLogError, clip(err.Error(), maxLogged))
+	g.log.Log(context.Background(), level, "WebSocket closed because of an error", "connection", c.id, keyLogError, node.Clip(err.Error(), maxLogged))
 	reason := ""
 	if e.Public {
-		reason = clip(node.Message(e), 120)
+		reason = node.Clip(node.Message(e), 120)
 	}
 	c.shake(c.ctx, websocket.StatusInternalError, reason)
 }
