@@ -573,7 +573,7 @@ func program(t *testing.T, dir string, args ...string) *exec.Cmd {
 	if err := os.Symlink(self, link); err != nil && !errors.Is(err, os.ErrExist) {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // one that hangs; steps have limits of their own
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, link, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOTRACEBACK=all", "GORACE=atexit_sleep_ms=0")
