@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -284,8 +285,9 @@ func TestHeavyUser(t *testing.T) {
 	dir := t.TempDir()
 	opt := parted()
 	opt.rows = 10
-	now := base + 2000
-	opt.Retention, opt.now = time.Second, func() time.Time { return event.Time(now) }
+	var now atomic.Int64 // read by the loop that compacts as well
+	now.Store(base + 2000)
+	opt.Retention, opt.now = time.Second, func() time.Time { return event.Time(now.Load()) }
 	s := open(t, dir, opt)
 	var events []event.Event
 	for i := range 1000 {
@@ -293,7 +295,7 @@ func TestHeavyUser(t *testing.T) {
 	}
 	add(t, s, events...)
 	for range 40 {
-		now++ // one event is too old now, so that the segment is written again
+		now.Add(1) // one event is too old now, so that the segment is written again
 		if err := s.Compact(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
