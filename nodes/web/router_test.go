@@ -456,7 +456,9 @@ func TestRouterChecks(t *testing.T) {
 // requestTo returns a payload as a listener makes it.
 func requestTo(method, target string) value.Value {
 	r := httptest.NewRequest(method, target, nil)
-	return newRequest(r, new(generation).origin(r)).payload(value.Null())
+	var from origin
+	new(generation).origin(&from, r)
+	return newRequest(r, &from).payload(value.Null())
 }
 
 // TestRouterEscaped routes requests of a listener by their paths as they were sent.

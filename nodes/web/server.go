@@ -368,7 +368,7 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request, closing bool)
 	if !ok {
 		x = s.newExchange()
 	}
-	*x = exchange{reusable: x.reusable, s: s, gen: s.current.Load(), w: w, r: r, closeConn: closing}
+	x.gen, x.w, x.r, x.closeConn = s.current.Load(), w, r, closing // the rest was cleared when x was put back
 	defer func() {
 		panicked := recover()
 		if panicked != nil && panicked != http.ErrAbortHandler {
@@ -380,7 +380,7 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request, closing bool)
 			p.cancel(nil)
 		}
 		x.release()
-		*x = exchange{reusable: x.reusable}
+		*x = exchange{reusable: x.reusable, s: s}
 		s.exchanges.Put(x)
 		if panicked != nil {
 			panic(http.ErrAbortHandler) // net/http closes the connection, or the stream, and logs nothing
