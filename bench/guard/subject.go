@@ -61,7 +61,7 @@ func (b benchSubject) cpus() int            { return b.item.cpus }
 func (b benchSubject) run(s *side, slice time.Duration, args ...string) program.BenchRun {
 	return program.BenchRun{
 		Binary: s.tests[b.pkg], Bench: b.pattern(), CPU: b.item.cpus, Benchtime: slice,
-		Dir: s.folder(b.pkg), Env: environ(), Args: append(args, patience),
+		Dir: s.folder(b.pkg), Env: benchEnviron(), Args: append(args, patience),
 	}
 }
 
