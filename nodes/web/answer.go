@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,10 @@ var (
 	headerOctets  = []string{typeOctets}
 	headerProblem = []string{typeProblem}
 	headerClose   = []string{"close"}
+
+	headerVaryAccept   = []string{"Accept"}
+	headerVaryEncoding = []string{"Accept-Encoding"}
+	headerVaryOrigin   = []string{"Origin"}
 )
 
 const (
@@ -101,16 +106,23 @@ func (a *answerWriter) writeEcho(x *exchange) (status, size int, err error) {
 func (a *answerWriter) writeBody(x *exchange, status int, contentType string, v value.Value) (int, int, error) {
 	h := x.w.Header()
 	m := parseMedia(contentType)
-	if m.kind == mediaNone && v.Kind() == value.KindString && prefersJSON(x.r.Header["Accept"]) {
-		h["Vary"] = append(h["Vary"], "Accept")
-	} else if data, detected, ok, err := plainBody(m, v); err != nil {
-		clear(h)
-		return 0, 0, fmt.Errorf("answer: %w", err)
-	} else if ok {
-		if m.kind == mediaNone {
-			h["Content-Type"] = detected
+	asJSON := false
+	if m.kind == mediaNone && v.Kind() == value.KindString {
+		vary(h, headerVaryAccept)
+		asJSON = prefersJSON(x.r.Header["Accept"])
+	}
+	if !asJSON {
+		data, detected, ok, err := plainBody(m, v)
+		if err != nil {
+			clear(h)
+			return 0, 0, fmt.Errorf("answer: %w", err)
 		}
-		return a.finish(x, status, data)
+		if ok {
+			if m.kind == mediaNone {
+				h["Content-Type"] = detected
+			}
+			return a.finish(x, status, data)
+		}
 	}
 	if m.kind == mediaNone {
 		h["Content-Type"] = headerJSON
@@ -247,7 +259,7 @@ func (a *answerWriter) codingFor(x *exchange, h http.Header) string {
 	if contentType := h["Content-Type"]; len(contentType) == 0 || !x.gen.edge.compression.admits(contentType[0]) {
 		return ""
 	}
-	h["Vary"] = append(h["Vary"], "Accept-Encoding")
+	vary(h, headerVaryEncoding)
 	return chooseCoding(x.r.Header["Accept-Encoding"])
 }
 
@@ -367,4 +379,13 @@ func encodeForm(v value.Value) ([]byte, error) {
 		}
 	}
 	return out, nil
+}
+
+// vary adds to the headers of requests that an answer depends on.
+func vary(h http.Header, names []string) {
+	if len(h["Vary"]) == 0 {
+		h["Vary"] = names // shared: nothing may change it
+		return
+	}
+	h["Vary"] = append(slices.Clip(h["Vary"]), names...)
 }

@@ -139,7 +139,7 @@ func (c *cors) mark(h http.Header, r *http.Request) {
 	if c.all {
 		h["Access-Control-Allow-Origin"] = headerAll
 	} else {
-		h["Vary"] = append(h["Vary"], "Origin")
+		vary(h, headerVaryOrigin)
 		origin := r.Header["Origin"]
 		if len(origin) != 1 || !c.admits(origin[0]) {
 			return

@@ -19,7 +19,7 @@ func TestCORS(t *testing.T) {
 	admitted := func(origin string) {
 		t.Helper()
 		s.do("GET", "/", "", "Origin: "+origin).want(t, 200, "tea", "Access-Control-Allow-Origin: "+origin,
-			"Access-Control-Allow-Credentials: true", "Access-Control-Expose-Headers: X-Request-Id", "Vary: Origin")
+			"Access-Control-Allow-Credentials: true", "Access-Control-Expose-Headers: X-Request-Id", "Vary: Accept | Origin")
 	}
 	admitted("https://shop.example")
 	admitted("https://a.team.example")
@@ -27,7 +27,7 @@ func TestCORS(t *testing.T) {
 	admitted("http://localhost:5173")
 	refused := func(origin string) {
 		t.Helper()
-		s.do("GET", "/", "", "Origin: "+origin).want(t, 200, "tea", "Access-Control-Allow-Origin: ", "Access-Control-Allow-Credentials: ", "Vary: Origin")
+		s.do("GET", "/", "", "Origin: "+origin).want(t, 200, "tea", "Access-Control-Allow-Origin: ", "Access-Control-Allow-Credentials: ", "Vary: Accept | Origin")
 		s.do("OPTIONS", "/", "", "Origin: "+origin, "Access-Control-Request-Method: PUT").want(t, 403, "pages of this origin may not read the answers", "Access-Control-Allow-Origin: ")
 	}
 	refused("https://evil.example")
@@ -39,7 +39,7 @@ func TestCORS(t *testing.T) {
 	refused("https://evil.example/.team.example")
 	refused("https://evil.example:1#.team.example")
 	refused("null")
-	s.do("GET", "/", "").want(t, 200, "tea", "Access-Control-Allow-Origin: ", "Vary: Origin")
+	s.do("GET", "/", "").want(t, 200, "tea", "Access-Control-Allow-Origin: ", "Vary: Accept | Origin")
 }
 
 func TestPreflight(t *testing.T) {
@@ -51,7 +51,7 @@ func TestPreflight(t *testing.T) {
 	const origin, asks = "Origin: https://shop.example", "Access-Control-Request-Method: PUT"
 	s.do("OPTIONS", "/any", "", origin, asks, "Access-Control-Request-Headers: x-a").want(t, 204, "",
 		"Access-Control-Allow-Origin: https://shop.example", "Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE",
-		"Access-Control-Allow-Headers: Authorization, Content-Type", "Access-Control-Max-Age: 60", "Vary: Origin", "X-Content-Type-Options: nosniff")
+		"Access-Control-Allow-Headers: Authorization, Content-Type", "Access-Control-Max-Age: 60", "Vary: Accept | Origin", "X-Content-Type-Options: nosniff")
 	if entered != 0 {
 		t.Errorf("got %d processes, want none", entered)
 	}

@@ -112,8 +112,10 @@ func (x *exchange) keepsChunked() bool {
 }
 
 func (x *exchange) serve() (status, size int) {
-	if status, ok := x.answerChallenge(); ok {
-		return status, 0
+	if !x.closeConn { // certmagic would leave the connection open
+		if status, ok := x.answerChallenge(); ok {
+			return status, 0
+		}
 	}
 	if c := x.gen.edge.cors; c != nil && isPreflight(x.r) {
 		return x.answerPreflight(c)

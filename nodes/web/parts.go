@@ -242,7 +242,7 @@ func (p *parts) beginLocked(e envelope) ([]byte, error) {
 	p.mu.form = formOf(p.x.r.Header["Accept"], contentType)
 	if contentType == "" {
 		h["Content-Type"] = p.mu.form.contentType(e.body)
-		h["Vary"] = append(h["Vary"], "Accept")
+		vary(h, headerVaryAccept)
 	}
 	h["Cache-Control"] = headerNoStore
 	p.x.setFixed(h, p.x.requestID)
