@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf16"
+
+	"github.com/uniflow-labs/uniflow/node"
 )
 
 // A fake is a platform on loopback. It refuses what the real one refuses, and notes each
@@ -26,19 +28,21 @@ type fake struct {
 	t        testing.TB
 	platform string
 	server   *httptest.Server
+	clock    node.Clock // that of the workflow
 	changed  chan struct{}
 
-	mu      sync.Mutex
-	said    []string
-	buttons []string
-	texts   map[string]string // by id
-	edited  map[string]time.Time
-	busy    int // how many calls are refused with 429 first
-	refused int
-	last    int
-	updates []map[string]any
-	offset  int64
-	wake    chan struct{} // an update has come
+	mu        sync.Mutex
+	said      []string
+	buttons   []string
+	texts     map[string]string // by id
+	edited    map[string]time.Time
+	busy      int // how many calls are refused with 429 first
+	refused   int
+	refusedAt time.Time
+	last      int
+	updates   []map[string]any
+	offset    int64
+	wake      chan struct{} // an update has come
 }
 
 const (
@@ -51,7 +55,7 @@ const (
 var discordPublic, discordPrivate, _ = ed25519.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{7}, 64)))
 
 func newFake(t testing.TB, platform string) *fake {
-	f := &fake{t: t, platform: platform, changed: make(chan struct{}, 1000), texts: map[string]string{}, edited: map[string]time.Time{}, wake: make(chan struct{}, 100)}
+	f := &fake{t: t, platform: platform, clock: node.SystemClock{}, changed: make(chan struct{}, 1000), texts: map[string]string{}, edited: map[string]time.Time{}, wake: make(chan struct{}, 100)}
 	f.server = httptest.NewServer(http.HandlerFunc(f.serve))
 	t.Cleanup(f.server.Close)
 	return f
@@ -64,9 +68,13 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		f.t.Errorf("%s %s: got %q of %s", r.Method, r.URL.Path, data, r.Header.Get("Content-Type"))
 	}
 	f.mu.Lock()
+	if since := f.clock.Now().Sub(f.refusedAt); f.refused > 0 && since < f.soonest() {
+		f.t.Errorf("a call came %v after a refusal with Retry-After: 1", since)
+	}
 	if f.busy > 0 {
 		f.busy--
 		f.refused++
+		f.refusedAt = f.clock.Now()
 		f.mu.Unlock()
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusTooManyRequests)
@@ -104,7 +112,7 @@ func (f *fake) post(to, text string) string {
 
 func (f *fake) put(id, to, line, text string) {
 	f.said = append(f.said, line)
-	f.texts[id], f.edited[id] = text, time.Now()
+	f.texts[id], f.edited[id] = text, f.clock.Now()
 	f.changed <- struct{}{}
 }
 
@@ -115,11 +123,20 @@ func (f *fake) edit(id, to, text string) (found, same bool) {
 	if !found || old == text {
 		return found, found
 	}
-	if since := time.Since(f.edited[id]); since < 950*time.Millisecond {
+	if since := f.clock.Now().Sub(f.edited[id]); since < f.soonest() {
 		f.t.Errorf("message %s was edited %v after the last time", id, since)
 	}
 	f.put(id, to, to+" edit: "+text, text)
 	return true, false
+}
+
+// soonest is how long a message must stay as it is: less than that by the machine's clock,
+// as an answer takes a while to be seen.
+func (f *fake) soonest() time.Duration {
+	if _, given := f.clock.(*testClock); given {
+		return time.Second
+	}
+	return 950 * time.Millisecond
 }
 
 func (f *fake) checkText(text string, most int) bool {

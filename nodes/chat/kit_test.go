@@ -141,10 +141,16 @@ func chatDocument(fields, more string) string {
 
 func serveDocument(t testing.TB, document string, answer func(ctx context.Context, waits node.Waits, m value.Value) (value.Value, error)) *world {
 	t.Helper()
+	return serveClock(t, node.SystemClock{}, document, answer)
+}
+
+func serveClock(t testing.TB, clock node.Clock, document string, answer func(ctx context.Context, waits node.Waits, m value.Value) (value.Value, error)) *world {
+	t.Helper()
 	w := &world{t: t, client: &http.Client{Transport: &http.Transport{}}}
 	w.bot.answer = answer
 	engine, err := uniflow.New(uniflow.Options{
 		Kinds: append(std.Defs(""), w.bot.def()),
+		Clock: clock,
 		Log:   slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
