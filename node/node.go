@@ -78,8 +78,11 @@ type Def struct {
 	// come to them: an Operation Object of OpenAPI 3.1, of which parameters, requestBody,
 	// responses and security count, and components if they need any. With final: true the
 	// node gives the answer to what comes to its first in-port, and what leaves it belongs to
-	// other processes. null adds nothing; a nil function is a kind that never does. It must
-	// not show secrets.
+	// other processes, except that what leaves by the out-ports whose names asks lists may
+	// refuse the request: an answer from status 300 on is the answer. A node that sends
+	// requests on may answer some itself: early has such responses by method, in lower case,
+	// and paths has operations of paths of the node's own. null adds nothing; a nil function
+	// is a kind that never does. It must not show secrets.
 	OpenAPI func(schema.Config) value.Value
 
 	// Recall says what must be remembered of a packet's result to resume a process

@@ -10,43 +10,6 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// An operation is an Operation Object that is being collected.
-type operation struct {
-	pathNames  []string // parameters of the path, as the document has them
-	renamed    []string // the same, as the route has them
-	parameters []value.Value
-	body       value.Value
-	security   []value.Value
-	secured    bool
-	responses  map[string]value.Value
-	handled    bool // the workflow makes the answers to errors
-	ends       bool // the flow may end with an answer that no node describes
-}
-
-func newOperation() *operation { return &operation{responses: make(map[string]value.Value)} }
-
-func (o *operation) clone() *operation {
-	c := *o
-	c.parameters, c.security = slices.Clone(o.parameters), slices.Clone(o.security)
-	c.responses = maps.Clone(o.responses)
-	return &c
-}
-
-// respond adds a response. Of two with a status, the first describes the content; the
-// descriptions are joined.
-func (o *operation) respond(status string, response value.Value) {
-	old, ok := o.responses[status]
-	if !ok {
-		o.responses[status] = response
-		return
-	}
-	before, _ := old.Get("description")
-	more, _ := response.Get("description")
-	if !before.Equal(more) {
-		o.responses[status] = mergeContent(old, response).With("description", text(before.String()+" Or: "+more.String()))
-	}
-}
-
 // mergeContent adds the media types that only the second of two responses has.
 func mergeContent(a, b value.Value) value.Value {
 	content, _ := a.Get("content")
@@ -133,8 +96,17 @@ func (o *operation) allParameters() []value.Value {
 	return list
 }
 
-// object returns the Operation Object, with what the author of the route says of it.
-func (o *operation) object(doc value.Value, b *builder) value.Value {
+// object returns the Operation Object for a method, with what the author of the route says
+// of it.
+func (o *operation) object(method string, doc value.Value, b *builder) value.Value {
+	if len(o.early) > 0 {
+		o = o.clone()
+		for _, e := range o.early {
+			if e.method == method {
+				o.respond(e.status, e.response)
+			}
+		}
+	}
 	var op value.MapBuilder
 	for _, key := range []string{"tags", "summary", "description"} {
 		if v, ok := doc.Get(key); ok {
@@ -165,7 +137,7 @@ func (o *operation) allResponses(doc value.Value, b *builder) value.Value {
 	all := maps.Clone(o.responses)
 	for _, c := range common {
 		status := strconv.Itoa(c.status)
-		if _, there := all[status]; !there && (!c.needsPath || len(o.pathNames) > 0) {
+		if _, there := all[status]; !there && (!c.needsPath || len(o.pathNames) > 0 && !o.unrouted) {
 			all[status], _ = Failure(c.status, "").Get(status)
 		}
 	}
@@ -198,7 +170,7 @@ func (o *operation) allResponses(doc value.Value, b *builder) value.Value {
 // share makes a response to an error a component: most operations have the same.
 func (b *builder) share(status string, response value.Value) value.Value {
 	n, _ := strconv.Atoi(status)
-	name := strings.ReplaceAll(http.StatusText(n), " ", "")
+	name := strings.NewReplacer(" ", "", "'", "").Replace(http.StatusText(n))
 	if _, isRef := response.Get("$ref"); isRef || status < "400" || name == "" {
 		return response
 	}

@@ -2,9 +2,9 @@
 // 3.1. What a kind adds is its [node.Def.OpenAPI]; the routes are those of the kind
 // router, and requests come from the kind listener. The package must not know other kinds.
 //
-// Read [Document] first. walk.go finds what the nodes behind a route add, and merge.go puts
-// that together; paths.go makes the paths of routes; problem.go has the answers that every
-// listener gives.
+// Read [Document] first. walk.go finds what the nodes behind a route add, and operation.go
+// and merge.go put that together; paths.go makes the paths of routes, and own.go those that
+// nodes answer themselves; problem.go has the answers that every listener gives.
 //
 // A document says no more than what is certain: the body of a request is described if all
 // requests of the route come to the node that checks it, and a success by the field doc of
@@ -87,8 +87,16 @@ type builder struct {
 // A path is a Path Item Object.
 type path struct {
 	template   string
+	shape      string   // the same with {:} for each parameter, and {*} for a rest
 	names      []string // of its parameters
 	operations map[string]value.Value
+}
+
+// add adds an operation that make returns, unless there is one with the method.
+func (p *path) add(method string, make func() value.Value) {
+	if _, taken := p.operations[method]; !taken {
+		p.operations[method] = make()
+	}
 }
 
 // methods are those that a Path Item Object can have, in the order in which they are shown.
@@ -113,6 +121,7 @@ func (b *builder) router(v *node.Vertex) {
 			before.ends = false
 		}
 	}
+	without, behind := b.unrouted(v)
 	var open []func() // routes for any method, which come last
 	for _, route := range v.Config.List("routes") {
 		at, names, ok := b.path(route.String("path"))
@@ -121,36 +130,36 @@ func (b *builder) router(v *node.Vertex) {
 			continue
 		}
 		op := before.clone()
-		op.pathNames, op.renamed = at.names, names
+		op.pathNames, op.renamed, op.route = at.names, names, at.shape
 		if nested := b.walk(op, v.Out[port]); nested {
 			continue
 		}
 		if len(v.Out[port]) == 0 {
 			op.ends = true
 		}
-		done := op.object(route.Raw("doc").ToValue(), b)
+		if len(at.names) > 0 {
+			without(op)
+		}
+		doc := route.Raw("doc").ToValue()
 		method := strings.ToLower(route.String("method"))
 		switch {
 		case method == "*":
 			open = append(open, func() {
 				for _, method := range anyMethods {
-					if _, taken := at.operations[method]; !taken {
-						at.operations[method] = withoutID(done)
-					}
+					at.add(method, func() value.Value { return op.object(method, doc, b).Without("operationId") })
 				}
 			})
 		case slices.Contains(methods[:], method):
-			if _, taken := at.operations[method]; !taken {
-				at.operations[method] = done
-			}
+			at.add(method, func() value.Value { return op.object(method, doc, b) })
 		}
 	}
 	for _, f := range open {
 		f()
 	}
+	for _, r := range behind {
+		b.router(r)
+	}
 }
-
-func withoutID(op value.Value) value.Value { return op.Without("operationId") }
 
 // own adds the components of a document's author.
 func (b *builder) own(components value.Value) {

@@ -134,7 +134,7 @@ func TestWays(t *testing.T) {
 	// The port error has the refusals.
 	body.Err = []node.Target{to(adds(t, `{"responses": {"418": {"description": "tea"}}}`))}
 	doc = openapi.Document([]*node.Vertex{router(t, route, []node.Target{to(body)})}, openapi.Info{})
-	if got := op("requestBody") + op("responses", "422") + op("responses", "418", "$ref"); got != `{"x":1}null#/components/responses/I'mateapot` && got != `{"x":1}null#/components/responses/Imateapot` {
+	if got := op("requestBody") + op("responses", "422") + op("responses", "418", "$ref"); got != `{"x":1}null#/components/responses/Imateapot` {
 		t.Errorf("got %s", got)
 	}
 

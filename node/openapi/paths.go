@@ -16,7 +16,7 @@ func (b *builder) path(route string) (p *path, names []string, ok bool) {
 		return nil, nil, false
 	}
 	if p, ok = b.byShape[shape]; !ok {
-		p = &path{template: template, names: names, operations: make(map[string]value.Value)}
+		p = &path{template: template, shape: shape, names: names, operations: make(map[string]value.Value)}
 		b.byShape[shape] = p
 		b.paths = append(b.paths, p)
 	}

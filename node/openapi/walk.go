@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -74,12 +75,15 @@ func (w *walk) from(links []node.Target, sure bool) {
 			continue
 		}
 		linked := slices.ContainsFunc(v.Out, func(port []node.Target) bool { return len(port) > 0 })
-		answers, final := w.b.add(w.op, to, sure, linked)
-		if !answers && (!linked || final) {
+		said := w.b.add(w.op, to, sure, linked)
+		if !said.answers && (!linked || said.final) {
 			w.op.ends = true
 		}
-		if final {
+		if said.final {
 			w.from(v.Err, false)
+			for _, port := range said.asks {
+				w.asked(v.Out[port], sure)
+			}
 			continue
 		}
 		onlyWay := len(v.Def.Out) == 1 && v.Def.Out[0].Indexes == nil
@@ -90,28 +94,51 @@ func (w *walk) from(links []node.Target, sure bool) {
 	}
 }
 
+// asked follows the links of a port that a node asks whether it may go on. What refuses is
+// the answer, and all else is not.
+func (w *walk) asked(links []node.Target, sure bool) {
+	inner := walk{b: w.b, op: w.op, seen: maps.Clone(w.seen)}
+	least, ends := w.op.least, w.op.ends
+	w.op.least = "300"
+	inner.from(links, sure && len(links) == 1)
+	w.op.least, w.op.ends = least, ends
+}
+
+// Said is what a node says of itself.
+type said struct {
+	answers bool  // how it answers
+	final   bool  // that this is the answer: what leaves it belongs to other processes
+	asks    []int // the out-ports whose refusals are the answer nevertheless
+}
+
 // add merges what a node adds to an operation. What a request must have is described only
 // if all requests come to the node. A node that sends packets on does not give the answer
-// unless it refuses them, and not even then if its port error is linked. add reports whether
-// the node says how it answers, and whether that is the answer: what leaves the node then
-// belongs to other processes.
-func (b *builder) add(op *operation, to node.Target, sure, linked bool) (answers, final bool) {
+// unless it refuses them, and not even then if its port error is linked; or unless it says
+// that it gives an early one.
+func (b *builder) add(op *operation, to node.Target, sure, linked bool) (s said) {
 	v := to.Node
 	if v.Def == nil || v.Def.OpenAPI == nil {
-		return false, false
+		return s
 	}
 	fragment := v.Def.OpenAPI(v.Config)
 	if fragment.Kind() != value.KindMap {
-		return false, false
+		return s
 	}
-	said, _ := fragment.Get("final")
-	final = said.Truth()
-	if final && to.Port > 0 {
-		return false, true // not a request, such as a message at port send of websocket
+	final, _ := fragment.Get("final")
+	s.final = final.Truth()
+	if s.final && to.Port > 0 {
+		return s // not a request, such as a message at port send of websocket
 	}
-	linked = linked && !final
+	linked = linked && !s.final
 	fragment = b.adopt(fragment)
+	s.asks = portsOf(v, fragment)
+	b.ownPaths(op, v, fragment)
+	early, _ := fragment.Get("early")
+	for method, responses := range early.Fields() {
+		op.answerEarly(method, responses)
+	}
 	responses, answers := fragment.Get("responses")
+	s.answers = answers
 	for status, response := range responses.Fields() {
 		refuses := status >= "400"
 		if refuses && len(v.Err) > 0 || !refuses && linked {
@@ -122,81 +149,21 @@ func (b *builder) add(op *operation, to node.Target, sure, linked bool) (answers
 	if sure {
 		op.require(fragment)
 	}
-	return answers, final
-}
-
-// adopt moves the components of a fragment to those of the document, and returns the
-// fragment with the references to those that had to get another name.
-func (b *builder) adopt(fragment value.Value) value.Value {
-	components, ok := fragment.Get("components")
-	if !ok {
-		return fragment
-	}
-	fragment = fragment.Without("components")
-	renamed := make(map[string]string)
-	for group, entries := range components.Fields() {
-		for name, entry := range entries.Fields() {
-			if got := b.component(group, name, entry); got != name {
-				renamed[reference(group, name)] = reference(group, got)
-				if group == "securitySchemes" {
-					fragment = renameSecurity(fragment, name, got)
-				}
-			}
-		}
-	}
-	if len(renamed) > 0 {
-		fragment = rename(fragment, renamed)
-	}
-	return fragment
-}
-
-func reference(group, name string) string { return "#/components/" + group + "/" + name }
-
-// rename replaces references in a value.
-func rename(v value.Value, to map[string]string) value.Value {
-	switch v.Kind() {
-	case value.KindList:
-		elems := make([]value.Value, 0, v.Len())
-		for _, elem := range v.Elems() {
-			elems = append(elems, rename(elem, to))
-		}
-		return value.List(elems...)
-	case value.KindMap:
-		fields := make([]value.Field, 0, v.Len())
-		for name, f := range v.Fields() {
-			if s, ok := f.AsString(); ok && name == "$ref" {
-				fields = append(fields, field(name, text(renameRef(s, to))))
-				continue
-			}
-			fields = append(fields, field(name, rename(f, to)))
-		}
-		return value.UniqueMap(fields)
-	}
-	return v
-}
-
-// renameRef replaces a reference to a component, or into one.
-func renameRef(s string, to map[string]string) string {
-	for from, now := range to {
-		if s == from || len(s) > len(from) && s[:len(from)] == from && s[len(from)] == '/' {
-			return now + s[len(from):]
-		}
-	}
 	return s
 }
 
-func renameSecurity(fragment value.Value, from, to string) value.Value {
-	list, _ := fragment.Get("security")
-	all := make([]value.Value, 0, list.Len())
-	for _, requirement := range list.Elems() {
-		var b value.MapBuilder
-		for name, scopes := range requirement.Fields() {
-			if name == from {
-				name = to
+// portsOf returns the out-ports that a fragment names in asks.
+func portsOf(v *node.Vertex, fragment value.Value) (ports []int) {
+	asks, _ := fragment.Get("asks")
+	for _, name := range asks.Elems() {
+		for i, port := range v.Def.Out {
+			if port.Indexes != nil || i >= len(v.Out) {
+				break
 			}
-			b.Set(name, scopes)
+			if name.Equal(text(port.Name)) {
+				ports = append(ports, i)
+			}
 		}
-		all = append(all, b.Build())
 	}
-	return fragment.With("security", value.List(all...))
+	return ports
 }

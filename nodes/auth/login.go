@@ -2,17 +2,14 @@ package auth
 
 import (
 	"errors"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
-	"github.com/uniflow-labs/uniflow/value"
 )
 
 const loginDoc = "A request with a session goes on to `out`, with the field `auth`: `{subject, scopes, claims, type}`. A browser without one is sent to the provider, with the code flow of OpenID Connect, PKCE, a state and a nonce, and comes back to where it was. Other clients without a session, and requests that are not GET, get 401.\n\n" +
@@ -63,20 +60,8 @@ func loginDef() *node.Def {
 		Recall:   node.Always(node.Effects),
 		Parts:    func(schema.Config) bool { return true }, // a session that is renewed adds a header to the answer
 		Lint:     stream.LintTLS,
-		OpenAPI: func(c schema.Config) value.Value {
-			name, scheme := place{cookie: cookieName(c.String("cookie"), strings.HasPrefix(c.String("url"), "https:"))}.securityScheme("login")
-			return object(
-				"security", value.List(object(name, texts(nil))),
-				"responses", refusals(
-					object("302", object("description", "A browser is sent to the provider.", "headers", object("Location", object("schema", object("type", "string"))))),
-					openapi.Failure(http.StatusUnauthorized, "There is no session.", "WWW-Authenticate"),
-					openapi.Failure(http.StatusForbidden, "The login has failed, or another site has caused the request."),
-					openapi.Failure(http.StatusServiceUnavailable, "The provider cannot be asked.", "Retry-After"),
-				),
-				"components", object("securitySchemes", object(name, scheme)),
-			)
-		},
-		New: newLogin,
+		OpenAPI:  describeLogin,
+		New:      newLogin,
 	}
 }
 

@@ -25,5 +25,6 @@ func describeWebsocket(schema.Config) value.Value {
 	return value.Map(
 		value.Field{Name: "responses", Value: responses},
 		value.Field{Name: "final", Value: value.Bool(true)}, // messages are other processes
+		value.Field{Name: "asks", Value: value.List(value.String("open"))},
 	)
 }
