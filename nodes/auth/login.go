@@ -18,8 +18,10 @@ const loginDoc = "A request with a session goes on to `out`, with the field `aut
 	"| `PATH/login?return_to=/there` | begins a login. `return_to` is a path of this site |\n" +
 	"| `PATH/callback` | ends it. Register `URL` + `PATH/callback` with the provider |\n" +
 	"| `PATH/logout` | ends the session here, and at the provider if that has a page for it |\n\n" +
-	"**The session** is a cookie: encrypted and signed with a key made of `secret` (AES-GCM), `HttpOnly`, `SameSite=Lax`, and with an `https` URL `Secure` and bound to the host (`__Host-`). The server keeps nothing, so sessions survive restarts, and all servers with the same `secret` know them. A session cannot be ended from the server before its `ttl`, except by another `secret`. " +
+	"**The session** is a cookie: encrypted and signed with a key made of `secret` (AES-GCM), `HttpOnly`, `SameSite=Lax`, and with an `https` URL `Secure` and bound to the host (`__Host-`). The server keeps nothing, so sessions survive restarts, and all servers with the same `secret` know them. " +
 	"A cookie holds 4 KB: `claims` says what is kept.\n\n" +
+	"To change `secret`, put the new one in front: `[new, old]`. Cookies are made with the first and read with all. Leave the old one out after `ttl`. Until all servers know the new secret, put it behind the old one.\n\n" +
+	"To end sessions before their `ttl`, add to `ended`: the sessions of one person, or of all people, that were begun before a time. Entries older than `ttl` can go. The provider may still know the browser, and begin a new session without a question: end the session there, too.\n\n" +
 	"If the provider gives a refresh token (for most: scope `offline_access`), the session is renewed when its access token has expired, and ends when the provider refuses that. If the provider cannot be asked, the answer is 503. Otherwise the session lasts for `ttl`.\n\n" +
 	"Requests that change something are refused with 403 and the code `cross_site` if another site has caused them.\n\n" +
 	"| status | code | when |\n| --- | --- | --- |\n" +
@@ -44,12 +46,16 @@ func loginDef() *node.Def {
 			schema.String("path").Default("/auth").Doc("Where the node's own paths are."),
 			schema.String("client_id").Required().Doc("What the provider calls this site."),
 			schema.String("client_secret").Secret().Doc("The secret that the provider has given to it. A public client has none."),
-			schema.String("secret").Required().Secret().Doc("What cookies are encrypted with: at least 32 bytes, such as those of `openssl rand -hex 32`."),
+			schema.Strings("secret").Required().Secret().Doc("What cookies are encrypted with: at least 32 bytes, such as those of `openssl rand -hex 32`. Of several, the first makes cookies, and all read them."),
 			schema.Strings("scopes").Default([]string{"openid", "profile", "email"}).Doc("What to ask the provider for."),
 			schema.Strings("claims").Default([]string{"name", "email", "email_verified", "preferred_username", "groups", "roles"}).Doc("The claims of the ID token that the session keeps."),
 			schema.Strings("algorithms").Words(false, algorithmNames()...).Default([]string{"RS256"}).Doc("What the keys of the provider are good for."),
 			schema.Duration("ttl").Default(12*time.Hour).Range(float64(time.Minute), float64(90*24*time.Hour)).Doc("How long a session lasts."),
 			schema.Duration("leeway").Default(30*time.Second).Range(0, float64(10*time.Minute)).Doc("How far clocks may differ."),
+			schema.List("ended", schema.Fields(
+				schema.String("before").Required().Doc("The time before which they were begun, as in RFC 3339: `2026-01-31T12:00:00Z`."),
+				schema.String("subject").Doc("Whose they are; unset is everyone."),
+			)).Doc("Sessions that the server has ended."),
 			schema.Bool("required").Default(true).Doc("Whether a session is needed. Otherwise requests without one pass, without `auth`; `PATH/login` begins one."),
 			schema.String("cookie").Default("login").Doc("What the names of the cookies begin with."),
 			stream.TLSField("How to connect to a provider whose URL is `https`. Files are read when the node opens."),
@@ -78,6 +84,7 @@ type login struct {
 	required     bool
 	tokens       *tokens // ID tokens
 	seal         *sealer
+	ended        ended
 	clock        node.Clock
 	renewals     renewals
 }
@@ -98,14 +105,21 @@ func newLogin(init *node.Init) (node.Node, error) {
 	if path := c.String("path"); path != local(path) || strings.ContainsAny(path, "?%") {
 		found = append(found, c.Errorf("path", diag.CodeBadValue, "want a path such as /auth"))
 	}
-	if len(c.String("secret")) < 32 {
-		found = append(found, c.Errorf("secret", diag.CodeBadValue, "the secret is shorter than 32 bytes").WithHint("make one with: openssl rand -hex 32"))
+	secrets := c.Strings("secret")
+	for _, secret := range secrets {
+		if len(secret) < 32 {
+			found = append(found, c.Errorf("secret", diag.CodeBadValue, "the secret is shorter than 32 bytes").WithHint("make one with: openssl rand -hex 32"))
+		}
 	}
-	if err := errors.Join(found...); err != nil {
-		return nil, err
+	if len(secrets) > maxSecrets {
+		found = append(found, c.Errorf("secret", diag.CodeBadValue, "there are %d secrets, and each cookie may be tried with all of them: want at most %d", len(secrets), maxSecrets).WithHint("leave out those that are older than ttl"))
 	}
 	var err error
-	n.seal, err = newSealer([]byte(c.String("secret")), n.issuer+"\x00"+n.clientID, c.String("cookie"), n.url.Scheme == "https")
+	n.ended, err = newEnded(c, n.clock.Now().Add(n.tokens.rules.leeway))
+	if err := errors.Join(append(found, err)...); err != nil {
+		return nil, err
+	}
+	n.seal, err = newSealer(secrets, n.issuer+"\x00"+n.clientID, c.String("cookie"), n.url.Scheme == "https")
 	return n, err
 }
 

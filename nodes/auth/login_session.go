@@ -21,6 +21,7 @@ type session struct {
 	Subject string          `json:"s"`
 	Scopes  []string        `json:"g"`
 	Claims  json.RawMessage `json:"c"`
+	Begun   int64           `json:"b"`
 	Until   int64           `json:"u"`
 	Renew   int64           `json:"n,omitempty"` // when the provider must be asked again; 0 is never
 	Refresh string          `json:"r,omitempty"`
@@ -33,7 +34,7 @@ func (n *login) session(payload value.Value) (s *session, text string, ok bool) 
 		return nil, "", false
 	}
 	s = new(session)
-	if !n.seal.open("", text, s) || n.clock.Now().Unix() >= s.Until {
+	if !n.seal.open("", text, s) || n.clock.Now().Unix() >= s.Until || n.ended.has(s) {
 		return nil, "", false
 	}
 	return s, text, true
@@ -116,7 +117,7 @@ func (n *login) begun(ctx context.Context, token *oauth2.Token, nonce string) (*
 		return nil, refused("denied", "the ID token is of another login")
 	}
 	now := n.clock.Now()
-	s := &session{Subject: textClaim(claims, "sub"), Until: now.Add(n.ttl).Unix()}
+	s := &session{Subject: textClaim(claims, "sub"), Begun: now.Unix(), Until: now.Add(n.ttl).Unix()}
 	return s, n.fill(ctx, s, claims, token)
 }
 

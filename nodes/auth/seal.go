@@ -16,25 +16,35 @@ import (
 
 // A sealer makes cookies that only it can read and change.
 type sealer struct {
-	aead   cipher.AEAD
-	about  string // what a cookie is good for, in addition to its name
-	secure bool   // cookies are for https only
-	name   string // what the names of all cookies begin with
+	aeads  []cipher.AEAD // the first seals, all open
+	about  string        // what a cookie is good for, in addition to its name
+	secure bool          // cookies are for https only
+	name   string        // what the names of all cookies begin with
 }
 
-// newSealer makes a sealer of a secret. about separates cookies of nodes that have the same
-// secret.
-func newSealer(secret []byte, about, name string, secure bool) (*sealer, error) {
-	key, err := hkdf.Key(sha256.New, secret, nil, "uniflow login cookies, version 1", 32)
-	if err != nil {
-		return nil, err
+// maxSecrets bounds what a forged cookie costs.
+const maxSecrets = 8
+
+// newSealer makes a sealer of secrets, at least one: the first seals, all open. about
+// separates cookies of nodes that have the same secret.
+func newSealer(secrets []string, about, name string, secure bool) (*sealer, error) {
+	s := &sealer{about: about, name: cookieName(name, secure), secure: secure}
+	for _, secret := range secrets {
+		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "uniflow login cookies, version 1", 32)
+		if err != nil {
+			return nil, err
+		}
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return nil, err
+		}
+		aead, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return nil, err
+		}
+		s.aeads = append(s.aeads, aead)
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &sealer{aead: aead, about: about, name: cookieName(name, secure), secure: secure}, err
+	return s, nil
 }
 
 // cookieName returns the name of a cookie, which browsers take from this host only, and over
@@ -57,7 +67,7 @@ func (s *sealer) seal(suffix string, content any, lasts time.Duration) (string, 
 		return "", err
 	}
 	name := s.name + suffix
-	text := base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, s.bound(name)))
+	text := base64.RawURLEncoding.EncodeToString(s.aeads[0].Seal(nil, nil, plain, s.bound(name)))
 	if n := len(name) + len(text); n > maxCookie {
 		return "", fmt.Errorf("the session takes %d bytes, and a cookie at most %d: keep fewer claims", n, maxCookie)
 	}
@@ -79,8 +89,12 @@ func (s *sealer) open(suffix, text string, content any) bool {
 	if err != nil || len(text) > maxCookie {
 		return false
 	}
-	plain, err := s.aead.Open(nil, nil, data, s.bound(s.name+suffix))
-	return err == nil && json.Unmarshal(plain, content) == nil
+	for _, aead := range s.aeads {
+		if plain, err := aead.Open(nil, nil, data, s.bound(s.name+suffix)); err == nil {
+			return json.Unmarshal(plain, content) == nil
+		}
+	}
+	return false
 }
 
 // bound is what a cookie is bound to: one of another name or node cannot stand for it.

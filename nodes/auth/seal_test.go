@@ -10,7 +10,7 @@ import (
 
 func newTestSealer(t testing.TB, secret, about string, secure bool) *sealer {
 	t.Helper()
-	s, err := newSealer([]byte(secret), about, "login", secure)
+	s, err := newSealer([]string{secret}, about, "login", secure)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +55,58 @@ func TestSeal(t *testing.T) {
 	}
 	if _, err := s.seal("", session{Subject: strings.Repeat("a", maxCookie)}, time.Hour); err == nil {
 		t.Error("got a cookie that browsers do not take, want an error")
+	}
+}
+
+// TestSecrets has cookies of a secret that is being changed for another one.
+func TestSecrets(t *testing.T) {
+	const first, second = "an example of at least 32 bytes!", "another example of 32 bytes, too"
+	of := func(secrets ...string) *sealer {
+		s, err := newSealer(secrets, "a", "login", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	f := func(made, read *sealer, want bool) {
+		t.Helper()
+		line, err := made.seal("", session{Subject: "ann"}, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := http.ParseSetCookie(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got session
+		if ok := read.open("", c.Value, &got); ok != want || ok && got.Subject != "ann" {
+			t.Errorf("got %t %v, want %t", ok, got, want)
+		}
+	}
+	f(of(first), of(second, first), true)
+	f(of(second, first), of(second), true)
+	f(of(second, first), of(first), false)
+	f(of(first), of(second), false)
+}
+
+// TestEnded ends sessions that were begun before a time.
+func TestEnded(t *testing.T) {
+	e := ended{"": 100, "ann": 200, "bob": 50}
+	f := func(subject string, begun int64, want bool) {
+		t.Helper()
+		if got := e.has(&session{Subject: subject, Begun: begun}); got != want {
+			t.Errorf("%s at %d: got %t, want %t", subject, begun, got, want)
+		}
+	}
+	f("eve", 0, true)
+	f("eve", 99, true)
+	f("eve", 100, false)
+	f("ann", 199, true)
+	f("ann", 200, false)
+	f("bob", 50, true)
+	f("bob", 100, false)
+	if (ended)(nil).has(&session{}) {
+		t.Error("a session has ended by itself")
 	}
 }
 

@@ -64,9 +64,20 @@ func TestLogin(t *testing.T) {
 		t.Errorf("a request of its own: got %d, want 200", got)
 	}
 
+	var asked url.Values
+	follow := b.CheckRedirect
+	b.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		if asked == nil {
+			asked = r.URL.Query()
+		}
+		return follow(r, via)
+	}
 	status, body, _ = b.get(s.url + "/auth/logout")
 	if len(b.trail) == 0 || !strings.Contains(b.trail[0], "end_session") {
 		t.Errorf("got %d %s by %v, want the page of the provider", status, body, b.trail)
+	}
+	if !strings.HasPrefix(asked.Get("client_id"), "shop-") || asked.Get("post_logout_redirect_uri") != s.url+"/" {
+		t.Errorf("the provider was asked with %v, want who asks, and where to come back to", asked)
 	}
 	if status, body, _ = b.get(s.url + "/"); !strings.Contains(body, "username") {
 		t.Errorf("got %d %s, want that the session has ended", status, body)
@@ -225,6 +236,59 @@ func TestRenew(t *testing.T) {
 	if status, body, _ := b.get(s.url + "/"); len(b.trail) == 0 {
 		t.Errorf("got %d %s, want that the session has ended", status, body)
 	}
+}
+
+// TestChangedSecret changes the secret of the cookies in three steps, in which sessions last.
+func TestChangedSecret(t *testing.T) {
+	s := newSite(t, "")
+	b := s.browser()
+	s.login(b, "/")
+	const other = "another example of at least 32 bytes"
+	f := func(secrets string, lasts bool) {
+		t.Helper()
+		_, rest, _ := strings.Cut(s.document, "\n  secret: ")
+		old, _, _ := strings.Cut(rest, "\n")
+		s.document = strings.Replace(s.document, "\n  secret: "+old, "\n  secret: "+secrets, 1)
+		s.apply()
+		if status, body, _ := b.get(s.url + "/"); lasts != (status == 200 && len(b.trail) == 0) {
+			t.Errorf("%s: got %d %s by %v, want that the session lasts: %t", secrets, status, body, b.trail, lasts)
+		}
+	}
+	f("["+cookieSecret+", "+other+"]", true)
+	f("["+other+", "+cookieSecret+"]", true)
+	f(other, false)
+	s.login(b, "/")
+	f("["+cookieSecret+", "+other+"]", true)
+	if strings.Contains(s.log.String(), other) {
+		t.Error("the log has the other secret")
+	}
+}
+
+// TestEnded ends sessions from the server: those of one person, and those of everyone.
+func TestEnded(t *testing.T) {
+	s := newSite(t, "")
+	b := s.browser()
+	s.login(b, "/")
+	before := s.document
+	f := func(ended string, lasts bool) {
+		t.Helper()
+		s.document = strings.Replace(before, "  scopes:", "  ended: "+ended+"\n  scopes:", 1)
+		s.apply()
+		if status, body, _ := b.get(s.url + "/"); lasts != (status == 200 && len(b.trail) == 0) {
+			t.Errorf("%s: got %d %s by %v, want that the session lasts: %t", ended, status, body, b.trail, lasts)
+		}
+	}
+	s.clock.ahead.Add(int64(time.Minute))
+	now := s.clock.Now().UTC().Format(time.RFC3339)
+	f("[{before: 2026-01-31T12:00:00+01:00}]", true)
+	f("[{before: "+now+", subject: id2}]", true)
+	f("[{before: "+now+", subject: id1}, {before: "+now+", subject: id2}]", false)
+	if status, body := s.login(b, "/"); status != 200 || !strings.Contains(body, "id1") {
+		t.Errorf("got %d %s, want that another session begins", status, body)
+	}
+	f("{before: "+now+", subject: id1}", true)
+	s.clock.ahead.Add(int64(time.Minute))
+	f("{before: "+s.clock.Now().UTC().Format(time.RFC3339)+"}", false)
 }
 
 // TestOptional lets requests without a session pass.
