@@ -21,7 +21,7 @@ func request(scheme, cookie string) value.Value {
 
 // TestCookieAge renews a cookie in time, and gives HTTPS alone what is for it.
 func TestCookieAge(t *testing.T) {
-	k := &cookies{made: http.Cookie{Name: "c", Path: "/"}, auto: true, secret: []byte("0123456789abcdef"), ttl: 10 * time.Hour}
+	k := &cookies{made: http.Cookie{Name: "c", Path: "/"}, auto: true, secrets: [][]byte{[]byte("0123456789abcdef")}, ttl: 10 * time.Hour}
 	now := time.Unix(1_900_000_000, 0)
 	f := func(at time.Time, scheme, cookie string) (key, set string) {
 		t.Helper()
@@ -47,10 +47,21 @@ func TestCookieAge(t *testing.T) {
 		t.Errorf("after a tenth of the ttl: got %s and %q, want %s", again, set, key)
 	}
 	other := *k
-	other.secret = []byte("0123456789abcdeg")
+	other.secrets = [][]byte{[]byte("0123456789abcdeg")}
 	if _, _, ok := other.find(value.String(cookie)); ok {
 		t.Error("a cookie of another secret was taken")
 	}
+	other.secrets = append(other.secrets, k.secrets[0])
+	if _, _, ok := other.find(value.String(cookie)); !ok {
+		t.Error("a cookie of the secret before was refused")
+	}
+	before := k
+	k = &other
+	k.ttl = 0
+	if again, set := f(now, "http", cookie); again != key || set == "" || strings.HasPrefix(set, cookie) {
+		t.Errorf("with the secret before: got %s and %q, want %s and a cookie of the new one", again, set, key)
+	}
+	k = before
 	other = *k
 	other.made.Name = "d"
 	if _, _, ok := other.find(value.String(strings.Replace(cookie, "c=", "d=", 1))); ok {
@@ -66,7 +77,7 @@ func TestCookieAge(t *testing.T) {
 
 // FuzzCookie looks for a text that is taken without the signature.
 func FuzzCookie(f *testing.F) {
-	k := &cookies{made: http.Cookie{Name: "c"}, secret: []byte("0123456789abcdef")}
+	k := &cookies{made: http.Cookie{Name: "c"}, secrets: [][]byte{[]byte("0123456789abcdef")}}
 	id := []byte("0123456789abcdef")
 	good := k.cookie(id, time.Unix(7, 0), false)
 	for _, seed := range []string{"", "c=", "c=AAAA", good, good + "; c=x", "c=\"" + strings.TrimPrefix(good, "c=") + "\"", "c==;c", ";;;"} {

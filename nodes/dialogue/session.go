@@ -156,7 +156,7 @@ func (n *sessionNode) Open(ctx context.Context) error {
 	if m, ok := r.store.(*memoryStore); ok {
 		m.limit(n.limits)
 	}
-	if n.cookies == nil || n.cookies.secret != nil {
+	if n.cookies == nil || n.cookies.secrets != nil {
 		return nil
 	}
 	secret, release, err := node.Acquire(n.pool, fmt.Sprintf("secret of %s %s", n.shared, n.cookies.made.Name), func() (*cookieSecret, error) {
@@ -168,7 +168,7 @@ func (n *sessionNode) Open(ctx context.Context) error {
 		return errors.Join(err, n.Close())
 	}
 	n.release = append(n.release, release)
-	n.cookies.secret = secret[:]
+	n.cookies.secrets = [][]byte{secret[:]}
 	return nil
 }
 
