@@ -54,7 +54,7 @@ Processes go on when a page is closed. Nothing of a message becomes HTML.`,
 `,
 		Config: schema.Fields(
 			schema.String("path").Default("/chat").Doc("The path below which requests come."),
-			schema.String("secret").Required().Secret().Doc("Signs the tokens of conversations: at least 16 characters, such as what `openssl rand -hex 32` prints. Another secret makes all of them void."),
+			schema.Strings("secret").Required().Secret().Doc("Signs the tokens of conversations: at least 16 characters, such as what `openssl rand -hex 32` prints. Of several, at most 8, the first signs, and all are good; browsers get a new token when they come back. Another secret alone makes all tokens void."),
 			schema.String("title").Default("Chat").Doc("What the widget is called."),
 			schema.String("greeting").Doc("What the widget shows first. It is not a message of the conversation."),
 			schema.Strings("origins").Doc("Other hosts whose pages may show the widget, such as `*.example.com`. Pages of the same host always may; `*` is all."),

@@ -23,6 +23,7 @@ func (n *chatNode) enter(token string, c *caller) (r *room, newToken string, err
 		if id, ok = n.signer.verify(token, c.subject); !ok {
 			return nil, "", errToken
 		}
+		token = n.signer.token(id, c.subject) // the secret may have changed
 	}
 	r, made := n.hub.open(platformChat + "/" + id)
 	if r == nil {
