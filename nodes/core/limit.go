@@ -3,10 +3,9 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -25,7 +24,7 @@ func limitDef(o Options) *node.Def {
 		Summary: "Lets payloads pass at a rate, or so many at a time, for each key.",
 		Doc: "Each key has a bucket of `burst` tokens, full in the beginning, that `rate` refills; a payload takes one. With `concurrency`, so many payloads of a key may be on their way: from when they are sent on `out` until they are answered, or their process ends.\n\n" +
 			"A payload past a limit goes to `error` with status 429, the code `rate` or `concurrency`, and the time after which to try again, which a listener sends as `Retry-After`. Without a link there, that is the answer. A payload past `concurrency` takes no token.\n\n" +
-			"Keys that are equal share a bucket: 1 and 1.0, maps whatever the order of their fields. Without `key` there is one bucket. At most 131,072 keys are remembered; a key that was forgotten has a full bucket again, as one has after a time without payloads.\n\n" +
+			"Keys that are equal share a bucket: 1 and 1.0, maps whatever the order of their fields. A text that is an address of IPv6 counts as its network, by itself or in a list or map: one client has 2^64 addresses of it, and often more. `::ffff:192.0.2.1` counts as `192.0.2.1`. Without `key` there is one bucket. At most 131,072 keys are remembered; a key that was forgotten has a full bucket again, as one has after a time without payloads.\n\n" +
 			"A reload keeps the buckets if the node has the same name and fields.",
 		Example: "- kind: limit\n  name: guard\n  key: client\n  rate: 100/m\n  burst: 20\n  concurrency: 5\n  ports:\n    out: [{name: work, port: in}]\n\n- kind: snippet\n  name: work\n  language: cel\n  code: '\"hello \" + client'\n",
 		Config: schema.Fields(
@@ -33,6 +32,7 @@ func limitDef(o Options) *node.Def {
 			schema.Text("rate").Pattern(ratePattern).Doc("How many payloads may pass: a number a second such as 5, or a number in a time such as `100/m` or `5/10s`. The units are s, m, h and d. No limit unless set."),
 			schema.Int("burst").Range(1, 1<<30).Doc("How many may pass immediately after a pause; the number in `rate` unless set."),
 			schema.Int("concurrency").Range(1, 1<<30).Doc("How many may be on their way. No limit unless set."),
+			schema.Int("ipv6_prefix").Default(64).Range(1, 128).Doc("How many bits of an address of IPv6 are looked at. A provider gives each customer a network of 64, 56 or 48 bits; 128 counts each address by itself."),
 			languageField(o),
 			timeoutField(),
 		),
@@ -50,7 +50,8 @@ func limitDef(o Options) *node.Def {
 			if n.key, err = o.compileKey(init); err != nil {
 				return nil, errors.Join(found.Err(), err)
 			}
-			n.single, n.shared = !init.Config.Has("key"), sharedKey(init, n.quota)
+			n.prefix = int(init.Config.Int("ipv6_prefix"))
+			n.single, n.shared = !init.Config.Has("key"), sharedKey(init, fmt.Sprintf("%+v /%d", n.quota, n.prefix))
 			return n, found.Err()
 		},
 	}
@@ -63,71 +64,12 @@ type quota struct {
 	concurrency int // 0 sets no limit
 }
 
-func quotaOf(cfg schema.Config, found *diag.List) quota {
-	q := quota{burst: int(cfg.Int("burst")), concurrency: int(cfg.Int("concurrency"))}
-	switch {
-	case cfg.Has("rate"):
-		n, per, ok := parseRate(cfg.String("rate"))
-		if !ok {
-			got := "text from a template"
-			if !cfg.Hidden("rate") {
-				got = strconv.Quote(node.Clip(cfg.String("rate"), 60))
-			}
-			found.Add(cfg.Errorf("rate", diag.CodeBadValue, "want a rate such as 100/m, got %s", got).
-				WithHint("write a number a second such as 5, or a number in a time such as 100/m or 5/10s; the units are s, m, h and d"))
-			return q
-		}
-		q.rate = rate.Limit(n / per.Seconds())
-		if !cfg.Has("burst") {
-			q.burst = int(min(max(1, math.Ceil(n)), 1<<30))
-		}
-	case cfg.Has("burst"):
-		found.Add(cfg.Errorf("burst", diag.CodeBadValue, "burst is used with rate only").WithHint("add one such as rate: 100/m, or remove it"))
-	case !cfg.Has("concurrency"):
-		found.Add(cfg.Errorf("", diag.CodeBadValue, "nothing is limited").WithHint("add one such as rate: 100/m, or concurrency: 10"))
-	}
-	return q
-}
-
-const ratePattern = `^ *\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)? *(/ *([0-9]+(\.[0-9]*)?|\.[0-9]+)?(ms|s|m|h|d) *)?$`
-
-// parseRate reads a number of packets and the time in which they may pass. The rate
-// must be one that a bucket can be refilled at.
-func parseRate(text string) (n float64, per time.Duration, ok bool) {
-	number, unit, divided := strings.Cut(text, "/")
-	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if err != nil || strings.ContainsAny(number, "xX_pP") {
-		return 0, 0, false
-	}
-	per = time.Second
-	if divided {
-		unit = strings.TrimSpace(unit)
-		if unit == "" {
-			return 0, 0, false
-		}
-		count := 1.0
-		digits := strings.TrimRight(unit, "mshd")
-		if digits != "" {
-			if count, err = strconv.ParseFloat(digits, 64); err != nil || strings.ContainsAny(digits, "xX_pPeE+-") {
-				return 0, 0, false
-			}
-		}
-		one := map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}[unit[len(digits):]]
-		length := count * float64(one)
-		if !(length >= 1 && length < math.MaxInt64) {
-			return 0, 0, false
-		}
-		per = time.Duration(length)
-	}
-	perSecond := n / per.Seconds()
-	return n, per, perSecond >= 1e-9 && perSecond <= 1e9
-}
-
 // A limit is a node of that kind. It shares its buckets with the same node of earlier
 // and later generations.
 type limit struct {
 	key    lang.Program
 	single bool // there is one bucket
+	prefix int  // how many bits of an address of IPv6 count
 	quota  quota
 	pool   *node.Pool
 	clock  node.Clock
@@ -148,10 +90,11 @@ func (n *limit) Close() error { return n.release() }
 func (n *limit) Receive(p node.Process, pkt node.Packet) node.Result {
 	var k key
 	if !n.single {
-		var err error
-		if k, err = evalKey(p, n.key, pkt.Payload); err != nil {
-			return node.Fail(err)
+		v, err := n.key.Eval(p.Context(), pkt.Payload)
+		if err != nil {
+			return node.Fail(thrown(err))
 		}
+		k = keyOf(counted(v, n.prefix))
 	}
 	t, err := n.buckets.pass(p, k, n.clock.Now())
 	switch {
