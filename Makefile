@@ -7,6 +7,12 @@ LIBS    := internal/ground internal/trailtest lock batch trail
 PEERS   := test/otlp test/oracle test/brokers test/web bench/batch/peers
 export CGO_ENABLED ?= 0
 
+# ONCE are flags with which all that is not for the race detector shares its compiled packages
+# with the program: the same paths, and not all of them again for the profile of cmd/uniflow,
+# which only the program itself is made with. Tests leave go vet to lint.
+ONCE := -trimpath -pgo=off
+TEST := $(GO) test -pgo=off -vet=off
+
 .PHONY: help needs needs-all run build test test-peers test-faults test-hostile race check lint generate tidy size bench bench-lock bench-batch bench-streams bench-trail bench-trail-lessons contention guard guard-selftest fuzz clean
 
 help: ## this list
@@ -28,7 +34,7 @@ needs-all:
 	@test/needs all
 
 test: needs ## every test of the engine and its libraries; installs the databases that tests run on
-	$(GO) test work
+	$(TEST) -trimpath work
 
 test-peers: needs-all ## tests with DuckDB, brokers, Chromium, the OpenTelemetry Collector and posthog-go; installs compilers of C and C++
 	@for m in $(PEERS); do (cd $$m && GOWORK=off CGO_ENABLED=1 $(GO) test ./...) || exit 1; done
@@ -45,14 +51,14 @@ test-hostile: build ## attacks on the built program from outside, under limits o
 check: lint test race ## all that CI runs except the guard; test-peers runs in race
 
 race: needs-all ## every test under the race detector, the engine checking itself
-	CGO_ENABLED=1 $(GO) test -race -tags invariant -shuffle=on work
+	CGO_ENABLED=1 $(TEST) -race -tags invariant -shuffle=on work
 	@for m in $(PEERS); do (cd $$m && GOWORK=off CGO_ENABLED=1 $(GO) test -race ./...) || exit 1; done
 
 lint: ## formatting, vet, staticcheck, generated files
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt -w on these'; exit 1; }
-	$(GO) vet work
-	$(GO) tool staticcheck work
-	$(GO) run ./internal/docgen -check
+	$(GO) vet $(ONCE) work
+	GOFLAGS="$(GOFLAGS) $(ONCE)" $(GO) tool staticcheck work
+	$(GO) run $(ONCE) ./internal/docgen -check
 
 generate: ## the reference pages and the JSON Schema
 	$(GO) run ./internal/docgen
@@ -89,8 +95,8 @@ contention: build ## who waits for locks while workflows are under load
 	$(GO) run ./bench -contention
 
 guard: ## fails if something has become slower since BASE (a revision; the one in bench/guard/base)
-	$(GO) run ./bench/guard -coverage
-	$(GO) run ./bench/guard $(if $(BASE),-base $(BASE))
+	$(GO) run $(ONCE) ./bench/guard -coverage
+	$(GO) run $(ONCE) ./bench/guard $(if $(BASE),-base $(BASE))
 
 guard-selftest: ## shows that the guard catches what it should, and nothing else; takes about 20 minutes
 	$(GO) run ./bench/guard -selftest

@@ -1,4 +1,5 @@
-// Package arch holds the rules about the shape of the code, as tests.
+//go:build !race
+
 package arch
 
 import (

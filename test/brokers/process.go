@@ -22,7 +22,8 @@ type Process struct {
 	stdin io.Closer // whose end stops the process, so that none outlives its test
 }
 
-// command builds cmd/broker once for a test binary, in a folder that [Clean] removes.
+// command builds cmd/broker once for a test binary, in a folder that [Clean] removes. With
+// the flags of the release, most packages are compiled already.
 var command = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "brokers")
 	if err != nil {
@@ -30,8 +31,8 @@ var command = sync.OnceValues(func() (string, error) {
 	}
 	built.Store("dir", dir)
 	path := filepath.Join(dir, "broker")
-	build := exec.Command("go", "build", "-o", path, "github.com/uniflow-labs/uniflow/test/brokers/cmd/broker")
-	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false")
+	build := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/uniflow-labs/uniflow/test/brokers/cmd/broker")
+	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the command broker: %w\n%s", err, out)
 	}

@@ -12,6 +12,8 @@ import (
 	"io"
 	"math/big"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -22,10 +24,27 @@ import (
 // TestACME gets certificates of a real authority by both challenges. The certificate is the
 // same after a reload and after a restart, as authorities count what they sign.
 func TestACME(t *testing.T) {
-	uniflow, pebble := build(t, "../..", "./cmd/uniflow"), build(t, ".", "github.com/letsencrypt/pebble/v2/cmd/pebble")
+	pebble := buildPebble(t)
+	uniflow, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Run("tls-alpn-01", func(t *testing.T) { acme(t, uniflow, pebble, "") })
 	t.Run("http-01", func(t *testing.T) { acme(t, uniflow, pebble, "http-01") })
 	t.Run("http-01 with a listener", func(t *testing.T) { acme(t, uniflow, pebble, "listener") })
+}
+
+// buildPebble builds the authority, and returns the file. The flags are those of the release,
+// whose packages of the standard library are compiled already.
+func buildPebble(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pebble")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", file, "github.com/letsencrypt/pebble/v2/cmd/pebble")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v: %s", err, out)
+	}
+	return file
 }
 
 func acme(t *testing.T, uniflow, pebble, challenge string) {
@@ -49,14 +68,14 @@ func acme(t *testing.T, uniflow, pebble, challenge string) {
 	write(t, workflow, text, port, directory, more, "first")
 
 	// The authority is not there yet: the program says what it waits for.
-	p := startProgram(t, dir, nil, uniflow, "start", workflow)
+	p := startProgram(t, dir, []string{asProgram + "=1"}, uniflow, "start", workflow)
 	p.wait(`no certificate for localhost yet`, 1)
 	p.stop()
 
 	ca := startProgram(t, dir, []string{"PEBBLE_VA_NOSLEEP=1"}, pebble, "-config", "pebble.json")
 	ca.wait("ACME directory available", 1)
 	roots := certificates(t, fmt.Sprintf("https://127.0.0.1:%d/roots/0", admin))
-	p = startProgram(t, dir, nil, uniflow, "start", workflow)
+	p = startProgram(t, dir, []string{asProgram + "=1"}, uniflow, "start", workflow)
 	p.wait("msg=ready", 1)
 	body, first := get(t, roots, port)
 	if body != "first" {
@@ -72,7 +91,7 @@ func acme(t *testing.T, uniflow, pebble, challenge string) {
 		t.Errorf("got %q, the same certificate: %v; want it after a reload", body, second.Equal(first))
 	}
 	p.stop()
-	p = startProgram(t, dir, nil, uniflow, "start", workflow)
+	p = startProgram(t, dir, []string{asProgram + "=1"}, uniflow, "start", workflow)
 	p.wait("msg=ready", 1)
 	if _, third := get(t, roots, port); !third.Equal(first) {
 		t.Error("got another certificate after a restart")

@@ -28,21 +28,6 @@ type program struct {
 	}
 }
 
-// build builds a package of Go in a folder, and returns the file.
-func build(t *testing.T, dir, path string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "program")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", file, path)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
-	if dir != "." { // the root is a workspace
-		cmd.Env = append(os.Environ(), "GOWORK=")
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build %s: %v: %s", path, err, out)
-	}
-	return file
-}
-
 // startProgram starts a program in a folder, with more variables of the environment.
 func startProgram(t *testing.T, dir string, env []string, file string, args ...string) *program {
 	t.Helper()

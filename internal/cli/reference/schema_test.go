@@ -20,6 +20,10 @@ import (
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
+// validators are what compile has made, by the text of the schema: most examples define no
+// kind, so that the schema is that of all others.
+var validators = make(map[string]*jsonschema.Schema)
+
 // compile makes a validator of the schema of some kinds, checking the schema
 // against its own meta-schema.
 func compile(t *testing.T, defs []*node.Def) *jsonschema.Schema {
@@ -27,6 +31,9 @@ func compile(t *testing.T, defs []*node.Def) *jsonschema.Schema {
 	text, err := Schema(defs)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s := validators[string(text)]; s != nil {
+		return s
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -41,6 +48,7 @@ func compile(t *testing.T, defs []*node.Def) *jsonschema.Schema {
 	if err != nil {
 		t.Fatal(err)
 	}
+	validators[string(text)] = s
 	return s
 }
 
