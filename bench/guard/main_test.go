@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -123,8 +124,12 @@ func TestGuard(t *testing.T) {
 		}
 		return o.String(), e.String()
 	}
-	if o, _ := guard(program.OK, "maps"); !strings.Contains(o, "value.MapWith") || strings.Contains(o, "JSON") {
-		t.Errorf("the same: got %s, want a row of value.MapWith only", o)
+	if o, e := guard(program.OK, "maps"); !regexp.MustCompile(`value\.MapWith +equal binary\n`).MatchString(o) || strings.Contains(o, "JSON") || !strings.Contains(e, "equal to the byte: value\n") {
+		t.Errorf("the same: got %s%s, want a row of value.MapWith only, which is not measured", o, e)
+	}
+	put(t, filepath.Join(dir, "value", "testdata", "input"), "of one side\n")
+	if o, _ := guard(program.OK, "maps"); !strings.Contains(o, "value.MapWith") || strings.Contains(o, "equal binary") {
+		t.Errorf("with another file: got %s, want a row of value.MapWith that is measured", o)
 	}
 	put(t, filepath.Join(dir, "value", "bench_test.go"), spun("5000", "\nfunc BenchmarkCodec(b *testing.B) { b.Run(\"compiled\", BenchmarkMapWith) }\n"))
 	o, _ := guard(program.Failed, "value")

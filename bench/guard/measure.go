@@ -24,6 +24,7 @@ type settings struct {
 	pingSlice time.Duration // of the load of the ping workflow
 	only      func(id string) bool
 	profiles  string // the folder of the profiles of what failed
+	all       bool   // what is equal to the byte is measured as well
 }
 
 // again is how many times as many rounds the second set has, of Go benchmarks.
@@ -91,6 +92,16 @@ func (c *comparer) build(ctx context.Context) (*plan, error) {
 	if err := buildBoth(ctx, c.sides, packages, ping); err != nil {
 		return nil, err
 	}
+	var equal []string
+	if !c.all {
+		var err error
+		if equal, err = unchanged(c.sides); err != nil {
+			return nil, err
+		}
+	}
+	if len(equal) > 0 {
+		c.Progress("not measured, as the test binaries are equal to the byte: %s", strings.Join(equal, ", "))
+	}
 	c.Progress("looking for benchmarks")
 	base, err := c.sides[0].discover(ctx, items)
 	if err != nil {
@@ -116,6 +127,8 @@ func (c *comparer) build(ctx context.Context) (*plan, error) {
 			r.State = stateNew
 		case !c.sides[1].names[b.id()]:
 			r.State = stateGone
+		case slices.Contains(equal, b.pkg):
+			r.State = stateEqual
 		default:
 			slice := c.slice
 			if b.long {

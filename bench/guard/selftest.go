@@ -63,6 +63,7 @@ func selftest(ctx context.Context, c config, s settings, dir string, stdout, std
 	ok = true
 	b := &testbed{settings: s, root: c.dir, dir: dir, tree: filepath.Join(dir, "tree"), stdout: stdout, log: stderr}
 	b.pingSlice = 400 * time.Millisecond // there are many runs
+	b.all = true
 	b.profiles = filepath.Join(dir, "profiles")
 	if err := (Repo{Dir: c.dir}).Copy(ctx, b.tree); err != nil {
 		return false, err

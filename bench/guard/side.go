@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -78,6 +80,53 @@ func buildBoth(ctx context.Context, sides [2]*side, packages []string, program b
 	}
 	both.Wait()
 	return errors.Join(errs[:]...)
+}
+
+// unchanged returns the packages that have the same benchmarks on both sides to the byte:
+// test binaries, which hold all code that they run, and files in the folder of the package,
+// which they may read. What is measured of one of them holds for both.
+func unchanged(sides [2]*side) ([]string, error) {
+	var equal []string
+	for pkg := range sides[0].tests {
+		if sides[1].tests[pkg] == "" {
+			continue
+		}
+		var sums [2][sha256.Size]byte
+		for i, s := range sides {
+			var err error
+			if sums[i], err = s.sum(pkg); err != nil {
+				return nil, err
+			}
+		}
+		if sums[0] == sums[1] {
+			equal = append(equal, pkg)
+		}
+	}
+	slices.Sort(equal)
+	return equal, nil
+}
+
+// sum returns a hash of a package's test binary, and of the names and contents of the files
+// in its folder and below.
+func (s *side) sum(pkg string) (sum [sha256.Size]byte, err error) {
+	all := sha256.New()
+	add := func(name, file string) error {
+		data, err := os.ReadFile(file)
+		fmt.Fprintf(all, "%q %d %x\n", name, len(data), sha256.Sum256(data))
+		return err
+	}
+	if err := add("", s.tests[pkg]); err != nil {
+		return sum, err
+	}
+	folder := s.folder(pkg)
+	err = filepath.WalkDir(folder, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(folder, file)
+		return errors.Join(err, add(name, file))
+	})
+	return [sha256.Size]byte(all.Sum(nil)), err
 }
 
 // discover returns the benchmarks of the items that the side has, by running each

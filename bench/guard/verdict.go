@@ -8,11 +8,13 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
-// States of rows that are not measured, since a side does not have them.
+// States of rows that are not measured, since a side does not have them, or both have the
+// same.
 const (
 	stateNew    = "new"           // the head has it
 	stateGone   = "gone"          // the base has it
 	stateNotYet = "not there yet" // neither has
+	stateEqual  = "equal binary"  // both have it in programs that are equal to the byte
 )
 
 // A row is a benchmark with its result.
