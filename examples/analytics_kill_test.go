@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/batch"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
@@ -30,7 +31,7 @@ func TestLoaderKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
 	t.Chdir(t.TempDir())
-	port := freePort(t)
+	port := strconv.Itoa(freeport.Port(t))
 	send, err := batch.NewHTTP("http://127.0.0.1:"+port+"/batch", batch.HTTPOptions{Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/cli"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/trail"
 )
 
@@ -102,7 +104,7 @@ func TestAnalytics(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	port := freePort(t)
+	port := strconv.Itoa(freeport.Port(t))
 	loader := loadTrail(t, "events-trail", port)
 	t.Cleanup(func() { loader.end() }) // after the workflow, which ships until then
 	request := serve(t, example, "127.0.0.1:8090", "127.0.0.1:"+port)

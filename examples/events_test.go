@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/internal/loader"
 )
 
@@ -78,7 +80,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("got files %v, %v", files, err)
 		}
 	})
-	port := freePort(t)
+	port := strconv.Itoa(freeport.Port(t))
 	request := serve(t, example, "127.0.0.1:8090", "127.0.0.1:"+port) // the loader does not run yet
 	f(request, `{"user": "ann", "event": "signup"}`, "202 ")
 	f(request, `{"user": "ann"}`, "422 an event has a user and an event")

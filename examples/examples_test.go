@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -24,17 +23,6 @@ func TestMain(m *testing.M) {
 		os.Exit(program())
 	}
 	leak.Main(m, servertest.Stop)
-}
-
-// freePort returns a port that is free at the moment.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
 // serve starts a workflow on a free port, after replacing the first text of each

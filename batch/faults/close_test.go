@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"sync"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/batch"
 	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 )
 
 // TestFault10_CloseRace: Close while 64 producers add. Each Add returns ErrClosed, or its
@@ -100,16 +100,7 @@ func TestFault11_Down(t *testing.T) {
 			}).Addr
 		}
 	}
-	refuse := func(t *testing.T) string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return l.Addr().String()
-	}
+	refuse := func(t *testing.T) string { return freeport.Addr(t) }
 	for _, c := range []struct {
 		name string
 		addr func(*testing.T) string

@@ -20,7 +20,7 @@ const module = "github.com/uniflow-labs/uniflow"
 // the rows below its own, and what uses says of its own row. Packages that are
 // not listed take the row of the nearest folder above them.
 var layers = [][]string{
-	{"internal/ground/spell", "internal/ground/invariant", "internal/ground/leak", "internal/ground/faultproxy", "internal/ground/show", "internal/ground/syncbuffer", "internal/servertest", "internal/ground/vfs", "internal/ground/jsonscan", "internal/ground/doctree"},
+	{"internal/ground/spell", "internal/ground/invariant", "internal/ground/leak", "internal/ground/faultproxy", "internal/ground/show", "internal/ground/syncbuffer", "internal/ground/freeport", "internal/servertest", "internal/ground/vfs", "internal/ground/jsonscan", "internal/ground/doctree"},
 	{"value", "diag", "schema", "internal/ground/spool", "trail/event"},
 	{"internal/redact", "internal/effect", "internal/clock", "internal/lifecycle", "internal/yamltree", "lock", "batch", "trail/query", "trail/internal/segment", "trail/internal/tabular", "format"},
 	{"trail/internal/exec", "trail/dialect"},
@@ -47,16 +47,17 @@ var layers = [][]string{
 
 // uses are the imports allowed within a row, with the reason.
 var uses = map[string]string{
-	"nodes/ai -> nodes/mcp":           "a model may call the tools of servers",
-	"nodes/dialogue -> nodes/data":    "sessions are kept in its databases",
-	"schema -> value":                 "a config holds values",
-	"schema -> diag":                  "a config reports what is wrong with it",
-	"observe -> node":                 "an observer is told what nodes do",
-	"observe/prom -> observe":         "it shows metrics",
-	"observe/prom -> node":            "it shows what nodes report of themselves",
-	"observe/flight -> observe":       "it keeps timelines",
-	"observe/otlp -> observe":         "it sends timelines",
-	"internal/docgen -> internal/cli": "it writes the pages that the command line shows",
+	"internal/servertest -> internal/ground/freeport": "servers of tests need ports",
+	"nodes/ai -> nodes/mcp":                           "a model may call the tools of servers",
+	"nodes/dialogue -> nodes/data":                    "sessions are kept in its databases",
+	"schema -> value":                                 "a config holds values",
+	"schema -> diag":                                  "a config reports what is wrong with it",
+	"observe -> node":                                 "an observer is told what nodes do",
+	"observe/prom -> observe":                         "it shows metrics",
+	"observe/prom -> node":                            "it shows what nodes report of themselves",
+	"observe/flight -> observe":                       "it keeps timelines",
+	"observe/otlp -> observe":                         "it sends timelines",
+	"internal/docgen -> internal/cli":                 "it writes the pages that the command line shows",
 }
 
 // never are imports that the rows would allow.

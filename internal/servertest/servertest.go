@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 )
 
 // A Server is a running database server.
@@ -120,16 +122,6 @@ func folder(name string, users ...string) (dir string, as *syscall.SysProcAttr, 
 	return dir, as, os.Chown(dir, uid, gid)
 }
 
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
-}
-
 // StartPostgres starts a server of PostgreSQL as [Postgres] does, for programs that measure.
 // The caller closes it.
 func StartPostgres() (*Server, error) {
@@ -153,10 +145,11 @@ func StartPostgres() (*Server, error) {
 	if err := run(as, dir, initdb, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"); err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	number, err := freeport.Find()
 	if err != nil {
 		return nil, err
 	}
+	port := strconv.Itoa(number)
 	s := &Server{
 		Addr: "127.0.0.1:" + port, Name: "PostgreSQL", dir: dir,
 		command: []string{server, "-D", data, "-p", port, "-c", "unix_socket_directories=", "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "full_page_writes=off",
@@ -186,10 +179,11 @@ func startMariaDB() (*Server, error) {
 		"--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync"); err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	number, err := freeport.Find()
 	if err != nil {
 		return nil, err
 	}
+	port := strconv.Itoa(number)
 	addr := "127.0.0.1:" + port
 	s := &Server{
 		Addr: addr, Name: "MariaDB", dir: dir,

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/flowtest"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/ai/modeltest"
 	"github.com/uniflow-labs/uniflow/nodes/std"
@@ -163,7 +164,7 @@ func TestReload(t *testing.T) {
 // answer.
 func TestListener(t *testing.T) {
 	m := modeltest.New(t, modeltest.Script(modeltest.Turn{Tokens: []string{"It is\n", "<b>here</b>"}}, modeltest.Turn{Text: "half an answer", Cut: 500}))
-	address := freeAddress(t)
+	address := freeport.Addr(t)
 	host, port, _ := net.SplitHostPort(address)
 	f := flowtest.New(t, kinds()...)
 	f.Options.Clock = node.SystemClock{}
@@ -193,16 +194,6 @@ func TestListener(t *testing.T) {
 	if !strings.Contains(got, "event: error\n") || strings.Contains(got, "event: end") || strings.Contains(got, m.URL) {
 		t.Errorf("a cut answer: got %s", got)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // TestMetrics checks what a node counts, also over a reload.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/internal/servertest"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
@@ -239,14 +239,7 @@ func served(t *testing.T, document string) (log, reasons string, failed error) {
 // TestStreamsUnreachable starts without the database, which the log tells without the
 // password, and is not ready.
 func TestStreamsUnreachable(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := freeport.Addr(t)
 	for _, d := range []database{
 		{"postgres", "postgres://kit:" + rightPassword + "@" + addr + "/shop?sslmode=disable"},
 		{"mysql", "kit:" + rightPassword + "@tcp(" + addr + ")/shop"},

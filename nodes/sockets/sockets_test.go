@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/flowtest"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
@@ -42,12 +43,7 @@ func free(t *testing.T, network string) string {
 	if network == "unix" {
 		return filepath.Join(t.TempDir(), "s")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return freeport.Addr(t)
 }
 
 func dial(t *testing.T, network, address string) net.Conn {

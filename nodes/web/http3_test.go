@@ -13,6 +13,7 @@ import (
 
 	"github.com/quic-go/quic-go/http3"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -169,17 +170,12 @@ func TestHTTP3Handshakes(t *testing.T) {
 }
 
 func TestHTTP3PortInUse(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
+	port := freeport.Port(t)
 	u, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer u.Close()
-	l.Close()
 	w := newWorld(t)
 	n := w.make("web", fmt.Sprintf(`{"host":"127.0.0.1","port":%d,%s}`, port, http3Config(t)))
 	if err := n.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "HTTP/3") {

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -271,15 +272,10 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-// freePort returns an address that was free a moment ago.
+// freePort returns the beginning of a config, with a port that is free.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return fmt.Sprintf(`{"host":"127.0.0.1","port":%d`, l.Addr().(*net.TCPAddr).Port)
+	return fmt.Sprintf(`{"host":"127.0.0.1","port":%d`, freeport.Port(t))
 }
 
 func TestTwoListeners(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
@@ -192,14 +193,7 @@ func listen(t *testing.T, address string, h http.Handler) {
 func TestAbsent(t *testing.T) {
 	f := func(closed bool) {
 		t.Helper()
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := l.Addr().String()
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		address := freeport.Addr(t)
 		log := make(lines, 2)
 		e, err := otlp.New(otlp.Options{URL: "http://" + address, Log: slog.New(slog.NewTextHandler(log, nil))})
 		if err != nil {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 )
 
 // browserPage shows what comes by an EventSource and by a WebSocket.
@@ -64,7 +66,7 @@ const browserDocument = `
 // TestBrowser lets Chromium listen and talk to a workflow that is reloaded and stopped, and
 // lets the page of another origin try it.
 func TestBrowser(t *testing.T) {
-	p := &example{t: t, dir: t.TempDir(), addr: freeAddr(t), args: []string{"start", "live.yaml", "--watch"}}
+	p := &example{t: t, dir: t.TempDir(), addr: freeport.Addr(t), args: []string{"start", "live.yaml", "--watch"}}
 	_, port, err := net.SplitHostPort(p.addr)
 	if err != nil {
 		t.Fatal(err)

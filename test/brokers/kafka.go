@@ -22,6 +22,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 )
 
 // A Kafka is a cluster of one broker, at the same address whenever it runs.
@@ -65,7 +67,7 @@ func (k *Kafka) Login(user, password string) {
 // FakeKafka starts a fake cluster in this process. Topics and positions survive Stop.
 func FakeKafka(tb testing.TB, opts ...kfake.Opt) *Kafka {
 	tb.Helper()
-	k := &Kafka{Addr: freeAddr(tb)}
+	k := &Kafka{Addr: freeport.Addr(tb)}
 	dir, port := tb.TempDir(), portOf(k.Addr)
 	k.start = func(tb testing.TB) {
 		tb.Helper()
@@ -92,7 +94,7 @@ func FakeKafka(tb testing.TB, opts ...kfake.Opt) *Kafka {
 // partitions. It is in memory: Stop loses what it has.
 func KafkaProcess(tb testing.TB, partitions int, topics ...string) *Kafka {
 	tb.Helper()
-	k := &Kafka{Addr: freeAddr(tb)}
+	k := &Kafka{Addr: freeport.Addr(tb)}
 	var p *Process
 	k.start = func(tb testing.TB) {
 		tb.Helper()
@@ -118,10 +120,10 @@ func ApacheKafka(tb testing.TB) *Kafka {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	k := &Kafka{Addr: freeAddr(tb), SASL: freeAddr(tb)}
+	k := &Kafka{Addr: freeport.Addr(tb), SASL: freeport.Addr(tb)}
 	dir := tb.TempDir()
 	properties := filepath.Join(dir, "server.properties")
-	controller := freeAddr(tb)
+	controller := freeport.Addr(tb)
 	text := fmt.Sprintf(`process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@%[2]s
@@ -312,17 +314,6 @@ func (k *Kafka) Committed(tb testing.TB, group, topic string, partition int32) i
 		}
 	}
 	return -1
-}
-
-// freeAddr returns an address of this machine that nothing listens on.
-func freeAddr(tb testing.TB) string {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func portOf(addr string) int {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 )
 
 // NATSOptions are how a server of NATS is set up. The zero NATSOptions has JetStream, and
@@ -59,7 +61,10 @@ func (n *NATS) start() error {
 		DisableJetStreamBanner: true,
 	}
 	if o.Port == 0 {
-		o.Port = server.RANDOM_PORT
+		var err error
+		if o.Port, err = freeport.Find(); err != nil {
+			return err
+		}
 	}
 	o.Username, o.Password, o.Authorization = n.options.User, n.options.Password, n.options.Token
 	if denied := n.options.Denied; denied != "" {

@@ -23,6 +23,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/uniflow-labs/uniflow/cli"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/test/brokers"
 )
@@ -55,7 +56,7 @@ func TestStreamExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &example{
-		t: t, dir: t.TempDir(), addr: freeAddr(t),
+		t: t, dir: t.TempDir(), addr: freeport.Addr(t),
 		args: []string{"start", "stream.yaml", "--watch", "-e", "LOGS=logs/*.ndjson", "-e", "KAFKA=" + kafka.Addr, "-e", "NATS=" + nats.Addr()},
 	}
 	p.write()
@@ -244,14 +245,4 @@ func (p *example) browser() context.Context {
 	ctx, cancel := chromedp.NewExecAllocator(p.t.Context(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox)...)
 	p.t.Cleanup(cancel)
 	return ctx
-}
-
-func freeAddr(tb testing.TB) string {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,6 +21,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/cli"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/lang/javascript"
 	"github.com/uniflow-labs/uniflow/nodes/std"
@@ -249,7 +250,7 @@ func curl(t *testing.T, before, url string, options ...string) string {
 			data = []byte(m[2])
 		}
 	}
-	port := freePort(t) // the examples have theirs at 8000, perhaps now
+	port := strconv.Itoa(freeport.Port(t)) // the examples have theirs at 8000, perhaps now
 	data = bytes.ReplaceAll(data, []byte("8000"), []byte(port))
 	url = strings.Replace(url, "8000", port, 1)
 	engine := newEngine(t)
@@ -293,20 +294,6 @@ func curl(t *testing.T, before, url string, options ...string) string {
 		body = fmt.Append(body, resp.StatusCode)
 	}
 	return string(body)
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // TestTargets checks that every make target of the pages exists.

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
@@ -119,7 +120,7 @@ func limited(ctx context.Context, memory int, args ...string) *exec.Cmd {
 // GET /small answers.
 func serve(t *testing.T, memory int, document string, args ...string) *target {
 	t.Helper()
-	addr := freeAddr(t)
+	addr := freeport.Addr(t)
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)
@@ -132,16 +133,6 @@ func serve(t *testing.T, memory int, document string, args ...string) *target {
 	s.addr = addr
 	s.await("the workflow", 30*time.Second, func() error { return s.small(time.Second) })
 	return s
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // await polls until f returns nil, and fails the test after the limit or when the

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 )
 
 // documents attacks with untrusted files. uniflow check must not open what they name,
@@ -92,7 +94,7 @@ func documents(t *testing.T) {
 // receivers attacks with what is sent to uniflow loader.
 func receivers(t *testing.T) {
 	load := func(t *testing.T, args ...string) *target {
-		addr := freeAddr(t)
+		addr := freeport.Addr(t)
 		s := launch(t, 1024*mib, append([]string{"loader", "--addr", addr}, args...)...)
 		s.addr = addr
 		s.await("the loader", 30*time.Second, func() error {
@@ -195,7 +197,7 @@ func operation(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		addr := freeAddr(t)
+		addr := freeport.Addr(t)
 		_, port, err := net.SplitHostPort(addr)
 		if err != nil {
 			t.Fatal(err)
@@ -219,7 +221,7 @@ func operation(t *testing.T) {
 		}
 	})
 	t.Run("a foreign page and the admin server", func(t *testing.T) {
-		admin := freeAddr(t)
+		admin := freeport.Addr(t)
 		s := serve(t, 1024*mib, document, "--admin", admin)
 		s.addr = admin
 		for _, header := range []map[string]string{{"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}} {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/cli"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/observe"
@@ -85,7 +87,7 @@ func TestTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	front, back := freePort(t), freePort(t)
+	front, back := strconv.Itoa(freeport.Port(t)), strconv.Itoa(freeport.Port(t))
 	engine, err := uniflow.New(uniflow.Options{
 		Kinds: append(std.Defs("cel"), relay("http://127.0.0.1:"+back)), Recorders: []observe.Recorder{exporter.Recorder()},
 	})
@@ -169,7 +171,7 @@ func TestStateBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	front, back := freePort(t), freePort(t)
+	front, back := strconv.Itoa(freeport.Port(t)), strconv.Itoa(freeport.Port(t))
 	doc := spec.Document{File: "test.yaml", Data: fmt.Appendf(nil, workflow, front, back)}
 	if list, err := engine.Apply(t.Context(), uniflow.Source{Documents: []spec.Document{doc}}); err != nil || list.HasErrors() {
 		t.Fatal(list, err)
@@ -238,7 +240,7 @@ func TestError(t *testing.T) {
 // TestStart makes the program send its traces: the flag, a request, the trace.
 func TestStart(t *testing.T) {
 	url, sink := collect(t)
-	port := freePort(t)
+	port := strconv.Itoa(freeport.Port(t))
 	file := filepath.Join(t.TempDir(), "flow.yaml")
 	flow := fmt.Sprintf(`
 - {kind: listener, name: web, protocol: http, host: 127.0.0.1, port: %s, ports: {out: [{name: hello, port: in}]}}

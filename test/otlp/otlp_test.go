@@ -4,7 +4,6 @@ package otlp
 
 import (
 	"context"
-	"net"
 	"testing"
 
 	"go.opentelemetry.io/collector/component/componenttest"
@@ -15,33 +14,17 @@ import (
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// freePort returns a free port of 127.0.0.1.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
 // collect starts the collector's receiver. It returns its URL and a sink of what it
 // receives.
 func collect(t *testing.T) (string, *consumertest.TracesSink) {
 	t.Helper()
-	address := "127.0.0.1:" + freePort(t)
+	address := freeport.Addr(t)
 	factory := otlpreceiver.NewFactory()
 	cfg := factory.CreateDefaultConfig().(*otlpreceiver.Config)
 	cfg.Protocols.GRPC = configoptional.None[configgrpc.ServerConfig]()

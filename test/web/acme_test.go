@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 )
 
 // TestACME gets certificates of a real authority by both challenges. The certificate is the
@@ -49,7 +51,7 @@ func buildPebble(t *testing.T) string {
 
 func acme(t *testing.T, uniflow, pebble, challenge string) {
 	dir := t.TempDir()
-	directory, admin, port, plain := freePort(t), freePort(t), freePort(t), freePort(t)
+	directory, admin, port, plain := freeport.Port(t), freeport.Port(t), freeport.Port(t), freeport.Port(t)
 	selfSigned(t, dir)
 	write(t, filepath.Join(dir, "pebble.json"), `{"pebble": {"listenAddress": "127.0.0.1:%d", "managementListenAddress": "127.0.0.1:%d",
 		"certificate": "ca.pem", "privateKey": "ca.key", "httpPort": %d, "tlsPort": %d}}`, directory, admin, plain, port)

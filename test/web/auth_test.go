@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/spec"
 )
@@ -25,7 +26,7 @@ const hookSecret = "a secret of the webhook"
 // TestAuthBehindListener checks signatures of bodies as they were sent, and what clients are
 // told.
 func TestAuthBehindListener(t *testing.T) {
-	port := freePort(t)
+	port := freeport.Port(t)
 	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs(""), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 )
 
@@ -37,14 +38,10 @@ type flow struct {
 func startFlow(t *testing.T, document, path string, vars ...string) *flow {
 	t.Helper()
 	p := &flow{t: t, dir: t.TempDir(), path: path, vars: vars}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.addr = l.Addr().String()
+	p.addr = freeport.Addr(t)
 	_, port, err := net.SplitHostPort(p.addr)
 	text := strings.Replace(document, "port: 8000", "host: 127.0.0.1\n  port: "+port, 1)
-	if err := errors.Join(err, l.Close(), os.WriteFile(filepath.Join(p.dir, "flow.yaml"), []byte(text), 0o600)); err != nil {
+	if err := errors.Join(err, os.WriteFile(filepath.Join(p.dir, "flow.yaml"), []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.kill)

@@ -21,6 +21,7 @@ import (
 	"github.com/zitadel/oidc/v3/example/server/storage"
 
 	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/spec"
@@ -75,7 +76,7 @@ const (
 func newSite(t testing.TB, extra string) *site {
 	t.Helper()
 	s := &site{t: t, clock: new(aheadClock), log: new(syncText)}
-	port := freePort(t)
+	port := freeport.Port(t)
 	s.url = fmt.Sprintf("http://127.0.0.1:%d", port)
 
 	var handler http.Handler

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 )
 
 const (
@@ -25,7 +27,7 @@ func startOrders(t *testing.T, replaced ...string) (base string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, port := string(data), freePort(t)
+	text, port := string(data), freeport.Port(t)
 	for i, old := range replaced {
 		if i%2 == 0 && !strings.Contains(text, old) {
 			t.Fatalf("the example has no %q", old)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -101,17 +100,6 @@ func (p *program) stop() {
 		p.t.Error(err)
 	}
 	<-p.ended
-}
-
-// freePort returns a port that was free.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // write writes a file of a test, of which the arguments are for its verbs.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/cli/app/apptest"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
@@ -104,7 +105,7 @@ func TestNoPackets(t *testing.T) {
 // without what env has put into them.
 func TestDebugNodes(t *testing.T) {
 	t.Chdir(t.TempDir())
-	port := freePort(t)
+	port := freeport.Port(t)
 	apptest.Write(t, "f.yaml", fmt.Sprintf("- {kind: listener, name: web, host: 127.0.0.1, port: %d, ports: {out: [{name: hidden, port: in}]}}\n"+
 		"- {kind: pipe, name: hidden, ports: {out: [{name: key}]}}\n"+
 		"- {kind: snippet, name: key, language: text, env: {KEY: {data: '{{ .KEY }}'}, V: {name: v, data: '{{ .word }}'}}, code: 'it is {{ .KEY }} and {{ .V }}'}\n", port))

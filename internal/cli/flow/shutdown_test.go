@@ -21,17 +21,6 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// freePort returns a port that is not in use at the moment.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 func findingOf(err error) diag.List { return diag.List{diag.Errorf(diag.CodeRead, "%w", err)} }
 
 // TestHungNode ends with 3, although a node does not obey its context.

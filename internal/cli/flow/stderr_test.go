@@ -15,6 +15,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/app/apptest"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 )
 
 // A blocking writer takes nothing until it is opened.
@@ -35,7 +36,7 @@ func (b *blocking) Write(p []byte) (int, error) {
 // standard error.
 func TestUnreadLogServes(t *testing.T) {
 	t.Chdir(t.TempDir())
-	port := freePort(t)
+	port := freeport.Port(t)
 	apptest.Write(t, "f.yaml", fmt.Sprintf("- {kind: listener, name: web, host: 127.0.0.1, port: %d, access_log: true, ports: {out: [{name: pong, port: in}]}}\n"+
 		"- {kind: snippet, name: pong, language: text, code: pong}\n", port))
 	w := &blocking{open: make(chan struct{})}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/faultproxy"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 )
 
 // Lanes is how many lanes a server has.
@@ -87,10 +88,10 @@ type Server struct {
 	}
 }
 
-// NewServer starts a server on a free port of this machine.
+// NewServer starts a server on a free port of this machine, which it keeps when it restarts.
 func NewServer(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{Addr: "127.0.0.1:0"}
+	s := &Server{Addr: freeport.Addr(t)}
 	s.mu.sessions = make(map[*session]struct{})
 	s.mu.out = make(map[int64]*entry)
 	s.mu.timers = make(map[*time.Timer]struct{})
