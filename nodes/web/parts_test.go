@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -349,24 +350,41 @@ func pause(t testing.TB) {
 
 // request_timeout is for the first part, and for the time from one part to the next.
 func TestPartsAndRequestTimeout(t *testing.T) {
-	s := startParts(t, `"limits":{"request_timeout":"200ms"}`, func(ctx context.Context, in value.Value) node.Response {
+	const steps = 45 // of 50 ms each: together more than the timeout, which a busy machine does not reach in one
+	s := startParts(t, `"limits":{"request_timeout":"2s"}`, func(ctx context.Context, in value.Value) node.Response {
 		p, _ := node.PartsOf(ctx)
-		if path, _ := in.Get("path"); !path.Equal(value.String("/never")) {
-			for range 8 {
-				if err := sendPart(ctx, p, value.String("x")); err != nil {
-					return reply(value.Error(err))
-				}
-				<-time.After(50 * time.Millisecond)
-			}
+		path, _ := in.Get("path")
+		if path.Equal(value.String("/never")) {
+			<-ctx.Done()
+			return reply(value.Error(context.Cause(ctx)))
 		}
-		<-ctx.Done()
-		return reply(value.Error(context.Cause(ctx)))
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for range steps {
+			if err := sendPart(ctx, p, value.String("x")); err != nil {
+				return reply(value.Error(err))
+			}
+			if path.Equal(value.String("/once")) {
+				<-ctx.Done()
+				return reply(value.Error(context.Cause(ctx)))
+			}
+			<-tick.C
+		}
+		return none
 	})
-	got := s.do("GET", "/", "", "Accept: "+typeEvents)
-	if n := strings.Count(got.body, "data: x\n"); n != 8 || !strings.HasSuffix(got.body, "event: error\ndata: {\"status\":503}\n\n") {
-		t.Errorf("got %q", got.body)
+	var clients sync.WaitGroup
+	f := func(path string, parts int, end string) {
+		clients.Go(func() {
+			got := s.do("GET", path, "", "Accept: "+typeEvents)
+			if n := strings.Count(got.body, "data: x\n"); n != parts || !strings.HasSuffix(got.body, end) {
+				t.Errorf("%s: got %d parts, %.300q", path, n, got.body)
+			}
+		})
 	}
-	s.do("GET", "/never", "", "Accept: "+typeEvents).want(t, 503, "Service Unavailable")
+	f("/", steps, "event: end\ndata: \n\n")
+	f("/once", 1, "event: error\ndata: {\"status\":503}\n\n")
+	s.do("GET", "/never", "").want(t, 503, "Service Unavailable")
+	clients.Wait()
 }
 
 func TestPartsComment(t *testing.T) {
