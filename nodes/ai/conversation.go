@@ -3,6 +3,7 @@ package ai
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -42,8 +43,11 @@ func (n *llm) ask(ctx context.Context, payload value.Value) ([]value.Value, erro
 	return all, nil
 }
 
-// earlier returns the last messages of the session. They begin with one of a person, as
-// some models need it.
+// share is which part of the budget of a run the history may take: each turn sends it again.
+const share = 4
+
+// earlier returns the last messages of the session, as many as the budget of a run leaves
+// room for. They begin with one of a person, as some models need it.
 func (r *run) earlier() []value.Value {
 	if r.session == nil {
 		return nil
@@ -53,6 +57,32 @@ func (r *run) earlier() []value.Value {
 		all = append(all, m)
 	}
 	all = all[max(0, len(all)-r.n.history):]
+	if b := r.n.budget.run; b > 0 {
+		first, size := len(all), 0
+		for first > 0 && tokens(size+sizeOf(all[first-1])) <= b/share {
+			first--
+			size += sizeOf(all[first])
+		}
+		all = all[first:]
+	}
+	return fromPerson(all)
+}
+
+// forget leaves the older half of the history out, for a model that the conversation is
+// too long for. It reports whether there was any.
+func (r *run) forget() bool {
+	if r.past == 0 {
+		return false
+	}
+	end := r.first + r.past
+	kept := fromPerson(r.messages[r.first+(r.past+1)/2 : end])
+	r.messages = slices.Concat(r.messages[:r.first], kept, r.messages[end:])
+	r.past = len(kept)
+	return true
+}
+
+// fromPerson returns the messages from the first one of a person on.
+func fromPerson(all []value.Value) []value.Value {
 	for len(all) > 0 && text(all[0], "role") != "user" {
 		all = all[1:]
 	}

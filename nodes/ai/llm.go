@@ -54,7 +54,7 @@ func llmFields(o stream.Options) schema.Object {
 		schema.String("system").Doc("What the model is told before everything else. It may hold expressions over the payload, such as `${user.name}`. What people write does not belong here."),
 		schema.Expr("prompt").Doc("What the model is asked: an expression that makes text, or a list of the parts of a message. The payload itself unless set."),
 		schema.Expr("messages").Doc("In place of `prompt`: an expression that makes a list of messages, each `{role, content}`."),
-		schema.Int("history").Range(0, 10_000).Doc("How many earlier messages of the session are sent along. What was asked, and the answer, are added to its list `messages`, which keeps as many. It needs a node `session` upstream."),
+		schema.Int("history").Range(0, 10_000).Doc("How many earlier messages of the session are sent along. What was asked, and the answer, are added to its list `messages`, which keeps as many. The oldest are left out if all of them are more than a quarter of `budget.run`, or too long for the model. It needs a node `session` upstream."),
 		schema.Int("max_tokens").Range(1, 1<<30).Doc("The longest answer of one turn, in tokens. Unset leaves it to the server."),
 		schema.Bool("stream").Default(false).Doc("Passes the text on as it comes: on `part`, else as parts of the answer, as `emit` does. Where no one takes them, there are none."),
 		schema.List("tools", schema.Fields(

@@ -18,6 +18,8 @@ type run struct {
 	session  *session.Session // nil without history
 	asked    []value.Value    // what this packet adds to the conversation
 	messages []value.Value    // the conversation, with what the model and its tools have said
+	first    int              // where in it the history begins, and
+	past     int              // how many messages that has
 	tools    *toolset
 	account  account
 	held     int64     // of the account's budget, by the turn under way
@@ -49,7 +51,9 @@ func (n *llm) Receive(p node.Process, pkt node.Packet) node.Result {
 	if r.asked, err = n.ask(ctx, pkt.Payload); err != nil {
 		return node.Fail(&node.Error{Err: err, Code: "prompt", Status: http.StatusUnprocessableEntity})
 	}
-	r.messages = append(append(r.messages, r.earlier()...), r.asked...)
+	earlier := r.earlier()
+	r.first, r.past = len(r.messages), len(earlier)
+	r.messages = append(append(r.messages, earlier...), r.asked...)
 	if n.ledger != nil {
 		if r.account, err = n.budget.keyOf(ctx, pkt.Payload); err != nil {
 			return node.Fail(err)
@@ -105,6 +109,10 @@ func (r *run) ask() node.Result {
 				used = tokens(r.sent)
 			}
 			r.settle(used)
+			if f := (*failure)(nil); errors.As(err, &f) && f.code == "context" && r.forget() {
+				r.turns--
+				return r.ask()
+			}
 			return r.fail(err)
 		}
 		r.live = x

@@ -246,3 +246,37 @@ func TestSession(t *testing.T) {
 	}
 	expect(t, "bob, after a failure", say("bob", "hello"), "3 messages")
 }
+
+// TestLongHistory checks that a conversation that has grown too long for the budget of a
+// run, or for the model, goes on without its oldest messages.
+func TestLongHistory(t *testing.T) {
+	long := strings.Repeat("word", 100) // 100 tokens
+	m := modeltest.New(t, func(r modeltest.Request) modeltest.Turn { return modeltest.Text(long) })
+	f := flowtest.New(t, kinds()...)
+	talk := func(name string, fields ...string) (most int) {
+		t.Helper()
+		m.Reset()
+		fields = append(fields, "history: 1000", "prompt: self.text", "system: Be kind.")
+		f.Load("- {kind: session, name: s, key: self.who, ports: {out: [{name: n, port: in}]}}\n" + document(m.URL, fields...))
+		for i := range 30 {
+			if got := outcome(f.Send("s", value.Map(value.Field{Name: "who", Value: value.String(name)}, value.Field{Name: "text", Value: value.String(long)}))); got != long {
+				t.Fatalf("%s, message %d: %s", name, i, got)
+			}
+		}
+		last := m.Requests()[29].Messages
+		for i, msg := range last {
+			if want := []string{"assistant", "user"}[i%2]; i > 0 && msg.Role != want || i == 0 && msg.Role != "system" {
+				t.Errorf("%s: message %d is of %s", name, i, msg.Role)
+			}
+		}
+		return len(last)
+	}
+	if got := talk("ann", "budget: {run: 4000}"); got != 1+10+1 {
+		t.Errorf("with a budget of 4,000 tokens, %d messages were sent", got)
+	}
+	m.Context(1100)
+	if got := talk("bob"); got < 4 || got > 12 {
+		t.Errorf("a model with 1,100 tokens was sent %d messages", got)
+	}
+	expect(t, "too long by itself", outcome(f.Send("s", value.Map(value.Field{Name: "who", Value: value.String("bob")}, value.Field{Name: "text", Value: value.String(strings.Repeat(long, 20))})))[:11], "context 413")
+}
