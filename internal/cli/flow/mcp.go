@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
@@ -18,8 +19,8 @@ import (
 )
 
 const mcpLong = `Mcp serves the tools of a node of kind mcp to one client, on standard input and output,
-as programs with a model start servers of tools. It ends when its input ends, or by a
-signal.
+as programs with a model start servers of tools. It ends when its input has ended and
+all requests are answered, for which there is --grace, or by a signal.
 
 No port is opened, and no trigger starts anything. A listener, and what is in front of the
 tools, such as auth, are passed over: the client may call all tools. NODE may be left out
@@ -33,6 +34,7 @@ const mcpKind = "mcp"
 
 func mcpCommand(a commands) *cobra.Command {
 	s := settings.New()
+	var grace time.Duration
 	cmd := &cobra.Command{
 		Use:     "mcp FILE [NODE]",
 		Short:   "Serve tools to a model on standard input and output",
@@ -54,11 +56,15 @@ func mcpCommand(a commands) *cobra.Command {
 	flags.SortFlags = false
 	s.AddDocumentFlags(cmd)
 	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
+	flags.DurationVar(&grace, "grace", 5*time.Second, "when the input has ended, let calls go on for up to `DURATION`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := s.Resolve(a.App, cmd, args[0]); err != nil {
 			return err
 		}
 		if err := checkLanguage(cmd.CommandPath(), s.Language); err != nil {
+			return err
+		}
+		if err := app.NotNegative(cmd.CommandPath(), "grace", grace); err != nil {
 			return err
 		}
 		if slices.Contains(s.Specs, app.StdinPath) || slices.Contains(s.Values, app.StdinPath) {
@@ -68,13 +74,13 @@ func mcpCommand(a commands) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.Interruptible(cmd.Context(), func(ctx context.Context) error { return a.mcp(ctx, cmd.CommandPath(), r, s, args[1:]) })
+		return a.Interruptible(cmd.Context(), func(ctx context.Context) error { return a.mcp(ctx, cmd.CommandPath(), r, s, args[1:], grace) })
 	}
 	return cmd
 }
 
 // mcp serves one client.
-func (a commands) mcp(ctx context.Context, command string, r *reading, s *settings.Settings, name []string) (err error) {
+func (a commands) mcp(ctx context.Context, command string, r *reading, s *settings.Settings, name []string, grace time.Duration) (err error) {
 	engine, src, err := a.untriggered(ctx, r, s)
 	if err != nil {
 		return err
@@ -84,7 +90,7 @@ func (a commands) mcp(ctx context.Context, command string, r *reading, s *settin
 	if err != nil {
 		return err
 	}
-	t := &sdk.IOTransport{Reader: readCloser(a.Stdin), Writer: writeCloser{a.Stdout}}
+	t := answering{&sdk.IOTransport{Reader: readCloser(a.Stdin), Writer: writeCloser{a.Stdout}}, grace}
 	if _, _, err := engine.Run(mcp.WithTransport(ctx, t), at, value.Null()); err != nil {
 		return &app.ExitError{Code: app.ExitFindings, Err: err}
 	}

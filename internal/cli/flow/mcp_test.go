@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -104,11 +105,45 @@ func TestMCPSignal(t *testing.T) {
 	_ = s.Close() // the server has left
 }
 
+// TestMCPPiped answers all requests of a client that writes them and closes its output.
+func TestMCPPiped(t *testing.T) {
+	t.Chdir(t.TempDir())
+	apptest.Write(t, "f.yaml", toolFlow)
+	transport, ended := serveTools(t, nil, "f.yaml", "--grace", "1m")
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		text := `{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}}` + "\n" +
+			`{"jsonrpc": "2.0", "method": "notifications/initialized"}` + "\n"
+		for i := range 20 {
+			text += fmt.Sprintf(`{"jsonrpc": "2.0", "id": %d, "method": "tools/call", "params": {"name": "add", "arguments": {"a": %d, "b": 100}}}`+"\n", i+2, i)
+		}
+		if _, err := io.WriteString(transport.Writer, text); err != nil {
+			t.Error(err)
+		}
+		if err := transport.Writer.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	answers := bufio.NewScanner(transport.Reader)
+	got := make(map[string]bool)
+	for answers.Scan() {
+		for i := range 20 {
+			if strings.Contains(answers.Text(), fmt.Sprintf(`"text":"%d"`, 100+i)) {
+				got[fmt.Sprint(i)] = true
+			}
+		}
+	}
+	writing.Wait()
+	if code, errs := ended(); code != 0 || len(got) != 20 {
+		t.Errorf("got %d, %s with %d answers, want 20", code, errs, len(got))
+	}
+}
+
 // TestMCPLeft ends when the client leaves, although a call runs.
 func TestMCPLeft(t *testing.T) {
 	t.Chdir(t.TempDir())
 	apptest.Write(t, "f.yaml", toolFlow)
-	transport, ended := serveTools(t, nil, "f.yaml")
+	transport, ended := serveTools(t, nil, "f.yaml", "--grace", "10ms")
 	request := func(text string) {
 		if _, err := io.WriteString(transport.Writer, text+"\n"); err != nil {
 			t.Error(err)
