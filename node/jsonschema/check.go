@@ -35,14 +35,36 @@ const maxWhole = 1 << 20
 // wrong, and only a value that does not match once more for that.
 func (s *Schema) Problems(v value.Value, most int) []Problem {
 	to := report{most: most}
-	switch {
-	case s.whole != nil:
+	if s.whole != nil {
 		s.checkWhole(v, &to)
-	case !s.root.matches(v, nil):
-		s.root.matches(v, &to)
+		return to.found
+	}
+	w := work{max(leastWork, workPerByte*v.Size())}
+	if s.root.matches(v, nil, &w) && w.left >= 0 {
+		return nil
+	}
+	if w.left >= 0 {
+		w.left = max(leastWork, workPerByte*v.Size())
+		s.root.matches(v, &to, &w)
+	}
+	if len(to.found) == 0 {
+		to.add("takes too long to check: parts of the schema lead to the same part in several ways")
 	}
 	return to.found
 }
+
+const (
+	// leastWork is how many rules may be applied to a value of any size.
+	leastWork = 1 << 20
+
+	// workPerByte is the same for each byte of a large value, as [value.Value.Size] has it.
+	workPerByte = 4
+)
+
+// A work bounds what one check takes. Where two parts of a schema lead to a third for the
+// same value, as in a oneOf of two trees, each level of the value doubles the time: without a
+// bound, a body of 600 bytes would take years.
+type work struct{ left int }
 
 // checkWhole lets the library check a value.
 func (s *Schema) checkWhole(v value.Value, to *report) {
@@ -129,8 +151,12 @@ func jsonOf(v value.Value) value.Value {
 }
 
 // matches reports whether a value matches the rule, and adds to a report why it does not.
-// With a report it goes on after the first problem.
-func (r *rule) matches(v value.Value, to *report) bool {
+// With a report it goes on after the first problem. When no work is left, which whoever has
+// begun the check looks at, the result means nothing.
+func (r *rule) matches(v value.Value, to *report, w *work) bool {
+	if w.left--; w.left < 0 {
+		return false
+	}
 	if r.never {
 		if to != nil {
 			to.add("must not be there")
@@ -151,9 +177,9 @@ func (r *rule) matches(v value.Value, to *report) bool {
 	}
 	switch v.Kind() {
 	case value.KindMap:
-		ok = r.matchesMap(v, to) && ok
+		ok = r.matchesMap(v, to, w) && ok
 	case value.KindList:
-		ok = r.matchesList(v, to) && ok
+		ok = r.matchesList(v, to, w) && ok
 	case value.KindString:
 		ok = r.matchesString(v, to) && ok
 	case value.KindInt, value.KindUint, value.KindFloat:
@@ -162,7 +188,7 @@ func (r *rule) matches(v value.Value, to *report) bool {
 	if !ok && to.full() {
 		return false
 	}
-	return r.matchesOthers(v, to) && ok
+	return r.matchesOthers(v, to, w) && ok
 }
 
 // isAmong checks const, enum and format.
@@ -220,20 +246,20 @@ func (r *rule) want(before string, values ...value.Value) string {
 }
 
 // within checks a value below the one that is being checked.
-func (r *rule) within(v value.Value, token string, to *report) bool {
+func (r *rule) within(v value.Value, token string, to *report, w *work) bool {
 	if to == nil {
-		return r.matches(v, nil)
+		return r.matches(v, nil, w)
 	}
 	to.path = append(to.path, token)
-	ok := r.matches(v, to)
+	ok := r.matches(v, to, w)
 	to.path = to.path[:len(to.path)-1]
 	return ok
 }
 
 // at is within for an element of a list.
-func (r *rule) at(v value.Value, i int, to *report) bool {
+func (r *rule) at(v value.Value, i int, to *report, w *work) bool {
 	if to == nil {
-		return r.matches(v, nil)
+		return r.matches(v, nil, w)
 	}
-	return r.within(v, strconv.Itoa(i), to)
+	return r.within(v, strconv.Itoa(i), to, w)
 }

@@ -3,35 +3,35 @@ package jsonschema
 import "github.com/uniflow-labs/uniflow/value"
 
 // matchesOthers checks what combines schemas.
-func (r *rule) matchesOthers(v value.Value, to *report) bool {
-	ok := r.ref == nil || r.ref.matches(v, to)
+func (r *rule) matchesOthers(v value.Value, to *report, w *work) bool {
+	ok := r.ref == nil || r.ref.matches(v, to, w)
 	for _, below := range r.all {
 		if !ok && to.full() {
 			return false
 		}
-		ok = below.matches(v, to) && ok
+		ok = below.matches(v, to, w) && ok
 	}
-	if len(r.any) > 0 && countMatches(r.any, v, 1) == 0 {
+	if len(r.any) > 0 && countMatches(r.any, v, 1, w) == 0 {
 		if to == nil {
 			return false
 		}
-		explainAny(r.any, v, to)
+		explainAny(r.any, v, to, w)
 		ok = false
 	}
 	if len(r.one) > 0 {
-		if n := countMatches(r.one, v, 2); n != 1 {
+		if n := countMatches(r.one, v, 2, w); n != 1 {
 			if to == nil {
 				return false
 			}
 			if n == 0 {
-				explainAny(r.one, v, to)
+				explainAny(r.one, v, to, w)
 			} else {
 				to.add("matches more than one of %d schemas of which exactly one must match", len(r.one))
 			}
 			ok = false
 		}
 	}
-	if r.not != nil && r.not.matches(v, nil) {
+	if r.not != nil && r.not.matches(v, nil, w) {
 		if to == nil {
 			return false
 		}
@@ -42,16 +42,16 @@ func (r *rule) matchesOthers(v value.Value, to *report) bool {
 		return ok
 	}
 	next := r.no
-	if r.cond.matches(v, nil) {
+	if r.cond.matches(v, nil, w) {
 		next = r.yes
 	}
-	return (next == nil || next.matches(v, to)) && ok
+	return (next == nil || next.matches(v, to, w)) && ok
 }
 
 // countMatches counts the rules that a value matches, as far as most.
-func countMatches(rules []*rule, v value.Value, most int) (n int) {
+func countMatches(rules []*rule, v value.Value, most int, w *work) (n int) {
 	for _, r := range rules {
-		if r.matches(v, nil) {
+		if r.matches(v, nil, w) {
 			if n++; n == most {
 				return n
 			}
@@ -62,7 +62,7 @@ func countMatches(rules []*rule, v value.Value, most int) (n int) {
 
 // explainAny says why a value matches none of some rules. If only one of them is about
 // values of its type, what is wrong is what that finds.
-func explainAny(rules []*rule, v value.Value, to *report) {
+func explainAny(rules []*rule, v value.Value, to *report, w *work) {
 	var only *rule
 	n := 0
 	for _, r := range rules {
@@ -71,7 +71,7 @@ func explainAny(rules []*rule, v value.Value, to *report) {
 		}
 	}
 	if n == 1 {
-		only.matches(v, to)
+		only.matches(v, to, w)
 		return
 	}
 	to.add("matches none of %d schemas", len(rules))

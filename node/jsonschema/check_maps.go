@@ -7,8 +7,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-func (r *rule) matchesMap(v value.Value, to *report) bool {
-	ok := r.hasFields(v, to)
+func (r *rule) matchesMap(v value.Value, to *report, w *work) bool {
+	ok := r.hasFields(v, to, w)
 	if !ok && to.full() {
 		return false
 	}
@@ -16,7 +16,7 @@ func (r *rule) matchesMap(v value.Value, to *report) bool {
 		return ok
 	}
 	for name, field := range v.Fields() {
-		ok = r.matchesField(name, field, to) && ok
+		ok = r.matchesField(name, field, to, w) && ok
 		if !ok && to.full() {
 			return false
 		}
@@ -25,7 +25,7 @@ func (r *rule) matchesMap(v value.Value, to *report) bool {
 }
 
 // hasFields checks how many fields there are, and which.
-func (r *rule) hasFields(v value.Value, to *report) bool {
+func (r *rule) hasFields(v value.Value, to *report, w *work) bool {
 	ok := true
 	for _, name := range r.required {
 		if _, there := v.Get(name); !there {
@@ -59,7 +59,7 @@ func (r *rule) hasFields(v value.Value, to *report) bool {
 	}
 	for _, d := range r.dependent {
 		if _, there := v.Get(d.name); there {
-			ok = d.rule.matches(v, to) && ok
+			ok = d.rule.matches(v, to, w) && ok
 		}
 		if !ok && to.full() {
 			return false
@@ -68,16 +68,16 @@ func (r *rule) hasFields(v value.Value, to *report) bool {
 	return ok
 }
 
-func (r *rule) matchesField(name string, field value.Value, to *report) bool {
+func (r *rule) matchesField(name string, field value.Value, to *report, w *work) bool {
 	ok, known := true, false
 	if below, there := r.fields[name]; there {
 		known = true
-		ok = below.within(field, name, to)
+		ok = below.within(field, name, to, w)
 	}
 	for _, p := range r.patterns {
 		if p.pattern.MatchString(name) {
 			known = true
-			ok = p.rule.within(field, name, to) && ok
+			ok = p.rule.within(field, name, to, w) && ok
 		}
 	}
 	switch {
@@ -89,9 +89,9 @@ func (r *rule) matchesField(name string, field value.Value, to *report) bool {
 		to.addAt(name, "is not a field that may be here%s", r.nearest(name))
 		ok = false
 	case r.others != nil:
-		ok = r.others.within(field, name, to) && ok
+		ok = r.others.within(field, name, to, w) && ok
 	}
-	if r.names != nil && !r.names.matches(value.String(name), nil) {
+	if r.names != nil && !r.names.matches(value.String(name), nil, w) {
 		if to == nil {
 			return false
 		}
@@ -128,7 +128,7 @@ func between(least, most int, what string) string {
 	return "between " + amount(least, what) + " and " + amount(most, what)
 }
 
-func (r *rule) matchesList(v value.Value, to *report) bool {
+func (r *rule) matchesList(v value.Value, to *report, w *work) bool {
 	ok := true
 	if v.Len() < r.minItems || r.maxItems >= 0 && v.Len() > r.maxItems {
 		if to == nil {
@@ -141,9 +141,9 @@ func (r *rule) matchesList(v value.Value, to *report) bool {
 		for i, elem := range v.Elems() {
 			switch {
 			case i < len(r.first):
-				ok = r.first[i].at(elem, i, to) && ok
+				ok = r.first[i].at(elem, i, to, w) && ok
 			case r.items != nil:
-				ok = r.items.at(elem, i, to) && ok
+				ok = r.items.at(elem, i, to, w) && ok
 			}
 			if !ok && to.full() {
 				return false
@@ -157,7 +157,7 @@ func (r *rule) matchesList(v value.Value, to *report) bool {
 		to.add("has an element twice")
 		ok = false
 	}
-	if r.contains != nil && !r.containsEnough(v) {
+	if r.contains != nil && !r.containsEnough(v, w) {
 		if to == nil {
 			return false
 		}
@@ -167,10 +167,10 @@ func (r *rule) matchesList(v value.Value, to *report) bool {
 	return ok
 }
 
-func (r *rule) containsEnough(v value.Value) bool {
+func (r *rule) containsEnough(v value.Value, w *work) bool {
 	n := 0
 	for _, elem := range v.Elems() {
-		if r.contains.matches(elem, nil) {
+		if r.contains.matches(elem, nil, w) {
 			n++
 		}
 	}

@@ -131,3 +131,33 @@ func TestMost(t *testing.T) {
 		t.Errorf("got %v", found)
 	}
 }
+
+// TestWork bounds what a small value takes whose every level is checked in two ways: by a
+// oneOf of two trees, it would be 2 to the power of 60 rules.
+func TestWork(t *testing.T) {
+	const trees = `{"oneOf": [
+		{"properties": {"kind": {"const": "file"}, "next": {"$ref": "#"}}},
+		{"properties": {"kind": {"const": "link"}, "next": {"$ref": "#"}}}]}`
+	nested := func(levels int, kind string) string {
+		return strings.Repeat(`{"next":`, levels) + `{"kind":"` + kind + `"}` + strings.Repeat(`,"kind":"`+kind+`"}`, levels)
+	}
+	f := func(schema, v, want string) {
+		t.Helper()
+		s, err := Compile(parse(t, schema), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if found := s.Problems(parse(t, v), 1); len(found) > 0 {
+			got = found[0].String()
+		}
+		if !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%.60s: got %q, want %q", v, got, want)
+		}
+	}
+	f(trees, nested(10, "link"), "")
+	f(trees, nested(10, "pipe"), "matches none of 2 schemas")
+	f(trees, nested(60, "link"), "takes too long to check")
+	f(`{"not": `+strings.Replace(trees, `"#"`, `"#/not"`, 2)+`}`, nested(60, "link"), "takes too long to check")
+	f(`{"items": {"type": "integer", "minimum": 0}}`, "["+strings.Repeat("1,", 1<<20)+"1]", "")
+}
