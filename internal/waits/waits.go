@@ -75,12 +75,12 @@ func (m *Memory) add(w *waiter) error {
 		}
 		last.next = w
 	}
-	m.arm(m.clock.Now(), w.until)
+	m.armLocked(m.clock.Now(), w.until)
 	return nil
 }
 
-// arm has sweep called at a time, or when it is time to look. The lock is held.
-func (m *Memory) arm(now, at time.Time) {
+// armLocked has sweep called at a time, or when it is time to look.
+func (m *Memory) armLocked(now, at time.Time) {
 	if soon := now.Add(look); at.After(soon) {
 		at = soon
 	}
@@ -128,7 +128,7 @@ func (m *Memory) list(now, at time.Time) []*waiter {
 		}
 	}
 	if len(all) > 0 {
-		m.arm(now, next)
+		m.armLocked(now, next)
 	}
 	return all
 }
@@ -140,31 +140,31 @@ func (w *waiter) stop() (ok bool) {
 	defer m.mu.Unlock()
 	first := m.mu.waiting[w.key]
 	if first == w {
-		m.removeFirst(w)
+		m.removeFirstLocked(w)
 		return true
 	}
 	for ; first != nil; first = first.next {
 		if first.next == w {
 			first.next = w.next
-			m.forget(w)
+			m.forgetLocked(w)
 			return true
 		}
 	}
 	return false
 }
 
-// removeFirst removes the first of its key. The lock is held.
-func (m *Memory) removeFirst(w *waiter) {
+// removeFirstLocked removes the first of its key.
+func (m *Memory) removeFirstLocked(w *waiter) {
 	if w.next != nil {
 		m.mu.waiting[w.key] = w.next
 	} else {
 		delete(m.mu.waiting, w.key)
 	}
-	m.forget(w)
+	m.forgetLocked(w)
 }
 
-// forget counts one that does not wait any more. The lock is held.
-func (m *Memory) forget(w *waiter) {
+// forgetLocked counts one that does not wait any more.
+func (m *Memory) forgetLocked(w *waiter) {
 	w.next = nil
 	if m.mu.n--; m.mu.n == 0 && !m.mu.next.IsZero() {
 		m.mu.stop()
@@ -190,7 +190,7 @@ func (m *Memory) first(key string) *waiter {
 	defer m.mu.Unlock()
 	w := m.mu.waiting[key]
 	if w != nil {
-		m.removeFirst(w)
+		m.removeFirstLocked(w)
 	}
 	return w
 }
@@ -209,7 +209,7 @@ func (m *Memory) all() (all []*waiter) {
 	m.mu.ended = true
 	for _, w := range m.mu.waiting {
 		for ; w != nil; w = m.mu.waiting[w.key] {
-			m.removeFirst(w)
+			m.removeFirstLocked(w)
 			all = append(all, w)
 		}
 	}

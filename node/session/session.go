@@ -76,10 +76,10 @@ func (s *Session) Get(name string) value.Value {
 func (s *Session) Set(name string, v value.Value) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.set(name, v)
+	s.setLocked(name, v)
 }
 
-func (s *Session) set(name string, v value.Value) {
+func (s *Session) setLocked(name string, v value.Value) {
 	if v.IsNull() {
 		s.mu.values = s.mu.values.Without(name)
 	} else {
@@ -108,7 +108,7 @@ func (s *Session) Append(name string, most int, items ...value.Value) {
 		}
 	}
 	all = append(all, items...)
-	s.set(name, value.List(all[max(0, len(all)-most):]...))
+	s.setLocked(name, value.List(all[max(0, len(all)-most):]...))
 }
 
 // Values returns all, as a map, and whether anything was set since New.
