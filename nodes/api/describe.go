@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -131,8 +130,9 @@ func has(list value.Value, name string) bool {
 // hoist moves a schema that has a title, or that refers to a place within itself, to the
 // components, and returns a reference to it. Within a document of OpenAPI, # is the document.
 func hoist(s value.Value) (schema, components value.Value) {
-	title, _ := s.Get("title")
-	name := componentName(title.String())
+	titled, _ := s.Get("title")
+	title, _ := titled.AsString()
+	name := componentName(title)
 	if _, own := s.Get("$id"); own || name == "" && !refersWithin(s) {
 		return s, value.Null()
 	}
@@ -147,9 +147,6 @@ func hoist(s value.Value) (schema, components value.Value) {
 // componentName returns a title as the name of a component, which has letters, digits and
 // three marks only.
 func componentName(title string) string {
-	if title == "null" {
-		return ""
-	}
 	return strings.Trim(strings.Map(func(c rune) rune {
 		switch {
 		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '.', c == '-', c == '_':
@@ -188,7 +185,7 @@ func rebase(s value.Value, root string) value.Value {
 		for name, f := range s.Fields() {
 			to, ok := f.AsString()
 			if ok && name == "$ref" && (to == "#" || strings.HasPrefix(to, "#/")) {
-				fields = append(fields, field(name, value.String(fmt.Sprintf("%s%s", root, to[1:]))))
+				fields = append(fields, field(name, value.String(root+to[1:])))
 				continue
 			}
 			fields = append(fields, field(name, rebase(f, root)))
