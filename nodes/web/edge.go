@@ -12,7 +12,7 @@ import (
 type edge struct {
 	proxies     proxyList
 	fixed       []fixedHeader
-	secure      bool
+	hsts        bool  // over HTTPS
 	cors        *cors // nil without
 	compression compression
 }
@@ -22,7 +22,7 @@ func edgeFields() []*schema.Field {
 		schema.Strings("trusted_proxies").Doc("The addresses of proxies, such as `10.0.0.0/8` or `::1`. Requests that they pass on have the client, scheme and host of `X-Forwarded-For`, `-Proto` and `-Host`, or `Forwarded`; a proxy must set or remove them. From others, these headers mean nothing."),
 		corsField(),
 		schema.Any("headers").Doc("Headers of each answer that does not have them: a map of strings or lists of strings."),
-		schema.Bool("secure").Default(false).Doc("Whether answers have headers that make browsers careful: `X-Content-Type-Options: nosniff`, `Content-Security-Policy: frame-ancestors 'self'`, `Referrer-Policy: strict-origin-when-cross-origin` and, over HTTPS, `Strict-Transport-Security`. `headers`, and answers, may have others."),
+		schema.Bool("secure").Default(false).Doc("Whether answers have headers that make browsers careful: `X-Content-Type-Options: nosniff`, `Content-Security-Policy: frame-ancestors 'self'`, `Referrer-Policy: strict-origin-when-cross-origin` and, over HTTPS, `Strict-Transport-Security`. `headers`, and answers, may have others; null in `headers` leaves one out."),
 		schema.Group("compress", schema.Fields(
 			schema.Bytes("min_bytes").Default("1KiB").Range(0, 1<<30).Doc("The smallest body that is compressed."),
 			schema.Strings("types").Doc("The media types that are compressed, such as `application/json` or `text/*`. If left out: text, JSON, XML, JavaScript and others that get smaller."),
@@ -42,7 +42,7 @@ func newEdge(c schema.Config) (e edge, err error) {
 	if e.fixed, err = newFixedHeaders(c); err != nil {
 		return e, err
 	}
-	e.secure = c.Bool("secure")
+	e.hsts = c.Bool("secure") && !leavesOut(c, "Strict-Transport-Security")
 	if e.cors, err = newCORS(c); err != nil {
 		return e, err
 	}

@@ -95,6 +95,23 @@ func TestFixedHeaders(t *testing.T) {
 	parts.do("GET", "/", "", "X-Request-Id: r").want(t, 200, "anull\n", "X-Content-Type-Options: nosniff", "X-Request-Id: r", "Cache-Control: no-store")
 }
 
+// TestFixedVary adds what all answers depend on to what one depends on.
+func TestFixedVary(t *testing.T) {
+	const config = `"headers":{"Vary":"Cookie"},"cors":{"origins":["https://shop.example"]}`
+	start(t, config, always(value.String("tea"))).do("GET", "/", "").want(t, 200, "tea", "Vary: Accept | Cookie | Origin")
+	start(t, config, always(value.String("tea"))).do("GET", "/", "", "Accept: application/json").want(t, 200, `"tea"`, "Vary: Accept | Cookie | Origin")
+	failed := start(t, config, failing(errTest))
+	for range 2 { // nothing is added to what answers share
+		failed.do("GET", "/", "").want(t, 500, "Internal Server Error", "Vary: Accept | Cookie | Origin")
+	}
+}
+
+// TestSecureNull leaves out what the workflow says is not to be there.
+func TestSecureNull(t *testing.T) {
+	s := start(t, `"secure":true,"headers":{"content-security-policy":null,"Strict-Transport-Security":null},"trusted_proxies":["127.0.0.1"]`, always(value.String("tea")))
+	s.do("GET", "/", "", "X-Forwarded-Proto: https").want(t, 200, "tea", "Content-Security-Policy: ", "Strict-Transport-Security: ", "X-Content-Type-Options: nosniff")
+}
+
 func TestCompress(t *testing.T) {
 	long := strings.Repeat("tea ", 512)
 	f := func(config, contentType, body, want string) {

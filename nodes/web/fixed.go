@@ -2,13 +2,15 @@ package web
 
 import (
 	"net/http"
+	"net/textproto"
 	"slices"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-// A fixedHeader is a header that each answer has, unless the workflow has set it.
+// A fixedHeader is a header that each answer has, unless the workflow has set it. Vary is
+// added to what the answer has: each of them says what the answer depends on.
 type fixedHeader struct {
 	name string // canonical
 	list []string
@@ -33,18 +35,28 @@ func newFixedHeaders(c schema.Config) ([]fixedHeader, error) {
 	if _, err := setHeaders(h, c.Value("headers"), isServerHeader); err != nil {
 		return nil, c.Errorf("headers", diag.CodeBadValue, "%v", err).WithHint("write a map of text such as {Cache-Control: no-store}")
 	}
+	if c.Bool("secure") {
+		for _, f := range secureHeaders() {
+			if _, ok := h[f.name]; !ok && !leavesOut(c, f.name) {
+				h[f.name] = f.list
+			}
+		}
+	}
 	var fixed []fixedHeader
 	for name, list := range h {
 		fixed = append(fixed, fixedHeader{name, slices.Clip(list)})
 	}
-	if c.Bool("secure") {
-		for _, f := range secureHeaders() {
-			if _, ok := h[f.name]; !ok {
-				fixed = append(fixed, f)
-			}
+	return fixed, nil
+}
+
+// leavesOut reports whether a header is null in the field headers.
+func leavesOut(c schema.Config, header string) bool {
+	for name, v := range c.Value("headers").Fields() {
+		if v.IsNull() && textproto.CanonicalMIMEHeaderKey(name) == header {
+			return true
 		}
 	}
-	return fixed, nil
+	return false
 }
 
 // setFixed sets the headers that each answer has, unless the workflow has set them: the id
@@ -58,11 +70,14 @@ func (x *exchange) setFixed(h http.Header, id string) {
 	}
 	e := &x.gen.edge
 	for i := range e.fixed {
-		if f := &e.fixed[i]; len(h[f.name]) == 0 {
+		switch f := &e.fixed[i]; {
+		case len(h[f.name]) == 0:
 			h[f.name] = f.list
+		case f.name == "Vary":
+			h[f.name] = append(slices.Clip(h[f.name]), f.list...)
 		}
 	}
-	if e.secure && x.from.scheme == "https" && len(h["Strict-Transport-Security"]) == 0 {
+	if e.hsts && x.from.scheme == "https" && len(h["Strict-Transport-Security"]) == 0 {
 		h["Strict-Transport-Security"] = headerHSTS
 	}
 	if alt := x.s.altSvc.Load(); alt != nil && x.r.ProtoMajor < 3 && len(h["Alt-Svc"]) == 0 {

@@ -22,6 +22,7 @@ func (a *answerWriter) writeError(x *exchange, e *node.Error) (status, size int)
 		h["Www-Authenticate"] = e.Challenges
 	}
 	title := statusText(status)
+	h["Vary"] = headerVaryAccept
 	if !prefersProblem(x.r.Header["Accept"]) {
 		body := title
 		if e.Public {
@@ -31,7 +32,6 @@ func (a *answerWriter) writeError(x *exchange, e *node.Error) (status, size int)
 		return a.write(x, status, stringBytes(body))
 	}
 	h["Content-Type"] = headerProblem
-	h["Vary"] = []string{"Accept"}
 	data, err := x.problem(e, status, title).AppendJSON(nil)
 	if err != nil { // JSON cannot represent the message
 		data = nil
