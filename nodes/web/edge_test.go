@@ -162,12 +162,15 @@ func TestEdgeMistakes(t *testing.T) {
 		}
 	}
 	f(`"trusted_proxies":["10.0.0.0/40"]`, "trusted_proxies", "neither an address nor a range")
+	f(`"trusted_proxies":["::ffff:10.0.0.0/95"]`, "trusted_proxies", "neither an address nor a range")
 	f(`"trusted_proxies":["proxy.example"]`, "trusted_proxies", "neither an address nor a range")
 	f(`"cors":{"origins":["*"],"credentials":true}`, "cors.credentials", "credentials cannot go to all origins")
 	f(`"cors":{"origins":["shop.example"]}`, "cors.origins", "is not an origin")
 	f(`"cors":{"origins":["https://shop.example/"]}`, "cors.origins", "want nothing after the host")
 	f(`"cors":{"origins":["https://*.example"]}`, "cors.origins", "at least two more labels")
 	f(`"cors":{"origins":["https://*shop.example"]}`, "cors.origins", "want a scheme and a host")
+	f(`"cors":{"origins":["https://shop.example:443"]}`, "cors.origins", "want no port")
+	f(`"cors":{"origins":["http://shop.example:80"]}`, "cors.origins", "want no port")
 	f(`"cors":{"origins":["null"]}`, "cors.origins", "want a scheme and a host")
 	f(`"cors":{"origins":["https://a.example"],"headers":["a b"]}`, "cors.headers", "is not the name of a header")
 	f(`"cors":{"origins":["https://a.example"],"expose":["*"],"credentials":true}`, "cors.expose", "with credentials")

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -31,6 +32,12 @@ func parseProxy(s string) (netip.Prefix, error) {
 		return netip.PrefixFrom(a, a.BitLen()), nil
 	}
 	p, err := netip.ParsePrefix(s)
+	if a := p.Addr(); err == nil && a.Is4In6() { // as clean returns the addresses in it
+		if p.Bits() < 96 {
+			return p, errors.New("a range of both IPv4 and IPv6")
+		}
+		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	}
 	return p.Masked(), err
 }
 
