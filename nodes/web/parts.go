@@ -35,7 +35,7 @@ var (
 type parts struct {
 	ctx    context.Context // of the process
 	cancel context.CancelCauseFunc
-	x      *exchange // until close
+	x      *exchange // its request may be another one after close
 	rc     *http.ResponseController
 	flush  func() error
 	limit  time.Duration // of a process without a part; 0 is none
@@ -102,6 +102,9 @@ func (p *parts) Part(ctx context.Context, v value.Value) error {
 		data, err = p.mu.form.append(data, e.body, "")
 	}
 	if err != nil {
+		if !p.mu.committed {
+			clear(p.x.w.Header()) // the workflow may answer in another way
+		}
 		return fmt.Errorf("part of an answer: %w", err)
 	}
 	if p.mu.timeout != nil {
@@ -236,7 +239,6 @@ func (p *parts) beginLocked(e envelope) ([]byte, error) {
 	}
 	contentType, err := setHeaders(h, e.header, isServerHeader)
 	if err != nil {
-		clear(h)
 		return nil, err
 	}
 	p.mu.form = formOf(p.x.r.Header["Accept"], contentType)
@@ -423,10 +425,8 @@ func (p *parts) close() (begun bool) {
 		}
 	}
 	p.mu.comment = nil
-	if p.x != nil {
-		if c, ok := p.conn(); ok {
-			c.stream.CompareAndSwap(p, nil)
-		}
+	if c, ok := p.conn(); ok {
+		c.stream.CompareAndSwap(p, nil)
 	}
 	return p.mu.committed
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -121,6 +122,19 @@ func TestPartsRefused(t *testing.T) {
 	}
 	s := startParts(t, "", always(value.String("whole")))
 	s.do("GET", "/", "", "Accept: "+typeEvents).want(t, 200, "whole", "Cache-Control: ")
+}
+
+// TestPartsRefusedFirst leaves nothing of a first part that cannot be sent.
+func TestPartsRefusedFirst(t *testing.T) {
+	s := startParts(t, `"cors":{"origins":["https://shop.example"]}`, func(ctx context.Context, _ value.Value) node.Response {
+		handover.SetHeader(ctx, "Set-Cookie", "a=1")
+		p, _ := node.PartsOf(ctx)
+		if err := sendPart(ctx, p, value.List(value.Float(math.NaN()))); err == nil {
+			t.Error("a number that JSON does not have was sent")
+		}
+		return reply(parse(t, `{"header":{"Cache-Control":"max-age=5"},"body":"tea"}`))
+	})
+	s.do("GET", "/", "").want(t, 200, "tea", "Cache-Control: max-age=5", "Set-Cookie: a=1", "Vary: Origin", "Content-Type: "+typeText)
 }
 
 func TestPartsOfHead(t *testing.T) {
