@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"net"
 	"net/http"
@@ -92,7 +93,9 @@ func (w *handedWriter) Hijack() (conn net.Conn, rw *bufio.ReadWriter, err error)
 // Unwrap lets a handler set deadlines.
 func (w *handedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// handOver lets a handler answer in place of the process, which has ended.
+// handOver lets a handler answer in place of the process, which has ended. A handler that
+// breaks its answer off, by a panic with [http.ErrAbortHandler], is counted and logged with
+// what it has sent; the connection, or the stream, ends then.
 func (x *exchange) handOver(h http.Handler) (status, size int) {
 	x.dropPayload()
 	x.release()
@@ -103,6 +106,14 @@ func (x *exchange) handOver(h http.Handler) (status, size int) {
 	if x.r.ProtoMajor > 1 {
 		x.parts.watchLate()
 	}
+	defer func() {
+		if panicked := recover(); panicked == http.ErrAbortHandler {
+			x.cut = true
+			status, size = cmp.Or(w.status, http.StatusInternalServerError), w.size
+		} else if panicked != nil {
+			panic(panicked)
+		}
+	}()
 	h.ServeHTTP(w, x.r)
 	w.begin(http.StatusOK)
 	if x.r.ProtoMajor > 1 { // what net/http sends when the handler has returned

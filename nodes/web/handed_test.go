@@ -106,6 +106,48 @@ func TestHandedSlowClient(t *testing.T) {
 	}
 }
 
+// TestHandedBreak counts and logs an answer that its handler breaks off, such as a proxy whose
+// server has gone. The client notices.
+func TestHandedBreak(t *testing.T) {
+	s := startParts(t, `"access_log":true`, handTo(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/begun" {
+			fmt.Fprint(w, "half")
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Error(err)
+			}
+		}
+		panic(http.ErrAbortHandler)
+	}))
+	resp, err := s.client.Get(s.url + "/begun")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(resp.Body); err == nil || string(body) != "half" {
+		t.Errorf("got %q and %v, want half of an answer", body, err)
+	}
+	resp.Body.Close()
+	if resp, err := s.client.Get(s.url + "/none"); err == nil {
+		resp.Body.Close()
+		t.Errorf("got %s, want no answer", resp.Status)
+	}
+	s.client.CloseIdleConnections()
+	if err := s.node.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"path=/begun route=\"\" status=200 bytes=4", "path=/none route=\"\" status=500 bytes=0"} {
+		if got := s.logs.String(); !strings.Contains(got, want) {
+			t.Errorf("log: got %s, want %s", got, want)
+		}
+	}
+	var n uint64
+	for i := range s.node.metrics.unrouted.shards {
+		n += s.node.metrics.unrouted.shards[i].classes[2].Load() + s.node.metrics.unrouted.shards[i].classes[5].Load()
+	}
+	if n != 2 {
+		t.Errorf("got %d answers counted, want 2", n)
+	}
+}
+
 // TestHandedFile sends files whole, also to a client that reads slowly but fast enough, and
 // over connections where the kernel cannot.
 func TestHandedFile(t *testing.T) {
