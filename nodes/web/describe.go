@@ -26,7 +26,8 @@ func (n *listener) Describe(ctx context.Context, first value.Value, resp node.Re
 	head, r := first, (*route)(nil)
 	if bad, ok := ctx.Value(badRequestKey{}).(*request); ok {
 		head = bad.payload(value.Null())
-	} else if header, _ := head.Get(keyHeader); true {
+	} else {
+		header, _ := head.Get(keyHeader)
 		if view, ok := viewOf(header); ok {
 			r = view.route.Load()
 		}

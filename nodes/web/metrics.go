@@ -31,7 +31,7 @@ var durationBounds = [...]time.Duration{
 // closed. They belong to the node and not to a generation of it, so a reload does not
 // reset them.
 type listenerMetrics struct {
-	unrouted, otherRoutes                  routeMetrics  // without a route; of routes past maxCounted
+	unrouted, otherRoutes                  routeMetrics  // without a route; of routes past maxRouteMetrics
 	slowAnswers, slowBodies, excessAnswers atomic.Uint64 // connections closed, or streams
 	refusedBytes, refusedProcesses         atomic.Uint64 // requests answered with 503
 	mu                                     struct {

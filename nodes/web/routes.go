@@ -135,7 +135,7 @@ const (
 
 type segment struct {
 	kind segmentKind
-	text string // newDecodedReader, of a static one
+	text string // decoded, of a static one
 }
 
 // parseRoutePath splits a route's path and returns the names of its parameters

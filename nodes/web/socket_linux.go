@@ -14,7 +14,7 @@ const unsentBytes = 64 << 10
 
 // listenConfig returns how sockets are opened. On Linux, connections inherit the
 // options of the listening socket, which saves five system calls for each.
-// Multipath TCP is off, as its sockets take no filter: see turnAwayNew.
+// Multipath TCP is off, as its sockets take no filter: see dropNewConns.
 func listenConfig() *net.ListenConfig {
 	config := &net.ListenConfig{
 		KeepAlive: -1,
@@ -57,7 +57,7 @@ func dropNewConns(l *net.TCPListener) bool {
 	return err == nil
 }
 
-// admitNewConns undoes turnAwayNew.
+// admitNewConns undoes dropNewConns.
 func admitNewConns(l *net.TCPListener) {
 	control(l, func(fd int) {
 		// It fails if there is no filter, as is usual.
