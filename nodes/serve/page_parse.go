@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -215,7 +214,7 @@ func date(layout string, at any) (string, error) {
 	case string:
 		t, err := time.Parse(time.RFC3339, at)
 		if err != nil {
-			return "", &node.Error{Err: errors.New("date: the text is not a time as RFC 3339 has it, such as 2030-01-02T15:04:05Z")}
+			return "", errors.New("date: the text is not a time as RFC 3339 has it, such as 2030-01-02T15:04:05Z")
 		}
 		return t.Format(layout), nil
 	}

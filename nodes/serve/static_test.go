@@ -28,7 +28,8 @@ func folder(t *testing.T, more string) (w *world, dir string) {
 }
 
 func TestStatic(t *testing.T) {
-	w, _ := folder(t, "")
+	w, dir := folder(t, "")
+	write(t, dir, "READ.MD", "read")
 	f := func(path string, status int, body string) answer {
 		t.Helper()
 		got := w.do("GET", path, "")
@@ -53,6 +54,9 @@ func TestStatic(t *testing.T) {
 	f("/app.js/x", 404, "Not Found")
 	if odd := f("/odd", 200, "<script>"); odd.header.Get("Content-Type") != "application/octet-stream" {
 		t.Errorf("a file without an extension is %q", odd.header.Get("Content-Type"))
+	}
+	if read := f("/READ.MD", 200, "read"); read.header.Get("Content-Type") != "text/markdown; charset=utf-8" {
+		t.Errorf("a file with an extension in capitals is %q", read.header.Get("Content-Type"))
 	}
 	if to := f("/docs?a=b", 301, "").header.Get("Location"); to != "./docs/?a=b" {
 		t.Errorf("a folder is at %q", to)

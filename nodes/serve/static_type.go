@@ -3,12 +3,13 @@ package serve
 import (
 	"mime"
 	"path"
+	"strings"
 )
 
 // typeOf returns the media type of a file, by its extension alone: what the bytes look like
 // would let an uploaded text become a page.
 func typeOf(name string) []string {
-	extension := path.Ext(name)
+	extension := strings.ToLower(path.Ext(name))
 	if t, ok := types[extension]; ok {
 		return t
 	}
