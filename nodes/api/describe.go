@@ -2,6 +2,7 @@ package api
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/node/openapi"
@@ -89,33 +90,80 @@ func parameters(s value.Value, on string) (list []value.Value) {
 		if on == onParams || has(required, name) {
 			p = append(p, field("required", value.Bool(true)))
 		}
-		if defs, ok := s.Get("$defs"); ok {
-			property = inline(property, defs, maxInlined)
-		}
-		list = append(list, value.Map(append(p, field("schema", property))...))
+		n := inliner{root: s, left: maxInlined}
+		list = append(list, value.Map(append(p, field("schema", n.inline(property, nil)))...))
 	}
 	return list
 }
 
-// maxInlined is how deep references within references are followed for a parameter.
-const maxInlined = 8
+// An inliner replaces references to places within a schema by what is there: a parameter is not
+// a component. One that leads back to where it is stands for any value, and so do those past
+// maxInlined.
+type inliner struct {
+	root value.Value
+	left int
+}
 
-// inline replaces references to definitions by these: a parameter is not a component.
-func inline(s, defs value.Value, depth int) value.Value {
-	to, _ := s.Get("$ref")
-	if to.Kind() == value.KindString && depth > 0 {
-		name, _ := strings.CutPrefix(to.String(), "#/$defs/")
-		def, _ := defs.Get(name)
-		def = inline(def, defs, depth-1)
-		for name, f := range s.Without("$ref").Fields() {
-			def = def.With(name, f)
+// maxInlined is how many references of a parameter are replaced.
+const maxInlined = 1000
+
+// inline returns a part of the schema without references. within are those that lead to it.
+func (n *inliner) inline(s value.Value, within []string) value.Value {
+	switch s.Kind() {
+	case value.KindList:
+		elems := make([]value.Value, 0, s.Len())
+		for _, elem := range s.Elems() {
+			elems = append(elems, n.inline(elem, within))
 		}
+		return value.List(elems...)
+	case value.KindMap:
+	default:
+		return s
+	}
+	fields := make([]value.Field, 0, s.Len())
+	to := ""
+	for name, f := range s.Fields() {
+		if text, ok := f.AsString(); ok && name == "$ref" && strings.HasPrefix(text, "#") {
+			to = text
+			continue
+		}
+		fields = append(fields, field(name, n.inline(f, within)))
+	}
+	own := value.UniqueMap(fields)
+	if to == "" {
+		return own
+	}
+	def, ok := lookUp(n.root, to)
+	if n.left--; !ok || n.left < 0 || slices.Contains(within, to) {
+		return own
+	}
+	def = n.inline(def, append(slices.Clip(within), to))
+	if def.Kind() != value.KindMap { // true or false
 		return def
 	}
-	if items, ok := s.Get("items"); ok {
-		s = s.With("items", inline(items, defs, depth-1))
+	for name, f := range own.Fields() {
+		def = def.With(name, f)
 	}
-	return s
+	return def
+}
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// lookUp returns what is in a schema at a place such as #/$defs/item.
+func lookUp(s value.Value, place string) (found value.Value, ok bool) {
+	pointer, ok := strings.CutPrefix(place, "#/")
+	if !ok {
+		return s, place == "#"
+	}
+	for token := range strings.SplitSeq(pointer, "/") {
+		token = unescape.Replace(token)
+		if i, err := strconv.Atoi(token); err == nil && s.Kind() == value.KindList && i >= 0 && i < s.Len() {
+			s = s.At(i)
+		} else if s, ok = s.Get(token); !ok {
+			return s, false
+		}
+	}
+	return s, true
 }
 
 func has(list value.Value, name string) bool {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -262,6 +263,38 @@ func parse(t *testing.T, text string) value.Value {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// TestParametersOfReferences has no reference in a parameter: in a document of OpenAPI, # is the
+// document.
+func TestParametersOfReferences(t *testing.T) {
+	f := func(s, want string) {
+		t.Helper()
+		c, found := validateDef().Config.Decode(schema.RawOf(value.Map(field("schema", parse(t, s)), field("on", value.String(onQuery)))))
+		if found.HasErrors() {
+			t.Fatal(found)
+		}
+		op := describe(c)
+		list, _ := op.Get("parameters")
+		got, _ := list.At(0).Get("schema")
+		if got.String() != want {
+			t.Errorf("%s: got %s, want %s", s, got, want)
+		}
+	}
+	f(`{"properties": {"a": {"$ref": "#/$defs/n", "title": "A"}}, "$defs": {"n": {"type": "integer"}}}`, `{"type":"integer","title":"A"}`)
+	f(`{"properties": {"a": {"$ref": "#/properties/b"}, "b": {"type": "string"}}}`, `{"type":"string"}`)
+	f(`{"properties": {"a": {"anyOf": [{"$ref": "#/$defs/a~1b"}, {"items": {"$ref": "#/$defs/a~1b"}}]}}, "$defs": {"a/b": {"type": "integer"}}}`,
+		`{"anyOf":[{"type":"integer"},{"items":{"type":"integer"}}]}`)
+	f(`{"properties": {"a": {"$ref": "#/$defs/list/prefixItems/1"}}, "$defs": {"list": {"prefixItems": [true, {"type": "null"}]}}}`, `{"type":"null"}`)
+	f(`{"properties": {"a": {"$ref": "#/$defs/tree"}}, "$defs": {"tree": {"items": {"$ref": "#/$defs/tree"}}}}`, `{"items":{}}`)
+	f(`{"properties": {"a": {"$ref": "#/$defs/no"}}, "$defs": {"no": false}}`, `false`)
+	defs := ""
+	for i := range 60 { // 2 to the power of 60 references
+		defs += fmt.Sprintf(`"d%d": {"prefixItems": [{"$ref": "#/$defs/d%d"}, {"$ref": "#/$defs/d%d"}]}, `, i, i+1, i+1)
+	}
+	if got := parameters(parse(t, `{"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {`+defs+`"d60": {}}}`), onQuery); len(got) != 1 {
+		t.Errorf("got %d parameters", len(got))
+	}
 }
 
 // FuzzDescribe expects a description, or an error, of whatever is written as a schema.
