@@ -169,6 +169,8 @@ func TestErrors(t *testing.T) {
 		`{"type":"https://shop.example/no-tea","title":"Unprocessable Entity","status":422,"detail":"the till is on fire"`+
 			strings.TrimSuffix(instance, "}")+`,"errors":[{"path":"/tea","message":"must not be empty"}]}`, problem)
 	f("data of another problem", &node.Error{Err: errTest, Status: 422, Data: details}, "application/json", 422, `{"type":"about:blank","title":"Unprocessable Entity","status":422`+instance, problem)
+	f("data that JSON does not have", &node.Error{Err: errTest, Status: 422, Public: true, Data: value.Map(value.Field{Name: "n", Value: value.Float(math.Inf(1))})}, "application/json", 422,
+		`{"type":"about:blank","title":"Unprocessable Entity","status":422`+instance, problem)
 	f("wrapped", fmt.Errorf("outer: %w", &node.Error{Err: errTest, Status: 404}), "*/*", 404, "Not Found", txt)
 }
 

@@ -33,7 +33,10 @@ func (a *answerWriter) writeError(x *exchange, e *node.Error) (status, size int)
 	}
 	h["Content-Type"] = headerProblem
 	data, err := x.problem(e, status, title).AppendJSON(nil)
-	if err != nil { // JSON cannot represent the message
+	if err != nil { // JSON cannot represent what the workflow says of the error
+		data, err = x.problem(&node.Error{Err: e.Err}, status, title).AppendJSON(nil)
+	}
+	if err != nil {
 		data = nil
 	}
 	return a.write(x, status, data)
