@@ -151,8 +151,8 @@ func jsonOf(v value.Value) value.Value {
 }
 
 // matches reports whether a value matches the rule, and adds to a report why it does not.
-// With a report it goes on after the first problem. When no work is left, which whoever has
-// begun the check looks at, the result means nothing.
+// With a report it goes on after the first problem. When no work is left, the result means
+// nothing: see [Schema.Problems].
 func (r *rule) matches(v value.Value, to *report, w *work) bool {
 	if w.left--; w.left < 0 {
 		return false
