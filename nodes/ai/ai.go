@@ -3,7 +3,7 @@
 //
 // Reading order: llm.go (the kind and its fields), settings.go (a node made of them), run.go
 // (what happens with a packet: turns, tools, repair), exchange.go (one turn: request, retry,
-// answer), reply.go and sse.go (how an answer is read), failure.go (its errors), budget.go.
+// answer), reply.go (how an answer is read), failure.go (its errors), budget.go.
 package ai
 
 import (

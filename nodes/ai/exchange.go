@@ -42,13 +42,14 @@ func (r *run) begin(ctx context.Context, body []byte) (x *exchange, piece string
 				return x, piece, nil
 			}
 		}
-		x.close()
 		var f *failure
-		if !errors.As(err, &f) {
-			return nil, "", err
+		if errors.As(err, &f) && f.free() {
+			x.close()
+		} else {
+			r.finish(x)
 		}
-		r.n.counts.failed(f.code)
-		if !f.again {
+		r.n.counts.failed(err)
+		if f == nil || !f.again {
 			return nil, "", err
 		}
 		wait, ok := r.n.retry.wait(failed, f.after)
@@ -89,7 +90,7 @@ func (r *run) send(ctx context.Context, body []byte) (*exchange, error) {
 	if x.resp.StatusCode != http.StatusOK {
 		return x, r.refused(x.resp)
 	}
-	x.body = &limitedBody{r: x.resp.Body, left: n.answerBytes}
+	x.body = &limitedBody{r: x.resp.Body, left: n.answerBytes, heard: x.heard}
 	if kind, _, err := mime.ParseMediaType(x.resp.Header.Get("Content-Type")); err == nil && kind == "text/event-stream" {
 		x.events = sse.NewReader(x.body, n.answerBytes)
 	}
@@ -114,11 +115,16 @@ func (x *exchange) next() (piece string, err error) {
 		if piece != "" {
 			return piece, nil
 		}
-		if x.timer != nil {
-			x.timer.Reset(x.r.n.silence)
-		}
 	}
 	return "", nil
+}
+
+// heard is called when the server has sent something, if only a comment that keeps the
+// connection open.
+func (x *exchange) heard() {
+	if x.timer != nil {
+		x.timer.Reset(x.r.n.silence)
+	}
 }
 
 // event reads an event of a stream.
@@ -192,11 +198,17 @@ func (x *exchange) check() error {
 	return nil
 }
 
-// close ends the exchange. It may be called again.
+// finish ends an exchange, and counts what it has used.
+func (r *run) finish(x *exchange) {
+	x.close()
+	x.reply.end(r.turns, r.sent)
+	r.used.add(x.reply.usage)
+	r.owed += x.reply.usage.total
+	r.n.counts.used(x.reply.usage)
+}
+
+// close ends the exchange.
 func (x *exchange) close() {
-	if x == nil {
-		return
-	}
 	if x.timer != nil {
 		x.timer.Stop()
 	}
@@ -213,12 +225,16 @@ func (x *exchange) close() {
 
 // A limitedBody fails after a number of bytes.
 type limitedBody struct {
-	r    io.Reader
-	left int
+	r     io.Reader
+	left  int
+	heard func() // called when there are bytes
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p[:min(len(p), b.left+1)])
+	if n > 0 {
+		b.heard()
+	}
 	if b.left -= n; b.left < 0 {
 		return 0, errLarge
 	}

@@ -30,6 +30,10 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
+// free reports whether the server has not worked on the request: it was not reached, or has
+// refused it. Of any other failure the tokens count.
+func (f *failure) free() bool { return f.status != 0 || f.code == "connect" || f.code == "tls" }
+
 var (
 	errSilence = errors.New("the server is silent")
 	errTimeout = errors.New("the turn takes too long")

@@ -87,7 +87,7 @@ func llmFields(o stream.Options) schema.Object {
 		schema.Duration("timeout").Default(5*time.Minute).Range(0, maxWait).Doc("How long one turn may take, from the request to the end of the answer. 0 means no limit."),
 		schema.Group("limits", schema.Fields(
 			schema.Duration("connect_timeout").Default("10s").Range(0, maxWait).Doc("How long it may take to look up the name and to connect, and again for the TLS handshake. 0 means no limit."),
-			schema.Duration("silence").Default("1m").Range(0, maxWait).Doc("How long the server may send nothing: before the first piece, and between two. 0 means no limit."),
+			schema.Duration("silence").Default("1m").Range(0, maxWait).Doc("How long the server may send nothing, not even a comment that keeps the connection open. 0 means no limit."),
 			schema.Bytes("answer_bytes").Default("4MiB").Range(1<<10, 1<<30).Doc("The longest answer, as it is sent."),
 			schema.Bytes("result_bytes").Default("64KiB").Range(1<<7, 1<<30).Doc("The longest result of a tool; of a longer one, the model gets the beginning."),
 			schema.Int("connections").Default(1024).Range(1, 1<<16).Doc("How many connections to the server there may be, idle ones included. Further requests wait."),

@@ -203,6 +203,23 @@ func TestMetrics(t *testing.T) {
 	f.Load(document(m.URL, "retry: {backoff: {initial: 0s}}", oneTool))
 	expect(t, "answer", outcome(f.Send("n", value.String("x"))), "well")
 	f.Load(document(m.URL, oneTool))
+	measures(t, f, "llm_retries_total 1", "llm_tool_calls_total unknown 1", "llm_tool_calls_total done 1", "llm_failures_total server 1", "llm_first_piece_seconds 0")
+}
+
+// TestMetricsOfCut counts an answer that breaks off after its first piece.
+func TestMetricsOfCut(t *testing.T) {
+	m := modeltest.New(t, modeltest.Script(modeltest.Turn{Tokens: []string{"one ", "two"}, Cut: 400}))
+	f := load(t, m.URL, "stream: true")
+	var c collector
+	if got := outcome(run(t, f, &c, `"12345678"`)); !strings.HasPrefix(got, "cut 502") || len(c.all()) == 0 {
+		t.Errorf("got %s after %q", got, c.all())
+	}
+	measures(t, f, "llm_failures_total cut 1", "llm_retries_total 0", "llm_tokens_total prompt 2", "llm_tokens_total completion 1")
+}
+
+// measures expects lines of metrics: name, labels and value.
+func measures(t *testing.T, f *flowtest.Flow, lines ...string) {
+	t.Helper()
 	var all []string
 	for _, figure := range f.Engine().Metrics().Figures {
 		figure := figure.Metric
@@ -213,7 +230,7 @@ func TestMetrics(t *testing.T) {
 		all = append(all, fmt.Sprintf("%s %v", line, figure.Value))
 	}
 	text := strings.Join(all, "\n") + "\n"
-	for _, want := range []string{"llm_retries_total 1", "llm_tool_calls_total unknown 1", "llm_tool_calls_total done 1", "llm_failures_total server 1", "llm_first_piece_seconds 0"} {
+	for _, want := range lines {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %q in %s", want, text)
 		}

@@ -1,6 +1,8 @@
 package ai
 
 import (
+	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -12,14 +14,18 @@ import (
 type counts struct {
 	mu struct {
 		sync.Mutex
-		tokens   [2]int64 // of prompts, of answers
-		failures map[string]int64
-		retries  int64
-		repairs  int64
-		calls    [callOutcomes]int64
-		firsts   [len(firstBounds) + 1]uint64
-		firstSum float64
+		tally
 	}
+}
+
+type tally struct {
+	tokens   [2]int64         // of prompts, of answers
+	failures map[string]int64 // by code, of which there are a dozen
+	retries  int64
+	repairs  int64
+	calls    [callOutcomes]int64
+	firsts   [len(firstBounds) + 1]uint64
+	firstSum float64
 }
 
 // firstBounds are in seconds.
@@ -44,14 +50,18 @@ func (c *counts) used(u usage) {
 	c.mu.tokens[1] += u.completion
 }
 
-// failed counts a request without an answer.
-func (c *counts) failed(code string) {
+// failed counts a request without a complete answer, unless the process has ended.
+func (c *counts) failed(err error) {
+	var f *failure
+	if !errors.As(err, &f) {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.failures == nil {
-		c.mu.failures = make(map[string]int64) // by code, of which there are a dozen
+		c.mu.failures = make(map[string]int64)
 	}
-	c.mu.failures[code]++
+	c.mu.failures[f.code]++
 }
 
 func (c *counts) again() {
@@ -84,11 +94,17 @@ func (c *counts) first(d time.Duration) {
 	c.mu.firstSum += d.Seconds()
 }
 
-// Measure implements [node.Measured].
-func (n *llm) Measure(report func(node.Metric)) {
-	c := n.counts
+func (c *counts) snapshot() tally {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	t := c.mu.tally
+	t.failures = maps.Clone(t.failures)
+	return t
+}
+
+// Measure implements [node.Measured].
+func (n *llm) Measure(report func(node.Metric)) {
+	t := n.counts.snapshot()
 	counter := func(name, help, label, of string, v int64) {
 		m := node.Metric{Name: name, Help: help, Type: node.MetricCounter, Value: float64(v)}
 		if label != "" {
@@ -96,18 +112,18 @@ func (n *llm) Measure(report func(node.Metric)) {
 		}
 		report(m)
 	}
-	counter("llm_tokens_total", "Tokens that were used.", "type", "prompt", c.mu.tokens[0])
-	counter("llm_tokens_total", "Tokens that were used.", "type", "completion", c.mu.tokens[1])
-	for code, v := range c.mu.failures {
-		counter("llm_failures_total", "Requests without an answer.", "code", code, v)
+	counter("llm_tokens_total", "Tokens that were used.", "type", "prompt", t.tokens[0])
+	counter("llm_tokens_total", "Tokens that were used.", "type", "completion", t.tokens[1])
+	for code, v := range t.failures {
+		counter("llm_failures_total", "Requests without a complete answer.", "code", code, v)
 	}
-	counter("llm_retries_total", "Requests that were sent again.", "", "", c.mu.retries)
-	counter("llm_repairs_total", "Answers that were sent back, as they did not fit their schema.", "", "", c.mu.repairs)
+	counter("llm_retries_total", "Requests that were sent again.", "", "", t.retries)
+	counter("llm_repairs_total", "Answers that were sent back, as they did not fit their schema.", "", "", t.repairs)
 	for i, outcome := range []string{"done", "failed", "unknown", "malformed"} {
-		counter("llm_tool_calls_total", "Tools that the model called.", "outcome", outcome, c.mu.calls[i])
+		counter("llm_tool_calls_total", "Tools that the model called.", "outcome", outcome, t.calls[i])
 	}
 	report(node.Metric{
 		Name: "llm_first_piece_seconds", Help: "Time from a request to the first piece of its answer.", Type: node.MetricHistogram,
-		Bounds: firstBounds[:], Counts: append([]uint64(nil), c.mu.firsts[:]...), Sum: c.mu.firstSum,
+		Bounds: firstBounds[:], Counts: t.firsts[:], Sum: t.firstSum,
 	})
 }

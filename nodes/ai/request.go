@@ -43,12 +43,12 @@ func (r *run) reserve(sent int) (most int, err error) {
 	return most, nil
 }
 
-// settle ends the reservation of a turn, which has used so many tokens.
-func (r *run) settle(used int64) {
+// settle ends the reservation of a turn, and takes what it has used from the account.
+func (r *run) settle() {
 	if r.held > 0 {
-		r.n.ledger.settle(r.account, r.held, used)
-		r.held = 0
+		r.n.ledger.settle(r.account, r.held, r.owed)
 	}
+	r.held, r.owed = 0, 0
 }
 
 // body returns the body of a request.

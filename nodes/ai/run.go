@@ -23,6 +23,7 @@ type run struct {
 	tools    *toolset
 	account  account
 	held     int64     // of the account's budget, by the turn under way
+	owed     int64     // tokens that were used, and are not in the account yet
 	live     *exchange // nil between turns
 	sent     int       // bytes of the conversation, as they count
 	used     usage
@@ -62,11 +63,9 @@ func (n *llm) Receive(p node.Process, pkt node.Packet) node.Result {
 	if n.ledger != nil || n.parted { // the process may end while a piece is on its way
 		p.Defer(func(context.Context, node.Response) error {
 			if r.live != nil {
-				r.live.close()
-				r.live.reply.end(r.turns, r.sent)
-				r.settle(r.live.reply.usage.total)
+				r.finish(r.live)
 			}
-			r.settle(0)
+			r.settle()
 			return nil
 		})
 	}
@@ -104,11 +103,7 @@ func (r *run) ask() node.Result {
 	return node.Block(func(ctx context.Context) node.Result {
 		x, piece, err := r.begin(ctx, body)
 		if err != nil {
-			used := int64(0)
-			if ctx.Err() != nil { // the server may have read all of it
-				used = tokens(r.sent)
-			}
-			r.settle(used)
+			r.settle()
 			if f := (*failure)(nil); errors.As(err, &f) && f.code == "context" && r.forget() {
 				r.turns--
 				return r.ask()
@@ -117,11 +112,11 @@ func (r *run) ask() node.Result {
 		}
 		r.live = x
 		return r.pass(ctx, x, piece, func(err error) node.Result {
-			x.close()
 			r.live = nil
-			x.reply.end(r.turns, r.sent)
-			r.settle(x.reply.usage.total)
+			r.finish(x)
+			r.settle()
 			if err != nil {
+				n.counts.failed(err)
 				return r.fail(err)
 			}
 			return r.decide(&x.reply)
@@ -170,8 +165,6 @@ func (r *run) send1(x *exchange, piece string, end func(error) node.Result) node
 // decide goes on with a complete answer.
 func (r *run) decide(a *reply) node.Result {
 	n := r.n
-	r.used.add(a.usage)
-	n.counts.used(a.usage)
 	if len(a.calls) > 0 && len(r.tools.tools) > 0 {
 		return r.callTools(a)
 	}

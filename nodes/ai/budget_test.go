@@ -1,0 +1,59 @@
+package ai_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/nodes/ai/modeltest"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// TestBudgetOfFailures counts what a server has read without giving an answer, also when it
+// is asked again, and nothing that it has refused. A prompt has 40 tokens.
+func TestBudgetOfFailures(t *testing.T) {
+	prompt := value.String(strings.Repeat("0123456789abcdef", 10))
+	f := func(name, fields string, turn modeltest.Turn, want ...string) {
+		t.Helper()
+		m := modeltest.New(t, func(modeltest.Request) modeltest.Turn { return turn })
+		flow := load(t, m.URL, fields, "max_tokens: 10", "budget: {key: 100}")
+		for i, want := range want {
+			if got := outcome(flow.Send("n", prompt)); !strings.HasPrefix(got, want+" ") {
+				t.Errorf("%s, packet %d: got %s, want %s", name, i+1, got, want)
+			}
+		}
+	}
+	f("too slow", "timeout: 20ms", modeltest.Turn{Silent: true}, "timeout", "timeout", "budget")
+	f("cut, and sent again", "retry: {threshold: 1, backoff: {initial: 0s}}", modeltest.Turn{Text: "half", Cut: 10}, "cut", "budget")
+	f("refused", "", modeltest.Turn{Status: http.StatusBadRequest}, "request", "request", "request", "request")
+}
+
+// TestComments checks that a server which keeps the connection open is not silent, although
+// its answer takes long.
+func TestComments(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		tick := time.NewTicker(25 * time.Millisecond)
+		defer tick.Stop()
+		for range 60 {
+			fmt.Fprint(w, ": thinking\n\n")
+			w.(http.Flusher).Flush()
+			select {
+			case <-tick.C:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		fmt.Fprint(w, "data: {\"choices\": [{\"delta\": {\"content\": \"well\"}, \"finish_reason\": \"stop\"}]}\n\ndata: [DONE]\n\n")
+	}))
+	defer s.Close()
+	f := load(t, s.URL, "stream: true", "limits: {silence: 1s}")
+	expect(t, "answer", outcome(f.Send("n", value.String("x"))), "well")
+}
