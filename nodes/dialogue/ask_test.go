@@ -195,6 +195,32 @@ func TestAskLeft(t *testing.T) {
 	}
 }
 
+// TestAskStranger sends a reply whose key is the conversation of another process: it is not
+// the answer there. In the conversation itself a key may name it.
+func TestAskStranger(t *testing.T) {
+	f := newFlow(t)
+	f.Load("- {kind: ask, name: n, text: Who?}\n- {kind: ask, name: named, key: self.id}\n" + around +
+		"- {kind: source, name: named messages, ports: {'out[0]': [{name: named}]}}\n- {kind: source, name: strangers, ports: {'out[0]': [{name: named, port: reply}]}}\n")
+	conversation := node.WithParts(node.WithConversation(t.Context(), "c"), new(tryTalk))
+	payload := value.Map(value.Field{Name: "id", Value: value.String("c")}, value.Field{Name: "text", Value: value.String("mine")})
+	for source, want := range map[string]string{
+		"messages":       `{"input":{"id":"c","text":"mine"},"answer":"ann","message":"ann"}`,
+		"named messages": `{"input":{"id":"c","text":"mine"},"answer":"ann","message":"ann"}`,
+	} {
+		got := make(chan node.Response, 1)
+		f.Source(source).Start(conversation, node.Send(0, payload), func(resp node.Response) { got <- resp })
+		if got := flowtest.Show(f.Source("strangers").Run(t.Context(), node.Send(0, payload))); got != "error: no question waits for this reply" {
+			t.Errorf("%s: a stranger's reply: got %s", source, got)
+		}
+		if got := flowtest.Show(f.Source("replies").Run(conversation, node.Send(0, value.String("ann")))); got != "none" {
+			t.Errorf("%s: a reply: got %s", source, got)
+		}
+		if got := flowtest.Show(<-got); got != want {
+			t.Errorf("%s: got %s, want %s", source, got, want)
+		}
+	}
+}
+
 // TestAskShutdown ends a program while a process waits: it takes no time.
 func TestAskShutdown(t *testing.T) {
 	f := newFlow(t)

@@ -16,6 +16,7 @@ type asker struct {
 	waits     node.Waits
 	clock     node.Clock
 	key       lang.Program // nil is the conversation of the process
+	keys      string       // the beginning of what key gives, so that it differs from conversations
 	questions []question
 	form      bool
 	timeout   time.Duration
@@ -81,5 +82,8 @@ func (n *asker) keyOf(p node.Process, payload value.Value) (string, error) {
 	if err != nil {
 		return "", &node.Error{Err: fmt.Errorf("key: %w", err), Code: codeKey, Status: http.StatusUnprocessableEntity}
 	}
-	return key, nil
+	if conversation, ok := node.ConversationOf(p.Context()); ok && conversation == key {
+		return key, nil
+	}
+	return n.keys + key, nil
 }
