@@ -30,19 +30,20 @@ type question struct {
 	shape            *shape
 }
 
-// newQuestion reads the fields of a question. required says that there must be a text.
+// newQuestion reads the fields of a question.
 func newQuestion(c schema.Config, compile template.CompileFunc) (q question, err error) {
 	q.asks, q.says, q.pick = c.Has("text"), c.Has("again"), c.Has("choices")
 	if q.pick && c.Has("schema") {
 		return q, c.Errorf("schema", diag.CodeBadValue, "is there as well as choices").WithHint("leave one of them out: an answer that was chosen needs no schema")
 	}
-	for name, made := range map[string]*template.Template{"text": &q.text, "again": &q.again, "choices": &q.choices} {
-		if !c.Has(name) {
-			continue
-		}
-		if *made, err = template.OfField(c, name, compile); err != nil {
-			return q, err
-		}
+	if q.text, err = template.OfField(c, "text", compile); err != nil {
+		return q, err
+	}
+	if q.again, err = template.OfField(c, "again", compile); err != nil {
+		return q, err
+	}
+	if q.choices, err = template.OfField(c, "choices", compile); err != nil {
+		return q, err
 	}
 	if q.pick && q.choices.Constant() {
 		list, _, err := q.choices.Render(context.Background(), value.Null())

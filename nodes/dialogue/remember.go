@@ -38,18 +38,21 @@ func rememberDef(o stream.Options) *node.Def {
 			if !c.Has("set") && !c.Has("append") && len(n.forget) == 0 && !n.clear {
 				return nil, errors.New("it remembers nothing: give it set, append, forget or clear")
 			}
-			for name, made := range map[string]*template.Template{"set": &n.set, "append": &n.add} {
-				if raw := c.Raw(name); raw != nil && raw.Kind != schema.RawMap {
-					return nil, c.Errorf(name, diag.CodeBadValue, "is not a map").WithHint("want names and values, such as {name: \"${self.name}\"}")
-				}
-				var err error
-				if *made, err = template.OfField(c, name, template.Compiler(o.Languages, o.Language)); err != nil {
-					return nil, err
-				}
+			var err error
+			if n.set, err = mapOfField(c, "set", o); err != nil {
+				return nil, err
 			}
-			return n, nil
+			n.add, err = mapOfField(c, "append", o)
+			return n, err
 		},
 	}
+}
+
+func mapOfField(c schema.Config, name string, o stream.Options) (t template.Template, err error) {
+	if raw := c.Raw(name); raw != nil && raw.Kind != schema.RawMap {
+		return t, c.Errorf(name, diag.CodeBadValue, "is not a map").WithHint("want names and values, such as {name: \"${self.name}\"}")
+	}
+	return template.OfField(c, name, template.Compiler(o.Languages, o.Language))
 }
 
 // A rememberNode is a node of kind remember.

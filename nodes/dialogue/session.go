@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -67,6 +68,7 @@ func storeFields() schema.Object {
 // A sessionNode is a node of kind session.
 type sessionNode struct {
 	pool     *node.Pool
+	log      *slog.Logger
 	clock    node.Clock
 	key      lang.Program // nil is a cookie
 	cookies  *cookies     // nil with a key
@@ -100,7 +102,7 @@ func (*cookieSecret) Close() error { return nil }
 func newSession(init *node.Init, o stream.Options) (node.Node, error) {
 	c, at := init.Config, init.Config.Group("store")
 	n := &sessionNode{
-		pool: init.Pool, clock: init.Clock, init: c.Value("init"), ttl: c.Duration("ttl"), patience: c.Duration("patience"),
+		pool: init.Pool, log: init.Log, clock: init.Clock, init: c.Value("init"), ttl: c.Duration("ttl"), patience: c.Duration("patience"),
 		max: int(c.Int("max")), queue: int(c.Int("queue")), limits: limits{int(at.Int("capacity")), int(at.Int("bytes"))}, table: at.String("table"),
 	}
 	if !n.init.IsNull() && n.init.Kind() != value.KindMap {
@@ -110,7 +112,8 @@ func newSession(init *node.Init, o stream.Options) (node.Node, error) {
 		return nil, at.Errorf("table", diag.CodeBadValue, "is not the name of a table").WithHint("want letters, digits and _, such as chat_sessions")
 	}
 	driver := at.String("driver")
-	n.shared = fmt.Sprintf("sessions %s %q %q", driver, at.String("source"), n.table)
+	source := sha256.Sum256([]byte(at.String("source"))) // a key is shown in messages, and a source may have a password
+	n.shared = fmt.Sprintf("sessions %s %x %q", driver, source, n.table)
 	var err error
 	switch {
 	case driver != "memory" && at.String("source") == "":
@@ -143,7 +146,7 @@ func (n *sessionNode) Open(ctx context.Context) error {
 		if n.db == nil {
 			return &room{newTurns(), newMemoryStore()}, nil
 		}
-		s := newSQLStore(n.db, n.table)
+		s := newSQLStore(n.db, n.log, n.table)
 		if err := s.open(ctx); err != nil {
 			return nil, err
 		}

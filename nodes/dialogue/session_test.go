@@ -1,6 +1,7 @@
 package dialogue_test
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -85,6 +86,31 @@ func TestSession(t *testing.T) {
 				t.Errorf("after the ttl: got %s visits, want 1", got)
 			}
 		})
+	}
+}
+
+// TestSessionTidy saves a session although those that have expired cannot be removed.
+func TestSessionTidy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "db")
+	f := newFlow(t)
+	f.Load(counter(fmt.Sprintf("ttl: 1h, store: {driver: sqlite, source: '%s'}", file)))
+	visits(f, "ann")
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE TRIGGER keep BEFORE DELETE ON uniflow_sessions BEGIN SELECT RAISE(ABORT, 'it stays'); END"); err != nil {
+		t.Fatal(err)
+	}
+	f.Sleep(2 * time.Hour)
+	for _, want := range []string{"1", "2"} {
+		if got := visits(f, "bob"); got != want {
+			t.Errorf("got %s visits, want %s", got, want)
+		}
+	}
+	if !strings.Contains(f.Log(), "it stays") {
+		t.Errorf("the log does not say why: %s", f.Log())
 	}
 }
 

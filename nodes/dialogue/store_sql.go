@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"regexp"
@@ -20,6 +21,8 @@ import (
 // one has saved since it was loaded is a conflict.
 type sqlStore struct {
 	db                                  *data.Database
+	log                                 *slog.Logger
+	table                               string
 	create, index, get, put, drop, tidy string // statements
 
 	mu struct {
@@ -37,8 +40,8 @@ const (
 	tidied    = 1000
 )
 
-func newSQLStore(db *data.Database, table string) *sqlStore {
-	s := &sqlStore{db: db}
+func newSQLStore(db *data.Database, log *slog.Logger, table string) *sqlStore {
+	s := &sqlStore{db: db, log: log, table: table}
 	named := strings.NewReplacer("{t}", table, "{i}", strings.ReplaceAll(table, ".", "_")+"_expires")
 	s.create = named.Replace("CREATE TABLE IF NOT EXISTS {t} (id TEXT PRIMARY KEY, data TEXT NOT NULL, expires BIGINT NOT NULL, version BIGINT NOT NULL)")
 	s.index = named.Replace("CREATE INDEX IF NOT EXISTS {i} ON {t} (expires)")
@@ -110,9 +113,10 @@ func (s *sqlStore) save(ctx context.Context, key string, k kept, now time.Time) 
 	if err := s.write(ctx, key, k); err != nil {
 		return err
 	}
-	if s.untidy(now) {
-		_, _, err := s.db.Run(ctx, s.tidy, value.Int(now.UnixMilli()))
-		return err
+	if s.untidy(now) { // the session is saved whatever comes of it
+		if _, _, err := s.db.Run(ctx, s.tidy, value.Int(now.UnixMilli())); err != nil {
+			s.log.Warn("sessions that have expired could not be removed", "table", s.table, "error", err)
+		}
 	}
 	return nil
 }
