@@ -18,11 +18,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-const (
-	maxTools = 1000        // of a server
-	toolsFor = time.Minute // how long a list of tools is used
-	backlog  = 64          // reports of progress of a call that wait; more of them are dropped
-)
+// backlog is how many reports of progress of a call may wait; more of them are dropped.
+const backlog = 64
 
 // A Client calls one server. It connects with the first call, and again when the
 // connection is lost. Any goroutine may call its methods.
@@ -31,6 +28,7 @@ type Client struct {
 	life context.Context // ends with Close
 	end  context.CancelFunc
 	wg   sync.WaitGroup // of what the client has begun
+	list chan struct{}  // of one: held by who asks for the list of tools
 
 	mu struct {
 		sync.Mutex
@@ -58,7 +56,7 @@ func (s *Settings) Open(pool *node.Pool) (c *Client, release func() error, err e
 	// A key is shown in messages, and the settings contain secrets.
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %#v %q %q %q %d %d %d", s.url, s.header, loaded.tls, s.command, s.env, s.dir, s.connect, s.timeout, s.most))
 	return node.Acquire(pool, "mcp.client "+s.owner+" "+hex.EncodeToString(sum[:]), func() (*Client, error) {
-		c := &Client{s: loaded}
+		c := &Client{s: loaded, list: make(chan struct{}, 1)}
 		c.life, c.end = context.WithCancel(context.Background())
 		c.mu.progress = make(map[string]chan value.Value)
 		return c, nil
@@ -78,53 +76,6 @@ func (c *Client) Close() error {
 	c.end()
 	c.wg.Wait()
 	return nil
-}
-
-// A Tool is one that the server has.
-type Tool struct {
-	Name, Description string
-	Input             value.Value // a JSON Schema of an object
-}
-
-// Tools returns the tools of the server, which are asked for once a minute at most. The
-// caller must not change the list.
-func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
-	c.mu.Lock()
-	tools, until := c.mu.tools, c.mu.until
-	c.mu.Unlock()
-	if time.Now().Before(until) {
-		return tools, nil
-	}
-	ctx, cancel := c.limit(ctx)
-	defer cancel()
-	err := c.use(ctx, func(s *session) (err error) {
-		tools, err = listTools(ctx, s)
-		return err
-	})
-	if err != nil {
-		return nil, c.describe(ctx, err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.tools, c.mu.until = tools, time.Now().Add(toolsFor)
-	return tools, nil
-}
-
-func listTools(ctx context.Context, s *session) (tools []Tool, err error) {
-	for t, err := range s.Tools(ctx, nil) {
-		if err != nil {
-			return nil, err
-		}
-		if len(tools) == maxTools {
-			return nil, fmt.Errorf("the server has more than %d tools", maxTools)
-		}
-		input, err := jsonOf(t.InputSchema)
-		if err != nil {
-			return nil, fmt.Errorf("tool %q: %w", t.Name, err)
-		}
-		tools = append(tools, Tool{t.Name, t.Description, input})
-	}
-	return tools, nil
 }
 
 // Call calls a tool and returns what it answers. The error is a [*ToolError] if the tool
@@ -201,6 +152,9 @@ func (c *Client) use(ctx context.Context, f func(*session) error) error {
 		err = f(s)
 		var answered *jsonrpc.Error
 		if err != nil && ctx.Err() == nil && !errors.As(err, &answered) {
+			if s.tooLong.Load() {
+				sayTooLong(ctx)
+			}
 			c.lose(s)
 		}
 		if !first || !errors.Is(err, sdk.ErrSessionMissing) {

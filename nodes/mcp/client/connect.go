@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -12,8 +13,9 @@ import (
 // A session is one connection to the server.
 type session struct {
 	*sdk.ClientSession
-	dead  chan struct{} // closed when the connection has ended
-	close func()        // ends it; may be called several times
+	dead    chan struct{} // closed when the connection has ended
+	close   func()        // ends it; may be called several times
+	tooLong atomic.Bool   // a program has said more than it may
 }
 
 const (
@@ -94,7 +96,8 @@ func (c *Client) try(done chan struct{}) {
 
 // dial makes a connection, and agrees on the protocol.
 func (c *Client) dial(ctx context.Context) (*session, error) {
-	transport, release, err := c.transport()
+	s := &session{dead: make(chan struct{})}
+	transport, release, err := c.transport(&s.tooLong)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +110,7 @@ func (c *Client) dial(ctx context.Context) (*session, error) {
 		release()
 		return nil, err
 	}
-	s := &session{ClientSession: cs, dead: make(chan struct{})}
+	s.ClientSession = cs
 	s.close = sync.OnceFunc(func() {
 		_ = cs.Close() // what it was used for has ended
 		release()

@@ -74,11 +74,22 @@ func server() *sdk.Server {
 	sdk.AddTool(s, &sdk.Tool{Name: "env"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Join(os.Environ(), "\n")}}}, nil, nil
 	})
+	proceed := make(chan struct{}, 1)
+	sdk.AddTool(s, &sdk.Tool{Name: "proceed", Description: "Lets steps go on."}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		proceed <- struct{}{}
+		return &sdk.CallToolResult{}, nil, nil
+	})
 	sdk.AddTool(s, &sdk.Tool{Name: "steps"}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
 		for i := range 3 {
 			p := &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(i + 1), Total: 3, Message: "working"}
 			if err := r.Session.NotifyProgress(ctx, p); err != nil {
 				return nil, nil, err
+			}
+			if i == 0 {
+				select {
+				case <-proceed:
+				case <-ctx.Done():
+				}
 			}
 		}
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "done"}}}, nil, nil

@@ -30,7 +30,10 @@ type ToolError struct {
 	Text string // what the tool says
 }
 
-func (e *ToolError) Error() string { return fmt.Sprintf("the tool has failed: %s", e.Text) }
+func (e *ToolError) Error() string { return "the tool has failed: " + node.Clip(e.Text, maxSaid) }
+
+// maxSaid is how much of what a server says a message shows, in bytes.
+const maxSaid = 1 << 10
 
 // rawJSON is JSON that stands for itself.
 type rawJSON = json.RawMessage
@@ -109,7 +112,7 @@ func (c *Client) describe(ctx context.Context, err error) error {
 	case errors.As(err, &request):
 		cause = request.Err
 	case errors.As(err, &protocol):
-		cause = errors.New(protocol.Message)
+		cause = errors.New(node.Clip(protocol.Message, maxSaid))
 	}
 	described.Err = fmt.Errorf("%s: %w", c.s.label, cause)
 	return described

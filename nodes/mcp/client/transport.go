@@ -5,12 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"os"
-	"os/exec"
-	"runtime"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,11 +14,12 @@ import (
 	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
-// transport returns what a connection is made with, and what releases it afterwards.
-func (c *Client) transport() (t sdk.Transport, release func(), err error) {
+// transport returns what a connection is made with, and what releases it afterwards. tooLong
+// is set when an answer that belongs to no call alone is longer than it may be.
+func (c *Client) transport(tooLong *atomic.Bool) (t sdk.Transport, release func(), err error) {
 	if c.s.url == "" {
 		cmd := c.s.program()
-		return &sdk.CommandTransport{Command: cmd, TerminateDuration: endProgram}, func() { killGroup(cmd) }, nil
+		return &command{cmd, c.s.most, tooLong}, func() { killGroup(cmd) }, nil
 	}
 	config, err := c.s.tls.Config()
 	if err != nil {
@@ -110,6 +106,13 @@ func watchLength(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tooLongKey{}, new(atomic.Bool))
 }
 
+// sayTooLong is for what has no request of its own.
+func sayTooLong(ctx context.Context) {
+	if tooLong, ok := ctx.Value(tooLongKey{}).(*atomic.Bool); ok {
+		tooLong.Store(true)
+	}
+}
+
 // wasTooLong reports whether an answer was longer than it may be.
 func wasTooLong(ctx context.Context) bool {
 	tooLong, ok := ctx.Value(tooLongKey{}).(*atomic.Bool)
@@ -142,56 +145,4 @@ func (l *limited) Read(p []byte) (int, error) {
 func (l *limited) Close() error {
 	l.end()
 	return l.ReadCloser.Close()
-}
-
-// endProgram is how long a program may take to end after its input has, before it is
-// asked to with a signal; and as long again before it is killed.
-const endProgram = 2 * time.Second
-
-// inherited are the variables of the environment that a program gets.
-var inherited = []string{"PATH", "HOME", "USER", "LANG", "TMPDIR"}
-
-// inheritedWindows are those without which programs do not run there.
-var inheritedWindows = []string{"SystemRoot", "SystemDrive", "TEMP", "TMP", "APPDATA", "LOCALAPPDATA", "USERPROFILE", "PATHEXT", "ProgramFiles"}
-
-// program returns what starts the program.
-func (s *Settings) program() *exec.Cmd {
-	cmd := exec.Command(s.command[0], s.command[1:]...)
-	names := inherited
-	if runtime.GOOS == "windows" {
-		names = append(names[:len(names):len(names)], inheritedWindows...)
-	}
-	for _, name := range names {
-		if text, ok := os.LookupEnv(name); ok {
-			cmd.Env = append(cmd.Env, name+"="+text)
-		}
-	}
-	cmd.Env = append(cmd.Env, s.env...)
-	cmd.Dir = s.dir
-	cmd.Stderr = &lines{log: s.log.With("program", s.command[0])}
-	cmd.WaitDelay = endProgram // a child of its own may keep the output open
-	ownGroup(cmd)
-	return cmd
-}
-
-// maxLine is how much of a line of a program is logged.
-const maxLine = 1 << 10
-
-// lines logs what a program writes to its standard error, for those who look for a
-// mistake. One goroutine writes.
-type lines struct {
-	log  *slog.Logger
-	line []byte
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	for text := range strings.Lines(string(p)) {
-		l.line = append(l.line, text[:min(len(text), maxLine-len(l.line))]...)
-		if !strings.HasSuffix(text, "\n") {
-			break
-		}
-		l.log.Debug("the program says", "line", strings.TrimSpace(string(l.line)))
-		l.line = l.line[:0]
-	}
-	return len(p), nil
 }
