@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -72,20 +71,12 @@ func newCaller(init *node.Init, o stream.Options) (node.Node, error) {
 	if n.settings, err = client.New(init, c); err != nil {
 		return nil, err
 	}
-	for field, into := range map[string]*template.Template{"tool": &n.tool, "arguments": &n.arguments} {
-		if !c.Has(field) {
-			continue
-		}
-		*into, err = template.New(c.Raw(field), func(code diag.Text) (lang.Program, error) {
-			return o.Languages.Compile(o.Language, code, lang.Options{Mode: lang.ModeExpression})
-		})
-		var d *diag.Diagnostic
-		if errors.As(err, &d) {
-			d.Path = c.Path(field)
-		}
-		if err != nil {
-			return nil, err
-		}
+	compile := template.Compiler(o.Languages, o.Language)
+	if n.tool, err = template.OfField(c, "tool", compile); err != nil {
+		return nil, err
+	}
+	if n.arguments, err = template.OfField(c, "arguments", compile); err != nil {
+		return nil, err
 	}
 	if name, ok := c.Value("tool").AsString(); !ok || name == "" {
 		return nil, c.Errorf("tool", diag.CodeBadValue, "must be the name of a tool").WithHint("write one such as weather, or ${self.tool}")

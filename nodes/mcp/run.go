@@ -93,22 +93,17 @@ func (s *server) run(ctx context.Context, r *sdk.CallToolRequest, from *origin) 
 		defer cancel()
 	}
 	ctx = node.WithParts(ctx, &progress{session: r.Session, token: r.Params.GetProgressToken()})
-	resp, id = s.starter.RunID(ctx, failing.Send(t.port, payload))
+	resp, id = s.starter.RunID(ctx, t.call.Send(t.port, payload))
 	if errors.Is(context.Cause(ctx), errTimeout) && resp.IsError() {
 		return resp, id, errTimeout
 	}
-	return resp, id, nil
+	if resp.IsError() {
+		return resp, id, nil
+	}
+	return resp, id, t.check(resp.Payload) // also what came from the port error
 }
 
 var errTimeout = &node.Error{Err: errors.New("the tool has taken too long"), Status: http.StatusGatewayTimeout, Code: "timeout", Public: true}
-
-// failing makes the error of a call one of the node, which may go to its port error.
-var failing = node.NewCall(func(_ node.Process, resp node.Response) node.Result {
-	if resp.IsError() {
-		return node.Fail(resp.Payload.AsError())
-	}
-	return node.Respond(resp)
-})
 
 // progress tells a client how far a call is. It implements [node.Parts].
 type progress struct {

@@ -50,6 +50,7 @@ A page in a browser may call the server only if it is of the same host, or of ` 
 				schema.String("title").Doc("The name to show to people."),
 				schema.String("description").Required().Doc("What it does, for a model that decides whether to call it."),
 				schema.Any("input").Doc("The arguments: a JSON Schema of an object, as `validate` has it, such as `{properties: {id: {type: integer}}, required: [id]}`. By default there are none."),
+				schema.Any("output").Doc("The answer, likewise a JSON Schema of an object. Clients are shown it, and a call whose answer does not fit has failed. By default the answer may be anything."),
 				schema.Bool("read_only").Default(false).Doc("Tells clients that it changes nothing. They may then call it without asking."),
 				schema.Duration("timeout").Default("60s").Doc("How long a call may take. 0 means no limit."),
 			)).Required().Doc("The tools, those of `out[0]`, `out[1]` and so on."),
@@ -120,8 +121,8 @@ func newServer(init *node.Init) (node.Node, error) {
 	if s.about.title == "" {
 		s.about.title = init.Node.String()
 	}
-	for field, patterns := range map[string][]string{"origins": s.origins, "hosts": s.hosts} {
-		for _, pattern := range patterns {
+	for _, field := range []string{"origins", "hosts"} {
+		for _, pattern := range c.Strings(field) {
 			if _, err := path.Match(pattern, ""); err != nil {
 				return nil, c.Errorf(field, diag.CodeBadValue, "%q is not a pattern of a host: %v", pattern, err).WithHint("write one such as *.example.com")
 			}

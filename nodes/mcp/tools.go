@@ -23,8 +23,10 @@ type tool struct {
 	sdk     *sdk.Tool
 	port    int
 	input   *jsonschema.Schema // of the arguments
+	output  *jsonschema.Schema // of the answer; nil for any
 	timeout time.Duration
 	text    string // what clients see of it
+	call    *node.Call
 }
 
 // toolName are the names that the protocol has.
@@ -49,9 +51,10 @@ func newTools(c schema.Config, links []int) ([]*tool, error) {
 		if item.Bool("read_only") {
 			t.sdk.Annotations = &sdk.ToolAnnotations{ReadOnlyHint: true}
 		}
-		if err := t.setInput(item); err != nil {
+		if err := t.setSchemas(item); err != nil {
 			return nil, err
 		}
+		t.call = node.NewCall(t.answered)
 		tools = append(tools, t)
 	}
 	if len(tools) == 0 {
@@ -60,40 +63,57 @@ func newTools(c schema.Config, links []int) ([]*tool, error) {
 	return tools, nil
 }
 
-// setInput compiles the schema of the arguments.
-func (t *tool) setInput(item schema.Config) error {
-	input := item.Value("input")
-	const hint = "write a JSON Schema of an object, such as {properties: {id: {type: integer}}, required: [id]}"
-	bad := func(format string, args ...any) error {
-		return item.Errorf("input", diag.CodeBadValue, format, args...).WithHint("%s", hint)
+// setSchemas compiles the schemas of the arguments and of the answer.
+func (t *tool) setSchemas(item schema.Config) (err error) {
+	if t.input, t.sdk.InputSchema, err = objectOf(item, "input", "arguments"); err != nil {
+		return err
 	}
-	if input.IsNull() {
-		input = value.Map()
-	}
-	if input.Kind() != value.KindMap {
-		return bad("want a map, got %s", input.Kind())
-	}
-	kind, ok := input.Get("type")
-	if !ok {
-		input = input.With("type", value.String("object"))
-	} else if text, _ := kind.AsString(); text != "object" {
-		return bad("arguments are an object: type must be object")
-	}
-	var err error
-	if t.input, err = jsonschema.Compile(input, jsonschema.Options{Hidden: item.Hidden("input")}); err != nil {
-		return jsonschema.At(item, "input", err, hint)
-	}
-	data, err := input.MarshalJSON()
-	if err != nil {
-		return bad("not JSON: %v", err)
-	}
-	t.sdk.InputSchema = json.RawMessage(data)
 	if err := accepted(t.sdk); err != nil {
-		return bad("%v", err)
+		return item.Errorf("input", diag.CodeBadValue, "%v", err).WithHint(hintSchema)
+	}
+	if item.Has("output") {
+		if t.output, t.sdk.OutputSchema, err = objectOf(item, "output", "answers"); err != nil {
+			return err
+		}
+		if err := accepted(t.sdk); err != nil {
+			return item.Errorf("output", diag.CodeBadValue, "%v", err).WithHint(hintSchema)
+		}
 	}
 	text, err := json.Marshal(t.sdk)
 	t.text = string(text)
 	return err
+}
+
+const hintSchema = "write a JSON Schema of an object, such as {properties: {id: {type: integer}}, required: [id]}"
+
+// objectOf compiles a field that is the schema of an object, of arguments or answers, and
+// returns it as clients get it.
+func objectOf(item schema.Config, field, what string) (*jsonschema.Schema, json.RawMessage, error) {
+	doc := item.Value(field)
+	bad := func(format string, args ...any) (*jsonschema.Schema, json.RawMessage, error) {
+		return nil, nil, item.Errorf(field, diag.CodeBadValue, format, args...).WithHint(hintSchema)
+	}
+	if doc.IsNull() {
+		doc = value.Map()
+	}
+	if doc.Kind() != value.KindMap {
+		return bad("want a map, got %s", doc.Kind())
+	}
+	kind, ok := doc.Get("type")
+	if !ok {
+		doc = doc.With("type", value.String("object"))
+	} else if text, _ := kind.AsString(); text != "object" {
+		return bad("%s are an object: type must be object", what)
+	}
+	s, err := jsonschema.Compile(doc, jsonschema.Options{Hidden: item.Hidden(field)})
+	if err != nil {
+		return nil, nil, jsonschema.At(item, field, err, hintSchema)
+	}
+	data, err := doc.MarshalJSON()
+	if err != nil {
+		return bad("not JSON: %v", err)
+	}
+	return s, data, nil
 }
 
 // accepted returns why the library does not take a tool. It panics then.
@@ -107,7 +127,7 @@ func accepted(t *sdk.Tool) (err error) {
 	return nil
 }
 
-// maxProblems is how many problems of arguments are told.
+// maxProblems is how many problems of arguments, or of an answer, are told.
 const maxProblems = 20
 
 // read returns arguments, or what is wrong with them.
@@ -116,14 +136,44 @@ func (t *tool) read(arguments json.RawMessage) (value.Value, error) {
 	if err != nil {
 		return v, invalid("not JSON")
 	}
-	if found := t.input.Problems(v, maxProblems); found != nil {
-		lines := make([]string, len(found))
-		for i, p := range found {
-			lines[i] = p.String()
-		}
-		return v, invalid(strings.Join(lines, "; "))
+	if problems := problemsOf(t.input, v); problems != "" {
+		return v, invalid(problems)
 	}
 	return v, nil
+}
+
+// answered makes an error, and an answer that does not fit, a failure of the node, which may
+// go to its port error.
+func (t *tool) answered(_ node.Process, resp node.Response) node.Result {
+	err := resp.Payload.AsError()
+	if err == nil {
+		err = t.check(resp.Payload)
+	}
+	if err != nil {
+		return node.Fail(err)
+	}
+	return node.Respond(resp)
+}
+
+// check returns what is wrong with an answer.
+func (t *tool) check(answer value.Value) error {
+	if t.output == nil {
+		return nil
+	}
+	if problems := problemsOf(t.output, answer); problems != "" {
+		return &node.Error{Err: errors.New("the answer does not match the schema output: " + problems), Status: http.StatusInternalServerError, Code: "output"}
+	}
+	return nil
+}
+
+// problemsOf returns what is wrong with a value, "" if it fits.
+func problemsOf(s *jsonschema.Schema, v value.Value) string {
+	found := s.Problems(v, maxProblems)
+	texts := make([]string, len(found))
+	for i, p := range found {
+		texts[i] = p.String()
+	}
+	return strings.Join(texts, "; ")
 }
 
 func invalid(problems string) error {
