@@ -248,7 +248,6 @@ func New(prog *compile.Program, opts Options) *Generation {
 		p := &process{
 			gen:   g,
 			shard: &g.shards[int(g.nextShard.Add(1))%len(g.shards)],
-			done:  make(chan struct{}, 1),
 		}
 		p.gates, p.mu.working, p.parked.first.p, p.parked.free = p.fewGates[:0], p.fewWorking[:0], p, &p.parked.first
 		p.shard.add(p)

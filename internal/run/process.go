@@ -74,7 +74,7 @@ type process struct {
 	lent   bool            // a function of an Await has had the context, and may still: base is guarded by mu as well
 	parent *storage        // immutable during the run
 	family *process        // the last to end of those that wait for this one; nil for itself; immutable during the run
-	done   chan struct{}   // gets one signal if the process finishes on another goroutine
+	done   chan struct{}   // gets one signal if the process finishes on another goroutine; nil before the first run
 	ending ending          // immutable during the run
 
 	// The memory of gates and mu.working, as long as they are few: what lies elsewhere
@@ -222,6 +222,9 @@ const keepQueue = 1024
 // it is applied before, as a result of the node. The caller holds the token.
 func (p *process) run(at int32, first *node.Result) node.Response {
 	p.mayBlock = true
+	if p.done == nil { // processes that only ever wait outside need none
+		p.done = make(chan struct{}, 1)
+	}
 	if !p.runLoop(at, first, nil) {
 		if p.gen.busyClock != nil {
 			p.gen.busyClock.End() // the goroutine that sends to done begins for this one

@@ -18,8 +18,8 @@ type asking struct {
 	p       node.Process
 	key     string
 	input   value.Value
-	at      int         // the question
-	attempt int         // of the question, from 0
+	at      int32       // the question
+	attempt int32       // of the question, from 0
 	answers value.Value // of a form, to the questions before
 	choices []choice    // of the question
 
@@ -169,7 +169,7 @@ func (a *asking) next() node.Result {
 		return node.Send(portOut, asked.Map(a.input, answer, message))
 	}
 	a.answers = a.answers.With(q.name, answer)
-	if a.at++; a.at < len(n.questions) {
+	if a.at++; int(a.at) < len(n.questions) {
 		return a.ask("")
 	}
 	return node.Send(portOut, filled.Map(a.input, a.answers))
@@ -195,7 +195,7 @@ func (a *asking) tooLate() node.Result {
 // again asks once more, after an answer that does not fit.
 func (a *asking) again(answer value.Value, problem string) node.Result {
 	n, q, ctx := a.node, a.question(), a.p.Context()
-	if a.attempt++; a.attempt >= n.attempts {
+	if a.attempt++; int(a.attempt) >= n.attempts {
 		return node.Fail(&node.Error{
 			Err:  fmt.Errorf("no answer of %d fits: %s", a.attempt, problem),
 			Code: "attempts", Status: http.StatusUnprocessableEntity, Data: answer,
