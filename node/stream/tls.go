@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 
@@ -96,6 +97,22 @@ func (t TLS) Config() (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
+}
+
+// IsTLSError reports whether an error of a connection, or of a request over one, is about the
+// certificate of the other side or the handshake.
+func IsTLSError(err error) bool {
+	var op *net.OpError
+	var verify *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &verify), errors.As(err, &record), errors.As(err, &unknown):
+		return true
+	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"): // an alert
+		return true
+	}
+	return strings.Contains(err.Error(), "HTTP response to HTTPS client") || strings.HasPrefix(err.Error(), "tls: ")
 }
 
 // LintTLS is the Lint of kinds with a field tls.skip_verify: it warns of certificates

@@ -2,8 +2,6 @@ package ai
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/format/sse"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -84,7 +83,7 @@ func (n *llm) classify(ctx, limited context.Context, err error) error {
 		return &failure{code: "connect", again: true, text: fmt.Sprintf("no connection within %v: is the server running, and url right?", n.transport.connectTimeout)}
 	case errors.As(err, &dial):
 		return &failure{code: "connect", again: true, text: fmt.Sprintf("%v: is the server running, and url right?", dial.err)}
-	case isTLS(err):
+	case stream.IsTLSError(err):
 		return &failure{code: "tls", text: node.Clip(err.Error(), maxQuote)}
 	case errors.Is(err, errLarge), errors.Is(err, sse.ErrTooLong):
 		return &failure{code: "too_large", text: fmt.Sprintf("the answer has more than limits.answer_bytes, which are %d", n.answerBytes)}
@@ -92,21 +91,6 @@ func (n *llm) classify(ctx, limited context.Context, err error) error {
 		return &failure{code: "cut", again: true, text: "the answer broke off"}
 	}
 	return &failure{code: "cut", again: true, text: "the answer broke off: " + node.Clip(err.Error(), maxQuote)}
-}
-
-// isTLS reports whether an error is about the certificate or the handshake.
-func isTLS(err error) bool {
-	var op *net.OpError
-	var verify *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	var unknown x509.UnknownAuthorityError
-	switch {
-	case errors.As(err, &verify), errors.As(err, &record), errors.As(err, &unknown):
-		return true
-	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"): // an alert
-		return true
-	}
-	return strings.Contains(err.Error(), "HTTP response to HTTPS client") || strings.HasPrefix(err.Error(), "tls: ")
 }
 
 // refused describes an answer of another status than 200.

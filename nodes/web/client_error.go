@@ -2,8 +2,6 @@ package web
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -115,7 +114,7 @@ func (n *client) classify(limited context.Context, err error) (code string, stat
 		return codeRedirect, http.StatusBadGateway, err.Error()
 	case strings.HasPrefix(err.Error(), "failed to parse Location header"):
 		return codeRedirect, http.StatusBadGateway, "a redirect to a malformed URL" // which may repeat the query
-	case isTLS(err):
+	case stream.IsTLSError(err):
 		return codeTLS, http.StatusBadGateway, err.Error()
 	case errors.Is(err, errBusy):
 		return codeBusy, http.StatusServiceUnavailable, err.Error()
@@ -127,19 +126,4 @@ func (n *client) classify(limited context.Context, err error) (code string, stat
 		return codeAnswer, http.StatusBadGateway, "the connection was closed before the answer was complete"
 	}
 	return codeAnswer, http.StatusBadGateway, node.Clip(err.Error(), maxQuote)
-}
-
-// isTLS reports whether an error is about the certificate or the handshake.
-func isTLS(err error) bool {
-	var op *net.OpError
-	var verify *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	var unknown x509.UnknownAuthorityError
-	switch {
-	case errors.As(err, &verify), errors.As(err, &record), errors.As(err, &unknown):
-		return true
-	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"): // an alert
-		return true
-	}
-	return strings.Contains(err.Error(), "HTTP response to HTTPS client") || strings.HasPrefix(err.Error(), "tls: ")
 }
