@@ -7,9 +7,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
@@ -138,7 +139,7 @@ func (n *llm) setHeader(c schema.Config) error {
 		n.header["Accept"] = []string{"text/event-stream, application/json;q=0.9"}
 	}
 	if c.Has("key") {
-		if !isHeader(c.String("key")) || c.String("key") == "" {
+		if !httpguts.ValidHeaderFieldValue(c.String("key")) || c.String("key") == "" {
 			return c.Errorf("key", diag.CodeBadValue, "the key is empty or has characters that a header cannot have").WithHint("check the variable that it comes from")
 		}
 		n.header["Authorization"] = []string{"Bearer " + c.String("key")}
@@ -150,19 +151,12 @@ func (n *llm) setHeader(c schema.Config) error {
 	}
 	for name, v := range header.Fields() {
 		text, ok := v.AsString()
-		if !ok || !isHeader(text) || !headerName.MatchString(name) {
+		if !ok || !httpguts.ValidHeaderFieldValue(text) || !httpguts.ValidHeaderFieldName(name) {
 			return c.Errorf("header", diag.CodeBadValue, "must be a map of text").WithHint(hint)
 		}
 		n.header.Set(name, text)
 	}
 	return nil
-}
-
-var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
-
-// isHeader reports whether a header can have a text.
-func isHeader(text string) bool {
-	return strings.IndexFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
 }
 
 // own are the fields of requests that have fields of their own here.

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -120,13 +122,13 @@ func (s *Settings) setHeader() error {
 	}
 	s.header = make(http.Header)
 	for name, text := range pairs {
-		if !isToken(name) || strings.ContainsAny(text, "\r\n\x00") {
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(text) {
 			return s.config.Errorf("header", diag.CodeBadValue, "a name or a text that a header cannot have").WithHint("write one such as {X-Team: shop}")
 		}
 		s.header.Set(name, text)
 	}
 	token := s.config.String("token")
-	if strings.ContainsAny(token, "\r\n\x00") {
+	if !httpguts.ValidHeaderFieldValue(token) {
 		return s.config.Errorf("token", diag.CodeBadValue, "the token has control characters").WithHint("check the variable that it comes from")
 	}
 	if token != "" {
@@ -175,14 +177,4 @@ func texts(c schema.Config, field string) (pairs map[string]string, ok bool) {
 		}
 	}
 	return pairs, len(pairs) == v.Len()
-}
-
-// isToken reports whether a text can be the name of a header.
-func isToken(name string) bool {
-	for _, r := range name {
-		if r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) {
-			return false
-		}
-	}
-	return name != ""
 }
