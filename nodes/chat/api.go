@@ -31,21 +31,16 @@ const (
 type api struct {
 	base   string
 	client *http.Client
-	header http.Header
+	header http.Header // of each call; its owner sets it
 }
 
-// apiField is where the methods of a platform are.
-func apiField(address string) *schema.Field {
-	return schema.String("api").Default(address).Doc("Where the platform's API is.")
-}
-
-func newAPI(c schema.Config, header http.Header) (*api, error) {
+func newAPI(c schema.Config) (*api, error) {
 	u, err := url.Parse(c.String("api"))
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
 		return nil, c.Errorf("api", diag.CodeBadValue, "want a URL of http or https without credentials")
 	}
 	return &api{
-		base: strings.TrimSuffix(c.String("api"), "/"), header: header,
+		base: strings.TrimSuffix(c.String("api"), "/"),
 		client: &http.Client{
 			Transport: &http.Transport{
 				Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second,

@@ -15,7 +15,7 @@ import (
 
 // Defs returns the kinds of this package.
 func Defs(stream.Options) []*node.Def {
-	return []*node.Def{chatDef(), discordDef(), slackDef(), telegramDef()}
+	return []*node.Def{chatDef(), discordPlatform().def(), slackPlatform().def(), telegramPlatform().def()}
 }
 
 // answersDoc is what all kinds say of answers.

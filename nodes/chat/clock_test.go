@@ -4,15 +4,17 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 )
 
 // A testClock stands still until the test lets a timer of it fire.
 type testClock struct {
-	mu     sync.Mutex
-	now    time.Time
-	timers []*testTimer
-	more   chan struct{} // closed when there is another timer
+	t       testing.TB
+	mu      sync.Mutex
+	now     time.Time
+	timers  []*testTimer
+	changed chan struct{} // closed when timers changes
 }
 
 type testTimer struct {
@@ -21,7 +23,9 @@ type testTimer struct {
 	fired chan struct{}
 }
 
-func newClock() *testClock { return &testClock{now: time.Now(), more: make(chan struct{})} }
+func newClock(t testing.TB) *testClock {
+	return &testClock{t: t, now: time.Now(), changed: make(chan struct{})}
+}
 
 func (c *testClock) Now() time.Time {
 	c.mu.Lock()
@@ -34,8 +38,7 @@ func (c *testClock) add(d time.Duration, f func(context.Context)) *testTimer {
 	defer c.mu.Unlock()
 	t := &testTimer{c.now.Add(d), f, make(chan struct{})}
 	c.timers = append(c.timers, t)
-	close(c.more)
-	c.more = make(chan struct{})
+	c.changeLocked()
 	return t
 }
 
@@ -49,8 +52,14 @@ func (c *testClock) removeLocked(t *testTimer) bool {
 	i := slices.Index(c.timers, t)
 	if i >= 0 {
 		c.timers = slices.Delete(c.timers, i, i+1)
+		c.changeLocked()
 	}
 	return i >= 0
+}
+
+func (c *testClock) changeLocked() {
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
 func (c *testClock) Sleep(ctx context.Context, d time.Duration) error {
@@ -79,25 +88,51 @@ func (c *testClock) AfterFunc(d time.Duration, f func(context.Context)) (stop fu
 	return func() bool { return c.remove(t) }
 }
 
-// fire waits until there is a timer, and goes to when the first is due. It returns how long
-// that has taken by the clock.
-func (c *testClock) fire() (passed time.Duration) {
+// fire waits until the first timer is one that is due after d, and goes to that time.
+func (c *testClock) fire(d time.Duration) {
+	c.t.Helper()
+	c.await(func(waits []time.Duration) bool {
+		if len(waits) == 0 || waits[0] != d {
+			return false
+		}
+		t := c.timers[0]
+		c.removeLocked(t)
+		c.now = t.due
+		close(t.fired)
+		if t.f != nil {
+			time.AfterFunc(0, func() { t.f(context.Background()) })
+		}
+		return true
+	})
+}
+
+// has waits until the timers are due after these, and there are no others.
+func (c *testClock) has(list ...time.Duration) {
+	c.t.Helper()
+	c.await(func(waits []time.Duration) bool { return slices.Equal(waits, list) })
+}
+
+// await waits until f is true for the timers, which are sorted. It calls f with the lock.
+func (c *testClock) await(f func(waits []time.Duration) bool) {
+	c.t.Helper()
+	limit := time.NewTimer(20 * time.Second)
+	defer limit.Stop()
 	for {
 		c.mu.Lock()
-		if len(c.timers) == 0 {
-			more := c.more
-			c.mu.Unlock()
-			<-more
-			continue
+		slices.SortStableFunc(c.timers, func(a, b *testTimer) int { return a.due.Compare(b.due) })
+		var waits []time.Duration
+		for _, t := range c.timers {
+			waits = append(waits, t.due.Sub(c.now))
 		}
-		first := slices.MinFunc(c.timers, func(a, b *testTimer) int { return a.due.Compare(b.due) })
-		c.removeLocked(first)
-		passed, c.now = first.due.Sub(c.now), first.due
+		done, changed := f(waits), c.changed
 		c.mu.Unlock()
-		close(first.fired)
-		if first.f != nil {
-			first.f(context.Background())
+		if done {
+			return
 		}
-		return passed
+		select {
+		case <-changed:
+		case <-limit.C:
+			c.t.Fatalf("the timers are due after %v", waits)
+		}
 	}
 }

@@ -101,13 +101,10 @@ func (d *desk) detach(ctx context.Context, s *shift) (last bool, err error) {
 		d.mu.empty = nil
 	}
 	d.mu.Unlock()
-	select {
-	case <-empty:
-		return true, nil
-	case <-ctx.Done():
+	if err = await(ctx, empty); err != nil {
 		d.cancel()
-		return true, context.Cause(ctx)
 	}
+	return true, err
 }
 
 // Close ends what is left. The pool calls it when no generation uses the desk any more.

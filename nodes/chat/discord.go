@@ -24,40 +24,23 @@ const (
 	discordPong, discordMessage, discordLater, discordAck = 1, 4, 5, 6
 )
 
-func discordDef() *node.Def {
-	return &node.Def{
-		Kind:    platformDiscord,
-		Summary: "Talks to people on Discord, by commands and buttons.",
-		Doc: `The requests of a listener come in at ` + "`in`" + `. Give the address to the application as Interactions Endpoint URL, and register its commands with Discord.
-A request without a signature of the application's key, or with one that is older than five minutes, is refused with 401. An interaction that Discord repeats is answered, and handled once.
-
-` + payloadDoc + ` ` + "`conversation` is `discord/CHANNEL/USER`; `text`" + ` of a command is its name and its arguments, ` + "`data`" + ` a map of these; ` + "`raw`" + ` is the interaction, without its token.
-
-` + answersDoc + `
-
-Discord takes answers for 15 minutes after a command or a button. A message that is being written is changed once a second at most. Texts longer than 2,000 characters become several messages. No text mentions anyone.`,
-		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: bot, port: in}]}}
-- kind: discord
-  name: bot
-  public_key: 3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29
-  ports:
-    out: [{name: echo, port: in}]
-- {kind: snippet, name: echo, language: cel, code: '"You said: " + self.text'}
+func discordPlatform() *platform {
+	return &platform{
+		kind: platformDiscord, title: "Discord", summary: "Talks to people on Discord, by commands and buttons.", address: "https://discord.com/api/v10",
+		way: `The requests of a listener come in at ` + "`in`" + `. Give the address to the application as Interactions Endpoint URL, and register its commands with Discord.
+A request without a signature of the application's key, or with one that is older than five minutes, is refused with 401. An interaction that Discord repeats is answered, and handled once.`,
+		payload: "`conversation` is `discord/CHANNEL/USER`; `text`" + ` of a command is its name and its arguments, ` + "`data`" + ` a map of these; ` + "`raw`" + ` is the interaction, without its token.`,
+		answers: `No text mentions anyone. Discord takes answers for 15 minutes after a command or a button.`,
+		longest: discordLongest, raw: true,
+		example: `  public_key: 3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29
 `,
-		Config: schema.Fields(
-			schema.String("public_key").Required().Doc("The public key of the application, in hexadecimal."),
-			apiField("https://discord.com/api/v10"),
-			failureField(),
-		),
-		In:       []node.Port{{Name: "in", Doc: "The request of a listener."}},
-		Out:      []node.Port{{Name: "out", Doc: "A message."}},
-		Begins:   true,
-		Connects: true,
-		Raw:      func(schema.Config) bool { return true },
-		Recall:   node.Always(node.Effects),
-		New:      newDiscord,
+		fields: []*schema.Field{schema.String("public_key").Required().Doc("The public key of the application, in hexadecimal.")},
+		hook:   newDiscord,
 	}
 }
+
+// discordLongest is how long a text may be, of a message.
+const discordLongest = 2000
 
 // A discord reads interactions, and answers them.
 type discord struct {
@@ -65,20 +48,17 @@ type discord struct {
 	key ed25519.PublicKey
 }
 
-func newDiscord(init *node.Init) (node.Node, error) {
+func newDiscord(init *node.Init, a *api) (webhook, error) {
 	c := init.Config
-	a, err := newAPI(c, http.Header{"User-Agent": {"DiscordBot (https://github.com/uniflow-labs/uniflow, 1)"}})
-	if err != nil {
-		return nil, err
-	}
+	a.header = http.Header{"User-Agent": {"DiscordBot (https://github.com/uniflow-labs/uniflow, 1)"}}
 	key, err := hex.DecodeString(c.String("public_key"))
 	if err != nil || len(key) != ed25519.PublicKeySize {
 		return nil, c.Errorf("public_key", diag.CodeBadValue, "want 64 hexadecimal digits").WithHint("it is in the application's settings, General Information")
 	}
-	return newPlatformNode(init, platformDiscord, &discord{api: a, key: key}), nil
+	return &discord{api: a, key: key}, nil
 }
 
-func (h *discord) longest() int { return 2000 }
+func (h *discord) longest() int { return discordLongest }
 
 // read checks the signature of an interaction, and reads it.
 func (h *discord) read(r *request, now time.Time) (*event, value.Value, error) {

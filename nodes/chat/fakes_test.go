@@ -29,6 +29,7 @@ type fake struct {
 	platform string
 	server   *httptest.Server
 	clock    node.Clock // that of the workflow
+	exchange *exchange  // of Socket Mode; nil if the app has none
 	changed  chan struct{}
 
 	mu        sync.Mutex
@@ -62,6 +63,10 @@ func newFake(t testing.TB, platform string) *fake {
 }
 
 func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
+	if f.exchange != nil && r.URL.Path == "/link/" {
+		f.exchange.connect(w, r)
+		return
+	}
 	data, _ := io.ReadAll(r.Body)
 	var body map[string]any
 	if len(data) > 0 && (!strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") || json.Unmarshal(data, &body) != nil) {
@@ -217,6 +222,9 @@ func (f *fake) note(what string) {
 
 func (f *fake) slack(r *http.Request, body map[string]any) (int, any) {
 	refuse := func(why string) (int, any) { return 200, map[string]any{"ok": false, "error": why} }
+	if r.URL.Path == "/apps.connections.open" && f.exchange != nil {
+		return 200, f.exchange.open(r, body)
+	}
 	if r.Header.Get("Authorization") != "Bearer "+slackToken {
 		return refuse("invalid_auth")
 	}

@@ -78,7 +78,7 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// FuzzWebhooks reads signed requests of the platforms.
+// FuzzWebhooks reads signed requests of the platforms, and what Slack sends on connections.
 func FuzzWebhooks(f *testing.F) {
 	for _, seed := range []string{
 		`{"update_id":1,"message":{"message_id":1,"chat":{"id":42},"from":{"id":7},"text":"/start","photo":[{"file_id":"x","file_size":9}]}}`,
@@ -88,6 +88,9 @@ func FuzzWebhooks(f *testing.F) {
 		`{"type":"event_callback","event_id":"E","team_id":"T","event":{"type":"app_mention","channel":"C","user":"U","ts":"1.2","text":"<@B> hi","files":[{"name":"n","size":"x"}]}}`,
 		`{"payload":["{\"type\":\"block_actions\",\"actions\":[{\"value\":\"v\"}],\"team\":{\"id\":\"T\"},\"channel\":{\"id\":\"C\"}}"]}`,
 		`{"command":["/ask"],"trigger_id":["1"],"team_id":["T"],"channel_id":["C"],"text":["a"]}`,
+		`{"envelope_id":"e","type":"events_api","payload":{"type":"event_callback","event_id":"E","team_id":"T","event":{"type":"message","channel_type":"im","channel":"D","user":"U","ts":"1.2","text":"hi"}}}`,
+		`{"envelope_id":"e","type":"interactive","payload":{"type":"block_actions","actions":[{"value":"v"}],"team":{"id":"T"},"channel":{"id":"C"}}}`,
+		`{"envelope_id":"e","type":"slash_commands","payload":{"command":"/ask","trigger_id":"1","team_id":"T","channel_id":"C"}}`,
 		`{"type":1}`,
 		`{"type":2,"id":"1","application_id":"../a","token":"t/../..","channel_id":"c","user":{"id":"u"},"data":{"name":"n","options":[{"name":"a","value":[]}]}}`,
 		`{"type":3,"id":"1","application_id":"a","token":"t","channel_id":"c","member":[],"data":{"custom_id":{}}}`,
@@ -119,9 +122,19 @@ func FuzzWebhooks(f *testing.F) {
 			"X-Telegram-Bot-Api-Secret-Token", "s", "X-Slack-Request-Timestamp", at, "X-Slack-Signature", "v0="+hex.EncodeToString(mac.Sum(nil)),
 			"X-Signature-Timestamp", at, "X-Signature-Ed25519", hex.EncodeToString(ed25519.Sign(private, []byte(at+text))),
 		)}
+		var events []*event
+		if body.Kind() == value.KindMap {
+			_, e := hooks[1].(*slack).envelope(body)
+			events = append(events, e)
+		}
 		for _, hook := range hooks {
 			e, _, err := hook.read(r, now)
-			if e == nil || err != nil {
+			if err == nil {
+				events = append(events, e)
+			}
+		}
+		for _, e := range events {
+			if e == nil {
 				continue
 			}
 			if e.once == "" || e.conversation == "" || e.conversation != e.to.conversation || e.event == "" {

@@ -142,12 +142,7 @@ func (h *hub) shut(ctx context.Context) error {
 		h.sockets.Wait()
 		close(done)
 	})
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return await(ctx, done)
 }
 
 // Close implements io.Closer for the pool.

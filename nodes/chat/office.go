@@ -81,10 +81,5 @@ func (o *postOffice) flush(ctx context.Context) error {
 	empty := make(chan struct{})
 	o.mu.empty = empty
 	o.mu.Unlock()
-	select {
-	case <-empty:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return await(ctx, empty)
 }

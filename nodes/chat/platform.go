@@ -59,12 +59,16 @@ func (r *request) get(name string) string {
 	return s
 }
 
+// errNoWebhook refuses requests of a bot that gets its messages by itself.
+var errNoWebhook = public(http.StatusNotFound, "this bot takes no requests: it asks for its messages")
+
 // errUnsigned refuses what a platform has not sent.
 func errUnsigned(why string) error { return public(http.StatusUnauthorized, "%s", why) }
 
 // A branch is what the nodes of a platform share over reloads.
 type branch struct {
 	*desk
+	clock  node.Clock
 	seen   *memory
 	office *postOffice
 }
@@ -79,13 +83,12 @@ type platformNode struct {
 	waits   node.Waits
 	failure string
 	hook    webhook
-	poll    func(ctx context.Context, n *platformNode) // nil with a webhook
 
-	branch  *branch
+	branch  *branch // from Open on, as the next three
 	release func() error
-	shift   *shift
-	polling context.CancelFunc
-	polled  chan struct{}
+	feed    *feed // nil if all events come as requests
+	unfeed  func() error
+	shift   *shift // from Serve on
 }
 
 func newPlatformNode(init *node.Init, name string, hook webhook) *platformNode {
@@ -95,13 +98,24 @@ func newPlatformNode(init *node.Init, name string, hook webhook) *platformNode {
 	}
 }
 
-// Open finds the conversations of the generation before.
+// key names what is in the pool.
+func (n *platformNode) key() string {
+	return "chat." + n.name + " " + n.ref.Namespace + "/" + n.ref.String()
+}
+
+// Open finds the conversations of the generation before, and its connection.
 func (n *platformNode) Open(context.Context) (err error) {
-	n.branch, n.release, err = node.Acquire(n.pool, "chat."+n.name+" "+n.ref.Namespace+"/"+n.ref.String(), func() (*branch, error) {
+	n.branch, n.release, err = node.Acquire(n.pool, n.key(), func() (*branch, error) {
 		d := newDesk()
-		return &branch{desk: d, seen: newMemory(n.clock), office: newPostOffice(d, n.clock, n.log, n.hook)}, nil
+		return &branch{desk: d, clock: n.clock, seen: newMemory(n.clock), office: newPostOffice(d, n.clock, n.log, n.hook)}, nil
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	if n.feed, n.unfeed, err = acquireFeed(n); err != nil {
+		return errors.Join(err, n.release())
+	}
+	return nil
 }
 
 // Serve makes new messages start their processes here.
@@ -109,13 +123,8 @@ func (n *platformNode) Serve(src node.Starter) error {
 	n.shift = &shift{starter: src, waits: n.waits, log: n.log, failure: n.failure, node: n}
 	n.branch.attach(n.shift)
 	n.branch.office.use(n.hook)
-	if n.poll != nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		n.polling, n.polled = cancel, make(chan struct{})
-		n.clock.AfterFunc(0, func(context.Context) {
-			defer close(n.polled)
-			n.poll(ctx, n)
-		})
+	if n.feed != nil {
+		n.feed.join()
 	}
 	return nil
 }
@@ -125,20 +134,20 @@ func (n *platformNode) Stop(ctx context.Context) error {
 	if n.shift == nil {
 		return nil
 	}
-	if n.polling != nil {
-		n.polling()
-		<-n.polled
+	late := error(nil)
+	if n.feed != nil {
+		late = n.feed.leave(ctx)
 	}
 	last, err := n.branch.detach(ctx, n.shift)
-	if !last || err != nil {
-		return err
+	if last && err == nil {
+		err = n.branch.office.flush(ctx)
 	}
-	return n.branch.office.flush(ctx)
+	return errors.Join(late, err)
 }
 
 // Close releases the conversations.
 func (n *platformNode) Close() error {
-	err := n.release()
+	err := errors.Join(n.unfeed(), n.release())
 	n.hook.close()
 	return err
 }
@@ -166,7 +175,7 @@ func (n *platformNode) Receive(_ node.Process, pkt node.Packet) node.Result {
 	case e == nil:
 		return ok(direct)
 	}
-	answer, err := n.take(e)
+	answer, err := n.branch.takeOnce(e)
 	if err != nil {
 		return node.Fail(&node.Error{Err: err, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second})
 	}
@@ -181,14 +190,14 @@ func ok(body value.Value) node.Result {
 	return node.Answer(value.UniqueMap([]value.Field{{Name: "status", Value: value.Int(http.StatusOK)}, {Name: "body", Value: body}}))
 }
 
-// take takes an event, unless it has come before.
-func (n *platformNode) take(e *event) (answer value.Value, err error) {
-	if !n.branch.seen.first(e.once) {
+// takeOnce takes an event, unless it has come before.
+func (b *branch) takeOnce(e *event) (answer value.Value, err error) {
+	if !b.seen.first(e.once) {
 		return value.Null(), nil
 	}
-	delivered, err := n.branch.take(e.conversation, e.payload(), &delivery{office: n.branch.office, to: e.to})
+	delivered, err := b.take(e.conversation, e.payload(), &delivery{office: b.office, to: e.to})
 	if err != nil {
-		n.branch.seen.forget(e.once)
+		b.seen.forget(e.once)
 		return value.Null(), err
 	}
 	if e.answer != nil {

@@ -89,7 +89,7 @@ func TestPlatformStream(t *testing.T) {
 	for _, name := range platforms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, clock := newFake(t, name), newClock()
+			f, clock := newFake(t, name), newClock(t)
 			f.busy, f.clock = 1, clock
 			step := make(chan struct{})
 			w := serveClock(t, clock, f.document(""), func(ctx context.Context, _ node.Waits, m value.Value) (value.Value, error) {
@@ -106,17 +106,17 @@ func TestPlatformStream(t *testing.T) {
 			})
 			f.hook(w, f.message(1, "stream"))
 			to := place[name]
-			clock.fire() // after the refusal
+			clock.fire(time.Second) // after the refusal
 			f.wait(1)
 			step <- struct{}{}
-			clock.fire() // before the first edit, and so on
+			clock.fire(time.Second) // before the first edit, and so on
 			f.wait(2)
 			step <- struct{}{}
 			step <- struct{}{}
-			clock.fire()
+			clock.fire(time.Second)
 			said := f.wait(3)
 			for said[len(said)-1] != to+" edit: one two three!" {
-				clock.fire()
+				clock.fire(time.Second)
 				said = f.wait(len(said) + 1)
 			}
 			if said[0] != to+": one " || said[1] != to+" edit: one two " || len(said) > 4 {
@@ -332,10 +332,10 @@ func TestSend(t *testing.T) {
 
 // TestTelegramPoll asks for messages.
 func TestTelegramPoll(t *testing.T) {
-	f, clock := newFake(t, "telegram"), newClock()
+	f, clock := newFake(t, "telegram"), newClock(t)
 	f.busy, f.clock = 1, clock
 	w := serveClock(t, clock, f.document(", poll: true"), echo)
-	clock.fire() // after the refusal
+	clock.fire(2 * time.Second) // after the refusal
 	for i := range 3 {
 		var u map[string]any
 		if err := json.Unmarshal([]byte(f.message(i+1, "m"+strconv.Itoa(i))), &u); err != nil {

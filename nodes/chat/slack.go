@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -20,72 +21,71 @@ const platformSlack = "slack"
 // signedFor is how old the signature of a request may be, and how much of the future.
 const signedFor = 5 * time.Minute
 
-func slackDef() *node.Def {
-	return &node.Def{
-		Kind:    platformSlack,
-		Summary: "Talks to people on Slack.",
-		Doc: `The requests of a listener come in at ` + "`in`" + `: events, commands and buttons. Give the address to the app as Request URL of Event Subscriptions (` + "`message.im`, `app_mention`" + `), of Interactivity and of Slash Commands; its scopes are ` + "`chat:write`, `im:history`, `app_mentions:read` and `commands`" + `.
+func slackPlatform() *platform {
+	return &platform{
+		kind: platformSlack, title: "Slack", summary: "Talks to people on Slack.", address: "https://slack.com/api",
+		way: `By webhook: the requests of a listener come in at ` + "`in`" + `: events, commands and buttons. Give the address to the app as Request URL of Event Subscriptions (` + "`message.im`, `app_mention`" + `), of Interactivity and of Slash Commands; its scopes are ` + "`chat:write`, `im:history`, `app_mentions:read` and `commands`" + `.
 A request without a signature of ` + "`signing_secret`" + `, or with one that is older than five minutes, is refused with 401. An event that Slack repeats is answered, and handled once.
 
-` + payloadDoc + ` ` + "`conversation` is `slack/TEAM/CHANNEL`, with `/THREAD`" + ` outside of direct messages: the bot answers in threads there. ` + "`raw`" + ` is what Slack has sent.
-
-` + answersDoc + `
-
-A message that is being written is changed once a second at most. Texts longer than 4,000 characters become several messages. ` + "`&`, `<` and `>`" + ` in them are escaped, so that no text mentions a channel.
-A packet ` + "`{conversation, text}`" + ` at ` + "`send`" + ` is a message of its own, and is answered when Slack has taken it.`,
-		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: bot, port: in}]}}
-- kind: slack
-  name: bot
-  token: "{{ .SLACK_TOKEN }}"
+Or by Socket Mode, with ` + "`app_token`" + `: the node connects to Slack, and needs no address that Slack can reach. Switch it on in the app's settings, and make an app-level token with the scope ` + "`connections:write`" + `. What was not confirmed within three seconds, as when too many messages wait, Slack sends again. A connection that Slack ends, or that is dead, is made again; a reload with the same settings keeps it.`,
+		payload: "`conversation` is `slack/TEAM/CHANNEL`, with `/THREAD`" + ` outside of direct messages: the bot answers in threads there. ` + "`raw`" + ` is what Slack has sent.`,
+		answers: "`&`, `<` and `>`" + ` in them are escaped, so that no text mentions a channel.`,
+		longest: slackLongest, sends: true, raw: true,
+		example: `  token: "{{ .SLACK_TOKEN }}"
   signing_secret: "{{ .SLACK_SIGNING_SECRET }}"
   env:
     SLACK_TOKEN:
       data: "{{ .SLACK_TOKEN }}"
     SLACK_SIGNING_SECRET:
       data: "{{ .SLACK_SIGNING_SECRET }}"
-  ports:
-    out: [{name: echo, port: in}]
-- {kind: snippet, name: echo, language: cel, code: '"You said: " + self.text'}
 `,
-		Config: schema.Fields(
+		fields: []*schema.Field{
 			schema.String("token").Required().Secret().Doc("The bot token of the app, xoxb-…"),
-			schema.String("signing_secret").Required().Secret().Doc("The signing secret of the app."),
-			apiField("https://slack.com/api"),
-			failureField(),
-		),
-		In:       []node.Port{{Name: "in", Doc: "The request of a listener."}, {Name: "send", Doc: "A message to send: `conversation`, and what an answer has."}},
-		Out:      []node.Port{{Name: "out", Doc: "A message."}},
-		Begins:   true,
-		Connects: true,
-		Raw:      func(schema.Config) bool { return true },
-		Recall:   node.Always(node.Effects),
-		New:      newSlack,
+			schema.String("signing_secret").Secret().Doc("The signing secret of the app. Required unless `app_token`."),
+			schema.String("app_token").Secret().Doc("An app-level token, xapp-…, for Socket Mode. Without one, messages come as requests."),
+		},
+		hook: newSlack,
 	}
 }
+
+// slackLongest is how long a text may be, of a message.
+const slackLongest = 4000
 
 // A slack reads requests of Slack, and sends messages there.
 type slack struct {
 	*api
-	secret string
+	secret string // empty without webhooks
+	log    *slog.Logger
+
+	app      *api   // for Socket Mode, or nil
+	appToken string // of app
 }
 
-func newSlack(init *node.Init) (node.Node, error) {
+func newSlack(init *node.Init, a *api) (webhook, error) {
 	c := init.Config
-	a, err := newAPI(c, http.Header{"Authorization": {"Bearer " + c.String("token")}})
-	if err != nil {
-		return nil, err
+	h := &slack{api: a, secret: c.String("signing_secret"), appToken: c.String("app_token"), log: init.Log}
+	a.header = bearer(c.String("token"))
+	if h.secret == "" && h.appToken == "" {
+		return nil, c.Errorf("signing_secret", diag.CodeBadValue, "is required unless there is an app_token").WithHint("it is in the app's settings, Basic Information")
 	}
-	h := &slack{api: a, secret: c.String("signing_secret")}
-	if len(h.secret) < minSecret {
+	if h.secret != "" && len(h.secret) < minSecret {
 		return nil, c.Errorf("signing_secret", diag.CodeBadValue, "got %d characters, want at least %d", len(h.secret), minSecret).WithHint("it is in the app's settings, Basic Information")
 	}
-	if strings.ContainsAny(c.String("token"), " \r\n\t") || c.String("token") == "" {
-		return nil, c.Errorf("token", diag.CodeBadValue, "is not a token").WithHint("it begins with xoxb-, and is in the app's settings, OAuth & Permissions")
+	if err := checkToken(c, "token", "xoxb-", "OAuth & Permissions"); err != nil {
+		return nil, err
 	}
-	return newPlatformNode(init, platformSlack, h), nil
+	if h.appToken != "" {
+		if err := checkToken(c, "app_token", "xapp-", "Basic Information, App-Level Tokens"); err != nil {
+			return nil, err
+		}
+		h.app = &api{base: a.base, client: a.client, header: bearer(h.appToken)}
+	}
+	return h, nil
 }
 
-func (h *slack) longest() int { return 4000 }
+func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
+
+func (h *slack) longest() int { return slackLongest }
 
 // checkTime refuses a signature that is too old, or of the future.
 func checkTime(text string, now time.Time) error {
@@ -101,6 +101,9 @@ func checkTime(text string, now time.Time) error {
 
 // read checks the signature of a request, and reads it.
 func (h *slack) read(r *request, now time.Time) (*event, value.Value, error) {
+	if h.secret == "" {
+		return nil, value.Null(), errNoWebhook
+	}
 	at := r.get("X-Slack-Request-Timestamp")
 	if err := checkTime(at, now); err != nil {
 		return nil, value.Null(), err
@@ -208,8 +211,8 @@ func slackFiles(inner value.Value) (files []file) {
 	return files
 }
 
-// action reads the press of a button. Slack gives it no id: the signature names it.
-func (h *slack) action(v value.Value, signature string) *event {
+// action reads the press of a button. Slack gives it no id: once names it.
+func (h *slack) action(v value.Value, once string) *event {
 	actions, _ := v.Get("actions")
 	if textOrNumber(v, "type") != "block_actions" || actions.Kind() != value.KindList || actions.Len() == 0 {
 		return nil
@@ -223,7 +226,7 @@ func (h *slack) action(v value.Value, signature string) *event {
 	channel, _ := v.Get("channel")
 	m, _ := v.Get("message")
 	label, _ := first.Get("text")
-	e := &event{once: signature}
+	e := &event{once: once}
 	e.event, e.id, e.text = eventAction, textOrNumber(first, "action_ts"), textOrNumber(label, "text")
 	e.data, _ = first.Get("value")
 	e.userID, e.userName = textOrNumber(user, "id"), textOrNumber(user, "name")

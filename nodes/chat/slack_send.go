@@ -29,9 +29,14 @@ func (h *slack) find(conversation string) (target, error) {
 	return to, nil
 }
 
-// method calls a method of the Web API, whose errors have status 200.
+// method calls a method of the Web API as the bot.
 func (h *slack) method(ctx context.Context, name string, body map[string]any) (value.Value, error) {
-	v, err := h.call(ctx, http.MethodPost, name, "/"+name, object(body), apiTimeout)
+	return slackMethod(ctx, h.api, name, object(body))
+}
+
+// slackMethod calls a method of the Web API, whose errors have status 200.
+func slackMethod(ctx context.Context, a *api, name string, body value.Value) (value.Value, error) {
+	v, err := a.call(ctx, http.MethodPost, name, "/"+name, body, apiTimeout)
 	if err != nil {
 		return v, err
 	}

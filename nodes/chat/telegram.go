@@ -2,6 +2,7 @@ package chat
 
 import (
 	"crypto/subtle"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
@@ -18,54 +19,39 @@ const platformTelegram = "telegram"
 // pollFor is how long Telegram may wait for the next message.
 const pollFor = 50 * time.Second
 
-func telegramDef() *node.Def {
-	return &node.Def{
-		Kind:    platformTelegram,
-		Summary: "Talks to people on Telegram.",
-		Doc: `By webhook: the requests of a listener come in at ` + "`in`" + `. Tell Telegram where, once:
+func telegramPlatform() *platform {
+	return &platform{
+		kind: platformTelegram, title: "Telegram", summary: "Talks to people on Telegram.", address: "https://api.telegram.org",
+		way: `By webhook: the requests of a listener come in at ` + "`in`" + `. Tell Telegram where, once:
 
 ` + "```" + `
 curl "https://api.telegram.org/bot$TOKEN/setWebhook" \
   -d url=https://bot.example.com/telegram -d secret_token="$WEBHOOK_SECRET"
 ` + "```" + `
 
-Or with ` + "`poll: true`" + `, which asks Telegram for messages and needs no address that Telegram can reach; there must not be a webhook then.
-
-` + payloadDoc + ` ` + "`conversation` is `telegram/BOT/CHAT`; `raw`" + ` is Telegram's update.
-
-` + answersDoc + `
-
-A message that is being written is changed once a second at most. Texts longer than 4,096 characters become several messages. Texts are plain: Telegram reads no formatting in them. A button's ` + "`data`" + ` has 64 bytes at most.
-A packet ` + "`{conversation, text}`" + ` at ` + "`send`" + ` is a message of its own, and is answered when Telegram has taken it.`,
-		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: bot, port: in}]}}
-- kind: telegram
-  name: bot
-  token: "{{ .TELEGRAM_TOKEN }}"
+Or with ` + "`poll: true`" + `, which asks Telegram for messages and needs no address that Telegram can reach; there must not be a webhook then.`,
+		payload: "`conversation` is `telegram/BOT/CHAT`; `raw`" + ` is Telegram's update.`,
+		answers: `Texts are plain: Telegram reads no formatting in them. A button's ` + "`data`" + ` has 64 bytes at most.`,
+		longest: telegramLongest, sends: true,
+		example: `  token: "{{ .TELEGRAM_TOKEN }}"
   webhook_secret: "{{ .WEBHOOK_SECRET }}"
   env:
     TELEGRAM_TOKEN:
       data: "{{ .TELEGRAM_TOKEN }}"
     WEBHOOK_SECRET:
       data: "{{ .WEBHOOK_SECRET }}"
-  ports:
-    out: [{name: echo, port: in}]
-- {kind: snippet, name: echo, language: cel, code: '"You said: " + self.text'}
 `,
-		Config: schema.Fields(
+		fields: []*schema.Field{
 			schema.String("token").Required().Secret().Doc("The token of the bot, from BotFather."),
 			schema.String("webhook_secret").Secret().Doc("What requests of Telegram have in `X-Telegram-Bot-Api-Secret-Token`. Required unless `poll`."),
 			schema.Bool("poll").Default(false).Doc("Whether to ask for messages instead of waiting for requests."),
-			apiField("https://api.telegram.org"),
-			failureField(),
-		),
-		In:       []node.Port{{Name: "in", Doc: "The request of a listener."}, {Name: "send", Doc: "A message to send: `conversation`, and what an answer has."}},
-		Out:      []node.Port{{Name: "out", Doc: "A message."}},
-		Begins:   true,
-		Connects: true,
-		Recall:   node.Always(node.Effects),
-		New:      newTelegram,
+		},
+		hook: newTelegram,
 	}
 }
+
+// telegramLongest is how long a text may be, of a message.
+const telegramLongest = 4096
 
 // telegramToken is the form of a token: the bot's id, and its secret.
 var telegramToken = regexp.MustCompile(`^[0-9]{1,20}:[A-Za-z0-9_-]{5,}$`)
@@ -74,35 +60,29 @@ var telegramToken = regexp.MustCompile(`^[0-9]{1,20}:[A-Za-z0-9_-]{5,}$`)
 type telegram struct {
 	*api
 	token, bot, secret string
-	log                func(msg string, args ...any)
+	poll               bool
+	log                *slog.Logger
 }
 
-func newTelegram(init *node.Init) (node.Node, error) {
+func newTelegram(init *node.Init, a *api) (webhook, error) {
 	c := init.Config
-	a, err := newAPI(c, nil)
-	if err != nil {
-		return nil, err
-	}
-	h := &telegram{api: a, token: c.String("token"), secret: c.String("webhook_secret"), log: init.Log.Warn}
+	h := &telegram{api: a, token: c.String("token"), secret: c.String("webhook_secret"), poll: c.Bool("poll"), log: init.Log}
 	if !telegramToken.MatchString(h.token) {
 		return nil, c.Errorf("token", diag.CodeBadValue, "is not a token of a bot").WithHint("it has the form 123456:ABC-DEF, and comes from BotFather")
 	}
 	h.bot, _, _ = strings.Cut(h.token, ":")
-	n := newPlatformNode(init, platformTelegram, h)
-	if c.Bool("poll") {
-		n.poll = h.poll
-	} else if h.secret == "" {
+	if !h.poll && h.secret == "" {
 		return nil, c.Errorf("webhook_secret", diag.CodeBadValue, "is required unless poll is true").WithHint("make one with: openssl rand -hex 32; and give it to setWebhook as secret_token")
 	}
-	return n, nil
+	return h, nil
 }
 
-func (h *telegram) longest() int { return 4096 }
+func (h *telegram) longest() int { return telegramLongest }
 
 // read checks the secret of a request, and reads its update.
 func (h *telegram) read(r *request, _ time.Time) (*event, value.Value, error) {
 	if h.secret == "" {
-		return nil, value.Null(), public(http.StatusNotFound, "this bot asks for its messages")
+		return nil, value.Null(), errNoWebhook
 	}
 	if subtle.ConstantTimeCompare([]byte(r.get("X-Telegram-Bot-Api-Secret-Token")), []byte(h.secret)) != 1 {
 		return nil, value.Null(), errUnsigned("the secret token of the webhook is missing or wrong")

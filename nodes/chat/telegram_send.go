@@ -76,29 +76,31 @@ func telegramMessage(to target, text string, buttons []button) map[string]any {
 	return body
 }
 
-// poll asks for messages until ctx ends. A message is confirmed when it was taken.
-func (h *telegram) poll(ctx context.Context, n *platformNode) {
+// feedBy implements [feeder].
+func (h *telegram) feedBy() []string {
+	if !h.poll {
+		return nil
+	}
+	return []string{h.base, h.token}
+}
+
+// feed asks for messages until ctx ends. A message is confirmed when it was taken.
+func (h *telegram) feed(ctx context.Context, b *branch) {
 	next := int64(0)
 	for failed := 0; ctx.Err() == nil; {
 		v, err := h.method(ctx, "getUpdates", map[string]any{"offset": next, "timeout": int(pollFor.Seconds())}, pollFor+apiTimeout)
 		pause := time.Duration(0)
-		if err != nil && ctx.Err() == nil {
-			h.log("Telegram gives no messages", "error", err)
-			failed++
-			pause = min(time.Second<<min(failed, 5), time.Minute)
-			var e *apiError
-			if errors.As(err, &e) {
-				pause = max(pause, min(e.retryAfter, longestWait))
-			}
-		}
-		if err == nil {
+		if failed++; err == nil {
 			failed = 0
+		} else if ctx.Err() == nil {
+			h.log.Warn("Telegram gives no messages", "error", err)
+			pause = pauseAfter(failed, err)
 		}
 		for _, update := range v.Elems() {
 			id, _ := strconv.ParseInt(textOrNumber(update, "update_id"), 10, 64)
 			e, err := h.event(update)
 			if err == nil && e != nil {
-				_, err = n.take(e)
+				_, err = b.takeOnce(e)
 			}
 			if err == nil && e != nil && e.event == eventAction {
 				// It only ends the clock on the button: a failure changes nothing else.
@@ -111,7 +113,7 @@ func (h *telegram) poll(ctx context.Context, n *platformNode) {
 			next = max(next, id+1)
 		}
 		if pause > 0 {
-			_ = n.clock.Sleep(ctx, pause) // the loop looks at ctx
+			_ = b.clock.Sleep(ctx, pause) // the loop looks at ctx
 		}
 	}
 }

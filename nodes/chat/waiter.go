@@ -26,3 +26,13 @@ func (w *waiter) finish(r node.Result) {
 }
 
 func (w *waiter) end(r node.Result) { w.once.Do(func() { w.done(r) }) }
+
+// await waits until done is closed, or returns the cause of ctx's end.
+func await(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -147,6 +147,7 @@ var places = []place{
 
 	{name: "conversations", spec: "kind: chat\npath: /\nsecret: '{{ .S }}'"},
 	{name: "slack-secrets", spec: "kind: slack\ntoken: '{{ .S }}'\nsigning_secret: '{{ .S }}'\napi: http://127.0.0.1:1"},
+	{name: "slack-app-token", spec: "kind: slack\ntoken: '{{ .S }}'\napp_token: '{{ .S }}'\napi: http://127.0.0.1:1"},
 	{name: "telegram-secret", spec: "kind: telegram\ntoken: 1:abcdef\nwebhook_secret: '{{ .S }}'\napi: http://127.0.0.1:1"},
 
 	{name: "test-text", spec: "kind: snippet\nlanguage: cel\ncode: '\"hello {{ .S | js }}\"'"},

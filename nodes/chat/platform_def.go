@@ -1,0 +1,85 @@
+package chat
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+// A platform is what differs between the kinds that talk to people elsewhere.
+type platform struct {
+	kind, title      string
+	summary, address string
+	way              string // doc: how messages come
+	payload          string // doc: what `conversation` and `raw` are
+	answers          string // doc: what else holds for answers
+	longest          int    // UTF-16 units of a message
+	example          string // fields of the node
+	sends            bool   // it has an in-port for messages that do not answer
+	raw              bool   // it checks signatures
+	fields           []*schema.Field
+
+	// hook makes what reads and writes for a node. The api is its own.
+	hook func(init *node.Init, a *api) (webhook, error)
+}
+
+// The in-ports and out-ports of all platforms; some have no second in-port.
+var (
+	platformIn  = []node.Port{{Name: "in", Doc: "The request of a listener."}, {Name: "send", Doc: "A message to send: `conversation`, and what an answer has."}}
+	platformOut = []node.Port{{Name: "out", Doc: "A message."}}
+)
+
+func (p *platform) def() *node.Def {
+	digits := fmt.Sprintf("%d,%03d", p.longest/1000, p.longest%1000)
+	doc := p.way + "\n\n" + payloadDoc + " " + p.payload + "\n\n" + answersDoc +
+		"\n\nA message that is being written is changed once a second at most. Texts longer than " + digits + " characters become several messages. " + p.answers
+	in := platformIn[:1]
+	if p.sends {
+		in = platformIn
+		doc += "\nA packet `{conversation, text}` at `send` is a message of its own, and is answered when " + p.title + " has taken it."
+	}
+	def := &node.Def{
+		Kind: p.kind, Summary: p.summary, Doc: doc,
+		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: bot, port: in}]}}
+- kind: ` + p.kind + `
+  name: bot
+` + p.example + `  ports:
+    out: [{name: echo, port: in}]
+- {kind: snippet, name: echo, language: cel, code: '"You said: " + self.text'}
+`,
+		Config: schema.Fields(append(p.fields,
+			schema.String("api").Default(p.address).Doc("Where the platform's API is."),
+			failureField(),
+		)...),
+		In: in, Out: platformOut,
+		Begins: true, Connects: true,
+		Recall: node.Always(node.Effects),
+		New: func(init *node.Init) (node.Node, error) {
+			a, err := newAPI(init.Config)
+			if err != nil {
+				return nil, err
+			}
+			hook, err := p.hook(init, a)
+			if err != nil {
+				return nil, err
+			}
+			return newPlatformNode(init, p.kind, hook), nil
+		},
+	}
+	if p.raw {
+		def.Raw = func(schema.Config) bool { return true }
+	}
+	return def
+}
+
+// checkToken refuses what cannot be in a header.
+func checkToken(c schema.Config, field, prefix, where string) error {
+	token := c.String(field)
+	if token == "" || strings.ContainsAny(token, " \r\n\t") {
+		return c.Errorf(field, diag.CodeBadValue, "is not a token").WithHint("it begins with %s, and is in the app's settings, %s", prefix, where)
+	}
+	return nil
+}
