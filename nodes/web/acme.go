@@ -60,6 +60,7 @@ func newACMECerts(s acmeSettings, log *slog.Logger) (*acmeCerts, error) {
 		Email:                   s.email,
 		Agreed:                  true,
 		TrustedRoots:            roots,
+		ExternalAccount:         s.account(),
 		DisableHTTPChallenge:    s.challenge != challengeHTTP,
 		DisableTLSALPNChallenge: s.challenge != challengeTLS,
 		ListenHost:              s.host,

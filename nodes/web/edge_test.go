@@ -184,5 +184,7 @@ func TestEdgeMistakes(t *testing.T) {
 	f(`"tls":{"acme":{"domains":["*.a.example"],"storage":"s"}}`, "tls.acme.domains", "takes a challenge by DNS")
 	f(`"tls":{"acme":{"domains":["https://a.example"],"storage":"s"}}`, "tls.acme.domains", "is not the name of a host")
 	f(`"tls":{"acme":{"domains":["a.example"],"storage":"s","directory":"http://ca.example/dir"}}`, "tls.acme.directory", "is not a URL of https")
+	f(`"tls":{"acme":{"domains":["a.example"],"storage":"s","eab":{"key_id":"k","hmac":"a+b/"}}}`, "tls.acme.eab.hmac", "is not base64url")
+	f(`"tls":{"acme":{"domains":["a.example"],"storage":"s","eab":{"key_id":"k","hmac":"="}}}`, "tls.acme.eab.hmac", "is not base64url")
 	f(`"compress":{"types":["json"]}`, "compress.types", "is not a media type")
 }

@@ -34,6 +34,54 @@ func TestACME(t *testing.T) {
 	t.Run("tls-alpn-01", func(t *testing.T) { acme(t, uniflow, pebble, "") })
 	t.Run("http-01", func(t *testing.T) { acme(t, uniflow, pebble, "http-01") })
 	t.Run("http-01 with a listener", func(t *testing.T) { acme(t, uniflow, pebble, "listener") })
+	t.Run("external account", func(t *testing.T) { externalAccount(t, uniflow, pebble) })
+}
+
+// externalAccount asks an authority that knows its customers, without an account of one, with
+// one whose key is wrong, and as it should be.
+func externalAccount(t *testing.T, uniflow, pebble string) {
+	const right, wrong = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W", "b10lLJs8l1GPIzsLP0s6pMt8O0XVGnfTaCeROxQM0BIt2XrJMDHJZBM5NuQmQJQH"
+	dir := t.TempDir()
+	directory, admin, port, plain := freePort(t), freePort(t), freePort(t), freePort(t)
+	selfSigned(t, dir)
+	write(t, filepath.Join(dir, "pebble.json"), `{"pebble": {"listenAddress": "127.0.0.1:%d", "managementListenAddress": "127.0.0.1:%d",
+		"certificate": "ca.pem", "privateKey": "ca.key", "httpPort": %d, "tlsPort": %d,
+		"externalAccountBindingRequired": true, "externalAccountMACKeys": {"customer 7": "%s"}}}`, directory, admin, plain, port, right)
+	ca := startProgram(t, dir, []string{"PEBBLE_VA_NOSLEEP=1"}, pebble, "-config", "pebble.json", "-strict")
+	ca.wait("ACME directory available", 1)
+	roots := certificates(t, fmt.Sprintf("https://127.0.0.1:%d/roots/0", admin))
+	workflow := filepath.Join(dir, "flow.yaml")
+	start := func(eab string) *program {
+		write(t, workflow, `
+- {kind: listener, name: web, port: %d, tls: {acme: {domains: [localhost], directory: "https://localhost:%d/dir", storage: store, ca: ca.pem%s}}, ports: {out: [{name: pong}]}}
+- {kind: snippet, name: pong, language: text, code: pong}
+`, port, directory, eab)
+		return startProgram(t, dir, nil, uniflow, "start", workflow)
+	}
+	for _, refused := range []string{"", ", eab: {key_id: customer 7, hmac: " + wrong + "}", ", eab: {key_id: another, hmac: " + right + "}"} {
+		p := start(refused)
+		p.wait("certificate not obtained", 1)
+		p.stop()
+		if log := strings.Join(p.all(), "\n"); strings.Contains(log, "msg=ready") || strings.Contains(log, right) || strings.Contains(log, wrong) {
+			t.Errorf("%s: got %s, want no certificate, and no key", refused, log)
+		}
+	}
+	p := start(", eab: {key_id: customer 7, hmac: " + right + "==}")
+	p.wait("msg=ready", 1)
+	body, first := get(t, roots, port)
+	if body != "pong" {
+		t.Errorf("got %q, want the answer of the workflow", body)
+	}
+	p.stop()
+	p = start("") // storage has the account, and the certificate
+	p.wait("msg=ready", 1)
+	if _, second := get(t, roots, port); !second.Equal(first) {
+		t.Error("got another certificate after a restart")
+	}
+	p.stop()
+	if log := strings.Join(p.all(), "\n"); strings.Contains(log, right) {
+		t.Errorf("log: got %s, want no key", log)
+	}
 }
 
 // buildPebble builds the authority, and returns the file. The flags are those of the release,
