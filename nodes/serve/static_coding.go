@@ -5,9 +5,10 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/node/accept"
 )
 
 // A coding is how a file next to another one is compressed.
@@ -22,12 +23,12 @@ var codings = map[string]coding{
 
 // compressed opens the file next to another one that a client prefers; nil if there is
 // none. One that is older than the file by more than strong was made of an earlier one.
-func (n *static) compressed(accept []string, name string, modified time.Time) (file, coding, error) {
-	if len(accept) == 0 {
+func (n *static) compressed(lines []string, name string, modified time.Time) (file, coding, error) {
+	if len(lines) == 0 {
 		return nil, coding{}, nil
 	}
 	var order [3]weighted
-	for _, c := range accepted(order[:0], accept, n.codings) {
+	for _, c := range accepted(order[:0], lines, n.codings) {
 		f, info, err := n.stat(name + c.extension)
 		switch {
 		case errors.Is(err, errNotFound) || errors.Is(err, fs.ErrPermission):
@@ -46,50 +47,18 @@ func (n *static) compressed(accept []string, name string, modified time.Time) (f
 
 type weighted struct {
 	coding
-	weight float64
+	weight int
 }
 
 // accepted appends those codings to list that a client accepts, what it likes best first.
-func accepted(list []weighted, accept []string, offered []coding) []weighted {
+func accepted(list []weighted, lines []string, offered []coding) []weighted {
 	for _, c := range offered {
-		weight, any := -1.0, 0.0
-		for _, line := range accept {
-			for part := range strings.SplitSeq(line, ",") {
-				name, params, _ := strings.Cut(part, ";")
-				switch name = strings.TrimSpace(name); {
-				case strings.EqualFold(name, c.name) || c.name == "gzip" && strings.EqualFold(name, "x-gzip"):
-					weight = max(weight, quality(params))
-				case name == "*":
-					any = quality(params)
-				}
-			}
-		}
-		if weight < 0 {
-			weight = any
-		}
-		if weight > 0 {
+		if weight := accept.Coding(lines, c.name); weight > 0 {
 			list = append(list, weighted{c, weight})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b weighted) int { return cmp.Compare(b.weight, a.weight) })
 	return list
-}
-
-// quality returns the weight among the parameters of a coding: 1 without one, 0 if it is
-// not a number from 0 to 1.
-func quality(params string) float64 {
-	for param := range strings.SplitSeq(params, ";") {
-		name, text, ok := strings.Cut(strings.TrimSpace(param), "=")
-		if !ok || !strings.EqualFold(strings.TrimSpace(name), "q") {
-			continue
-		}
-		q, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		if err != nil || !(q >= 0 && q <= 1) {
-			return 0
-		}
-		return q
-	}
-	return 1
 }
 
 // compressible reports whether files of a type become smaller.

@@ -119,7 +119,7 @@ func TestAccept(t *testing.T) {
 	f("text/plain;q=0, */*", `"pong"`, "application/json")
 	f("image/png", "pong", txt)
 	f("APPLICATION/JSON;Q=1", `"pong"`, "application/json")
-	f("application/json;q=nonsense, text/plain;q=0.9", `"pong"`, "application/json")
+	f("application/json;q=nonsense, text/plain;q=0.9", "pong", txt)
 	f(";;;,,/", "pong", txt)
 }
 

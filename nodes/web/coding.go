@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/accept"
 )
 
 // errUnknownCoding is wrapped by the error of an unknown Content-Encoding.
@@ -137,32 +138,17 @@ func inflate(r io.Reader) (io.Reader, error) {
 var codingOrder = [...]string{"zstd", "br", "gzip", "deflate"}
 
 // chooseCoding returns what to compress an answer with, or "" for nothing.
-func chooseCoding(accept []string) string {
-	if len(accept) == 0 {
+func chooseCoding(lines []string) string {
+	if len(lines) == 0 {
 		return ""
 	}
-	best, bestQ := "", 0
+	best, most := "", 0
 	for _, name := range codingOrder {
-		q, _ := quality(accept, func(rng string) int {
-			switch {
-			case strings.EqualFold(rng, name):
-				return 2
-			case rng == "*":
-				return 1
-			}
-			return 0
-		})
-		if q > bestQ {
-			best, bestQ = name, q
+		if weight := accept.Coding(lines, name); weight > most {
+			best, most = name, weight
 		}
 	}
-	identity, exact := quality(accept, func(rng string) int {
-		if strings.EqualFold(rng, "identity") {
-			return 1
-		}
-		return 0
-	})
-	if exact > 0 && identity > bestQ {
+	if identity, ok := accept.Named(lines, "identity"); ok && identity > most {
 		return ""
 	}
 	return best

@@ -2,10 +2,11 @@ package web
 
 import (
 	"mime"
-	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/uniflow-labs/uniflow/node/accept"
 )
 
 // The media types that the server knows by name.
@@ -85,73 +86,23 @@ func compressible(contentType string) bool {
 	return false
 }
 
-// quality returns the q-value of a name in a list of headers such as Accept, in
-// thousandths, and how exactly the list names it: 0 means not at all. match returns
-// how exactly one range matches the name, or 0.
-func quality(headers []string, match func(rng string) int) (q, exact int) {
-	for _, header := range headers {
-		for item := range strings.SplitSeq(header, ",") {
-			rng, params, _ := strings.Cut(item, ";")
-			e := match(strings.TrimSpace(rng))
-			if e > exact {
-				q, exact = qValue(params), e
-			}
-		}
-	}
-	return q, exact
-}
-
-// qValue returns the q-value among parameters, in thousandths. Without a valid one it
-// is 1000.
-func qValue(params string) int {
-	for param := range strings.SplitSeq(params, ";") {
-		name, text, _ := strings.Cut(param, "=")
-		if !strings.EqualFold(strings.TrimSpace(name), "q") {
-			continue
-		}
-		f, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		if err == nil && f >= 0 && f <= 1 {
-			return int(f*1000 + 0.5)
-		}
-	}
-	return 1000
-}
-
-// acceptType returns the q-value of a media type without parameters in an Accept
-// header, in thousandths.
-func acceptType(accept []string, name string) int {
-	major, _, _ := strings.Cut(name, "/")
-	q, _ := quality(accept, func(rng string) int {
-		switch {
-		case strings.EqualFold(rng, name):
-			return 3
-		case len(rng) == len(major)+2 && strings.HasSuffix(rng, "/*") && strings.EqualFold(rng[:len(major)], major):
-			return 2
-		case rng == "*/*" || rng == "*":
-			return 1
-		}
-		return 0
-	})
-	return q
-}
-
 // acceptsAny reports whether an Accept header leaves the media type to the server.
-func acceptsAny(accept []string) bool {
-	return len(accept) == 0 || len(accept) == 1 && (accept[0] == "*/*" || accept[0] == "")
+func acceptsAny(lines []string) bool {
+	return len(lines) == 0 || len(lines) == 1 && (lines[0] == "*/*" || lines[0] == "")
 }
 
 // prefersJSON reports whether a client prefers a string as JSON to one as text.
-func prefersJSON(accept []string) bool {
-	return !acceptsAny(accept) && acceptType(accept, typeJSON) > acceptType(accept, "text/plain")
+func prefersJSON(lines []string) bool {
+	return !acceptsAny(lines) && accept.Type(lines, typeJSON) > accept.Type(lines, "text/plain")
 }
 
 // prefersProblem reports whether a client prefers an error as problem+json, or as any
 // JSON, to one as text.
-func prefersProblem(accept []string) bool {
-	if acceptsAny(accept) {
+func prefersProblem(lines []string) bool {
+	if acceptsAny(lines) {
 		return false
 	}
-	return max(acceptType(accept, typeProblem), acceptType(accept, typeJSON)) > acceptType(accept, "text/plain")
+	return max(accept.Type(lines, typeProblem), accept.Type(lines, typeJSON)) > accept.Type(lines, "text/plain")
 }
 
 // validToken reports whether s may be the name of a header or method (RFC 9110,

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/accept"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -39,7 +40,7 @@ const eventsComment = ":\n\n"
 
 // formOf returns the form that a client has asked for by name. A workflow that says what
 // it sends decides otherwise.
-func formOf(accept []string, contentType string) partForm {
+func formOf(accepted []string, contentType string) partForm {
 	if contentType != "" {
 		name, _, _ := strings.Cut(contentType, ";")
 		switch name = strings.TrimSpace(name); {
@@ -50,7 +51,8 @@ func formOf(accept []string, contentType string) partForm {
 		}
 		return partChunks
 	}
-	events, lines := acceptNamed(accept, typeEvents), acceptNamed(accept, typeLines)
+	events, _ := accept.Named(accepted, typeEvents)
+	lines, _ := accept.Named(accepted, typeLines)
 	switch {
 	case events > 0 && events >= lines:
 		return partEvents
@@ -58,17 +60,6 @@ func formOf(accept []string, contentType string) partForm {
 		return partLines
 	}
 	return partChunks
-}
-
-// acceptNamed is acceptType without ranges such as */*.
-func acceptNamed(accept []string, name string) int {
-	q, exact := quality(accept, func(rng string) int {
-		if strings.EqualFold(rng, name) {
-			return 1
-		}
-		return 0
-	})
-	return q * exact
 }
 
 // contentType is the Content-Type of an answer whose first part is v.
