@@ -4,14 +4,19 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli/app.version=$(VERSION)
 MODULE  := github.com/uniflow-labs/uniflow
 LIBS    := internal/ground internal/trailtest lock batch trail
-PEERS   := test/otlp test/oracle test/brokers test/web bench/batch/peers
+PEERS   := test/brokers test/web test/otlp test/oracle bench/batch/peers
 export CGO_ENABLED ?= 0
 
 # ONCE are flags with which all that is not for the race detector shares its compiled packages
 # with the program: the same paths, and not all of them again for the profile of cmd/uniflow,
 # which only the program itself is made with. Tests leave go vet to lint.
 ONCE := -trimpath -pgo=off
-TEST := $(GO) test -pgo=off -vet=off
+TEST = $(GO) test -pgo=off -vet=off -p $(PACKAGES)
+
+# PACKAGES is how many packages are tested at a time: one more than there are processors, as
+# many tests wait for disks, timers and servers. Peers are tested two at a time, likewise.
+PACKAGES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+TEST_PEERS = printf '%s\n' $(PEERS) | GOWORK=off CGO_ENABLED=1 xargs -P 2 -I{} sh -c 'cd {} && $(GO) test $(1) ./... || { echo "FAIL {}"; exit 1; }'
 
 .PHONY: help needs needs-all run build test test-peers test-faults test-hostile race check lint generate tidy size bench bench-lock bench-batch bench-streams bench-trail bench-trail-lessons contention guard guard-selftest fuzz clean
 
@@ -37,7 +42,7 @@ test: needs ## every test of the engine and its libraries; installs the database
 	$(TEST) -trimpath work
 
 test-peers: needs-all ## tests with DuckDB, brokers, Chromium, the OpenTelemetry Collector and posthog-go; installs compilers of C and C++
-	@for m in $(PEERS); do (cd $$m && GOWORK=off CGO_ENABLED=1 $(GO) test ./...) || exit 1; done
+	@$(call TEST_PEERS)
 
 test-faults: ## the fault tests of batch, trail and connectors at full length, and without safeguards
 	BATCH_FAULTS=full TRAIL_FAULTS=full $(GO) test -timeout 60m ./batch/... ./trail/...
@@ -50,9 +55,12 @@ test-hostile: build ## attacks on the built program from outside, under limits o
 
 check: lint test race ## all that CI runs except the guard; test-peers runs in race
 
+# A program under the race detector waits a second at its end for races of goroutines that go
+# on. No test leaves one, and reports are waited for anyway.
+race: export GORACE = atexit_sleep_ms=0
 race: needs-all ## every test under the race detector, the engine checking itself
 	CGO_ENABLED=1 $(TEST) -race -tags invariant -shuffle=on work
-	@for m in $(PEERS); do (cd $$m && GOWORK=off CGO_ENABLED=1 $(GO) test -race ./...) || exit 1; done
+	@$(call TEST_PEERS,-race)
 
 lint: ## formatting, vet, staticcheck, generated files
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt -w on these'; exit 1; }
