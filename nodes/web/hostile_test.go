@@ -291,7 +291,7 @@ func TestStalledStream(t *testing.T) {
 // TestStreamsOfOneConnection refuses more streams than a connection may have, and
 // closes a stream without progress while others make progress.
 func TestStreamsOfOneConnection(t *testing.T) {
-	s := hostile(t, `"header_timeout":"300ms"`, sized, func(n *listener) { n.settings.minRate = 1 << 30 })
+	s := hostile(t, `"header_timeout":"1s"`, sized, func(n *listener) { n.settings.minRate = 1 << 30 })
 	c := s.dialFrames(1 << 10)
 	if err := c.get(1, "/65536"); err != nil { // more than the window
 		t.Fatal(err)
@@ -394,9 +394,9 @@ func TestUnreadEchoes(t *testing.T) {
 	}
 }
 
-// TestSlowReader takes an answer slowly, but fast enough.
+// TestSlowReader takes an answer slowly, but fast enough: for longer than header_timeout.
 func TestSlowReader(t *testing.T) {
-	s := hostile(t, `"header_timeout":"500ms"`, sized, func(n *listener) { n.settings.minRate = 100 << 10 })
+	s := hostile(t, `"header_timeout":"2s"`, sized, func(n *listener) { n.settings.minRate = 100 << 10 })
 	c := s.dial()
 	defer c.Close()
 	const size = 4 << 20
