@@ -179,12 +179,13 @@ func TestIsolation(t *testing.T) {
 func TestExhausted(t *testing.T) {
 	onEach(t, func(t *testing.T, d database) {
 		g := newGate()
-		e := engineWith(t, g, flows+d.node("n", "max_conns: 1", "timeout: 100ms"))
+		// They share the connection. Only the one that is to give up is short of time.
+		e := engineWith(t, g, flows+d.node("n", "max_conns: 1")+d.node("short", "max_conns: 1", "timeout: 100ms"))
 		must(t, e, "n", "DROP TABLE IF EXISTS busy", "CREATE TABLE busy (id INTEGER PRIMARY KEY)")
 		done := make(chan string)
 		go func() { done <- send(t, e, "hold", list("INSERT INTO busy VALUES (1)", "gate")) }()
 		<-g.arrived
-		if got := send(t, e, "n", value.String("SELECT 1 AS one")); !strings.Contains(got, "all 1 connections are in use") || !strings.HasSuffix(got, "[busy]") {
+		if got := send(t, e, "short", value.String("SELECT 1 AS one")); !strings.Contains(got, "all 1 connections are in use") || !strings.HasSuffix(got, "[busy]") {
 			t.Errorf("got %s", got)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -211,19 +212,19 @@ func TestTimeout(t *testing.T) {
 		"mysql":    "SELECT sleep(60)",
 	}
 	onEach(t, func(t *testing.T, d database) {
-		e := engineWith(t, newGate(), flows+d.node("n", "timeout: 500ms"))
+		e := engineWith(t, newGate(), flows+d.node("n", "timeout: 500ms")+d.node("patient"))
 		for range 2 {
 			if got := send(t, e, "n", value.String(slow[d.driver])); !strings.HasSuffix(got, "[timeout]") {
 				t.Errorf("got %s", got)
 			}
-			if got := send(t, e, "n", value.String("SELECT 1 AS one")); got != `[{"one":1}]` {
+			if got := send(t, e, "patient", value.String("SELECT 1 AS one")); got != `[{"one":1}]` {
 				t.Errorf("afterwards: got %s", got)
 			}
 		}
 		// In a transaction: what is lost with it does not commit.
-		must(t, e, "n", "DROP TABLE IF EXISTS late", "CREATE TABLE late (id INTEGER PRIMARY KEY)")
+		must(t, e, "patient", "DROP TABLE IF EXISTS late", "CREATE TABLE late (id INTEGER PRIMARY KEY)")
 		got := send(t, e, "each", list("INSERT INTO late VALUES (1)", slow[d.driver], "INSERT INTO late VALUES (2)"))
-		left := send(t, e, "n", value.String("SELECT id FROM late"))
+		left := send(t, e, "patient", value.String("SELECT id FROM late"))
 		switch {
 		case strings.HasPrefix(got, "[") && left != `[{"id":1},{"id":2}]`, strings.HasPrefix(got, "error: ") && left != "[]":
 			t.Errorf("got %s, but left is %s", got, left)
