@@ -1,6 +1,7 @@
 package dialogue_test
 
 import (
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -24,9 +25,9 @@ func counter(fields string) string {
 `, fields)
 }
 
-// stores are the fields of each store, for one test.
+// stores are the fields of each store, for one run of a test.
 func stores(t testing.TB) map[string]string {
-	table := strings.ToLower(strings.NewReplacer("/", "_").Replace(t.Name()))
+	table := "t" + strings.ToLower(rand.Text()) // it stays when the test runs again
 	return map[string]string{
 		"memory":   "store: {table: t}",
 		"sqlite":   fmt.Sprintf("store: {driver: sqlite, source: '%s'}", filepath.Join(t.TempDir(), "db")),
