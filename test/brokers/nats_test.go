@@ -61,7 +61,8 @@ func TestNATSRequest(t *testing.T) {
 	f.Load(fmt.Sprintf(`
 - {kind: nats_source, name: service, urls: %[1]q, subjects: "double.*", queue: q, ports: {out: [{name: double}]}}
 - {kind: snippet, name: double, language: cel, code: 'body * 2'}
-- {kind: nats_request, name: ask, urls: %[1]q, subject: "${self.to}", timeout: 300ms, ports: {out: [{name: show, port: in}]}}
+- {kind: nats_request, name: ask, urls: %[1]q, subject: "${self.to}", ports: {out: [{name: show, port: in}]}}
+- {kind: nats_request, name: impatient, urls: %[1]q, subject: silent, timeout: 300ms, ports: {out: [{name: show, port: in}]}}
 - {kind: nats_request, name: number, urls: %[1]q, subject: double.number, ports: {out: [{name: show, port: in}]}}
 - {kind: snippet, name: show, language: cel, code: body}
 `, server.URL()))
@@ -71,7 +72,7 @@ func TestNATSRequest(t *testing.T) {
 		{"ask", `{"to": "nobody"}`, `nothing answers requests to "nobody"`},
 		{"ask", `{"to": "fail"}`, "no such price"},
 		{"ask", `{"to": "text"}`, "the answer is not JSON"},
-		{"ask", `{"to": "silent"}`, "no answer within 300ms"},
+		{"impatient", `1`, "no answer within 300ms"},
 		{"ask", `{"to": "a b"}`, `"a b" is not a subject`},
 		{"ask", `{"to": "all.>"}`, "wildcards"},
 	} {
