@@ -178,7 +178,11 @@ func TestPipe(t *testing.T) {
 func TestSnippet(t *testing.T) {
 	f := func(language, code, in, want string) {
 		t.Helper()
-		flow := load(t, "- kind: snippet\n  name: n\n  timeout: 200ms\n  language: "+language+"\n  code: |\n    "+strings.ReplaceAll(code, "\n", "\n    "))
+		timeout := "20s"
+		if strings.Contains(code, "for (;;)") || strings.Contains(code, "new Promise") { // no other ends by its timeout
+			timeout = "200ms"
+		}
+		flow := load(t, "- kind: snippet\n  name: n\n  timeout: "+timeout+"\n  language: "+language+"\n  code: |\n    "+strings.ReplaceAll(code, "\n", "\n    "))
 		if got := flow.SendJSON("n", in); !strings.HasPrefix(got, want) {
 			t.Errorf("%s %s of %s: got %s, want %s", language, code, in, got, want)
 		}
