@@ -42,7 +42,7 @@ type answeringConn struct {
 	}
 }
 
-// Read implements [sdk.Connection].
+// Read implements [sdk.Connection]. It returns [io.EOF] when no request is open, or grace is over.
 func (c *answeringConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(ctx)
 	if r, ok := m.(*jsonrpc.Request); err == nil && ok && r.IsCall() {
@@ -67,7 +67,7 @@ func (c *answeringConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return m, err
 }
 
-// Write implements [sdk.Connection].
+// Write implements [sdk.Connection]. A response ends its request, also if it cannot be written.
 func (c *answeringConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	err := c.Connection.Write(ctx, m)
 	if _, ok := m.(*jsonrpc.Response); ok && c.count(-1) == 0 {
@@ -79,7 +79,7 @@ func (c *answeringConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-// Close implements [sdk.Connection].
+// Close implements [sdk.Connection]: a Read that waits for responses ends, too.
 func (c *answeringConn) Close() error {
 	c.closing.Do(func() { close(c.closed) })
 	return c.Connection.Close()
