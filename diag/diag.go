@@ -77,6 +77,11 @@ type Diagnostic struct {
 	// contain a secret. It is set for all findings in values files.
 	Private bool
 
+	// Plain says that Msg and Hint have nothing from the document in them, nor anything
+	// that was made of it. They are then shown also if a template made the text that the
+	// finding is about, which may hold a secret.
+	Plain bool
+
 	// cut is set on the last entry of a list that was cut: the number of findings
 	// that were cut, by severity.
 	cut [2]int
@@ -106,6 +111,12 @@ func Warningf(code Code, format string, args ...any) *Diagnostic {
 // WithHint sets the hint and returns d.
 func (d *Diagnostic) WithHint(format string, args ...any) *Diagnostic {
 	d.Hint = fmt.Sprintf(format, args...)
+	return d
+}
+
+// AsPlain sets Plain and returns d.
+func (d *Diagnostic) AsPlain() *Diagnostic {
+	d.Plain = true
 	return d
 }
 

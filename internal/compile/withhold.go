@@ -17,7 +17,7 @@ func withheld(u *unit, list []*diag.Diagnostic) []*diag.Diagnostic {
 	}
 	safe := make([]*diag.Diagnostic, len(list))
 	for i, d := range list {
-		if safe[i] = d; !concerns(u, d, made) {
+		if safe[i] = d; d.Plain || !concerns(u, d, made) {
 			continue
 		}
 		entry, _ := diag.Lookup(d.Code)

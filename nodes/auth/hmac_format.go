@@ -94,13 +94,13 @@ func (f *format) secret(key schema.Config) ([]byte, error) {
 	if f.encoded != "" {
 		secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, f.encoded))
 		if err != nil || len(secret) < minSecret {
-			return nil, key.Errorf("secret", diag.CodeBadValue, "want %s and at least %d bytes in base64", f.encoded, minSecret)
+			return nil, key.Errorf("secret", diag.CodeBadValue, "want %s and at least %d bytes in base64", f.encoded, minSecret).AsPlain()
 		}
 		return secret, nil
 	}
 	if len(text) < minSecret {
 		return nil, key.Errorf("secret", diag.CodeBadValue, "the secret is missing, or shorter than %d bytes", minSecret).
-			WithHint("make one with: openssl rand -hex 32")
+			WithHint("make one with: openssl rand -hex 32").AsPlain()
 	}
 	return []byte(text), nil
 }

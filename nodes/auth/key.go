@@ -54,7 +54,7 @@ func keyHash(key schema.Config) (hash [sha256.Size]byte, err error) {
 		secret := key.String("secret")
 		if len(secret) < minKey {
 			return hash, key.Errorf("secret", diag.CodeBadValue, "the key is shorter than %d bytes", minKey).
-				WithHint("make one with: openssl rand -hex 32")
+				WithHint("make one with: openssl rand -hex 32").AsPlain()
 		}
 		return sha256.Sum256([]byte(secret)), nil
 	}

@@ -108,7 +108,7 @@ func newLogin(init *node.Init) (node.Node, error) {
 	secrets := c.Strings("secret")
 	for _, secret := range secrets {
 		if len(secret) < 32 {
-			found = append(found, c.Errorf("secret", diag.CodeBadValue, "the secret is shorter than 32 bytes").WithHint("make one with: openssl rand -hex 32"))
+			found = append(found, c.Errorf("secret", diag.CodeBadValue, "the secret is shorter than 32 bytes").WithHint("make one with: openssl rand -hex 32").AsPlain())
 		}
 	}
 	if len(secrets) > maxSecrets {

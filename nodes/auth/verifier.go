@@ -73,7 +73,7 @@ func (t *tokens) newVerifier(c schema.Config) (verifier, error) {
 	}
 	for _, alg := range v.algorithms {
 		if why := unfit(alg, v.key); why != "" {
-			return v, c.Errorf(field, diag.CodeBadValue, "%s", why)
+			return v, c.Errorf(field, diag.CodeBadValue, "%s", why).AsPlain()
 		}
 	}
 	return v, nil

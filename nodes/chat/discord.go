@@ -53,7 +53,7 @@ func newDiscord(init *node.Init, a *api) (webhook, error) {
 	a.header = http.Header{"User-Agent": {"DiscordBot (https://github.com/uniflow-labs/uniflow, 1)"}}
 	key, err := hex.DecodeString(c.String("public_key"))
 	if err != nil || len(key) != ed25519.PublicKeySize {
-		return nil, c.Errorf("public_key", diag.CodeBadValue, "want 64 hexadecimal digits").WithHint("it is in the application's settings, General Information")
+		return nil, c.Errorf("public_key", diag.CodeBadValue, "want 64 hexadecimal digits").WithHint("it is in the application's settings, General Information").AsPlain()
 	}
 	return &discord{api: a, key: key}, nil
 }

@@ -79,7 +79,7 @@ func (p *platform) def() *node.Def {
 func checkToken(c schema.Config, field, prefix, where string) error {
 	token := c.String(field)
 	if token == "" || strings.ContainsAny(token, " \r\n\t") {
-		return c.Errorf(field, diag.CodeBadValue, "is not a token").WithHint("it begins with %s, and is in the app's settings, %s", prefix, where)
+		return c.Errorf(field, diag.CodeBadValue, "is not a token").WithHint("it begins with %s, and is in the app's settings, %s", prefix, where).AsPlain()
 	}
 	return nil
 }

@@ -66,10 +66,10 @@ func newSlack(init *node.Init, a *api) (webhook, error) {
 	h := &slack{api: a, secret: c.String("signing_secret"), appToken: c.String("app_token"), log: init.Log}
 	a.header = bearer(c.String("token"))
 	if h.secret == "" && h.appToken == "" {
-		return nil, c.Errorf("signing_secret", diag.CodeBadValue, "is required unless there is an app_token").WithHint("it is in the app's settings, Basic Information")
+		return nil, c.Errorf("signing_secret", diag.CodeBadValue, "is required unless there is an app_token").WithHint("it is in the app's settings, Basic Information").AsPlain()
 	}
 	if h.secret != "" && len(h.secret) < minSecret {
-		return nil, c.Errorf("signing_secret", diag.CodeBadValue, "got %d characters, want at least %d", len(h.secret), minSecret).WithHint("it is in the app's settings, Basic Information")
+		return nil, c.Errorf("signing_secret", diag.CodeBadValue, "got %d characters, want at least %d", len(h.secret), minSecret).WithHint("it is in the app's settings, Basic Information").AsPlain()
 	}
 	if err := checkToken(c, "token", "xoxb-", "OAuth & Permissions"); err != nil {
 		return nil, err

@@ -68,11 +68,11 @@ func newTelegram(init *node.Init, a *api) (webhook, error) {
 	c := init.Config
 	h := &telegram{api: a, token: c.String("token"), secret: c.String("webhook_secret"), poll: c.Bool("poll"), log: init.Log}
 	if !telegramToken.MatchString(h.token) {
-		return nil, c.Errorf("token", diag.CodeBadValue, "is not a token of a bot").WithHint("it has the form 123456:ABC-DEF, and comes from BotFather")
+		return nil, c.Errorf("token", diag.CodeBadValue, "is not a token of a bot").WithHint("it has the form 123456:ABC-DEF, and comes from BotFather").AsPlain()
 	}
 	h.bot, _, _ = strings.Cut(h.token, ":")
 	if !h.poll && h.secret == "" {
-		return nil, c.Errorf("webhook_secret", diag.CodeBadValue, "is required unless poll is true").WithHint("make one with: openssl rand -hex 32; and give it to setWebhook as secret_token")
+		return nil, c.Errorf("webhook_secret", diag.CodeBadValue, "is required unless poll is true").WithHint("make one with: openssl rand -hex 32; and give it to setWebhook as secret_token").AsPlain()
 	}
 	return h, nil
 }

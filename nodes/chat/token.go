@@ -27,7 +27,7 @@ func newSigner(c schema.Config, field string) (s signer, err error) {
 	for _, secret := range secrets {
 		if len(secret) < minSecret {
 			return s, c.Errorf(field, diag.CodeBadValue, "got %d characters, want at least %d", len(secret), minSecret).
-				WithHint("make one with: openssl rand -hex 32")
+				WithHint("make one with: openssl rand -hex 32").AsPlain()
 		}
 		sum := sha256.Sum256([]byte("conversations\x00" + secret))
 		s.keys = append(s.keys, sum[:])

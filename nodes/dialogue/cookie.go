@@ -84,7 +84,7 @@ func newCookies(c schema.Config, ttl time.Duration, durable bool) (*cookies, err
 	}
 	for _, secret := range secrets {
 		if len(secret) <= shortSecret {
-			return nil, c.Errorf("secret", diag.CodeBadValue, "is shorter than %d bytes", shortSecret+1).WithHint("make one with openssl rand -base64 32")
+			return nil, c.Errorf("secret", diag.CodeBadValue, "is shorter than %d bytes", shortSecret+1).WithHint("make one with openssl rand -base64 32").AsPlain()
 		}
 		k.secrets = append(k.secrets, []byte(secret))
 	}
