@@ -74,7 +74,7 @@ func (x *exchange) setFixed(h http.Header, id string) {
 		case len(h[f.name]) == 0:
 			h[f.name] = f.list
 		case f.name == "Vary":
-			h[f.name] = append(slices.Clip(h[f.name]), f.list...)
+			vary(h, f.list)
 		}
 	}
 	if e.hsts && x.from.scheme == "https" && len(h["Strict-Transport-Security"]) == 0 {

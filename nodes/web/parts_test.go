@@ -134,7 +134,7 @@ func TestPartsRefusedFirst(t *testing.T) {
 		}
 		return reply(parse(t, `{"header":{"Cache-Control":"max-age=5"},"body":"tea"}`))
 	})
-	s.do("GET", "/", "").want(t, 200, "tea", "Cache-Control: max-age=5", "Set-Cookie: a=1", "Vary: Origin", "Content-Type: "+typeText)
+	s.do("GET", "/", "").want(t, 200, "tea", "Cache-Control: max-age=5", "Set-Cookie: a=1", "Vary: Accept | Origin", "Content-Type: "+typeText)
 }
 
 func TestPartsOfHead(t *testing.T) {
