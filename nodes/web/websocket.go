@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"path"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +14,6 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/handover"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -184,95 +181,6 @@ func (n *wsNode) Receive(p node.Process, pkt node.Packet) node.Result {
 		}
 		return n.take(p, pkt.Payload)
 	})
-}
-
-// refusal returns why a request cannot become a WebSocket, or nil. What is left is found
-// when its handler runs.
-func (n *wsNode) refusal(request value.Value) error {
-	header, _ := request.Get(keyHeader)
-	view, ok := viewOf(header)
-	if !ok {
-		return errors.New("want the request of a listener: nothing else can become a WebSocket")
-	}
-	public := func(status int, format string, args ...any) error {
-		return &node.Error{Err: fmt.Errorf(format, args...), Status: status, Public: true}
-	}
-	if !strings.EqualFold(http.Header(view.header).Get("Upgrade"), "websocket") {
-		return public(http.StatusUpgradeRequired, "this is a WebSocket: ask for an upgrade over HTTP/1.1")
-	}
-	host, _ := request.Get(keyHost)
-	if name, _ := host.AsString(); !n.admitsOrigin(view.header["Origin"], name) {
-		return public(http.StatusForbidden, "pages of this origin may not connect")
-	}
-	if n.hub.full(n.settings.connections) {
-		return &node.Error{Err: errors.New("there are too many connections"), Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
-	}
-	return nil
-}
-
-// admitsOrigin reports whether a page may connect to a host. Clients that are not
-// browsers have no origin.
-func (n *wsNode) admitsOrigin(origins []string, host string) bool {
-	if len(origins) == 0 || origins[0] == "" {
-		return true
-	}
-	u, err := url.Parse(origins[0])
-	if err != nil || len(origins) > 1 {
-		return false
-	}
-	if strings.EqualFold(u.Host, host) && host != "" {
-		return true
-	}
-	for _, pattern := range n.settings.origins {
-		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(u.Host)); err == nil && ok || pattern == "*" {
-			return true
-		}
-	}
-	return false
-}
-
-// take leaves the handler that makes the connection.
-func (n *wsNode) take(p node.Process, request value.Value) node.Result {
-	u := &wsUpgrade{hub: n.hub}
-	u.params, _ = request.Get(keyParams)
-	topics, _, err := n.topics.Render(p.Context(), request)
-	if err == nil {
-		u.topics, err = topicsOf(topics)
-	}
-	if err != nil {
-		return node.Fail(fmt.Errorf("topics: %w", err))
-	}
-	if !handover.Leave(p.Context(), u) {
-		return node.Fail(errors.New("there is no request to take over: another node has taken it, or it has been answered"))
-	}
-	return node.None()
-}
-
-// maxTopics is how many topics a connection may have.
-const maxTopics = 1000
-
-func topicsOf(v value.Value) ([]string, error) {
-	if v.IsNull() {
-		return nil, nil
-	}
-	if s, ok := text(v); ok {
-		return []string{s}, nil
-	}
-	var list []string
-	for _, elem := range v.Elems() {
-		more, err := topicsOf(elem)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, more...)
-	}
-	switch {
-	case v.Kind() != value.KindList:
-		return nil, fmt.Errorf("want text, got %s", v.Kind())
-	case len(list) > maxTopics:
-		return nil, fmt.Errorf("got %d topics, want at most %d", len(list), maxTopics)
-	}
-	return list, nil
 }
 
 // send sends a message to one connection, or to those of a topic.

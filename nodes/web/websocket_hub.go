@@ -1,13 +1,10 @@
 package web
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"net"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,7 +13,6 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/value"
 )
 
 const (
@@ -238,50 +234,6 @@ func (h *wsHub) measure(report func(node.Metric)) {
 	} {
 		report(node.Metric{Name: m.name, Help: m.help, Type: node.MetricCounter, Value: float64(m.count.Load())})
 	}
-}
-
-// A wsUpgrade is the handler that makes a connection of a request.
-type wsUpgrade struct {
-	hub    *wsHub
-	params value.Value
-	topics []string
-}
-
-// ServeHTTP makes the connection, which goes on after it has returned.
-func (u *wsUpgrade) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := u.hub
-	g := h.current.Load()
-	if !h.reserve(g.settings.connections) {
-		w.Header()["Retry-After"] = []string{"1"}
-		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
-		return
-	}
-	hijack := &hijackedWriter{ResponseWriter: w}
-	ws, err := websocket.Accept(hijack, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // wsNode.refusal has looked at the origin
-	if err != nil {
-		h.unreserve(nil)
-		g.log.Debug("no WebSocket", keyLogRemote, r.RemoteAddr, keyLogError, err)
-		return
-	}
-	c := newWSConn(h, ws, hijack.conn, u)
-	if h.add(c) {
-		return
-	}
-	h.unreserve(nil)
-	c.shake(context.Background(), websocket.StatusGoingAway, "")
-}
-
-// A hijackedWriter remembers the connection, to close it whatever the library waits for.
-type hijackedWriter struct {
-	http.ResponseWriter
-	conn net.Conn
-}
-
-// Hijack implements [http.Hijacker].
-func (w *hijackedWriter) Hijack() (conn net.Conn, rw *bufio.ReadWriter, err error) {
-	conn, rw, err = http.NewResponseController(w.ResponseWriter).Hijack()
-	w.conn = conn
-	return conn, rw, err
 }
 
 var (

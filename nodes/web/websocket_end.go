@@ -1,0 +1,128 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// shake closes the connection with a code. It waits for the client for wsCloseWait, or
+// until ctx ends.
+func (c *wsConn) shake(ctx context.Context, code websocket.StatusCode, reason string) {
+	c.closed.CompareAndSwap(nil, &websocket.CloseError{Code: code, Reason: reason})
+	timer := time.AfterFunc(wsCloseWait, c.abandon)
+	stop := context.AfterFunc(ctx, c.abandon)
+	// An error says that the client did not confirm it.
+	_ = c.ws.Close(code, reason)
+	timer.Stop()
+	stop()
+}
+
+// abandon closes the connection without a word.
+func (c *wsConn) abandon() {
+	// It is closed already, or will not come to life again.
+	_ = c.raw.Close()
+}
+
+// cut ends the connection and its processes.
+func (c *wsConn) cut(err error) {
+	c.cancel(err)
+	c.abandon()
+}
+
+// stop ends the connection when what it has received is answered, or ctx ends.
+func (c *wsConn) stop(ctx context.Context, code websocket.StatusCode) {
+	wake := context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.mu.changed.Broadcast()
+	})
+	defer wake()
+	c.mu.Lock()
+	c.mu.stopping = true
+	c.mu.changed.Broadcast()
+	for (c.mu.running || c.mu.writing) && !c.mu.ended && ctx.Err() == nil {
+		c.mu.changed.Wait()
+	}
+	c.mu.Unlock()
+	c.shake(ctx, code, "")
+	if ctx.Err() != nil {
+		c.cut(errWSStopped)
+	}
+}
+
+// end follows the last read, with its error. A client that has said goodbye has some time
+// for what it has sent; otherwise its processes end now.
+func (c *wsConn) end(err error) {
+	var goodbye *time.Timer
+	var e websocket.CloseError
+	if errors.As(err, &e) {
+		c.closed.CompareAndSwap(nil, &e)
+		goodbye = time.AfterFunc(wsGoodbye, func() { c.cancel(errClientLeft) })
+	} else {
+		if e.Code = websocket.StatusProtocolError; errors.Is(err, websocket.ErrMessageTooBig) {
+			e.Code = websocket.StatusMessageTooBig
+		} else if lost(err) {
+			e.Code = websocket.StatusAbnormalClosure
+		}
+		c.closed.CompareAndSwap(nil, &e)
+		c.cancel(errClientLeft)
+	}
+	c.shake(context.Background(), websocket.StatusProtocolError, "")
+	c.abandon()
+	c.mu.Lock()
+	c.mu.ended = true
+	if ping := c.mu.ping; ping != nil {
+		ping.Stop()
+	}
+	if goodbye == nil {
+		for _, m := range c.mu.inbox {
+			c.hub.held.Add(-m.held)
+		}
+		c.mu.inbox = nil
+	}
+	c.mu.changed.Broadcast()
+	for c.mu.running || c.mu.writing || c.mu.pinging {
+		c.mu.changed.Wait()
+	}
+	c.mu.Unlock()
+	if goodbye != nil {
+		goodbye.Stop()
+	}
+	c.cancel(errClientLeft)
+	c.tellClosed()
+	c.hub.unreserve(c)
+}
+
+// lost reports whether a read failed because of the connection, and not of what came.
+func lost(err error) bool {
+	var failed net.Error
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &failed)
+}
+
+// tellClosed starts a process at the port close.
+func (c *wsConn) tellClosed() {
+	g := c.hub.current.Load()
+	if !g.closes {
+		return
+	}
+	e := c.closed.Load()
+	payload := value.UniqueMap([]value.Field{
+		{Name: "connection", Value: value.String(c.id)},
+		{Name: keyParams, Value: c.params},
+		{Name: "code", Value: value.Int(int64(e.Code))},
+		{Name: "reason", Value: value.String(textOf(e.Reason))},
+	})
+	g.starter.Start(context.Background(), c.hub.call.Send(wsClosed, payload), func(resp node.Response) {
+		if resp.IsError() && !errors.Is(resp.Payload.AsError(), node.ErrStopped) {
+			g.log.Error("closed connection not handled", "connection", c.id, keyLogError, node.Clip(resp.Payload.AsError().Error(), maxLogged))
+		}
+	})
+}
