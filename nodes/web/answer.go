@@ -4,16 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
-	"net/textproto"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"unsafe"
-
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/htmlindex"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -137,58 +130,6 @@ func (a *answerWriter) writeBody(x *exchange, status int, contentType string, v 
 	return a.finish(x, status, keepArray(buf, data))
 }
 
-// plainBody returns the bytes of a body in the form of a media type, and the type of
-// one without. ok is false for a value that is written as JSON. The bytes may be those
-// of the value.
-func plainBody(m media, v value.Value) (data []byte, detected []string, ok bool, err error) {
-	if s, isString := v.AsString(); isString {
-		switch {
-		case m.kind == mediaJSON:
-			return nil, nil, false, nil
-		case m.kind == mediaText && m.charset != "":
-			return fromUTF8(m.charset, s), nil, true, nil
-		}
-		return stringBytes(s), headerText, true, nil
-	}
-	if b, isBinary := v.AsBinary(); isBinary {
-		return b, headerOctets, true, nil
-	}
-	switch {
-	case m.kind == mediaForm && v.Kind() == value.KindMap:
-		data, err = encodeForm(v)
-		return data, nil, err == nil, err
-	case m.kind == mediaText && v.IsNull():
-		return nil, nil, true, nil
-	}
-	return nil, nil, false, nil
-}
-
-// keepArray makes buf keep the array of data for the next use.
-func keepArray(buf *bytes.Buffer, data []byte) []byte {
-	*buf = *bytes.NewBuffer(data)
-	return data
-}
-
-// stringBytes returns the bytes of a string that will only be read.
-func stringBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
-
-// fromUTF8 encodes a text in a charset. Characters that the charset does not have
-// become its replacement character.
-func fromUTF8(charset, s string) []byte {
-	if charset == "us-ascii" {
-		return stringBytes(s)
-	}
-	e, err := htmlindex.Get(charset)
-	if err != nil {
-		return stringBytes(s) // the workflow has chosen an unknown charset: the body is its own
-	}
-	data, err := encoding.ReplaceUnsupported(e.NewEncoder()).Bytes(stringBytes(s))
-	if err != nil {
-		return stringBytes(s)
-	}
-	return data
-}
-
 // finish is write, with an error that is always nil.
 func (a *answerWriter) finish(x *exchange, status int, body []byte) (int, int, error) {
 	status, size := a.write(x, status, body)
@@ -266,126 +207,4 @@ func (a *answerWriter) codingFor(x *exchange, h http.Header) string {
 // bodyAllowed reports whether answers of a status have a body.
 func bodyAllowed(status int) bool {
 	return status != http.StatusNoContent && status != http.StatusResetContent && status != http.StatusNotModified
-}
-
-// isServerHeader reports whether a workflow cannot set a header, because it is about
-// the connection or about the encoded body.
-func isServerHeader(name string) bool {
-	switch name {
-	case "Connection", "Content-Length", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		return true
-	}
-	return false
-}
-
-// setHeaders sets headers that a workflow has given, names in any case, except for
-// those that skip reports. It returns the Content-Type among them.
-func setHeaders(h http.Header, header value.Value, skip func(name string) bool) (contentType string, err error) {
-	switch header.Kind() {
-	case value.KindNull:
-		return "", nil
-	case value.KindMap:
-	default:
-		return "", fmt.Errorf("header is a %s: want a map", header.Kind())
-	}
-	for name, v := range header.Fields() {
-		if !validToken(name) {
-			return "", fmt.Errorf("%q is not a valid header name", node.Clip(name, maxQuote))
-		}
-		key := textproto.CanonicalMIMEHeaderKey(name)
-		if skip(key) {
-			continue
-		}
-		list, err := headerValues(h[key], name, v)
-		if err != nil {
-			return "", err
-		}
-		if len(list) == 0 {
-			continue
-		}
-		if key == "Content-Type" {
-			list = list[len(list)-1:]
-			contentType = list[0]
-		}
-		h[key] = list
-	}
-	return contentType, nil
-}
-
-// headerValues appends a header's value, or each of a list. Null adds nothing.
-func headerValues(list []string, name string, v value.Value) ([]string, error) {
-	if v.Kind() == value.KindList {
-		for _, elem := range v.Elems() {
-			if elem.Kind() == value.KindList {
-				return nil, fmt.Errorf("header %q has a list within its list", node.Clip(name, maxQuote))
-			}
-			var err error
-			if list, err = headerValues(list, name, elem); err != nil {
-				return nil, err
-			}
-		}
-		return list, nil
-	}
-	if v.IsNull() {
-		return list, nil
-	}
-	s, ok := text(v)
-	if !ok {
-		return nil, fmt.Errorf("header %q is a %s: want a string or a list of strings", node.Clip(name, maxQuote), v.Kind())
-	}
-	if !validHeaderValue(s) {
-		return nil, fmt.Errorf("header %q has control characters", node.Clip(name, maxQuote))
-	}
-	return append(list, s), nil
-}
-
-// text returns a string, number or boolean as text.
-func text(v value.Value) (s string, ok bool) {
-	switch v.Kind() {
-	case value.KindString:
-		return v.AsString()
-	case value.KindBool, value.KindInt, value.KindUint, value.KindFloat:
-		data, err := v.AppendJSON(nil)
-		return string(data), err == nil
-	}
-	return "", false
-}
-
-// encodeForm writes a map as a form.
-func encodeForm(v value.Value) ([]byte, error) {
-	var out []byte
-	add := func(name string, v value.Value) error {
-		s, ok := text(v)
-		if !ok {
-			return fmt.Errorf("form field %q is a %s: want a string or a list of strings", node.Clip(name, maxQuote), v.Kind())
-		}
-		if len(out) > 0 {
-			out = append(out, '&')
-		}
-		out = append(append(append(out, url.QueryEscape(name)...), '='), url.QueryEscape(s)...)
-		return nil
-	}
-	for name, field := range v.Fields() {
-		if field.Kind() != value.KindList {
-			if err := add(name, field); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		for _, elem := range field.Elems() {
-			if err := add(name, elem); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return out, nil
-}
-
-// vary adds to the headers of requests that an answer depends on.
-func vary(h http.Header, names []string) {
-	if len(h["Vary"]) == 0 {
-		h["Vary"] = names // shared: nothing may change it
-		return
-	}
-	h["Vary"] = append(slices.Clip(h["Vary"]), names...)
 }
