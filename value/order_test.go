@@ -130,3 +130,39 @@ func TestCompareLaws(t *testing.T) {
 		}
 	}
 }
+
+// TestHashOfHostileLists has lists that a client can make for a mixing that it knows, that of
+// splitmix64, so that all have one hash: a set of n of them would take n² comparisons.
+func TestHashOfHostileLists(t *testing.T) {
+	const add, first, second = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+	mix := func(k value.Kind, x uint64) uint64 {
+		x += (uint64(k) + 1) * add
+		x = (x ^ x>>30) * first
+		x = (x ^ x>>27) * second
+		return x ^ x>>31
+	}
+	inverse := func(odd uint64) uint64 { // modulo 2 to the power of 64
+		x := odd
+		for range 5 {
+			x *= 2 - odd*x
+		}
+		return x
+	}
+	unmix := func(k value.Kind, x uint64) uint64 {
+		x = (x ^ x>>31 ^ x>>62) * inverse(second)
+		x = (x ^ x>>27 ^ x>>54) * inverse(first)
+		x = x ^ x>>30 ^ x>>60
+		return x - (uint64(k)+1)*add
+	}
+	if got := unmix(value.KindInt, mix(value.KindInt, 4711)); got != 4711 {
+		t.Fatalf("got %d: the test itself is wrong", got)
+	}
+	seen := make(map[uint64]bool)
+	for a := range int64(100) {
+		begun := mix(value.KindList, uint64(value.KindList)^mix(value.KindInt, uint64(a)))
+		seen[value.List(value.Int(a), value.Int(int64(unmix(value.KindInt, begun^1)))).Hash()] = true
+	}
+	if len(seen) != 100 {
+		t.Errorf("100 lists have %d hashes", len(seen))
+	}
+}
