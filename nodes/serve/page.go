@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"mime"
 	"sync"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -70,7 +72,10 @@ func newPage(init *node.Init, o stream.Options) (node.Node, error) {
 		header: value.Map(value.Field{Name: "Content-Type", Value: value.String(c.String("content_type"))}),
 		limit:  int(c.Int("max_bytes")),
 	}
-	var err error
+	_, _, err := mime.ParseMediaType(c.String("content_type"))
+	if err != nil {
+		return nil, c.Errorf("content_type", diag.CodeBadValue, "want a media type").WithHint("write one such as text/html; charset=utf-8")
+	}
 	if c.Has("data") {
 		if n.data, err = o.Languages.Compile(o.Language, c.Text("data"), lang.Options{Mode: lang.ModeExpression}); err != nil {
 			return nil, err
