@@ -313,6 +313,9 @@ func FuzzDescribe(f *testing.F) {
 		if found.HasErrors() {
 			return
 		}
-		describe(c)
+		op := describe(c)
+		if list, _ := op.Get("parameters"); refersWithin(list) {
+			t.Errorf("a parameter refers to a place within its schema: %s", list)
+		}
 	})
 }
