@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
@@ -13,26 +12,23 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
-	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
-	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// A world is an engine that serves tools.
+// A world is a workflow that serves tools.
 type world struct {
-	t      *testing.T
-	engine *uniflow.Engine
-	logs   syncbuffer.Buffer
-	url    string
-	began  chan struct{} // gets something when a call of park has begun
-	ended  chan error    // gets why it has ended
-	letGo  chan struct{} // ends it
+	t     *testing.T
+	flow  *flowtest.Flow
+	url   string
+	began chan struct{} // gets something when a call of park has begun
+	ended chan error    // gets why it has ended
+	letGo chan struct{} // ends it
 }
 
 var listening = regexp.MustCompile(`msg=listening .*address=(\S+)`)
@@ -63,30 +59,12 @@ func serve(t *testing.T, document string) *world {
 			}), nil
 		},
 	}
-	engine, err := uniflow.New(uniflow.Options{
-		Kinds: append(std.Defs(""), park), Log: slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.engine = engine
-	w.apply(document)
-	w.url = "http://" + listening.FindStringSubmatch(w.logs.String())[1] + "/mcp"
-	t.Cleanup(func() {
-		if err := engine.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	})
+	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
+	w.flow = flowtest.New(t, append(std.Defs(""), park)...)
+	w.flow.Options.Clock = node.SystemClock{}
+	w.flow.Load(document)
+	w.url = "http://" + listening.FindStringSubmatch(w.flow.Log())[1] + "/mcp"
 	return w
-}
-
-func (w *world) apply(document string) {
-	w.t.Helper()
-	list, err := w.engine.Apply(w.t.Context(), uniflow.Source{Documents: []spec.Document{{File: "test.yaml", Data: []byte(document)}}})
-	if err != nil || list.HasErrors() {
-		w.t.Fatal(err, list)
-	}
 }
 
 // connect returns a session of the official client.

@@ -83,7 +83,7 @@ func TestReload(t *testing.T) {
 			}
 		})
 		<-w.began
-		w.apply(strings.NewReplacer("name: short", "name: brief", "timeout: 20ms", "timeout: 10ms").Replace(before))
+		w.flow.Load(strings.NewReplacer("name: short", "name: brief", "timeout: 20ms", "timeout: 10ms").Replace(before))
 		if sessions != "" {
 			<-changed
 		}
@@ -123,7 +123,7 @@ func TestHammer(t *testing.T) {
 			})
 		}
 		for i := range 20 {
-			w.apply(strings.ReplaceAll(document, "Finds an order.", fmt.Sprintf("Finds order %d.", i)))
+			w.flow.Load(strings.ReplaceAll(document, "Finds an order.", fmt.Sprintf("Finds order %d.", i)))
 		}
 		close(stop)
 		clients.Wait()
@@ -140,7 +140,7 @@ func TestShutdown(t *testing.T) {
 		}
 	}
 	start := time.Now()
-	if err := w.engine.Shutdown(t.Context()); err != nil {
+	if err := w.flow.Engine().Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if took := time.Since(start); took > 5*time.Second {

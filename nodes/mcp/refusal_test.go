@@ -44,7 +44,7 @@ data: {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"the ar
 			t.Errorf("%s %q: got %s, want %s", row.method, row.header, got, row.want)
 		}
 	}
-	w.apply(front + strings.Replace(answers, "title: Shop", "title: Shop\n  hosts: [tools.example]\n  origins: ['*.example']", 1))
+	w.flow.Load(front + strings.Replace(answers, "title: Shop", "title: Shop\n  hosts: [tools.example]\n  origins: ['*.example']", 1))
 	for _, row := range []struct{ host, origin, want string }{
 		{"tools.example", "https://app.example", "200 "},
 		{"tools.example:8080", "", "200 "},

@@ -78,7 +78,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("%s %v: got %q, want %s", row.tool, row.arguments, got, row.want)
 			}
 		}
-		if !strings.Contains(w.logs.String(), "hush") {
+		if !strings.Contains(w.flow.Log(), "hush") {
 			t.Error("the log does not say why the tool has failed")
 		}
 	}
