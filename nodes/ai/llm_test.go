@@ -196,6 +196,15 @@ func TestListener(t *testing.T) {
 	}
 }
 
+// TestInit asks before the node has opened.
+func TestInit(t *testing.T) {
+	f := flowtest.New(t, kinds()...)
+	_, err := f.Apply(document("http://127.0.0.1:1/v1", "ports: {init: [{name: warm, port: in}]}") + "- {kind: snippet, name: warm, language: text, code: hi, ports: {out: [{name: n, port: in}]}}\n")
+	if err == nil || !strings.Contains(err.Error(), "has not opened yet") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestMetrics checks what a node counts, also over a reload.
 func TestMetrics(t *testing.T) {
 	m := modeltest.New(t, modeltest.Script(modeltest.Turn{Status: 503}, modeltest.CallTool("find", `{"id": 7}`), modeltest.CallTool("no_such", "{}"), modeltest.Text("well")))

@@ -75,3 +75,15 @@ func TestCall(t *testing.T) {
 		})
 	}
 }
+
+// TestCallInit calls before the node has opened.
+func TestCallInit(t *testing.T) {
+	f := flowtest.New(t, std.Defs("")...)
+	_, err := f.Apply(`
+- {kind: mcp_call, name: n, url: "http://127.0.0.1:1", tool: weather, ports: {init: [{name: warm, port: in}]}}
+- {kind: snippet, name: warm, language: cel, code: '{}', ports: {out: [{name: n, port: in}]}}
+`)
+	if err == nil || !strings.Contains(err.Error(), "has not opened yet") {
+		t.Errorf("got %v", err)
+	}
+}
