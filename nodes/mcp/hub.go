@@ -24,7 +24,7 @@ type hub struct {
 	handler http.Handler // of requests without a session
 	keeping http.Handler // of sessions; nil without them
 
-	waiting  atomic.Int64 // requests that wait for changes
+	entering atomic.Int64 // requests that begin a session, or wait for changes and so are one
 	running  atomic.Int64 // calls
 	answered atomic.Uint64
 	failed   atomic.Uint64
@@ -74,31 +74,34 @@ func (h *hub) handlerOf(o sdk.StreamableHTTPOptions) http.Handler {
 // versions of the protocol have none: a request that waits for changes stands for one.
 func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request, method string) {
 	begins, waits := method == "initialize", method == "subscriptions/listen"
-	switch {
-	case !h.about.sessions && waits:
+	if waits && !h.about.sessions {
 		http.Error(w, "this server has no subscriptions", http.StatusNotFound)
-	case h.about.sessions && (begins || waits) && (h.stopped() || h.sessions() >= h.about.most):
-		w.Header()["Retry-After"] = []string{"10"}
-		http.Error(w, "there is no room for another session", http.StatusServiceUnavailable)
-	case h.about.sessions && (begins || r.Method != http.MethodPost || r.Header.Get("Mcp-Session-Id") != ""):
-		h.keeping.ServeHTTP(w, r)
-	case waits:
-		h.waiting.Add(1)
-		defer h.waiting.Add(-1)
-		fallthrough
-	default:
-		h.handler.ServeHTTP(w, r)
+		return
 	}
+	if h.about.sessions && (begins || waits) {
+		h.entering.Add(1) // before the count, as others enter as well
+		defer h.entering.Add(-1)
+		if h.stopped() || h.sessions() > h.about.most {
+			w.Header()["Retry-After"] = []string{"10"}
+			http.Error(w, "there is no room for another session", http.StatusServiceUnavailable)
+			return
+		}
+	}
+	if h.about.sessions && (begins || r.Method != http.MethodPost || r.Header.Get("Mcp-Session-Id") != "") {
+		h.keeping.ServeHTTP(w, r)
+		return
+	}
+	h.handler.ServeHTTP(w, r)
 }
 
-// sessions returns how many sessions there are.
+// sessions returns how many sessions there are, with those that begin.
 func (h *hub) sessions() (n int) {
 	for session := range h.server.Sessions() {
 		if session.ID() != "" { // others end with their request
 			n++
 		}
 	}
-	return n + int(h.waiting.Load())
+	return n + int(h.entering.Load())
 }
 
 // attach makes a generation run all calls from now on. Clients with a session are told
