@@ -130,8 +130,7 @@ func (o *output) wait() error {
 	return nil
 }
 
-// tokens returns the text of a turn in pieces. They may end within a character of UTF-8
-// no more than real ones.
+// tokens returns the text of a turn in pieces.
 func (t Turn) tokens() (all []string) {
 	var piece []byte
 	for _, r := range t.Text {

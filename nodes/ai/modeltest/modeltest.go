@@ -53,7 +53,7 @@ type Call struct {
 
 // A Turn is what the server does with a request. The zero Turn says nothing, and ends well.
 type Turn struct {
-	Text   string   // sent in tokens of about four bytes
+	Text   string   // sent in tokens of about four bytes, whole characters
 	Tokens []string // sent as they are, after Text
 	Calls  []Call   // after all text
 	Finish string   // "" is what the turn has come to: stop or tool_calls
