@@ -33,27 +33,38 @@ func TestBudgetOfFailures(t *testing.T) {
 }
 
 // TestComments checks that a server which keeps the connection open is not silent, although
-// its answer takes long.
+// its answer takes long, and that an answer is complete without the word at its end.
 func TestComments(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			t.Error(err)
-		}
-		w.Header().Set("Content-Type", "text/event-stream")
-		tick := time.NewTicker(25 * time.Millisecond)
-		defer tick.Stop()
-		for range 60 {
-			fmt.Fprint(w, ": thinking\n\n")
-			w.(http.Flusher).Flush()
-			select {
-			case <-tick.C:
-			case <-r.Context().Done():
-				return
+	f := func(before, after int, fields ...string) {
+		t.Helper()
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				t.Error(err)
 			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			tick := time.NewTicker(25 * time.Millisecond)
+			defer tick.Stop()
+			for i := range before + after {
+				if i == before {
+					fmt.Fprint(w, "data: {\"choices\": [{\"delta\": {\"content\": \"well\"}, \"finish_reason\": \"stop\"}]}\n\n")
+				}
+				fmt.Fprint(w, ": thinking\n\n")
+				w.(http.Flusher).Flush()
+				select {
+				case <-tick.C:
+				case <-r.Context().Done():
+					return
+				}
+			}
+		}))
+		defer s.Close()
+		flow := load(t, s.URL, append(fields, "stream: true")...)
+		began := time.Now()
+		expect(t, "answer", outcome(flow.Send("n", value.String("x"))), "well")
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("it took %v", took)
 		}
-		fmt.Fprint(w, "data: {\"choices\": [{\"delta\": {\"content\": \"well\"}, \"finish_reason\": \"stop\"}]}\n\ndata: [DONE]\n\n")
-	}))
-	defer s.Close()
-	f := load(t, s.URL, "stream: true", "limits: {silence: 1s}")
-	expect(t, "answer", outcome(f.Send("n", value.String("x"))), "well")
+	}
+	f(60, 1, "limits: {silence: 1s}")
+	f(0, 1<<20, "limits: {silence: 50ms}", "timeout: 0s")
 }

@@ -156,8 +156,11 @@ func (t *tool) callServer(args value.Value) node.Result {
 		case err != nil:
 			return node.Answer(value.Error(err))
 		}
-		if result.Text == "" && !result.Data.IsNull() {
+		switch {
+		case result.Text == "" && !result.Data.IsNull():
 			return node.Answer(result.Data)
+		case result.Text == "" && result.Content.Len() > 0:
+			return node.Answer(value.String("done; the result is not text, and cannot be shown"))
 		}
 		return node.Answer(value.String(result.Text))
 	})
