@@ -118,8 +118,12 @@ func (k *cookies) session(ctx context.Context, request value.Value, now time.Tim
 	if age := now.Sub(stamp); !ok || stamp.IsZero() || k.ttl > 0 && age > renewAfter(k.ttl) {
 		scheme, _ := request.Get("scheme")
 		s, _ := scheme.AsString()
-		if !handover.SetHeader(ctx, "Set-Cookie", k.cookie(id, now, s == "https")) && !ok {
-			return "", errNoRequest
+		if !handover.SetHeader(ctx, "Set-Cookie", k.cookie(id, now, s == "https")) {
+			if !ok {
+				return "", errNoRequest
+			}
+		} else { // a cache in between would give the cookie, and so the session, to others
+			handover.SetHeader(ctx, "Cache-Control", "no-store")
 		}
 	}
 	return base64.RawURLEncoding.EncodeToString(id), nil

@@ -32,6 +32,9 @@ func TestCookieAge(t *testing.T) {
 		}
 		h := make(http.Header)
 		slot.AddTo(h)
+		if cached := h.Get("Cache-Control") != "no-store"; cached == (h.Get("Set-Cookie") != "") {
+			t.Errorf("got %v: an answer with a cookie must not be cached, any other may be", h)
+		}
 		return key, h.Get("Set-Cookie")
 	}
 	key, set := f(now, "https", "")

@@ -23,7 +23,7 @@ const sessionDoc = "The values of the session that the payload belongs to are lo
 	"What was changed is saved when the process has ended well, before its answer is out: not if the answer is an error, or has a status of 400 or more. So a process changes all of its session, or nothing.\n\n" +
 	"One process at a time has a session. Others of its key wait in order, up to `queue` of them and for `patience`; the next one, and one that has waited too long, goes to `error` with status 503 and the code `busy`. " +
 	"A process that is forked, and goes on when the one that forked it has ended, has no session.\n\n" +
-	"**Keys.** Without `key`, a session is that of a browser: the payload must be a request of a `listener`, and the answer sets a cookie. It holds an id that cannot be guessed and a signature, and nothing of what the session has. " +
+	"**Keys.** Without `key`, a session is that of a browser: the payload must be a request of a `listener`, and the answer sets a cookie, and then is in no cache (`Cache-Control: no-store`). The cookie holds an id that cannot be guessed and a signature, and nothing of what the session has. " +
 	"With `key`, it is that of what the expression gives, such as `self.conversation` of a chat.\n\n" +
 	"**Stores.** `memory` forgets all when the program ends, and keeps it over reloads; `capacity` and `bytes` bound it, and the sessions that were not used longest go first. " +
 	"`sqlite` and `postgres` keep it in a table, which is made if it is not there. In a table, a session is JSON: times and bytes come back as text. Sessions that are not used for `ttl` are removed. " +
