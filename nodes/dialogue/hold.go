@@ -2,6 +2,7 @@ package dialogue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -195,10 +196,11 @@ func (n *sessionNode) save(ctx context.Context, key string, k stamp, values valu
 	if n.ttl > 0 {
 		k.until = now.Add(n.ttl)
 	}
-	if err := n.room.store.save(context.WithoutCancel(ctx), key, kept{k, values}, now); err != nil {
-		return stored("save", err)
+	err := n.room.store.save(context.WithoutCancel(ctx), key, kept{k, values}, now)
+	if err == nil || !changed && errors.Is(err, errConflict) { // who has changed it has renewed it
+		return nil
 	}
-	return nil
+	return stored("save", err)
 }
 
 // statusOf returns the status of an answer as a listener reads it, 0 if it has none.

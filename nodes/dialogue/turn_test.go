@@ -113,6 +113,38 @@ func TestSessionConflict(t *testing.T) {
 	}
 }
 
+// TestSessionReader renews a session that it has only read, and does not mind that another
+// engine has changed it meanwhile.
+func TestSessionReader(t *testing.T) {
+	for name, fields := range stores(t) {
+		if name == "memory" {
+			continue // of one engine
+		}
+		t.Run(name, func(t *testing.T) {
+			one, two := newFlow(t), newFlow(t)
+			for _, f := range []*flowtest.Flow{one, two} {
+				f.Load(counter("ttl: 1h, "+fields) + "- {kind: session, name: read, key: self.user, ttl: 1h, " + fields + ", ports: {out: [{name: look}]}}\n")
+			}
+			visits(one, "ann")
+			one.Sleep(20 * time.Minute)
+			release := make(chan struct{})
+			one.Probe("look").Do(one.Until(release, flowtest.Answer(value.String("seen"))))
+			call := one.Start("read", user("ann"))
+			one.Probe("look").Wait(1)
+			if got := visits(two, "ann"); got != "2" {
+				t.Errorf("got %s, want 2", got)
+			}
+			close(release)
+			if got := flowtest.Show(call.Response()); got != `"seen"` {
+				t.Errorf("got %s", got)
+			}
+			if got := visits(one, "ann"); got != "3" {
+				t.Errorf("got %s, want 3", got)
+			}
+		})
+	}
+}
+
 // TestSessionCapacity drops the sessions that were not used longest.
 func TestSessionCapacity(t *testing.T) {
 	f := newFlow(t)
