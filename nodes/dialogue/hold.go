@@ -192,6 +192,7 @@ func (n *sessionNode) save(ctx context.Context, key string, k stamp, values valu
 			Code: codeSize, Status: http.StatusInternalServerError,
 		}
 	}
+	k.there = k.there && !k.expired(now) // else it may have been removed
 	k.until = time.Time{}
 	if n.ttl > 0 {
 		k.until = now.Add(n.ttl)

@@ -16,7 +16,8 @@ type store interface {
 	// The version is right even then.
 	load(ctx context.Context, key string, now time.Time) (kept, error)
 
-	// save keeps k in place of what had its version; without values it removes that.
+	// save keeps k in place of what had its version; without values it removes that. With
+	// there, that must not have been removed in the meantime.
 	save(ctx context.Context, key string, k kept, now time.Time) error
 
 	// blocks reports whether load and save wait for something outside.

@@ -20,10 +20,11 @@ import (
 // sqlStore keeps sessions in a table. Several engines may share it: a session that another
 // one has saved since it was loaded is a conflict.
 type sqlStore struct {
-	db                                  *data.Database
-	log                                 *slog.Logger
-	table                               string
-	create, index, get, put, drop, tidy string // statements
+	db    *data.Database
+	log   *slog.Logger
+	table string
+
+	create, index, get, put, change, drop, tidy string // statements
 
 	mu struct {
 		sync.Mutex
@@ -48,6 +49,7 @@ func newSQLStore(db *data.Database, log *slog.Logger, table string) *sqlStore {
 	s.get = named.Replace("SELECT data, expires, version FROM {t} WHERE id = $1")
 	s.put = named.Replace("INSERT INTO {t} AS t (id, data, expires, version) VALUES ($1, $2, $3, $4) " +
 		"ON CONFLICT (id) DO UPDATE SET data = excluded.data, expires = excluded.expires, version = excluded.version WHERE t.version = $5")
+	s.change = named.Replace("UPDATE {t} SET data = $2, expires = $3, version = $4 WHERE id = $1 AND version = $5")
 	s.drop = named.Replace("DELETE FROM {t} WHERE id = $1 AND version = $2")
 	s.tidy = named.Replace(fmt.Sprintf("DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE expires > 0 AND expires <= $1 LIMIT %d)", tidied))
 	return s
@@ -127,7 +129,7 @@ func (s *sqlStore) write(ctx context.Context, key string, k kept) error {
 			return nil
 		}
 		_, affected, err := s.db.Run(ctx, s.drop, value.String(key), value.Int(k.version))
-		if err == nil && affected == 0 {
+		if err == nil && affected == 0 && k.there {
 			err = errConflict
 		}
 		return err
@@ -140,8 +142,12 @@ func (s *sqlStore) write(ctx context.Context, key string, k kept) error {
 	if !k.until.IsZero() {
 		expires = k.until.UnixMilli()
 	}
+	put := s.put
+	if k.there { // what another engine has removed does not come back
+		put = s.change
+	}
 	// A random version is never one that the row has had before.
-	_, affected, err := s.db.Run(ctx, s.put, value.String(key), value.String(string(json)), value.Int(expires), value.Int(1+rand.Int64N(1<<52)), value.Int(k.version))
+	_, affected, err := s.db.Run(ctx, put, value.String(key), value.String(string(json)), value.Int(expires), value.Int(1+rand.Int64N(1<<52)), value.Int(k.version))
 	if err == nil && affected == 0 {
 		err = errConflict
 	}

@@ -145,6 +145,56 @@ func TestSessionReader(t *testing.T) {
 	}
 }
 
+// TestSessionCleared ends a session in one engine, while a process of another one has it: it
+// is not there again afterwards. One that has expired meanwhile may be.
+func TestSessionCleared(t *testing.T) {
+	for name, fields := range stores(t) {
+		if name == "memory" {
+			continue // of one engine
+		}
+		t.Run(name, func(t *testing.T) {
+			const conflict = "error: save the session: another engine has changed this session meanwhile"
+			one, two := newFlow(t), newFlow(t)
+			for _, f := range []*flowtest.Flow{one, two} {
+				f.Load(counter("ttl: 1h, "+fields) +
+					"- {kind: session, name: read, key: self.user, ttl: 1h, " + fields + ", ports: {out: [{name: look}]}}\n" +
+					"- {kind: session, name: leave, key: self.user, ttl: 1h, " + fields + ", ports: {out: [{name: forget}]}}\n- {kind: remember, name: forget, clear: true}\n")
+			}
+			f := func(node, probe string, age time.Duration, end func(), want, wantVisits string) {
+				t.Helper()
+				visits(one, "ann")
+				one.Sleep(20 * time.Minute)
+				release := make(chan struct{})
+				one.Probe(probe).Do(one.Until(release, flowtest.Answer(value.String("seen"))))
+				seen := one.Probe(probe).Len()
+				call := one.Start(node, user("ann"))
+				one.Probe(probe).Wait(seen + 1)
+				end()
+				one.Sleep(age)
+				close(release)
+				if got := flowtest.Show(call.Response()); got != want {
+					t.Errorf("%s: got %s, want %s", node, got, want)
+				}
+				one.Probe("end").Do(flowtest.Echo)
+				if got := visits(one, "ann"); got != wantVisits {
+					t.Errorf("%s: got %s visits afterwards, want %s", node, got, wantVisits)
+				}
+			}
+			leave := func() {
+				if resp := two.Send("leave", user("ann")); resp.IsError() {
+					t.Error(flowtest.Show(resp))
+				}
+			}
+			f("read", "look", 0, leave, `"seen"`, "1")
+			f("s", "end", 0, leave, conflict, "1")
+			f("s", "end", 2*time.Hour, func() { // another session removes what has expired
+				two.Sleep(5 * time.Hour)
+				visits(two, "bob")
+			}, `"seen"`, "4")
+		})
+	}
+}
+
 // TestSessionCapacity drops the sessions that were not used longest.
 func TestSessionCapacity(t *testing.T) {
 	f := newFlow(t)
