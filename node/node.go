@@ -64,6 +64,14 @@ type Def struct {
 	// that never does.
 	Raw func(schema.Config) bool
 
+	// Unread reports whether a node needs no field "body" of a request: it reads nothing of
+	// it, keeps nothing of it, sends on what has come with more fields at most, shows nothing
+	// of it in errors, and sends no parts of the answer. If that is true for all nodes that a
+	// request may come to, and one of them is Raw, the listener leaves the body to that one,
+	// see package handover; body is null then, and there is no "raw". Nil is a kind that may
+	// need it.
+	Unread func(schema.Config) bool
+
 	// Gives names what nodes give to their process for those after them, such as "session",
 	// and Needs what a node needs, and the field because of which it does. A node that needs
 	// what no node before it gives is an error. Needs may be nil, what and field empty.

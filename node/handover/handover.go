@@ -25,6 +25,9 @@ type Slot struct {
 	// [With]; it may be nil.
 	Request *http.Request
 
+	// Open is what [Body] calls; nil if the listener has read the body. Set it before With.
+	Open func(limit int64) (io.Reader, error)
+
 	mu struct {
 		sync.Mutex
 		handler http.Handler
@@ -48,6 +51,23 @@ func Request(ctx context.Context) *http.Request {
 		return s.Request
 	}
 	return nil
+}
+
+// Body returns the body of the request of a process as the client sends it. ok is false if
+// the listener has read it, or if there is none: it is in the payload then. A body of more
+// than limit bytes is an error; a negative limit is that of the listener. A body can be
+// had once.
+//
+// One goroutine at a time may read it, also when the process has ended, until the request
+// has been answered. Reads fail then, and one that waits for the client returns. An error
+// that tells what the client has done is a *node.Error, to answer with.
+func Body(ctx context.Context, limit int64) (body io.Reader, ok bool, err error) {
+	s, ok := ctx.Value(slotKey{}).(*Slot)
+	if !ok || s.Open == nil {
+		return nil, false, nil
+	}
+	body, err = s.Open(limit)
+	return body, true, err
 }
 
 // Leave leaves a handler for the request of a process. It reports false, and leaves

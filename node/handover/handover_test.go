@@ -2,8 +2,10 @@ package handover
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
@@ -72,6 +74,25 @@ func TestDrop(t *testing.T) {
 	new(Slot).Drop()
 	if Request(context.Background()) != nil {
 		t.Error("a context without a slot has a request")
+	}
+}
+
+func TestBody(t *testing.T) {
+	if _, ok, _ := Body(t.Context(), 1); ok {
+		t.Error("a context without a slot has a body")
+	}
+	var s Slot
+	ctx := With(t.Context(), &s)
+	if _, ok, _ := Body(ctx, 1); ok {
+		t.Error("a body that was read can be had")
+	}
+	var limit int64
+	s.Open = func(n int64) (io.Reader, error) {
+		limit = n
+		return strings.NewReader("x"), nil
+	}
+	if body, ok, err := Body(ctx, 7); body == nil || !ok || err != nil || limit != 7 {
+		t.Errorf("got %v, %v, %v with the limit %d", body, ok, err, limit)
 	}
 }
 

@@ -55,6 +55,7 @@ func authDef(o stream.Options) *node.Def {
 		ErrorDoc: "Why the request does not pass, with a `status` of 401, 403 or 503, a `code`, and `challenges`, the values of `WWW-Authenticate`.",
 		OpenAPI:  describe,
 		Raw:      readsRaw,
+		Unread:   func(c schema.Config) bool { return !readsRaw(c) && !c.Has("require") },
 		Lint:     stream.LintTLS,
 		New:      func(init *node.Init) (node.Node, error) { return newGuard(o, init) },
 	}

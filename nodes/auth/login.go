@@ -65,6 +65,7 @@ func loginDef() *node.Def {
 		ErrorDoc: "Why there is no session, with a `status` of 401, 403 or 503, and a `code`.",
 		Recall:   node.Always(node.Effects),
 		Parts:    func(schema.Config) bool { return true }, // a session that is renewed adds a header to the answer
+		Unread:   func(schema.Config) bool { return true },
 		Lint:     stream.LintTLS,
 		OpenAPI:  describeLogin,
 		New:      newLogin,

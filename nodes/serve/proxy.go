@@ -25,7 +25,11 @@ func proxyDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "proxy",
 		Summary: "Answers the request of a listener with the answer of another server.",
-		Doc: `The request goes to ` + "`target`" + ` with its method, path, query, headers and body; the path of the payload counts, if it is a map that has one. The answer comes back as it is, piece by piece: events and large files pass through, and so do WebSockets. The body of a request is read first, up to ` + "`limits.body_bytes`" + ` of the listener, and must be one that the listener can decode.
+		Doc: `The request goes to ` + "`target`" + ` with its method, path, query, headers and body; the path of the payload counts, if it is a map that has one. The answer comes back as it is, piece by piece: events and large files pass through, and so do WebSockets.
+
+The body of a request passes through, too, byte for byte and as the client sends it. Up to 32 KiB are read first; what is longer is not kept anywhere. The target may answer before it has read the body. A client must send it at the minimum rate of the listener, while the target reads it. A longer body than ` + "`body_bytes`" + ` is answered with 413.
+
+That takes a workflow in which all nodes that get the request do not need its body: ` + "`router`, `static`, `login`, `auth` (without `require` and `hmac`) and `limit` (without `key`)" + `. What comes after the first ` + "`router`" + ` counts for each route by itself, and what is linked to a port ` + "`error`" + ` does not count. Otherwise the listener reads and decodes the body, up to its ` + "`limits.body_bytes`" + `, and the proxy sends the bytes as they came. A body that passes through is ` + "`null`" + ` in ` + "`header`" + ` and in recordings.
 
 The other server sees ` + "`X-Forwarded-For`, `X-Forwarded-Host` and `X-Forwarded-Proto`" + ` of the listener, whatever the client has sent, and ` + "`X-Forwarded-Prefix`" + ` with ` + "`strip`" + `. Headers that are about the connection, and those that ` + "`Connection`" + ` names, stay here, as do those with underscores in place of the hyphens of one that the proxy sets. ` + "`TRACE` and `CONNECT`" + ` are answered with 501. A path with parts such as ` + "`..`" + ` is refused: it would reach what no rule has looked at.
 
@@ -45,7 +49,8 @@ If no target answers, that is an error with status 502, or 504 after ` + "`timeo
 			schema.Any("header").Secret().Doc("Headers of the request: a map of text, in place of what the client has sent. Texts may hold expressions, such as `${self.auth.subject}`; a header of null is removed."),
 			schema.Any("answer_header").Doc("Headers of the answer: a map of text, in place of what the server has sent; a header of null is removed."),
 			schema.Int("retries").Default(1).Range(0, 10).Doc("How often a request is sent again, at most."),
-			schema.Duration("timeout").Default(30*time.Second).Doc("How long until the answer begins, retries included. 0 means no limit."),
+			schema.Bytes("body_bytes").Range(0, 1<<50).Doc("Longest body of a request, as it is sent; past it the answer is 413. `limits.body_bytes` of the listener unless set. 0 means no limit."),
+			schema.Duration("timeout").Default(30*time.Second).Doc("How long until the answer begins, retries included. While a body passes through, the time begins again with each piece that the target takes, and the time in which the client is waited for does not count. 0 means no limit."),
 			schema.Duration("connect_timeout").Default(5*time.Second).Doc("How long it may take to connect, and again for the TLS handshake."),
 			schema.Int("connections").Default(4096).Range(1, 1<<16).Doc("How many connections to a server there may be, WebSockets included. Further requests wait for one."),
 			stream.TLSField("How servers are trusted over HTTPS. The files are read when the node starts, so also at each reload."),
@@ -55,6 +60,7 @@ If no target answers, that is an error with status 502, or 504 after ` + "`timeo
 		ErrorDoc:     "No server has answered.",
 		Parts:        func(schema.Config) bool { return true },
 		Raw:          func(schema.Config) bool { return true },
+		Unread:       func(schema.Config) bool { return true },
 		Lint:         stream.LintTLS,
 		Recall:       node.Always(node.Effects),
 		New:          func(init *node.Init) (node.Node, error) { return newProxy(init, o) },
@@ -75,6 +81,8 @@ type proxy struct {
 	timeout  time.Duration
 	settings upstreamSettings
 
+	bodyBytes int64 // -1 for the limit of the listener
+
 	upstream *upstream // from Open on
 	release  func() error
 }
@@ -88,7 +96,7 @@ type headerChange struct {
 func newProxy(init *node.Init, o stream.Options) (node.Node, error) {
 	c := init.Config
 	n := &proxy{
-		ref: init.Node, pool: init.Pool, config: c, clock: init.Clock, timeout: c.Duration("timeout"),
+		ref: init.Node, pool: init.Pool, config: c, clock: init.Clock, timeout: c.Duration("timeout"), bodyBytes: bodyLimit(c),
 		settings: upstreamSettings{
 			retries: int(c.Int("retries")), connectTimeout: c.Duration("connect_timeout"), connections: int(c.Int("connections")),
 		},

@@ -87,8 +87,8 @@ func TestProxy(t *testing.T) {
 	if got, _ := w.seen("POST", "/", strings.Repeat("x", 100_000), "Content-Type", "application/octet-stream"); len(got.Body) != 100_000 {
 		t.Errorf("the target got %d bytes", len(got.Body))
 	}
-	if got := w.do("POST", "/", "x", "Content-Encoding", "lzma"); got.status != 415 {
-		t.Errorf("got %+v", got)
+	if got, _ := w.seen("POST", "/", "x", "Content-Encoding", "lzma"); got.Body != "x" || got.Header.Get("Content-Encoding") != "lzma" {
+		t.Errorf("the target got %+v", got)
 	}
 }
 

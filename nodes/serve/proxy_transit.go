@@ -22,7 +22,7 @@ import (
 type transit struct {
 	proxy   *proxy
 	place   place
-	body    []byte
+	body    transitBody
 	header  []headerChange // of the request
 	remote  string         // the client's address, as X-Forwarded-For has it
 	scheme  string
@@ -48,7 +48,7 @@ func (t *transit) read(ctx context.Context, r *http.Request, payload value.Value
 	if r.TLS != nil {
 		t.scheme = "https"
 	}
-	path, escaped, whole := r.URL.Path, r.URL.EscapedPath(), false
+	path, escaped := r.URL.Path, r.URL.EscapedPath()
 	if payload.Kind() == value.KindMap {
 		text := func(name string, to *string) {
 			if field, ok := payload.Get(name); ok {
@@ -67,15 +67,10 @@ func (t *transit) read(ctx context.Context, r *http.Request, payload value.Value
 		if text("path", &path); path != r.URL.Path {
 			escaped = ""
 		}
-		raw, _ := payload.Get("raw")
-		t.body, whole = raw.AsBinary()
 	}
 	switch r.Method {
 	case http.MethodConnect, http.MethodTrace: // a tunnel; an answer with all headers, those that only the proxy knows among them
 		return refusal(http.StatusNotImplemented, "")
-	}
-	if !whole && r.Body != nil && r.Body != http.NoBody {
-		return errors.New("the payload has no raw: the body of the request cannot be sent on; send the request itself to the proxy")
 	}
 	if t.place, err = placeOf(path, escaped, t.proxy.strip); err != nil {
 		return err
@@ -90,7 +85,7 @@ func (t *transit) read(ctx context.Context, r *http.Request, payload value.Value
 			return fmt.Errorf("header: %w", err)
 		}
 	}
-	return nil
+	return t.body.take(ctx, r, payload, t.proxy.bodyBytes)
 }
 
 type transitKey struct{}
@@ -102,14 +97,16 @@ var (
 
 // begin sends the request, and returns when the header of the answer has come.
 func (t *transit) begin(ctx context.Context, r *http.Request) error {
+	if err := t.body.read(r); err != nil {
+		return err
+	}
 	own, cancel := context.WithCancelCause(context.WithValue(r.Context(), transitKey{}, t))
 	t.cancel = cancel
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-	if t.proxy.timeout > 0 {
-		defer t.proxy.clock.AfterFunc(t.proxy.timeout, func(context.Context) { cancel(errLate) })()
-	}
+	t.body.pace.start(t.proxy.clock, t.proxy.timeout, func() { cancel(errLate) })
+	defer t.body.pace.end()
 	out := r.WithContext(own)
-	out.Body, out.ContentLength, out.TransferEncoding, out.Trailer = http.NoBody, int64(len(t.body)), nil, nil
+	out.Body, out.ContentLength, out.TransferEncoding, out.Trailer = http.NoBody, t.body.length, nil, nil
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
 		t.yield = yield
 		t.proxy.upstream.reverse.ServeHTTP(t, out)
@@ -118,6 +115,9 @@ func (t *transit) begin(ctx context.Context, r *http.Request) error {
 		return nil
 	}
 	cancel(errDropped)
+	if err := t.body.failed.Load(); err != nil { // the client is to blame, whatever the target says
+		return err
+	}
 	if cause := context.Cause(own); errors.Is(cause, errLate) {
 		return &node.Error{Err: errLate, Status: http.StatusGatewayTimeout, Code: "timeout"}
 	}
@@ -149,7 +149,9 @@ func rewrite(pr *httputil.ProxyRequest) {
 	t := pr.In.Context().Value(transitKey{}).(*transit)
 	h := pr.Out.Header
 	removeForged(h, t.header)
-	delete(h, "Expect") // the body is here
+	if t.body.rest == nil {
+		delete(h, "Expect") // the body is here
+	}
 	if !strings.EqualFold(h.Get("Upgrade"), "websocket") {
 		delete(h, "Upgrade") // another protocol would pass by all rules, such as HTTP/2
 		delete(h, "Connection")

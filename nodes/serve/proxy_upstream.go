@@ -104,6 +104,7 @@ func newUpstream(s upstreamSettings, clock node.Clock) (*upstream, error) {
 		IdleConnTimeout:        90 * time.Second,
 		MaxConnsPerHost:        s.connections,
 		MaxIdleConnsPerHost:    s.connections, // fewer would close connections under load, to open them again
+		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: 1 << 20,
 		DisableCompression:     true, // the answer is the client's
 		ForceAttemptHTTP2:      true, // net/http does not by itself with a dialer of ours
@@ -157,9 +158,12 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		target := u.targets[(first+try)%len(u.targets)]
 		path, rawPath := t.place.on(target.url)
 		*r.URL = url.URL{Scheme: target.url.Scheme, Host: target.url.Host, Path: path, RawPath: rawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
-		if len(t.body) > 0 { // that of httputil hides from net/http that it is in memory, to be written in one go
-			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(t.body)), nil }
-			r.Body = io.NopCloser(bytes.NewReader(t.body))
+		switch whole := t.body.whole; {
+		case t.body.rest != nil:
+			r.Body = t.body.sending()
+		case len(whole) > 0: // that of httputil hides from net/http that it is in memory, to be written in one go
+			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(whole)), nil }
+			r.Body = io.NopCloser(bytes.NewReader(whole))
 		}
 		resp, err := u.transport.RoundTrip(r)
 		if err == nil {
@@ -170,7 +174,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		if failed.connect = errors.As(err, &connect); failed.connect {
 			target.until.Store(u.clock.Now().Add(leftOut).UnixNano())
 		}
-		if try == u.retries || r.Context().Err() != nil || !failed.connect && !repeatable(r) {
+		if try == u.retries || t.body.used.Load() || r.Context().Err() != nil || !failed.connect && !repeatable(r) {
 			return nil, failed
 		}
 	}

@@ -54,7 +54,7 @@ type exchange struct {
 	requestID   string      // of the client, or made for the request; may be empty
 	heldBytes   int64       // bytes counted in server.bytes
 	badRequest  bool        // the request itself is malformed
-	bodySkipped bool        // the body was not read, because the flow would not take the request
+	bodySkipped bool        // the body was not read, because the flow would not take the request, or takes the body itself
 	refused     bool        // a limit was reached and no process was started: counted, not logged
 	released    bool        // release was called
 	closeConn   bool        // the connection must not be used again
@@ -133,6 +133,7 @@ func (x *exchange) serve() (status, size int) {
 	resp, started := x.start(ctx, err)
 	if !started {
 		x.closeConn = true
+		x.endUpload()
 		return x.refuse()
 	}
 	if x.req != nil {
@@ -140,6 +141,7 @@ func (x *exchange) serve() (status, size int) {
 	}
 	if p := x.parts; p != nil {
 		if p.close() {
+			x.endUpload()
 			return p.finish(resp)
 		}
 		if !resp.IsError() {
@@ -147,6 +149,8 @@ func (x *exchange) serve() (status, size int) {
 				return x.handOver(h)
 			}
 		}
+		x.endUpload()
+		resp = p.blame(resp)
 		ctx = p.ctx
 	}
 	if !resp.IsError() {
@@ -177,6 +181,9 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 		if x.gen.parts && x.parts == nil {
 			ctx = x.openParts(ctx)
 		}
+		if x.parts != nil {
+			x.offerBody()
+		}
 		x.cause, x.badRequest = bad, bad != nil
 		described, first := ctx, node.Result{}
 		if bad != nil {
@@ -199,6 +206,9 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 		if next == x.gen {
 			return resp, false
 		}
+		if next.raw && x.hasBody() && !x.bodySkipped && x.sent == nil {
+			return resp, false // the bytes of the body are not here any more
+		}
 		x.gen = next
 		if x.bodySkipped {
 			x.bodySkipped = false
@@ -211,14 +221,15 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 
 // payload returns the payload of the request.
 func (x *exchange) payload() value.Value {
-	if x.requestID == "" && !x.gen.raw {
+	raw := x.gen.raw && !x.bodySkipped
+	if x.requestID == "" && !raw {
 		return x.req.payload(x.body)
 	}
 	var more []value.Field
 	if x.requestID != "" {
 		more = append(more, value.Field{Name: keyID, Value: value.String(x.requestID)})
 	}
-	if x.gen.raw {
+	if raw {
 		more = append(more, value.Field{Name: keyRaw, Value: value.Binary(x.sent)})
 	}
 	return x.req.payload(x.body, more...)

@@ -97,6 +97,7 @@ func (w *handedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // breaks its answer off, by a panic with [http.ErrAbortHandler], is counted and logged with
 // what it has sent; the connection, or the stream, ends then.
 func (x *exchange) handOver(h http.Handler) (status, size int) {
+	x.holdUpload()
 	x.dropPayload()
 	x.release()
 	if x.closeConn && x.r.ProtoMajor < 3 {
@@ -115,6 +116,7 @@ func (x *exchange) handOver(h http.Handler) (status, size int) {
 		}
 	}()
 	h.ServeHTTP(w, x.r)
+	x.endUpload()
 	w.begin(http.StatusOK)
 	if x.r.ProtoMajor > 1 { // what net/http sends when the handler has returned
 		if until := x.s.pending.deadline(pieceBytes); !until.IsZero() {

@@ -85,8 +85,9 @@ type listener struct {
 	alwaysID  bool
 	edge      edge
 	raw       bool
-	parts     bool   // something downstream may send parts of an answer, or take it over
-	certPEM   string // or a path; empty without TLS
+	unread    *unread // the requests whose body is left to a node; nil if there are none
+	parts     bool    // something downstream may send parts of an answer, or take it over
+	certPEM   string  // or a path; empty without TLS
 	keyPEM    string
 
 	acme *acmeSettings // nil without
@@ -109,6 +110,7 @@ func newListener(init *node.Init) (node.Node, error) {
 		accessLog: c.Bool("access_log"),
 		alwaysID:  c.String("request_ids") == "always",
 		raw:       init.Raw,
+		unread:    unreadFrom(init),
 		parts:     init.Parts,
 		settings: serverSettings{
 			address:        net.JoinHostPort(c.String("host"), strconv.FormatInt(c.Int("port"), 10)),
@@ -189,6 +191,7 @@ func (n *listener) Serve(src node.Starter) error {
 		alwaysID:  n.alwaysID,
 		edge:      n.edge,
 		raw:       n.raw,
+		unread:    n.unread,
 		parts:     n.parts,
 		cert:      n.cert,
 	}

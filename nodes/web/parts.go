@@ -40,6 +40,7 @@ type parts struct {
 	flush  func() error
 	limit  time.Duration // of a process without a part; 0 is none
 	slot   handover.Slot
+	upload *upload // the body, for a node that sends it on; may be nil
 
 	mu struct {
 		sync.Mutex // held while a part is sent
@@ -354,6 +355,18 @@ func (p *parts) late() {
 		if s.until = p.x.s.pending.deadline(s.bytes); !s.until.IsZero() {
 			p.x.setDeadline(p.rc.SetWriteDeadline, s.until)
 		}
+	}
+}
+
+// progress gives the process its time again, as it has got something of the request.
+func (p *parts) progress() {
+	if p.limit == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.mu.ended {
+		p.mu.timeout.Reset(p.limit)
 	}
 }
 

@@ -39,7 +39,7 @@ const (
 )
 
 // receive checks the head of the request, then reads and decodes the body. The body
-// of a request that the flow will refuse is not read.
+// of a request that the flow will refuse is not read, nor is one that a node sends on.
 func (x *exchange) receive() error {
 	if err := checkTarget(x.r.URL); err != nil {
 		x.skipBody()
@@ -47,6 +47,10 @@ func (x *exchange) receive() error {
 	}
 	if !x.hasBody() {
 		return x.decode(nil)
+	}
+	if x.gen.unread.leaves(x.r) {
+		x.bodySkipped = true
+		return nil
 	}
 	if x.gen.admits != nil {
 		head := newRequest(x.r, &x.from)

@@ -11,9 +11,11 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+const kindRouter = "router"
+
 func routerDef() *node.Def {
 	return &node.Def{
-		Kind:    "router",
+		Kind:    kindRouter,
 		Summary: "Sends each HTTP request on the out-port of the route that it matches.",
 		Doc: `A request goes to ` + "`out[k]`" + ` with the parameters of its route as ` + "`params`" + `, a map of strings.
 
@@ -49,6 +51,7 @@ code: params.id
 		),
 		In:     []node.Port{{Name: "in", Doc: "The request."}},
 		Out:    []node.Port{{Name: "out", Doc: "The requests of a route, with params.", Indexes: routePorts}},
+		Unread: func(schema.Config) bool { return true },
 		Recall: node.Always(node.Pure),
 		New:    newRouter,
 	}
@@ -77,12 +80,7 @@ func newRouter(init *node.Init) (node.Node, error) {
 		}
 	}
 	for _, c := range init.Config.List("routes") {
-		r := &route{
-			method: strings.ToUpper(c.String("method")),
-			path:   c.String("path"),
-			port:   c.OutPort("port"),
-			pos:    c.Pos("path").String(),
-		}
+		r := routeOf(c)
 		checkResponses(c, &found)
 		if !validToken(r.method) {
 			found.Add(c.Errorf("method", diag.CodeBadRoute, "%q is not a method", r.method).WithHint("write a method such as GET, or * for any"))
@@ -101,6 +99,15 @@ func newRouter(init *node.Init) (node.Node, error) {
 		}
 	}
 	return n, nil
+}
+
+func routeOf(c schema.Config) *route {
+	return &route{
+		method: strings.ToUpper(c.String("method")),
+		path:   c.String("path"),
+		port:   c.OutPort("port"),
+		pos:    c.Pos("path").String(),
+	}
 }
 
 // A router sends each request on the out-port of its route.

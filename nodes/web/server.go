@@ -75,6 +75,7 @@ type generation struct {
 	accessLog bool
 	edge      edge
 	raw       bool         // something downstream needs the bytes of bodies
+	unread    *unread      // the requests whose body is left to that; nil if there are none
 	alwaysID  bool         // a request without an id gets one
 	parts     bool         // something downstream may send parts of an answer, or take it over
 	cert      certificates // nil without TLS
@@ -375,6 +376,7 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request, closing bool)
 			x.gen.log.Error("panic while answering a request", keyLogRemote, r.RemoteAddr, keyLogError, panicked, "stack", string(debug.Stack()))
 		}
 		if p := x.parts; p != nil {
+			x.endUpload()
 			p.close()
 			p.slot.Drop()
 			p.cancel(nil)

@@ -1,0 +1,99 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+// An unread says for which requests the listener leaves the body to a node that sends it
+// on: those that come only to nodes that need no value of it. It is immutable.
+type unread struct {
+	routes *routeTable // of the first router; nil for all requests
+	ports  []bool      // by its out-port
+}
+
+// leaves reports whether the body of a request is left to a node.
+func (u *unread) leaves(r *http.Request) bool {
+	if u == nil {
+		return false
+	}
+	if u.routes == nil {
+		return true
+	}
+	s := search{path: r.URL.Path, method: r.Method}
+	if r.URL.RawPath != "" {
+		s.path, s.escaped = r.URL.RawPath, true
+	}
+	found := u.routes.find(&s)
+	return found != nil && found.port >= 0 && found.port < len(u.ports) && u.ports[found.port]
+}
+
+// unreadFrom looks at the nodes that the requests of a listener come to. It returns nil if
+// none of them sends bodies on. A router that all requests come to, by nodes that let them
+// pass, may lead some to such a node and others to one that reads the body.
+//
+// What leaves a port "error" is not a request, so it does not matter who gets that.
+func unreadFrom(init *node.Init) *unread {
+	if !init.Raw || !init.Parts || init.Vertex == nil {
+		return nil
+	}
+	at := init.Vertex()
+	if sendsOn(at.Out...) {
+		return &unread{}
+	}
+	for seen := map[*node.Vertex]bool{}; len(at.Out) == 1 && len(at.Out[0]) == 1 && !seen[at]; {
+		seen[at] = true
+		if at = at.Out[0][0].Node; !isUnread(at) {
+			return nil
+		}
+		if at.Def.Kind != kindRouter {
+			continue
+		}
+		u := &unread{routes: newRouteTable(), ports: make([]bool, len(at.Out))}
+		for _, c := range at.Config.List("routes") {
+			if u.routes.add(routeOf(c)) != nil {
+				return nil // the router says what is wrong
+			}
+		}
+		for port, targets := range at.Out {
+			u.ports[port] = sendsOn(targets)
+		}
+		if !slices.Contains(u.ports, true) {
+			return nil
+		}
+		return u
+	}
+	return nil
+}
+
+func isUnread(v *node.Vertex) bool {
+	return v.Def != nil && v.Def.Unread != nil && v.Def.Unread(v.Config)
+}
+
+// sendsOn reports whether the packets of some out-ports come only to nodes that need no
+// value of a body, and to one that needs its bytes. A port without a link makes the request
+// itself the answer, and so its body.
+func sendsOn(ports ...[]node.Target) (found bool) {
+	seen := make(map[*node.Vertex]bool)
+	for len(ports) > 0 {
+		targets := ports[len(ports)-1]
+		if ports = ports[:len(ports)-1]; len(targets) == 0 {
+			return false
+		}
+		for _, t := range targets {
+			v := t.Node
+			if seen[v] {
+				continue
+			}
+			seen[v] = true
+			if !isUnread(v) {
+				return false
+			}
+			found = found || v.Def.Raw != nil && v.Def.Raw(v.Config)
+			ports = append(ports, v.Out...)
+		}
+	}
+	return found
+}
