@@ -120,7 +120,7 @@ func (x *exchange) next() (piece string, err error) {
 }
 
 // heard is called when the server has sent something, if only a comment that keeps the
-// connection open. After the last piece that is no reason to wait.
+// connection open. After the last piece it does not wait longer for that.
 func (x *exchange) heard() {
 	if x.timer != nil && x.reply.finish == "" {
 		x.timer.Reset(x.r.n.silence)

@@ -92,7 +92,7 @@ func TestUploadRate(t *testing.T) {
 			}
 		}()
 		for range 5 {
-			time.Sleep(time.Hour) // the target takes its time
+			<-time.After(time.Hour) // the target takes its time
 			if n, err := r.Read(buf); n != 1024 || err != nil {
 				t.Fatalf("got %d bytes, %v", n, err)
 			}
