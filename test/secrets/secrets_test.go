@@ -146,6 +146,8 @@ var places = []place{
 	{name: "ticked", spec: "kind: snippet\nlanguage: javascript\ncode: |\n  export default (p) => { throw new Error('not ' + JSON.stringify(p)) }"},
 
 	{name: "conversations", spec: "kind: chat\npath: /\nsecret: '{{ .S }}'"},
+	{name: "old-conversations", spec: "kind: chat\npath: /\nsecret: [an example of 16 bytes, '{{ .S }}']"},
+	{name: "sessions", spec: "kind: session\ncookie: {secret: [an example of 16 bytes, '{{ .S }}']}"},
 	{name: "slack-secrets", spec: "kind: slack\ntoken: '{{ .S }}'\nsigning_secret: '{{ .S }}'\napi: http://127.0.0.1:1"},
 	{name: "slack-app-token", spec: "kind: slack\ntoken: '{{ .S }}'\napp_token: '{{ .S }}'\napi: http://127.0.0.1:1"},
 	{name: "telegram-secret", spec: "kind: telegram\ntoken: 1:abcdef\nwebhook_secret: '{{ .S }}'\napi: http://127.0.0.1:1"},
@@ -179,6 +181,8 @@ var places = []place{
 	{name: "bad-mcp-url", fails: "url", spec: "kind: mcp_call\nurl: 'http://u:{{ .S | urlquery }}@127.0.0.1:1/'\ntool: t"},
 	{name: "bad-mcp-token", fails: "token", spec: "kind: mcp_call\nurl: http://127.0.0.1:1/\ntoken: \"{{ .S }}\\n\"\ntool: t"},
 	{name: "bad-client-key", fails: "no such file", opens: true, spec: "kind: http\nurl: https://127.0.0.1:1/\ntls: {cert: '{{ .S }}', key: '{{ .S }}'}"},
+	{name: "bad-login", fails: "secret", spec: "kind: login\nissuer: http://127.0.0.1:1\nurl: http://127.0.0.1:2\nclient_id: shop\nclient_secret: '{{ .S }}'\nsecret: ['{{ .S }}{{ .S }}', short]"},
+	{name: "bad-acme-key", fails: "hmac", spec: "kind: listener\nport: 0\ntls: {acme: {domains: [shop.example], storage: store, eab: {key_id: '7', hmac: '{{ .S }}'}}}"},
 	{name: "bad-telegram", fails: "token", spec: "kind: telegram\npoll: true\ntoken: '{{ .S }}'"},
 	{name: "bad-payload", fails: "interval", spec: "kind: schedule\ninterval: '{{ .S }}'\npayload: '{{ .S }}'"},
 	{name: "bad-literal", fails: "unknown", spec: "{kind: careless, text: 'LITERAL', txt: 1}"},
