@@ -42,7 +42,7 @@ func TestACME(t *testing.T) {
 func externalAccount(t *testing.T, uniflow, pebble string) {
 	const right, wrong = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W", "b10lLJs8l1GPIzsLP0s6pMt8O0XVGnfTaCeROxQM0BIt2XrJMDHJZBM5NuQmQJQH"
 	dir := t.TempDir()
-	directory, admin, port, plain := freePort(t), freePort(t), freePort(t), freePort(t)
+	directory, admin, port, plain := freeport.Port(t), freeport.Port(t), freeport.Port(t), freeport.Port(t)
 	selfSigned(t, dir)
 	write(t, filepath.Join(dir, "pebble.json"), `{"pebble": {"listenAddress": "127.0.0.1:%d", "managementListenAddress": "127.0.0.1:%d",
 		"certificate": "ca.pem", "privateKey": "ca.key", "httpPort": %d, "tlsPort": %d,
@@ -56,7 +56,7 @@ func externalAccount(t *testing.T, uniflow, pebble string) {
 - {kind: listener, name: web, port: %d, tls: {acme: {domains: [localhost], directory: "https://localhost:%d/dir", storage: store, ca: ca.pem%s}}, ports: {out: [{name: pong}]}}
 - {kind: snippet, name: pong, language: text, code: pong}
 `, port, directory, eab)
-		return startProgram(t, dir, nil, uniflow, "start", workflow)
+		return startProgram(t, dir, []string{asProgram + "=1"}, uniflow, "start", workflow)
 	}
 	for _, refused := range []string{"", ", eab: {key_id: customer 7, hmac: " + wrong + "}", ", eab: {key_id: another, hmac: " + right + "}"} {
 		p := start(refused)
