@@ -10,9 +10,11 @@ func TestRoomsAreBounded(t *testing.T) {
 	h := newHub()
 	defer h.Close()
 	for i := range mostRooms + 100 {
-		if r, made := h.open(strconv.Itoa(i)); r == nil || !made {
+		r, made := h.open(strconv.Itoa(i))
+		if r == nil || !made {
 			t.Fatalf("room %d was not made", i)
 		}
+		r.unpin()
 	}
 	if got := len(h.mu.rooms); got != mostRooms || h.mu.recent.Len() != mostRooms {
 		t.Errorf("got %d rooms, want %d", got, mostRooms)
@@ -20,9 +22,9 @@ func TestRoomsAreBounded(t *testing.T) {
 	if _, made := h.open("0"); !made {
 		t.Error("the first room was not forgotten")
 	}
-	// A room in which something happens stays: there is no place for another one.
+	// A room that is in use stays: there is no place for another one.
 	for e := h.mu.recent.Front(); e != nil; e = e.Next() {
-		e.Value.(*room).mu.turn = new(turn)
+		e.Value.(*room).pins.Add(1)
 	}
 	if r, _ := h.open("another"); r != nil {
 		t.Error("got a room, although all are in use")
@@ -35,21 +37,21 @@ func TestGuestsAreBounded(t *testing.T) {
 	defer h.Close()
 	var all []*guest
 	for range 3 {
-		g := &guest{frames: make(chan []byte, 1), cut: func(error) {}}
+		g := &guest{hub: h, frames: make(chan []byte, 1), cut: func(error) {}}
 		if h.enter(g, 3) {
 			all = append(all, g)
 		}
 	}
-	late := &guest{frames: make(chan []byte, 1), cut: func(error) {}}
+	late := &guest{hub: h, frames: make(chan []byte, 1), cut: func(error) {}}
 	if len(all) != 3 || h.enter(late, 3) {
 		t.Errorf("got %d guests or more, want 3", len(all))
 	}
 	if h.leave(all[0]); !h.enter(late, 3) {
 		t.Error("got no place after one has left")
 	}
-	r := newRoom("r")
+	r := newRoom(h, "r")
 	for i := range mostGuests + 1 {
-		g := &guest{frames: make(chan []byte, 1), cut: func(error) {}}
+		g := &guest{hub: h, frames: make(chan []byte, 1), cut: func(error) {}}
 		if got, want := r.enter(g, frame{Type: "hello"}), i < mostGuests; got != want {
 			t.Errorf("guest %d of a room: got %v, want %v", i, got, want)
 		}

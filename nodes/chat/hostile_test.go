@@ -224,3 +224,42 @@ func TestSlowClient(t *testing.T) {
 	}
 	_ = slow
 }
+
+// TestFlood opens conversations with long messages whose processes do not end. Past the
+// memory they are refused, and who was there before is served.
+func TestFlood(t *testing.T) {
+	release := make(chan struct{})
+	w := serve(t, "memory: 1MiB", "", func(ctx context.Context, _ node.Waits, m value.Value) (value.Value, error) {
+		if strings.HasPrefix(textAt(m, "text"), "x") {
+			<-release
+		}
+		return value.String("you said " + textAt(m, "text")), nil
+	})
+	person := w.dial("")
+	person.say("1", "hello")
+	person.rest()
+	flood := `{"text":"` + strings.Repeat("x", 8<<10) + `"}`
+	taken := 0
+	for ; taken < 500; taken++ {
+		status, header, body := w.request("POST", "/chat/messages", flood, "Content-Type: application/json")
+		if status == 503 && header.Get("Retry-After") != "" && strings.Contains(body, "no room for more") {
+			break
+		} else if status != 202 {
+			t.Fatalf("got %d %s", status, body)
+		}
+	}
+	if taken < 20 || taken > 128 {
+		t.Errorf("%d messages of 8 KiB were taken into 1 MiB", taken)
+	}
+	person.say("2", "still there?") // it is short enough for what is left
+	if got := person.rest(); got[len(got)-1] != "message bot you said still there?" {
+		t.Errorf("got %q", got)
+	}
+	close(release)
+	for status := 503; status != 202; {
+		var body string
+		if status, _, body = w.request("POST", "/chat/messages", flood, "Content-Type: application/json"); status != 202 && status != 503 {
+			t.Fatalf("got %d %s", status, body)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -19,6 +20,9 @@ type hub struct {
 	*desk
 	sockets sync.WaitGroup
 
+	used atomic.Int64 // bytes of the rooms, and of what waits for processes and clients
+	most atomic.Int64 // what used may be, of the last generation
+
 	mu struct {
 		sync.Mutex
 		rooms   map[string]*list.Element // of *room, by conversation
@@ -31,6 +35,7 @@ type hub struct {
 
 func newHub() *hub {
 	h := &hub{desk: newDesk()}
+	h.most.Store(mostMemory)
 	h.mu.rooms = make(map[string]*list.Element)
 	h.mu.recent = list.New()
 	h.mu.guests = make(map[*guest]struct{})
@@ -46,39 +51,24 @@ func (n *chatNode) front() *chatNode {
 	return n
 }
 
-// open returns the room of a conversation. made reports that there was none. Without room
+// open returns the room of a conversation, for use until unpin. made reports that there was none. Without room
 // for another one it returns nil.
 func (h *hub) open(conversation string) (r *room, made bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if e := h.mu.rooms[conversation]; e != nil {
 		h.mu.recent.MoveToFront(e)
-		return e.Value.(*room), false
+		r = e.Value.(*room)
+		r.pins.Add(1)
+		return r, false
 	}
-	if len(h.mu.rooms) >= mostRooms && !h.forgetLocked() {
+	if !h.fitsLocked(1, roomWeight) {
 		return nil, false
 	}
-	r = newRoom(conversation)
+	r = newRoom(h, conversation)
+	r.pins.Add(1)
 	h.mu.rooms[conversation] = h.mu.recent.PushFront(r)
 	return r, true
-}
-
-// forgetLocked forgets a room in which nothing happens. It looks at some only, so that many
-// clients that stay do not make it slow.
-func (h *hub) forgetLocked() bool {
-	e := h.mu.recent.Back()
-	for range 64 {
-		if e == nil {
-			return false
-		}
-		if r := e.Value.(*room); r.isIdle() {
-			delete(h.mu.rooms, r.conversation)
-			h.mu.recent.Remove(e)
-			return true
-		}
-		e = e.Prev()
-	}
-	return false
 }
 
 // enter counts a guest, unless there are too many.
@@ -97,6 +87,7 @@ func (h *hub) leave(g *guest) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.mu.guests, g)
+	h.used.Add(-g.queued.Swap(0)) // nothing is put into its queue any more
 }
 
 // drain lets the streams of events end, so that their server can.
@@ -162,6 +153,7 @@ func (h *hub) measure(report func(node.Metric)) {
 	guests, rooms := len(h.mu.guests), len(h.mu.rooms)
 	h.mu.Unlock()
 	report(node.Metric{Name: "chat_connections", Help: "Connections that look at a conversation.", Value: float64(guests)})
+	report(node.Metric{Name: "chat_memory_bytes", Help: "Memory of the conversations.", Value: float64(h.used.Load())})
 	report(node.Metric{Name: "chat_conversations", Help: "Conversations in memory.", Value: float64(rooms)})
 	h.desk.measure("chat", report)
 }

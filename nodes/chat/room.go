@@ -12,7 +12,7 @@ import (
 
 const (
 	// mostLines and mostLineBytes bound what a room remembers: the last lines, and of
-	// these as many as have that many bytes of text.
+	// these as many as have that many bytes.
 	mostLines, mostLineBytes = 200, 64 << 10
 
 	// mostFrames is how many frames may wait for a client that is slow. One that is
@@ -59,31 +59,37 @@ func (f *frame) encode() []byte {
 // A room is a conversation of the widget: its last messages, and who looks at them. Any
 // goroutine may call the methods.
 type room struct {
+	hub          *hub
 	conversation string
+	pins         atomic.Int64  // how many use it; see unpin
 	prepared     atomic.Bool   // earlier messages are being read, have been, or need not be
 	ready        chan struct{} // closed when prepared, and that is over
 
 	mu struct {
 		sync.Mutex
-		lines  []*line
-		bytes  int   // of the texts
-		last   int   // number of the last line of the bot
-		turn   *turn // whose process runs, or nil
-		guests map[*guest]struct{}
+		lines   []*line
+		bytes   int   // what the lines weigh
+		counted int   // what the hub knows of the weight
+		last    int   // number of the last line of the bot
+		turn    *turn // whose process runs, or nil
+		guests  map[*guest]struct{}
 	}
 }
 
 // A guest is a connection that looks at a room.
 type guest struct {
-	frames chan []byte // of [mostFrames]; never closed
+	hub    *hub
+	frames chan []byte  // of [mostFrames]; never closed
+	queued atomic.Int64 // bytes in frames
 	cut    context.CancelCauseFunc
 }
 
 var errBehind = errors.New("the client does not take its messages")
 
-func newRoom(conversation string) *room {
-	r := &room{conversation: conversation, ready: make(chan struct{})}
+func newRoom(h *hub, conversation string) *room {
+	r := &room{hub: h, conversation: conversation, ready: make(chan struct{})}
 	r.mu.guests = make(map[*guest]struct{})
+	r.weighLocked()
 	return r
 }
 
@@ -98,7 +104,7 @@ func (r *room) enter(g *guest, hello frame) bool {
 		hello.Messages = append(hello.Messages, *l)
 	}
 	hello.Busy = r.mu.turn != nil && !r.mu.turn.paused
-	g.frames <- hello.encode() // it is the first
+	g.put(hello.encode()) // it is the first
 	r.mu.guests[g] = struct{}{}
 	return true
 }
@@ -116,13 +122,6 @@ func (r *room) fresh() {
 	}
 }
 
-// isIdle reports whether no one looks at the room, and no process runs.
-func (r *room) isIdle() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.mu.guests) == 0 && r.mu.turn == nil
-}
-
 // isQuiet reports whether no process runs.
 func (r *room) isQuiet() bool {
 	r.mu.Lock()
@@ -137,19 +136,22 @@ func (r *room) tell(f frame) {
 	}
 	data := f.encode()
 	for g := range r.mu.guests {
-		select {
-		case g.frames <- data:
-		default:
-			delete(r.mu.guests, g)
-			g.cut(errBehind)
+		if !g.put(data) {
+			r.cutLocked(g)
 		}
 	}
+}
+
+// cutLocked cuts off a guest that is behind.
+func (r *room) cutLocked(g *guest) {
+	delete(r.mu.guests, g)
+	g.cut(errBehind)
 }
 
 // say adds a message of the user. It reports false for one that is there already.
 func (r *room) say(id, text string) bool {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	if slices.ContainsFunc(r.mu.lines, func(l *line) bool { return l.ID == id }) {
 		return false
 	}
@@ -160,11 +162,11 @@ func (r *room) say(id, text string) bool {
 // unsay removes a message of the user that was refused.
 func (r *room) unsay(id, why string) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	for i, l := range r.mu.lines {
 		if l.ID == id {
 			r.mu.lines = slices.Delete(r.mu.lines, i, i+1)
-			r.mu.bytes -= len(l.Text)
+			r.mu.bytes -= l.weight()
 			break
 		}
 	}
@@ -178,7 +180,7 @@ func (r *room) add(l *line) {
 		l.ID = "b" + strconv.Itoa(r.mu.last)
 	}
 	r.mu.lines = append(r.mu.lines, l)
-	r.mu.bytes += len(l.Text)
+	r.mu.bytes += l.weight()
 	r.forget()
 	r.tell(frame{Type: "message", Message: l})
 }
@@ -188,7 +190,7 @@ func (r *room) add(l *line) {
 func (r *room) forget() {
 	n := 0
 	for len(r.mu.lines)-n > 1 && (len(r.mu.lines)-n > mostLines || r.mu.bytes > mostLineBytes) && !r.mu.lines[n].Open {
-		r.mu.bytes -= len(r.mu.lines[n].Text)
+		r.mu.bytes -= r.mu.lines[n].weight()
 		n++
 	}
 	r.mu.lines = slices.Delete(r.mu.lines, 0, n)
@@ -197,11 +199,11 @@ func (r *room) forget() {
 // restore puts earlier messages before those that there are.
 func (r *room) restore(earlier []*line) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	for _, l := range earlier {
 		r.mu.last++
 		l.ID = "b" + strconv.Itoa(r.mu.last)
-		r.mu.bytes += len(l.Text)
+		r.mu.bytes += l.weight()
 	}
 	r.mu.lines = append(earlier, r.mu.lines...)
 	r.forget()

@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -10,6 +11,7 @@ import (
 // A turn is the outlet of one message: its answers become lines of the room.
 type turn struct {
 	room *room
+	held int64 // what its message weighs until its process has ended
 
 	// All of these are guarded by room.mu.
 	done   func([]line) // gets the answers once the process ends or asks back; may be nil
@@ -38,7 +40,7 @@ func (t *turn) Part(ctx context.Context, v value.Value) error {
 	}
 	r := t.room
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	if !isPiece {
 		for _, a := range whole {
 			t.put(a)
@@ -93,8 +95,11 @@ func (t *turn) write(into *line, a answer) {
 		t.add(&line{From: "bot", Text: a.text, Buttons: a.buttons, Files: a.files, Failed: a.failed})
 		return
 	}
-	t.room.mu.bytes += len(a.text) - len(into.Text)
+	before := into.weight()
 	into.Text, into.Buttons, into.Files, into.Failed, into.Open = a.text, a.buttons, a.files, a.failed, false
+	if slices.Contains(t.room.mu.lines, into) {
+		t.room.mu.bytes += into.weight() - before
+	}
 	t.room.tell(frame{Type: "message", Message: into})
 }
 
@@ -118,7 +123,7 @@ func (t *turn) end(answers []answer) {
 func (t *turn) finish(answers []answer) (done func([]line), lines []line) {
 	r := t.room
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	for i, a := range answers {
 		if i == 0 && t.open != nil && !a.failed {
 			t.write(t.open, a)
@@ -129,6 +134,8 @@ func (t *turn) finish(answers []answer) (done func([]line), lines []line) {
 	t.close()
 	r.forget()
 	r.mu.turn = nil
+	r.hub.used.Add(-t.held)
+	r.unpin()
 	r.tell(frame{Type: "busy"})
 	return t.hand()
 }

@@ -38,7 +38,7 @@ func chatDef() *node.Def {
 ` + answersDoc + `
 
 A conversation begins without ` + "`conversation`" + `; the token that comes back is signed with ` + "`secret`" + `, and who has it takes part. If the request has ` + "`auth`" + ` (see the kind of this name), the token is of use to the same subject only, and ` + "`user`" + ` is that.
-The messages are kept in memory, for 10,000 conversations; a page that is loaded again, or a second tab, shows them. After a restart, or for a conversation that was forgotten, ` + "`history`" + ` is asked: its answer is a list of ` + "`{role, content}`" + ` as models have it.
+The messages are kept in memory, for 10,000 conversations and ` + "`memory`" + ` in bytes; a page that is loaded again, or a second tab, shows them. Past either, the conversations that were not used for the longest time are forgotten, and then earlier messages of those in use; a message that still has no room is refused with 503. After a restart, or for a conversation that was forgotten, ` + "`history`" + ` is asked: its answer is a list of ` + "`{role, content}`" + ` as models have it.
 Processes go on when a page is closed. Nothing of a message becomes HTML.`,
 		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: desk, port: in}]}}
 - kind: chat
@@ -59,6 +59,7 @@ Processes go on when a page is closed. Nothing of a message becomes HTML.`,
 			schema.String("greeting").Doc("What the widget shows first. It is not a message of the conversation."),
 			schema.Strings("origins").Doc("Other hosts whose pages may show the widget, such as `*.example.com`. Pages of the same host always may; `*` is all."),
 			schema.Bytes("max_message").Default("8KiB").Range(1, 1<<20).Doc("Longest text of a message."),
+			schema.Bytes("memory").Default("64MiB").Range(1<<20, 1<<40).Doc("What all conversations may have in memory: their messages, and what waits for processes and for clients."),
 			schema.Int("connections").Default(10000).Range(1, 1<<24).Doc("How many there may be; past it the answer is 503. A conversation has 16 at most."),
 			schema.Bool("join").Default(false).Doc("Whether a new conversation starts a process with event `join`."),
 			failureField(),
@@ -89,6 +90,7 @@ type chatNode struct {
 	path, title, greeting, failure string
 	origins                        []string
 	maxText, connections           int
+	memory                         int64
 	join                           bool
 
 	hub     *hub         // from Open on
@@ -105,7 +107,7 @@ func newChatNode(init *node.Init) (node.Node, error) {
 		path:    strings.TrimSuffix(c.String("path"), "/"),
 		title:   c.String("title"), greeting: c.String("greeting"), failure: c.String("failure"),
 		origins: c.Strings("origins"),
-		maxText: int(c.Int("max_message")), connections: int(c.Int("connections")),
+		maxText: int(c.Int("max_message")), connections: int(c.Int("connections")), memory: c.Int("memory"),
 		join: c.Bool("join"),
 	}
 	if n.path != "" && (!strings.HasPrefix(n.path, "/") || path.Clean(n.path) != n.path) {
@@ -134,6 +136,7 @@ func (n *chatNode) Serve(src node.Starter) error {
 	n.starter = src
 	n.shift = &shift{starter: src, waits: n.waits, log: n.log, failure: n.failure, node: n}
 	n.hub.attach(n.shift)
+	n.hub.most.Store(n.memory)
 	n.hub.resume()
 	return nil
 }

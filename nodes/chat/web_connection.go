@@ -31,8 +31,8 @@ func (n *chatNode) hello(token string) frame {
 }
 
 // newGuest returns a guest whose context ends when it is cut off.
-func newGuest(ctx context.Context) (*guest, context.Context) {
-	g := &guest{frames: make(chan []byte, mostFrames)}
+func newGuest(ctx context.Context, h *hub) (*guest, context.Context) {
+	g := &guest{hub: h, frames: make(chan []byte, mostFrames)}
 	ctx, g.cut = context.WithCancelCause(ctx)
 	return g, ctx
 }
@@ -45,9 +45,10 @@ func (n *chatNode) attend(ctx context.Context, g *guest, token string, c *caller
 	}
 	n.front().prepare(ctx, r)
 	if !r.enter(g, n.hello(token)) {
+		r.unpin()
 		return nil, nil, public(http.StatusTooManyRequests, "the conversation has too many connections")
 	}
-	return r, func() { r.leave(g) }, nil
+	return r, func() { r.leave(g); r.unpin() }, nil
 }
 
 func (n *chatNode) errFull() error {
@@ -63,7 +64,7 @@ type socket struct {
 // ServeHTTP makes the connection, which goes on after it has returned.
 func (s *socket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := s.node.hub
-	g, ctx := newGuest(h.ctx)
+	g, ctx := newGuest(h.ctx, h)
 	if !h.enter(g, s.node.connections) {
 		g.cut(nil)
 		w.Header().Set("Retry-After", "1")
@@ -184,9 +185,7 @@ func (e *frameError) Is(target error) bool { return target == errFrame }
 
 // offer sends a frame to one guest, unless it is too far behind.
 func (g *guest) offer(data []byte) {
-	select {
-	case g.frames <- data:
-	default:
+	if !g.put(data) {
 		g.cut(errBehind)
 	}
 }
@@ -210,6 +209,7 @@ func writeAll(ctx context.Context, g *guest, ws *websocket.Conn) error {
 	for {
 		select {
 		case data := <-g.frames:
+			g.took(data)
 			if err := write(ws, data); err != nil {
 				return err
 			}
@@ -221,7 +221,9 @@ func writeAll(ctx context.Context, g *guest, ws *websocket.Conn) error {
 			}
 		case <-ctx.Done():
 			for len(g.frames) > 0 && errors.Is(context.Cause(ctx), errRefused) {
-				if err := write(ws, <-g.frames); err != nil {
+				data := <-g.frames
+				g.took(data)
+				if err := write(ws, data); err != nil {
 					return err
 				}
 			}

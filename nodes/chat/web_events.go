@@ -37,7 +37,7 @@ func (n *chatNode) serveEvents(p node.Process, c *caller) node.Result {
 // ServeHTTP sends events until the client leaves.
 func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n, h := e.node, e.node.hub
-	g, ctx := newGuest(r.Context())
+	g, ctx := newGuest(r.Context(), h)
 	defer g.cut(nil)
 	headers := e.caller.cors("Content-Type", "text/event-stream", "X-Accel-Buffering", "no")
 	for i := 0; i < len(headers); i += 2 {
@@ -71,6 +71,7 @@ func sendEvents(ctx context.Context, w http.ResponseWriter, g *guest, in *room, 
 		var data []byte
 		select {
 		case frame := <-g.frames:
+			g.took(frame)
 			data = append(append(append(data, "data: "...), frame...), "\n\n"...)
 		case <-tick.C:
 			data = []byte(":\n\n")

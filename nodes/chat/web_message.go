@@ -12,7 +12,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// enter returns the room of a token, or of a new conversation without one.
+// enter returns the room of a token, or of a new conversation without one, for use until
+// unpin.
 func (n *chatNode) enter(token string, c *caller) (r *room, newToken string, err error) {
 	fresh := token == ""
 	id := ""
@@ -27,7 +28,7 @@ func (n *chatNode) enter(token string, c *caller) (r *room, newToken string, err
 	}
 	r, made := n.hub.open(platformChat + "/" + id)
 	if r == nil {
-		return nil, "", &node.Error{Err: errBusy, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
+		return nil, "", errCrowd()
 	}
 	if made && fresh {
 		if r.fresh(); n.join {
@@ -37,14 +38,31 @@ func (n *chatNode) enter(token string, c *caller) (r *room, newToken string, err
 	return r, token, nil
 }
 
+// errCrowd refuses what there is no room for.
+func errCrowd() error {
+	return &node.Error{Err: errMemory, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
+}
+
 var errToken = public(http.StatusForbidden, "the token of the conversation is not valid here: begin a new one")
 
 // joined starts the process of a new conversation.
 func (n *chatNode) joined(r *room, c *caller) {
 	m := message{platform: platformChat, conversation: r.conversation, userID: c.userOf(r), userName: c.name, event: eventJoin, id: rand.Text()}
-	if _, err := n.hub.take(r.conversation, m.payload(), &turn{room: r}); err != nil {
+	if _, err := n.hub.hand(&turn{room: r, held: heldWeight}, &m); err != nil {
 		n.log.Debug("a new conversation was not told of", "conversation", r.conversation, "error", err)
 	}
+}
+
+// hand takes a message for a turn, and counts what it weighs.
+func (h *hub) hand(t *turn, m *message) (delivered bool, err error) {
+	t.room.pins.Add(1) // finish takes both back, maybe before take returns
+	h.used.Add(t.held)
+	delivered, err = h.take(m.conversation, m.payload(), t)
+	if delivered || err != nil {
+		h.used.Add(-t.held)
+		t.room.unpin()
+	}
+	return delivered, err
 }
 
 func (c *caller) userOf(r *room) string {
@@ -66,6 +84,10 @@ func (n *chatNode) say(r *room, c *caller, s *said, done func([]line)) (id strin
 	}
 	r.fresh()
 	id = "u" + s.id
+	weight := int64(heldWeight + lineWeight + 2*len(s.text) + 2*len(id))
+	if !n.hub.fits(0, weight) {
+		return id, false, errCrowd()
+	}
 	if !r.say(id, s.text) {
 		return id, false, nil // it has come before
 	}
@@ -77,7 +99,8 @@ func (n *chatNode) say(r *room, c *caller, s *said, done func([]line)) (id strin
 		m.event, m.data = eventAction, s.data
 	}
 	asked := r.resume(done)
-	delivered, err := n.hub.take(r.conversation, m.payload(), &turn{room: r, done: done})
+	data, _ := s.data.AsString()
+	delivered, err := n.hub.hand(&turn{room: r, done: done, held: int64(heldWeight + len(s.text) + len(data))}, &m)
 	if asked != nil && !delivered {
 		asked.quit()
 	}
@@ -115,6 +138,7 @@ func (n *chatNode) receiveMessage(c *caller) node.Result {
 			{Name: "conversation", Value: value.String(token)}, {Name: "id", Value: value.String(id)},
 		}), c.cors()...)
 	}
+	defer r.unpin()
 	if !s.wait {
 		id, _, err := n.say(r, c, &s, nil)
 		if err != nil {
@@ -124,6 +148,12 @@ func (n *chatNode) receiveMessage(c *caller) node.Result {
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
 		w := newWaiter(ctx, done)
+		r, _ := n.hub.open(r.conversation)
+		if r == nil {
+			w.finish(node.Fail(errCrowd()))
+			return
+		}
+		defer r.unpin()
 		id, heard, err := n.say(r, c, &s, func(lines []line) {
 			messages, err := value.Encode(lines)
 			if err != nil {

@@ -1,0 +1,135 @@
+package chat
+
+import (
+	"errors"
+	"slices"
+)
+
+const (
+	// roomWeight and lineWeight are what a room and a line have in memory, in bytes, without
+	// their texts; heldWeight is that of a message whose process has not ended.
+	roomWeight, lineWeight, heldWeight = 1024, 256, 1024
+
+	// mostQueued is how many bytes may wait for a client that is slow. Where memory is
+	// short, it is [littleQueued].
+	mostQueued, littleQueued = 1 << 20, 16 << 10
+
+	// mostMemory is what the conversations of a hub may have before its first node serves.
+	mostMemory = 64 << 20
+)
+
+var errMemory = errors.New("there is no room for more conversations or messages")
+
+// fits reports whether a number of rooms and bytes may be added. It forgets
+// what need not be kept.
+func (h *hub) fits(rooms int, bytes int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.fitsLocked(rooms, bytes)
+}
+
+// fitsLocked forgets rooms in which nothing happens, first those that were not used for the
+// longest time. In rooms that are in use, only messages are forgotten. It looks at some
+// rooms only, so that many clients that stay do not make it slow.
+func (h *hub) fitsLocked(rooms int, bytes int64) bool {
+	for range 64 {
+		many, much := len(h.mu.rooms)+rooms > mostRooms, h.used.Load()+bytes > h.most.Load()
+		e := h.mu.recent.Back()
+		if !many && !much || e == nil {
+			return !many && !much
+		}
+		if r := e.Value.(*room); r.retire(much) {
+			delete(h.mu.rooms, r.conversation)
+			h.mu.recent.Remove(e)
+		} else {
+			h.mu.recent.MoveToFront(e) // it is in use
+		}
+	}
+	return len(h.mu.rooms)+rooms <= mostRooms && h.used.Load()+bytes <= h.most.Load()
+}
+
+// weight is what a line has in memory.
+func (l *line) weight() int {
+	n := lineWeight + len(l.ID) + len(l.Text)
+	for _, b := range l.Buttons {
+		n += len(b.Text) + len(b.Data) + len(b.URL)
+	}
+	for _, f := range l.Files {
+		n += len(f.Name) + len(f.URL)
+	}
+	return n
+}
+
+// unlock ends a change of the lines, and tells the hub what they weigh.
+func (r *room) unlock() {
+	r.weighLocked()
+	r.mu.Unlock()
+	if h := r.hub; h.used.Load() > h.most.Load() {
+		h.fits(0, 0)
+	}
+}
+
+func (r *room) weighLocked() {
+	weight := roomWeight + r.mu.bytes
+	r.hub.used.Add(int64(weight - r.mu.counted))
+	r.mu.counted = weight
+}
+
+// unpin takes back that the room is in use: by a request, a connection, or a message whose
+// process has not ended. A room that is not is forgotten sooner or later. The first pin is
+// that of [hub.open]; who adds one has one.
+func (r *room) unpin() { r.pins.Add(-1) }
+
+// retire ends the counting of a room that is not in use, and reports true. In another one it
+// forgets messages if memory is short: all, or all but the one that is answered; and it cuts
+// off clients that are behind.
+func (r *room) retire(short bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pins.Load() == 0 {
+		r.hub.used.Add(-int64(r.mu.counted))
+		return true
+	}
+	if !short {
+		return false
+	}
+	defer r.weighLocked()
+	last := len(r.mu.lines) - 1
+	kept := r.mu.lines[:0]
+	for i, l := range r.mu.lines {
+		if l.Open || i == last && r.mu.turn != nil {
+			kept = append(kept, l)
+		} else {
+			r.mu.bytes -= l.weight()
+		}
+	}
+	clear(r.mu.lines[len(kept):])
+	r.mu.lines = slices.Clip(kept)
+	for g := range r.mu.guests {
+		if g.queued.Load() > littleQueued {
+			r.cutLocked(g)
+		}
+	}
+	return false
+}
+
+// put gives a frame to a guest, unless that is too far behind.
+func (g *guest) put(data []byte) bool {
+	if g.queued.Load() > mostQueued {
+		return false
+	}
+	select {
+	case g.frames <- data:
+		g.queued.Add(int64(len(data)))
+		g.hub.used.Add(int64(len(data)))
+		return true
+	default:
+		return false
+	}
+}
+
+// took says that a frame was taken from the queue.
+func (g *guest) took(data []byte) {
+	g.queued.Add(-int64(len(data)))
+	g.hub.used.Add(-int64(len(data)))
+}
