@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,9 +73,9 @@ func TestAnswers(t *testing.T) {
 
 // TestTimeout retries a request that is not answered in time.
 func TestTimeout(t *testing.T) {
-	tries := 0
+	var tries atomic.Int32 // the first may go on while the second comes
 	r := newReceiver(t, func(_ http.ResponseWriter, r *http.Request) bool {
-		if tries++; tries == 1 {
+		if tries.Add(1) == 1 {
 			<-r.Context().Done()
 			return false
 		}
@@ -85,8 +86,8 @@ func TestTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Recorder().Ended(timeline())
-	if err := e.Close(t.Context()); err != nil || tries != 2 || e.Stats().Spans != 3 {
-		t.Errorf("got %d attempts, %v, %+v, want 2", tries, err, e.Stats())
+	if err := e.Close(t.Context()); err != nil || tries.Load() != 2 || e.Stats().Spans != 3 {
+		t.Errorf("got %d attempts, %v, %+v, want 2", tries.Load(), err, e.Stats())
 	}
 }
 
