@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -77,6 +78,9 @@ func newStatic(init *node.Init) (node.Node, error) {
 	var err error
 	if n.strip, err = stripOf(c); err != nil {
 		return nil, err
+	}
+	if info, err := os.Stat(n.dir); err == nil && !info.IsDir() { // one that is not there yet may be made before the start
+		return nil, c.Errorf("root", diag.CodeBadValue, "%s is not a folder", n.dir).WithHint("write the folder that the files are in")
 	}
 	if n.index != "" && (!fs.ValidPath(n.index) || strings.ContainsAny(n.index, `/\`)) {
 		return nil, c.Errorf("index", diag.CodeBadValue, "want the name of a file").WithHint("write one such as index.html")
