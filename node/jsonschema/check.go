@@ -1,12 +1,9 @@
 package jsonschema
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-
-	library "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -26,10 +23,6 @@ func (p Problem) String() string {
 	return p.Path + ": " + p.Message
 }
 
-// maxWhole is the size in bytes, as [value.Value.Size] has it, of the largest value that the
-// library checks. It keeps a description of each problem, 1 KiB or more.
-const maxWhole = 1 << 20
-
 // Problems returns why a value does not match, at most a number of problems; none if it
 // matches, which takes no memory. It is checked once without a description of what might be
 // wrong, and only a value that does not match once more for that.
@@ -48,57 +41,9 @@ func (s *Schema) Problems(v value.Value, most int) []Problem {
 		s.root.matches(v, &to, &w)
 	}
 	if len(to.found) == 0 {
-		to.add("takes too long to check: parts of the schema lead to the same part in several ways")
+		to.add(tooMuchWork)
 	}
 	return to.found
-}
-
-const (
-	// leastWork is how many rules may be applied to a value of any size.
-	leastWork = 1 << 20
-
-	// workPerByte is the same for each byte of a large value, as [value.Value.Size] has it.
-	workPerByte = 4
-)
-
-// A work bounds what one check takes. Where two parts of a schema lead to a third for the
-// same value, as in a oneOf of two trees, each level of the value doubles the time: without a
-// bound, a body of 600 bytes would take years.
-type work struct{ left int }
-
-// checkWhole lets the library check a value.
-func (s *Schema) checkWhole(v value.Value, to *report) {
-	if v.Size() > maxWhole {
-		to.add("too large to be checked by a schema of an older draft, or with unevaluatedProperties, unevaluatedItems or $dynamicRef")
-		return
-	}
-	v, err := toJSON(v)
-	if err != nil {
-		to.add("not a value of JSON")
-		return
-	}
-	if err = s.whole.Validate(v.Go()); err == nil {
-		return
-	}
-	var e *library.ValidationError
-	if !errors.As(err, &e) {
-		to.add("does not match the schema")
-		return
-	}
-	var walk func(e *library.ValidationError)
-	walk = func(e *library.ValidationError) {
-		if to.full() {
-			return
-		}
-		if len(e.Causes) == 0 {
-			to.path = e.InstanceLocation
-			to.add("%s", unless(s.root.hidden, "does not match the schema", node.Clip(describeKind(e), maxQuote)))
-		}
-		for _, cause := range e.Causes {
-			walk(cause)
-		}
-	}
-	walk(e)
 }
 
 // A report collects problems. A nil report is that of a caller who asks only whether there

@@ -3,7 +3,8 @@
 //
 // Read [Compile], [Schema] and [Problem] first. rule.go makes rules of a schema that a library
 // has compiled; check.go and the files next to it apply them to a value as it is, without a
-// conversion. keywords.go finds misspelt keywords, and mistake.go says what is wrong with a
+// conversion, and check_whole.go lets the library do it where the rules cannot; check_work.go
+// bounds what that takes. keywords.go finds misspelt keywords, and mistake.go says what is wrong with a
 // schema, and where in a document ([At]). coerce.go reads texts as what a schema asks for.
 //
 // No schema is loaded from elsewhere. The package must not know requests, models or what else

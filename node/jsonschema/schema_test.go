@@ -159,5 +159,8 @@ func TestWork(t *testing.T) {
 	f(trees, nested(10, "pipe"), "matches none of 2 schemas")
 	f(trees, nested(60, "link"), "takes too long to check")
 	f(`{"not": `+strings.Replace(trees, `"#"`, `"#/not"`, 2)+`}`, nested(60, "link"), "takes too long to check")
+	whole := strings.Replace(trees, `{"oneOf"`, `{"unevaluatedProperties": false, "oneOf"`, 1)
+	f(whole, nested(10, "link"), "")
+	f(whole, nested(60, "link"), "takes too long to check")
 	f(`{"items": {"type": "integer", "minimum": 0}}`, "["+strings.Repeat("1,", 1<<20)+"1]", "")
 }
