@@ -67,7 +67,8 @@ func (b *transitBody) take(ctx context.Context, r *http.Request, payload value.V
 
 // read reads a body that is small, or the beginning of one that may be. It waits for the
 // client. One that waits until it is told to go on is not asked for anything yet: the target
-// may refuse the request. Over HTTP/2, a body of unknown length may be one side of a talk.
+// may refuse the request. Over HTTP/2, a body of unknown length may be one side of a talk;
+// over HTTP/3, there may be none.
 func (b *transitBody) read(r *http.Request) error {
 	if b.rest == nil {
 		return nil
@@ -79,7 +80,7 @@ func (b *transitBody) read(r *http.Request) error {
 			_, err := io.ReadFull(b.rest, b.whole)
 			b.rest = nil
 			return err
-		case b.length < 0 && r.ProtoMajor == 1:
+		case b.length < 0 && (r.ProtoMajor == 1 || hardlyHasBody(r.Method)):
 			buf := make([]byte, firstBytes)
 			n, err := b.rest.Read(buf)
 			b.first = buf[:n]
@@ -96,6 +97,14 @@ func (b *transitBody) read(r *http.Request) error {
 		return refusal(http.StatusBadRequest, "a request for another protocol has a body")
 	}
 	return nil
+}
+
+func hardlyHasBody(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodDelete:
+		return true
+	}
+	return false
 }
 
 // sending returns the body for one try. [http.Transport] closes it when it has failed.

@@ -48,7 +48,7 @@ func (x *exchange) receive() error {
 	if !x.hasBody() {
 		return x.decode(nil)
 	}
-	if x.gen.unread.leaves(x.r) {
+	if x.r.ContentLength != 0 && x.gen.unread.leaves(x.r) {
 		x.bodySkipped = true
 		return nil
 	}

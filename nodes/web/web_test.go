@@ -112,6 +112,8 @@ type world struct {
 	logs  syncbuffer.Buffer
 	parts bool // something downstream may send parts
 	raw   bool // something downstream needs the bytes of bodies
+
+	unread *unread // the requests whose body is left to that
 }
 
 func newWorld(t testing.TB) *world { return &world{t: t} }
@@ -132,6 +134,7 @@ func (w *world) make(name, config string) *listener {
 	if err != nil {
 		w.t.Fatalf("New: %v", err)
 	}
+	n.(*listener).unread = w.unread
 	return n.(*listener)
 }
 
