@@ -88,7 +88,7 @@ type chatNode struct {
 	signer  signer
 
 	path, title, greeting, failure string
-	origins                        []string
+	origins                        node.Hosts
 	maxText, connections           int
 	memory                         int64
 	join                           bool
@@ -106,19 +106,16 @@ func newChatNode(init *node.Init) (node.Node, error) {
 		recalls: init.OutLinks[outHistory] > 0,
 		path:    strings.TrimSuffix(c.String("path"), "/"),
 		title:   c.String("title"), greeting: c.String("greeting"), failure: c.String("failure"),
-		origins: c.Strings("origins"),
 		maxText: int(c.Int("max_message")), connections: int(c.Int("connections")), memory: c.Int("memory"),
 		join: c.Bool("join"),
 	}
 	if n.path != "" && (!strings.HasPrefix(n.path, "/") || path.Clean(n.path) != n.path) {
 		return nil, c.Errorf("path", diag.CodeBadValue, "%q is not a path", c.String("path")).WithHint("write one such as /chat")
 	}
-	for _, origin := range n.origins {
-		if _, err := path.Match(origin, ""); err != nil {
-			return nil, c.Errorf("origins", diag.CodeBadValue, "%q is not a pattern of a host: %v", origin, err).WithHint("write one such as *.example.com")
-		}
-	}
 	var err error
+	if n.origins, err = node.NewHosts(c, "origins"); err != nil {
+		return nil, err
+	}
 	n.signer, err = newSigner(c, "secret")
 	return n, err
 }

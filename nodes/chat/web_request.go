@@ -6,8 +6,6 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
-	"net/url"
-	"path"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -29,9 +27,10 @@ const pagePolicy = "default-src 'none'; script-src 'self'; connect-src 'self'; s
 // A caller is who has sent a request.
 type caller struct {
 	method, rest string // rest is the path below that of the node
-	host, origin string
-	origins      int    // how many headers Origin there are
-	subject      string // who has logged in; may be empty
+	host         string
+	origins      []string // the headers Origin
+	origin       string   // of a page of another host, which asks for leave to read
+	subject      string   // who has logged in; may be empty
 	name         string
 	body         value.Value
 }
@@ -51,8 +50,12 @@ func (n *chatNode) Receive(p node.Process, pkt node.Packet) node.Result {
 		return node.Fail(public(http.StatusNotFound, "there is nothing at this path"))
 	}
 	if c.rest != "/widget.js" && c.rest != "/" && c.rest != "" {
-		if !n.admitsOrigin(&c) {
+		ok, foreign := n.origins.Admits(c.origins, c.host)
+		if !ok {
 			return node.Fail(public(http.StatusForbidden, "pages of this origin may not show the chat: see origins"))
+		}
+		if foreign {
+			c.origin = c.origins[0]
 		}
 		if c.method == http.MethodOptions {
 			return reply(http.StatusNoContent, value.Null(), c.cors("Access-Control-Allow-Methods", method, "Access-Control-Allow-Headers", "content-type", "Access-Control-Max-Age", "600")...)
@@ -93,8 +96,8 @@ func (n *chatNode) caller(v value.Value) (c caller, err error) {
 	c.body, _ = v.Get("body")
 	origins, _ := header.Get("Origin")
 	for _, origin := range origins.Elems() {
-		c.origin, _ = origin.AsString()
-		c.origins++
+		text, _ := origin.AsString()
+		c.origins = append(c.origins, text)
 	}
 	at, _ := fieldText(v, "path")
 	rest, ok := strings.CutPrefix(at, n.path)
@@ -110,28 +113,6 @@ func (n *chatNode) caller(v value.Value) (c caller, err error) {
 		}
 	}
 	return c, nil
-}
-
-// admitsOrigin reports whether a page may talk to the chat. Clients that are not browsers
-// have no origin.
-func (n *chatNode) admitsOrigin(c *caller) bool {
-	if c.origins == 0 || c.origins == 1 && c.origin == "" {
-		return true
-	}
-	u, err := url.Parse(c.origin)
-	if err != nil || c.origins > 1 {
-		return false
-	}
-	if c.host != "" && strings.EqualFold(u.Host, c.host) {
-		c.origin = "" // the browser does not ask for leave
-		return true
-	}
-	for _, pattern := range n.origins {
-		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(u.Host)); err == nil && ok && u.Host != "" || pattern == "*" {
-			return true
-		}
-	}
-	return false
 }
 
 // cors returns headers that let the page of an admitted origin read the answer.

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -37,7 +36,7 @@ func (s *server) requestOf(v value.Value) (*request, error) {
 	}
 	host, _ := v.Get("host")
 	name, _ := host.AsString()
-	if len(s.hosts) > 0 && !matches(s.hosts, hostname(name)) {
+	if !s.hosts.IsZero() && !s.hosts.Match(hostname(name)) {
 		return nil, refuse("this server does not have the host of the request")
 	}
 	if origins, _ := header.Get("Origin"); !s.admits(first(origins), name) {
@@ -85,19 +84,9 @@ func (s *server) admits(origin, host string) bool {
 	}
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" {
-		return matches(s.origins, "") // "null", of pages without an origin
+		return s.origins.Match("") // "null", of pages without an origin
 	}
-	return strings.EqualFold(u.Host, host) || matches(s.origins, u.Host) || matches(s.origins, u.Hostname())
-}
-
-// matches reports whether a host matches a pattern. "*" matches all.
-func matches(patterns []string, host string) bool {
-	for _, pattern := range patterns {
-		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(host)); err == nil && ok || pattern == "*" {
-			return true
-		}
-	}
-	return false
+	return strings.EqualFold(u.Host, host) || s.origins.Match(u.Host) || s.origins.Match(u.Hostname())
 }
 
 func hostname(host string) string {

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"path"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/handover"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -88,8 +86,8 @@ type server struct {
 	about   about
 	tools   []*tool
 	whole   bool // payload: call
-	origins []string
-	hosts   []string
+	origins node.Hosts
+	hosts   node.Hosts
 	calls   int64
 
 	hub     *hub         // from Open on
@@ -110,8 +108,8 @@ func newServer(init *node.Init) (node.Node, error) {
 	c := init.Config
 	s := &server{
 		ref: init.Node, pool: init.Pool, log: init.Log,
-		whole:   c.String("payload") == "call",
-		origins: c.Strings("origins"), hosts: c.Strings("hosts"), calls: c.Int("calls"),
+		whole: c.String("payload") == "call",
+		calls: c.Int("calls"),
 		about: about{
 			title: c.String("title"), version: c.String("version"), instructions: c.String("instructions"),
 			anyHost: c.Has("hosts"), sessions: c.Has("sessions"),
@@ -121,14 +119,13 @@ func newServer(init *node.Init) (node.Node, error) {
 	if s.about.title == "" {
 		s.about.title = init.Node.String()
 	}
-	for _, field := range []string{"origins", "hosts"} {
-		for _, pattern := range c.Strings(field) {
-			if _, err := path.Match(pattern, ""); err != nil {
-				return nil, c.Errorf(field, diag.CodeBadValue, "%q is not a pattern of a host: %v", pattern, err).WithHint("write one such as *.example.com")
-			}
-		}
-	}
 	var err error
+	if s.origins, err = node.NewHosts(c, "origins"); err != nil {
+		return nil, err
+	}
+	if s.hosts, err = node.NewHosts(c, "hosts"); err != nil {
+		return nil, err
+	}
 	if s.tools, err = newTools(c, init.OutLinks); err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"path"
 	"sync"
 	"time"
 
@@ -92,7 +91,7 @@ type wsNode struct {
 // wsSettings are those of the fields.
 type wsSettings struct {
 	decode      string
-	origins     []string
+	origins     node.Hosts
 	maxMessage  int64
 	connections int
 	ping        time.Duration
@@ -108,21 +107,18 @@ func newWebsocket(init *node.Init, o stream.Options) (node.Node, error) {
 		parts:  init.Parts,
 		settings: wsSettings{
 			decode:      c.String("decode"),
-			origins:     c.Strings("origins"),
 			maxMessage:  c.Int("max_message"),
 			connections: int(c.Int("connections")),
 			ping:        c.Duration("ping"),
 		},
 	}
-	for _, origin := range n.settings.origins {
-		if _, err := path.Match(origin, ""); err != nil {
-			return nil, c.Errorf("origins", diag.CodeBadValue, "%q is not a pattern of a host: %v", origin, err).WithHint("write one such as *.example.com")
-		}
+	var err error
+	if n.settings.origins, err = node.NewHosts(c, "origins"); err != nil {
+		return nil, err
 	}
 	if !c.Has("topics") {
 		return n, nil
 	}
-	var err error
 	n.topics, err = template.New(c.Raw("topics"), func(code diag.Text) (lang.Program, error) {
 		return o.Languages.Compile(o.Language, code, lang.Options{Mode: lang.ModeExpression})
 	})

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"path"
 	"strings"
 	"time"
 
@@ -29,34 +27,14 @@ func (n *wsNode) refusal(request value.Value) error {
 		return public(http.StatusUpgradeRequired, "this is a WebSocket: ask for an upgrade over HTTP/1.1")
 	}
 	host, _ := request.Get(keyHost)
-	if name, _ := host.AsString(); !n.admitsOrigin(view.header["Origin"], name) {
+	name, _ := host.AsString()
+	if ok, _ := n.settings.origins.Admits(view.header["Origin"], name); !ok {
 		return public(http.StatusForbidden, "pages of this origin may not connect")
 	}
 	if n.hub.full(n.settings.connections) {
 		return &node.Error{Err: errors.New("there are too many connections"), Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
 	}
 	return nil
-}
-
-// admitsOrigin reports whether a page may connect to a host. Clients that are not
-// browsers have no origin.
-func (n *wsNode) admitsOrigin(origins []string, host string) bool {
-	if len(origins) == 0 || origins[0] == "" {
-		return true
-	}
-	u, err := url.Parse(origins[0])
-	if err != nil || len(origins) > 1 {
-		return false
-	}
-	if strings.EqualFold(u.Host, host) && host != "" {
-		return true
-	}
-	for _, pattern := range n.settings.origins {
-		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(u.Host)); err == nil && ok || pattern == "*" {
-			return true
-		}
-	}
-	return false
 }
 
 // take leaves the handler that makes the connection.
