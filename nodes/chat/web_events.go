@@ -89,7 +89,7 @@ func sendEvents(ctx context.Context, w http.ResponseWriter, g *guest, in *room, 
 				return // the client has left
 			}
 		}
-		if draining && len(g.frames) == 0 && in.isQuiet() {
+		if draining && in.isQuiet() && len(g.frames) == 0 { // in this order: the last frame comes before the quiet
 			return
 		}
 	}
