@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -579,14 +580,35 @@ func slicesRepeat(first, more []byte, n int) [][]byte {
 // A client that does not answer pings has gone, also if its connection seems to be there.
 func TestWebsocketHalfOpen(t *testing.T) {
 	w := serve(t, sockets("ping: 50ms\n  "+toReply, "body", ""), false)
-	w.rawSocket("x") // reads nothing
-	w.waitConnections(1)
-	alive := w.dial("x")
-	closed := alive.CloseRead(t.Context())
-	w.waitMetric("websocket_connections", 2)
-	w.waitConnections(1)
-	if closed.Err() != nil {
-		t.Error("the client that answers was closed")
+	silent, r := w.rawSocket("x")
+	if err := silent.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, r); errors.Is(err, os.ErrDeadlineExceeded) { // it answers nothing
+		t.Error("the client that does not answer is still there")
+	}
+	w.waitConnections(0)
+
+	w = serve(t, sockets("ping: 1s\n  "+toReply, "body", ""), false)
+	asked := make(chan struct{}, 10)
+	c, _, err := websocket.Dial(t.Context(), "ws://"+w.addr+"/rooms/x", &websocket.DialOptions{HTTPClient: w.client, OnPingReceived: func(context.Context, []byte) bool {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return true
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseNow()
+	alive := c.CloseRead(t.Context())
+	for range 2 { // the second comes after the answer to the first
+		select {
+		case <-asked:
+		case <-alive.Done():
+			t.Fatal("the client that answers was closed")
+		}
 	}
 }
 
