@@ -29,6 +29,8 @@ func TestBudgetOfFailures(t *testing.T) {
 	}
 	f("too slow", "timeout: 20ms", modeltest.Turn{Silent: true}, "timeout", "timeout", "budget")
 	f("cut, and sent again", "retry: {threshold: 1, backoff: {initial: 0s}}", modeltest.Turn{Text: "half", Cut: 10}, "cut", "budget")
+	tooLong := modeltest.Turn{Body: `{"error": {"message": "the request exceeds the available context size"}}`, Type: "application/json"}
+	f("refused within the answer", "", tooLong, "context", "context", "context", "context")
 	f("refused", "", modeltest.Turn{Status: http.StatusBadRequest}, "request", "request", "request", "request")
 }
 

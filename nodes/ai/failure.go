@@ -31,7 +31,13 @@ func (f *failure) Error() string { return f.text }
 
 // free reports whether the server has not worked on the request: it was not reached, or has
 // refused it. Of any other failure the tokens count.
-func (f *failure) free() bool { return f.status != 0 || f.code == "connect" || f.code == "tls" }
+func (f *failure) free() bool {
+	switch f.code {
+	case "connect", "tls", "auth", "quota", "rate", "model", "context":
+		return true
+	}
+	return f.status != 0
+}
 
 var (
 	errSilence = errors.New("the server is silent")

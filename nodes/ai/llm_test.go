@@ -146,13 +146,15 @@ func TestReload(t *testing.T) {
 		return modeltest.Turn{Tokens: []string{"one ", "two ", "three"}, Next: next}
 	})
 	f := load(t, m.URL, "stream: true")
+	var reload sync.WaitGroup
+	defer reload.Wait()
 	c := collector{took: func(n int) error {
 		if n == 1 {
-			go func() { // not by the goroutine of the process: a reload may wait for it
+			reload.Go(func() { // not by the goroutine of the process: a reload may wait for it
 				f.Load(document(m.URL, "stream: true", "max_tokens: 5"))
 				next <- struct{}{}
 				next <- struct{}{}
-			}()
+			})
 		}
 		return nil
 	}}

@@ -163,7 +163,9 @@ func TestMCPLeft(t *testing.T) {
 	if err := transport.Writer.Close(); err != nil {
 		t.Error(err)
 	}
-	go io.Copy(io.Discard, transport.Reader)
+	var rest sync.WaitGroup
+	rest.Go(func() { _, _ = io.Copy(io.Discard, transport.Reader) }) // until the server closes its output
+	defer rest.Wait()
 	if code, errs := ended(); code != 0 {
 		t.Errorf("got %d, %s", code, errs)
 	}
