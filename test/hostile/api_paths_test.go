@@ -88,8 +88,12 @@ func uploads(t *testing.T) {
 			"chunks":   "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat(chunk, scale(16, 256)),
 			"packed":   packedBody(packed(t, bytes.Repeat([]byte(" "), 32*mib))),
 		} {
-			if got := s.say("POST " + path + head + text); !strings.HasPrefix(got, "HTTP/1.1 413") {
-				t.Errorf("%s %s: got %.200q, want 413", path, name, got)
+			want := "413"
+			if path == "/target/x" && name == "packed" {
+				want = "200" // it passes through as it is: the target has limits of its own for what is in it
+			}
+			if got := s.say("POST " + path + head + text); !strings.HasPrefix(got, "HTTP/1.1 "+want) {
+				t.Errorf("%s %s: got %.200q, want %s", path, name, got, want)
 			}
 		}
 	}
