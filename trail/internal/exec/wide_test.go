@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/internal/exec"
@@ -67,11 +66,7 @@ func wide(t testing.TB, events int) (exec.Input, []event.Event, event.Schema) {
 
 // TestWide has groups of many values be answered as the reference answers them.
 func TestWide(t *testing.T) {
-	n := 6_000
-	if invariant.Race {
-		n = 3_000 // most is the reference, which is one goroutine
-	}
-	in, events, schema := wide(t, n)
+	in, events, schema := wide(t, 6_000)
 	for _, by := range []string{"item", "sku", "cost", "[item, shop]", "[shop, sku]"} {
 		for _, measure := range []string{"count", "users", "sum(sku)", "max(cost)", "p50(sku)"} {
 			for _, more := range []string{"", ", limit: 7", ", limit: 7, other: true", ", bucket: week", ", bucket: week, limit: 3, other: true, fill: true", ", where: {sku: {lt: 40}}, limit: 9999, other: true"} {
