@@ -70,7 +70,7 @@ func (h *slack) address(ctx context.Context) (string, error) {
 func errEnd(v value.Value) error {
 	reason := textOrNumber(v, "reason")
 	if reason == "link_disabled" {
-		return errors.New("Socket Mode is off in the app's settings")
+		return errors.New("the app's settings have Socket Mode off")
 	}
 	return fmt.Errorf("the platform has ended the connection: %s", node.Clip(reason, 80))
 }
