@@ -12,7 +12,6 @@ import (
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
-	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/test/httpbin"
@@ -29,7 +28,7 @@ func TestClientSecrets(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
 	opts := uniflow.Options{
-		Kinds: std.Defs(""), Metrics: true, Log: slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Kinds: kinds(), Metrics: true, Log: slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Recorders: []observe.Recorder{{Ended: func(line *observe.Timeline) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -15,13 +15,28 @@ import (
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
+	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/nodes/core"
+	"github.com/uniflow-labs/uniflow/nodes/events"
+	"github.com/uniflow-labs/uniflow/nodes/streams"
+	"github.com/uniflow-labs/uniflow/nodes/web"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
 // These tests run a whole engine between the request and the answer.
+
+// kinds are those that the tests of this package use. With all kinds there are, the
+// collector would have three times as much to look at while benchmarks run.
+func kinds() []*node.Def {
+	languages := builtin.Languages()
+	defs := core.Defs(core.Options{Languages: languages, Language: "cel"})
+	defs = append(defs, events.Defs(events.Options{Languages: languages, Language: "cel"})...)
+	o := stream.Options{Languages: languages, Language: "cel"}
+	return slices.Concat(defs, streams.Defs(o), web.Defs(o))
+}
 
 // A world is an engine that serves one listener.
 type world struct {
@@ -41,8 +56,8 @@ var listening = regexp.MustCompile(`msg=listening .*address=(\S+)`)
 func serve(t testing.TB, document string, record bool) *world {
 	t.Helper()
 	w := &world{t: t, timelines: make(chan *observe.Timeline, 100)}
-	kinds := append(std.Defs(""), partDef, eventsDef)
-	for _, def := range kinds {
+	defs := append(kinds(), partDef, eventsDef)
+	for _, def := range defs {
 		if def.Kind == "listener" || def.Kind == "websocket" {
 			make := def.New
 			def.New = func(init *node.Init) (node.Node, error) {
@@ -57,7 +72,7 @@ func serve(t testing.TB, document string, record bool) *world {
 			}
 		}
 	}
-	opts := uniflow.Options{Kinds: kinds, Log: slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	opts := uniflow.Options{Kinds: defs, Log: slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	if record {
 		opts.Recorders = []observe.Recorder{{Ended: func(t *observe.Timeline) { w.timelines <- t }}}
 	}

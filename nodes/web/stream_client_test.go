@@ -20,7 +20,6 @@ import (
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -49,7 +48,7 @@ func read(t *testing.T, document string) *reading {
 			}), nil
 		},
 	}
-	engine, err := uniflow.New(uniflow.Options{Kinds: append(std.Defs(""), seen), Log: slog.New(slog.NewTextHandler(&r.logs, nil))})
+	engine, err := uniflow.New(uniflow.Options{Kinds: append(kinds(), seen), Log: slog.New(slog.NewTextHandler(&r.logs, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +179,7 @@ func TestStreamRefused(t *testing.T) {
 	for kind, scheme := range map[string]string{"sse_source": "http", "websocket_client": "ws"} {
 		url := serveService(t, func(w http.ResponseWriter, r *http.Request) { http.Error(w, "who are you?", http.StatusUnauthorized) })
 		r := &reading{t: t}
-		engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs(""), Log: slog.New(slog.NewTextHandler(&r.logs, nil))})
+		engine, err := uniflow.New(uniflow.Options{Kinds: kinds(), Log: slog.New(slog.NewTextHandler(&r.logs, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

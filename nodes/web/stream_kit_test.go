@@ -15,7 +15,6 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/uniflow-labs/uniflow/node/stream/streamtest"
-	"github.com/uniflow-labs/uniflow/nodes/std"
 )
 
 // A messageList is what a service sends: all of it to who asks for it, or each message once.
@@ -98,7 +97,7 @@ func kitService(t testing.TB, serve http.HandlerFunc) *httptest.Server {
 // TestSSESourceKit has a service that knows all its events, by Last-Event-ID.
 func TestSSESourceKit(t *testing.T) {
 	streamtest.Run(t, streamtest.Subject{
-		Kinds: std.Defs(""), Source: true,
+		Kinds: kinds(), Source: true,
 		System: func(t testing.TB) *streamtest.System {
 			events, positions := newMessageList(), filepath.Join(t.TempDir(), "positions")
 			s := kitService(t, func(w http.ResponseWriter, r *http.Request) {
@@ -153,7 +152,7 @@ func TestWebsocketClientKit(t *testing.T) {
 		apart[row] = lost
 	}
 	streamtest.Run(t, streamtest.Subject{
-		Kinds: std.Defs(""), Source: true, Without: apart,
+		Kinds: kinds(), Source: true, Without: apart,
 		System: func(t testing.TB) *streamtest.System {
 			queue := newMessageList()
 			s := kitService(t, func(w http.ResponseWriter, r *http.Request) {
