@@ -196,7 +196,7 @@ func TestSlackSocketLost(t *testing.T) {
 	x.accept().hears("events_api", f.message(1, "hello"))
 	f.wait(1)
 	logs := w.logs.String()
-	for _, want := range []string{"what is not a map of JSON", "Socket Mode is off", "internal_error", "not the address of a WebSocket", "cannot be reached", "429"} {
+	for _, want := range []string{"what is not a map of JSON", "have Socket Mode off", "internal_error", "not the address of a WebSocket", "cannot be reached", "429"} {
 		if !strings.Contains(logs, want) {
 			t.Errorf("the log does not say %q", want)
 		}
