@@ -118,7 +118,7 @@ func flood(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for i := next.Add(1); i <= most; i = next.Add(1) {
-				s.client(transport, http.MethodGet, "/fair", "X-Forwarded-For", fmt.Sprintf("2001:db8::%x:%x", i>>16, i&0xffff))
+				s.client(transport, http.MethodGet, "/fair", "X-Forwarded-For", fmt.Sprintf("2001:db8:%x:%x::1", i>>16, i&0xffff)) // each in a network of its own
 				s.client(transport, http.MethodGet, "/session", "User-Agent", agent)
 				s.client(transport, http.MethodPost, "/hook", "X-Slack-Request-Timestamp", fmt.Sprint(now), "X-Slack-Signature", "v0="+hex.EncodeToString(mac(apiSecret, fmt.Sprintf("v0:%d:%d", now, i))), fmt.Sprint(i))
 			}
