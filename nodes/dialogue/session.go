@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -90,6 +91,7 @@ type sessionNode struct {
 type room struct {
 	turns *turns
 	store store
+	entry sync.Mutex // one process at a time looks for its hold, and makes one
 }
 
 func (r *room) Close() error { return r.store.Close() }
@@ -144,13 +146,13 @@ var exampleSources = map[string]string{"sqlite": "chat.db", "postgres": "postgre
 func (n *sessionNode) Open(ctx context.Context) error {
 	r, release, err := node.Acquire(n.pool, n.shared, func() (*room, error) {
 		if n.db == nil {
-			return &room{newTurns(), newMemoryStore()}, nil
+			return &room{turns: newTurns(), store: newMemoryStore()}, nil
 		}
 		s := newSQLStore(n.db, n.log, n.table)
 		if err := s.open(ctx); err != nil {
 			return nil, err
 		}
-		return &room{newTurns(), s}, nil
+		return &room{turns: newTurns(), store: s}, nil
 	})
 	if err != nil {
 		return err
@@ -196,16 +198,29 @@ func (n *sessionNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	if err != nil {
 		return node.Fail(&node.Error{Err: fmt.Errorf("key of the session: %w", err), Code: codeKey, Status: http.StatusUnprocessableEntity})
 	}
-	outer, _ := holdKey.Load(p)
-	if h := outer.find(n.room, key); h != nil {
+	h, found := n.hold(p, key)
+	if found {
 		return h.join(p, pkt.Payload)
 	}
-	h := &hold{node: n, process: p, key: key, outer: outer}
-	holdKey.Store(p, h)
 	if n.room.turns.take(key) {
 		return h.begin(pkt.Payload)
 	}
 	return h.wait(pkt.Payload)
+}
+
+// hold returns the hold of a session that a process, or one that it ends with, has already.
+// Otherwise it makes one, until the last of these processes has ended.
+func (n *sessionNode) hold(p node.Process, key string) (h *hold, found bool) {
+	root := p.Root()
+	n.room.entry.Lock()
+	defer n.room.entry.Unlock()
+	outer, _ := holdKey.Load(root)
+	if h := outer.find(n.room, key); h != nil {
+		return h, true
+	}
+	h = &hold{node: n, process: p, key: key, outer: outer}
+	holdKey.Store(root, h)
+	return h, false
 }
 
 // errNotOpen is for a workflow at the port init, which runs before its node opens.

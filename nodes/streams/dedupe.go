@@ -102,7 +102,7 @@ func (n *dedupe) Receive(p node.Process, pkt node.Packet) node.Result {
 	if err != nil {
 		return node.Fail(&node.Error{Err: fmt.Errorf("key: %w", err), Code: "key", Status: http.StatusUnprocessableEntity, Data: pkt.Payload})
 	}
-	r := &rival{node: n, process: p, root: rootOf(p), key: keyText(k)}
+	r := &rival{node: n, process: p, root: p.Root(), key: keyText(k)}
 	r.payload = pkt.Payload
 	if result, waits := n.enter(r, false); !waits {
 		return result
@@ -114,14 +114,6 @@ func (n *dedupe) Receive(p node.Process, pkt node.Packet) node.Result {
 			done(result)
 		}
 	})
-}
-
-// rootOf returns the process that ends last of those that p is a part of.
-func rootOf(p node.Process) node.Process {
-	if m, ok := p.(node.Member); ok {
-		return m.Root()
-	}
-	return p
 }
 
 // errDeadlock ends one of several processes that wait for each other.
