@@ -71,10 +71,10 @@ func TestEnd(t *testing.T) {
 	}, one, "error: panic: boom", "panic: boom")
 	f("first fails", node.Judge{}, all(no, nil, nil, nil), one, "error: no",
 		"first <nil> <nil>; second no <nil>; session no <nil>; mark no <nil>; release 2; release 1")
-	f("in part", node.Judge{}, all(nil, no, nil, nil), one, "error: committed in part (1 database), and then: no [partial]",
+	f("in part", node.Judge{}, all(nil, no, nil, nil), one, "error: committed in part (1 database), and then: no",
 		"first <nil> <nil>; second <nil> <nil>; session committed in part (1 database), and then: no [partial] <nil>; mark committed in part (1 database), and then: no [partial] <nil>; release 2; release 1")
 	f("mark fails", node.Judge{}, func(p node.Process, log *[]string) { all(nil, nil, nil, no)(p, new([]string)) }, one,
-		"error: committed in part (2 databases, 1 session), and then: no [partial]", "")
+		"error: committed in part (2 databases, 1 session), and then: no", "")
 	f("nothing kept", node.Judge{}, func(p node.Process, log *[]string) {
 		p.Enlist(node.PhaseDatabase, participant(log, "reads", false, nil))
 		p.Enlist(node.PhaseSession, participant(log, "session", true, no))

@@ -101,7 +101,7 @@ type Generation struct {
 	abandoned bool                          // Stop has abandoned processes
 	forks     atomic.Int64                  // detached children in progress
 	ctx       context.Context               // of detached children; done when the grace is over
-	expire    context.CancelFunc
+	expire    context.CancelCauseFunc
 	workers   sync.WaitGroup // goroutines of processes
 	clock     node.Clock
 	secrets   *redact.Secrets
@@ -243,7 +243,7 @@ func New(prog *compile.Program, opts Options) *Generation {
 	if g.busyClock != nil {
 		detached = g.busyClock.Context(detached)
 	}
-	g.ctx, g.expire = context.WithCancel(detached)
+	g.ctx, g.expire = context.WithCancelCause(detached)
 	g.processes.New = func() any {
 		p := &process{
 			gen:   g,
@@ -452,7 +452,7 @@ func (g *Generation) busy() bool {
 }
 
 func (g *Generation) cancelAll() {
-	g.expire()
+	g.expire(errGrace)
 	for i := range g.shards {
 		for _, p := range g.shards[i].processes() {
 			p.mu.Lock()
@@ -483,7 +483,7 @@ func (g *Generation) Close(ctx context.Context) error {
 		}
 	}
 	g.undo = nil
-	g.expire()
+	g.expire(nil)
 	if !g.abandoned {
 		g.workers.Wait()
 	}

@@ -407,7 +407,11 @@ func (c *lazyContext) made() context.Context {
 		return overContext()
 	}
 	if p.mu.ctx == nil {
-		p.mu.ctx, p.mu.cancel = context.WithCancelCause(p.base)
+		base := p.base
+		if base.Done() == nil { // nothing would hold a process that only waits for its context
+			base = rooted{base, p.gen.ctx}
+		}
+		p.mu.ctx, p.mu.cancel = context.WithCancelCause(base)
 		p.mu.waited = true
 		if p.mu.cause == nil && p.gen.ctx.Err() != nil {
 			p.mu.cause = errGrace
@@ -417,6 +421,20 @@ func (c *lazyContext) made() context.Context {
 		}
 	}
 	return p.mu.ctx
+}
+
+// A rooted context has the values of one that never ends, and ends with another, which
+// keeps the contexts that derive from it reachable until they have ended.
+type rooted struct {
+	values context.Context
+	context.Context
+}
+
+func (c rooted) Value(key any) any {
+	if v := c.values.Value(key); v != nil {
+		return v
+	}
+	return c.Context.Value(key)
 }
 
 // peek returns the context with a channel if it has been made, else its parent.
