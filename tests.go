@@ -64,5 +64,5 @@ func (e *Engine) Test(ctx context.Context, name string) error {
 	if !ok {
 		return fmt.Errorf("no test %q in namespace %q", name, e.opts.Namespace)
 	}
-	return g.Send(ctx, envelope.Judge(), at, 0, value.Null()).Payload.AsError()
+	return g.Send(ctx, envelope.Judge, at, 0, value.Null()).Payload.AsError()
 }

@@ -4,20 +4,15 @@ import "context"
 
 // A Judge is what a trigger makes of the answers to its processes. It decides, once for
 // each process, whether that has ended well. Whatever depends on the end of a process,
-// such as the commit of a transaction, asks the process: see [Process.Enlist]. The zero
-// Judge says that an error is a failure, and that nothing else is.
-type Judge struct {
-	// Failure returns why an answer that is not an error is a failure, or nil if it is
-	// good. The engine calls it once, when all packets of the process have been answered
-	// and before anything is committed, from the goroutine that ends the process. A trigger
-	// that sends something back reads, checks and encodes the answer here, so that what
-	// cannot be sent is not committed. Nil means that no such answer is a failure.
-	Failure func(Response) error
-
-	// Client says that the answer goes to a client that can read a status. Then the
-	// status that another service has answered is a part of the answer, and not a failure.
-	Client bool
-}
+// such as the commit of a transaction, asks the process: see [Process.Enlist]. An error is
+// a failure whatever the judge says, and with a nil Judge nothing else is.
+//
+// A Judge returns why an answer that is not an error is a failure, or nil if it is good.
+// The engine calls it when all packets of the process have been answered and before
+// anything is committed, from the goroutine that ends the process. A trigger that sends
+// something back reads, checks and encodes the answer there, so that what cannot be sent
+// is not committed.
+type Judge func(Response) error
 
 // A Phase is a part of the end of a process. The phases follow each other in the order
 // of their constants, so that what can be repeated does not precede what cannot.

@@ -46,8 +46,7 @@ type Process interface {
 	// (see [Spawn]): itself, unless another one does. A forked process is its own root.
 	Root() Process
 
-	// HasClient reports whether the answer of the root goes to a client that can read a
-	// status: see [Judge].
+	// HasClient reports whether the answer of the root goes to a client: see [Def.Client].
 	HasClient() bool
 }
 

@@ -16,7 +16,7 @@ func (p *process) end() node.Response {
 	switch {
 	case resp.IsError():
 		p.failure = resp.Payload.AsError()
-	case p.judge.Failure != nil:
+	case p.judge != nil:
 		if err, panicked := p.judged(resp); panicked {
 			resp = node.Response{Payload: value.Error(err)}
 			p.failure = err
@@ -40,7 +40,7 @@ func (p *process) judged(resp node.Response) (failure error, panicked bool) {
 			failure, panicked = p.panicked(p.gen.prog.Vertices[p.startedAt].Ref, v), true
 		}
 	}()
-	return p.judge.Failure(resp), false
+	return p.judge(resp), false
 }
 
 // settle calls the participants phase by phase, and then what releases something. It

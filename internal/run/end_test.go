@@ -57,35 +57,35 @@ func TestEnd(t *testing.T) {
 		}
 	}
 	one := value.Int(1)
-	f("good", node.Judge{}, all(nil, nil, nil, nil), one, "1",
+	f("good", nil, all(nil, nil, nil, nil), one, "1",
 		"first <nil> <nil>; second <nil> <nil>; session <nil> <nil>; mark <nil> <nil>; release 2; release 1")
-	f("error", node.Judge{}, all(nil, nil, nil, nil), value.Error(no), "error: no",
+	f("error", nil, all(nil, nil, nil, nil), value.Error(no), "error: no",
 		"first no <nil>; second no <nil>; session no <nil>; mark no <nil>; release 2; release 1")
-	f("judged", node.Judge{Failure: func(resp node.Response) error { return fmt.Errorf("%s is too much", text(resp)) }}, all(nil, nil, nil, nil), one, "1",
+	f("judged", func(resp node.Response) error { return fmt.Errorf("%s is too much", text(resp)) }, all(nil, nil, nil, nil), one, "1",
 		"first 1 is too much <nil>; second 1 is too much <nil>; session 1 is too much <nil>; mark 1 is too much <nil>; release 2; release 1")
-	f("judge panics", node.Judge{Failure: func(node.Response) error { panic("boom") }}, func(p node.Process, log *[]string) {
+	f("judge panics", func(node.Response) error { panic("boom") }, func(p node.Process, log *[]string) {
 		p.Enlist(node.PhaseMark, func(_ context.Context, failure error) (bool, error) {
 			*log = append(*log, node.Message(failure))
 			return false, nil
 		})
 	}, one, "error: panic: boom", "panic: boom")
-	f("first fails", node.Judge{}, all(no, nil, nil, nil), one, "error: no",
+	f("first fails", nil, all(no, nil, nil, nil), one, "error: no",
 		"first <nil> <nil>; second no <nil>; session no <nil>; mark no <nil>; release 2; release 1")
-	f("in part", node.Judge{}, all(nil, no, nil, nil), one, "error: committed in part (1 database), and then: no",
+	f("in part", nil, all(nil, no, nil, nil), one, "error: committed in part (1 database), and then: no",
 		"first <nil> <nil>; second <nil> <nil>; session committed in part (1 database), and then: no [partial] <nil>; mark committed in part (1 database), and then: no [partial] <nil>; release 2; release 1")
-	f("mark fails", node.Judge{}, func(p node.Process, log *[]string) { all(nil, nil, nil, no)(p, new([]string)) }, one,
+	f("mark fails", nil, func(p node.Process, log *[]string) { all(nil, nil, nil, no)(p, new([]string)) }, one,
 		"error: committed in part (2 databases, 1 session), and then: no", "")
-	f("nothing kept", node.Judge{}, func(p node.Process, log *[]string) {
+	f("nothing kept", nil, func(p node.Process, log *[]string) {
 		p.Enlist(node.PhaseDatabase, participant(log, "reads", false, nil))
 		p.Enlist(node.PhaseSession, participant(log, "session", true, no))
 	}, one, "error: no", "reads <nil> <nil>; session <nil> <nil>")
-	f("late", node.Judge{}, func(p node.Process, log *[]string) {
+	f("late", nil, func(p node.Process, log *[]string) {
 		p.Enlist(node.PhaseMark, func(context.Context, error) (bool, error) {
 			p.Enlist(node.PhaseDatabase, participant(log, "late", true, nil))
 			return false, no
 		})
 	}, one, "error: no", "late no <nil>")
-	f("release panics", node.Judge{}, func(p node.Process, log *[]string) {
+	f("release panics", nil, func(p node.Process, log *[]string) {
 		p.Defer(func() { *log = append(*log, "other") })
 		p.Defer(func() { panic("boom") })
 	}, one, "1", "other")
@@ -101,7 +101,7 @@ func TestEndInPartIsLogged(t *testing.T) {
 		p.Enlist(node.PhaseSession, participant(new([]string), "save", true, errors.New("the disk is full")))
 		return node.Send(0, pkt.Payload)
 	})
-	g.open(t, run.Options{Log: slog.New(slog.NewTextHandler(&out, nil))}).Send(t.Context(), node.Judge{}, at, 0, value.Null())
+	g.open(t, run.Options{Log: slog.New(slog.NewTextHandler(&out, nil))}).Send(t.Context(), nil, at, 0, value.Null())
 	for _, want := range []string{"level=ERROR", "code=partial", `committed="1 database"`, `error="the disk is full"`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("got log %s, want %s", out.String(), want)
@@ -128,7 +128,7 @@ func TestRootEnds(t *testing.T) {
 		})
 	})
 	g.link(at, 0, child)
-	g.open(t, run.Options{}).Send(t.Context(), node.Judge{Client: true}, at, 0, value.Null())
+	g.open(t, run.Options{}).Send(t.Context(), nil, at, 0, value.Null())
 	if got, want := strings.Join(log, "; "), "child <nil> <nil>; root"; !strings.HasPrefix(got, want) || !strings.Contains(got, "root node") {
 		t.Errorf("got %s, want the child's own and then the root's with the failure", got)
 	}

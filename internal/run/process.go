@@ -51,7 +51,7 @@ type process struct {
 	taken      int       // number of them that are done
 	aborted    error     // set once the process has to end early: nothing more is delivered
 	resp       node.Response
-	judge      node.Judge // of the trigger; immutable during the run
+	judge      node.Judge // of the trigger, or nil; immutable during the run
 	failure    error      // why the process has failed; set when it ends
 	current    struct {   // the node whose code runs, for the recovery of a panic
 		node int32
@@ -184,7 +184,7 @@ func (p *process) release() {
 	}
 	p.family, p.aborted = nil, nil
 	p.ending = ending{}
-	p.resp, p.judge, p.failure = node.Response{}, node.Judge{}, nil
+	p.resp, p.judge, p.failure = node.Response{}, nil, nil
 	p.root = frame{}
 	p.gates = p.gates[:0]
 	p.deliveries, p.bytes = 0, 0
@@ -369,10 +369,11 @@ func (p *process) atEnd(e atEnd) {
 }
 
 func (p *process) HasClient() bool {
+	root := p
 	if p.family != nil {
-		return p.family.judge.Client
+		root = p.family
 	}
-	return p.judge.Client
+	return root.origin == fromCaller || root.origin == fromTrigger && p.gen.prog.Vertices[root.startedAt].Client
 }
 
 func (p *process) Root() node.Process {

@@ -10,11 +10,6 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// Judge is the judge of processes whose answers a client of HTTP gets, or could get: those of
-// a call, a test or a program that embeds the engine. Listeners decide likewise, but encode
-// the answer while they do: see [Envelope.Failure].
-func Judge() node.Judge { return node.Judge{Failure: failure, Client: true} }
-
 var errStatus = errors.New("the answer has a status of 400 or more")
 
 // Failure returns why a process with this answer has failed, or nil.
@@ -25,8 +20,10 @@ func (e *Envelope) Failure() error {
 	return nil
 }
 
-// failure returns why an answer cannot be sent, or tells of a failure.
-func failure(resp node.Response) error {
+// Judge is the [node.Judge] of processes whose answers a client of HTTP could get: those of
+// a call, a test or a program that embeds the engine. Listeners decide likewise, but keep
+// what they have encoded.
+func Judge(resp node.Response) error {
 	if resp.None {
 		return nil
 	}

@@ -98,9 +98,9 @@ func (t *task) finished(resp node.Response) {
 func (t *task) judge() node.Judge {
 	t.encoded = nil
 	if t.session.replier == nil || t.letter {
-		return node.Judge{}
+		return nil
 	}
-	return node.Judge{Failure: t.encode}
+	return t.encode
 }
 
 func (t *task) encode(resp node.Response) error {

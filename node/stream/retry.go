@@ -36,8 +36,7 @@ func (r *retry) read(init *node.Init, o Options) (err error) {
 // expression that fails does not.
 func (r *retry) again(ctx context.Context, resp node.Response) bool {
 	if r.when == nil {
-		status := node.Describe(resp.Payload.AsError()).Status
-		return status == 0 || status > 499
+		return node.Describe(resp.Payload.AsError()).Retryable()
 	}
 	v, err := r.when.Eval(ctx, resp.Payload)
 	return err == nil && v.Truth()

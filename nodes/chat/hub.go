@@ -173,7 +173,7 @@ func (n *chatNode) prepare(ctx context.Context, r *room) {
 		return
 	}
 	asked := message{platform: platformChat, conversation: r.conversation, event: "history"}
-	resp, _ := n.starter.RunID(n.hub.ctx, node.Judge{Client: true}, n.hub.call.Send(outHistory, asked.payload()))
+	resp := n.starter.Run(n.hub.ctx, n.hub.call.Send(outHistory, asked.payload()))
 	if resp.IsError() {
 		n.log.Warn("earlier messages cannot be read", "conversation", r.conversation, "error", node.Clip(resp.Payload.AsError().Error(), 1000))
 		return

@@ -57,7 +57,7 @@ func (t *talk) run() bool {
 		t.shift = t.desk.current.Load()
 		t.state.Store(talkBegun)
 		t.resp, t.answers, t.unreadable = node.Response{}, nil, nil
-		t.shift.starter.Start(node.WithParts(t.ctx, t.entry.to), node.Judge{Failure: t.failure, Client: true}, t.desk.call.Send(0, t.entry.payload), t.done)
+		t.shift.starter.Start(node.WithParts(t.ctx, t.entry.to), t.failure, t.desk.call.Send(0, t.entry.payload), t.done)
 		if t.state.CompareAndSwap(talkBegun, talkWaited) {
 			return false
 		}

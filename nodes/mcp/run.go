@@ -99,7 +99,7 @@ func (s *server) run(ctx context.Context, r *sdk.CallToolRequest, from *origin) 
 		}
 		return err
 	}
-	resp, id = s.starter.RunID(ctx, node.Judge{Failure: encode, Client: true}, t.call.Send(t.port, payload))
+	resp, id = s.starter.RunID(ctx, encode, t.call.Send(t.port, payload))
 	if errors.Is(context.Cause(ctx), errTimeout) && resp.IsError() {
 		return nil, resp, id, errTimeout
 	}

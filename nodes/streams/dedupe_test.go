@@ -38,7 +38,7 @@ func inBranches(t *testing.T, config string, test func(t *testing.T, f *branched
 func (b *branched) begin(r node.Result) {
 	done := make(chan node.Response, 1)
 	b.calls = append(b.calls, done)
-	b.Source("from").Start(context.Background(), node.Judge{}, r, func(resp node.Response) { done <- resp })
+	b.Source("from").Start(context.Background(), nil, r, func(resp node.Response) { done <- resp })
 	synctest.Wait()
 }
 

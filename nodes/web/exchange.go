@@ -77,7 +77,7 @@ type reusable struct {
 
 func (s *server) newExchange() *exchange {
 	x := &exchange{s: s}
-	x.reusable = reusable{call: node.NewCall(x.onResponse), judge: node.Judge{Failure: x.failure, Client: true}, reserve: x.reserveBytes, shard: int(s.nextShard.Add(1)) % metricShards}
+	x.reusable = reusable{call: node.NewCall(x.onResponse), judge: x.failure, reserve: x.reserveBytes, shard: int(s.nextShard.Add(1)) % metricShards}
 	return x
 }
 

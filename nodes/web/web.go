@@ -45,5 +45,5 @@ import (
 func Defs(o stream.Options) []*node.Def {
 	events := sseSource().Def(o)
 	events.Lint = stream.LintTLS
-	return []*node.Def{listenerDef(), routerDef(), clientDef(), websocketDef(o), websocketClientDef(o), events}
+	return []*node.Def{listenerDef(), routerDef(), clientDef(o), websocketDef(o), websocketClientDef(o), events}
 }

@@ -50,12 +50,14 @@ type source struct {
 // process is the process of the fake engine.
 type process struct{ node.Process }
 
+func (process) HasClient() bool { return true }
+
 func (process) ID() string { return processID }
 
 const processID = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 func (s *source) Run(ctx context.Context, r node.Result) node.Response {
-	resp, _ := s.RunID(ctx, node.Judge{}, r)
+	resp, _ := s.RunID(ctx, nil, r)
 	return resp
 }
 
@@ -66,8 +68,8 @@ func (s *source) Start(ctx context.Context, j node.Judge, r node.Result, done fu
 
 func (s *source) RunID(ctx context.Context, j node.Judge, r node.Result) (node.Response, string) {
 	resp, id := s.run(ctx, r)
-	if !resp.IsError() && j.Failure != nil {
-		_ = j.Failure(resp) // nothing depends on it
+	if !resp.IsError() && j != nil {
+		_ = j(resp) // nothing depends on it
 	}
 	return resp, id
 }

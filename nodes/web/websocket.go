@@ -28,6 +28,7 @@ const (
 func websocketDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "websocket",
+		Client:  true,
 		Summary: "Makes a WebSocket of a request, and starts a process for each message.",
 		Doc: `The request of a listener comes in at ` + "`in`" + `. Link ` + "`open`" + ` to look at it first: an error there, or an answer with a status of 300 or more, is the answer, and there is no WebSocket.
 

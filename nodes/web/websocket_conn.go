@@ -78,7 +78,7 @@ type wsMessage struct {
 func newWSConn(h *wsHub, ws *websocket.Conn, raw net.Conn, u *wsUpgrade) *wsConn {
 	c := &wsConn{hub: h, id: newWSID(), params: u.params, topics: u.topics, ws: ws, raw: raw}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.done, c.judge = c.onDone, node.Judge{Failure: c.failure, Client: true}
+	c.done, c.judge = c.onDone, c.failure
 	c.mu.changed.L = &c.mu
 	return c
 }
