@@ -21,7 +21,7 @@ import (
 )
 
 const sessionDoc = "The values of the session that the payload belongs to are loaded, and the payload is sent on. Nodes downstream read them with `recall` and change them with `remember`; `llm` keeps the `history` of a conversation in them. " +
-	"What was changed is saved when the process has ended well, before its answer is out: not if the answer is an error, or has a status of 400 or more. So a process changes all of its session, or nothing.\n\n" +
+	"What was changed is saved when the process has ended well, before its answer is out: see [How a process ends](../workflows.md#how-a-process-ends). So a process changes all of its session, or nothing. A child that a process waits for, as in `for`, ends with it.\n\n" +
 	"One process at a time has a session. Others of its key wait in order, up to `queue` of them and for `patience`; the next one, and one that has waited too long, goes to `error` with status 503 and the code `busy`. " +
 	"A process that is forked, and goes on when the one that forked it has ended, has no session.\n\n" +
 	"**Keys.** Without `key`, a session is that of a browser: the payload must be a request of a `listener`, and the answer sets a cookie, and then is in no cache (`Cache-Control: no-store`). The cookie holds an id that cannot be guessed and a signature, and nothing of what the session has. " +
