@@ -409,7 +409,10 @@ func (c *lazyContext) made() context.Context {
 	}
 	if p.mu.ctx == nil {
 		base := p.base
-		if base.Done() == nil { // nothing would hold a process that only waits for its context
+		switch { // nothing would hold a process that only waits for its context
+		case base == context.Background():
+			base = p.gen.ctx
+		case base.Done() == nil:
 			base = rooted{base, p.gen.ctx}
 		}
 		p.mu.ctx, p.mu.cancel = context.WithCancelCause(base)

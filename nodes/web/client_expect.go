@@ -30,7 +30,7 @@ func (n *client) setExpect(o stream.Options, c schema.Config) (err error) {
 
 // unexpected returns an answer as an error, or nil if it is to be sent on. Where a client
 // waits for the process, the workflow tells it what the service has said. Where none does,
-// nobody would see that it has failed.
+// its failure would go unseen.
 func (n *client) unexpected(ctx context.Context, hasClient bool, resp *http.Response, answer value.Value) error {
 	expected := hasClient || resp.StatusCode < http.StatusBadRequest
 	if n.expect != nil {
