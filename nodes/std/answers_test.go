@@ -266,6 +266,7 @@ var answerTriggers = []answerTrigger{
 		return ""
 	}},
 	{"file", "`file_source`", 1, func(w *answerWorld, form string) string {
+		acknowledged, letters := w.acknowledged()
 		f, err := os.OpenFile(filepath.Join(w.folder, "in.txt"), os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
 			w.t.Fatal(err)
@@ -274,7 +275,6 @@ var answerTriggers = []answerTrigger{
 		if err = errors.Join(err, f.Close()); err != nil {
 			w.t.Fatal(err)
 		}
-		acknowledged, letters := w.acknowledged()
 		for {
 			if a, l := w.acknowledged(); l > letters {
 				return "dead letter"
