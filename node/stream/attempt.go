@@ -22,6 +22,7 @@ type task struct {
 	letter   bool         // it goes to the port error
 	failed   int          // attempts of the piece
 	err      error        // of the last attempt
+	outage   outage
 
 	front   *front // whose process runs
 	resp    node.Response
@@ -46,6 +47,7 @@ const (
 	verdictNone      verdict = iota
 	verdictGood              // it has answered
 	verdictAgain             // another attempt
+	verdictHeld              // the same attempt, once an outage is over
 	verdictExhausted         // an error, and the attempts are used up
 	verdictBroken            // a message is undecodable
 	verdictStopped           // it could not run to its end, as its generation has ended
@@ -65,13 +67,14 @@ func (s *session) newTask() *task {
 
 // recycle takes a task back that is done. The caller holds the lock.
 func (s *session) recycle(t *task) {
+	s.endOutage(t)
 	clear(t.messages)
 	if len(s.mu.spare) >= mostSpare || cap(t.messages) > mostTasks {
 		return
 	}
 	t.messages, t.rest = t.messages[:0], nil
 	clear(t.replies)
-	t.halved, t.letter, t.failed, t.err, t.resp = false, false, 0, nil, node.Response{}
+	t.halved, t.letter, t.failed, t.err, t.resp, t.outage = false, false, 0, nil, node.Response{}, outage{}
 	s.mu.spare = append(s.mu.spare, t)
 }
 
@@ -143,6 +146,9 @@ func (s *session) judge(t *task) {
 		return
 	case t.letter:
 		t.verdict = verdictAgain
+		return
+	case t.waitsOut(err, s.clock.Now()):
+		t.err, t.verdict = err, verdictHeld
 		return
 	case t.attempts() < retry.threshold && retry.again(t.front.ctx, t.resp):
 		t.verdict = verdictAgain
@@ -229,6 +235,13 @@ func (s *session) conclude(t *task) {
 	if f.running--; f.running == 0 && f.idle != nil {
 		close(f.idle)
 	}
+	if t.verdict == verdictHeld {
+		s.holdBack(t)
+		return
+	}
+	if t.verdict != verdictStopped {
+		s.endOutage(t)
+	}
 	switch t.verdict {
 	case verdictGood:
 		for _, m := range t.messages {
@@ -291,7 +304,7 @@ func (s *session) givesBack() bool {
 
 // wait returns how long the next attempt waits. The caller holds the lock.
 func (s *session) wait(t *task) time.Duration {
-	failed := 1
+	failed := max(1, t.outage.waits)
 	for _, m := range t.messages {
 		failed = max(failed, m.failed+m.Attempt)
 	}

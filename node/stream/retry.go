@@ -13,6 +13,7 @@ import (
 // A retry says which failures are tried again, and when.
 type retry struct {
 	threshold int
+	giveUp    time.Duration // of outages; 0 is never
 	backoff   backoff
 	when      lang.Program // nil: defaultWhen
 }
@@ -21,7 +22,7 @@ type retry struct {
 func (r *retry) read(init *node.Init, o Options) (err error) {
 	cfg := init.Config.Group("retry")
 	b := cfg.Group("backoff")
-	r.threshold = int(cfg.Int("threshold"))
+	r.threshold, r.giveUp = int(cfg.Int("threshold")), cfg.Duration("give_up")
 	r.backoff = backoff{initial: b.Duration("initial"), max: b.Duration("max"), factor: b.Float("factor"), jitter: b.Float("jitter")}
 	if !b.Has("max") {
 		r.backoff.max = max(r.backoff.max, r.backoff.initial)
