@@ -47,6 +47,7 @@ type Options struct {
 	LifecycleTimeout time.Duration // of each workflow at a lifecycle port; 10 s
 	Budget           Budget
 	Clock            node.Clock // what nodes wait by; that of the machine
+	Job              *node.Job  // for a program that ends with its work; nil for one that serves
 
 	Observer  *observe.Observer  // sees every process; nil costs nothing
 	Recorders []observe.Recorder // get timelines of processes; at most 64
@@ -179,7 +180,7 @@ func (e *Engine) compile(source Source, opts compile.Options, all bool) (prog *c
 	list.Append(graph.Instantiate(resolver))
 	list.Append(resolver.Findings())
 	e.secrets.Learn(append(secrets, secretsOf(graph.Nodes, graph.Kinds)...)) // templates are rendered now
-	opts.Kinds, opts.Log, opts.Pool, opts.Clock, opts.Waits, opts.Whole = graph.Kinds, e.opts.Log, &e.pool, e.opts.Clock, e.waits, e.opts.Whole
+	opts.Kinds, opts.Log, opts.Pool, opts.Clock, opts.Waits, opts.Job, opts.Whole = graph.Kinds, e.opts.Log, &e.pool, e.opts.Clock, e.waits, e.opts.Job, e.opts.Whole
 	opts.System = &system{engine: e, kinds: graph.Kinds, specs: graph.Nodes, variables: variables}
 	made, found := compile.Compile(graph.Nodes, opts)
 	list.Append(found)

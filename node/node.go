@@ -229,6 +229,7 @@ type Init struct {
 	Clock      Clock  // what the node waits by, instead of package time
 	System     System // what the engine runs; nil outside of an engine
 	Waits      Waits  // who waits for messages from outside
+	Job        *Job   // nil unless the program is a job, which ends with its work
 	// Vertex returns this node, and so those that its packets may come to. Call it in New
 	// only. A vertex whose fields have errors has a config without values.
 	Vertex func() *Vertex
@@ -236,6 +237,14 @@ type Init struct {
 	// Place finds a port of a node that the config names, as a link would. The error
 	// says what is wrong, with a hint, but not at which field.
 	Place func(name, id, port string) (Place, error)
+}
+
+// A Job is how sources work in a program that ends with its work.
+type Job struct {
+	// MaxDead is after how many dead letters in a row, without a good message between
+	// them, a source ends with an error: then something is wrong with all of them. 0 is no
+	// limit.
+	MaxDead int
 }
 
 // A System tells what an engine runs, for nodes that show it. Any goroutine may call

@@ -442,6 +442,11 @@ func (s *session) bury(t *task) {
 		s.proceed(t)
 		return
 	}
+	if s.settings.job {
+		s.abort(fmt.Errorf("a message has failed, and the port error of the source is not linked: %w", m.err))
+		s.returned(t, 0)
+		return
+	}
 	s.stuck(m)
 	s.repeat(t)
 }

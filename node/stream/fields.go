@@ -93,6 +93,9 @@ type settings struct {
 	// reader are the values of all fields but those that a later generation may change
 	// without another reader.
 	reader []value.Value
+
+	job     bool // the program ends with the work of the source
+	maxDead int  // of a job; 0 is no limit
 }
 
 // batching says when a batch is full. With a count of 0 there are none.
@@ -109,6 +112,9 @@ var swapped = map[string]bool{"retry": true, "decode": true}
 func (s *Source) read(init *node.Init, o Options, fields []schema.FieldInfo) (*settings, error) {
 	cfg := init.Config
 	set := &settings{limit: InFlight(cfg), bytes: cfg.Int("bytes")}
+	if init.Job != nil {
+		set.job, set.maxDead = s.Ends != nil && s.Ends(cfg), init.Job.MaxDead
+	}
 	if !s.Traits.Raw {
 		set.decode = cfg.String("decode")
 	}

@@ -89,6 +89,11 @@ type session struct {
 
 		toldOutage time.Time
 
+		deadRun int     // dead letters since the last good message
+		reasons []error // of the first of them
+		safe    []Mark  // before them, to be committed
+		aborted bool    // there were too many
+
 		outcomes  []Outcome
 		telling   int // messages that Settle is told of, by outcomes or marks
 		unsettled int // messages settled since the last commit
