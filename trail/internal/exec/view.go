@@ -102,8 +102,12 @@ func (w *worker) view(v *view, s *source, from, to uint64, n need) (ok bool, err
 		return false, err
 	}
 	*v = view{source: s, Range: r, codes: v.codes[:0], prepared: v.prepared[:0], base: s.times.Base(), unit: s.times.Unit()}
-	if err := w.possible(v); err != nil || len(w.stretches) == 0 {
+	if err := w.possible(v); err != nil {
 		return false, err
+	}
+	if len(w.stretches) == 0 {
+		v.checkSkipped()
+		return false, nil
 	}
 	v.hashes = s.seg.Hashes()[r.UserLo:r.UserHi]
 	v.starts = s.seg.FirstRows(w.arena.ints(r.UserHi-r.UserLo+1), r.UserLo, r.UserHi+1)
@@ -114,8 +118,12 @@ func (w *worker) view(v *view, s *source, from, to uint64, n need) (ok bool, err
 			evaluated += rows.hi - rows.lo
 		}
 	}
-	if some, err := w.masks(v); err != nil || !some {
+	some, err := w.masks(v)
+	if err != nil {
 		return false, err
+	}
+	if v.checkSkipped(); !some {
+		return false, nil
 	}
 	if n.times || len(s.cut) > 0 {
 		evaluated = v.rows()
