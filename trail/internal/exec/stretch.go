@@ -47,6 +47,8 @@ func (w *worker) possible(v *view) error {
 		hi := min((block+1)*segment.BlockRows, v.RowHi)
 		if v.source.possible(block) != 0 {
 			w.stretches = addStretch(w.stretches, lo, hi)
+		} else {
+			w.cost.blocks++
 		}
 		lo = hi
 	}
@@ -56,6 +58,7 @@ func (w *worker) possible(v *view) error {
 	some, err := w.someUser(v)
 	if !some {
 		w.stretches = w.stretches[:0]
+		w.cost.views++
 	}
 	return err
 }
