@@ -21,7 +21,7 @@ func (d *caseGenerator) query() *query.Query {
 			q := &query.Query{}
 			if k.draw(d, q); q.Cohort != nil {
 				q.Name = "drawn"
-			} else if d.chance(0.2) {
+			} else if d.chance(0.2) && (!d.large || Quick(&d.Case, q)) {
 				q.Users = d.selection(q)
 			}
 			return q

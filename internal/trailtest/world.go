@@ -60,6 +60,11 @@ func DrawWorld(seed uint64, opt WorldOptions) Case {
 	return d.Case
 }
 
+// Quick reports whether the reference answers a question about a world within moments.
+func Quick(c *Case, q *query.Query) bool {
+	return len(c.Events) < 1<<15 && (q.Funnel == nil || !q.Funnel.Modes.StrictOnce)
+}
+
 // A placement says which of the values of a property an event has.
 type placement struct {
 	kind string
