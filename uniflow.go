@@ -32,6 +32,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/internal/waits"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
@@ -361,7 +362,7 @@ func (e *Engine) Run(ctx context.Context, name string, payload value.Value) (ans
 		if !found || g.Program().Vertices[at].In == 0 {
 			return value.Value{}, false, fmt.Errorf("no node %q with an in-port in namespace %q", name, e.opts.Namespace)
 		}
-		resp := g.Send(ctx, at, 0, payload)
+		resp := g.Send(ctx, envelope.Judge, at, 0, payload)
 		err := resp.Payload.AsError()
 		if errors.Is(err, node.ErrStopped) {
 			if e.current.Load() == g {

@@ -192,7 +192,7 @@ func (c *compiler) make(i int32) {
 		c.report(u, withheld(u, c.probe(i))...)
 		return
 	}
-	v.Concurrency = 1
+	v.Concurrency, v.Client = 1, u.def.Client
 	if u.spec.Boundary != nil {
 		v.Node = newBoundary(u, len(v.Err) > 0)
 		return

@@ -59,10 +59,9 @@ func (g *Generation) startWithin(ctx context.Context, limit time.Duration, paren
 	ctx, cancel := context.WithCancelCause(ctx)
 	child := g.startChild(ctx, parent, at)
 	stop := g.clock.AfterFunc(limit, func(context.Context) { cancel(node.ErrTimeLimit) })
-	child.Defer(func(context.Context, node.Response) error { // the first to be deferred, and so the last
+	child.Defer(func() { // the first to be deferred, and so the last
 		stop()
 		cancel(nil)
-		return nil
 	})
 	return child
 }

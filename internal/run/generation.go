@@ -101,7 +101,7 @@ type Generation struct {
 	abandoned bool                          // Stop has abandoned processes
 	forks     atomic.Int64                  // detached children in progress
 	ctx       context.Context               // of detached children; done when the grace is over
-	expire    context.CancelFunc
+	expire    context.CancelCauseFunc
 	workers   sync.WaitGroup // goroutines of processes
 	clock     node.Clock
 	secrets   *redact.Secrets
@@ -243,7 +243,7 @@ func New(prog *compile.Program, opts Options) *Generation {
 	if g.busyClock != nil {
 		detached = g.busyClock.Context(detached)
 	}
-	g.ctx, g.expire = context.WithCancel(detached)
+	g.ctx, g.expire = context.WithCancelCause(detached)
 	g.processes.New = func() any {
 		p := &process{
 			gen:   g,
@@ -452,7 +452,7 @@ func (g *Generation) busy() bool {
 }
 
 func (g *Generation) cancelAll() {
-	g.expire()
+	g.expire(errGrace)
 	for i := range g.shards {
 		for _, p := range g.shards[i].processes() {
 			p.mu.Lock()
@@ -483,7 +483,7 @@ func (g *Generation) Close(ctx context.Context) error {
 		}
 	}
 	g.undo = nil
-	g.expire()
+	g.expire(nil)
 	if !g.abandoned {
 		g.workers.Wait()
 	}
@@ -498,13 +498,14 @@ func (g *Generation) Run(ctx context.Context, at int32, r node.Result) node.Resp
 
 // Send starts a process with a packet at an in-port of a node, and returns the
 // response.
-func (g *Generation) Send(ctx context.Context, at, port int32, payload value.Value) node.Response {
+func (g *Generation) Send(ctx context.Context, j node.Judge, at, port int32, payload value.Value) node.Response {
 	ctx, end := g.begin(ctx)
 	p := g.startRoot(ctx, at, fromCaller)
 	if p == nil {
 		end()
 		return node.Response{Payload: value.Error(node.ErrStopped)}
 	}
+	p.judge = j
 	p.push(task{payload: payload, to: continuation{frame: &p.root}, node: at, port: port})
 	resp := p.run(at, nil)
 	g.finish(p, resp, nil)
@@ -531,7 +532,7 @@ func (s starter) Run(ctx context.Context, r node.Result) node.Response {
 	return resp
 }
 
-func (s starter) Start(ctx context.Context, r node.Result, done func(node.Response)) {
+func (s starter) Start(ctx context.Context, j node.Judge, r node.Result, done func(node.Response)) {
 	ctx, end := s.gen.begin(ctx)
 	p := s.gen.startRoot(ctx, s.at, fromTrigger)
 	if p == nil {
@@ -539,7 +540,7 @@ func (s starter) Start(ctx context.Context, r node.Result, done func(node.Respon
 		done(node.Response{Payload: value.Error(node.ErrStopped)})
 		return
 	}
-	p.ending.answered = done
+	p.judge, p.ending.answered = j, done
 	label := p.label
 	p.proceed(false, s.at, &r)
 	if label != nil {
@@ -548,13 +549,14 @@ func (s starter) Start(ctx context.Context, r node.Result, done func(node.Respon
 	end()
 }
 
-func (s starter) RunID(ctx context.Context, r node.Result) (resp node.Response, id string) {
+func (s starter) RunID(ctx context.Context, j node.Judge, r node.Result) (resp node.Response, id string) {
 	ctx, end := s.gen.begin(ctx)
 	p := s.gen.startRoot(ctx, s.at, fromTrigger)
 	if p == nil {
 		end()
 		return node.Response{Payload: value.Error(node.ErrStopped)}, ""
 	}
+	p.judge = j
 	timeline := p.rec != nil && p.rec.wanted != 0
 	if timeline {
 		p.rec.first = r.Effect().Payload

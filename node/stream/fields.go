@@ -17,7 +17,7 @@ const maxWait = float64(365 * 24 * time.Hour)
 
 // defaultWhen is the default of retry.when. [retry.again] has it in Go, as an engine
 // without that language has sources as well.
-const defaultWhen = "!has(self.status) || self.status > 499"
+const defaultWhen = "!has(self.status) || self.status > 499 || self.status in [408, 425, 429]"
 
 // fields returns the common fields that the traits allow.
 func (s Source) fields() []*schema.Field {
@@ -49,6 +49,7 @@ func (s Source) fields() []*schema.Field {
 				schema.Float("jitter").Default(1.0).Range(0, 1).Doc("The share of a wait that chance may take away, from 0 to 1."),
 			)).Doc("How long to wait before a message is tried again."),
 			schema.Expr("when").Doc("Whether to try again, over the error as `self`; `"+defaultWhen+"` unless set."),
+			schema.Duration("give_up").Default(time.Duration(0)).Range(0, maxWait).Doc("How long messages are held while the system that takes them is away: see [outages](../streams.md#outages). After that, an outage counts as a failure. 0 is for ever."),
 		)).Doc("What happens after an error."),
 	)
 	var kept []*schema.Field

@@ -85,10 +85,9 @@ func (n *subscriber) Receive(p node.Process, pkt node.Packet) node.Result {
 	if n.lifetime > 0 {
 		stop = n.clock.AfterFunc(n.lifetime, func(context.Context) { s.close(node.None()) })
 	}
-	p.Defer(func(context.Context, node.Response) error {
+	p.Defer(func() {
 		stop()
 		n.leave(s)
-		return nil
 	})
 	return node.Await(s.resume)
 }

@@ -61,6 +61,8 @@ type exchange struct {
 	cause       error       // the error of the process, also if a handler has turned it into an answer
 	id          string      // of the process; empty while no one has asked for it
 	writeErr    error       // why the answer did not arrive
+	encoded     encoded     // the answer, before it is sent
+	unsendable  error       // why the answer cannot be encoded
 	parts       *parts      // nil unless something downstream may send parts, or take the answer over
 	cut         bool        // the connection, or the stream, must end as if it had failed
 }
@@ -68,13 +70,14 @@ type exchange struct {
 // reusable is what an exchange keeps for the next request.
 type reusable struct {
 	call    *node.Call // to the first node
+	judge   node.Judge
 	reserve func(bytes int) error
 	shard   int // of the metrics
 }
 
 func (s *server) newExchange() *exchange {
 	x := &exchange{s: s}
-	x.reusable = reusable{call: node.NewCall(x.onResponse), reserve: x.reserveBytes, shard: int(s.nextShard.Add(1)) % metricShards}
+	x.reusable = reusable{call: node.NewCall(x.onResponse), judge: x.failure, reserve: x.reserveBytes, shard: int(s.nextShard.Add(1)) % metricShards}
 	return x
 }
 
@@ -153,14 +156,32 @@ func (x *exchange) serve() (status, size int) {
 		resp = p.blame(resp)
 		ctx = p.ctx
 	}
-	if !resp.IsError() {
-		status, size, err := x.s.answerWriter.writeResponse(x, resp)
-		if err == nil {
-			return status, size
-		}
-		resp = node.Response{Payload: value.Error(err)}
+	switch {
+	case resp.IsError():
+		x.s.answerWriter.discard(x)
+		return x.fail(ctx, resp.Payload.AsError())
+	case x.unsendable != nil:
+		return x.fail(ctx, x.unsendable)
 	}
-	return x.fail(ctx, resp.Payload.AsError())
+	return x.s.answerWriter.sendEncoded(x)
+}
+
+// failure implements [node.Judge]: it encodes the answer before anything is committed. A
+// handler that takes the exchange over answers after that, so its process has ended well.
+func (x *exchange) failure(resp node.Response) error {
+	if p := x.parts; p != nil {
+		if p.close() {
+			return p.encodeEnd(resp)
+		}
+		if p.slot.Left() {
+			return nil
+		}
+	}
+	e, err := x.s.answerWriter.encode(x, resp)
+	if x.unsendable = err; err != nil {
+		return err
+	}
+	return e.Failure()
 }
 
 // traced returns the context of a request, with the trace that the client names.
@@ -195,7 +216,7 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 			first = x.reusable.call.Send(0, x.payload())
 		}
 		var id string
-		resp, id = x.gen.starter.RunID(described, first)
+		resp, id = x.gen.starter.RunID(described, x.reusable.judge, first)
 		if id != "" {
 			x.id = id
 		}

@@ -41,11 +41,14 @@ type wsConn struct {
 	partCtx context.Context // the same with parts; made for the first message that needs it
 	cancel  context.CancelCauseFunc
 	done    func(node.Response)
+	judge   node.Judge
 
 	// About the message whose process runs: owned by who runs it.
-	msg  wsMessage
-	resp node.Response
-	call atomic.Int32 // see run
+	msg        wsMessage
+	resp       node.Response
+	reply      wsReply      // the answer, encoded
+	unsendable error        // why it cannot be
+	call       atomic.Int32 // see run
 
 	atRead atomic.Bool // the reader waits for a message: pings make sense
 	closed atomic.Pointer[websocket.CloseError]
@@ -75,7 +78,7 @@ type wsMessage struct {
 func newWSConn(h *wsHub, ws *websocket.Conn, raw net.Conn, u *wsUpgrade) *wsConn {
 	c := &wsConn{hub: h, id: newWSID(), params: u.params, topics: u.topics, ws: ws, raw: raw}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.done = c.onDone
+	c.done, c.judge = c.onDone, c.failure
 	c.mu.changed.L = &c.mu
 	return c
 }

@@ -120,7 +120,7 @@ func (c *wsConn) tellClosed() {
 		{Name: "code", Value: value.Int(int64(e.Code))},
 		{Name: "reason", Value: value.String(textOf(e.Reason))},
 	})
-	g.starter.Start(context.Background(), c.hub.call.Send(wsClosed, payload), func(resp node.Response) {
+	g.starter.Start(context.Background(), nil, c.hub.call.Send(wsClosed, payload), func(resp node.Response) {
 		if resp.IsError() && !errors.Is(resp.Payload.AsError(), node.ErrStopped) {
 			g.log.Error("closed connection not handled", "connection", c.id, keyLogError, node.Clip(resp.Payload.AsError().Error(), maxLogged))
 		}
