@@ -193,7 +193,7 @@ func TestImportKilled(t *testing.T) {
 	if got := read(); len(got) > 0 || told() {
 		t.Errorf("got %q and %v of an empty store, want nothing", got, told())
 	}
-	// The progress is reported by the import, of which the folder has then what a kill leaves.
+	// While an import runs, the folder has what a kill of it would leave.
 	during := 0
 	file := write(t, "one.csv", csvOf(draw(rand.New(rand.NewPCG(1, 2)), 100, "a")))
 	if _, err := s.Import(t.Context(), []string{file}, ImportOptions{ID: "key", TimeUnit: "ms", Progress: func(p ImportProgress) {
