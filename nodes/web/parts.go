@@ -414,13 +414,8 @@ func (p *parts) unwatch(err error) {
 	}
 	p.x.s.pending.remove(s.write)
 	s.write = nil
-	switch {
-	case err == nil:
-	case s.until.IsZero() || time.Now().Before(s.until): // the client has gone
-	case c.piecesTaken.Load() == s.taken:
-		p.x.s.pending.closeSlow(c)
-	default:
-		p.x.gen.metrics.slowAnswers.Add(1) // only this stream is closed
+	if err != nil {
+		p.x.s.pending.notTaken(c, s.until, s.taken, p.x.gen.metrics)
 	}
 }
 
