@@ -95,7 +95,7 @@ type settings struct {
 	reader []value.Value
 
 	job     bool // the program ends with the work of the source
-	maxDead int  // of a job; 0 is no limit
+	maxDead int  // of a job; 0 sets none
 }
 
 // batching says when a batch is full. With a count of 0 there are none.

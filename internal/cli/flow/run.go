@@ -84,7 +84,7 @@ func runCommand(a commands) *cobra.Command {
 	flags.StringVar(&o.progress, "progress", progressAuto, "show `HOW` far the sources are: auto, none or json")
 	app.CompleteFlag(cmd, "progress", progressForms)
 	flags.IntVar(&o.allowDead, "allow-dead", 0, "exit with 0 if up to `N` messages ended at the port error of their source")
-	flags.IntVar(&o.maxDead, "max-dead", 100, "end after `N` such messages in a row without a good one, and keep the checkpoint before them; 0 is no limit")
+	flags.IntVar(&o.maxDead, "max-dead", 100, "end after `N` such messages in a row without a good one, and keep the checkpoint before them; 0 never does")
 	o.AddFlags(cmd, settings.FromSpecs, settings.FromValues, settings.Environment, settings.Namespace, "language", "grace", "debug", "log-format")
 	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -339,7 +339,8 @@ func (j *job) next() <-chan struct{} {
 // or nil.
 func (j *job) ended(ctx context.Context, sig os.Signal, signals <-chan os.Signal, triggers []uniflow.Trigger) error {
 	var unready []error
-	if sig == nil {
+	ended := func(t uniflow.Trigger) bool { return t.Progress != nil && t.Progress().Err != nil }
+	if sig == nil && !slices.ContainsFunc(triggers, ended) { // a source that has ended early is not ready either
 		unready = j.engine.Ready()
 	}
 	done := make(chan error, 1)
