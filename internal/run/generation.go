@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
@@ -148,8 +149,9 @@ type shard struct {
 	_ [64]byte // keeps the counters of two shards on different cache lines
 }
 
-// errGrace ends the processes that are left when the grace of a stop is over.
-var errGrace = errors.New("the grace of the shutdown is over")
+// errGrace ends the processes that are left when the grace of a stop is over. A client may
+// try again elsewhere, so it is told 503.
+var errGrace error = &node.Error{Err: errors.New("the grace of the shutdown is over"), Status: http.StatusServiceUnavailable}
 
 // add notes a process that the pool has made. So one that waits can be found, and none
 // has to be listed each time that it waits.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
@@ -159,11 +160,21 @@ func (x *exchange) serve() (status, size int) {
 	switch {
 	case resp.IsError():
 		x.s.answerWriter.discard(x)
+		if x.cut = x.comesBack(resp); x.cut {
+			return http.StatusServiceUnavailable, 0
+		}
 		return x.fail(ctx, resp.Payload.AsError())
 	case x.unsendable != nil:
 		return x.fail(ctx, x.unsendable)
 	}
 	return x.s.answerWriter.sendEncoded(x)
+}
+
+// comesBack reports whether the client of a process that was cancelled, such as by a reload,
+// asks for events. Its connection is cut: an EventSource connects again then, and after no
+// answer of another status than 200.
+func (x *exchange) comesBack(resp node.Response) bool {
+	return x.parts != nil && node.Describe(resp.Payload.AsError()).Code == string(diag.CodeCancelled) && formOf(x.r.Header["Accept"], "") == partEvents
 }
 
 // failure implements [node.Judge]: it encodes the answer before anything is committed. A

@@ -508,7 +508,7 @@ func (p *parts) failureLocked(err error) (status int, end []byte) {
 	status = failureStatus(e)
 	level := slog.LevelInfo
 	switch {
-	case p.mu.err != nil || x.r.Context().Err() != nil: // most likely the client has gone
+	case p.mu.err != nil || x.r.Context().Err() != nil || e.Code == string(diag.CodeCancelled): // the client has gone, or comes back
 		level = slog.LevelDebug
 	case status >= http.StatusInternalServerError:
 		level = slog.LevelError

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -164,8 +165,10 @@ func (c *wsConn) failure(resp node.Response) error {
 // fail closes the connection because of an error of a process.
 func (c *wsConn) fail(g *wsGeneration, err error) {
 	e := node.Describe(err)
-	level := slog.LevelInfo
+	level, code := slog.LevelInfo, websocket.StatusInternalError
 	switch {
+	case e.Code == string(diag.CodeCancelled): // by a reload: the client can connect again
+		level, code = slog.LevelDebug, websocket.StatusServiceRestart
 	case c.ctx.Err() != nil:
 		level = slog.LevelDebug
 	case failureStatus(e) >= http.StatusInternalServerError:
@@ -176,7 +179,7 @@ func (c *wsConn) fail(g *wsGeneration, err error) {
 	if e.Public {
 		reason = node.Clip(node.Message(e), 120)
 	}
-	c.shake(c.ctx, websocket.StatusInternalError, reason)
+	c.shake(c.ctx, code, reason)
 }
 
 // Part implements [node.Parts]: a part of an answer is a message, and so is its end. It
