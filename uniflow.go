@@ -64,6 +64,7 @@ type Budget struct {
 	Bytes      int   // pending bytes; 64 MiB
 	Deliveries int64 // in total; 10 million
 	Forks      int   // concurrent forked children of a whole generation; 16,384
+	ForkBytes  int   // that their payloads take; 256 MiB
 }
 
 // A Source is what an engine serves: documents, and what their env refers to.

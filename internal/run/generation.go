@@ -45,6 +45,7 @@ type Budget struct {
 	Bytes      int   // pending bytes; 64 MiB
 	Deliveries int64 // in total; 10 million
 	Forks      int   // concurrent detached children of the generation; 16,384
+	ForkBytes  int   // that the payloads of these take; 256 MiB
 }
 
 func (b Budget) withDefaults() Budget {
@@ -59,6 +60,9 @@ func (b Budget) withDefaults() Budget {
 	}
 	if b.Forks == 0 {
 		b.Forks = 16_384
+	}
+	if b.ForkBytes == 0 {
+		b.ForkBytes = 256 << 20
 	}
 	return b
 }
@@ -101,6 +105,7 @@ type Generation struct {
 	ended     chan struct{}                 // gets a signal when a process ends while draining
 	abandoned bool                          // Stop has abandoned processes
 	forks     atomic.Int64                  // detached children in progress
+	forkBytes atomic.Int64                  // of their payloads
 	ctx       context.Context               // of detached children; done when the grace is over
 	expire    context.CancelCauseFunc
 	workers   sync.WaitGroup // goroutines of processes

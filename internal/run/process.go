@@ -122,6 +122,7 @@ type ending struct {
 	up       *process            // the one that waits for a child of a Spawn
 	to       continuation        // in up
 	forked   bool
+	bytes    int64 // of the payload of a forked process
 }
 
 // An arrival is what another goroutine posts to the process: the result of
@@ -274,7 +275,7 @@ func (p *process) conclude(mayBlock bool) {
 	}
 	gen.finish(p, resp, nil)
 	if end.forked {
-		gen.forkEnded(resp)
+		gen.forkEnded(resp, end.bytes)
 		return
 	}
 	end.up.resume(arrival{child: end.to, value: node.Respond(resp)}, mayBlock)

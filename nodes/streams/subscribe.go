@@ -20,7 +20,7 @@ func subscribeDef(o stream.Options) *node.Def {
 		Summary: "Holds its process, and sends on what is published on a topic.",
 		Doc: "The packet subscribes: from then on, each payload that a `publish` node of this namespace gives to the topic is sent on `out`, in order, one at a time. The process ends when its client leaves, when the answer to a payload is an error, after `lifetime`, when it is answered None, or when the workflow is replaced or ends, when it is answered with an error of status 503. " +
 			"With `emit` behind `out`, each payload is a part of the answer, such as an event for a browser. A reload cuts the stream without an event `end`, so a browser connects again, and gets what is published from then on.\n\n" +
-			"While `out` is busy, up to `buffer` payloads wait. When there are more, `full` decides: `drop_oldest` drops the one that waits longest, `close` ends the process with the code `slow`.",
+			"While `out` is busy, up to `buffer` payloads wait, of 4 MiB together. When there are more, `full` decides: `drop_oldest` drops those that wait longest, `close` ends the process with the code `slow`.",
 		Example: "- kind: subscribe\n  name: live\n  topic: room.${self.params.room}\n  ports:\n    out: [{name: part, port: in}]\n\n- {kind: emit, name: part}\n",
 		Config: schema.Fields(
 			schema.String("topic").Required().Doc("The topic. It may hold expressions over the packet that subscribes."),

@@ -83,10 +83,7 @@ func (c *wsConn) end(err error) {
 		ping.Stop()
 	}
 	if goodbye == nil {
-		for _, m := range c.mu.inbox {
-			c.hub.held.Add(-m.held)
-		}
-		c.mu.inbox = nil
+		c.dropInboxLocked()
 	}
 	c.mu.changed.Broadcast()
 	for c.mu.running || c.mu.writing || c.mu.pinging {

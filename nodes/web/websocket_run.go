@@ -26,8 +26,20 @@ func (c *wsConn) take(m wsMessage) {
 		return
 	}
 	if c.mu.running {
+		refused := false
+		if m.held == 0 {
+			m.held = int64(len(m.data))
+			refused = c.hub.reserveHeld(c.hub.current.Load(), m.held) != nil
+		}
 		c.mu.inbox = append(c.mu.inbox, m)
+		if refused {
+			c.mu.stopping = true
+			c.dropInboxLocked()
+		}
 		c.mu.Unlock()
+		if refused {
+			c.shake(c.ctx, websocket.StatusTryAgainLater, errTooLong.Error())
+		}
 		return
 	}
 	c.mu.running = true
@@ -40,6 +52,9 @@ func (c *wsConn) take(m wsMessage) {
 func (c *wsConn) runAll(m wsMessage) {
 	for more := true; more; m, more = c.next() {
 		c.msg = m
+		if !c.decode() {
+			continue
+		}
 		if !c.run() {
 			return // onDone goes on
 		}
