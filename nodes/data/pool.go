@@ -247,7 +247,7 @@ func failure(err error, status int, code, own string) *node.Error {
 	if own != "" {
 		fields = append(fields, value.Field{Name: "sqlstate", Value: value.String(own)})
 	}
-	return &node.Error{Err: err, Status: status, Code: code, Data: value.UniqueMap(fields)}
+	return &node.Error{Err: err, Status: status, Code: code, Outage: code == codeConnection || code == codeBusy, Data: value.UniqueMap(fields)}
 }
 
 // failed describes an error. ctx is that of the statement.
