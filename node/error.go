@@ -23,6 +23,7 @@ type Error struct {
 	Outage     bool          // the other side is away, whatever it is asked for
 	Challenges []string      // how a client may prove who it is, as WWW-Authenticate says it: of a status 401
 	Data       value.Value   // details for programs; null if there are none
+	Letter     value.Value   // what is known of a dead letter of a source, whose message is Data; null otherwise
 	Node       Ref           // the node that failed; set by the engine
 }
 
@@ -31,17 +32,22 @@ type Error struct {
 func (e *Error) Error() string {
 	text := e.Err.Error()
 	if e.Node.Kind != "" {
-		at := e.Node.Pos
-		var placed interface{ Place() diag.Pos } // an error in the node's code
-		if errors.As(e.Err, &placed) && placed.Place().IsValid() {
-			at = placed.Place()
-		}
-		text = fmt.Sprintf("node %q (%s): %s", e.Node, at, text)
+		text = fmt.Sprintf("node %q (%s): %s", e.Node, e.At(), text)
 	}
 	if e.Code != "" && codeOf(e.Err) != e.Code {
 		text += " [" + e.Code + "]"
 	}
 	return text
+}
+
+// At returns where the failure is: in the code of the node, if that is known, and else
+// where the spec of the node starts.
+func (e *Error) At() diag.Pos {
+	var placed interface{ Place() diag.Pos }
+	if errors.As(e.Err, &placed) && placed.Place().IsValid() {
+		return placed.Place()
+	}
+	return e.Node.Pos
 }
 
 // codeOf returns the code that the text of an error ends with, if any.
@@ -70,7 +76,8 @@ func (e *Error) Retryable() bool {
 }
 
 // ErrorFields returns the fields that expressions and snippets see: message, and
-// those of code, status, node, public, challenges and data that are set. See [value.ErrorMap].
+// those of code, status, node, public, challenges, data and letter that are set. See
+// [value.ErrorMap].
 func (e *Error) ErrorFields() []value.Field {
 	fields := []value.Field{{Name: "message", Value: value.String(Message(e))}}
 	if e.Code != "" {
@@ -94,6 +101,9 @@ func (e *Error) ErrorFields() []value.Field {
 	}
 	if !e.Data.IsNull() {
 		fields = append(fields, value.Field{Name: "data", Value: e.Data})
+	}
+	if !e.Letter.IsNull() {
+		fields = append(fields, value.Field{Name: "letter", Value: e.Letter})
 	}
 	return fields
 }

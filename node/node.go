@@ -245,6 +245,10 @@ type Job struct {
 	// them, a source ends with an error: then something is wrong with all of them. 0 is no
 	// limit.
 	MaxDead int
+
+	// Letters is a file with dead letters, one a line, that the source reads instead of its
+	// system: those that are its own. The positions are kept next to it. Empty for none.
+	Letters string
 }
 
 // A System tells what an engine runs, for nodes that show it. Any goroutine may call

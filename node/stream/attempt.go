@@ -511,7 +511,7 @@ func (m *message) failure() error {
 func keyError(err error) error {
 	e := *node.Describe(err)
 	e.Err = fmt.Errorf("key: %w", err)
-	e.Code = "undecodable"
+	e.Code = codeUndecodable
 	return &e
 }
 

@@ -219,10 +219,10 @@ type claim struct {
 // claim makes the file of positions that of this seat, and checks it. Two sources would
 // overwrite the positions of each other.
 func (n *sourceNode) claim() (release func() error, err error) {
-	group := n.init.Config.Group("checkpoint")
+	group, field := n.init.Config.Find(n.settings.named)
 	path, err := filepath.Abs(n.settings.file)
 	if err != nil {
-		return nil, group.Errorf("file", diag.CodeBadValue, "%v", err)
+		return nil, group.Errorf(field, diag.CodeBadValue, "%v", err)
 	}
 	c, release, err := node.Acquire(n.init.Pool, "positions "+path, func() (*claim, error) {
 		lock, err := vfs.OS{}.Lock(path + ".lock")
@@ -232,10 +232,10 @@ func (n *sourceNode) claim() (release func() error, err error) {
 		return &claim{lock, n.seat, n.init.Node.String()}, err
 	})
 	if err != nil {
-		return nil, group.Errorf("file", diag.CodeBadValue, "%v", err).WithHint("give each source a file of its own, in a folder that exists")
+		return nil, group.Errorf(field, diag.CodeBadValue, "%v", err).WithHint("give each source a file of its own, in a folder that exists")
 	}
 	if c.seat != n.seat {
-		err = group.Errorf("file", diag.CodeBadValue, "node %q keeps its positions there", c.by).WithHint("give each source a file of its own")
+		err = group.Errorf(field, diag.CodeBadValue, "node %q keeps its positions there", c.by).WithHint("give each source a file of its own")
 		return nil, errors.Join(err, release())
 	}
 	check := keeper{path: path, owner: ownerOf(n.init.Node)}
@@ -246,7 +246,7 @@ func (n *sourceNode) claim() (release func() error, err error) {
 		} else if _, ok := errors.AsType[*ownedError](err); ok {
 			hint = "give each source a file of its own; to hand these positions over, as to a node that was renamed, remove source and sum from the file"
 		}
-		d := group.Errorf("file", diag.CodeBadValue, "%v", err).WithHint("%s", hint)
+		d := group.Errorf(field, diag.CodeBadValue, "%v", err).WithHint("%s", hint)
 		return nil, errors.Join(d, release())
 	}
 	return release, nil

@@ -52,6 +52,7 @@ func (s Source) fields() []*schema.Field {
 			schema.Duration("give_up").Default(time.Duration(0)).Range(0, maxWait).Doc("How long messages are held while the system that takes them is away: see [outages](../streams.md#outages). After that, an outage counts as a failure. 0 is for ever."),
 		)).Doc("What happens after an error."),
 	)
+	fields = append(fields, schema.Bool("letters").Default(false).Doc("The messages are [dead letters](../streams.md#dead-letters), as a source has sent them to its port `error`: what is sent on is the message of each, as it was, and `decode` is for a body that could not be decoded."))
 	var kept []*schema.Field
 	if t.Positions {
 		kept = append(kept, schema.Duration("interval").Default(time.Second).Range(float64(time.Millisecond), maxWait).Doc("How often positions are committed; also after 1000 messages, or `max_in_flight` if that is more, and at the end. At most twice as many settled messages are not committed."))
@@ -89,6 +90,8 @@ type settings struct {
 
 	interval time.Duration
 	file     string // of checkpoints; empty for none
+	named    string // the field that names it, if one does
+	letters  bool   // messages are dead letters
 
 	// reader are the values of all fields but those that a later generation may change
 	// without another reader.
@@ -111,7 +114,7 @@ var swapped = map[string]bool{"retry": true, "decode": true}
 // read reads the common fields.
 func (s *Source) read(init *node.Init, o Options, fields []schema.FieldInfo) (*settings, error) {
 	cfg := init.Config
-	set := &settings{limit: InFlight(cfg), bytes: cfg.Int("bytes")}
+	set := &settings{limit: InFlight(cfg), bytes: cfg.Int("bytes"), letters: cfg.Bool("letters")}
 	if init.Job != nil {
 		set.job, set.maxDead = s.Ends != nil && s.Ends(cfg), init.Job.MaxDead
 	}
@@ -131,7 +134,7 @@ func (s *Source) read(init *node.Init, o Options, fields []schema.FieldInfo) (*s
 		set.interval = cfg.Group("checkpoint").Duration("interval")
 	}
 	if s.Traits.Checkpoints {
-		set.file = cfg.Group("checkpoint").String("file")
+		set.file, set.named = cfg.Group("checkpoint").String("file"), "checkpoint.file"
 	}
 	for _, f := range fields {
 		if !swapped[f.Name] {

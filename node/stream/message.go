@@ -33,6 +33,7 @@ type message struct {
 	size     int64
 	state    state
 	prepared bool // decoded, and its key is known
+	opened   bool // body is the payload of a message that was a dead letter
 	begun    bool
 	stuck    bool
 	replied  bool
@@ -64,6 +65,8 @@ func (m *message) Fields() []value.Field { return m.fields(m.Attempt) }
 // Field implements [value.FieldFinder] for what most expressions read.
 func (m *message) Field(name string) (field value.Value, ok bool) {
 	switch {
+	case m.opened:
+		return value.Value{}, false
 	case name == "body":
 		return m.body, true
 	case name == "key" && m.Key != "":
@@ -74,6 +77,13 @@ func (m *message) Field(name string) (field value.Value, ok bool) {
 
 func (m *message) fields(attempt int) []value.Field {
 	var b value.MapBuilder
+	if m.opened {
+		for name, v := range m.body.Fields() {
+			b.Set(name, v)
+		}
+		b.Set("attempt", value.Int(int64(attempt)))
+		return b.Fields()
+	}
 	b.Grow(12)
 	b.Set("body", m.body)
 	if m.Key != "" {
@@ -112,9 +122,14 @@ const (
 
 // decode makes the body, with whole for what a decoder gets. One goroutine calls it.
 func (m *message) decode(how string, whole *Message) {
-	if m.raw == nil {
-		return
+	if m.session.settings.letters && !m.opened {
+		m.open(how, whole)
+	} else if m.raw != nil {
+		m.decodeRaw(how, whole)
 	}
+}
+
+func (m *message) decodeRaw(how string, whole *Message) {
 	raw := m.raw
 	m.raw = nil
 	var err error
@@ -124,25 +139,38 @@ func (m *message) decode(how string, whole *Message) {
 		}
 		if err != nil {
 			m.body = asText(raw)
-			m.broken = &node.Error{Err: fmt.Errorf("undecodable: %w", err), Status: 422, Code: "undecodable"}
+			m.broken = undecodable(err)
 		}
 	}()
-	switch decoder, ok := m.session.reader.(Decoder); {
-	case ok:
+	if decoder, ok := m.session.reader.(Decoder); ok {
 		*whole = m.Message
 		whole.Raw = raw
 		m.body, err = decoder.Decode(whole)
-	case how == "json":
-		m.body, err = value.ParseJSON(raw)
-	case how == "text":
-		if !utf8.Valid(raw) {
-			err = errors.New("it is not text in UTF-8; decode: raw takes any bytes")
-			return
-		}
-		m.body = asText(raw)
-	default:
-		m.body = value.Binary(raw)
+	} else {
+		m.body, err = decodeAs(how, raw)
 	}
+}
+
+// decodeAs makes a body as the field decode says. It takes ownership of the bytes, unless
+// there is an error.
+func decodeAs(how string, raw []byte) (value.Value, error) {
+	switch how {
+	case "json":
+		return value.ParseJSON(raw)
+	case "text":
+		if !utf8.Valid(raw) {
+			return value.Value{}, errors.New("it is not text in UTF-8; decode: raw takes any bytes")
+		}
+		return asText(raw), nil
+	}
+	return value.Binary(raw), nil
+}
+
+// codeUndecodable is the code of a message that has no body.
+const codeUndecodable = "undecodable"
+
+func undecodable(err error) error {
+	return &node.Error{Err: fmt.Errorf("undecodable: %w", err), Status: 422, Code: codeUndecodable}
 }
 
 // asText returns bytes as text, or as they are. It takes ownership.
@@ -156,11 +184,12 @@ func asText(raw []byte) value.Value {
 // deadLetter returns what the port error gets.
 func (m *message) deadLetter(err error) error {
 	letter := *node.Describe(err)
+	letter.Data = m.payload()
+	letter.Letter = m.letter(&letter)
 	if letter.Node.Kind != "" { // the node of the last failure is in the message
 		letter.Err = errors.New(letter.Error())
 		letter.Node = node.Ref{}
 	}
-	letter.Data = m.payload()
 	letter.RetryAfter = 0
 	return &letter
 }

@@ -29,6 +29,9 @@ func (s Source) Def(o Options) *node.Def {
 			if err != nil {
 				return nil, err
 			}
+			if init.Job != nil && init.Job.Letters != "" {
+				return s.again(init, set), nil
+			}
 			reader, err := s.Open(init)
 			if err != nil {
 				return nil, err
