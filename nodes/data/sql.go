@@ -102,6 +102,7 @@ As arguments, maps become JSON; so do lists, except those for arrays of PostgreS
 | ` + "`conflict`" + ` | 503 | a deadlock, or a transaction that cannot be serialised |
 | ` + "`busy`" + ` | 503 | no connection, or no lock, was free within the time |
 | ` + "`connection`" + ` | 503 | the database cannot be reached |
+| ` + "`full`" + ` | 503 | its disk is full |
 | ` + "`commit`" + ` | 503 | the commit failed |
 | ` + "`timeout`" + ` | 504 | the statement took longer than ` + "`timeout`" + ` |
 `
