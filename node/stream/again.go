@@ -34,6 +34,13 @@ func (s Source) again(init *node.Init, set *settings) *sourceNode {
 	}
 }
 
+// TakesLetters reports whether a node that was made for a [node.Job] with Letters reads
+// them: whether it is a source.
+func TakesLetters(n node.Node) bool {
+	s, ok := n.(*sourceNode)
+	return ok && s.settings.letters
+}
+
 // A letterReader reads the dead letters of one source from a file, one a line.
 type letterReader struct {
 	path, node string

@@ -81,12 +81,7 @@ func runCommand(a commands) *cobra.Command {
 	flags.SortFlags = false
 	o.payload.addInput(flags)
 	flags.DurationVar(&o.limit, "for", 0, "run the sources for at most `DURATION`, also those that do not end")
-	flags.StringVar(&o.progress, "progress", progressAuto, "show `HOW` far the sources are: auto, none or json")
-	app.CompleteFlag(cmd, "progress", progressForms)
-	flags.IntVar(&o.allowDead, "allow-dead", 0, "exit with 0 if up to `N` messages ended at the port error of their source")
-	flags.IntVar(&o.maxDead, "max-dead", 100, "end after `N` such messages in a row without a good one, and keep the checkpoint before them; 0 never does")
-	o.AddFlags(cmd, settings.FromSpecs, settings.FromValues, settings.Environment, settings.Namespace, "language", "grace", "debug", "log-format")
-	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
+	o.addJob(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		files, name := splitRun(args)
 		o.given = flags.Changed("input")
@@ -96,6 +91,17 @@ func runCommand(a commands) *cobra.Command {
 		return a.run(cmd.Context(), cmd.CommandPath(), o, name)
 	}
 	return cmd
+}
+
+// addJob adds the flags of a job.
+func (o *runOptions) addJob(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.progress, "progress", progressAuto, "show `HOW` far the sources are: auto, none or json")
+	app.CompleteFlag(cmd, "progress", progressForms)
+	flags.IntVar(&o.allowDead, "allow-dead", 0, "exit with 0 if up to `N` messages ended at the port error of their source")
+	flags.IntVar(&o.maxDead, "max-dead", 100, "end after `N` such messages in a row without a good one, and keep the checkpoint before them; 0 never does")
+	o.AddFlags(cmd, settings.FromSpecs, settings.FromValues, settings.Environment, settings.Namespace, "language", "grace", "debug", "log-format")
+	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
 }
 
 // splitRun tells the name of a node from files: it is the last of several arguments if it
@@ -120,24 +126,7 @@ func completeRun(cmd *cobra.Command, args []string, word string) (names []string
 
 // run starts a process at a node, or runs the sources.
 func (a commands) run(ctx context.Context, command string, o *runOptions, name []string) error {
-	if err := app.OneOf(command, "progress", o.progress, progressForms); err != nil {
-		return err
-	}
-	if err := app.OneOf(command, "log-format", o.LogFormat, app.LogFormats()); err != nil {
-		return err
-	}
-	for flag, d := range map[string]time.Duration{"for": o.limit, "grace": o.Grace} {
-		if err := app.NotNegative(command, flag, d); err != nil {
-			return err
-		}
-	}
-	if o.allowDead < 0 {
-		return app.Usagef(command, "", "--allow-dead must not be negative, got %d", o.allowDead)
-	}
-	if o.maxDead < 0 {
-		return app.Usagef(command, "write 0 for no limit", "--max-dead must not be negative, got %d", o.maxDead)
-	}
-	if err := checkLanguage(command, o.Language); err != nil {
+	if err := o.check(command); err != nil {
 		return err
 	}
 	r, err := newReading(command, o.Settings, a.App)
@@ -164,6 +153,28 @@ func (a commands) run(ctx context.Context, command string, o *runOptions, name [
 	return a.Interruptible(ctx, func(ctx context.Context) error {
 		return a.call(node.WithParts(ctx, &printer{a: a}), command, r, o.Settings, name, in, a.printLine)
 	})
+}
+
+// check returns what is wrong with the flags of a job.
+func (o *runOptions) check(command string) error {
+	if err := app.OneOf(command, "progress", o.progress, progressForms); err != nil {
+		return err
+	}
+	if err := app.OneOf(command, "log-format", o.LogFormat, app.LogFormats()); err != nil {
+		return err
+	}
+	for flag, d := range map[string]time.Duration{"for": o.limit, "grace": o.Grace} {
+		if err := app.NotNegative(command, flag, d); err != nil {
+			return err
+		}
+	}
+	if o.allowDead < 0 {
+		return app.Usagef(command, "", "--allow-dead must not be negative, got %d", o.allowDead)
+	}
+	if o.maxDead < 0 {
+		return app.Usagef(command, "write 0 for no limit", "--max-dead must not be negative, got %d", o.maxDead)
+	}
+	return checkLanguage(command, o.Language)
 }
 
 // hasMain reports whether the documents have a node main. What is wrong with them is
@@ -211,6 +222,7 @@ type job struct {
 	engine  *uniflow.Engine
 	show    *jobProgress
 	endless bool              // a trigger does not end
+	settled bool              // all that the sources have is settled
 	left    []uniflow.Trigger // that have not ended yet
 }
 
@@ -220,15 +232,7 @@ func (a commands) job(ctx context.Context, command string, o *runOptions, r *rea
 	if err != nil {
 		return err
 	}
-	j := &job{commands: a, opts: o, show: a.newJobProgress(o.progress)}
-	grace := o.Grace
-	if grace == 0 {
-		grace = time.Nanosecond // 0 means the default to the engine
-	}
-	j.engine, err = uniflow.New(uniflow.Options{
-		Kinds: a.kinds(o.Language), Namespace: o.Namespace, Grace: grace, Log: j.show.logger(o.Debug, o.LogFormat),
-		Job: o.job(),
-	})
+	j, err := a.newJob(o, a.kinds(o.Language))
 	if err != nil {
 		return err
 	}
@@ -381,6 +385,7 @@ func notReady(reasons []error) error {
 // outcome returns the error whose exit code is that of the job.
 func (j *job) outcome(sig os.Signal, triggers []uniflow.Trigger) error {
 	var errs []error
+	j.settled = sig == nil
 	if sig != nil {
 		errs = append(errs, &app.ExitError{Code: app.SignalCode(sig), Err: fmt.Errorf("ended early (%s)", sig)})
 	}
@@ -392,6 +397,7 @@ func (j *job) outcome(sig os.Signal, triggers []uniflow.Trigger) error {
 		p := t.Progress()
 		dead += p.DeadLetters
 		if p.Err != nil {
+			j.settled = false
 			errs = append(errs, &app.ExitError{Code: app.ExitFindings, Err: p.Err})
 		}
 	}
