@@ -27,7 +27,7 @@ func LettersPositions(letters string, n node.Ref) string {
 func (s Source) again(init *node.Init, set *settings) *sourceNode {
 	s.Traits = Traits{Positions: true, Checkpoints: true, Raw: s.Traits.Raw}
 	set.letters, set.job, set.maxDead = true, true, init.Job.MaxDead
-	set.file, set.named, set.interval = LettersPositions(init.Job.Letters, init.Node), "", time.Second
+	set.file, set.named, set.interval = LettersPositions(init.Job.Letters, init.Node), "", 100*time.Millisecond
 	return &sourceNode{
 		source: &s, settings: set, init: init, log: init.Log, letters: init.ErrorLinks > 0, ends: true, finished: make(chan struct{}),
 		reader: &letterReader{path: init.Job.Letters, node: init.Node.String()},
@@ -97,7 +97,7 @@ func (r *letterReader) Read(ctx context.Context, room Room) (messages []Message,
 	return messages, nil
 }
 
-// Settle implements [Reader].
+// Settle implements [Reader]: the file does not know.
 func (r *letterReader) Settle(context.Context, Settled) error { return nil }
 
 // Fields implements [Reader]. They are those of a line that is not a letter.
@@ -106,7 +106,6 @@ func (r *letterReader) Fields(m *Message, b *value.MapBuilder) {
 	b.Set("path", value.String(r.path))
 }
 
-// Close implements [Reader].
 func (r *letterReader) Close(context.Context) error { return r.file.Close() }
 
 // Position implements [Resumer].

@@ -85,7 +85,7 @@ func restore(v value.Value, path string, types value.Value) (value.Value, error)
 	return v, errors.Join(errs...)
 }
 
-// retype returns a value as the type of that name. One that somebody has edited stays as
+// retype returns a value as the type of that name. One that was edited in the file stays as
 // it is, if it has another form.
 func retype(v, t value.Value) (value.Value, error) {
 	name, _ := t.AsString()

@@ -33,7 +33,7 @@ FILE is renamed to FILE.requeue first, so that a letter that fails again, or a n
 comes into a new FILE. When all letters are settled, that is, answered well or taken by
 the port error again, FILE.requeue is removed. If requeue is ended or killed, call it
 again: it goes on with FILE.requeue, where it was. A letter that had been under way, or
-settled in the last second before a kill, goes through the workflow once more: use the id
+settled just before a kill, goes through the workflow once more: use the id
 of the message where that must not have an effect.
 
 The exit code is that of run: 1 if more letters than --allow-dead have failed again.`
