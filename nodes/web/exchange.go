@@ -12,6 +12,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -62,8 +63,6 @@ type exchange struct {
 	cause       error       // the error of the process, also if a handler has turned it into an answer
 	id          string      // of the process; empty while no one has asked for it
 	writeErr    error       // why the answer did not arrive
-	encoded     encoded     // the answer, before it is sent
-	unsendable  error       // why the answer cannot be encoded
 	parts       *parts      // nil unless something downstream may send parts, or take the answer over
 	cut         bool        // the connection, or the stream, must end as if it had failed
 }
@@ -72,13 +71,14 @@ type exchange struct {
 type reusable struct {
 	call    *node.Call // to the first node
 	judge   node.Judge
+	answer  *encoded
 	reserve func(bytes int) error
 	shard   int // of the metrics
 }
 
 func (s *server) newExchange() *exchange {
 	x := &exchange{s: s}
-	x.reusable = reusable{call: node.NewCall(x.onResponse), judge: x.failure, reserve: x.reserveBytes, shard: int(s.nextShard.Add(1)) % metricShards}
+	x.reusable = reusable{call: node.NewCall(x.onResponse), judge: x.failure, answer: new(encoded), reserve: x.reserveBytes, shard: int(s.nextShard.Add(1)) % metricShards}
 	return x
 }
 
@@ -164,8 +164,8 @@ func (x *exchange) serve() (status, size int) {
 			return http.StatusServiceUnavailable, 0
 		}
 		return x.fail(ctx, resp.Payload.AsError())
-	case x.unsendable != nil:
-		return x.fail(ctx, x.unsendable)
+	case x.reusable.answer.err != nil:
+		return x.fail(ctx, x.reusable.answer.err)
 	}
 	return x.s.answerWriter.sendEncoded(x)
 }
@@ -188,11 +188,11 @@ func (x *exchange) failure(resp node.Response) error {
 			return nil
 		}
 	}
-	e, err := x.s.answerWriter.encode(x, resp)
-	if x.unsendable = err; err != nil {
-		return err
+	answer := x.reusable.answer
+	if answer.err = x.s.answerWriter.encode(x, resp); answer.err != nil {
+		return answer.err
 	}
-	return e.Failure()
+	return envelope.Failure(answer.status)
 }
 
 // traced returns the context of a request, with the trace that the client names.
