@@ -66,7 +66,7 @@ type encoded struct {
 
 // encode reads an answer and encodes it. An error means that it cannot be sent.
 func (a *answerWriter) encode(x *exchange, resp node.Response) error {
-	to := x.reusable.answer
+	to := &x.reusable.answer
 	to.status, to.body = http.StatusOK, nil
 	if resp.None {
 		return nil
@@ -161,7 +161,7 @@ func (a *answerWriter) sendEncoded(x *exchange) (status, size int) {
 
 // discard drops the answer that was encoded, if there is one.
 func (a *answerWriter) discard(x *exchange) {
-	to := x.reusable.answer
+	to := &x.reusable.answer
 	to.body = nil
 	if to.buf != nil {
 		a.putBuffer(to.buf)

@@ -41,7 +41,7 @@ const (
 // An exchange is one request and its answer. It belongs to the goroutine of the
 // request and ends with it. What a payload may keep alive is in request.
 type exchange struct {
-	reusable    reusable
+	reusable    *reusable // never nil
 	s           *server
 	gen         *generation
 	w           http.ResponseWriter
@@ -71,14 +71,14 @@ type exchange struct {
 type reusable struct {
 	call    *node.Call // to the first node
 	judge   node.Judge
-	answer  *encoded
+	answer  encoded
 	reserve func(bytes int) error
 	shard   int // of the metrics
 }
 
 func (s *server) newExchange() *exchange {
 	x := &exchange{s: s}
-	x.reusable = reusable{call: node.NewCall(x.onResponse), judge: x.failure, answer: new(encoded), reserve: x.reserveBytes, shard: int(s.nextShard.Add(1)) % metricShards}
+	x.reusable = &reusable{call: node.NewCall(x.onResponse), judge: x.failure, reserve: x.reserveBytes, shard: int(s.nextShard.Add(1)) % metricShards}
 	return x
 }
 
@@ -125,7 +125,7 @@ func (x *exchange) serve() (status, size int) {
 		return x.answerPreflight(c)
 	}
 	err := x.receive()
-	if errors.Is(err, errBusy) {
+	if err != nil && errors.Is(err, errBusy) {
 		return x.refuse()
 	}
 	ctx := traced(x.r)
@@ -188,7 +188,7 @@ func (x *exchange) failure(resp node.Response) error {
 			return nil
 		}
 	}
-	answer := x.reusable.answer
+	answer := &x.reusable.answer
 	if answer.err = x.s.answerWriter.encode(x, resp); answer.err != nil {
 		return answer.err
 	}
