@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -402,4 +403,51 @@ func TestKilledBeforeFolderSync(t *testing.T) {
 		shut(t, after)
 	}
 	shut(t, s)
+}
+
+// TestCloseAfterFailedSync fails if an fsync has failed that nothing else was told of:
+// before Close, and in its end.
+func TestCloseAfterFailedSync(t *testing.T) {
+	begin := func() (s *spool.Spool, fail func()) {
+		fs := vfstest.New()
+		s, _ = open(t, quiet(fs))
+		return s, func() {
+			once := true // as the kernel says it once; read and written under the lock of fs
+			fs.SetFail(func(op vfstest.Op, name string) error {
+				if op == vfstest.Sync && strings.HasSuffix(name, ".seg") && once {
+					once = false
+					return syscall.EIO
+				}
+				return nil
+			})
+		}
+	}
+	var failed *spool.SyncError
+
+	s, fail := begin()
+	put(t, s, 0, 0, 100)
+	fail()
+	if err := s.Close(); !errors.As(err, &failed) {
+		t.Errorf("a record that is not durable: got %v, want a SyncError", err)
+	}
+
+	s, fail = begin()
+	s.Durable(put(t, s, 0, 0, 100), func(error) {
+		fail()
+		put(t, s, 0, 1, 100)
+	})
+	if err := s.Close(); !errors.As(err, &failed) {
+		t.Errorf("a record that was appended while it closes: got %v, want a SyncError", err)
+	}
+
+	s, fail = begin()
+	s.Durable(put(t, s, 0, 0, 100), func(err error) {
+		if err != nil {
+			put(t, s, 0, 0, 100)
+		}
+	})
+	fail()
+	if err := s.Close(); err != nil {
+		t.Errorf("a record that was appended again: got %v", err)
+	}
 }

@@ -189,6 +189,7 @@ type segment struct {
 	end    int64    // of the last record
 	synced int64    // everything before is durable
 	failed *SyncError
+	told   bool // a callback of Durable has got failed
 	sealed bool // no more records are appended
 	queued bool // it is in Spool.mu.queue
 	dying  bool // it is being deleted
@@ -344,11 +345,13 @@ func (s *Spool) closeFile(f vfs.File, path string) {
 // durable. Do not call Close from a callback.
 func (s *Spool) Close() error {
 	s.closeOnce.Do(func() {
+		var untold error
 		err := s.Sync()
 		for range 2 { // callbacks have appended the records of a broken file again
 			if err == nil {
 				break
 			}
+			untold = errors.Join(untold, s.untold(err))
 			err = s.Sync()
 		}
 		s.w.Lock()
@@ -359,9 +362,25 @@ func (s *Spool) Close() error {
 		s.mu.Unlock()
 		s.wakeLoop()
 		s.wg.Wait()
-		s.closeErr = errors.Join(err, s.loop.err, s.lock.Close())
+		s.mu.Lock()
+		last := s.mu.syncErr // of records that were appended after the last Sync
+		s.mu.Unlock()
+		s.closeErr = errors.Join(untold, err, last, s.loop.err, s.lock.Close())
 	})
 	return s.closeErr
+}
+
+// untold returns the error of Sync, unless a callback was told of it, which can append the
+// records again.
+func (s *Spool) untold(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range s.mu.segments {
+		if g.told && errors.Is(err, g.failed) {
+			return nil
+		}
+	}
+	return err
 }
 
 // wakeLoop wakes the goroutine.

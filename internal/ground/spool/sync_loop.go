@@ -279,6 +279,9 @@ func (s *Spool) runCallbacks() {
 		if err, settled := s.outcomeLocked(w.p); settled {
 			k.ready = append(k.ready, w)
 			k.readyErr = append(k.readyErr, err)
+			if err != nil {
+				s.findLocked(w.p.segment).told = true
+			}
 		} else {
 			rest = append(rest, w)
 		}
