@@ -166,10 +166,14 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.Body = io.NopCloser(bytes.NewReader(whole))
 		}
 		resp, err := u.transport.RoundTrip(r)
-		if err == nil {
+		failed := &targetError{target: target.url.Scheme + "://" + target.url.Host, err: err}
+		switch {
+		case err == nil && resp.StatusCode < 100: // net/http reads 000, and panics when it is to send it
+			failed.err = fmt.Errorf("the status of the answer is %03d", resp.StatusCode)
+			return nil, errors.Join(failed, resp.Body.Close())
+		case err == nil:
 			return resp, nil
 		}
-		failed := &targetError{target: target.url.Scheme + "://" + target.url.Host, err: err}
 		var connect *connectError
 		if failed.connect = errors.As(err, &connect); failed.connect {
 			target.until.Store(u.clock.Now().Add(leftOut).UnixNano())
