@@ -51,6 +51,9 @@ func (s *server) requestOf(v value.Value) (*request, error) {
 	if body.IsNull() {
 		return r, nil
 	}
+	if body.Kind() == value.KindList && body.Len() > maxBatch {
+		return nil, &node.Error{Err: fmt.Errorf("a batch has more than %d messages", maxBatch), Status: http.StatusRequestEntityTooLarge, Code: "batch", Public: true}
+	}
 	if method, ok := body.Get("method"); ok {
 		r.method, _ = method.AsString()
 	}
@@ -60,6 +63,10 @@ func (s *server) requestOf(v value.Value) (*request, error) {
 	}
 	return r, nil
 }
+
+// maxBatch is how many messages a request may have. Only version 2025-03-26 of the protocol has
+// batches; each message of one costs far more than its bytes.
+const maxBatch = 100
 
 // first returns a text, or the first one of a list. If there are several, it is one that
 // matches nothing.
