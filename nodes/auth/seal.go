@@ -85,7 +85,7 @@ func (s *sealer) line(name, text string, seconds int) string {
 // open reads the content of a cookie, and reports whether it is one that was sealed under
 // this name. How old it may be is the content's business.
 func (s *sealer) open(suffix, text string, content any) bool {
-	data, err := base64.RawURLEncoding.DecodeString(text)
+	data, err := strictURL.DecodeString(text)
 	if err != nil || len(text) > maxCookie {
 		return false
 	}

@@ -109,6 +109,8 @@ func forge(token, header, secret string) string {
 	return input + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
+const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
 func indent(text, by string) string {
 	return by + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n"+by)
 }
@@ -128,6 +130,15 @@ func TestPublicKeys(t *testing.T) {
 			check(t, f, request(forge(good, `{"alg":"None"}`, "")), "401: the algorithm of the token is not accepted")
 			check(t, f, request(good[:strings.LastIndex(good, ".")+1]), "401: the signature of the token is wrong")
 			check(t, f, request(good+"="), "401: the token is malformed")
+			for i, part := range strings.Split(good, ".") {
+				if len(part)%4 == 0 {
+					continue // has no bits behind its last byte
+				}
+				parts := strings.Split(good, ".")
+				last := strings.IndexByte(base64url, part[len(part)-1])
+				parts[i] = part[:len(part)-1] + base64url[last+1:last+2] // the same bytes
+				check(t, f, request(strings.Join(parts, ".")), "401: the token is malformed")
+			}
 			check(t, f, request(good+"\n"), "401: the token is malformed")
 			// A key within the token is not one to check it with.
 			check(t, f, request(other.token(t, nil, "jku", "http://127.0.0.1:1/keys")), "401: the signature of the token is wrong")
