@@ -74,6 +74,7 @@ type metadata struct {
 	UserInfo      string   `json:"userinfo_endpoint"`
 	EndSession    string   `json:"end_session_endpoint"`
 	Methods       []string `json:"token_endpoint_auth_methods_supported"`
+	NamesItself   bool     `json:"authorization_response_iss_parameter_supported"` // in callbacks: RFC 9207
 }
 
 // A snapshot is what was read of an issuer. It is immutable.

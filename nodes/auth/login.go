@@ -3,6 +3,7 @@ package auth
 import (
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +49,7 @@ func loginDef() *node.Def {
 			schema.String("client_secret").Secret().Doc("The secret that the provider has given to it. A public client has none."),
 			schema.Strings("secret").Required().Secret().Doc("What cookies are encrypted with: at least 32 bytes, such as those of `openssl rand -hex 32`. Of several, the first makes cookies, and all read them."),
 			schema.Strings("scopes").Default([]string{"openid", "profile", "email"}).Doc("What to ask the provider for."),
+			schema.String("prompt").Doc("What the provider asks people for at each login, such as `login` or `consent`. Unset is `consent` with the scope `offline_access`, for which strict providers need it, and nothing otherwise. An empty text asks for nothing."),
 			schema.Strings("claims").Default([]string{"name", "email", "email_verified", "preferred_username", "groups", "roles"}).Doc("The claims of the ID token that the session keeps."),
 			schema.Strings("algorithms").Words(false, algorithmNames()...).Default([]string{"RS256"}).Doc("What the keys of the provider are good for."),
 			schema.Duration("ttl").Default(12*time.Hour).Range(float64(time.Minute), float64(90*24*time.Hour)).Doc("How long a session lasts."),
@@ -80,6 +82,7 @@ type login struct {
 	url          *url.URL // of this site
 	path         string   // of the node's own paths
 	scopes       []string
+	prompt       string
 	claims       []string
 	ttl          time.Duration
 	required     bool
@@ -98,6 +101,9 @@ func newLogin(init *node.Init) (node.Node, error) {
 	}
 	n.scopes = append([]string{"openid"}, c.Strings("scopes")...)
 	n.scopes = appendScopes(nil, texts(n.scopes))
+	if n.prompt = c.String("prompt"); !c.Has("prompt") && slices.Contains(n.scopes, "offline_access") {
+		n.prompt = "consent" // without it, OpenID Connect lets a provider ignore the scope (Core, section 11)
+	}
 	n.tokens = &tokens{init: init, rules: rules{issuer: n.issuer, audience: []string{n.clientID}, leeway: c.Duration("leeway")}}
 	found := []error{n.tokens.discover(c), n.readOrigin(c)}
 	if !isToken(c.String("cookie")) {

@@ -58,8 +58,11 @@ func (n *login) begin(ctx context.Context, payload value.Value, back string) nod
 	if err != nil {
 		return node.Fail(err)
 	}
-	to := config.AuthCodeURL(a.State, oauth2.S256ChallengeOption(a.Verifier), oauth2.SetAuthURLParam("nonce", a.Nonce))
-	return redirect(http.StatusFound, to, append(n.stale(payload), kept, counted)...)
+	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(a.Verifier), oauth2.SetAuthURLParam("nonce", a.Nonce)}
+	if n.prompt != "" {
+		options = append(options, oauth2.SetAuthURLParam("prompt", n.prompt))
+	}
+	return redirect(http.StatusFound, config.AuthCodeURL(a.State, options...), append(n.stale(payload), kept, counted)...)
 }
 
 // stale removes the cookies of logins that were not ended if there are many: a request has

@@ -57,7 +57,11 @@ func (n *login) end(ctx context.Context, payload value.Value) node.Result {
 	if given != 1 || !n.seal.open(suffix, text, &a) || a.State != state || n.clock.Now().Unix() >= a.Until {
 		return node.Fail(errState)
 	}
-	if from, given := only(payload, "query", "iss"); given > 0 && from != n.issuer {
+	have, err := n.tokens.keys[0].remote.await(ctx)
+	if err != nil {
+		return node.Fail(err)
+	}
+	if from, given := only(payload, "query", "iss"); (given > 0 || have.metadata.NamesItself) && from != n.issuer {
 		return node.Fail(refused("denied", "the answer is of another provider"))
 	}
 	if code, given := only(payload, "query", "error"); given > 0 {
