@@ -8,6 +8,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -63,5 +64,5 @@ func (e *Engine) Test(ctx context.Context, name string) error {
 	if !ok {
 		return fmt.Errorf("no test %q in namespace %q", name, e.opts.Namespace)
 	}
-	return g.Send(ctx, at, 0, value.Null()).Payload.AsError()
+	return g.Send(ctx, envelope.Judge, at, 0, value.Null()).Payload.AsError()
 }

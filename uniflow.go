@@ -32,6 +32,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/internal/waits"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
@@ -46,6 +47,7 @@ type Options struct {
 	LifecycleTimeout time.Duration // of each workflow at a lifecycle port; 10 s
 	Budget           Budget
 	Clock            node.Clock // what nodes wait by; that of the machine
+	Job              *node.Job  // for a program that ends with its work; nil for one that serves
 
 	Observer  *observe.Observer  // sees every process; nil costs nothing
 	Recorders []observe.Recorder // get timelines of processes; at most 64
@@ -62,6 +64,7 @@ type Budget struct {
 	Bytes      int   // pending bytes; 64 MiB
 	Deliveries int64 // in total; 10 million
 	Forks      int   // concurrent forked children of a whole generation; 16,384
+	ForkBytes  int   // that their payloads take; 256 MiB
 }
 
 // A Source is what an engine serves: documents, and what their env refers to.
@@ -178,7 +181,7 @@ func (e *Engine) compile(source Source, opts compile.Options, all bool) (prog *c
 	list.Append(graph.Instantiate(resolver))
 	list.Append(resolver.Findings())
 	e.secrets.Learn(append(secrets, secretsOf(graph.Nodes, graph.Kinds)...)) // templates are rendered now
-	opts.Kinds, opts.Log, opts.Pool, opts.Clock, opts.Waits, opts.Whole = graph.Kinds, e.opts.Log, &e.pool, e.opts.Clock, e.waits, e.opts.Whole
+	opts.Kinds, opts.Log, opts.Pool, opts.Clock, opts.Waits, opts.Job, opts.Whole = graph.Kinds, e.opts.Log, &e.pool, e.opts.Clock, e.waits, e.opts.Job, e.opts.Whole
 	opts.System = &system{engine: e, kinds: graph.Kinds, specs: graph.Nodes, variables: variables}
 	made, found := compile.Compile(graph.Nodes, opts)
 	list.Append(found)
@@ -361,7 +364,7 @@ func (e *Engine) Run(ctx context.Context, name string, payload value.Value) (ans
 		if !found || g.Program().Vertices[at].In == 0 {
 			return value.Value{}, false, fmt.Errorf("no node %q with an in-port in namespace %q", name, e.opts.Namespace)
 		}
-		resp := g.Send(ctx, at, 0, payload)
+		resp := g.Send(ctx, envelope.Judge, at, 0, payload)
 		err := resp.Payload.AsError()
 		if errors.Is(err, node.ErrStopped) {
 			if e.current.Load() == g {

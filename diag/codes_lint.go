@@ -10,6 +10,9 @@ const (
 	CodeNotTemplate Code = "F5006"
 	CodeInsecure    Code = "F5007"
 	CodeStatement   Code = "F5008"
+
+	CodeUnseenStatus    Code = "F5009"
+	CodeCommittedBefore Code = "F5010"
 )
 
 func lintEntries() []Entry {
@@ -46,5 +49,13 @@ func lintEntries() []Entry {
 			"A template puts its text into a statement of SQL, so whatever it holds can change what the statement does. Send values as arguments, which the statement names: `[\"SELECT … WHERE id = :id\", {\"id\": …}]`.",
 			"- kind: snippet\n  language: text\n  env: {TABLE: {data: t}}\n  code: SELECT * FROM {{ .TABLE }}\n  ports: {out: [{name: db}]}\n- {kind: sql, name: db, driver: sqlite, source: ':memory:'}\n",
 			"- kind: snippet\n  language: cel\n  code: '[\"SELECT * FROM t WHERE id = :id\", {\"id\": self}]'\n  ports: {out: [{name: db}]}\n- {kind: sql, name: db, driver: sqlite, source: ':memory:'}\n"},
+		{CodeUnseenStatus, "status that is not seen",
+			"The answer of a service with a status of 400 and more is an error of `http`, unless a client waits for the process, as under a `listener`. So what compares the status behind it never sees one. Link the port `error`, or say with `expect` which answers are to be sent on.",
+			"- {kind: schedule, name: t, interval: 1h, ports: {out: [{name: call}]}}\n- {kind: http, name: call, url: 'https://api.example.com/', ports: {out: [{name: good}]}}\n- {kind: if, name: good, when: status == 200}\n",
+			"- {kind: schedule, name: t, interval: 1h, ports: {out: [{name: call}]}}\n- {kind: http, name: call, url: 'https://api.example.com/', expect: 'true', ports: {out: [{name: good}]}}\n- {kind: if, name: good, when: status == 200}\n"},
+		{CodeCommittedBefore, "commit before an answer",
+			"`static`, `proxy` and `websocket` answer a request when its process has ended. By then, what `sql` and `session` have done before them is committed, whatever is answered.",
+			"- {kind: listener, name: a, port: 8000, ports: {out: [{name: s}]}}\n- {kind: session, name: s, ports: {out: [{name: p}]}}\n- {kind: proxy, name: p, target: 'http://localhost:9000'}\n",
+			"- {kind: listener, name: a, port: 8000, ports: {out: [{name: p}]}}\n- {kind: proxy, name: p, target: 'http://localhost:9000'}\n"},
 	}
 }

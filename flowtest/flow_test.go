@@ -130,7 +130,7 @@ func TestSource(t *testing.T) {
 	if got := fmt.Sprint(f.Arrivals()); got != "[{b null} {a null}]" {
 		t.Errorf("got %s", got)
 	}
-	r, id := f.Source("s").RunID(t.Context(), node.Answer(value.Error(errors.New("no"))))
+	r, id := f.Source("s").RunID(t.Context(), nil, node.Answer(value.Error(errors.New("no"))))
 	if !r.IsError() || id == "" {
 		t.Errorf("got %s of process %q", flowtest.Show(r), id)
 	}

@@ -202,17 +202,17 @@ func (s source) Run(ctx context.Context, r node.Result) node.Response {
 
 // Start implements [node.Starter]. The process runs on the goroutine of the test until it
 // waits for something; see [Flow.Sleep] for how time passes then.
-func (s source) Start(ctx context.Context, r node.Result, done func(node.Response)) {
+func (s source) Start(ctx context.Context, j node.Judge, r node.Result, done func(node.Response)) {
 	s.flow.tb.Helper()
-	s.starter().Start(s.flow.context(ctx), r, done)
+	s.starter().Start(s.flow.context(ctx), j, r, done)
 }
 
 // RunID implements [node.Starter].
-func (s source) RunID(ctx context.Context, r node.Result) (resp node.Response, named string) {
+func (s source) RunID(ctx context.Context, j node.Judge, r node.Result) (resp node.Response, named string) {
 	s.flow.tb.Helper()
 	src := s.starter()
 	resp = s.flow.call(ctx, func(ctx context.Context) node.Response {
-		resp, id := src.RunID(ctx, r)
+		resp, id := src.RunID(ctx, j, r)
 		named = id
 		return resp
 	}).Response()

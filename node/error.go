@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ type Error struct {
 	Code       string        // an identifier for programs, chosen by the workflow; may be empty
 	Public     bool          // the message may be shown to a client
 	RetryAfter time.Duration // how long to wait before a retry; 0 if unknown
+	Outage     bool          // the other side is away, whatever it is asked for
 	Challenges []string      // how a client may prove who it is, as WWW-Authenticate says it: of a status 401
 	Data       value.Value   // details for programs; null if there are none
 	Node       Ref           // the node that failed; set by the engine
@@ -56,6 +58,16 @@ func codeOf(err error) string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// Retryable reports whether another attempt may succeed. A status of 4xx says that what
+// was asked for is wrong, except for 408, 425 and 429, which are about the moment.
+func (e *Error) Retryable() bool {
+	switch e.Status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return e.Status == 0 || e.Status > 499
+}
 
 // ErrorFields returns the fields that expressions and snippets see: message, and
 // those of code, status, node, public, challenges and data that are set. See [value.ErrorMap].
@@ -134,6 +146,7 @@ func describeJoined(err error, parts []error) *Error {
 		if all.Node.Kind == "" {
 			all.Node = e.Node
 		}
+		all.Outage = all.Outage || e.Outage
 		all.Challenges = append(all.Challenges, e.Challenges...)
 		all.RetryAfter = max(all.RetryAfter, e.RetryAfter)
 		all.Public = all.Public && e.Public

@@ -183,19 +183,19 @@ func ExampleFork() {
 	// done: report
 }
 
-// What must happen before the answer is out is deferred; its error becomes the
-// answer.
+// What must happen before the answer is out takes part in the end of the process; its
+// error becomes the answer.
 func ExampleProcess() {
 	commit := &node.Def{
 		Kind: "commit", Summary: "Commits at the end of the process.", In: in, Out: out,
 		New: func(*node.Init) (node.Node, error) {
 			return node.ReceiverFunc(func(p node.Process, pkt node.Packet) node.Result {
-				p.Defer(func(_ context.Context, resp node.Response) error {
-					if resp.IsError() {
+				p.Root().Enlist(node.PhaseDatabase, func(_ context.Context, failure error) (kept bool, err error) {
+					if failure != nil {
 						fmt.Println("roll back")
-						return nil
+						return false, nil
 					}
-					return errors.New("the disk is full")
+					return false, errors.New("the disk is full")
 				})
 				return node.Send(0, pkt.Payload)
 			}), nil

@@ -44,6 +44,12 @@ type Def struct {
 	// can be sent to them. Kinds without in-ports need not say so.
 	Begins bool
 
+	// Client says that the answers to processes which nodes of the kind start go to a client,
+	// which is told of a failure and can decide what to do: a person, a model or a program
+	// that has asked. For such a process, the status that another service answers is a part
+	// of the answer; for others, such as those of sources and schedules, it may be a failure.
+	Client bool
+
 	// Connects says that nodes of the kind connect to another system when they are
 	// opened, as sinks of brokers do. uniflow test runs them only to record them: what
 	// is sent to one that is not replaced fails. Kinds without in-ports need not say so.
@@ -223,6 +229,7 @@ type Init struct {
 	Clock      Clock  // what the node waits by, instead of package time
 	System     System // what the engine runs; nil outside of an engine
 	Waits      Waits  // who waits for messages from outside
+	Job        *Job   // nil unless the program is a job, which ends with its work
 	// Vertex returns this node, and so those that its packets may come to. Call it in New
 	// only. A vertex whose fields have errors has a config without values.
 	Vertex func() *Vertex
@@ -230,6 +237,14 @@ type Init struct {
 	// Place finds a port of a node that the config names, as a link would. The error
 	// says what is wrong, with a hint, but not at which field.
 	Place func(name, id, port string) (Place, error)
+}
+
+// A Job is how sources work in a program that ends with its work.
+type Job struct {
+	// MaxDead is after how many dead letters in a row, without a good message between
+	// them, a source ends with an error: then something is wrong with all of them. 0 is no
+	// limit.
+	MaxDead int
 }
 
 // A System tells what an engine runs, for nodes that show it. Any goroutine may call
@@ -339,18 +354,19 @@ type Progress struct {
 // A Starter runs processes that start at one node.
 type Starter interface {
 	// Run starts a process, applies r as if the node had returned it, and returns
-	// the response when the process and its deferred functions have ended. The
+	// the response when the process has ended. It has no [Judge]. The
 	// process's context derives from ctx. The response is [ErrStopped] if the
-	// generation takes no new processes.
+	// generation takes no new processes. If a participant in the end of the process
+	// fails, that error is the response.
 	Run(ctx context.Context, r Result) Response
 
-	// Start is Run for a trigger that holds no goroutine while the process waits for
-	// something outside: it returns when the process has ended or waits. done gets the
-	// response, once, from the goroutine that ends the process, which may be the
-	// caller's; it must not block. Blocking work of such a process, its deferred
-	// functions included, has goroutines of its own.
-	Start(ctx context.Context, r Result, done func(Response))
+	// Start is Run with a judge, for a trigger that holds no goroutine while the process
+	// waits for something outside: it returns when the process has ended or waits. done
+	// gets the response, once, from the goroutine that ends the process, which may be the
+	// caller's; it must not block. Blocking work of such a process, the participants in
+	// its end included, has goroutines of its own.
+	Start(ctx context.Context, j Judge, r Result, done func(Response))
 
-	// RunID is Run for a trigger that names the process in a log or an answer.
-	RunID(ctx context.Context, r Result) (resp Response, id string)
+	// RunID is Run with a judge, for a trigger that names the process in a log or an answer.
+	RunID(ctx context.Context, j Judge, r Result) (resp Response, id string)
 }

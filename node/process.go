@@ -28,21 +28,26 @@ type Process interface {
 	// value of that key, and does not change it.
 	Store(key, v any)
 
-	// Defer registers f to be called when the process ends, before its context is
-	// done and before the response is returned. The last registered function is
-	// called first; what f itself registers is called after all others. If the
-	// response is not an error and f returns one, that becomes the response.
-	Defer(f func(ctx context.Context, resp Response) error)
-}
+	// Enlist registers a participant in the end of the process. When all packets have been
+	// answered, and the [Judge] of the trigger has decided about the answer, participants
+	// are called phase by phase, and within a phase the latest first: before the context of
+	// the process is done, and before the response is returned. One that is registered
+	// meanwhile is called after the others.
+	//
+	// A process that another one waits for ends before it is known how that ends. What
+	// both do together takes part in the end of the Root.
+	Enlist(phase Phase, end Participant)
 
-// A Member is a [Process] that belongs to a family: a process and the children that
-// it waits for (see [Spawn]), theirs included. Those of the engine are Members.
-type Member interface {
-	Process
+	// Defer registers f to release what is held for the process. It is called when the
+	// process has ended, after all participants, the latest first.
+	Defer(f func())
 
-	// Root returns the process of the family that ends last: the process itself,
-	// unless another one waits for it. A forked process is its own root.
+	// Root returns the process that ends last among this one and those that wait for it
+	// (see [Spawn]): itself, unless another one does. A forked process is its own root.
 	Root() Process
+
+	// HasClient reports whether the answer of the root goes to a client: see [Def.Client].
+	HasClient() bool
 }
 
 // A Key is a typed key of a process's storage. Each NewKey makes a different key.

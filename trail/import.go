@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -73,6 +75,10 @@ func (s *Store) Import(ctx context.Context, files []string, opt ImportOptions) (
 	case <-ctx.Done():
 		return result, ctx.Err()
 	}
+	if err := s.markImport(); err != nil {
+		return result, err
+	}
+	defer func() { s.discard(filepath.Join(s.dir, tmpDir, importMark)) }()
 	for _, file := range files {
 		im := &importer{s: s, ctx: ctx, opt: opt, file: ImportFile{File: file}}
 		start := time.Now()
@@ -87,6 +93,34 @@ func (s *Store) Import(ctx context.Context, files []string, opt ImportOptions) (
 		}
 	}
 	return result, nil
+}
+
+// importMark is a file that is there while an import runs, and after one that was killed
+// until the store is opened for writing again.
+const importMark = "importing"
+
+// UnfinishedImport is what queries and Verify say of a store without events if an import
+// has left its mark.
+const UnfinishedImport = "there are no events: an import has begun and did not end; run it again, unless it still runs"
+
+func (s *Store) markImport() error {
+	f, err := s.fs.Create(filepath.Join(s.dir, tmpDir, importMark))
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	return f.Close()
+}
+
+// importUnfinished reports whether an import runs, or was killed.
+func (s *Store) importUnfinished() (bool, error) {
+	names, err := s.fs.ReadDir(filepath.Join(s.dir, tmpDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	return slices.Contains(names, importMark), nil
 }
 
 // An importer takes one file.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -171,5 +172,40 @@ func TestExport(t *testing.T) {
 	}
 	if !bytes.Equal(file.Bytes(), again.Bytes()) {
 		t.Errorf("got another file of %d bytes from what the first of %d gave", again.Len(), file.Len())
+	}
+}
+
+// TestImportKilled has queries and Verify say of a first import that was killed that it
+// did not end, until the store is opened for writing.
+func TestImportKilled(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, quiet())
+	read, told := func() []string {
+		r := open(t, dir, Options{ReadOnly: true})
+		return ask(t, r, countQuery()).Stats.Warnings
+	}, func() bool {
+		report, err := Verify(t.Context(), dir, nil)
+		if err != nil || !report.OK() {
+			t.Fatal(report, err)
+		}
+		return report.Unfinished
+	}
+	if got := read(); len(got) > 0 || told() {
+		t.Errorf("got %q and %v of an empty store, want nothing", got, told())
+	}
+	// While an import runs, the folder has what a kill of it would leave.
+	during := 0
+	file := write(t, "one.csv", csvOf(draw(rand.New(rand.NewPCG(1, 2)), 100, "a")))
+	if _, err := s.Import(t.Context(), []string{file}, ImportOptions{ID: "key", TimeUnit: "ms", Progress: func(p ImportProgress) {
+		if during++; p.Phase == "merge" {
+			if got := read(); !slices.Equal(got, []string{UnfinishedImport}) || !told() {
+				t.Errorf("got %q and %v during an import, want %q", got, told(), UnfinishedImport)
+			}
+		}
+	}}); err != nil || during == 0 {
+		t.Fatal(err, during)
+	}
+	if got := read(); len(got) > 0 || told() {
+		t.Errorf("got %q and %v after an import, want nothing", got, told())
 	}
 }

@@ -100,6 +100,15 @@ func (s *Store) run(ctx context.Context, q *query.Query, opt QueryOptions) (*que
 		if err == nil && sn.lost > 0 {
 			answer.Stats.Warnings = append(answer.Stats.Warnings, lossWarning(sn.lost))
 		}
+		if err == nil && len(sn.sources) == 0 {
+			unfinished, failed := s.importUnfinished()
+			if failed != nil {
+				return nil, failed
+			}
+			if unfinished {
+				answer.Stats.Warnings = append(answer.Stats.Warnings, UnfinishedImport)
+			}
+		}
 		if !ok {
 			return answer, err
 		}

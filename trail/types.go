@@ -224,11 +224,12 @@ type CohortInfo struct {
 
 // A Report is what Verify found.
 type Report struct {
-	Segments int   // segment files that were read
-	Rows     int64 // in them
-	Records  int64 // of the write-ahead log that are in no segment
-	Damages  []Damage
-	Denied   []string // files without permission to read, which may be sound; relative to the store
+	Segments   int   // segment files that were read
+	Rows       int64 // in them
+	Records    int64 // of the write-ahead log that are in no segment
+	Damages    []Damage
+	Unfinished bool     // there are no events, and an import has begun that did not end, or still runs
+	Denied     []string // files without permission to read, which may be sound; relative to the store
 }
 
 // OK reports whether everything was read and nothing is damaged or missing.

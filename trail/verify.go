@@ -126,6 +126,11 @@ func (v *verifier) verifyOnce() error {
 	} else if err != nil {
 		return err
 	}
+	if v.report.Rows == 0 && v.report.Records == 0 {
+		if v.report.Unfinished, err = v.s.importUnfinished(); err != nil {
+			return err
+		}
+	}
 	v.progress(VerifyProgress{Done: v.done, Total: v.total})
 	return nil
 }

@@ -204,11 +204,11 @@ import (
 
 var sent int
 
-func (g *Generation) Send(ctx context.Context, at, port int32, payload value.Value) node.Response {
+func (g *Generation) Send(ctx context.Context, j node.Judge, at, port int32, payload value.Value) node.Response {
 	if sent++; sent%20 < 3 {
-		g.sendOnce(ctx, at, port, payload)
+		g.sendOnce(ctx, j, at, port, payload)
 	}
-	return g.sendOnce(ctx, at, port, payload)
+	return g.sendOnce(ctx, j, at, port, payload)
 }
 `
 	return errors.Join(os.WriteFile(file, text, 0o644), os.WriteFile(filepath.Join(dir, "send_again.go"), []byte(again), 0o644))

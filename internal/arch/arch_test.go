@@ -27,6 +27,7 @@ var layers = [][]string{
 	{"trail"},
 	{"batch/internal/oracle", "internal/loader", "internal/trailtest", "trail/trailtest"},
 	{"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "bench/baseline", "internal/loader/trailstore"},
+	{"node/envelope"},
 	{"node/accept", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "internal/waits"},
 	{"internal/registry"},
 	{"internal/expand"},

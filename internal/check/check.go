@@ -44,6 +44,8 @@ func Lint(specs []*spec.Node, opts Options) diag.List {
 	for _, specs := range spaces {
 		byKind(specs, opts.Kinds, &list)
 		templatedStatements(specs, &list)
+		unseenStatus(specs, opts.Kinds, &list)
+		committedBefore(specs, &list)
 		if !opts.Incomplete {
 			unreachable(specs, opts.Kinds, &list)
 		}

@@ -49,21 +49,7 @@ func unreachable(specs []*spec.Node, kinds *registry.Registry, list *diag.List) 
 			}
 		}
 	}
-	reached := make(map[*spec.Node]bool, len(specs))
-	for len(todo) > 0 {
-		s := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if reached[s] {
-			continue
-		}
-		reached[s] = true
-		inner, _ := g.entered(s) // found above
-		todo = append(todo, inner...)
-		for _, port := range s.Ports {
-			targets, _ := g.targets(s, port) // found above
-			todo = append(todo, targets...)
-		}
-	}
+	reached := g.reached(todo, func(spec.Port) bool { return true })
 	for _, s := range specs {
 		if !reached[s] {
 			warn(list, s, s.Pos, "", diag.Errorf(diag.CodeUnreachable, "nothing leads here, so the node never does anything").
@@ -95,6 +81,29 @@ func newGraph(specs []*spec.Node) (g graph, ok bool) {
 		g.byID[s.ID], g.byName[k] = s, s
 	}
 	return g, true
+}
+
+// reached returns the specs that the ports which follow admits lead to, and the ones that
+// they start from. Targets that are missing are left out.
+func (g graph) reached(todo []*spec.Node, follow func(spec.Port) bool) map[*spec.Node]bool {
+	reached := make(map[*spec.Node]bool)
+	for len(todo) > 0 {
+		s := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if reached[s] {
+			continue
+		}
+		reached[s] = true
+		inner, _ := g.entered(s)
+		todo = append(todo, inner...)
+		for _, port := range s.Ports {
+			if follow(port) {
+				targets, _ := g.targets(s, port)
+				todo = append(todo, targets...)
+			}
+		}
+	}
+	return reached
 }
 
 // targets returns the specs that a port links to. It is not ok if one is missing.

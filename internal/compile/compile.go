@@ -23,6 +23,7 @@ type Options struct {
 	Clock   node.Clock   // of the nodes
 	System  node.System  // of the nodes
 	Waits   node.Waits   // of the nodes
+	Job     *node.Job    // of the nodes
 	Whole   bool         // keep all hops through sub-graphs, for observers to see
 	Outline bool         // keep what kinds see of the nodes, in Program.Outline
 }
@@ -192,7 +193,7 @@ func (c *compiler) make(i int32) {
 		c.report(u, withheld(u, c.probe(i))...)
 		return
 	}
-	v.Concurrency = 1
+	v.Concurrency, v.Client = 1, u.def.Client
 	if u.spec.Boundary != nil {
 		v.Node = newBoundary(u, len(v.Err) > 0)
 		return
@@ -230,6 +231,7 @@ func (c *compiler) init(i int32, log *slog.Logger) *node.Init {
 		Clock:      c.opts.Clock,
 		System:     c.opts.System,
 		Waits:      c.opts.Waits,
+		Job:        c.opts.Job,
 		Vertex:     func() *node.Vertex { return &c.vertices()[i] },
 		Place:      func(name, id, port string) (node.Place, error) { return c.place(u, name, id, port) },
 	}

@@ -55,6 +55,9 @@ type Vertex struct {
 	// work at one in-port; at least 1.
 	Concurrency int
 
+	// Client says that processes which begin here have a client: see [node.Def].
+	Client bool
+
 	// Lifecycle holds the links of the lifecycle ports, by phase.
 	Lifecycle        [lifecycle.Phases][]Edge
 	LifecycleTimeout time.Duration // of each of their workflows; 0 for the default

@@ -109,8 +109,8 @@ func TestAwait(t *testing.T) {
 			src, gen := served(t, g, at, run.Options{})
 			answered, next := answers(1)
 			for range 3 {
-				wantText(t, gen.Send(t.Context(), at, 0, value.Null()), c.want)
-				src.Start(t.Context(), node.Send(0, value.Null()), answered)
+				wantText(t, gen.Send(t.Context(), nil, at, 0, value.Null()), c.want)
+				src.Start(t.Context(), nil, node.Send(0, value.Null()), answered)
 				wantText(t, next(), c.want)
 				wantText(t, src.Run(t.Context(), node.Spawn([]node.Result{node.Send(0, value.Null())}, 0, func(_ node.Process, resps []node.Response) node.Result {
 					return node.Respond(resps[0])
@@ -120,7 +120,7 @@ func TestAwait(t *testing.T) {
 	}
 	g := &graph{}
 	at := g.fn(1, func(node.Process, node.Packet) node.Result { return node.Await(nil) })
-	resp := g.open(t, run.Options{}).Send(t.Context(), at, 0, value.Null())
+	resp := g.open(t, run.Options{}).Send(t.Context(), nil, at, 0, value.Null())
 	if got := text(resp); !strings.Contains(got, "node.Await was given a nil function") {
 		t.Errorf("got %s", got)
 	}
@@ -138,11 +138,11 @@ func TestAwaitParked(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	for i := range n {
 		v := value.Int(int64(i))
-		src.Start(ctx, node.Send(0, v), answered)
-		src.Start(ctx, node.Spawn([]node.Result{node.Send(0, v)}, 0, func(_ node.Process, resps []node.Response) node.Result {
+		src.Start(ctx, nil, node.Send(0, v), answered)
+		src.Start(ctx, nil, node.Spawn([]node.Result{node.Send(0, v)}, 0, func(_ node.Process, resps []node.Response) node.Result {
 			return node.Respond(resps[0])
 		}), answered)
-		src.Start(ctx, node.Fork(node.Send(0, v)), answered)
+		src.Start(ctx, nil, node.Fork(node.Send(0, v)), answered)
 	}
 	for range n {
 		wantText(t, next(), "None") // the forks go on
@@ -195,7 +195,7 @@ func TestAwaitGate(t *testing.T) {
 		g.link(root, 0, at)
 		src, _ := served(t, g, root, run.Options{})
 		answered, next := answers(1)
-		src.Start(t.Context(), node.Send(0, value.Null()), answered)
+		src.Start(t.Context(), nil, node.Send(0, value.Null()), answered)
 		for i := 0; i < 4; i += concurrency {
 			spots := lot.take(concurrency)
 			if len(spots) != concurrency {
@@ -225,12 +225,12 @@ func TestAwaitTwice(t *testing.T) {
 	lot := newLot()
 	src, _ := served(t, g, g.add(lot, 1), run.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	answered, next := answers(2)
-	src.Start(t.Context(), node.Send(0, value.Null()), answered)
+	src.Start(t.Context(), nil, node.Send(0, value.Null()), answered)
 	first := lot.take(1)[0]
 	first.done(node.Answer(value.Int(1)))
 	wantText(t, next(), "1")
 	for range 100 { // one of them on the same process object
-		src.Start(t.Context(), node.Send(0, value.Null()), answered)
+		src.Start(t.Context(), nil, node.Send(0, value.Null()), answered)
 		second := lot.take(1)[0]
 		first.done(node.Answer(value.Int(666)))
 		second.done(node.Answer(value.Int(2)))
@@ -264,14 +264,14 @@ func TestAwaitPanic(t *testing.T) {
 			src, gen := served(t, g, root, run.Options{})
 			answered, next := answers(1)
 			for range 100 {
-				src.Start(t.Context(), node.Send(0, value.Null()), answered)
+				src.Start(t.Context(), nil, node.Send(0, value.Null()), answered)
 				lot.take(1)[0].done(node.None())
 				wantText(t, next(), "error: panic: boom")
 				boom := node.Await(func(_ context.Context, done func(node.Result)) {
 					before(done)
 					panic("boom")
 				})
-				src.Start(t.Context(), boom, answered) // what the trigger returned panics
+				src.Start(t.Context(), nil, boom, answered) // what the trigger returned panics
 				wantText(t, next(), "error: panic: boom")
 			}
 			// A process ends just after its answer, perhaps on the goroutine of done.
@@ -302,7 +302,7 @@ func TestAwaitCancel(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	answered, next := answers(100)
 	for range 100 {
-		src.Start(ctx, node.Send(0, value.Null()), answered)
+		src.Start(ctx, nil, node.Send(0, value.Null()), answered)
 	}
 	if n := gen.InFlight(); n != 100 {
 		t.Errorf("%d processes in flight, want 100", n)
@@ -316,7 +316,7 @@ func TestAwaitCancel(t *testing.T) {
 	root := g.fn(1, pass)
 	g.link(root, 0, g.fn(1, obedient))
 	g.link(root, 0, g.fn(1, func(node.Process, node.Packet) node.Result { panic("boom") }))
-	wantText(t, g.open(t, run.Options{}).Send(t.Context(), root, 0, value.Null()), "error: panic: boom")
+	wantText(t, g.open(t, run.Options{}).Send(t.Context(), nil, root, 0, value.Null()), "error: panic: boom")
 }
 
 // TestAwaitStop waits for what is parked, then cancels it, then abandons it; done may come
@@ -337,7 +337,7 @@ func TestAwaitStop(t *testing.T) {
 		src, gen := open(t, lot)
 		var answered atomic.Int32
 		for range 1000 {
-			src.Start(t.Context(), node.Send(0, value.Null()), func(node.Response) { answered.Add(1) })
+			src.Start(t.Context(), nil, node.Send(0, value.Null()), func(node.Response) { answered.Add(1) })
 		}
 		var stopping sync.WaitGroup
 		stopping.Go(func() {
@@ -350,7 +350,7 @@ func TestAwaitStop(t *testing.T) {
 		}
 		stopping.Wait()
 		refused := false
-		src.Start(t.Context(), node.Send(0, value.Null()), func(r node.Response) {
+		src.Start(t.Context(), nil, node.Send(0, value.Null()), func(r node.Response) {
 			refused = errors.Is(r.Payload.AsError(), node.ErrStopped)
 		})
 		if !refused {
@@ -366,7 +366,7 @@ func TestAwaitStop(t *testing.T) {
 		src, gen := open(t, nodeFunc(obedient))
 		answered, next := answers(100)
 		for range 100 {
-			src.Start(context.Background(), node.Send(0, value.Null()), answered)
+			src.Start(context.Background(), nil, node.Send(0, value.Null()), answered)
 		}
 		if err := errors.Join(gen.Stop(over), gen.Close(t.Context())); err != nil {
 			t.Error(err)
@@ -380,7 +380,7 @@ func TestAwaitStop(t *testing.T) {
 			lot := newLot()
 			src, gen := open(t, lot)
 			answered, next := answers(1)
-			src.Start(context.Background(), node.Send(0, value.Null()), answered)
+			src.Start(context.Background(), nil, node.Send(0, value.Null()), answered)
 			if err := gen.Stop(over); !errors.Is(err, run.ErrAbandoned) {
 				t.Errorf("got %v, want ErrAbandoned", err)
 			}
@@ -405,10 +405,7 @@ func TestStartHoldsNothing(t *testing.T) {
 	blocks := g.fn(1, func(p node.Process, pkt node.Packet) node.Result {
 		switch s, _ := pkt.Payload.AsString(); s {
 		case "defer":
-			p.Defer(func(context.Context, node.Response) error {
-				<-returned
-				return nil
-			})
+			p.Defer(func() { <-returned })
 			return node.None()
 		default:
 			return node.Block(waits)
@@ -420,11 +417,11 @@ func TestStartHoldsNothing(t *testing.T) {
 	src, _ := served(t, g, at, run.Options{})
 	answered, next := answers(6)
 	for _, what := range []string{"block", "defer"} {
-		src.Start(t.Context(), node.Send(0, value.String(what)), answered)
+		src.Start(t.Context(), nil, node.Send(0, value.String(what)), answered)
 		lot.take(1)[0].done(node.Send(0, value.String(what)))
 	}
-	src.Start(t.Context(), node.Block(waits), answered)
-	src.Start(t.Context(), node.Spawn([]node.Result{node.Block(waits)}, 0, func(node.Process, []node.Response) node.Result { return node.None() }), answered)
+	src.Start(t.Context(), nil, node.Block(waits), answered)
+	src.Start(t.Context(), nil, node.Spawn([]node.Result{node.Block(waits)}, 0, func(node.Process, []node.Response) node.Result { return node.None() }), answered)
 	close(returned)
 	for range 4 {
 		next()
@@ -436,7 +433,7 @@ func TestStartPanic(t *testing.T) {
 	var log bytes.Buffer
 	g := &graph{}
 	src, gen := served(t, g, g.fn(1, pass), run.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-	src.Start(t.Context(), node.Send(0, value.Null()), func(node.Response) { panic("boom") })
+	src.Start(t.Context(), nil, node.Send(0, value.Null()), func(node.Response) { panic("boom") })
 	if !strings.Contains(log.String(), "boom") || gen.InFlight() != 0 {
 		t.Errorf("got log %s, %d in flight", log.String(), gen.InFlight())
 	}
@@ -455,10 +452,10 @@ func TestAwaitClock(t *testing.T) {
 	g.link(at, 0, sleeps)
 	src, gen := served(t, g, at, opts)
 	answered, next := answers(1)
-	src.Start(t.Context(), node.Send(0, value.Int(3)), answered)
+	src.Start(t.Context(), nil, node.Send(0, value.Int(3)), answered)
 	wantText(t, next(), "3")
 	wantTime(t, c, 5*time.Hour)
-	wantText(t, gen.Send(t.Context(), at, 0, value.Int(1)), "1")
+	wantText(t, gen.Send(t.Context(), nil, at, 0, value.Int(1)), "1")
 	wantTime(t, c, 8*time.Hour)
 
 	g = &graph{}
@@ -466,7 +463,7 @@ func TestAwaitClock(t *testing.T) {
 	at = g.add(lot, 1)
 	g.link(at, 0, g.fn(1, sleeper))
 	src, _ = served(t, g, at, opts)
-	src.Start(t.Context(), node.Send(0, value.Null()), answered)
+	src.Start(t.Context(), nil, node.Send(0, value.Null()), answered)
 	spots := lot.take(1)
 	c.Begin()
 	if err := c.Sleep(t.Context(), time.Hour); err != nil { // the process is parked
@@ -500,7 +497,7 @@ func TestAwaitObserved(t *testing.T) {
 			Labels:    true,
 		})
 		answered, next := answers(1)
-		src.Start(t.Context(), node.Send(0, value.String("x")), answered)
+		src.Start(t.Context(), nil, node.Send(0, value.String("x")), answered)
 		spots := lot.take(1)
 		<-time.After(time.Minute)
 		spots[0].done(node.Send(0, value.String("y")))
@@ -552,7 +549,7 @@ func TestAwaitHammer(t *testing.T) {
 		for range 2 {
 			senders.Go(func() {
 				for range 50 {
-					trigger.src.Start(t.Context(), node.Send(0, value.Null()), func(node.Response) { ended.Add(1) })
+					trigger.src.Start(t.Context(), nil, node.Send(0, value.Null()), func(node.Response) { ended.Add(1) })
 				}
 			})
 		}
@@ -643,7 +640,7 @@ func TestPartsOf(t *testing.T) {
 	})
 	g.link(root, 0, leaf)
 	gen := g.open(t, run.Options{})
-	resp := gen.Send(node.WithParts(t.Context(), taker{}), root, 0, value.Null())
+	resp := gen.Send(node.WithParts(t.Context(), taker{}), nil, root, 0, value.Null())
 	if got := resp.Payload.String(); got != "[true,true,true]" {
 		t.Errorf("got %s", got)
 	}
@@ -666,7 +663,7 @@ func TestAwaitContextAfterDone(t *testing.T) {
 	}
 	for range 500 {
 		answered, next := answers(1)
-		src.Start(t.Context(), node.Send(0, value.Null()), answered)
+		src.Start(t.Context(), nil, node.Send(0, value.Null()), answered)
 		s := lot.take(1)[0]
 		watchers.Add(1)
 		context.AfterFunc(s.ctx, func() { // when the process ends

@@ -32,7 +32,7 @@ func BenchmarkProcess(b *testing.B) {
 	in := value.String("ping")
 	b.ReportAllocs()
 	for b.Loop() {
-		if resp := gen.Send(ctx, 0, 0, in); resp.IsError() {
+		if resp := gen.Send(ctx, nil, 0, 0, in); resp.IsError() {
 			b.Fatal(resp.Payload)
 		}
 	}
@@ -65,7 +65,7 @@ func BenchmarkHop(b *testing.B) {
 	in := value.String("ping")
 	b.ReportAllocs()
 	for b.Loop() {
-		if resp := gen.Send(ctx, 0, 0, in); resp.IsError() {
+		if resp := gen.Send(ctx, nil, 0, 0, in); resp.IsError() {
 			b.Fatal(resp.Payload)
 		}
 	}
@@ -81,7 +81,7 @@ func BenchmarkParallel(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		ctx := context.Background()
 		for pb.Next() {
-			if resp := gen.Send(ctx, 0, 0, in); resp.IsError() {
+			if resp := gen.Send(ctx, nil, 0, 0, in); resp.IsError() {
 				b.Fatal(resp.Payload)
 			}
 		}
@@ -101,7 +101,7 @@ func awaiting(tb testing.TB, parked func(done func(node.Result))) (start func(va
 		tb.Fatal(err)
 	}
 	ctx := context.Background()
-	return func(v value.Value, done func(node.Response)) { src.src.Start(ctx, node.Send(0, v), done) }
+	return func(v value.Value, done func(node.Response)) { src.src.Start(ctx, nil, node.Send(0, v), done) }
 }
 
 // BenchmarkAwait is a process that a trigger starts, and that waits once for a result

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -59,10 +60,9 @@ func (g *Generation) startWithin(ctx context.Context, limit time.Duration, paren
 	ctx, cancel := context.WithCancelCause(ctx)
 	child := g.startChild(ctx, parent, at)
 	stop := g.clock.AfterFunc(limit, func(context.Context) { cancel(node.ErrTimeLimit) })
-	child.Defer(func(context.Context, node.Response) error { // the first to be deferred, and so the last
+	child.Defer(func() { // the first to be deferred, and so the last
 		stop()
 		cancel(nil)
-		return nil
 	})
 	return child
 }
@@ -81,31 +81,50 @@ func (p *process) childEnded(a arrival) {
 	p.answer(f.node, a.child, node.Response{Payload: e.Payload, None: e.Op == effect.None})
 }
 
-// errForks is the answer to a fork above the limit.
-var errForks = errors.New("too many forked processes")
+// errForks and errForkBytes are the answers to a fork above a limit.
+var (
+	errForks     = errors.New("too many forked processes")
+	errForkBytes = errors.New("the payloads of forked processes take too much memory")
+)
 
 // fork starts a detached child and returns how the packet is answered.
 func (p *process) fork(at int32, r node.Result) node.Result {
 	gen := p.gen
-	if gen.forks.Add(1) > int64(gen.budget.Forks) {
+	size := int64(r.Effect().Payload.Size())
+	forks, bytes := gen.forks.Add(1), gen.forkBytes.Add(size)
+	if err := gen.budget.refusesFork(forks, bytes); err != nil {
 		gen.forks.Add(-1)
-		return node.Answer(value.Error(&node.Error{Err: errForks, Status: 503}))
+		gen.forkBytes.Add(-size)
+		return node.Answer(value.Error(&node.Error{Err: err, Status: http.StatusServiceUnavailable}))
 	}
 	parent, ctx := p.storage(), gen.ctx
 	if p.rec != nil && p.rec.in.Sampled {
 		ctx = observe.WithTrace(ctx, p.rec.in)
 	}
 	gen.goroutine(func() {
-		gen.startChild(ctx, parent, at).runChild(nil, ending{forked: true}, at, r)
+		gen.startChild(ctx, parent, at).runChild(nil, ending{forked: true, bytes: size}, at, r)
 	})
 	return node.None()
 }
 
+// refusesFork returns why there cannot be as many detached children, with payloads of as
+// many bytes. One that is alone may be larger.
+func (b *Budget) refusesFork(forks, bytes int64) error {
+	switch {
+	case forks > int64(b.Forks):
+		return errForks
+	case forks > 1 && bytes > int64(b.ForkBytes):
+		return errForkBytes
+	}
+	return nil
+}
+
 // forkEnded is the end of a detached child.
-func (g *Generation) forkEnded(resp node.Response) {
+func (g *Generation) forkEnded(resp node.Response, bytes int64) {
 	if resp.IsError() {
 		g.log.Error("forked process", "error", resp.Payload.AsError())
 	}
+	g.forkBytes.Add(-bytes)
 	g.forks.Add(-1)
 	g.signal()
 }

@@ -34,7 +34,7 @@ func TestSpawn(t *testing.T) {
 			return node.Respond(node.Join(resps))
 		})
 	})
-	resp := g.open(t, run.Options{}).Send(t.Context(), at, 0, value.Null())
+	resp := g.open(t, run.Options{}).Send(t.Context(), nil, at, 0, value.Null())
 	if resp.Payload.Len() != n {
 		t.Fatalf("got %s, want %d answers", text(resp), n)
 	}
@@ -65,7 +65,7 @@ func TestWithin(t *testing.T) {
 				return node.Within(time.Nanosecond, node.Respond(node.Join(resps[1:]))) // which is not a child
 			})
 	})
-	if got := text(g.open(t, run.Options{}).Send(t.Context(), at, 0, value.Null())); got != "[<nil> <nil>]" {
+	if got := text(g.open(t, run.Options{}).Send(t.Context(), nil, at, 0, value.Null())); got != "[<nil> <nil>]" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -97,7 +97,7 @@ func TestFork(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, leave := context.WithCancel(t.Context())
-	wantText(t, gen.Send(ctx, at, 0, value.Null()), "None")
+	wantText(t, gen.Send(ctx, nil, at, 0, value.Null()), "None")
 	leave()
 	stopped := make(chan error, 1)
 	go func() { stopped <- gen.Stop(context.Background()) }()

@@ -250,7 +250,7 @@ func (p *process) overBudget(code diag.Code, what string, limit int) error {
 
 // ended returns the reason to abort the process, at the node whose code ran last.
 func (p *process) ended(code diag.Code, err error) error {
-	return &node.Error{Err: err, Code: string(code), Node: p.vertices[p.current.node].Ref}
+	return &node.Error{Err: err, Status: node.Describe(err).Status, Code: string(code), Node: p.vertices[p.current.node].Ref}
 }
 
 func (p *process) push(t task) {

@@ -30,13 +30,13 @@ func wantCode(t *testing.T, resp node.Response, want diag.Code, name string) {
 func TestNilBlock(t *testing.T) {
 	g := &graph{}
 	g.fn(0, func(node.Process, node.Packet) node.Result { return node.Block(nil) })
-	wantCode(t, g.open(t, run.Options{}).Send(t.Context(), 0, 0, value.Null()), diag.CodeMisuse, "a")
+	wantCode(t, g.open(t, run.Options{}).Send(t.Context(), nil, 0, 0, value.Null()), diag.CodeMisuse, "a")
 }
 
 func TestNilFail(t *testing.T) {
 	g := &graph{}
 	g.fn(1, func(node.Process, node.Packet) node.Result { return node.Fail(nil) })
-	wantCode(t, g.open(t, run.Options{}).Send(t.Context(), 0, 0, value.Null()), diag.CodeMisuse, "a")
+	wantCode(t, g.open(t, run.Options{}).Send(t.Context(), nil, 0, 0, value.Null()), diag.CodeMisuse, "a")
 }
 
 // TestCodes checks that an error that ends a process early has a code and a node.
@@ -47,7 +47,7 @@ func TestCodes(t *testing.T) {
 		g.link(a, 0, b)
 		g.link(b, 0, b)
 		gen := g.open(t, run.Options{Budget: run.Budget{Deliveries: 1000}})
-		wantCode(t, gen.Send(t.Context(), a, 0, value.Null()), diag.CodeDeliveries, "b")
+		wantCode(t, gen.Send(t.Context(), nil, a, 0, value.Null()), diag.CodeDeliveries, "b")
 	})
 	t.Run("cancelled", func(t *testing.T) {
 		g := &graph{}
@@ -58,7 +58,7 @@ func TestCodes(t *testing.T) {
 		})
 		g.link(a, 0, a)
 		gen := g.open(t, run.Options{})
-		resp := gen.Send(ctx, a, 0, value.Null())
+		resp := gen.Send(ctx, nil, a, 0, value.Null())
 		wantCode(t, resp, diag.CodeCancelled, "a")
 		if !errors.Is(resp.Payload.AsError(), context.Canceled) {
 			t.Errorf("got %v, want its cause wrapped", resp.Payload.AsError())
@@ -75,7 +75,7 @@ func TestCodes(t *testing.T) {
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			wantCode(t, g.open(t, run.Options{}).Send(ctx, a, 0, value.Null()), diag.CodeTimeout, "a")
+			wantCode(t, g.open(t, run.Options{}).Send(ctx, nil, a, 0, value.Null()), diag.CodeTimeout, "a")
 		})
 	})
 }
@@ -104,7 +104,7 @@ func TestHandled(t *testing.T) {
 		send := func(want string) { // one line that has it, or none if that is empty
 			t.Helper()
 			log.Reset()
-			wantText(t, gen.Send(t.Context(), try, 0, value.Null()), "sorry")
+			wantText(t, gen.Send(t.Context(), nil, try, 0, value.Null()), "sorry")
 			if want == "" && log.Len() > 0 || want != "" && (!strings.Contains(log.String(), want) || strings.Count(log.String(), "\n") != 1) {
 				t.Errorf("got %q, want a line with %q", log.String(), want)
 			}
@@ -145,7 +145,7 @@ func TestDeadLetters(t *testing.T) {
 		gen := g.open(t, run.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		for range 30 {
 			for range 1000 {
-				gen.Send(t.Context(), rows, 0, value.Null())
+				gen.Send(t.Context(), nil, rows, 0, value.Null())
 			}
 			<-time.After(time.Second)
 		}
@@ -169,7 +169,7 @@ func TestAbandoned(t *testing.T) {
 			t.Fatal(err)
 		}
 		answered := make(chan node.Response, 1)
-		go func() { answered <- gen.Send(context.Background(), 0, 0, value.Null()) }()
+		go func() { answered <- gen.Send(context.Background(), nil, 0, 0, value.Null()) }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
@@ -44,6 +45,7 @@ type Budget struct {
 	Bytes      int   // pending bytes; 64 MiB
 	Deliveries int64 // in total; 10 million
 	Forks      int   // concurrent detached children of the generation; 16,384
+	ForkBytes  int   // that the payloads of these take; 256 MiB
 }
 
 func (b Budget) withDefaults() Budget {
@@ -58,6 +60,9 @@ func (b Budget) withDefaults() Budget {
 	}
 	if b.Forks == 0 {
 		b.Forks = 16_384
+	}
+	if b.ForkBytes == 0 {
+		b.ForkBytes = 256 << 20
 	}
 	return b
 }
@@ -100,8 +105,9 @@ type Generation struct {
 	ended     chan struct{}                 // gets a signal when a process ends while draining
 	abandoned bool                          // Stop has abandoned processes
 	forks     atomic.Int64                  // detached children in progress
+	forkBytes atomic.Int64                  // of their payloads
 	ctx       context.Context               // of detached children; done when the grace is over
-	expire    context.CancelFunc
+	expire    context.CancelCauseFunc
 	workers   sync.WaitGroup // goroutines of processes
 	clock     node.Clock
 	secrets   *redact.Secrets
@@ -148,8 +154,9 @@ type shard struct {
 	_ [64]byte // keeps the counters of two shards on different cache lines
 }
 
-// errGrace ends the processes that are left when the grace of a stop is over.
-var errGrace = errors.New("the grace of the shutdown is over")
+// errGrace ends the processes that are left when the grace of a stop is over. A client may
+// try again elsewhere, so it is told 503.
+var errGrace error = &node.Error{Err: errors.New("the grace of the shutdown is over"), Status: http.StatusServiceUnavailable}
 
 // add notes a process that the pool has made. So one that waits can be found, and none
 // has to be listed each time that it waits.
@@ -243,7 +250,7 @@ func New(prog *compile.Program, opts Options) *Generation {
 	if g.busyClock != nil {
 		detached = g.busyClock.Context(detached)
 	}
-	g.ctx, g.expire = context.WithCancel(detached)
+	g.ctx, g.expire = context.WithCancelCause(detached)
 	g.processes.New = func() any {
 		p := &process{
 			gen:   g,
@@ -452,7 +459,7 @@ func (g *Generation) busy() bool {
 }
 
 func (g *Generation) cancelAll() {
-	g.expire()
+	g.expire(errGrace)
 	for i := range g.shards {
 		for _, p := range g.shards[i].processes() {
 			p.mu.Lock()
@@ -483,7 +490,7 @@ func (g *Generation) Close(ctx context.Context) error {
 		}
 	}
 	g.undo = nil
-	g.expire()
+	g.expire(nil)
 	if !g.abandoned {
 		g.workers.Wait()
 	}
@@ -498,13 +505,14 @@ func (g *Generation) Run(ctx context.Context, at int32, r node.Result) node.Resp
 
 // Send starts a process with a packet at an in-port of a node, and returns the
 // response.
-func (g *Generation) Send(ctx context.Context, at, port int32, payload value.Value) node.Response {
+func (g *Generation) Send(ctx context.Context, j node.Judge, at, port int32, payload value.Value) node.Response {
 	ctx, end := g.begin(ctx)
 	p := g.startRoot(ctx, at, fromCaller)
 	if p == nil {
 		end()
 		return node.Response{Payload: value.Error(node.ErrStopped)}
 	}
+	p.judge = j
 	p.push(task{payload: payload, to: continuation{frame: &p.root}, node: at, port: port})
 	resp := p.run(at, nil)
 	g.finish(p, resp, nil)
@@ -531,7 +539,7 @@ func (s starter) Run(ctx context.Context, r node.Result) node.Response {
 	return resp
 }
 
-func (s starter) Start(ctx context.Context, r node.Result, done func(node.Response)) {
+func (s starter) Start(ctx context.Context, j node.Judge, r node.Result, done func(node.Response)) {
 	ctx, end := s.gen.begin(ctx)
 	p := s.gen.startRoot(ctx, s.at, fromTrigger)
 	if p == nil {
@@ -539,7 +547,7 @@ func (s starter) Start(ctx context.Context, r node.Result, done func(node.Respon
 		done(node.Response{Payload: value.Error(node.ErrStopped)})
 		return
 	}
-	p.ending.answered = done
+	p.judge, p.ending.answered = j, done
 	label := p.label
 	p.proceed(false, s.at, &r)
 	if label != nil {
@@ -548,13 +556,14 @@ func (s starter) Start(ctx context.Context, r node.Result, done func(node.Respon
 	end()
 }
 
-func (s starter) RunID(ctx context.Context, r node.Result) (resp node.Response, id string) {
+func (s starter) RunID(ctx context.Context, j node.Judge, r node.Result) (resp node.Response, id string) {
 	ctx, end := s.gen.begin(ctx)
 	p := s.gen.startRoot(ctx, s.at, fromTrigger)
 	if p == nil {
 		end()
 		return node.Response{Payload: value.Error(node.ErrStopped)}, ""
 	}
+	p.judge = j
 	timeline := p.rec != nil && p.rec.wanted != 0
 	if timeline {
 		p.rec.first = r.Effect().Payload

@@ -43,7 +43,7 @@ func TestMetrics(t *testing.T) {
 	for range clients {
 		wg.Go(func() {
 			for i := range int64(each) {
-				gen.Send(t.Context(), a, 0, value.Int(i))
+				gen.Send(t.Context(), nil, a, 0, value.Int(i))
 			}
 		})
 	}
@@ -79,7 +79,7 @@ func TestSample(t *testing.T) {
 		const burst, bursts = 500, 20
 		for range bursts {
 			for range burst {
-				gen.Send(t.Context(), 0, 0, value.Int(1))
+				gen.Send(t.Context(), nil, 0, 0, value.Int(1))
 			}
 			after(time.Second)
 		}
@@ -115,7 +115,7 @@ func TestRare(t *testing.T) {
 		gen.Instrument(run.Instruments{Metrics: true})
 		const n = 10
 		for range n {
-			gen.Send(t.Context(), slow, 0, value.Int(1))
+			gen.Send(t.Context(), nil, slow, 0, value.Int(1))
 			after(time.Second)
 		}
 		m := gen.Metrics().Nodes[slow]
@@ -147,7 +147,7 @@ func TestPending(t *testing.T) {
 		gen.Instrument(run.Instruments{Metrics: true})
 		var wg sync.WaitGroup
 		payload := value.String(strings.Repeat("x", 1000))
-		wg.Go(func() { gen.Send(t.Context(), a, 0, payload) })
+		wg.Go(func() { gen.Send(t.Context(), nil, a, 0, payload) })
 		synctest.Wait()
 		if m := gen.Metrics(); m.Pending != 2 || m.PendingBytes < 2*1000 || m.InFlight != 1 {
 			t.Errorf("got %d packets, %d bytes pending, %d in flight, want 2, 2,000 and more, 1", m.Pending, m.PendingBytes, m.InFlight)
@@ -166,7 +166,7 @@ func TestPanicCounts(t *testing.T) {
 	gen := g.open(t, run.Options{})
 	var tp tape
 	gen.Instrument(run.Instruments{Metrics: true, Recorders: []observe.Recorder{{Ended: tp.add}}})
-	gen.Send(t.Context(), 0, 0, value.Int(1))
+	gen.Send(t.Context(), nil, 0, 0, value.Int(1))
 	m := gen.Metrics()
 	if m.Nodes[0].Errors != 1 || m.Ended[observe.Failed] != 1 {
 		t.Errorf("got %d errors, ended %v, want 1, failed", m.Nodes[0].Errors, m.Ended)
@@ -190,7 +190,7 @@ func TestCancelled(t *testing.T) {
 		gen.Instrument(run.Instruments{Metrics: true})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		gen.Send(ctx, 0, 0, value.Int(1))
+		gen.Send(ctx, nil, 0, 0, value.Int(1))
 		if m := gen.Metrics(); m.Ended[observe.Cancelled] != 1 {
 			t.Errorf("got ended %v, want it cancelled", m.Ended)
 		}
@@ -233,7 +233,7 @@ func TestTimeline(t *testing.T) {
 		gen.Instrument(run.Instruments{Recorders: []observe.Recorder{
 			{Ended: tp.add}, {Filter: func(observe.Trace) bool { return false }, Ended: func(*observe.Timeline) { t.Error("got a timeline that the recorder did not ask for") }},
 		}})
-		gen.Send(t.Context(), a, 0, value.Int(1))
+		gen.Send(t.Context(), nil, a, 0, value.Int(1))
 
 		if len(tp.timelines) != 1 {
 			t.Fatalf("got %d timelines, want 1", len(tp.timelines))
@@ -281,7 +281,7 @@ func TestLongProcess(t *testing.T) {
 		gen := g.open(t, run.Options{})
 		var tp tape
 		gen.Instrument(run.Instruments{Recorders: []observe.Recorder{{Ended: tp.add}}})
-		gen.Send(t.Context(), a, 0, value.Int(1))
+		gen.Send(t.Context(), nil, a, 0, value.Int(1))
 		for i, want := range []observe.Span{
 			{End: 3*time.Hour + 2*time.Minute},
 			{Start: 3 * time.Hour, End: 3*time.Hour + time.Minute},
@@ -317,7 +317,7 @@ func TestPanicOutsideTheToken(t *testing.T) {
 	gen := g.open(t, run.Options{})
 	gen.Instrument(run.Instruments{Metrics: true})
 	for range 20 {
-		wantText(t, gen.Send(t.Context(), root, 0, value.Int(1)), "1")
+		wantText(t, gen.Send(t.Context(), nil, root, 0, value.Int(1)), "1")
 	}
 }
 
@@ -354,12 +354,12 @@ func TestTraces(t *testing.T) {
 	if !ok {
 		t.Fatal("got no trace")
 	}
-	gen.Send(t.Context(), a, 0, value.Int(1)) // not asked for
+	gen.Send(t.Context(), nil, a, 0, value.Int(1)) // not asked for
 	seen.Range(func(name, trace any) bool {
 		t.Errorf("%s: got trace %v, want none", name, trace)
 		return true
 	})
-	gen.Send(observe.WithTrace(t.Context(), parent), a, 0, value.Int(1))
+	gen.Send(observe.WithTrace(t.Context(), parent), nil, a, 0, value.Int(1))
 	if err := gen.Stop(t.Context()); err != nil { // waits for the forked one
 		t.Fatal(err)
 	}
@@ -399,7 +399,7 @@ func TestLongRecording(t *testing.T) {
 	gen := g.open(t, run.Options{})
 	var tp tape
 	gen.Instrument(run.Instruments{Metrics: true, Recorders: []observe.Recorder{{Ended: tp.add}}})
-	gen.Send(t.Context(), loop, 0, value.Int(hops))
+	gen.Send(t.Context(), nil, loop, 0, value.Int(hops))
 	if got := tp.timelines[0]; len(got.Spans) != 1000 || got.Unrecorded != hops-1000 {
 		t.Errorf("got %d spans, %d beyond, want 1,000 and the rest of %d", len(got.Spans), got.Unrecorded, hops)
 	}
@@ -426,7 +426,7 @@ func TestLongMeasured(t *testing.T) {
 	g.link(odd, 0, even)
 	gen := g.open(t, run.Options{})
 	gen.Instrument(run.Instruments{Metrics: true})
-	gen.Send(t.Context(), even, 0, value.Int(rounds))
+	gen.Send(t.Context(), nil, even, 0, value.Int(rounds))
 	m := gen.Metrics().Nodes
 	if m[even].Packets != rounds+1 || m[odd].Packets != rounds {
 		t.Errorf("got %d and %d packets, want %d and one less", m[even].Packets, m[odd].Packets, rounds+1)
@@ -456,7 +456,7 @@ func TestLabels(t *testing.T) {
 	send := func() string {
 		profile.Reset()
 		pprof.Do(t.Context(), pprof.Labels("caller", "mine"), func(ctx context.Context) {
-			gen.Send(ctx, a, 0, value.Int(1))
+			gen.Send(ctx, nil, a, 0, value.Int(1))
 			if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
 				t.Error(err)
 			}
@@ -487,7 +487,7 @@ func TestMetricsAllocate(t *testing.T) {
 		gen := chain(t, 10)
 		gen.Instrument(run.Instruments{Metrics: true})
 		in := value.String("ping")
-		if n := testing.AllocsPerRun(100_000, func() { gen.Send(t.Context(), 0, 0, in) }); n != 0 {
+		if n := testing.AllocsPerRun(100_000, func() { gen.Send(t.Context(), nil, 0, 0, in) }); n != 0 {
 			t.Errorf("got %v allocations, want none", n)
 		}
 	})

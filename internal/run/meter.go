@@ -126,7 +126,7 @@ func (p *process) failed(at int32) {
 
 func (p *process) outcome(resp node.Response) observe.Outcome {
 	switch {
-	case resp.IsError():
+	case p.failure != nil:
 		if errors.Is(p.aborted, errGrace) || p.base.Err() != nil {
 			return observe.Cancelled
 		}

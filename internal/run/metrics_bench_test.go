@@ -18,7 +18,7 @@ func BenchmarkMetrics(b *testing.B) {
 			in := value.String("ping")
 			b.ReportAllocs()
 			for b.Loop() {
-				gen.Send(b.Context(), 0, 0, in)
+				gen.Send(b.Context(), nil, 0, 0, in)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/hops, "ns/hop")
 		})
@@ -36,7 +36,7 @@ func BenchmarkMetricsParallel(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					gen.Send(b.Context(), 0, 0, in)
+					gen.Send(b.Context(), nil, 0, 0, in)
 				}
 			})
 		})
@@ -50,7 +50,7 @@ func BenchmarkRecorder(b *testing.B) {
 	in := value.String("ping")
 	b.ReportAllocs()
 	for b.Loop() {
-		gen.Send(b.Context(), 0, 0, in)
+		gen.Send(b.Context(), nil, 0, 0, in)
 	}
 }
 
@@ -62,6 +62,6 @@ func BenchmarkLabels(b *testing.B) {
 	in := value.String("ping")
 	b.ReportAllocs()
 	for b.Loop() {
-		gen.Send(b.Context(), 0, 0, in)
+		gen.Send(b.Context(), nil, 0, 0, in)
 	}
 }

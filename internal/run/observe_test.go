@@ -48,7 +48,7 @@ func TestObserve(t *testing.T) {
 			log = append(log, fmt.Sprintf("%s answered %s", a.Node, text(a.Response)))
 		},
 	}})
-	wantText(t, gen.Send(t.Context(), a, 0, value.String("x")), "None")
+	wantText(t, gen.Send(t.Context(), nil, a, 0, value.String("x")), "None")
 	want := "a got 0 x; a sent 0 x; b got 0 x; b sent 0 xb; b answered xb; a sent 1 xb; c got 0 xb; " +
 		"c sent -1 error: c failed; d got 0 error: c failed; d answered None; c answered None; a answered None"
 	if got := strings.Join(log, "; "); got != want {
@@ -56,7 +56,7 @@ func TestObserve(t *testing.T) {
 	}
 	gen.Instrument(run.Instruments{})
 	log = nil
-	wantText(t, gen.Send(t.Context(), a, 0, value.String("x")), "None")
+	wantText(t, gen.Send(t.Context(), nil, a, 0, value.String("x")), "None")
 	if len(log) > 0 {
 		t.Errorf("got %v after stop", log)
 	}
@@ -75,7 +75,7 @@ func BenchmarkObserver(b *testing.B) {
 			in := value.String("ping")
 			b.ReportAllocs()
 			for b.Loop() {
-				gen.Send(b.Context(), 0, 0, in)
+				gen.Send(b.Context(), nil, 0, 0, in)
 			}
 		})
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
-	"github.com/uniflow-labs/uniflow/value"
 )
 
 // A process is one run of the program. One goroutine at a time holds its token;
@@ -52,7 +51,9 @@ type process struct {
 	taken      int       // number of them that are done
 	aborted    error     // set once the process has to end early: nothing more is delivered
 	resp       node.Response
-	current    struct { // the node whose code runs, for the recovery of a panic
+	judge      node.Judge // of the trigger, or nil; immutable during the run
+	failure    error      // why the process has failed; set when it ends
+	current    struct {   // the node whose code runs, for the recovery of a panic
 		node int32
 		to   continuation
 	}
@@ -93,8 +94,16 @@ type process struct {
 		waited  bool    // the process has waited for something, or its context was made
 		working []int32 // nodes whose blocking functions run, or whose results are awaited
 		storage *storage
-		defers  []func(context.Context, node.Response) error
+		ends    []atEnd
 	}
+}
+
+// An atEnd is what a process calls when it ends: a participant, or a function that releases
+// something.
+type atEnd struct {
+	phase       node.Phase
+	participant node.Participant // nil for release
+	release     func()
 }
 
 // An origin says what has started a process.
@@ -113,6 +122,7 @@ type ending struct {
 	up       *process            // the one that waits for a child of a Spawn
 	to       continuation        // in up
 	forked   bool
+	bytes    int64 // of the payload of a forked process
 }
 
 // An arrival is what another goroutine posts to the process: the result of
@@ -175,7 +185,7 @@ func (p *process) release() {
 	}
 	p.family, p.aborted = nil, nil
 	p.ending = ending{}
-	p.resp = node.Response{}
+	p.resp, p.judge, p.failure = node.Response{}, nil, nil
 	p.root = frame{}
 	p.gates = p.gates[:0]
 	p.deliveries, p.bytes = 0, 0
@@ -207,9 +217,9 @@ func (p *process) clear() (watched bool) {
 	if p.mu.ctx != nil || p.mu.id != "" || p.mu.storage != nil || p.mu.cause != nil {
 		p.mu.ctx, p.mu.cancel, p.mu.cause, p.mu.id, p.mu.storage = nil, nil, nil, "", nil
 	}
-	if len(p.mu.defers) > 0 {
-		clear(p.mu.defers)
-		p.mu.defers = p.mu.defers[:0]
+	if len(p.mu.ends) > 0 {
+		clear(p.mu.ends)
+		p.mu.ends = p.mu.ends[:0]
 	}
 	p.base, p.parent = nil, nil
 	return false
@@ -254,7 +264,7 @@ func (p *process) conclude(mayBlock bool) {
 		p.done <- struct{}{}
 		return
 	}
-	if !mayBlock && len(p.mu.defers) > 0 {
+	if !mayBlock && len(p.mu.ends) > 0 {
 		gen.goroutine(func() { p.conclude(true) })
 		return
 	}
@@ -265,7 +275,7 @@ func (p *process) conclude(mayBlock bool) {
 	}
 	gen.finish(p, resp, nil)
 	if end.forked {
-		gen.forkEnded(resp)
+		gen.forkEnded(resp, end.bytes)
 		return
 	}
 	end.up.resume(arrival{child: end.to, value: node.Respond(resp)}, mayBlock)
@@ -293,35 +303,6 @@ func (p *process) applyFirst(at int32, r *node.Result) {
 	if t, direct := p.apply(at, noInPort, continuation{frame: &p.root}, r); direct {
 		p.deliver(t)
 	}
-}
-
-// end runs the deferred functions, latest first, and after them those that they have
-// deferred. All packets have been answered, so no other goroutine touches the process.
-func (p *process) end() node.Response {
-	resp := p.resp
-	for first := 0; first < len(p.mu.defers); {
-		last := len(p.mu.defers)
-		for i := last - 1; i >= first; i-- {
-			if err := p.runDeferred(p.mu.defers[i], resp); err != nil {
-				if resp.IsError() {
-					p.gen.log.Error("deferred function", "process", p.ID(), "error", err)
-					continue
-				}
-				resp = node.Response{Payload: value.Error(err)}
-			}
-		}
-		first = last
-	}
-	return resp
-}
-
-func (p *process) runDeferred(f func(context.Context, node.Response) error, resp node.Response) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = p.panicked(node.Ref{}, v)
-		}
-	}()
-	return f((*lazyContext)(p).made(), resp)
 }
 
 // panicked logs a panic of node code and returns it as an error.
@@ -376,13 +357,26 @@ func (p *process) Load(key any) (v any, ok bool) {
 
 func (p *process) Store(key, v any) { p.storage().store(key, v) }
 
-func (p *process) Defer(f func(context.Context, node.Response) error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mu.defers = append(p.mu.defers, f)
+func (p *process) Enlist(phase node.Phase, end node.Participant) {
+	p.atEnd(atEnd{phase: phase, participant: end})
 }
 
-// Root implements node.Member.
+func (p *process) Defer(f func()) { p.atEnd(atEnd{release: f}) }
+
+func (p *process) atEnd(e atEnd) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.ends = append(p.mu.ends, e)
+}
+
+func (p *process) HasClient() bool {
+	root := p
+	if p.family != nil {
+		root = p.family
+	}
+	return root.origin == fromCaller || root.origin == fromTrigger && p.gen.prog.Vertices[root.startedAt].Client
+}
+
 func (p *process) Root() node.Process {
 	if p.family != nil {
 		return p.family.facade()
@@ -415,7 +409,14 @@ func (c *lazyContext) made() context.Context {
 		return overContext()
 	}
 	if p.mu.ctx == nil {
-		p.mu.ctx, p.mu.cancel = context.WithCancelCause(p.base)
+		base := p.base
+		switch { // nothing would hold a process that only waits for its context
+		case base == context.Background():
+			base = p.gen.ctx
+		case base.Done() == nil:
+			base = rooted{base, p.gen.ctx}
+		}
+		p.mu.ctx, p.mu.cancel = context.WithCancelCause(base)
 		p.mu.waited = true
 		if p.mu.cause == nil && p.gen.ctx.Err() != nil {
 			p.mu.cause = errGrace
@@ -425,6 +426,20 @@ func (c *lazyContext) made() context.Context {
 		}
 	}
 	return p.mu.ctx
+}
+
+// A rooted context has the values of one that never ends, and ends with another, which
+// keeps the contexts that derive from it reachable until they have ended.
+type rooted struct {
+	values context.Context
+	context.Context
+}
+
+func (c rooted) Value(key any) any {
+	if v := c.values.Value(key); v != nil {
+		return v
+	}
+	return c.Context.Value(key)
 }
 
 // peek returns the context with a channel if it has been made, else its parent.
@@ -530,9 +545,11 @@ func (g guarded) ID() string               { g.check(); return g.process.ID() }
 func (g guarded) Load(key any) (any, bool) { g.check(); return g.process.Load(key) }
 func (g guarded) Store(key, v any)         { g.check(); g.process.Store(key, v) }
 func (g guarded) Root() node.Process       { g.check(); return g.process.Root() }
-func (g guarded) Defer(f func(context.Context, node.Response) error) {
+func (g guarded) HasClient() bool          { g.check(); return g.process.HasClient() }
+func (g guarded) Defer(f func())           { g.check(); g.process.Defer(f) }
+func (g guarded) Enlist(phase node.Phase, end node.Participant) {
 	g.check()
-	g.process.Defer(f)
+	g.process.Enlist(phase, end)
 }
 
 // facade is the process as nodes see it.

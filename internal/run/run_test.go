@@ -79,7 +79,7 @@ func TestImplicitResponse(t *testing.T) {
 	g.link(a, 0, b)
 	g.link(b, 0, c)
 	gen := g.open(t, run.Options{})
-	wantText(t, gen.Send(t.Context(), a, 0, value.String("")), "abc")
+	wantText(t, gen.Send(t.Context(), nil, a, 0, value.String("")), "abc")
 }
 
 // TestFanOut is rules 3 and 4: responses are joined in the order of the links,
@@ -107,7 +107,7 @@ func TestFanOut(t *testing.T) {
 				g.link(root, 0, g.fn(1, b))
 			}
 			gen := g.open(t, run.Options{})
-			wantText(t, gen.Send(t.Context(), root, 0, value.String("")), c.want)
+			wantText(t, gen.Send(t.Context(), nil, root, 0, value.String("")), c.want)
 		})
 	}
 }
@@ -144,7 +144,7 @@ func TestOrder(t *testing.T) {
 	g.link(sender, 0, blocker)
 	g.link(blocker, 0, recorder)
 	gen := g.open(t, run.Options{})
-	resp := gen.Send(t.Context(), sender, 0, value.Null())
+	resp := gen.Send(t.Context(), nil, sender, 0, value.Null())
 	if resp.Payload.Len() != n {
 		t.Fatalf("got %s, want %d responses", text(resp), n)
 	}
@@ -193,7 +193,7 @@ func TestConcurrency(t *testing.T) {
 	})
 	g.vertices[worker].Concurrency = limit
 	g.link(sender, 0, worker)
-	resp := g.open(t, run.Options{}).Send(t.Context(), sender, 0, value.Null())
+	resp := g.open(t, run.Options{}).Send(t.Context(), nil, sender, 0, value.Null())
 	for i := range n {
 		if got, _ := resp.Payload.At(i).AsInt(); got != int64(i) {
 			t.Fatalf("response %d is %d", i, got)
@@ -225,7 +225,7 @@ func TestPipelining(t *testing.T) {
 		return node.Answer(value.String("releaser"))
 	}))
 	gen := g.open(t, run.Options{})
-	wantText(t, gen.Send(t.Context(), root, 0, value.Null()), "[released releaser]")
+	wantText(t, gen.Send(t.Context(), nil, root, 0, value.Null()), "[released releaser]")
 }
 
 // TestErrorPort is rule 6.
@@ -236,14 +236,14 @@ func TestErrorPort(t *testing.T) {
 		g.linkErr(a, g.fn(1, func(_ node.Process, pkt node.Packet) node.Result {
 			return node.Answer(value.String("handled " + node.Message(pkt.Payload.AsError())))
 		}))
-		wantText(t, g.open(t, run.Options{}).Send(t.Context(), a, 0, value.Null()), "handled broken")
+		wantText(t, g.open(t, run.Options{}).Send(t.Context(), nil, a, 0, value.Null()), "handled broken")
 	})
 	t.Run("an error from downstream passes", func(t *testing.T) {
 		g := &graph{}
 		a := g.fn(1, pass)
 		g.link(a, 0, g.fn(1, fail("downstream")))
 		g.linkErr(a, g.fn(1, answer(value.String("handled"))))
-		resp := g.open(t, run.Options{}).Send(t.Context(), a, 0, value.Null())
+		resp := g.open(t, run.Options{}).Send(t.Context(), nil, a, 0, value.Null())
 		wantText(t, resp, "error: downstream")
 		var e *node.Error
 		if !errors.As(resp.Payload.AsError(), &e) || e.Node.Name != "b" {
@@ -263,7 +263,7 @@ func TestCall(t *testing.T) {
 		})
 	})
 	g.link(caller, 0, g.fn(1, suffix("x", true)))
-	wantText(t, g.open(t, run.Options{}).Send(t.Context(), caller, 0, value.String("in-")), "[in-x in-x]")
+	wantText(t, g.open(t, run.Options{}).Send(t.Context(), nil, caller, 0, value.String("in-")), "[in-x in-x]")
 }
 
 // TestPanicBehindGates has a node panic while packets wait for two others, one of
@@ -289,7 +289,7 @@ func TestPanicBehindGates(t *testing.T) {
 		})
 		g.link(root, 1, quick)
 		g.link(quick, 0, g.fn(0, func(node.Process, node.Packet) node.Result { panic("boom") }))
-		wantText(t, g.open(t, run.Options{}).Send(t.Context(), root, 0, value.Null()), "error: panic: boom")
+		wantText(t, g.open(t, run.Options{}).Send(t.Context(), nil, root, 0, value.Null()), "error: panic: boom")
 	})
 }
 
@@ -308,7 +308,7 @@ func TestPanic(t *testing.T) {
 			return node.SendAll([]node.Out{{}, {}}, func(node.Process, []node.Response) node.Result { panic("boom") })
 		},
 		"defer": func(p node.Process, pkt node.Packet) node.Result {
-			p.Defer(func(context.Context, node.Response) error { panic("boom") })
+			p.Enlist(node.PhaseMark, func(context.Context, error) (bool, error) { panic("boom") })
 			return node.Send(0, pkt.Payload)
 		},
 		"child": func(node.Process, node.Packet) node.Result {
@@ -327,8 +327,8 @@ func TestPanic(t *testing.T) {
 			healthy := g.fn(1, suffix("!", false))
 			gen := g.open(t, run.Options{})
 			for range 3 {
-				wantText(t, gen.Send(t.Context(), root, 0, value.Null()), "error: panic: boom")
-				wantText(t, gen.Send(t.Context(), healthy, 0, value.String("fine")), "fine!")
+				wantText(t, gen.Send(t.Context(), nil, root, 0, value.Null()), "error: panic: boom")
+				wantText(t, gen.Send(t.Context(), nil, healthy, 0, value.String("fine")), "fine!")
 			}
 		})
 	}
@@ -355,61 +355,9 @@ func TestStorage(t *testing.T) {
 			return node.None()
 		})
 	})
-	wantText(t, g.open(t, run.Options{}).Send(t.Context(), at, 0, value.Null()), "None")
+	wantText(t, g.open(t, run.Options{}).Send(t.Context(), nil, at, 0, value.Null()), "None")
 	if child != "parent,child" || parent != "parent" {
 		t.Errorf("got child %q, parent %q, want \"parent,child\" and \"parent\"", child, parent)
-	}
-}
-
-// TestDefer is rule 8: deferred functions run latest first, before the context
-// is done and before the answer is out, and may turn it into an error.
-func TestDefer(t *testing.T) {
-	g := &graph{}
-	var log []string
-	at := g.fn(1, func(p node.Process, pkt node.Packet) node.Result {
-		for _, name := range []string{"first", "second"} {
-			p.Defer(func(ctx context.Context, resp node.Response) error {
-				log = append(log, fmt.Sprintf("%s %s %v", name, text(resp), ctx.Err()))
-				if pkt.Payload.Truth() && name == "second" {
-					return errors.New("commit failed")
-				}
-				return nil
-			})
-		}
-		return node.Send(0, pkt.Payload)
-	})
-	gen := g.open(t, run.Options{})
-	wantText(t, gen.Send(t.Context(), at, 0, value.Int(0)), "0")
-	wantText(t, gen.Send(t.Context(), at, 0, value.Int(1)), "error: commit failed")
-	want := "second 0 <nil>; first 0 <nil>; second 1 <nil>; first error: commit failed <nil>"
-	if got := strings.Join(log, "; "); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-// TestDeferLast calls what a deferred function defers after all others, with the response
-// that they have left.
-func TestDeferLast(t *testing.T) {
-	g := &graph{}
-	var log []string
-	at := g.fn(1, func(p node.Process, pkt node.Packet) node.Result {
-		p.Defer(func(context.Context, node.Response) error {
-			log = append(log, "commit")
-			return errors.New("commit failed")
-		})
-		p.Defer(func(context.Context, node.Response) error {
-			p.Defer(func(_ context.Context, resp node.Response) error {
-				log = append(log, "last "+text(resp))
-				return nil
-			})
-			return nil
-		})
-		return node.Send(0, pkt.Payload)
-	})
-	gen := g.open(t, run.Options{})
-	wantText(t, gen.Send(t.Context(), at, 0, value.Int(0)), "error: commit failed")
-	if got, want := strings.Join(log, "; "), "commit; last error: commit failed"; got != want {
-		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
@@ -452,7 +400,7 @@ func TestCancel(t *testing.T) {
 				<-started
 				cancel()
 			}()
-			resp := gen.Send(ctx, at, 0, value.Null())
+			resp := gen.Send(ctx, nil, at, 0, value.Null())
 			if !errors.Is(resp.Payload.AsError(), context.Canceled) {
 				t.Errorf("got %s, want a cancellation", text(resp))
 			}
@@ -475,7 +423,7 @@ func TestBudget(t *testing.T) {
 		} else {
 			g.link(at, 0, sink)
 		}
-		resp := g.open(t, run.Options{Budget: budget}).Send(t.Context(), at, 0, value.String("x"))
+		resp := g.open(t, run.Options{Budget: budget}).Send(t.Context(), nil, at, 0, value.String("x"))
 		if got := text(resp); !strings.Contains(got, want) {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
@@ -513,7 +461,7 @@ func TestBudget(t *testing.T) {
 func TestMisuse(t *testing.T) {
 	g := &graph{}
 	at := g.fn(1, func(node.Process, node.Packet) node.Result { return node.Send(7, value.Null()) })
-	resp := g.open(t, run.Options{}).Send(t.Context(), at, 0, value.Null())
+	resp := g.open(t, run.Options{}).Send(t.Context(), nil, at, 0, value.Null())
 	wantText(t, resp, "error: kind test: sent to out-port 7 of 1")
 }
 
@@ -592,7 +540,7 @@ func TestStop(t *testing.T) {
 	})
 	gen := run.New(&compile.Program{Vertices: g.vertices, Order: []int32{at}}, run.Options{})
 	resps := make(chan node.Response, 1)
-	go func() { resps <- gen.Send(context.Background(), at, 0, value.Null()) }()
+	go func() { resps <- gen.Send(context.Background(), nil, at, 0, value.Null()) }()
 	<-started
 	grace, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
@@ -602,7 +550,7 @@ func TestStop(t *testing.T) {
 	if resp := <-resps; !resp.IsError() {
 		t.Errorf("got %s, want an error", text(resp))
 	}
-	if resp := gen.Send(t.Context(), at, 0, value.Null()); !errors.Is(resp.Payload.AsError(), node.ErrStopped) {
+	if resp := gen.Send(t.Context(), nil, at, 0, value.Null()); !errors.Is(resp.Payload.AsError(), node.ErrStopped) {
 		t.Errorf("after stop got %s, want ErrStopped", text(resp))
 	}
 	if err := gen.Close(t.Context()); err != nil {
@@ -667,7 +615,7 @@ func TestHammer(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 200 {
-				if got := text(gen.Send(context.Background(), spawner, 0, value.String("p"))); got != "[p0z p1z p2z p3z]" {
+				if got := text(gen.Send(context.Background(), nil, spawner, 0, value.String("p"))); got != "[p0z p1z p2z p3z]" {
 					t.Errorf("got %s", got)
 					return
 				}
@@ -694,7 +642,7 @@ func TestAllocations(t *testing.T) {
 	g.link(next, 0, g.fn(1, pass))
 	gen := g.open(t, run.Options{})
 	ctx := context.Background()
-	if n := testing.AllocsPerRun(100, func() { gen.Send(ctx, caller, 0, value.Int(1)) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { gen.Send(ctx, nil, caller, 0, value.Int(1)) }); n > 0 {
 		t.Errorf("got %v allocations a process, want 0", n)
 	}
 }

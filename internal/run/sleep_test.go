@@ -59,7 +59,7 @@ func TestSleepGate(t *testing.T) {
 	g := &graph{}
 	root, sleeps := g.fn(1, numbers(5)), g.fn(1, sleeper)
 	g.link(root, 0, sleeps)
-	wantText(t, g.open(t, opts).Send(t.Context(), root, 0, value.Null()), "[0 1 2 3 4]")
+	wantText(t, g.open(t, opts).Send(t.Context(), nil, root, 0, value.Null()), "[0 1 2 3 4]")
 	wantTime(t, c, 10*time.Hour)
 }
 
@@ -87,7 +87,7 @@ func TestSleepTogether(t *testing.T) {
 	})
 	g.link(root, 0, sleeps)
 	g.link(sleeps, 0, arrives)
-	wantText(t, g.open(t, opts).Send(t.Context(), root, 0, value.Null()), "[3 1 2 0]")
+	wantText(t, g.open(t, opts).Send(t.Context(), nil, root, 0, value.Null()), "[3 1 2 0]")
 	if fmt.Sprint(order) != "[0 1 2 3]" {
 		t.Errorf("got order %v", order)
 	}
@@ -110,7 +110,7 @@ func TestSleepChildren(t *testing.T) {
 			})), func(node.Process, node.Response) node.Result { return node.Respond(node.Join(resps)) })
 		})
 	})
-	wantText(t, g.open(t, opts).Send(t.Context(), root, 0, value.Null()), "[1 4 2 1]")
+	wantText(t, g.open(t, opts).Send(t.Context(), nil, root, 0, value.Null()), "[1 4 2 1]")
 	if got := <-forked; got != 5*time.Hour {
 		t.Errorf("the fork woke after %s, want 5h: children take 4h, two at a time", got)
 	}
@@ -138,7 +138,7 @@ func TestSleepBesideBlock(t *testing.T) {
 	gen := g.open(t, opts)
 	var worker sync.WaitGroup
 	worker.Go(func() {
-		wantText(t, gen.Send(t.Context(), root, 0, value.Null()), "[[0 0] [1 1]]")
+		wantText(t, gen.Send(t.Context(), nil, root, 0, value.Null()), "[[0 0] [1 1]]")
 	})
 	close(release)
 	worker.Wait()
@@ -166,7 +166,7 @@ func TestSleepCancelled(t *testing.T) {
 		c.Begin() // this goroutine, so that time stands still until the process is cancelled
 		var worker sync.WaitGroup
 		worker.Go(func() {
-			r := gen.Send(ctx, root, 0, value.Null())
+			r := gen.Send(ctx, nil, root, 0, value.Null())
 			if !r.IsError() || !errors.Is(r.Payload.AsError(), left) {
 				t.Errorf("got %v, want the cause", text(r))
 			}
@@ -197,19 +197,19 @@ func TestSleepNested(t *testing.T) {
 	var gen *run.Generation
 	root := g.fn(1, func(node.Process, node.Packet) node.Result {
 		return node.Block(func(ctx context.Context) node.Result {
-			return node.Respond(gen.Send(ctx, sleeps, 0, value.Int(2)))
+			return node.Respond(gen.Send(ctx, nil, sleeps, 0, value.Int(2)))
 		})
 	})
 	forks := g.fn(1, func(node.Process, node.Packet) node.Result {
 		return node.Fork(node.Block(func(ctx context.Context) node.Result {
-			return node.Respond(gen.Send(ctx, sleeps, 0, value.Int(3)))
+			return node.Respond(gen.Send(ctx, nil, sleeps, 0, value.Int(3)))
 		}))
 	})
 	gen = g.open(t, opts)
-	wantText(t, gen.Send(t.Context(), root, 0, value.Null()), "2")
+	wantText(t, gen.Send(t.Context(), nil, root, 0, value.Null()), "2")
 	wantTime(t, c, 2*time.Hour)
 	c.Begin()
-	wantText(t, gen.Send(c.Context(t.Context()), forks, 0, value.Null()), "None")
+	wantText(t, gen.Send(c.Context(t.Context()), nil, forks, 0, value.Null()), "None")
 	if err := c.Sleep(t.Context(), 4*time.Hour); err != nil {
 		t.Error(err)
 	}
@@ -231,7 +231,7 @@ func TestSleepStopped(t *testing.T) {
 	}
 	var worker sync.WaitGroup
 	worker.Go(func() {
-		if r := gen.Send(context.Background(), root, 0, value.Null()); !r.IsError() {
+		if r := gen.Send(context.Background(), nil, root, 0, value.Null()); !r.IsError() {
 			t.Errorf("got %s, want an error", text(r))
 		}
 	})
@@ -260,7 +260,7 @@ func TestSleepLoop(t *testing.T) {
 		return node.Sleep(time.Second, again)
 	}
 	root := g.fn(1, func(node.Process, node.Packet) node.Result { return node.Sleep(time.Second, again) })
-	wantText(t, g.open(t, opts).Send(t.Context(), root, 0, value.Null()), "10000")
+	wantText(t, g.open(t, opts).Send(t.Context(), nil, root, 0, value.Null()), "10000")
 	wantTime(t, c, 10_000*time.Second)
 }
 
@@ -283,7 +283,7 @@ func TestAgain(t *testing.T) {
 	})
 	root := g.fn(1, func(_ node.Process, pkt node.Packet) node.Result { return call.Send(0, pkt.Payload) })
 	g.link(root, 0, flaky)
-	wantText(t, g.open(t, run.Options{}).Send(t.Context(), root, 0, value.Int(7)), "7")
+	wantText(t, g.open(t, run.Options{}).Send(t.Context(), nil, root, 0, value.Int(7)), "7")
 	if attempts != 3 {
 		t.Errorf("got %d attempts", attempts)
 	}

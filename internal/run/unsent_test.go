@@ -50,7 +50,7 @@ func TestUntilErrorSize(t *testing.T) {
 			g.link(from, 0, body(g))
 		}
 		gen := g.open(t, run.Options{Budget: run.Budget{Packets: 20_000}})
-		wantText(t, gen.Send(t.Context(), from, 0, value.Null()), want)
+		wantText(t, gen.Send(t.Context(), nil, from, 0, value.Null()), want)
 	}
 	block := func(_ node.Process, pkt node.Packet) node.Result {
 		return node.Block(func(context.Context) node.Result { return node.Send(0, pkt.Payload) })
@@ -85,7 +85,7 @@ func TestUntilErrorBudget(t *testing.T) {
 		g := &graph{}
 		at := g.fn(1, n)
 		g.link(at, 0, at)
-		resp := g.open(t, run.Options{Budget: budget}).Send(t.Context(), at, 0, value.Null())
+		resp := g.open(t, run.Options{Budget: budget}).Send(t.Context(), nil, at, 0, value.Null())
 		if got := text(resp); !strings.Contains(got, want) {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -104,7 +104,7 @@ func TestUntilErrorDepth(t *testing.T) {
 	at := g.fn(1, numbered(2))
 	g.link(at, 0, at)
 	began := time.Now()
-	resp := g.open(t, run.Options{Budget: run.Budget{Packets: 300_000}}).Send(t.Context(), at, 0, value.Null())
+	resp := g.open(t, run.Options{Budget: run.Budget{Packets: 300_000}}).Send(t.Context(), nil, at, 0, value.Null())
 	if got, want := text(resp), "more than 300000 pending packets"; !strings.Contains(got, want) {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -129,7 +129,7 @@ func TestUntilErrorStops(t *testing.T) {
 		g := &graph{}
 		from := g.fn(1, n)
 		g.link(from, 0, g.fn(1, failing))
-		resp := g.open(t, run.Options{}).Send(t.Context(), from, 0, value.Null())
+		resp := g.open(t, run.Options{}).Send(t.Context(), nil, from, 0, value.Null())
 		if got := text(resp); got != "error: three" || reached.Load() != want {
 			t.Errorf("%s: got %s after %d packets, want the error after %d", name, got, reached.Load(), want)
 		}
@@ -168,7 +168,7 @@ func TestUntilErrorCancelled(t *testing.T) {
 	})
 	g.vertices[waits].Concurrency = 50_000
 	g.link(from, 0, waits)
-	resp := g.open(t, run.Options{}).Send(ctx, from, 0, value.Null())
+	resp := g.open(t, run.Options{}).Send(ctx, nil, from, 0, value.Null())
 	if !errors.Is(resp.Payload.AsError(), context.Canceled) {
 		t.Errorf("got %s, want the error of the context", text(resp))
 	}
@@ -184,7 +184,7 @@ func BenchmarkUntilError(b *testing.B) {
 	ctx := context.Background()
 	b.ReportAllocs()
 	for b.Loop() {
-		if resp := gen.Send(ctx, from, 0, value.Null()); resp.IsError() {
+		if resp := gen.Send(ctx, nil, from, 0, value.Null()); resp.IsError() {
 			b.Fatal(resp.Payload)
 		}
 	}

@@ -40,6 +40,8 @@ type caseGenerator struct {
 	span   int64
 	times  []int64 // of all events
 	dense  bool    // few kinds of events, many at one time: hard for funnels
+	large  bool    // most questions have filters
+	plain  bool    // nearly all events have one name
 }
 
 // A fieldPlan says how the values of a property come about.

@@ -21,7 +21,7 @@ func (d *caseGenerator) query() *query.Query {
 			q := &query.Query{}
 			if k.draw(d, q); q.Cohort != nil {
 				q.Name = "drawn"
-			} else if d.chance(0.2) {
+			} else if d.chance(0.2) && (!d.large || Quick(&d.Case, q)) {
 				q.Users = d.selection(q)
 			}
 			return q
@@ -132,7 +132,7 @@ func (d *caseGenerator) match(named bool) query.Match {
 			m.Events = []string{"never done"}
 		}
 	}
-	if d.chance(0.3) || d.dense && d.chance(0.5) {
+	if d.chance(0.3) || (d.dense || d.large) && d.chance(0.5) {
 		m.Where = d.filter(2)
 	}
 	return m
@@ -244,14 +244,24 @@ func (d *caseGenerator) test() *query.Test {
 		return x
 	}
 	f := pick(d, d.fields)
+	return d.testOf(f, pick(d, opsOf(f.Type)))
+}
+
+// opsOf returns the operators that fit a type.
+func opsOf(t event.Type) []query.Op {
 	ops := []query.Op{query.Exists, query.Missing, query.Eq, query.Ne, query.In, query.NotIn}
-	if f.Type != event.Bool {
+	if t != event.Bool {
 		ops = append(ops, query.Gt, query.Gte, query.Lt, query.Lte, query.Between)
 	}
-	if f.Type == event.String {
+	if t == event.String {
 		ops = append(ops, query.Contains, query.Prefix, query.Suffix, query.Matches, query.NotContains, query.NotMatches)
 	}
-	x := &query.Test{Property: f.Name, Op: pick(d, ops)}
+	return ops
+}
+
+// testOf draws the literals of a test.
+func (d *caseGenerator) testOf(f fieldPlan, op query.Op) *query.Test {
+	x := &query.Test{Property: f.Name, Op: op}
 	want := 1
 	switch x.Op {
 	case query.Exists, query.Missing:

@@ -91,6 +91,13 @@ func (s *Slot) leave(h http.Handler) bool {
 	return true
 }
 
+// Left reports whether there is a handler.
+func (s *Slot) Left() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.handler != nil
+}
+
 // Take returns the handler that was left, or nil. Nothing can be left afterwards.
 func (s *Slot) Take() http.Handler {
 	s.mu.Lock()

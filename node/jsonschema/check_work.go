@@ -22,7 +22,7 @@ const (
 type work struct{ left int }
 
 // spend takes from w what the library does at most to check a value, as it tries all parts of
-// a schema. It does not follow $dynamicRef, and the keywords of older drafts.
+// a schema. Of $dynamicRef and of older drafts it counts all that the library may look at.
 func (r *rule) spend(v value.Value, w *work) {
 	if r == nil || w.left < 0 {
 		return
@@ -31,7 +31,7 @@ func (r *rule) spend(v value.Value, w *work) {
 	for _, same := range [...]*rule{r.ref, r.not, r.cond, r.yes, r.no} {
 		same.spend(v, w)
 	}
-	for _, list := range [...][]*rule{r.all, r.any, r.one} {
+	for _, list := range [...][]*rule{r.all, r.any, r.one, r.dynamic} {
 		for _, same := range list {
 			same.spend(v, w)
 		}
@@ -46,6 +46,7 @@ func (r *rule) spend(v value.Value, w *work) {
 		}
 		r.others.spend(field, w)
 		r.names.spend(value.String(name), w)
+		r.otherUnseen.spend(field, w)
 	}
 	for i, elem := range v.Elems() {
 		if i < len(r.first) {
@@ -53,5 +54,7 @@ func (r *rule) spend(v value.Value, w *work) {
 		}
 		r.items.spend(elem, w)
 		r.contains.spend(elem, w)
+		r.unseen.spend(elem, w)
+		r.atLarge.spend(elem, w)
 	}
 }

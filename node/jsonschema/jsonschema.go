@@ -13,6 +13,8 @@ package jsonschema
 
 import (
 	"errors"
+	"fmt"
+	"regexp"
 
 	library "github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -65,6 +67,8 @@ func Compile(doc value.Value, o Options) (*Schema, error) {
 	lib := library.NewCompiler()
 	lib.DefaultDraft(library.Draft2020)
 	lib.UseLoader(noLoader{})
+	compiling := true
+	lib.UseRegexpEngine(func(text string) (library.Regexp, error) { return regexOf(text, compiling) })
 	if !o.Foreign {
 		lib.AssertFormat()
 	}
@@ -75,8 +79,10 @@ func Compile(doc value.Value, o Options) (*Schema, error) {
 	if err != nil {
 		return nil, mistakesOf(err, o.Hidden)
 	}
-	m := ruleMaker{made: make(map[*library.Schema]*rule), hidden: o.Hidden}
+	compiling = false
+	m := ruleMaker{made: make(map[*library.Schema]*rule), anchors: make(map[string][]*rule), dynamics: make(map[*rule]string), hidden: o.Hidden}
 	root := m.of(compiled)
+	m.bind()
 	if m.old != "" && !o.Foreign {
 		return nil, Mistakes{{Path: fragment(m.old), Message: "the schema is not of draft 2020-12", Hint: "remove $schema: it is draft 2020-12"}}
 	}
@@ -88,6 +94,18 @@ func Compile(doc value.Value, o Options) (*Schema, error) {
 		s.whole = compiled
 	}
 	return s, nil
+}
+
+// maxRegex is the longest text that a value may have for the format regex, in bytes: to
+// compile one takes up to ten thousand times as much.
+const maxRegex = 1 << 10
+
+// regexOf compiles a pattern of a schema, or checks that of a value.
+func regexOf(text string, ofSchema bool) (library.Regexp, error) {
+	if !ofSchema && len(text) > maxRegex {
+		return nil, fmt.Errorf("is longer than %d bytes", maxRegex)
+	}
+	return regexp.Compile(text)
 }
 
 // toJSON returns a value that has the kinds of JSON only.

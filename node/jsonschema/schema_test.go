@@ -162,5 +162,18 @@ func TestWork(t *testing.T) {
 	whole := strings.Replace(trees, `{"oneOf"`, `{"unevaluatedProperties": false, "oneOf"`, 1)
 	f(whole, nested(10, "link"), "")
 	f(whole, nested(60, "link"), "takes too long to check")
+	lists := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+	for _, schema := range []string{
+		`{"$dynamicAnchor": "n", "type": ["array", "null"], "items": {"$dynamicRef": "#n"}, "contains": {"$dynamicRef": "#n"}, "minContains": 0}`,
+		`{"type": "array", "unevaluatedItems": {"$ref": "#"}, "not": {"not": {"items": {"$ref": "#"}}}}`,
+		`{"type": "array", "unevaluatedItems": {"$ref": "#"}, "anyOf": [{"contains": {"$ref": "#"}, "minContains": 0}, true]}`,
+	} {
+		f(schema, lists(3), "")
+		f(schema, lists(60), "takes too long to check")
+	}
+	f(`{"format": "regex"}`, `"a(b|c)+"`, "")
+	f(`{"format": "regex"}`, `"(`+strings.Repeat("a", 100)+`"`, "want the format regex")
+	f(`{"format": "regex"}`, `"`+strings.Repeat("a{1000}", 200)+`"`, "want the format regex")
+	f(`{"unevaluatedProperties": false, "format": "regex"}`, `"`+strings.Repeat("a{1000}", 200)+`"`, "'a{1000}")
 	f(`{"items": {"type": "integer", "minimum": 0}}`, "["+strings.Repeat("1,", 1<<20)+"1]", "")
 }

@@ -22,9 +22,12 @@ type task struct {
 	letter   bool         // it goes to the port error
 	failed   int          // attempts of the piece
 	err      error        // of the last attempt
+	outage   outage
 
 	front   *front // whose process runs
 	resp    node.Response
+	replies []func() error // what sends the answers to the messages; elements may be nil
+	encoded error          // why they cannot be sent
 	verdict verdict
 	phase   atomic.Uint32
 	finish  func(node.Response)
@@ -44,6 +47,7 @@ const (
 	verdictNone      verdict = iota
 	verdictGood              // it has answered
 	verdictAgain             // another attempt
+	verdictHeld              // the same attempt, once an outage is over
 	verdictExhausted         // an error, and the attempts are used up
 	verdictBroken            // a message is undecodable
 	verdictStopped           // it could not run to its end, as its generation has ended
@@ -63,12 +67,14 @@ func (s *session) newTask() *task {
 
 // recycle takes a task back that is done. The caller holds the lock.
 func (s *session) recycle(t *task) {
+	s.endOutage(t)
 	clear(t.messages)
 	if len(s.mu.spare) >= mostSpare || cap(t.messages) > mostTasks {
 		return
 	}
 	t.messages, t.rest = t.messages[:0], nil
-	t.halved, t.letter, t.failed, t.err, t.resp = false, false, 0, nil, node.Response{}
+	clear(t.replies)
+	t.halved, t.letter, t.failed, t.err, t.resp, t.outage = false, false, 0, nil, node.Response{}, outage{}
 	s.mu.spare = append(s.mu.spare, t)
 }
 
@@ -90,6 +96,30 @@ func (t *task) finished(resp node.Response) {
 	}
 }
 
+// judge returns that of the next process. An answer that goes back to the system is
+// encoded before anything is committed.
+func (t *task) judge() node.Judge {
+	t.encoded = nil
+	if t.session.replier == nil || t.letter {
+		return nil
+	}
+	return t.encode
+}
+
+func (t *task) encode(resp node.Response) error {
+	clear(t.replies)
+	t.replies = t.replies[:0]
+	for i, m := range t.messages {
+		send, err := t.session.replyOf(m, t.answer(i, resp))
+		if err != nil {
+			t.encoded = err
+			return err
+		}
+		t.replies = append(t.replies, send)
+	}
+	return nil
+}
+
 // judge decides what follows from how the process of a task has ended.
 func (s *session) judge(t *task) {
 	if t.verdict == verdictBroken {
@@ -99,6 +129,9 @@ func (s *session) judge(t *task) {
 			}
 		}
 		return
+	}
+	if t.encoded != nil && !t.resp.IsError() {
+		t.resp = node.Response{Payload: value.Error(t.encoded)}
 	}
 	if !t.resp.IsError() {
 		t.verdict = verdictGood
@@ -113,6 +146,9 @@ func (s *session) judge(t *task) {
 		return
 	case t.letter:
 		t.verdict = verdictAgain
+		return
+	case t.waitsOut(err, s.clock.Now()):
+		t.err, t.verdict = err, verdictHeld
 		return
 	case t.attempts() < retry.threshold && retry.again(t.front.ctx, t.resp):
 		t.verdict = verdictAgain
@@ -135,29 +171,61 @@ func (t *task) attempts() int {
 	return t.messages[0].Attempt + t.messages[0].failed
 }
 
+// answer is what message i of a task gets of the answer to its process.
+func (t *task) answer(i int, resp node.Response) node.Response {
+	if t.session.settings.batch.count > 0 && resp.Payload.Kind() == value.KindList && resp.Payload.Len() == len(t.messages) {
+		resp.Payload = resp.Payload.At(i)
+	}
+	return resp
+}
+
 // reply passes the answer on, for messages with an address for it.
 func (s *session) reply(t *task) {
 	if s.replier == nil || t.letter {
 		return
 	}
 	for i, m := range t.messages {
-		resp := t.resp
-		if s.settings.batch.count > 0 && resp.Payload.Kind() == value.KindList && resp.Payload.Len() == len(t.messages) {
-			resp.Payload = resp.Payload.At(i)
+		if t.resp.IsError() {
+			s.replyTo(m, t.resp)
+		} else {
+			s.send(m, t.replies[i])
 		}
-		s.replyTo(m, resp)
 	}
 }
 
+// replyOf returns what sends an answer, or nil if there is nothing to send.
+func (s *session) replyOf(m *message, resp node.Response) (send func() error, err error) {
+	if m.replied {
+		return nil, nil
+	}
+	err = s.guard("Reply", func() (err error) {
+		send, err = s.replier.Reply(&m.Message, resp)
+		return err
+	})
+	return send, err
+}
+
+// replyTo encodes an answer and sends it.
 func (s *session) replyTo(m *message, resp node.Response) {
+	send, err := s.replyOf(m, resp)
+	if err != nil {
+		s.log.Warn("an answer could not be encoded", "error", err)
+		return
+	}
+	s.send(m, send)
+}
+
+func (s *session) send(m *message, send func() error) {
 	if m.replied {
 		return
 	}
-	err := s.guard("Reply", func() error { return s.replier.Reply(s.settling, &m.Message, resp) })
-	if err != nil {
-		s.log.Warn("an answer could not be passed on", "error", err)
+	if send != nil {
+		if err := s.guard("Reply", send); err != nil {
+			s.log.Warn("an answer could not be passed on", "error", err)
+			return
+		}
 	}
-	m.replied = err == nil
+	m.replied = true
 }
 
 // conclude does what the verdict on a task says. The caller holds the lock.
@@ -166,6 +234,13 @@ func (s *session) conclude(t *task) {
 	t.front = nil
 	if f.running--; f.running == 0 && f.idle != nil {
 		close(f.idle)
+	}
+	if t.verdict == verdictHeld {
+		s.holdBack(t)
+		return
+	}
+	if t.verdict != verdictStopped {
+		s.endOutage(t)
 	}
 	switch t.verdict {
 	case verdictGood:
@@ -229,7 +304,7 @@ func (s *session) givesBack() bool {
 
 // wait returns how long the next attempt waits. The caller holds the lock.
 func (s *session) wait(t *task) time.Duration {
-	failed := 1
+	failed := max(1, t.outage.waits)
 	for _, m := range t.messages {
 		failed = max(failed, m.failed+m.Attempt)
 	}
@@ -365,6 +440,11 @@ func (s *session) bury(t *task) {
 		s.settled(m, Outcome{})
 		s.mu.order.release(m)
 		s.proceed(t)
+		return
+	}
+	if s.settings.job {
+		s.abort(fmt.Errorf("a message has failed, and the port error of the source is not linked: %w", m.err))
+		s.returned(t, 0)
 		return
 	}
 	s.stuck(m)

@@ -17,7 +17,7 @@ const maxWait = float64(365 * 24 * time.Hour)
 
 // defaultWhen is the default of retry.when. [retry.again] has it in Go, as an engine
 // without that language has sources as well.
-const defaultWhen = "!has(self.status) || self.status > 499"
+const defaultWhen = "!has(self.status) || self.status > 499 || self.status in [408, 425, 429]"
 
 // fields returns the common fields that the traits allow.
 func (s Source) fields() []*schema.Field {
@@ -49,6 +49,7 @@ func (s Source) fields() []*schema.Field {
 				schema.Float("jitter").Default(1.0).Range(0, 1).Doc("The share of a wait that chance may take away, from 0 to 1."),
 			)).Doc("How long to wait before a message is tried again."),
 			schema.Expr("when").Doc("Whether to try again, over the error as `self`; `"+defaultWhen+"` unless set."),
+			schema.Duration("give_up").Default(time.Duration(0)).Range(0, maxWait).Doc("How long messages are held while the system that takes them is away: see [outages](../streams.md#outages). After that, an outage counts as a failure. 0 is for ever."),
 		)).Doc("What happens after an error."),
 	)
 	var kept []*schema.Field
@@ -92,6 +93,9 @@ type settings struct {
 	// reader are the values of all fields but those that a later generation may change
 	// without another reader.
 	reader []value.Value
+
+	job     bool // the program ends with the work of the source
+	maxDead int  // of a job; 0 sets none
 }
 
 // batching says when a batch is full. With a count of 0 there are none.
@@ -108,6 +112,9 @@ var swapped = map[string]bool{"retry": true, "decode": true}
 func (s *Source) read(init *node.Init, o Options, fields []schema.FieldInfo) (*settings, error) {
 	cfg := init.Config
 	set := &settings{limit: InFlight(cfg), bytes: cfg.Int("bytes")}
+	if init.Job != nil {
+		set.job, set.maxDead = s.Ends != nil && s.Ends(cfg), init.Job.MaxDead
+	}
 	if !s.Traits.Raw {
 		set.decode = cfg.String("decode")
 	}

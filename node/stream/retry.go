@@ -13,6 +13,7 @@ import (
 // A retry says which failures are tried again, and when.
 type retry struct {
 	threshold int
+	giveUp    time.Duration // of outages; 0 is never
 	backoff   backoff
 	when      lang.Program // nil: defaultWhen
 }
@@ -21,7 +22,7 @@ type retry struct {
 func (r *retry) read(init *node.Init, o Options) (err error) {
 	cfg := init.Config.Group("retry")
 	b := cfg.Group("backoff")
-	r.threshold = int(cfg.Int("threshold"))
+	r.threshold, r.giveUp = int(cfg.Int("threshold")), cfg.Duration("give_up")
 	r.backoff = backoff{initial: b.Duration("initial"), max: b.Duration("max"), factor: b.Float("factor"), jitter: b.Float("jitter")}
 	if !b.Has("max") {
 		r.backoff.max = max(r.backoff.max, r.backoff.initial)
@@ -36,8 +37,7 @@ func (r *retry) read(init *node.Init, o Options) (err error) {
 // expression that fails does not.
 func (r *retry) again(ctx context.Context, resp node.Response) bool {
 	if r.when == nil {
-		status := node.Describe(resp.Payload.AsError()).Status
-		return status == 0 || status > 499
+		return node.Describe(resp.Payload.AsError()).Retryable()
 	}
 	v, err := r.when.Eval(ctx, resp.Payload)
 	return err == nil && v.Truth()

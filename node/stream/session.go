@@ -67,6 +67,8 @@ type session struct {
 		inFlight int
 		bytes    int64
 		stuck    int      // of those held
+		held     int      // tasks that wait for an outage to be over
+		outage   error    // the latest
 		away     int      // stuck messages that were given back, as far as is known
 		news     []func() // to log without the lock
 
@@ -84,6 +86,13 @@ type session struct {
 		lingers   bool // there is a timer for the next batch
 		lingered  bool // the messages of the next batch have waited long enough
 		toldStuck time.Time
+
+		toldOutage time.Time
+
+		deadRun int     // dead letters since the last good message
+		reasons []error // of the first of them
+		safe    []Mark  // before them, to be committed
+		aborted bool    // there were too many
 
 		outcomes  []Outcome
 		telling   int // messages that Settle is told of, by outcomes or marks

@@ -33,6 +33,9 @@ func (s *session) settled(m *message, o Outcome) {
 	}
 	s.letGo(m)
 	t := s.source.Traits
+	if o.DeadLetter {
+		s.beforeDead()
+	}
 	if s.numbered() && m.lane.leave(m, o.Err == nil, t.Lanes || m.Offset != 0, t.Positions) && !m.lane.dirty {
 		m.lane.dirty = true
 		s.mu.dirty = append(s.mu.dirty, m.lane)
@@ -41,8 +44,10 @@ func (s *session) settled(m *message, o Outcome) {
 	case o.Err != nil:
 	case o.DeadLetter:
 		s.counts.letters.Add(1)
+		defer s.dead(m)
 	default:
 		s.counts.acknowledged.Add(1)
+		s.good()
 	}
 	if s.tells() {
 		o.Message = m.receipt
@@ -155,7 +160,13 @@ func (s *session) toSettle(spare []Outcome) (told Settled, left []Mark, ok bool)
 				told.Outcomes, s.mu.outcomes = s.mu.outcomes, spare
 				s.mu.telling = len(told.Outcomes)
 			}
-			if commit {
+			if commit && s.holdsMarks() {
+				if len(s.mu.safe) > 0 {
+					told.Marks, s.mu.safe = s.mu.safe, nil
+					s.mu.telling = max(s.mu.telling, s.mu.unsettled)
+				}
+				s.mu.due, s.mu.unsettled = false, 0
+			} else if commit {
 				for _, l := range s.mu.dirty {
 					l.dirty = false
 					told.Marks = append(told.Marks, l.mark)

@@ -326,15 +326,18 @@ type asked struct{ *shelfReader }
 
 func (r asked) Asked(m *stream.Message) bool { return m.Key == "ask" }
 
-func (r asked) Reply(_ context.Context, m *stream.Message, resp node.Response) error {
+func (r asked) Reply(m *stream.Message, resp node.Response) (send func() error, err error) {
 	text := resp.Payload.String()
 	if resp.IsError() {
 		text = node.Message(resp.Payload.AsError())
 	}
-	if r.Asked(m) {
+	if !r.Asked(m) {
+		return nil, nil
+	}
+	return func() error {
 		r.shelf.mu.Lock()
 		defer r.shelf.mu.Unlock()
 		r.shelf.mu.answers = append(r.shelf.mu.answers, m.Token.(*record).id+" "+text)
-	}
-	return nil
+		return nil
+	}, nil
 }

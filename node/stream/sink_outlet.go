@@ -259,9 +259,9 @@ func (o *outlet) sweep() (more bool) {
 // lateLocked is the error of a record whose time is over.
 func (o *outlet) lateLocked() error {
 	if !o.mu.connected {
-		return &node.Error{Err: fmt.Errorf("not connected within %s: %w", o.timeout, o.connection.reason()), Code: "not_connected", Status: http.StatusServiceUnavailable}
+		return &node.Error{Err: fmt.Errorf("not connected within %s: %w", o.timeout, o.connection.reason()), Code: "not_connected", Status: http.StatusServiceUnavailable, Outage: true}
 	}
-	return &node.Error{Err: fmt.Errorf("not confirmed within %s", o.timeout), Code: "timeout", Status: http.StatusGatewayTimeout}
+	return &node.Error{Err: fmt.Errorf("%w within %s", errUnconfirmed, o.timeout), Code: "timeout", Status: http.StatusGatewayTimeout, Outage: true}
 }
 
 // expect sets how many records can come until some are confirmed; 0 is not known. A half

@@ -491,7 +491,7 @@ func (o *outlet) doneLocked(d *delivery, index, n int, receipt value.Value, err 
 // failure is the error of one record, with its payload.
 func (d *delivery) failure(i int, err error) error {
 	if errors.Is(err, ErrLost) {
-		err = &node.Error{Err: err, Code: "lost", Status: http.StatusServiceUnavailable}
+		err = &node.Error{Err: err, Code: "lost", Status: http.StatusServiceUnavailable, Outage: true}
 	}
 	if !d.list {
 		return undelivered(err, d.payload)

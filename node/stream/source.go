@@ -139,7 +139,10 @@ func (n *sourceNode) Ready() error {
 	if s.mu.failure != nil {
 		return s.mu.failure
 	}
-	return s.connection.ready(s.reader)
+	if err := s.connection.ready(s.reader); err != nil {
+		return err
+	}
+	return s.awayLocked()
 }
 
 // Ends implements [node.Finite].

@@ -251,12 +251,16 @@ type Sized interface {
 }
 
 // A Replier passes the answer of a process on, for a message with an address for it.
-// Reply is called once for a message, before it is settled: with a good answer, or with
-// the error after which it is not tried again, and which goes to the port error
-// nevertheless. It should not wait for the system. An error is logged, and the next
-// attempt calls it again.
 type Replier interface {
-	Reply(ctx context.Context, m *Message, resp node.Response) error
+	// Reply encodes the answer to m, and returns what sends it; nil if there is nothing to
+	// send. It is called with a good answer before anything of its process is committed: an
+	// error is the failure of the process. It is called with the error after which m is not
+	// tried again, too, which goes to the port error nevertheless. Any goroutine may call
+	// it; it must not block.
+	//
+	// send is called once at most, before m is settled. It should not wait for the system.
+	// An error is logged, and the next attempt sends again.
+	Reply(m *Message, resp node.Response) (send func() error, err error)
 }
 
 // An Asker is a [Replier] that knows which messages have an address for the answer. An

@@ -237,7 +237,7 @@ func (w *runner) begin(t *task) (ended bool) {
 		return true
 	}
 	t.phase.Store(phaseStarts)
-	t.front.starter.Start(t.front.ctx, t.result(w.settings.batch.count > 0), t.finish)
+	t.front.starter.Start(t.front.ctx, t.judge(), t.result(w.settings.batch.count > 0), t.finish)
 	return !t.phase.CompareAndSwap(phaseStarts, phaseParked)
 }
 

@@ -64,12 +64,11 @@ func (n *llm) Receive(p node.Process, pkt node.Packet) node.Result {
 		}
 	}
 	if n.ledger != nil || n.parted { // the process may end while a piece is on its way
-		p.Defer(func(context.Context, node.Response) error {
+		p.Defer(func() {
 			if r.live != nil {
 				r.finish(r.live)
 			}
 			r.settle()
-			return nil
 		})
 	}
 	r.tools = &n.tools

@@ -143,11 +143,11 @@ func (g *guard) admit(ctx context.Context, p node.Process, r *request, id identi
 		return g.fail(g.unknown(by, err))
 	}
 	if id.failed != nil {
-		p.Defer(func(_ context.Context, resp node.Response) error {
-			if resp.IsError() {
+		p.Root().Enlist(node.PhaseMark, func(_ context.Context, failure error) (kept bool, err error) {
+			if failure != nil {
 				id.failed()
 			}
-			return nil
+			return failure == nil, nil
 		})
 	}
 	who := authShape.Map(value.String(id.subject), texts(id.scopes), id.claims, value.String(g.types[by]))

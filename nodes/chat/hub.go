@@ -124,10 +124,15 @@ func (h *hub) shut(ctx context.Context) error {
 	h.drain()
 	h.mu.Lock()
 	h.mu.stopped = true
+	alone := len(h.mu.guests) == 0
 	for g := range h.mu.guests {
 		g.cut(errStopped)
 	}
 	h.mu.Unlock()
+	if alone { // what is left of sockets does not wait for anything
+		h.sockets.Wait()
+		return nil
+	}
 	done := make(chan struct{})
 	h.work.Go(func() {
 		h.sockets.Wait()

@@ -55,7 +55,7 @@ func (p *platform) def() *node.Def {
 			failureField(),
 		)...),
 		In: in, Out: platformOut,
-		Begins: true, Connects: true,
+		Begins: true, Client: true, Connects: true,
 		Recall: node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			a, err := newAPI(init.Config)

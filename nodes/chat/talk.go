@@ -23,10 +23,12 @@ type talk struct {
 	ctx          context.Context
 	done         func(node.Response)
 
-	entry entry         // whose process runs; owned by who runs it
-	shift *shift        // where it runs
-	resp  node.Response // from the end of the process on
-	state atomic.Int32
+	entry      entry         // whose process runs; owned by who runs it
+	shift      *shift        // where it runs
+	resp       node.Response // from the end of the process on
+	answers    []answer      // what resp has
+	unreadable error         // why it has none
+	state      atomic.Int32
 
 	waiting []entry // guarded by desk.mu
 }
@@ -54,8 +56,8 @@ func (t *talk) run() bool {
 	for {
 		t.shift = t.desk.current.Load()
 		t.state.Store(talkBegun)
-		t.resp = node.Response{}
-		t.shift.starter.Start(node.WithParts(t.ctx, t.entry.to), t.desk.call.Send(0, t.entry.payload), t.done)
+		t.resp, t.answers, t.unreadable = node.Response{}, nil, nil
+		t.shift.starter.Start(node.WithParts(t.ctx, t.entry.to), t.failure, t.desk.call.Send(0, t.entry.payload), t.done)
 		if t.state.CompareAndSwap(talkBegun, talkWaited) {
 			return false
 		}
@@ -92,21 +94,20 @@ func (t *talk) again() bool {
 	return t.resp.IsError() && errors.Is(t.resp.Payload.AsError(), node.ErrStopped) && t.desk.current.Load() != t.shift
 }
 
+// failure implements [node.Judge]: the answer is read before anything is committed.
+func (t *talk) failure(resp node.Response) error {
+	if !resp.None {
+		t.answers, t.unreadable = answersOf(resp.Payload)
+	}
+	return t.unreadable
+}
+
 // answer passes the answer of a process on.
 func (t *talk) answer() {
-	to, resp := t.entry.to, t.resp
-	t.entry, t.resp = entry{}, node.Response{}
-	if resp.None {
-		to.end(nil)
-		return
-	}
-	err := error(nil)
+	to, resp, answers, err := t.entry.to, t.resp, t.answers, t.unreadable
+	t.entry, t.resp, t.answers = entry{}, node.Response{}, nil
 	if resp.IsError() {
 		err = resp.Payload.AsError()
-	}
-	var answers []answer
-	if err == nil {
-		answers, err = answersOf(resp.Payload)
 	}
 	if err == nil {
 		to.end(answers)

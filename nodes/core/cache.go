@@ -18,7 +18,7 @@ func cacheDef(o Options) *node.Def {
 	return &node.Def{
 		Kind:    "cache",
 		Summary: "Answers from memory what was answered before for the same key.",
-		Doc: "The first payload of a key is sent on `out`, and its answer is kept for `ttl`. Keys that are equal share an answer: 1 and 1.0, maps whatever the order of their fields. Errors and None are not kept.\n\n" +
+		Doc: "The first payload of a key is sent on `out`, and its answer is kept for `ttl`. Keys that are equal share an answer: 1 and 1.0, maps whatever the order of their fields. Errors and None are not kept, and neither is the answer of a process that fails in the end: what it says may have been rolled back.\n\n" +
 			"Payloads that arrive while the first one of their key is on its way wait for its answer. If that is an error or None, or if its process ends without one, they do not get it: the next of them is sent, and the others wait for that. " +
 			"One that has waited for a minute is sent without waiting any longer; its answer is not kept.\n\n" +
 			"When there are more than `capacity` answers, or more than `bytes`, those that were not used longest are dropped. An answer larger than `bytes` is not kept.\n\n" +
@@ -226,6 +226,7 @@ type flight struct {
 func newMemory(l limits, clock node.Clock) (*memory, error) {
 	m := &memory{limits: l, clock: clock, flights: make(map[key]*flight)}
 	m.desk = newDesk(m.land)
+	m.undo = m.forget
 	var err error
 	m.lru, err = simplelru.NewLRU(l.capacity, func(_ key, a answer) { m.bytes -= a.size() })
 	return m, err
@@ -265,9 +266,22 @@ func (m *memory) land(t *ticket, resp node.Response) {
 	if !resp.None && !resp.IsError() {
 		f.kept, f.answer = true, resp.Payload
 		m.keep(t.key, answer{value: resp.Payload})
+		m.desk.keep(t)
 	}
 	if f.over != nil {
 		close(f.over)
+	}
+}
+
+// forget drops the answers of a process that has failed: what they say may have been undone.
+// Without knowing all of their keys, it drops all. The lock is held.
+func (m *memory) forget(keys []key, all bool) {
+	if all {
+		m.lru.Purge()
+		return
+	}
+	for _, k := range keys {
+		m.lru.Remove(k)
 	}
 }
 

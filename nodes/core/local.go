@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"sync/atomic"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -28,10 +27,9 @@ func (l *local[T]) of(p node.Process) *T {
 	}
 	k := &kept[T]{owner: p, state: l.begin()}
 	l.key.Store(p, k)
-	p.Defer(func(context.Context, node.Response) error {
+	p.Defer(func() {
 		k.ended.Store(true)
 		l.end(&k.state)
-		return nil
 	})
 	return &k.state
 }

@@ -14,6 +14,10 @@ import (
 type desk struct {
 	sync.Mutex // also guards what the tickets are for
 
+	// undo gets the keys that a process has kept something of, if it has failed; nil keeps
+	// it. The lock is held.
+	undo func(keys []key, all bool)
+
 	// back gets a ticket that comes back, with the response, which is None if the
 	// process has ended before. The lock is held.
 	back func(t *ticket, resp node.Response)
@@ -38,7 +42,10 @@ type ticket struct {
 type holder struct {
 	process node.Process
 	tickets *ticket // those that are out
-	ended   func(context.Context, node.Response) error
+	kept    []key   // by the process, and by those that it waits for
+	many    bool    // kept does not have all of them
+	ended   func()
+	settled node.Participant // calls undo
 }
 
 // newDesk returns a desk. Tickets and holders are used again, with the functions that
@@ -57,16 +64,24 @@ func newDesk(back func(*ticket, node.Response)) *desk {
 	}
 	d.spareHolders.New = func() any {
 		h := new(holder)
-		h.ended = func(context.Context, node.Response) error {
+		h.settled = func(_ context.Context, failure error) (kept bool, err error) {
+			d.Lock()
+			defer d.Unlock()
+			if failure != nil {
+				d.undo(h.kept, h.many)
+			}
+			return failure == nil, nil
+		}
+		h.ended = func() {
 			d.Lock()
 			defer d.Unlock()
 			for h.tickets != nil {
 				d.take(h.tickets, node.Response{None: true})
 			}
 			delete(d.holders, h.process)
-			h.process = nil
+			clear(h.kept)
+			h.process, h.kept, h.many = nil, h.kept[:0], false
 			d.spareHolders.Put(h)
-			return nil
 		}
 		return h
 	}
@@ -75,13 +90,7 @@ func newDesk(back func(*ticket, node.Response)) *desk {
 
 // give returns a ticket. The caller holds the lock, and sends the ticket without it.
 func (d *desk) give(p node.Process, k key) *ticket {
-	h := d.holders[p]
-	if h == nil {
-		h = d.spareHolders.Get().(*holder)
-		h.process = p
-		d.holders[p] = h
-		p.Defer(h.ended)
-	}
+	h := d.holder(p)
 	t := d.spareTickets.Get().(*ticket)
 	t.key, t.holder, t.next = k, h, h.tickets
 	if t.next != nil {
@@ -89,6 +98,35 @@ func (d *desk) give(p node.Process, k key) *ticket {
 	}
 	h.tickets = t
 	return t
+}
+
+func (d *desk) holder(p node.Process) *holder {
+	h := d.holders[p]
+	if h == nil {
+		h = d.spareHolders.Get().(*holder)
+		h.process = p
+		d.holders[p] = h
+		p.Defer(h.ended)
+	}
+	return h
+}
+
+// mostKept is how many keys are remembered of a process that may have to undo them.
+const mostKept = 1024
+
+// keep notes that the process of a ticket has kept something of its key. The caller holds
+// the lock.
+func (d *desk) keep(t *ticket) {
+	root := t.holder.process.Root()
+	h := d.holder(root)
+	if len(h.kept) == 0 {
+		root.Enlist(node.PhaseMark, h.settled)
+	}
+	if len(h.kept) == mostKept {
+		h.many = true
+		return
+	}
+	h.kept = append(h.kept, t.key)
 }
 
 // take takes a ticket back. The caller holds the lock.

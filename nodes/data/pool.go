@@ -232,6 +232,7 @@ const (
 	codeBadQuery   = "bad_query"
 	codeBusy       = "busy"
 	codeConnection = "connection"
+	codeFull       = "full"
 	codeTimeout    = "timeout"
 	codeUnique     = "unique"
 	codeForeign    = "foreign_key"
@@ -247,7 +248,7 @@ func failure(err error, status int, code, own string) *node.Error {
 	if own != "" {
 		fields = append(fields, value.Field{Name: "sqlstate", Value: value.String(own)})
 	}
-	return &node.Error{Err: err, Status: status, Code: code, Data: value.UniqueMap(fields)}
+	return &node.Error{Err: err, Status: status, Code: code, Outage: code == codeConnection || code == codeBusy || code == codeFull, Data: value.UniqueMap(fields)}
 }
 
 // failed describes an error. ctx is that of the statement.

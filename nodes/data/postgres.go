@@ -99,6 +99,8 @@ func (d *postgresDriver) describe(err error) *node.Error {
 		status, code = http.StatusServiceUnavailable, codeConflict
 	case server.Code == "55P03", server.Code == "53300":
 		status, code = http.StatusServiceUnavailable, codeBusy
+	case server.Code == "53100":
+		status, code = http.StatusServiceUnavailable, codeFull
 	case server.Code == "57014":
 		status, code = http.StatusGatewayTimeout, codeTimeout
 	case class == "57", class == "08":

@@ -50,7 +50,7 @@ const sqlDoc = `Sent on: the rows as a list of maps, one field for each column. 
 
 Without a map, names are left to the database. Several statements, with semicolons between them, are run in order if they have no arguments; the last one gives the answer. If two columns have the same name, the later one counts.
 
-**Transaction.** All statements of a process on databases with the same ` + "`driver`, `source` and `max_conns`" + `, and those of the children that it waits for, share one transaction. It begins with the first statement that changes something or locks rows (` + "`SELECT … FOR UPDATE`" + `), or with the first of all if ` + "`isolation`" + ` is set; what reads before that sees the database as it is at that moment. It commits when the process ends well, before its answer is sent, and is rolled back if the answer is an error or has a status of 400 or more. If the commit fails, that is the error of the process. A process that ` + "`fork`" + ` has started has a transaction of its own.
+**Transaction.** All statements of a process on databases with the same ` + "`driver`, `source` and `max_conns`" + `, and those of the children that it waits for, share one transaction. It begins with the first statement that changes something or locks rows (` + "`SELECT … FOR UPDATE`" + `), or with the first of all if ` + "`isolation`" + ` is set; what reads before that sees the database as it is at that moment. It commits when the process ends well, before its answer is sent, and is rolled back otherwise: see [How a process ends](../workflows.md#how-a-process-ends). If the commit fails, that is the error of the process. Two databases commit one after the other; if the second fails, the error has the code ` + "`partial`" + `. A process that ` + "`fork`" + ` has started has a transaction of its own.
 
 A statement that fails leaves no trace, and the transaction goes on: an error that was handled lets the rest commit. That also holds for PostgreSQL, where each statement after the first runs in a savepoint; it needs no more round trips. Only if the connection or the whole transaction is lost (after a deadlock in MySQL, or a row that another transaction has changed in MariaDB from 11.6 on, for example), the statements after it and the commit fail.
 
@@ -102,6 +102,7 @@ As arguments, maps become JSON; so do lists, except those for arrays of PostgreS
 | ` + "`conflict`" + ` | 503 | a deadlock, or a transaction that cannot be serialised |
 | ` + "`busy`" + ` | 503 | no connection, or no lock, was free within the time |
 | ` + "`connection`" + ` | 503 | the database cannot be reached |
+| ` + "`full`" + ` | 503 | its disk is full |
 | ` + "`commit`" + ` | 503 | the commit failed |
 | ` + "`timeout`" + ` | 504 | the statement took longer than ` + "`timeout`" + ` |
 `

@@ -2,6 +2,7 @@ package data_test
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -111,5 +112,31 @@ func TestReload(t *testing.T) {
 	apply(t, e, doc+"- {kind: nop, name: other}\n")
 	if got := send(t, e, "n", query("SELECT * FROM t")); got != "[]" {
 		t.Errorf("after a reload: got %s", got)
+	}
+}
+
+// TestFullDatabase has a file that may not grow: what needs room is an outage, and 503.
+func TestFullDatabase(t *testing.T) {
+	e, err := uniflow.New(uniflow.Options{Kinds: std.Defs("")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	doc := "- {kind: sql, name: db, driver: sqlite, source: '" + filepath.Join(t.TempDir(), "full.db") + "', max_conns: 1}"
+	if list, err := e.Apply(t.Context(), uniflow.Source{Documents: []spec.Document{{File: "w.yaml", Data: []byte(doc)}}}); err != nil || list.HasErrors() {
+		t.Fatal(err, list)
+	}
+	for _, text := range []string{"CREATE TABLE t (a BLOB)", "PRAGMA max_page_count = 4"} {
+		if _, _, err := e.Run(t.Context(), "db", value.String(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _, err = e.Run(t.Context(), "db", value.String("INSERT INTO t VALUES (zeroblob(1000000))"))
+	if e := node.Describe(err); err == nil || e.Code != "full" || e.Status != 503 || !e.Outage {
+		t.Errorf("got %v, status %d, outage %t", err, e.Status, e.Outage)
 	}
 }

@@ -103,6 +103,8 @@ func (d *sqliteDriver) describe(err error) *node.Error {
 		return failure(err, http.StatusUnprocessableEntity, codeCheck, own)
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return failure(err, http.StatusServiceUnavailable, codeBusy, own)
+	case sqlite3.SQLITE_FULL:
+		return failure(err, http.StatusServiceUnavailable, codeFull, own)
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR:
 		return failure(err, http.StatusServiceUnavailable, codeConnection, own)
 	}

@@ -26,18 +26,9 @@ type transaction struct {
 	begun atomic.Bool // statements that read belong to it, too
 }
 
-// rootOf returns the process that a transaction of p belongs to: children that a
-// process waits for share its transaction.
-func rootOf(p node.Process) node.Process {
-	if m, ok := p.(node.Member); ok {
-		return m.Root()
-	}
-	return p
-}
-
 // find returns the transaction of a process. Without make it is nil if there is none.
 func (p *pool) find(proc node.Process, make bool) *transaction {
-	root := rootOf(proc)
+	root := proc.Root()
 	if t, ok := p.key.Load(root); ok && t.root == root && !t.over.Load() {
 		return t
 	}
@@ -51,7 +42,7 @@ func (p *pool) find(proc node.Process, make bool) *transaction {
 	}
 	t := &transaction{pool: p, root: root, lock: fill(1)}
 	p.key.Store(root, t)
-	root.Defer(t.end)
+	root.Enlist(node.PhaseDatabase, t.end)
 	return t
 }
 
@@ -158,31 +149,29 @@ func (t *transaction) freeWriter() {
 // has its response already.
 const endTimeout = 30 * time.Second
 
-// end commits or rolls back, before the response is returned.
-func (t *transaction) end(ctx context.Context, resp node.Response) error {
+// end commits or rolls back. It is a [node.Participant].
+func (t *transaction) end(ctx context.Context, failure error) (kept bool, err error) {
 	// A statement of an abandoned process may still be running.
 	ctx, stop := withTimeout(context.WithoutCancel(ctx), t.pool.clock, endTimeout)
 	defer stop()
 	if err := t.pool.clock.Wait(ctx, t.lock); err != nil {
-		return fmt.Errorf("end of the transaction: %w", err)
+		return false, fmt.Errorf("end of the transaction: %w", err)
 	}
 	defer func() { t.lock <- struct{}{} }()
 	t.over.Store(true)
-	failed := resp.IsError() || statusOf(resp.Payload) >= http.StatusBadRequest
 	if t.conn == nil {
-		if t.lost != nil && !failed {
-			return t.isLost("commit: the transaction was lost: %w")
+		if t.lost != nil && failure == nil {
+			return false, t.isLost("commit: the transaction was lost: %w")
 		}
-		return nil
+		return false, nil
 	}
-	if failed {
+	if failure != nil {
 		t.undo(ctx)
-		return nil
+		return false, nil
 	}
 	defer t.letGo()
-	err := t.conn.commit(ctx)
-	if err == nil {
-		return nil
+	if err = t.conn.commit(ctx); err == nil {
+		return true, nil
 	}
 	unknown := t.conn.state() == stateLost
 	err = t.pool.failed(ctx, err)
@@ -197,24 +186,7 @@ func (t *transaction) end(ctx context.Context, resp node.Response) error {
 	if e.Code == "" {
 		e.Code = codeCommit
 	}
-	return &e
-}
-
-// statusOf returns the status of an answer as a listener reads it, 0 if it has none.
-func statusOf(v value.Value) int64 {
-	field, ok := v.Get("status")
-	if !ok {
-		return 0
-	}
-	status, _ := field.AsInt()
-	for name := range v.Fields() {
-		switch name {
-		case "status", "header", "body", "method", "scheme", "host", "path", "query", "protocol", "params":
-		default:
-			return 0 // a body that happens to have a status
-		}
-	}
-	return status
+	return false, &e
 }
 
 // withTimeout returns a context that is done after d of the clock's time.

@@ -208,7 +208,7 @@ func TestAskStranger(t *testing.T) {
 		"named messages": `{"input":{"id":"c","text":"mine"},"answer":"ann","message":"ann"}`,
 	} {
 		got := make(chan node.Response, 1)
-		f.Source(source).Start(conversation, node.Send(0, payload), func(resp node.Response) { got <- resp })
+		f.Source(source).Start(conversation, nil, node.Send(0, payload), func(resp node.Response) { got <- resp })
 		if got := flowtest.Show(f.Source("strangers").Run(t.Context(), node.Send(0, payload))); got != "error: no question waits for this reply" {
 			t.Errorf("%s: a stranger's reply: got %s", source, got)
 		}

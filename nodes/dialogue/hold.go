@@ -13,12 +13,13 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A hold is the session that a process has, or waits for. Its children find it, too.
+// A hold is the session that a process has, or waits for, with those that it ends with: it
+// is saved when the last of these has ended.
 type hold struct {
 	node    *sessionNode
-	process node.Process
+	process node.Process // the first of them that has asked for it
 	key     string
-	outer   *hold // that the process, or one that waits for it, had before; may have ended
+	outer   *hold // that they had before; may have ended
 
 	mu struct {
 		sync.Mutex
@@ -128,7 +129,7 @@ func (h *hold) wait(payload value.Value) node.Result {
 
 // begin loads the session, which is the process's turn to have, and sends the payload.
 func (h *hold) begin(payload value.Value) node.Result {
-	h.process.Defer(h.end)
+	h.process.Root().Enlist(node.PhaseSession, h.end)
 	if !h.node.room.store.blocks() {
 		return h.load(h.process.Context(), payload)
 	}
@@ -161,21 +162,22 @@ func stored(what string, err error) error {
 }
 
 // end saves the session if the process has ended well, and gives it to the next. It is a
-// function for [node.Process.Defer].
-func (h *hold) end(ctx context.Context, resp node.Response) error {
+// [node.Participant].
+func (h *hold) end(ctx context.Context, failure error) (kept bool, err error) {
 	defer h.node.room.turns.give(h.node.clock, h.key)
 	h.mu.Lock()
 	s, k := h.mu.session, h.mu.kept
 	h.mu.session, h.mu.over = nil, true // nothing is settled any more
 	h.mu.Unlock()
 	if s == nil {
-		return nil
+		return false, nil
 	}
 	values, changed := s.End()
-	if resp.IsError() || statusOf(resp.Payload) >= http.StatusBadRequest {
-		return nil
+	if failure != nil {
+		return false, nil
 	}
-	return h.node.save(ctx, h.key, k, values, changed)
+	err = h.node.save(ctx, h.key, k, values, changed)
+	return changed && err == nil, err
 }
 
 // save saves the values of a session, if that is needed: they have changed, or the store
@@ -202,21 +204,4 @@ func (n *sessionNode) save(ctx context.Context, key string, k stamp, values valu
 		return nil
 	}
 	return stored("save", err)
-}
-
-// statusOf returns the status of an answer as a listener reads it, 0 if it has none.
-func statusOf(v value.Value) int64 {
-	field, ok := v.Get("status")
-	if !ok {
-		return 0
-	}
-	status, _ := field.AsInt()
-	for name := range v.Fields() {
-		switch name {
-		case "status", "header", "body", "method", "scheme", "host", "path", "query", "protocol", "params", "remote", "id", "auth", "raw":
-		default:
-			return 0 // a body that happens to have a status
-		}
-	}
-	return status
 }

@@ -48,7 +48,7 @@ func TestParked(t *testing.T) {
 			ended.Add(n)
 			before, goroutines := used(), runtime.NumGoroutine()
 			for i, key := range keys {
-				start.Start(node.WithParts(node.WithConversation(t.Context(), key), k), node.Send(0, payloads[i]), func(node.Response) { ended.Done() })
+				start.Start(node.WithParts(node.WithConversation(t.Context(), key), k), nil, node.Send(0, payloads[i]), func(node.Response) { ended.Done() })
 			}
 			per := (used() - before) / n
 			t.Logf("%d bytes each, %d goroutines in all", per, runtime.NumGoroutine()-goroutines)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -20,7 +21,7 @@ import (
 )
 
 const sessionDoc = "The values of the session that the payload belongs to are loaded, and the payload is sent on. Nodes downstream read them with `recall` and change them with `remember`; `llm` keeps the `history` of a conversation in them. " +
-	"What was changed is saved when the process has ended well, before its answer is out: not if the answer is an error, or has a status of 400 or more. So a process changes all of its session, or nothing.\n\n" +
+	"What was changed is saved when the process has ended well, before its answer is out: see [How a process ends](../workflows.md#how-a-process-ends). So a process changes all of its session, or nothing. A child that a process waits for, as in `for`, ends with it.\n\n" +
 	"One process at a time has a session. Others of its key wait in order, up to `queue` of them and for `patience`; the next one, and one that has waited too long, goes to `error` with status 503 and the code `busy`. " +
 	"A process that is forked, and goes on when the one that forked it has ended, has no session.\n\n" +
 	"**Keys.** Without `key`, a session is that of a browser: the payload must be a request of a `listener`, and the answer sets a cookie, and then is in no cache (`Cache-Control: no-store`). The cookie holds an id that cannot be guessed and a signature, and nothing of what the session has. " +
@@ -90,6 +91,7 @@ type sessionNode struct {
 type room struct {
 	turns *turns
 	store store
+	entry sync.Mutex // one process at a time looks for its hold, and makes one
 }
 
 func (r *room) Close() error { return r.store.Close() }
@@ -144,13 +146,13 @@ var exampleSources = map[string]string{"sqlite": "chat.db", "postgres": "postgre
 func (n *sessionNode) Open(ctx context.Context) error {
 	r, release, err := node.Acquire(n.pool, n.shared, func() (*room, error) {
 		if n.db == nil {
-			return &room{newTurns(), newMemoryStore()}, nil
+			return &room{turns: newTurns(), store: newMemoryStore()}, nil
 		}
 		s := newSQLStore(n.db, n.log, n.table)
 		if err := s.open(ctx); err != nil {
 			return nil, err
 		}
-		return &room{newTurns(), s}, nil
+		return &room{turns: newTurns(), store: s}, nil
 	})
 	if err != nil {
 		return err
@@ -196,16 +198,29 @@ func (n *sessionNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	if err != nil {
 		return node.Fail(&node.Error{Err: fmt.Errorf("key of the session: %w", err), Code: codeKey, Status: http.StatusUnprocessableEntity})
 	}
-	outer, _ := holdKey.Load(p)
-	if h := outer.find(n.room, key); h != nil {
+	h, found := n.hold(p, key)
+	if found {
 		return h.join(p, pkt.Payload)
 	}
-	h := &hold{node: n, process: p, key: key, outer: outer}
-	holdKey.Store(p, h)
 	if n.room.turns.take(key) {
 		return h.begin(pkt.Payload)
 	}
 	return h.wait(pkt.Payload)
+}
+
+// hold returns the hold of a session that a process, or one that it ends with, has already.
+// Otherwise it makes one, until the last of these processes has ended.
+func (n *sessionNode) hold(p node.Process, key string) (h *hold, found bool) {
+	root := p.Root()
+	n.room.entry.Lock()
+	defer n.room.entry.Unlock()
+	outer, _ := holdKey.Load(root)
+	if h := outer.find(n.room, key); h != nil {
+		return h, true
+	}
+	h = &hold{node: n, process: p, key: key, outer: outer}
+	holdKey.Store(root, h)
+	return h, false
 }
 
 // errNotOpen is for a workflow at the port init, which runs before its node opens.

@@ -86,7 +86,7 @@ func (n *appendNode) append(ctx context.Context, all []event.Event, payloads []v
 			return result(bad)
 		}
 		if err != nil {
-			return node.Fail(&node.Error{Err: err, Status: http.StatusServiceUnavailable, Code: "unwritable"})
+			return node.Fail(&node.Error{Err: err, Status: http.StatusServiceUnavailable, Code: "unwritable", Outage: true})
 		}
 	}
 	return node.Answer(value.Map(value.Field{Name: "appended", Value: value.Int(int64(len(all)))}))

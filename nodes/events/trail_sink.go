@@ -84,7 +84,7 @@ func (w *trailWriter) Write(ctx context.Context, records []stream.Record, done f
 		var rejected *trail.RejectedError
 		if !errors.As(err, &rejected) || len(rejected.Refused) == 0 {
 			if err != nil {
-				err = &node.Error{Err: err, Status: http.StatusServiceUnavailable, Code: "unwritable"}
+				err = &node.Error{Err: err, Status: http.StatusServiceUnavailable, Code: "unwritable", Outage: true}
 			}
 			for _, i := range index {
 				done(i, value.Null(), err)

@@ -43,6 +43,9 @@ func TestFileSinkFullDisk(t *testing.T) {
 		if got := w.write("", row); !strings.Contains(got, "no space left") {
 			t.Errorf("fsync: %s: once more: %s", fsync, got)
 		}
+		if !strings.HasSuffix(problem, "[full]") {
+			t.Errorf("fsync: %s: got %s, want the code full", fsync, problem)
+		}
 		same(t, "the file on the full disk", read(t, path), want.String())
 		if err := os.Remove(filler); err != nil {
 			t.Fatal(err)

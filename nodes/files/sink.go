@@ -76,6 +76,8 @@ const (
 	maxPending = 4 << 20 // bytes that wait for being written; one record may be longer
 	maxSpare   = 1 << 20 // bytes that are kept for the next batch
 	maxOpen    = 128     // files of one sink
+	mostOpen   = 256     // the same, while those are written that are too many
+	maxDepth   = 32      // folders between that of the field and a file
 )
 
 func newSink(init *node.Init, acquire func(path string) (target, error), release func(target) error) *sink {
@@ -111,15 +113,28 @@ func refuse(err error) error {
 	return &stream.RefusedError{Field: "path", Err: err}
 }
 
+// unwritten returns why a record was not written, for its process: a full disk is an outage.
+func unwritten(err error) error {
+	if !isFull(err) {
+		return err
+	}
+	return &node.Error{Err: err, Code: "full", Status: http.StatusServiceUnavailable, Outage: true}
+}
+
 // outputLocked returns the open file of a path.
 func (s *sink) outputLocked(path string) (target, error) {
 	if h := s.mu.open[path]; h != nil {
 		h.used = time.Now()
 		return h.out, nil
 	}
+	if s.root != "" {
+		if err := unlinked(filepath.Clean(s.root), path); err != nil {
+			return nil, &node.Error{Err: err, Code: "path", Status: http.StatusUnprocessableEntity}
+		}
+	}
 	out, err := s.acquire(path)
 	if err != nil {
-		return nil, err
+		return nil, unwritten(err)
 	}
 	s.mu.open[path] = &held{out, time.Now()}
 	return out, nil
@@ -141,7 +156,7 @@ func (s *sink) Write(ctx context.Context, records []stream.Record, done func(i i
 func (s *sink) Take(r stream.Record, i int, done func(i int, receipt value.Value, err error)) (taken bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.bytes >= maxPending {
+	if s.fullLocked() {
 		return false, nil
 	}
 	if _, err := s.putLocked(&r, pending{i: i, done: done}); err != nil {
@@ -154,11 +169,15 @@ func (s *sink) Take(r stream.Record, i int, done func(i int, receipt value.Value
 	return true, nil
 }
 
+// fullLocked reports whether records wait for those before to be written: there are too many
+// bytes of them, or too many files are open.
+func (s *sink) fullLocked() bool { return s.mu.bytes >= maxPending || len(s.mu.open) >= mostOpen }
+
 // wait waits for room.
 func (s *sink) wait(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		full := s.mu.bytes >= maxPending
+		full := s.fullLocked()
 		s.mu.Unlock()
 		if !full {
 			return nil
@@ -177,7 +196,7 @@ func (s *sink) put(records []stream.Record, i int, done func(i int, receipt valu
 	from := i
 	var errs map[int]error
 	s.mu.Lock()
-	for ; i == from || i < len(records) && s.mu.bytes < maxPending; i++ {
+	for ; i == from || i < len(records) && !s.fullLocked(); i++ {
 		b, err := s.putLocked(&records[i], pending{i: i, done: done})
 		if err != nil {
 			if errs == nil {
@@ -229,11 +248,31 @@ func (s *sink) putLocked(r *stream.Record, p pending) (*batch, error) {
 	return b, nil
 }
 
-// inside returns why a path leaves its folder.
+// inside returns why a path leaves its folder, which is what the texts of the field have in
+// common. The folder may be a link, but what a record adds to it may not lead through one.
 func inside(root, path string) error {
 	rel, err := filepath.Rel(root, path)
 	if err != nil || !filepath.IsLocal(rel) || rel == "." || strings.ContainsRune(path, 0) {
 		return fmt.Errorf("the path %q is not in the folder %s", path, root)
+	}
+	if strings.Count(rel, string(filepath.Separator)) > maxDepth {
+		return fmt.Errorf("the path %q has more than %d folders below %s", node.Clip(path, 200), maxDepth, root)
+	}
+	return nil
+}
+
+// unlinked returns why a path below a folder leads through a link. What does not exist yet is
+// made, and is none.
+func unlinked(root, path string) error {
+	for at := path; at != root; at = filepath.Dir(at) {
+		info, err := os.Lstat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case info.Mode()&fs.ModeSymlink != 0:
+			return fmt.Errorf("the path %q leads through the link %s", path, at)
+		}
 	}
 	return nil
 }
@@ -257,12 +296,12 @@ func (s *sink) run() {
 			s.mu.bytes = 0
 		}
 		s.mu.Unlock()
-		select {
-		case s.room <- struct{}{}:
-		default:
-		}
+		s.roomier()
 		for _, b := range batches {
 			s.write(b)
+		}
+		if s.evictAll() {
+			s.roomier()
 		}
 		if tick {
 			s.tick()
@@ -270,6 +309,14 @@ func (s *sink) run() {
 		if closing {
 			return
 		}
+	}
+}
+
+// roomier lets one of those that wait for room look again.
+func (s *sink) roomier() {
+	select {
+	case s.room <- struct{}{}:
+	default:
 	}
 }
 
@@ -284,7 +331,7 @@ func (s *sink) write(b *batch) {
 			r.done(stream.Rest, receipt, nil)
 			i += r.calls - 1
 		case at[i].err != nil:
-			r.done(r.i, receipt, at[i].err)
+			r.done(r.i, receipt, unwritten(at[i].err))
 		case s.receipt:
 			r.done(r.i, receiptShape.Map(value.String(b.out.name()), value.Int(at[i].offset)), nil)
 		default:
@@ -303,7 +350,7 @@ func (s *sink) write(b *batch) {
 
 var receiptShape = value.NewShape("path", "offset")
 
-// tick makes files durable that have to be, and closes those that are too many.
+// tick makes files durable that have to be.
 func (s *sink) tick() {
 	s.mu.Lock()
 	open := make([]*held, 0, len(s.mu.open))
@@ -316,8 +363,14 @@ func (s *sink) tick() {
 			s.log.Warn("a file was not made durable", "path", h.out.name(), "err", err)
 		}
 	}
+}
+
+// evictAll closes the files that are too many, and reports whether there were any.
+func (s *sink) evictAll() (evicted bool) {
 	for s.evict() {
+		evicted = true
 	}
+	return evicted
 }
 
 // evict closes the file that was not used for longest, if there are too many.

@@ -138,11 +138,20 @@ func TestFileSinkPaths(t *testing.T) {
 	f("out", `0: the path "out" is not in the folder out [path]`)
 	f("/etc/x", `0: the path "/etc/x" is not in the folder out [path]`)
 	f("out/a\x00b", `0: the path "out/a\x00b" is not in the folder out [path]`)
+	f("out/"+strings.Repeat("a/", maxDepth+1)+"x", `0: the path "out/`+strings.Repeat("a/", maxDepth+1)+`x" has more than 32 folders below out [path]`)
+	f("out/"+strings.Repeat("a/", maxDepth)+"x", "")
+	for link, to := range map[string]string{"out/folder": "/tmp", "out/file": "elsewhere", "out/a/up": ".."} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f("out/folder/x", `0: the path "out/folder/x" leads through the link out/folder [path]`)
+	f("out/file", `0: the path "out/file" leads through the link out/file [path]`)
+	f("out/a/up/x", `0: the path "out/a/up/x" leads through the link out/a/up [path]`)
 	for i := range 3 * maxOpen {
 		f(fmt.Sprintf("out/%d", i), "")
 	}
-	for w.sink.evict() {
-	}
+	w.sink.evictAll()
 	if got := len(w.sink.mu.open); got != maxOpen {
 		t.Errorf("got %d open files, want %d", got, maxOpen)
 	}
@@ -220,7 +229,7 @@ func TestFileSinkFull(t *testing.T) {
 		long := strings.Repeat("x", 1000)
 		same(t, "before", w.write("", row("1")), "")
 		limitFileSize(t, 1500)
-		if got := w.write("", row(long), row(long), row("2")); !strings.HasPrefix(got, "1: write out: file too large\n2: ") {
+		if got := w.write("", row(long), row(long), row("2")); !strings.HasPrefix(got, "1: write out: file too large [full]\n2: ") {
 			t.Errorf("%s: got %s", config, got)
 		}
 		limitFileSize(t, 1<<40)

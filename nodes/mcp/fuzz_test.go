@@ -21,11 +21,15 @@ type echoing struct{}
 func (echoing) Run(_ context.Context, r node.Result) node.Response {
 	return node.Response{Payload: r.Effect().Payload}
 }
-func (e echoing) Start(ctx context.Context, r node.Result, done func(node.Response)) {
+func (e echoing) Start(ctx context.Context, _ node.Judge, r node.Result, done func(node.Response)) {
 	done(e.Run(ctx, r))
 }
-func (e echoing) RunID(ctx context.Context, r node.Result) (node.Response, string) {
-	return e.Run(ctx, r), "1"
+func (e echoing) RunID(ctx context.Context, j node.Judge, r node.Result) (node.Response, string) {
+	resp := e.Run(ctx, r)
+	if !resp.IsError() {
+		_ = j(resp) // nothing depends on it
+	}
+	return resp, "1"
 }
 
 // echoes returns a server with one tool, which answers with its arguments.

@@ -33,7 +33,7 @@ func (h *hub) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolRe
 		defer context.AfterFunc(session, func() { cancel(context.Cause(session)) })()
 	}
 	for {
-		resp, id, err := s.run(ctx, r, from)
+		result, resp, id, err := s.run(ctx, r, from)
 		if next := h.current.Load(); errors.Is(resp.Payload.AsError(), node.ErrStopped) && next != nil && next != s {
 			s = next // a reload came between
 			continue
@@ -50,7 +50,7 @@ func (h *hub) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolRe
 			s.log.Warn("a tool has failed", "tool", r.Params.Name, "process", id, "error", err)
 			return failure(err, id), nil
 		}
-		return resultOf(resp), nil
+		return result, nil
 	}
 }
 
@@ -61,7 +61,7 @@ var (
 )
 
 // run runs one call in a process.
-func (s *server) run(ctx context.Context, r *sdk.CallToolRequest, from *origin) (resp node.Response, id string, err error) {
+func (s *server) run(ctx context.Context, r *sdk.CallToolRequest, from *origin) (result *sdk.CallToolResult, resp node.Response, id string, err error) {
 	var t *tool
 	for _, other := range s.tools {
 		if other.sdk.Name == r.Params.Name {
@@ -69,7 +69,7 @@ func (s *server) run(ctx context.Context, r *sdk.CallToolRequest, from *origin) 
 		}
 	}
 	if t == nil {
-		return resp, "", &node.Error{Err: fmt.Errorf("there is no tool %q any more", r.Params.Name), Public: true}
+		return nil, resp, "", &node.Error{Err: fmt.Errorf("there is no tool %q any more", r.Params.Name), Public: true}
 	}
 	arguments := r.Params.Arguments
 	if len(arguments) == 0 || string(arguments) == "null" {
@@ -77,7 +77,7 @@ func (s *server) run(ctx context.Context, r *sdk.CallToolRequest, from *origin) 
 	}
 	payload, err := t.read(arguments)
 	if err != nil {
-		return resp, "", err
+		return nil, resp, "", err
 	}
 	if s.whole {
 		request := value.Null()
@@ -93,14 +93,17 @@ func (s *server) run(ctx context.Context, r *sdk.CallToolRequest, from *origin) 
 		defer cancel()
 	}
 	ctx = node.WithParts(ctx, &progress{session: r.Session, token: r.Params.GetProgressToken()})
-	resp, id = s.starter.RunID(ctx, t.call.Send(t.port, payload))
+	encode := func(resp node.Response) error { // also what came from the port error
+		if err = t.check(resp.Payload); err == nil {
+			result, err = resultOf(resp)
+		}
+		return err
+	}
+	resp, id = s.starter.RunID(ctx, encode, t.call.Send(t.port, payload))
 	if errors.Is(context.Cause(ctx), errTimeout) && resp.IsError() {
-		return resp, id, errTimeout
+		return nil, resp, id, errTimeout
 	}
-	if resp.IsError() {
-		return resp, id, nil
-	}
-	return resp, id, t.check(resp.Payload) // also what came from the port error
+	return result, resp, id, err
 }
 
 var errTimeout = &node.Error{Err: errors.New("the tool has taken too long"), Status: http.StatusGatewayTimeout, Code: "timeout", Public: true}
@@ -156,26 +159,26 @@ func number(v value.Value, name string) (f float64, ok bool) {
 }
 
 // resultOf returns what a client gets for an answer.
-func resultOf(resp node.Response) *sdk.CallToolResult {
+func resultOf(resp node.Response) (*sdk.CallToolResult, error) {
 	if resp.None {
-		return &sdk.CallToolResult{Content: []sdk.Content{}}
+		return &sdk.CallToolResult{Content: []sdk.Content{}}, nil
 	}
 	v := resp.Payload
 	if text, ok := v.AsString(); ok {
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil
 	}
 	if data, ok := v.AsBinary(); ok {
-		return &sdk.CallToolResult{Content: []sdk.Content{contentOf(data)}}
+		return &sdk.CallToolResult{Content: []sdk.Content{contentOf(data)}}, nil
 	}
 	data, err := v.MarshalJSON()
 	if err != nil {
-		return failure(fmt.Errorf("answer of the tool: %w", err), "")
+		return nil, fmt.Errorf("answer of the tool: %w", err)
 	}
 	r := &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(data)}}}
 	if v.Kind() == value.KindMap {
 		r.StructuredContent = json.RawMessage(data)
 	}
-	return r
+	return r, nil
 }
 
 // contentOf returns bytes as what they look like.

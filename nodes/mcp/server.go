@@ -17,6 +17,7 @@ import (
 func serverDef() *node.Def {
 	return &node.Def{
 		Kind:    "mcp",
+		Client:  true,
 		Summary: "Serves nodes as tools of the Model Context Protocol.",
 		Doc: `The requests of a listener come in at ` + "`in`" + ` (POST; also GET and DELETE with ` + "`sessions`" + `), and are answered as the protocol's streamable HTTP says.
 Put ` + "`auth`" + ` in front to say who may call. On standard input and output ` + "`uniflow mcp FILE`" + ` serves the same tools, without a listener.

@@ -90,11 +90,11 @@ func (n *client) failure(err error, subject string) error {
 	case errors.As(err, &described):
 		return err
 	case errors.Is(err, nats.ErrNoResponders):
-		return &node.Error{Err: fmt.Errorf("nothing answers requests to %q", subject), Status: 503, Code: "no_responders"}
+		return &node.Error{Err: fmt.Errorf("nothing answers requests to %q", subject), Status: 503, Code: "no_responders", Outage: true}
 	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return &node.Error{Err: fmt.Errorf("no answer within %s", n.timeout), Status: 504, Code: "timeout"}
 	case errors.Is(err, stream.ErrLost), errors.Is(err, nats.ErrConnectionClosed):
-		return &node.Error{Err: err, Status: 503, Code: "lost"}
+		return &node.Error{Err: err, Status: 503, Code: "lost", Outage: true}
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 
@@ -18,10 +17,10 @@ const (
 )
 
 // Reply implements [stream.Replier].
-func (r *coreReader) Reply(_ context.Context, m *stream.Message, resp node.Response) error {
+func (r *coreReader) Reply(m *stream.Message, resp node.Response) (send func() error, err error) {
 	t := m.Token.(*coreToken)
 	if t.msg.Reply == "" {
-		return nil
+		return nil, nil
 	}
 	answer := &nats.Msg{Subject: t.msg.Reply}
 	switch {
@@ -38,10 +37,14 @@ func (r *coreReader) Reply(_ context.Context, m *stream.Message, resp node.Respo
 	case !resp.None:
 		body, err := encodeBody(resp.Payload)
 		if err != nil {
-			return fmt.Errorf("answer to %s: %w", t.msg.Subject, err)
+			return nil, fmt.Errorf("answer to %s: %w", t.msg.Subject, err)
 		}
 		answer.Data = body
 	}
+	return func() error { return r.publish(answer) }, nil
+}
+
+func (r *coreReader) publish(answer *nats.Msg) error {
 	r.mu.Lock()
 	conn := r.mu.conn
 	r.mu.Unlock()

@@ -219,19 +219,23 @@ func (r *reader) Settle(_ context.Context, s stream.Settled) error {
 func (r *reader) Asked(*stream.Message) bool { return r.reply }
 
 // Reply implements [stream.Replier].
-func (r *reader) Reply(_ context.Context, m *stream.Message, resp node.Response) error {
+func (r *reader) Reply(m *stream.Message, resp node.Response) (send func() error, err error) {
 	if !r.reply || resp.None {
-		return nil
+		return nil, nil
 	}
 	body, err := answer(resp)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	frame, err := r.settings.frame.append(nil, body)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	t := m.Token.(*token)
+	return func() error { return r.send(m.Token.(*token), frame) }, nil
+}
+
+// send sends a frame to who has sent a message.
+func (r *reader) send(t *token, frame []byte) error {
 	if t.link != nil {
 		return t.link.reply(frame)
 	}
@@ -241,7 +245,7 @@ func (r *reader) Reply(_ context.Context, m *stream.Message, resp node.Response)
 	if packets == nil {
 		return net.ErrClosed
 	}
-	_, err = packets.WriteTo(frame, t.sender)
+	_, err := packets.WriteTo(frame, t.sender)
 	return err
 }
 

@@ -187,7 +187,7 @@ func (n *collector) takeLocked(g *group) (ok bool) {
 
 // run sends a list in a process of its own, and answers the packets.
 func (n *collector) run(ctx context.Context, g *group) {
-	n.source.Start(ctx, node.Send(0, g.list()), func(resp node.Response) {
+	n.source.Start(ctx, nil, node.Send(0, g.list()), func(resp node.Response) {
 		if errors.Is(resp.Payload.AsError(), node.ErrStopped) {
 			n.lead(g)
 			return

@@ -125,10 +125,7 @@ func (d *desk) begin(f *flight, r *rival) node.Result {
 	f.at = len(fam.holds)
 	fam.holds = append(fam.holds, f)
 	if r.process != r.root {
-		r.process.Defer(func(context.Context, node.Response) error { // if it was not answered
-			d.answer(f, turn, false)
-			return nil
-		})
+		r.process.Defer(func() { d.answer(f, turn, false) }) // if it was not answered
 	}
 	return node.SendThen(0, r.payload, func(_ node.Process, resp node.Response) node.Result {
 		d.answer(f, turn, !resp.IsError())
@@ -136,15 +133,11 @@ func (d *desk) begin(f *flight, r *rival) node.Result {
 	})
 }
 
-// follow learns how a process ends: after its other deferred functions, as a commit among
-// them may fail.
+// follow learns how a process ends.
 func (d *desk) follow(root node.Process) {
-	root.Defer(func(context.Context, node.Response) error {
-		root.Defer(func(_ context.Context, resp node.Response) error {
-			d.end(root, !resp.IsError())
-			return nil
-		})
-		return nil
+	root.Enlist(node.PhaseMark, func(_ context.Context, failure error) (kept bool, err error) {
+		d.end(root, failure == nil)
+		return failure == nil, nil
 	})
 }
 

@@ -38,7 +38,7 @@ func inBranches(t *testing.T, config string, test func(t *testing.T, f *branched
 func (b *branched) begin(r node.Result) {
 	done := make(chan node.Response, 1)
 	b.calls = append(b.calls, done)
-	b.Source("from").Start(context.Background(), r, func(resp node.Response) { done <- resp })
+	b.Source("from").Start(context.Background(), nil, r, func(resp node.Response) { done <- resp })
 	synctest.Wait()
 }
 
@@ -71,7 +71,7 @@ func later(r node.Result) node.Result {
 // deferring begins a process that registers f, and sends a key then.
 func deferring(k int64, f func() error) node.Result {
 	return node.After(node.None(), func(p node.Process, _ node.Response) node.Result {
-		p.Defer(func(context.Context, node.Response) error { return f() })
+		p.Enlist(node.PhaseDatabase, func(context.Context, error) (kept bool, err error) { err = f(); return err == nil, err })
 		return key(k)
 	})
 }
@@ -195,13 +195,13 @@ func TestDedupeManyKeys(t *testing.T) {
 		if chance < 2 {
 			return node.Fail(errors.New("down"))
 		}
-		p.(node.Member).Root().Defer(func(_ context.Context, resp node.Response) error {
+		p.Root().Enlist(node.PhaseDatabase, func(_ context.Context, failure error) (kept bool, err error) {
 			mu.Lock()
 			defer mu.Unlock()
-			if !resp.IsError() {
+			if failure == nil {
 				effects[k]++
 			}
-			return nil
+			return failure == nil, nil
 		})
 		if chance < 50 {
 			return node.Sleep(time.Millisecond, func(node.Process, node.Response) node.Result { return node.None() })

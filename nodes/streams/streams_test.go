@@ -297,11 +297,11 @@ func TestTopics(t *testing.T) {
 		expect(t, "cancelled", flowtest.Show(one.Response()), "error: process cancelled: context canceled")
 		expect(t, "room 1", f.SendJSON("n", `{"room":1}`), `{"subscriptions":1}`)
 		f.Load(fmt.Sprintf(topics, "drop_oldest"))
-		expect(t, "after a reload", flowtest.Show(same.Response())+flowtest.Show(other.Response()), "nonenone")
+		expect(t, "after a reload", flowtest.Show(same.Response())+flowtest.Show(other.Response()), "error: the workflow is replaced or endserror: the workflow is replaced or ends")
 		last := f.Start("live", value.Int(1))
 		synctest.Wait()
 		f.Close()
-		expect(t, "at the end", flowtest.Show(last.Response()), "none")
+		expect(t, "at the end", flowtest.Show(last.Response()), "error: the workflow is replaced or ends")
 	})
 }
 

@@ -2,9 +2,12 @@ package streams
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"sync"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -15,9 +18,9 @@ func subscribeDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "subscribe",
 		Summary: "Holds its process, and sends on what is published on a topic.",
-		Doc: "The packet subscribes: from then on, each payload that a `publish` node of this namespace gives to the topic is sent on `out`, in order, one at a time. The process ends when its client leaves, after `lifetime`, when the answer to a payload is an error, or when the workflow is replaced or ends: then it is answered None. " +
-			"With `emit` behind `out`, each payload is a part of the answer, such as an event for a browser, which connects again after a reload.\n\n" +
-			"While `out` is busy, up to `buffer` payloads wait. When there are more, `full` decides: `drop_oldest` drops the one that waits longest, `close` ends the process with the code `slow`.",
+		Doc: "The packet subscribes: from then on, each payload that a `publish` node of this namespace gives to the topic is sent on `out`, in order, one at a time. The process ends when its client leaves, when the answer to a payload is an error, after `lifetime`, when it is answered None, or when the workflow is replaced or ends, when it is answered with an error of status 503. " +
+			"With `emit` behind `out`, each payload is a part of the answer, such as an event for a browser. A reload cuts the stream without an event `end`, so a browser connects again, and gets what is published from then on.\n\n" +
+			"While `out` is busy, up to `buffer` payloads wait, of 4 MiB together. When there are more, `full` decides: `drop_oldest` drops those that wait longest, `close` ends the process with the code `slow`.",
 		Example: "- kind: subscribe\n  name: live\n  topic: room.${self.params.room}\n  ports:\n    out: [{name: part, port: in}]\n\n- {kind: emit, name: part}\n",
 		Config: schema.Fields(
 			schema.String("topic").Required().Doc("The topic. It may hold expressions over the packet that subscribes."),
@@ -79,16 +82,15 @@ func (n *subscriber) Receive(p node.Process, pkt node.Packet) node.Result {
 	}
 	s, ok := n.enter(topic)
 	if !ok {
-		return node.None()
+		return node.Fail(errReplaced)
 	}
 	stop := func() bool { return false }
 	if n.lifetime > 0 {
 		stop = n.clock.AfterFunc(n.lifetime, func(context.Context) { s.close(node.None()) })
 	}
-	p.Defer(func(context.Context, node.Response) error {
+	p.Defer(func() {
 		stop()
 		n.leave(s)
-		return nil
 	})
 	return node.Await(s.resume)
 }
@@ -112,6 +114,10 @@ func (n *subscriber) leave(s *subscription) {
 	delete(n.subscriptions, s)
 }
 
+// errReplaced ends a subscription without an end of its answer, so that an EventSource
+// connects again, to the workflow that serves then.
+var errReplaced = &node.Error{Err: errors.New("the workflow is replaced or ends"), Status: http.StatusServiceUnavailable, Code: string(diag.CodeCancelled)}
+
 // Drain ends all subscriptions.
 func (n *subscriber) Drain() {
 	n.mu.Lock()
@@ -122,7 +128,7 @@ func (n *subscriber) Drain() {
 	}
 	n.mu.Unlock()
 	for _, s := range all {
-		s.close(node.None())
+		s.close(node.Fail(errReplaced))
 	}
 }
 

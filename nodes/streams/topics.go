@@ -87,6 +87,7 @@ type subscription struct {
 
 	mu     sync.Mutex
 	buffer []value.Value // that wait, the oldest first
+	bytes  int           // of the buffer
 	parked func(node.Result)
 	forget func() bool  // ends the watch for the end of the process
 	end    *node.Result // set when it is over
@@ -133,9 +134,7 @@ func (s *subscription) nextLocked() (r node.Result, ok bool) {
 		return r, false
 	}
 	v := s.buffer[0]
-	if s.buffer = s.buffer[1:]; len(s.buffer) == 0 {
-		s.buffer = nil
-	}
+	s.dropLocked()
 	return s.send.Send(0, v), true
 }
 
@@ -152,18 +151,33 @@ func (s *subscription) push(v value.Value) (ok, lost bool) {
 		s.mu.Unlock()
 		done(s.send.Send(0, v))
 		return true, false
-	case len(s.buffer) < s.most:
-		s.buffer = append(s.buffer, v)
-		s.mu.Unlock()
-		return true, false
-	case s.drop:
-		s.buffer = append(s.buffer[1:], v)
-		s.mu.Unlock()
-		return true, true
 	}
+	size := v.Size()
+	for len(s.buffer) >= s.most || len(s.buffer) > 0 && s.bytes+size > mostBuffered {
+		if lost = true; !s.drop {
+			s.mu.Unlock()
+			s.close(node.Fail(errSubscriberSlow))
+			return false, true
+		}
+		s.dropLocked()
+	}
+	s.buffer = append(s.buffer, v)
+	s.bytes += size
 	s.mu.Unlock()
-	s.close(node.Fail(errSubscriberSlow))
-	return false, true
+	return true, lost
+}
+
+// mostBuffered is how many bytes of payloads wait for a subscription, unless it is one that
+// is larger: a slow reader must not hold many large ones.
+const mostBuffered = 4 << 20
+
+// dropLocked takes the oldest payload from the buffer.
+func (s *subscription) dropLocked() {
+	s.bytes -= s.buffer[0].Size()
+	s.buffer[0] = value.Value{}
+	if s.buffer = s.buffer[1:]; len(s.buffer) == 0 {
+		s.buffer = nil
+	}
 }
 
 // close ends the subscription with a result, unless it has ended. Payloads that wait are

@@ -9,15 +9,16 @@ import (
 	"sync"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // Header values that most answers share. net/http does not change them.
 var (
-	headerJSON    = []string{typeJSON}
-	headerText    = []string{typeText}
-	headerOctets  = []string{typeOctets}
-	headerProblem = []string{typeProblem}
+	headerJSON    = []string{envelope.TypeJSON}
+	headerText    = []string{envelope.TypeText}
+	headerOctets  = []string{envelope.TypeOctets}
+	headerProblem = []string{envelope.TypeProblem}
 	headerClose   = []string{"close"}
 
 	headerVaryAccept   = []string{"Accept"}
@@ -54,53 +55,65 @@ func (a *answerWriter) putBuffer(b *bytes.Buffer) {
 	}
 }
 
-// writeResponse writes the answer that a response describes, and returns its status
-// and the size of its body. An error means that the response cannot be sent, and
-// that nothing was written.
-func (a *answerWriter) writeResponse(x *exchange, resp node.Response) (status, size int, err error) {
-	if resp.None {
-		return a.finish(x, http.StatusOK, nil)
-	}
-	e, ok, err := openEnvelope(resp.Payload)
-	if err != nil {
-		return 0, 0, err
-	}
-	if !ok {
-		return a.writeBody(x, http.StatusOK, "", resp.Payload)
-	}
-	if view, ok := viewOf(e.header); ok && x.req != nil && view == &x.req.header {
-		// The client's own headers are not sent back to it.
-		if !e.hasStatus && e.body.Equal(x.body) {
-			return a.writeEcho(x)
-		}
-		e.header = value.Null()
-	}
-	contentType, err := setHeaders(x.w.Header(), e.header, isServerHeader)
-	if err != nil {
-		clear(x.w.Header())
-		return 0, 0, fmt.Errorf("answer: %w", err)
-	}
-	if !e.hasBody || !bodyAllowed(e.status) || isEmpty(e.header, e.body) {
-		return a.finish(x, e.status, nil)
-	}
-	return a.writeBody(x, e.status, contentType, e.body)
+// An encoded is an answer that is ready to be sent: the status and the body. Its header is
+// that of the http.ResponseWriter.
+type encoded struct {
+	ready  bool
+	status int
+	body   []byte
+	buf    *bytes.Buffer // that has the body; nil if the body is that of the value
 }
 
-// writeEcho answers a request with its own body.
-func (a *answerWriter) writeEcho(x *exchange) (status, size int, err error) {
+// encode reads an answer and encodes it. An error means that it cannot be sent.
+func (a *answerWriter) encode(x *exchange, resp node.Response) (envelope.Envelope, error) {
+	e := envelope.Envelope{Status: http.StatusOK}
+	if resp.None {
+		x.encoded = encoded{ready: true, status: e.Status}
+		return e, nil
+	}
+	opened, ok, err := envelope.Open(resp.Payload)
+	if err != nil {
+		return e, err
+	}
+	if !ok {
+		return e, a.encodeBody(x, e.Status, "", resp.Payload)
+	}
+	e = opened
+	if view, ok := viewOf(e.Header); ok && x.req != nil && view == &x.req.header {
+		// The client's own headers are not sent back to it.
+		if !e.HasStatus && e.Body.Equal(x.body) {
+			a.encodeEcho(x)
+			return e, nil
+		}
+		e.Header = value.Null()
+	}
+	contentType, err := envelope.SetHeaders(x.w.Header(), e.Header, envelope.ServerHeader)
+	if err != nil {
+		clear(x.w.Header())
+		return e, fmt.Errorf("answer: %w", err)
+	}
+	if !e.HasBody || !bodyAllowed(e.Status) || isEmpty(e.Header, e.Body) {
+		x.encoded = encoded{ready: true, status: e.Status}
+		return e, nil
+	}
+	return e, a.encodeBody(x, e.Status, contentType, e.Body)
+}
+
+// encodeEcho answers a request with its own body.
+func (a *answerWriter) encodeEcho(x *exchange) {
 	if contentType, ok := x.r.Header["Content-Type"]; ok && len(x.raw) > 0 {
 		x.w.Header()["Content-Type"] = contentType[:1]
 	}
-	return a.finish(x, http.StatusOK, x.raw)
+	x.encoded = encoded{ready: true, status: http.StatusOK, body: x.raw}
 }
 
-// writeBody answers with a value, in the form of the Content-Type. If that is empty,
-// the value and the client's Accept header decide.
-func (a *answerWriter) writeBody(x *exchange, status int, contentType string, v value.Value) (int, int, error) {
+// encodeBody encodes a value in the form of the Content-Type. If that is empty, the value
+// and the client's Accept header decide.
+func (a *answerWriter) encodeBody(x *exchange, status int, contentType string, v value.Value) error {
 	h := x.w.Header()
-	m := parseMedia(contentType)
+	m := envelope.ParseMedia(contentType)
 	asJSON := false
-	if m.kind == mediaNone && v.Kind() == value.KindString {
+	if m.Kind == envelope.NoMedia && v.Kind() == value.KindString {
 		asJSON = prefersJSON(x.r.Header["Accept"])
 		// A text without any header has nothing by which a cache could know how long it
 		// is fresh. To say what it depends on would take 2 % of the time of a short request.
@@ -109,35 +122,50 @@ func (a *answerWriter) writeBody(x *exchange, status int, contentType string, v 
 		}
 	}
 	if !asJSON {
-		data, detected, ok, err := plainBody(m, v)
+		data, detected, ok, err := envelope.PlainBody(m, v)
 		if err != nil {
 			clear(h)
-			return 0, 0, fmt.Errorf("answer: %w", err)
+			return fmt.Errorf("answer: %w", err)
 		}
 		if ok {
-			if m.kind == mediaNone {
-				h["Content-Type"] = detected
+			if m.Kind == envelope.NoMedia {
+				h["Content-Type"] = headerOctets
+				if detected == envelope.TypeText {
+					h["Content-Type"] = headerText
+				}
 			}
-			return a.finish(x, status, data)
+			x.encoded = encoded{ready: true, status: status, body: data}
+			return nil
 		}
 	}
-	if m.kind == mediaNone {
+	if m.Kind == envelope.NoMedia {
 		h["Content-Type"] = headerJSON
 	}
 	buf := a.getBuffer()
-	defer a.putBuffer(buf)
 	data, err := v.AppendJSON(buf.AvailableBuffer())
 	if err != nil {
+		a.putBuffer(buf)
 		clear(h)
-		return 0, 0, fmt.Errorf("answer: body: %w", err)
+		return fmt.Errorf("answer: body: %w", err)
 	}
-	return a.finish(x, status, keepArray(buf, data))
+	x.encoded = encoded{ready: true, status: status, body: keepArray(buf, data), buf: buf}
+	return nil
 }
 
-// finish is write, with an error that is always nil.
-func (a *answerWriter) finish(x *exchange, status int, body []byte) (int, int, error) {
-	status, size := a.write(x, status, body)
-	return status, size, nil
+// sendEncoded sends the answer that was encoded.
+func (a *answerWriter) sendEncoded(x *exchange) (status, size int) {
+	e := x.encoded
+	status, size = a.write(x, e.status, e.body)
+	a.discard(x)
+	return status, size
+}
+
+// discard drops the answer that was encoded, if there is one.
+func (a *answerWriter) discard(x *exchange) {
+	if x.encoded.buf != nil {
+		a.putBuffer(x.encoded.buf)
+	}
+	x.encoded = encoded{}
 }
 
 // write sends a status and a body, compressed if that is worth it, and returns how

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -82,23 +83,23 @@ func tooLarge(limit int) error {
 // ownership of data, and returns the bytes for an answer that repeats the body.
 // reserve is called before more memory is allocated.
 func decodeBody(contentType string, data []byte, reserve func(bytes int) error) (v value.Value, raw []byte, err error) {
-	m := parseMedia(contentType)
+	m := envelope.ParseMedia(contentType)
 	b := &budget{reserve: reserve}
-	switch m.kind {
-	case mediaNone:
+	switch m.Kind {
+	case envelope.NoMedia:
 		if len(data) > 0 {
 			v = value.Binary(data)
 		}
-	case mediaJSON:
-		if m.charset == "" {
+	case envelope.JSON:
+		if m.Charset == "" {
 			data = bytes.TrimPrefix(data, []byte(byteOrderMark))
 		}
 		v, err = decodeJSON(m, data, b)
-	case mediaText:
+	case envelope.PlainText:
 		v, err = decodeText(m, data, b)
-	case mediaForm:
+	case envelope.Form:
 		v, err = decodeForm(m, data, b)
-	case mediaMultipart:
+	case envelope.Multipart:
 		v, err = decodeMultipart(m, data, b)
 	default:
 		v = value.Binary(data)
@@ -108,7 +109,7 @@ func decodeBody(contentType string, data []byte, reserve func(bytes int) error) 
 
 const byteOrderMark = "\ufeff"
 
-func decodeJSON(m media, data []byte, b *budget) (value.Value, error) {
+func decodeJSON(m envelope.Media, data []byte, b *budget) (value.Value, error) {
 	text, err := toUTF8(m, data, b)
 	if err != nil {
 		return value.Value{}, err
@@ -127,7 +128,7 @@ func decodeJSON(m media, data []byte, b *budget) (value.Value, error) {
 	return v, nil
 }
 
-func decodeText(m media, data []byte, b *budget) (value.Value, error) {
+func decodeText(m envelope.Media, data []byte, b *budget) (value.Value, error) {
 	text, err := toUTF8(m, data, b)
 	if err != nil {
 		return value.Value{}, err
@@ -136,28 +137,28 @@ func decodeText(m media, data []byte, b *budget) (value.Value, error) {
 }
 
 // toUTF8 returns a text in the charset of a media type as UTF-8.
-func toUTF8(m media, data []byte, b *budget) ([]byte, error) {
-	if m.charset == "" || m.charset == "us-ascii" {
+func toUTF8(m envelope.Media, data []byte, b *budget) ([]byte, error) {
+	if m.Charset == "" || m.Charset == "us-ascii" {
 		if !utf8.Valid(data) {
 			return nil, clientError(http.StatusBadRequest, "body: text is not valid UTF-8")
 		}
 		return data, nil
 	}
-	charset, err := htmlindex.Get(m.charset)
+	charset, err := htmlindex.Get(m.Charset)
 	if err != nil {
-		return nil, clientError(http.StatusUnsupportedMediaType, "body: unknown charset %q", node.Clip(m.charset, 40))
+		return nil, clientError(http.StatusUnsupportedMediaType, "body: unknown charset %q", node.Clip(m.Charset, 40))
 	}
 	if err := b.take(4 * len(data)); err != nil { // a byte becomes at most three, and the buffer doubles
 		return nil, err
 	}
 	text, err := charset.NewDecoder().Bytes(data)
 	if err != nil {
-		return nil, clientError(http.StatusBadRequest, "body: text is not valid %s", node.Clip(m.charset, 40))
+		return nil, clientError(http.StatusBadRequest, "body: text is not valid %s", node.Clip(m.Charset, 40))
 	}
 	return text, nil
 }
 
-func decodeForm(m media, data []byte, b *budget) (value.Value, error) {
+func decodeForm(m envelope.Media, data []byte, b *budget) (value.Value, error) {
 	text, err := toUTF8(m, data, b)
 	if err != nil {
 		return value.Value{}, err
@@ -205,15 +206,15 @@ func unescapeField(s string) (string, error) {
 // hundreds of bytes of memory.
 const maxParts = 1000
 
-func decodeMultipart(m media, data []byte, b *budget) (value.Value, error) {
-	if m.boundary == "" {
+func decodeMultipart(m envelope.Media, data []byte, b *budget) (value.Value, error) {
+	if m.Boundary == "" {
 		return value.Value{}, clientError(http.StatusBadRequest, "body: multipart without a boundary")
 	}
 	var values, files grouping
-	r := multipart.NewReader(bytes.NewReader(data), m.boundary)
+	r := multipart.NewReader(bytes.NewReader(data), m.Boundary)
 	for n := 0; ; n++ {
 		part, err := r.NextPart()
-		if err == io.EOF && bytes.Contains(data, []byte("--"+m.boundary+"--")) { // also for a header that is cut off
+		if err == io.EOF && bytes.Contains(data, []byte("--"+m.Boundary+"--")) { // also for a header that is cut off
 			break
 		}
 		if err != nil {
@@ -279,11 +280,11 @@ func isFile(part *multipart.Part) bool {
 // decodePart makes a value of a part: a string of text, the value of JSON, a binary
 // of anything else. Without a type, a field is text and a file is binary.
 func decodePart(contentType string, file bool, content []byte, b *budget) (value.Value, error) {
-	m := parseMedia(contentType)
+	m := envelope.ParseMedia(contentType)
 	switch {
-	case m.kind == mediaJSON:
+	case m.Kind == envelope.JSON:
 		return decodeJSON(m, content, b)
-	case m.kind == mediaText || m.kind == mediaNone && !file:
+	case m.Kind == envelope.PlainText || m.Kind == envelope.NoMedia && !file:
 		return decodeText(m, content, b)
 	}
 	return value.Binary(content), nil

@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-func clientDef() *node.Def {
+func clientDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "http",
 		Summary: "Calls an HTTP service, and sends its answer on.",
@@ -32,7 +33,11 @@ The method is that of the payload, else that of the node, else GET, or POST if t
 The payload cannot choose the host, the credentials of ` + "`auth`, `Accept-Encoding`" + `, or what is about the connection.
 The body is encoded as its ` + "`Content-Type`" + ` says (JSON, form, multipart, text); without one a string is sent as text, a binary as octets, all else as JSON.
 
-What goes to ` + "`out`" + ` is a map of ` + "`status`, `protocol`, `header` and `body`" + `, also for a status of 400 and more. The body is decompressed, and decoded as its ` + "`Content-Type`" + ` says, like that of a request at a listener.
+What goes to ` + "`out`" + ` is a map of ` + "`status`, `protocol`, `header` and `body`" + `. The body is decompressed, and decoded as its ` + "`Content-Type`" + ` says, like that of a request at a listener.
+
+**A status of 400 and more** is an answer like any other where a client waits for the process: under ` + "`listener`, `websocket`, `chat` and `mcp`" + `, in tests and calls. The workflow can tell the client. Elsewhere (under a source, a ` + "`schedule`, `fork` or `collect`" + `, or at a lifecycle port) it is an error with that status, so that a transaction is rolled back, and a message is tried again or becomes a dead letter. ` + "`expect`" + ` decides in both cases if it is set: ` + "`expect: status < 400 || status == 404`" + ` sends answers with 404 on, and all other failures are errors.
+
+The error has the code ` + "`status`" + `, and ` + "`data.status` and `data.body`" + ` are what the service has said. Sources try 408, 425, 429 and 5xx again, after ` + "`Retry-After`" + ` if the service has sent it; 429, 502, 503 and 504 count as an outage.
 
 Without an answer, and with one that cannot be decoded, an error goes to ` + "`error`" + `, with a ` + "`code`" + `:
 ` + "`connect`, `tls`, `timeout`, `answer` (malformed or cut off), `body` (not what its type says), `too_large`, `redirect`, `egress`, `request`" + ` (the payload cannot be sent) or ` + "`busy`" + `.
@@ -71,6 +76,7 @@ A process that is part of a trace sends ` + "`traceparent`" + `.`,
 			schema.String("url").Required().Doc("Where requests go, such as https://api.example.com/v1. It may have a query."),
 			schema.String("method").Words(true, "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS").Doc("The method, unless the payload has one."),
 			headerField(),
+			expectField(),
 			authField(),
 			schema.Duration("timeout").Default("30s").Doc("How long a call may take, from its beginning to the end of the answer, with all redirects. 0 means no limit."),
 			schema.Enum("redirects", "follow", "same_host", "none").Default("follow").Doc("Which redirects are followed: all, those to the same host, port and scheme, or none. One that is not followed is the answer."),
@@ -92,7 +98,7 @@ A process that is part of a trace sends ` + "`traceparent`" + `.`,
 		Out:    []node.Port{{Name: "out", Doc: "The answer, with status, protocol, header and body."}},
 		Recall: node.Always(node.Effects), // also with method: GET, as the payload may have another
 		Lint:   stream.LintTLS,
-		New:    newClient,
+		New:    func(init *node.Init) (node.Node, error) { return newClient(init, o) },
 	}
 }
 
@@ -111,6 +117,7 @@ type client struct {
 	bodyBytes   int
 	heldBytes   int64
 	concurrency int
+	expect      lang.Program // nil: see unexpected
 	transport   transportSettings
 
 	http     *http.Client   // from Open on
@@ -120,7 +127,7 @@ type client struct {
 	accounts sync.Pool      // of *account
 }
 
-func newClient(init *node.Init) (node.Node, error) {
+func newClient(init *node.Init, o stream.Options) (node.Node, error) {
 	c := init.Config
 	lim := c.Group("limits")
 	n := &client{
@@ -157,7 +164,7 @@ func newClient(init *node.Init) (node.Node, error) {
 	add(n.setAuth(c))
 	add(n.setHeader(c))
 	add(n.setTransport(c))
-	if err := found.Err(); err != nil {
+	if err := errors.Join(found.Err(), n.setExpect(o, c)); err != nil {
 		return nil, err
 	}
 	return n, nil

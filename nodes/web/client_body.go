@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -28,8 +29,8 @@ const (
 // encodeCall returns the bytes of a body, and the type to send instead of the given one
 // if that no longer fits.
 func encodeCall(contentType string, v value.Value) (data []byte, form bodyForm, changed string, err error) {
-	m := parseMedia(contentType)
-	if m.kind == mediaMultipart && v.Kind() == value.KindMap {
+	m := envelope.ParseMedia(contentType)
+	if m.Kind == envelope.Multipart && v.Kind() == value.KindMap {
 		data, changed, err = encodeMultipart(v)
 		return data, jsonBody, changed, err
 	}
@@ -41,13 +42,13 @@ func encodeCall(contentType string, v value.Value) (data []byte, form bodyForm, 
 	default:
 		form = jsonBody
 	}
-	data, _, plain, err := plainBody(m, v)
+	data, _, plain, err := envelope.PlainBody(m, v)
 	if !plain && err == nil {
 		if data, err = v.AppendJSON(make([]byte, 0, min(v.Size(), firstRead))); err != nil {
 			err = fmt.Errorf("body: %w", err)
 		}
 	}
-	if m.charset != "" && (!plain || m.kind == mediaForm && form == jsonBody) { // it is UTF-8
+	if m.Charset != "" && (!plain || m.Kind == envelope.Form && form == jsonBody) { // it is UTF-8
 		if name, params, err := mime.ParseMediaType(contentType); err == nil {
 			delete(params, "charset")
 			changed = mime.FormatMediaType(name, params)
@@ -94,7 +95,7 @@ func addPart(w *multipart.Writer, name string, v value.Value) error {
 	if v.IsNull() {
 		return nil
 	}
-	if s, ok := text(v); ok {
+	if s, ok := envelope.Text(v); ok {
 		v = value.String(s)
 	}
 	h := make(textproto.MIMEHeader)
@@ -111,7 +112,7 @@ func addFile(w *multipart.Writer, name string, v value.Value) error {
 	header, _ := v.Get(keyHeader)
 	data, _ := v.Get("data")
 	sent := make(http.Header)
-	if _, err := setHeaders(sent, header, func(name string) bool { return name == "Content-Disposition" || isServerHeader(name) }); err != nil {
+	if _, err := envelope.SetHeaders(sent, header, func(name string) bool { return name == "Content-Disposition" || envelope.ServerHeader(name) }); err != nil {
 		return err
 	}
 	h := textproto.MIMEHeader(sent)
@@ -127,7 +128,7 @@ func writePart(w *multipart.Writer, h textproto.MIMEHeader, v value.Value) error
 		return err
 	}
 	if h.Get("Content-Type") == "" && form != textBody {
-		h.Set("Content-Type", map[bodyForm]string{octetsBody: typeOctets, jsonBody: typeJSON}[form])
+		h.Set("Content-Type", map[bodyForm]string{octetsBody: envelope.TypeOctets, jsonBody: envelope.TypeJSON}[form])
 	}
 	part, err := w.CreatePart(h)
 	if err != nil {

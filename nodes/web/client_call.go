@@ -14,13 +14,14 @@ import (
 const maxRedirects = 10
 
 // Receive makes one call.
-func (n *client) Receive(_ node.Process, pkt node.Packet) node.Result {
-	return node.Block(func(ctx context.Context) node.Result { return n.call(ctx, pkt) })
+func (n *client) Receive(p node.Process, pkt node.Packet) node.Result {
+	hasClient := p.HasClient()
+	return node.Block(func(ctx context.Context) node.Result { return n.call(ctx, hasClient, pkt) })
 }
 
 // call makes one call. The deadlines are of the network, so they are not measured by
 // the clock of the engine.
-func (n *client) call(ctx context.Context, pkt node.Packet) node.Result {
+func (n *client) call(ctx context.Context, hasClient bool, pkt node.Packet) node.Result {
 	limited := ctx
 	if n.timeout > 0 {
 		var cancel context.CancelFunc
@@ -48,6 +49,9 @@ func (n *client) call(ctx context.Context, pkt node.Packet) node.Result {
 		return node.Fail(withStatus(n.describe(ctx, limited, err), resp.StatusCode))
 	}
 	n.metrics.add(resp.StatusCode, time.Since(start))
+	if err := n.unexpected(ctx, hasClient, resp, answer); err != nil {
+		return node.Fail(err)
+	}
 	return node.Send(0, answer)
 }
 

@@ -69,7 +69,10 @@ func (n *client) describe(ctx, limited context.Context, err error) error {
 		err = ofURL.Err
 	}
 	code, status, text := n.classify(limited, err)
-	return n.failure(code, status, errors.New(text))
+	e := n.failure(code, status, errors.New(text))
+	var dial *dialError
+	e.Outage = errors.As(err, &dial) && code != codeEgress
+	return e
 }
 
 // failure returns an error whose message begins with the URL of the node.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -43,7 +44,7 @@ func openCall(payload value.Value) (c call) {
 			}
 		case keyScheme, keyHost, keyProtocol, keyParams:
 		default:
-			if !requestOnly(name) {
+			if !envelope.RequestOnly(name) {
 				return call{body: payload}
 			}
 			ofRequest = true
@@ -149,7 +150,7 @@ func (n *client) header(header value.Value, view http.Header) (h http.Header, sh
 		return plain, true, nil
 	default:
 		h = make(http.Header, header.Len()+len(plain))
-		if _, err := setHeaders(h, header, isOwnHeader); err != nil {
+		if _, err := envelope.SetHeaders(h, header, isOwnHeader); err != nil {
 			return nil, false, err
 		}
 	}
@@ -181,11 +182,13 @@ func isOwnHeader(name string) bool {
 	case "Accept-Encoding", "Expect", "Host", "Http2-Settings", "Proxy-Authorization", "Proxy-Authenticate":
 		return true
 	}
-	return isServerHeader(name)
+	return envelope.ServerHeader(name)
 }
 
 // isRequestMethod reports whether a method can be sent. CONNECT is for proxies.
-func isRequestMethod(method string) bool { return validToken(method) && method != http.MethodConnect }
+func isRequestMethod(method string) bool {
+	return envelope.ValidToken(method) && method != http.MethodConnect
+}
 
 func setMethod(req *http.Request, method value.Value, hasBody bool) error {
 	if !method.IsNull() {

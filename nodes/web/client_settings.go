@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -62,7 +63,7 @@ func (n *client) setAuth(c schema.Config) *diag.Diagnostic {
 	switch {
 	case auth.Has("token") && (auth.Has("user") || auth.Has("password")):
 		return auth.Errorf("token", diag.CodeBadValue, "both a user and a token").WithHint(hint)
-	case auth.Has("token") && (token == "" || !validHeaderValue(token)):
+	case auth.Has("token") && (token == "" || !envelope.ValidHeaderValue(token)):
 		return auth.Errorf("token", diag.CodeBadValue, "the token is empty or has control characters").WithHint("check the variable that it comes from")
 	case auth.Has("token"):
 		n.auth = "Bearer " + token
@@ -81,7 +82,7 @@ func (n *client) setAuth(c schema.Config) *diag.Diagnostic {
 func (n *client) setHeader(c schema.Config) *diag.Diagnostic {
 	h := make(http.Header)
 	// The error of setHeaders may contain what a template made.
-	if _, err := setHeaders(h, c.Value("header"), isServerHeader); err != nil {
+	if _, err := envelope.SetHeaders(h, c.Value("header"), envelope.ServerHeader); err != nil {
 		return c.Errorf("header", diag.CodeBadValue, "must be a map of text").WithHint("write one such as {X-Team: shop}")
 	}
 	if host := h.Get("Host"); host != "" {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -88,7 +89,7 @@ func appendQuery(query string, more value.Value) (string, error) {
 		if v.IsNull() {
 			return nil
 		}
-		s, ok := text(v)
+		s, ok := envelope.Text(v)
 		if !ok {
 			return fmt.Errorf("query %q: want a string or a list of strings, got %s", node.Clip(name, maxQuote), v.Kind())
 		}

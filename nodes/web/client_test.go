@@ -15,7 +15,9 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/effect"
+	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/test/httpbin"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -23,7 +25,7 @@ import (
 // makeClient makes a node of kind http; config is JSON.
 func makeClient(t testing.TB, pool *node.Pool, config string) (*client, error) {
 	t.Helper()
-	def := clientDef()
+	def := clientDef(stream.Options{Languages: builtin.Languages(), Language: "cel"})
 	n, err := def.New(&node.Init{
 		Config:   decodeConfig(t, def, parse(t, config)),
 		Node:     node.Ref{ID: "id", Kind: "http", Namespace: "default", Name: "service", Pos: diag.Pos{File: "test.yaml", Line: 1}},

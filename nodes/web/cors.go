@@ -10,6 +10,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -62,7 +63,7 @@ func newCORS(c schema.Config) (*cors, error) {
 	}
 	for _, name := range [...]string{"methods", "headers", "expose"} {
 		for _, text := range c.Strings(name) {
-			if !validToken(text) {
+			if !envelope.ValidToken(text) {
 				return nil, c.Errorf(name, diag.CodeBadValue, "%q is not the name of a header or a method", text)
 			}
 			if text == "*" && name == "headers" {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -92,12 +93,12 @@ func statusOf(ctx context.Context, resp node.Response) int {
 	if resp.IsError() {
 		return failureStatus(describeFailure(ctx, resp.Payload.AsError()))
 	}
-	e, ok, err := openEnvelope(resp.Payload)
+	e, ok, err := envelope.Open(resp.Payload)
 	switch {
 	case err != nil:
 		return http.StatusInternalServerError
 	case !ok || resp.None:
 		return http.StatusOK
 	}
-	return e.status
+	return e.Status
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -64,7 +65,7 @@ func newCompression(c schema.Config) (compression, error) {
 	m := compression{minBytes: int(c.Int("min_bytes")), level: levels[c.String("level")]}
 	for _, text := range c.Strings("types") {
 		major, minor, ok := strings.Cut(strings.ToLower(text), "/")
-		if !ok || !validToken(major) || !validToken(minor) {
+		if !ok || !envelope.ValidToken(major) || !envelope.ValidToken(minor) {
 			return m, c.Errorf("types", diag.CodeBadValue, "%q is not a media type", text).WithHint("write one such as application/json or text/*")
 		}
 		m.types = append(m.types, major+"/"+minor)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
@@ -61,6 +62,8 @@ type exchange struct {
 	cause       error       // the error of the process, also if a handler has turned it into an answer
 	id          string      // of the process; empty while no one has asked for it
 	writeErr    error       // why the answer did not arrive
+	encoded     encoded     // the answer, before it is sent
+	unsendable  error       // why the answer cannot be encoded
 	parts       *parts      // nil unless something downstream may send parts, or take the answer over
 	cut         bool        // the connection, or the stream, must end as if it had failed
 }
@@ -68,13 +71,14 @@ type exchange struct {
 // reusable is what an exchange keeps for the next request.
 type reusable struct {
 	call    *node.Call // to the first node
+	judge   node.Judge
 	reserve func(bytes int) error
 	shard   int // of the metrics
 }
 
 func (s *server) newExchange() *exchange {
 	x := &exchange{s: s}
-	x.reusable = reusable{call: node.NewCall(x.onResponse), reserve: x.reserveBytes, shard: int(s.nextShard.Add(1)) % metricShards}
+	x.reusable = reusable{call: node.NewCall(x.onResponse), judge: x.failure, reserve: x.reserveBytes, shard: int(s.nextShard.Add(1)) % metricShards}
 	return x
 }
 
@@ -153,14 +157,42 @@ func (x *exchange) serve() (status, size int) {
 		resp = p.blame(resp)
 		ctx = p.ctx
 	}
-	if !resp.IsError() {
-		status, size, err := x.s.answerWriter.writeResponse(x, resp)
-		if err == nil {
-			return status, size
+	switch {
+	case resp.IsError():
+		x.s.answerWriter.discard(x)
+		if x.cut = x.comesBack(resp); x.cut {
+			return http.StatusServiceUnavailable, 0
 		}
-		resp = node.Response{Payload: value.Error(err)}
+		return x.fail(ctx, resp.Payload.AsError())
+	case x.unsendable != nil:
+		return x.fail(ctx, x.unsendable)
 	}
-	return x.fail(ctx, resp.Payload.AsError())
+	return x.s.answerWriter.sendEncoded(x)
+}
+
+// comesBack reports whether the client of a process that was cancelled, such as by a reload,
+// asks for events. Its connection is cut: an EventSource connects again then, and after no
+// answer of another status than 200.
+func (x *exchange) comesBack(resp node.Response) bool {
+	return x.parts != nil && node.Describe(resp.Payload.AsError()).Code == string(diag.CodeCancelled) && formOf(x.r.Header["Accept"], "") == partEvents
+}
+
+// failure implements [node.Judge]: it encodes the answer before anything is committed. A
+// handler that takes the exchange over answers after that, so its process has ended well.
+func (x *exchange) failure(resp node.Response) error {
+	if p := x.parts; p != nil {
+		if p.close() {
+			return p.encodeEnd(resp)
+		}
+		if p.slot.Left() {
+			return nil
+		}
+	}
+	e, err := x.s.answerWriter.encode(x, resp)
+	if x.unsendable = err; err != nil {
+		return err
+	}
+	return e.Failure()
 }
 
 // traced returns the context of a request, with the trace that the client names.
@@ -195,7 +227,7 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 			first = x.reusable.call.Send(0, x.payload())
 		}
 		var id string
-		resp, id = x.gen.starter.RunID(described, first)
+		resp, id = x.gen.starter.RunID(described, x.reusable.judge, first)
 		if id != "" {
 			x.id = id
 		}
@@ -331,10 +363,14 @@ func (x *exchange) logFailure(status int) {
 	x.gen.log.LogAttrs(x.r.Context(), level, "request answered with an error", attrs...)
 }
 
+// tailBytes is how much of an answer over HTTP/2, at most, net/http sends after the handler
+// has returned: less than its buffer of 4 KiB, so that the frame with it ends the stream. A
+// proxy may hold back data that does not: HAProxy did so for 200 ms.
+const tailBytes = 2 << 10
+
 // send sends the header and the body of an answer. Over HTTP/1, the trackedConn
 // limits how long that takes. Over HTTP/2 the answer may wait for the window of its
-// stream, so it has deadlines of its own here. It is flushed here as well: what
-// net/http sends after the handler has returned would wait without a deadline.
+// stream, so it has deadlines of its own here.
 func (x *exchange) send(body []byte) (n int, err error) {
 	x.dropPayload()
 	if x.r.ProtoMajor < 2 || len(body) == 0 {
@@ -344,10 +380,34 @@ func (x *exchange) send(body []byte) (n int, err error) {
 	if !ok {
 		return x.w.Write(body)
 	}
+	end := len(body)
+	//lint:ignore SA1019 the request's context ends with the handler, and nothing else says when the stream does
+	notifier, ends := x.w.(http.CloseNotifier)
+	if ends {
+		end -= min(end, tailBytes)
+	}
+	rc := http.NewResponseController(x.w)
+	if n, err = x.sendPieces(rc, c, body[:end]); err != nil || !ends {
+		return n, err
+	}
+	tail := body[end:]
+	last := &lastPiece{pending: &x.s.pending, write: &pendingWrite{peer: c, bytes: len(tail)}, metrics: x.gen.metrics, taken: c.piecesTaken.Load(), closed: notifier.CloseNotify()}
+	if last.until = last.pending.deadline(len(tail)); !last.until.IsZero() {
+		x.setDeadline(rc.SetWriteDeadline, last.until)
+	}
+	m, err := x.w.Write(tail)
+	time.AfterFunc(x.s.settings.h2PendingAfter, last.late)
+	return n + m, err
+}
+
+// sendPieces sends what has to be taken before it returns.
+func (x *exchange) sendPieces(rc *http.ResponseController, c *peer, body []byte) (n int, err error) {
+	if len(body) == 0 {
+		return 0, nil
+	}
 	p := &x.s.pending
 	w := p.addLater(c, len(body))
 	defer p.remove(w)
-	rc := http.NewResponseController(x.w)
 	var until time.Time
 	var taken int64 // c.piecesTaken before the last piece
 	for err == nil && n < len(body) {
@@ -359,7 +419,7 @@ func (x *exchange) send(body []byte) (n int, err error) {
 		var m int
 		m, err = x.w.Write(piece)
 		n += m
-		if err == nil && n == len(body) {
+		if err == nil && n == len(body) && x.r.ProtoMajor > 2 {
 			err = rc.Flush()
 		}
 		if err == nil {
@@ -367,15 +427,37 @@ func (x *exchange) send(body []byte) (n int, err error) {
 			p.progress(w, m)
 		}
 	}
-	switch {
-	case err == nil:
-	case until.IsZero() || time.Now().Before(until): // the client has gone
-	case c.piecesTaken.Load() == taken: // no other stream made progress either
-		p.closeSlow(c)
-	default:
-		x.gen.metrics.slowAnswers.Add(1) // only this stream is closed
+	if err != nil {
+		p.notTaken(c, until, taken, x.gen.metrics)
 	}
 	return n, err
+}
+
+// A lastPiece is the end of an answer over HTTP/2, which net/http sends when the handler has
+// returned.
+type lastPiece struct {
+	pending *pendingAnswers
+	write   *pendingWrite
+	metrics *listenerMetrics
+	closed  <-chan bool // has a value when the stream has ended
+	until   time.Time   // the deadline; zero for none
+	taken   int64       // piecesTaken of the peer before the piece
+}
+
+// late is called some time after the piece was written. If the stream has not ended, it counts
+// as pending until then, which is at the deadline at the latest.
+func (l *lastPiece) late() {
+	select {
+	case <-l.closed:
+		l.write.peer.piecesTaken.Add(1)
+		return
+	default:
+	}
+	l.pending.admit(l.write)
+	<-l.closed
+	l.pending.remove(l.write)
+	l.pending.notTaken(l.write.peer, l.until, l.taken, l.metrics)
+	l.write.peer.piecesTaken.Add(1)
 }
 
 // setDeadline sets a deadline, if the connection has deadlines. If that fails, the

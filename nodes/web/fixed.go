@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -32,7 +33,7 @@ var headerHSTS = []string{"max-age=63072000"}
 // wins. A header that is null there is not set.
 func newFixedHeaders(c schema.Config) ([]fixedHeader, error) {
 	h := make(http.Header)
-	if _, err := setHeaders(h, c.Value("headers"), isServerHeader); err != nil {
+	if _, err := envelope.SetHeaders(h, c.Value("headers"), envelope.ServerHeader); err != nil {
 		return nil, c.Errorf("headers", diag.CodeBadValue, "%v", err).WithHint("write a map of text such as {Cache-Control: no-store}")
 	}
 	if c.Bool("secure") {

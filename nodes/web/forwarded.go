@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/uniflow-labs/uniflow/node/envelope"
 )
 
 // maxHops is how many proxies are looked at, from the last one back. A header may name
@@ -176,7 +178,7 @@ func parseForwarded(lines []string) (list []forwardedHop, ok bool) {
 func parseForwardedHop(s string) (hop forwardedHop, rest string, end byte, ok bool) {
 	for {
 		name, text, found := strings.Cut(s, "=")
-		if name = strings.ToLower(strings.TrimSpace(name)); !found || !validToken(name) {
+		if name = strings.ToLower(strings.TrimSpace(name)); !found || !envelope.ValidToken(name) {
 			return hop, "", 0, false
 		}
 		var v string

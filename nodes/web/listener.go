@@ -17,6 +17,7 @@ import (
 func listenerDef() *node.Def {
 	return &node.Def{
 		Kind:    "listener",
+		Client:  true,
 		Summary: "Serves HTTP: each request starts a process, whose response is the answer.",
 		Doc: `The payload of a request is a map with ` + "`method`, `scheme`, `host`, `path`, `query`, `protocol`, `header` and `body`" + `.
 The body is decoded as its ` + "`Content-Type`" + ` says.

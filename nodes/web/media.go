@@ -1,75 +1,15 @@
 package web
 
 import (
-	"mime"
+	"bytes"
+	"net/http"
+	"slices"
 	"strings"
-
-	"golang.org/x/net/http/httpguts"
+	"unsafe"
 
 	"github.com/uniflow-labs/uniflow/node/accept"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 )
-
-// The media types that the server knows by name.
-const (
-	typeJSON      = "application/json"
-	typeText      = "text/plain; charset=utf-8"
-	typeOctets    = "application/octet-stream"
-	typeProblem   = "application/problem+json"
-	typeForm      = "application/x-www-form-urlencoded"
-	typeMultipart = "multipart/form-data"
-)
-
-// A mediaKind is how a body of a media type is decoded.
-type mediaKind uint8
-
-const (
-	mediaNone mediaKind = iota // no type is given
-	mediaJSON
-	mediaText
-	mediaForm
-	mediaMultipart
-	mediaOther
-)
-
-// A media is a parsed Content-Type.
-type media struct {
-	kind     mediaKind
-	charset  string // lower case; empty if none is given, or UTF-8
-	boundary string
-}
-
-// parseMedia parses a Content-Type. A malformed one counts as unknown.
-func parseMedia(contentType string) media {
-	switch contentType { // what most clients send needs no parsing
-	case "":
-		return media{}
-	case typeJSON, "application/json; charset=utf-8":
-		return media{kind: mediaJSON}
-	case "text/plain", typeText:
-		return media{kind: mediaText}
-	case typeForm:
-		return media{kind: mediaForm}
-	}
-	name, params, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		return media{kind: mediaOther}
-	}
-	m := media{kind: mediaOther, boundary: params["boundary"]}
-	if c := strings.ToLower(params["charset"]); c != "utf-8" && c != "utf8" {
-		m.charset = c
-	}
-	switch {
-	case name == typeJSON || strings.HasSuffix(name, "+json"):
-		m.kind = mediaJSON
-	case name == typeForm:
-		m.kind = mediaForm
-	case name == typeMultipart:
-		m.kind = mediaMultipart
-	case strings.HasPrefix(name, "text/"):
-		m.kind = mediaText
-	}
-	return m
-}
 
 // compressible reports whether compression makes bodies of a media type smaller.
 func compressible(contentType string) bool {
@@ -79,8 +19,8 @@ func compressible(contentType string) bool {
 		return true
 	}
 	switch name {
-	case typeJSON, "application/javascript", "application/xml", "application/wasm", "application/x-ndjson",
-		"application/yaml", "application/x-yaml", "application/toml", typeForm, "application/graphql":
+	case envelope.TypeJSON, "application/javascript", "application/xml", "application/wasm", "application/x-ndjson",
+		"application/yaml", "application/x-yaml", "application/toml", envelope.TypeForm, "application/graphql":
 		return true
 	}
 	return false
@@ -93,7 +33,7 @@ func acceptsAny(lines []string) bool {
 
 // prefersJSON reports whether a client prefers a string as JSON to one as text.
 func prefersJSON(lines []string) bool {
-	return !acceptsAny(lines) && accept.Type(lines, typeJSON) > accept.Type(lines, "text/plain")
+	return !acceptsAny(lines) && accept.Type(lines, envelope.TypeJSON) > accept.Type(lines, "text/plain")
 }
 
 // prefersProblem reports whether a client prefers an error as problem+json, or as any
@@ -102,13 +42,23 @@ func prefersProblem(lines []string) bool {
 	if acceptsAny(lines) {
 		return false
 	}
-	return max(accept.Type(lines, typeProblem), accept.Type(lines, typeJSON)) > accept.Type(lines, "text/plain")
+	return max(accept.Type(lines, envelope.TypeProblem), accept.Type(lines, envelope.TypeJSON)) > accept.Type(lines, "text/plain")
 }
 
-// validToken reports whether s may be the name of a header or method (RFC 9110,
-// section 5.6.2).
-func validToken(s string) bool { return httpguts.ValidHeaderFieldName(s) }
+// keepArray makes buf keep the array of data for the next use.
+func keepArray(buf *bytes.Buffer, data []byte) []byte {
+	*buf = *bytes.NewBuffer(data)
+	return data
+}
 
-// validHeaderValue reports whether s may be the value of a header: without control
-// characters it cannot inject another header.
-func validHeaderValue(s string) bool { return httpguts.ValidHeaderFieldValue(s) }
+// stringBytes returns the bytes of a string that will only be read.
+func stringBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// vary adds to the headers of requests that an answer depends on.
+func vary(h http.Header, names []string) {
+	if len(h["Vary"]) == 0 {
+		h["Vary"] = names // shared: nothing may change it
+		return
+	}
+	h["Vary"] = append(slices.Clip(h["Vary"]), names...)
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/handover"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -52,6 +53,8 @@ type parts struct {
 		try        *trackedConn // nil unless parts can be tried: not before the first, nor over HTTP/2
 		buf        []byte
 		err        error       // why nothing can be sent any more
+		end        []byte      // the end of the answer, when that is encoded
+		endErr     error       // why it cannot be
 		timeout    *time.Timer // ends the process; nil without a limit
 		comment    *time.Timer // nil unless the form is events
 		sent       bool        // something, since the timer was set
@@ -100,7 +103,7 @@ func (p *parts) Part(ctx context.Context, v value.Value) error {
 	}
 	data, err := p.beginLocked(e)
 	if err == nil && ok {
-		data, err = p.mu.form.append(data, e.body, "")
+		data, err = p.mu.form.append(data, e.Body, "")
 	}
 	if err != nil {
 		if !p.mu.committed {
@@ -111,7 +114,7 @@ func (p *parts) Part(ctx context.Context, v value.Value) error {
 	if p.mu.timeout != nil {
 		p.mu.timeout.Stop() // the client has limits of its own
 	}
-	p.commitLocked(e.status)
+	p.commitLocked(e.Status)
 	if err := p.sendLocked(ctx, data); err != nil {
 		return err
 	}
@@ -143,7 +146,7 @@ func (p *parts) TryPart(ctx context.Context, v value.Value) (rest func(context.C
 	if err != nil || !ok {
 		return nil, err
 	}
-	data, err := p.mu.form.append(p.mu.buf[:0], e.body, "")
+	data, err := p.mu.form.append(p.mu.buf[:0], e.Body, "")
 	if err != nil {
 		return nil, fmt.Errorf("part of an answer: %w", err)
 	}
@@ -228,23 +231,23 @@ func (p *parts) readyLocked(ctx context.Context) error {
 
 // beginLocked sets the header if e is the first part, and returns the beginning of what
 // is to be sent.
-func (p *parts) beginLocked(e envelope) ([]byte, error) {
+func (p *parts) beginLocked(e envelope.Envelope) ([]byte, error) {
 	data := p.mu.buf[:0]
 	if p.mu.committed {
 		return data, nil
 	}
 	h := p.x.w.Header()
 	clear(h)
-	if !bodyAllowed(e.status) {
-		return nil, fmt.Errorf("an answer with status %d has no parts", e.status)
+	if !bodyAllowed(e.Status) {
+		return nil, fmt.Errorf("an answer with status %d has no parts", e.Status)
 	}
-	contentType, err := setHeaders(h, e.header, isServerHeader)
+	contentType, err := envelope.SetHeaders(h, e.Header, envelope.ServerHeader)
 	if err != nil {
 		return nil, err
 	}
 	p.mu.form = formOf(p.x.r.Header["Accept"], contentType)
 	if contentType == "" {
-		h["Content-Type"] = p.mu.form.contentType(e.body)
+		h["Content-Type"] = p.mu.form.contentType(e.Body)
 		vary(h, headerVaryAccept)
 	}
 	h["Cache-Control"] = headerNoStore
@@ -411,13 +414,8 @@ func (p *parts) unwatch(err error) {
 	}
 	p.x.s.pending.remove(s.write)
 	s.write = nil
-	switch {
-	case err == nil:
-	case s.until.IsZero() || time.Now().Before(s.until): // the client has gone
-	case c.piecesTaken.Load() == s.taken:
-		p.x.s.pending.closeSlow(c)
-	default:
-		p.x.gen.metrics.slowAnswers.Add(1) // only this stream is closed
+	if err != nil {
+		p.x.s.pending.notTaken(c, s.until, s.taken, p.x.gen.metrics)
 	}
 }
 
@@ -444,6 +442,38 @@ func (p *parts) close() (begun bool) {
 	return p.mu.committed
 }
 
+// encodeEnd encodes the end of an answer whose parts have begun, before anything is
+// committed. Its status is on its way, so what is left to fail is that the end cannot be
+// encoded, or that the client has left.
+func (p *parts) encodeEnd(resp node.Response) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if errors.Is(p.mu.err, errHeadOnly) {
+		return nil
+	}
+	if p.mu.err == nil && p.x.r.Context().Err() != nil {
+		p.mu.err = errClientLeft
+	}
+	if p.mu.err != nil {
+		return p.mu.err
+	}
+	if p.slot.Drop() {
+		p.mu.endErr = errors.New("a node has taken over an answer whose parts have begun")
+		return p.mu.endErr
+	}
+	e, ok, err := partOf(p.x, resp)
+	if ok || p.mu.form == partEvents {
+		if !ok {
+			e.Body = value.String("")
+		}
+		p.mu.end, err = p.mu.form.append(p.mu.buf[:0], e.Body, "end")
+	}
+	if err != nil {
+		p.mu.endErr = fmt.Errorf("end of an answer: %w", err)
+	}
+	return p.mu.endErr
+}
+
 // finish sends the end of an answer whose parts have begun. The status is that of the
 // failure, if it ends with one.
 func (p *parts) finish(resp node.Response) (status, size int) {
@@ -452,25 +482,12 @@ func (p *parts) finish(resp node.Response) (status, size int) {
 	if errors.Is(p.mu.err, errHeadOnly) {
 		return p.mu.status, 0
 	}
-	if p.mu.err == nil && !resp.IsError() && p.slot.Drop() {
-		resp = node.Response{Payload: value.Error(errors.New("a node has taken over an answer whose parts have begun"))}
-	}
-	var end []byte
-	if !resp.IsError() && p.mu.err == nil {
-		e, ok, err := partOf(p.x, resp)
-		if ok || p.mu.form == partEvents {
-			if !ok {
-				e.body = value.String("")
-			}
-			end, err = p.mu.form.append(p.mu.buf[:0], e.body, "end")
-		}
-		if err != nil {
-			resp = node.Response{Payload: value.Error(fmt.Errorf("end of an answer: %w", err))}
-		}
-	}
-	status = p.mu.status
-	if resp.IsError() {
+	status, end := p.mu.status, p.mu.end
+	switch {
+	case resp.IsError():
 		status, end = p.failureLocked(resp.Payload.AsError())
+	case p.mu.endErr != nil:
+		status, end = p.failureLocked(p.mu.endErr)
 	}
 	if p.mu.err == nil && len(end) > 0 {
 		_ = p.sendLocked(p.ctx, end) // p.mu.err is noted below
@@ -491,7 +508,7 @@ func (p *parts) failureLocked(err error) (status int, end []byte) {
 	status = failureStatus(e)
 	level := slog.LevelInfo
 	switch {
-	case p.mu.err != nil || x.r.Context().Err() != nil: // most likely the client has gone
+	case p.mu.err != nil || x.r.Context().Err() != nil || e.Code == string(diag.CodeCancelled): // the client has gone, or comes back
 		level = slog.LevelDebug
 	case status >= http.StatusInternalServerError:
 		level = slog.LevelError

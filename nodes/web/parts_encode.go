@@ -9,6 +9,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/accept"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -184,7 +185,7 @@ func isEvent(v value.Value) bool {
 
 // eventText returns a field of an event that is one line.
 func eventText(v value.Value) (string, error) {
-	s, ok := text(v)
+	s, ok := envelope.Text(v)
 	if !ok {
 		return "", fmt.Errorf("want text, got %s", v.Kind())
 	}
@@ -206,19 +207,19 @@ func failurePart(e *node.Error) value.Value {
 
 // partOf reads a part as an answer is read: of a map of status, header and body it is the
 // body. ok is false if there is nothing to send.
-func partOf(x *exchange, resp node.Response) (e envelope, ok bool, err error) {
+func partOf(x *exchange, resp node.Response) (e envelope.Envelope, ok bool, err error) {
 	if resp.None {
-		return envelope{status: http.StatusOK}, false, nil
+		return envelope.Envelope{Status: http.StatusOK}, false, nil
 	}
-	e, isEnvelope, err := openEnvelope(resp.Payload)
+	e, isEnvelope, err := envelope.Open(resp.Payload)
 	switch {
 	case err != nil:
 		return e, false, err
 	case !isEnvelope:
-		return envelope{status: http.StatusOK, body: resp.Payload}, true, nil
+		return envelope.Envelope{Status: http.StatusOK, Body: resp.Payload}, true, nil
 	}
-	if view, ok := viewOf(e.header); ok && x.req != nil && view == &x.req.header {
-		return envelope{status: http.StatusOK}, false, nil // the request itself, of a branch without a link
+	if view, ok := viewOf(e.Header); ok && x.req != nil && view == &x.req.header {
+		return envelope.Envelope{Status: http.StatusOK}, false, nil // the request itself, of a branch without a link
 	}
-	return e, e.hasBody, nil
+	return e, e.HasBody, nil
 }

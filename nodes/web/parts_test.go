@@ -17,6 +17,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/handover"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -68,10 +69,10 @@ func TestPartsForms(t *testing.T) {
 		want         string
 		cut          bool
 	}{
-		{"text", "", list, none, typeText, "a\nb{\"n\":1}\n", false},
-		{"any", "*/*", list, reply(str("!")), typeText, "a\nb{\"n\":1}\n!", false},
+		{"text", "", list, none, envelope.TypeText, "a\nb{\"n\":1}\n", false},
+		{"any", "*/*", list, reply(str("!")), envelope.TypeText, "a\nb{\"n\":1}\n!", false},
 		{"value first", "", []value.Value{obj, obj}, none, typeLines, "{\"n\":1}\n{\"n\":1}\n", false},
-		{"binary", "", []value.Value{value.Binary([]byte{0, 1})}, none, typeOctets, "\x00\x01", false},
+		{"binary", "", []value.Value{value.Binary([]byte{0, 1})}, none, envelope.TypeOctets, "\x00\x01", false},
 		{"lines", typeLines, list, reply(obj), typeLines, "\"a\\nb\"\n{\"n\":1}\n{\"n\":1}\n", false},
 		{"events", typeEvents, list, reply(obj), typeEvents, "retry: 1000\n\ndata: a\ndata: b\n\ndata: {\"n\":1}\n\nevent: end\ndata: {\"n\":1}\n\n", false},
 		{"end without data", typeEvents, list[:1], none, typeEvents, "retry: 1000\n\ndata: a\ndata: b\n\nevent: end\ndata: \n\n", false},
@@ -81,7 +82,7 @@ func TestPartsForms(t *testing.T) {
 		{"prefers lines", typeEvents + ";q=0.5," + typeLines, list[1:], none, typeLines, "{\"n\":1}\n", false},
 		{"header", "", []value.Value{parse(t, `{"status":201,"header":{"content-type":"text/csv","x-a":"1"},"body":"a,b\n"}`), parse(t, `{"status":500,"body":"1,2\n"}`)}, none, "text/csv", "a,b\n1,2\n", false},
 		{"header alone", "", []value.Value{parse(t, `{"header":{"content-type":"text/event-stream"}}`), obj}, none, typeEvents, "retry: 1000\n\ndata: {\"n\":1}\n\nevent: end\ndata: \n\n", false},
-		{"error in chunks", "", list[:1], reply(value.Error(errTest)), typeText, "a\nb", true},
+		{"error in chunks", "", list[:1], reply(value.Error(errTest)), envelope.TypeText, "a\nb", true},
 		{"error in lines", typeLines, list[1:], reply(value.Error(errTest)), typeLines, "{\"n\":1}\n{\"error\":{\"status\":500}}\n", true},
 		{"error in events", typeEvents, list[1:], reply(value.Error(&node.Error{Err: errTest, Status: 429, Public: true})), typeEvents,
 			"retry: 1000\n\ndata: {\"n\":1}\n\nevent: error\ndata: {\"status\":429,\"message\":\"the till is on fire\"}\n\n", false},
@@ -134,7 +135,7 @@ func TestPartsRefusedFirst(t *testing.T) {
 		}
 		return reply(parse(t, `{"header":{"Cache-Control":"max-age=5"},"body":"tea"}`))
 	})
-	s.do("GET", "/", "").want(t, 200, "tea", "Cache-Control: max-age=5", "Set-Cookie: a=1", "Vary: Accept | Origin", "Content-Type: "+typeText)
+	s.do("GET", "/", "").want(t, 200, "tea", "Cache-Control: max-age=5", "Set-Cookie: a=1", "Vary: Accept | Origin", "Content-Type: "+envelope.TypeText)
 }
 
 func TestPartsOfHead(t *testing.T) {
@@ -146,7 +147,7 @@ func TestPartsOfHead(t *testing.T) {
 		cancelled <- err
 		return reply(value.Error(context.Cause(ctx)))
 	})
-	s.do("HEAD", "/", "").want(t, 200, "", "Content-Type: "+typeText)
+	s.do("HEAD", "/", "").want(t, 200, "", "Content-Type: "+envelope.TypeText)
 	if err := <-cancelled; !errors.Is(err, errHeadOnly) {
 		t.Errorf("got %v, want %v", err, errHeadOnly)
 	}

@@ -177,6 +177,18 @@ func (p *pendingAnswers) remove(w *pendingWrite) {
 	w.state = writeDone
 }
 
+// notTaken is called when a piece of an answer has failed. If it was because of its deadline,
+// its connection is closed, unless another stream of it made progress since.
+func (p *pendingAnswers) notTaken(c *peer, until time.Time, taken int64, metrics *listenerMetrics) {
+	switch {
+	case until.IsZero() || time.Now().Before(until): // the client has gone
+	case c.piecesTaken.Load() == taken:
+		p.closeSlow(c)
+	default:
+		metrics.slowAnswers.Add(1) // only this stream is closed
+	}
+}
+
 // closeSlow closes the connection of a client that took too long.
 func (p *pendingAnswers) closeSlow(c *peer) {
 	p.closeConn(c, "the client does not take its answers", &p.server.current.Load().metrics.slowAnswers)

@@ -8,7 +8,26 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
+)
+
+// The keys of requests and answers.
+const (
+	keyMethod   = envelope.KeyMethod
+	keyScheme   = envelope.KeyScheme
+	keyHost     = envelope.KeyHost
+	keyPath     = envelope.KeyPath
+	keyQuery    = envelope.KeyQuery
+	keyProtocol = envelope.KeyProtocol
+	keyHeader   = envelope.KeyHeader
+	keyBody     = envelope.KeyBody
+	keyStatus   = envelope.KeyStatus
+	keyParams   = envelope.KeyParams
+	keyID       = envelope.KeyID
+	keyRaw      = envelope.KeyRaw
+	keyRemote   = envelope.KeyRemote
+	keyAuth     = envelope.KeyAuth
 )
 
 // A request is the memory of a request's payload: one allocation for its views and

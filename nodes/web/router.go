@@ -7,6 +7,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -82,7 +83,7 @@ func newRouter(init *node.Init) (node.Node, error) {
 	for _, c := range init.Config.List("routes") {
 		r := routeOf(c)
 		checkResponses(c, &found)
-		if !validToken(r.method) {
+		if !envelope.ValidToken(r.method) {
 			found.Add(c.Errorf("method", diag.CodeBadRoute, "%q is not a method", r.method).WithHint("write a method such as GET, or * for any"))
 			continue
 		}

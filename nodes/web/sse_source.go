@@ -12,6 +12,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/format/sse"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -211,7 +212,7 @@ func (r *sseReader) Position(m stream.Mark) (lane, position string) {
 // Resume implements [stream.Resumer].
 func (r *sseReader) Resume(positions map[string]string) error {
 	r.lastID = positions["events"]
-	if !validHeaderValue(r.lastID) {
+	if !envelope.ValidHeaderValue(r.lastID) {
 		return errors.New("the position is not the id of an event")
 	}
 	return nil

@@ -193,3 +193,41 @@ func TestStreamDeafSubscribers(t *testing.T) {
 		})
 	}
 }
+
+// subscribed is a workflow whose streams are of a topic. An event that has the version tells
+// that the stream is open.
+func subscribed(version int) string {
+	return fmt.Sprintf(`
+- {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: open, port: in}]}}
+- {kind: pipe, name: open, ports: {"out[0]": [{name: hello, port: in}], "out[1]": [{name: live, port: in}]}}
+- {kind: snippet, name: hello, language: text, code: version %d, ports: {out: [{name: part, port: in}]}}
+- {kind: emit, name: part}
+- {kind: subscribe, name: live, topic: all, ports: {out: [{name: next, port: in}]}}
+- {kind: emit, name: next}
+`, version)
+}
+
+// A reload cuts the streams of subscribe without an end, upon which pages close for ever: a
+// client that comes back after each cut, as an EventSource does, is there after 50 reloads.
+func TestSubscribersComeBack(t *testing.T) {
+	w := serve(t, subscribed(0), false)
+	for version := range 51 {
+		_, lines := w.events()
+		for lines.Scan() && lines.Text() != fmt.Sprintf("data: version %d", version) {
+		}
+		if version == 50 {
+			break
+		}
+		w.apply(subscribed(version + 1))
+		text := ""
+		for lines.Scan() {
+			text += lines.Text() + "\n"
+		}
+		if lines.Err() == nil || strings.Contains(text, "event:") {
+			t.Fatalf("version %d ended with %v, %q", version, lines.Err(), text)
+		}
+	}
+	if got := w.logs.String(); strings.Contains(got, "level=ERROR") {
+		t.Errorf("got log %s", got)
+	}
+}

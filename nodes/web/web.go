@@ -4,9 +4,8 @@
 // Read listener.go first: a listener is a node of one generation, and serves through
 // a [server] that outlives it. Then follow a request: exchange.go (the order of
 // events), receive.go and body.go (its body becomes a value), request.go (the payload
-// and its views), answer.go and envelope.go (a response becomes an answer, with the bytes
-// of answer_body.go and the headers of answer_header.go), media.go and coding.go (media
-// types, Accept and Content-Encoding). parts.go sends an answer in parts, in one of the
+// and its views), answer.go (a response becomes an answer, as package
+// envelope reads it), media.go and coding.go (media types, Accept and Content-Encoding). parts.go sends an answer in parts, in one of the
 // forms of parts_encode.go. routes.go is the table of routes: routes_path.go reads their
 // paths, and routes_search.go finds that of a request; router.go is the node around it.
 // server.go, socket.go and drain.go
@@ -46,5 +45,5 @@ import (
 func Defs(o stream.Options) []*node.Def {
 	events := sseSource().Def(o)
 	events.Lint = stream.LintTLS
-	return []*node.Def{listenerDef(), routerDef(), clientDef(), websocketDef(o), websocketClientDef(o), events}
+	return []*node.Def{listenerDef(), routerDef(), clientDef(o), websocketDef(o), websocketClientDef(o), events}
 }

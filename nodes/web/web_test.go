@@ -50,20 +50,31 @@ type source struct {
 // process is the process of the fake engine.
 type process struct{ node.Process }
 
+func (process) HasClient() bool { return true }
+
 func (process) ID() string { return processID }
 
 const processID = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 func (s *source) Run(ctx context.Context, r node.Result) node.Response {
-	resp, _ := s.RunID(ctx, r)
+	resp, _ := s.RunID(ctx, nil, r)
 	return resp
 }
 
-func (s *source) Start(ctx context.Context, r node.Result, done func(node.Response)) {
-	done(s.Run(ctx, r))
+func (s *source) Start(ctx context.Context, j node.Judge, r node.Result, done func(node.Response)) {
+	resp, _ := s.RunID(ctx, j, r)
+	done(resp)
 }
 
-func (s *source) RunID(ctx context.Context, r node.Result) (node.Response, string) {
+func (s *source) RunID(ctx context.Context, j node.Judge, r node.Result) (node.Response, string) {
+	resp, id := s.run(ctx, r)
+	if !resp.IsError() && j != nil {
+		_ = j(resp) // nothing depends on it
+	}
+	return resp, id
+}
+
+func (s *source) run(ctx context.Context, r node.Result) (node.Response, string) {
 	if s.stopped.Load() {
 		return reply(value.Error(node.ErrStopped)), ""
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -27,6 +28,7 @@ const (
 func websocketDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "websocket",
+		Client:  true,
 		Summary: "Makes a WebSocket of a request, and starts a process for each message.",
 		Doc: `The request of a listener comes in at ` + "`in`" + `. Link ` + "`open`" + ` to look at it first: an error there, or an answer with a status of 300 or more, is the answer, and there is no WebSocket.
 
@@ -172,7 +174,7 @@ func (n *wsNode) Receive(p node.Process, pkt node.Packet) node.Result {
 		return n.take(p, pkt.Payload)
 	}
 	return node.SendThen(wsOpen, pkt.Payload, func(p node.Process, resp node.Response) node.Result {
-		if e, ok, _ := openEnvelope(resp.Payload); resp.IsError() || ok && !resp.None && e.status >= 300 {
+		if e, ok, _ := envelope.Open(resp.Payload); resp.IsError() || ok && !resp.None && e.Status >= 300 {
 			return node.Respond(resp)
 		}
 		return n.take(p, pkt.Payload)
@@ -227,7 +229,7 @@ func addressOf(v value.Value) (to, topic string, body value.Value, err error) {
 			to, _ = field.AsString()
 		}
 		if field, ok := v.Get("topic"); ok {
-			topic, _ = text(field)
+			topic, _ = envelope.Text(field)
 		}
 	}
 	if (to == "") == (topic == "") {

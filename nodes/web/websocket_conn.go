@@ -22,8 +22,11 @@ const (
 	// it is full, nothing more is read.
 	wsInbox = 16
 
-	// wsSmall is how long a message may be that is not counted as held.
+	// wsSmall is how long a message may be that is not counted as held while it is
+	// received, and wsTiny while it is decoded and its process runs: it takes 24 KiB then, at
+	// most. Each message counts while it waits.
 	wsSmall = 16 << 10
+	wsTiny  = 1 << 10
 )
 
 // A wsConn is one connection. A goroutine reads its messages, and runs their processes as
@@ -41,11 +44,14 @@ type wsConn struct {
 	partCtx context.Context // the same with parts; made for the first message that needs it
 	cancel  context.CancelCauseFunc
 	done    func(node.Response)
+	judge   node.Judge
 
 	// About the message whose process runs: owned by who runs it.
-	msg  wsMessage
-	resp node.Response
-	call atomic.Int32 // see run
+	msg        wsMessage
+	resp       node.Response
+	reply      wsReply      // the answer, encoded
+	unsendable error        // why it cannot be
+	call       atomic.Int32 // see run
 
 	atRead atomic.Bool // the reader waits for a message: pings make sense
 	closed atomic.Pointer[websocket.CloseError]
@@ -67,6 +73,8 @@ type wsConn struct {
 
 // A wsMessage is one that has been received.
 type wsMessage struct {
+	kind websocket.MessageType
+	data []byte // until its turn has come
 	body value.Value
 	err  error // it cannot be decoded
 	held int64 // bytes counted in wsHub.held
@@ -75,7 +83,7 @@ type wsMessage struct {
 func newWSConn(h *wsHub, ws *websocket.Conn, raw net.Conn, u *wsUpgrade) *wsConn {
 	c := &wsConn{hub: h, id: newWSID(), params: u.params, topics: u.topics, ws: ws, raw: raw}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.done = c.onDone
+	c.done, c.judge = c.onDone, c.failure
 	c.mu.changed.L = &c.mu
 	return c
 }
@@ -113,16 +121,61 @@ func (c *wsConn) read() (m wsMessage, err error) {
 		return m, err
 	}
 	c.hub.received.Add(1)
-	m.held = held
-	m.body, m.err = decodeMessage(g.settings.decode, kind, data)
-	switch {
-	case m.err == nil:
-	case errors.Is(m.err, errNotText) || !g.fails:
-		c.hub.held.Add(-held)
-		c.shake(c.ctx, websocket.StatusInvalidFramePayloadData, "not what this server reads")
-		return m, m.err
+	return wsMessage{kind: kind, data: data, held: held}, nil
+}
+
+// decode decodes c.msg, whose turn has come. It reports false if the connection is closed
+// because of the message.
+func (c *wsConn) decode() bool {
+	m, g := &c.msg, c.hub.current.Load()
+	var reserve func(int) error
+	if len(m.data) > wsTiny {
+		reserve = func(bytes int) error {
+			m.held += int64(bytes)
+			return c.hub.reserveHeld(g, int64(bytes))
+		}
 	}
-	return m, nil
+	m.body, m.err = decodeMessage(g.settings.decode, m.kind, m.data, reserve)
+	m.data = nil
+	switch {
+	case errors.Is(m.err, errBusy):
+		c.refuse(websocket.StatusTryAgainLater, errTooLong.Error())
+	case m.err != nil && (errors.Is(m.err, errNotText) || !g.fails):
+		c.refuse(websocket.StatusInvalidFramePayloadData, "not what this server reads")
+	default:
+		return true
+	}
+	return false
+}
+
+// refuse closes the connection because of c.msg. What waits behind it is dropped.
+func (c *wsConn) refuse(code websocket.StatusCode, reason string) {
+	c.hub.held.Add(-c.msg.held)
+	c.msg = wsMessage{}
+	c.mu.Lock()
+	c.mu.stopping = true
+	c.dropInboxLocked()
+	c.mu.Unlock()
+	c.shake(c.ctx, code, reason)
+}
+
+func (c *wsConn) dropInboxLocked() {
+	for _, m := range c.mu.inbox {
+		c.hub.held.Add(-m.held)
+	}
+	c.mu.inbox = nil
+	c.mu.changed.Broadcast()
+}
+
+var errTooLong = errors.New("too many long messages")
+
+// reserveHeld counts bytes, and returns errBusy if they are too many. They are counted
+// nevertheless.
+func (h *wsHub) reserveHeld(g *wsGeneration, bytes int64) error {
+	if h.held.Add(bytes) > max(wsMaxHeld, 32*g.settings.maxMessage) {
+		return errBusy
+	}
+	return nil
 }
 
 // readAll reads a message to its end, and counts the bytes of a long one.
@@ -140,12 +193,11 @@ func (c *wsConn) readAll(r io.Reader, g *wsGeneration) (data []byte, held int64,
 			size := int64(2 * len(scratch))
 			if size > wsSmall {
 				more := size - held
-				if limit := max(wsMaxHeld, 32*g.settings.maxMessage); c.hub.held.Add(more) > limit {
-					held += more
-					c.shake(c.ctx, websocket.StatusTryAgainLater, "too many long messages")
-					return nil, held, errors.New("too many long messages")
-				}
 				held = size
+				if c.hub.reserveHeld(g, more) != nil {
+					c.shake(c.ctx, websocket.StatusTryAgainLater, errTooLong.Error())
+					return nil, held, errTooLong
+				}
 			}
 			scratch = append(scratch, make([]byte, len(scratch))...)
 		}

@@ -83,10 +83,7 @@ func (c *wsConn) end(err error) {
 		ping.Stop()
 	}
 	if goodbye == nil {
-		for _, m := range c.mu.inbox {
-			c.hub.held.Add(-m.held)
-		}
-		c.mu.inbox = nil
+		c.dropInboxLocked()
 	}
 	c.mu.changed.Broadcast()
 	for c.mu.running || c.mu.writing || c.mu.pinging {
@@ -120,7 +117,7 @@ func (c *wsConn) tellClosed() {
 		{Name: "code", Value: value.Int(int64(e.Code))},
 		{Name: "reason", Value: value.String(textOf(e.Reason))},
 	})
-	g.starter.Start(context.Background(), c.hub.call.Send(wsClosed, payload), func(resp node.Response) {
+	g.starter.Start(context.Background(), nil, c.hub.call.Send(wsClosed, payload), func(resp node.Response) {
 		if resp.IsError() && !errors.Is(resp.Payload.AsError(), node.ErrStopped) {
 			g.log.Error("closed connection not handled", "connection", c.id, keyLogError, node.Clip(resp.Payload.AsError().Error(), maxLogged))
 		}

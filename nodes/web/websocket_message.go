@@ -12,8 +12,9 @@ import (
 
 var errNotText = errors.New("a text message is not valid UTF-8")
 
-// decodeMessage makes a value of a message, which may keep data.
-func decodeMessage(decode string, kind websocket.MessageType, data []byte) (value.Value, error) {
+// decodeMessage makes a value of a message, which may keep data. reserve is called before
+// memory is allocated, and may refuse it with errBusy; nil grants all.
+func decodeMessage(decode string, kind websocket.MessageType, data []byte, reserve func(bytes int) error) (value.Value, error) {
 	if kind == websocket.MessageText && !utf8.Valid(data) {
 		return value.Value{}, errNotText
 	}
@@ -23,7 +24,10 @@ func decodeMessage(decode string, kind websocket.MessageType, data []byte) (valu
 			return value.Binary(data), nil
 		}
 	case "json":
-		v, err := value.ParseJSON(data)
+		v, err := value.ParseJSONWith(data, value.JSONOptions{Reserve: reserve})
+		if errors.Is(err, errBusy) {
+			return value.Value{}, err
+		}
 		if err != nil {
 			return value.String(string(data)), clientError(http.StatusBadRequest, "message: %v", err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -25,8 +26,20 @@ func (c *wsConn) take(m wsMessage) {
 		return
 	}
 	if c.mu.running {
+		refused := false
+		if m.held == 0 {
+			m.held = int64(len(m.data))
+			refused = c.hub.reserveHeld(c.hub.current.Load(), m.held) != nil
+		}
 		c.mu.inbox = append(c.mu.inbox, m)
+		if refused {
+			c.mu.stopping = true
+			c.dropInboxLocked()
+		}
 		c.mu.Unlock()
+		if refused {
+			c.shake(c.ctx, websocket.StatusTryAgainLater, errTooLong.Error())
+		}
 		return
 	}
 	c.mu.running = true
@@ -39,6 +52,9 @@ func (c *wsConn) take(m wsMessage) {
 func (c *wsConn) runAll(m wsMessage) {
 	for more := true; more; m, more = c.next() {
 		c.msg = m
+		if !c.decode() {
+			continue
+		}
 		if !c.run() {
 			return // onDone goes on
 		}
@@ -71,8 +87,8 @@ func (c *wsConn) run() bool {
 		g := c.hub.current.Load()
 		c.call.Store(wsCallBegun)
 		first := c.first(g)
-		c.resp = node.Response{}
-		g.starter.Start(c.context(g), first, c.done)
+		c.resp, c.unsendable = node.Response{}, nil
+		g.starter.Start(c.context(g), c.judge, first, c.done)
 		if c.call.CompareAndSwap(wsCallBegun, wsCallWaited) {
 			return false
 		}
@@ -138,28 +154,36 @@ func (c *wsConn) context(g *wsGeneration) context.Context {
 
 // answer sends the answer of a process, or closes the connection if that is an error.
 func (c *wsConn) answer(g *wsGeneration) {
-	resp, m := c.resp, c.msg
-	c.resp, c.msg = node.Response{}, wsMessage{}
+	resp, m, reply, err := c.resp, c.msg, c.reply, c.unsendable
+	c.resp, c.msg, c.reply = node.Response{}, wsMessage{}, wsReply{}
 	defer c.hub.held.Add(-m.held)
-	if resp.None {
-		return
-	}
-	err := error(nil)
-	if resp.IsError() {
+	switch {
+	case resp.IsError():
 		err = resp.Payload.AsError()
-	} else if err = c.Part(context.Background(), resp.Payload); errors.Is(err, errWSEnded) {
-		return // the client has left
+		c.hub.recycle(reply)
+	case err == nil && reply.buf != nil:
+		err = c.send(context.Background(), reply)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errWSEnded) { // else the client has left
 		c.fail(g, err)
 	}
+}
+
+// failure implements [node.Judge]: it encodes the answer before anything is committed.
+func (c *wsConn) failure(resp node.Response) error {
+	if !resp.None {
+		c.reply, c.unsendable = c.hub.encode(resp.Payload)
+	}
+	return c.unsendable
 }
 
 // fail closes the connection because of an error of a process.
 func (c *wsConn) fail(g *wsGeneration, err error) {
 	e := node.Describe(err)
-	level := slog.LevelInfo
+	level, code := slog.LevelInfo, websocket.StatusInternalError
 	switch {
+	case e.Code == string(diag.CodeCancelled): // by a reload: the client can connect again
+		level, code = slog.LevelDebug, websocket.StatusServiceRestart
 	case c.ctx.Err() != nil:
 		level = slog.LevelDebug
 	case failureStatus(e) >= http.StatusInternalServerError:
@@ -170,26 +194,52 @@ func (c *wsConn) fail(g *wsGeneration, err error) {
 	if e.Public {
 		reason = node.Clip(node.Message(e), 120)
 	}
-	c.shake(c.ctx, websocket.StatusInternalError, reason)
+	c.shake(c.ctx, code, reason)
 }
 
 // Part implements [node.Parts]: a part of an answer is a message, and so is its end. It
 // returns when the socket has taken it.
 func (c *wsConn) Part(ctx context.Context, v value.Value) error {
+	reply, err := c.hub.encode(v)
+	if err != nil {
+		return err
+	}
+	return c.send(ctx, reply)
+}
+
+// A wsReply is a message that is encoded. Its data may be that of the value.
+type wsReply struct {
+	kind websocket.MessageType
+	data []byte
+	buf  *[]byte // goes back to the hub
+}
+
+func (h *wsHub) encode(v value.Value) (r wsReply, err error) {
 	if body, ok := messageBody(v); ok {
 		v = body
 	}
-	buf, _ := c.hub.buffers.Get().(*[]byte)
-	if buf == nil {
-		buf = new([]byte)
-		*buf = make([]byte, 4<<10)
+	r.buf, _ = h.buffers.Get().(*[]byte)
+	if r.buf == nil {
+		r.buf = new([]byte)
+		*r.buf = make([]byte, 4<<10)
 	}
-	kind, data, err := encodeMessage(v, (*buf)[:0])
-	if err == nil {
-		err = c.write(ctx, kind, data)
+	if r.kind, r.data, err = encodeMessage(v, (*r.buf)[:0]); err != nil {
+		h.recycle(r)
+		return wsReply{}, err
 	}
+	return r, nil
+}
+
+func (h *wsHub) recycle(r wsReply) {
+	if r.buf != nil {
+		h.buffers.Put(r.buf)
+	}
+}
+
+func (c *wsConn) send(ctx context.Context, r wsReply) error {
+	err := c.write(ctx, r.kind, r.data)
 	if ctx.Err() == nil { // else data may still wait in the outbox
-		c.hub.buffers.Put(buf)
+		c.hub.recycle(r)
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/handover"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -61,7 +62,7 @@ func topicsOf(v value.Value) ([]string, error) {
 	if v.IsNull() {
 		return nil, nil
 	}
-	if s, ok := text(v); ok {
+	if s, ok := envelope.Text(v); ok {
 		return []string{s}, nil
 	}
 	var list []string

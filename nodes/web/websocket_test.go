@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/web"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -693,4 +696,32 @@ func parseValue(t testing.TB, text string) value.Value {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// TestWebsocketMemory has a client that sends ahead, and one whose message takes a hundred
+// times as much when it is decoded: past the limit, each is closed with 1013, and what it held
+// is given back.
+func TestWebsocketMemory(t *testing.T) {
+	w := serve(t, sockets("ports: {out: [{name: waits, port: in}]}", "self", "- {kind: sleep, name: waits, interval: 1h}"), false)
+	zeros := func(bytes int) string { return "[" + strings.Repeat("0,", bytes/2-1) + "0]" }
+	f := func(what string, room int64, messages ...string) {
+		t.Helper()
+		before := web.HoldBytes(w.socket, web.MaxHeldBytes-room)
+		c := w.dial("kitchen")
+		for _, m := range messages {
+			say(t, c, m)
+		}
+		if got := hear(t, c); got != "closed 1013 too many long messages" {
+			t.Errorf("%s: got %q", what, got)
+		}
+		for deadline := time.Now().Add(10 * time.Second); web.HoldBytes(w.socket, 0) != before; runtime.Gosched() {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %d bytes are held, want %d", what, web.HoldBytes(w.socket, 0), before)
+			}
+		}
+		web.HoldBytes(w.socket, room-web.MaxHeldBytes)
+	}
+	f("small messages that wait", 100<<10, append([]string{"0"}, slices.Repeat([]string{zeros(15 << 10)}, 8)...)...)
+	f("a message of 15 KiB, decoded", 100<<10, zeros(15<<10))
+	f("a message of 1 MiB, decoded", 8<<20, zeros(1<<20-8))
 }

@@ -221,7 +221,7 @@ func TestAnswer(t *testing.T) {
 	f("name: late\nusers: {step: 1}\nfunnel: {steps: [a]}", [][]any{{"u2"}, {"u1"}}, `{"cohort":"late","users":2,"ids":["u1","u2"]`)
 	f("users: {step: 1}\nfunnel: {steps: [a]}", [][]any{{7}}, `7 (int) is not text`)
 	f(`segment: {bucket: day, measure: sum(n)}`, [][]any{{day, big.NewInt(7)}, {"2026-01-06", nil}}, `{"rows":[{"bucket":"2026-01-05","value":7},{"bucket":"2026-01-06","value":null}]`)
-	f(`segment: {measure: sum(n)}`, [][]any{{json.Number("18446744073709551614")}}, `{"rows":[{"value":18446744073709552000}]`)
+	f(`segment: {measure: sum(n)}`, [][]any{{json.Number("18446744073709551614")}}, `{"rows":[{"value":1.8446744073709552e+19}]`)
 	f(`segment: {measure: avg(f)}`, [][]any{{"half"}}, `half (string): strconv.ParseFloat: parsing "half": invalid syntax`)
 	f("sample: 0.25\ncohort: {did: [{event: a}]}", [][]any{{100}}, `{"cohort":"","users":400,"ci":[337,474]`)
 	f(`paths: {anchor: a}`, [][]any{{[]any{"a", "b"}, 2}}, `{"paths":[{"path":["a","b"],"users":2}]`)

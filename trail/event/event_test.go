@@ -40,7 +40,7 @@ func TestValues(t *testing.T) {
 		{event.IntOf(0), event.Int, "0"},
 		{event.IntOf(math.MinInt64 + 1), event.Int, "-9223372036854775807"},
 		{event.FloatOf(1.5), event.Float, "1.5"},
-		{event.FloatOf(1e21), event.Float, "1000000000000000000000"},
+		{event.FloatOf(1e21), event.Float, "1e+21"},
 		{event.FloatOf(math.NaN()), event.Unknown, ""},
 		{event.FloatOf(math.Inf(-1)), event.Unknown, ""},
 		{event.BoolOf(false), event.Bool, "false"},

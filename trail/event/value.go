@@ -95,7 +95,9 @@ func (v Value) Bool() bool { return v.bits != 0 }
 // Bits returns 64 bits that identify a value among those of its type, 0 for strings.
 func (v Value) Bits() uint64 { return v.bits }
 
-// String returns the value as answers show it, "" for the missing one.
+// String returns the value as answers show it, "" for the missing one. A number from
+// 2^53 on has an exponent: its shortest digits are not those of the integer that they
+// would be read as.
 func (v Value) String() string {
 	switch v.typ {
 	case String:
@@ -103,7 +105,11 @@ func (v Value) String() string {
 	case Int:
 		return strconv.FormatInt(int64(v.bits), 10)
 	case Float:
-		return strconv.FormatFloat(math.Float64frombits(v.bits), 'f', -1, 64)
+		f, format := math.Float64frombits(v.bits), byte('f')
+		if a := math.Abs(f); a != 0 && (a < 1e-6 || a >= 1<<53) {
+			format = 'e'
+		}
+		return strconv.FormatFloat(f, format, -1, 64)
 	case Bool:
 		return strconv.FormatBool(v.bits != 0)
 	}

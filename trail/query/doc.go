@@ -19,8 +19,9 @@
 //	sample: 0.1      # share of users to look at, above 0 up to 1; default 1
 //	users: {step: 2} # asks for the users behind one number of the answer; see below
 //
-// Unknown keys, duplicate keys and values out of bounds are refused, with line, column
-// and hint. All problems are reported together.
+// Unknown keys, duplicate keys and values out of bounds are refused. All problems are
+// reported together, as Errors: the text of each has its line and column, and Error.Hint
+// says what to write instead.
 //
 // Events are given as a name (view), a list of names ([view, look]: one of them), or a
 // map {event: view, where: {…}}. Both keys may be left out of the map; without event,

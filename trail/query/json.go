@@ -107,11 +107,7 @@ func (w *jsonWriter) Float(f float64) {
 		return
 	}
 	w.next()
-	format := byte('f')
-	if a := math.Abs(f); a != 0 && (a < 1e-6 || a >= 1e21) {
-		format = 'e'
-	}
-	w.b = strconv.AppendFloat(w.b, f, format, -1, 64)
+	w.b = append(w.b, event.FloatOf(f).String()...)
 }
 
 func (w *jsonWriter) Bool(b bool) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,6 +161,29 @@ func TestUnmarshal(t *testing.T) {
 		got := Answer{Stats: Stats{Sample: 7}}
 		if err := json.Unmarshal([]byte(text), &got); err == nil || got.Stats.Sample != 7 {
 			t.Errorf("%s: got %+v and %v, want an error and nothing read", text, got, err)
+		}
+	}
+}
+
+// TestGreatNumbers has a group's number be the same, and still a number, after it was
+// read from the JSON of an answer.
+func TestGreatNumbers(t *testing.T) {
+	for _, f := range []float64{1 << 53, 1<<53 + 2, -(1 << 60), 1<<60 + 1<<9, 1e18, 1e20, 12345678901234567, 1<<53 - 1, 0.5, 1e-7} {
+		a := &Answer{Segment: &SegmentAnswer{By: []string{"n"}, Rows: []SegmentRow{{Group: []event.Value{event.FloatOf(f)}, Value: Measured{Type: event.Int, Int: 1}}}}}
+		text, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read Answer
+		if err := json.Unmarshal(text, &read); err != nil {
+			t.Fatal(err)
+		}
+		got := read.Segment.Rows[0].Group[0]
+		if got.Float() != f || (got.Type() == event.Int && math.Abs(f) >= 1<<53) {
+			t.Errorf("got %s %s from %s, want the number %v", got.Type(), got, text, f)
+		}
+		if got := event.FloatOf(f).String(); math.Abs(f) >= 1<<53 && !strings.Contains(got, "e+") {
+			t.Errorf("%v is shown as %s, want an exponent", f, got)
 		}
 	}
 }

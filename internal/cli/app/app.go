@@ -70,7 +70,7 @@ type Machine struct {
 	Environ func() []string
 
 	// Signals returns a channel that gets the given signals from now on, and a
-	// function that ends this.
+	// function that ends this. Of several SIGTERM at about the same time it gets one.
 	Signals func(sigs ...os.Signal) (signals <-chan os.Signal, stop func())
 
 	// Terminal reports whether a stream is shown on a terminal.
@@ -87,7 +87,11 @@ func System() Machine {
 			// Room for a few: a second signal may come while the first is handled.
 			c := make(chan os.Signal, 8)
 			signal.Notify(c, sigs...)
-			return c, func() { signal.Stop(c) }
+			once, end := repeated(c, time.Now)
+			return once, func() {
+				signal.Stop(c)
+				end()
+			}
 		},
 		Terminal: func(stream io.Writer) bool {
 			f, ok := stream.(*os.File)

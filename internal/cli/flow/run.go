@@ -38,7 +38,8 @@ left; --progress json writes a line of JSON each second, and none writes nothing
 last line is a summary.
 
 The exit code is 1 for an error, or if more messages than --allow-dead ended at the
-port error of their source, and 3 if a source or a sink has never connected. After SIGINT or SIGTERM nothing new is read, what has
+port error of their source, or --max-dead of them in a row, without a good one: then
+something is wrong with all of them, and the next run begins with these. It is 3 if a source or a sink has never connected. After SIGINT or SIGTERM nothing new is read, what has
 begun is finished within --grace, and the exit code is 130 or 143: the next run goes on
 where a source with a checkpoint has stopped. A second signal ends run immediately.`
 
@@ -56,6 +57,7 @@ type runOptions struct {
 	limit     time.Duration // of sources; 0 for none
 	progress  string
 	allowDead int
+	maxDead   int
 	given     bool // --input was given
 }
 
@@ -82,6 +84,7 @@ func runCommand(a commands) *cobra.Command {
 	flags.StringVar(&o.progress, "progress", progressAuto, "show `HOW` far the sources are: auto, none or json")
 	app.CompleteFlag(cmd, "progress", progressForms)
 	flags.IntVar(&o.allowDead, "allow-dead", 0, "exit with 0 if up to `N` messages ended at the port error of their source")
+	flags.IntVar(&o.maxDead, "max-dead", 100, "end after `N` such messages in a row without a good one, and keep the checkpoint before them; 0 never does")
 	o.AddFlags(cmd, settings.FromSpecs, settings.FromValues, settings.Environment, settings.Namespace, "language", "grace", "debug", "log-format")
 	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -130,6 +133,9 @@ func (a commands) run(ctx context.Context, command string, o *runOptions, name [
 	}
 	if o.allowDead < 0 {
 		return app.Usagef(command, "", "--allow-dead must not be negative, got %d", o.allowDead)
+	}
+	if o.maxDead < 0 {
+		return app.Usagef(command, "write 0 for no limit", "--max-dead must not be negative, got %d", o.maxDead)
 	}
 	if err := checkLanguage(command, o.Language); err != nil {
 		return err
@@ -221,6 +227,7 @@ func (a commands) job(ctx context.Context, command string, o *runOptions, r *rea
 	}
 	j.engine, err = uniflow.New(uniflow.Options{
 		Kinds: a.kinds(o.Language), Namespace: o.Namespace, Grace: grace, Log: j.show.logger(o.Debug, o.LogFormat),
+		Job: o.job(),
 	})
 	if err != nil {
 		return err
@@ -240,6 +247,15 @@ func (a commands) job(ctx context.Context, command string, o *runOptions, r *rea
 	signals, stop := a.Signals(syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	return j.run(ctx, src, signals)
+}
+
+// job is how the sources work. More dead letters are allowed than are too many if
+// --allow-dead says so.
+func (o *runOptions) job() *node.Job {
+	if o.maxDead == 0 {
+		return &node.Job{}
+	}
+	return &node.Job{MaxDead: max(o.maxDead, o.allowDead)}
 }
 
 // refuse returns why the triggers are not those of a job.
@@ -323,7 +339,8 @@ func (j *job) next() <-chan struct{} {
 // or nil.
 func (j *job) ended(ctx context.Context, sig os.Signal, signals <-chan os.Signal, triggers []uniflow.Trigger) error {
 	var unready []error
-	if sig == nil {
+	ended := func(t uniflow.Trigger) bool { return t.Progress != nil && t.Progress().Err != nil }
+	if sig == nil && !slices.ContainsFunc(triggers, ended) { // a source that has ended early is not ready either
 		unready = j.engine.Ready()
 	}
 	done := make(chan error, 1)

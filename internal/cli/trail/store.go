@@ -336,7 +336,7 @@ func (a commands) checkStore(db string) error {
 
 const verifyLong = `Verify reads every byte of a store and lists damage: the file, the place, and what to do.
 It exits with 0 if everything is sound, and with 1 if anything is damaged, missing or
-unreadable. A damaged segment only affects the queries that need it.`
+unreadable. Without a store it exits with 3, as the other commands do. A damaged segment only affects the queries that need it.`
 
 // verifyJSON is what verify --json prints.
 type verifyJSON struct {
@@ -346,6 +346,7 @@ type verifyJSON struct {
 	Records  int64        `json:"log_records"`
 	Damages  []damageJSON `json:"damages"`
 	Denied   []string     `json:"denied,omitempty"` // files that this user may not read
+	Warnings []string     `json:"warnings,omitempty"`
 }
 
 // damageJSON is a damaged place in verifyJSON.
@@ -384,13 +385,18 @@ func (a commands) runVerify(ctx context.Context, db string, asJSON bool) error {
 	})
 	progress.End()
 	if errors.Is(err, trail.ErrNoStore) {
-		return &app.ExitError{Code: app.ExitFindings, Err: err}
+		return noStoreError(db, err)
 	}
 	if err != nil {
 		return err
 	}
+	var warnings []string
+	if report.Unfinished {
+		warnings = []string{trail.UnfinishedImport}
+		a.Talk("warning: %s\n", warnings[0])
+	}
 	if asJSON {
-		out := verifyJSON{Sound: report.OK(), Segments: report.Segments, Events: report.Rows, Records: report.Records, Damages: []damageJSON{}, Denied: report.Denied}
+		out := verifyJSON{Sound: report.OK(), Segments: report.Segments, Events: report.Rows, Records: report.Records, Damages: []damageJSON{}, Denied: report.Denied, Warnings: warnings}
 		for _, d := range report.Damages {
 			out.Damages = append(out.Damages, damageJSON(d))
 		}

@@ -127,7 +127,7 @@ func TestTrailNoStore(t *testing.T) {
 	f(app.ExitFailure, "delete", "--db", "x", "--user", "u")
 	f(app.ExitFailure, "drop", "--db", "x", "--before", "2026-01-05")
 	f(app.ExitFailure, "discard", "--db", "x", "--segment", "1.seg")
-	f(app.ExitFindings, "verify", "--db", "x")
+	f(app.ExitFailure, "verify", "--db", "x")
 	if _, err := os.Stat("y"); err == nil {
 		t.Error("export without a store left a file")
 	}

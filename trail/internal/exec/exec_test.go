@@ -371,7 +371,7 @@ func TestExplainAsked(t *testing.T) {
 // TestAllocations keeps a query from allocating by row: what it allocates is that
 // of its workers and shards.
 func TestAllocations(t *testing.T) {
-	if invariant.Race {
+	if invariant.Enabled {
 		t.Skip("the race detector allocates; make test counts")
 	}
 	in := shop(t, 4000)

@@ -39,6 +39,7 @@ type Options struct {
 	IDs     bool  // and with their ids
 
 	Scratch *Scratch // shared by the queries of a store; nil for none
+	Reached Reached  // of tests: what the query came to is added; nil for none
 }
 
 // DefaultMemory is the budget of a query in bytes.
@@ -76,6 +77,7 @@ func Run(ctx context.Context, in Input, q *query.Query, opt Options) (*query.Ans
 				}
 			}
 		}
+		b.reached(opt.Reached, k.need(), cost.ways)
 		answer, err = k.answer(b.plan)
 		return err
 	})
@@ -197,6 +199,7 @@ type worker struct {
 // stats are what was read.
 type stats struct {
 	rows, bytes int64
+	ways
 }
 
 // run lets workers take all shards.
@@ -247,6 +250,7 @@ func (p *plan) run(ctx context.Context, k kernel) (stats, error) {
 	for i, w := range workers {
 		cost.rows += w.cost.rows
 		cost.bytes += w.cost.bytes
+		cost.add(w.cost.ways)
 		if err := folds[i].join(); err != nil {
 			return cost, err
 		}

@@ -27,15 +27,11 @@ type leaf struct {
 	column *segment.Column // nil if every row gets the same answer, or for cohorts
 	same   bool            // that answer
 
-	table   []uint8  // by code: pass or 0; nil if there are too many codes
-	set     []uint32 // sorted codes that pass, if there are many codes; nil for none
-	lo, hi  uint32   // without table and set: codes from lo up to, not including, hi pass, for raw columns see raw
-	missing bool     // whether code 0 passes
-	not     bool     // lo and hi, set or users are negated
-	bare    bool     // all that matters is whether there is a value: missing, or else not, passes
-	raw     func(event.Value) bool
-	users   []uint64 // of cohorts
-	cohort  bool
+	decision                        // for columns with codes
+	raw      func(event.Value) bool // for raw columns: whether a value passes
+	bare     bool                   // all that matters is whether there is a value: missing, or else not, passes
+	users    []uint64               // of cohorts; not negates it
+	cohort   bool
 }
 
 // selector prepares a condition for a segment. A condition that passes all rows or
@@ -97,7 +93,7 @@ func (s *selector) constant() (same, ok bool) {
 // 0", and "contains" and "matches" become a table over the dictionary.
 func (b *builder) leaf(t *test, seg *segment.Segment) (*leaf, error) {
 	if t.op == query.InCohort || t.op == query.NotInCohort {
-		return &leaf{cohort: true, users: t.users, not: t.op == query.NotInCohort}, nil
+		return &leaf{cohort: true, users: t.users, decision: decision{not: t.op == query.NotInCohort}}, nil
 	}
 	col := seg.Column(t.property)
 	if col == nil {
@@ -106,7 +102,7 @@ func (b *builder) leaf(t *test, seg *segment.Segment) (*leaf, error) {
 	if err := b.open(col); err != nil {
 		return nil, err
 	}
-	l := &leaf{column: col, missing: t.missing}
+	l := &leaf{column: col, decision: decision{missing: t.missing}}
 	if col.Codes() == 0 {
 		l.raw = t.passes
 		return l, nil
@@ -137,6 +133,7 @@ func (t *test) decide(l *leaf) {
 			}
 		}
 		slices.Sort(l.set)
+		l.set = slices.Compact(l.set)
 	case query.Prefix:
 		l.lo, _ = col.Search(t.first())
 		l.hi = codes
@@ -179,29 +176,6 @@ func (t *test) first() event.Value {
 		return event.Value{}
 	}
 	return t.values[0]
-}
-
-// tabulate turns any other form into a table.
-func (l *leaf) tabulate(codes uint32) {
-	table := make([]uint8, codes)
-	for c := range table {
-		if l.passes(uint32(c)) {
-			table[c] = pass
-		}
-	}
-	l.table, l.set = table, nil
-}
-
-// passes decides a code without the table.
-func (l *leaf) passes(c uint32) bool {
-	switch {
-	case c == 0:
-		return l.missing
-	case l.set != nil:
-		_, in := slices.BinarySearch(l.set, c)
-		return in != l.not
-	}
-	return (c-l.lo < l.hi-l.lo) != l.not
 }
 
 // narrow makes a constant of a leaf that passes every row or none.

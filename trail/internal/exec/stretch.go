@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
@@ -48,6 +47,8 @@ func (w *worker) possible(v *view) error {
 		hi := min((block+1)*segment.BlockRows, v.RowHi)
 		if v.source.possible(block) != 0 {
 			w.stretches = addStretch(w.stretches, lo, hi)
+		} else {
+			w.cost.blocks++
 		}
 		lo = hi
 	}
@@ -57,6 +58,7 @@ func (w *worker) possible(v *view) error {
 	some, err := w.someUser(v)
 	if !some {
 		w.stretches = w.stretches[:0]
+		w.cost.views++
 	}
 	return err
 }
@@ -142,31 +144,20 @@ func (s *selector) possible(block int) bool {
 	return slices.ContainsFunc(s.any, func(sub *selector) bool { return sub.possible(block) })
 }
 
+// possible reports whether a row of a block can pass: whether the leaf's decision passes
+// a code that the summary of the block has.
 func (l *leaf) possible(block int) bool {
 	if l.column == nil {
 		return l.cohort || l.same
 	}
 	if set, ok := l.column.Occurs(block); ok {
-		for c := range l.column.Codes() {
-			if set>>c&1 != 0 && l.passes(uint32(c)) {
-				return true
-			}
-		}
-		return false
+		return l.passesSome(set, uint32(l.column.Codes()))
 	}
 	lo, hi, ok := l.column.Span(block)
-	switch {
-	case !ok || lo > hi || int(hi) >= l.column.Codes() || l.missing && lo == 0:
+	if !ok || lo > hi || int(hi) >= l.column.Codes() { // else the summary is damaged
 		return true
-	case l.table != nil:
-		return bytes.IndexByte(l.table[lo:hi+1], pass) >= 0
-	case l.not:
-		return true
-	case l.set != nil:
-		at, _ := slices.BinarySearch(l.set, lo)
-		return at < len(l.set) && l.set[at] <= hi
 	}
-	return lo < l.hi && hi >= l.lo
+	return l.passesWithin(lo, hi)
 }
 
 // presence returns the leaf of a selector that passes only rows with a value, and whose

@@ -102,8 +102,12 @@ func (w *worker) view(v *view, s *source, from, to uint64, n need) (ok bool, err
 		return false, err
 	}
 	*v = view{source: s, Range: r, codes: v.codes[:0], prepared: v.prepared[:0], base: s.times.Base(), unit: s.times.Unit()}
-	if err := w.possible(v); err != nil || len(w.stretches) == 0 {
+	if err := w.possible(v); err != nil {
 		return false, err
+	}
+	if len(w.stretches) == 0 {
+		v.checkSkipped()
+		return false, nil
 	}
 	v.hashes = s.seg.Hashes()[r.UserLo:r.UserHi]
 	v.starts = s.seg.FirstRows(w.arena.ints(r.UserHi-r.UserLo+1), r.UserLo, r.UserHi+1)
@@ -114,8 +118,12 @@ func (w *worker) view(v *view, s *source, from, to uint64, n need) (ok bool, err
 			evaluated += rows.hi - rows.lo
 		}
 	}
-	if some, err := w.masks(v); err != nil || !some {
+	some, err := w.masks(v)
+	if err != nil {
 		return false, err
+	}
+	if v.checkSkipped(); !some {
+		return false, nil
 	}
 	if n.times || len(s.cut) > 0 {
 		evaluated = v.rows()
@@ -172,6 +180,7 @@ func (w *worker) eventSets(v *view, required uint64) error {
 	}
 	if have*4 < len(sample)*3 {
 		v.sets = sets.Read(users, v.UserLo, v.UserHi)
+		w.cost.sets++
 	}
 	return nil
 }
@@ -198,7 +207,9 @@ func masks[M uint8 | uint64](dst []M, v *view, w *worker) (some bool, err error)
 				return false, err
 			}
 		}
-		mask(dst[lo:hi], v, rows, w.arena)
+		if mask(dst[lo:hi], v, rows, w.arena) {
+			w.cost.sparse++
+		}
 		if err := restrict(dst, v, rows, w); err != nil {
 			return false, err
 		}
@@ -210,18 +221,19 @@ func masks[M uint8 | uint64](dst []M, v *view, w *worker) (some bool, err error)
 	return anyOf(dst, ^M(0)), nil
 }
 
-// mask looks up the events of a stretch in the source's table.
-func mask[M uint8 | uint64](dst []M, v *view, rows stretch, a *arena) {
+// mask looks up the events of a stretch in the source's table. It reports whether only
+// the rare events were read.
+func mask[M uint8 | uint64](dst []M, v *view, rows stretch, a *arena) (sparse bool) {
 	if v.every {
 		paint(dst, M(v.table[1]))
-		return
+		return false
 	}
 	if common, others, codes, ok := v.events.Default(rows.lo, rows.hi); ok {
 		paint(dst, M(v.table[common]))
 		for i, row := range others {
 			dst[int(row)-rows.lo] = M(v.table[codes.At(i)])
 		}
-		return
+		return true
 	}
 	if masks, ok := any(dst).([]uint8); ok && len(v.table) <= 1<<8 {
 		var table [256]uint8
@@ -229,13 +241,14 @@ func mask[M uint8 | uint64](dst []M, v *view, rows stretch, a *arena) {
 			table[c] = uint8(t)
 		}
 		v.events.Map8(masks, &table, rows.lo, rows.hi)
-		return
+		return false
 	}
 	m := a.mark()
 	defer a.release(m)
 	for i, c := range v.events.Read32(a.ints(len(dst)), rows.lo, rows.hi)[:len(dst)] {
 		dst[i] = M(v.table[c])
 	}
+	return false
 }
 
 // paint sets all of dst.
@@ -288,6 +301,7 @@ func present[M uint8 | uint64](dst []M, v *view, l *leaf, mask M, w *worker) err
 			m := w.arena.mark()
 			passed := w.arena.bytes(hi - lo)
 			l.column.Presence(passed, false, lo, hi)
+			w.cost.presence++
 			part := dst[lo-v.RowLo : hi-v.RowLo]
 			exclude(part, passed, uint64(mask))
 			w.arena.release(m)

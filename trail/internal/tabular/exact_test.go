@@ -14,9 +14,9 @@ func TestLargeIntegers(t *testing.T) {
 	const (
 		most  = "18446744073709551615"
 		next  = "18446744073709551614"
-		whole = "18446744073709551616" // 2^64, which is a number
-		shown = "18446744073709552000" // as numbers are shown
-		past  = "9007199254740993"     // 2^53 + 1
+		whole = "18446744073709551616"   // 2^64, which is a number
+		shown = "1.8446744073709552e+19" // as numbers are shown
+		past  = "9007199254740993"       // 2^53 + 1
 	)
 	csv := func(values ...string) string {
 		text := "user,time,event,k\n"

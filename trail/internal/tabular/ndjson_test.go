@@ -29,7 +29,7 @@ func TestNDJSON(t *testing.T) {
 		{"no newline at the end", strings.TrimSpace(line("")), Options{}, "\na 1000 v"},
 		{"types", line(`,"s":"1","i":1,"n":1.0,"b":true,"z":null,"e":""`), Options{}, "s:string i:integer n:number b:boolean \na 1000 v s=1 i=1 n=1 b=true"},
 		{"integers widen", line(`,"p":1`) + line(`,"p":1.5`) + line(`,"p":2`), Options{}, "p:number \na 1000 v p=1\na 1000 v p=1.5\na 1000 v p=2"},
-		{"beyond integers", line(`,"p":1`) + line(`,"p":9223372036854775808`), Options{}, "p:number \na 1000 v p=1\na 1000 v p=9223372036854776000"},
+		{"beyond integers", line(`,"p":1`) + line(`,"p":9223372036854775808`), Options{}, "p:number \na 1000 v p=1\na 1000 v p=9.223372036854776e+18"},
 		{"beyond numbers", line(`,"p":1e999`), Options{}, "\n! 1 p: \"1e999\" is too large a number"},
 		{"other type", line(`,"p":1`) + line(`,"p":"x"`) + line(`,"p":true`), Options{}, "p:integer \na 1000 v p=1\n! 2 property \"p\" is an integer, and comes as a string\n! 3 property \"p\" is an integer, and comes as a boolean"},
 		{"a bad row teaches nothing", `{"user_id":"","time":1,"event":"v","p":1}` + "\n" + line(`,"p":"x"`), Options{}, "p:string \na 1000 v p=x\n! 1 user_id is empty or missing"},

@@ -1,18 +1,17 @@
-package web
+package envelope
 
 import (
 	"fmt"
 	"net/http"
 	"net/textproto"
-	"slices"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// isServerHeader reports whether a workflow cannot set a header, because it is about
+// ServerHeader reports whether a workflow cannot set a header, because it is about
 // the connection or about the encoded body.
-func isServerHeader(name string) bool {
+func ServerHeader(name string) bool {
 	switch name {
 	case "Connection", "Content-Length", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
 		return true
@@ -20,9 +19,9 @@ func isServerHeader(name string) bool {
 	return false
 }
 
-// setHeaders sets headers that a workflow has given, names in any case, except for
+// SetHeaders sets headers that a workflow has given, names in any case, except for
 // those that skip reports. It returns the Content-Type among them.
-func setHeaders(h http.Header, header value.Value, skip func(name string) bool) (contentType string, err error) {
+func SetHeaders(h http.Header, header value.Value, skip func(name string) bool) (contentType string, err error) {
 	switch header.Kind() {
 	case value.KindNull:
 		return "", nil
@@ -31,8 +30,8 @@ func setHeaders(h http.Header, header value.Value, skip func(name string) bool) 
 		return "", fmt.Errorf("header is a %s: want a map", header.Kind())
 	}
 	for name, v := range header.Fields() {
-		if !validToken(name) {
-			return "", fmt.Errorf("%q is not a valid header name", node.Clip(name, maxQuote))
+		if !ValidToken(name) {
+			return "", fmt.Errorf("%q is not a valid header name", node.Clip(name, MaxQuote))
 		}
 		key := textproto.CanonicalMIMEHeaderKey(name)
 		if skip(key) {
@@ -59,7 +58,7 @@ func headerValues(list []string, name string, v value.Value) ([]string, error) {
 	if v.Kind() == value.KindList {
 		for _, elem := range v.Elems() {
 			if elem.Kind() == value.KindList {
-				return nil, fmt.Errorf("header %q has a list within its list", node.Clip(name, maxQuote))
+				return nil, fmt.Errorf("header %q has a list within its list", node.Clip(name, MaxQuote))
 			}
 			var err error
 			if list, err = headerValues(list, name, elem); err != nil {
@@ -71,18 +70,18 @@ func headerValues(list []string, name string, v value.Value) ([]string, error) {
 	if v.IsNull() {
 		return list, nil
 	}
-	s, ok := text(v)
+	s, ok := Text(v)
 	if !ok {
-		return nil, fmt.Errorf("header %q is a %s: want a string or a list of strings", node.Clip(name, maxQuote), v.Kind())
+		return nil, fmt.Errorf("header %q is a %s: want a string or a list of strings", node.Clip(name, MaxQuote), v.Kind())
 	}
-	if !validHeaderValue(s) {
-		return nil, fmt.Errorf("header %q has control characters", node.Clip(name, maxQuote))
+	if !ValidHeaderValue(s) {
+		return nil, fmt.Errorf("header %q has control characters", node.Clip(name, MaxQuote))
 	}
 	return append(list, s), nil
 }
 
-// text returns a string, number or boolean as text.
-func text(v value.Value) (s string, ok bool) {
+// Text returns a string, number or boolean as text.
+func Text(v value.Value) (s string, ok bool) {
 	switch v.Kind() {
 	case value.KindString:
 		return v.AsString()
@@ -91,13 +90,4 @@ func text(v value.Value) (s string, ok bool) {
 		return string(data), err == nil
 	}
 	return "", false
-}
-
-// vary adds to the headers of requests that an answer depends on.
-func vary(h http.Header, names []string) {
-	if len(h["Vary"]) == 0 {
-		h["Vary"] = names // shared: nothing may change it
-		return
-	}
-	h["Vary"] = append(slices.Clip(h["Vary"]), names...)
 }

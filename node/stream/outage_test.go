@@ -1,0 +1,98 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+const batches = "- {kind: mem, name: s, batch: {count: 4, linger: 1ms}, retry: {threshold: 2, backoff: {initial: 1ms, max: 2ms}}, ports: {out: [{name: t}], error: [{name: t, port: dead}]}}\n- {kind: take, name: t}\n"
+
+// away is the error of a system that is not there.
+func away() error { return &node.Error{Err: errors.New("away"), Status: 503, Outage: true} }
+
+// TestOutageUsesNoAttempt has more failures than attempts because of an outage, alone and in
+// batches: all messages are taken in the end, none by the port error, and the source is not
+// ready meanwhile.
+func TestOutageUsesNoAttempt(t *testing.T) {
+	for name, document := range map[string]string{"messages": strings.Replace(letters, "initial: 1ms", "initial: 1ms, max: 2ms", 1), "batches": batches} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, s *shelf) {
+				s.add(0, "k", "1", "2", "3", "4")
+				var calls, over atomic.Int64
+				r := start(t, s, document, func(_ context.Context, port string, v value.Value) error {
+					if port == "dead" {
+						t.Errorf("%s is a dead letter", v)
+					}
+					if v.Kind() == value.KindList && v.Len() != 4 {
+						t.Errorf("got a batch of %d", v.Len())
+					}
+					if calls.Add(1); over.Load() == 0 {
+						return errors.Join(errors.New("joined"), away())
+					}
+					return nil
+				})
+				r.until("a source that is not ready", func() bool { return calls.Load() > 12 && strings.Contains(fmt.Sprint(r.engine.Ready()), "outage") })
+				over.Store(1)
+				r.until("all to be settled", s.settledAll)
+				r.until("a source that is ready", func() bool { return len(r.engine.Ready()) == 0 })
+				if got := r.log.String(); strings.Count(got, "messages are held until an outage is over") != 1 {
+					t.Errorf("got log %s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestPoisonEndsOutages has a message that breaks each connection: the first time is an
+// outage, and the others use up its attempts. A message that was under way only once is not
+// blamed.
+func TestPoisonEndsOutages(t *testing.T) {
+	s := newShelf(stream.Traits{Redelivers: true, Order: stream.OrderTotal})
+	s.add(0, "k", `"poison"`, `"victim"`)
+	var poisoned, met atomic.Int64
+	r := start(t, s, letters, func(_ context.Context, port string, v value.Value) error {
+		body, _ := v.Get("body")
+		switch {
+		case port == "dead":
+			return nil
+		case body.String() == "poison":
+			poisoned.Add(1)
+		case met.Add(1) == 2:
+			return away()
+		case met.Load() > 3:
+			return nil
+		}
+		return &node.Error{Err: fmt.Errorf("%w: reset", stream.ErrLost), Status: 503, Outage: true}
+	})
+	r.until("both to be settled", s.settledAll)
+	if n := poisoned.Load(); n != 4 { // an outage, and three attempts
+		t.Errorf("the poison was tried %d times", n)
+	}
+	if got := strings.Join(r.got(), "; "); !strings.Contains(got, "dead poison") || strings.Contains(got, "dead victim") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestGiveUp treats an outage that has lasted for too long as a failure.
+func TestGiveUp(t *testing.T) {
+	s := newShelf(stream.Traits{Redelivers: true})
+	s.add(0, "k", "1")
+	r := start(t, s, strings.Replace(letters, "threshold: 2", "threshold: 0, give_up: 5ms", 1), func(_ context.Context, port string, v value.Value) error {
+		if port == "dead" {
+			return nil
+		}
+		return away()
+	})
+	r.until("a dead letter", s.settledAll)
+	if got := strings.Join(r.got(), "; "); !strings.Contains(got, "dead 1") {
+		t.Errorf("got %s", got)
+	}
+}

@@ -1,0 +1,10 @@
+package web
+
+import "github.com/uniflow-labs/uniflow/node"
+
+// HoldBytes counts bytes as if messages of a node of kind websocket held them, and returns
+// how many are held in all.
+func HoldBytes(n node.Node, bytes int64) int64 { return n.(*wsNode).hub.held.Add(bytes) }
+
+// MaxHeldBytes is how many a node with the default of max_message holds, at most.
+const MaxHeldBytes = wsMaxHeld

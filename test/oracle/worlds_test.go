@@ -1,0 +1,60 @@
+package oracle
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
+	"github.com/uniflow-labs/uniflow/trail"
+	"github.com/uniflow-labs/uniflow/trail/dialect"
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// TestWorlds asks a store and DuckDB questions about sets of events that are large enough
+// for all that a segment does to save work.
+func TestWorlds(t *testing.T) {
+	asked := 0
+	for seed := range max(seeds(t)/20, 1) {
+		c := trailtest.DrawWorld(seed, trailtest.WorldOptions{})
+		store := fill(t, c)
+		if err := store.Compact(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		for i, f := range c.Schema {
+			if kind := store.Schema().Type(f.Name); kind != event.Unknown {
+				c.Schema[i].Type = kind
+			}
+		}
+		db := load(t, c)
+		for i, q := range c.Queries {
+			if err := q.Check(); err != nil {
+				t.Fatalf("seed %d, query %d: %v", seed, i, err)
+			}
+			s, err := dialect.Compile(dialect.DuckDB, q, c.Schema)
+			if _, unsupported := errors.AsType[*dialect.UnsupportedError](err); unsupported {
+				continue
+			} else if err != nil {
+				t.Fatalf("seed %d, query %d: %v", seed, i, err)
+			}
+			want, err := ask(t, db, s)
+			if err != nil {
+				t.Fatalf("seed %d, query %d (%s): %v\n%s", seed, i, kind(q), err, s.SQL)
+			}
+			got, err := store.Query(t.Context(), q, trail.QueryOptions{})
+			if err == nil {
+				err = trailtest.Equal(got, want, tolerance)
+			}
+			if err != nil {
+				t.Errorf("seed %d, query %d (%s), store and DuckDB: %v\n%s", seed, i, kind(q), err, s.SQL)
+			}
+			asked++
+		}
+		if err := errors.Join(db.Close(), store.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("asked %d questions", asked)
+	if asked < 100 {
+		t.Errorf("asked %d questions, want 100 or more", asked)
+	}
+}
