@@ -109,6 +109,9 @@ func (r *rule) matches(v value.Value, to *report, w *work) bool {
 		return false
 	}
 	v = jsonOf(v)
+	if r.spend(v, w); w.left < 0 {
+		return false
+	}
 	t := typeOf(v)
 	if t == 0 || !r.anyType && t&r.types == 0 {
 		if to != nil {
