@@ -12,9 +12,9 @@ import (
 
 var errStatus = errors.New("the answer has a status of 400 or more")
 
-// Failure returns why a process with this answer has failed, or nil.
-func (e *Envelope) Failure() error {
-	if e.Status >= http.StatusBadRequest {
+// Failure returns why a process has failed whose answer has a status, or nil.
+func Failure(status int) error {
+	if status >= http.StatusBadRequest {
 		return errStatus
 	}
 	return nil
@@ -40,7 +40,7 @@ func Judge(resp node.Response) error {
 	if err := encodable(contentType, e.Body); err != nil {
 		return err
 	}
-	return e.Failure()
+	return Failure(e.Status)
 }
 
 // encodable returns why a body cannot be written in the form of a Content-Type.

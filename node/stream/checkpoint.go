@@ -1,6 +1,9 @@
 package stream
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,12 +21,54 @@ import (
 // resume, and later the one that settles calls keep.
 type keeper struct {
 	path      string
+	owner     owner
 	positions map[string]string
 }
 
-// kept is what the file holds, as JSON.
+// An owner is the source that a file of positions belongs to.
+type owner struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Node      string `json:"node,omitempty"` // empty for a node without a name
+}
+
+func ownerOf(n node.Ref) owner { return owner{n.Kind, n.Namespace, n.Name} }
+
+func (o owner) String() string {
+	if o.Node == "" {
+		return "a " + o.Kind + " without a name"
+	}
+	return fmt.Sprintf("the %s %q", o.Kind, o.Node)
+}
+
+// kept is what the file holds, as JSON. The file of a revision before there was a sum has
+// positions alone; it is replaced by the first commit.
 type kept struct {
-	Positions map[string]string `json:"positions"`
+	Source    json.RawMessage `json:"source,omitempty"` // an owner
+	Positions json.RawMessage `json:"positions"`        // a map of texts
+	Sum       string          `json:"sum,omitempty"`
+}
+
+// sum returns a checksum of the source and the positions, whatever white space is there.
+func (k *kept) sum() (string, error) {
+	text, err := json.Marshal(kept{Source: k.Source, Positions: k.Positions})
+	h := sha256.Sum256(text)
+	return hex.EncodeToString(h[:16]), err
+}
+
+// text returns what the file has to hold.
+func (k *keeper) text() (text []byte, err error) {
+	var file kept
+	if file.Source, err = json.Marshal(k.owner); err == nil {
+		file.Positions, err = json.Marshal(k.positions)
+	}
+	if err == nil {
+		file.Sum, err = file.sum()
+	}
+	if err == nil {
+		text, err = json.MarshalIndent(file, "", "  ")
+	}
+	return append(text, '\n'), err
 }
 
 // load reads the file. One that does not exist has no positions.
@@ -36,15 +81,40 @@ func (k *keeper) load() error {
 	if err != nil {
 		return err
 	}
-	var file kept
-	if err := json.Unmarshal(text, &file); err != nil || file.Positions == nil {
-		if err == nil {
-			err = errors.New("it has no positions")
-		}
+	var by *owner
+	if by, k.positions, err = readKept(text); err != nil {
 		return &damagedError{k.path, err}
 	}
-	k.positions = file.Positions
+	if by != nil && *by != k.owner {
+		return &ownedError{k.path, *by, k.owner}
+	}
 	return nil
+}
+
+// readKept reads the text of a file. One without a sum tells of no owner.
+func readKept(text []byte) (by *owner, positions map[string]string, err error) {
+	var file kept
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&file); err != nil {
+		return nil, nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, nil, errors.New("something comes after its end")
+	}
+	if err := json.Unmarshal(file.Positions, &positions); err != nil || positions == nil {
+		return nil, nil, errors.Join(errors.New("it has no positions"), err)
+	}
+	switch sum, err := file.sum(); {
+	case err != nil:
+		return nil, nil, err
+	case file.Sum == "" && file.Source == nil:
+		return nil, positions, nil
+	case file.Sum != sum:
+		return nil, nil, errors.New("what it has is not what was written: its checksum does not fit")
+	}
+	by = new(owner)
+	return by, positions, json.Unmarshal(file.Source, by)
 }
 
 // A damagedError says that a file is not one of positions.
@@ -55,6 +125,20 @@ type damagedError struct {
 
 func (e *damagedError) Error() string {
 	return fmt.Sprintf("%s is damaged, or not a file of positions: %v", e.path, e.err)
+}
+
+// An ownedError says that a file has the positions of another source.
+type ownedError struct {
+	path     string
+	by, want owner
+}
+
+func (e *ownedError) Error() string {
+	text := fmt.Sprintf("%s has the positions of %s, and not of %s", e.path, e.by, e.want)
+	if e.by.Namespace != e.want.Namespace {
+		text += fmt.Sprintf(": of the namespace %q, and not %q", e.by.Namespace, e.want.Namespace)
+	}
+	return text
 }
 
 // resume lets a reader go on where the file says.
@@ -85,11 +169,11 @@ func (k *keeper) keep(r Resumer, marks []Mark) error {
 			delete(k.positions, lane)
 		}
 	}
-	text, err := json.MarshalIndent(kept{k.positions}, "", "  ")
+	text, err := k.text()
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(k.path, append(text, '\n')); err != nil {
+	if err := replaceFile(k.path, text); err != nil {
 		return fmt.Errorf("keeping positions: %w", err)
 	}
 	return nil
@@ -154,14 +238,15 @@ func (n *sourceNode) claim() (release func() error, err error) {
 		err = group.Errorf("file", diag.CodeBadValue, "node %q keeps its positions there", c.by).WithHint("give each source a file of its own")
 		return nil, errors.Join(err, release())
 	}
-	check := keeper{path: path}
-	var damaged *damagedError
-	switch err := check.load(); {
-	case errors.As(err, &damaged):
-		d := group.Errorf("file", diag.CodeBadValue, "%v", err).WithHint("restore it, or remove it to begin again")
-		return nil, errors.Join(d, release())
-	case err != nil:
-		d := group.Errorf("file", diag.CodeBadValue, "%v", err).WithHint("name a file that the program may read and replace")
+	check := keeper{path: path, owner: ownerOf(n.init.Node)}
+	if err := check.load(); err != nil {
+		hint := "name a file that the program may read and replace"
+		if _, ok := errors.AsType[*damagedError](err); ok {
+			hint = "restore it from a copy, or remove it to read from the beginning again"
+		} else if _, ok := errors.AsType[*ownedError](err); ok {
+			hint = "give each source a file of its own; to hand these positions over, as to a node that was renamed, remove source and sum from the file"
+		}
+		d := group.Errorf("file", diag.CodeBadValue, "%v", err).WithHint("%s", hint)
 		return nil, errors.Join(d, release())
 	}
 	return release, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,7 +37,7 @@ func TestPositionsOnAFullDisk(t *testing.T) {
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}
-		return strings.Join(strings.Fields(string(text)), "")
+		return "{" + regexp.MustCompile(`"positions":\{[^}]*\}`).FindString(strings.Join(strings.Fields(string(text)), "")) + "}"
 	}
 	fill := func() {
 		t.Helper()

@@ -148,7 +148,7 @@ func newSession(n *sourceNode, reader Reader, after *session) *session {
 	}
 	s.replier, _ = reader.(Replier)
 	if n.settings.file != "" {
-		s.keeper = &keeper{path: n.settings.file}
+		s.keeper = &keeper{path: n.settings.file, owner: ownerOf(n.init.Node)}
 	}
 	s.connection = connection{connect: s.connect, made: &s.counts.connects, clock: s.clock, log: s.log}
 	s.reading, s.stopRead = context.WithCancel(context.Background())

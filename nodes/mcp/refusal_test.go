@@ -31,6 +31,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", []string{"body: []"}, "400 "},
 		{"POST", []string{"body: {}"}, "400 "},
 		{"POST", []string{"body: [" + strings.Repeat(`{"jsonrpc": "2.0", "id": 1, "method": "ping"},`, 100) + "1]"}, "413 "},
+		{"POST", []string{`body: {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"clientInfo": {"name": "` + strings.Repeat("x", 16<<10) + `"}}}`}, "413 "},
 		{"POST", []string{`body: {"jsonrpc": "2.0", "id": 1, "method": "tools/steal"}`}, "400 "},
 		{"POST", []string{`body: {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "arguments": [1]}}`}, `200 event: message
 data: {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"the arguments do not match the schema: want an object, got a list`},

@@ -51,8 +51,8 @@ func (s *server) requestOf(v value.Value) (*request, error) {
 	if body.IsNull() {
 		return r, nil
 	}
-	if body.Kind() == value.KindList && body.Len() > maxBatch {
-		return nil, &node.Error{Err: fmt.Errorf("a batch has more than %d messages", maxBatch), Status: http.StatusRequestEntityTooLarge, Code: "batch", Public: true}
+	if err := tooLarge(body); err != nil {
+		return nil, &node.Error{Err: err, Status: http.StatusRequestEntityTooLarge, Code: "too_large", Public: true}
 	}
 	if method, ok := body.Get("method"); ok {
 		r.method, _ = method.AsString()
@@ -64,9 +64,36 @@ func (s *server) requestOf(v value.Value) (*request, error) {
 	return r, nil
 }
 
-// maxBatch is how many messages a request may have. Only version 2025-03-26 of the protocol has
-// batches; each message of one costs far more than its bytes.
-const maxBatch = 100
+const (
+	// maxBatch is how many messages a request may have. Only version 2025-03-26 of the protocol
+	// has batches; each message of one costs far more than its bytes.
+	maxBatch = 100
+
+	// maxIntroduction is how much memory a message may take with which a client introduces
+	// itself, as a session keeps it.
+	maxIntroduction = 16 << 10
+)
+
+// tooLarge returns what is too large in the body of a request.
+func tooLarge(body value.Value) error {
+	messages := []value.Value{body}
+	if body.Kind() == value.KindList {
+		if body.Len() > maxBatch {
+			return fmt.Errorf("a batch has more than %d messages", maxBatch)
+		}
+		messages = messages[:0]
+		for _, m := range body.Elems() {
+			messages = append(messages, m)
+		}
+	}
+	for _, m := range messages {
+		method, _ := m.Get("method")
+		if name, _ := method.AsString(); name == "initialize" && m.Size() > maxIntroduction {
+			return fmt.Errorf("a message initialize takes more than %d bytes", maxIntroduction)
+		}
+	}
+	return nil
+}
 
 // first returns a text, or the first one of a list. If there are several, it is one that
 // matches nothing.

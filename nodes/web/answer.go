@@ -56,47 +56,46 @@ func (a *answerWriter) putBuffer(b *bytes.Buffer) {
 }
 
 // An encoded is an answer that is ready to be sent: the status and the body. Its header is
-// that of the http.ResponseWriter.
+// that of the http.ResponseWriter. An exchange has one for all its requests.
 type encoded struct {
-	ready  bool
 	status int
 	body   []byte
 	buf    *bytes.Buffer // that has the body; nil if the body is that of the value
+	err    error         // why the answer cannot be sent
 }
 
 // encode reads an answer and encodes it. An error means that it cannot be sent.
-func (a *answerWriter) encode(x *exchange, resp node.Response) (envelope.Envelope, error) {
-	e := envelope.Envelope{Status: http.StatusOK}
+func (a *answerWriter) encode(x *exchange, resp node.Response) error {
+	to := &x.reusable.answer
+	to.status, to.body = http.StatusOK, nil
 	if resp.None {
-		x.encoded = encoded{ready: true, status: e.Status}
-		return e, nil
+		return nil
 	}
-	opened, ok, err := envelope.Open(resp.Payload)
+	e, ok, err := envelope.Open(resp.Payload)
 	if err != nil {
-		return e, err
+		return err
 	}
 	if !ok {
-		return e, a.encodeBody(x, e.Status, "", resp.Payload)
+		return a.encodeBody(x, "", resp.Payload)
 	}
-	e = opened
 	if view, ok := viewOf(e.Header); ok && x.req != nil && view == &x.req.header {
 		// The client's own headers are not sent back to it.
 		if !e.HasStatus && e.Body.Equal(x.body) {
 			a.encodeEcho(x)
-			return e, nil
+			return nil
 		}
 		e.Header = value.Null()
 	}
 	contentType, err := envelope.SetHeaders(x.w.Header(), e.Header, envelope.ServerHeader)
 	if err != nil {
 		clear(x.w.Header())
-		return e, fmt.Errorf("answer: %w", err)
+		return fmt.Errorf("answer: %w", err)
 	}
+	to.status = e.Status
 	if !e.HasBody || !bodyAllowed(e.Status) || isEmpty(e.Header, e.Body) {
-		x.encoded = encoded{ready: true, status: e.Status}
-		return e, nil
+		return nil
 	}
-	return e, a.encodeBody(x, e.Status, contentType, e.Body)
+	return a.encodeBody(x, contentType, e.Body)
 }
 
 // encodeEcho answers a request with its own body.
@@ -104,12 +103,12 @@ func (a *answerWriter) encodeEcho(x *exchange) {
 	if contentType, ok := x.r.Header["Content-Type"]; ok && len(x.raw) > 0 {
 		x.w.Header()["Content-Type"] = contentType[:1]
 	}
-	x.encoded = encoded{ready: true, status: http.StatusOK, body: x.raw}
+	x.reusable.answer.body = x.raw
 }
 
 // encodeBody encodes a value in the form of the Content-Type. If that is empty, the value
 // and the client's Accept header decide.
-func (a *answerWriter) encodeBody(x *exchange, status int, contentType string, v value.Value) error {
+func (a *answerWriter) encodeBody(x *exchange, contentType string, v value.Value) error {
 	h := x.w.Header()
 	m := envelope.ParseMedia(contentType)
 	asJSON := false
@@ -129,12 +128,13 @@ func (a *answerWriter) encodeBody(x *exchange, status int, contentType string, v
 		}
 		if ok {
 			if m.Kind == envelope.NoMedia {
-				h["Content-Type"] = headerOctets
+				header := headerOctets
 				if detected == envelope.TypeText {
-					h["Content-Type"] = headerText
+					header = headerText
 				}
+				h["Content-Type"] = header
 			}
-			x.encoded = encoded{ready: true, status: status, body: data}
+			x.reusable.answer.body = data
 			return nil
 		}
 	}
@@ -148,24 +148,25 @@ func (a *answerWriter) encodeBody(x *exchange, status int, contentType string, v
 		clear(h)
 		return fmt.Errorf("answer: body: %w", err)
 	}
-	x.encoded = encoded{ready: true, status: status, body: keepArray(buf, data), buf: buf}
+	x.reusable.answer.body, x.reusable.answer.buf = keepArray(buf, data), buf
 	return nil
 }
 
 // sendEncoded sends the answer that was encoded.
 func (a *answerWriter) sendEncoded(x *exchange) (status, size int) {
-	e := x.encoded
-	status, size = a.write(x, e.status, e.body)
+	status, size = a.write(x, x.reusable.answer.status, x.reusable.answer.body)
 	a.discard(x)
 	return status, size
 }
 
 // discard drops the answer that was encoded, if there is one.
 func (a *answerWriter) discard(x *exchange) {
-	if x.encoded.buf != nil {
-		a.putBuffer(x.encoded.buf)
+	to := &x.reusable.answer
+	to.body = nil
+	if to.buf != nil {
+		a.putBuffer(to.buf)
+		to.buf = nil
 	}
-	x.encoded = encoded{}
 }
 
 // write sends a status and a body, compressed if that is worth it, and returns how

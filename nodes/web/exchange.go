@@ -12,6 +12,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -40,7 +41,7 @@ const (
 // An exchange is one request and its answer. It belongs to the goroutine of the
 // request and ends with it. What a payload may keep alive is in request.
 type exchange struct {
-	reusable    reusable
+	reusable    *reusable // never nil
 	s           *server
 	gen         *generation
 	w           http.ResponseWriter
@@ -62,8 +63,6 @@ type exchange struct {
 	cause       error       // the error of the process, also if a handler has turned it into an answer
 	id          string      // of the process; empty while no one has asked for it
 	writeErr    error       // why the answer did not arrive
-	encoded     encoded     // the answer, before it is sent
-	unsendable  error       // why the answer cannot be encoded
 	parts       *parts      // nil unless something downstream may send parts, or take the answer over
 	cut         bool        // the connection, or the stream, must end as if it had failed
 }
@@ -72,13 +71,14 @@ type exchange struct {
 type reusable struct {
 	call    *node.Call // to the first node
 	judge   node.Judge
+	answer  encoded
 	reserve func(bytes int) error
 	shard   int // of the metrics
 }
 
 func (s *server) newExchange() *exchange {
 	x := &exchange{s: s}
-	x.reusable = reusable{call: node.NewCall(x.onResponse), judge: x.failure, reserve: x.reserveBytes, shard: int(s.nextShard.Add(1)) % metricShards}
+	x.reusable = &reusable{call: node.NewCall(x.onResponse), judge: x.failure, reserve: x.reserveBytes, shard: int(s.nextShard.Add(1)) % metricShards}
 	return x
 }
 
@@ -125,7 +125,7 @@ func (x *exchange) serve() (status, size int) {
 		return x.answerPreflight(c)
 	}
 	err := x.receive()
-	if errors.Is(err, errBusy) {
+	if err != nil && errors.Is(err, errBusy) {
 		return x.refuse()
 	}
 	ctx := traced(x.r)
@@ -164,8 +164,8 @@ func (x *exchange) serve() (status, size int) {
 			return http.StatusServiceUnavailable, 0
 		}
 		return x.fail(ctx, resp.Payload.AsError())
-	case x.unsendable != nil:
-		return x.fail(ctx, x.unsendable)
+	case x.reusable.answer.err != nil:
+		return x.fail(ctx, x.reusable.answer.err)
 	}
 	return x.s.answerWriter.sendEncoded(x)
 }
@@ -188,11 +188,11 @@ func (x *exchange) failure(resp node.Response) error {
 			return nil
 		}
 	}
-	e, err := x.s.answerWriter.encode(x, resp)
-	if x.unsendable = err; err != nil {
-		return err
+	answer := &x.reusable.answer
+	if answer.err = x.s.answerWriter.encode(x, resp); answer.err != nil {
+		return answer.err
 	}
-	return e.Failure()
+	return envelope.Failure(answer.status)
 }
 
 // traced returns the context of a request, with the trace that the client names.

@@ -66,35 +66,31 @@ func (s *source) Start(ctx context.Context, j node.Judge, r node.Result, done fu
 	done(resp)
 }
 
-func (s *source) RunID(ctx context.Context, j node.Judge, r node.Result) (node.Response, string) {
-	resp, id := s.run(ctx, r)
-	if !resp.IsError() && j != nil {
-		_ = j(resp) // nothing depends on it
-	}
-	return resp, id
-}
-
-func (s *source) run(ctx context.Context, r node.Result) (node.Response, string) {
+func (s *source) RunID(ctx context.Context, j node.Judge, r node.Result) (resp node.Response, id string) {
 	if s.stopped.Load() {
 		return reply(value.Error(node.ErrStopped)), ""
 	}
-	for {
+	for ended := false; !ended; {
+		ended = true
 		switch e := r.Effect(); e.Op {
 		case effect.Call:
-			r = e.More.Then(process{}, s.flow(ctx, e.Payload))
+			r, ended = e.More.Then(process{}, s.flow(ctx, e.Payload)), false
 		case effect.Fail:
-			if s.onError != nil {
-				return s.onError(ctx, e.Payload), processID
+			if resp = reply(e.Payload); s.onError != nil {
+				resp = s.onError(ctx, e.Payload)
 			}
-			return reply(e.Payload), processID
 		case effect.None:
-			return node.Response{None: true}, processID
+			resp.None = true
 		case effect.Answer:
-			return reply(e.Payload), processID
+			resp.Payload = e.Payload
 		default:
 			panic("unexpected operation of a listener")
 		}
 	}
+	if j != nil && !resp.IsError() {
+		_ = j(resp) // nothing depends on it
+	}
+	return resp, processID
 }
 
 // parse parses the JSON of a test.

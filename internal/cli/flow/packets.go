@@ -147,7 +147,6 @@ type secrets struct {
 	texts  []string // longest first: one may be part of another
 	inText *strings.Replacer
 	redact func(string) string // hides what the engine knows before a text is quoted, as quotes may be in it already; may be nil
-	window int                 // bytes of the longest
 }
 
 // leastInText is the length of the shortest secret that is hidden within texts. Shorter
@@ -165,27 +164,22 @@ func newSecrets(texts []string) *secrets {
 		}
 	}
 	s.inText = strings.NewReplacer(pairs...)
-	if len(texts) > 0 {
-		s.window = len(texts[0])
-	}
 	return s
 }
 
-// hide returns a text without secrets. It cuts a long text.
+// hide returns the beginning of a text without secrets. It is cut when they are hidden: the
+// beginning of a secret would not be found.
 func (s *secrets) hide(text string) string {
 	if slices.Contains(s.texts, text) {
 		return redacted
 	}
-	if cut := maxPayload + s.window; len(text) > cut {
-		text = text[:cut]
-	}
 	if s.redact != nil {
 		text = s.redact(text)
 	}
-	if s.inText == nil {
-		return text
+	if s.inText != nil {
+		text = s.inText.Replace(text)
 	}
-	return s.inText.Replace(text)
+	return text[:min(len(text), maxPayload+1)]
 }
 
 // show returns the beginning of a payload, similar to JSON, without secrets.
@@ -252,7 +246,7 @@ func (s *secrets) appendValue(b []byte, v value.Value) []byte {
 		return strconv.AppendQuote(append(b, "error "...), s.hide(node.Message(v.AsError())))
 	case value.KindBinary:
 		data, _ := v.AsBinary()
-		return strconv.AppendQuote(append(b, "binary "...), s.hide(string(data[:min(len(data), maxPayload+s.window)])))
+		return strconv.AppendQuote(append(b, "binary "...), s.hide(string(data)))
 	}
 	return append(b, s.hide(v.String())...)
 }

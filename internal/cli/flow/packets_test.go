@@ -50,6 +50,15 @@ func TestShow(t *testing.T) {
 	for range 100_000 {
 		deep = value.List(deep, deep)
 	}
+	// What the engine knows may be longer than what the documents say, and than what is shown.
+	key := strings.Repeat("k3y", maxPayload)
+	s.redact = func(text string) string { return strings.ReplaceAll(text, key, redacted) }
+	for _, v := range []value.Value{value.String(strings.Repeat("x", maxPayload-50) + key), value.Binary([]byte(strings.Repeat("x", maxPayload-50) + key))} {
+		if got := s.show(v); strings.Contains(got, "k3y") {
+			t.Errorf("got %q", got)
+		}
+	}
+	s.redact = nil
 	if got := s.show(deep); len(got) > maxPayload+len("…") {
 		t.Errorf("got %d bytes", len(got))
 	}

@@ -1,0 +1,4 @@
+package stream
+
+// ReadKept reads the text of a file of positions.
+var ReadKept = readKept
