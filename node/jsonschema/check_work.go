@@ -24,17 +24,12 @@ const (
 // bound, a body of 600 bytes would take years.
 type work struct{ left int }
 
-// spend takes what a rule does with a whole text or list, as rules may be applied to the same
-// one in several ways.
-func (r *rule) spend(v value.Value, w *work) {
-	switch {
-	case r.pattern != nil || r.format != nil || r.minLength >= 0 || r.maxLength >= 0:
-		s, ok := v.AsString()
-		if w.left -= len(s) / 4; ok && r.format != nil && r.format.Name == regexName {
-			w.left -= workPerPattern * len(s)
-		}
-	case r.unique && v.Kind() == value.KindList:
-		w.left -= v.Size() / 16
+// spendFormat takes what a format does with a text, as rules may be applied to the same one in
+// several ways.
+func (w *work) spendFormat(f *library.Format, v value.Value) {
+	s, _ := v.AsString()
+	if w.left -= len(s) / 4; f.Name == regexName {
+		w.left -= workPerPattern * len(s)
 	}
 }
 
