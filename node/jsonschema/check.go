@@ -116,7 +116,7 @@ func (r *rule) matches(v value.Value, to *report, w *work) bool {
 		}
 		return false
 	}
-	ok := r.isAmong(v, to)
+	ok := r.isAmong(v, to, w)
 	if !ok && to.full() {
 		return false
 	}
@@ -126,7 +126,7 @@ func (r *rule) matches(v value.Value, to *report, w *work) bool {
 	case value.KindList:
 		ok = r.matchesList(v, to, w) && ok
 	case value.KindString:
-		ok = r.matchesString(v, to) && ok
+		ok = r.matchesString(v, to, w) && ok
 	case value.KindInt, value.KindUint, value.KindFloat:
 		ok = r.matchesNumber(v, to) && ok
 	}
@@ -137,7 +137,7 @@ func (r *rule) matches(v value.Value, to *report, w *work) bool {
 }
 
 // isAmong checks const, enum and format.
-func (r *rule) isAmong(v value.Value, to *report) bool {
+func (r *rule) isAmong(v value.Value, to *report, w *work) bool {
 	ok := true
 	if r.constant != nil && !v.Equal(*r.constant) {
 		if to == nil {
@@ -154,6 +154,7 @@ func (r *rule) isAmong(v value.Value, to *report) bool {
 		ok = false
 	}
 	if r.format != nil {
+		w.spendFormat(r.format, v)
 		if err := r.format.Validate(v.Go()); err != nil {
 			if to == nil {
 				return false

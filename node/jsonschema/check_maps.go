@@ -150,6 +150,9 @@ func (r *rule) matchesList(v value.Value, to *report, w *work) bool {
 			}
 		}
 	}
+	if r.unique {
+		w.left -= v.Size() / 16
+	}
 	if r.unique && hasTwins(v) {
 		if to == nil {
 			return false

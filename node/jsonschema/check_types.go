@@ -109,9 +109,12 @@ func nameOf(v value.Value) string {
 	return "what is not a number"
 }
 
-func (r *rule) matchesString(v value.Value, to *report) bool {
+func (r *rule) matchesString(v value.Value, to *report, w *work) bool {
 	s, _ := v.AsString()
 	ok := true
+	if r.minLength >= 0 || r.maxLength >= 0 || r.pattern != nil {
+		w.left -= len(s) / 4
+	}
 	if r.minLength >= 0 || r.maxLength >= 0 {
 		n := utf8.RuneCountInString(s)
 		if n < r.minLength {

@@ -1,6 +1,13 @@
 package jsonschema
 
-import "github.com/uniflow-labs/uniflow/value"
+import (
+	"errors"
+	"regexp/syntax"
+
+	library "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/uniflow-labs/uniflow/value"
+)
 
 const (
 	// leastWork is how many rules may be applied to a value of any size.
@@ -8,10 +15,6 @@ const (
 
 	// workPerByte is the same for each byte of a large value, as [value.Value.Size] has it.
 	workPerByte = 4
-
-	// leastWhole is how many parts of a schema the library may apply to a value of any size,
-	// and as many as a quarter of its bytes: see maxWhole.
-	leastWhole = 1 << 16
 
 	tooMuchWork = "takes too long to check: parts of the schema lead to the same part in several ways"
 )
@@ -21,40 +24,42 @@ const (
 // bound, a body of 600 bytes would take years.
 type work struct{ left int }
 
-// spend takes from w what the library does at most to check a value, as it tries all parts of
-// a schema. Of $dynamicRef and of older drafts it counts all that the library may look at.
-func (r *rule) spend(v value.Value, w *work) {
-	if r == nil || w.left < 0 {
-		return
-	}
-	w.left--
-	for _, same := range [...]*rule{r.ref, r.not, r.cond, r.yes, r.no} {
-		same.spend(v, w)
-	}
-	for _, list := range [...][]*rule{r.all, r.any, r.one, r.dynamic} {
-		for _, same := range list {
-			same.spend(v, w)
-		}
-	}
-	for _, d := range r.dependent {
-		d.rule.spend(v, w)
-	}
-	for name, field := range v.Fields() {
-		r.fields[name].spend(field, w)
-		for _, p := range r.patterns {
-			p.rule.spend(field, w)
-		}
-		r.others.spend(field, w)
-		r.names.spend(value.String(name), w)
-		r.otherUnseen.spend(field, w)
-	}
-	for i, elem := range v.Elems() {
-		if i < len(r.first) {
-			r.first[i].spend(elem, w)
-		}
-		r.items.spend(elem, w)
-		r.contains.spend(elem, w)
-		r.unseen.spend(elem, w)
-		r.atLarge.spend(elem, w)
+// spendFormat takes what a format does with a text, as rules may be applied to the same one in
+// several ways.
+func (w *work) spendFormat(f *library.Format, v value.Value) {
+	s, _ := v.AsString()
+	if w.left -= len(s) / 4; f.Name == regexName {
+		w.left -= workPerPattern * len(s)
 	}
 }
+
+const (
+	regexName = "regex"
+
+	// maxPattern is how long a text with the format regex may be, in bytes.
+	maxPattern = 1 << 10
+
+	// workPerPattern is what a byte of such a text takes: (?i)[a-\x{fff0}] takes a millisecond.
+	workPerPattern = 256
+)
+
+// formatOf returns a format as it is checked here. A regular expression is parsed, but not
+// compiled, which takes up to a hundred times as much: .{1000}.{1000}
+func formatOf(f *library.Format) *library.Format {
+	if f == nil || f.Name != regexName {
+		return f
+	}
+	return &library.Format{Name: regexName, Validate: func(v any) error {
+		text, ok := v.(string)
+		if !ok {
+			return nil
+		}
+		if len(text) > maxPattern {
+			return errPattern
+		}
+		_, err := syntax.Parse(text, syntax.Perl)
+		return err
+	}}
+}
+
+var errPattern = errors.New("the pattern is too long")

@@ -13,8 +13,6 @@ package jsonschema
 
 import (
 	"errors"
-	"fmt"
-	"regexp"
 
 	library "github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -27,7 +25,7 @@ type Schema struct {
 
 	// whole is set for a schema whose keywords depend on what others have looked at, and of
 	// an older draft: the library then checks it, after a conversion of the value.
-	whole *library.Schema
+	whole *whole
 }
 
 // Options say how a schema is compiled. The zero Options are those of a schema in a document,
@@ -44,7 +42,10 @@ type Options struct {
 }
 
 // schemaURL is what the library calls a schema. Nothing is loaded from it.
-const schemaURL = "https://schema.invalid/"
+const (
+	schemaURL = "https://schema.invalid/"
+	notURL    = "https://not.invalid/"
+)
 
 // A noLoader refuses to load schemas from elsewhere.
 type noLoader struct{}
@@ -64,25 +65,16 @@ func Compile(doc value.Value, o Options) (*Schema, error) {
 	if err != nil {
 		return nil, mistake("", "not JSON")
 	}
-	lib := library.NewCompiler()
-	lib.DefaultDraft(library.Draft2020)
-	lib.UseLoader(noLoader{})
-	compiling := true
-	lib.UseRegexpEngine(func(text string) (library.Regexp, error) { return regexOf(text, compiling) })
-	if !o.Foreign {
-		lib.AssertFormat()
-	}
-	if err := lib.AddResource(schemaURL, doc.Go()); err != nil {
+	lib, err := newCompiler(doc, o)
+	if err != nil {
 		return nil, mistakesOf(err, o.Hidden)
 	}
 	compiled, err := lib.Compile(schemaURL)
 	if err != nil {
 		return nil, mistakesOf(err, o.Hidden)
 	}
-	compiling = false
-	m := ruleMaker{made: make(map[*library.Schema]*rule), anchors: make(map[string][]*rule), dynamics: make(map[*rule]string), hidden: o.Hidden}
+	m := ruleMaker{made: make(map[*library.Schema]*rule), hidden: o.Hidden}
 	root := m.of(compiled)
-	m.bind()
 	if m.old != "" && !o.Foreign {
 		return nil, Mistakes{{Path: fragment(m.old), Message: "the schema is not of draft 2020-12", Hint: "remove $schema: it is draft 2020-12"}}
 	}
@@ -91,21 +83,24 @@ func Compile(doc value.Value, o Options) (*Schema, error) {
 	}
 	s := &Schema{root: root}
 	if m.whole || m.old != "" {
-		s.whole = compiled
+		anchors := anchorsIn(doc)
+		s.whole = &whole{compile: func() *counted { return newCounted(doc, o, anchors) }}
 	}
 	return s, nil
 }
 
-// maxRegex is the longest text that a value may have for the format regex, in bytes: to
-// compile one takes up to ten thousand times as much.
-const maxRegex = 1 << 10
-
-// regexOf compiles a pattern of a schema, or checks that of a value.
-func regexOf(text string, ofSchema bool) (library.Regexp, error) {
-	if !ofSchema && len(text) > maxRegex {
-		return nil, fmt.Errorf("is longer than %d bytes", maxRegex)
+// newCompiler returns a compiler that has the schema, and one for values that do not match it.
+func newCompiler(doc value.Value, o Options) (*library.Compiler, error) {
+	lib := library.NewCompiler()
+	lib.DefaultDraft(library.Draft2020)
+	lib.UseLoader(noLoader{})
+	if !o.Foreign {
+		lib.AssertFormat()
 	}
-	return regexp.Compile(text)
+	if err := lib.AddResource(notURL, map[string]any{"not": map[string]any{"$ref": schemaURL}}); err != nil {
+		return nil, err
+	}
+	return lib, lib.AddResource(schemaURL, doc.Go())
 }
 
 // toJSON returns a value that has the kinds of JSON only.

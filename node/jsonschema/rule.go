@@ -49,10 +49,6 @@ type rule struct {
 	min, max, above, below *value.Value
 	multiple               *big.Rat
 
-	// What only the library checks; here it counts as work: see spend.
-	dynamic                      []*rule // what $dynamicRef may lead to
-	otherUnseen, unseen, atLarge *rule   // unevaluatedProperties, unevaluatedItems, additionalItems
-
 	preset *value.Value // the default
 	hidden bool         // messages do not name values of the schema
 }
@@ -79,10 +75,7 @@ type ruleMaker struct {
 	made   map[*library.Schema]*rule
 	hidden bool
 	whole  bool
-
-	anchors  map[string][]*rule // by $dynamicAnchor
-	dynamics map[*rule]string   // rules with $dynamicRef, with its anchor
-	old      string             // the place of a schema of another draft
+	old    string // the place of a schema of another draft
 }
 
 func (m *ruleMaker) of(s *library.Schema) *rule {
@@ -100,10 +93,9 @@ func (m *ruleMaker) of(s *library.Schema) *rule {
 	if s.Bool != nil {
 		r.never = !*s.Bool
 	}
-	m.dynamic(r, s)
 	m.whole = m.whole || s.DynamicRef != nil || s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil
 	r.types, r.anyType = typesOf(s.Types), s.Types == nil
-	r.constant, r.format = valueOf(s.Const), s.Format
+	r.constant, r.format = valueOf(s.Const), formatOf(s.Format)
 	if s.Enum != nil {
 		r.enum = make([]value.Value, len(s.Enum.Values))
 		for i, v := range s.Enum.Values {
@@ -120,44 +112,6 @@ func (m *ruleMaker) of(s *library.Schema) *rule {
 	r.min, r.max, r.above, r.below = bound(s.Minimum), bound(s.Maximum), bound(s.ExclusiveMinimum), bound(s.ExclusiveMaximum)
 	r.multiple = s.MultipleOf
 	return r
-}
-
-// dynamic makes what only the library checks.
-func (m *ruleMaker) dynamic(r *rule, s *library.Schema) {
-	if s.DynamicAnchor != "" {
-		m.anchors[s.DynamicAnchor] = append(m.anchors[s.DynamicAnchor], r)
-	}
-	if s.DynamicRef != nil {
-		m.dynamics[r] = s.DynamicRef.Anchor
-		r.dynamic = append(r.dynamic, m.of(s.DynamicRef.Ref))
-	}
-	if s.RecursiveRef != nil {
-		r.dynamic = append(r.dynamic, m.of(s.RecursiveRef))
-	}
-	r.otherUnseen, r.unseen = m.of(s.UnevaluatedProperties), m.of(s.UnevaluatedItems)
-	for _, items := range []any{s.Items, s.AdditionalItems} { // of older drafts
-		switch items := items.(type) {
-		case *library.Schema:
-			r.atLarge = m.of(items)
-		case []*library.Schema:
-			for _, item := range items {
-				r.dynamic = append(r.dynamic, m.of(item))
-			}
-		}
-	}
-	for _, needed := range s.Dependencies {
-		if below, ok := needed.(*library.Schema); ok {
-			r.dynamic = append(r.dynamic, m.of(below))
-		}
-	}
-}
-
-// bind lets each $dynamicRef lead to all schemas with its anchor, as any of them may be the
-// outermost.
-func (m *ruleMaker) bind() {
-	for r, anchor := range m.dynamics {
-		r.dynamic = append(r.dynamic, m.anchors[anchor]...)
-	}
 }
 
 func (m *ruleMaker) object(r *rule, s *library.Schema) {

@@ -163,14 +163,33 @@ func TestWork(t *testing.T) {
 	f(whole, nested(10, "link"), "")
 	f(whole, nested(60, "link"), "takes too long to check")
 	lists := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+	const twice = `"$dynamicAnchor": "n", "type": "array", "items": {"$dynamicRef": "#n"}, "contains": {"$dynamicRef": "#n"}, "minContains": 0`
+	const list = `"list": {"$id": "list", "items": {"$dynamicRef": "#n"}, "$defs": {"any": {"$dynamicAnchor": "n"}}}`
 	for _, schema := range []string{
+		`{"$ref": "list", "$defs": {"x": {` + twice + `}, ` + list + `}}`, // nothing but $dynamicRef leads to x
+		`{"$ref": "a%20b", "$defs": {"/ %": {"$id": "a%20b", "$ref": "list", "$defs": {"~x": {` + twice + `}}}, ` + list + `}}`,
 		`{"$dynamicAnchor": "n", "type": ["array", "null"], "items": {"$dynamicRef": "#n"}, "contains": {"$dynamicRef": "#n"}, "minContains": 0}`,
 		`{"type": "array", "unevaluatedItems": {"$ref": "#"}, "not": {"not": {"items": {"$ref": "#"}}}}`,
-		`{"type": "array", "unevaluatedItems": {"$ref": "#"}, "anyOf": [{"contains": {"$ref": "#"}, "minContains": 0}, true]}`,
 	} {
 		f(schema, lists(3), "")
 		f(schema, lists(60), "takes too long to check")
 	}
+	tree := `{"$id": "strict", "$dynamicAnchor": "n", "$ref": "tree", "unevaluatedProperties": false, "$defs": {"tree": {"$id": "tree", "$dynamicAnchor": "n", "properties": {"kind": true, "next": {"$dynamicRef": "#n"}}}}}`
+	for _, schema := range []string{ // each part once a level
+		`{"$dynamicAnchor": "n", "type": ["array", "object"], "items": {"$dynamicRef": "#n"}}`,
+		`{"type": ["array", "object"], "unevaluatedItems": {"$ref": "#"}, "anyOf": [{"contains": {"$ref": "#"}, "minContains": 0}, true]}`,
+		tree,
+	} {
+		f(schema, lists(400), "")
+		f(schema, nested(400, "link"), "")
+	}
+	f(tree, strings.Replace(nested(60, "link"), `{"kind"`, `{"knid"`, 1), strings.Repeat("/next", 60)+"/knid: ")
+	patterns := `["` + strings.Repeat(strings.Repeat(".{1000}", 146)+`", "`, 1000) + `"]`
+	f(`{"items": {"format": "regex"}}`, patterns, "takes too long to check")
+	f(`{"items": {"format": "regex"}, "unevaluatedItems": false}`, patterns, "takes too long to check")
+	text := `["` + strings.Repeat("x", 1<<18) + `"]`
+	again := `{"type": ["array", "string"], "pattern": "^(a|x)*$", "minLength": 1, "items": {"anyOf": [{"$ref": "#", "not": {}}, {"$ref": "#", "not": {}}, {"$ref": "#"}]}}`
+	f(again, strings.Repeat("[", 11)+text+strings.Repeat("]", 11), "takes too long to check")
 	f(`{"format": "regex"}`, `"a(b|c)+"`, "")
 	f(`{"format": "regex"}`, `"(`+strings.Repeat("a", 100)+`"`, "want the format regex")
 	f(`{"format": "regex"}`, `"`+strings.Repeat("a{1000}", 200)+`"`, "want the format regex")

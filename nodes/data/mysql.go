@@ -53,6 +53,8 @@ const (
 	mysqlAccessDB      = 1044
 	mysqlTooMany       = 1040
 	mysqlShutdown      = 1053
+	mysqlDiskFull      = 1021
+	mysqlTableFull     = 1114 // also of InnoDB whose disk is full
 	mysqlDuplicate     = 1062
 	mysqlDuplicateKey  = 1586
 	mysqlLockTimeout   = 1205
@@ -106,6 +108,8 @@ func (d *mysqlDriver) describe(err error) *node.Error {
 		status, code = http.StatusServiceUnavailable, codeBusy
 	case mysqlTime, mariaTime, mysqlKilled:
 		status, code = http.StatusGatewayTimeout, codeTimeout
+	case mysqlDiskFull, mysqlTableFull:
+		status, code = http.StatusServiceUnavailable, codeFull
 	case mysqlShutdown:
 		status, code = http.StatusServiceUnavailable, codeConnection
 	}
