@@ -83,6 +83,9 @@ type worker struct {
 // errSinkClosed is why records are given up that are left when the grace is over.
 var errSinkClosed = errors.New("the sink is closed")
 
+// errCallTooLong is why a call of Write ends that has lasted longer than the field timeout.
+var errCallTooLong = errors.New("the call of Write has taken too long")
+
 // sweepInterval is how often deadlines and ends of processes are looked for, at least.
 const sweepInterval = 25 * time.Millisecond
 
@@ -247,7 +250,7 @@ func (o *outlet) sweep() (more bool) {
 		if !w.began.IsZero() {
 			more = true
 			if now.Sub(w.began) > o.timeout {
-				w.cancel(errors.New("the call of Write has taken too long"))
+				w.cancel(errCallTooLong)
 			}
 		}
 	}

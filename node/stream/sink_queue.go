@@ -493,7 +493,7 @@ func (d *delivery) failureLocked(i int, err error) error {
 	switch {
 	case errors.Is(err, ErrLost):
 		err = &node.Error{Err: err, Code: "lost", Status: http.StatusServiceUnavailable, Outage: true}
-	case errors.Is(err, context.DeadlineExceeded), node.Describe(err).Status == http.StatusGatewayTimeout:
+	case errors.Is(err, errCallTooLong), errors.Is(err, context.DeadlineExceeded), node.Describe(err).Status == http.StatusGatewayTimeout:
 		err = d.outlet.unconfirmedLocked(d, err)
 	}
 	if !d.list {
