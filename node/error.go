@@ -126,21 +126,28 @@ func Message(err error) string {
 
 // Describe returns err as an Error: itself, the one that it wraps, or a new one.
 // For joined errors it has the message of each, the first status and the first code
-// that are set, and the longest retry-after; it is public only if all of them are.
+// that are set, and the longest retry-after; it is public only if all of them are. It is an
+// outage if one of them is: what was asked for may work once the other side is back, and
+// then only the other errors are left.
 func Describe(err error) *Error {
 	if e, ok := err.(*Error); ok {
 		return e
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return describeJoined(err, joined.Unwrap())
+	for inner := err; inner != nil; {
+		switch in := inner.(type) {
+		case *Error:
+			outer := *in
+			outer.Err = err
+			return &outer
+		case interface{ Unwrap() []error }:
+			return describeJoined(err, in.Unwrap())
+		case interface{ Unwrap() error }:
+			inner = in.Unwrap()
+		default:
+			inner = nil
+		}
 	}
-	var e *Error
-	if !errors.As(err, &e) {
-		return &Error{Err: err}
-	}
-	outer := *e
-	outer.Err = err
-	return &outer
+	return &Error{Err: err}
 }
 
 func describeJoined(err error, parts []error) *Error {

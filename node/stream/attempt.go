@@ -23,6 +23,8 @@ type task struct {
 	failed   int          // attempts of the piece
 	err      error        // of the last attempt
 	outage   outage
+	trying   bool        // it is a suspect that goes on
+	beside   atomic.Bool // others were under way when its process was
 
 	front   *front // whose process runs
 	resp    node.Response
@@ -68,6 +70,7 @@ func (s *session) newTask() *task {
 // recycle takes a task back that is done. The caller holds the lock.
 func (s *session) recycle(t *task) {
 	s.endOutage(t)
+	s.tried(t, true)
 	clear(t.messages)
 	if len(s.mu.spare) >= mostSpare || cap(t.messages) > mostTasks {
 		return
@@ -235,6 +238,10 @@ func (s *session) conclude(t *task) {
 	if f.running--; f.running == 0 && f.idle != nil {
 		close(f.idle)
 	}
+	if s.mu.single == t {
+		s.mu.single = nil
+	}
+	s.tried(t, t.verdict == verdictGood)
 	if t.verdict == verdictHeld {
 		s.holdBack(t)
 		return
@@ -330,11 +337,17 @@ func (s *session) later(t *task) {
 
 // resume ends the wait of a task. The caller holds the lock.
 func (s *session) resume(t *task) {
-	if _, waits := s.mu.waiting[t]; waits {
-		delete(s.mu.waiting, t)
-		s.mu.again.push(t)
-		s.wakeOne()
+	if _, waits := s.mu.waiting[t]; !waits {
+		return
 	}
+	delete(s.mu.waiting, t)
+	if t.suspected() {
+		s.mu.suspects.push(t)
+		s.nextSuspects()
+		return
+	}
+	s.mu.again.push(t)
+	s.wakeOne()
 }
 
 // returned gives the messages of a task back to the system. The caller holds the lock.

@@ -11,26 +11,35 @@ import (
 // An outage is what a task waits for if the other side of a sink, or of another node, is
 // away. That is not the fault of its messages: it uses up no attempt, halves no batch, and
 // sends nothing to the port error.
+//
+// Except that a message may be why connections break, and would stop its source for ever. A
+// task that was under way when two of them broke is a suspect: it goes on without other
+// suspects, and then a connection that breaks uses up an attempt. So those that were under
+// way with it are not blamed.
 type outage struct {
-	since time.Time // of the first failure; zero while there is none
-	waits int       // failures since then
-	cut   int       // connections that have broken in a row while the messages were under way
+	since  time.Time // of the first failure; zero while there is none
+	waits  int       // failures since then
+	breaks int       // connections that have broken while the messages were under way
+	alone  bool      // it is a suspect, and runs without others
 }
 
-// errUnconfirmed is the cause of the error of a record that was under way for too long.
-var errUnconfirmed = errors.New("not confirmed")
+// A passedOverError is the cause of the error of a record that was not confirmed in time,
+// although others were.
+type passedOverError struct{ error }
+
+// Unwrap lets errors.Is find the reason.
+func (e *passedOverError) Unwrap() error { return e.error }
 
 // waitsOut reports whether the task waits until an outage is over, after an error of its
-// process. Not if the field give_up says that it has waited for long enough. And not if the
-// messages were under way when two connections broke in a row: then one of them may be the
-// cause, and would stop the source for ever.
+// process: unless its messages are to blame, or the field give_up says that it has waited for
+// long enough.
 func (t *task) waitsOut(err error, now time.Time) bool {
 	if !node.Describe(err).Outage {
-		t.outage.cut = 0
+		t.outage.breaks = 0
 		return false
 	}
-	if errors.Is(err, ErrLost) || errors.Is(err, errUnconfirmed) {
-		if t.outage.cut++; t.outage.cut > 1 {
+	if over := (*passedOverError)(nil); errors.Is(err, ErrLost) || errors.As(err, &over) {
+		if t.outage.breaks++; t.suspected() && (t.outage.alone || !t.beside.Load()) {
 			return false
 		}
 	}
@@ -40,6 +49,54 @@ func (t *task) waitsOut(err error, now time.Time) bool {
 	t.outage.waits++
 	giveUp := t.front.settings.retry.giveUp
 	return giveUp == 0 || now.Sub(t.outage.since) < giveUp
+}
+
+// suspected reports whether the messages of a task may be why connections break.
+func (t *task) suspected() bool { return t.outage.breaks > 1 }
+
+// company notes which tasks run beside others: if one runs alone when a connection breaks,
+// there is no other to blame. The caller holds the lock.
+func (s *session) company(t *task) {
+	if t.front.running == 1 {
+		s.mu.single = t
+		if t.beside.Load() { // a load is cheaper than a store
+			t.beside.Store(false)
+		}
+		return
+	}
+	if !t.beside.Load() {
+		t.beside.Store(true)
+	}
+	if s.mu.single != nil {
+		s.mu.single.beside.Store(true)
+		s.mu.single = nil
+	}
+}
+
+// nextSuspects lets suspects go on: one, and after each that has ended well twice as many, as
+// a network that breaks again and again makes suspects of good messages. The caller holds the
+// lock.
+func (s *session) nextSuspects() {
+	for s.mu.suspects.len() > 0 && s.mu.trying < s.mu.mostTrying {
+		t := s.mu.suspects.pop()
+		s.mu.trying++
+		t.trying, t.outage.alone = true, s.mu.mostTrying == 1
+		s.mu.again.push(t)
+		s.wakeOne()
+	}
+}
+
+// tried notes how a suspect has ended. The caller holds the lock.
+func (s *session) tried(t *task, good bool) {
+	if !t.trying {
+		return
+	}
+	t.trying, t.outage.alone = false, false
+	s.mu.trying--
+	if s.mu.mostTrying *= 2; !good || s.mu.suspects.len() == 0 {
+		s.mu.mostTrying = 1
+	}
+	s.nextSuspects()
 }
 
 // holdBack keeps the messages of a task until it is tried again. It holds them also where the
@@ -68,7 +125,7 @@ func (s *session) endOutage(t *task) {
 	if t.outage.waits > 0 {
 		s.mu.held--
 	}
-	t.outage = outage{cut: t.outage.cut}
+	t.outage = outage{breaks: t.outage.breaks}
 }
 
 // awayLocked returns why the source is not ready, although it is connected: nothing takes its

@@ -96,3 +96,67 @@ func TestGiveUp(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// beside links a source to a sink in memory. What fails for good goes to the port dead of t.
+const beside = "- {kind: mem, name: s, retry: {threshold: 2, backoff: {initial: 1ms, max: 2ms}}, ports: {out: [{name: out}], error: [{name: t, port: dead}]}}\n" +
+	"- {kind: memory_sink, name: out, timeout: 20ms}\n- {kind: take, name: t}\n"
+
+// TestPoisonAmongOthers has one message that breaks each connection, and many that are under
+// way with it whenever it does, as all wait for the connection: only that one is blamed.
+func TestPoisonAmongOthers(t *testing.T) {
+	s := newShelf(stream.Traits{Redelivers: true})
+	for i := range 64 {
+		s.add(0, "k", fmt.Sprint(i))
+	}
+	s.add(0, "k", `"poison"`)
+	m := &memory{write: func(_ context.Context, _ int, records []stream.Record, done func(int, value.Value, error)) {
+		for i := range records {
+			if string(records[i].Raw) == `"poison"` {
+				done(stream.Rest, value.Null(), fmt.Errorf("%w: reset", stream.ErrLost))
+				return
+			}
+		}
+		done(stream.Rest, value.Null(), nil)
+	}}
+	out := sink(m)
+	out.Batches = true
+	r := startWith(t, s, strings.Replace(beside, "20ms", "30s", 1), nil, out.Def(options))
+	r.until("all to be settled", s.settledAll)
+	if got := strings.Join(r.got(), "; "); strings.Count(got, "dead") != 1 || !strings.Contains(got, "dead poison") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestSilentSink has a sink that confirms nothing, of which the runtime only sees that time
+// passes: an outage, however often. If it confirms others meanwhile, the message is to blame.
+func TestSilentSink(t *testing.T) {
+	for name, others := range map[string]bool{"all": false, "one": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newShelf(stream.Traits{Redelivers: true})
+			s.add(0, "k", "1")
+			var over atomic.Bool
+			seen := 0
+			m := &memory{write: func(_ context.Context, _ int, records []stream.Record, done func(int, value.Value, error)) {
+				for i := range records {
+					if over.Load() || string(records[i].Raw) != "1" {
+						done(i, value.Null(), nil)
+					}
+				}
+			}}
+			r := startWith(t, s, beside, nil, sink(m).Def(options))
+			r.until("more failures than attempts", func() bool {
+				calls, _ := m.count()
+				if others && calls > seen {
+					s.add(0, "k", "2")
+					seen = calls
+				}
+				return calls > 8 && (!others || strings.Contains(strings.Join(r.got(), "; "), "dead 1"))
+			})
+			if got := strings.Join(r.got(), "; "); !others && got != "" {
+				t.Errorf("got %s", got)
+			}
+			over.Store(true)
+			r.until("all to be settled", s.settledAll)
+		})
+	}
+}

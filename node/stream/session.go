@@ -69,6 +69,7 @@ type session struct {
 		stuck    int      // of those held
 		held     int      // tasks that wait for an outage to be over
 		outage   error    // the latest
+		single   *task    // that runs without others, as far as is known
 		away     int      // stuck messages that were given back, as far as is known
 		news     []func() // to log without the lock
 
@@ -81,7 +82,12 @@ type session struct {
 		taken   int            // of unready, by workers
 		again   fifo[*task]    // whose turn has come again
 		waiting map[*task]func() bool
-		spare   []*task
+
+		suspects   fifo[*task] // whose turn has come again; see outage
+		trying     int         // suspects that go on
+		mostTrying int
+
+		spare []*task
 
 		lingers   bool // there is a timer for the next batch
 		lingered  bool // the messages of the next batch have waited long enough
@@ -155,6 +161,7 @@ func newSession(n *sourceNode, reader Reader, after *session) *session {
 	s.settling, s.stopWrite = context.WithCancel(context.Background())
 	s.mu.lanes, s.mu.waiting = make(map[int32]*lane), make(map[*task]func() bool)
 	s.work, s.settle, s.room = sync.NewCond(&s.mu), sync.NewCond(&s.mu), sync.NewCond(&s.mu)
+	s.mu.mostTrying = 1
 	s.mu.all.loose = n.settings.order != OrderTotal
 	return s
 }
@@ -165,8 +172,8 @@ func (s *session) take(f *front) {
 	defer s.mu.Unlock()
 	s.mu.front = f
 	s.mu.fronts = append(s.mu.fronts, f)
-	for t := range s.mu.waiting { // what was stuck may find another workflow
-		if t.messages[0].stuck && s.mu.waiting[t]() {
+	for t := range s.mu.waiting { // what was stuck or held may find another workflow
+		if (t.messages[0].stuck || t.outage.waits > 0) && s.mu.waiting[t]() {
 			s.resume(t)
 		}
 	}

@@ -67,7 +67,9 @@ type outlet struct {
 		flights   []*flight // to use again
 
 		connected bool
-		epoch     int // of the connection
+		epoch     int       // of the connection
+		records   uint64    // that were confirmed before the latest sweep
+		alive     time.Time // when a sweep has found more of them
 	}
 }
 
@@ -80,6 +82,9 @@ type worker struct {
 
 // errSinkClosed is why records are given up that are left when the grace is over.
 var errSinkClosed = errors.New("the sink is closed")
+
+// errCallTooLong is why a call of Write ends that has lasted longer than the field timeout.
+var errCallTooLong = errors.New("the call of Write has taken too long")
 
 // sweepInterval is how often deadlines and ends of processes are looked for, at least.
 const sweepInterval = 25 * time.Millisecond
@@ -215,10 +220,13 @@ func (o *outlet) watch() {
 
 // sweep answers deliveries that are over, and reports whether there is more to watch.
 func (o *outlet) sweep() (more bool) {
-	now := time.Now()
+	now, away := time.Now(), o.away()
 	var over []*delivery
 	var errs []error
 	o.mu.Lock()
+	if n := o.counts.records.Load(); n != o.mu.records {
+		o.mu.records, o.mu.alive = n, now
+	}
 	for d := o.mu.first; d != nil; {
 		next := d.next
 		var err error
@@ -228,7 +236,7 @@ func (o *outlet) sweep() (more bool) {
 		case d.deadline.IsZero():
 			d.deadline = now.Add(o.timeout)
 		case !now.Before(d.deadline):
-			err = o.lateLocked()
+			err = o.lateLocked(d, away)
 		}
 		if err != nil {
 			o.abandonLocked(d)
@@ -242,7 +250,7 @@ func (o *outlet) sweep() (more bool) {
 		if !w.began.IsZero() {
 			more = true
 			if now.Sub(w.began) > o.timeout {
-				w.cancel(errors.New("the call of Write has taken too long"))
+				w.cancel(errCallTooLong)
 			}
 		}
 	}
@@ -256,12 +264,33 @@ func (o *outlet) sweep() (more bool) {
 	return more
 }
 
-// lateLocked is the error of a record whose time is over.
-func (o *outlet) lateLocked() error {
-	if !o.mu.connected {
-		return &node.Error{Err: fmt.Errorf("not connected within %s: %w", o.timeout, o.connection.reason()), Code: "not_connected", Status: http.StatusServiceUnavailable, Outage: true}
+// away returns why the system cannot be reached, as far as the writer knows.
+func (o *outlet) away() (err error) {
+	if r, ok := o.writer.(node.Readier); ok && o.connection.connected() {
+		return guard(o.log, "Ready", r.Ready)
 	}
-	return &node.Error{Err: fmt.Errorf("%w within %s", errUnconfirmed, o.timeout), Code: "timeout", Status: http.StatusGatewayTimeout, Outage: true}
+	return nil
+}
+
+// lateLocked is the error of a delivery whose time is over. away is why the system cannot
+// be reached, if the writer knows that.
+func (o *outlet) lateLocked(d *delivery, away error) error {
+	if !o.mu.connected {
+		away = o.connection.reason()
+	}
+	if away != nil {
+		return &node.Error{Err: fmt.Errorf("not connected within %s: %w", o.timeout, away), Code: "not_connected", Status: http.StatusServiceUnavailable, Outage: true}
+	}
+	return o.unconfirmedLocked(d, fmt.Errorf("not confirmed within %s", o.timeout))
+}
+
+// unconfirmedLocked is the error of a delivery that was not confirmed in time. If others were
+// meanwhile, it may be because of the delivery.
+func (o *outlet) unconfirmedLocked(d *delivery, err error) error {
+	if o.mu.alive.After(d.deadline.Add(-o.timeout)) && !d.deadline.IsZero() {
+		err = &passedOverError{err}
+	}
+	return &node.Error{Err: err, Code: "timeout", Status: http.StatusGatewayTimeout, Outage: true}
 }
 
 // expect sets how many records can come until some are confirmed; 0 is not known. A half

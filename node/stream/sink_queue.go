@@ -469,7 +469,7 @@ func (o *outlet) doneLocked(d *delivery, index, n int, receipt value.Value, err 
 	case err != nil:
 		o.counts.failed.Add(uint64(n))
 		for i := range n {
-			d.errs = append(d.errs, d.failure(index+i, err))
+			d.errs = append(d.errs, d.failureLocked(index+i, err))
 		}
 	default:
 		o.counts.records.Add(uint64(n))
@@ -488,10 +488,13 @@ func (o *outlet) doneLocked(d *delivery, index, n int, receipt value.Value, err 
 	return d
 }
 
-// failure is the error of one record, with its payload.
-func (d *delivery) failure(i int, err error) error {
-	if errors.Is(err, ErrLost) {
+// failureLocked is the error of one record, with its payload.
+func (d *delivery) failureLocked(i int, err error) error {
+	switch {
+	case errors.Is(err, ErrLost):
 		err = &node.Error{Err: err, Code: "lost", Status: http.StatusServiceUnavailable, Outage: true}
+	case errors.Is(err, errCallTooLong), errors.Is(err, context.DeadlineExceeded), node.Describe(err).Status == http.StatusGatewayTimeout:
+		err = d.outlet.unconfirmedLocked(d, err)
 	}
 	if !d.list {
 		return undelivered(err, d.payload)

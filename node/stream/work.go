@@ -217,6 +217,7 @@ func (s *session) launch(t *task) {
 	f := s.mu.front
 	t.front = f
 	f.running++
+	s.company(t)
 	t.letter = t.letter && f.letters
 	for _, m := range t.messages {
 		m.state, m.begun = stateRuns, true

@@ -18,7 +18,7 @@ func rowsApart() map[streamtest.Row]string {
 	apart := map[streamtest.Row]string{
 		streamtest.Password: "SQLite has no passwords. The tests on PostgreSQL have wrong ones.",
 	}
-	for _, row := range []streamtest.Row{streamtest.Resets, streamtest.BlackHole, streamtest.Slow, streamtest.Restarts, streamtest.Late} {
+	for _, row := range []streamtest.Row{streamtest.Resets, streamtest.BlackHole, streamtest.Slow, streamtest.Restarts, streamtest.Late, streamtest.Outage} {
 		apart[row] = "SQLite is a file."
 	}
 	return apart

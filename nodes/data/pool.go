@@ -157,7 +157,7 @@ func (p *pool) acquire(ctx context.Context) (conn, error) {
 	case <-p.tokens:
 	default:
 		if err := p.clock.Wait(ctx, p.tokens); err != nil {
-			return nil, &node.Error{Err: fmt.Errorf("all %d connections are in use: %w", p.size, err), Status: http.StatusServiceUnavailable, Code: codeBusy}
+			return nil, &node.Error{Err: fmt.Errorf("all %d connections are in use: %w", p.size, err), Status: http.StatusServiceUnavailable, Code: codeBusy, Outage: true}
 		}
 	}
 	for {
@@ -258,6 +258,10 @@ func (p *pool) failed(ctx context.Context, err error) error {
 	case errors.As(err, &described):
 		return err
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), errTimeout):
+		var unreachable *unreachableError
+		if errors.As(err, &unreachable) {
+			return failure(fmt.Errorf("the database cannot be reached (%w)", err), http.StatusServiceUnavailable, codeConnection, "")
+		}
 		return failure(fmt.Errorf("%w (%w)", errTimeout, err), http.StatusGatewayTimeout, codeTimeout, "")
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

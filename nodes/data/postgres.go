@@ -220,6 +220,9 @@ func (c *postgresConn) run(ctx context.Context, st *statement, rows [][]value.Va
 		if err == nil {
 			return nil
 		}
+		if ctx.Err() != nil && c.conn.IsClosed() { // not even the cancel was answered
+			return &unreachableError{err}
+		}
 		if err := c.recover(ctx); err != nil {
 			c.failed = true
 		}

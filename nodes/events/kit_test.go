@@ -18,7 +18,7 @@ import (
 // TestTrailSinkKit appends to a store in a folder, which the kit asks for the ids of events.
 func TestTrailSinkKit(t *testing.T) {
 	without := make(map[streamtest.Row]string)
-	for _, row := range []streamtest.Row{streamtest.Resets, streamtest.BlackHole, streamtest.Slow, streamtest.Restarts, streamtest.Late} {
+	for _, row := range []streamtest.Row{streamtest.Resets, streamtest.BlackHole, streamtest.Slow, streamtest.Restarts, streamtest.Late, streamtest.Outage} {
 		without[row] = "The store is a folder."
 	}
 	streamtest.Run(t, streamtest.Subject{

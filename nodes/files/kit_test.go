@@ -15,7 +15,7 @@ import (
 
 // without adds the rows of connectors with connections.
 func without(more map[streamtest.Row]string) map[streamtest.Row]string {
-	for _, row := range []streamtest.Row{streamtest.Resets, streamtest.BlackHole, streamtest.Slow, streamtest.Restarts, streamtest.Late} {
+	for _, row := range []streamtest.Row{streamtest.Resets, streamtest.BlackHole, streamtest.Slow, streamtest.Restarts, streamtest.Late, streamtest.Outage} {
 		more[row] = "Files have no connection."
 	}
 	return more

@@ -49,7 +49,7 @@ func (c *call) stored(i int, err error) {
 	receipt := value.Null()
 	switch {
 	case err != nil:
-		err = failure(rec.Topic, err)
+		err = failure(rec.Topic, c.writer.constant, err)
 	case c.writer.receipts:
 		receipt = value.UniqueMap([]value.Field{
 			{Name: "topic", Value: value.String(rec.Topic)},

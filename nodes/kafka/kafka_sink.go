@@ -61,7 +61,7 @@ var compressions = map[string]kgo.CompressionCodec{
 // A sinkWriter writes records. The client connects again by itself.
 type sinkWriter struct {
 	connector
-	hasKey, hasPartition, receipts bool
+	hasKey, hasPartition, receipts, constant bool
 
 	client  atomic.Pointer[kgo.Client]
 	watcher atomic.Pointer[watcher] // of the client
@@ -73,7 +73,7 @@ func openSink(init *node.Init) (stream.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sinkWriter{connector: c, hasKey: c.config.Has("key"), hasPartition: c.config.Has("partition"), receipts: c.config.String("answer") == "receipt"}, nil
+	return &sinkWriter{connector: c, hasKey: c.config.Has("key"), hasPartition: c.config.Has("partition"), receipts: c.config.String("answer") == "receipt", constant: !strings.Contains(c.config.String("topic"), "${")}, nil
 }
 
 // Connect implements [stream.Writer].
@@ -98,7 +98,7 @@ func (w *sinkWriter) Connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !create && !strings.Contains(topic, "${") {
+	if !create && w.constant {
 		if err := missing(ctx, client, []string{topic}); err != nil {
 			client.Close()
 			var refused *stream.RefusedError
@@ -193,21 +193,25 @@ func bytesOf(s string) []byte {
 	return unsafe.Slice(unsafe.StringData(s), len(s))
 }
 
-// failure is an error of the client as workflows see it.
-func failure(topic string, err error) error {
+// failure is an error of the client as workflows see it. If the topic is a constant of the
+// workflow, that it does not exist is not the fault of a message.
+func failure(topic string, constant bool, err error) error {
 	switch {
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		return failed(fmt.Errorf("the message is larger than max_message, or than the topic %q allows: %w", topic, err), http.StatusRequestEntityTooLarge, "too_large")
 	case errors.Is(err, kerr.UnknownTopicID): // made again: another client has to find it
 		return fmt.Errorf("the topic %q was deleted (%v): %w", topic, err, stream.ErrLost)
 	case isMissing(err):
-		return failed(fmt.Errorf("the topic %q does not exist, or has no such partition: %w", topic, err), 0, "unknown_topic")
+		return &node.Error{Err: fmt.Errorf("the topic %q does not exist, or has no such partition: %w", topic, err), Code: "unknown_topic", Outage: constant}
 	case errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTimestamp):
 		return failed(fmt.Errorf("topic %q: %w", topic, err), http.StatusUnprocessableEntity, "refused")
 	case strings.Contains(err.Error(), "invalid record partitioning choice"):
 		return failed(fmt.Errorf("the topic %q has no such partition: %w", topic, err), http.StatusUnprocessableEntity, "bad_partition")
 	case errors.Is(err, kgo.ErrClientClosed):
 		return fmt.Errorf("%v: %w", err, stream.ErrLost)
+	case errors.Is(err, kgo.ErrRecordTimeout), errors.Is(err, kgo.ErrRecordRetries), kerr.IsRetriable(err):
+		// The brokers are there and cannot take it: without a leader, or with too few in sync.
+		return &node.Error{Err: fmt.Errorf("topic %q: %w", topic, err), Status: http.StatusServiceUnavailable, Code: "unavailable", Outage: true}
 	}
 	return fmt.Errorf("topic %q: %w", topic, err)
 }

@@ -150,6 +150,20 @@ type pubAck struct {
 	Error     *jetstream.APIError `json:"error"`
 }
 
+// noRoom reports whether a stream or its server has no room or no leader at the moment, so
+// that it takes no message.
+func noRoom(e *jetstream.APIError) bool {
+	switch e.ErrorCode {
+	case 10008, 10009, 10118: // no leader: JSClusterNotAvail, JSClusterNotLeader, JSStreamOffline
+		return true
+	case 10023, 10028, 10047: // JSInsufficientResources, JSMemoryResourcesExceeded, JSStorageResourcesExceeded
+		return true
+	case 10077: // JSStreamStoreFailed; a limit of one subject is a matter of the message
+		return e.Description == "maximum messages exceeded" || e.Description == "maximum bytes exceeded"
+	}
+	return false
+}
+
 // parsePubAck reads the answer to a published message.
 func parsePubAck(data []byte) (ack pubAck, err error) {
 	if ack, ok := plainPubAck(data); ok {
@@ -163,7 +177,7 @@ func parsePubAck(data []byte) (ack pubAck, err error) {
 		if e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant {
 			status = 409
 		}
-		return ack, &node.Error{Err: errors.New(e.Description), Status: status}
+		return ack, &node.Error{Err: errors.New(e.Description), Status: status, Outage: noRoom(e)}
 	}
 	return ack, nil
 }

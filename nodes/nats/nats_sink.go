@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,7 +54,7 @@ func openSink(init *node.Init) (stream.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{settings: s, pool: init.Pool, core: c.String("mode") == "core", expect: c.String("expect"), timeout: c.Duration("timeout")}
+	w := &writer{settings: s, pool: init.Pool, core: c.String("mode") == "core", expect: c.String("expect"), constant: !strings.Contains(c.String("subject"), "${"), timeout: c.Duration("timeout")}
 	if w.core && w.expect != "" {
 		return nil, c.Errorf("expect", diag.CodeBadValue, "without JetStream, there is no stream to expect").WithHint("remove expect, or mode: core")
 	}
@@ -67,6 +68,7 @@ type writer struct {
 	pool     *node.Pool
 	core     bool
 	expect   string // the name of a stream; may be empty
+	constant bool   // the subject has no expressions
 	timeout  time.Duration
 
 	conn      *connection // set by the first Connect
@@ -126,8 +128,11 @@ func (w *writer) Write(ctx context.Context, records []stream.Record, done func(i
 
 // confirm passes on what a stream has answered.
 func (w *writer) confirm(i int, m, answer *nats.Msg, err error, done func(i int, receipt value.Value, err error)) {
-	if errors.Is(err, nats.ErrNoResponders) {
-		err = &node.Error{Err: fmt.Errorf("no stream takes the subject %q", m.Subject), Status: 503}
+	switch {
+	case errors.Is(err, nats.ErrNoResponders): // with a constant subject, no message has a stream; with others, this one does not
+		err = &node.Error{Err: fmt.Errorf("no stream takes the subject %q", m.Subject), Status: 503, Code: "no_stream", Outage: w.constant}
+	case errors.Is(err, nats.ErrTimeout):
+		err = &node.Error{Err: fmt.Errorf("no answer within %s", w.timeout), Status: 504, Code: "timeout", Outage: true}
 	}
 	if err != nil {
 		done(i, value.Null(), err)

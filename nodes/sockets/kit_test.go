@@ -220,7 +220,7 @@ func TestSinkKit(t *testing.T) {
 		Kinds: sockets.Defs(stream.Options{Languages: builtin.Languages(), Language: "cel"}),
 		Sink:  true,
 		Without: map[streamtest.Row]string{
-			streamtest.Resets: lost, streamtest.Restarts: lost,
+			streamtest.Resets: lost, streamtest.Restarts: lost, streamtest.Outage: lost,
 			streamtest.Acknowledgement: taken, streamtest.Drain: taken, streamtest.Grace: taken,
 			streamtest.Late:     late,
 			streamtest.Password: "A socket has no credentials.",

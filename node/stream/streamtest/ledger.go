@@ -37,6 +37,7 @@ type fate struct {
 // A ledger keeps what workflows have done with messages. Its functions that decide may be
 // set until the workflow is loaded; they are called from any goroutine.
 type ledger struct {
+	feed    *feed
 	body    func(value.Value) value.Value
 	ordered bool // of each key: one at a time, never backwards
 
@@ -60,7 +61,7 @@ type ledger struct {
 }
 
 func newLedger(body func(value.Value) value.Value) *ledger {
-	l := &ledger{body: body}
+	l := &ledger{body: body, feed: newFeed()}
 	l.mu.of = make(map[int]*fate)
 	l.mu.last = make(map[string]int)
 	l.mu.running = make(map[string]int)
@@ -71,6 +72,7 @@ func newLedger(body func(value.Value) value.Value) *ledger {
 func (l *ledger) defs() []*node.Def {
 	in := []node.Port{{Name: "in"}}
 	return []*node.Def{
+		l.feed.def(),
 		{
 			Kind: "streamtest_work", Summary: "Answers as the row says.", In: in,
 			New: func(*node.Init) (node.Node, error) {

@@ -124,6 +124,7 @@ const (
 	Slow            Row = "5_slow"            // 1 byte a second for a while
 	Restarts        Row = "5_restarts"        // the system ends and comes back
 	Late            Row = "5_late"            // the system is down at the start
+	Outage          Row = "5_outage"          // the system is away for long: messages of a source are held
 	Reloads         Row = "6_reloads"         // equal settings: once each, on the same connections
 	Changes         Row = "6_changes"         // other settings: none is lost
 	Drain           Row = "7_drain"           // a shutdown waits
@@ -154,6 +155,7 @@ func rows() []rowTest {
 		{Slow, sourceTrouble(slow), sinkTrouble(slow), needsAddr},
 		{Restarts, sourceRestarts, sinkRestarts, needsRestart},
 		{Late, sourceLate, sinkLate, needsAddr},
+		{Outage, nil, sinkOutage, needsAddr},
 		{Reloads, sourceReloads, sinkReloads, nil},
 		{Changes, sourceChanges, sinkChanges, nil},
 		{Drain, sourceDrain, sinkDrain, nil},
