@@ -151,7 +151,7 @@ func TestEndOfTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNoLoss(t, dir, "a torn write behind the end")
-	for _, note := range []string{"", "torn", strings.Repeat("x", ackedSize)} {
+	for _, note := range []string{"", "torn", strings.Repeat("x", ackedSize+4)} {
 		dir, _ = again()
 		if err := os.WriteFile(filepath.Join(dir, ackedName), []byte(note), 0o600); err != nil {
 			t.Fatal(err)

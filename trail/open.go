@@ -35,7 +35,7 @@ func (s *Store) openWriter() (err error) {
 			if s.wal != nil {
 				err = errors.Join(err, s.wal.Close())
 			}
-			err = errors.Join(err, s.acked.close(), s.lock.Close())
+			err = errors.Join(err, s.acked.note.Close(), s.lock.Close())
 		}
 	}()
 	if err := s.readOrMake(); err != nil {

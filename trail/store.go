@@ -224,7 +224,7 @@ func (s *Store) shutdown() error {
 		}
 		err = s.wal.Close()
 	}
-	err = errors.Join(err, s.acked.close())
+	err = errors.Join(err, s.acked.note.Close())
 	if sn := s.current.Swap(nil); sn != nil {
 		sn.unpin()
 	}

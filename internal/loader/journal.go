@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,7 +20,10 @@ type journal struct {
 	log    *slog.Logger
 	synced func(time.Duration) // gets the duration of each fsync
 	spool  *spool.Spool
+	note   vfs.Note         // of the totals that were acknowledged
+	acked  totals           // what the note said at the start; zero if nothing is known
 	totals totals           // after the newest group
+	noted  [ackedSize]byte  // scratch
 	failed bool             // a group could not be made durable, and may come back after a crash
 	groups uint64           // that replay must show
 	live   queue[liveGroup] // groups that are not acknowledged
@@ -30,6 +34,25 @@ type totals struct {
 	end     position // of the events
 	events  uint64
 	batches uint64
+}
+
+// ackedName is the file of the journal that notes the totals after the newest group that
+// was answered, see [vfs.Note]: the file and the offset where the events end, events,
+// batches, 8 bytes each, little endian.
+const ackedName = "acknowledged"
+
+const ackedSize = 32
+
+func (t *totals) append(dst []byte) []byte {
+	for _, v := range []uint64{t.end.File, uint64(t.end.Offset), t.events, t.batches} {
+		dst = binary.LittleEndian.AppendUint64(dst, v)
+	}
+	return dst
+}
+
+func totalsOf(b []byte) totals {
+	number := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
+	return totals{end: position{number(0), int64(number(1))}, events: number(2), batches: number(3)}
 }
 
 // A liveGroup is a group in the spool.
@@ -75,7 +98,36 @@ func openJournal(fsys vfs.FS, dir string, segmentBytes int64, log *slog.Logger, 
 	if found.Corrupt > 0 {
 		log.Error("the journal is damaged: lost batches that are sent again are taken again", "batches", found.LostEvents)
 	}
-	return &journal{log: log, synced: synced, spool: s, groups: found.Records}, nil
+	j := &journal{log: log, synced: synced, spool: s, groups: found.Records}
+	if err := j.openNote(fsys, filepath.Join(dir, "journal", ackedName)); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return j, nil
+}
+
+// openNote reads the note, and opens it for the next one.
+func (j *journal) openNote(fsys vfs.FS, path string) error {
+	b, err := vfs.ReadNote(fsys, path, ackedSize)
+	if err != nil {
+		return err
+	}
+	if b != nil {
+		j.acked = totalsOf(b)
+	}
+	_, err = j.note.Open(fsys, path)
+	return err
+}
+
+// restore makes up for groups that were acknowledged and are missing at the end of the
+// journal: their events stay, and only their keys are lost.
+func (j *journal) restore() error {
+	if j.acked.batches <= j.totals.batches {
+		return nil
+	}
+	j.log.Error("the end of the journal is damaged: lost batches that are sent again are taken again",
+		"batches", j.acked.batches-j.totals.batches, "events", j.acked.events-j.totals.events)
+	g := group{events: j.acked.events, batches: j.acked.batches, end: j.acked.end}
+	return j.append(&g, g.append(nil))
 }
 
 // replay shows the groups, the oldest first. Found is false if there are none.
@@ -145,8 +197,13 @@ func (j *journal) append(g *group, encoded []byte) error {
 	}
 	j.synced(time.Since(began))
 	j.push(g, at)
+	if err := j.note.Write(j.totals.append(j.noted[:0])); err != nil {
+		j.log.Warn("what was acknowledged cannot be noted", "error", err)
+	}
 	return nil
 }
+
+func (j *journal) close() error { return errors.Join(j.spool.Close(), j.note.Close()) }
 
 // push adds the newest group, of which no key is remembered yet.
 func (j *journal) push(g *group, at spool.Position) {

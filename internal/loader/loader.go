@@ -216,7 +216,7 @@ func (l *Loader) recover() error {
 	if !found {
 		// Without a journal the loader cannot know whether events are complete. This
 		// holds with NoFiles too: the next start may be without that option.
-		var start group
+		start := group{events: l.journal.acked.events, batches: l.journal.acked.batches}
 		if start.end, err = newFiles(l.opts.fs, l.opts.Dir, l.opts.Rotate, l.log).next(); err != nil {
 			return err
 		}
@@ -228,6 +228,9 @@ func (l *Loader) recover() error {
 		}
 	}
 	if err := l.replayMark(); err != nil {
+		return err
+	}
+	if err := l.journal.restore(); err != nil {
 		return err
 	}
 	if l.files != nil {
@@ -282,7 +285,7 @@ func (l *Loader) Close() error {
 }
 
 func (l *Loader) closeFiles() error {
-	err := l.journal.spool.Close()
+	err := l.journal.close()
 	if l.files != nil {
 		err = errors.Join(l.files.close(), err)
 	}

@@ -106,6 +106,7 @@ func TestOptions(t *testing.T) {
 // its events, and their lengths after each batch.
 type wrote struct {
 	journal, events []byte
+	note            []byte // of what was answered
 	after           []struct{ journal, events int }
 }
 
@@ -124,6 +125,7 @@ func writeFolder(t *testing.T) wrote {
 		}
 		w.journal = disk.Content(segmentPath(1))[:offset+newest.Size()]
 		w.events = disk.Content(eventsPath(1))
+		w.note = disk.Content(memory + "/journal/" + ackedName)
 		w.after = append(w.after, struct{ journal, events int }{len(w.journal), len(w.events)})
 	}
 	read()
@@ -263,6 +265,43 @@ func TestDamagedJournal(t *testing.T) {
 		if got := disk.Content(eventsPath(1)); !bytes.Equal(got, w.events) {
 			t.Errorf("byte %d: got events %q", i, got)
 		}
+	}
+}
+
+// TestDamagedEnd damages each byte of the record of the newest batch, cuts the journal
+// there, and removes the record: it was answered, so no event is removed. Without the note
+// it looks like a batch that was not answered.
+func TestDamagedEnd(t *testing.T) {
+	w := writeFolder(t)
+	check := func(name string, journal []byte) {
+		disk := restore(journal, w.events)
+		disk.SetContent(memory+"/journal/"+ackedName, w.note)
+		for round := range 3 {
+			var log bytes.Buffer
+			l, err := Open(Options{Dir: memory, fs: disk, journalBytes: 8 << 10, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if got := l.Recovered(); got.Batches != tornBatches || got.Events != 2*tornBatches || got.Keys != tornBatches-1 {
+				t.Errorf("%s, round %d: got %+v", name, round, got)
+			}
+			if told := strings.Contains(log.String(), "is damaged"); told != (round == 0) {
+				t.Errorf("%s, round %d: got log %s", name, round, log.String())
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			if got := disk.Content(eventsPath(1)); !bytes.Equal(got, w.events) {
+				t.Errorf("%s: got events %q", name, got)
+			}
+		}
+	}
+	from, to := w.after[tornBatches-1].journal, w.after[tornBatches].journal
+	for i := from; i < to; i++ {
+		journal := bytes.Clone(w.journal)
+		journal[i] ^= 0x55
+		check(fmt.Sprintf("byte %d", i), journal)
+		check(fmt.Sprintf("cut at %d", i), w.journal[:i])
 	}
 }
 

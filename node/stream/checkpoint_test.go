@@ -19,7 +19,7 @@ func checkpointed(file string) (*shelf, string) {
 	s := newShelf(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
 	s.numbers(0, 0, 10)
 	s.numbers(1, 10, 10)
-	return s, "- {kind: mem, name: s, checkpoint: {file: " + file + ", interval: 1ms}, ports: {out: [{name: t}]}}\n- {kind: take, name: t}\n"
+	return s, "- {kind: mem, name: s, checkpoint: {file: " + file + ", interval: 1ms}, order: total, ports: {out: [{name: t}]}}\n- {kind: take, name: t}\n"
 }
 
 // told is an error with its hint.

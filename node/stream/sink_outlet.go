@@ -279,7 +279,8 @@ func (o *outlet) lateLocked(d *delivery, away error) error {
 		away = o.connection.reason()
 	}
 	if away != nil {
-		return &node.Error{Err: fmt.Errorf("not connected within %s: %w", o.timeout, away), Code: "not_connected", Status: http.StatusServiceUnavailable, Outage: true}
+		// As text: that a connection was lost while there was none is not the fault of the records.
+		return &node.Error{Err: fmt.Errorf("not connected within %s: %v", o.timeout, away), Code: "not_connected", Status: http.StatusServiceUnavailable, Outage: true}
 	}
 	return o.unconfirmedLocked(d, fmt.Errorf("not confirmed within %s", o.timeout))
 }

@@ -46,11 +46,7 @@ func serve(t testing.TB, document string) *world {
 	w.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := engine.Shutdown(ctx); err != nil {
-			t.Errorf("shutdown: %v", err)
-		}
+		w.shutdown()
 	})
 	w.apply(document)
 	found := listening.FindStringSubmatch(w.log.String())
@@ -59,6 +55,16 @@ func serve(t testing.TB, document string) *world {
 	}
 	w.addr = found[1]
 	return w
+}
+
+// shutdown waits until all has ended. It may be called again.
+func (w *world) shutdown() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := w.engine.Shutdown(ctx); err != nil {
+		w.t.Errorf("shutdown: %v", err)
+	}
 }
 
 func (w *world) apply(document string) {

@@ -394,6 +394,7 @@ func TestProxyWebsocket(t *testing.T) {
 	}
 	<-ended
 	c.CloseNow() //nolint:errcheck // it has ended
+	w.shutdown() // the line of a request is written when its connection is closed on both sides
 	if got := w.log.String(); !strings.Contains(got, "path=/ws/chat route=\"\" status=101 ") {
 		t.Errorf("log: got %s, want status 101", got)
 	}
