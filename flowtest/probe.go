@@ -202,9 +202,9 @@ func (s source) Run(ctx context.Context, r node.Result) node.Response {
 
 // Start implements [node.Starter]. The process runs on the goroutine of the test until it
 // waits for something; see [Flow.Sleep] for how time passes then.
-func (s source) Start(ctx context.Context, j node.Judge, r node.Result, done func(node.Response)) {
+func (s source) Start(ctx context.Context, j node.Judge, r node.Result, done func(node.Response)) (queued bool) {
 	s.flow.tb.Helper()
-	s.starter().Start(s.flow.context(ctx), j, r, done)
+	return s.starter().Start(s.flow.context(ctx), j, r, done)
 }
 
 // RunID implements [node.Starter].

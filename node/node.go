@@ -369,7 +369,11 @@ type Starter interface {
 	// gets the response, once, from the goroutine that ends the process, which may be the
 	// caller's; it must not block. Blocking work of such a process, the participants in
 	// its end included, has goroutines of its own.
-	Start(ctx context.Context, j Judge, r Result, done func(Response))
+	//
+	// It reports queued if the process waits for nothing but the answer of a [Queue], which
+	// will be its response unless it is an error: a process that is started after that
+	// and goes the same way comes after it. done may have been called nevertheless.
+	Start(ctx context.Context, j Judge, r Result, done func(Response)) (queued bool)
 
 	// RunID is Run with a judge, for a trigger that names the process in a log or an answer.
 	RunID(ctx context.Context, j Judge, r Result) (resp Response, id string)

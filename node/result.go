@@ -43,6 +43,7 @@ type more struct {
 	Delay    time.Duration
 
 	UntilError bool // of Packets and Children
+	Queued     bool // of Await
 }
 
 // Then continues after a response. It obeys the rules of [Node.Receive], and is
@@ -170,6 +171,13 @@ func Block(f func(ctx context.Context) Result) Result {
 // same in-port wait. A nil function is a mistake of the node, and is answered with F7006.
 func Await(begin func(ctx context.Context, done func(Result))) Result {
 	return Result{contents{Op: effect.Await, More: &more{Await: begin}}}
+}
+
+// Queue is [Await] for a node whose packets take effect in the order in which their begin
+// is called, such as records that a sink writes: so the next one may be given to it while
+// it has not answered this one. See [Starter.Start].
+func Queue(begin func(ctx context.Context, done func(Result))) Result {
+	return Result{contents{Op: effect.Await, More: &more{Await: begin, Queued: true}}}
 }
 
 // Sleep continues after a time of the engine's [Clock], as a [Block] that waits for

@@ -18,11 +18,31 @@ const (
 	kafkaPartitions = 16
 )
 
-// measureKafka is S2: from one topic of Kafka into another, in the order of keys.
+// A kafkaCase is one way in which messages are moved.
+type kafkaCase struct {
+	id      string
+	produce string // how long a request takes
+	keys    bool   // messages have keys
+	source  string // fields of the source, for order; empty for the default
+	one     string // fields of the source without batches
+	least   float64
+}
+
+// measureKafka is S2: from one topic of Kafka into another, in the order of keys, with a
+// broker that answers immediately; and with the default order and one that takes 2 ms, for
+// messages with and without keys.
 func measureKafka(ctx context.Context, l *lab) error {
+	return errors.Join(
+		l.moveKafka(ctx, kafkaCase{"S2", "0", true, "order: key, key: self.key, ", "order: key, key: self.key, max_in_flight: 1024, ", 0.7}),
+		l.moveKafka(ctx, kafkaCase{"S2, 2 ms a produce", "2ms", true, "", "", 0}),
+		l.moveKafka(ctx, kafkaCase{"S2, 2 ms a produce, without keys", "2ms", false, "", "", 0}),
+	)
+}
+
+func (l *lab) moveKafka(ctx context.Context, c kafkaCase) error {
 	n := l.count(kafkaMessages)
 	return l.eachShape(func(shape string) error {
-		server, addr, err := l.broker(ctx, "kafka", "-partitions", fmt.Sprint(kafkaPartitions), "in")
+		server, addr, err := l.broker(ctx, "kafka", "-partitions", fmt.Sprint(kafkaPartitions), "-produce", c.produce, "in")
 		if err != nil {
 			return err
 		}
@@ -32,7 +52,7 @@ func measureKafka(ctx context.Context, l *lab) error {
 			return err
 		}
 		defer client.Close()
-		if err := produce(ctx, client, shape, n); err != nil {
+		if err := produce(ctx, client, shape, n, c.keys); err != nil {
 			return err
 		}
 		number := 0
@@ -46,42 +66,44 @@ func measureKafka(ctx context.Context, l *lab) error {
 				return l.through(ctx, n, func(ctx context.Context) (int, error) { return records(ctx, client, out) }, program, args(fmt.Sprintf("group-%d", number), out)...)
 			}}
 		}
-		ours := func(name string, inFlight int, fields, code string) round {
+		ours := func(name, fields, code string) round {
 			return move(name+", "+shape, l.binary, func(group, out string) []string {
 				document, err := l.write("kafka.yaml", fmt.Sprintf(`
-- {kind: kafka_source, name: in, brokers: [%q], topics: [in], group: %s, order: key, key: self.key, %smax_in_flight: %d, ports: {out: [{name: map}]}}
+- {kind: kafka_source, name: in, brokers: [%q], topics: [in], group: %s, %sports: {out: [{name: map}]}}
 - {kind: snippet, name: map, language: cel, code: '%s', ports: {out: [{name: out}]}}
-- {kind: kafka_sink, name: out, brokers: [%q], topic: %s, max_in_flight: %d}
-`, addr, group, fields, inFlight, code, addr, out, inFlight))
+- {kind: kafka_sink, name: out, brokers: [%q], topic: %s, max_in_flight: 2000}
+`, addr, group, fields, code, addr, out))
 				if err != nil {
 					return nil // the program says that it has nothing to do
 				}
 				return []string{"start", document}
 			})
 		}
-		batched := fmt.Sprintf(`self.map(m, {"key": m.key, "body": %s})`, strings.ReplaceAll(mapCode(shape), "body.", "m.body."))
-		rounds := []round{
-			ours("uniflow", 1024, "", fmt.Sprintf(`{"key": self.key, "body": %s}`, mapCode(shape))),
-			ours("uniflow, batches of 1,000", 2000, "batch: {count: 1000}, ", batched),
-		}
+		key := map[bool]string{true: `"key": M.key, `, false: ""}[c.keys]
+		one := fmt.Sprintf("{%s%s}", strings.ReplaceAll(key, "M.", "self."), `"body": `+mapCode(shape))
+		all := fmt.Sprintf("self.map(m, {%s%s})", strings.ReplaceAll(key, "M.", "m."), `"body": `+strings.ReplaceAll(mapCode(shape), "body.", "m.body."))
+		rounds := []round{ours("uniflow", c.one, one), ours("uniflow, batches of 1,000", c.source+"batch: {count: 1000}, max_in_flight: 2000, ", all)}
 		for _, form := range []string{"one goroutine", "two goroutines"} {
 			rounds = append(rounds, move(form+", "+shape, l.self, func(group, out string) []string { return formArgs("kafka", form, shape, addr, group, out) }))
 		}
-		single, best, err := l.compare(ctx, "S2", rounds...)
-		if err != nil {
-			return err
+		single, best, err := l.compare(ctx, c.id, rounds...)
+		if err == nil && c.least > 0 {
+			l.rate(c.id, single, best, c.least)
 		}
-		l.rate("S2", single, best, 0.7)
-		return nil
+		return err
 	})
 }
 
-func produce(ctx context.Context, client *kgo.Client, shape string, n int) error {
+func produce(ctx context.Context, client *kgo.Client, shape string, n int, keys bool) error {
 	var mu sync.Mutex
 	var failed error
 	for i := range n {
 		m, key := appendMessage(nil, shape, i)
-		client.Produce(ctx, &kgo.Record{Topic: "in", Key: []byte(key), Value: m}, func(_ *kgo.Record, err error) {
+		r := &kgo.Record{Topic: "in", Value: m}
+		if keys {
+			r.Key = []byte(key)
+		}
+		client.Produce(ctx, r, func(_ *kgo.Record, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			failed = errors.Join(failed, err)

@@ -71,7 +71,7 @@ func (p *process) beginFailed() (unanswered bool) {
 	if a == nil {
 		return true
 	}
-	p.parked.beginning = nil
+	p.parked.beginning, p.queued = nil, false
 	if use := p.parked.use; !a.uses.CompareAndSwap(use, use+1) {
 		return false
 	}
@@ -107,7 +107,7 @@ func (a *await) done(use uint64, at int32, r node.Result) {
 	p.mu.Unlock()
 	labelled := p.label != nil
 	p.mayBlock = false
-	if p.runLoop(0, nil, &arrival{work: w, awaited: a, value: r}) { // nothing else is there
+	if p.runLoop(0, nil, &arrival{work: w, awaited: a, value: r}) == stepEnded { // nothing else is there
 		p.conclude(false)
 	}
 	if labelled {

@@ -13,12 +13,12 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// runQueue delivers packets until the process is finished, or has to wait and so
+// runQueue delivers packets until the process has ended, or has to wait and so
 // releases the token. If node code panics, it aborts the process, and the caller calls
 // it again for the rest of the queue.
 // If first is not nil, it is applied before, as a result of the node at; if came is not
 // nil, it is used before.
-func (p *process) runQueue(at int32, first *node.Result, came *arrival) (finished, panicked bool) {
+func (p *process) runQueue(at int32, first *node.Result, came *arrival) (s step, panicked bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			panicked = true
@@ -51,20 +51,25 @@ func (p *process) runQueue(at int32, first *node.Result, came *arrival) (finishe
 		case p.outside == 0 && len(p.unsent) > 0:
 			p.sendNext()
 		case p.root.pending == 0:
-			return true, false
-		case !p.takeArrivals():
-			return false, false
+			return stepEnded, false
+		default:
+			if s := p.takeArrivals(); s != stepHolds {
+				return s, false
+			}
 		}
 	}
 }
 
 // takeArrivals takes what other goroutines have posted. If there is nothing, it
 // sends what is unsent, or else releases the token and runs blocking work on this
-// goroutine. It reports whether the caller holds the token; if not, the goroutine
-// that posts next takes it.
-func (p *process) takeArrivals() (token bool) {
-	idle := p.idle
+// goroutine. Unless the caller holds the token then, the goroutine that posts next takes
+// it.
+func (p *process) takeArrivals() step {
+	idle, released := p.idle, stepWaits
 	p.idle = work{}
+	if p.queued {
+		released = stepQueued
+	}
 	if p.packets != nil {
 		p.publish(p.queue.n+p.waiting, p.bytes)
 	}
@@ -85,15 +90,12 @@ func (p *process) takeArrivals() (token bool) {
 		if alone {
 			p.sendNext()
 		}
-		return true
-	case idle.run != nil:
-		if !p.post(p.runWork(idle)) {
-			return false
-		}
+		return stepHolds
+	case idle.run != nil && p.post(p.runWork(idle)):
 		p.mayBlock = true // the last holder's goroutine perhaps not, but this one may
-		return true
+		return stepHolds
 	}
-	return false
+	return released
 }
 
 // post hands an arrival to the holder of the token. If no goroutine holds it, the
@@ -163,6 +165,7 @@ func (p *process) arrive(a *arrival) {
 	p.leaveGate(w)
 	if a.awaited != nil {
 		p.freeAwait(a.awaited)
+		p.queued = false
 	}
 	if p.aborted != nil {
 		a.value = node.Answer(value.Error(p.aborted))
@@ -338,6 +341,7 @@ func (p *process) apply(at, port int32, to continuation, r *node.Result) (next t
 				*r = node.Answer(value.Error(p.misuse(at, "node.Await was given a nil function")))
 				continue
 			}
+			p.queued = e.More.Queued && to.frame == &p.root // nothing else can be left to do then
 			p.await(e.More.Await, work{awaited: e.More.Awaited, node: at, port: port, to: to})
 			return task{}, false
 		case effect.Sleep:

@@ -539,21 +539,22 @@ func (s starter) Run(ctx context.Context, r node.Result) node.Response {
 	return resp
 }
 
-func (s starter) Start(ctx context.Context, j node.Judge, r node.Result, done func(node.Response)) {
+func (s starter) Start(ctx context.Context, j node.Judge, r node.Result, done func(node.Response)) (queued bool) {
 	ctx, end := s.gen.begin(ctx)
 	p := s.gen.startRoot(ctx, s.at, fromTrigger)
 	if p == nil {
 		end()
 		done(node.Response{Payload: value.Error(node.ErrStopped)})
-		return
+		return false
 	}
 	p.judge, p.ending.answered = j, done
 	label := p.label
-	p.proceed(false, s.at, &r)
+	queued = p.proceed(false, s.at, &r)
 	if label != nil {
 		pprof.SetGoroutineLabels(label)
 	}
 	end()
+	return queued
 }
 
 func (s starter) RunID(ctx context.Context, j node.Judge, r node.Result) (resp node.Response, id string) {

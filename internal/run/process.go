@@ -47,6 +47,7 @@ type process struct {
 	waiting    int       // packets at gates
 	bytes      int       // pending bytes
 	outside    int       // blocking work, awaited results and children in progress
+	queued     bool      // it awaits a node.Queue, and nothing else
 	arrivals   []arrival // taken from the inbox
 	taken      int       // number of them that are done
 	aborted    error     // set once the process has to end early: nothing more is delivered
@@ -235,7 +236,7 @@ func (p *process) run(at int32, first *node.Result) node.Response {
 	if p.done == nil { // processes that only ever wait outside need none
 		p.done = make(chan struct{}, 1)
 	}
-	if !p.runLoop(at, first, nil) {
+	if p.runLoop(at, first, nil) != stepEnded {
 		if p.gen.busyClock != nil {
 			p.gen.busyClock.End() // the goroutine that sends to done begins for this one
 		}
@@ -245,12 +246,15 @@ func (p *process) run(at int32, first *node.Result) node.Response {
 }
 
 // proceed runs the process until it ends or the token is released. The caller holds the
-// token; mayBlock says whether its goroutine may run blocking work.
-func (p *process) proceed(mayBlock bool, at int32, first *node.Result) {
+// token; mayBlock says whether its goroutine may run blocking work. See [node.Starter] for
+// queued.
+func (p *process) proceed(mayBlock bool, at int32, first *node.Result) (queued bool) {
 	p.mayBlock = mayBlock
-	if p.runLoop(at, first, nil) {
+	s := p.runLoop(at, first, nil)
+	if s == stepEnded {
 		p.conclude(mayBlock)
 	}
+	return s == stepQueued
 }
 
 // conclude ends a process all of whose packets have been answered.
@@ -281,13 +285,23 @@ func (p *process) conclude(mayBlock bool) {
 	end.up.resume(arrival{child: end.to, value: node.Respond(resp)}, mayBlock)
 }
 
-// runLoop runs the process until it is finished or the token is released. If first is
+// A step is how far a goroutine has run a process.
+type step uint8
+
+const (
+	stepHolds  step = iota // it holds the token
+	stepEnded              // all packets have been answered
+	stepWaits              // it has released the token
+	stepQueued             // and the process awaits a node.Queue, and nothing else
+)
+
+// runLoop runs the process until it ends or the token is released. If first is
 // not nil, it is applied before; if came is not nil, it is used before.
-func (p *process) runLoop(at int32, first *node.Result, came *arrival) (finished bool) {
+func (p *process) runLoop(at int32, first *node.Result, came *arrival) step {
 	for {
-		finished, panicked := p.runQueue(at, first, came)
+		s, panicked := p.runQueue(at, first, came)
 		if !panicked {
-			return finished
+			return s
 		}
 		first, came = nil, nil
 	}

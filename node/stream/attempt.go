@@ -1,9 +1,11 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -231,10 +233,9 @@ func (s *session) send(m *message, send func() error) {
 	m.replied = true
 }
 
-// conclude does what the verdict on a task says. The caller holds the lock.
+// conclude notes that the process of a task has ended. The caller holds the lock.
 func (s *session) conclude(t *task) {
 	f := t.front
-	t.front = nil
 	if f.running--; f.running == 0 && f.idle != nil {
 		close(f.idle)
 	}
@@ -242,6 +243,51 @@ func (s *session) conclude(t *task) {
 		s.mu.single = nil
 	}
 	s.tried(t, t.verdict == verdictGood)
+	m := t.messages[0]
+	if !s.mayQueue(m) {
+		s.follow(t)
+		return
+	}
+	l := m.line
+	if s.mu.order.answered(m); t.verdict == verdictGood {
+		s.follow(t)
+	} else {
+		l.failed = append(l.failed, t)
+	}
+	if l.queued == 0 && len(l.failed) > 0 && l.out == len(l.failed) {
+		s.follow(s.joined(l))
+	}
+}
+
+// mayQueue reports whether the next message of the line may begin when a sink has queued
+// this one, which runs: at the first attempt, as what has failed goes on alone.
+func (s *session) mayQueue(m *message) bool {
+	return s.settings.order == OrderRecord && s.settings.batch.count == 0 && m.Key == "" && m.runs == 1
+}
+
+// joined makes one task of those of a line that have failed while others were under way:
+// the messages are its pieces, in their order. The caller holds the lock.
+func (s *session) joined(l *line) *task {
+	slices.SortFunc(l.failed, func(a, b *task) int { return cmp.Compare(a.messages[0].place, b.messages[0].place) })
+	first := l.failed[0]
+	for _, t := range slices.Backward(l.failed[1:]) {
+		if t.verdict == verdictAgain || t.verdict == verdictExhausted {
+			s.failed(t)
+		}
+		s.rest(t)
+		first.rest = append(first.rest, []*message{t.messages[0]})
+		t.front = nil
+		s.recycle(t)
+	}
+	clear(l.failed)
+	l.failed = l.failed[:0]
+	return first
+}
+
+// follow does what the verdict on a task says. The caller holds the lock.
+func (s *session) follow(t *task) {
+	f := t.front
+	t.front = nil
 	if t.verdict == verdictHeld {
 		s.holdBack(t)
 		return
@@ -404,7 +450,7 @@ func (s *session) exhausted(t *task) {
 		s.mu.again.push(t)
 		return
 	}
-	if len(t.rest) > 0 { // others need not wait for the port error
+	if len(t.rest) > 0 && s.settings.batch.count > 0 { // others need not wait for the port error
 		alone := s.part(t)
 		s.proceed(t)
 		t = alone
@@ -469,6 +515,10 @@ func (s *session) bury(t *task) {
 // holds the lock.
 func (s *session) broken(t *task) {
 	s.rest(t)
+	if s.settings.batch.count == 0 {
+		s.undecodable(t)
+		return
+	}
 	var whole []*message
 	for i, m := range t.messages {
 		if m.broken == nil {

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -116,6 +118,7 @@ func TestChaos(t *testing.T) {
 		"lane":        {"order: key", byLane},
 		"key":         {"order: key, key: self.body.k", byKey},
 		"total":       {"order: total", total},
+		"record":      {"order: record", byKey},
 		"batch none":  {"order: none, batch: {count: 50, linger: 1ms}", nil},
 		"batch key":   {"order: key, key: self.body.k, batch: {count: 50, linger: 1ms}", byKey},
 		"batch lane":  {"order: key, batch: {count: 50, linger: 1ms}", byLane},
@@ -128,6 +131,7 @@ func TestChaos(t *testing.T) {
 		for name, set := range settings {
 			t.Run(system+"/"+name, func(t *testing.T) {
 				t.Parallel()
+				traits.Order = stream.OrderRecord
 				s := newShelf(traits)
 				j := newJudge(t, set.by)
 				per := 1
@@ -140,7 +144,7 @@ func TestChaos(t *testing.T) {
 					lane := int32(which % per)
 					k := fmt.Sprintf("k%d", which)
 					o := k
-					if set.by != nil && name != "key" && name != "batch key" {
+					if set.by != nil && !strings.HasSuffix(name, "key") && name != "record" {
 						o = fmt.Sprint(lane) // in which order the system delivers
 					}
 					seq[o]++

@@ -22,6 +22,11 @@ const defaultWhen = "!has(self.status) || self.status > 499 || self.status in [4
 // fields returns the common fields that the traits allow.
 func (s Source) fields() []*schema.Field {
 	t := s.Traits
+	orders, which := []string{"none", "key", "total"}, ""
+	if t.Order == OrderRecord {
+		orders = slices.Insert(orders, 0, "record")
+		which = "those with the key of the same record (`record`), where one without a key waits until a sink has queued the one before;"
+	}
 	var fields []*schema.Field
 	if !t.Raw {
 		decode := t.Decode
@@ -33,7 +38,7 @@ func (s Source) fields() []*schema.Field {
 	fields = append(fields,
 		schema.Int("max_in_flight").Default(256).Range(1, 1_000_000).Doc("How many messages may be held that are not settled. At that, reading stops. Unset, it is four batches with `batch`, if that is more."),
 		schema.Bytes("bytes").Default("64MiB").Range(1, 1<<40).Doc("How many bytes of messages may be held. At that, reading stops; a message may be larger."),
-		schema.Enum("order", "none", "key", "total").Default(t.Order.String()).Doc("Which messages wait for others: `none`, those of the same `key`, or all of them (`total`)."),
+		schema.Enum("order", orders...).Default(t.Order.String()).Doc("Which messages wait for others: "+which+" `none`, those of the same `key`, or all of them (`total`)."),
 		schema.Expr("key").Doc("What messages have in common that wait for each other, over the payload, with `order: key`. Without it: the partition, file or connection that a message comes from."),
 		schema.Group("batch", schema.Fields(
 			schema.Int("count").Default(1000).Range(1, 1_000_000).Doc("The most messages in a batch."),
@@ -73,6 +78,8 @@ func (o Order) String() string {
 		return "key"
 	case OrderTotal:
 		return "total"
+	case OrderRecord:
+		return "record"
 	}
 	return "none"
 }
@@ -121,7 +128,7 @@ func (s *Source) read(init *node.Init, o Options, fields []schema.FieldInfo) (*s
 	if !s.Traits.Raw {
 		set.decode = cfg.String("decode")
 	}
-	for _, order := range []Order{OrderNone, OrderKey, OrderTotal} {
+	for _, order := range []Order{OrderNone, OrderKey, OrderTotal, OrderRecord} {
 		if cfg.String("order") == order.String() {
 			set.order = order
 		}

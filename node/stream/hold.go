@@ -96,7 +96,9 @@ func (s *session) hold(in *Message, m *message) {
 	switch {
 	case s.settings.key != nil:
 		s.mu.unready.push(m)
-	case s.settings.order == OrderKey:
+	case s.settings.order == OrderRecord && m.Key != "":
+		s.mu.order.push(s.mu.order.keyed(lineKey{m.Lane, m.Key}), m)
+	case s.settings.order == OrderKey, s.settings.order == OrderRecord:
 		s.mu.order.push(&l.line, m)
 	default:
 		s.mu.order.push(&s.mu.all, m)

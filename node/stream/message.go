@@ -30,6 +30,8 @@ type message struct {
 	receipt  *Message // what settles it: the latest delivery
 	err      error    // of the last attempt
 	failed   int      // attempts here that failed
+	runs     int32    // processes that it was in
+	place    int32    // among those of its line that a sink has queued, or that ended first; 0 before that
 	size     int64
 	state    state
 	prepared bool // decoded, and its key is known

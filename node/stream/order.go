@@ -2,20 +2,35 @@ package stream
 
 // A line is the messages that wait for each other: those of one key or lane, or all. A
 // loose line is for messages without order.
+//
+// A message that a sink has in its queue need not be waited for: it has its place. If it
+// fails nevertheless, the line waits until all that are queued have ended. Those that have
+// failed go on one after the other, and then the line.
 type line struct {
-	key        string
+	key        lineKey
 	keyed      bool
 	loose      bool
-	listed     bool // among the lines that may go on
-	out        int  // messages that were taken, and not let go
+	listed     bool    // among the lines that may go on
+	out        int     // messages that were taken, and neither queued nor let go
+	queued     int     // messages in the queue of a sink
+	places     int32   // how many messages were queued, or ended first
+	failed     []*task // while others were under way
 	n          int
 	bytes      int64
 	head, tail *message
 	next       *line // among the lines that may go on, or of the spare ones
 }
 
+// A lineKey tells lines apart: by the key of a record and its lane, or by an expression.
+type lineKey struct {
+	lane int32 // allLanes for an expression
+	text string
+}
+
+const allLanes = -1
+
 // may reports whether the next message of the line may begin.
-func (l *line) may() bool { return l.loose || l.out == 0 }
+func (l *line) may() bool { return l.loose || l.out == 0 && len(l.failed) == 0 }
 
 // An order keeps the messages that have not begun, and says which may. A line that has
 // a message out waits until that is let go. Lines take turns. The session guards it.
@@ -23,7 +38,7 @@ type order struct {
 	first, last *line // that may go on
 	n           int   // messages of these lines
 	bytes       int64 // of these
-	keys        map[string]*line
+	keys        map[lineKey]*line
 	spare       *line
 	spares      int
 }
@@ -32,12 +47,12 @@ type order struct {
 const maxSpare = 1024
 
 // keyed returns the line of a key.
-func (o *order) keyed(key string) *line {
+func (o *order) keyed(key lineKey) *line {
 	if l := o.keys[key]; l != nil {
 		return l
 	}
 	if o.keys == nil {
-		o.keys = make(map[string]*line)
+		o.keys = make(map[lineKey]*line)
 	}
 	l := o.spare
 	if l != nil {
@@ -142,6 +157,33 @@ func (o *order) take(into []*message, count int, bytes int64) []*message {
 	return into
 }
 
+// queue notes that a sink has a message in its queue.
+func (o *order) queue(m *message) {
+	l := m.line
+	l.place(m)
+	l.out--
+	l.queued++
+	if !l.listed && l.n > 0 && l.may() {
+		o.list(l)
+	}
+}
+
+// answered notes that the process has ended of a message that may have been queued. It is
+// not let go.
+func (o *order) answered(m *message) {
+	if m.place == 0 {
+		m.line.place(m)
+		return
+	}
+	m.line.queued--
+	m.line.out++
+}
+
+func (l *line) place(m *message) {
+	l.places++
+	m.place = l.places
+}
+
 // release lets go of a message that was taken.
 func (o *order) release(m *message) {
 	l := m.line
@@ -162,7 +204,7 @@ func (o *order) release(m *message) {
 
 // rest keeps nothing of a key without messages.
 func (o *order) rest(l *line) {
-	if !l.keyed || l.out > 0 || l.n > 0 || l.listed {
+	if !l.keyed || l.out+l.queued > 0 || l.n > 0 || l.listed {
 		return
 	}
 	delete(o.keys, l.key)

@@ -32,8 +32,9 @@ type outlet struct {
 	counts  *sinkCounts
 	log     *slog.Logger
 	timeout time.Duration
-	most    int // records in flights
-	count   int // of a batch; 0 without batches
+	most    int  // records in flights
+	ordered bool // deliveries take effect in the order in which they were queued, and nothing follows
+	count   int  // of a batch; 0 without batches
 	bytes   int
 	linger  time.Duration
 	calls   int
@@ -106,6 +107,7 @@ func openOutlet(ctx context.Context, n *sinkNode, counts *sinkCounts) (*outlet, 
 	if o.count == 0 {
 		o.taker, _ = n.writer.(Taker)
 	}
+	o.ordered = o.calls == 1 && !n.receipt
 	o.ctx, o.cancel = context.WithCancelCause(context.Background())
 	o.mu.changed.L = &o.mu
 	o.mu.closeIn = closeTimeout

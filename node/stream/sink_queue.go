@@ -14,7 +14,7 @@ import (
 // when the writer has answered for all its records, and not if it was given up before.
 type delivery struct {
 	outlet *outlet
-	await  node.Result                                    // always the same one
+	await  node.Result                                    // of the queue, always the same one
 	taken  func(turn int, receipt value.Value, err error) // confirmed
 	turn   int                                            // how often a Taker has answered; guarded by the outlet's lock
 	space  []Record                                       // for those of the next list
@@ -52,7 +52,10 @@ const maxSpace = 4096
 
 func (o *outlet) makeDelivery() *delivery {
 	d := &delivery{outlet: o}
-	d.await = node.Await(func(ctx context.Context, done func(node.Result)) { o.add(d, ctx, done) })
+	begin := func(ctx context.Context, done func(node.Result)) { o.add(d, ctx, done) }
+	if d.await = node.Await(begin); o.ordered {
+		d.await = node.Queue(begin)
+	}
 	d.taken = d.confirmed
 	return d
 }

@@ -74,7 +74,7 @@ type Traits struct {
 	// dropped by the reader, which counts it in [Counts].
 	Overflows bool
 
-	// Order is the default of the field order.
+	// Order is the default of the field order. OrderRecord also allows that.
 	Order Order
 
 	// Raw says that messages have a Body of their own, which is not decoded: there is
@@ -90,9 +90,10 @@ type Order uint8
 
 // The orders.
 const (
-	OrderNone  Order = iota // none: all in flight run concurrently
-	OrderKey                // one at a time for each key, or for each lane without the field key
-	OrderTotal              // one at a time
+	OrderNone   Order = iota // none: all in flight run concurrently
+	OrderKey                 // one at a time for each key, or for each lane without the field key
+	OrderTotal               // one at a time
+	OrderRecord              // one at a time for each Message.Key of a lane; without one, for each lane, until a sink has queued it
 )
 
 // A Message is one message of a source. The reader gives up what Raw, Body and Token

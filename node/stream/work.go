@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -19,7 +20,8 @@ type runner struct {
 	tasks   []*task
 	ended   []*task
 	unready []*message
-	whole   Message // that is decoded now
+	queued  []*message // that the queue of a sink has
+	whole   Message    // that is decoded now
 }
 
 // mostTasks is how many tasks a worker takes together. It takes fewer if they take long:
@@ -66,13 +68,19 @@ func (w *runner) next() bool {
 	if len(w.unready) > 0 {
 		s.lineUp()
 	}
+	for _, m := range w.queued {
+		if m.place == 0 { // it has not ended meanwhile
+			s.mu.order.queue(m)
+		}
+	}
 	for _, t := range w.ended {
 		s.conclude(t)
 	}
 	clear(w.tasks)
 	clear(w.ended)
 	clear(w.unready)
-	w.tasks, w.ended, w.unready, w.whole = w.tasks[:0], w.ended[:0], w.unready[:0], Message{}
+	clear(w.queued)
+	w.tasks, w.ended, w.unready, w.queued, w.whole = w.tasks[:0], w.ended[:0], w.unready[:0], w.queued[:0], Message{}
 	for {
 		w.ended = s.over.take(w.ended, mostTasks)
 		share := min(w.size, (s.mu.again.len()+s.mu.order.n)/s.workers+1)
@@ -221,6 +229,7 @@ func (s *session) launch(t *task) {
 	t.letter = t.letter && f.letters
 	for _, m := range t.messages {
 		m.state, m.begun = stateRuns, true
+		m.runs++
 	}
 }
 
@@ -238,12 +247,16 @@ func (w *runner) begin(t *task) (ended bool) {
 		return true
 	}
 	t.phase.Store(phaseStarts)
-	t.front.starter.Start(t.front.ctx, t.judge(), t.result(w.settings.batch.count > 0), t.finish)
+	m, mayQueue := t.messages[0], w.mayQueue(t.messages[0])
+	if queued := t.front.starter.Start(t.front.ctx, t.judge(), t.result(w.settings.batch.count > 0), t.finish); queued && mayQueue {
+		w.queued = append(w.queued, m)
+	}
 	return !t.phase.CompareAndSwap(phaseStarts, phaseParked)
 }
 
 // result is what the process of a task begins with.
 func (t *task) result(batch bool) node.Result {
+	invariant.Check(batch || len(t.messages) == 1, "%d messages in a process without a batch", len(t.messages))
 	switch {
 	case t.letter:
 		return node.Fail(t.messages[0].deadLetter(t.err))
@@ -268,7 +281,7 @@ func (s *session) lineUp() {
 		case m.broken != nil:
 			s.mu.order.push(&s.mu.all, m)
 		default:
-			s.mu.order.push(s.mu.order.keyed(m.key), m)
+			s.mu.order.push(s.mu.order.keyed(lineKey{allLanes, m.key}), m)
 		}
 	}
 }

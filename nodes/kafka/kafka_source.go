@@ -33,7 +33,7 @@ func sourceDef() stream.Source {
 			schema.Duration("session").Default("10s").Range(float64(500*time.Millisecond), float64(30*time.Minute)).Doc("How long a member of the group may be silent, as one that was killed is, before others get its partitions. The brokers have limits, such as 6s."),
 			schema.String("start").Default("first").Words(true, "first", "last").Doc("Where a partition begins that nothing is kept of: at its `first` message, after its `last`, or at a time such as `2026-01-31T00:00:00Z`."),
 		),
-		Traits: stream.Traits{Lanes: true, Positions: true, Checkpoints: true, Order: stream.OrderKey},
+		Traits: stream.Traits{Lanes: true, Positions: true, Checkpoints: true, Order: stream.OrderRecord},
 		Open:   openSource,
 	}
 }
@@ -44,7 +44,7 @@ const sourceDoc = `The payload has, apart from what every source gives, ` + "`to
 
 **Without a group** the positions are kept in ` + "`checkpoint.file`" + `; without that one, too, every start begins at ` + "`start`" + `.
 
-**Order.** Partitions are the lanes: ` + "`order: key`" + ` without ` + "`key`" + ` runs one message of each partition at a time.
+**Order.** With ` + "`order: record`" + `, messages with the same key run one after the other, and those without a key in the order of their partition; the next one begins when a sink has queued the one before. ` + "`order: key`" + ` without ` + "`key`" + ` runs one message of each partition at a time. See [order](../streams.md#order).
 
 The client reads ahead at most ` + "`bytes`" + ` from each broker, and not more than 32 MiB, as far as it can be told from the batches before: the broker counts compressed bytes. Partitions take turns. It connects again by itself, and is not ready while no broker answers; a topic that does not exist when the node starts keeps it from being ready, and one that vanishes later is read on when it is there again. If the position of a partition is no longer there, reading goes on at the first message that is.
 

@@ -21,8 +21,9 @@ type echoing struct{}
 func (echoing) Run(_ context.Context, r node.Result) node.Response {
 	return node.Response{Payload: r.Effect().Payload}
 }
-func (e echoing) Start(ctx context.Context, _ node.Judge, r node.Result, done func(node.Response)) {
+func (e echoing) Start(ctx context.Context, _ node.Judge, r node.Result, done func(node.Response)) (queued bool) {
 	done(e.Run(ctx, r))
+	return false
 }
 func (e echoing) RunID(ctx context.Context, j node.Judge, r node.Result) (node.Response, string) {
 	resp := e.Run(ctx, r)

@@ -61,9 +61,10 @@ func (s *source) Run(ctx context.Context, r node.Result) node.Response {
 	return resp
 }
 
-func (s *source) Start(ctx context.Context, j node.Judge, r node.Result, done func(node.Response)) {
+func (s *source) Start(ctx context.Context, j node.Judge, r node.Result, done func(node.Response)) (queued bool) {
 	resp, _ := s.RunID(ctx, j, r)
 	done(resp)
+	return false
 }
 
 func (s *source) RunID(ctx context.Context, j node.Judge, r node.Result) (resp node.Response, id string) {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"flag"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // kafka starts a fake cluster of one broker.
@@ -12,6 +14,7 @@ func kafka(args []string) (addr string, stop func(), err error) {
 	dir := flags.String("dir", "", "where the topics are kept; in memory without it")
 	port := flags.Int("port", 0, "the port on 127.0.0.1; any without it")
 	partitions := flags.Int("partitions", 16, "of the topics to make")
+	slow := flags.Duration("produce", 0, "how long each request that produces takes at least")
 	if err := flags.Parse(args); err != nil {
 		return "", nil, err
 	}
@@ -25,6 +28,13 @@ func kafka(args []string) (addr string, stop func(), err error) {
 	cluster, err := kfake.NewCluster(opts...)
 	if err != nil {
 		return "", nil, err
+	}
+	if *slow > 0 {
+		cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			cluster.SleepControl(func() { <-time.After(*slow) })
+			return nil, nil, false
+		})
 	}
 	return cluster.ListenAddrs()[0], cluster.Close, nil
 }

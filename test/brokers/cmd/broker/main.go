@@ -1,7 +1,7 @@
 // Command broker runs a broker of tests until its standard input ends. Its first line says
 // where the broker listens:
 //
-//	broker kafka [-dir DIR] [-port PORT] [-partitions N] [TOPIC…]
+//	broker kafka [-dir DIR] [-port PORT] [-partitions N] [-produce DURATION] [TOPIC…]
 //	broker nats -dir DIR [-port PORT]
 package main
 
