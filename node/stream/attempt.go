@@ -17,16 +17,16 @@ import (
 // used up goes on in pieces: messages is the one that runs, rest those that follow.
 // A worker owns a task while its process runs, and else the session.
 type task struct {
-	session  *session
-	messages []*message
-	rest     [][]*message // the next one last
-	halved   bool         // the attempts of the batch are used up
-	letter   bool         // it goes to the port error
-	failed   int          // attempts of the piece
-	err      error        // of the last attempt
-	outage   outage
-	trying   bool        // it is a suspect that goes on
-	beside   atomic.Bool // others were under way when its process was
+	session     *session
+	messages    []*message
+	rest        [][]*message // the next one last
+	halved      bool         // the attempts of the batch are used up
+	letter      bool         // it goes to the port error
+	failed      int          // attempts of the piece
+	err         error        // of the last attempt
+	outage      outage
+	trying      bool        // it is a suspect that goes on
+	accompanied atomic.Bool // others were under way when its process was
 
 	front   *front // whose process runs
 	resp    node.Response

@@ -39,7 +39,7 @@ func (t *task) waitsOut(err error, now time.Time) bool {
 		return false
 	}
 	if over := (*passedOverError)(nil); errors.Is(err, ErrLost) || errors.As(err, &over) {
-		if t.outage.breaks++; t.suspected() && (t.outage.alone || !t.beside.Load()) {
+		if t.outage.breaks++; t.suspected() && (t.outage.alone || !t.accompanied.Load()) {
 			return false
 		}
 	}
@@ -54,21 +54,21 @@ func (t *task) waitsOut(err error, now time.Time) bool {
 // suspected reports whether the messages of a task may be why connections break.
 func (t *task) suspected() bool { return t.outage.breaks > 1 }
 
-// company notes which tasks run beside others: if one runs alone when a connection breaks,
+// company notes which tasks run while others do: if one runs alone when a connection breaks,
 // there is no other to blame. The caller holds the lock.
 func (s *session) company(t *task) {
 	if t.front.running == 1 {
 		s.mu.single = t
-		if t.beside.Load() { // a load is cheaper than a store
-			t.beside.Store(false)
+		if t.accompanied.Load() { // a load is cheaper than a store
+			t.accompanied.Store(false)
 		}
 		return
 	}
-	if !t.beside.Load() {
-		t.beside.Store(true)
+	if !t.accompanied.Load() {
+		t.accompanied.Store(true)
 	}
 	if s.mu.single != nil {
-		s.mu.single.beside.Store(true)
+		s.mu.single.accompanied.Store(true)
 		s.mu.single = nil
 	}
 }

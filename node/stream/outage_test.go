@@ -97,8 +97,8 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
-// beside links a source to a sink in memory. What fails for good goes to the port dead of t.
-const beside = "- {kind: mem, name: s, retry: {threshold: 2, backoff: {initial: 1ms, max: 2ms}}, ports: {out: [{name: out}], error: [{name: t, port: dead}]}}\n" +
+// toSink links a source to a sink in memory. What fails finally goes to the port dead of t.
+const toSink = "- {kind: mem, name: s, retry: {threshold: 2, backoff: {initial: 1ms, max: 2ms}}, ports: {out: [{name: out}], error: [{name: t, port: dead}]}}\n" +
 	"- {kind: memory_sink, name: out, timeout: 20ms}\n- {kind: take, name: t}\n"
 
 // TestPoisonAmongOthers has one message that breaks each connection, and many that are under
@@ -143,7 +143,7 @@ func TestSilentSink(t *testing.T) {
 					}
 				}
 			}}
-			r := startWith(t, s, beside, nil, sink(m).Def(options))
+			r := startWith(t, s, toSink, nil, sink(m).Def(options))
 			r.until("more failures than attempts", func() bool {
 				calls, _ := m.count()
 				if others && calls > seen {

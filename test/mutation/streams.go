@@ -30,6 +30,6 @@ func ofStreams() []mutation {
 		{name: "equal settings share a writer", file: "node/stream/sink.go", in: in, test: "TestSink/sink/6_reloads",
 			cuts: []cut{{"	return fmt.Sprintf(\"%x\", h.Sum(nil))", "	return fmt.Sprintf(\"%x %p\", h.Sum(nil), n)"}}},
 		{name: "a refused record fails", file: "node/stream/sink_queue.go", in: in, test: "TestSink/sink/11_parts",
-			cuts: []cut{{"			d.errs = append(d.errs, d.failure(index+i, err))\n", "			_ = d.failure(index+i, err)\n"}}},
+			cuts: []cut{{"			d.errs = append(d.errs, d.failureLocked(index+i, err))\n", "			_ = d.failureLocked(index+i, err)\n"}}},
 	}
 }
