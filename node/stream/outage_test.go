@@ -120,7 +120,7 @@ func TestPoisonAmongOthers(t *testing.T) {
 	}}
 	out := sink(m)
 	out.Batches = true
-	r := startWith(t, s, strings.Replace(beside, "20ms", "30s", 1), nil, out.Def(options))
+	r := startWith(t, s, strings.Replace(toSink, "20ms", "30s", 1), nil, out.Def(options))
 	r.until("all to be settled", s.settledAll)
 	if got := strings.Join(r.got(), "; "); strings.Count(got, "dead") != 1 || !strings.Contains(got, "dead poison") {
 		t.Errorf("got %s", got)
