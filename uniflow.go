@@ -27,6 +27,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/check"
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/internal/expand"
+	"github.com/uniflow-labs/uniflow/internal/memory"
 	"github.com/uniflow-labs/uniflow/internal/redact"
 	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/internal/run"
@@ -46,6 +47,7 @@ type Options struct {
 	Grace            time.Duration // how long Shutdown lets processes go on; 10 s
 	LifecycleTimeout time.Duration // of each workflow at a lifecycle port; 10 s
 	Budget           Budget
+	Memory           int64      // bytes that nodes may hold of what has come and is not done, see [node.Memory]; half of what the program may take
 	Clock            node.Clock // what nodes wait by; that of the machine
 	Job              *node.Job  // for a program that ends with its work; nil for one that serves
 
@@ -80,6 +82,7 @@ type Engine struct {
 	kinds       *registry.Registry
 	opts        Options
 	pool        node.Pool // outlives generations
+	memory      *node.Memory
 	waits       *waits.Memory
 	current     atomic.Pointer[generation]
 	drains      sync.WaitGroup // replaced generations that drain
@@ -129,7 +132,10 @@ func New(opts Options) (*Engine, error) {
 	if len(opts.Recorders) > 64 {
 		return nil, fmt.Errorf("at most 64 recorders are possible, got %d", len(opts.Recorders))
 	}
-	e := &Engine{kinds: kinds, opts: opts, secretField: secretFields(kinds)}
+	if opts.Memory == 0 {
+		opts.Memory = memory.Limit() / 2
+	}
+	e := &Engine{kinds: kinds, opts: opts, memory: node.NewMemory(opts.Memory), secretField: secretFields(kinds)}
 	e.waits = waits.New(opts.Clock)
 	e.opts.Log = slog.New(e.secrets.Handler(opts.Log.Handler()))
 	e.metrics.secrets = &e.secrets
@@ -182,6 +188,7 @@ func (e *Engine) compile(source Source, opts compile.Options, all bool) (prog *c
 	list.Append(resolver.Findings())
 	e.secrets.Learn(append(secrets, secretsOf(graph.Nodes, graph.Kinds)...)) // templates are rendered now
 	opts.Kinds, opts.Log, opts.Pool, opts.Clock, opts.Waits, opts.Job, opts.Whole = graph.Kinds, e.opts.Log, &e.pool, e.opts.Clock, e.waits, e.opts.Job, e.opts.Whole
+	opts.Memory = e.memory
 	opts.System = &system{engine: e, kinds: graph.Kinds, specs: graph.Nodes, variables: variables}
 	made, found := compile.Compile(graph.Nodes, opts)
 	list.Append(found)
@@ -257,6 +264,7 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 			LifecycleTimeout: e.opts.LifecycleTimeout,
 			Log:              e.opts.Log,
 			Clock:            e.opts.Clock,
+			Memory:           e.memory,
 			Secrets:          &e.secrets,
 		}),
 		number: e.mu.number + 1,

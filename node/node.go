@@ -225,11 +225,12 @@ type Init struct {
 	Raw        bool  // a node that this one's packets may reach needs the bytes of a body
 	InFlight   int   // how many packets may be here at a time, by [Def.InFlight] upstream; 0 if that is not known
 	Log        *slog.Logger
-	Pool       *Pool  // resources shared with earlier and later generations
-	Clock      Clock  // what the node waits by, instead of package time
-	System     System // what the engine runs; nil outside of an engine
-	Waits      Waits  // who waits for messages from outside
-	Job        *Job   // nil unless the program is a job, which ends with its work
+	Pool       *Pool   // resources shared with earlier and later generations
+	Memory     *Memory // what all nodes may hold of what has come and is not done
+	Clock      Clock   // what the node waits by, instead of package time
+	System     System  // what the engine runs; nil outside of an engine
+	Waits      Waits   // who waits for messages from outside
+	Job        *Job    // nil unless the program is a job, which ends with its work
 	// Vertex returns this node, and so those that its packets may come to. Call it in New
 	// only. A vertex whose fields have errors has a config without values.
 	Vertex func() *Vertex

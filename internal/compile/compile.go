@@ -20,6 +20,7 @@ type Options struct {
 	Kinds   *registry.Registry
 	Log     *slog.Logger // of the nodes
 	Pool    *node.Pool   // handed to the nodes; nothing is acquired while compiling
+	Memory  *node.Memory // handed to the nodes
 	Clock   node.Clock   // of the nodes
 	System  node.System  // of the nodes
 	Waits   node.Waits   // of the nodes
@@ -228,6 +229,7 @@ func (c *compiler) init(i int32, log *slog.Logger) *node.Init {
 		InFlight:   u.inFlight,
 		Log:        log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
 		Pool:       c.opts.Pool,
+		Memory:     c.opts.Memory,
 		Clock:      c.opts.Clock,
 		System:     c.opts.System,
 		Waits:      c.opts.Waits,

@@ -91,10 +91,7 @@ var (
 func (p *process) fork(at int32, r node.Result) node.Result {
 	gen := p.gen
 	size := int64(r.Effect().Payload.Size())
-	forks, bytes := gen.forks.Add(1), gen.forkBytes.Add(size)
-	if err := gen.budget.refusesFork(forks, bytes); err != nil {
-		gen.forks.Add(-1)
-		gen.forkBytes.Add(-size)
+	if err := gen.refusesFork(size); err != nil {
 		return node.Answer(value.Error(&node.Error{Err: err, Status: http.StatusServiceUnavailable}))
 	}
 	parent, ctx := p.storage(), gen.ctx
@@ -107,16 +104,23 @@ func (p *process) fork(at int32, r node.Result) node.Result {
 	return node.None()
 }
 
-// refusesFork returns why there cannot be as many detached children, with payloads of as
-// many bytes. One that is alone may be larger.
-func (b *Budget) refusesFork(forks, bytes int64) error {
+// refusesFork returns why there cannot be one more detached child, with a payload of so many
+// bytes, or counts it. One that is alone may be larger.
+func (g *Generation) refusesFork(bytes int64) error {
+	forks := g.forks.Add(1)
+	var err error
 	switch {
-	case forks > int64(b.Forks):
-		return errForks
-	case forks > 1 && bytes > int64(b.ForkBytes):
-		return errForkBytes
+	case forks > int64(g.budget.Forks):
+		err = errForks
+	case forks == 1:
+		g.forked.Hold(bytes)
+	case !g.forked.TakeWithin(bytes, int64(g.budget.ForkBytes)):
+		err = errForkBytes
 	}
-	return nil
+	if err != nil {
+		g.forks.Add(-1)
+	}
+	return err
 }
 
 // forkEnded is the end of a detached child.
@@ -124,7 +128,7 @@ func (g *Generation) forkEnded(resp node.Response, bytes int64) {
 	if resp.IsError() {
 		g.log.Error("forked process", "error", resp.Payload.AsError())
 	}
-	g.forkBytes.Add(-bytes)
+	g.forked.Free(bytes)
 	g.forks.Add(-1)
 	g.signal()
 }

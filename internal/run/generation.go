@@ -73,6 +73,7 @@ type Options struct {
 	LifecycleTimeout time.Duration   // of each workflow at a lifecycle port; 10 s
 	Log              *slog.Logger    // nil discards
 	Clock            node.Clock      // what nodes sleep by; nil is the clock of the machine
+	Memory           *node.Memory    // what payloads of detached children are counted in; nil for no limit
 	Secrets          *redact.Secrets // hidden in errors and timelines; nil for none
 }
 
@@ -105,7 +106,7 @@ type Generation struct {
 	ended     chan struct{}                 // gets a signal when a process ends while draining
 	abandoned bool                          // Stop has abandoned processes
 	forks     atomic.Int64                  // detached children in progress
-	forkBytes atomic.Int64                  // of their payloads
+	forked    *node.Account                 // bytes of their payloads
 	ctx       context.Context               // of detached children; done when the grace is over
 	expire    context.CancelCauseFunc
 	workers   sync.WaitGroup // goroutines of processes
@@ -226,6 +227,7 @@ func New(prog *compile.Program, opts Options) *Generation {
 		timeout: opts.LifecycleTimeout,
 		log:     opts.Log,
 		clock:   opts.Clock,
+		forked:  opts.Memory.Account("fork"),
 		secrets: opts.Secrets,
 		ended:   make(chan struct{}, 1),
 		shards:  make([]shard, 2*runtime.GOMAXPROCS(0)),
@@ -493,6 +495,7 @@ func (g *Generation) Close(ctx context.Context) error {
 	g.expire(nil)
 	if !g.abandoned {
 		g.workers.Wait()
+		g.forked.Close()
 	}
 	return errors.Join(errs...)
 }

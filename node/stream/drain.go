@@ -146,6 +146,7 @@ func (s *session) close() {
 	}
 	s.stopRead()
 	s.stopWrite()
+	s.held.Close()
 	for _, f := range fronts {
 		if ended {
 			f.node.finish()

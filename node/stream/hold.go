@@ -39,6 +39,7 @@ func (s *session) admit(messages []Message) {
 		s.hold(&messages[i], &slab[0])
 		slab = slab[1:]
 	}
+	s.count()
 	if (s.mu.draining && s.returns()) || s.mu.expired {
 		s.giveBack(func(m *message) bool { return m.state == stateQueued }, nil)
 	}
@@ -122,6 +123,10 @@ func (s *session) letGo(m *message) {
 	m.before, m.after = nil, nil
 	s.mu.inFlight--
 	s.mu.bytes -= m.size
+	if m.large > 0 {
+		s.held.Free(m.large)
+	}
+	s.count()
 	if m.stuck {
 		s.mu.stuck--
 	}

@@ -33,6 +33,7 @@ type message struct {
 	runs     int32    // processes that it was in
 	place    int32    // among those of its line that a sink has queued, or that ended first; 0 before that
 	size     int64
+	large    int64 // bytes of a large body that was decoded
 	state    state
 	prepared bool // decoded, and its key is known
 	opened   bool // body is the payload of a message that was a dead letter

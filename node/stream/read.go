@@ -92,7 +92,7 @@ func (s *session) waitRoom() (room Room, ok bool) {
 // batch that is not full, which would linger until the end. The caller holds the lock.
 func (s *session) roomy() bool {
 	room := s.settings.limit - s.taken()
-	return room > 0 && s.mu.bytes < s.settings.bytes && !s.backlog() &&
+	return room > 0 && s.mu.bytes < s.settings.bytes && !s.backlog() && !s.short(s.mu.inFlight) &&
 		(room >= s.settings.limit/4 || s.mu.order.n+s.mu.unready.len() < max(1, s.settings.batch.count))
 }
 

@@ -28,7 +28,8 @@ type session struct {
 	counts   *counts
 	log      *slog.Logger
 	clock    node.Clock
-	keeper   *keeper  // of positions; nil without a file
+	keeper   *keeper // of positions; nil without a file
+	held     *node.Account
 	after    *session // which must let go first; nil for none
 
 	connection connection
@@ -66,6 +67,7 @@ type session struct {
 		last     *message
 		inFlight int
 		bytes    int64
+		counted  int64    // of bytes, in the account
 		stuck    int      // of those held
 		held     int      // tasks that wait for an outage to be over
 		outage   error    // the latest
@@ -149,7 +151,7 @@ type front struct {
 
 func newSession(n *sourceNode, reader Reader, after *session) *session {
 	s := &session{
-		source: n.source, settings: n.settings, reader: reader, counts: &n.seat.counts, log: n.log, clock: n.init.Clock,
+		source: n.source, settings: n.settings, reader: reader, counts: &n.seat.counts, log: n.log, clock: n.init.Clock, held: n.init.Memory.Account(n.source.Kind),
 		after: after, closed: make(chan struct{}), workers: runtime.GOMAXPROCS(0),
 	}
 	s.replier, _ = reader.(Replier)

@@ -21,6 +21,7 @@ type runner struct {
 	ended   []*task
 	unready []*message
 	queued  []*message // that the queue of a sink has
+	decoded []decoded  // whose bodies are large
 	whole   Message    // that is decoded now
 }
 
@@ -33,6 +34,7 @@ func (w *runner) run() {
 		w.tell()
 		for _, m := range w.unready {
 			m.prepare(w.settling, &w.whole)
+			w.weigh(m)
 		}
 		for _, t := range w.ended {
 			w.judge(t)
@@ -62,6 +64,7 @@ func (w *runner) next() bool {
 	s := w.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	w.weighed()
 	for _, m := range w.unready {
 		m.prepared = true
 	}
@@ -173,7 +176,7 @@ func (s *session) wake() {
 // lock.
 func (s *session) due() bool {
 	o, b := &s.mu.order, &s.settings.batch
-	if o.n == 0 || s.mu.front == nil {
+	if o.n == 0 || s.mu.front == nil || s.short(s.mu.front.running) {
 		return false
 	}
 	if b.count == 0 || b.linger == 0 || o.n >= b.count || o.bytes >= b.bytes || s.mu.lingered || s.mu.draining || s.mu.ended ||
@@ -239,6 +242,7 @@ func (w *runner) begin(t *task) (ended bool) {
 	t.verdict = verdictNone
 	for _, m := range t.messages {
 		m.decode(t.front.settings.decode, &w.whole)
+		w.weigh(m)
 		if m.broken != nil && !t.letter {
 			t.verdict = verdictBroken
 		}

@@ -69,8 +69,9 @@ func (k *link) read(ctx context.Context) error {
 			return err
 		}
 	}
-	longest := k.reader.longest
+	longest, held := k.reader.longest, k.reader.held
 	buf := make([]byte, firstBuffer)
+	defer func() { held.Free(int64(len(buf) - firstBuffer)) }()
 	n := 0
 	var spans []span
 	for {
@@ -101,8 +102,12 @@ func (k *link) read(ctx context.Context) error {
 			return err
 		}
 		if n == len(buf) { // a longer message
-			buf = append(buf, make([]byte, len(buf))...)
+			if !held.Take(int64(len(buf))) {
+				return errNoMemory
+			}
+			buf = append(make([]byte, 0, 2*len(buf)), buf...)[:2*len(buf)]
 		} else if n == 0 && len(buf) > firstBuffer {
+			held.Free(int64(len(buf) - firstBuffer))
 			buf = make([]byte, firstBuffer)
 		}
 	}

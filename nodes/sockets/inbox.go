@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
@@ -12,6 +13,7 @@ import (
 type inbox struct {
 	most      int
 	mostBytes int64
+	held      *node.Account // of waiting
 	wake      chan struct{} // has one if there may be something to read
 
 	mu struct {
@@ -24,15 +26,15 @@ type inbox struct {
 	}
 }
 
-func newInbox(most int, mostBytes int64) *inbox {
-	b := &inbox{most: most, mostBytes: mostBytes, wake: make(chan struct{}, 1)}
+func newInbox(most int, mostBytes int64, held *node.Account) *inbox {
+	b := &inbox{most: most, mostBytes: mostBytes, held: held, wake: make(chan struct{}, 1)}
 	b.mu.space.L = &b.mu
 	return b
 }
 
 // full reports whether there is no room for a message. The caller holds the lock.
 func (b *inbox) full(bytes int64) bool {
-	return len(b.mu.waiting) >= b.most || len(b.mu.waiting) > 0 && b.mu.bytes+bytes > b.mostBytes
+	return len(b.mu.waiting) >= b.most || len(b.mu.waiting) > 0 && (b.mu.bytes+bytes > b.mostBytes || b.held.Full())
 }
 
 // put waits for room, and reports whether it has put the message in: not if the inbox is
@@ -64,6 +66,7 @@ func (b *inbox) offer(m stream.Message) {
 func (b *inbox) add(m stream.Message) {
 	b.mu.waiting = append(b.mu.waiting, m)
 	b.mu.bytes += int64(len(m.Raw))
+	b.held.Hold(int64(len(m.Raw)))
 	select {
 	case b.wake <- struct{}{}:
 	default: // it has one
@@ -74,7 +77,7 @@ func (b *inbox) add(m stream.Message) {
 func (b *inbox) take(room stream.Room) []stream.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := 0
+	n, before := 0, b.mu.bytes
 	for n < len(b.mu.waiting) && n < room.Messages && (n == 0 || room.Bytes > 0) {
 		size := int64(len(b.mu.waiting[n].Raw))
 		room.Bytes -= size
@@ -84,6 +87,7 @@ func (b *inbox) take(room stream.Room) []stream.Message {
 	if n == 0 {
 		return nil
 	}
+	b.held.Free(before - b.mu.bytes)
 	taken := b.mu.waiting[:n:n]
 	b.mu.waiting = b.mu.waiting[n:]
 	if len(b.mu.waiting) == 0 {

@@ -29,6 +29,7 @@ type reader struct {
 	log      *slog.Logger
 	run      string // begins the ids
 	inbox    *inbox
+	held     *node.Account // bytes of messages that have not come whole, and of the inbox
 	lanes    lanes
 	count    atomic.Uint64 // messages, over all connections
 
@@ -138,6 +139,8 @@ func (r *reader) accept(ctx context.Context, l net.Listener, work *sync.WaitGrou
 
 // acceptPause is how long to wait after a connection could not be accepted.
 const acceptPause = 100 * time.Millisecond
+
+var errNoMemory = errors.New("the program has no memory left for a longer message")
 
 var errTooMany = errors.New("there are as many connections as limits.connections allows")
 

@@ -62,8 +62,9 @@ func openSource(init *node.Init) (stream.Reader, error) {
 	}
 	r := &reader{
 		settings: s, dials: dials, reply: c.Bool("reply"), longest: int(c.Group("limits").Int("max_message")), most: int(c.Group("limits").Int("connections")),
-		clock: init.Clock, log: init.Log, run: rand.Text(), inbox: newInbox(stream.InFlight(c), c.Int("bytes")),
+		clock: init.Clock, log: init.Log, run: rand.Text(), held: init.Memory.Account(init.Node.Kind),
 	}
+	r.inbox = newInbox(stream.InFlight(c), c.Int("bytes"), r.held)
 	if r.reply && s.network != "udp" && c.String("order") == "none" {
 		return nil, c.Errorf("reply", diag.CodeBadValue, "without an order, replies would not come in the order of the messages").WithHint("add order: key")
 	}

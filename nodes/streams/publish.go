@@ -24,7 +24,7 @@ func publishDef(o stream.Options) *node.Def {
 		HasErrorPort: true,
 		Recall:       node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
-			n := &publisher{namespace: init.Node.Namespace, pool: init.Pool}
+			n := &publisher{init: init}
 			var err error
 			n.topic, err = template.OfField(init.Config, "topic", template.Compiler(o.Languages, o.Language))
 			return n, err
@@ -34,9 +34,8 @@ func publishDef(o stream.Options) *node.Def {
 
 // A publisher is a node of kind publish.
 type publisher struct {
-	topic     template.Template
-	namespace string
-	pool      *node.Pool
+	topic template.Template
+	init  *node.Init
 
 	hub     *hub
 	release func() error
@@ -44,7 +43,7 @@ type publisher struct {
 
 // Open finds the topics.
 func (n *publisher) Open(context.Context) (err error) {
-	n.hub, n.release, err = acquireHub(n.pool, n.namespace)
+	n.hub, n.release, err = acquireHub(n.init)
 	return err
 }
 

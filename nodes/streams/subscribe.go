@@ -34,8 +34,8 @@ func subscribeDef(o stream.Options) *node.Def {
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config
 			n := &subscriber{
-				namespace: init.Node.Namespace, buffer: int(c.Int("buffer")), drop: c.String("full") == "drop_oldest",
-				lifetime: c.Duration("lifetime"), pool: init.Pool, clock: init.Clock, subscriptions: make(map[*subscription]struct{}),
+				buffer: int(c.Int("buffer")), drop: c.String("full") == "drop_oldest",
+				lifetime: c.Duration("lifetime"), init: init, clock: init.Clock, subscriptions: make(map[*subscription]struct{}),
 			}
 			var err error
 			n.topic, err = template.OfField(c, "topic", template.Compiler(o.Languages, o.Language))
@@ -46,13 +46,12 @@ func subscribeDef(o stream.Options) *node.Def {
 
 // A subscriber is a node of kind subscribe.
 type subscriber struct {
-	topic     template.Template
-	namespace string
-	buffer    int
-	drop      bool
-	lifetime  time.Duration // 0 is for ever
-	pool      *node.Pool
-	clock     node.Clock
+	topic    template.Template
+	buffer   int
+	drop     bool
+	lifetime time.Duration // 0 is for ever
+	init     *node.Init
+	clock    node.Clock
 
 	hub     *hub
 	release func() error
@@ -67,7 +66,7 @@ func (n *subscriber) Concurrency() int { return 1024 }
 
 // Open finds the topics.
 func (n *subscriber) Open(context.Context) (err error) {
-	n.hub, n.release, err = acquireHub(n.pool, n.namespace)
+	n.hub, n.release, err = acquireHub(n.init)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -14,6 +15,7 @@ import (
 type hub struct {
 	sync.Mutex
 	topics    map[string]map[*subscription]struct{}
+	held      *node.Account // bytes of payloads that wait, each once
 	published uint64
 	delivered uint64
 	dropped   uint64
@@ -23,10 +25,24 @@ type hub struct {
 func (h *hub) Close() error { return nil }
 
 // acquireHub returns the hub of a node's namespace.
-func acquireHub(pool *node.Pool, namespace string) (*hub, func() error, error) {
-	return node.Acquire(pool, "topics "+namespace, func() (*hub, error) {
-		return &hub{topics: make(map[string]map[*subscription]struct{})}, nil
+func acquireHub(init *node.Init) (*hub, func() error, error) {
+	return node.Acquire(init.Pool, "topics "+init.Node.Namespace, func() (*hub, error) {
+		return &hub{topics: make(map[string]map[*subscription]struct{}), held: init.Memory.Account("subscribe")}, nil
 	})
+}
+
+// A posted payload waits for subscriptions, and counts once for all of them.
+type posted struct {
+	payload value.Value
+	size    int
+	waiting atomic.Int32 // for so many, and while it is published
+}
+
+// left says that one of them does not wait for it any more.
+func (h *hub) left(p *posted) {
+	if p.waiting.Add(-1) == 0 {
+		h.held.Free(int64(p.size))
+	}
 }
 
 // publish gives a payload to the subscriptions of a topic, and returns how many they are.
@@ -39,8 +55,14 @@ func (h *hub) publish(topic string, payload value.Value) int {
 	}
 	h.Unlock()
 	var delivered, dropped uint64
+	var waits *posted // made when the first subscription is busy
+	defer func() {
+		if waits != nil {
+			h.left(waits)
+		}
+	}()
 	for _, s := range ready {
-		ok, lost := s.push(payload)
+		ok, lost := s.push(payload, &waits)
 		if ok {
 			delivered++
 		}
@@ -86,8 +108,8 @@ type subscription struct {
 	send   *node.Call
 
 	mu     sync.Mutex
-	buffer []value.Value // that wait, the oldest first
-	bytes  int           // of the buffer
+	buffer []*posted // that wait, the oldest first
+	bytes  int       // of the buffer
 	parked func(node.Result)
 	forget func() bool  // ends the watch for the end of the process
 	end    *node.Result // set when it is over
@@ -133,13 +155,14 @@ func (s *subscription) nextLocked() (r node.Result, ok bool) {
 	case len(s.buffer) == 0:
 		return r, false
 	}
-	v := s.buffer[0]
+	v := s.buffer[0].payload
 	s.dropLocked()
 	return s.send.Send(0, v), true
 }
 
 // push adds a payload. lost says that there was no room, for it or for an earlier one.
-func (s *subscription) push(v value.Value) (ok, lost bool) {
+// waits is the payload as those have it that it waits for, nil before the first.
+func (s *subscription) push(v value.Value, waits **posted) (ok, lost bool) {
 	s.mu.Lock()
 	switch {
 	case s.end != nil:
@@ -152,7 +175,19 @@ func (s *subscription) push(v value.Value) (ok, lost bool) {
 		done(s.send.Send(0, v))
 		return true, false
 	}
-	size := v.Size()
+	if *waits == nil {
+		p := &posted{payload: v, size: v.Size()}
+		if !s.hub.held.Take(int64(p.size)) {
+			s.mu.Unlock()
+			if !s.drop {
+				s.close(node.Fail(errSubscriberSlow))
+			}
+			return false, true
+		}
+		p.waiting.Store(1)
+		*waits = p
+	}
+	size := (*waits).size
 	for len(s.buffer) >= s.most || len(s.buffer) > 0 && s.bytes+size > mostBuffered {
 		if lost = true; !s.drop {
 			s.mu.Unlock()
@@ -161,7 +196,8 @@ func (s *subscription) push(v value.Value) (ok, lost bool) {
 		}
 		s.dropLocked()
 	}
-	s.buffer = append(s.buffer, v)
+	s.buffer = append(s.buffer, *waits)
+	(*waits).waiting.Add(1)
 	s.bytes += size
 	s.mu.Unlock()
 	return true, lost
@@ -173,8 +209,9 @@ const mostBuffered = 4 << 20
 
 // dropLocked takes the oldest payload from the buffer.
 func (s *subscription) dropLocked() {
-	s.bytes -= s.buffer[0].Size()
-	s.buffer[0] = value.Value{}
+	s.bytes -= s.buffer[0].size
+	s.hub.left(s.buffer[0])
+	s.buffer[0] = nil
 	if s.buffer = s.buffer[1:]; len(s.buffer) == 0 {
 		s.buffer = nil
 	}
@@ -206,7 +243,10 @@ func (s *subscription) finishLocked(r node.Result) {
 	}
 	s.end = &r
 	done := s.parked
-	s.parked, s.buffer = nil, nil
+	for len(s.buffer) > 0 {
+		s.dropLocked()
+	}
+	s.parked = nil
 	if s.forget != nil {
 		s.forget() // while there is a process
 	}

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -123,7 +122,7 @@ type client struct {
 	http     *http.Client   // from Open on
 	metrics  *clientMetrics // from Open on
 	release  []func() error // from Open on
-	bytes    atomic.Int64   // reserved for bodies of answers
+	held     *node.Account  // bytes of answers that are read
 	accounts sync.Pool      // of *account
 }
 
@@ -135,6 +134,7 @@ func newClient(init *node.Init, o stream.Options) (node.Node, error) {
 		ref:         init.Node,
 		log:         init.Log,
 		pool:        init.Pool,
+		held:        init.Memory.Account(init.Node.Kind),
 		timeout:     c.Duration("timeout"),
 		redirects:   c.String("redirects"),
 		bodyBytes:   int(lim.Int("body_bytes")),
@@ -196,6 +196,7 @@ func (n *client) Open(context.Context) error {
 
 // Close closes the idle connections, unless a later generation uses them.
 func (n *client) Close() error {
+	defer n.held.Close()
 	var errs []error
 	for _, release := range n.release {
 		errs = append(errs, release())

@@ -128,17 +128,20 @@ func newAccount(n *client) *account {
 }
 
 func (a *account) take(bytes int) error {
-	if a.n.bytes.Add(int64(bytes)) > a.n.heldBytes && bytes > 0 {
-		a.n.bytes.Add(-int64(bytes))
-		return fmt.Errorf("answers that are read take more than %d bytes together: %w", a.n.heldBytes, errBusy)
+	n := int64(bytes)
+	switch {
+	case n < 0:
+		a.n.held.Free(-n)
+	case !a.n.held.TakeWithin(n, a.n.heldBytes):
+		return fmt.Errorf("answers that are read take more than %d bytes together, or more than the program has left: %w", a.n.heldBytes, errBusy)
 	}
-	a.held += int64(bytes)
+	a.held += n
 	return nil
 }
 
 // end releases what the account holds.
 func (a *account) end() {
-	a.n.bytes.Add(-a.held)
+	a.n.held.Free(a.held)
 	a.held = 0
 	a.n.accounts.Put(a)
 }

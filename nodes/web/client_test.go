@@ -267,8 +267,8 @@ func failed(t *testing.T, config string, payload value.Value, code string) *node
 	if !errors.As(v.AsError(), &e) || e.Code != code {
 		t.Fatalf("%s %s: got %s with code %q, want code %q", config, node.Clip(payload.String(), 100), node.Clip(v.String(), 300), e.Code, code)
 	}
-	if n.bytes.Load() != 0 || n.metrics.inFlight.Load() != 0 {
-		t.Errorf("%s: %d bytes are still reserved, %d calls in flight", config, n.bytes.Load(), n.metrics.inFlight.Load())
+	if n.held.Held() != 0 || n.metrics.inFlight.Load() != 0 {
+		t.Errorf("%s: %d bytes are still reserved, %d calls in flight", config, n.held.Held(), n.metrics.inFlight.Load())
 	}
 	return e
 }
@@ -403,8 +403,8 @@ func TestClientMemory(t *testing.T) {
 	if v := runClient(t.Context(), n, value.Null()); !errors.As(v.AsError(), &e) || e.Code != codeBusy || e.Status != 503 || e.RetryAfter == 0 {
 		t.Errorf("got %s", node.Clip(v.String(), 200))
 	}
-	if n.bytes.Load() != 0 {
-		t.Errorf("%d bytes are still reserved", n.bytes.Load())
+	if n.held.Held() != 0 {
+		t.Errorf("%d bytes are still reserved", n.held.Held())
 	}
 }
 

@@ -54,7 +54,7 @@ type exchange struct {
 	sent        []byte      // the body as it came; nil if it was compressed and the flow does not need it
 	from        origin      // where the request came from
 	requestID   string      // of the client, or made for the request; may be empty
-	heldBytes   int64       // bytes counted in server.bytes
+	heldBytes   int64       // bytes counted in server.held
 	badRequest  bool        // the request itself is malformed
 	bodySkipped bool        // the body was not read, because the flow would not take the request, or takes the body itself
 	refused     bool        // a limit was reached and no process was started: counted, not logged
@@ -286,7 +286,7 @@ func (x *exchange) release() {
 	x.s.inFlight.Add(-1)
 	if x.heldBytes != 0 {
 		x.s.garbage.add(x.heldBytes)
-		x.s.bytes.Add(-x.heldBytes)
+		x.s.held.Free(x.heldBytes)
 	}
 }
 

@@ -4,7 +4,11 @@ import "github.com/uniflow-labs/uniflow/node"
 
 // HoldBytes counts bytes as if messages of a node of kind websocket held them, and returns
 // how many are held in all.
-func HoldBytes(n node.Node, bytes int64) int64 { return n.(*wsNode).hub.held.Add(bytes) }
+func HoldBytes(n node.Node, bytes int64) int64 {
+	held := n.(*wsNode).hub.held
+	held.Hold(bytes)
+	return held.Held()
+}
 
 // MaxHeldBytes is how many a node with the default of max_message holds, at most.
 const MaxHeldBytes = wsMaxHeld

@@ -225,7 +225,7 @@ func TestHonestStreams(t *testing.T) {
 func TestProgress(t *testing.T) {
 	s := hostile(t, "", sized, func(n *listener) {
 		n.limits.pendingAnswers = 3
-		n.limits.heldBytes = 1000
+		n.limits.pendingBytes = 1000
 	})
 	p := &s.node.server.pending
 	dial := func() *trackedConn {
@@ -378,7 +378,7 @@ func TestUnreadPipelines(t *testing.T) {
 // all requests may.
 func TestUnreadEchoes(t *testing.T) {
 	s := hostile(t, "", echoBody, nil)
-	s.node.generation.limits.heldBytes = 16 << 20 // no goroutine has read it yet
+	s.node.generation.limits.pendingBytes = 16 << 20 // no goroutine has read it yet
 	const size = 3 << 20
 	for range 6 {
 		c := s.dial()
@@ -620,7 +620,7 @@ func bombs(t *testing.T, kind string) {
 		default:
 			t.Errorf("got status %d", status)
 		}
-		peak = max(peak, s.node.server.bytes.Load())
+		peak = max(peak, s.node.server.held.Held())
 	}
 	clients.Wait()
 	if kind == "zeros" && taken == 0 {
@@ -630,7 +630,7 @@ func bombs(t *testing.T, kind string) {
 		t.Errorf("got %d bytes held, want %d at most", peak, int64(minHeld))
 	}
 	s.do("POST", "/", "[1]", "Content-Type: application/json").want(t, 200, "pong")
-	if got := s.node.server.bytes.Load(); got != 0 {
+	if got := s.node.server.held.Held(); got != 0 {
 		t.Errorf("bytes held at rest: got %d, want 0", got)
 	}
 }

@@ -80,6 +80,7 @@ type listener struct {
 	ref       node.Ref
 	log       *slog.Logger
 	pool      *node.Pool
+	memory    *node.Memory
 	settings  serverSettings
 	limits    limits
 	accessLog bool
@@ -108,6 +109,7 @@ func newListener(init *node.Init) (node.Node, error) {
 		ref:       init.Node,
 		log:       init.Log,
 		pool:      init.Pool,
+		memory:    init.Memory,
 		accessLog: c.Bool("access_log"),
 		alwaysID:  c.String("request_ids") == "always",
 		raw:       init.Raw,
@@ -127,8 +129,12 @@ func newListener(init *node.Init) (node.Node, error) {
 			heldBytes:      max(minHeld, 32*lim.Int("body_bytes")),
 			processes:      lim.Int("processes"),
 			pendingAnswers: maxPendingAnswers,
+			pendingBytes:   max(minHeld, 32*lim.Int("body_bytes")),
 			requestTimeout: lim.Duration("request_timeout"),
 		},
+	}
+	if most := init.Memory.Limit() / 4; most > 0 {
+		n.limits.pendingBytes = min(n.limits.pendingBytes, most)
 	}
 	var err error
 	if n.edge, err = newEdge(c); err != nil {
@@ -157,7 +163,7 @@ func (n *listener) Open(ctx context.Context) error {
 		n.cert = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil }
 	}
 	s, release, err := node.Acquire(n.pool, n.settings.serverKey(), func() (*server, error) {
-		return newServer(n.settings, n.pool), nil
+		return newServer(n.settings, n.pool, n.memory), nil
 	})
 	if err != nil {
 		return err

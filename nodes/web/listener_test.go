@@ -90,7 +90,7 @@ func TestTooManyBytes(t *testing.T) {
 	close(h.release)
 	(<-done).want(t, 200, "late")
 	s.do("POST", "/", strings.Repeat("x", 40<<10), "Content-Type: text/plain").want(t, 200, "late")
-	if got := s.node.server.bytes.Load(); got != 0 {
+	if got := s.node.server.held.Held(); got != 0 {
 		t.Errorf("bytes held at rest: got %d, want 0", got)
 	}
 }

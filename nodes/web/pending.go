@@ -128,7 +128,7 @@ func (p *pendingAnswers) admit(w *pendingWrite) {
 		}
 		p.adjustLocked(c, 1, w.bytes)
 	}
-	for p.mu.writes > 1 && (p.mu.writes > limits.pendingAnswers || p.mu.bytes > limits.heldBytes) {
+	for p.mu.writes > 1 && (p.mu.writes > limits.pendingAnswers || p.mu.bytes > limits.pendingBytes) {
 		first := p.mu.conns.Front().Value.(*peer)
 		closed = append(closed, first)
 		first.pending.closed = true
@@ -147,6 +147,11 @@ func (p *pendingAnswers) adjustLocked(c *peer, writes, bytes int) {
 	c.pending.bytes += int64(bytes)
 	p.mu.writes += writes
 	p.mu.bytes += int64(bytes)
+	if bytes > 0 {
+		p.server.held.Hold(int64(bytes))
+	} else {
+		p.server.held.Free(int64(-bytes))
+	}
 	if c.pending.writes == 0 {
 		p.mu.conns.Remove(c.pending.elem)
 		c.pending.elem = nil

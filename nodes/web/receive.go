@@ -84,6 +84,7 @@ func (x *exchange) receive() error {
 		return err
 	}
 	defer x.s.decodeSlots.release()
+	x.s.garbage.collect()
 	if len(encodings) > 0 {
 		if data, err = x.decompress(data, encodings, limit); err != nil {
 			return describeRead(err)
@@ -143,17 +144,15 @@ func (x *exchange) reserveBytes(bytes int) error {
 	if x.heldBytes+n > 16*smallBody {
 		limit -= limit / 8
 	}
-	for {
-		now := x.s.bytes.Load()
-		if n > 0 && now+n > limit {
-			x.gen.metrics.refusedBytes.Add(1)
-			return errBusy
-		}
-		if x.s.bytes.CompareAndSwap(now, now+n) {
-			x.heldBytes += n
-			return nil
-		}
+	switch {
+	case n < 0:
+		x.s.held.Free(-n)
+	case !x.s.held.TakeWithin(n, limit):
+		x.gen.metrics.refusedBytes.Add(1)
+		return errBusy
 	}
+	x.heldBytes += n
+	return nil
 }
 
 // A budget reserves the memory for the decoding of one body, in blocks.
@@ -175,6 +174,7 @@ func (b *budget) take(bytes int) error {
 // collection. Until then they take memory: 64 bodies of 8 KB, each a list of four
 // million zeros, made a server take 800 MiB while it counted at most 256.
 type garbage struct {
+	most       int64 // bytes
 	bytes      atomic.Int64
 	collecting sync.Mutex
 }
@@ -184,15 +184,25 @@ const (
 	maxGarbage   = 64 << 20 // bytes
 )
 
-// add counts the bytes of a request that ends. The request that exceeds maxGarbage
-// runs the garbage collection, so that its client waits for it.
+// add counts the bytes of a request that ends.
 func (g *garbage) add(bytes int64) {
-	if bytes < largeRequest || g.bytes.Add(bytes) < maxGarbage || !g.collecting.TryLock() {
+	if bytes >= largeRequest {
+		g.bytes.Add(bytes)
+	}
+}
+
+// collect runs the garbage collection if there is too much. The bodies that are to be
+// decoded wait for it, as decoding meanwhile makes more.
+func (g *garbage) collect() {
+	if g.bytes.Load() < g.most {
 		return
 	}
+	g.collecting.Lock()
 	defer g.collecting.Unlock()
-	g.bytes.Store(0)
-	runtime.GC()
+	if g.bytes.Load() >= g.most {
+		runtime.GC()
+		g.bytes.Store(0)
+	}
 }
 
 // decodeSlots bounds how many bodies are decompressed and decoded concurrently. More

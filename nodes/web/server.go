@@ -58,7 +58,8 @@ func (s serverSettings) serverKey() string { return fmt.Sprintf("web.server %+v"
 // limits may change from one generation to the next.
 type limits struct {
 	bodyBytes      int
-	heldBytes      int64
+	heldBytes      int64 // of bodies
+	pendingBytes   int64 // of answers that wait for their clients
 	processes      int64
 	pendingAnswers int
 	requestTimeout time.Duration // 0 is none
@@ -93,7 +94,7 @@ type server struct {
 	altSvc       atomic.Pointer[[]string]   // what tells clients of HTTP/3; nil without
 	started      time.Time                  // the zero of request times
 	inFlight     atomic.Int64               // processes
-	bytes        atomic.Int64               // held by requests in flight
+	held         *node.Account              // bytes of requests in flight
 	garbage      garbage                    // of requests that have ended
 	decodeSlots  decodeSlots
 	pending      pendingAnswers
@@ -128,8 +129,11 @@ type httpServer struct {
 // server may hold.
 const maxDecodeSlots = 8
 
-func newServer(settings serverSettings, pool *node.Pool) *server {
-	s := &server{settings: settings, pool: pool, started: time.Now()}
+func newServer(settings serverSettings, pool *node.Pool, memory *node.Memory) *server {
+	s := &server{settings: settings, pool: pool, held: memory.Account("listener"), started: time.Now()}
+	if s.garbage.most = maxGarbage; memory.Limit() > 0 {
+		s.garbage.most = min(maxGarbage, memory.Limit()/16)
+	}
 	s.decodeSlots = make(decodeSlots, min(runtime.GOMAXPROCS(0), maxDecodeSlots))
 	s.pending.server = s
 	return s
@@ -291,6 +295,7 @@ const (
 // Close closes the connections that are left after a shutdown without enough time.
 // The pool calls it when no generation uses the server any more.
 func (s *server) Close() error {
+	defer s.held.Close()
 	s.lifecycle.Lock()
 	releases, stopping := []func() error{s.lifecycle.release, s.lifecycle.releaseQUIC}, s.lifecycle.stopping
 	s.lifecycle.socket, s.lifecycle.release, s.lifecycle.stopping = nil, nil, nil

@@ -77,6 +77,7 @@ A change of the workflow keeps the connections. If the node is removed, they are
 type wsNode struct {
 	ref      node.Ref
 	pool     *node.Pool
+	memory   *node.Memory
 	log      *slog.Logger
 	settings wsSettings
 	topics   template.Template
@@ -102,7 +103,7 @@ type wsSettings struct {
 func newWebsocket(init *node.Init, o stream.Options) (node.Node, error) {
 	c := init.Config
 	n := &wsNode{
-		ref: init.Node, pool: init.Pool, log: init.Log,
+		ref: init.Node, pool: init.Pool, memory: init.Memory, log: init.Log,
 		opens:  init.OutLinks[wsOpen] > 0,
 		closes: init.OutLinks[wsClosed] > 0,
 		fails:  init.ErrorLinks > 0,
@@ -134,7 +135,7 @@ func newWebsocket(init *node.Init, o stream.Options) (node.Node, error) {
 // Open finds the connections of the generation before.
 func (n *wsNode) Open(context.Context) (err error) {
 	n.hub, n.release, err = node.Acquire(n.pool, "web.websocket "+n.ref.Namespace+"/"+n.ref.String(), func() (*wsHub, error) {
-		return newWSHub(), nil
+		return newWSHub(n.memory), nil
 	})
 	return err
 }

@@ -117,7 +117,7 @@ func (c *wsConn) read() (m wsMessage, err error) {
 	g := c.hub.current.Load()
 	data, held, err := c.readAll(r, g)
 	if err != nil {
-		c.hub.held.Add(-held)
+		c.hub.held.Free(held)
 		return m, err
 	}
 	c.hub.received.Add(1)
@@ -150,7 +150,7 @@ func (c *wsConn) decode() bool {
 
 // refuse closes the connection because of c.msg. What waits behind it is dropped.
 func (c *wsConn) refuse(code websocket.StatusCode, reason string) {
-	c.hub.held.Add(-c.msg.held)
+	c.hub.held.Free(c.msg.held)
 	c.msg = wsMessage{}
 	c.mu.Lock()
 	c.mu.stopping = true
@@ -161,7 +161,7 @@ func (c *wsConn) refuse(code websocket.StatusCode, reason string) {
 
 func (c *wsConn) dropInboxLocked() {
 	for _, m := range c.mu.inbox {
-		c.hub.held.Add(-m.held)
+		c.hub.held.Free(m.held)
 	}
 	c.mu.inbox = nil
 	c.mu.changed.Broadcast()
@@ -172,7 +172,7 @@ var errTooLong = errors.New("too many long messages")
 // reserveHeld counts bytes, and returns errBusy if they are too many. They are counted
 // nevertheless.
 func (h *wsHub) reserveHeld(g *wsGeneration, bytes int64) error {
-	if h.held.Add(bytes) > max(wsMaxHeld, 32*g.settings.maxMessage) {
+	if h.held.Hold(bytes); h.held.Held() > max(wsMaxHeld, 32*g.settings.maxMessage) || h.held.Full() {
 		return errBusy
 	}
 	return nil

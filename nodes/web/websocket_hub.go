@@ -33,7 +33,7 @@ const (
 type wsHub struct {
 	current    atomic.Pointer[wsGeneration] // nil before the first
 	goroutines sync.WaitGroup               // of the connections
-	held       atomic.Int64                 // bytes of long messages
+	held       *node.Account                // bytes of long messages
 	received   atomic.Uint64
 	sent       atomic.Uint64
 	refused    atomic.Uint64
@@ -62,8 +62,8 @@ type wsGeneration struct {
 	log      *slog.Logger
 }
 
-func newWSHub() *wsHub {
-	h := &wsHub{}
+func newWSHub(memory *node.Memory) *wsHub {
+	h := &wsHub{held: memory.Account("websocket")}
 	h.mu.conns = make(map[string]*wsConn)
 	h.mu.topics = make(map[string]map[*wsConn]struct{})
 	h.call = node.NewCall(func(_ node.Process, resp node.Response) node.Result {
@@ -132,6 +132,7 @@ func (h *wsHub) Close() error {
 	}
 	h.mu.Unlock()
 	h.goroutines.Wait()
+	h.held.Close()
 	return nil
 }
 

@@ -22,7 +22,7 @@ func (c *wsConn) take(m wsMessage) {
 	}
 	if c.mu.ended || c.mu.stopping {
 		c.mu.Unlock()
-		c.hub.held.Add(-m.held)
+		c.hub.held.Free(m.held)
 		return
 	}
 	if c.mu.running {
@@ -156,7 +156,7 @@ func (c *wsConn) context(g *wsGeneration) context.Context {
 func (c *wsConn) answer(g *wsGeneration) {
 	resp, m, reply, err := c.resp, c.msg, c.reply, c.unsendable
 	c.resp, c.msg, c.reply = node.Response{}, wsMessage{}, wsReply{}
-	defer c.hub.held.Add(-m.held)
+	defer c.hub.held.Free(m.held)
 	switch {
 	case resp.IsError():
 		err = resp.Payload.AsError()

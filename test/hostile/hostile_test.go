@@ -46,7 +46,7 @@ func TestHostile(t *testing.T) {
 		run  func(*testing.T)
 	}{
 		{"answers", answers}, {"bodies", bodies}, {"scripts", scripts}, {"expressions", expressions},
-		{"documents", documents}, {"receivers", receivers}, {"operation", operation}, {"apis", apis},
+		{"documents", documents}, {"receivers", receivers}, {"operation", operation}, {"apis", apis}, {"memory", memory},
 	} {
 		t.Run(attack.name, attack.run)
 	}

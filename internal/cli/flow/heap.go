@@ -5,6 +5,10 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/settings"
+	"github.com/uniflow-labs/uniflow/internal/memory"
 )
 
 // heapRoom is how many bytes may be allocated between two collections, at least, and
@@ -27,11 +31,13 @@ type collector struct {
 }
 
 // tuneCollector adapts the garbage collector until stop is called, unless GOGC or
-// GOMEMLIMIT is set.
-func tuneCollector(getenv func(string) string) (stop func()) {
+// GOMEMLIMIT is set. It collects more where little is left of limit, the bytes that the
+// program may take.
+func tuneCollector(getenv func(string) string, limit int64) (stop func()) {
 	if getenv("GOGC") != "" || getenv("GOMEMLIMIT") != "" {
 		return func() {}
 	}
+	most := debug.SetMemoryLimit(limit - limit/4)
 	c := &collector{}
 	c.mu.percent = defaultPercent
 	before := debug.SetGCPercent(defaultPercent)
@@ -41,6 +47,7 @@ func tuneCollector(getenv func(string) string) (stop func()) {
 		defer c.mu.Unlock()
 		c.mu.stopped = true
 		debug.SetGCPercent(before)
+		debug.SetMemoryLimit(most)
 	}
 }
 
@@ -79,4 +86,14 @@ func (c *collector) adapt() {
 		debug.SetGCPercent(percent)
 	}
 	c.watch()
+}
+
+// bound sets how much memory nodes may hold, unless a setting says so, and tunes the
+// collector until stop is called.
+func (a commands) bound(s *settings.Settings) (stop func()) {
+	limit := memory.Limit()
+	if s.Memory == 0 {
+		s.Memory = app.Size(limit / 2)
+	}
+	return tuneCollector(a.Getenv, limit)
 }

@@ -15,11 +15,11 @@ func TestTuneCollector(t *testing.T) {
 		debug.SetGCPercent(p)
 		return p
 	}
-	tuneCollector(func(string) string { return "50" })()
+	tuneCollector(func(string) string { return "50" }, 1<<30)()
 	if got := percent(); got != 100 {
 		t.Errorf("with GOGC set: got %d %%, want it left at 100", got)
 	}
-	stop := tuneCollector(func(string) string { return "" })
+	stop := tuneCollector(func(string) string { return "" }, 1<<40)
 	for range 1000 { // cleanups run some time after a collection
 		runtime.GC()
 		if percent() > 100 {

@@ -100,7 +100,7 @@ func (o *runOptions) addJob(cmd *cobra.Command) {
 	app.CompleteFlag(cmd, "progress", progressForms)
 	flags.IntVar(&o.allowDead, "allow-dead", 0, "exit with 0 if up to `N` messages ended at the port error of their source")
 	flags.IntVar(&o.maxDead, "max-dead", 100, "end after `N` such messages in a row without a good one, and keep the checkpoint before them; 0 never does")
-	o.AddFlags(cmd, settings.FromSpecs, settings.FromValues, settings.Environment, settings.Namespace, "language", "grace", "debug", "log-format")
+	o.AddFlags(cmd, settings.FromSpecs, settings.FromValues, settings.Environment, settings.Namespace, "language", "grace", "memory", "debug", "log-format")
 	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
 }
 
@@ -133,7 +133,7 @@ func (a commands) run(ctx context.Context, command string, o *runOptions, name [
 	if err != nil {
 		return err
 	}
-	defer tuneCollector(a.Getenv)()
+	defer a.bound(o.Settings)()
 	if len(name) == 0 && r.hasMain(o.Namespace) {
 		name = []string{runMain}
 	}

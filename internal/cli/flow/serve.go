@@ -94,7 +94,7 @@ func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err e
 	}
 	defer func() { s.traces.close(s.log, s.flushTraces()) }()
 	s.engine, err = uniflow.New(uniflow.Options{
-		Kinds: kinds, Namespace: o.Namespace, Log: s.log, Grace: grace, Recorders: s.traces.watch(), Metrics: o.Admin != "",
+		Kinds: kinds, Namespace: o.Namespace, Log: s.log, Grace: grace, Recorders: s.traces.watch(), Metrics: o.Admin != "", Memory: int64(o.Memory),
 		Observer: s.packets.observer(),
 	})
 	if err != nil {

@@ -108,7 +108,7 @@ func (a commands) start(ctx context.Context, command string, o *startOptions) er
 	if err != nil {
 		return err
 	}
-	defer tuneCollector(a.Getenv)()
+	defer a.bound(o.Settings)()
 	stop, err := o.profiles.start()
 	if err != nil {
 		return fmt.Errorf("profile: %w", err)

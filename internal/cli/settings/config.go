@@ -54,6 +54,13 @@ func (s setting) kind() kind {
 		k.name, k.field = schema.TypeFloat.String(), schema.Float(s.name)
 		k.flag = func(flags *pflag.FlagSet) { flags.Float64VarP(into, s.name, s.short, *into, s.usage) }
 		k.values = one(func(cfg schema.Config) string { return strconv.FormatFloat(cfg.Float(s.name), 'g', -1, 64) })
+	case *app.Size:
+		k.name, k.field = schema.TypeBytes.String(), schema.Bytes(s.name)
+		k.flag = func(flags *pflag.FlagSet) {
+			flags.VarP(into, s.name, s.short, s.usage)
+			flags.Lookup(s.name).DefValue = "" // the usage says what 0 is
+		}
+		k.values = one(func(cfg schema.Config) string { return strconv.FormatInt(cfg.Int(s.name), 10) })
 	case *time.Duration:
 		k.name, k.field = schema.TypeDuration.String(), schema.Duration(s.name)
 		k.flag = func(flags *pflag.FlagSet) { flags.DurationVarP(into, s.name, s.short, *into, s.usage) }

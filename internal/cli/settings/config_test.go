@@ -77,7 +77,7 @@ func FuzzConfig(f *testing.F) {
 
 // TestTable adds the flags of all settings, and gives each its value from a variable.
 func TestTable(t *testing.T) {
-	text := map[string]string{"string": "json", "map": "A=1\nB=2", "boolean": "true", "number": "0.25", "duration": "3s", "list of strings": "a" + string(filepath.ListSeparator) + "b"}
+	text := map[string]string{"string": "json", "map": "A=1\nB=2", "boolean": "true", "number": "0.25", "duration": "3s", "size": "64MiB", "list of strings": "a" + string(filepath.ListSeparator) + "b"}
 	s := New()
 	for _, row := range s.table() {
 		cmd := &cobra.Command{Use: "start"}

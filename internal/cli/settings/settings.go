@@ -31,6 +31,7 @@ type Settings struct {
 	Watch               bool
 	Admin, AdminToken   string
 	Grace               time.Duration
+	Memory              app.Size // 0 is the engine's default
 	Debug               bool
 	LogFormat           string
 	Slow                time.Duration
@@ -88,6 +89,7 @@ func (s *Settings) table() []setting {
 		{name: "admin", into: &s.Admin, usage: "serve health, profiles and status on `ADDRESS`, such as 127.0.0.1:9000"},
 		{name: AdminToken, into: &s.AdminToken, secret: true, usage: "the `TOKEN` that clients of the admin server send as \"Authorization: Bearer TOKEN\"; better set as UNIFLOW_ADMIN_TOKEN"},
 		{name: "grace", into: &s.Grace, usage: "let processes go on for up to `DURATION` when shutting down"},
+		{name: "memory", into: &s.Memory, usage: "hold up to `SIZE` of what has come and is not done, such as bodies and messages in flight; half of what the machine, the cgroup, the limits of the process and GOMEMLIMIT allow if left out"},
 		{name: "debug", into: &s.Debug, usage: "log more"},
 		{name: "log-format", into: &s.LogFormat, words: app.LogFormats(), usage: "log as `FORMAT`: text or json"},
 		{name: "slow", into: &s.Slow, usage: "keep a timeline of each process that takes this `DURATION` or longer, and the runtime's trace of that time; adds a few percent of overhead"},

@@ -1,0 +1,207 @@
+//go:build linux && !race
+
+package hostile
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
+)
+
+// Why a kind needs no attack of its own: what it holds is counted by others.
+const (
+	inProcess = "holds packets of a process, which its budget bounds; what the trigger has counted stays counted until that ends"
+	inSource  = "a source: what it holds is counted by node/stream, as that of file_source"
+	inSink    = "a sink: what it writes is held by processes, which wait for it"
+	ownLimit  = "has a field that bounds what it keeps"
+	byHTTP    = "reads answers as http does"
+)
+
+// A hold is how a kind is made to hold as much as it can, or why that is not needed.
+type hold struct {
+	attack func(t *testing.T, s *target)
+	more   string // documents next to those of the front; ADDRESS and FOLDER are replaced
+	reason string
+}
+
+// holds has a row for each kind.
+var holds = map[string]hold{
+	"listener": {attack: holdBodies("/held"), more: "- {kind: sleep, name: held, interval: 20s}\n"},
+	"fork":     {attack: holdBodies("/held"), more: "- {kind: fork, name: held, ports: {out: [{name: pause}]}}\n- {kind: sleep, name: pause, interval: 20s}\n"},
+	"collect":  {attack: holdBodies("/held"), more: "- {kind: collect, name: held, count: 1000000, bytes: 1TiB, linger: 20s, ports: {out: [{name: end}]}}\n- {kind: nop, name: end}\n"},
+	"subscribe": {attack: holdSubscriptions, more: `
+- {kind: if, name: held, when: self.method == "GET", ports: {'out[0]': [{name: live}], 'out[1]': [{name: tell}]}}
+- {kind: subscribe, name: live, topic: 't${self.query.topic}', ports: {out: [{name: part}]}}
+- {kind: emit, name: part}
+- {kind: publish, name: tell, topic: 't${self.query.topic}'}
+`},
+	"websocket": {attack: holdMessages, more: "- {kind: websocket, name: held, ports: {out: [{name: pause}]}}\n- {kind: sleep, name: pause, interval: 20s}\n"},
+	"socket_source": {attack: holdLines, more: `
+- {kind: socket_source, name: lines, address: 'ADDRESS', ports: {out: [{name: held}]}}
+- {kind: sleep, name: held, interval: 20s}
+`},
+	"file_source": {attack: holdFile, more: `
+- {kind: file_source, name: file, paths: ['FOLDER/large.ndjson'], max_in_flight: 1000, ports: {out: [{name: held}]}}
+- {kind: sleep, name: held, interval: 20s}
+`},
+
+	"http": {reason: "attacked by receivers"}, "proxy": {reason: "bodies pass through it"}, "static": {reason: "sends files in pieces"}, "page": {reason: byHTTP}, "llm": {reason: byHTTP}, "mcp_call": {reason: byHTTP},
+	"auth": {reason: byHTTP}, "login": {reason: byHTTP + "; what it remembers of clients is attacked by apis"}, "discord": {reason: byHTTP}, "slack": {reason: byHTTP}, "telegram": {reason: byHTTP},
+	"sse_source": {reason: inSource}, "kafka_source": {reason: inSource}, "nats_source": {reason: inSource}, "sql_source": {reason: inSource}, "websocket_client": {reason: inSource}, "stdin": {reason: inSource}, "watch": {reason: inSource}, "generate": {reason: inSource},
+	"file_sink": {reason: inSink}, "kafka_sink": {reason: inSink}, "nats_sink": {reason: inSink}, "socket_sink": {reason: inSink}, "sql_sink": {reason: inSink}, "stdout": {reason: inSink}, "trail_sink": {reason: inSink}, "trail_append": {reason: inSink}, "nats_kv": {reason: inSink}, "nats_request": {reason: inSink}, "log": {reason: inSink},
+	"batch": {reason: ownLimit}, "cache": {reason: ownLimit}, "chat": {reason: ownLimit}, "dedupe": {reason: ownLimit}, "limit": {reason: ownLimit}, "mcp": {reason: ownLimit}, "session": {reason: ownLimit}, "remember": {reason: ownLimit}, "recall": {reason: ownLimit}, "trail_query": {reason: ownLimit}, "ask": {reason: ownLimit}, "form": {reason: ownLimit},
+}
+
+// inProcesses are the kinds that hold nothing but packets of a process.
+var inProcesses = []string{
+	"assert", "block", "decode", "emit", "encode", "for", "if", "merge", "nop", "pipe", "publish", "reduce", "retry", "router", "schedule", "sleep", "snippet", "split", "sql", "step", "switch", "template", "test", "throw", "try", "validate",
+}
+
+// memory has each kind hold as much as it can, under a limit of 512 MiB: the program goes on,
+// answers others, and has its memory back in the end.
+func memory(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), program, "list").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := 0
+	for line := range strings.Lines(string(out)) {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		h, ok := holds[name]
+		if listed++; !ok && !slices.Contains(inProcesses, name) || ok && (h.attack == nil) != (h.reason != "") {
+			t.Errorf("kind %s has no row", name)
+		}
+	}
+	if listed != len(holds)+len(inProcesses) {
+		t.Errorf("%d kinds, %d rows, and %d that hold nothing", listed, len(holds), len(inProcesses))
+	}
+	for _, kind := range slices.Sorted(maps.Keys(holds)) {
+		h := holds[kind]
+		if h.attack == nil {
+			continue
+		}
+		t.Run(kind, func(t *testing.T) {
+			address, folder := freeport.Addr(t), t.TempDir()
+			large := "[" + strings.TrimSuffix(strings.Repeat("0,", 250_000), ",") + "]\n"
+			if kind == "file_source" {
+				if err := os.WriteFile(filepath.Join(folder, "large.ndjson"), []byte(strings.Repeat(large, 200)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			document := strings.Replace(front, "LARGE", "x", 1) + strings.NewReplacer("ADDRESS", address, "FOLDER", folder).Replace(h.more)
+			document = strings.Replace(document, "  ports:\n    out[0]:", "    - {method: '*', path: /held, port: 'out[3]'}\n  ports:\n    out[3]: [{name: held, port: in}]\n    out[0]:", 1)
+			document = strings.Replace(document, ", request_timeout: 10s", "", 1)
+			s := serve(t, 512*mib, document)
+			if kind == "socket_source" {
+				s.addr, address = address, s.addr
+				h.attack(t, s)
+				s.addr = address
+			} else {
+				h.attack(t, s)
+			}
+			s.alive()
+			t.Logf("peak %d MiB resident", s.status("VmHWM")/mib)
+		})
+	}
+}
+
+// holdBodies sends small requests that become large.
+func holdBodies(path string) func(*testing.T, *target) {
+	return func(t *testing.T, s *target) {
+		body := packed(t, []byte("["+strings.TrimSuffix(strings.Repeat("0,", 2_000_000), ",")+"]"))
+		header := map[string]string{"Content-Type": "application/json", "Content-Encoding": "gzip"}
+		var mu sync.Mutex
+		got := make(map[int]int)
+		var all sync.WaitGroup
+		for range 40 {
+			all.Go(func() {
+				status, _, _ := s.ask(4*time.Second, http.MethodPost, path, header, body) // it may last longer
+				mu.Lock()
+				defer mu.Unlock()
+				got[status]++
+			})
+		}
+		all.Wait()
+		if t.Logf("got %v", got); got[http.StatusServiceUnavailable] == 0 {
+			t.Error("none was refused")
+		}
+	}
+}
+
+// holdSubscriptions has many readers that do not read, each of other payloads.
+func holdSubscriptions(t *testing.T, s *target) {
+	const readers = 120
+	for i := range readers {
+		conn := s.dial()
+		fmt.Fprintf(conn, "GET /held?topic=%d HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n\r\n", i, s.addr)
+	}
+	payload := []byte(`"` + strings.Repeat("x", mib) + `"`)
+	header := map[string]string{"Content-Type": "application/json"}
+	for range 8 {
+		for i := range readers {
+			_, _, _ = s.ask(10*time.Second, http.MethodPost, fmt.Sprintf("/held?topic=%d", i), header, payload) // it may be refused before it is read
+		}
+	}
+}
+
+// holdMessages sends messages over many connections, whose processes last.
+func holdMessages(t *testing.T, s *target) {
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	message := []byte("[" + strings.TrimSuffix(strings.Repeat("0,", 400_000), ",") + "]")
+	var all sync.WaitGroup
+	for range 60 {
+		all.Go(func() {
+			c, _, err := websocket.Dial(ctx, "ws://"+s.addr+"/held", nil)
+			if err != nil {
+				return // there are enough
+			}
+			defer c.CloseNow() //nolint:errcheck // the server may have closed it
+			for range 17 {
+				if c.Write(ctx, websocket.MessageText, message) != nil {
+					return
+				}
+			}
+			_, _, _ = c.Read(ctx) // until the server ends it, or the time is over
+		})
+	}
+	all.Wait()
+}
+
+// holdLines sends lines that do not end over many connections.
+func holdLines(t *testing.T, s *target) {
+	part := []byte(strings.Repeat("0", mib-1))
+	var conns []net.Conn
+	var all sync.WaitGroup
+	for range 900 {
+		conn := s.dial()
+		conns = append(conns, conn)
+		all.Go(func() {
+			if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+				t.Error(err)
+			}
+			_, _ = conn.Write(part) // the server may close it
+		})
+	}
+	all.Wait()
+	for _, conn := range conns {
+		conn.Close() //nolint:errcheck // the server may have closed it
+	}
+}
+
+// holdFile waits until the source has begun with what it can.
+func holdFile(_ *testing.T, s *target) { s.idle() }
