@@ -137,7 +137,7 @@ func (a *Account) borrow(anyway bool) bool {
 	return true
 }
 
-// repay takes back what the account does not need, but for so many bytes.
+// repay takes back what the account does not need, except for so many bytes.
 func (a *Account) repay(keep int64) {
 	m := a.memory
 	m.mu.Lock()

@@ -22,7 +22,7 @@ const module = "github.com/uniflow-labs/uniflow"
 var layers = [][]string{
 	{"internal/ground/spell", "internal/ground/invariant", "internal/ground/leak", "internal/ground/faultproxy", "internal/ground/show", "internal/ground/syncbuffer", "internal/ground/freeport", "internal/servertest", "internal/ground/vfs", "internal/ground/jsonscan", "internal/ground/doctree"},
 	{"value", "diag", "schema", "internal/ground/spool", "trail/event"},
-	{"internal/redact", "internal/effect", "internal/clock", "internal/lifecycle", "internal/yamltree", "lock", "batch", "trail/query", "trail/internal/segment", "trail/internal/tabular", "format"},
+	{"internal/redact", "internal/memory", "internal/effect", "internal/clock", "internal/lifecycle", "internal/yamltree", "lock", "batch", "trail/query", "trail/internal/segment", "trail/internal/tabular", "format"},
 	{"trail/internal/exec", "trail/dialect"},
 	{"trail"},
 	{"batch/internal/oracle", "internal/loader", "internal/trailtest", "trail/trailtest"},
