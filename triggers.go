@@ -5,12 +5,12 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/compile"
+	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/node"
 )
 
 // Ready returns why nodes of what the engine serves are not ready, such as a connection
-// that is tried again in the background; none if all are. Errors have the nodes and
-// their places.
+// that is tried again in the background; none if all are. Errors are mostly a [*ReadyError].
 func (e *Engine) Ready() (reasons []error) {
 	g := e.current.Load()
 	if g == nil {
@@ -20,6 +20,9 @@ func (e *Engine) Ready() (reasons []error) {
 }
 
 var errNothing = errors.New("the engine serves nothing yet")
+
+// A ReadyError is why a node is not ready, with its place.
+type ReadyError = run.ReadyError
 
 // A Trigger is a node that starts processes by itself.
 type Trigger struct {

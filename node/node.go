@@ -247,6 +247,9 @@ type Job struct {
 	// limit.
 	MaxDead int
 
+	// AllowEmpty says that a source may have nothing to read, such as no file for a pattern.
+	AllowEmpty bool
+
 	// Letters is a file with dead letters, one a line, that the source reads instead of its
 	// system: those that are its own. The positions are kept next to it. Empty for none.
 	Letters string

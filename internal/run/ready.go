@@ -1,6 +1,8 @@
 package run
 
 import (
+	"fmt"
+
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/node"
 )
@@ -10,6 +12,19 @@ type readyNode struct {
 	ref  node.Ref
 	node node.Readier
 }
+
+// A ReadyError is why a node is not ready.
+type ReadyError struct {
+	Node node.Ref
+	Err  error
+}
+
+func (e *ReadyError) Error() string {
+	return fmt.Sprintf("waiting for node %q (%s): %v", e.Node, e.Node.Pos, e.Err)
+}
+
+// Unwrap lets errors.Is find the reason.
+func (e *ReadyError) Unwrap() error { return e.Err }
 
 // Progress returns how far a finite node is, or was when it was closed. Any goroutine may
 // call it.
@@ -45,14 +60,14 @@ func (g *Generation) progress() map[int32]node.Progress {
 	return all
 }
 
-// Ready returns why open nodes are not ready, in the order in which they have opened; none
-// if all are. Any goroutine may call it.
+// Ready returns why open nodes are not ready, each a [*ReadyError], in the order in which they
+// have opened; none if all are. Any goroutine may call it.
 func (g *Generation) Ready() (reasons []error) {
 	g.measured.RLock()
 	defer g.measured.RUnlock()
 	for _, n := range g.measured.readiers {
 		if err := compile.Guard(g.log, n.ref, "Ready", n.node.Ready); err != nil {
-			reasons = append(reasons, g.secrets.Error(atNode(n.ref, "waiting for", err)))
+			reasons = append(reasons, &ReadyError{n.ref, g.secrets.Error(err)})
 		}
 	}
 	return reasons

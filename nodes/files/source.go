@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -48,6 +49,7 @@ type source struct {
 	moveTo       string
 	idle, rescan time.Duration
 	input        input
+	mustFind     bool // a file: it is a job that reads none otherwise
 	log          *slog.Logger
 
 	watch   *watcher // nil unless it follows
@@ -74,6 +76,7 @@ func openFileSource(init *node.Init) (stream.Reader, error) {
 		paths: c.Strings("paths"), follow: c.Bool("follow"), settled: c.String("settled"), moveTo: c.String("move_to"),
 		idle: c.Duration("idle"), rescan: c.Duration("rescan"), log: init.Log, warned: map[string]bool{},
 	}
+	s.mustFind = init.Job != nil && !init.Job.AllowEmpty && !s.follow
 	s.mu.tails = map[fileID]*tail{}
 	var errs []error
 	var err error
@@ -112,6 +115,9 @@ func (s *source) Connect(context.Context, stream.Host) error {
 	s.scan(time.Now())
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.mu.tails) == 0 && s.mustFind {
+		return &stream.RefusedError{Field: "paths", Err: fmt.Errorf("no file matches %q; with --allow-empty that is right", s.paths)}
+	}
 	if len(s.mu.tails) == 0 {
 		s.log.Warn("no file is there to read", "paths", s.paths, "follow", s.follow)
 	}

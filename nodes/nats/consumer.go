@@ -93,7 +93,7 @@ func (s *consumerSpec) ensure(ctx context.Context, conn *nats.Conn, h stream.Hos
 	of, err := js.Stream(ctx, s.stream)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return "", &stream.RefusedError{Field: "stream", Err: fmt.Errorf("the server has no stream %q", s.stream)}
+		return "", fmt.Errorf("the server has no stream %q", s.stream) // it may be made later
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return "", &stream.RefusedError{Field: "stream", Err: errors.New("the server has no JetStream")}
 	case errors.Is(err, jetstream.ErrInvalidStreamName):

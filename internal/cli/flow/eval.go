@@ -24,6 +24,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -43,7 +44,8 @@ payload for a listener is a request, which goes on as if a client had sent it. A
 other nodes really run, so nodes that write still write.
 
 NODE may be left out if the workflow has one listener. For an error response call names
-the node where the error began, and exits with 1. Call is for trying a workflow out;
+the node where the error began, and exits with 1; so it does for an answer that counts as
+failed, with a status of 400 or more. Call is for trying a workflow out;
 "uniflow run" is for work: it has no time limit, prints an answer in pieces as it comes,
 and runs the sources of a workflow.`
 
@@ -259,11 +261,11 @@ func (a commands) call(ctx context.Context, command string, r *reading, s *setti
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Shutdown(context.WithoutCancel(ctx))) }()
-	node, err := a.called(command, engine.Status().Nodes, name, src.elsewhere(s.Namespace))
+	to, err := a.called(command, engine.Status().Nodes, name, src.elsewhere(s.Namespace))
 	if err != nil {
 		return err
 	}
-	out, ok, err := engine.Run(ctx, node, in)
+	out, ok, err := engine.Run(ctx, to, in)
 	switch {
 	case err != nil:
 		return &app.ExitError{Code: app.ExitFindings, Err: err}
@@ -271,7 +273,13 @@ func (a commands) call(ctx context.Context, command string, r *reading, s *setti
 		a.Talk("no response: the node did not answer\n")
 		return nil
 	}
-	return print(out)
+	if err := print(out); err != nil {
+		return err
+	}
+	if err := envelope.Judge(node.Response{Payload: out}); err != nil {
+		return &app.ExitError{Code: app.ExitFindings, Err: fmt.Errorf("the process counts as failed: %w", err)}
+	}
+	return nil
 }
 
 // untriggered returns an engine that serves the documents, but starts nothing on its own,

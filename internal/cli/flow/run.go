@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,6 +59,8 @@ type runOptions struct {
 	progress  string
 	allowDead int
 	maxDead   int
+	empty     bool
+	connect   time.Duration
 	given     bool // --input was given
 }
 
@@ -98,6 +101,8 @@ func (o *runOptions) addJob(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.progress, "progress", progressAuto, "show `HOW` far the sources are: auto, none or json")
 	app.CompleteFlag(cmd, "progress", progressForms)
+	flags.BoolVar(&o.empty, "allow-empty", false, "a source may have nothing to read, such as no file for a pattern")
+	flags.DurationVar(&o.connect, "connect-timeout", 30*time.Second, "exit with 3 if a node has not connected once after `DURATION`; 0 waits forever")
 	flags.IntVar(&o.allowDead, "allow-dead", 0, "exit with 0 if up to `N` messages ended at the port error of their source")
 	flags.IntVar(&o.maxDead, "max-dead", 100, "end after `N` such messages in a row without a good one, and keep the checkpoint before them; 0 never does")
 	o.AddFlags(cmd, settings.FromSpecs, settings.FromValues, settings.Environment, settings.Namespace, "language", "grace", "memory", "debug", "log-format")
@@ -163,7 +168,7 @@ func (o *runOptions) check(command string) error {
 	if err := app.OneOf(command, "log-format", o.LogFormat, app.LogFormats()); err != nil {
 		return err
 	}
-	for flag, d := range map[string]time.Duration{"for": o.limit, "grace": o.Grace} {
+	for flag, d := range map[string]time.Duration{"for": o.limit, "grace": o.Grace, "connect-timeout": o.connect} {
 		if err := app.NotNegative(command, flag, d); err != nil {
 			return err
 		}
@@ -256,10 +261,11 @@ func (a commands) job(ctx context.Context, command string, o *runOptions, r *rea
 // job is how the sources work. More dead letters are allowed than are too many if
 // --allow-dead says so.
 func (o *runOptions) job() *node.Job {
-	if o.maxDead == 0 {
-		return &node.Job{}
+	job := &node.Job{AllowEmpty: o.empty}
+	if o.maxDead > 0 {
+		job.MaxDead = max(o.maxDead, o.allowDead)
 	}
-	return &node.Job{MaxDead: max(o.maxDead, o.allowDead)}
+	return job
 }
 
 // refuse returns why the triggers are not those of a job.
@@ -312,6 +318,7 @@ func (j *job) run(ctx context.Context, src *sources, signals <-chan os.Signal) e
 	if j.opts.limit > 0 {
 		over = time.After(j.opts.limit)
 	}
+	unconnected := newUnconnected(j.engine, j.opts.connect)
 	tick := time.NewTicker(progressPace)
 	defer tick.Stop()
 	for sig == nil && (j.endless || len(j.left) > 0) {
@@ -321,6 +328,13 @@ func (j *job) run(ctx context.Context, src *sources, signals <-chan os.Signal) e
 		case <-tick.C:
 			j.show.tick()
 			j.left = slices.DeleteFunc(j.left, func(t uniflow.Trigger) bool { return t.Progress().Err != nil })
+			if reasons := unconnected.over(); len(reasons) > 0 {
+				short, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWait)
+				defer cancel()
+				err := j.engine.Shutdown(short)
+				j.show.summary()
+				return errors.Join(notReady(reasons), err)
+			}
 		case <-over:
 			j.left, j.endless = nil, false
 		case sig = <-signals:
@@ -329,6 +343,48 @@ func (j *job) run(ctx context.Context, src *sources, signals <-chan os.Signal) e
 		}
 	}
 	return j.ended(context.WithoutCancel(ctx), sig, signals, triggers)
+}
+
+// lastWait is how long processes go on that wait for what is not there.
+const lastWait = 100 * time.Millisecond
+
+// unconnected are the nodes of a job that have not been ready once.
+type unconnected struct {
+	engine *uniflow.Engine
+	until  time.Time
+	never  map[node.Ref]error
+}
+
+func newUnconnected(engine *uniflow.Engine, limit time.Duration) *unconnected {
+	u := &unconnected{engine: engine}
+	if limit > 0 {
+		u.until = time.Now().Add(limit)
+		u.never = u.unready()
+	}
+	return u
+}
+
+// over returns why nodes have not been ready once, when the time is over.
+func (u *unconnected) over() (reasons []error) {
+	if len(u.never) == 0 {
+		return nil
+	}
+	now := u.unready()
+	maps.DeleteFunc(now, func(ref node.Ref, _ error) bool { return u.never[ref] == nil })
+	if u.never = now; time.Now().Before(u.until) {
+		return nil
+	}
+	return slices.Collect(maps.Values(now))
+}
+
+func (u *unconnected) unready() map[node.Ref]error {
+	all := make(map[node.Ref]error)
+	for _, err := range u.engine.Ready() {
+		if of, ok := errors.AsType[*uniflow.ReadyError](err); ok {
+			all[of.Node] = err
+		}
+	}
+	return all
 }
 
 // next is closed when the first of the sources that are left has ended; nil without one.
