@@ -130,7 +130,9 @@ func newSQL(init *node.Init) (node.Node, error) {
 		maxConns: int(c.Int("max_conns")), timeout: c.Duration("timeout"), connect: c.Duration("connect_timeout"),
 	}
 	name, source := c.String("driver"), c.String("source")
-	n.key = "sql " + name + " " + strconv.Itoa(n.maxConns) + " " + source
+	if n.key = "sql " + name + " " + strconv.Itoa(n.maxConns) + " " + source; name == "sqlite" {
+		n.key = "sql " + name + " " + strconv.Itoa(n.maxConns) + " " + sameSQLite(source)
+	}
 	if name == "internal" {
 		n.driver, n.key, n.maxConns = &internalDriver{init.System}, fmt.Sprintf("sql internal %p", init.System), 1
 		return n, nil

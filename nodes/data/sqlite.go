@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -45,6 +46,29 @@ func newSQLite(source string, timeout time.Duration) (dbDriver, error) {
 		}
 	}
 	return d, nil
+}
+
+// sameSQLite returns a text that is the same for all ways to name one file of SQLite. Nodes
+// with a pool each would wait for the transaction of their own process.
+func sameSQLite(source string) string {
+	path, query, _ := strings.Cut(source, "?")
+	path = strings.TrimPrefix(path, "file:")
+	if rest, ok := strings.CutPrefix(path, "//"); ok { // file:///…, or file://localhost/…
+		path = strings.TrimPrefix(rest, "localhost")
+	}
+	if path == "" || strings.Contains(path, ":memory:") || strings.Contains(query, "mode=memory") {
+		return source
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return source
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	} else if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil { // the file is made later
+		path = filepath.Join(folder, filepath.Base(path))
+	}
+	return path + "?" + query
 }
 
 func (d *sqliteDriver) syntax() syntax { return syntax{brackets: true} }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -460,4 +462,31 @@ func TestSchemaInTransaction(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOneSQLite has one process write to a file by two nodes that name it in other ways: they
+// share a transaction, and do not wait for each other's lock.
+func TestOneSQLite(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "real"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("real", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "real", "shop.db")
+	for _, other := range []string{"file:" + file, "file://" + file, filepath.Join(dir, "link", "shop.db"), filepath.Join(dir, "real") + "/./shop.db"} {
+		e := engineWith(t, newGate(), fmt.Sprintf(`
+- {kind: sql, name: a, driver: sqlite, source: %q, timeout: 2s}
+- {kind: sql, name: b, driver: sqlite, source: %q, timeout: 2s}
+- {kind: snippet, name: both, language: cel, code: self, ports: {out: [{name: a}, {name: b}]}}
+`, file, other))
+		must(t, e, "a", "DROP TABLE IF EXISTS t", "CREATE TABLE t (id INTEGER)")
+		if got := send(t, e, "both", value.String("INSERT INTO t VALUES (1)")); strings.HasPrefix(got, "error: ") {
+			t.Errorf("%s: got %s", other, got)
+		}
+		if got := send(t, e, "b", value.String("SELECT count(*) AS n FROM t")); got != `[{"n":2}]` {
+			t.Errorf("%s: got %s", other, got)
+		}
+	}
 }

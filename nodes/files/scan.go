@@ -284,6 +284,11 @@ func (s *source) Position(m stream.Mark) (lane, kept string) {
 
 // Resume takes the positions that were kept.
 func (s *source) Resume(positions map[string]string) error {
+	for lane, text := range positions {
+		if _, ok := parseMark(text); !ok && text != "" {
+			return fmt.Errorf("position %q of %q: it is not one of a file", text, lane)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.marks = maps.Clone(positions)

@@ -359,8 +359,6 @@ func TestFileSourceResumes(t *testing.T) {
 	appendTo(t, "c.csv", "9,10\n")
 	r = newReading(t, `{"paths": "*.csv"}`, r.marks)
 	same(t, "renamed", r.read(-1), "c.csv:6 {\"x\":\"9\",\"y\":\"10\"}")
-	r = newReading(t, `{"paths": "b.csv"}`, map[string]string{"x": "damaged", "y": ""})
-	same(t, "damaged positions", r.read(-1), "b.csv:2 {\"z\":\"9\"}")
 }
 
 const following = `{"paths": "*.log*", "follow": true, "idle": "50ms", "rescan": "20ms"}`
@@ -498,5 +496,19 @@ func TestFileSourceTable(t *testing.T) {
 	same(t, "what is not a table", r.text(messages[1:]), "error: c.parquet:1: the Parquet file is damaged: it does not end as Parquet does")
 	if done, total := r.source.Size(); done < total-30 || done > total {
 		t.Errorf("got %d of %d bytes", done, total)
+	}
+}
+
+// TestPositionsThatAreNone refuses positions of something else, instead of reading again from
+// the beginning without a word.
+func TestPositionsThatAreNone(t *testing.T) {
+	for _, text := range []string{"12", "1 2 3", "-1 1 0 0 x path", "a 1 0 0 x path", "1 1 0 99999 x path"} {
+		s := &source{}
+		if err := s.Resume(map[string]string{"1-2": text}); err == nil || !strings.Contains(err.Error(), "1-2") {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
+	if err := new(source).Resume(map[string]string{"1-2": (mark{position: position{line: 1}, fingerprint: fingerprint{"ab", 1}, path: "a b"}).String()}); err != nil {
+		t.Error(err)
 	}
 }

@@ -71,7 +71,7 @@ func (m mark) String() string {
 	return fmt.Sprintf("%d %d %d %d %s %s", m.offset, m.line, m.cut, m.size, m.sum, m.path)
 }
 
-// parseMark reads a mark. Of text that is not one, nothing is known.
+// parseMark reads a mark; not ok if the text is not one.
 func parseMark(text string) (m mark, ok bool) {
 	head, path := "", ""
 	for range 5 {
