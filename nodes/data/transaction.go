@@ -123,7 +123,7 @@ func (t *transaction) begin(ctx context.Context, isolation string) error {
 // undo rolls back, even if ctx is done.
 func (t *transaction) undo(ctx context.Context) {
 	if t.conn.state() == stateOpen {
-		ctx, stop := withTimeout(context.WithoutCancel(ctx), t.pool.clock, endTimeout)
+		ctx, stop := withTimeout(context.WithoutCancel(ctx), t.pool.clock, undoTimeout)
 		defer stop()
 		if err := t.conn.rollback(ctx); err != nil { // to close the connection rolls back, too
 			t.pool.log.Debug("rollback", "error", err)
@@ -149,10 +149,18 @@ func (t *transaction) freeWriter() {
 // has its response already.
 const endTimeout = 30 * time.Second
 
+// undoTimeout limits a rollback: without an answer, the connection is closed, and the server
+// rolls back.
+const undoTimeout = 2 * time.Second
+
 // end commits or rolls back. It is a [node.Participant].
 func (t *transaction) end(ctx context.Context, failure error) (kept bool, err error) {
+	limit := endTimeout
+	if failure != nil {
+		limit = undoTimeout
+	}
 	// A statement of an abandoned process may still be running.
-	ctx, stop := withTimeout(context.WithoutCancel(ctx), t.pool.clock, endTimeout)
+	ctx, stop := withTimeout(context.WithoutCancel(ctx), t.pool.clock, limit)
 	defer stop()
 	if err := t.pool.clock.Wait(ctx, t.lock); err != nil {
 		return false, fmt.Errorf("end of the transaction: %w", err)
