@@ -31,7 +31,7 @@ type message struct {
 	err      error    // of the last attempt
 	failed   int      // attempts here that failed
 	runs     int32    // processes that it was in
-	place    int32    // among those of its line that a sink has queued, or that ended first; 0 before that
+	place    int64    // among those of its line that a sink has queued, or that ended first; 0 before that
 	size     int64
 	large    int64 // bytes of a large body that was decoded
 	state    state

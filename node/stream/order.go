@@ -13,7 +13,7 @@ type line struct {
 	listed     bool    // among the lines that may go on
 	out        int     // messages that were taken, and neither queued nor let go
 	queued     int     // messages in the queue of a sink
-	places     int32   // how many messages were queued, or ended first
+	places     int64   // how many messages were queued, or ended first
 	failed     []*task // while others were under way
 	n          int
 	bytes      int64
