@@ -233,6 +233,27 @@ func TestNATSLate(t *testing.T) {
 	}
 }
 
+// TestNATSStreamLater waits for a stream that does not exist when the workflow starts, and
+// tells of it with its place.
+func TestNATSStreamLater(t *testing.T) {
+	n := newNATSSystem(t)
+	f := natsFlow(t)
+	f.Load(fmt.Sprintf(`
+- {kind: nats_source, name: from, urls: %[1]q, user: ann, password: correct, stream: LATER, ports: {out: [{name: got}]}}
+- {kind: nats_sink, name: to, urls: %[1]q, user: ann, password: correct, subject: later.made}
+`, n.server.URL()))
+	if got := f.Log(); !strings.Contains(got, "at=test.yaml:2:3") || !strings.Contains(got, `the server has no stream \"LATER\"`) {
+		t.Errorf("got %s", got)
+	}
+	if _, err := n.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "LATER", Subjects: []string{"later.*"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.SendJSON("to", `{"body": 7}`); strings.HasPrefix(got, "error: ") {
+		t.Errorf("got %s", got)
+	}
+	f.Probe("got").Wait(1)
+}
+
 func TestNATSMistakes(t *testing.T) {
 	server := brokers.StartNATS(t, brokers.NATSOptions{User: "ann", Password: "correct"})
 	for _, c := range []struct{ fields, want string }{
@@ -244,7 +265,6 @@ func TestNATSMistakes(t *testing.T) {
 		{"kind: nats_source, subjects: a, credentials: /no/such/file", "credentials: "},
 		{"kind: nats_source, subjects: a, user: ann, password: correct, tls: {skip_verify: true}", "does not offer TLS"},
 		{"kind: nats_sink, subject: a, user: ann, password: correct, tls: {ca: /no/such/file}", "tls.ca: "},
-		{"kind: nats_source, stream: NONE, user: ann, password: correct", `no stream "NONE"`},
 	} {
 		f := natsFlow(t)
 		list, err := f.Apply(fmt.Sprintf("- {%s, name: n, urls: %q}", c.fields, server.URL()))
