@@ -262,13 +262,13 @@ func (s *session) conclude(t *task) {
 // mayQueue reports whether the next message of the line may begin when a sink has queued
 // this one, which runs: at the first attempt, as what has failed goes on alone.
 func (s *session) mayQueue(m *message) bool {
-	return s.settings.order == OrderRecord && s.settings.batch.count == 0 && m.Key == "" && m.runs == 1
+	return s.settings.order == OrderRecord && s.settings.batch.count == 0 && m.Key == "" && !m.again
 }
 
 // joined makes one task of those of a line that have failed while others were under way:
 // the messages are its pieces, in their order. The caller holds the lock.
 func (s *session) joined(l *line) *task {
-	slices.SortFunc(l.failed, func(a, b *task) int { return cmp.Compare(a.messages[0].place, b.messages[0].place) })
+	slices.SortFunc(l.failed, func(a, b *task) int { return cmp.Compare(a.messages[0].Offset, b.messages[0].Offset) })
 	first := l.failed[0]
 	for _, t := range slices.Backward(l.failed[1:]) {
 		if t.verdict == verdictAgain || t.verdict == verdictExhausted {

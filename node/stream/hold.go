@@ -98,7 +98,7 @@ func (s *session) hold(in *Message, m *message) {
 	case s.settings.key != nil:
 		s.mu.unready.push(m)
 	case s.settings.order == OrderRecord && m.Key != "":
-		s.mu.order.push(s.mu.order.keyed(lineKey{m.Lane, m.Key}), m)
+		s.mu.order.push(s.mu.order.keyed(&l.keys, m.Key), m)
 	case s.settings.order == OrderKey, s.settings.order == OrderRecord:
 		s.mu.order.push(&l.line, m)
 	default:

@@ -4,7 +4,8 @@ package stream
 // oldest that is not settled on, ordered by offset. The session guards it.
 type lane struct {
 	number int32
-	line   line // of its messages, if they wait for each other
+	line   line             // of its messages, if they wait for each other
+	keys   map[string]*line // of its messages, by their record's key
 	ring   ring
 
 	mark   Mark

@@ -103,7 +103,7 @@ func FuzzOrder(f *testing.F) {
 				m := &message{Message: Message{Offset: i}, size: r.Int64N(100)}
 				m.key = string(rune('a' + r.IntN(20)))
 				all = append(all, m)
-				o.push(o.keyed(lineKey{text: m.key}), m)
+				o.push(o.keyed(&o.keys, m.key), m)
 				pushed++
 			}
 			if m := all[r.IntN(len(all))]; m.state == stateQueued && r.IntN(20) == 0 {

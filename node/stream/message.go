@@ -30,14 +30,14 @@ type message struct {
 	receipt  *Message // what settles it: the latest delivery
 	err      error    // of the last attempt
 	failed   int      // attempts here that failed
-	runs     int32    // processes that it was in
-	place    int64    // among those of its line that a sink has queued, or that ended first; 0 before that
 	size     int64
 	large    int64 // bytes of a large body that was decoded
 	state    state
 	prepared bool // decoded, and its key is known
 	opened   bool // body is the payload of a message that was a dead letter
 	begun    bool
+	again    bool // it has begun more than once
+	passage  passageState
 	stuck    bool
 	replied  bool
 	lane     *lane
@@ -54,6 +54,15 @@ const (
 	stateQueued state = iota // has not begun, or waits for its next attempt
 	stateRuns                // a process has it, or a task that waits
 	stateGone                // settled, given back or forgotten
+)
+
+// A passageState is where a message is whose line need not wait for its end.
+type passageState uint8
+
+const (
+	passageOpen     passageState = iota // its process has not ended, as far as is known
+	passageQueued                       // a sink has it in its queue
+	passageAnswered                     // its first process has ended
 )
 
 // here reports whether the message is held.

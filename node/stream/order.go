@@ -7,13 +7,12 @@ package stream
 // fails nevertheless, the line waits until all that are queued have ended. Those that have
 // failed go on one after the other, and then the line.
 type line struct {
-	key        lineKey
-	keyed      bool
+	key        string
+	keys       map[string]*line // that have this one by its key; nil without one
 	loose      bool
 	listed     bool    // among the lines that may go on
 	out        int     // messages that were taken, and neither queued nor let go
 	queued     int     // messages in the queue of a sink
-	places     int64   // how many messages were queued, or ended first
 	failed     []*task // while others were under way
 	n          int
 	bytes      int64
@@ -21,24 +20,16 @@ type line struct {
 	next       *line // among the lines that may go on, or of the spare ones
 }
 
-// A lineKey tells lines apart: by the key of a record and its lane, or by an expression.
-type lineKey struct {
-	lane int32 // allLanes for an expression
-	text string
-}
-
-const allLanes = -1
-
 // may reports whether the next message of the line may begin.
 func (l *line) may() bool { return l.loose || l.out == 0 && len(l.failed) == 0 }
 
 // An order keeps the messages that have not begun, and says which may. A line that has
 // a message out waits until that is let go. Lines take turns. The session guards it.
 type order struct {
-	first, last *line // that may go on
-	n           int   // messages of these lines
-	bytes       int64 // of these
-	keys        map[lineKey]*line
+	first, last *line            // that may go on
+	n           int              // messages of these lines
+	bytes       int64            // of these
+	keys        map[string]*line // by an expression
 	spare       *line
 	spares      int
 }
@@ -46,13 +37,13 @@ type order struct {
 // maxSpare is how many lines of keys are kept for others.
 const maxSpare = 1024
 
-// keyed returns the line of a key.
-func (o *order) keyed(key lineKey) *line {
-	if l := o.keys[key]; l != nil {
+// keyed returns the line of a key, in what has the lines of all keys like it.
+func (o *order) keyed(keys *map[string]*line, key string) *line {
+	if l := (*keys)[key]; l != nil {
 		return l
 	}
-	if o.keys == nil {
-		o.keys = make(map[lineKey]*line)
+	if *keys == nil {
+		*keys = make(map[string]*line)
 	}
 	l := o.spare
 	if l != nil {
@@ -61,8 +52,8 @@ func (o *order) keyed(key lineKey) *line {
 	} else {
 		l = new(line)
 	}
-	l.key, l.keyed = key, true
-	o.keys[key] = l
+	l.key, l.keys = key, *keys
+	l.keys[key] = l
 	return l
 }
 
@@ -160,7 +151,7 @@ func (o *order) take(into []*message, count int, bytes int64) []*message {
 // queue notes that a sink has a message in its queue.
 func (o *order) queue(m *message) {
 	l := m.line
-	l.place(m)
+	m.passage = passageQueued
 	l.out--
 	l.queued++
 	if !l.listed && l.n > 0 && l.may() {
@@ -171,17 +162,11 @@ func (o *order) queue(m *message) {
 // answered notes that the process has ended of a message that may have been queued. It is
 // not let go.
 func (o *order) answered(m *message) {
-	if m.place == 0 {
-		m.line.place(m)
-		return
+	if m.passage == passageQueued {
+		m.line.queued--
+		m.line.out++
 	}
-	m.line.queued--
-	m.line.out++
-}
-
-func (l *line) place(m *message) {
-	l.places++
-	m.place = l.places
+	m.passage = passageAnswered
 }
 
 // release lets go of a message that was taken.
@@ -204,10 +189,10 @@ func (o *order) release(m *message) {
 
 // rest keeps nothing of a key without messages.
 func (o *order) rest(l *line) {
-	if !l.keyed || l.out+l.queued > 0 || l.n > 0 || l.listed {
+	if l.keys == nil || l.out+l.queued > 0 || l.n > 0 || l.listed {
 		return
 	}
-	delete(o.keys, l.key)
+	delete(l.keys, l.key)
 	*l = line{}
 	if o.spares < maxSpare {
 		l.next, o.spare = o.spare, l

@@ -72,7 +72,7 @@ func (w *runner) next() bool {
 		s.lineUp()
 	}
 	for _, m := range w.queued {
-		if m.place == 0 { // it has not ended meanwhile
+		if m.passage == passageOpen { // it has not ended meanwhile
 			s.mu.order.queue(m)
 		}
 	}
@@ -231,8 +231,7 @@ func (s *session) launch(t *task) {
 	s.company(t)
 	t.letter = t.letter && f.letters
 	for _, m := range t.messages {
-		m.state, m.begun = stateRuns, true
-		m.runs++
+		m.state, m.again, m.begun = stateRuns, m.begun, true
 	}
 }
 
@@ -285,7 +284,7 @@ func (s *session) lineUp() {
 		case m.broken != nil:
 			s.mu.order.push(&s.mu.all, m)
 		default:
-			s.mu.order.push(s.mu.order.keyed(lineKey{allLanes, m.key}), m)
+			s.mu.order.push(s.mu.order.keyed(&s.mu.order.keys, m.key), m)
 		}
 	}
 }
