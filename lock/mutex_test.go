@@ -55,10 +55,7 @@ func TestUnlockOfUnlocked(t *testing.T) {
 
 // TestHammer counts under the lock, with more goroutines than processors.
 func TestHammer(t *testing.T) {
-	loops := 20_000
-	if testing.Short() {
-		loops = 2_000
-	}
+	const loops = 20_000
 	f := func(procs, workers int) {
 		t.Helper()
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
@@ -108,10 +105,7 @@ func TestHammer(t *testing.T) {
 // TestLostWakeUps looks for goroutines that are not woken. It uses three mutexes that
 // are hardly ever free, many more in the same places, random pauses, and a watchdog.
 func TestLostWakeUps(t *testing.T) {
-	length := 2 * time.Second
-	if testing.Short() {
-		length = 200 * time.Millisecond
-	}
+	const length = 2 * time.Second
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	const workers = 24
@@ -180,10 +174,7 @@ func TestLostWakeUps(t *testing.T) {
 // TestManyWaiters tests a goroutine waiting for each of many mutexes, a few for each of
 // neighbouring ones, and finally all for one.
 func TestManyWaiters(t *testing.T) {
-	n := 20_000
-	if testing.Short() {
-		n = 2_000
-	}
+	const n = 20_000
 	mutexes := make([]lock.Mutex, n)
 	counts := make([]int, n)
 	var one lock.Mutex

@@ -17,9 +17,6 @@ import (
 // those of the reference, which knows of no store.
 func TestAnswersDoNotDependOnTheWay(t *testing.T) {
 	cases := 25
-	if testing.Short() {
-		cases = 5
-	}
 	first := uint64(1)
 	if os.Getenv("TRAIL_FAULTS") == "full" {
 		cases, first = 500, uint64(time.Now().UnixNano())

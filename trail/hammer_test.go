@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
@@ -96,9 +95,6 @@ func TestHammer(t *testing.T) {
 // during constant flushing, a lock of the metadata decided how fast they were. The
 // mutex profile must not have a query in it.
 func TestQueriesTakeNoLock(t *testing.T) {
-	if invariant.Race {
-		t.Skip("the race detector has locks of its own; make test looks")
-	}
 	opt := quiet()
 	opt.FlushRows = 500
 	s := open(t, t.TempDir(), opt)
@@ -119,9 +115,6 @@ func TestQueriesTakeNoLock(t *testing.T) {
 }
 
 func TestPinAllocatesNothing(t *testing.T) {
-	if invariant.Race {
-		t.Skip("the race detector allocates; make test counts")
-	}
 	s := open(t, t.TempDir(), quiet())
 	got := testing.AllocsPerRun(100, func() {
 		sn, err := s.view()

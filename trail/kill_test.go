@@ -134,9 +134,6 @@ func TestKill(t *testing.T) {
 	if os.Getenv("TRAIL_FAULTS") == "full" {
 		rounds = 200
 	}
-	if testing.Short() {
-		rounds = 2
-	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	lot := rand.New(rand.NewPCG(seed, 1))

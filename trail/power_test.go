@@ -32,9 +32,6 @@ func TestPowerLoss(t *testing.T) {
 	if os.Getenv("TRAIL_FAULTS") == "full" {
 		rounds = 400
 	}
-	if testing.Short() {
-		rounds = 4
-	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	lot := rand.New(rand.NewPCG(seed, 1))

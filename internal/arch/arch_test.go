@@ -278,6 +278,9 @@ func TestBans(t *testing.T) {
 	}
 }
 
+// bannedInTests are functions that tests may not call either.
+var bannedInTests = []string{"time.Sleep", "testing.Short", "t.Skip", "t.Skipf", "t.SkipNow"}
+
 // banned are functions that few may call.
 var banned = []struct {
 	name    string
@@ -285,6 +288,10 @@ var banned = []struct {
 	why     string
 }{
 	{"time.Sleep", nil, "wait for the event, and obey the context"},
+	{"testing.Short", nil, "CI runs every test at its full length"},
+	{"t.Skip", nil, "CI runs every test"},
+	{"t.Skipf", nil, "CI runs every test"},
+	{"t.SkipNow", nil, "CI runs every test"},
 	{"os.Exit", []string{"cmd", "internal/cli", "internal/ground/leak", "internal/docgen", "node/stream/streamtest", "bench", "test"}, "only commands exit, and tests that are run as one"},
 	{"os.Getenv", []string{"cmd", "internal/cli", "bench", "test", "observe/otlp", "node/stream/streamtest"}, "only commands and kits of tests read the environment, and what OpenTelemetry specifies so"},
 	{"fmt.Println", []string{"cmd", "internal/docgen", "bench", "examples"}, "standard output belongs to commands"},
@@ -298,7 +305,7 @@ func selector(t *testing.T, f file, n *ast.SelectorExpr) {
 		return
 	}
 	for _, b := range banned {
-		if pkg.Name+"."+n.Sel.Name != b.name || f.test && b.name != "time.Sleep" {
+		if pkg.Name+"."+n.Sel.Name != b.name || f.test && !slices.Contains(bannedInTests, b.name) {
 			continue
 		}
 		if !slices.ContainsFunc(b.allowed, func(folder string) bool { return under(f.pkg, folder) }) {

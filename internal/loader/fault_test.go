@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
@@ -123,10 +122,7 @@ func (c *client) size() int { return 1 + (c.name+c.next)%5 }
 // send, with fsyncs and writes that fail now and then. In the end, each event that
 // was answered is there once, and each other one at most once, whole batches only.
 func TestPowerLoss(t *testing.T) {
-	rounds := 150
-	if testing.Short() || invariant.Race {
-		rounds = 50
-	}
+	const rounds = 150
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 1))

@@ -55,10 +55,7 @@ func TestTryLock(t *testing.T) {
 
 // TestHammer counts under the lock, from goroutines and from threads.
 func TestHammer(t *testing.T) {
-	loops := 40_000
-	if testing.Short() {
-		loops = 4_000
-	}
+	const loops = 40_000
 	for _, workers := range []int{2, 4, 30} {
 		for _, threads := range []bool{false, true} {
 			var l futex.Shared

@@ -26,7 +26,10 @@ func ofBatch() []mutation {
 		{name: "ack after the fsync", file: "batch/disk.go", in: "batch/faults", test: "TestFault07_Power",
 			cuts: []cut{{"	case p.disk.SyncEvery < 0:\n", "	case true:\n"}}},
 		{name: "reserve and insert as one", file: "batch/ingest.go", in: "batch/faults", test: "TestFault05_Limit",
-			cuts: []cut{{"	p.mu.events += c.slots\n", "	p.mu.Unlock()\n	time.Sleep(time.Microsecond)\n	p.mu.Lock()\n	p.mu.events += c.slots\n"}}},
+			cuts: []cut{
+				{"	\"fmt\"\n", "	\"fmt\"\n	\"runtime\"\n"},
+				{"	p.mu.events += c.slots\n", "	p.mu.Unlock()\n	runtime.Gosched()\n	p.mu.Lock()\n	p.mu.events += c.slots\n"},
+			}},
 		{name: "note of a batch before it is sent", file: "batch/disk.go", in: "batch/faults", test: "TestFault06_Once",
 			cuts: []cut{{"func (p *pipeline) writeNote(b *Batch) {\n	if p.spool == nil {\n", "func (p *pipeline) writeNote(b *Batch) {\n	if p.spool != nil {\n		return\n	}\n	if p.spool == nil {\n"}}},
 		{name: "checkpoint before a file goes", file: "internal/ground/spool/sync_loop.go", in: "batch/faults", test: "TestFault06_Once",

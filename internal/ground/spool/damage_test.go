@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
@@ -136,11 +135,8 @@ func (sp *specimen) eachDamage(stride int64, f func(file string, off int64)) {
 }
 
 func damageSize() (size, record int, stride int64) {
-	switch {
-	case *everyByte:
+	if *everyByte {
 		return 1 << 20, 40_000, 1
-	case testing.Short() || invariant.Race:
-		return 3000, 200, 17
 	}
 	return 2400, 200, 1
 }
@@ -280,11 +276,7 @@ func TestCheckpointDamage(t *testing.T) {
 		t.Fatal("no records")
 	}
 	rnd := rand.New(rand.NewPCG(1, 1))
-	stride := 1
-	if testing.Short() || invariant.Race {
-		stride = 11
-	}
-	for off := 0; off < 200; off += stride {
+	for off := range 200 {
 		for _, damage := range [][]string{{"a"}, {"b"}, {"a", "b"}} {
 			fs := fs.Clone()
 			for _, slot := range damage {

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
@@ -58,11 +57,7 @@ func TestFullAtEveryByte(t *testing.T) {
 	shut(t, s)
 	base := empty.Used()
 	const size, long = 90, 700
-	stride := int64(1)
-	if testing.Short() || invariant.Race {
-		stride = 13
-	}
-	for room := int64(0); room < long; room += stride {
+	for room := range int64(long) {
 		fs := empty.Clone()
 		fs.SetCapacity(base + room)
 		opt := quiet(fs)

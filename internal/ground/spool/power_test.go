@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
@@ -61,10 +60,7 @@ func (l *ledger) check(t *testing.T, s *spool.Spool, rep spool.Recovery) map[key
 // TestPowerLoss is row 7: records that were durable and not acknowledged come back
 // unchanged after any number of losses of power, also during recovery.
 func TestPowerLoss(t *testing.T) {
-	rounds := 400
-	if testing.Short() || invariant.Race {
-		rounds = 200
-	}
+	const rounds = 400
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 1))

@@ -131,7 +131,7 @@ func TestEncodings(t *testing.T) {
 	rnd := seeded(t, 7)
 	for _, enc := range []encoding{encConstant, encPlain, encPacked, encSparse, encUser, encRuns, encDigits, encPresent, encUserSparse} {
 		for _, codes := range []int{2, 5, 200, 256, 257, 9000, 65536, 65537, 1 << 24, maxCodes} {
-			for _, perUser := range []int{8, 1, 3000}[:min(rounds(8), 3)] {
+			for _, perUser := range []int{8, 1, 3000}[:min(uint64(8), 3)] {
 				t.Run(fmt.Sprintf("%s/%d/%d", enc, codes, perUser), func(t *testing.T) {
 					s, want := forced(t, rnd, enc, codes, 66_000+rnd.IntN(20_000), perUser)
 					readForced(t, rnd, s, want)

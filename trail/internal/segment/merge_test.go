@@ -7,16 +7,12 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
 // TestMergeOfFewRowsIsSmall has a budget for what a store merges after every few
 // appends: buffers for large segments made up nine tenths of an append.
 func TestMergeOfFewRowsIsSmall(t *testing.T) {
-	if invariant.Race {
-		t.Skip("the race detector allocates; make test counts")
-	}
 	schema := event.Schema{{Name: "country", Type: event.String}, {Name: "price", Type: event.Int}, {Name: "share", Type: event.Float}}
 	var inputs []Input
 	for i := range 4 {

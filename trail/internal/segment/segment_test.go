@@ -11,7 +11,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
@@ -250,16 +249,8 @@ func seeded(t testing.TB, seed uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
-// rounds returns how often to draw: less where everything takes longer.
-func rounds(n uint64) uint64 {
-	if invariant.Race || testing.Short() {
-		return n / 8
-	}
-	return n
-}
-
 func TestImage(t *testing.T) {
-	for seed := range rounds(200) {
+	for seed := range uint64(200) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rnd := seeded(t, seed)
 			schema, rows := draw(rnd, 1+rnd.IntN(3000))
@@ -273,7 +264,7 @@ func TestImage(t *testing.T) {
 }
 
 func TestMerge(t *testing.T) {
-	for seed := range rounds(100) {
+	for seed := range uint64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rnd := seeded(t, seed)
 			schema, rows := draw(rnd, 1+rnd.IntN(3000))
