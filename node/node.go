@@ -328,6 +328,22 @@ type stoppingKey struct{}
 // and not only a generation that another one has replaced.
 func IsStopping(ctx context.Context) bool { return ctx.Value(stoppingKey{}) != nil }
 
+// WaitFor waits until done is closed, or returns the cause of ctx's end. It is for
+// [Stopper.Stop]: what has ended is not late, also if the grace is over.
+func WaitFor(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	default:
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // A Readier is not ready immediately when it has opened: it goes on to connect in the
 // background. The program is ready when all nodes of its generation are.
 type Readier interface {

@@ -101,7 +101,7 @@ func (d *desk) detach(ctx context.Context, s *shift) (last bool, err error) {
 		d.mu.empty = nil
 	}
 	d.mu.Unlock()
-	if err = await(ctx, empty); err != nil {
+	if err = node.WaitFor(ctx, empty); err != nil {
 		d.cancel()
 	}
 	return true, err

@@ -77,7 +77,7 @@ func (f *feed) leave(ctx context.Context) error {
 	f.mu.end()
 	ended := f.mu.ended
 	f.mu.Unlock()
-	return await(ctx, ended)
+	return node.WaitFor(ctx, ended)
 }
 
 // Close implements io.Closer for the pool.

@@ -138,7 +138,7 @@ func (h *hub) shut(ctx context.Context) error {
 		h.sockets.Wait()
 		close(done)
 	})
-	return await(ctx, done)
+	return node.WaitFor(ctx, done)
 }
 
 // Close implements io.Closer for the pool.

@@ -81,5 +81,5 @@ func (o *postOffice) flush(ctx context.Context) error {
 	empty := make(chan struct{})
 	o.mu.empty = empty
 	o.mu.Unlock()
-	return await(ctx, empty)
+	return node.WaitFor(ctx, empty)
 }

@@ -26,18 +26,3 @@ func (w *waiter) finish(r node.Result) {
 }
 
 func (w *waiter) end(r node.Result) { w.once.Do(func() { w.done(r) }) }
-
-// await waits until done is closed, or returns the cause of ctx's end.
-func await(ctx context.Context, done <-chan struct{}) error {
-	select { // what has happened is not late
-	case <-done:
-		return nil
-	default:
-	}
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

@@ -306,13 +306,7 @@ func (n *ticker) ended() (next *ticker, due time.Time) {
 // Stop ends the ticks, and waits for the processes that are running. If a later
 // generation has failed to start, the earlier one goes on.
 func (n *ticker) Stop(ctx context.Context) error {
-	idle := n.leave()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return node.WaitFor(ctx, n.leave())
 }
 
 // leave takes the node out of its line. It returns a channel that is closed when none

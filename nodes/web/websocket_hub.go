@@ -115,12 +115,7 @@ func (h *wsHub) detach(ctx context.Context, g *wsGeneration) error {
 		closing.Go(func() { c.stop(ctx, code) })
 	}
 	closing.Wait()
-	select {
-	case <-empty:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return node.WaitFor(ctx, empty)
 }
 
 // Close ends what is left. The pool calls it when no generation uses the hub any more.
