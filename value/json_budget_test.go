@@ -40,7 +40,7 @@ func TestReserve(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
-			values := make([]Value, 1+(1<<20)/len(text)) // enough that what the runtime itself keeps is little beside them
+			values := make([]Value, 1+(1<<20)/len(text)) // enough that what the runtime itself keeps is small against them
 			for i := range values {
 				held, peak = 0, 0
 				v, err := ParseJSONWith(data, JSONOptions{Reserve: reserve})
