@@ -4,136 +4,24 @@ package arch
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
-
-const module = "github.com/uniflow-labs/uniflow"
-
-// layers lists the packages from the bottom up; a package may import those of
-// the rows below its own, and what uses says of its own row. Packages that are
-// not listed take the row of the nearest folder above them.
-var layers = [][]string{
-	{"internal/ground/spell", "internal/ground/invariant", "internal/ground/leak", "internal/ground/faultproxy", "internal/ground/show", "internal/ground/syncbuffer", "internal/ground/freeport", "internal/servertest", "internal/ground/vfs", "internal/ground/jsonscan", "internal/ground/doctree"},
-	{"value", "diag", "schema", "internal/ground/spool", "trail/event"},
-	{"internal/redact", "internal/memory", "internal/effect", "internal/clock", "internal/lifecycle", "internal/yamltree", "lock", "batch", "trail/query", "trail/internal/segment", "trail/internal/tabular", "format"},
-	{"trail/internal/exec", "trail/dialect"},
-	{"trail"},
-	{"batch/internal/oracle", "internal/loader", "internal/trailtest", "trail/trailtest"},
-	{"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "bench/baseline", "internal/loader/trailstore"},
-	{"node/envelope"},
-	{"node/accept", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "internal/waits"},
-	{"internal/registry"},
-	{"internal/expand"},
-	{"internal/compile", "internal/check"},
-	{"internal/run", "nodes/ai", "nodes/api", "nodes/auth", "nodes/chat", "nodes/core", "nodes/data", "nodes/dialogue", "nodes/events", "nodes/files", "nodes/kafka", "nodes/mcp", "nodes/nats", "nodes/schedule", "nodes/serve", "nodes/sockets", "nodes/streams", "nodes/web"},
-	{"", "nodes/std", "internal/flame"},
-	{"internal/suite"},
-	{"flowtest"},
-	{"node/stream/streamtest"},
-	{"internal/admin", "internal/cli/app", "internal/cli/reference"},
-	{"internal/cli/app/apptest", "internal/cli/settings"},
-	{"internal/cli/flow", "internal/cli/profile", "internal/cli/trail"},
-	{"internal/cli/loader"},
-	{"internal/cli", "internal/docgen"},
-	{"cli"},
-	{"cmd", "bench", "examples", "test", "batch/faults", "internal/arch"},
-}
-
-// uses are the imports allowed within a row, with the reason.
-var uses = map[string]string{
-	"internal/servertest -> internal/ground/freeport": "servers of tests need ports",
-	"nodes/ai -> nodes/mcp":                           "a model may call the tools of servers",
-	"nodes/dialogue -> nodes/data":                    "sessions are kept in its databases",
-	"schema -> value":                                 "a config holds values",
-	"schema -> diag":                                  "a config reports what is wrong with it",
-	"observe -> node":                                 "an observer is told what nodes do",
-	"observe/prom -> observe":                         "it shows metrics",
-	"observe/prom -> node":                            "it shows what nodes report of themselves",
-	"observe/flight -> observe":                       "it keeps timelines",
-	"observe/otlp -> observe":                         "it sends timelines",
-	"internal/docgen -> internal/cli":                 "it writes the pages that the command line shows",
-}
-
-// never are imports that the rows would allow.
-var never = map[string]string{
-	" -> nodes":                  "the host hands the kinds to an engine",
-	"nodes/ai -> internal":       "kinds are written against the public contract",
-	"nodes/api -> internal":      "kinds are written against the public contract",
-	"nodes/auth -> internal":     "kinds are written against the public contract",
-	"nodes/chat -> internal":     "kinds are written against the public contract",
-	"nodes/dialogue -> internal": "kinds are written against the public contract",
-	"nodes/mcp -> internal":      "kinds are written against the public contract",
-	"nodes/serve -> internal":    "kinds are written against the public contract",
-	"nodes/core -> internal":     "kinds are written against the public contract",
-	"nodes/web -> internal":      "kinds are written against the public contract",
-	"nodes/data -> internal":     "kinds are written against the public contract",
-	"nodes/events -> internal":   "kinds are written against the public contract",
-	"nodes/files -> internal":    "kinds are written against the public contract",
-	"nodes/kafka -> internal":    "kinds are written against the public contract",
-	"nodes/nats -> internal":     "kinds are written against the public contract",
-	"nodes/schedule -> internal": "kinds are written against the public contract",
-	"nodes/sockets -> internal":  "kinds are written against the public contract",
-	"nodes/streams -> internal":  "kinds are written against the public contract",
-	"spec -> node":               "documents know no kinds",
-	"node -> spec":               "node authors see no documents",
-	"batch -> value":             "another service links batch alone",
-	"batch -> schema":            "another service links batch alone",
-	"batch -> diag":              "another service links batch alone",
-	"trail -> value":             "another service links trail alone",
-	"trail -> schema":            "another service links trail alone",
-	"trail -> diag":              "another service links trail alone",
-}
 
 // ceiling is the length of a file in lines that calls for splitting it.
 const ceiling = 800
 
-// A file is a parsed Go file of the module.
-type file struct {
-	path string // with slashes, from the root
-	pkg  string // its folder, "" for the root
-	ast  *ast.File
-	set  *token.FileSet
-	test bool
-}
+var source = sync.OnceValues(func() ([]file, error) { return read(filepath.Join("..", "..")) })
 
 func load(t *testing.T) []file {
 	t.Helper()
-	var files []file
-	root := filepath.Join("..", "..")
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "dist" || strings.HasPrefix(d.Name(), ".") && path != root) {
-			return fs.SkipDir
-		}
-		if d.IsDir() || !strings.HasSuffix(path, ".go") {
-			return nil
-		}
-		set := token.NewFileSet()
-		parsed, err := parser.ParseFile(set, path, nil, parser.ParseComments)
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
-		pkg := filepath.ToSlash(filepath.Dir(rel))
-		if pkg == "." {
-			pkg = ""
-		}
-		files = append(files, file{rel, pkg, parsed, set, strings.HasSuffix(rel, "_test.go")})
-		return nil
-	})
+	files, err := source()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,18 +31,67 @@ func load(t *testing.T) []file {
 	return files
 }
 
-// row returns the layer of a package and its listed name.
-func row(pkg string) (level int, listed string, ok bool) {
-	for {
-		for i, l := range layers {
-			if slices.Contains(l, pkg) {
-				return i, pkg, true
+// TestRulesNamePackages checks that no rule is about something that does not exist.
+func TestRulesNamePackages(t *testing.T) {
+	folders := map[string]bool{"": true}
+	for _, f := range load(t) {
+		for folder := f.pkg; folder != ""; folder = parent(folder) {
+			folders[folder] = true
+		}
+	}
+	exists := func(rule, folder string) {
+		if !folders[strings.TrimSuffix(folder, "/*")] {
+			t.Errorf("%s: there are no packages in %q", rule, folder)
+		}
+	}
+	for _, l := range layers {
+		for _, pkg := range l.packages {
+			exists("layers", pkg)
+		}
+	}
+	for _, p := range parts {
+		for _, pkg := range p.packages {
+			exists("parts", pkg)
+		}
+	}
+	for _, pairs := range []map[string]string{uses, never} {
+		for pair := range pairs {
+			from, to, _ := strings.Cut(pair, " -> ")
+			exists(pair, from)
+			exists(pair, to)
+		}
+	}
+	for _, b := range banned {
+		for _, folder := range b.allowed {
+			exists(b.name, folder)
+		}
+	}
+}
+
+// TestParagraphsOnce looks for paragraphs that stand twice in a document.
+func TestParagraphsOnce(t *testing.T) {
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".md" || filepath.Base(filepath.Dir(path)) == "reference" {
+			return err // the pages of docs/reference are made of the same texts
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		seen := make(map[string]bool)
+		code := false
+		for line := range strings.Lines(string(text)) {
+			code = code != strings.HasPrefix(strings.TrimSpace(line), "```")
+			line = strings.TrimLeft(line, "-* ")
+			if len(line) > 80 && !code && !strings.HasPrefix(line, "|") && seen[line] {
+				t.Errorf("%s: stands twice: %s", path, line)
 			}
+			seen[line] = true
 		}
-		if pkg == "" || !strings.Contains(pkg, "/") {
-			return 0, "", false
-		}
-		pkg = pkg[:strings.LastIndex(pkg, "/")]
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -164,9 +101,9 @@ func TestLayers(t *testing.T) {
 		if f.test {
 			continue // tests may look around
 		}
-		level, from, ok := row(f.pkg)
+		level, from, ok := place(f.pkg)
 		if !ok {
-			t.Errorf("%s: package %q has no layer: give it one in layers", f.path, f.pkg)
+			t.Errorf("%s: package %q has no layer: give it one in layers.go", f.path, f.pkg)
 			continue
 		}
 		for _, imp := range f.ast.Imports {
@@ -175,7 +112,7 @@ func TestLayers(t *testing.T) {
 				continue
 			}
 			target := strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
-			below, to, ok := row(target)
+			below, to, ok := place(target)
 			switch {
 			case !ok:
 				t.Errorf("%s: imports %q, which has no layer", f.path, target)
@@ -245,7 +182,14 @@ func firstWord(t *testing.T, f file, doc *ast.CommentGroup, name string) {
 	for len(words) > 0 && slices.Contains([]string{"A", "An", "The"}, words[0]) {
 		words = words[1:]
 	}
-	if len(words) == 0 || !ast.IsExported(name) && !mixedCaps.MatchString(words[0]) {
+	if len(words) == 0 {
+		return
+	}
+	word := strings.TrimRight(words[0], ",.:")
+	if !ast.IsExported(name) && word != name && strings.EqualFold(word, name) {
+		t.Errorf("%s: the comment on %s spells it %q", f.set.Position(doc.Pos()), name, word)
+	}
+	if !ast.IsExported(name) && !mixedCaps.MatchString(words[0]) {
 		return
 	}
 	if strings.TrimRight(words[0], ",.:'s") != strings.TrimRight(name, "s") && strings.TrimRight(words[0], ",.:") != name {
@@ -256,8 +200,7 @@ func firstWord(t *testing.T, f file, doc *ast.CommentGroup, name string) {
 // TestBans looks for what is not done here.
 func TestBans(t *testing.T) {
 	for _, f := range load(t) {
-		lines := f.set.Position(f.ast.End()).Line
-		if lines > ceiling {
+		if lines := f.lines(); lines > ceiling {
 			t.Errorf("%s: %d lines, more than %d: is it one concept?", f.path, lines, ceiling)
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {

@@ -1,5 +1,6 @@
 // Command docgen generates the pages of docs/reference from the kinds, the codes of
-// findings and the commands. Run it in the root of the repository.
+// findings and the commands, and the map of packages in ARCHITECTURE.md from their
+// comments and the rules of internal/arch. Run it in the root of the repository.
 //
 // With -check it writes nothing, and exits with 1 if a page is out of date.
 package main
@@ -17,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/arch"
 	"github.com/uniflow-labs/uniflow/internal/cli"
 	"github.com/uniflow-labs/uniflow/internal/cli/reference"
 	"github.com/uniflow-labs/uniflow/node"
@@ -26,7 +28,7 @@ import (
 func main() {
 	check := flag.Bool("check", false, "write nothing; exit with 1 if a page is out of date")
 	flag.Parse()
-	if err := generate(os.Stderr, filepath.Join("docs", "reference"), *check); err != nil {
+	if err := generate(os.Stderr, ".", *check); err != nil {
 		fmt.Fprintln(os.Stderr, "docgen:", err)
 		os.Exit(1)
 	}
@@ -35,15 +37,16 @@ func main() {
 // errStale ends a check that found pages that are out of date.
 var errStale = errors.New("run make generate")
 
-// generate writes the pages to a folder, or compares them with what is there.
-func generate(talk io.Writer, folder string, check bool) error {
-	pages, err := pages()
+// generate writes the pages to a folder, the root of the repository, or compares them with
+// what is there.
+func generate(talk io.Writer, root string, check bool) error {
+	pages, err := pages(root)
 	if err != nil {
 		return err
 	}
 	stale := false
 	for _, p := range pages {
-		path := filepath.Join(folder, p.name)
+		path := filepath.Join(root, p.name)
 		old, err := os.ReadFile(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -54,7 +57,7 @@ func generate(talk io.Writer, folder string, check bool) error {
 			stale = true
 			fmt.Fprintf(talk, "%s is out of date\n", path)
 		default:
-			if err := os.MkdirAll(folder, 0o755); err != nil {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				return err
 			}
 			if err := os.WriteFile(path, p.text, 0o644); err != nil {
@@ -71,21 +74,48 @@ func generate(talk io.Writer, folder string, check bool) error {
 
 // A page is one generated file.
 type page struct {
-	name string
+	name string // from the root, with slashes
 	text []byte
 }
 
-func pages() ([]page, error) {
+func pages(root string) ([]page, error) {
 	defs := std.Defs("")
 	slices.SortFunc(defs, func(a, b *node.Def) int { return strings.Compare(a.Kind, b.Kind) })
 	schema, err := reference.Schema(defs)
 	if err != nil {
 		return nil, err
 	}
+	architecture, err := architecture(root)
+	if err != nil {
+		return nil, err
+	}
 	return []page{
-		{"kinds.md", []byte(reference.Kinds(defs))},
-		{"codes.md", []byte(reference.Codes(diag.Catalogue()))},
-		{"cli.md", []byte(cli.CommandsPage())},
-		{"schema.json", schema},
+		{"docs/reference/kinds.md", []byte(reference.Kinds(defs))},
+		{"docs/reference/codes.md", []byte(reference.Codes(diag.Catalogue()))},
+		{"docs/reference/cli.md", []byte(cli.CommandsPage())},
+		{"docs/reference/schema.json", schema},
+		architecture,
 	}, nil
+}
+
+// The map of packages is between these lines of ARCHITECTURE.md.
+const mapBegins, mapEnds = "<!-- make generate writes the map -->\n", "<!-- end of the map -->\n"
+
+// architecture returns the page with the map as the packages are now.
+func architecture(root string) (page, error) {
+	const name = "ARCHITECTURE.md"
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		return page{}, err
+	}
+	before, rest, begins := bytes.Cut(text, []byte(mapBegins))
+	_, after, ends := bytes.Cut(rest, []byte(mapEnds))
+	if !begins || !ends {
+		return page{}, fmt.Errorf("%s: the lines %q and %q must be there", name, mapBegins, mapEnds)
+	}
+	packages, err := arch.Map(root)
+	if err != nil {
+		return page{}, err
+	}
+	return page{name, slices.Concat(before, []byte(mapBegins), []byte(packages), []byte(mapEnds), after)}, nil
 }

@@ -14,23 +14,38 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 func TestGenerate(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "docs", "reference")
-	var talk bytes.Buffer
-	if err := generate(&talk, folder, true); !errors.Is(err, errStale) || strings.Count(talk.String(), "out of date") != 4 {
-		t.Fatalf("empty folder: got %v, %s, want four pages out of date", err, talk.String())
+	root := t.TempDir()
+	architecture := filepath.Join(root, "ARCHITECTURE.md")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := generate(&talk, folder, false); err != nil {
+	var talk bytes.Buffer
+	write(architecture, "The map is lost.\n")
+	if err := generate(&talk, root, true); err == nil || !strings.Contains(err.Error(), "must be there") {
+		t.Fatalf("no place for the map: got %v, want an error", err)
+	}
+	write(architecture, "Above.\n"+mapBegins+"old\n"+mapEnds+"Below.\n")
+	write(filepath.Join(root, "uniflow.go"), "// Package uniflow is a test.\npackage uniflow\n")
+	if err := generate(&talk, root, true); !errors.Is(err, errStale) || strings.Count(talk.String(), "out of date") != 5 {
+		t.Fatalf("empty folder: got %v, %s, want five pages out of date", err, talk.String())
+	}
+	if err := generate(&talk, root, false); err != nil {
 		t.Fatal(err)
+	}
+	text, err := os.ReadFile(architecture)
+	if got := string(text); err != nil || !strings.HasPrefix(got, "Above.\n") || !strings.Contains(got, "| `uniflow` | is a test |") || !strings.HasSuffix(got, mapEnds+"Below.\n") {
+		t.Errorf("got %v, %s, want the map in its place", err, got)
 	}
 	talk.Reset()
-	if err := generate(&talk, folder, true); err != nil || talk.Len() > 0 {
+	if err := generate(&talk, root, true); err != nil || talk.Len() > 0 {
 		t.Fatalf("fresh folder: got %v, %s, want nothing", err, talk.String())
 	}
-	page := filepath.Join(folder, "cli.md")
-	if err := os.WriteFile(page, []byte("changed"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := generate(&talk, folder, true); !errors.Is(err, errStale) || !strings.Contains(talk.String(), "cli.md is out of date") {
+	page := filepath.Join(root, "docs", "reference", "cli.md")
+	write(page, "changed")
+	if err := generate(&talk, root, true); !errors.Is(err, errStale) || !strings.Contains(talk.String(), "cli.md is out of date") {
 		t.Fatalf("changed page: got %v, %s, want it out of date", err, talk.String())
 	}
 	if data, err := os.ReadFile(page); err != nil || string(data) != "changed" {
@@ -40,12 +55,12 @@ func TestGenerate(t *testing.T) {
 
 // TestDeterministic makes the pages twice: maps must not show.
 func TestDeterministic(t *testing.T) {
-	first, err := pages()
+	first, err := pages(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
-		again, err := pages()
+		again, err := pages(filepath.Join("..", ".."))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// Types are the types of JSON Schema, as bits.
+// types has the types of JSON Schema as bits.
 type types uint8
 
 const (

@@ -104,7 +104,7 @@ func (w *walk) asked(links []node.Target, sure bool) {
 	w.op.least, w.op.ends = least, ends
 }
 
-// Said is what a node says of itself.
+// said is what a node says of itself.
 type said struct {
 	answers bool  // how it answers
 	final   bool  // that this is the answer: what leaves it belongs to other processes

@@ -21,7 +21,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// Basic is the scheme of names and passwords.
+// basic is the scheme of names and passwords.
 type basic struct {
 	users   map[string]*user
 	unknown *user         // stands for users that there are not, so that they take as long

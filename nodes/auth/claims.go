@@ -10,7 +10,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// Rules are what the claims of a token must be.
+// rules says what the claims of a token must be.
 type rules struct {
 	issuer   string // empty is any
 	audience []string

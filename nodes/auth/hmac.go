@@ -15,7 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// Signatures is the scheme of requests whose body is signed with a secret that both sides
+// signatures is the scheme of requests whose body is signed with a secret that both sides
 // have, as webhooks are.
 type signatures struct {
 	format  format

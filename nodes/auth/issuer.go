@@ -23,7 +23,7 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-// Origin is where the keys of an issuer are. It is comparable.
+// origin is where the keys of an issuer are. It is comparable.
 type origin struct {
 	issuer string // of OpenID Connect, which says where its keys are; or empty
 	jwks   string // the URL of the keys, without issuer
@@ -65,7 +65,7 @@ func isSafe(u *url.URL) bool {
 // configuration is where an issuer of OpenID Connect describes itself, under its URL.
 const configuration = "/.well-known/openid-configuration"
 
-// Metadata is what an issuer of OpenID Connect says about itself.
+// metadata is what an issuer of OpenID Connect says about itself.
 type metadata struct {
 	Issuer        string   `json:"issuer"`
 	JWKS          string   `json:"jwks_uri"`

@@ -15,7 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// Tokens is the scheme of JSON Web Tokens.
+// tokens is the scheme of JSON Web Tokens.
 type tokens struct {
 	place      place
 	keys       []verifier

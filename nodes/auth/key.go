@@ -12,7 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// Keys is the scheme that looks for one of several keys.
+// keys is the scheme that looks for one of several keys.
 type keys struct {
 	place   place
 	hashes  [][sha256.Size]byte

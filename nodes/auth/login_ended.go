@@ -8,7 +8,7 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-// Ended are the sessions that the server has ended: those of a subject that were begun
+// ended lists the sessions that the server has ended: those of a subject that were begun
 // before a time, in seconds since 1970. Those of the subject "" are of everyone. It is
 // immutable.
 type ended map[string]int64

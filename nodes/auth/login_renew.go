@@ -75,7 +75,7 @@ func (n *login) renew(ctx context.Context, s session) (line string, _ *session, 
 	return line, &s, err
 }
 
-// Renewals are those of sessions that are being renewed, or were just now: requests that a
+// renewals has the renewals of sessions that are under way or just done: requests that a
 // browser sends together have the same cookie, and a refresh token is often good for once.
 // The zero value is ready.
 type renewals struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// Seen remembers signatures for a time, so that a request that was recorded cannot be sent
+// seen remembers signatures for a time, so that a request that was recorded cannot be sent
 // again. It has only those that were right. Any goroutine may call its methods.
 type seen struct {
 	window time.Duration

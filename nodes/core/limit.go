@@ -124,7 +124,7 @@ func (n *limit) Measure(report func(node.Metric)) {
 	report(node.Metric{Name: "limit_in_flight", Help: "Packets on their way, if their number is limited.", Value: float64(inFlight)})
 }
 
-// Buckets are those of all keys, and the number of packets of each key that are on
+// buckets has the buckets of all keys, and the number of packets of each key that are on
 // their way. Their desk guards all of it.
 type buckets struct {
 	*desk
