@@ -11,7 +11,8 @@ import (
 
 // A Lookup looks for what a node names, such as a bucket, until it is found: with the waits
 // and the lines in the log of a source or a sink that connects. It is for nodes that are
-// neither. Make one with [NewLookup], in Open of the node, and close it in Close.
+// neither. Make one with [NewLookup] in Find of a [node.Finder], and close it in Close. A nil
+// Lookup has nothing to look for.
 type Lookup struct {
 	connection connection
 	made       atomic.Uint64
@@ -40,7 +41,7 @@ func NewLookup(ctx context.Context, ref node.Ref, log *slog.Logger, find func(co
 
 // Ready returns why nothing has been found yet; see [node.Readier]. Any goroutine may call it.
 func (l *Lookup) Ready() error {
-	if l.connection.connected() {
+	if l == nil || l.connection.connected() {
 		return nil
 	}
 	return l.connection.reason()
@@ -48,7 +49,9 @@ func (l *Lookup) Ready() error {
 
 // Close ends the lookup, and waits for find.
 func (l *Lookup) Close() error {
-	l.stop()
-	l.work.Wait()
+	if l != nil {
+		l.stop()
+		l.work.Wait()
+	}
 	return nil
 }

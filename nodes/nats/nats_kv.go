@@ -112,15 +112,10 @@ func newBucket(o stream.Options, init *node.Init) (node.Node, error) {
 	return n, err
 }
 
-// Open connects, and looks for the bucket. Both go on in the background.
-func (n *bucket) Open(ctx context.Context) (err error) {
-	if err = n.client.Open(ctx); err != nil {
-		return err
-	}
-	if n.lookup, err = stream.NewLookup(ctx, n.ref, n.log, n.find); err != nil {
-		return errors.Join(err, n.client.Close())
-	}
-	return nil
+// Find looks for the bucket. See [node.Finder].
+func (n *bucket) Find(ctx context.Context) (err error) {
+	n.lookup, err = stream.NewLookup(ctx, n.ref, n.log, n.find)
+	return err
 }
 
 func (n *bucket) find(ctx context.Context) error {
@@ -138,7 +133,7 @@ func (n *bucket) Ready() error {
 	return n.lookup.Ready()
 }
 
-// Close ends what Open began.
+// Close ends what Open and Find began.
 func (n *bucket) Close() error { return errors.Join(n.lookup.Close(), n.client.Close()) }
 
 // Receive implements [node.Node].
