@@ -156,7 +156,7 @@ func newSQL(init *node.Init) (node.Node, error) {
 		return nil, err
 	}
 	n.ref = init.Node
-	if n.fixed, n.changes = foresee(init.Vertex(), n.driver.syntax()); n.changes || init.ErrorLinks > 0 {
+	if n.fixed, n.changes = foresee(init.Vertex(), n.driver.syntax()); init.ErrorLinks > 0 {
 		n.fixed = nil // what is linked to the error port knows what to do
 	}
 	if text := c.String("isolation"); text != "" {
