@@ -77,6 +77,13 @@ type Constant interface {
 	Constant() value.Value
 }
 
+// A Leading is a Program whose results may be lists that all begin with the same text. Leads
+// returns the text; it is not ok if they are not.
+type Leading interface {
+	Program
+	Leads() (text string, ok bool)
+}
+
 // An Explainer is a [Program] that can say why its result is false.
 type Explainer interface {
 	Program

@@ -84,6 +84,11 @@ type Def struct {
 	Gives string
 	Needs func(schema.Config) (what, field string)
 
+	// FixedText returns a text that each payload is, or begins with, that leaves by the first
+	// out-port of nodes with a config: it begins with it if it is a list whose first element
+	// is the text. Not ok is a config without one; nil a kind without.
+	FixedText func(schema.Config) (text string, ok bool)
+
 	// InFlight says how many packets of a trigger are not answered at a time, at most. Nil
 	// is a kind whose packets have no such limit.
 	InFlight func(schema.Config) int
@@ -288,10 +293,18 @@ func (r Ref) String() string {
 // ended then, except after a shutdown whose grace is over: processes that continue
 // although their context is done may still be inside the node.
 //
-// A panic in Open, Close, Serve, Stop or Measure is logged with its stack, and
+// A panic in Open, Find, Close, Serve, Stop or Measure is logged with its stack, and
 // counts as an error.
 type Opener interface {
 	Open(ctx context.Context) error
+}
+
+// A Finder names something outside that may be missing, such as a table. Find is called once,
+// when the whole generation is open and the workflows at the ports init and active have run, and
+// before any trigger serves. An error ends the start. What is missing may come later, so a node
+// that lacks it returns nil and is not ready, see [Readier].
+type Finder interface {
+	Find(ctx context.Context) error
 }
 
 // A Trigger starts processes. Serve is called when the whole generation is open,

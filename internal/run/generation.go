@@ -289,13 +289,21 @@ func (s *shard) inFlight() uint64 {
 }
 
 // Open opens the nodes one by one, each after everything downstream of it: it runs
-// the node's init workflow, its Open, and its active workflow. It stops at the
-// first error; the caller then closes the generation.
+// the node's init workflow, its Open, and its active workflow. Then nodes look for what
+// they name outside. It stops at the first error; the caller then closes the generation.
 func (g *Generation) Open(ctx context.Context) error {
 	for _, at := range g.prog.Order {
 		if err := g.openNode(ctx, at); err != nil {
 			ref := g.prog.Vertices[at].Ref
 			return fmt.Errorf("node %q (%s): %w", ref, ref.Pos, err)
+		}
+	}
+	for _, at := range g.prog.Order {
+		v := &g.prog.Vertices[at]
+		if finder, ok := v.Node.(node.Finder); ok {
+			if err := compile.Guard(g.log, v.Ref, "Find", func() error { return finder.Find(ctx) }); err != nil {
+				return fmt.Errorf("node %q (%s): %w", v.Ref, v.Ref.Pos, err)
+			}
 		}
 	}
 	return nil

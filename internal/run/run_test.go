@@ -486,11 +486,33 @@ func TestLifecycle(t *testing.T) {
 	if err := errors.Join(gen.Open(t.Context()), gen.Serve(), gen.Stop(t.Context()), gen.Close(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	want := "init a; open; active a; serve; stop; deactive a; close; deinit a"
+	want := "init a; open; active a; find; serve; stop; deactive a; close; deinit a"
 	if got := strings.Join(log, "; "); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestFindFails ends the start of a generation.
+func TestFindFails(t *testing.T) {
+	var log []string
+	g := &graph{}
+	g.add(&lost{recorded{log: &log}}, 1)
+	gen := run.New(&compile.Program{Vertices: g.vertices, Order: []int32{0}}, run.Options{})
+	err := gen.Open(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "lost for ever") {
+		t.Errorf("got %v, want the error of Find", err)
+	}
+	if err := gen.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(log, "; "); got != "open; close" {
+		t.Errorf("got %s", got)
+	}
+}
+
+type lost struct{ recorded }
+
+func (*lost) Find(context.Context) error { return errors.New("lost for ever") }
 
 type recorded struct{ log *[]string }
 
@@ -498,6 +520,7 @@ func (r *recorded) add(what string) error { *r.log = append(*r.log, what); retur
 
 func (r *recorded) Receive(node.Process, node.Packet) node.Result { return node.None() }
 func (r *recorded) Open(context.Context) error                    { return r.add("open") }
+func (r *recorded) Find(context.Context) error                    { return r.add("find") }
 func (r *recorded) Serve(node.Starter) error                      { return r.add("serve") }
 func (r *recorded) Stop(context.Context) error                    { return r.add("stop") }
 func (r *recorded) Close() error                                  { return r.add("close") }

@@ -160,6 +160,11 @@ func (l *Language) Compile(code diag.Text, opts lang.Options) (lang.Program, err
 		return nil, lang.Syntax(code, line, col, "%s", message(err))
 	}
 	p := &program{planned: planned, timeout: opts.Timeout, code: code, info: info, types: typeNames(), language: l}
+	if root := parsed.NativeRep().Expr(); root.Kind() == ast.ListKind && root.AsList().Size() > 0 && len(root.AsList().OptionalIndices()) == 0 {
+		if first := root.AsList().Elements()[0]; first.Kind() == ast.LiteralKind {
+			p.leads, _ = first.AsLiteral().Value().(string)
+		}
+	}
 	p.direct, p.vars = shape.direct(checked.NativeRep().Expr())
 	if parsed.NativeRep().Expr().Kind() == ast.LiteralKind {
 		v, err := p.Eval(context.Background(), value.Null())

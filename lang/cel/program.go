@@ -23,6 +23,7 @@ type program struct {
 	planned cel.Program
 	direct  direct // nil if the interpreter is needed
 	vars    int    // of direct
+	leads   string // the first element of the list that each result is; empty if that is not known
 	timeout time.Duration
 	code    diag.Text
 	info    *ast.SourceInfo
@@ -31,6 +32,9 @@ type program struct {
 	language    *Language // for Explain
 	activations sync.Pool // of *activation
 }
+
+// Leads implements [lang.Leading].
+func (p *program) Leads() (text string, ok bool) { return p.leads, p.leads != "" }
 
 func (p *program) Eval(ctx context.Context, in value.Value) (value.Value, error) {
 	if err := lang.Stopped(ctx); err != nil {

@@ -30,11 +30,12 @@ func snippetDef(o Options) *node.Def {
 			timeoutField(),
 			schema.Bool("isolate").Default(false).Doc("Runs a script in a process of its own."),
 		),
-		In:      in("A payload to evaluate the code on."),
-		Out:     []node.Port{{Name: "out", Doc: "The result of the code."}},
-		Lint:    lintSnippets,
-		OpenAPI: o.describeConstant,
-		Recall:  node.Always(node.Pure),
+		In:        in("A payload to evaluate the code on."),
+		Out:       []node.Port{{Name: "out", Doc: "The result of the code."}},
+		Lint:      lintSnippets,
+		OpenAPI:   o.describeConstant,
+		FixedText: o.fixedText,
+		Recall:    node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
 			if cfg.Bool("isolate") {
@@ -71,6 +72,29 @@ func (o Options) describeConstant(c schema.Config) value.Value {
 		return value.Map(value.Field{Name: "responses", Value: openapi.Answer(constant.Constant())})
 	}
 	return value.Null()
+}
+
+// fixedText returns the text that a snippet sends, or that its lists begin with.
+func (o Options) fixedText(c schema.Config) (text string, ok bool) {
+	language := c.String("language")
+	if c.Bool("isolate") || !slices.Contains([]string{"text", "json", "yaml", "cel"}, language) || !o.Languages.Has(language) {
+		return "", false
+	}
+	program, err := o.Languages.Compile(language, c.Text("code"), lang.Options{})
+	if err != nil {
+		return "", false // New reports it
+	}
+	switch p := program.(type) {
+	case lang.Constant:
+		v := p.Constant()
+		if v.Kind() == value.KindList {
+			v = v.At(0)
+		}
+		return v.AsString()
+	case lang.Leading:
+		return p.Leads()
+	}
+	return "", false
 }
 
 // lintSnippets warns of snippets that do not say what they are written in.

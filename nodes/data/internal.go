@@ -29,6 +29,8 @@ func (d *internalDriver) syntax() syntax { return syntax{brackets: true} }
 
 func (d *internalDriver) limits() (conns, transactions int) { return 1, 0 }
 
+func (d *internalDriver) lacks(error) bool { return false }
+
 func (d *internalDriver) describe(err error) *node.Error { return new(sqliteDriver).describe(err) }
 
 func (d *internalDriver) connect(ctx context.Context) (conn, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,7 +71,11 @@ const (
 	mysqlKilled        = 1317
 	mysqlNotPrepared   = 1295 // a statement that cannot be prepared
 	mysqlChangedRecord = 1020
-	mysqlNoSavepoint   = 1305
+	mysqlNoSavepoint   = 1305 // or no function
+	mysqlNoDatabase    = 1049
+	mysqlNoTable       = 1146
+	mysqlNoColumn      = 1054
+	mysqlSyntax        = 1064
 )
 
 func (d *mysqlDriver) connect(ctx context.Context) (conn, error) {
@@ -85,6 +90,11 @@ func (d *mysqlDriver) connect(ctx context.Context) (conn, error) {
 		return nil, &fatalError{server}
 	}
 	return nil, server
+}
+
+func (d *mysqlDriver) lacks(err error) bool {
+	var server *mysql.MySQLError
+	return errors.As(err, &server) && slices.Contains([]uint16{mysqlNoDatabase, mysqlNoTable, mysqlNoColumn, mysqlSyntax, mysqlNoSavepoint}, server.Number)
 }
 
 func (d *mysqlDriver) describe(err error) *node.Error {
@@ -283,7 +293,7 @@ func (c *mysqlConn) prepared(ctx context.Context, text string) (*mysqlStatement,
 	case err == nil:
 		st = &mysqlStatement{made, made.(driver.StmtQueryContext), made.(driver.StmtExecContext)}
 	case !errors.As(err, &server) || server.Number != mysqlNotPrepared:
-		return nil, err
+		return nil, &unpreparedError{err}
 	}
 	c.statements.put(text, st, keptStatements, func(old *mysqlStatement) {
 		if old.Stmt != nil {

@@ -25,6 +25,10 @@ type dbDriver interface {
 	// time; 0 is without limit.
 	limits() (conns, transactions int)
 
+	// lacks reports whether the error of preparing a statement says that it names what is not
+	// there, such as a table, or is wrong.
+	lacks(err error) bool
+
 	// describe returns an error as workflows see it; nil if it knows nothing of it.
 	describe(err error) *node.Error
 }
@@ -160,6 +164,23 @@ func (p *pool) acquire(ctx context.Context) (conn, error) {
 			return nil, &node.Error{Err: fmt.Errorf("all %d connections are in use: %w", p.size, err), Status: http.StatusServiceUnavailable, Code: codeBusy, Outage: true}
 		}
 	}
+	return p.take(ctx)
+}
+
+// try is acquire for a goroutine that the clock does not know: it does not wait for a
+// connection that is in use.
+func (p *pool) try(ctx context.Context) (conn, error) {
+	select {
+	case <-p.tokens:
+		return p.take(ctx)
+	default:
+		return nil, failure(fmt.Errorf("all %d connections are in use", p.size), http.StatusServiceUnavailable, codeBusy, "")
+	}
+}
+
+// take returns a connection. The caller has taken a token, which is given back if there is an
+// error.
+func (p *pool) take(ctx context.Context) (conn, error) {
 	for {
 		c, since, ok := p.pop()
 		if !ok {
@@ -233,6 +254,7 @@ const (
 	codeBusy       = "busy"
 	codeConnection = "connection"
 	codeFull       = "full"
+	codeMissing    = "missing"
 	codeTimeout    = "timeout"
 	codeUnique     = "unique"
 	codeForeign    = "foreign_key"

@@ -80,6 +80,18 @@ type unreachableError struct{ err error }
 func (e *unreachableError) Error() string { return e.err.Error() }
 func (e *unreachableError) Unwrap() error { return e.err }
 
+func (d *postgresDriver) lacks(err error) bool {
+	var server *pgconn.PgError
+	if !errors.As(err, &server) {
+		return false
+	}
+	switch server.Code[:min(2, len(server.Code))] {
+	case "42", "3D", "3F": // syntax and names, databases, schemas
+		return true
+	}
+	return false
+}
+
 func (d *postgresDriver) describe(err error) *node.Error {
 	var server *pgconn.PgError
 	if !errors.As(err, &server) {
@@ -374,7 +386,7 @@ func (c *postgresConn) prepared(ctx context.Context, text string) (*postgresStat
 		sd, err = c.conn.Prepare(ctx, name, text, nil)
 	}
 	if err != nil {
-		return nil, err
+		return nil, &unpreparedError{err}
 	}
 	p := &postgresStatement{StatementDescription: sd, formats: make([]int16, len(sd.Fields)), elems: make([]uint32, len(sd.Fields))}
 	for i, f := range sd.Fields {

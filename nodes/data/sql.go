@@ -11,6 +11,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -74,7 +75,9 @@ A statement that fails leaves no trace, and the transaction goes on: an error th
 | ` + "`frames`" + ` | what they wait for: one row for each node | ` + "`process`, `node_id`, `kind`, `namespace`, `name`" + ` |
 | ` + "`values`" + ` | variables | ` + "`id`, `namespace`, `name`, `secret`, `data`" + ` |
 
-The node is ready when it has connected once, which is tried for ` + "`connect_timeout`" + `. Afterwards connections that break are replaced when they are needed; until that works, statements fail with the code ` + "`connection`" + `. A reload keeps the connections of nodes that stay the same.
+**Missing names.** A statement that is always the same, such as that of a ` + "`snippet`" + ` in ` + "`text`" + `, or in ` + "`cel`" + ` as the first element of a list that is written out, is prepared when the program starts, after the lifecycle workflows have run. If a table, a column or a function is missing, or the syntax is wrong, the node is not ready, ` + "`run`" + ` ends with the place, and until the name is there the statement fails with 503 and the code ` + "`missing`" + `, for which sources hold their messages. Nothing of a database is looked for if a trigger may lead to a statement that makes or changes tables there, sets something, or is not known before it comes: what is missing may come with the next message then. Nor is it for a node whose ` + "`error`" + ` has a link, or to which no trigger leads.
+
+The node is ready when it has connected once and the names are there. Connecting is tried for ` + "`connect_timeout`" + `. Afterwards connections that break are replaced when they are needed; until that works, statements fail with the code ` + "`connection`" + `. A reload keeps the connections of nodes that stay the same.
 
 **Types.**
 
@@ -103,6 +106,7 @@ As arguments, maps become JSON; so do lists, except those for arrays of PostgreS
 | ` + "`busy`" + ` | 503 | no connection, or no lock, was free within the time |
 | ` + "`connection`" + ` | 503 | the database cannot be reached |
 | ` + "`full`" + ` | 503 | its disk is full |
+| ` + "`missing`" + ` | 503 | a table or another name is missing, of a statement that is always the same |
 | ` + "`commit`" + ` | 503 | the commit failed |
 | ` + "`timeout`" + ` | 504 | the statement took longer than ` + "`timeout`" + ` |
 `
@@ -113,13 +117,21 @@ type sqlNode struct {
 	clock     node.Clock
 	log       *slog.Logger
 	driver    dbDriver
-	key       string // of the pool
+	database  string // what it is called in the pool of the engine
+	key       string // of the connections
 	maxConns  int
 	isolation string
 	timeout   time.Duration
 	connect   time.Duration
 
+	ref     node.Ref
+	fixed   []fixedStatement // that triggers send; what they name is looked for
+	changes bool             // see schemaUse
+
 	pool    *pool
+	use     *schemaUse
+	unshare func() error   // of use; nil for a Database
+	lookup  *stream.Lookup // nil without fixed
 	release func() error
 }
 
@@ -130,9 +142,11 @@ func newSQL(init *node.Init) (node.Node, error) {
 		maxConns: int(c.Int("max_conns")), timeout: c.Duration("timeout"), connect: c.Duration("connect_timeout"),
 	}
 	name, source := c.String("driver"), c.String("source")
-	if n.key = "sql " + name + " " + strconv.Itoa(n.maxConns) + " " + source; name == "sqlite" {
-		n.key = "sql " + name + " " + strconv.Itoa(n.maxConns) + " " + sameSQLite(source)
+	if name == "sqlite" {
+		source = sameSQLite(source)
 	}
+	n.database = name + " " + source
+	n.key = "sql " + name + " " + strconv.Itoa(n.maxConns) + " " + source
 	if name == "internal" {
 		n.driver, n.key, n.maxConns = &internalDriver{init.System}, fmt.Sprintf("sql internal %p", init.System), 1
 		return n, nil
@@ -140,6 +154,10 @@ func newSQL(init *node.Init) (node.Node, error) {
 	var err error
 	if n.driver, err = openDriver(c, n.timeout, n.connect, cancelGrace); err != nil {
 		return nil, err
+	}
+	n.ref = init.Node
+	if n.fixed, n.changes = foresee(init.Vertex(), n.driver.syntax()); init.ErrorLinks > 0 {
+		n.fixed = nil // what is linked to the error port knows what to do
 	}
 	if text := c.String("isolation"); text != "" {
 		var ok bool
@@ -208,6 +226,9 @@ func (n *sqlNode) Open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := n.share(); err != nil {
+		return errors.Join(err, n.Close())
+	}
 	ctx, stop := withTimeout(ctx, n.clock, n.connect)
 	defer stop()
 	if err := n.pool.open(ctx); err != nil {
@@ -222,9 +243,13 @@ func (n *sqlNode) Close() error {
 	if n.release == nil {
 		return nil
 	}
-	release := n.release
-	n.release = nil
-	return release()
+	err := n.lookup.Close()
+	if n.unshare != nil {
+		err = errors.Join(err, n.unshare())
+	}
+	err = errors.Join(err, n.release())
+	n.release, n.unshare, n.lookup = nil, nil, nil
+	return err
 }
 
 // Receive runs the statement of a packet.
@@ -402,9 +427,9 @@ func (n *sqlNode) runOne(ctx context.Context, p node.Process, st *statement, row
 	defer stop()
 	err := n.runIn(ctx, p, st, rows, to)
 	if err != nil {
-		err = n.pool.failed(ctx, err)
+		return n.missed(st, err, n.pool.failed(ctx, err))
 	}
-	return err
+	return nil
 }
 
 // runIn runs a statement in the transaction of its process, or without one.

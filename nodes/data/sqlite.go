@@ -106,6 +106,11 @@ func sqliteCode(err error) (primary, extended int) {
 	return e.Code() & 0xff, e.Code()
 }
 
+func (d *sqliteDriver) lacks(err error) bool {
+	primary, _ := sqliteCode(err)
+	return primary == sqlite3.SQLITE_ERROR
+}
+
 func (d *sqliteDriver) describe(err error) *node.Error {
 	primary, extended := sqliteCode(err)
 	if primary == 0 {
@@ -176,7 +181,7 @@ func (c *sqliteConn) prepared(ctx context.Context, text string) (*sqliteStatemen
 	}
 	made, err := c.conn.PrepareContext(ctx, text)
 	if err != nil {
-		return nil, err
+		return nil, &unpreparedError{err}
 	}
 	st := &sqliteStatement{made, made.(driver.StmtQueryContext), made.(driver.StmtExecContext)}
 	c.statements.put(text, st, keptStatements, func(old *sqliteStatement) { old.Close() })

@@ -105,8 +105,8 @@ func (n *bucket) describe(err error) error {
 		return &node.Error{Err: errors.New("the key has another revision"), Status: 409, Code: "revision"}
 	case errors.Is(err, jetstream.ErrInvalidKey):
 		return &node.Error{Err: errors.New("not a key: it has letters, digits and -/_=. only"), Status: 422}
-	case errors.Is(err, jetstream.ErrBucketNotFound):
-		return &node.Error{Err: fmt.Errorf("there is no bucket %q", n.name), Status: 500, Code: "bucket"}
+	case errors.Is(err, jetstream.ErrBucketNotFound), errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, jetstream.ErrStreamNotFound):
+		return &node.Error{Err: fmt.Errorf("there is no bucket %q", n.name), Status: 503, Code: "bucket", Outage: true}
 	}
 	return n.failure(err, n.name)
 }

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ func kvDef(o stream.Options) *node.Def {
 | ` + "`history`" + ` | a list of ` + "`{key, value, revision, time, operation}`" + `, the oldest first: as many as the bucket keeps |
 
 A write that was answered is stored as the bucket says. One that failed without a status, or with 503 or 504, may have been stored nevertheless: ` + "`create` and `update`" + ` then tell, when they are repeated.
-The bucket must be there. To watch it, read its stream with a ` + "`nats_source`" + `.`,
+The bucket must be there: until it is, the node is not ready, operations fail with the status 503 and the code ` + "`bucket`" + `, and a source holds its messages. To watch it, read its stream with a ` + "`nats_source`" + `.`,
 		Example: `- kind: nats_kv
   name: remember
   urls: nats://127.0.0.1:4222
@@ -70,6 +71,8 @@ type bucket struct {
 	key             template.Template
 	stored          lang.Program
 	revision        lang.Program // nil without
+	ref             node.Ref
+	lookup          *stream.Lookup // of the bucket
 
 	mu struct {
 		sync.Mutex
@@ -84,7 +87,7 @@ func newBucket(o stream.Options, init *node.Init) (node.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &bucket{client: client, bodies: newBodies(c), name: c.String("bucket"), operation: c.String("operation")}
+	n := &bucket{client: client, bodies: newBodies(c), name: c.String("bucket"), operation: c.String("operation"), ref: init.Node}
 	if n.name == "" || strings.ContainsAny(n.name, " \t\r\n.*>/\\") {
 		return nil, c.Errorf("bucket", diag.CodeBadValue, "%q cannot be the name of a bucket", n.name).WithHint("names have letters, digits, _ and -")
 	}
@@ -108,6 +111,30 @@ func newBucket(o stream.Options, init *node.Init) (node.Node, error) {
 	}
 	return n, err
 }
+
+// Find looks for the bucket. See [node.Finder].
+func (n *bucket) Find(ctx context.Context) (err error) {
+	n.lookup, err = stream.NewLookup(ctx, n.ref, n.log, n.find)
+	return err
+}
+
+func (n *bucket) find(ctx context.Context) error {
+	if _, err := n.open(ctx); err != nil {
+		return n.describe(err)
+	}
+	return nil
+}
+
+// Ready implements [node.Readier].
+func (n *bucket) Ready() error {
+	if err := n.client.Ready(); err != nil {
+		return err
+	}
+	return n.lookup.Ready()
+}
+
+// Close ends what Open and Find began.
+func (n *bucket) Close() error { return errors.Join(n.lookup.Close(), n.client.Close()) }
 
 // Receive implements [node.Node].
 func (n *bucket) Receive(_ node.Process, pkt node.Packet) node.Result {

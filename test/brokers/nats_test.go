@@ -2,6 +2,9 @@ package brokers_test
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +134,78 @@ func TestNATSBucket(t *testing.T) {
 	} {
 		if got := f.SendJSON(c.node, c.payload); !strings.Contains(got, c.want) {
 			t.Errorf("%s %s: got %s, want %s", c.node, c.payload, got, c.want)
+		}
+	}
+}
+
+// TestNATSMissingBucket runs a job before there is its bucket, and then with it.
+func TestNATSMissingBucket(t *testing.T) {
+	server := brokers.StartNATS(t, brokers.NATSOptions{})
+	js, err := jetstream.New(server.Connect(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"in.ndjson": "{\"k\": 1}\n{\"k\": 2}\n", "job.yaml": fmt.Sprintf(`
+- {kind: file_source, name: in, paths: [in.ndjson], checkpoint: {file: in.pos}, ports: {out: [{name: keep}], error: [{name: bad}]}}
+- {kind: nats_kv, name: keep, urls: %q, bucket: seen, operation: put, key: 'k.${self.body.k}', value: body}
+- {kind: file_sink, name: bad, path: bad.ndjson}
+`, server.URL())} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(limit string) (code int, said string) {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "run", "job.yaml", "--progress", "none", "--connect-timeout", limit)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), asProgram+"=1")
+		text, err := cmd.CombinedOutput()
+		if err != nil && cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), string(text)
+	}
+	if code, said := run("300ms"); code != 3 || !strings.Contains(said, `waiting for node "keep" (job.yaml:3:3): there is no bucket "seen"`) {
+		t.Errorf("without the bucket: exit %d, %s", code, said)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "bad.ndjson")); len(text) > 0 {
+		t.Errorf("dead letters: %s, %v", text, err)
+	}
+	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "seen"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, said := run("30s"); code != 0 {
+		t.Errorf("with the bucket: exit %d, %s", code, said)
+	}
+	if keys, err := kv.Keys(t.Context()); err != nil || len(keys) != 2 {
+		t.Errorf("got the keys %v, %v, want two", keys, err)
+	}
+}
+
+// TestNATSBucketVanishes makes a bucket after a workflow has started, and removes it.
+func TestNATSBucketVanishes(t *testing.T) {
+	server := brokers.StartNATS(t, brokers.NATSOptions{})
+	js, err := jetstream.New(server.Connect(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := natsFlow(t)
+	f.Load(fmt.Sprintf("- {kind: nats_kv, name: put, urls: %[1]q, bucket: b, operation: put, key: k}\n- {kind: nats_kv, name: get, urls: %[1]q, bucket: b, operation: get, key: k}", server.URL()))
+	for range 2 { // the second time, it was there
+		for _, name := range []string{"put", "get"} {
+			if e := node.Describe(f.Send(name, value.Int(1)).Payload.AsError()); e.Status != 503 || !e.Outage {
+				t.Errorf("%s without the bucket: got %+v, want an outage", name, e)
+			}
+		}
+		if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "b"}); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "there is the bucket", func() bool { return strings.Contains(f.SendJSON("put", "1"), "revision") })
+		if got := f.SendJSON("get", "1"); !strings.Contains(got, `"value":1`) {
+			t.Errorf("got %s", got)
+		}
+		if err := js.DeleteKeyValue(t.Context(), "b"); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
