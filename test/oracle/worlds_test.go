@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/dialect"
@@ -14,8 +15,11 @@ import (
 // for all that a segment does to save work. The first one is of the largest.
 func TestWorlds(t *testing.T) {
 	const first uint64 = trailtest.Worlds - 1
-	asked, most := 0, 0
-	for seed := first; seed < first+max(seeds(t)/12, 1); seed++ {
+	asked, most, worlds := 0, 0, seeds(t)/12
+	if invariant.Race {
+		worlds /= 5
+	}
+	for seed := first; seed < first+max(worlds, 1); seed++ {
 		c := trailtest.DrawWorld(seed, trailtest.WorldOptions{})
 		most = max(most, len(c.Events))
 		store := fill(t, c)
