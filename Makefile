@@ -38,8 +38,9 @@ needs:
 needs-all:
 	@test/needs all
 
-test: needs ## every test of the engine and its libraries; installs the databases that tests run on
-	$(TEST) -trimpath work
+test: needs ## every test of the engine and its libraries, and how often random questions reached what saves work; installs the databases that tests run on
+	$(TEST) -trimpath -skip '^TestLayouts$$' work
+	$(TEST) -trimpath -v -run '^TestLayouts$$' ./trail/internal/exec
 
 test-peers: needs-all ## tests with DuckDB, brokers, Chromium, the OpenTelemetry Collector and posthog-go; installs compilers of C and C++
 	@$(call TEST_PEERS)

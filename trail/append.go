@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"sync/atomic"
 
@@ -28,7 +29,23 @@ const (
 // those outside Options.Times or from before the horizon of the store, and those
 // with a property of another type. Any other error, such as that of a full disk, may
 // go away.
+//
+// Of events equal in user, time and id (other than "") the store keeps the first;
+// AppendCounted tells how many it had already.
 func (s *Store) Append(ctx context.Context, events []event.Event) error {
+	_, err := s.append(ctx, events, "", nil)
+	return err
+}
+
+// Appended is what became of the events of an append.
+type Appended struct {
+	Events     int64 // that the store has now and did not have before
+	Duplicates int64 // left out because the store, or the same append, has the same user, time and id
+}
+
+// AppendCounted is Append, and tells how many of the events were new. Counts are zero
+// with an error.
+func (s *Store) AppendCounted(ctx context.Context, events []event.Event) (Appended, error) {
 	return s.append(ctx, events, "", nil)
 }
 
@@ -39,7 +56,8 @@ func (s *Store) AppendMarked(ctx context.Context, events []event.Event, source s
 	if mark == nil {
 		mark = []byte{}
 	}
-	return s.append(ctx, events, source, mark)
+	_, err := s.append(ctx, events, source, mark)
+	return err
 }
 
 // A request is a call of Append that waits for the committer.
@@ -49,6 +67,7 @@ type request struct {
 	schema event.Schema
 	large  []event.Property // integers that a number cannot hold exactly, one for each property
 	state  atomic.Int32     // waiting, then taken or cancelled
+	twice  int64            // events that were left out as duplicates; set before done
 	done   chan error       // capacity 1; gets the outcome once it was taken
 }
 
@@ -58,51 +77,54 @@ const (
 	cancelled
 )
 
-func (s *Store) append(ctx context.Context, events []event.Event, source string, mark []byte) error {
+func (s *Store) append(ctx context.Context, events []event.Event, source string, mark []byte) (Appended, error) {
 	if s.opt.ReadOnly {
-		return ErrReadOnly
+		return Appended{}, ErrReadOnly
 	}
 	if err := ctx.Err(); err != nil {
-		return err
+		return Appended{}, err
 	}
 	if len(events) == 0 && mark == nil {
-		return nil
+		return Appended{}, nil
 	}
 	times, err := s.times()
 	if err != nil {
-		return err
+		return Appended{}, err
 	}
 	chunk, schema, large, err := encode(events, source, mark, times)
 	if err != nil {
-		return err
+		return Appended{}, err
 	}
 	if len(chunk) > maxAppend {
-		return fmt.Errorf("an append of %d bytes: at most %d go together", len(chunk), maxAppend)
+		return Appended{}, fmt.Errorf("an append of %d bytes: at most %d go together", len(chunk), maxAppend)
 	}
 	r := &request{events: events, chunk: chunk, schema: schema, large: large, done: make(chan error, 1)}
 	size := min(int64(len(chunk)), maxWaiting)
 	if err := s.budget.Acquire(ctx, size); err != nil {
-		return err
+		return Appended{}, err
 	}
 	defer s.budget.Release(size)
 	select {
 	case s.requests <- r:
 	case <-ctx.Done():
-		return ctx.Err()
+		return Appended{}, ctx.Err()
 	case <-s.stopped:
-		return ErrClosed
+		return Appended{}, ErrClosed
 	}
 	select {
 	case err = <-r.done:
 	case <-ctx.Done():
 		if r.state.CompareAndSwap(waiting, cancelled) {
-			return ctx.Err()
+			return Appended{}, ctx.Err()
 		}
 		err = s.outcome(r)
 	case <-s.stopped:
 		err = s.outcome(r)
 	}
-	return refusals(err, events)
+	if err != nil {
+		return Appended{}, refusals(err, events)
+	}
+	return Appended{Events: int64(len(events)) - r.twice, Duplicates: r.twice}, nil
 }
 
 // times returns which times of events are taken now.
@@ -174,8 +196,9 @@ func refusals(err error, events []event.Event) error {
 // goroutine, run, uses it.
 type committer struct {
 	s        *Store
-	builders map[int64]*segment.Builder // by bucket, used again
-	used     []int64                    // buckets of this commit
+	builders map[int64]*bucketBuilder // by bucket, used again
+	used     []int64                  // buckets of this commit
+	twice    []int64                  // by chunk of the records in the builders: events left out as duplicates
 	row      row
 	values   []event.Value
 	payload  []byte
@@ -184,11 +207,26 @@ type committer struct {
 	buckets  bucketLimit
 }
 
+// A bucketBuilder has the rows of a bucket, and knows which chunks they are of.
+type bucketBuilder struct {
+	*segment.Builder
+	begins []chunkRows // ascending
+}
+
+// chunkRows says that the rows of a builder from one on are of a chunk.
+type chunkRows struct{ row, chunk int }
+
+// chunkOf returns the chunk of a row.
+func (b *bucketBuilder) chunkOf(row uint32) int {
+	behind := sort.Search(len(b.begins), func(i int) bool { return b.begins[i].row > int(row) })
+	return b.begins[behind-1].chunk
+}
+
 // keepBuilders is up to how many buckets builders are used again.
 const keepBuilders = 16
 
 func newCommitter(s *Store) *committer {
-	return &committer{s: s, builders: make(map[int64]*segment.Builder)}
+	return &committer{s: s, builders: make(map[int64]*bucketBuilder)}
 }
 
 func (c *committer) run() {
@@ -326,6 +364,11 @@ func (c *committer) write(group []*request, schema event.Schema) ([]int64, error
 		s.wg.Go(func() { synced <- s.wal.Sync() })
 	}
 	runs, marks, buildErr := c.build(rec, schema)
+	if buildErr == nil {
+		for i, r := range group {
+			r.twice = c.twice[i]
+		}
+	}
 	positions := []spool.Position{pos}
 	if err = <-synced; err != nil {
 		// What the fsync should have covered counts as lost. The log has begun
@@ -435,7 +478,12 @@ func (c *committer) build(rec record, schema event.Schema) (runs []*source, mark
 func (c *committer) add(rec record, schema event.Schema, sources []*source, tombs *tombstones, horizon int64) (map[string][]byte, error) {
 	var marks map[string][]byte
 	c.seen.reset(c.s, sources, tombs)
+	if len(c.used) == 0 {
+		c.twice = c.twice[:0]
+	}
 	for _, chunk := range rec.chunks {
+		number := len(c.twice)
+		c.twice = append(c.twice, 0)
 		r, err := openChunk(chunk)
 		if err != nil {
 			return nil, err
@@ -460,6 +508,7 @@ func (c *committer) add(rec record, schema event.Schema, sources []*source, tomb
 			}
 			bucket := bucketOf(c.row.time, c.s.width)
 			if c.row.id != 0 && c.seen.has(bucket, c.row.user, c.row.time, c.row.id) {
+				c.twice[number]++
 				continue
 			}
 			clear(values)
@@ -468,7 +517,7 @@ func (c *committer) add(rec record, schema event.Schema, sources []*source, tomb
 					values[p], _ = v.As(schema[p].Type) // always ok, because widen made the schema
 				}
 			}
-			c.builder(bucket, schema).Add(c.row.user, c.row.time, c.row.name, c.row.id, values)
+			c.builder(bucket, schema, number).Add(c.row.user, c.row.time, c.row.name, c.row.id, values)
 		}
 		if err := r.err(); err != nil {
 			return nil, err
@@ -479,15 +528,19 @@ func (c *committer) add(rec record, schema event.Schema, sources []*source, tomb
 	return marks, nil
 }
 
-func (c *committer) builder(bucket int64, schema event.Schema) *segment.Builder {
+// builder returns the builder of a bucket for the next row of a chunk.
+func (c *committer) builder(bucket int64, schema event.Schema, chunk int) *bucketBuilder {
 	b := c.builders[bucket]
 	if b == nil {
-		b = segment.NewBuilder(schema)
+		b = &bucketBuilder{Builder: segment.NewBuilder(schema)}
 		c.builders[bucket] = b
 	}
 	if b.Rows() == 0 && !slices.Contains(c.used, bucket) {
 		b.Extend(schema)
 		c.used = append(c.used, bucket)
+	}
+	if n := len(b.begins); n == 0 || b.begins[n-1].chunk != chunk {
+		b.begins = append(b.begins, chunkRows{b.Rows(), chunk})
 	}
 	return b
 }
@@ -503,6 +556,9 @@ func (c *committer) seal(commit uint64) ([]*source, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errBuild, err)
 		}
+		for _, row := range b.Duplicates() {
+			c.twice[b.chunkOf(row)]++
+		}
 		run, err := memorySource(image, bucket, commit, 0)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errBuild, err)
@@ -517,6 +573,7 @@ func (c *committer) seal(commit uint64) ([]*source, error) {
 func (c *committer) resetBuilders() {
 	for bucket, b := range c.builders {
 		b.Reset()
+		b.begins = b.begins[:0]
 		if len(c.builders) > keepBuilders || b.Bytes() > maxGroup {
 			delete(c.builders, bucket)
 		}

@@ -13,7 +13,7 @@ import (
 
 // A WorldOptions says how large a world is.
 type WorldOptions struct {
-	Events  int // about as many; 0 is 12,000
+	Events  int // about as many; 0 is 12,000, and up to 150,000 for some seeds
 	Queries int // drawn ones, without those of each operator; 0 is 20
 }
 
@@ -21,22 +21,44 @@ type WorldOptions struct {
 // segment does with codes, of which one more stands for the missing value.
 var worldValues = []int{1, 2, 4, 16, 39, 62, 63, 64, 255, 2999, 69_999}
 
+// worldKinds say by what an event has which of the values.
+var worldKinds = []string{"user", "session", "time", "hash", "rare", "words", "any"}
+
+// Worlds is how many worlds, from any seed on, have strings and another type of each kind
+// with each number of values.
+const Worlds = 11
+
 // DrawWorld makes a case with as many events as a segment needs to do all that it does
 // to save work: sessions in milliseconds with days between them, users of all sizes up to
 // one with most events, and properties whose values are those of a user, a session, a
 // time or a part of the hashes, rare, as often as words are, or mostly missing. Queries
 // are random ones, few of them slow, and one of each operator on each property.
+//
+// A property is called after its kind and the number of its values. One world in Worlds
+// has 150,000 events of two days, most of them of one user, and 70,000 codes.
 func DrawWorld(seed uint64, opt WorldOptions) Case {
 	d := &caseGenerator{Rand: rand.New(rand.NewPCG(seed, 0x776f726c64)), Case: Case{Seed: seed}, large: true}
-	n := cmp.Or(opt.Events, 12_000)
+	n, heavy := cmp.Or(opt.Events, 12_000), d.chance(0.4) // the first user has most events
+	users, span := pick(d, []int{40, 300, 2000, 5000}), pick(d, []int64{2, 20, 60})
 	var places []placement
-	for range 7 {
-		places = append(places, d.placed(pick(d, []event.Type{event.String, event.String, event.Int, event.Float, event.Bool}), pick(d, worldValues)))
+	for k, kind := range worldKinds {
+		// Kinds and values have no divisor in common, so each meets each.
+		at := int(seed%uint64(len(worldValues)))*len(worldKinds) + k
+		values := worldValues[at%len(worldValues)]
+		other := []event.Type{event.Int, event.Float}[at&1]
+		if values == 2 {
+			other = event.Bool
+		}
+		places = append(places, d.placed(kind, event.String, values), d.placed(kind, other, values))
+		if kind == "any" && values > 1<<16 && opt.Events == 0 {
+			n, heavy, users, span = 150_000, true, 5000, 2
+		}
+	}
+	if opt.Events == 0 && seed%Worlds == 3 {
+		n = 40_000
 	}
 	if n > 1<<17 { // too many for a dictionary
-		p := d.placed(pick(d, []event.Type{event.Int, event.Float}), 1<<18)
-		p.kind = "any"
-		places = append(places, p)
+		places = append(places, d.placed("any", event.Int, 1<<18), d.placed("any", event.Float, 1<<18))
 	}
 	d.names = []string{"view", "open", "cart", "purchase", "near", "rare"}
 	if d.chance(0.1) { // more than fit a bit set
@@ -45,11 +67,11 @@ func DrawWorld(seed uint64, opt WorldOptions) Case {
 		}
 	}
 	form := pick(d, []string{"u%03d", "%d", "user-%x@example.com"})
-	for i := range pick(d, []int{40, 300, 2000, 5000}) {
+	for i := range users {
 		d.users = append(d.users, fmt.Sprintf(form, i))
 	}
-	d.from, d.span = 1767571200000+int64(d.IntN(400))*day, pick(d, []int64{2, 20, 60})*day
-	d.worldEvents(n, places)
+	d.from, d.span = 1767571200000+int64(d.IntN(400))*day, span*day
+	d.worldEvents(n, heavy, places)
 	d.drawCohorts()
 	for range cmp.Or(opt.Queries, 20) {
 		d.Queries = append(d.Queries, d.query())
@@ -67,16 +89,14 @@ func Quick(c *Case, q *query.Query) bool {
 
 // A placement says which of the values of a property an event has.
 type placement struct {
-	kind string
-	last int // of the session
+	kind  string
+	last  int     // of the session, or of all events
+	stray float64 // share of events that have another value than the rest of their user
 }
 
 // placed draws a property of a type with so many values.
-func (d *caseGenerator) placed(typ event.Type, values int) placement {
-	f := fieldPlan{Field: event.Field{Name: fmt.Sprintf("p%d", len(d.fields)), Type: typ}}
-	if f.Type == event.Bool {
-		values = 2
-	}
+func (d *caseGenerator) placed(kind string, typ event.Type, values int) placement {
+	f := fieldPlan{Field: event.Field{Name: fmt.Sprintf("%s %d %v", kind, values, typ), Type: typ}}
 	start, step := d.IntN(1000), pick(d, []int64{1, 1, 7, 1 << 40})
 	if values > 1<<17 {
 		step = 1 << 40
@@ -93,12 +113,15 @@ func (d *caseGenerator) placed(typ event.Type, values int) placement {
 			f.pool = append(f.pool, event.BoolOf(i == 1))
 		}
 	}
-	if d.chance(0.3) && values < 1<<17 {
+	p := placement{kind: kind, last: -1}
+	if typ == event.String {
+		p.stray = 0.01
+	} else if d.chance(0.5) && values < 1<<16 {
 		f.missing = pick(d, []float64{0.1, 0.6, 0.95})
 	}
 	d.fields = append(d.fields, f)
 	d.Schema = append(d.Schema, f.Field)
-	return placement{kind: pick(d, []string{"user", "session", "time", "hash", "rare", "words", "any"})}
+	return p
 }
 
 // variant returns the i-th of strings of which many begin or end with another, or differ
@@ -112,8 +135,7 @@ func variant(i int) string {
 }
 
 // worldEvents draws sessions until there are enough events.
-func (d *caseGenerator) worldEvents(n int, places []placement) {
-	heavy := d.chance(0.4) // the first user has most events
+func (d *caseGenerator) worldEvents(n int, heavy bool, places []placement) {
 	d.plain = d.chance(0.2)
 	unit := pick(d, []int64{1, 1, 1000})
 	ids := d.chance(0.3)
@@ -124,7 +146,9 @@ func (d *caseGenerator) worldEvents(n int, places []placement) {
 		}
 		at := d.from + d.Int64N(d.span)
 		for k := range places {
-			places[k].last = -1
+			if places[k].kind == "session" {
+				places[k].last = -1
+			}
 		}
 		for range 1 + min(d.IntN(40), d.IntN(40)) {
 			if !d.chance(0.1) { // else at the same time
@@ -167,7 +191,9 @@ func (d *caseGenerator) which(p *placement, user int, at int64, values int) int 
 	}
 	switch p.kind {
 	case "user":
-		return user * 31 % values
+		if !d.chance(p.stray) {
+			return user * 31 % values
+		}
 	case "session":
 		if p.last < 0 {
 			p.last = d.IntN(values)
@@ -184,6 +210,10 @@ func (d *caseGenerator) which(p *placement, user int, at int64, values int) int 
 		return 0
 	case "words": // as often as words of a language: one of n in proportion to 1/n
 		return min(int(math.Exp(d.Float64()*math.Log(float64(values)+1)))-1, values-1)
+	}
+	if p.kind == "any" && d.chance(0.5) { // each value in turn, so that all of them occur
+		p.last = (p.last + 1) % values
+		return p.last
 	}
 	return d.IntN(values)
 }

@@ -4,7 +4,7 @@
 //
 //	go run ./test/mutation [-run regexp] [-v]
 //
-// batch.go and streams.go have the safeguards, as a text in a file and its replacement. If a
+// batch.go, streams.go and trail.go have the safeguards, as a text in a file and its replacement. If a
 // file does not have the text exactly once, the code has changed and the table must change
 // too. The exit
 // status is 1 after such an error, if a test did not notice, or if one fails without a
@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 	b := bench{root: root, work: work, out: out, verbose: *verbose, passes: make(map[string]error)}
 	var errs []error
-	for _, m := range append(ofBatch(), ofStreams()...) {
+	for _, m := range slices.Concat(ofBatch(), ofStreams(), ofTrail()) {
 		if !match.MatchString(m.name) {
 			continue
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -10,7 +11,7 @@ import (
 func TestTableApplies(t *testing.T) {
 	b := bench{root: filepath.Join("..", ".."), work: t.TempDir()}
 	names := make(map[string]bool)
-	for _, m := range append(ofBatch(), ofStreams()...) {
+	for _, m := range slices.Concat(ofBatch(), ofStreams(), ofTrail()) {
 		if _, err := b.overlay(m); err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}

@@ -313,11 +313,11 @@ func load(t *testing.T, c trailtest.Case) *DB {
 	empty := make([]string, len(c.Schema))
 	for i, f := range c.Schema {
 		kind := map[event.Type]string{event.Int: "BIGINT", event.Float: "DOUBLE", event.Bool: "BOOLEAN"}[f.Type]
-		empty[i] = "NULL"
+		empty[i] = null
 		if f.Type == event.String {
 			var values []string
 			if r.IntN(2) == 0 {
-				empty[i] = "''"
+				empty[i] = `""`
 				values = append(values, "")
 			}
 			for _, e := range c.Events {
@@ -332,22 +332,27 @@ func load(t *testing.T, c trailtest.Case) *DB {
 		columns = append(columns, fmt.Sprintf("%q %s", f.Name, kind))
 	}
 	do("CREATE TABLE events (" + strings.Join(columns, ", ") + ")")
-	rows := tuples(c, empty)
-	if len(rows) > 0 {
-		do("INSERT INTO events VALUES\n" + strings.Join(rows, ",\n"))
+	file := filepath.Join(t.TempDir(), "events.csv")
+	if err := os.WriteFile(file, lines(c, empty), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	do("COPY events FROM " + quote(file) + " (FORMAT csv, HEADER false, DELIMITER ',', QUOTE '\"', ESCAPE '\"', NULLSTR '" + null + "', AUTO_DETECT false)")
 	return db
 }
 
-// tuples returns the events of a case as SQL, each once.
-func tuples(c trailtest.Case, empty []string) []string {
+// null is a missing value in CSV.
+const null = `\N`
+
+// lines returns the events of a case as CSV, each once.
+func lines(c trailtest.Case, empty []string) []byte {
 	type key struct {
 		user string
 		time int64
 		id   string
 	}
 	seen := map[key]bool{}
-	var rows []string
+	var out []byte
+	text := func(s string) { out = append(append(append(out, '"'), strings.ReplaceAll(s, `"`, `""`)...), '"') }
 	for _, e := range c.Events {
 		if k := (key{e.User, e.Time, e.ID}); e.ID != "" {
 			if seen[k] {
@@ -355,28 +360,31 @@ func tuples(c trailtest.Case, empty []string) []string {
 			}
 			seen[k] = true
 		}
-		row := []string{quote(e.User), "TIMESTAMP '" + time.UnixMilli(e.Time).UTC().Format("2006-01-02 15:04:05.000") + "'", quote(e.Name)}
+		text(e.User)
+		out = time.UnixMilli(e.Time).UTC().AppendFormat(append(out, ','), "2006-01-02 15:04:05.000")
+		out = append(out, ',')
+		text(e.Name)
 		for i, f := range c.Schema {
-			value := empty[i]
-			for _, p := range e.Properties {
-				if p.Name != f.Name {
-					continue
-				}
-				value = empty[i]
-				switch v, _ := p.Value.As(f.Type); v.Type() {
-				case event.String:
-					value = quote(v.Text())
-				case event.Float:
-					value = strconv.FormatFloat(v.Float(), 'e', -1, 64) + "::DOUBLE"
-				case event.Int, event.Bool:
-					value = v.String()
-				}
+			out = append(out, ',')
+			at := slices.IndexFunc(e.Properties, func(p event.Property) bool { return p.Name == f.Name })
+			v := event.Value{}
+			if at >= 0 {
+				v, _ = e.Properties[at].Value.As(f.Type)
 			}
-			row = append(row, value)
+			switch v.Type() {
+			case event.String:
+				text(v.Text())
+			case event.Float:
+				out = strconv.AppendFloat(out, v.Float(), 'e', -1, 64)
+			case event.Int, event.Bool:
+				out = append(out, v.String()...)
+			default:
+				out = append(out, empty[i]...)
+			}
 		}
-		rows = append(rows, "("+strings.Join(row, ", ")+")")
+		out = append(out, '\n')
 	}
-	return rows
+	return out
 }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

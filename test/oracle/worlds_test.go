@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/dialect"
@@ -11,11 +12,16 @@ import (
 )
 
 // TestWorlds asks a store and DuckDB questions about sets of events that are large enough
-// for all that a segment does to save work.
+// for all that a segment does to save work. The first one is of the largest.
 func TestWorlds(t *testing.T) {
-	asked := 0
-	for seed := range max(seeds(t)/20, 1) {
+	const first uint64 = trailtest.Worlds - 1
+	asked, most, worlds := 0, 0, seeds(t)/12
+	if invariant.Race {
+		worlds /= 5
+	}
+	for seed := first; seed < first+max(worlds, 1); seed++ {
 		c := trailtest.DrawWorld(seed, trailtest.WorldOptions{})
+		most = max(most, len(c.Events))
 		store := fill(t, c)
 		if err := store.Compact(t.Context(), nil); err != nil {
 			t.Fatal(err)
@@ -53,8 +59,8 @@ func TestWorlds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("asked %d questions", asked)
-	if asked < 100 {
-		t.Errorf("asked %d questions, want 100 or more", asked)
+	t.Logf("asked %d questions about up to %d events", asked, most)
+	if asked < 200 || most < 150_000 {
+		t.Errorf("asked %d questions about up to %d events, want 200 or more and 150,000 or more", asked, most)
 	}
 }

@@ -21,7 +21,7 @@
 //
 // Unknown keys, duplicate keys and values out of bounds are refused. All problems are
 // reported together, as Errors: the text of each has its line and column, and Error.Hint
-// says what to write instead.
+// says what to write instead where the text does not.
 //
 // Events are given as a name (view), a list of names ([view, look]: one of them), or a
 // map {event: view, where: {…}}. Both keys may be left out of the map; without event,

@@ -19,7 +19,7 @@ import (
 var (
 	seeds  = flag.Uint64("seeds", 150, "how many random cases the differential test draws")
 	first  = flag.Uint64("first", 1, "the seed of the first one")
-	worlds = flag.Uint64("worlds", 16, "how many worlds the test of layouts draws")
+	worlds = flag.Uint64("worlds", trailtest.Worlds, "how many worlds the test of layouts draws")
 )
 
 // bucket is the width of a segment in milliseconds.

@@ -104,6 +104,9 @@ var placed = map[string]func(row, rows, values int, random *rand.Rand) int{
 		}
 		return row * values / rows
 	},
+	"half": func(_, _, values int, random *rand.Rand) int { // as many rows have none
+		return random.IntN(2*values) - values
+	},
 	"many": func(row, rows, values int, random *rand.Rand) int { // of a block, any of a part
 		part := values/4 + 1
 		return min(row/segment.BlockRows*values/(rows/segment.BlockRows+1)+random.IntN(part), values-1)
@@ -170,7 +173,10 @@ func testsOf(property string, typ event.Type, values int, random *rand.Rand) (li
 
 // TestPossible has no row pass in a block that is left out: for each operator, type of
 // value, number of values and way they are placed, alone and in trees, and for events.
-// What is told of a block with a set is also that a row passes.
+// What is told of a block with a set is also that a row passes. The masks of rows that
+// are read are those of all rows, each looked at. A filter may also be on a property
+// that the segment lacks, one that is an integer there and a number elsewhere, and one
+// with too many values for codes.
 func TestPossible(t *testing.T) {
 	cohort := []uint64{}
 	for u := 0; u < 4000; u += 3 {
@@ -194,10 +200,21 @@ func TestPossible(t *testing.T) {
 				}
 			}
 		}
+		schema = append(schema, event.Field{Name: "any integer", Type: event.Int})
+		ways = append(ways, "any")
 		seg := placedIn(t, schema, ways, values, random)
-		in := Input{Sources: []Source{{Segment: seg}}, Schema: schema, Horizon: math.MinInt64, Cohort: func(string) ([]uint64, error) { return cohort, nil }}
+		if got := seg.Column("any integer").Codes(); got != 0 {
+			t.Fatalf("got %d codes of a column of different integers far apart, want none", got)
+		}
+		known := append(slices.Clone(schema), event.Field{Name: "not here", Type: event.String})
+		for i := range known {
+			if ways[min(i, len(ways)-1)] == "near" && known[i].Type == event.Int {
+				known[i].Type = event.Float
+			}
+		}
+		in := Input{Sources: []Source{{Segment: seg}}, Schema: known, Horizon: math.MinInt64, Cohort: func(string) ([]uint64, error) { return cohort, nil }}
 		var tests []query.Filter
-		for _, p := range schema {
+		for _, p := range append(slices.Clone(schema), known[len(schema):]...) { // with the types of the segment
 			tests = append(tests, testsOf(p.Name, p.Type, values, random)...)
 		}
 		for range len(tests) / 4 {
@@ -215,7 +232,7 @@ func TestPossible(t *testing.T) {
 			}
 		}
 		for i := range tests {
-			checkPossible(t, in, &tests[i], random, left, by)
+			checkPossible(t, in, &tests[i], &tests[random.IntN(len(tests))], left, by)
 		}
 		if t.Failed() {
 			return
@@ -226,7 +243,7 @@ func TestPossible(t *testing.T) {
 			t.Errorf("no block was left out for operator %d", op)
 		}
 	}
-	for _, kind := range []string{"sets", "spans", "events"} {
+	for _, kind := range []string{"sets", "sets of 64 codes", "spans", "spans of 65 codes", "events"} {
 		if by[kind] == 0 {
 			t.Errorf("no block was left out by %s", kind)
 		}
@@ -247,7 +264,9 @@ func placedIn(t *testing.T, schema event.Schema, ways []string, values int, rand
 	for r := range rows {
 		for i, p := range schema {
 			row[i] = event.Value{}
-			if n := placed[ways[i]](r, rows, values, random); n >= 0 {
+			if ways[i] == "any" {
+				row[i] = event.IntOf(int64(r)<<32 + random.Int64N(1<<32))
+			} else if n := placed[ways[i]](r, rows, values, random); n >= 0 {
 				row[i] = nth(p.Type, n)
 			}
 		}
@@ -268,12 +287,16 @@ func placedIn(t *testing.T, schema event.Schema, ways []string, values int, rand
 	return seg
 }
 
-// checkPossible compares what the plan of a filter tells of blocks with their rows.
-func checkPossible(t *testing.T, in Input, f *query.Filter, random *rand.Rand, left map[query.Op]int, by map[string]int) {
+// checkPossible compares what the plan of a filter tells of blocks with their rows. With a
+// tree, a matcher with another filter is in the plan.
+func checkPossible(t *testing.T, in Input, f, other *query.Filter, left map[query.Op]int, by map[string]int) {
 	t.Helper()
 	b := newBuilder(in, Options{}, 0)
 	for _, events := range [][]string{nil, {"view"}, {"in 1", "in 3"}} {
 		b.match(query.Match{Events: events, Where: f}, math.MinInt64, math.MaxInt64)
+	}
+	if f.Test == nil {
+		b.match(query.Match{Where: other}, math.MinInt64, math.MaxInt64)
 	}
 	if b.err != nil {
 		t.Fatal(b.err)
@@ -298,6 +321,20 @@ func checkPossible(t *testing.T, in Input, f *query.Filter, random *rand.Rand, l
 	if !ok {
 		t.Fatal("the segment cannot be read")
 	}
+	for _, b.plan.width = range []int{8, 64} {
+		w := &worker{plan: b.plan, arena: (*Scratch)(nil).get(b.held)}
+		var v view
+		if some, err := w.view(&v, s, 0, math.MaxUint64, need{}); err != nil {
+			t.Fatal(err)
+		} else if !some {
+			v.mask64 = make([]uint64, len(masks))
+		}
+		for row, want := range masks {
+			if got := v.mask(row); got != want {
+				t.Fatalf("%s: row %d has the matchers %b, and %b if nothing is left out", described(f), row, got, want)
+			}
+		}
+	}
 	for block := 0; block*segment.BlockRows < len(masks); block++ {
 		have := uint64(0)
 		for _, m := range masks[block*segment.BlockRows : min((block+1)*segment.BlockRows, len(masks))] {
@@ -318,14 +355,23 @@ func checkPossible(t *testing.T, in Input, f *query.Filter, random *rand.Rand, l
 		col := s.seg.Column(f.Test.Property)
 		if _, ok := col.Occurs(block); ok {
 			by["sets"]++
+			if col.Codes() == 64 {
+				by["sets of 64 codes"]++
+			}
 		} else {
 			by["spans"]++
+			if col.Codes() == 65 {
+				by["spans of 65 codes"]++
+			}
 		}
 	}
 	// The rule must not be kept by leaving nothing out.
 	if f.Test != nil && s.live != 0 && len(s.wheres) == 1 {
 		for block := 0; block*segment.BlockRows < len(masks); block++ {
 			l := s.wheres[0].leaf
+			if l.column == nil {
+				break
+			}
 			if _, ok := l.column.Occurs(block); !ok || !l.possible(block) {
 				continue
 			}

@@ -36,6 +36,7 @@ type Builder struct {
 	heads       []uint32
 	rowKeys     []rowKey
 	sorted      order
+	duplicates  []uint32
 	values      []uint64
 	codes       []uint32
 }
@@ -220,6 +221,11 @@ func (b *Builder) Image() ([]byte, error) {
 	}
 	return buf.Bytes(), nil
 }
+
+// Duplicates returns which events the last image leaves out, by the number of events
+// that were added before each. It is valid until the next image, and lists none of the
+// rows of a file.
+func (b *Builder) Duplicates() []uint32 { return b.duplicates }
 
 // Write writes what Image returns, and keeps the events.
 func (b *Builder) Write(to io.Writer) error {
@@ -406,6 +412,7 @@ const sortedRows = 256 << 10
 // memory for these alone.
 func (b *Builder) order() (*order, error) {
 	n := b.Rows()
+	b.duplicates = b.duplicates[:0]
 	o := &b.sorted
 	*o = order{hashes: o.hashes[:0], ids: o.ids[:0], idEnds: o.idEnds[:0], rowStart: append(o.rowStart[:0], 0), places: sized(o.places, n), times: slices.Grow(o.times[:0], n)}
 	if b.loaded == nil {
@@ -479,6 +486,9 @@ func (b *Builder) sortUserRows(o *order, mine, rows []uint32) {
 	for i, row := range mine {
 		if b.ids != nil && i > 0 && b.ids[row] != 0 && b.ids[row] == b.ids[mine[i-1]] && b.times[row] == b.times[mine[i-1]] {
 			o.places[numberOf(rows, row)] = dropped
+			if rows == nil {
+				b.duplicates = append(b.duplicates, row)
+			}
 			continue
 		}
 		o.places[numberOf(rows, row)] = uint32(len(o.times))
