@@ -17,9 +17,14 @@ func (s *session) holdsMarks() bool {
 
 // beforeDead keeps the marks that come before a run of dead letters. The caller holds the lock.
 func (s *session) beforeDead() {
-	if s.settings.maxDead == 0 || s.mu.deadRun > 0 {
-		return
+	if s.settings.maxDead > 0 && s.mu.deadRun == 0 {
+		s.keepMarks()
 	}
+}
+
+// keepMarks keeps the marks as they are now: those are committed even if the job fails. The
+// caller holds the lock.
+func (s *session) keepMarks() {
 	for _, l := range s.mu.dirty {
 		s.mu.safe = append(s.mu.safe, l.mark)
 	}
@@ -49,6 +54,9 @@ func (s *session) good() {
 // abort ends a job early: nothing more is read, and what has not begun is given back. The
 // caller holds the lock.
 func (s *session) abort(err error) {
+	if s.mu.deadRun == 0 && !s.mu.aborted {
+		s.keepMarks()
+	}
 	s.mu.failure, s.mu.ended, s.mu.aborted = err, true, true
 	s.mu.news = append(s.mu.news, func() { s.log.Error("the source has ended early", "error", err) })
 	s.stopRead()
