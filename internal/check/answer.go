@@ -120,6 +120,26 @@ func comparesStatus(s *spec.Node) bool {
 	return s.Kind != kindHTTP && find(s.Config)
 }
 
+// sendsOnly reports whether what is behind a spec only sends messages to a websocket, and no request.
+func (g graph) sendsOnly(specs []*spec.Node, s *spec.Node, behind map[*spec.Node]bool, to *spec.Node) (sends bool) {
+	for _, from := range specs {
+		if from != s && !behind[from] && !slices.Contains(inTurn, from.Kind) {
+			continue
+		}
+		for _, port := range from.Ports {
+			for _, link := range port.Links {
+				if targets, _ := g.targets(from, spec.Port{Name: port.Name, Links: []spec.Link{link}}); slices.Contains(targets, to) {
+					if link.Port != "send" {
+						return false
+					}
+					sends = true
+				}
+			}
+		}
+	}
+	return sends
+}
+
 // committedBefore warns of nodes that answer a request when its process has ended, behind
 // those that commit then: what the first answer undoes nothing of what the second did.
 func committedBefore(specs []*spec.Node, list *diag.List) {
@@ -136,7 +156,7 @@ func committedBefore(specs []*spec.Node, list *diag.List) {
 		}
 		behind := g.behind(specs, s)
 		for _, after := range specs {
-			if behind[after] && slices.Contains(handers, after.Kind) {
+			if behind[after] && slices.Contains(handers, after.Kind) && !g.sendsOnly(specs, s, behind, after) {
 				warn(list, after, after.Pos, "", diag.Errorf(diag.CodeCommittedBefore, "what %q has done is committed before the request is answered here", s.Path()).
 					WithHint("it stays whatever the status is that %s answers: if that is not meant, do it behind another route", after.Kind))
 			}

@@ -58,4 +58,6 @@ func TestLint(t *testing.T) {
 		`w.yaml:5:3: warning: node "files": what "db" has done is committed before the request is answered here [F5010]`)
 	f("- {kind: listener, name: in, port: 1, ports: {out: [{name: p}]}}\n- {kind: if, name: p, when: 'true', ports: {'out[0]': [{name: note}], 'out[1]': [{name: files}]}}\n"+
 		"- {kind: snippet, name: note, language: cel, code: '\"DELETE FROM t\"', ports: {out: [{name: db}]}}\n- {kind: sql, name: db, driver: sqlite, source: ':memory:'}\n- {kind: static, name: files, root: .}", "")
+	f("- {kind: listener, name: in, port: 1, ports: {out: [{name: ws}]}}\n- {kind: websocket, name: ws, ports: {out: [{name: db}]}}\n"+
+		"- {kind: sql, name: db, driver: sqlite, source: ':memory:', ports: {out: [{name: ws, port: send}]}}", "")
 }
