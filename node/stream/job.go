@@ -10,8 +10,12 @@ const mostReasons = 3
 
 // holdsMarks reports whether marks are not committed: those of a run of dead letters wait for
 // the next good message, or the end of the job. If the job fails, its next run reads them
-// again. The caller holds the lock.
+// again. Of dead requeue they do not wait: what has failed again is in a new file. The caller holds
+// the lock.
 func (s *session) holdsMarks() bool {
+	if _, again := s.reader.(*letterReader); again {
+		return false
+	}
 	return s.mu.aborted || s.settings.maxDead > 0 && s.mu.deadRun > 0 && !s.mu.closing
 }
 
