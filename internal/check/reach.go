@@ -35,6 +35,7 @@ func unreachable(specs []*spec.Node, kinds *registry.Registry, list *diag.List) 
 		return
 	}
 	// The workflow at a lifecycle port runs even if its node is not reached.
+	hosts := make(map[*spec.Node]bool)
 	for _, s := range specs {
 		if _, ok := g.entered(s); !ok {
 			return
@@ -45,13 +46,14 @@ func unreachable(specs []*spec.Node, kinds *registry.Registry, list *diag.List) 
 				return
 			}
 			if _, ok := lifecycle.Of(port.Name); ok {
+				hosts[s] = true
 				todo = append(todo, targets...)
 			}
 		}
 	}
 	reached := g.reached(todo, func(spec.Port) bool { return true })
 	for _, s := range specs {
-		if !reached[s] {
+		if !reached[s] && !hosts[s] {
 			warn(list, s, s.Pos, "", diag.Errorf(diag.CodeUnreachable, "nothing leads here, so the node never does anything").
 				WithHint("link to it from a node that is reached, or remove it"))
 		}

@@ -341,9 +341,10 @@ func (s *session) rest(t *task) {
 }
 
 // repeat arranges for the next attempt: here, or by the system, if it delivers again and
-// messages have no order. The caller holds the lock.
+// messages have no order. One that an outage has failed stays here, as the next delivery would
+// not know how long it has waited. The caller holds the lock.
 func (s *session) repeat(t *task) {
-	if !t.letter && s.givesBack() {
+	if !t.letter && t.outage.since.IsZero() && s.givesBack() {
 		s.returned(t, s.wait(t))
 		return
 	}

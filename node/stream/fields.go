@@ -54,13 +54,13 @@ func (s Source) fields() []*schema.Field {
 				schema.Float("jitter").Default(1.0).Range(0, 1).Doc("The share of a wait that chance may take away, from 0 to 1."),
 			)).Doc("How long to wait before a message is tried again."),
 			schema.Expr("when").Doc("Whether to try again, over the error as `self`; `"+defaultWhen+"` unless set."),
-			schema.Duration("give_up").Default(time.Duration(0)).Range(0, maxWait).Doc("How long messages are held while the system that takes them is away: see [outages](../streams.md#outages). After that, an outage counts as a failure. 0 is for ever."),
+			schema.Duration("give_up").Default(time.Duration(0)).Range(0, maxWait).Doc("How long messages are held while the system that takes them is away: see [outages](../streams.md#outages). After that, each failure is one of the message. 0 is for ever."),
 		)).Doc("What happens after an error."),
 	)
 	fields = append(fields, schema.Bool("letters").Default(false).Doc("The messages are [dead letters](../streams.md#dead-letters), as a source has sent them to its port `error`: what is sent on is the message of each, as it was, and `decode` is for a body that could not be decoded."))
 	var kept []*schema.Field
 	if t.Positions {
-		kept = append(kept, schema.Duration("interval").Default(time.Second).Range(float64(time.Millisecond), maxWait).Doc("How often positions are committed; also after 1000 messages, or `max_in_flight` if that is more, and at the end. At most twice as many settled messages are not committed."))
+		kept = append(kept, schema.Duration("interval").Default(time.Second).Range(float64(time.Millisecond), maxWait).Doc("How often positions are committed; also after 1000 messages, or `max_in_flight` if that is more, and at the end. At most twice as many settled messages are not committed, besides those behind one that is still held."))
 	}
 	if t.Checkpoints {
 		kept = append(kept, schema.String("file").Doc("The file that keeps positions, so that reading goes on there after a restart. Without it, reading begins again, unless the system keeps them."))

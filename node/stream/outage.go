@@ -17,8 +17,8 @@ import (
 // suspects, and then a connection that breaks uses up an attempt. So those that were under
 // way with it are not blamed.
 type outage struct {
-	since  time.Time // of the first failure; zero while there is none
-	waits  int       // failures since then
+	since  time.Time // of the first failure; zero while there is none, or it is over
+	waits  int       // failures that were waited for
 	breaks int       // connections that have broken while the messages were under way
 	alone  bool      // it is a suspect, and runs without others
 }
@@ -35,20 +35,37 @@ func (e *passedOverError) Unwrap() error { return e.error }
 // long enough.
 func (t *task) waitsOut(err error, now time.Time) bool {
 	if !node.Describe(err).Outage {
-		t.outage.breaks = 0
+		t.outage.since, t.outage.breaks = time.Time{}, 0
 		return false
 	}
 	if over := (*passedOverError)(nil); errors.Is(err, ErrLost) || errors.As(err, &over) {
 		if t.outage.breaks++; t.suspected() && (t.outage.alone || !t.accompanied.Load()) {
+			t.outage.since = time.Time{}
 			return false
 		}
 	}
-	if t.outage.since.IsZero() {
-		t.outage.since = now
+	giveUp := t.front.settings.retry.giveUp
+	if since := t.session.awaySince(now, giveUp); t.outage.since.IsZero() {
+		t.outage.since = since
+	}
+	if giveUp > 0 && now.Sub(t.outage.since) >= giveUp {
+		return false // and so does each attempt after this one, until the outage is over
 	}
 	t.outage.waits++
-	giveUp := t.front.settings.retry.giveUp
-	return giveUp == 0 || now.Sub(t.outage.since) < giveUp
+	return true
+}
+
+// awaySince notes a failure, and returns since when systems are away: the first failure after
+// the last good message. So messages that wait for one another do not wait for give_up one
+// after the other. After a longer time without a failure, it is another outage.
+func (s *session) awaySince(now time.Time, giveUp time.Duration) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.awaySince.IsZero() || giveUp > 0 && now.Sub(s.mu.awaySeen) > giveUp {
+		s.mu.awaySince = now
+	}
+	s.mu.awaySeen = now
+	return s.mu.awaySince
 }
 
 // suspected reports whether the messages of a task may be why connections break.
@@ -120,12 +137,19 @@ func (s *session) holdBack(t *task) {
 	s.later(t)
 }
 
-// endOutage notes that a task does not wait for an outage any more. The caller holds the lock.
+// endOutage notes that a task does not wait for an outage any more: it is over, or given up.
+// The caller holds the lock.
 func (s *session) endOutage(t *task) {
 	if t.outage.waits > 0 {
 		s.mu.held--
 	}
-	t.outage = outage{breaks: t.outage.breaks}
+	t.outage = outage{since: t.outage.since, breaks: t.outage.breaks}
+	if t.verdict == verdictGood {
+		t.outage.since = time.Time{}
+		if !t.letter {
+			s.mu.awaySince = time.Time{}
+		}
+	}
 }
 
 // awayLocked returns why the source is not ready, although it is connected: nothing takes its

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -81,20 +83,94 @@ func TestPoisonEndsOutages(t *testing.T) {
 	}
 }
 
-// TestGiveUp treats an outage that has lasted for too long as a failure.
+// TestGiveUp treats an outage that has lasted for too long as a failure, and each that follows at
+// once: the time does not begin again with each attempt, nor with each half of a batch.
 func TestGiveUp(t *testing.T) {
-	s := newShelf(stream.Traits{Redelivers: true})
-	s.add(0, "k", "1")
-	r := start(t, s, strings.Replace(letters, "threshold: 2", "threshold: 0, give_up: 5ms", 1), func(_ context.Context, port string, v value.Value) error {
-		if port == "dead" {
-			return nil
+	for name, document := range map[string]string{"messages": letters, "batches": batches} {
+		for system, traits := range systems {
+			t.Run(name+"/"+system, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					s := newShelf(traits)
+					s.add(0, "k", "1", "2", "3", "4")
+					began := time.Now()
+					r := start(t, s, strings.NewReplacer("threshold: 2", "threshold: 2, give_up: 5s", "initial: 1ms}", "initial: 1ms, max: 100ms}").Replace(document), func(_ context.Context, port string, v value.Value) error {
+						if port == "dead" {
+							return nil
+						}
+						if v.Kind() == value.KindList && v.Len() != 4 && time.Since(began) < 5*time.Second {
+							t.Errorf("got a batch of %d before it was given up", v.Len())
+						}
+						return away()
+					})
+					r.until("dead letters", s.settledAll)
+					if took := time.Since(began); took < 5*time.Second || took > 7*time.Second {
+						t.Errorf("given up after %s", took)
+					}
+					if got := strings.Join(r.got(), "; "); strings.Count(got, "dead") != 4 {
+						t.Errorf("got %s", got)
+					}
+				})
+			})
 		}
-		return away()
-	})
-	r.until("a dead letter", s.settledAll)
-	if got := strings.Join(r.got(), "; "); !strings.Contains(got, "dead 1") {
-		t.Errorf("got %s", got)
 	}
+}
+
+// TestGiveUpForgets has an outage a long time after one that was given up, without a good message
+// between them: it is another one, and gets its own time.
+func TestGiveUpForgets(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newShelf(stream.Traits{Redelivers: true})
+		s.add(0, "k", "1")
+		var later atomic.Bool
+		calls := 0
+		r := start(t, s, strings.Replace(letters, "threshold: 2", "threshold: 0, give_up: 5s", 1), func(_ context.Context, port string, _ value.Value) error {
+			if port == "dead" {
+				return nil
+			}
+			if later.Load() {
+				if calls++; calls > 1 {
+					return nil
+				}
+			}
+			return away()
+		})
+		r.until("a dead letter", s.settledAll)
+		<-time.After(time.Minute)
+		later.Store(true)
+		s.add(0, "k", "2")
+		r.until("the second to be good", s.settledAll)
+		if got := strings.Join(r.got(), "; "); strings.Contains(got, "dead 2") {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+// TestOutageSince tells since when messages are held, not since when the last of them is.
+func TestOutageSince(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newShelf(stream.Traits{Redelivers: true})
+		s.add(0, "k", "1")
+		began, late := time.Now(), time.Now().Add(5*time.Second)
+		var calls atomic.Int64
+		r := start(t, s, strings.Replace(letters, "initial: 1ms", "initial: 1s, factor: 1, jitter: 0", 1), func(_ context.Context, _ string, v value.Value) error {
+			calls.Add(1)
+			return away()
+		})
+		for range 40 {
+			<-time.After(time.Until(late))
+			late = late.Add(2 * time.Second)
+			s.add(0, "k", "2")
+		}
+		since := regexp.MustCompile(`messages are held.* since=(\S+)`).FindAllStringSubmatch(r.log.String(), -1)
+		if len(since) < 2 {
+			t.Fatalf("got log %s", r.log.String())
+		}
+		for _, m := range since {
+			if at, err := time.Parse(time.RFC3339Nano, m[1]); err != nil || at.Sub(began) > time.Second {
+				t.Errorf("since %s, want %s", m[1], began)
+			}
+		}
+	})
 }
 
 // toSink links a source to a sink in memory. What fails finally goes to the port dead of t.

@@ -96,6 +96,8 @@ type session struct {
 		toldStuck time.Time
 
 		toldOutage time.Time
+		awaySince  time.Time // the first outage after the last good message; zero if there is none
+		awaySeen   time.Time // the latest
 
 		deadRun int     // dead letters since the last good message
 		reasons []error // of the first of them

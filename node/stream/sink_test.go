@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,11 +15,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -756,4 +760,16 @@ func TestSinkConnectsSoon(t *testing.T) {
 			t.Errorf("got %d connections in 10 s", m.connects)
 		}
 	})
+}
+
+// TestSinkNotOpen sends a message at the port init, before the sink has opened.
+func TestSinkNotOpen(t *testing.T) {
+	engine, err := uniflow.New(uniflow.Options{Kinds: append(std.Defs(""), sink(&memory{}).Def(options)), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := spec.Document{File: "t.yaml", Data: []byte("- {kind: memory_sink, name: out, ports: {init: [{name: out}]}}\n")}
+	if _, err = engine.Apply(t.Context(), uniflow.Source{Documents: []spec.Document{document}}); err == nil || !strings.Contains(err.Error(), "link the port active") {
+		t.Errorf("got %v", err)
+	}
 }

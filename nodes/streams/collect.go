@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -68,7 +69,8 @@ type collector struct {
 	linger       time.Duration
 	key          lang.Program // nil for one group
 	clock        node.Clock
-	source       node.Starter // immutable after Serve
+	source       node.Starter // immutable once it serves
+	serves       atomic.Bool
 
 	mu       sync.Mutex
 	groups   map[string]*group // that are not full, by key
@@ -91,11 +93,17 @@ func (n *collector) Concurrency() int { return 1 << 20 }
 // Serve starts processes with src from now on.
 func (n *collector) Serve(src node.Starter) error {
 	n.source = src
+	n.serves.Store(true)
 	return nil
 }
 
+var errNotServing = errors.New("collect starts no processes before the workflow serves: leave it out of what the ports init and active lead to")
+
 // Receive makes the packet wait for its list.
 func (n *collector) Receive(p node.Process, pkt node.Packet) node.Result {
+	if !n.serves.Load() {
+		return node.Fail(errNotServing)
+	}
 	key := ""
 	if n.key != nil {
 		k, err := n.key.Eval(p.Context(), pkt.Payload)

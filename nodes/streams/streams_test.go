@@ -465,3 +465,12 @@ func TestGenerate(t *testing.T) {
 		t.Errorf("got %v", list)
 	}
 }
+
+// TestCollectBeforeItServes has a packet at collect from a workflow at the port active, which runs
+// before a node may start processes: it fails, and the program goes on.
+func TestCollectBeforeItServes(t *testing.T) {
+	f := flowtest.New(t, std.Defs("")...)
+	if _, err := f.Apply("- {kind: collect, name: n, count: 1, ports: {active: [{name: n}]}}\n"); err == nil || !strings.Contains(err.Error(), "starts no processes before the workflow serves") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -122,7 +122,7 @@ func deadListCommand(a commands) *cobra.Command {
 		all := []listedLetter{}
 		for _, path := range args {
 			err := a.eachLetter(path, func(l *letter) error {
-				if l.v.IsNull() {
+				if l.source() == "" {
 					a.Talk("%s:%d: not a dead letter\n", path, l.line)
 					return nil
 				}

@@ -36,7 +36,9 @@ again: it goes on with FILE.requeue, where it was. A letter that had been under 
 settled just before a kill, goes through the workflow once more: use the id
 of the message where that must not have an effect.
 
-The exit code is that of run: 1 if more letters than --allow-dead have failed again.`
+The exit code is that of run: 1 if more letters than --allow-dead have failed again, or
+--max-dead in a row. Those that have failed are in the new FILE then, the others still in
+FILE.requeue.`
 
 // strayTime is how long after the file was renamed a sink of another program may write to
 // it: file_sink looks for its file once a second.
