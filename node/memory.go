@@ -177,7 +177,7 @@ func (m *Memory) lend(a *Account, n int64) {
 func (m *Memory) isLarge(n int64) bool { return m != nil && n >= max(1<<20, m.limit/64) }
 
 // collect runs the garbage collection if an eighth of the memory was taken or freed in large
-// values since the last: what makes them is faster than a collection that runs beside it.
+// values since the last: what makes them is faster than a collection that runs at the same time.
 // A source of messages that were 6 MB each when decoded took 512 MiB, and held 128.
 func (m *Memory) collect(n int64) {
 	if !m.isLarge(n) || m.large.Add(n) < m.limit/8 {

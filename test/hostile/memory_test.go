@@ -281,8 +281,8 @@ func holdKept(t *testing.T, s *target) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			for k := range 25 {
-				_, _, _ = s.ask(10*time.Second, http.MethodPost, fmt.Sprintf("/held?key=%d", 25*i+k), header, body) // it may be refused
+			for k := range 12 {
+				_, _, _ = s.ask(10*time.Second, http.MethodPost, fmt.Sprintf("/held?key=%d", 12*i+k), header, body) // it may be refused
 			}
 		})
 	}
