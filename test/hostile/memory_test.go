@@ -29,6 +29,7 @@ const (
 	inSink    = "a sink: what it writes is held by processes, which wait for it"
 	inSession = "what it keeps is in the session"
 	ownLimit  = "has a field that bounds what it keeps"
+	ofService = "reads answers of a service that the document names, each with a limit of its own, within a process"
 	byHTTP    = "reads answers as http does"
 )
 
@@ -95,7 +96,7 @@ var holds = map[string]hold{
 - {kind: batch, name: held, url: 'http://127.0.0.1:1', bytes: 64MiB, full: reject}
 `},
 
-	"http": {reason: "attacked by receivers"}, "proxy": {reason: "bodies pass through it"}, "static": {reason: "sends files in pieces"}, "page": {reason: byHTTP}, "llm": {reason: byHTTP}, "mcp_call": {reason: byHTTP},
+	"http": {reason: "attacked by receivers"}, "proxy": {reason: "bodies pass through it"}, "static": {reason: "sends files in pieces"}, "page": {reason: byHTTP}, "llm": {reason: ofService}, "mcp_call": {reason: ofService},
 	"auth": {reason: byHTTP}, "login": {reason: byHTTP + "; what it remembers of clients is attacked by apis"}, "discord": {reason: "as telegram"}, "slack": {reason: "as telegram"},
 	"sse_source": {reason: inSource}, "kafka_source": {reason: inSource}, "nats_source": {reason: inSource}, "sql_source": {reason: inSource}, "websocket_client": {reason: inSource}, "stdin": {reason: inSource}, "watch": {reason: inSource}, "generate": {reason: inSource},
 	"file_sink": {reason: inSink}, "kafka_sink": {reason: inSink}, "nats_sink": {reason: inSink}, "socket_sink": {reason: inSink}, "sql_sink": {reason: inSink}, "stdout": {reason: inSink}, "trail_sink": {reason: inSink}, "trail_append": {reason: inSink}, "nats_kv": {reason: inSink}, "nats_request": {reason: inSink}, "log": {reason: inSink},
