@@ -2,6 +2,8 @@ package node_test
 
 import (
 	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,5 +81,26 @@ func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		a.Take(100)
 		a.Free(100)
+	}
+}
+
+// TestMemoryCollects frees large values: the collection runs before there is more of what is
+// not held any more than the memory may have.
+func TestMemoryCollects(t *testing.T) {
+	const limit = 256 << 20
+	a := node.NewMemory(limit).Account("a")
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 64 {
+		large := make([]byte, 8<<20)
+		a.Hold(int64(cap(large)))
+		large[0] = 1
+		a.Free(int64(cap(large)))
+		runtime.ReadMemStats(&after)
+		if after.HeapAlloc > before.HeapAlloc+limit/4 {
+			t.Fatalf("the heap has %d MiB, and nothing is held", after.HeapAlloc>>20)
+		}
 	}
 }

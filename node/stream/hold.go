@@ -33,6 +33,10 @@ func (s *session) admit(messages []Message) {
 	defer s.mu.Unlock()
 	var slab []message
 	for i := range messages {
+		if len(messages[i].Raw) >= largeBody { // its body would stay for as long as those of the others
+			s.hold(&messages[i], new(message))
+			continue
+		}
 		if len(slab) == 0 {
 			slab = make([]message, min(slabSize, len(messages)-i))
 		}
@@ -46,8 +50,8 @@ func (s *session) admit(messages []Message) {
 	s.wake()
 }
 
-// slabSize is how many messages are allocated together. A payload that is kept keeps them
-// all, without their bodies' texts.
+// slabSize is how many messages are allocated together, unless they are large. A payload that
+// is kept keeps them all, with their bodies.
 const slabSize = 8
 
 // hold takes a message in, with m, which is zero, for it. The caller holds the lock.

@@ -188,7 +188,11 @@ func (r *run) decide(a *reply) node.Result {
 		}
 	}
 	if r.session != nil {
-		r.session.Append(list, n.history, append(r.asked[:len(r.asked):len(r.asked)], object("role", "assistant", "content", said))...)
+		all := make([]value.Value, 0, len(r.asked)+1)
+		for _, m := range append(r.asked[:len(r.asked):len(r.asked)], object("role", "assistant", "content", said)) {
+			all = append(all, m.Clone()) // it stays
+		}
+		r.session.Append(list, n.history, all...)
 	}
 	return node.Send(outPort, object("text", said, "data", data, "usage", r.used.value(), "finish", a.finish, "turns", r.turns))
 }

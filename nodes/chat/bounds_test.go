@@ -7,7 +7,7 @@ import (
 
 // TestRoomsAreBounded opens conversations without an end, as clients may that send no token.
 func TestRoomsAreBounded(t *testing.T) {
-	h := newHub()
+	h := newHub(nil)
 	defer h.Close()
 	for i := range mostRooms + 100 {
 		r, made := h.open(strconv.Itoa(i))
@@ -33,7 +33,7 @@ func TestRoomsAreBounded(t *testing.T) {
 
 // TestGuestsAreBounded counts connections, of all conversations and of one.
 func TestGuestsAreBounded(t *testing.T) {
-	h := newHub()
+	h := newHub(nil)
 	defer h.Close()
 	var all []*guest
 	for range 3 {

@@ -12,6 +12,7 @@ import (
 type delivery struct {
 	office *postOffice
 	to     target
+	held   int64 // bytes of the message, counted until its process has ended
 
 	mu struct {
 		sync.Mutex
@@ -31,6 +32,9 @@ func (d *delivery) Part(ctx context.Context, v value.Value) error {
 	piece, isPiece, whole, err := pieceOf(v)
 	if err != nil {
 		return err
+	}
+	if d.office.held.Full() {
+		return errCrowd()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,6 +94,7 @@ func (d *delivery) put(a answer) error {
 func (d *delivery) end(answers []answer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.office.held.Free(d.held)
 	err := error(nil)
 	for i, a := range answers {
 		if i == 0 && d.mu.open != nil && !a.failed {

@@ -20,8 +20,8 @@ type hub struct {
 	*desk
 	sockets sync.WaitGroup
 
-	used atomic.Int64 // bytes of the rooms, and of what waits for processes and clients
-	most atomic.Int64 // what used may be, of the last generation
+	held *node.Account // bytes of the rooms, of what waits for processes and clients, and of what is read
+	most atomic.Int64  // what that may be, of the last generation
 
 	mu struct {
 		sync.Mutex
@@ -33,8 +33,8 @@ type hub struct {
 	}
 }
 
-func newHub() *hub {
-	h := &hub{desk: newDesk()}
+func newHub(memory *node.Memory) *hub {
+	h := &hub{desk: newDesk(), held: memory.Account(platformChat)}
 	h.most.Store(mostMemory)
 	h.mu.rooms = make(map[string]*list.Element)
 	h.mu.recent = list.New()
@@ -87,7 +87,7 @@ func (h *hub) leave(g *guest) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.mu.guests, g)
-	h.used.Add(-g.queued.Swap(0)) // nothing is put into its queue any more
+	h.held.Free(g.queued.Swap(0)) // nothing is put into its queue any more
 }
 
 // drain lets the streams of events end, so that their server can.
@@ -150,6 +150,7 @@ func (h *hub) Close() error {
 	}
 	h.mu.Unlock()
 	h.sockets.Wait()
+	defer h.held.Close()
 	return h.desk.Close()
 }
 
@@ -158,7 +159,7 @@ func (h *hub) measure(report func(node.Metric)) {
 	guests, rooms := len(h.mu.guests), len(h.mu.rooms)
 	h.mu.Unlock()
 	report(node.Metric{Name: "chat_connections", Help: "Connections that look at a conversation.", Value: float64(guests)})
-	report(node.Metric{Name: "chat_memory_bytes", Help: "Memory of the conversations.", Value: float64(h.used.Load())})
+	report(node.Metric{Name: "chat_memory_bytes", Help: "Memory of the conversations.", Value: float64(h.held.Held())})
 	report(node.Metric{Name: "chat_conversations", Help: "Conversations in memory.", Value: float64(rooms)})
 	h.desk.measure("chat", report)
 }

@@ -51,9 +51,10 @@ type bubble struct {
 	to      target
 	text    string
 	buttons []button
-	final   bool // it does not change any more
-	silent  bool // there is no message: the platform is told that
-	failed  bool // it could not be sent
+	final   bool  // it does not change any more
+	silent  bool  // there is no message: the platform is told that
+	failed  bool  // it could not be sent
+	weighs  int64 // bytes counted, while it is in a lane
 	done    func(error)
 
 	before *bubble   // the one that it replaces, or nil
@@ -128,6 +129,16 @@ func (l *lane) pop(b *bubble, failed bool) {
 		l.bubbles = l.bubbles[1:]
 	}
 	b.final, b.failed = true, failed
+	l.office.weighLocked(b, 0)
+}
+
+// weight is what a bubble has in memory, in bytes.
+func (b *bubble) weight() int64 {
+	n := lineWeight + len(b.text)
+	for _, button := range b.buttons {
+		n += len(button.Text) + len(button.Data) + len(button.URL)
+	}
+	return int64(n)
 }
 
 // send brings what the platform shows up to date.

@@ -15,6 +15,7 @@ import (
 // conversation. It lives in the pool, as the desk does.
 type postOffice struct {
 	desk   *desk
+	held   *node.Account // bytes of what waits
 	clock  node.Clock
 	log    *slog.Logger
 	every  time.Duration
@@ -27,8 +28,8 @@ type postOffice struct {
 	}
 }
 
-func newPostOffice(d *desk, clock node.Clock, log *slog.Logger, p poster) *postOffice {
-	o := &postOffice{desk: d, clock: clock, log: log, every: editEvery}
+func newPostOffice(d *desk, held *node.Account, clock node.Clock, log *slog.Logger, p poster) *postOffice {
+	o := &postOffice{desk: d, held: held, clock: clock, log: log, every: editEvery}
 	o.poster.Store(&p)
 	o.mu.lanes = make(map[string]*lane)
 	return o
@@ -57,6 +58,7 @@ func (o *postOffice) add(b *bubble) error {
 		return errCrowded
 	}
 	l.bubbles = append(l.bubbles, b)
+	o.weighLocked(b, b.weight())
 	l.wakeLocked()
 	return nil
 }
@@ -66,9 +68,23 @@ func (o *postOffice) change(b *bubble, f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f()
+	if b.weighs > 0 { // it has not left its lane
+		o.weighLocked(b, b.weight())
+	}
 	if l := o.mu.lanes[b.to.conversation]; l != nil {
 		l.wakeLocked()
 	}
+}
+
+// weighLocked counts what a bubble weighs now. It has been made already: answers of what has
+// begun are not refused.
+func (o *postOffice) weighLocked(b *bubble, weight int64) {
+	if more := weight - b.weighs; more > 0 {
+		o.held.Hold(more)
+	} else {
+		o.held.Free(-more)
+	}
+	b.weighs = weight
 }
 
 // flush waits until all has been sent, or for ctx.

@@ -68,6 +68,7 @@ func errUnsigned(why string) error { return public(http.StatusUnauthorized, "%s"
 // A branch is what the nodes of a platform share over reloads.
 type branch struct {
 	*desk
+	held   *node.Account // bytes of messages from when they come until they are answered, and of what is sent
 	clock  node.Clock
 	seen   *memory
 	office *postOffice
@@ -78,6 +79,7 @@ type platformNode struct {
 	name    string
 	ref     node.Ref
 	pool    *node.Pool
+	memory  *node.Memory
 	log     *slog.Logger
 	clock   node.Clock
 	waits   node.Waits
@@ -93,7 +95,7 @@ type platformNode struct {
 
 func newPlatformNode(init *node.Init, name string, hook webhook) *platformNode {
 	return &platformNode{
-		name: name, ref: init.Node, pool: init.Pool, log: init.Log, clock: init.Clock, waits: init.Waits,
+		name: name, ref: init.Node, pool: init.Pool, memory: init.Memory, log: init.Log, clock: init.Clock, waits: init.Waits,
 		failure: init.Config.String("failure"), hook: hook,
 	}
 }
@@ -106,8 +108,8 @@ func (n *platformNode) key() string {
 // Open finds the conversations of the generation before, and its connection.
 func (n *platformNode) Open(context.Context) (err error) {
 	n.branch, n.release, err = node.Acquire(n.pool, n.key(), func() (*branch, error) {
-		d := newDesk()
-		return &branch{desk: d, clock: n.clock, seen: newMemory(n.clock), office: newPostOffice(d, n.clock, n.log, n.hook)}, nil
+		d, held := newDesk(), n.memory.Account(n.name)
+		return &branch{desk: d, held: held, clock: n.clock, seen: newMemory(n.clock), office: newPostOffice(d, held, n.clock, n.log, n.hook)}, nil
 	})
 	if err != nil {
 		return err
@@ -190,12 +192,28 @@ func ok(body value.Value) node.Result {
 	return node.Answer(value.UniqueMap([]value.Field{{Name: "status", Value: value.Int(http.StatusOK)}, {Name: "body", Value: body}}))
 }
 
+// Close ends what is left, for the pool.
+func (b *branch) Close() error {
+	defer b.held.Close()
+	return b.desk.Close()
+}
+
 // takeOnce takes an event, unless it has come before.
 func (b *branch) takeOnce(e *event) (answer value.Value, err error) {
 	if !b.seen.first(e.once) {
 		return value.Null(), nil
 	}
-	delivered, err := b.take(e.conversation, e.payload(), &delivery{office: b.office, to: e.to})
+	payload := e.payload()
+	size := int64(payload.Size())
+	delivered, err := false, errMemory
+	if b.held.Take(size) {
+		delivered, err = b.take(e.conversation, payload, &delivery{office: b.office, to: e.to, held: size})
+		if delivered || err != nil {
+			b.held.Free(size)
+		}
+	} else {
+		b.counts.refused.Add(1)
+	}
 	if err != nil {
 		b.seen.forget(e.once)
 		return value.Null(), err
@@ -219,6 +237,9 @@ func (n *platformNode) send(v value.Value) node.Result {
 	a, err := answerOf(v)
 	if err != nil {
 		return node.Fail(err)
+	}
+	if n.branch.held.Full() {
+		return node.Fail(errCrowd())
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
 		w := newWaiter(ctx, done)

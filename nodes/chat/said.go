@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/uniflow-labs/uniflow/value"
@@ -18,15 +19,38 @@ type said struct {
 // maxID is how long the id of a message may be.
 const maxID = 64
 
+// maxBody is how long the JSON of a message may be, whose text may be escaped.
+func maxBody(maxText int) int { return 6*maxText + 4<<10 }
+
+// said reads what a client sends. What it takes meanwhile is counted.
+func (h *hub) said(v value.Value, maxText int) (said, error) {
+	taken := int64(0)
+	defer func() { h.held.Free(taken) }()
+	return saidOf(v, maxText, func(bytes int) error {
+		if !h.held.Take(int64(bytes)) {
+			return errCrowd()
+		}
+		taken += int64(bytes)
+		return nil
+	})
+}
+
 // saidOf reads a body of JSON, which may have come as text: a page of another host may send
 // that without asking before.
-func saidOf(v value.Value, maxText int) (s said, err error) {
+func saidOf(v value.Value, maxText int, reserve func(bytes int) error) (s said, err error) {
 	data, ok := v.AsBinary()
 	if text, isText := v.AsString(); isText {
 		data, ok = []byte(text), true
 	}
 	if ok {
-		if v, err = value.ParseJSON(data); err != nil {
+		if len(data) > maxBody(maxText) {
+			return s, public(http.StatusRequestEntityTooLarge, "the message is too long: %d bytes", len(data))
+		}
+		v, err = value.ParseJSONWith(data, value.JSONOptions{Reserve: reserve})
+		if errors.Is(err, errMemory) {
+			return s, err
+		}
+		if err != nil {
 			return s, public(http.StatusBadRequest, "message: %v", err)
 		}
 	}

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +53,7 @@ func (m *memory) first(id string) bool {
 	if _, is := m.mu.ids[id]; is {
 		return false
 	}
+	id = strings.Clone(id) // it may be a part of the event
 	m.mu.ids[id] = struct{}{}
 	m.mu.order = append(m.mu.order, seenID{id, now})
 	return true

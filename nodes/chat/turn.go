@@ -134,7 +134,7 @@ func (t *turn) finish(answers []answer) (done func([]line), lines []line) {
 	t.close()
 	r.forget()
 	r.mu.turn = nil
-	r.hub.used.Add(-t.held)
+	r.hub.held.Free(t.held)
 	r.unpin()
 	r.tell(frame{Type: "busy"})
 	return t.hand()

@@ -59,7 +59,7 @@ Processes go on when a page is closed. Nothing of a message becomes HTML.`,
 			schema.String("greeting").Doc("What the widget shows first. It is not a message of the conversation."),
 			schema.Strings("origins").Doc("Other hosts whose pages may show the widget, such as `*.example.com`. Pages of the same host always may; `*` is all."),
 			schema.Bytes("max_message").Default("8KiB").Range(1, 1<<20).Doc("Longest text of a message."),
-			schema.Bytes("memory").Default("64MiB").Range(1<<20, 1<<40).Doc("What all conversations may have in memory: their messages, and what waits for processes and for clients."),
+			schema.Bytes("memory").Default("64MiB").Range(1<<20, 1<<40).Doc("What all conversations may have in memory: their messages, and what waits for processes and for clients, within [the memory of the program](../workflows.md#memory)."),
 			schema.Int("connections").Default(10000).Range(1, 1<<24).Doc("How many there may be; past it the answer is 503. A conversation has 16 at most."),
 			schema.Bool("join").Default(false).Doc("Whether a new conversation starts a process with event `join`."),
 			failureField(),
@@ -91,7 +91,8 @@ type chatNode struct {
 	path, title, greeting, failure string
 	origins                        node.Hosts
 	maxText, connections           int
-	memory                         int64
+	memory                         int64        // of the conversations
+	bytes                          *node.Memory // of the program
 	join                           bool
 
 	hub     *hub         // from Open on
@@ -108,7 +109,7 @@ func newChatNode(init *node.Init) (node.Node, error) {
 		path:    strings.TrimSuffix(c.String("path"), "/"),
 		title:   c.String("title"), greeting: c.String("greeting"), failure: c.String("failure"),
 		maxText: int(c.Int("max_message")), connections: int(c.Int("connections")), memory: c.Int("memory"),
-		join: c.Bool("join"),
+		join: c.Bool("join"), bytes: init.Memory,
 	}
 	if n.path != "" && (!strings.HasPrefix(n.path, "/") || path.Clean(n.path) != n.path) {
 		return nil, c.Errorf("path", diag.CodeBadValue, "%q is not a path", c.String("path")).WithHint("write one such as /chat")
@@ -124,7 +125,7 @@ func newChatNode(init *node.Init) (node.Node, error) {
 // Open finds the conversations of the generation before.
 func (n *chatNode) Open(context.Context) (err error) {
 	n.hub, n.release, err = node.Acquire(n.pool, "chat "+n.ref.Namespace+"/"+n.ref.String(), func() (*hub, error) {
-		return newHub(), nil
+		return newHub(n.bytes), nil
 	})
 	return err
 }

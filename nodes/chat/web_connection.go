@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/coder/websocket"
@@ -78,7 +80,7 @@ func (s *socket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.leave(g)
 		return
 	}
-	ws.SetReadLimit(int64(s.node.maxText)*6 + 4<<10) // of JSON, where each byte may be escaped
+	ws.SetReadLimit(int64(maxBody(s.node.maxText)))
 	h.sockets.Go(func() {
 		defer h.leave(g)
 		written := make(chan struct{})
@@ -111,7 +113,7 @@ func (w *hijacked) Hijack() (conn net.Conn, rw *bufio.ReadWriter, err error) {
 func end(ctx context.Context, ws *websocket.Conn, conn net.Conn) {
 	code := websocket.StatusNormalClosure
 	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errBehind):
+	case errors.Is(cause, errBehind), errors.Is(cause, errMemory):
 		code = websocket.StatusTryAgainLater
 	case errors.Is(cause, errRefused):
 		code = websocket.StatusPolicyViolation
@@ -145,6 +147,8 @@ func (s *socket) serve(ctx context.Context, g *guest, ws *websocket.Conn) error 
 		in, err := s.read(ws)
 		if err == nil {
 			_, _, err = s.node.front().say(room, &s.caller, &in, nil)
+		} else if errors.Is(err, errMemory) {
+			return err
 		} else if !errors.Is(err, errFrame) {
 			return errLost
 		}
@@ -162,19 +166,37 @@ var (
 
 // read reads a frame. An error that is errFrame is about what it says.
 func (s *socket) read(ws *websocket.Conn) (in said, err error) {
-	_, data, err := ws.Read(context.Background())
+	h, held := s.node.hub, int64(0)
+	defer func() { h.held.Free(held) }()
+	_, r, err := ws.Reader(context.Background())
 	if err != nil {
 		return in, err
 	}
-	v, err := value.ParseJSON(data)
-	if err != nil {
-		return in, &frameError{public(http.StatusBadRequest, "message: %v", err)}
+	data := make([]byte, 0, smallFrame)
+	for err == nil {
+		if len(data) == cap(data) {
+			more := int64(cap(data))
+			if !h.held.Take(more) {
+				return in, errMemory
+			}
+			held += more
+			data = slices.Grow(data, len(data))
+		}
+		n := 0
+		n, err = r.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
 	}
-	if in, err = saidOf(v, s.node.maxText); err != nil {
+	if !errors.Is(err, io.EOF) {
+		return in, err
+	}
+	if in, err = h.said(value.Binary(data), s.node.maxText); err != nil && !errors.Is(err, errMemory) {
 		err = &frameError{err}
 	}
 	return in, err
 }
+
+// smallFrame is how many bytes of a frame that has not come whole are not counted.
+const smallFrame = 1 << 10
 
 // A frameError is errFrame with its reason.
 type frameError struct{ cause error }

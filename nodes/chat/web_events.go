@@ -19,7 +19,7 @@ type events struct {
 
 // serveEvents leaves the handler for a stream of events.
 func (n *chatNode) serveEvents(p node.Process, c *caller) node.Result {
-	s, err := saidOf(c.body, n.maxText)
+	s, err := n.hub.said(c.body, n.maxText)
 	if err != nil {
 		return node.Fail(err)
 	}

@@ -56,10 +56,10 @@ func (n *chatNode) joined(r *room, c *caller) {
 // hand takes a message for a turn, and counts what it weighs.
 func (h *hub) hand(t *turn, m *message) (delivered bool, err error) {
 	t.room.pins.Add(1) // finish takes both back, maybe before take returns
-	h.used.Add(t.held)
+	h.held.Hold(t.held)
 	delivered, err = h.take(m.conversation, m.payload(), t)
 	if delivered || err != nil {
-		h.used.Add(-t.held)
+		h.held.Free(t.held)
 		t.room.unpin()
 	}
 	return delivered, err
@@ -125,7 +125,7 @@ func eventOf(text string) string {
 
 // receiveMessage takes a message that was posted.
 func (n *chatNode) receiveMessage(c *caller) node.Result {
-	s, err := saidOf(c.body, n.maxText)
+	s, err := n.hub.said(c.body, n.maxText)
 	if err != nil {
 		return node.Fail(err)
 	}

@@ -29,14 +29,21 @@ func (h *hub) fits(rooms int, bytes int64) bool {
 }
 
 // fitsLocked forgets rooms in which nothing happens, first those that were not used for the
-// longest time. In rooms that are in use, only messages are forgotten. It looks at some
-// rooms only, so that many clients that stay do not make it slow.
+// longest time. In rooms that are in use, only messages are forgotten, and not if it is
+// others who take the memory of the program. It looks at some rooms only, so that many
+// clients that stay do not make it slow.
 func (h *hub) fitsLocked(rooms int, bytes int64) bool {
+	over := func() (many, much, full bool) {
+		if full = !h.held.Take(bytes); !full {
+			h.held.Free(bytes) // they are counted once they are there
+		}
+		return len(h.mu.rooms)+rooms > mostRooms, h.held.Held()+bytes > h.most.Load(), full
+	}
 	for range 64 {
-		many, much := len(h.mu.rooms)+rooms > mostRooms, h.used.Load()+bytes > h.most.Load()
+		many, much, full := over()
 		e := h.mu.recent.Back()
-		if !many && !much || e == nil {
-			return !many && !much
+		if !many && !much && !full || e == nil {
+			break
 		}
 		if r := e.Value.(*room); r.retire(much) {
 			delete(h.mu.rooms, r.conversation)
@@ -45,7 +52,8 @@ func (h *hub) fitsLocked(rooms int, bytes int64) bool {
 			h.mu.recent.MoveToFront(e) // it is in use
 		}
 	}
-	return len(h.mu.rooms)+rooms <= mostRooms && h.used.Load()+bytes <= h.most.Load()
+	many, much, full := over()
+	return !many && !much && !full
 }
 
 // weight is what a line has in memory.
@@ -64,14 +72,18 @@ func (l *line) weight() int {
 func (r *room) unlock() {
 	r.weighLocked()
 	r.mu.Unlock()
-	if h := r.hub; h.used.Load() > h.most.Load() {
+	if h := r.hub; h.held.Held() > h.most.Load() {
 		h.fits(0, 0)
 	}
 }
 
 func (r *room) weighLocked() {
 	weight := roomWeight + r.mu.bytes
-	r.hub.used.Add(int64(weight - r.mu.counted))
+	if more := int64(weight - r.mu.counted); more > 0 {
+		r.hub.held.Hold(more)
+	} else {
+		r.hub.held.Free(-more)
+	}
 	r.mu.counted = weight
 }
 
@@ -87,7 +99,7 @@ func (r *room) retire(short bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pins.Load() == 0 {
-		r.hub.used.Add(-int64(r.mu.counted))
+		r.hub.held.Free(int64(r.mu.counted))
 		return true
 	}
 	if !short {
@@ -121,7 +133,7 @@ func (g *guest) put(data []byte) bool {
 	select {
 	case g.frames <- data:
 		g.queued.Add(int64(len(data)))
-		g.hub.used.Add(int64(len(data)))
+		g.hub.held.Hold(int64(len(data)))
 		return true
 	default:
 		return false
@@ -131,5 +143,5 @@ func (g *guest) put(data []byte) bool {
 // took says that a frame was taken from the queue.
 func (g *guest) took(data []byte) {
 	g.queued.Add(-int64(len(data)))
-	g.hub.used.Add(-int64(len(data)))
+	g.hub.held.Free(int64(len(data)))
 }

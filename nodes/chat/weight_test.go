@@ -2,10 +2,13 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -30,7 +33,7 @@ func weigh(h *hub) (bytes int64) {
 
 func (h *hub) check(t *testing.T, when string) {
 	t.Helper()
-	if used, want := h.used.Load(), weigh(h); used != want || used > h.most.Load() {
+	if used, want := h.held.Held(), weigh(h); used != want || used > h.most.Load() {
 		t.Fatalf("%s: counted %d bytes, want %d, and %d at most", when, used, want, h.most.Load())
 	}
 }
@@ -38,7 +41,7 @@ func (h *hub) check(t *testing.T, when string) {
 // TestMemoryIsBounded opens conversations with long texts. Those that were not used for the
 // longest time are forgotten first.
 func TestMemoryIsBounded(t *testing.T) {
-	h := newHub()
+	h := newHub(nil)
 	defer h.Close()
 	h.most.Store(1 << 20)
 	long := strings.Repeat("x", 8<<10)
@@ -72,7 +75,7 @@ func TestMemoryIsBounded(t *testing.T) {
 // TestMemoryInUse fills rooms that clients look at: what they have on the screen need not be
 // kept, and what they do not read is not.
 func TestMemoryInUse(t *testing.T) {
-	h := newHub()
+	h := newHub(nil)
 	defer h.Close()
 	h.most.Store(1 << 20)
 	long := strings.Repeat("x", 8<<10)
@@ -108,21 +111,21 @@ func TestMemoryInUse(t *testing.T) {
 		r.unpin()
 	}
 	h.check(t, "after all have left")
-	if h.fits(0, 1<<20); h.used.Load() > 1<<20 {
-		t.Errorf("%d bytes are left", h.used.Load())
+	if h.fits(0, 1<<20); h.held.Held() > 1<<20 {
+		t.Errorf("%d bytes are left", h.held.Held())
 	}
 }
 
 // TestMemoryOfAnswers has a process write into a room of a hub that is full: the answer that
 // is being written stays whole.
 func TestMemoryOfAnswers(t *testing.T) {
-	h := newHub()
+	h := newHub(nil)
 	defer h.Close()
 	h.most.Store(64 << 10)
 	r, _ := h.open("r")
 	r.say("u1", strings.Repeat("q", 8<<10))
 	tn := &turn{room: r, held: heldWeight}
-	h.used.Add(tn.held)
+	h.held.Hold(tn.held)
 	r.pins.Add(1)
 	tn.begin()
 	for range 30 {
@@ -141,4 +144,100 @@ func TestMemoryOfAnswers(t *testing.T) {
 	if other, _ := h.open("other"); other == nil {
 		t.Error("got no room after the end")
 	}
+}
+
+// An endless starter starts processes that end when the test says so.
+type endless struct {
+	node.Starter
+	ends chan func(node.Response)
+}
+
+func (s *endless) Start(_ context.Context, judge node.Judge, _ node.Result, done func(node.Response)) bool {
+	s.ends <- func(resp node.Response) {
+		if err := judge(resp); err != nil {
+			panic(err)
+		}
+		done(resp)
+	}
+	return false
+}
+
+// A silentPoster sends nothing.
+type silentPoster struct{}
+
+func (silentPoster) post(context.Context, target, string, []button) (string, error) { return "1", nil }
+func (silentPoster) edit(context.Context, target, string, string, []button) error   { return nil }
+func (silentPoster) silent(context.Context, target) error                           { return nil }
+func (silentPoster) longest() int                                                   { return 4096 }
+
+// TestMemoryOfPlatforms has messages of many conversations wait: in total they have half of the
+// memory of the program, what is more comes again, and all of it is free in the end.
+func TestMemoryOfPlatforms(t *testing.T) {
+	const limit = 1 << 20
+	d, held := newDesk(), node.NewMemory(limit).Account("telegram")
+	b := &branch{desk: d, held: held, clock: node.SystemClock{}, seen: newMemory(node.SystemClock{})}
+	b.office = newPostOffice(d, held, b.clock, slog.New(slog.DiscardHandler), silentPoster{})
+	defer b.Close()
+	starter := &endless{ends: make(chan func(node.Response), 1000)}
+	d.attach(&shift{starter: starter, log: slog.New(slog.DiscardHandler)})
+	take := func(i int) error {
+		name := fmt.Sprint("telegram/", i)
+		m := message{platform: "telegram", conversation: name, text: strings.Repeat("x", 10<<10), event: eventMessage}
+		_, err := b.takeOnce(&event{message: m, once: name, to: target{conversation: name}})
+		return err
+	}
+	n := 0
+	for ; take(n) == nil; n++ {
+		if n > 100 {
+			t.Fatal("100 messages of 10 KiB were taken within 512 KiB")
+		}
+	}
+	if n < 40 || held.Held() > limit/2 || b.counts.refused.Load() != 1 {
+		t.Errorf("%d messages of 10 KiB were taken, %d bytes are held, %d were refused", n, held.Held(), b.counts.refused.Load())
+	}
+	(<-starter.ends)(node.Response{None: true})
+	d.work.Wait()
+	if err := take(n); err != nil {
+		t.Errorf("a message that was refused came again: %v", err)
+	}
+	for range n {
+		(<-starter.ends)(node.Response{Payload: value.String(strings.Repeat("y", 10<<10))})
+	}
+	if _, err := d.detach(t.Context(), d.current.Load()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.office.flush(t.Context()); err != nil || held.Held() != 0 {
+		t.Errorf("got %v, and %d bytes are held in the end", err, held.Held())
+	}
+}
+
+// TestMemoryOfTheProgram has others take the memory: a chat forgets rooms in which nothing
+// happens, refuses new messages, and keeps those of rooms in use.
+func TestMemoryOfTheProgram(t *testing.T) {
+	memory := node.NewMemory(1 << 20)
+	h := newHub(memory)
+	defer h.Close()
+	idle, _ := h.open("idle")
+	idle.say("u1", "hello")
+	idle.unpin()
+	used, _ := h.open("used")
+	used.say("u1", strings.Repeat("x", 20<<10))
+	other := memory.Account("listener")
+	other.Hold(1 << 20)
+	h.held.Hold(32 << 10) // more than the block that the account has
+	if h.fits(0, 4<<10) {
+		t.Error("a message fits where there is no memory")
+	}
+	if len(h.mu.rooms) != 1 || len(used.mu.lines) != 1 {
+		t.Errorf("got %d rooms, and %d messages of the one in use", len(h.mu.rooms), len(used.mu.lines))
+	}
+	if _, err := h.said(value.String(`{"text": "hello", "rest": [`+strings.Repeat("0,", 1<<10)+`0]}`), 1000); !errors.Is(err, errMemory) {
+		t.Errorf("got %v", err)
+	}
+	other.Close()
+	h.held.Free(32 << 10)
+	if !h.fits(0, 4<<10) {
+		t.Error("a message does not fit where there is memory again")
+	}
+	h.check(t, "in the end")
 }

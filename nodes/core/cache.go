@@ -21,7 +21,7 @@ func cacheDef(o Options) *node.Def {
 		Doc: "The first payload of a key is sent on `out`, and its answer is kept for `ttl`. Keys that are equal share an answer: 1 and 1.0, maps whatever the order of their fields. Errors and None are not kept, and neither is the answer of a process that fails in the end: what it says may have been rolled back.\n\n" +
 			"Payloads that arrive while the first one of their key is on its way wait for its answer. If that is an error or None, or if its process ends without one, they do not get it: the next of them is sent, and the others wait for that. " +
 			"One that has waited for a minute is sent without waiting any longer; its answer is not kept.\n\n" +
-			"When there are more than `capacity` answers, or more than `bytes`, those that were not used longest are dropped. An answer larger than `bytes` is not kept.\n\n" +
+			"When there are more than `capacity` answers, or more than `bytes`, those that were not used longest are dropped, as they are where [the memory of the program](../workflows.md#memory) is short. An answer larger than `bytes` is not kept.\n\n" +
 			"A reload keeps the answers if the node has the same name and fields, also if what follows it has changed.",
 		Example: "- kind: cache\n  name: remember\n  key: sku\n  ttl: 30s\n  ports:\n    out: [{name: price, port: in}]\n\n- kind: snippet\n  name: price\n  language: cel\n  code: '{\"sku\": sku, \"cents\": 995}'\n",
 		Config: schema.Fields(
@@ -36,7 +36,7 @@ func cacheDef(o Options) *node.Def {
 		Out:    []node.Port{{Name: "out", Doc: "A payload whose answer is not kept."}},
 		Recall: node.Always(node.Reads),
 		New: func(init *node.Init) (node.Node, error) {
-			n := &cache{pool: init.Pool, clock: init.Clock}
+			n := &cache{pool: init.Pool, clock: init.Clock, bytes: init.Memory}
 			var err error
 			if n.key, err = o.compileKey(init); err != nil {
 				return nil, err
@@ -70,7 +70,8 @@ type cache struct {
 	limits limits
 	pool   *node.Pool
 	clock  node.Clock
-	shared string // key of the memory in the pool
+	bytes  *node.Memory // of the program
+	shared string       // key of the memory in the pool
 
 	memory  *memory
 	release func() error
@@ -84,7 +85,7 @@ type limits struct {
 
 // Open finds the memory of the generation before, or makes one.
 func (n *cache) Open(context.Context) (err error) {
-	n.memory, n.release, err = node.Acquire(n.pool, n.shared, func() (*memory, error) { return newMemory(n.limits, n.clock) })
+	n.memory, n.release, err = node.Acquire(n.pool, n.shared, func() (*memory, error) { return newMemory(n.limits, n.clock, n.bytes.Account("cache")) })
 	return err
 }
 
@@ -183,7 +184,7 @@ func (n *cache) answer(p node.Process, k key, payload value.Value) (node.Result,
 func (n *cache) Measure(report func(node.Metric)) {
 	m := n.memory
 	m.Lock()
-	hits, misses, evicted, entries, bytes := m.hits, m.misses, m.evicted, m.lru.Len(), m.bytes
+	hits, misses, evicted, entries, bytes := m.hits, m.misses, m.evicted, m.lru.Len(), m.held.Held()
 	m.Unlock()
 	report(node.Metric{Name: "cache_hits_total", Help: "Packets that were answered from memory, or with the answer that another packet has waited for.", Type: node.MetricCounter, Value: float64(hits)})
 	report(node.Metric{Name: "cache_misses_total", Help: "Packets that were sent on.", Type: node.MetricCounter, Value: float64(misses)})
@@ -197,9 +198,9 @@ type memory struct {
 	*desk
 	limits limits
 	clock  node.Clock
+	held   *node.Account // bytes of the answers in lru
 
 	lru                   *simplelru.LRU[key, answer]
-	bytes                 int // of the answers in lru
 	flights               map[key]*flight
 	hits, misses, evicted uint64
 }
@@ -214,7 +215,7 @@ type answer struct {
 // and the list, with the key in both.
 const answerSize = 256
 
-func (a *answer) size() int { return answerSize + a.value.Size() }
+func (a *answer) size() int64 { return int64(answerSize + a.value.Size()) }
 
 // A flight is a packet that was sent, for which others of the same key may wait.
 type flight struct {
@@ -223,12 +224,12 @@ type flight struct {
 	answer value.Value   // immutable once over is closed
 }
 
-func newMemory(l limits, clock node.Clock) (*memory, error) {
-	m := &memory{limits: l, clock: clock, flights: make(map[key]*flight)}
+func newMemory(l limits, clock node.Clock, held *node.Account) (*memory, error) {
+	m := &memory{limits: l, clock: clock, held: held, flights: make(map[key]*flight)}
 	m.desk = newDesk(m.land)
 	m.undo = m.forget
 	var err error
-	m.lru, err = simplelru.NewLRU(l.capacity, func(_ key, a answer) { m.bytes -= a.size() })
+	m.lru, err = simplelru.NewLRU(l.capacity, func(_ key, a answer) { m.held.Free(a.size()) })
 	return m, err
 }
 
@@ -237,6 +238,7 @@ func (m *memory) Close() error {
 	m.Lock()
 	defer m.Unlock()
 	m.lru.Purge()
+	m.held.Close()
 	return nil
 }
 
@@ -285,20 +287,24 @@ func (m *memory) forget(keys []key, all bool) {
 	}
 }
 
-// keep keeps an answer. There is none for its key: packets that find one are not sent.
+// keep keeps an answer, if there is memory for it. There is none for its key: packets that
+// find one are not sent.
 func (m *memory) keep(k key, a answer) {
-	if a.size() > m.limits.bytes {
+	if a.size() > int64(m.limits.bytes) {
 		return
+	}
+	a.value = a.value.Clone()
+	for !m.held.TakeWithin(a.size(), int64(m.limits.bytes)) {
+		if m.lru.Len() == 0 {
+			return
+		}
+		m.lru.RemoveOldest()
+		m.evicted++
 	}
 	if m.limits.ttl > 0 {
 		a.until = m.clock.Now().Add(m.limits.ttl)
 	}
-	m.bytes += a.size()
 	if m.lru.Add(k, a) {
-		m.evicted++
-	}
-	for m.bytes > m.limits.bytes {
-		m.lru.RemoveOldest()
 		m.evicted++
 	}
 }

@@ -15,8 +15,9 @@ import (
 type asker struct {
 	waits     node.Waits
 	clock     node.Clock
-	key       lang.Program // nil is the conversation of the process
-	keys      string       // the beginning of what key gives, so that it differs from conversations
+	held      *node.Account // bytes of messages that processes have got, until these end
+	key       lang.Program  // nil is the conversation of the process
+	keys      string        // the beginning of what key gives, so that it differs from conversations
 	questions []question
 	form      bool
 	timeout   time.Duration
@@ -38,6 +39,11 @@ func (n *asker) Receive(p node.Process, pkt node.Packet) node.Result {
 		return node.Fail(err)
 	}
 	if pkt.Port == portReply {
+		if size := int64(pkt.Payload.Size()); n.held.Take(size) {
+			n.held.Free(size) // the process that has asked counts it
+		} else {
+			return node.Fail(errNoMemory) // the question stays
+		}
 		if !n.waits.Deliver(key, pkt.Payload) {
 			return node.Fail(errNoQuestion)
 		}
@@ -48,6 +54,12 @@ func (n *asker) Receive(p node.Process, pkt node.Packet) node.Result {
 		a.answers = value.Map()
 	}
 	return a.ask("")
+}
+
+// Close gives back what was borrowed.
+func (n *asker) Close() error {
+	n.held.Close()
+	return nil
 }
 
 // Failures of askers.

@@ -160,6 +160,11 @@ func (a *asking) next() node.Result {
 		return node.Fail(err)
 	}
 	message := a.mu.message
+	size := int64(message.Size())
+	if !n.held.Take(size) {
+		return node.Fail(errNoMemory)
+	}
+	a.p.Defer(func() { n.held.Free(size) })
 	answer, problem := q.fit(replyOf(message), a.choices)
 	if problem != "" {
 		return a.again(answer, problem)

@@ -84,10 +84,10 @@ func (n *rememberNode) Receive(p node.Process, pkt node.Packet) node.Result {
 		s.Set(name, value.Null())
 	}
 	for name, v := range set.Fields() {
-		s.Set(name, v)
+		s.Set(name, v.Clone()) // it stays
 	}
 	for name, v := range add.Fields() {
-		s.Append(name, n.most, itemsOf(v)...)
+		s.Append(name, n.most, itemsOf(v.Clone())...)
 	}
 	return node.Send(0, pkt.Payload)
 }

@@ -26,7 +26,7 @@ const sessionDoc = "The values of the session that the payload belongs to are lo
 	"A process that is forked, and goes on when the one that forked it has ended, has no session.\n\n" +
 	"**Keys.** Without `key`, a session is that of a browser: the payload must be a request of a `listener`, and the answer sets a cookie, and then is in no cache (`Cache-Control: no-store`). The cookie holds an id that cannot be guessed and a signature, and nothing of what the session has. " +
 	"With `key`, it is that of what the expression gives, such as `self.conversation` of a chat.\n\n" +
-	"**Stores.** `memory` forgets all when the program ends, and keeps it over reloads; `capacity` and `bytes` bound it, and the sessions that were not used longest go first. " +
+	"**Stores.** `memory` forgets all when the program ends, and keeps it over reloads; `capacity`, `bytes` and [the memory of the program](../workflows.md#memory) bound it, and the sessions that were not used longest go first. " +
 	"`sqlite` and `postgres` keep it in a table, which is made if it is not there. In a table, a session is JSON: times and bytes come back as text. Sessions that are not used for `ttl` are removed. " +
 	"Engines may share a table: if two change one session concurrently, the process that ends last fails with status 503 and the code `conflict`."
 
@@ -69,6 +69,7 @@ func storeFields() schema.Object {
 // A sessionNode is a node of kind session.
 type sessionNode struct {
 	pool     *node.Pool
+	memory   *node.Memory
 	log      *slog.Logger
 	clock    node.Clock
 	key      lang.Program // nil is a cookie
@@ -104,7 +105,7 @@ func (*cookieSecret) Close() error { return nil }
 func newSession(init *node.Init, o stream.Options) (node.Node, error) {
 	c, at := init.Config, init.Config.Group("store")
 	n := &sessionNode{
-		pool: init.Pool, log: init.Log, clock: init.Clock, init: c.Value("init"), ttl: c.Duration("ttl"), patience: c.Duration("patience"),
+		pool: init.Pool, memory: init.Memory, log: init.Log, clock: init.Clock, init: c.Value("init"), ttl: c.Duration("ttl"), patience: c.Duration("patience"),
 		max: int(c.Int("max")), queue: int(c.Int("queue")), limits: limits{int(at.Int("capacity")), int(at.Int("bytes"))}, table: at.String("table"),
 	}
 	if !n.init.IsNull() && n.init.Kind() != value.KindMap {
@@ -146,7 +147,7 @@ var exampleSources = map[string]string{"sqlite": "chat.db", "postgres": "postgre
 func (n *sessionNode) Open(ctx context.Context) error {
 	r, release, err := node.Acquire(n.pool, n.shared, func() (*room, error) {
 		if n.db == nil {
-			return &room{turns: newTurns(), store: newMemoryStore()}, nil
+			return &room{turns: newTurns(), store: newMemoryStore(n.memory.Account("session"))}, nil
 		}
 		s := newSQLStore(n.db, n.log, n.table)
 		if err := s.open(ctx); err != nil {

@@ -2,11 +2,15 @@ package dialogue
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -45,11 +49,11 @@ type limits struct{ capacity, bytes int }
 
 // memoryStore keeps sessions until the program ends.
 type memoryStore struct {
-	mu struct {
+	held *node.Account // bytes of the sessions
+	mu   struct {
 		sync.Mutex
 		lru     *simplelru.LRU[string, kept]
 		limits  limits // of the generation that was loaded last
-		bytes   int
 		evicted uint64
 	}
 }
@@ -57,12 +61,15 @@ type memoryStore struct {
 // keptSize is what a session takes in addition to its values, in bytes.
 const keptSize = 256
 
-func (k *kept) size(key string) int { return keptSize + len(key) + k.values.Size() }
+func (k *kept) size(key string) int64 { return int64(keptSize + len(key) + k.values.Size()) }
 
-func newMemoryStore() *memoryStore {
-	s := new(memoryStore)
+// errNoMemory is why a session is not saved.
+var errNoMemory = &node.Error{Err: errors.New("the program has no memory left for this"), Status: http.StatusServiceUnavailable, Code: codeBusy, RetryAfter: time.Second}
+
+func newMemoryStore(held *node.Account) *memoryStore {
+	s := &memoryStore{held: held}
 	var err error
-	s.mu.lru, err = simplelru.NewLRU(1<<31-1, func(key string, k kept) { s.mu.bytes -= k.size(key) })
+	s.mu.lru, err = simplelru.NewLRU(1<<31-1, func(key string, k kept) { s.held.Free(k.size(key)) })
 	if err != nil { // of a size that is not positive
 		panic(err)
 	}
@@ -91,7 +98,6 @@ func (s *memoryStore) load(_ context.Context, key string, now time.Time) (kept, 
 func (s *memoryStore) save(_ context.Context, key string, k kept, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.lru.Remove(key) // with its size
 	for {
 		_, oldest, ok := s.mu.lru.GetOldest()
 		if !ok || !oldest.expired(now) {
@@ -100,22 +106,53 @@ func (s *memoryStore) save(_ context.Context, key string, k kept, now time.Time)
 		s.mu.lru.RemoveOldest()
 	}
 	if k.values.Len() == 0 {
+		s.mu.lru.Remove(key)
 		return nil
 	}
 	k.there = true
-	s.mu.bytes += k.size(key)
-	s.mu.lru.Add(key, k)
-	for s.mu.lru.Len() > s.mu.limits.capacity || s.mu.bytes > s.mu.limits.bytes && s.mu.lru.Len() > 1 {
-		s.mu.lru.RemoveOldest()
-		s.mu.evicted++
+	more, before := k.size(key), 0
+	if old, ok := s.mu.lru.Get(key); ok { // which makes it the last to go
+		more -= old.size(key)
+		before = 1
+	} else {
+		key = strings.Clone(key) // it may be a part of the payload
 	}
+	for !s.fitsLocked(before, more) {
+		if s.mu.lru.Len() > before {
+			s.mu.lru.RemoveOldest()
+			s.mu.evicted++
+		} else if s.take(more) { // it is larger than all may be
+			break
+		} else {
+			return errNoMemory
+		}
+	}
+	s.mu.lru.Add(key, k)
 	return nil
 }
 
-func (s *memoryStore) count() (sessions, bytes int, evicted uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.lru.Len(), s.mu.bytes, s.mu.evicted
+// fitsLocked takes the bytes that a session needs more, unless one of the limits is reached.
+// before is how many of the sessions that are kept it replaces.
+func (s *memoryStore) fitsLocked(before int, more int64) bool {
+	return s.mu.lru.Len()-before < s.mu.limits.capacity && s.held.Held()+more <= int64(s.mu.limits.bytes) && s.take(more)
 }
 
-func (s *memoryStore) Close() error { return nil }
+func (s *memoryStore) take(bytes int64) bool {
+	if bytes > 0 {
+		return s.held.Take(bytes)
+	}
+	s.held.Free(-bytes)
+	return true
+}
+
+func (s *memoryStore) count() (sessions int, bytes int64, evicted uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.lru.Len(), s.held.Held(), s.mu.evicted
+}
+
+// Close lets the sessions go.
+func (s *memoryStore) Close() error {
+	s.held.Close()
+	return nil
+}

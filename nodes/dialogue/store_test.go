@@ -2,10 +2,12 @@ package dialogue
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -14,7 +16,7 @@ func TestMemoryStoreBounds(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	f := func(l limits, size, most int) {
 		t.Helper()
-		s := newMemoryStore()
+		s := newMemoryStore((*node.Memory)(nil).Account(""))
 		s.limit(l)
 		values := value.Map(value.Field{Name: "a", Value: value.String(strings.Repeat("x", size))})
 		for i := range 1000 {
@@ -23,7 +25,7 @@ func TestMemoryStoreBounds(t *testing.T) {
 			}
 		}
 		n, bytes, evicted := s.count()
-		if n == 0 || n > most || bytes > l.bytes || evicted != uint64(1000-n) {
+		if n == 0 || n > most || bytes > int64(l.bytes) || evicted != uint64(1000-n) {
 			t.Errorf("%+v: got %d sessions, %d bytes, %d evicted; want %d sessions at most", l, n, bytes, evicted, most)
 		}
 		if k, err := s.load(t.Context(), "999", now); err != nil || !k.there {
@@ -35,4 +37,42 @@ func TestMemoryStoreBounds(t *testing.T) {
 	}
 	f(limits{capacity: 10, bytes: 1 << 30}, 10, 10)
 	f(limits{capacity: 1000, bytes: 100_000}, 10_000, 10)
+}
+
+// TestMemoryStoreAccount has little memory in the program: the oldest sessions make room for
+// new ones, and where others have it all, a session is not saved.
+func TestMemoryStoreAccount(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	memory := node.NewMemory(1 << 20)
+	s := newMemoryStore(memory.Account("session"))
+	s.limit(limits{capacity: 1000, bytes: 1 << 30})
+	values := value.Map(value.Field{Name: "a", Value: value.String(strings.Repeat("x", 10<<10))})
+	save := func(i int) error {
+		return s.save(t.Context(), fmt.Sprint(i), kept{stamp{until: now.Add(time.Hour)}, values}, now)
+	}
+	for i := range 200 {
+		if err := save(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, bytes, evicted := s.count(); bytes > 1<<19 || n < 40 || evicted != uint64(200-n) {
+		t.Errorf("got %d sessions, %d bytes, %d evicted", n, bytes, evicted)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = newMemoryStore(memory.Account("session"))
+	s.limit(limits{capacity: 1000, bytes: 1 << 30})
+	other := memory.Account("listener")
+	other.Hold(1 << 20)
+	if err := save(1); node.Describe(err).Status != http.StatusServiceUnavailable {
+		t.Errorf("got %v", err)
+	}
+	other.Close()
+	if err := save(1); err != nil {
+		t.Error(err)
+	}
+	if n, bytes, _ := s.count(); n != 1 || bytes < 10<<10 {
+		t.Errorf("got %d sessions, %d bytes", n, bytes)
+	}
 }

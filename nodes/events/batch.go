@@ -43,7 +43,7 @@ func batchDef(o Options) *node.Def {
 			schema.Int("lanes").Default(4).Range(1, 1024).Doc("The most batches that are sent concurrently. With `order: key`, events are spread over so many lanes; with `order: total` there is one."),
 			schema.Enum("order", "unordered", "key", "total").Default("unordered").Doc("Which events stay in order: none, those of equal `key`, or all."),
 			schema.Expr("key").Doc("An expression over the event, for `order: key`."),
-			schema.Enum("full", "block", "reject", "drop_oldest", "drop_newest").Default("block").Doc("What happens to an event that finds the queue of 65,536 events or 64 MiB full: it waits, goes to `error`, or one is dropped. With a `spool`, `block` moves events to disk first."),
+			schema.Enum("full", "block", "reject", "drop_oldest", "drop_newest").Default("block").Doc("What happens to an event that finds the queue of 65,536 events or 64 MiB full: it waits, goes to `error`, or one is dropped. With a `spool`, `block` moves events to disk first. Past [the memory of the program](../workflows.md#memory) an event goes to `error` in any case."),
 			schema.String("spool").Doc("A folder that keeps events on disk until they are delivered. No other node may use it. Unset keeps them in memory only."),
 			schema.Enum("ack", "accepted", "delivered").Default("accepted").Doc("When the packet is answered."),
 			schema.Int("attempts").Default(0).Range(0, 1<<20).Doc("How many failed attempts a batch has before its events are dropped; 0 sets no limit. If the receiver answers, only the events that make it fail are dropped. A receiver that refuses every event, or answers that the address or the credentials are wrong, does not use them up: then everything waits."),
@@ -62,6 +62,7 @@ type batchNode struct {
 	settings settings
 	key      lang.Program // nil unless events are ordered by key
 	pool     *node.Pool
+	memory   *node.Memory
 	log      *slog.Logger
 	failing  bool // the error port is linked
 
@@ -120,7 +121,7 @@ func newBatchNode(o Options, init *node.Init) (*batchNode, error) {
 			lanes: int(c.Int("lanes")), order: orders[c.String("order")], full: policies[c.String("full")],
 			spool: c.String("spool"), delivered: c.String("ack") == "delivered", attempts: int(c.Int("attempts")), timeout: c.Duration("timeout"),
 		},
-		pool: init.Pool, log: init.Log, failing: init.ErrorLinks > 0,
+		pool: init.Pool, memory: init.Memory, log: init.Log, failing: init.ErrorLinks > 0,
 	}
 	var found diag.List
 	// JSON can hold all that a config can, except for values that cannot be a header.
@@ -398,7 +399,7 @@ func (n *batchNode) Open(context.Context) error {
 		n.settings.spool = dir // one key for all spellings of a path
 		key = "batch spool " + dir
 	}
-	o, release, err := node.Acquire(n.pool, key, func() (*sharedProcessor, error) { return newSharedProcessor(n.log), nil })
+	o, release, err := node.Acquire(n.pool, key, func() (*sharedProcessor, error) { return newSharedProcessor(n.log, n.memory.Account("batch")), nil })
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/batch"
@@ -19,8 +20,11 @@ import (
 // the place of the old one, and finds in the folder what the old one has not sent.
 type sharedProcessor struct {
 	log    *slog.Logger
-	change sync.Mutex   // held while the processor is made, changed or closed
-	users  []*batchNode // open nodes, the latest last; guarded by change
+	held   *node.Account // bytes of events that wait, as of the last call of count
+	added  atomic.Int64  // bytes of all events that were added, approximately
+	events atomic.Int64  // how many these are
+	change sync.Mutex    // held while the processor is made, changed or closed
+	users  []*batchNode  // open nodes, the latest last; guarded by change
 	mu     struct {
 		sync.Mutex
 		settings  settings
@@ -30,10 +34,15 @@ type sharedProcessor struct {
 		grace     time.Duration
 		past      [counters]float64 // of earlier processors; see counted
 	}
+	counting struct {
+		sync.Mutex
+		bytes int64        // in held
+		added atomic.Int64 // as of then
+	}
 }
 
-func newSharedProcessor(log *slog.Logger) *sharedProcessor {
-	o := &sharedProcessor{log: log}
+func newSharedProcessor(log *slog.Logger, held *node.Account) *sharedProcessor {
+	o := &sharedProcessor{log: log, held: held}
 	o.mu.grace = closeTimeout
 	return o
 }
@@ -140,8 +149,11 @@ func (o *sharedProcessor) open(s settings) (*batch.Processor[batchEvent], error)
 		return nil, err
 	}
 	c := batch.Options[batchEvent]{
-		Encode:  encode,
-		Send:    send,
+		Encode: encode,
+		Send: func(ctx context.Context, b *batch.Batch) batch.Outcome {
+			defer o.count()
+			return send(ctx, b)
+		},
 		Trigger: batch.Trigger{Count: s.count, Bytes: s.bytes, Linger: s.linger},
 		Queue:   batch.Queue{Full: s.full},
 		Lanes:   batch.Lanes[batchEvent]{Max: s.lanes, Order: s.order, Key: func(e *batchEvent) uint64 { return e.key }},
@@ -192,8 +204,48 @@ func (o *sharedProcessor) changing(p *batch.Processor[batchEvent]) <-chan struct
 	return o.mu.changed
 }
 
+// countStep is how many bytes of events are added before they are counted.
+const countStep = 64 << 10
+
+// admit reports whether there is memory for another event. If none waits, there is for one.
+func (o *sharedProcessor) admit(e *batchEvent) bool {
+	if o.held.Full() {
+		if o.count(); o.held.Full() && o.held.Held() > 0 {
+			return false
+		}
+	}
+	o.events.Add(1)
+	if o.added.Add(int64(e.payload.Size()))-o.counting.added.Load() >= countStep {
+		o.count()
+	}
+	return true
+}
+
+// count brings the account up to date. It is called as events are added and sent: what the
+// last batches have had is counted until the next call.
+func (o *sharedProcessor) count() {
+	_, p := o.now()
+	if p == nil {
+		return
+	}
+	o.counting.Lock()
+	defer o.counting.Unlock()
+	added, s := o.added.Load(), p.Stats()
+	o.counting.added.Store(added)
+	flying := int64(float64(s.InFlight) * float64(added) / float64(max(1, o.events.Load()))) // by their mean
+	more := s.QueuedBytes + flying - o.counting.bytes
+	if o.counting.bytes += more; more > 0 {
+		o.held.Hold(more)
+	} else {
+		o.held.Free(-more)
+	}
+}
+
 // add adds an event. If the policy is to wait, it waits until ctx ends.
 func (o *sharedProcessor) add(ctx context.Context, s *settings, e *batchEvent) error {
+	if !o.admit(e) {
+		return batch.ErrFull
+	}
 	return o.with(ctx, func(p *batch.Processor[batchEvent]) error {
 		if s.full == batch.PolicyDefault {
 			return p.AddWait(ctx, e)
@@ -204,6 +256,9 @@ func (o *sharedProcessor) add(ctx context.Context, s *settings, e *batchEvent) e
 
 // addAck adds an event as add does. It refuses an event that DropNewest would drop.
 func (o *sharedProcessor) addAck(ctx context.Context, s *settings, e *batchEvent) (t batch.Ticket, err error) {
+	if !o.admit(e) {
+		return t, batch.ErrFull
+	}
 	impatient := s.full == batch.PolicyReject || s.full == batch.PolicyDropNewest
 	err = o.with(ctx, func(p *batch.Processor[batchEvent]) error {
 		if !impatient {
@@ -250,6 +305,7 @@ func (o *sharedProcessor) Close() error {
 	o.mu.Lock()
 	s, p, grace := o.mu.settings, o.mu.processor, o.mu.grace
 	o.mu.Unlock()
+	defer o.held.Close()
 	if p == nil {
 		return nil
 	}
@@ -313,6 +369,7 @@ func (o *sharedProcessor) measure(report func(node.Metric)) {
 	if p == nil || changing {
 		return
 	}
+	o.count()
 	s := p.Stats()
 	for _, m := range []node.Metric{
 		{Name: "batch_queued_events", Help: "Events that wait in memory.", Value: float64(s.Queued)},

@@ -1,10 +1,14 @@
 package events
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,7 +41,7 @@ func TestMeasure(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	defer server.Close()
-	o := newSharedProcessor(slog.New(slog.DiscardHandler))
+	o := newSharedProcessor(slog.New(slog.DiscardHandler), (*node.Memory)(nil).Account(""))
 	if got := measured(t, o); len(got) > 0 {
 		t.Errorf("without a processor: got %v", got)
 	}
@@ -91,5 +95,51 @@ func TestCounted(t *testing.T) {
 	}
 	if sum != 15 {
 		t.Errorf("got %v dropped, want 15", sum)
+	}
+}
+
+// TestMemoryOfEvents adds events for a receiver that is away: past the memory of the program they
+// are refused, and taken again when it is there and has taken those that wait.
+func TestMemoryOfEvents(t *testing.T) {
+	var there atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !there.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer server.Close()
+	const limit = 8 << 20
+	held := node.NewMemory(limit).Account("batch")
+	o := newSharedProcessor(slog.New(slog.DiscardHandler), held)
+	s := settings{node: "n", url: server.URL, method: "POST", header: "{}", count: 10, bytes: 1 << 20, linger: time.Millisecond, lanes: 1, timeout: time.Minute}
+	if err := o.use(s); err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	add := func() error {
+		return o.add(t.Context(), &s, &batchEvent{payload: value.String(strings.Repeat("x", 100<<10))})
+	}
+	n := 0
+	for ; n < 200; n++ {
+		if err := add(); errors.Is(err, batch.ErrFull) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n < 20 || n > 60 {
+		t.Errorf("%d events of 100 KiB were taken, within 4 MiB", n)
+	}
+	there.Store(true)
+	_, p := o.now()
+	p.Resume()
+	ctx, end := context.WithTimeout(t.Context(), 20*time.Second)
+	defer end()
+	for add() != nil {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("no event is taken after the others were, and %d bytes are held", held.Held())
+		}
 	}
 }

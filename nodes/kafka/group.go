@@ -74,7 +74,13 @@ func (r *sourceReader) drop(gone map[string][]int32) (lanes []int32) {
 			}
 		}
 	}
-	r.mu.pending = slices.DeleteFunc(r.mu.pending, func(b batch) bool { return slices.Contains(lanes, b.lane) })
+	r.mu.pending = slices.DeleteFunc(r.mu.pending, func(b batch) bool {
+		dropped := slices.Contains(lanes, b.lane)
+		if dropped {
+			r.ahead.free(b.bytes)
+		}
+		return dropped
+	})
 	if r.mu.closing {
 		return nil
 	}
@@ -93,6 +99,8 @@ func (r *sourceReader) forget(gone map[string][]int32) {
 			}
 			delete(r.mu.lanes, p)
 			delete(r.mu.commit, p)
+			delete(r.mu.stopped, p)
+			r.ahead.free(r.ahead.polled(p)) // of what the client has dropped
 		}
 	}
 }

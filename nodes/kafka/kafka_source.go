@@ -46,7 +46,7 @@ const sourceDoc = `The payload has, apart from what every source gives, ` + "`to
 
 **Order.** With ` + "`order: record`" + `, messages with the same key run one after the other, and those without a key in the order of their partition; the next one begins when a sink has queued the one before. ` + "`order: key`" + ` without ` + "`key`" + ` runs one message of each partition at a time. See [order](../streams.md#order).
 
-The client reads ahead at most ` + "`bytes`" + ` from each broker, and not more than 32 MiB, as far as it can be told from the batches before: the broker counts compressed bytes. Partitions take turns. It connects again by itself, and is not ready while no broker answers; a topic that does not exist when the node starts keeps it from being ready, and one that vanishes later is read on when it is there again. If the position of a partition is no longer there, reading goes on at the first message that is.
+The client reads ahead at most ` + "`bytes`" + ` from each broker, decompressed, and not more than 32 MiB; what comes on top of that, as brokers count compressed bytes, is not decompressed and is asked for again. A batch that has more than a sixteenth of [the memory of the program](../workflows.md#memory) when it is decompressed stops its partition: the node is not ready then, and the log says where. Partitions take turns. It connects again by itself, and is not ready while no broker answers; a topic that does not exist when the node starts keeps it from being ready, and one that vanishes later is read on when it is there again. If the position of a partition is no longer there, reading goes on at the first message that is.
 
 Transactions are not supported yet: messages of a transaction that was aborted are not read, but what a workflow sends is not part of one.
 `
@@ -62,13 +62,16 @@ type sourceReader struct {
 	topics []string
 	group  string
 	start  kgo.Offset
-	ahead  int32 // bytes of one fetch, decompressed
+	most   int32 // bytes of one fetch, decompressed
+	memory *node.Memory
+	held   *node.Account // of what is read ahead
 	resume map[string]map[int32]kgo.Offset
 
 	oneTurn int // messages of a partition, before those of the next one
 
 	host    stream.Host
 	client  *kgo.Client
+	ahead   *ahead                  // of the client
 	watcher atomic.Pointer[watcher] // of the client
 	warned  map[string]time.Time    // by error; owned by Read
 
@@ -82,6 +85,7 @@ type sourceReader struct {
 		pending []batch                       // read, but past the room
 		turn    int                           // of pending, whose messages are next
 		commit  map[partition]kgo.EpochOffset // not yet accepted
+		stopped map[partition]error           // that have a batch which is too large
 	}
 }
 
@@ -95,8 +99,11 @@ func openSource(init *node.Init) (stream.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &sourceReader{connector: c, topics: c.config.Strings("topics"), group: c.config.String("group"), warned: map[string]time.Time{}}
-	r.mu.lanes, r.mu.commit = map[partition]int32{}, map[partition]kgo.EpochOffset{}
+	r := &sourceReader{
+		connector: c, topics: c.config.Strings("topics"), group: c.config.String("group"), warned: map[string]time.Time{},
+		memory: init.Memory, held: init.Memory.Account(init.Node.Kind),
+	}
+	r.mu.lanes, r.mu.commit, r.mu.stopped = map[partition]int32{}, map[partition]kgo.EpochOffset{}, map[partition]error{}
 	if slices.Contains(r.topics, "") {
 		return nil, c.config.Errorf("topics", diag.CodeBadValue, "has an empty name").WithHint("write one such as orders")
 	}
@@ -118,7 +125,7 @@ func openSource(init *node.Init) (stream.Reader, error) {
 		}
 		r.start = kgo.NewOffset().AfterMilli(at.UnixMilli())
 	}
-	r.ahead = int32(max(min(c.config.Int("bytes"), 32<<20)/2, leastAhead)) // one is asked for while another is processed
+	r.most = int32(max(min(c.config.Int("bytes"), 32<<20)/2, leastAhead)) // one is asked for while another is processed
 	return r, nil
 }
 
@@ -153,12 +160,14 @@ func (r *sourceReader) Resume(positions map[string]string) error {
 // Connect implements [stream.Reader].
 func (r *sourceReader) Connect(ctx context.Context, h stream.Host) error {
 	r.host = h
+	largest := kgo.MaxDecompressBatchBytes(largestBatch(r.memory))
+	r.ahead = newAhead(int64(r.most), r.held)
 	opts := []kgo.Opt{
 		kgo.ConsumeTopics(r.topics...),
 		kgo.ConsumeStartOffset(r.start),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // nothing is left out
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.FetchMaxBytes(min(r.ahead, firstAhead)), kgo.FetchMaxPartitionBytes(min(r.ahead, partitionAhead)), kgo.WithHooks(&ahead{most: int64(r.ahead)}),
+		kgo.FetchMaxBytes(min(r.most, firstAhead)), kgo.FetchMaxPartitionBytes(min(r.most, partitionAhead)), kgo.WithHooks(r.ahead), kgo.WithDecompressor(r.ahead),
 		kgo.FetchMaxWait(time.Second),
 		kgo.KeepRetryableFetchErrors(), // to say which topic is gone
 	}
@@ -168,10 +177,11 @@ func (r *sourceReader) Connect(ctx context.Context, h stream.Host) error {
 		opts = append(opts, kgo.ConsumePartitions(r.resume))
 	}
 	// Another client asks first: this one would be a member of the group immediately.
-	probe, _, err := r.connect(ctx)
+	probe, _, err := r.connect(ctx, largest)
 	if err != nil {
 		return err
 	}
+	r.ahead.inner = probe.OptValue(kgo.WithDecompressor).(kgo.Decompressor) // it has the limit: the client gives that to one of its own only
 	err = missing(ctx, probe, r.topics)
 	probe.Close()
 	if err != nil {
@@ -187,7 +197,14 @@ func (r *sourceReader) Connect(ctx context.Context, h stream.Host) error {
 }
 
 // Ready implements [node.Readier].
-func (r *sourceReader) Ready() error { return r.watcher.Load().ready() }
+func (r *sourceReader) Ready() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, err := range r.mu.stopped {
+		return err
+	}
+	return r.watcher.Load().ready()
+}
 
 // Settle implements [stream.Reader].
 func (r *sourceReader) Settle(ctx context.Context, s stream.Settled) error {
@@ -237,6 +254,7 @@ func header(headers []kgo.RecordHeader) value.Value {
 
 // Close implements [stream.Reader]. Leaving the group calls revoked, with the last commit.
 func (r *sourceReader) Close(ctx context.Context) error {
+	defer r.held.Close()
 	if r.client == nil {
 		return nil
 	}

@@ -86,6 +86,7 @@ func (r *sourceReader) readAgain(topic string) {
 type batch struct {
 	lane    int32
 	records []*kgo.Record
+	bytes   int64 // in the account of what is read ahead, until all are taken
 }
 
 // keep keeps what was read.
@@ -93,9 +94,13 @@ func (r *sourceReader) keep(fetches kgo.Fetches) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
-		if len(f.Records) > 0 {
-			r.mu.pending = append(r.mu.pending, batch{r.laneOf(partition{f.Topic, f.Partition}), f.Records})
+		p := partition{f.Topic, f.Partition}
+		bytes := r.ahead.polled(p)
+		if len(f.Records) == 0 {
+			r.ahead.free(bytes)
+			return
 		}
+		r.mu.pending = append(r.mu.pending, batch{r.laneOf(p), f.Records, bytes})
 	})
 }
 
@@ -130,10 +135,12 @@ func (r *sourceReader) take(room stream.Room) []stream.Message {
 			key := unsafe.String(unsafe.SliceData(rec.Key), len(rec.Key)) // no one changes the record
 			taken = append(taken, stream.Message{Raw: rec.Value, Key: key, Time: rec.Timestamp, Lane: b.lane, Offset: rec.Offset + 1, Token: rec})
 			size += int64(len(rec.Value))
+			rec.Key, rec.Value = nil, nil // the token stays longer, and would keep the whole batch
 		}
 		if b.records = b.records[n:]; len(b.records) > 0 {
 			r.mu.turn++
 		} else {
+			r.ahead.free(b.bytes)
 			r.mu.pending = slices.Delete(r.mu.pending, r.mu.turn, r.mu.turn+1)
 		}
 	}
@@ -148,6 +155,13 @@ const maxSpace = 16 << 10
 
 // warn logs an error of reading, the same one once a minute.
 func (r *sourceReader) warn(topic string, number int32, err error) {
+	if errors.Is(err, errNoRoom) {
+		return // it comes again
+	}
+	if tooLarge, ok := errors.AsType[*kgo.ErrDecompressTooLarge](err); ok {
+		r.stop(tooLarge)
+		return
+	}
 	if isMissing(err) {
 		err = fmt.Errorf("the topic does not exist any more: %w", err)
 	} else if kerr.IsRetriable(err) {
@@ -160,4 +174,15 @@ func (r *sourceReader) warn(topic string, number int32, err error) {
 	maps.DeleteFunc(r.warned, func(_ string, at time.Time) bool { return now.Sub(at) >= time.Minute })
 	r.warned[key] = now
 	r.log.Warn("reading a topic fails, and goes on", "topic", topic, "partition", number, "error", err)
+}
+
+// stop notes that a partition is not read any more: it must not lose a message without a
+// word.
+func (r *sourceReader) stop(e *kgo.ErrDecompressTooLarge) {
+	err := fmt.Errorf("%s/%d stops at offset %d, as the batch there has more than %d bytes when it is decompressed: give the program more memory, as by --memory, or let its producer make smaller batches",
+		e.Topic, e.Partition, e.Offset, largestBatch(r.memory))
+	r.log.Error("reading a partition has stopped", "error", err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.stopped[partition{e.Topic, e.Partition}] = err
 }

@@ -19,6 +19,7 @@ import (
 // generation, and sessions go on through reloads.
 type hub struct {
 	about   about
+	held    *node.Account          // bytes of requests that are handled, and of sessions
 	current atomic.Pointer[server] // not nil once there are requests
 	server  *sdk.Server
 	handler http.Handler // of requests without a session
@@ -29,7 +30,7 @@ type hub struct {
 	answered atomic.Uint64
 	failed   atomic.Uint64
 
-	closing sync.WaitGroup // of sessions
+	closing sync.WaitGroup // of sessions, and of who waits for their end
 
 	mu struct {
 		sync.Mutex
@@ -50,8 +51,8 @@ func (a about) key() string {
 	return fmt.Sprintf("%q %q %q %t %t %d %d", a.title, a.version, a.instructions, a.anyHost, a.sessions, a.most, a.idle)
 }
 
-func newHub(a about) *hub {
-	h := &hub{about: a}
+func newHub(a about, memory *node.Memory) *hub {
+	h := &hub{about: a, held: memory.Account("mcp")}
 	h.mu.offered, h.mu.requests = make(map[string]string), make(map[string]*origin)
 	h.server = sdk.NewServer(
 		&sdk.Implementation{Name: a.title, Version: a.version},
@@ -70,9 +71,14 @@ func (h *hub) handlerOf(o sdk.StreamableHTTPOptions) http.Handler {
 	return signedIn(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return h.server }, &o))
 }
 
+// sessionWeight is what a session has in memory, in bytes, without what its client has said of
+// itself: see TestSessionWeight.
+const sessionWeight = 32 << 10
+
 // ServeHTTP gives a request to the session that it belongs to, or begins. Those of newer
 // versions of the protocol have none: a request that waits for changes stands for one.
-func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request, method string) {
+// introduction is what a session keeps of the request, in bytes.
+func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request, method string, introduction int64) {
 	begins, waits := method == "initialize", method == "subscriptions/listen"
 	if waits && !h.about.sessions {
 		http.Error(w, "this server has no subscriptions", http.StatusNotFound)
@@ -81,17 +87,58 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request, method string) {
 	if h.about.sessions && (begins || waits) {
 		h.entering.Add(1) // before the count, as others enter as well
 		defer h.entering.Add(-1)
-		if h.stopped() || h.sessions() > h.about.most {
-			w.Header()["Retry-After"] = []string{"10"}
-			http.Error(w, "there is no room for another session", http.StatusServiceUnavailable)
+		if h.stopped() || h.sessions() > h.about.most || !h.held.Take(sessionWeight+introduction) {
+			noRoom(w, "there is no room for another session")
 			return
 		}
+		defer func() { h.keep(w.Header().Get("Mcp-Session-Id"), sessionWeight+introduction) }()
 	}
 	if h.about.sessions && (begins || r.Method != http.MethodPost || r.Header.Get("Mcp-Session-Id") != "") {
 		h.keeping.ServeHTTP(w, r)
 		return
 	}
 	h.handler.ServeHTTP(w, r)
+}
+
+func noRoom(w http.ResponseWriter, text string) {
+	w.Header()["Retry-After"] = []string{"10"}
+	http.Error(w, text, http.StatusServiceUnavailable)
+}
+
+// keep frees the bytes of a session when it ends, or immediately if there is none.
+func (h *hub) keep(id string, bytes int64) {
+	session := h.session(id)
+	if session != nil && h.follow(session, bytes) {
+		return
+	}
+	if session != nil {
+		_ = session.Close() // detach has not seen it; its client will find that it has ended
+	}
+	h.held.Free(bytes)
+}
+
+// session returns a session by its id, or nil.
+func (h *hub) session(id string) *sdk.ServerSession {
+	for session := range h.server.Sessions() {
+		if id != "" && session.ID() == id {
+			return session
+		}
+	}
+	return nil
+}
+
+// follow frees bytes when a session ends. It reports false if no generation is attached.
+func (h *hub) follow(session *sdk.ServerSession, bytes int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.mu.generations) == 0 {
+		return false
+	}
+	h.closing.Go(func() {
+		_ = session.Wait() // why it has ended does not matter
+		h.held.Free(bytes)
+	})
+	return true
 }
 
 // sessions returns how many sessions there are, with those that begin.
@@ -161,6 +208,7 @@ func (h *hub) stopped() bool {
 // Close waits for what is left. The pool calls it when no generation uses the hub any more.
 func (h *hub) Close() error {
 	h.closing.Wait()
+	h.held.Close()
 	return nil
 }
 

@@ -41,6 +41,12 @@ const front = `
 
 func serve(t *testing.T, document string) *world {
 	t.Helper()
+	return serveWith(t, 0, document)
+}
+
+// serveWith is serve with so many bytes of memory.
+func serveWith(t *testing.T, memory int64, document string) *world {
+	t.Helper()
 	w := &world{t: t, began: make(chan struct{}, 10), ended: make(chan error, 10), letGo: make(chan struct{})}
 	park := &node.Def{
 		Kind: "park", Summary: "Waits.", In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}},
@@ -61,7 +67,7 @@ func serve(t *testing.T, document string) *world {
 	}
 	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
 	w.flow = flowtest.New(t, append(std.Defs(""), park)...)
-	w.flow.Options.Clock = node.SystemClock{}
+	w.flow.Options.Clock, w.flow.Options.Memory = node.SystemClock{}, memory
 	w.flow.Load(document)
 	w.url = "http://" + listening.FindStringSubmatch(w.flow.Log())[1] + "/mcp"
 	return w

@@ -21,6 +21,7 @@ import (
 type request struct {
 	payload value.Value // without its body
 	body    []byte
+	size    int64  // of the body, decoded
 	method  string // of the protocol
 	subject string // who has signed in; empty if that is not asked for
 }
@@ -58,6 +59,7 @@ func (s *server) requestOf(v value.Value) (*request, error) {
 		r.method, _ = method.AsString()
 	}
 	var err error
+	r.size = int64(body.Size())
 	if r.body, err = body.MarshalJSON(); err != nil {
 		return nil, fmt.Errorf("body: %w", err)
 	}
@@ -142,6 +144,13 @@ type taken struct {
 // ServeHTTP implements [http.Handler]. It is called after the process of the request has
 // ended, maybe by a later generation.
 func (t *taken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The text, its copy that the library makes, and the arguments as they are decoded.
+	size, held := 2*int64(len(t.request.body))+t.request.size, t.hub.held
+	if !held.Take(size) {
+		noRoom(w, "there is no memory for another request")
+		return
+	}
+	defer held.Free(size)
 	clone := r.Clone(context.WithValue(r.Context(), subjectKey{}, t.request.subject))
 	clone.Body = io.NopCloser(bytes.NewReader(t.request.body))
 	clone.ContentLength = int64(len(t.request.body))
@@ -149,7 +158,7 @@ func (t *taken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer forget()
 	clone.Header.Set(callHeader, id)
 	clone.Header.Set("Authorization", "Bearer -") // for signedIn; node auth has read the real one
-	t.hub.ServeHTTP(w, clone, t.request.method)
+	t.hub.ServeHTTP(w, clone, t.request.method, t.request.size)
 }
 
 type subjectKey struct{}

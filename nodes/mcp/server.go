@@ -59,9 +59,9 @@ A page in a browser may call the server only if it is of the same host, or of ` 
 			schema.Enum("payload", "arguments", "call").Default("arguments").Doc("What tools get: the arguments alone, or also which tool it is and the request."),
 			schema.Strings("origins").Doc("Other hosts whose pages may call, such as `*.example.com`. `*` is all."),
 			schema.Strings("hosts").Doc("The hosts that requests may name, such as `tools.example.com`; others get 403."),
-			schema.Int("calls").Default(1000).Range(1, 1<<20).Doc("How many calls there may be at a time; past it they fail immediately."),
+			schema.Int("calls").Default(1000).Range(1, 1<<20).Doc("How many calls there may be at a time; past it they fail immediately, as do requests past [the memory of the program](../workflows.md#memory)."),
 			schema.Group("sessions", schema.Fields(
-				schema.Int("most").Default(1000).Range(1, 1<<20).Doc("How many there may be; past it new clients get 503."),
+				schema.Int("most").Default(1000).Range(1, 1<<20).Doc("How many there may be; past it new clients get 503, as they do where memory is short."),
 				schema.Duration("idle").Default("30m").Doc("How long one is kept without a request."),
 			)).Doc("Keeps a session for each client."),
 		),
@@ -83,6 +83,7 @@ A page in a browser may call the server only if it is of the same host, or of ` 
 type server struct {
 	ref     node.Ref
 	pool    *node.Pool
+	memory  *node.Memory
 	log     *slog.Logger
 	about   about
 	tools   []*tool
@@ -108,7 +109,7 @@ type about struct {
 func newServer(init *node.Init) (node.Node, error) {
 	c := init.Config
 	s := &server{
-		ref: init.Node, pool: init.Pool, log: init.Log,
+		ref: init.Node, pool: init.Pool, memory: init.Memory, log: init.Log,
 		whole: c.String("payload") == "call",
 		calls: c.Int("calls"),
 		about: about{
@@ -136,7 +137,7 @@ func newServer(init *node.Init) (node.Node, error) {
 // Open finds the sessions of the generation before.
 func (s *server) Open(context.Context) (err error) {
 	key := "mcp " + s.ref.Namespace + "/" + s.ref.String() + " " + s.about.key()
-	s.hub, s.release, err = node.Acquire(s.pool, key, func() (*hub, error) { return newHub(s.about), nil })
+	s.hub, s.release, err = node.Acquire(s.pool, key, func() (*hub, error) { return newHub(s.about, s.memory), nil })
 	return err
 }
 
