@@ -82,13 +82,20 @@ func TestParts(t *testing.T) {
 		Kind: "plain", Summary: "Passes on.",
 		Config: schema.Fields(schema.Bool("parts"), schema.Bool("raw")),
 		In:     []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out", Indexes: node.Linked}},
-		Parts: func(c schema.Config) bool { return c.Bool("parts") },
-		Raw:   func(c schema.Config) bool { return c.Bool("raw") },
+		Traits: func(c schema.Config) (t node.Traits) {
+			if c.Bool("parts") {
+				t.Is |= node.SendsParts
+			}
+			if c.Bool("raw") {
+				t.Is |= node.NeedsRaw
+			}
+			return t
+		},
 		New: func(init *node.Init) (node.Node, error) {
-			if init.Parts {
+			if init.Below(node.SendsParts) {
 				got[init.Node.Name] = true
 			}
-			if init.Raw {
+			if init.Below(node.NeedsRaw) {
 				got[init.Node.Name+"*"] = true
 			}
 			return pass, nil

@@ -223,6 +223,7 @@ func (f *Flow) sourceDef() *node.Def {
 	return &node.Def{
 		Kind:    "source",
 		Summary: "Starts processes as the test says.",
+		Role:    node.Tests, // it may stand for any trigger
 		Out:     []node.Port{{Name: "out", Doc: "What the test sends.", Indexes: node.Linked}},
 		Recall:  node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {

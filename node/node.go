@@ -32,66 +32,24 @@ type Def struct {
 	Config  schema.Object // the kind's own fields
 
 	// In and Out are the ports, without those of the lifecycle, which every node
-	// has, and without the out-port "error", which every kind with out-ports has:
-	// failures of a node ([Fail]) go there.
+	// has, and without the out-port "error", where failures of a node ([Fail]) go.
 	In, Out []Port
 
 	// Subgraph makes the kind a sub-graph, of the specs in its field specs. It has no
 	// New then: its nodes are compiled with all others.
 	Subgraph Subgraph
 
-	// Begins says that nodes of the kind start processes by themselves, although packets
-	// can be sent to them. Kinds without in-ports need not say so.
-	Begins bool
+	// Error says what leaves the port "error", which every kind with out-ports has and every
+	// sub-graph; empty is [OwnFailure]. A kind without out-ports has the port if Error is set.
+	Error string
 
-	// Client says that the answers to processes which nodes of the kind start go to a client,
-	// which is told of a failure and can decide what to do: a person, a model or a program
-	// that has asked. For such a process, the status that another service answers is a part
-	// of the answer; for others, such as those of sources and schedules, it may be a failure.
-	Client bool
+	// Role says how nodes of the kind stand to what is outside of the workflow. Kinds without
+	// in-ports start processes in any case.
+	Role Role
 
-	// Connects says that nodes of the kind connect to another system when they are
-	// opened, as sinks of brokers do. uniflow test runs them only to record them: what
-	// is sent to one that is not replaced fails. Kinds without in-ports need not say so.
-	Connects bool
-
-	// HasErrorPort gives a kind without out-ports the port "error".
-	HasErrorPort bool
-
-	// ErrorDoc says what leaves the port "error". Empty is the node's own failure.
-	ErrorDoc string
-
-	// Parts reports whether a node may send parts of the answer before its end: see
-	// [PartsOf]. Nil is a kind that never does.
-	Parts func(schema.Config) bool
-
-	// Raw reports whether a node needs the body of a request as the bytes that came, such as
-	// one that verifies their signature: field "raw" of the payload, bytes. Nil is a kind
-	// that never does.
-	Raw func(schema.Config) bool
-
-	// Unread reports whether a node needs no field "body" of a request: it reads nothing of
-	// it, keeps nothing of it, sends on what has come with more fields at most, shows nothing
-	// of it in errors, and sends no parts of the answer. If that is true for all nodes that a
-	// request may come to, and one of them is Raw, the listener leaves the body to that one,
-	// see package handover; body is null then, and there is no "raw". Nil is a kind that may
-	// need it.
-	Unread func(schema.Config) bool
-
-	// Gives names what nodes give to their process for those after them, such as "session",
-	// and Needs what a node needs, and the field because of which it does. A node that needs
-	// what no node before it gives is an error. Needs may be nil, what and field empty.
-	Gives string
-	Needs func(schema.Config) (what, field string)
-
-	// FixedText returns a text that each payload is, or begins with, that leaves by the first
-	// out-port of nodes with a config: it begins with it if it is a list whose first element
-	// is the text. Not ok is a config without one; nil a kind without.
-	FixedText func(schema.Config) (text string, ok bool)
-
-	// InFlight says how many packets of a trigger are not answered at a time, at most. Nil
-	// is a kind whose packets have no such limit.
-	InFlight func(schema.Config) int
+	// Traits returns what others must know of a node before it runs. Nil is a kind of which
+	// nothing must be known.
+	Traits func(schema.Config) Traits
 
 	// OpenAPI returns what nodes of the kind add to the description of the requests that
 	// come to them: an Operation Object of OpenAPI 3.1, of which parameters, requestBody,
@@ -155,12 +113,47 @@ func (s *WrittenSpec) Finding(pos diag.Pos, path string, d *diag.Diagnostic) *di
 	return d.At(pos, path)
 }
 
+// OwnFailure says what leaves the port "error" of most kinds.
+const OwnFailure = "The node's own failure. Without a link it is the answer."
+
 // HasError reports whether nodes of the kind have the port "error".
-func (d *Def) HasError() bool { return d.HasErrorPort || len(d.Out) > 0 }
+func (d *Def) HasError() bool {
+	return len(d.Out) > 0 || d.Error != "" || d.Subgraph == SubgraphSequence || d.Subgraph == SubgraphGraph
+}
 
 // Starts reports whether nodes of the kind can only start processes: nothing can be
 // sent to them.
 func (d *Def) Starts() bool { return len(d.In) == 0 && d.Subgraph == NoSubgraph }
+
+// Begins reports whether nodes of the kind start processes by themselves: they are triggers.
+func (d *Def) Begins() bool { return d.Starts() || d.Role.Has(Begins) }
+
+// A Role is a set of ways in which nodes of a kind stand to what is outside of the workflow.
+type Role uint8
+
+// The roles.
+const (
+	// Begins is for kinds that start processes by themselves, although packets can be sent to
+	// their nodes.
+	Begins Role = 1 << iota
+
+	// HasClient is for kinds whose processes answer a client, which is told of a failure and
+	// can decide what to do: a person, a model or a program that has asked. For such a process,
+	// the status that another service answers is a part of the answer; for others, such as
+	// those of sources and schedules, it may be a failure.
+	HasClient
+
+	// Connects is for kinds whose nodes connect to another system when they are opened, as
+	// sinks of brokers do. uniflow test runs them only to record them: what is sent to one
+	// that is not replaced fails.
+	Connects
+
+	// Tests is for kinds whose processes only uniflow test starts.
+	Tests
+)
+
+// Has reports whether all roles of another set are in it.
+func (r Role) Has(other Role) bool { return r&other == other }
 
 // A Port is an in-port or an out-port of a kind, or a numbered family of them:
 // out[0], out[1] and so on, where the bare name means index 0.
@@ -226,9 +219,6 @@ type Init struct {
 	InLinks    []int // number of links to each in-port, where each member of a family counts
 	OutLinks   []int // number of links from each out-port, counted likewise
 	ErrorLinks int   // number of links from the port "error"
-	Parts      bool  // a node that this one's packets may reach sends parts of the answer
-	Raw        bool  // a node that this one's packets may reach needs the bytes of a body
-	InFlight   int   // how many packets may be here at a time, by [Def.InFlight] upstream; 0 if that is not known
 	Log        *slog.Logger
 	Pool       *Pool   // resources shared with earlier and later generations
 	Memory     *Memory // what all nodes may hold of what has come and is not done
@@ -236,13 +226,22 @@ type Init struct {
 	System     System  // what the engine runs; nil outside of an engine
 	Waits      Waits   // who waits for messages from outside
 	Job        *Job    // nil unless the program is a job, which ends with its work
-	// Vertex returns this node, and so those that its packets may come to. Call it in New
-	// only. A vertex whose fields have errors has a config without values.
-	Vertex func() *Vertex
+	Vertex     *Vertex // this node in the graph of all nodes; nil outside of an engine
 
 	// Place finds a port of a node that the config names, as a link would. The error
 	// says what is wrong, with a hint, but not at which field.
 	Place func(name, id, port string) (Place, error)
+}
+
+// Below reports whether nodes that this one's packets may come to have the traits.
+func (i *Init) Below(t Trait) bool { return i.Vertex != nil && i.Vertex.Below.Has(t) }
+
+// InFlight returns how many packets may be at this node at a time; 0 if that is not known.
+func (i *Init) InFlight() int {
+	if i.Vertex == nil {
+		return 0
+	}
+	return i.Vertex.InFlight
 }
 
 // A Job is how sources work in a program that ends with its work.

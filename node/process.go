@@ -46,7 +46,7 @@ type Process interface {
 	// (see [Spawn]): itself, unless another one does. A forked process is its own root.
 	Root() Process
 
-	// HasClient reports whether the answer of the root goes to a client: see [Def.Client].
+	// HasClient reports whether the answer of the root goes to a client: see [HasClient].
 	HasClient() bool
 }
 

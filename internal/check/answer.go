@@ -8,6 +8,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/registry"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
 )
@@ -36,7 +37,7 @@ func unseenStatus(specs []*spec.Node, kinds *registry.Registry, list *diag.List)
 	var triggers []*spec.Node
 	for _, s := range specs {
 		def, known := kinds.Kind(s.Kind)
-		if starts, _ := kinds.Trigger(s.Kind); known && starts && !def.Client && s.Kind != testKind {
+		if starts, _ := kinds.Trigger(s.Kind); known && starts && !def.Role.Has(node.HasClient) && s.Kind != testKind {
 			triggers = append(triggers, s)
 		}
 	}

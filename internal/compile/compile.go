@@ -46,8 +46,8 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 	c.link()
 	c.endless()
 	c.shorten()
-	c.tellUpstream()
-	c.boundPackets()
+	c.makeGraph()
+	c.checkNeeds()
 	for i := range c.units {
 		c.make(int32(i))
 	}
@@ -57,35 +57,32 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 	}
 	c.prog.Order = order(c.prog.Vertices)
 	if c.opts.Outline {
-		c.prog.Outline = c.vertices()
+		c.prog.Outline = c.graph
 	}
 	return c.prog, c.list
 }
 
 type compiler struct {
-	opts    Options
-	units   []unit
-	byName  map[scoped]int32
-	byID    map[string]int32
-	bySpec  map[*spec.Node]int32
-	prog    *Program
-	list    diag.List
-	hints   int           // searches for the nearest name
-	outline []node.Vertex // by unit; nil until a node asks for it
+	opts   Options
+	units  []unit
+	byName map[scoped]int32
+	byID   map[string]int32
+	bySpec map[*spec.Node]int32
+	prog   *Program
+	list   diag.List
+	hints  int           // searches for the nearest name
+	graph  []node.Vertex // by unit
 }
 
 // A unit is a spec on its way to becoming a vertex.
 type unit struct {
-	spec     *spec.Node
-	def      *node.Def // nil if the kind is unknown
-	config   schema.Config
-	found    diag.List // in its config
-	broken   bool      // its config has errors, so it is linked but not made
-	in       []int     // number of links to each in-port
-	out      []int     // number of links from each out-port
-	inFlight int       // packets at the node at a time; 0 if that is not known
-	parts    bool      // its packets may reach a node that sends parts of an answer
-	raw      bool      // its packets may reach a node that reads the bytes of a body
+	spec   *spec.Node
+	def    *node.Def // nil if the kind is unknown
+	config schema.Config
+	found  diag.List // in its config
+	broken bool      // its config has errors, so it is linked but not made
+	in     []int     // number of links to each in-port
+	out    []int     // number of links from each out-port
 }
 
 // A scoped name is one of a document, or of a sub-graph.
@@ -171,7 +168,6 @@ func (c *compiler) configure(u *unit) {
 	if b := u.spec.Boundary; b != nil { // its config is settled
 		own := *def
 		own.In, own.Out = expand.Ports(b)
-		own.HasErrorPort = true
 		u.def = &own
 		return
 	}
@@ -194,7 +190,7 @@ func (c *compiler) make(i int32) {
 		c.report(u, withheld(u, c.probe(i))...)
 		return
 	}
-	v.Concurrency, v.Client = 1, u.def.Client
+	v.Concurrency, v.Client = 1, u.def.Role.Has(node.HasClient)
 	if u.spec.Boundary != nil {
 		v.Node = newBoundary(u, len(v.Err) > 0)
 		return
@@ -224,9 +220,6 @@ func (c *compiler) init(i int32, log *slog.Logger) *node.Init {
 		InLinks:    u.in,
 		OutLinks:   u.out,
 		ErrorLinks: len(v.Err),
-		Parts:      u.parts,
-		Raw:        u.raw,
-		InFlight:   u.inFlight,
 		Log:        log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
 		Pool:       c.opts.Pool,
 		Memory:     c.opts.Memory,
@@ -234,7 +227,7 @@ func (c *compiler) init(i int32, log *slog.Logger) *node.Init {
 		System:     c.opts.System,
 		Waits:      c.opts.Waits,
 		Job:        c.opts.Job,
-		Vertex:     func() *node.Vertex { return &c.vertices()[i] },
+		Vertex:     &c.graph[i],
 		Place:      func(name, id, port string) (node.Place, error) { return c.place(u, name, id, port) },
 	}
 }

@@ -17,7 +17,7 @@ import (
 // names a port and none of several ports is linked. Of a source it reports a port out
 // without an entry: its messages would be gone.
 func (c *compiler) unlinked(u *unit) {
-	if u.def.InFlight != nil && !slices.ContainsFunc(u.spec.Ports, func(p spec.Port) bool { return p.Name == "out" }) {
+	if u.def.Traits != nil && !u.broken && u.def.Traits(u.config).InFlight > 0 && !slices.ContainsFunc(u.spec.Ports, func(p spec.Port) bool { return p.Name == "out" }) {
 		c.report(u, at(u.spec.Pos, "ports", diag.Warningf(diag.CodeUnlinked, "out has no link, so messages are acknowledged and nothing is done with them").
 			WithHint("link it in ports, or write out: [] if that is meant")))
 	}

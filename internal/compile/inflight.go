@@ -6,36 +6,35 @@ import "github.com/uniflow-labs/uniflow/node"
 // upstream say how many processes they run, and the kinds in between make one packet of
 // one: a kind with a family of out-ports may make many. 0 is not known.
 func (c *compiler) boundPackets() {
-	b := &bounds{c: c, into: make([][]int32, len(c.units)), known: make([]int, len(c.units))}
-	for i := range c.prog.Vertices {
-		v := &c.prog.Vertices[i]
-		for _, edges := range append(v.Out[:len(v.Out):len(v.Out)], v.Err) {
-			for _, e := range edges {
-				b.into[e.Node] = append(b.into[e.Node], int32(i))
+	b := bounds{make(map[*node.Vertex][]*node.Vertex), make(map[*node.Vertex]int)}
+	for i := range c.graph {
+		v := &c.graph[i]
+		for _, port := range append(v.Out[:len(v.Out):len(v.Out)], v.Err) {
+			for _, to := range port {
+				b.links[to.Node] = append(b.links[to.Node], v)
 			}
 		}
 	}
-	for i := range c.units {
-		c.units[i].inFlight = max(0, b.at(int32(i)))
+	for i := range c.graph {
+		c.graph[i].InFlight = max(0, b.at(&c.graph[i]))
 	}
 }
 
 type bounds struct {
-	c     *compiler
-	into  [][]int32 // by target: where links come from, once for each link
-	known []int     // by node; notBounded where it is not, 0 where that is not found yet
+	links map[*node.Vertex][]*node.Vertex // by target: where links come from, once for each link
+	known map[*node.Vertex]int            // notBounded where it is not
 }
 
 const notBounded = -1
 
 // at returns how many packets may be at a node. In a cycle it is not known.
-func (b *bounds) at(i int32) int {
-	if b.known[i] != 0 {
-		return b.known[i]
+func (b *bounds) at(v *node.Vertex) int {
+	if n, ok := b.known[v]; ok {
+		return n
 	}
-	b.known[i] = notBounded
+	b.known[v] = notBounded
 	sum := 0
-	for _, from := range b.into[i] {
+	for _, from := range b.links[v] {
 		n := b.from(from)
 		if n <= 0 {
 			return notBounded
@@ -43,25 +42,24 @@ func (b *bounds) at(i int32) int {
 		sum += n
 	}
 	if sum > 0 {
-		b.known[i] = sum
+		b.known[v] = sum
 	}
-	return b.known[i]
+	return b.known[v]
 }
 
 // from returns how many packets may come by one link of a node.
-func (b *bounds) from(i int32) int {
-	u := &b.c.units[i]
+func (b *bounds) from(v *node.Vertex) int {
 	switch {
-	case u.def == nil || u.broken:
+	case v.Def == nil:
 		return notBounded
-	case u.spec.Boundary != nil:
-		return b.at(i)
-	case u.def.InFlight != nil:
-		return u.def.InFlight(u.config)
-	case u.def.Starts() || hasFamily(u.def.Out):
+	case v.Def.Subgraph != node.NoSubgraph:
+		return b.at(v)
+	case v.Traits.InFlight > 0:
+		return v.Traits.InFlight
+	case v.Def.Starts() || hasFamily(v.Def.Out):
 		return notBounded
 	}
-	return b.at(i)
+	return b.at(v)
 }
 
 func hasFamily(ports []node.Port) bool {

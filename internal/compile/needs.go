@@ -1,51 +1,56 @@
 package compile
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
 )
 
-// checkNeeds reports nodes that need something of their process that no node gives, from
-// which packets may come to them. into has, by target, the nodes that lead there. Where the
-// links of a node of a kind that is not known lead is not known either: with one of them,
-// nothing is reported.
-func (c *compiler) checkNeeds(into [][]int32) {
-	if slices.ContainsFunc(c.units, func(u unit) bool { return u.def == nil && u.spec.Boundary == nil }) {
-		return
-	}
+// checkNeeds reports nodes that need something of their process which no node gives, from
+// which packets may come to them. Where the links of a node of a kind that is not known lead
+// is not known either: with one of them, nothing is reported.
+func (c *compiler) checkNeeds() {
 	for i := range c.units {
-		u := &c.units[i]
-		if u.def == nil || u.broken || u.spec.Boundary != nil || u.def.Needs == nil {
-			continue
+		if u := &c.units[i]; u.def == nil && u.spec.Boundary == nil {
+			return
 		}
-		what, field := u.def.Needs(u.config)
-		if what == "" || c.given(int32(i), what, into) {
-			continue
+	}
+	for i := range c.graph {
+		for _, need := range c.graph[i].Traits.Needs {
+			c.checkNeed(&c.units[i], &c.graph[i], need)
 		}
-		d := diag.Errorf(diag.CodeBadNode, "it needs a %s, which no node before it gives", what)
-		if field != "" {
-			d = u.config.Errorf(field, diag.CodeBadNode, "needs a %s, which no node before it gives", what)
-		}
-		c.report(u, d.WithHint("put a node of kind %s before it", what))
 	}
 }
 
-// given reports whether a node before another one gives what that needs.
-func (c *compiler) given(to int32, what string, into [][]int32) bool {
-	seen := make(map[int32]bool)
-	for todo := []int32{to}; len(todo) > 0; {
-		at := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		for _, from := range into[at] {
-			if def := c.units[from].def; def != nil && def.Gives == what {
-				return true
-			}
-			if !seen[from] {
-				seen[from] = true
-				todo = append(todo, from)
-			}
+func (c *compiler) checkNeed(u *unit, v *node.Vertex, need node.Need) {
+	given := false
+	var without []string // triggers from which packets come without it
+	gives := func(from *node.Vertex) bool { return slices.Contains(from.Traits.Gives, need.What) }
+	for from := range v.Up(gives) {
+		switch {
+		case from.Def == nil: // what it gives is not known
+			return
+		case gives(from):
+			given = true
+		case from.Starts() && !from.Def.Role.Has(node.Tests):
+			without = append(without, from.Ref.String())
 		}
 	}
-	return false
+	if len(without) == 0 && (given || need.OfTrigger) {
+		return
+	}
+	what := "needs a " + need.What + ", which no node before it gives"
+	if given {
+		what = fmt.Sprintf("needs a %s, which %q does not give", need.What, slices.Min(without))
+	}
+	d := u.config.Errorf(need.Field, diag.CodeBadNode, "%s", what)
+	if need.Field == "" {
+		d = diag.Errorf(diag.CodeBadNode, "it %s", what)
+	}
+	if given {
+		d.Severity = diag.SeverityWarning
+	}
+	c.report(u, d.WithHint("%s", need.Hint))
 }

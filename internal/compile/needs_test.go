@@ -18,19 +18,25 @@ func TestNeeds(t *testing.T) {
 	mk := func(init *node.Init) (node.Node, error) { return made{init, &closed}, nil }
 	kinds, err := registry.New([]*node.Def{
 		{Kind: "plain", Summary: "Passes on.", In: in, Out: out, New: mk},
-		{Kind: "lamp", Summary: "Gives light.", Gives: "light", In: in, Out: out, New: mk},
-		{Kind: "heater", Summary: "Gives heat.", Gives: "heat", In: in, Out: out, New: mk},
+		{Kind: "lamp", Summary: "Gives light.", Traits: node.Fixed(node.Traits{Gives: []string{"light"}}), In: in, Out: out, New: mk},
+		{Kind: "heater", Summary: "Gives heat.", Traits: node.Fixed(node.Traits{Gives: []string{"heat"}}), In: in, Out: out, New: mk},
+		{Kind: "sun", Summary: "Starts processes with power.", Traits: node.Fixed(node.Traits{Gives: []string{"power"}}), Out: out, New: mk},
+		{Kind: "moon", Summary: "Starts processes without power.", Out: out, New: mk},
+		{Kind: "trial", Summary: "Starts processes in tests.", Role: node.Tests, Out: out, New: mk},
+		{Kind: "motor", Summary: "Needs power.", In: in, Out: out, New: mk,
+			Traits: node.Fixed(node.Traits{Needs: []node.Need{{What: "power", OfTrigger: true, Hint: "wait for the sun"}}})},
 		{
 			Kind: "reader", Summary: "Needs light to see.", In: in, Out: out, New: mk,
 			Config: schema.Fields(schema.Bool("blind").Default(false), schema.Int("pages").Default(0)),
-			Needs: func(c schema.Config) (what, field string) {
-				switch {
-				case c.Bool("blind"):
-					return "", ""
-				case c.Int("pages") > 0:
-					return "light", "pages"
+			Traits: func(c schema.Config) (t node.Traits) {
+				need := node.Need{What: "light", Hint: "light a lamp before it"}
+				if c.Int("pages") > 0 {
+					need.Field = "pages"
 				}
-				return "light", ""
+				if !c.Bool("blind") {
+					t.Needs = append(t.Needs, need)
+				}
+				return t
 			},
 		},
 	})
@@ -66,4 +72,20 @@ func TestNeeds(t *testing.T) {
 	f("- {kind: lamp, name: a, ports: {init: [{name: b}]}}\n- {kind: reader, name: b}", `w.yaml:2:3: `+where+hint) // that packet was not through a
 	f("- {kind: lamp, x: 1, name: a, ports: {out: [{name: b}]}}\n- {kind: reader, name: b}", `w.yaml:1:16: node "a": x: unknown field [F2001]`)
 	f("- {kind: lmp, name: a, ports: {out: [{name: b}]}}\n- {kind: reader, name: b}", `w.yaml:1:10: node "a": kind: unknown kind "lmp" [F2006]`)
+
+	const bright = "- {kind: sun, name: a, ports: {out: [{name: m}]}}\n"
+	for _, doc := range []string{
+		"- {kind: motor, name: m}", // nothing starts it: it is run by name
+		bright + "- {kind: motor, name: m}",
+		bright + "- {kind: trial, name: t, ports: {out: [{name: m}]}}\n- {kind: motor, name: m}",
+	} {
+		f(doc, "")
+	}
+	f("- {kind: moon, name: a, ports: {out: [{name: m}]}}\n- {kind: motor, name: m}", `w.yaml:2:3: node "m": it needs a power, which no node before it gives [F2007]`)
+	f(bright+"- {kind: moon, name: b, ports: {out: [{name: p}]}}\n- {kind: plain, name: p, ports: {out: [{name: m}]}}\n- {kind: motor, name: m}",
+		`w.yaml:4:3: warning: node "m": it needs a power, which "b" does not give [F2007]`)
+	// What is before a trigger is of another process.
+	f("- {kind: moon, name: a, ports: {out: [{name: l}]}}\n- {kind: lamp, name: l, ports: {out: [{name: r}]}}\n- {kind: reader, name: r}", "")
+	f("- {kind: moon, name: a, ports: {out: [{name: l}, {name: r}]}}\n- {kind: lamp, name: l, ports: {out: [{name: r}]}}\n- {kind: reader, name: r}",
+		`w.yaml:3:3: warning: node "r": it needs a light, which "a" does not give [F2007]`)
 }

@@ -29,7 +29,7 @@ func (e *expander) template(n *spec.Node) {
 	t := &template{spec: n, body: copied(n.Config), broken: found.HasErrors()}
 	t.def = &node.Def{
 		Kind: n.Name, Summary: cfg.String("summary"), Doc: cfg.String("doc"), Example: cfg.String("example"),
-		Subgraph: node.SubgraphGraph, HasErrorPort: true,
+		Subgraph: node.SubgraphGraph,
 	}
 	if t.def.Summary == "" {
 		t.def.Summary = fmt.Sprintf("A template of %s.", n.Pos.File)

@@ -101,7 +101,7 @@ func (r *Registry) Kind(name string) (def *node.Def, ok bool) {
 // the kind is known.
 func (r *Registry) Trigger(kind string) (trigger, known bool) {
 	def, known := r.defs[kind]
-	return known && (def.Starts() || def.Begins), known
+	return known && def.Begins(), known
 }
 
 // Kinds returns the names of all kinds, sorted. The caller must not change them.

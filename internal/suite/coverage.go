@@ -32,7 +32,7 @@ func newCoverage(outline uniflow.Outline, kinds []*node.Def) *Coverage {
 	c := &Coverage{outline: outline, counted: make(map[string]bool), counts: make(map[portOf]int)}
 	starts := make(map[string]bool)
 	for _, def := range kinds {
-		starts[def.Kind] = begins(def)
+		starts[def.Kind] = def.Begins()
 	}
 	next := make(map[string][]string)
 	var todo []string

@@ -259,7 +259,7 @@ func (s *session) kinds(fake bool) []*node.Def {
 	kinds := make([]*node.Def, len(s.Kinds))
 	for i, def := range s.Kinds {
 		kinds[i] = def
-		serves := !begins(def) && !def.Connects || fake && def.Kind == schedule
+		serves := !def.Begins() && !def.Role.Has(node.Connects) || fake && def.Kind == schedule
 		if def.New == nil || serves && len(s.Mocks) == 0 {
 			continue
 		}
@@ -285,9 +285,6 @@ func (s *session) kinds(fake bool) []*node.Def {
 	}
 	return kinds
 }
-
-// begins reports whether nodes of a kind start processes by themselves.
-func begins(def *node.Def) bool { return def.Starts() || def.Begins }
 
 // An inert node starts nothing and connects to nothing. What is sent to it fails.
 type inert struct{ kind, name string }

@@ -3,12 +3,10 @@
 //
 // The node leaves a handler while the process runs. When the process has ended well, its
 // deferred functions included, the listener calls the handler in place of writing an
-// answer. A listener makes room for a handler only if a kind downstream says, by
-// [node.Def.Parts], that it may take the answer over. The same slot has room for headers,
+// answer. A listener makes room for a handler only if a node downstream says, by
+// [node.SendsParts], that it may take the answer over. The same slot has room for headers,
 // which the listener adds to whatever it answers, such as a cookie. The package must not
 // know servers or nodes.
-//
-// [node.Def.Parts]: https://pkg.go.dev/github.com/uniflow-labs/uniflow/node#Def
 package handover
 
 import (
@@ -16,6 +14,8 @@ import (
 	"io"
 	"net/http"
 	"sync"
+
+	"github.com/uniflow-labs/uniflow/node"
 )
 
 // A Slot has room for one handler, and for headers. A listener puts one into the context
@@ -34,6 +34,11 @@ type Slot struct {
 		taken   bool
 		header  http.Header
 	}
+}
+
+// Needed is what a node says that leaves handlers.
+func Needed() node.Need {
+	return node.Need{What: node.GivesRequest, OfTrigger: true, Hint: "only a request of a listener can be answered so"}
 }
 
 type slotKey struct{}

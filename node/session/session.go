@@ -27,6 +27,15 @@ type Session struct {
 // empty is the map of a new session.
 var empty = value.Map()
 
+// Given is what the kind session gives to its process.
+const Given = "session"
+
+// Needed is what a node says that needs a session, because of a field of its config or, with
+// the field "", in any case.
+func Needed(field string) node.Need {
+	return node.Need{What: Given, Field: field, Hint: "put a node of kind session before it"}
+}
+
 var key = node.NewKey[*Session]("session")
 
 // New returns a session with the fields of a map; null is an empty one.

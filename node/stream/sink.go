@@ -37,12 +37,11 @@ func (s Sink) Def(o Options) *node.Def {
 	}
 	return &node.Def{
 		Kind: s.Kind, Summary: s.Summary, Doc: s.Doc + fmt.Sprintf(sinkDoc, own), Example: s.Example,
-		Config:       s.config(),
-		In:           []node.Port{{Name: "in", Doc: "A message, or a list of them."}},
-		Out:          []node.Port{{Name: "out", Doc: "With `answer: receipt`, where the message is, or a list of that. Otherwise the answer is None, and nothing leaves here."}},
-		HasErrorPort: true,
-		Recall:       node.Always(node.Effects),
-		New:          func(init *node.Init) (node.Node, error) { return s.newNode(o, init) },
+		Config: s.config(),
+		In:     []node.Port{{Name: "in", Doc: "A message, or a list of them."}},
+		Out:    []node.Port{{Name: "out", Doc: "With `answer: receipt`, where the message is, or a list of that. Otherwise the answer is None, and nothing leaves here."}},
+		Recall: node.Always(node.Effects),
+		New:    func(init *node.Init) (node.Node, error) { return s.newNode(o, init) },
 	}
 }
 
@@ -98,7 +97,7 @@ func (s *Sink) newNode(o Options, init *node.Init) (node.Node, error) {
 	c := init.Config
 	n := &sinkNode{
 		sink: s, config: c, ref: init.Node, pool: init.Pool, log: init.Log,
-		receipt: c.String("answer") == "receipt", inFlight: init.InFlight,
+		receipt: c.String("answer") == "receipt", inFlight: init.InFlight(),
 	}
 	if !s.Raw {
 		n.format = formats[c.String("encode")]

@@ -20,10 +20,10 @@ func (s Source) Def(o Options) *node.Def {
 	fields := config.All()
 	return &node.Def{
 		Kind: s.Kind, Summary: s.Summary, Doc: s.Doc, Example: s.Example, Config: config,
-		Out:      []node.Port{{Name: "out", Doc: "A message, or with `batch` a list of them. The answer acknowledges it."}},
-		ErrorDoc: "A message that cannot be decoded, or whose attempts are used up: the error, with the message as `data`. A good answer acknowledges it; after an error it is sent here again. Without a link, it waits and is tried again.",
-		InFlight: inProcesses,
-		Recall:   node.Always(node.Effects),
+		Out:    []node.Port{{Name: "out", Doc: "A message, or with `batch` a list of them. The answer acknowledges it."}},
+		Error:  "A message that cannot be decoded, or whose attempts are used up: the error, with the message as `data`. A good answer acknowledges it; after an error it is sent here again. Without a link, it waits and is tried again.",
+		Traits: func(c schema.Config) node.Traits { return node.Traits{InFlight: inProcesses(c)} },
+		Recall: node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			set, err := s.read(init, o, fields)
 			if err != nil {

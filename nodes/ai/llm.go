@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/session"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/nodes/mcp/client"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -31,17 +32,18 @@ func llmDef(o stream.Options) *node.Def {
 			{Name: "part", Doc: "With `stream`, each piece of text. Without a link, the pieces are parts of the answer of the process."},
 			{Name: "tool", Doc: "`tool[k]` gets the arguments when the model calls entry k of `tools`, and answers with the result.", Indexes: func(c schema.Config) int { return len(c.List("tools")) }},
 		},
-		ErrorDoc: "The failure, with one of the codes above.",
-		Parts:    func(c schema.Config) bool { return c.Bool("stream") },
-		Recall:   node.Always(node.Effects),
-		Needs: func(c schema.Config) (what, field string) {
-			if c.Int("history") == 0 {
-				return "", ""
+		Error:  "The failure, with one of the codes above.",
+		Recall: node.Always(node.Effects),
+		Traits: func(c schema.Config) (t node.Traits) {
+			if c.Bool("stream") {
+				t.Is = node.SendsParts
 			}
-			return "session", "history"
+			if c.Int("history") > 0 {
+				t.Needs = []node.Need{session.Needed("history")}
+			}
+			return t
 		},
-		Lint: stream.LintTLS,
-		New:  func(init *node.Init) (node.Node, error) { return newLLM(init, o) },
+		New: func(init *node.Init) (node.Node, error) { return newLLM(init, o) },
 	}
 }
 

@@ -200,7 +200,7 @@ func TestHistory(t *testing.T) {
 	m := modeltest.New(t, func(r modeltest.Request) modeltest.Turn { return modeltest.Text(fmt.Sprintf("answer %d", r.Number)) })
 	s := session.New(value.Null())
 	begin := &node.Def{
-		Kind: "begin", Summary: "Begins a session.", Gives: "session", In: []node.Port{{Name: "in", Doc: "Anything."}}, Out: []node.Port{{Name: "out", Doc: "The same."}},
+		Kind: "begin", Summary: "Begins a session.", Traits: node.Fixed(node.Traits{Gives: []string{session.Given}}), In: []node.Port{{Name: "in", Doc: "Anything."}}, Out: []node.Port{{Name: "out", Doc: "The same."}},
 		New: func(*node.Init) (node.Node, error) {
 			return node.ReceiverFunc(func(p node.Process, pkt node.Packet) node.Result {
 				s.Begin(p)

@@ -61,12 +61,12 @@ In the OpenAPI document of a router, the schema is that of the body or of the pa
 			schema.Bool("coerce").Doc("Whether texts are read as what the schema asks for. Unless set, those of `query`, `params` and `header` are."),
 			schema.Int("status").Range(400, 499).Default(http.StatusUnprocessableEntity).Doc("The status of the error."),
 		),
-		In:       []node.Port{{Name: "in", Doc: "A payload to check."}},
-		Out:      []node.Port{{Name: "out", Doc: "A payload that matches."}},
-		ErrorDoc: "The error of a payload that does not match. Without a link it is the answer.",
-		OpenAPI:  describe,
-		Recall:   node.Always(node.Pure),
-		New:      newValidate,
+		In:      []node.Port{{Name: "in", Doc: "A payload to check."}},
+		Out:     []node.Port{{Name: "out", Doc: "A payload that matches."}},
+		Error:   "The error of a payload that does not match. Without a link it is the answer.",
+		OpenAPI: describe,
+		Recall:  node.Always(node.Pure),
+		New:     newValidate,
 	}
 }
 

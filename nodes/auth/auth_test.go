@@ -20,7 +20,7 @@ func describe(t *testing.T, document string) string {
 	peek := &node.Def{
 		Kind: "peek", Summary: "Looks at the node after it.", In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}},
 		New: func(init *node.Init) (node.Node, error) {
-			v := init.Vertex().Out[0][0].Node
+			v := init.Vertex.Out[0][0].Node
 			got = v.Def.OpenAPI(v.Config)
 			return node.Func(func(_ node.Process, in value.Value) (value.Value, error) { return in, nil }), nil
 		},

@@ -49,15 +49,22 @@ func authDef(o stream.Options) *node.Def {
 			stream.TLSField("How to connect to issuers whose URL is `https`. Files are read when a node opens."),
 			schema.String("realm").Default("api").Doc("What is protected, as `WWW-Authenticate` calls it."),
 		),
-		In:       []node.Port{{Name: "in", Doc: "A request."}},
-		Out:      []node.Port{{Name: "out", Doc: "The request, with `auth`."}},
-		Recall:   node.Always(node.Reads),
-		ErrorDoc: "Why the request does not pass, with a `status` of 401, 403 or 503, a `code`, and `challenges`, the values of `WWW-Authenticate`.",
-		OpenAPI:  describe,
-		Raw:      readsRaw,
-		Unread:   func(c schema.Config) bool { return !readsRaw(c) && !c.Has("require") },
-		Lint:     stream.LintTLS,
-		New:      func(init *node.Init) (node.Node, error) { return newGuard(o, init) },
+		In:      []node.Port{{Name: "in", Doc: "A request."}},
+		Out:     []node.Port{{Name: "out", Doc: "The request, with `auth`."}},
+		Recall:  node.Always(node.Reads),
+		Error:   "Why the request does not pass, with a `status` of 401, 403 or 503, a `code`, and `challenges`, the values of `WWW-Authenticate`.",
+		OpenAPI: describe,
+		Traits: func(c schema.Config) (t node.Traits) {
+			switch {
+			case readsRaw(c):
+				t.Is = node.NeedsRaw
+			case !c.Has("require"):
+				t.Is = node.IgnoresBody
+			}
+			return t
+		},
+		Lint: stream.LintTLS,
+		New:  func(init *node.Init) (node.Node, error) { return newGuard(o, init) },
 	}
 }
 

@@ -62,15 +62,14 @@ func loginDef() *node.Def {
 			schema.String("cookie").Default("login").Doc("What the names of the cookies begin with."),
 			stream.TLSField("How to connect to a provider whose URL is `https`. Files are read when the node opens."),
 		),
-		In:       []node.Port{{Name: "in", Doc: "A request."}},
-		Out:      []node.Port{{Name: "out", Doc: "The request, with `auth`."}},
-		ErrorDoc: "Why there is no session, with a `status` of 401, 403 or 503, and a `code`.",
-		Recall:   node.Always(node.Effects),
-		Parts:    func(schema.Config) bool { return true }, // a session that is renewed adds a header to the answer
-		Unread:   func(schema.Config) bool { return true },
-		Lint:     stream.LintTLS,
-		OpenAPI:  describeLogin,
-		New:      newLogin,
+		In:      []node.Port{{Name: "in", Doc: "A request."}},
+		Out:     []node.Port{{Name: "out", Doc: "The request, with `auth`."}},
+		Error:   "Why there is no session, with a `status` of 401, 403 or 503, and a `code`.",
+		Recall:  node.Always(node.Effects),
+		Traits:  node.Fixed(node.Traits{Is: node.SendsParts | node.IgnoresBody}), // a session that is renewed adds a header to the answer
+		Lint:    stream.LintTLS,
+		OpenAPI: describeLogin,
+		New:     newLogin,
 	}
 }
 

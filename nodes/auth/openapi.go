@@ -25,7 +25,7 @@ func object(list ...any) value.Value {
 	return b.Build()
 }
 
-// readsRaw is the [node.Def.Raw] of auth.
+// readsRaw reports whether auth reads the bytes of the body.
 func readsRaw(c schema.Config) bool {
 	return slices.ContainsFunc(c.List("any"), func(s schema.Config) bool { return s.String("type") == typeHMAC })
 }

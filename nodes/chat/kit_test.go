@@ -22,7 +22,6 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
-	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -57,7 +56,7 @@ func (b *bot) def() *node.Def {
 	return &node.Def{
 		Kind: "test_bot", Summary: "Answers as a test has it.",
 		In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}},
-		Parts: func(schema.Config) bool { return true },
+		Traits: node.Fixed(node.Traits{Is: node.SendsParts}),
 		New: func(init *node.Init) (node.Node, error) {
 			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
 				return node.Block(func(ctx context.Context) node.Result {

@@ -41,6 +41,10 @@ func (p *platform) def() *node.Def {
 		in = platformIn
 		doc += "\nA packet `{conversation, text}` at `send` is a message of its own, and is answered when " + p.title + " has taken it."
 	}
+	traits := node.Traits{Gives: []string{node.GivesParts, node.GivesConversation}}
+	if p.raw {
+		traits.Is = node.NeedsRaw
+	}
 	def := &node.Def{
 		Kind: p.kind, Summary: p.summary, Doc: doc,
 		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: bot, port: in}]}}
@@ -55,7 +59,8 @@ func (p *platform) def() *node.Def {
 			failureField(),
 		)...),
 		In: in, Out: platformOut,
-		Begins: true, Client: true, Connects: true,
+		Role:   node.Begins | node.HasClient | node.Connects,
+		Traits: node.Fixed(traits),
 		Recall: node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			a, err := newAPI(init.Config)
@@ -68,9 +73,6 @@ func (p *platform) def() *node.Def {
 			}
 			return newPlatformNode(init, p.kind, hook), nil
 		},
-	}
-	if p.raw {
-		def.Raw = func(schema.Config) bool { return true }
 	}
 	return def
 }

@@ -41,7 +41,12 @@ func limitDef(o Options) *node.Def {
 		OpenAPI: func(schema.Config) value.Value {
 			return value.Map(value.Field{Name: "responses", Value: openapi.Failure(http.StatusTooManyRequests, "Too many requests; Retry-After says when to try again.", "Retry-After")})
 		},
-		Unread: func(c schema.Config) bool { return !c.Has("key") },
+		Traits: func(c schema.Config) (t node.Traits) {
+			if !c.Has("key") {
+				t.Is = node.IgnoresBody
+			}
+			return t
+		},
 		Recall: node.Always(node.Reads),
 		New: func(init *node.Init) (node.Node, error) {
 			n := &limit{pool: init.Pool, clock: init.Clock}

@@ -30,12 +30,14 @@ func snippetDef(o Options) *node.Def {
 			timeoutField(),
 			schema.Bool("isolate").Default(false).Doc("Runs a script in a process of its own."),
 		),
-		In:        in("A payload to evaluate the code on."),
-		Out:       []node.Port{{Name: "out", Doc: "The result of the code."}},
-		Lint:      lintSnippets,
-		OpenAPI:   o.describeConstant,
-		FixedText: o.fixedText,
-		Recall:    node.Always(node.Pure),
+		In:      in("A payload to evaluate the code on."),
+		Out:     []node.Port{{Name: "out", Doc: "The result of the code."}},
+		Lint:    lintSnippets,
+		OpenAPI: o.describeConstant,
+		Traits: func(c schema.Config) node.Traits {
+			return node.Traits{FixedText: func() (string, bool) { return o.fixedText(c) }}
+		},
+		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
 			if cfg.Bool("isolate") {

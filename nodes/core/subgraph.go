@@ -19,11 +19,10 @@ func stepDef() *node.Def {
 			"to its port `error` if that is linked. Metrics and traces call its nodes `STEP/NODE`. Its specs see the `env` of the step.",
 		Example: "- kind: step\n  name: total\n  specs:\n    - kind: snippet\n      language: cel\n      code: self.count * self.price\n" +
 			"    - kind: snippet\n      language: cel\n      code: '{\"total\": self}'\n",
-		Subgraph:     node.SubgraphSequence,
-		HasErrorPort: true,
-		Config:       schema.Fields(specsField()),
-		In:           in("What goes to the first spec."),
-		Out:          []node.Port{{Name: "out", Doc: "What the last spec sends."}},
+		Subgraph: node.SubgraphSequence,
+		Config:   schema.Fields(specsField()),
+		In:       in("What goes to the first spec."),
+		Out:      []node.Port{{Name: "out", Doc: "What the last spec sends."}},
 	}
 }
 
@@ -43,9 +42,8 @@ func blockDef() *node.Def {
 			"Metrics and traces call its nodes `BLOCK/NODE`. Its specs see the `env` of the block.",
 		Example: "- kind: block\n  name: check\n  specs:\n    - kind: if\n      name: large\n      when: self > 100\n      ports:\n        out[0]:\n          - name: refuse\n        out[1]: []\n" +
 			"    - kind: throw\n      name: refuse\n      status: 413\n  inbounds:\n    in:\n      - name: large\n  outbounds:\n    out:\n      - name: large\n        port: out[1]\n",
-		Subgraph:     node.SubgraphGraph,
-		HasErrorPort: true,
-		Config:       graphFields(),
+		Subgraph: node.SubgraphGraph,
+		Config:   graphFields(),
 	}
 }
 

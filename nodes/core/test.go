@@ -23,6 +23,7 @@ func testDef() *node.Def {
 			schema.Duration("timeout").Doc("How long the test may take, in real time; `--timeout` of the command unless set."),
 			schema.Enum("clock", "real", "fake").Default("real").Doc("With `fake`, time stands still while something is done, and jumps ahead when everything waits."),
 		),
+		Role:   node.Tests,
 		Recall: node.Always(node.Effects),
 		Out:    []node.Port{{Name: "out", Doc: "`out[0]` takes null, and starts what is tested. `out[1]` takes the answer and -1, to judge it.", Indexes: node.Exactly(2)}},
 		New: func(init *node.Init) (node.Node, error) {

@@ -50,17 +50,17 @@ func triggered(v *node.Vertex, seen map[*node.Vertex]bool) bool {
 		return false
 	}
 	seen[v] = true
-	return v.Def == nil || v.Def.Starts() || slices.ContainsFunc(v.In, func(from *node.Vertex) bool { return triggered(from, seen) })
+	return v.Def == nil || v.Def.Begins() || slices.ContainsFunc(v.In, func(from *node.Vertex) bool { return triggered(from, seen) })
 }
 
 // fixedStatements returns the statements that a node sends to another one. It is not ok if they
 // are not known, or may change what names mean.
 func fixedStatements(from, to *node.Vertex, s syntax) (fixed []fixedStatement, ok bool) {
 	leads := func(t node.Target) bool { return t.Node == to }
-	if from.Def == nil || from.Def.FixedText == nil || slices.ContainsFunc(from.Err, leads) {
+	if from.Traits.FixedText == nil || slices.ContainsFunc(from.Err, leads) {
 		return nil, false
 	}
-	text, ok := from.Def.FixedText(from.Config)
+	text, ok := from.Traits.FixedText()
 	if !ok {
 		return nil, false
 	}

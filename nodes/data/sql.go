@@ -33,6 +33,7 @@ func sqlDef() *node.Def {
 		),
 		In:     []node.Port{{Name: "in", Doc: "A statement, or a list of a statement and its arguments."}},
 		Out:    []node.Port{{Name: "out", Doc: "The rows, as a list of maps, or `{affected, last_id}`."}},
+		Traits: node.Fixed(node.Traits{Is: node.Commits}),
 		Recall: node.Always(node.Effects),
 		New:    newSQL,
 	}
@@ -156,7 +157,7 @@ func newSQL(init *node.Init) (node.Node, error) {
 		return nil, err
 	}
 	n.ref = init.Node
-	if n.fixed, n.changes = foresee(init.Vertex(), n.driver.syntax()); init.ErrorLinks > 0 {
+	if n.fixed, n.changes = foresee(init.Vertex, n.driver.syntax()); init.ErrorLinks > 0 {
 		n.fixed = nil // what is linked to the error port knows what to do
 	}
 	if text := c.String("isolation"); text != "" {

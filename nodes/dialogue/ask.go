@@ -42,7 +42,9 @@ func askDef(o stream.Options) *node.Def {
 			[]*schema.Field{schema.String("text").Doc("The question. It may hold expressions over the payload, as in `${self.name}`. Unset asks nothing: the workflow has done so by other means.")},
 			questionFields()...), askingFields()...)...),
 		In: in, Out: out,
-		Parts:  func(c schema.Config) bool { return c.Has("text") || c.Has("choices") || c.Has("schema") },
+		Traits: func(c schema.Config) node.Traits {
+			return askerTraits(c, c.Has("text") || c.Has("choices") || c.Has("schema"))
+		},
 		Recall: node.Always(node.Holds),
 		New: func(init *node.Init) (node.Node, error) {
 			n, err := newAsker(init, o)
@@ -54,6 +56,19 @@ func askDef(o stream.Options) *node.Def {
 			return n, err
 		},
 	}
+}
+
+// askerTraits returns the traits of ask and form. They send questions as parts of the answer,
+// unless the workflow asks by other means.
+func askerTraits(c schema.Config, asks bool) (t node.Traits) {
+	if asks {
+		t.Is = node.SendsParts
+		t.Needs = append(t.Needs, node.Need{What: node.GivesParts, OfTrigger: true, Hint: "ask behind a trigger with a client: listener, websocket, chat and its like, mcp"})
+	}
+	if !c.Has("key") {
+		t.Needs = append(t.Needs, node.Need{What: node.GivesConversation, OfTrigger: true, Hint: "ask behind chat or its like, or set key"})
+	}
+	return t
 }
 
 func newAsker(init *node.Init, o stream.Options) (n *asker, err error) {

@@ -24,7 +24,7 @@ func formDef(o stream.Options) *node.Def {
 			"- kind: snippet\n  name: done\n  language: cel\n  code: '{\"text\": \"Welcome, \" + answers.name}'\n",
 		Config: schema.Fields(append([]*schema.Field{schema.List("fields", schema.Fields(fields...)).Required().Doc("The questions.")}, askingFields()...)...),
 		In:     in, Out: out,
-		Parts:  func(schema.Config) bool { return true },
+		Traits: func(c schema.Config) node.Traits { return askerTraits(c, true) },
 		Recall: node.Always(node.Holds),
 		New: func(init *node.Init) (node.Node, error) {
 			n, err := newAsker(init, o)

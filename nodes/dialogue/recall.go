@@ -3,7 +3,6 @@ package dialogue
 import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/session"
-	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -19,7 +18,7 @@ func recallDef() *node.Def {
 		In:      in("A payload."),
 		Out:     out("`{input, session}`."),
 		Recall:  node.Always(node.Reads),
-		Needs:   func(schema.Config) (what, field string) { return "session", "" },
+		Traits:  node.Fixed(node.Traits{Needs: []node.Need{session.Needed("")}}),
 		New: func(*node.Init) (node.Node, error) {
 			return node.Func(func(p node.Process, in value.Value) (value.Value, error) {
 				s, ok := session.Of(p)

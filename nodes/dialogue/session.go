@@ -14,6 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/session"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/nodes/data"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -47,11 +48,16 @@ func sessionDef(o stream.Options) *node.Def {
 			schema.Group("cookie", cookieFields()).Doc("The cookie, without `key`."),
 			schema.Group("store", storeFields()).Doc("Where sessions are kept."),
 		),
-		In:     in("A payload."),
-		Out:    out("The same, in a process that has its session."),
-		Parts:  func(c schema.Config) bool { return !c.Has("key") }, // it sets a header of the answer
+		In:  in("A payload."),
+		Out: out("The same, in a process that has its session."),
+		Traits: func(c schema.Config) node.Traits {
+			t := node.Traits{Is: node.Commits, Gives: []string{session.Given}}
+			if !c.Has("key") {
+				t.Is |= node.SendsParts // it sets a header of the answer
+			}
+			return t
+		},
 		Recall: node.Always(node.Effects),
-		Gives:  "session",
 		New:    func(init *node.Init) (node.Node, error) { return newSession(init, o) },
 	}
 }

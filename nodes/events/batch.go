@@ -49,10 +49,10 @@ func batchDef(o Options) *node.Def {
 			schema.Int("attempts").Default(0).Range(0, 1<<20).Doc("How many failed attempts a batch has before its events are dropped; 0 sets no limit. If the receiver answers, only the events that make it fail are dropped. A receiver that refuses every event, or answers that the address or the credentials are wrong, does not use them up: then everything waits."),
 			schema.Duration("timeout").Default("30s").Doc("The longest time for one request."),
 		),
-		In:           []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
-		HasErrorPort: true,
-		Recall:       node.Always(node.Effects),
-		New:          func(init *node.Init) (node.Node, error) { return newBatchNode(o, init) },
+		In:     []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
+		Error:  node.OwnFailure,
+		Recall: node.Always(node.Effects),
+		New:    func(init *node.Init) (node.Node, error) { return newBatchNode(o, init) },
 	}
 }
 

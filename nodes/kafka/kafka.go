@@ -13,7 +13,7 @@ import (
 // Defs returns the kinds of the package, freshly made.
 func Defs(o stream.Options) []*node.Def {
 	in, out := sourceDef().Def(o), sinkDef().Def(o)
-	in.Connects, out.Connects = true, true
+	in.Role, out.Role = node.Connects, node.Connects
 	in.Lint, out.Lint = stream.LintTLS, stream.LintTLS
 	return []*node.Def{in, out}
 }

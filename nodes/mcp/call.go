@@ -42,9 +42,14 @@ Packets of one process are sent concurrently. The timeouts are of the real clock
 			schema.Any("arguments").Doc("The arguments, a map in which `${…}` is an expression over the payload. By default they are the payload."),
 			schema.Bool("progress").Default(false).Doc("Passes on what the tool reports, as parts of the answer."),
 		}, client.Fields()...)...),
-		In:     []node.Port{{Name: "in", Doc: "What the arguments are made from."}},
-		Out:    []node.Port{{Name: "out", Doc: "The answer, with text, data and content."}},
-		Parts:  func(c schema.Config) bool { return c.Bool("progress") },
+		In:  []node.Port{{Name: "in", Doc: "What the arguments are made from."}},
+		Out: []node.Port{{Name: "out", Doc: "The answer, with text, data and content."}},
+		Traits: func(c schema.Config) (t node.Traits) {
+			if c.Bool("progress") {
+				t.Is = node.SendsParts
+			}
+			return t
+		},
 		Recall: node.Always(node.Effects),
 		Lint:   stream.LintTLS,
 		New:    func(init *node.Init) (node.Node, error) { return newCaller(init, o) },

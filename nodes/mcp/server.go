@@ -17,7 +17,7 @@ import (
 func serverDef() *node.Def {
 	return &node.Def{
 		Kind:    "mcp",
-		Client:  true,
+		Role:    node.HasClient,
 		Summary: "Serves nodes as tools of the Model Context Protocol.",
 		Doc: `The requests of a listener come in at ` + "`in`" + ` (POST; also GET and DELETE with ` + "`sessions`" + `), and are answered as the protocol's streamable HTTP says.
 Put ` + "`auth`" + ` in front to say who may call. On standard input and output ` + "`uniflow mcp FILE`" + ` serves the same tools, without a listener.
@@ -70,11 +70,11 @@ A page in a browser may call the server only if it is of the same host, or of ` 
 			Name: "out", Doc: "A call of a tool.",
 			Indexes: func(c schema.Config) int { return len(c.List("tools")) },
 		}},
-		ErrorDoc: "A request that is refused, or a call that has failed. Its answer is that of the tool.",
-		Parts:    func(schema.Config) bool { return true },
-		OpenAPI:  describe,
-		Recall:   node.Always(node.Effects),
-		New:      newServer,
+		Error:   "A request that is refused, or a call that has failed. Its answer is that of the tool.",
+		Traits:  node.Fixed(node.Traits{Is: node.SendsParts, Gives: []string{node.GivesParts}}),
+		OpenAPI: describe,
+		Recall:  node.Always(node.Effects),
+		New:     newServer,
 	}
 }
 

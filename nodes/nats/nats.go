@@ -15,7 +15,7 @@ import (
 func Defs(o stream.Options) []*node.Def {
 	defs := []*node.Def{source().Def(o), sink().Def(o), requestDef(o), kvDef(o)}
 	for _, def := range defs {
-		def.Connects, def.Lint = true, stream.LintTLS
+		def.Role, def.Lint = node.Connects, stream.LintTLS
 	}
 	return defs
 }

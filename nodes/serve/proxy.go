@@ -55,15 +55,12 @@ If no target answers, that is an error with status 502, or 504 after ` + "`timeo
 			schema.Int("connections").Default(4096).Range(1, 1<<16).Doc("How many connections to a server there may be, WebSockets included. Further requests wait for one."),
 			stream.TLSField("How servers are trusted over HTTPS. The files are read when the node starts, so also at each reload."),
 		),
-		In:           []node.Port{{Name: "in", Doc: "The request of a listener."}},
-		HasErrorPort: true,
-		ErrorDoc:     "No server has answered.",
-		Parts:        func(schema.Config) bool { return true },
-		Raw:          func(schema.Config) bool { return true },
-		Unread:       func(schema.Config) bool { return true },
-		Lint:         stream.LintTLS,
-		Recall:       node.Always(node.Effects),
-		New:          func(init *node.Init) (node.Node, error) { return newProxy(init, o) },
+		In:     []node.Port{{Name: "in", Doc: "The request of a listener."}},
+		Error:  "No server has answered.",
+		Traits: node.Fixed(node.Traits{Is: node.SendsParts | node.NeedsRaw | node.IgnoresBody | node.HandsOver, Needs: []node.Need{handover.Needed()}}),
+		Lint:   stream.LintTLS,
+		Recall: node.Always(node.Effects),
+		New:    func(init *node.Init) (node.Node, error) { return newProxy(init, o) },
 	}
 }
 

@@ -14,6 +14,6 @@ import (
 func Defs(o stream.Options) []*node.Def {
 	in, out := source().Def(o), sink().Def(o)
 	in.Lint, out.Lint = stream.LintTLS, stream.LintTLS
-	in.Connects, out.Connects = true, true
+	in.Role, out.Role = node.Connects, node.Connects
 	return []*node.Def{in, out}
 }

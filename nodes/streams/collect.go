@@ -41,7 +41,7 @@ func collectDef(o stream.Options) *node.Def {
 				count: int(c.Int("count")), bytes: int(c.Int("bytes")), linger: c.Duration("linger"), clock: init.Clock,
 				groups: make(map[string]*group),
 			}
-			if most := init.InFlight; most > 0 && n.count > most {
+			if most := init.InFlight(); most > 0 && n.count > most {
 				if c.Has("count") {
 					return nil, c.Errorf("count", diag.CodeBadValue, "a list can never be full: what leads here has at most %d messages in flight", most).
 						WithHint("write at most %d, or raise max_in_flight of the source", most)

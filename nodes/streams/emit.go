@@ -24,10 +24,10 @@ func emitDef(o stream.Options) *node.Def {
 			schema.String("event").Doc("The name of the event. It may hold expressions over the payload. Unset makes the payload itself the part."),
 			schema.Enum("otherwise", "error", "drop").Default("error").Doc("What happens where no one takes parts."),
 		),
-		In:           []node.Port{{Name: "in", Doc: "A part of the answer."}},
-		HasErrorPort: true,
-		Parts:        func(schema.Config) bool { return true },
-		Recall:       node.Always(node.Effects),
+		In:     []node.Port{{Name: "in", Doc: "A part of the answer."}},
+		Error:  node.OwnFailure,
+		Traits: node.Fixed(node.Traits{Is: node.SendsParts}),
+		Recall: node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config
 			n := &emitter{named: c.Has("event"), drop: c.String("otherwise") == "drop"}

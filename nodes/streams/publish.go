@@ -20,9 +20,9 @@ func publishDef(o stream.Options) *node.Def {
 		Config: schema.Fields(
 			schema.String("topic").Required().Doc("The topic. It may hold expressions over the payload, such as `room.${self.room}`."),
 		),
-		In:           []node.Port{{Name: "in", Doc: "What to publish."}},
-		HasErrorPort: true,
-		Recall:       node.Always(node.Effects),
+		In:     []node.Port{{Name: "in", Doc: "What to publish."}},
+		Error:  node.OwnFailure,
+		Recall: node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			n := &publisher{init: init}
 			var err error

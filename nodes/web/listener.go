@@ -17,7 +17,8 @@ import (
 func listenerDef() *node.Def {
 	return &node.Def{
 		Kind:    "listener",
-		Client:  true,
+		Role:    node.HasClient,
+		Traits:  node.Fixed(node.Traits{Gives: []string{node.GivesRequest, node.GivesParts}}),
 		Summary: "Serves HTTP: each request starts a process, whose response is the answer.",
 		Doc: `The payload of a request is a map with ` + "`method`, `scheme`, `host`, `path`, `query`, `protocol`, `header` and `body`" + `.
 The body is decoded as its ` + "`Content-Type`" + ` says.
@@ -112,9 +113,9 @@ func newListener(init *node.Init) (node.Node, error) {
 		memory:    init.Memory,
 		accessLog: c.Bool("access_log"),
 		alwaysID:  c.String("request_ids") == "always",
-		raw:       init.Raw,
+		raw:       init.Below(node.NeedsRaw),
 		unread:    unreadFrom(init),
-		parts:     init.Parts,
+		parts:     init.Below(node.SendsParts),
 		settings: serverSettings{
 			address:        net.JoinHostPort(c.String("host"), strconv.FormatInt(c.Int("port"), 10)),
 			headerBytes:    int(lim.Int("header_bytes")),

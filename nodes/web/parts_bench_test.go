@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -132,7 +131,7 @@ func BenchmarkEvents(b *testing.B) {
 var eventsDef = &node.Def{
 	Kind: "test_events", Summary: "Sends events.",
 	In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}},
-	Parts: func(schema.Config) bool { return true },
+	Traits: node.Fixed(node.Traits{Is: node.SendsParts}),
 	New: func(*node.Init) (node.Node, error) {
 		return node.ReceiverFunc(func(p node.Process, pkt node.Packet) node.Result {
 			query, _ := pkt.Payload.Get("query")

@@ -433,7 +433,7 @@ func TestPartsAfterTheEnd(t *testing.T) {
 	}
 }
 
-// Without Init.Parts a process has neither parts nor room for a handler.
+// Without node.SendsParts downstream a process has neither parts nor room for a handler.
 func TestPartsNotOffered(t *testing.T) {
 	s := start(t, "", func(ctx context.Context, _ value.Value) node.Response {
 		_, ok := node.PartsOf(ctx)

@@ -52,7 +52,7 @@ code: params.id
 		),
 		In:     []node.Port{{Name: "in", Doc: "The request."}},
 		Out:    []node.Port{{Name: "out", Doc: "The requests of a route, with params.", Indexes: routePorts}},
-		Unread: func(schema.Config) bool { return true },
+		Traits: node.Fixed(node.Traits{Is: node.IgnoresBody}),
 		Recall: node.Always(node.Pure),
 		New:    newRouter,
 	}

@@ -46,7 +46,7 @@ func openapiRoute(c schema.Config, add func(*route, schema.Config)) {
 // document returns the answer with the document of the router.
 func document(init *node.Init) (node.Result, error) {
 	o := init.Config.Group("openapi")
-	doc := openapi.Document([]*node.Vertex{init.Vertex()}, openapi.InfoOf(init.Config))
+	doc := openapi.Document([]*node.Vertex{init.Vertex}, openapi.InfoOf(init.Config))
 	data, err := doc.AppendJSON(nil)
 	if err != nil {
 		return node.Result{}, o.Errorf("", diag.CodeBadValue, "the document is not JSON: %v", err)

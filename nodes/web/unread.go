@@ -36,10 +36,10 @@ func (u *unread) leaves(r *http.Request) bool {
 //
 // What leaves a port "error" is not a request, so it does not matter who gets that.
 func unreadFrom(init *node.Init) *unread {
-	if !init.Raw || !init.Parts || init.Vertex == nil {
+	if !init.Below(node.NeedsRaw | node.SendsParts) {
 		return nil
 	}
-	at := init.Vertex()
+	at := init.Vertex
 	if sendsOn(at.Out...) {
 		return &unread{}
 	}
@@ -69,7 +69,7 @@ func unreadFrom(init *node.Init) *unread {
 }
 
 func isUnread(v *node.Vertex) bool {
-	return v.Def != nil && v.Def.Unread != nil && v.Def.Unread(v.Config)
+	return v.Traits.Is.Has(node.IgnoresBody)
 }
 
 // sendsOn reports whether the packets of some out-ports come only to nodes that need no
@@ -91,7 +91,7 @@ func sendsOn(ports ...[]node.Target) (found bool) {
 			if !isUnread(v) {
 				return false
 			}
-			found = found || v.Def.Raw != nil && v.Def.Raw(v.Config)
+			found = found || v.Traits.Is.Has(node.NeedsRaw)
 			ports = append(ports, v.Out...)
 		}
 	}

@@ -19,7 +19,7 @@ var (
 )
 
 // An upload is the body of a request that no node needs as a value, for the node that
-// sends it on: see [node.Def.Unread]. The client must send at the minimum rate, as with a
+// sends it on: see [node.IgnoresBody]. The client must send at the minimum rate, as with a
 // body that the listener reads (minRateReader), but only while the node reads: a node that
 // does not is not the fault of the client. So it has a timer in place of a deadline, which would
 // end a stream of HTTP/2 at any time.

@@ -134,8 +134,7 @@ func (w *world) make(name, config string) *listener {
 		Config:   decodeConfig(w.t, def, parse(w.t, config)),
 		Node:     node.Ref{ID: "id-" + name, Kind: "listener", Namespace: "default", Name: name, Pos: diag.Pos{File: "test.yaml", Line: 1}},
 		OutLinks: []int{1},
-		Parts:    w.parts,
-		Raw:      w.raw,
+		Vertex:   w.vertex(),
 		Log:      slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Pool:     &w.pool,
 	})
@@ -144,6 +143,18 @@ func (w *world) make(name, config string) *listener {
 	}
 	n.(*listener).unread = w.unread
 	return n.(*listener)
+}
+
+// vertex returns a listener in front of a node with the traits that are set.
+func (w *world) vertex() *node.Vertex {
+	v := new(node.Vertex)
+	if w.parts {
+		v.Below |= node.SendsParts
+	}
+	if w.raw {
+		v.Below |= node.NeedsRaw
+	}
+	return v
 }
 
 // serve opens a listener and makes it serve.

@@ -14,6 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/handover"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -28,7 +29,7 @@ const (
 func websocketDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "websocket",
-		Client:  true,
+		Role:    node.HasClient,
 		Summary: "Makes a WebSocket of a request, and starts a process for each message.",
 		Doc: `The request of a listener comes in at ` + "`in`" + `. Link ` + "`open`" + ` to look at it first: an error there, or an answer with a status of 300 or more, is the answer, and there is no WebSocket.
 
@@ -65,7 +66,7 @@ A change of the workflow keeps the connections. If the node is removed, they are
 			{Name: "open", Doc: "The request, before it becomes a WebSocket."},
 			{Name: "close", Doc: "A connection that has ended."},
 		},
-		Parts:   func(schema.Config) bool { return true },
+		Traits:  node.Fixed(node.Traits{Is: node.SendsParts | node.HandsOver, Gives: []string{node.GivesParts}, Needs: []node.Need{handover.Needed()}}),
 		OpenAPI: describeWebsocket,
 		Recall:  node.Always(node.Effects),
 		New:     func(init *node.Init) (node.Node, error) { return newWebsocket(init, o) },
@@ -107,7 +108,7 @@ func newWebsocket(init *node.Init, o stream.Options) (node.Node, error) {
 		opens:  init.OutLinks[wsOpen] > 0,
 		closes: init.OutLinks[wsClosed] > 0,
 		fails:  init.ErrorLinks > 0,
-		parts:  init.Parts,
+		parts:  init.Below(node.SendsParts),
 		settings: wsSettings{
 			decode:      c.String("decode"),
 			maxMessage:  c.Int("max_message"),

@@ -50,7 +50,7 @@ Messages have ` + "`id`" + ` and ` + "`binary`" + `.`,
 		Open:   openWSClient,
 	}.Def(o)
 	def.In = []node.Port{{Name: "send", Doc: "A message to send."}}
-	def.Begins, def.Connects, def.Lint = true, true, stream.LintTLS
+	def.Role, def.Lint = node.Begins|node.Connects, stream.LintTLS
 	source := def.New
 	def.New = func(init *node.Init) (node.Node, error) {
 		n, err := source(init)

@@ -22,7 +22,6 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/web"
-	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -30,7 +29,7 @@ import (
 var partDef = &node.Def{
 	Kind: "test_part", Summary: "Sends a part of the answer.",
 	In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}},
-	Parts: func(schema.Config) bool { return true },
+	Traits: node.Fixed(node.Traits{Is: node.SendsParts}),
 	New: func(*node.Init) (node.Node, error) {
 		return node.ReceiverFunc(func(p node.Process, pkt node.Packet) node.Result {
 			return node.Block(func(ctx context.Context) node.Result {

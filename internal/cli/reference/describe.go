@@ -44,8 +44,6 @@ type Port struct {
 	Doc     string `json:"doc,omitempty"`
 }
 
-const errorDoc = "The node's own failure. Without a link it is the answer."
-
 // Describe returns the description of a kind.
 func Describe(def *node.Def) Kind {
 	k := Kind{
@@ -53,7 +51,7 @@ func Describe(def *node.Def) Kind {
 		Fields: describeFields(def.Config), In: ports(def.In), Out: ports(def.Out),
 	}
 	if def.HasError() {
-		k.Out = append(k.Out, Port{Name: "error", Doc: cmp.Or(def.ErrorDoc, errorDoc)})
+		k.Out = append(k.Out, Port{Name: "error", Doc: cmp.Or(def.Error, node.OwnFailure)})
 	}
 	return k
 }

@@ -232,7 +232,7 @@ func portsSchema(def *node.Def) value.Value {
 		}
 	}
 	if def.HasError() {
-		named("error", cmp.Or(def.ErrorDoc, errorDoc))
+		named("error", cmp.Or(def.Error, node.OwnFailure))
 	}
 	for _, port := range lifecycle.Ports() {
 		named(port.Name, port.Doc)

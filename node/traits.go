@@ -1,0 +1,78 @@
+package node
+
+import "github.com/uniflow-labs/uniflow/schema"
+
+// Traits are what others must know of a node before it runs: see [Def.Traits]. The zero
+// Traits are those of a node of which nothing must be known.
+//
+// To add one that nodes upstream ask for, add a constant of type [Trait]; the kind that has
+// it sets it in Is, and the kind that asks looks at [Vertex.Below].
+type Traits struct {
+	Is    Trait
+	Gives []string // what the node gives to its process for those after it: see [Need]
+	Needs []Need
+
+	// FixedText returns a text that each payload is, or begins with, that leaves by the first
+	// out-port of the node: it begins with it if it is a list whose first element is the text.
+	// Not ok is a node without one; nil a kind without. It is asked rarely, as it may compile.
+	FixedText func() (text string, ok bool)
+
+	// InFlight is how many packets of a trigger are not answered at a time, at most; 0 is
+	// no limit, or a node that is not a trigger.
+	InFlight int
+}
+
+// A Trait is a set of facts about a node.
+type Trait uint16
+
+// The facts.
+const (
+	// SendsParts: the node may send parts of the answer before its end, or leave a handler or
+	// headers for it: see [PartsOf] and package handover.
+	SendsParts Trait = 1 << iota
+
+	// NeedsRaw: the node needs the body of a request as the bytes that came, such as one that
+	// verifies their signature: field "raw" of the payload, bytes.
+	NeedsRaw
+
+	// IgnoresBody: the node needs no field "body" of a request: it reads nothing of it, keeps
+	// nothing of it, sends on what has come with more fields at most, shows nothing of it in
+	// errors, and sends no parts of the answer. If that is true for all nodes that a request
+	// may come to, and one of them is NeedsRaw, the listener leaves the body to that one, see
+	// package handover; body is null then, and there is no "raw".
+	IgnoresBody
+
+	// HandsOver: the node answers a request by itself, when its process has ended.
+	HandsOver
+
+	// Commits: what the node has done is undone unless its process ends well.
+	Commits
+)
+
+// Has reports whether all facts of another set are in it.
+func (t Trait) Has(other Trait) bool { return t&other == other }
+
+// What triggers give to their processes.
+const (
+	GivesRequest      = "request of HTTP"                       // that a node can take over: see package handover
+	GivesParts        = "client that takes parts of the answer" // see [PartsOf]
+	GivesConversation = "conversation"                          // see [WithConversation]
+)
+
+// Fixed is a [Def.Traits] that does not depend on the config.
+func Fixed(t Traits) func(schema.Config) Traits {
+	return func(schema.Config) Traits { return t }
+}
+
+// A Need is something that a node needs of the process of what comes to its first in-port,
+// such as "session". A node that needs what no node upstream gives is an error, and one that
+// a trigger leads to without it, while others give it, a warning.
+type Need struct {
+	What  string // what one of the nodes upstream must give: see [Traits]
+	Field string // of the config, because of which; may be empty
+	Hint  string // which kinds give it
+
+	// OfTrigger says that only triggers give it: then a node that no trigger leads to, and
+	// that is run by name, lacks nothing.
+	OfTrigger bool
+}
