@@ -14,6 +14,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -305,6 +306,10 @@ type Opener interface {
 type Finder interface {
 	Find(ctx context.Context) error
 }
+
+// ErrNotOpen is the error of a packet that comes to a node before it has opened, from a workflow
+// at the port init.
+var ErrNotOpen = errors.New("the node has not opened yet: link the port active, which runs when it has, and not init")
 
 // A Trigger starts processes. Serve is called when the whole generation is open,
 // and must not block: it passes src to the code that receives requests, messages or

@@ -132,13 +132,10 @@ func (s *Sink) newNode(o Options, init *node.Init) (node.Node, error) {
 // Concurrency lets a process have many messages in flight.
 func (n *sinkNode) Concurrency() int { return int(n.config.Int("max_in_flight")) }
 
-// errNotOpen is the error of a packet from a workflow that runs before the sink has opened.
-var errNotOpen = errors.New("the sink has not opened yet: link the port active, which runs when it has, and not init")
-
 // Receive gives the messages of a packet to the outlet, which answers it.
 func (n *sinkNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	if n.outlet == nil {
-		return node.Fail(errNotOpen)
+		return node.Fail(node.ErrNotOpen)
 	}
 	d := n.outlet.newDelivery(n.receipt, pkt.Payload)
 	if err := n.records(p.Context(), d, pkt.Payload); err != nil {

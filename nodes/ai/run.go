@@ -34,7 +34,7 @@ type run struct {
 // Receive makes the conversation of a packet, and asks the model.
 func (n *llm) Receive(p node.Process, pkt node.Packet) node.Result {
 	if n.http == nil {
-		return node.Fail(errNotOpen)
+		return node.Fail(node.ErrNotOpen)
 	}
 	r := &run{n: n}
 	ctx := p.Context()
@@ -82,9 +82,6 @@ func (n *llm) Receive(p node.Process, pkt node.Packet) node.Result {
 		return r.ask()
 	})
 }
-
-// errNotOpen is for a workflow at the port init, which runs before its node opens.
-var errNotOpen = errors.New("the node has not opened yet: link the port active, which runs when it has, and not init")
 
 // ask sends the conversation to the model.
 func (r *run) ask() node.Result {

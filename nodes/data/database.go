@@ -60,7 +60,7 @@ func (d *Database) Close() error { return d.sql.Close() }
 func (d *Database) Run(ctx context.Context, text string, args ...value.Value) (rows []value.Value, affected int64, err error) {
 	p := d.sql.pool
 	if p == nil {
-		return nil, 0, errNotOpen
+		return nil, 0, node.ErrNotOpen
 	}
 	script, err := p.texts.get(text, false)
 	if err != nil {

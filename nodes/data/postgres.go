@@ -77,7 +77,12 @@ func (d *postgresDriver) connect(ctx context.Context) (conn, error) {
 // An unreachableError is the error of a connection that could not be made, or that broke.
 type unreachableError struct{ err error }
 
-func (e *unreachableError) Error() string { return e.err.Error() }
+// Error returns what is wrong, once: the client tries a host with and without TLS, and has a
+// line for each attempt.
+func (e *unreachableError) Error() string {
+	return strings.Join(slices.Compact(strings.Split(e.err.Error(), "\n")), "; ")
+}
+
 func (e *unreachableError) Unwrap() error { return e.err }
 
 func (d *postgresDriver) lacks(err error) bool {

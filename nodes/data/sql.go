@@ -256,7 +256,7 @@ func (n *sqlNode) Close() error {
 // Receive runs the statement of a packet.
 func (n *sqlNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	if n.pool == nil {
-		return node.Fail(errNotOpen)
+		return node.Fail(node.ErrNotOpen)
 	}
 	q, err := n.query(pkt.Payload)
 	if err != nil {
@@ -270,9 +270,6 @@ func (n *sqlNode) Receive(p node.Process, pkt node.Packet) node.Result {
 		return node.Send(0, answer)
 	})
 }
-
-// errNotOpen is for a workflow at the port init, which runs before its node opens.
-var errNotOpen = errors.New("the node has not connected yet: link the port active, which runs when it has, and not init")
 
 // A query is what a payload asks for.
 type query struct {
@@ -436,7 +433,7 @@ func (n *sqlNode) runOne(ctx context.Context, p node.Process, st *statement, row
 // runIn runs a statement in the transaction of its process, or without one.
 func (n *sqlNode) runIn(ctx context.Context, p node.Process, st *statement, rows [][]value.Value, to *result) error {
 	needs := st.effect == writes || n.isolation != "" && st.effect == reads
-	if t := n.pool.find(p, needs); t != nil && (needs || t.begun.Load()) {
+	if t := n.pool.find(p, n.ref, needs); t != nil && (needs || t.begun.Load()) {
 		return t.run(ctx, st, rows, n.isolation, to)
 	}
 	c, err := n.pool.acquire(ctx)

@@ -17,6 +17,7 @@ import (
 type transaction struct {
 	pool *pool
 	root node.Process // whose end ends it
+	node node.Ref     // that needed it first
 
 	lock chan struct{} // has one while no statement runs; guards the rest
 	conn conn          // nil while no transaction is open
@@ -26,8 +27,9 @@ type transaction struct {
 	begun atomic.Bool // statements that read belong to it, too
 }
 
-// find returns the transaction of a process. Without make it is nil if there is none.
-func (p *pool) find(proc node.Process, make bool) *transaction {
+// find returns the transaction of a process. Without make it is nil if there is none, and
+// else it is made for a node.
+func (p *pool) find(proc node.Process, of node.Ref, make bool) *transaction {
 	root := proc.Root()
 	if t, ok := p.key.Load(root); ok && t.root == root && !t.over.Load() {
 		return t
@@ -40,7 +42,7 @@ func (p *pool) find(proc node.Process, make bool) *transaction {
 	if t, ok := p.key.Load(root); ok && t.root == root && !t.over.Load() { // another child was faster
 		return t
 	}
-	t := &transaction{pool: p, root: root, lock: fill(1)}
+	t := &transaction{pool: p, root: root, node: of, lock: fill(1)}
 	p.key.Store(root, t)
 	root.Enlist(node.PhaseDatabase, t.end)
 	return t
@@ -87,6 +89,7 @@ var errLost = errors.New("the database has ended it")
 // isLost is the error of what comes after the loss. It has the code of what caused it.
 func (t *transaction) isLost(format string) error {
 	e := *node.Describe(t.lost)
+	e.Node = t.node
 	e.Err = fmt.Errorf(format, e.Err)
 	if e.Status == 0 {
 		e.Status = http.StatusServiceUnavailable
@@ -184,6 +187,7 @@ func (t *transaction) end(ctx context.Context, failure error) (kept bool, err er
 	unknown := t.conn.state() == stateLost
 	err = t.pool.failed(ctx, err)
 	e := *node.Describe(err)
+	e.Node = t.node
 	if e.Status == 0 {
 		e.Status = http.StatusServiceUnavailable
 	}

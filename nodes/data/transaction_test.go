@@ -411,6 +411,16 @@ func TestCutAtCommit(t *testing.T) {
 	})
 }
 
+// TestCommitNamesItsNode fails at the commit, when no node runs any more.
+func TestCommitNamesItsNode(t *testing.T) {
+	e := engineWith(t, newGate(), "- {kind: sql, name: n, driver: sqlite, source: ':memory:', ports: {out: [{name: end}]}}\n- {kind: nop, name: end}")
+	must(t, e, "n", "CREATE TABLE follows (id INTEGER PRIMARY KEY, after INTEGER REFERENCES follows DEFERRABLE INITIALLY DEFERRED)")
+	_, _, err := e.Run(t.Context(), "n", value.String("INSERT INTO follows VALUES (1, 7)"))
+	if failed := node.Describe(err); failed.Node.Name != "n" || !strings.Contains(err.Error(), "commit: ") {
+		t.Errorf("got %v of node %q, want the failure of the commit of n", err, failed.Node.Name)
+	}
+}
+
 // TestRolledBackByServer makes MariaDB end a transaction by an error of one statement,
 // which the workflow handles. What it does afterwards must not be stored without what
 // came before.

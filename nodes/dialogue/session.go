@@ -199,7 +199,7 @@ func (n *sessionNode) Concurrency() int { return 1024 }
 // Receive sends a payload on when its process has its session.
 func (n *sessionNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	if n.room == nil {
-		return node.Fail(errNotOpen)
+		return node.Fail(node.ErrNotOpen)
 	}
 	key, err := n.keyOf(p, pkt.Payload)
 	if err != nil {
@@ -229,9 +229,6 @@ func (n *sessionNode) hold(p node.Process, key string) (h *hold, found bool) {
 	holdKey.Store(root, h)
 	return h, false
 }
-
-// errNotOpen is for a workflow at the port init, which runs before its node opens.
-var errNotOpen = errors.New("the node has not opened yet: link the port active, which runs when it has, and not init")
 
 // Measure implements [node.Measured].
 func (n *sessionNode) Measure(report func(node.Metric)) {

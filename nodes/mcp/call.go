@@ -107,7 +107,7 @@ func (n *caller) Concurrency() int { return 16 }
 // Receive makes one call.
 func (n *caller) Receive(_ node.Process, pkt node.Packet) node.Result {
 	if n.client == nil {
-		return node.Fail(errNotOpen)
+		return node.Fail(node.ErrNotOpen)
 	}
 	return node.Block(func(ctx context.Context) node.Result {
 		answer, err := n.call(ctx, pkt.Payload)
@@ -117,9 +117,6 @@ func (n *caller) Receive(_ node.Process, pkt node.Packet) node.Result {
 		return node.Send(0, answer)
 	})
 }
-
-// errNotOpen is for a workflow at the port init, which runs before its node opens.
-var errNotOpen = errors.New("the node has not opened yet: link the port active, which runs when it has, and not init")
 
 func (n *caller) call(ctx context.Context, payload value.Value) (value.Value, error) {
 	tool, _, err := n.tool.Render(ctx, payload)

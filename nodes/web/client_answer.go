@@ -55,6 +55,9 @@ func (n *client) read(resp *http.Response) (value.Value, error) {
 // readBody reads and decodes the body of an answer, and removes the headers that are
 // about its encoding. size is that of the decompressed body.
 func (n *client) readBody(resp *http.Response) (v value.Value, size int, err error) {
+	if resp.StatusCode < http.StatusContinue {
+		return value.Value{}, 0, fmt.Errorf("the service answered with the status %03d, which is not one of HTTP", resp.StatusCode)
+	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return value.Value{}, 0, errors.New("the service answered 101 Switching Protocols, for which nothing has asked")
 	}

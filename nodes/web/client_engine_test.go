@@ -12,6 +12,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/test/httpbin"
@@ -133,5 +134,20 @@ func TestClientInEngine(t *testing.T) {
 	asking.Wait()
 	if got, want := <-answer, "201 text/plain made\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestInitBeforeOpen sends to clients that have not opened.
+func TestInitBeforeOpen(t *testing.T) {
+	for port, client := range map[string]string{"in": "{kind: http, name: n, url: 'http://127.0.0.1:1'", "send": "{kind: websocket_client, name: n, url: 'ws://127.0.0.1:1'"} {
+		engine, err := uniflow.New(uniflow.Options{Kinds: kinds()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := engine.Apply(t.Context(), uniflow.Source{Documents: []spec.Document{{File: "w.yaml", Data: []byte("- " + client +
+			", ports: {init: [{name: warm, port: in}]}}\n- {kind: snippet, name: warm, language: text, code: hi, ports: {out: [{name: n, port: " + port + "}]}}\n")}}})
+		if err == nil || !strings.Contains(err.Error(), node.ErrNotOpen.Error()) {
+			t.Errorf("%s: got %v, %v", client, list, err)
+		}
 	}
 }

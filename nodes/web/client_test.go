@@ -297,6 +297,7 @@ func TestClientFailures(t *testing.T) {
 	f("/no-answer", "", codeAnswer, 502, 0, cut)
 	f("/garbage", "", codeAnswer, 502, 0, `net/http: HTTP/1.x transport connection broken: malformed HTTP status code "mail.example.com"`)
 	f("/long-header", "", codeAnswer, 502, 0, "net/http: HTTP/1.x transport connection broken: net/http: server response headers exceeded 65536 bytes; aborted")
+	f("/no-status", "", codeAnswer, 502, 0, "the service answered with the status 000, which is not one of HTTP")
 	f("/switch", "", codeAnswer, 502, 101, "the service answered 101 Switching Protocols, for which nothing has asked")
 	const large = "answer: body of more than 1048576 bytes"
 	const limit = `,"limits":{"body_bytes":"1MiB"}`

@@ -115,6 +115,7 @@ func Handler() http.Handler {
 	for path, answer := range map[string]string{
 		"/broken-chunk": head + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n",
 		"/early-close":  head + "Content-Length: 100\r\n\r\nhello",
+		"/no-status":    "HTTP/1.1 000 x\r\nContent-Length: 2\r\n\r\nhi",
 		"/garbage":      "220 mail.example.com ESMTP\r\n",
 		"/no-answer":    "",
 		"/long-header":  head + "X-Long: " + strings.Repeat("a", 1<<20) + "\r\n\r\n",
