@@ -490,13 +490,28 @@ func (p *parts) finish(resp node.Response) (status, size int) {
 		status, end = p.failureLocked(p.mu.endErr)
 	}
 	if p.mu.err == nil && len(end) > 0 {
-		_ = p.sendLocked(p.ctx, end) // p.mu.err is noted below
+		p.sendEndLocked(end)
 	}
 	if p.mu.err == nil && p.mu.try != nil {
 		_ = p.sendRestLocked(p.ctx, len(end)) // as above
 	}
 	p.x.writeErr = p.mu.err
 	return status, p.mu.size
+}
+
+// sendEndLocked sends the end of an answer; p.mu.err says whether it could. Over HTTP/2 the
+// frame with the end ends the stream. If there is nothing to send, an empty one does: the last
+// part is sent when it comes, and a process may end long after it.
+func (p *parts) sendEndLocked(end []byte) {
+	if p.x.r.ProtoMajor < 2 || p.x.cut { // a stream that is cut loses what net/http still has
+		_ = p.sendLocked(p.ctx, end) // it sets p.mu.err
+		return
+	}
+	n, err := p.x.send(end)
+	p.mu.size += n
+	if err != nil {
+		_ = p.failLocked(fmt.Errorf("%w: %w", errClientLeft, err)) // as above
+	}
 }
 
 // failureLocked logs an error that ends an answer, and returns how to tell the client.
