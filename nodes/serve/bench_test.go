@@ -74,5 +74,5 @@ func BenchmarkProxy(b *testing.B) {
 		b.Fatal(err)
 	}
 	reverse := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
-	compare(b, proxyOf("", target.URL), reverse, "/length/4", "/length/65536", "/chunks/4", "/chunks/65536")
+	compare(b, proxyOf("", target.URL), reverse, "/length/4", "/length/65536", "/flushed/4", "/flushed/65536")
 }

@@ -150,7 +150,8 @@ func (c *frameClient) want(name, frames string, body []byte, want []byte) {
 	}
 }
 
-// ofSize answers with as many bytes as the path says, with their length or in chunks.
+// ofSize answers with as many bytes as the path says, with their length, in chunks
+// that come with the end, or flushed.
 func ofSize(w http.ResponseWriter, r *http.Request) {
 	how, size, _ := strings.Cut(r.URL.Path[1:], "/")
 	n, err := strconv.Atoi(size)
@@ -161,6 +162,11 @@ func ofSize(w http.ResponseWriter, r *http.Request) {
 	body := strings.Repeat("x", n)
 	if how == "length" {
 		w.Header().Set("Content-Length", size)
+		fmt.Fprint(w, body) //nolint:errcheck // the client notices
+		return
+	}
+	if how == "flushed" {
+		w.(http.Flusher).Flush()
 		fmt.Fprint(w, body) //nolint:errcheck // the client notices
 		return
 	}

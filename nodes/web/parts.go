@@ -530,8 +530,10 @@ func (p *parts) failureLocked(err error) (status int, end []byte) {
 	}
 	x.gen.log.LogAttrs(p.ctx, level, "answer in parts ended with an error", slog.String(keyLogProcess, x.id), slog.Int(keyLogStatus, status),
 		slog.String(keyLogMethod, node.Clip(x.r.Method, maxQuote)), slog.String(keyLogPath, node.Clip(x.r.URL.Path, maxQuote)), slog.String(keyLogError, node.Clip(err.Error(), maxLogged)))
-	// A process that ended because this program stops says nothing: its client comes back.
-	if x.cut = p.mu.form != partEvents || e.Code == string(diag.CodeCancelled); x.cut && e.Code == string(diag.CodeCancelled) {
+	// Events end without an event if the program, or the generation, stops: their client comes
+	// back. A cut would be as good, but a browser drops what it has read last before one.
+	x.cut = p.mu.form != partEvents
+	if e.Code == string(diag.CodeCancelled) {
 		return status, nil
 	}
 	part := failurePart(e)
