@@ -150,9 +150,11 @@ func (x *exchange) handOver(h http.Handler) (status, size int) {
 	h.ServeHTTP(w, x.r)
 	x.endUpload()
 	w.begin(http.StatusOK)
-	if c, ok := peerOf(x.r.Context()); ok && x.r.ProtoMajor == 2 && w.left {
-		x.leaveLast(x.parts.rc, c, min(w.size, tailBytes))
-	} else if x.r.ProtoMajor > 2 { // what the server sends when the handler has returned
+	// What is sent when the handler has returned has a deadline. The end of a long answer counts
+	// as pending, too, as what comes before it does; for a short one, that took some 4 µs of CPU.
+	if c, ok := peerOf(x.r.Context()); ok && x.r.ProtoMajor == 2 && w.left && w.size > 2*tailBytes {
+		x.leaveLast(x.parts.rc, c, tailBytes)
+	} else if x.r.ProtoMajor > 1 {
 		if until := x.s.pending.deadline(pieceBytes); !until.IsZero() {
 			x.setDeadline(x.parts.rc.SetWriteDeadline, until)
 		}
