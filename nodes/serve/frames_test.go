@@ -269,7 +269,7 @@ func TestLastDataEndsStream(t *testing.T) {
 				t.Errorf("a trailer: got %d bytes, %s, %v", len(body), frames, c.header)
 			}
 
-			// What comes before the end is known is sent at once.
+			// What comes before the end is known is sent immediately.
 			c.arrived = func() {
 				c.arrived = nil
 				later <- struct{}{}
