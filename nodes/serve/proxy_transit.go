@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"strings"
+	"sync/atomic"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
@@ -36,6 +38,9 @@ type transit struct {
 	w       http.ResponseWriter // from ServeHTTP on
 	scratch http.Header         // of what comes before the answer
 	err     error               // why there is none
+
+	endsStream bool        // the client speaks HTTP/2
+	ended      atomic.Bool // the body of the answer has been read, and its end is not sent yet
 }
 
 // read reads what is needed of a request and its payload.
@@ -105,6 +110,7 @@ func (t *transit) begin(ctx context.Context, r *http.Request) error {
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	t.body.pace.start(t.proxy.clock, t.proxy.timeout, func() { cancel(errLate) })
 	defer t.body.pace.end()
+	t.endsStream = r.ProtoMajor == 2
 	out := r.WithContext(own)
 	out.Body, out.ContentLength, out.TransferEncoding, out.Trailer = http.NoBody, t.body.length, nil, nil
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
@@ -184,6 +190,9 @@ func rewrite(pr *httputil.ProxyRequest) {
 func modify(resp *http.Response) error {
 	t := resp.Request.Context().Value(transitKey{}).(*transit)
 	change(resp.Header, t.proxy.answered)
+	if t.endsStream && resp.ContentLength < 0 {
+		resp.Body = &endedBody{resp.Body, t}
+	}
 	if !t.yield(struct{}{}) {
 		return errDropped
 	}
@@ -238,7 +247,44 @@ func (t *transit) WriteHeader(status int) {
 	}
 }
 
-func (t *transit) Write(p []byte) (int, error) { return t.w.Write(p) }
+// Write sends a piece. The end is a write of its own: see endedBody.
+func (t *transit) Write(p []byte) (n int, err error) {
+	if t.ended.Load() && len(p) > endBytes {
+		if n, err = t.w.Write(p[:len(p)-endBytes]); err != nil {
+			return n, err
+		}
+	}
+	m, err := t.w.Write(p[n:])
+	return n + m, err
+}
 
-// Unwrap lets the answer be flushed, and the connection be taken.
+// FlushError flushes what was written, unless it has the end: the listener sends that next.
+func (t *transit) FlushError() error {
+	if t.ended.Load() {
+		return nil
+	}
+	return http.NewResponseController(t.w).Flush()
+}
+
+// endBytes is how much the last frame over HTTP/2 has, at most: less than what net/http keeps
+// until the handler returns, which is 4 KiB.
+const endBytes = 2 << 10
+
+// An endedBody is the body of an answer without a length, which [httputil.ReverseProxy] flushes
+// after each read. If its end comes with the last read, that is not flushed, so that the frame
+// with it ends the stream of the client. An end that comes later takes an empty frame.
+type endedBody struct {
+	io.ReadCloser
+	t *transit
+}
+
+func (b *endedBody) Read(p []byte) (n int, err error) {
+	n, err = b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.t.ended.Store(true)
+	}
+	return n, err
+}
+
+// Unwrap lets the connection be taken.
 func (t *transit) Unwrap() http.ResponseWriter { return t.w }

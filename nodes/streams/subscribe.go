@@ -19,7 +19,7 @@ func subscribeDef(o stream.Options) *node.Def {
 		Kind:    "subscribe",
 		Summary: "Holds its process, and sends on what is published on a topic.",
 		Doc: "The packet subscribes: from then on, each payload that a `publish` node of this namespace gives to the topic is sent on `out`, in order, one at a time. The process ends when its client leaves, when the answer to a payload is an error, after `lifetime`, when it is answered None, or when the workflow is replaced or ends, when it is answered with an error of status 503. " +
-			"With `emit` behind `out`, each payload is a part of the answer, such as an event for a browser. A reload cuts the stream without an event `end`, so a browser connects again, and gets what is published from then on.\n\n" +
+			"With `emit` behind `out`, each payload is a part of the answer, such as an event for a browser. A reload ends the stream, when what was published before has been sent, without an event `end`: so a browser connects again, and gets what is published from then on. What is published in between, it does not get.\n\n" +
 			"While `out` is busy, up to `buffer` payloads wait, of 4 MiB together. When there are more, `full` decides: `drop_oldest` drops those that wait longest, `close` ends the process with the code `slow`.",
 		Example: "- kind: subscribe\n  name: live\n  topic: room.${self.params.room}\n  ports:\n    out: [{name: part, port: in}]\n\n- {kind: emit, name: part}\n",
 		Config: schema.Fields(
@@ -113,11 +113,11 @@ func (n *subscriber) leave(s *subscription) {
 	delete(n.subscriptions, s)
 }
 
-// errReplaced ends a subscription without an end of its answer, so that an EventSource
-// connects again, to the workflow that serves then.
+// errReplaced ends a subscription without an event at the end of its answer, so that an
+// EventSource connects again, to the workflow that serves then.
 var errReplaced = &node.Error{Err: errors.New("the workflow is replaced or ends"), Status: http.StatusServiceUnavailable, Code: string(diag.CodeCancelled)}
 
-// Drain ends all subscriptions.
+// Drain ends all subscriptions. What they have taken is sent before.
 func (n *subscriber) Drain() {
 	n.mu.Lock()
 	n.drained = true
@@ -127,7 +127,7 @@ func (n *subscriber) Drain() {
 	}
 	n.mu.Unlock()
 	for _, s := range all {
-		s.close(node.Fail(errReplaced))
+		s.drain(node.Fail(errReplaced))
 	}
 }
 

@@ -112,6 +112,7 @@ type subscription struct {
 	bytes  int       // of the buffer
 	parked func(node.Result)
 	forget func() bool  // ends the watch for the end of the process
+	final  *node.Result // the end that comes after what waits; nil until the node is drained
 	end    *node.Result // set when it is over
 }
 
@@ -136,6 +137,10 @@ func (s *subscription) park(ctx context.Context, done func(node.Result)) {
 	s.mu.Lock()
 	if s.forget == nil && s.end == nil {
 		s.forget = context.AfterFunc(ctx, func() { s.cancel(ctx) })
+	}
+	if s.final != nil && len(s.buffer) == 0 {
+		s.finishLocked(*s.final)
+		s.mu.Lock()
 	}
 	r, ok := s.nextLocked()
 	if !ok {
@@ -222,6 +227,19 @@ func (s *subscription) dropLocked() {
 func (s *subscription) close(r node.Result) {
 	s.mu.Lock()
 	s.finishLocked(r)
+}
+
+// drain ends the subscription with a result when what it has taken has been sent: publishers
+// were told that it took that. It takes nothing more.
+func (s *subscription) drain(r node.Result) {
+	s.mu.Lock()
+	if s.parked != nil { // nothing waits
+		s.finishLocked(r)
+		return
+	}
+	s.final = &r
+	s.mu.Unlock()
+	s.hub.leave(s)
 }
 
 // cancel ends the subscription because its process ends. As long as the subscription has

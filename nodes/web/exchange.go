@@ -380,23 +380,15 @@ func (x *exchange) send(body []byte) (n int, err error) {
 	if !ok {
 		return x.w.Write(body)
 	}
-	end := len(body)
-	//lint:ignore SA1019 the request's context ends with the handler, and nothing else says when the stream does
-	notifier, ends := x.w.(http.CloseNotifier)
-	if ends {
+	rc, end := http.NewResponseController(x.w), len(body)
+	if x.r.ProtoMajor == 2 {
 		end -= min(end, tailBytes)
 	}
-	rc := http.NewResponseController(x.w)
-	if n, err = x.sendPieces(rc, c, body[:end]); err != nil || !ends {
+	if n, err = x.sendPieces(rc, c, body[:end]); err != nil || n == len(body) {
 		return n, err
 	}
-	tail := body[end:]
-	last := &lastPiece{pending: &x.s.pending, write: &pendingWrite{peer: c, bytes: len(tail)}, metrics: x.gen.metrics, taken: c.piecesTaken.Load(), closed: notifier.CloseNotify()}
-	if last.until = last.pending.deadline(len(tail)); !last.until.IsZero() {
-		x.setDeadline(rc.SetWriteDeadline, last.until)
-	}
-	m, err := x.w.Write(tail)
-	time.AfterFunc(x.s.settings.h2PendingAfter, last.late)
+	x.leaveLast(rc, c, len(body)-end)
+	m, err := x.w.Write(body[end:])
 	return n + m, err
 }
 
@@ -431,6 +423,21 @@ func (x *exchange) sendPieces(rc *http.ResponseController, c *peer, body []byte)
 		p.notTaken(c, until, taken, x.gen.metrics)
 	}
 	return n, err
+}
+
+// leaveLast prepares for what net/http sends over HTTP/2 when the handler has returned: it has
+// the deadline of any piece, and counts as pending.
+func (x *exchange) leaveLast(rc *http.ResponseController, c *peer, bytes int) {
+	//lint:ignore SA1019 the request's context ends with the handler, and nothing else says when the stream does
+	notifier, ok := x.w.(http.CloseNotifier)
+	if !ok {
+		return // of a test: those of net/http do
+	}
+	last := &lastPiece{pending: &x.s.pending, write: &pendingWrite{peer: c, bytes: bytes}, metrics: x.gen.metrics, taken: c.piecesTaken.Load(), closed: notifier.CloseNotify()}
+	if last.until = last.pending.deadline(bytes); !last.until.IsZero() {
+		x.setDeadline(rc.SetWriteDeadline, last.until)
+	}
+	time.AfterFunc(x.s.settings.h2PendingAfter, last.late)
 }
 
 // A lastPiece is the end of an answer over HTTP/2, which net/http sends when the handler has

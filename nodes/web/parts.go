@@ -490,13 +490,28 @@ func (p *parts) finish(resp node.Response) (status, size int) {
 		status, end = p.failureLocked(p.mu.endErr)
 	}
 	if p.mu.err == nil && len(end) > 0 {
-		_ = p.sendLocked(p.ctx, end) // p.mu.err is noted below
+		p.sendEndLocked(end)
 	}
 	if p.mu.err == nil && p.mu.try != nil {
 		_ = p.sendRestLocked(p.ctx, len(end)) // as above
 	}
 	p.x.writeErr = p.mu.err
 	return status, p.mu.size
+}
+
+// sendEndLocked sends the end of an answer; p.mu.err says whether it could. Over HTTP/2 the
+// frame with the end ends the stream. If there is nothing to send, an empty one does: the last
+// part is sent when it comes, and a process may end long after it.
+func (p *parts) sendEndLocked(end []byte) {
+	if p.x.r.ProtoMajor < 2 || p.x.cut { // a stream that is cut loses what net/http still has
+		_ = p.sendLocked(p.ctx, end) // it sets p.mu.err
+		return
+	}
+	n, err := p.x.send(end)
+	p.mu.size += n
+	if err != nil {
+		_ = p.failLocked(fmt.Errorf("%w: %w", errClientLeft, err)) // as above
+	}
 }
 
 // failureLocked logs an error that ends an answer, and returns how to tell the client.
@@ -515,8 +530,10 @@ func (p *parts) failureLocked(err error) (status int, end []byte) {
 	}
 	x.gen.log.LogAttrs(p.ctx, level, "answer in parts ended with an error", slog.String(keyLogProcess, x.id), slog.Int(keyLogStatus, status),
 		slog.String(keyLogMethod, node.Clip(x.r.Method, maxQuote)), slog.String(keyLogPath, node.Clip(x.r.URL.Path, maxQuote)), slog.String(keyLogError, node.Clip(err.Error(), maxLogged)))
-	// A process that ended because this program stops says nothing: its client comes back.
-	if x.cut = p.mu.form != partEvents || e.Code == string(diag.CodeCancelled); x.cut && e.Code == string(diag.CodeCancelled) {
+	// Events end without an event if the program, or the generation, stops: their client comes
+	// back. A cut would be as good, but a browser drops what it has read last before one.
+	x.cut = p.mu.form != partEvents
+	if e.Code == string(diag.CodeCancelled) {
 		return status, nil
 	}
 	part := failurePart(e)

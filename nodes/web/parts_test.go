@@ -87,7 +87,8 @@ func TestPartsForms(t *testing.T) {
 		{"error in events", typeEvents, list[1:], reply(value.Error(&node.Error{Err: errTest, Status: 429, Public: true})), typeEvents,
 			"retry: 1000\n\ndata: {\"n\":1}\n\nevent: error\ndata: {\"status\":429,\"message\":\"the till is on fire\"}\n\n", false},
 		{"stopped", typeEvents, list[1:], reply(value.Error(&node.Error{Err: errTest, Code: string(diag.CodeCancelled)})), typeEvents,
-			"retry: 1000\n\ndata: {\"n\":1}\n\n", true},
+			"retry: 1000\n\ndata: {\"n\":1}\n\n", false},
+		{"lines, stopped", typeLines, list[1:], reply(value.Error(&node.Error{Err: errTest, Code: string(diag.CodeCancelled)})), typeLines, "{\"n\":1}\n", true},
 	} {
 		s := startParts(t, "", emit(c.end, c.parts...))
 		for _, proto := range []string{"1.1", "2"} {
