@@ -462,7 +462,7 @@ func (p *parts) encodeEnd(resp node.Response) error {
 		return p.mu.endErr
 	}
 	e, ok, err := partOf(p.x, resp)
-	if ok || p.mu.form == partEvents {
+	if err == nil && (ok || p.mu.form == partEvents) {
 		if !ok {
 			e.Body = value.String("")
 		}

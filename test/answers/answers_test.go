@@ -39,7 +39,10 @@ var columns = []struct {
 	{"`listener`", "the status", []answers.Trigger{
 		{Name: "listener", Processes: 1, Begin: web("", "form", overHTTP)},
 	}},
-	{"`listener`, in parts", "the connection is cut", []answers.Trigger{parts}},
+	{"`listener`, in parts", "the connection is cut, events end with `error`", []answers.Trigger{
+		{Name: "parts", Processes: 1, Tells: "cut", Begin: inParts("")},
+		{Name: "events", Processes: 1, Tells: "cut", Begin: inParts("text/event-stream")},
+	}},
 	{"`call`, tests", "an error; a status as it is", []answers.Trigger{
 		{Name: "call", Processes: 1, Passes: true, Tells: "error", Begin: run("form", "", value.String)},
 	}},
@@ -61,17 +64,20 @@ var columns = []struct {
 	}},
 }
 
-var parts = answers.Trigger{Name: "parts", Processes: 1, Tells: "cut", Begin: web("- {kind: snippet, name: first, language: text, code: part, ports: {out: [{name: part}]}}\n- {kind: emit, name: part}", "first}, {name: form", func(w *answers.World, port int, form string) string {
-	resp := request(w.T.Context(), w, port, "text/plain", form)
-	defer resp.Body.Close()
-	switch data, err := io.ReadAll(resp.Body); {
-	case resp.StatusCode != http.StatusOK || !bytes.HasPrefix(data, []byte("part")):
-		w.T.Fatalf("%s: got %s %q", form, resp.Status, data)
-	case err != nil:
-		return "cut"
-	}
-	return ""
-})}
+// inParts answers in parts, in a form that the client accepts.
+func inParts(accept string) begin {
+	return web("- {kind: snippet, name: first, language: text, code: part, ports: {out: [{name: part}]}}\n- {kind: emit, name: part}", "first}, {name: form", func(w *answers.World, port int, form string) string {
+		resp := request(w.T.Context(), w, port, "text/plain", accept, form)
+		defer resp.Body.Close()
+		switch data, err := io.ReadAll(resp.Body); {
+		case resp.StatusCode != http.StatusOK || !bytes.Contains(data, []byte("part")):
+			w.T.Fatalf("%s: got %s %q", form, resp.Status, data)
+		case err != nil || bytes.Contains(data, []byte("event: error\n")):
+			return "cut"
+		}
+		return ""
+	})
+}
 
 // web serves a node, and sends it requests.
 func web(specs, target string, send func(w *answers.World, port int, form string) string) begin {
@@ -82,14 +88,14 @@ func web(specs, target string, send func(w *answers.World, port int, form string
 	}
 }
 
-func request(ctx context.Context, w *answers.World, port int, contentType, body string) *http.Response {
+func request(ctx context.Context, w *answers.World, port int, contentType, accept, body string) *http.Response {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/messages", port), strings.NewReader(body))
 	if err != nil {
 		w.T.Fatal(err)
 	}
 	req.Header.Set("Content-Type", contentType)
-	if contentType == "application/json" {
-		req.Header.Set("Accept", "application/json, text/event-stream")
+	if accept != "" {
+		req.Header.Set("Accept", accept)
 	}
 	req.Close = true
 	resp, err := http.DefaultClient.Do(req)
@@ -100,8 +106,8 @@ func request(ctx context.Context, w *answers.World, port int, contentType, body 
 }
 
 // post sends a request, and returns the status and the body.
-func post(w *answers.World, port int, contentType, body string) string {
-	resp := request(w.T.Context(), w, port, contentType, body)
+func post(w *answers.World, port int, contentType, accept, body string) string {
+	resp := request(w.T.Context(), w, port, contentType, accept, body)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -111,21 +117,21 @@ func post(w *answers.World, port int, contentType, body string) string {
 }
 
 func overHTTP(w *answers.World, port int, form string) string {
-	if got := post(w, port, "text/plain", form); got[0] >= '4' {
+	if got := post(w, port, "text/plain", "", form); got[0] >= '4' {
 		return got[:3]
 	}
 	return ""
 }
 
 func overMCP(w *answers.World, port int, form string) string {
-	if strings.Contains(post(w, port, "application/json", `{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "run", "arguments": {"form": "`+form+`"}}}`), `"isError":true`) {
+	if strings.Contains(post(w, port, "application/json", "application/json, text/event-stream", `{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "run", "arguments": {"form": "`+form+`"}}}`), `"isError":true`) {
 		return "error"
 	}
 	return ""
 }
 
 func overChat(w *answers.World, port int, form string) string {
-	if strings.Contains(post(w, port, "application/json", `{"text": "`+form+`", "wait": true}`), `"failed":true`) {
+	if strings.Contains(post(w, port, "application/json", "", `{"text": "`+form+`", "wait": true}`), `"failed":true`) {
 		return "apology"
 	}
 	return ""
@@ -302,7 +308,7 @@ func TestAnswerWithoutClient(t *testing.T) {
 	leaves.Begin = web("", "form", func(w *answers.World, port int, form string) string {
 		ctx, leave := context.WithCancel(w.T.Context())
 		defer leave()
-		resp := request(ctx, w, port, "text/plain", form)
+		resp := request(ctx, w, port, "text/plain", "", form)
 		defer resp.Body.Close()
 		if part, err := bufio.NewReader(resp.Body).ReadString('}'); err != nil {
 			w.T.Errorf("got %q and %v, want a part that tells of the row", part, err)
