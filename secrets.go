@@ -41,7 +41,7 @@ func (e *Engine) redact(list diag.List, source Source) diag.List {
 		}
 		if !d.Private && d.Pos.IsValid() && d.Pos.Line <= len(at) {
 			line := string(at[d.Pos.Line-1])
-			d.Private = e.secrets.Text(line) != line || d.Code == diag.CodeYAML && e.secretField.MatchString(line)
+			d.Private = e.secrets.Text(line) != line || d.Code == diag.CodeYAML && e.secretField().MatchString(line)
 		}
 	}
 	return list

@@ -18,6 +18,7 @@ type system struct {
 	kinds     *registry.Registry
 	specs     []*spec.Node
 	variables []*spec.Variable
+	secrets   []string // of both
 }
 
 // redacted stands for what may be a secret.

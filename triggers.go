@@ -50,7 +50,7 @@ func (e *Engine) Triggers() []Trigger {
 // TriggersOf is [Engine.Triggers] of a source before it is served: it starts nothing, and
 // the results have only Node and Ends. The list is that of [Engine.Check].
 func (e *Engine) TriggersOf(source Source) ([]Trigger, diag.List) {
-	prog, list := e.compile(source, compile.Options{}, false)
+	prog, _, list := e.compile(source, false, false)
 	if prog == nil {
 		return nil, list
 	}

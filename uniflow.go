@@ -93,7 +93,7 @@ type Engine struct {
 	abandoned   atomic.Bool        // a replaced generation has not drained
 	metrics     metricsAggregator
 	secrets     redact.Secrets
-	secretField *regexp.Regexp
+	secretField func() *regexp.Regexp
 
 	mu struct { // held for the whole of Apply and Shutdown: they exclude each other
 		sync.Mutex
@@ -135,7 +135,7 @@ func New(opts Options) (*Engine, error) {
 	if opts.Memory == 0 {
 		opts.Memory = memory.Limit() / 2
 	}
-	e := &Engine{kinds: kinds, opts: opts, memory: node.NewMemory(opts.Memory), secretField: secretFields(kinds)}
+	e := &Engine{kinds: kinds, opts: opts, memory: node.NewMemory(opts.Memory), secretField: sync.OnceValue(func() *regexp.Regexp { return secretFields(kinds) })}
 	e.waits = waits.New(opts.Clock)
 	e.opts.Log = slog.New(e.secrets.Handler(opts.Log.Handler()))
 	e.metrics.secrets = &e.secrets
@@ -149,26 +149,26 @@ func New(opts Options) (*Engine, error) {
 // Check reports what is wrong with a source, warnings included. It starts nothing:
 // nodes are made, but not opened.
 func (e *Engine) Check(source Source) diag.List {
-	_, list := e.compile(source, compile.Options{}, false)
+	_, _, list := e.compile(source, false, false)
 	return list
 }
 
 // CheckAll is [Engine.Check] for all namespaces instead of the one that the engine
 // serves.
 func (e *Engine) CheckAll(source Source) diag.List {
-	_, list := e.compile(source, compile.Options{}, true)
+	_, _, list := e.compile(source, false, true)
 	return list
 }
 
 // compile makes a program of a source, from the nodes of the engine's namespace or of
-// all, with options of which the caller sets what the program is for. A panic, such as
-// that of a function in a Def, becomes a finding: a document must not end the host.
-func (e *Engine) compile(source Source, opts compile.Options, all bool) (prog *compile.Program, list diag.List) {
+// all, and what these were made with. A panic, such as that of a function in a Def,
+// becomes a finding: a document must not end the host.
+func (e *Engine) compile(source Source, outline, all bool) (prog *compile.Program, sys *system, list diag.List) {
 	defer func() { list = e.redact(list, source) }()
 	defer func() {
 		if v := recover(); v != nil {
 			e.opts.Log.Error("panic while compiling", "code", string(diag.CodeBug), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-			prog, list = nil, diag.List{diag.Errorf(diag.CodeBug, "panic while compiling: %v", v)}
+			prog, sys, list = nil, nil, diag.List{diag.Errorf(diag.CodeBug, "panic while compiling: %v", v)}
 		}
 	}()
 	graph, list := e.read(source, all)
@@ -186,17 +186,26 @@ func (e *Engine) compile(source Source, opts compile.Options, all bool) (prog *c
 	resolver := spec.NewResolver(variables, source.Environment)
 	list.Append(graph.Instantiate(resolver))
 	list.Append(resolver.Findings())
-	e.secrets.Learn(append(secrets, secretsOf(graph.Nodes, graph.Kinds)...)) // templates are rendered now
-	opts.Kinds, opts.Log, opts.Pool, opts.Clock, opts.Waits, opts.Job, opts.Whole = graph.Kinds, e.opts.Log, &e.pool, e.opts.Clock, e.waits, e.opts.Job, e.opts.Whole
-	opts.Memory = e.memory
-	opts.System = &system{engine: e, kinds: graph.Kinds, specs: graph.Nodes, variables: variables}
+	secrets = append(secrets, secretsOf(graph.Nodes, graph.Kinds)...) // templates are rendered now
+	e.secrets.Learn(secrets)
+	sys = &system{engine: e, kinds: graph.Kinds, specs: graph.Nodes, variables: variables, secrets: secrets}
+	opts := e.nodeOptions(sys)
+	opts.Outline = outline
 	made, found := compile.Compile(graph.Nodes, opts)
 	list.Append(found)
 	list.Sort()
 	if list.HasErrors() {
-		return nil, list
+		return nil, nil, list
 	}
-	return made, list
+	return made, sys, list
+}
+
+// nodeOptions returns what nodes are made with.
+func (e *Engine) nodeOptions(sys *system) compile.Options {
+	return compile.Options{
+		Kinds: sys.kinds, Log: e.opts.Log, Pool: &e.pool, Memory: e.memory, Clock: e.opts.Clock,
+		System: sys, Waits: e.waits, Job: e.opts.Job, Whole: e.opts.Whole,
+	}
 }
 
 // read reads the specs of a source, those of the engine's namespace or all.
@@ -236,15 +245,20 @@ func (e *Engine) Kinds(source Source) ([]*node.Def, diag.List) {
 // If the list has errors, or err is not nil, nothing has changed, and the old
 // generation continues. The list is about the documents, err about starting them.
 func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
-	prog, list := e.compile(source, compile.Options{}, false)
+	prog, _, list := e.compile(source, false, false)
 	if prog == nil {
 		e.metrics.refuse()
 		return list, nil
 	}
+	return list, e.apply(ctx, prog)
+}
+
+// apply starts a program, and swaps it in.
+func (e *Engine) apply(ctx context.Context, prog *compile.Program) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.mu.shut || e.ending.Err() != nil {
-		return list, ErrShutdown
+		return ErrShutdown
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -253,7 +267,7 @@ func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
 	if err != nil {
 		e.metrics.refuse()
 	}
-	return list, e.secrets.Error(err)
+	return e.secrets.Error(err)
 }
 
 // replace serves a program instead of the current one. The caller holds mu.

@@ -26,7 +26,7 @@ type Options struct {
 	Waits   node.Waits   // of the nodes
 	Job     *node.Job    // of the nodes
 	Whole   bool         // keep all hops through sub-graphs, for observers to see
-	Outline bool         // keep what kinds see of the nodes, in Program.Outline
+	Outline bool         // keep Program.Outline and Program.Plan
 }
 
 // Compile makes a program of specs whose templates have been rendered. It reports
@@ -49,7 +49,7 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 	c.makeGraph()
 	c.checkNeeds()
 	for i := range c.units {
-		c.make(int32(i))
+		c.make(int32(i), &c.prog.Vertices[i], nil)
 	}
 	c.list.Sort()
 	if c.list.HasErrors() {
@@ -57,7 +57,7 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 	}
 	c.prog.Order = order(c.prog.Vertices)
 	if c.opts.Outline {
-		c.prog.Outline = c.graph
+		c.prog.Outline, c.prog.Plan = c.graph, newPlan(c)
 	}
 	return c.prog, c.list
 }
@@ -181,8 +181,9 @@ func (c *compiler) configure(u *unit) {
 	c.report(u, list...)
 }
 
-func (c *compiler) make(i int32) {
-	u, v := &c.units[i], &c.prog.Vertices[i]
+// make makes the node of a vertex: by maker, or else by its kind.
+func (c *compiler) make(i int32, v *Vertex, maker func(*node.Init) (node.Node, error)) {
+	u := &c.units[i]
 	if u.def == nil {
 		return
 	}
@@ -191,12 +192,16 @@ func (c *compiler) make(i int32) {
 		return
 	}
 	v.Concurrency, v.Client = 1, u.def.Role.Has(node.HasClient)
-	if u.spec.Boundary != nil {
+	switch {
+	case maker != nil:
+	case u.spec.Boundary != nil:
 		v.Node = newBoundary(u, len(v.Err) > 0)
 		return
+	default:
+		maker = u.def.New
 	}
 	err := Guard(c.opts.Log, v.Ref, "New", func() (err error) {
-		v.Node, err = u.def.New(c.init(i, c.opts.Log))
+		v.Node, err = maker(c.init(i, c.opts.Log))
 		if n, ok := v.Node.(node.Concurrent); ok && err == nil {
 			v.Concurrency = max(1, n.Concurrency())
 		}

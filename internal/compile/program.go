@@ -2,7 +2,7 @@
 // and decodes configs, makes nodes, and links them. It reports all findings
 // together, each at its place in the document.
 //
-// Read [Program] first, then [Compile].
+// Read [Program] first, then [Compile], and [Plan] for tests.
 //
 // The package must not know how programs are run.
 package compile
@@ -26,7 +26,10 @@ type Program struct {
 
 	Links []Link // in spec order, to draw the graph
 
-	Outline []node.Vertex // the vertices as kinds see them, if Options ask for it
+	// If Options ask for them: the vertices as kinds see them, and what makes programs for
+	// the tests.
+	Outline []node.Vertex
+	Plan    *Plan
 }
 
 // ErrorPort and LifecyclePort stand for the index of an out-port that has none.

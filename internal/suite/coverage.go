@@ -15,7 +15,8 @@ import (
 
 // A Coverage says how often tests have used nodes, ports and links. What counts is what a
 // trigger leads to, or all if there is no trigger. Triggers themselves do not count, as
-// they do not run in tests, and neither do tests and asserts.
+// they do not run in tests, and neither do tests, asserts, and what is in a sub-graph that a
+// mock replaces.
 type Coverage struct {
 	outline uniflow.Outline
 	counted map[string]bool // nodes, by id
@@ -28,10 +29,11 @@ type portOf struct {
 	out  bool
 }
 
-func newCoverage(outline uniflow.Outline, kinds []*node.Def) *Coverage {
+func newCoverage(opts Options) *Coverage {
+	outline := opts.Outline
 	c := &Coverage{outline: outline, counted: make(map[string]bool), counts: make(map[portOf]int)}
 	starts := make(map[string]bool)
-	for _, def := range kinds {
+	for _, def := range opts.Kinds {
 		starts[def.Kind] = def.Begins()
 	}
 	next := make(map[string][]string)
@@ -52,10 +54,24 @@ func newCoverage(outline uniflow.Outline, kinds []*node.Def) *Coverage {
 			todo = append(todo, next[id]...)
 		}
 	}
+	inside := opts.replaced()
 	for _, ref := range outline.Nodes {
-		c.counted[ref.ID] = (all || reached[ref.ID]) && !starts[ref.Kind] && ref.Kind != assertKind
+		c.counted[ref.ID] = (all || reached[ref.ID]) && !starts[ref.Kind] && ref.Kind != assertKind && !inside[ref.ID]
 	}
+	c.outline.Links = slices.DeleteFunc(slices.Clone(outline.Links), func(l uniflow.Link) bool { return inside[l.From.ID] || inside[l.To.ID] })
 	return c
+}
+
+// replaced returns the nodes, by id, that are in sub-graphs that mocks replace.
+func (o Options) replaced() map[string]bool {
+	inside := make(map[string]bool)
+	for i, ref := range o.Outline.Nodes {
+		if outer := o.Outline.Outer[i]; outer >= 0 {
+			graph := o.Outline.Nodes[outer] // which comes before what is in it
+			inside[ref.ID] = inside[graph.ID] || slices.ContainsFunc(o.Mocks, func(m *Mock) bool { return !m.records && m.Replaces(graph) })
+		}
+	}
+	return inside
 }
 
 // add adds what one test has used.

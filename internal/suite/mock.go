@@ -26,8 +26,11 @@ type Mock struct {
 	records    bool         // the node is not replaced: what it sends is recorded
 	redact     func(string) string
 
+	entered *node.Key[*entry] // of a sub-graph that is recorded
+
 	mu        sync.Mutex
 	exchanges map[string]exchange // by the payload: see key
+	unclear   bool                // what made a sub-graph send could not be told
 }
 
 // An exchange is a line of a recording.
@@ -40,7 +43,7 @@ type exchange struct {
 // constant, such as JSON, says is what the node always sends. A file .jsonl is a
 // recording.
 func NewMock(name, file string, text []byte, languages *lang.Set) (*Mock, error) {
-	m := &Mock{Node: name, File: file, redact: unchanged}
+	m := &Mock{Node: name, File: file, redact: unchanged, entered: node.NewKey[*entry]("entered " + name)}
 	if IsRecording(file) {
 		return m, m.read(text)
 	}
@@ -110,10 +113,16 @@ func (m *Mock) Record(keep bool) {
 	}
 }
 
+// Records reports whether the node runs, as [Mock.Record] was called.
+func (m *Mock) Records() bool { return m.records }
+
 // Recording returns the lines of the recording, sorted by payload.
 func (m *Mock) Recording() ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.unclear {
+		return nil, fmt.Errorf("record sub-graph %s: several packets of a process are in it at a time, or it forks, so it is not known which of them makes it send: record the nodes in it, by --mock %s/NAME=FILE.jsonl", m.Node, m.Node)
+	}
 	var b []byte
 	for _, key := range slices.Sorted(maps.Keys(m.exchanges)) {
 		x := m.exchanges[key]
@@ -150,30 +159,32 @@ func (m *Mock) Replaces(ref node.Ref) bool {
 
 // sent records what the node has sent because of a payload. The last one counts.
 func (m *Mock) sent(p observe.Packet) {
-	if p.Port > 0 || !m.records || !m.Replaces(p.Node) {
-		return
+	if p.Port <= 0 {
+		m.record(p.Cause, p.Payload)
 	}
+}
+
+func (m *Mock) record(cause, sent value.Value) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	cause := value.ErrorMap(p.Cause)
-	m.exchanges[key(cause, m.redact)] = exchange{cause, p.Payload}
+	cause = value.ErrorMap(cause)
+	m.exchanges[key(cause, m.redact)] = exchange{cause, sent}
 }
 
-// answered records the answer of a node that cannot send.
-func (m *Mock) answered(a observe.Answer) {
-	m.sent(observe.Packet{Node: a.Node, Cause: a.Payload, Payload: a.Response.Payload})
-}
-
-func (m *Mock) node(init *node.Init) node.Node {
+// node returns a node that sends what the mock makes of a payload on the first out-port, or
+// answers it if there is none.
+func (m *Mock) node(init *node.Init, def *node.Def) node.Node {
+	out := firstOut(def)
+	sends := len(def.Out) > 0 && len(init.OutLinks) > out
 	return node.ReceiverFunc(func(p node.Process, pkt node.Packet) node.Result {
-		out, err := m.eval(p, value.ErrorMap(pkt.Payload))
+		made, err := m.eval(p, value.ErrorMap(pkt.Payload))
 		switch {
 		case err != nil:
 			return node.Fail(err)
-		case len(init.OutLinks) > 0:
-			return node.Send(0, out)
+		case sends:
+			return node.Send(out, made)
 		}
-		return node.Answer(out)
+		return node.Answer(made)
 	})
 }
 

@@ -114,7 +114,7 @@ type Step struct {
 }
 
 // steps returns the last packets that were sent.
-func (r *recorder) steps(kinds []*node.Def, links []uniflow.Link) (steps []Step, skipped int) {
+func (r *recorder) steps(names *portNames) (steps []Step, skipped int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var sent []frame
@@ -130,7 +130,6 @@ func (r *recorder) steps(kinds []*node.Def, links []uniflow.Link) (steps []Step,
 		}
 	}
 	slices.Reverse(sent)
-	names := newPortNames(kinds, links)
 	for _, f := range sent {
 		ref := r.refs[f.node]
 		step := Step{From: ref.String(), Out: names.out(ref, int(f.port)), Payload: f.payload}
@@ -142,10 +141,11 @@ func (r *recorder) steps(kinds []*node.Def, links []uniflow.Link) (steps []Step,
 	return steps, skipped
 }
 
-// portNames finds the names of ports by their indexes.
+// portNames finds the names of ports by their indexes. It is immutable.
 type portNames struct {
-	kinds map[string]*node.Def
-	links map[linkKey][]uniflow.Link // by where they begin
+	kinds  map[string]*node.Def
+	graphs map[string]*node.Def       // sub-graphs, by id
+	links  map[linkKey][]uniflow.Link // by where they begin
 }
 
 type linkKey struct {
@@ -153,12 +153,17 @@ type linkKey struct {
 	port int
 }
 
-func newPortNames(kinds []*node.Def, links []uniflow.Link) *portNames {
-	n := &portNames{make(map[string]*node.Def), make(map[linkKey][]uniflow.Link)}
+func newPortNames(kinds []*node.Def, outline uniflow.Outline) *portNames {
+	n := &portNames{make(map[string]*node.Def), make(map[string]*node.Def), make(map[linkKey][]uniflow.Link)}
 	for _, def := range kinds {
 		n.kinds[def.Kind] = def
 	}
-	for _, l := range links {
+	for _, v := range outline.Vertices {
+		if v.Def.Subgraph != node.NoSubgraph {
+			n.graphs[v.Ref.ID] = v.Def
+		}
+	}
+	for _, l := range outline.Links {
 		key := linkKey{l.From.ID, l.OutPort}
 		n.links[key] = append(n.links[key], l)
 	}
@@ -173,7 +178,11 @@ func (n *portNames) out(ref node.Ref, port int) string {
 	if links := n.links[linkKey{ref.ID, port}]; len(links) > 0 {
 		return links[0].Out
 	}
-	if def := n.kinds[ref.Kind]; def != nil {
+	if def := n.graphs[ref.ID]; def != nil {
+		if i := port - firstOut(def); i >= 0 && i < len(def.Out) {
+			return def.Out[i].Name
+		}
+	} else if def := n.kinds[ref.Kind]; def != nil {
 		for i, p := range def.Out {
 			switch {
 			case p.Indexes != nil:

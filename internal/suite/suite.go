@@ -1,7 +1,7 @@
 // Package suite runs the tests in documents, and reports what they found.
 //
 // Read [Run] first, then recorder.go (what a test has sent and received), mock.go
-// (nodes that a run replaces), and the reports: text.go, json.go, junit.go and
+// (nodes that a run replaces), record.go (what mocks record), and the reports: text.go, json.go, junit.go and
 // coverage.go.
 //
 // Invariants: each test has an engine of its own, so nothing that one does is seen by
@@ -19,21 +19,19 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/clock"
+	"github.com/uniflow-labs/uniflow/internal/memory"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/observe"
 )
 
-// Options are what to run. Kinds is required.
+// Options are what to run. Kinds and Outline are required.
 type Options struct {
 	Kinds   []*node.Def
-	Source  uniflow.Source
-	Outline uniflow.Outline // of the source
+	Outline uniflow.Outline // of an engine with Whole
 	Mocks   []*Mock
 	Timeout time.Duration // of each test that sets none; 0 for none
 
@@ -80,7 +78,7 @@ const abandon = time.Second
 // Run runs tests concurrently, and returns the results in the order of the tests. When
 // ctx ends, tests in progress fail, and the others are left out.
 func Run(ctx context.Context, tests []uniflow.Test, opts Options) ([]*Result, *Coverage) {
-	s := &session{Options: opts, cover: newCoverage(opts.Outline, opts.Kinds)}
+	s := &session{Options: opts, cover: newCoverage(opts), names: newPortNames(opts.Kinds, opts.Outline), bytes: memory.Limit() / 2}
 	if s.Redact == nil {
 		s.Redact = unchanged
 	}
@@ -120,6 +118,8 @@ func Run(ctx context.Context, tests []uniflow.Test, opts Options) ([]*Result, *C
 type session struct {
 	Options
 	cover *Coverage
+	names *portNames
+	bytes int64      // what each test may hold, see [uniflow.Options]; the machine is asked once
 	mu    sync.Mutex // held while Done is called
 }
 
@@ -141,9 +141,8 @@ func (s *session) test(ctx context.Context, t uniflow.Test) *Result {
 	rec := newRecorder()
 	done := make(chan error, 1) // room for the result after the test was abandoned
 	opts := uniflow.Options{
-		Namespace: t.Node.Namespace, Whole: true, Observer: s.observer(rec),
-		Kinds: s.kinds(t.FakeClock),
-		Log:   slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime})),
+		Namespace: t.Node.Namespace, Observer: s.recordings(rec.observer()), Kinds: s.Kinds, Memory: s.bytes,
+		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime})),
 	}
 	var worker sync.WaitGroup // waited for by the result, unless it is abandoned
 	begin := func() { worker.Go(func() { done <- s.run(ctx, t, opts) }) }
@@ -169,7 +168,7 @@ func (s *session) test(ctx context.Context, t uniflow.Test) *Result {
 	case ctx.Err() != nil:
 		r.Err = context.Cause(ctx)
 	}
-	r.Steps, r.Skipped = rec.steps(s.Kinds, s.Outline.Links)
+	r.Steps, r.Skipped = rec.steps(s.names)
 	r.Log = log.String()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,74 +215,47 @@ func (s *session) run(ctx context.Context, t uniflow.Test, opts uniflow.Options)
 			err = errors.Join(err, stopped)
 		}
 	}()
-	list, err := engine.Apply(ctx, s.Source)
-	if err != nil {
+	if err := engine.ApplyTest(ctx, t, s.replace(t.FakeClock)); err != nil {
 		return err
-	}
-	if list.HasErrors() { // the source has none without the mocks
-		return list.Err()
 	}
 	return engine.Test(ctx, t.Node.Name)
 }
 
-// observer returns what a test tells its recorder, and the mocks that record.
-func (s *session) observer(rec *recorder) *observe.Observer {
-	o := rec.observer()
-	records := slices.DeleteFunc(slices.Clone(s.Mocks), func(m *Mock) bool { return !m.records })
-	if len(records) == 0 {
-		return o
-	}
-	silent := make(map[string]bool)
-	for _, def := range s.Kinds {
-		silent[def.Kind] = len(def.Out) == 0
-	}
-	o.Sent = func(p observe.Packet) {
-		rec.add(p, true)
-		for _, m := range records {
-			m.sent(p)
-		}
-	}
-	o.Answered = func(a observe.Answer) {
-		for _, m := range records {
-			if silent[a.Node.Kind] {
-				m.answered(a)
-			}
-		}
-	}
-	return o
-}
-
-// kinds returns the kinds of a test: triggers start nothing, nothing connects to another
-// system when it is opened, and mocks replace nodes.
-func (s *session) kinds(fake bool) []*node.Def {
-	kinds := make([]*node.Def, len(s.Kinds))
-	for i, def := range s.Kinds {
-		kinds[i] = def
-		serves := !def.Begins() && !def.Role.Has(node.Connects) || fake && def.Kind == schedule
-		if def.New == nil || serves && len(s.Mocks) == 0 {
-			continue
-		}
-		made := *def
-		made.New = func(init *node.Init) (node.Node, error) {
-			records := false
-			for _, m := range s.Mocks {
-				if !m.Replaces(init.Node) {
-					continue
-				}
-				if !m.records {
-					return m.node(init), nil
-				}
+// replace returns what makes nodes of a test in place of their kinds: triggers start
+// nothing, nothing connects to another system when it is opened, and mocks replace nodes.
+func (s *session) replace(fake bool) func(node.Ref, *node.Def) func(*node.Init) (node.Node, error) {
+	return func(ref node.Ref, def *node.Def) func(*node.Init) (node.Node, error) {
+		records := false
+		for _, m := range s.Mocks {
+			switch {
+			case !m.Replaces(ref):
+			case m.records:
 				records = true
+			default:
+				return func(init *node.Init) (node.Node, error) { return m.node(init, def), nil }
 			}
+		}
+		serves := !def.Begins() && !def.Role.Has(node.Connects) || fake && def.Kind == schedule
+		if def.New == nil || serves || records && !def.Starts() {
+			return nil
+		}
+		return func(init *node.Init) (node.Node, error) {
 			n, err := def.New(init)
-			if _, tests := n.(node.Tester); err != nil || tests || serves || records && !def.Starts() {
+			if _, tests := n.(node.Tester); err != nil || tests {
 				return n, err
 			}
-			return inert{kind: def.Kind, name: init.Node.Name}, nil
+			return inert{kind: def.Kind, name: ref.Name}, nil
 		}
-		kinds[i] = &made
 	}
-	return kinds
+}
+
+// firstOut returns the index of the first out-port, as the engine counts: those of a
+// sub-graph follow its in-ports.
+func firstOut(def *node.Def) int {
+	if def.Subgraph == node.NoSubgraph {
+		return 0
+	}
+	return len(def.In)
 }
 
 // An inert node starts nothing and connects to nothing. What is sent to it fails.

@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/uniflow-labs/uniflow"
@@ -141,25 +144,27 @@ func kinds() []*node.Def {
 func run(t *testing.T, ctx context.Context, text string, opts suite.Options) (map[string]*suite.Result, *suite.Coverage) {
 	t.Helper()
 	opts.Kinds = kinds()
-	opts.Source = uniflow.Source{Documents: []spec.Document{{File: "doc.yaml", Data: []byte(text)}}}
-	engine, err := uniflow.New(uniflow.Options{Kinds: opts.Kinds})
-	if err != nil {
-		t.Fatal(err)
-	}
-	outline, list := engine.Outline(opts.Source)
-	if list.HasErrors() {
-		t.Fatal(list.Err())
-	}
-	if err := engine.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	opts.Outline = outline
-	results, coverage := suite.Run(ctx, outline.Tests, opts)
+	opts.Outline = outlineOf(t, text, opts.Kinds)
+	results, coverage := suite.Run(ctx, opts.Outline.Tests, opts)
 	byName := make(map[string]*suite.Result)
 	for _, r := range results {
 		byName[strings.TrimPrefix(r.Name(), "default/")] = r
 	}
 	return byName, coverage
+}
+
+// outlineOf returns what a document has.
+func outlineOf(t testing.TB, text string, kinds []*node.Def) uniflow.Outline {
+	t.Helper()
+	engine, err := uniflow.New(uniflow.Options{Kinds: kinds, Whole: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outline, list := engine.Outline(uniflow.Source{Documents: []spec.Document{{File: "doc.yaml", Data: []byte(text)}}})
+	if err := errors.Join(list.Err(), engine.Shutdown(context.Background())); err != nil {
+		t.Fatal(err)
+	}
+	return outline
 }
 
 // want compares how tests ended: empty for passed, or a part of the report.
@@ -251,15 +256,59 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
+// TestShared compiles a document once for all its tests, and makes for each only the nodes
+// that it leads to.
+func TestShared(t *testing.T) {
+	count := func(tests int) (made, linked int64) {
+		var makes, links atomic.Int64
+		all := kinds()
+		for i, def := range all {
+			counted := *def
+			if def.New != nil {
+				counted.New = func(init *node.Init) (node.Node, error) {
+					makes.Add(1)
+					return def.New(init)
+				}
+			}
+			counted.Out = slices.Clone(def.Out)
+			for i, port := range def.Out {
+				if port.Indexes != nil {
+					counted.Out[i].Indexes = func(cfg schema.Config) int {
+						links.Add(1)
+						return port.Indexes(cfg)
+					}
+				}
+			}
+			all[i] = &counted
+		}
+		outline := outlineOf(t, workflow(5, tests), all)
+		results, _ := suite.Run(t.Context(), outline.Tests, suite.Options{Kinds: all, Outline: outline})
+		if len(results) != tests {
+			t.Errorf("got %d results, want %d", len(results), tests)
+		}
+		for _, r := range results {
+			if r.Err != nil {
+				t.Error(r.Err)
+			}
+		}
+		return makes.Load(), links.Load()
+	}
+	made, linked := count(10)
+	if want := int64(6 + 10*3 + 10*(6+3)); made != want { // once to check them, and for each test
+		t.Errorf("got %d nodes made for 10 tests, want %d", made, want)
+	}
+	more, again := count(100)
+	if want := int64(6 + 100*3 + 100*(6+3)); more != want {
+		t.Errorf("got %d nodes made for 100 tests, want %d", more, want)
+	}
+	if linked == 0 || again != 10*linked {
+		t.Errorf("got %d looks at ports of tests for 100, want ten times the %d for 10", again, linked)
+	}
+}
+
 // TestMock replaces nodes by code.
 func TestMock(t *testing.T) {
-	mock := func(name, file, code string) *suite.Mock {
-		m, err := suite.NewMock(name, file, []byte(code), builtin.Languages())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
+	mock := func(name, file, code string) *suite.Mock { return mock(t, name, file, code) }
 	const text = `
 - {kind: hangs, name: a, ports: {out: [{name: b}], error: [{name: sorry}]}}
 - {kind: hangs, name: b}
@@ -280,6 +329,48 @@ func TestMock(t *testing.T) {
 	if _, err := suite.NewMock("a", "a.exe", nil, builtin.Languages()); err == nil {
 		t.Error("got no error for an extension that stands for no language")
 	}
+}
+
+// mock returns a mock.
+func mock(t *testing.T, name, file, code string) *suite.Mock {
+	t.Helper()
+	m, err := suite.NewMock(name, file, []byte(code), builtin.Languages())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestMockSubgraph replaces sub-graphs of all kinds, at their ports.
+func TestMockSubgraph(t *testing.T) {
+	const text = `
+- {kind: block, name: block, specs: [{kind: hangs, name: x, ports: {init: [{name: x}]}}], inbounds: {in: [{name: x}], other: [{name: x}]}, outbounds: {out: [{name: x}]}, ports: {out: [{name: step}], error: [{name: sorry}]}}
+- {kind: step, name: step, specs: [{kind: hangs}, {kind: hangs}], ports: {out: [{name: use}]}}
+- {kind: template, name: hanging, specs: [{kind: block, name: inner, specs: [{kind: hangs, name: x}], inbounds: {in: [{name: x}]}, outbounds: {out: [{name: x}]}}], inbounds: {in: [{name: inner}]}, outbounds: {out: [{name: inner}]}}
+- {kind: hanging, name: use, ports: {out: [{name: sink}]}}
+- {kind: block, name: sink, specs: [{kind: hangs, name: x}], inbounds: {in: [{name: x}]}}
+- {kind: snippet, name: sorry, language: cel, code: '"sorry: " + message'}
+- {kind: test, name: in, timeout: 10s, ports: {"out[0]": [{name: block}], "out[1]": [{name: judge}]}}
+- {kind: test, name: other, timeout: 10s, ports: {"out[0]": [{name: block, port: other}], "out[1]": [{name: judge}]}}
+- {kind: assert, name: judge, expect: self == "bsuk", ports: {out: [{name: left}]}}
+- {kind: assert, name: left, expect: self == "b", target: {name: block, port: out}, ports: {out: [{name: right}]}}
+- {kind: assert, name: right, expect: self == "bsu", target: {name: sink, port: in}}
+`
+	f := func(wanted string, covered int, mocks ...*suite.Mock) {
+		t.Helper()
+		results, coverage := run(t, t.Context(), text, suite.Options{Mocks: mocks})
+		want(t, results, map[string]string{"in": wanted, "other": wanted})
+		if r := coverage.Report(); r.Nodes.Total != covered {
+			t.Errorf("got coverage\n%s\nwant %d nodes", r.Text(), covered)
+		}
+	}
+	block, step := mock(t, "block", "b.json", `"b"`), mock(t, "default/step", "s.cel", `self + "s"`)
+	use, sink := mock(t, "use", "u.cel", `self + "u"`), mock(t, "sink", "k.cel", `self + "k"`)
+	f("", 5, block, step, use, sink)
+	f("", 6, block, step, mock(t, "use/inner", "u.cel", `self + "u"`), sink)
+	f("", 7, block, step, mock(t, "use/inner/x", "u.cel", `self + "u"`), sink)
+	f(`+"sorry: no"`, 5, mock(t, "block", "b.js", `export default () => { throw new Error("no") }`), step, use, sink)
+	f(`node "step"`, 5, block, mock(t, "step", "s.cel", "self.x"), use, sink)
 }
 
 // TestConnects runs nodes that connect to another system when they are opened: not at
@@ -366,26 +457,84 @@ func TestRecording(t *testing.T) {
 	f("{\"in\": 1, \"out\": 2}\n[]")
 }
 
-// TestCancel ends tests under way, and leaves out the others.
-func TestCancel(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	begun := make(chan struct{}, 100)
-	var text strings.Builder
-	text.WriteString("- {kind: hangs, name: hangs}\n")
-	for i := range 50 {
-		fmt.Fprintf(&text, "- {kind: test, name: t%d, ports: {\"out[0]\": [{name: hangs}], \"out[1]\": []}}\n", i)
-	}
-	stop := time.AfterFunc(50*time.Millisecond, cancel)
-	defer stop.Stop()
-	results, _ := run(t, ctx, text.String(), suite.Options{Done: func(*suite.Result) { begun <- struct{}{} }})
-	if len(results) == 0 || len(results) >= 50 || len(results) != len(begun) {
-		t.Errorf("got %d results, %d calls, want those that had begun", len(results), len(begun))
-	}
-	for name, r := range results {
-		if r.Err == nil || r.Err.Error() != "the run was interrupted" {
-			t.Errorf("%s: got %v", name, r.Err)
+// TestRecordSubgraph records what sub-graphs send, and replays it.
+func TestRecordSubgraph(t *testing.T) {
+	f := func(graph, awaited, recording string, again bool) {
+		t.Helper()
+		text := fmt.Sprintf(`
+- {kind: snippet, name: one, language: json, code: "1", ports: {out: [{name: both}]}}
+- {kind: pipe, name: both, ports: {"out[0]": [{name: graph}], "out[1]": [{name: graph}]}}
+- %s
+- {kind: snippet, name: ten, language: cel, code: self * 10}
+- {kind: snippet, name: fails, language: cel, code: self.x}
+- {kind: nop, name: sink}
+- {kind: try, name: safe, ports: {out: [{name: one}], error: [{name: sink}]}}
+- {kind: test, name: t, ports: {"out[0]": [{name: safe}], "out[1]": [{name: judge}]}}
+- {kind: assert, name: judge, expect: "true", timeout: 10s, target: {name: %s}}
+`, graph, awaited)
+		m := mock(t, "graph", "graph.jsonl", "")
+		m.Record(false)
+		results, _ := run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{m}})
+		want(t, results, map[string]string{"t": ""})
+		made, err := m.Recording()
+		if err != nil {
+			made = []byte(err.Error())
+		}
+		if !strings.Contains(string(made), recording) {
+			t.Errorf("got %s, want %s", made, recording)
+		}
+		if again {
+			results, _ = run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{mock(t, "graph", "graph.jsonl", string(made))}})
+			want(t, results, map[string]string{"t": ""})
 		}
 	}
+	const ports = "inbounds: {in: [{name: a}]}, outbounds: {out: [{name: a}]}, ports: {out: [{name: ten}]}"
+	f("{kind: step, name: graph, specs: [{kind: snippet, language: cel, code: self + 1}], ports: {out: [{name: ten}]}}", "graph",
+		`{"in":1,"out":2}`+"\n"+`{"in":20,"out":21}`, true)
+	f("{kind: block, name: graph, specs: [{kind: snippet, name: a, language: cel, code: self + 1}], "+ports+"}", "graph", `{"in":1,"out":2}`, true)
+	f("{kind: block, name: graph, specs: [{kind: snippet, name: a, language: cel, code: self + 1}], inbounds: {in: [{name: a}]}}", "graph", `{"in":1,"out":2}`, true)
+	f("{kind: block, name: graph, specs: [{kind: snippet, name: a, language: cel, code: self.x}], "+ports+"}", "graph", `{"in":1,"error":{"message":`, true)
+	f("{kind: block, name: graph, specs: [{kind: snippet, name: a, language: cel, code: self.x}], inbounds: {in: [{name: a}]}, outbounds: {out: [{name: a}]}, ports: {error: [{name: sink}]}}", "graph",
+		`{"in":1,"error":{"message":`, true)
+	f("{kind: block, name: graph, specs: [{kind: snippet, name: a, language: cel, code: self}], inbounds: {in: [{name: a}]}, outbounds: {out: [{name: a}]}, ports: {out: [{name: fails}]}}", "graph",
+		`{"in":1,"out":1}`, true) // the error is from behind it
+	f("{kind: block, name: graph, specs: [{kind: forks, name: a, for: 1ms}], "+ports+"}", "ten", "it is not known which of them makes it send", false)
+	f("{kind: block, name: graph, specs: [{kind: if, name: a, when: self < 5, ports: {\"out[1]\": []}}], inbounds: {in: [{name: a}]}, outbounds: {out: [{name: a, port: \"out[0]\"}]}, ports: {out: [{name: more}]}}\n"+
+		"- {kind: snippet, name: more, language: cel, code: self + 1, ports: {out: [{name: graph}]}}", "graph", "it is not known which of them makes it send", false)
+}
+
+// TestCancel ends tests under way, and leaves out the others. The time of the bubble passes
+// only when all that have begun hang.
+func TestCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ended := 0
+		var text strings.Builder
+		text.WriteString("- {kind: hangs, name: hangs}\n")
+		for i := range 500 {
+			fmt.Fprintf(&text, "- {kind: test, name: t%d, ports: {\"out[0]\": [{name: hangs}], \"out[1]\": []}}\n", i)
+		}
+		results, _ := run(t, ctx, text.String(), suite.Options{Done: func(*suite.Result) { ended++ }})
+		if want := min(500, runtime.GOMAXPROCS(0)); len(results) != want || ended != want {
+			t.Errorf("got %d results, %d calls, want %d of those that had begun", len(results), ended, want)
+		}
+		for name, r := range results {
+			if r.Err == nil || r.Err.Error() != "the run was interrupted" {
+				t.Errorf("%s: got %v", name, r.Err)
+			}
+		}
+	})
+}
+
+// TestTrail names the ports of sub-graphs, also those without a link.
+func TestTrail(t *testing.T) {
+	results, _ := run(t, t.Context(), `
+- {kind: block, name: b, specs: [{kind: snippet, name: x, language: json, code: "1"}], inbounds: {in: [{name: x}]}, outbounds: {out: [{name: x}]}}
+- {kind: test, name: t, ports: {"out[0]": [{name: b}], "out[1]": [{name: two}]}}
+- {kind: assert, name: two, expect: self == 2}
+`, suite.Options{})
+	want(t, results, map[string]string{"t": "b.in -> b/x.in: null\n      b/x.out -> b.out: 1\n      b.out: 1\n"})
 }
 
 // TestReports writes what XML and terminals cannot hold.
@@ -513,29 +662,44 @@ func TestAbandoned(t *testing.T) {
 	want(t, results, map[string]string{"t": "it is abandoned"})
 }
 
-// BenchmarkRun is one of 100 tests in a document: its engine, compiled from all of it, and
-// the run.
+// BenchmarkRun is one of the tests in a document: all of them are run, from its text on,
+// and the time is divided by their number. The workflow that they test has some nodes.
 func BenchmarkRun(b *testing.B) {
-	var text strings.Builder
-	text.WriteString("- {kind: snippet, name: price, language: cel, code: self}\n")
-	for i := range 100 {
-		fmt.Fprintf(&text, "- {kind: test, name: t%d, ports: {\"out[0]\": [{name: price}], \"out[1]\": [{name: a%d}]}}\n", i, i)
-		fmt.Fprintf(&text, "- {kind: assert, name: a%d, expect: self == null}\n", i)
+	f := func(nodes, tests int) {
+		b.Run(fmt.Sprintf("nodes=%d/tests=%d", nodes, tests), func(b *testing.B) {
+			text, all := workflow(nodes, tests), kinds()
+			b.ReportAllocs()
+			for b.Loop() {
+				outline := outlineOf(b, text, all)
+				results, _ := suite.Run(b.Context(), outline.Tests, suite.Options{Kinds: all, Outline: outline})
+				for _, r := range results {
+					if r.Err != nil {
+						b.Fatal(r.Err)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*tests), "µs/test")
+		})
 	}
-	opts := suite.Options{Kinds: kinds(), Source: uniflow.Source{Documents: []spec.Document{{File: "doc.yaml", Data: []byte(text.String())}}}}
-	engine, err := uniflow.New(uniflow.Options{Kinds: opts.Kinds})
-	if err != nil {
-		b.Fatal(err)
-	}
-	outline, list := engine.Outline(opts.Source)
-	if err := errors.Join(list.Err(), engine.Shutdown(context.Background())); err != nil {
-		b.Fatal(err)
-	}
-	opts.Outline = outline
-	b.ReportAllocs()
-	for b.Loop() {
-		if results, _ := suite.Run(b.Context(), outline.Tests[:1], opts); results[0].Err != nil {
-			b.Fatal(results[0].Err)
+	for _, nodes := range []int{1, 50} {
+		for _, tests := range []int{10, 100, 300, 1000} {
+			f(nodes, tests)
 		}
 	}
+}
+
+// workflow returns a document with a chain of nodes, and tests of it with a request and an
+// assert each.
+func workflow(nodes, tests int) string {
+	var text strings.Builder
+	for i := range nodes {
+		fmt.Fprintf(&text, "- {kind: snippet, name: n%d, language: cel, code: self + 1, ports: {out: [{name: n%d}]}}\n", i, i+1)
+	}
+	fmt.Fprintf(&text, "- {kind: nop, name: n%d}\n", nodes)
+	for i := range tests {
+		fmt.Fprintf(&text, "- {kind: test, name: t%d, ports: {\"out[0]\": [{name: r%d}], \"out[1]\": [{name: a%d}]}}\n", i, i, i)
+		fmt.Fprintf(&text, "- {kind: snippet, name: r%d, language: json, code: \"%d\", ports: {out: [{name: n0}]}}\n", i, i)
+		fmt.Fprintf(&text, "- {kind: assert, name: a%d, expect: self == %d, target: {name: n%d}}\n", i, i+nodes, nodes)
+	}
+	return text.String()
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/cli/settings"
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/internal/suite"
+	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/spec"
@@ -32,11 +34,11 @@ own; no listener is opened. All namespaces are tested unless --namespace is give
 A test that fails shows its errors with their place, what an assert got and expected,
 the packets that were sent, and what the nodes logged. Test exits with 1 if one fails.
 
---mock replaces a node by the code in a file, whose extension is its language (.js, .ts,
-.cel, .json, .yaml, .txt): what the code makes of a payload is what the node sends, and
-JSON, YAML and text are always that. A file .jsonl is a recording: with --update the node
-runs, and what it sends for each payload is written to the file; without, the node sends
-what the file has. --mock may be repeated.
+--mock replaces a node, or a sub-graph as a whole, by the code in a file, whose extension
+is its language (.js, .ts, .cel, .json, .yaml, .txt): what the code makes of a payload is
+what the node sends, and JSON, YAML and text are always that. A file .jsonl is a
+recording: with --update the node runs, and what it sends for each payload is written to
+the file; without, the node sends what the file has. --mock may be repeated.
 
 --cover lists the nodes, ports and links that no test has used.`
 
@@ -143,7 +145,7 @@ func (a commands) test(ctx context.Context, r *reading, s *settings.Settings, o 
 		return err
 	}
 	kinds := a.kinds(s.Language)
-	engine, err := uniflow.New(uniflow.Options{Kinds: kinds, Namespace: s.Namespace})
+	engine, err := uniflow.New(uniflow.Options{Kinds: kinds, Namespace: s.Namespace, Whole: true})
 	if err != nil {
 		return err
 	}
@@ -161,7 +163,7 @@ func (a commands) test(ctx context.Context, r *reading, s *settings.Settings, o 
 	if err != nil {
 		return err
 	}
-	mocks, err := a.mocks(o, outline.Nodes, kinds)
+	mocks, err := a.mocks(o, outline)
 	if err != nil {
 		return err
 	}
@@ -172,7 +174,7 @@ func (a commands) test(ctx context.Context, r *reading, s *settings.Settings, o 
 	printed := newInOrder(tests, func(r *suite.Result) error { return r.Text(data, src.text, a.ColourOut) })
 	began := time.Now()
 	results, coverage := suite.Run(ctx, tests, suite.Options{
-		Kinds: kinds, Source: src.source(), Outline: outline, Mocks: mocks, Timeout: o.timeout,
+		Kinds: kinds, Outline: outline, Mocks: mocks, Timeout: o.timeout,
 		Done: printed.done, Redact: engine.Redact,
 	})
 	took := time.Since(began)
@@ -208,13 +210,16 @@ func (o *testOptions) chosen(all []uniflow.Test, namespace string) (tests []unif
 }
 
 // mocks reads the files of the mocks.
-func (a commands) mocks(o *testOptions, nodes []node.Ref, kinds []*node.Def) ([]*suite.Mock, error) {
+func (a commands) mocks(o *testOptions, outline uniflow.Outline) ([]*suite.Mock, error) {
 	var mocks []*suite.Mock
 	languages := builtin.Languages(a.worker()...)
 	for _, pair := range o.mocks {
 		name, file, ok := strings.Cut(pair, "=")
 		if !ok || name == "" || file == "" {
 			return nil, app.Usagef(o.command, "write --mock NAME=FILE", "--mock takes NAME=FILE, got %q", pair)
+		}
+		if !suite.IsRecording(file) && !languages.Has(lang.OfExtension(filepath.Ext(file))) {
+			return nil, app.Usagef(o.command, "name the file .js, .ts, .cel, .json, .yaml, .txt or .jsonl", "--mock %s: the extension of %s is not that of a language", name, file)
 		}
 		code, err := readMock(file)
 		if errors.Is(err, fs.ErrNotExist) && suite.IsRecording(file) {
@@ -234,15 +239,12 @@ func (a commands) mocks(o *testOptions, nodes []node.Ref, kinds []*node.Def) ([]
 			}
 			return nil, app.ErrFindings()
 		}
-		if err := o.checkMock(m, nodes, kinds); err != nil {
-			return nil, err
-		}
 		if o.update && suite.IsRecording(file) {
 			m.Record(o.match != nil) // the tests that do not run need what they have
 		}
 		mocks = append(mocks, m)
 	}
-	return mocks, nil
+	return mocks, o.checkMocks(mocks, outline)
 }
 
 func readMock(file string) ([]byte, error) {
@@ -275,19 +277,46 @@ func (o *testOptions) writeRecordings(ctx context.Context, mocks []*suite.Mock) 
 	return nil
 }
 
-// checkMock refuses a mock of a node that does not exist, or that is a sub-graph.
-func (o *testOptions) checkMock(m *suite.Mock, nodes []node.Ref, kinds []*node.Def) error {
-	var names []string
-	for _, ref := range nodes {
-		if m.Replaces(ref) {
-			if slices.ContainsFunc(kinds, func(def *node.Def) bool { return def.Kind == ref.Kind && def.Subgraph == node.NoSubgraph }) {
-				return nil
+// checkMocks refuses mocks of what does not exist, of tests, and of what another mock
+// replaces.
+func (o *testOptions) checkMocks(mocks []*suite.Mock, outline uniflow.Outline) error {
+	by := make(map[int]*suite.Mock) // which mock a node is for
+	for _, m := range mocks {
+		found := false
+		var names []string
+		for i, ref := range outline.Nodes {
+			switch {
+			case !m.Replaces(ref):
+				names = append(names, ref.Name, ref.Namespace+"/"+ref.Name)
+			case slices.ContainsFunc(outline.Tests, func(t uniflow.Test) bool { return t.Node.ID == ref.ID }):
+				return app.Usagef(o.command, "name a node that the test leads to", "--mock: %q is a test", m.Node)
+			case by[i] != nil:
+				return app.Usagef(o.command, "leave one of them out", "--mock %s=%s and --mock %s=%s replace the same node", by[i].Node, by[i].File, m.Node, m.File)
+			default:
+				by[i], found = m, true
 			}
-			return app.Usagef(o.command, "replace the nodes in it: --mock "+ref.Name+"/NAME=FILE", "--mock: %q is a sub-graph", m.Node)
 		}
-		names = append(names, ref.Name, ref.Namespace+"/"+ref.Name)
+		if !found {
+			return app.Usagef(o.command, mockHint(m.Node, names, outline.Nodes), "--mock: there is no node %q", m.Node)
+		}
 	}
-	return app.Usagef(o.command, app.DidYouMean(m.Node, names, ""), "--mock: there is no node %q", m.Node)
+	for i := range outline.Nodes {
+		for outer := outline.Outer[i]; by[i] != nil && outer >= 0; outer = outline.Outer[outer] {
+			if graph := by[outer]; graph != nil && !graph.Records() {
+				return app.Usagef(o.command, "leave one of them out", "--mock %s=%s is for a node in %s, all of which --mock %s=%s replaces",
+					by[i].Node, by[i].File, outline.Nodes[outer], graph.Node, graph.File)
+			}
+		}
+	}
+	return nil
+}
+
+// mockHint says what may have been meant by the name of a node.
+func mockHint(name string, names []string, nodes []node.Ref) string {
+	if i := slices.IndexFunc(nodes, func(ref node.Ref) bool { return ref.Kind == name && ref.Name != "" }); i >= 0 {
+		return "it is the kind of the node " + nodes[i].Name
+	}
+	return app.DidYouMean(name, names, "")
 }
 
 // reportTests prints what a run of tests has found.
