@@ -13,6 +13,7 @@ import (
 type token struct {
 	tail    *tail
 	end     position
+	place   place // at or before end
 	decoder *format.Decoder
 	row     *format.Row // of CSV
 	err     error       // the record is damaged
@@ -38,7 +39,7 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 				line = records[from+i+1].Line
 			}
 			last = position{r.End, line}
-			tokens[i] = token{tail: t, end: last, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
+			tokens[i] = token{tail: t, end: last, place: t.place, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
 			s.read = append(s.read, stream.Message{Raw: r.Raw, Lane: t.lane, Offset: r.Offset, Token: &tokens[i]})
 		}
 		if csv {
@@ -48,7 +49,7 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 	if csv {
 		t.reader.Return()
 	}
-	s.advance(t, last)
+	s.read[len(s.read)-1].Token.(*token).place = s.advance(t, last)
 	return s.read
 }
 
@@ -75,24 +76,29 @@ func (s *source) rows(t *tail, next int64, rows []value.Value) []stream.Message 
 		tokens[i] = token{tail: t, end: position{at + 1, at + 2}, line: at + 1, path: t.path}
 		messages[i] = stream.Message{Body: row, Lane: t.lane, Offset: at, Token: &tokens[i]}
 	}
-	s.advance(t, tokens[len(tokens)-1].end)
+	s.advance(t, tokens[len(tokens)-1].end) // the place is the same for all of a table
 	return messages
 }
 
-// advance notes how far a file was read.
-func (s *source) advance(t *tail, end position) {
+// advance notes how far a file was read, and returns the last place before.
+func (s *source) advance(t *tail, end position) place {
 	at := t.at()
+	last, err := t.noted(end.offset, at)
+	if err != nil { // reading on says why
+		last = t.place
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.done += at - t.raw
-	t.raw, t.end = at, end
+	t.raw, t.end, t.place = at, end, last
+	return last
 }
 
 // Fields adds the place of a record.
 func (s *source) Fields(m *stream.Message, b *value.MapBuilder) {
 	tok := m.Token.(*token)
 	var buf [64]byte
-	id := strconv.AppendUint(buf[:0], tok.tail.id.inode, 16)
+	id := strconv.AppendUint(buf[:0], tok.tail.origin.inode, 16)
 	if tok.tail.cut > 0 {
 		id = append(id, '.')
 		id = strconv.AppendInt(id, int64(tok.tail.cut), 10)

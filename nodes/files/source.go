@@ -52,20 +52,24 @@ type source struct {
 	mustFind     bool // a file: it is a job that reads none otherwise
 	log          *slog.Logger
 
-	watch   *watcher // nil unless it follows
-	queue   []*tail  // that may have something to read
-	scans   time.Time
-	records []format.Record // of the last read, as read, to be used again
-	read    []stream.Message
-	warned  map[string]bool // paths that a warning has named
+	watch    *watcher // nil unless it follows
+	queue    []*tail  // that may have something to read
+	scans    time.Time
+	records  []format.Record // of the last read, as read, to be used again
+	read     []stream.Message
+	warned   map[string]bool // paths that a warning has named
+	suspects map[fileID]*suspect
+	torn     []*tail // that have a rest
 
 	mu struct {
 		sync.Mutex
-		tails       map[fileID]*tail  // the newest of each file
-		marks       map[string]string // that were kept, by name
+		tails       map[fileID]*tail   // the newest of each file
+		byPath      map[string][]*tail // tails, during a scan; nil before they are looked for
+		past        past
+		cuts        map[fileID]int    // the last cut of each origin of tails and of the past
 		kept        bool              // positions are
+		changed     map[string]fileID // lanes whose position has changed otherwise, until the runtime asks
 		lanes       int32             // in use
-		forgotten   []string          // lanes of files that are gone, until the runtime asks
 		total, done int64             // bytes, as files have them
 	}
 }
@@ -74,10 +78,10 @@ func openFileSource(init *node.Init) (stream.Reader, error) {
 	c := init.Config
 	s := &source{
 		paths: c.Strings("paths"), follow: c.Bool("follow"), settled: c.String("settled"), moveTo: c.String("move_to"),
-		idle: c.Duration("idle"), rescan: c.Duration("rescan"), log: init.Log, warned: map[string]bool{},
+		idle: c.Duration("idle"), rescan: c.Duration("rescan"), log: init.Log, warned: map[string]bool{}, suspects: map[fileID]*suspect{},
 	}
 	s.mustFind = init.Job != nil && !init.Job.AllowEmpty && !s.follow
-	s.mu.tails = map[fileID]*tail{}
+	s.mu.tails, s.mu.past, s.mu.cuts, s.mu.changed = map[fileID]*tail{}, newPast(), map[fileID]int{}, map[string]fileID{}
 	var errs []error
 	var err error
 	if s.input, err = newInput(c); err != nil {
@@ -133,6 +137,9 @@ func (s *source) Read(ctx context.Context, room stream.Room) ([]stream.Message, 
 		if s.follow {
 			s.look(time.Now())
 		}
+		if messages := s.afterCut(room); len(messages) > 0 {
+			return messages, nil
+		}
 		if len(s.queue) == 0 {
 			if !s.follow {
 				return nil, io.EOF
@@ -144,7 +151,9 @@ func (s *source) Read(ctx context.Context, room stream.Room) ([]stream.Message, 
 		}
 		t := s.queue[0]
 		messages, err := s.readTail(t, room)
-		if s.follow || !t.ready { // take turns, so that a file that grows fast does not hold the others up
+		// Take turns, so that a file that grows fast does not hold the others up. One that
+		// was truncated is not there any more.
+		if s.queue[0] == t && (s.follow || !t.ready) {
 			s.queue = s.queue[1:]
 			if t.ready {
 				s.queue = append(s.queue, t)
@@ -164,7 +173,7 @@ func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
 	}
 	if t.file == nil {
 		t.last = t.last || !s.follow || s.input.of(t.path).packed()
-		fp, err := t.open(s.input)
+		fp, at, err := t.open(s.input)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOther) { // a scan sees what is there now
 			s.forget(t)
 			s.scans = time.Time{}
@@ -173,16 +182,18 @@ func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
 		if err != nil {
 			return s.damaged(t, err), nil
 		}
-		s.setPrint(t, fp)
+		s.setPrint(t, fp, at)
 	} else if !t.last { // also without an end in between: a file is cut and filled in no time
 		fp, changed, err := t.changed()
 		if err != nil {
 			return s.damaged(t, err), nil
 		}
 		if changed {
-			return s.truncated(t), nil
+			s.replace(t)
+			s.scans = time.Time{} // there may be a copy of it
+			return nil, nil
 		}
-		s.setPrint(t, fp)
+		s.setPrint(t, fp, t.place)
 	}
 	if t.table != nil {
 		next, _ := t.table.Rows()
@@ -220,9 +231,9 @@ func (s *source) atEnd(t *tail, err error) []stream.Message {
 	return nil
 }
 
-func (s *source) setPrint(t *tail, fp fingerprint) {
+func (s *source) setPrint(t *tail, fp fingerprint, at place) {
 	s.mu.Lock()
-	t.print = fp
+	t.print, t.place = fp, at
 	s.mu.Unlock()
 }
 
@@ -242,21 +253,7 @@ func (s *source) damaged(t *tail, err error) []stream.Message {
 	s.end(t)
 	s.log.Warn("a file cannot be read", "path", t.path, "err", err)
 	// Its position stays in front of it: it may be repaired.
-	return []stream.Message{{Raw: []byte{}, Lane: t.lane, Offset: at.offset, Token: &token{tail: t, end: at, err: err, line: max(1, at.line), path: t.path}}}
-}
-
-// truncated goes on at the beginning of a file that has less than was read of it, or
-// something else. What had been read of a record is damaged.
-func (s *source) truncated(t *tail) []stream.Message {
-	s.log.Info("a file was truncated, and is read from its beginning", "path", t.path)
-	var messages []stream.Message
-	if rec, ok := t.reader.Rest(); ok {
-		rec.Err = errors.New("the file was truncated within the record")
-		messages = s.messages(t, []format.Record{rec}, t.reader.Decoder())
-	}
-	s.end(t)
-	s.begin(t.id, t.path, position{}, t.cut+1)
-	return messages
+	return []stream.Message{{Raw: []byte{}, Lane: t.lane, Offset: at.offset, Token: &token{tail: t, end: at, place: t.place, err: err, line: max(1, at.line), path: t.path}}}
 }
 
 // Size returns how many bytes were read, and how many the files have that are known.
