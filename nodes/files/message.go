@@ -31,6 +31,7 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 	csv := decoder != nil && decoder.CSV()
 	_, after := t.reader.Offset()
 	var last position
+	proof, read := t.place, t.at()
 	for from := 0; from < len(records); from += slabSize {
 		tokens := make([]token, min(slabSize, len(records)-from))
 		for i := range tokens {
@@ -39,7 +40,10 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 				line = records[from+i+1].Line
 			}
 			last = position{r.End, line}
-			tokens[i] = token{tail: t, end: last, place: t.place, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
+			if proof.at == 0 || from+i+1 == len(records) {
+				proof = t.noted(proof, r.End, read)
+			}
+			tokens[i] = token{tail: t, end: last, place: proof, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
 			s.read = append(s.read, stream.Message{Raw: r.Raw, Lane: t.lane, Offset: r.Offset, Token: &tokens[i]})
 		}
 		if csv {
@@ -49,7 +53,7 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 	if csv {
 		t.reader.Return()
 	}
-	s.read[len(s.read)-1].Token.(*token).place = s.advance(t, last)
+	s.advance(t, last, read, proof)
 	return s.read
 }
 
@@ -76,22 +80,16 @@ func (s *source) rows(t *tail, next int64, rows []value.Value) []stream.Message 
 		tokens[i] = token{tail: t, end: position{at + 1, at + 2}, line: at + 1, path: t.path}
 		messages[i] = stream.Message{Body: row, Lane: t.lane, Offset: at, Token: &tokens[i]}
 	}
-	s.advance(t, tokens[len(tokens)-1].end) // the place is the same for all of a table
+	s.advance(t, tokens[len(tokens)-1].end, t.at(), t.place) // the place is the same for all of a table
 	return messages
 }
 
-// advance notes how far a file was read, and returns the last place before.
-func (s *source) advance(t *tail, end position) place {
-	at := t.at()
-	last, err := t.noted(end.offset, at)
-	if err != nil { // reading on says why
-		last = t.place
-	}
+// advance notes how far a file was read: up to end, and at as it is on the disk.
+func (s *source) advance(t *tail, end position, at int64, last place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.done += at - t.raw
 	t.raw, t.end, t.place = at, end, last
-	return last
 }
 
 // Fields adds the place of a record.

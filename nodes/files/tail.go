@@ -177,21 +177,23 @@ func (t *tail) changed() (fp fingerprint, changed bool, err error) {
 	return fp, false, err
 }
 
-// placeStep is how far places are from each other that are noted, unless the file ends
-// before.
+// placeStep is how far places are from each other, unless the file ends before.
 const placeStep = 16 << 10
 
-// noted returns the last place that is to be noted when what ends there was read. A file
-// that has changed in the meantime gets none.
-func (t *tail) noted(end, read int64) (place, error) {
-	if t.fixed || t.file == nil || end != read && end-t.place.at < placeStep {
-		return t.place, nil
+// noted returns the place at an end that was read, if it is far enough from the last one, and
+// the last one otherwise, or if the file is not what was read any more.
+func (t *tail) noted(last place, end, read int64) place {
+	step := int64(placeStep)
+	if last.at == 0 { // the fingerprint tells as much
+		step = printSize + 1
 	}
-	at, err := placeOf(t.file, end)
-	if err == nil && at.at < end {
-		at = t.place
+	if t.fixed || t.file == nil || end != read && end-last.at < step {
+		return last
 	}
-	return at, err
+	if at, err := placeOf(t.file, end); err == nil && at.at == end { // reading on says what is wrong
+		return at
+	}
+	return last
 }
 
 // at returns how much of the file was read, before unpacking.

@@ -1,0 +1,258 @@
+package files
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/uniflow-labs/uniflow/node/stream"
+)
+
+// pack does as gzip does: the compressed file gets the time of the original, which is removed.
+func pack(t *testing.T, path string) string { return packAs(t, path, path+".gz") }
+
+func packAs(t *testing.T, path, to string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	var w io.WriteCloser = gzip.NewWriter(&b)
+	if strings.HasSuffix(to, ".zst") {
+		if w, err = zstd.NewWriter(&b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, to, b.String())
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(to, old, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+func rename(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// duplicate copies a file.
+func duplicate(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, to, string(text))
+}
+
+func truncate(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// numbered returns lines with numbers, long enough for places within a file.
+func numbered(from, to int) string {
+	var b strings.Builder
+	for i := from; i < to; i++ {
+		fmt.Fprintf(&b, "%d %s\n", i, strings.Repeat("x", i%90))
+	}
+	return b.String()
+}
+
+// numbers returns the numbers of the lines that were read.
+func numbers(text string) (all []string) {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "error") {
+			all = append(all, strings.TrimSpace(line))
+			continue
+		}
+		all = append(all, strings.Fields(line)[1])
+	}
+	return all
+}
+
+func sequence(from, to int) (all []string) {
+	for i := from; i < to; i++ {
+		all = append(all, fmt.Sprint(i))
+	}
+	return all
+}
+
+// A rotation is what a tool does to app.log, with 100 lines in it, the last of which were
+// not read, and the lines that it appends then.
+var rotations = []struct {
+	name string
+	do   func(t *testing.T)
+}{
+	{"compress", func(t *testing.T) {
+		rename(t, "app.log", "app.log.1")
+		write(t, "app.log", numbered(100, 110))
+		pack(t, "app.log.1")
+	}},
+	{"delaycompress", func(t *testing.T) {
+		rename(t, "app.log", "app.log.1")
+		write(t, "app.log", numbered(100, 105))
+		rename(t, "app.log.1", "app.log.2")
+		rename(t, "app.log", "app.log.1")
+		pack(t, "app.log.2")
+		write(t, "app.log", numbered(105, 110))
+	}},
+	{"dateext", func(t *testing.T) {
+		rename(t, "app.log", "app.log-20240102")
+		write(t, "app.log", numbered(100, 110))
+		packAs(t, "app.log-20240102", "app.log-20240102.zst")
+	}},
+	{"copytruncate", func(t *testing.T) {
+		duplicate(t, "app.log", "app.log.1")
+		truncate(t, "app.log")
+		appendTo(t, "app.log", numbered(100, 110))
+	}},
+	{"copytruncate and compress", func(t *testing.T) {
+		duplicate(t, "app.log", "app.log.1")
+		truncate(t, "app.log")
+		pack(t, "app.log.1")
+		appendTo(t, "app.log", numbered(100, 110))
+	}},
+	{"copytruncate twice, and compress", func(t *testing.T) {
+		duplicate(t, "app.log", "app.log.1")
+		truncate(t, "app.log")
+		appendTo(t, "app.log", numbered(100, 105))
+		rename(t, "app.log.1", "app.log.2")
+		pack(t, "app.log.2")
+		duplicate(t, "app.log", "app.log.1")
+		truncate(t, "app.log")
+		appendTo(t, "app.log", numbered(105, 110))
+	}},
+	{"copytruncate, filled with as much", func(t *testing.T) {
+		duplicate(t, "app.log", "app.log.1")
+		truncate(t, "app.log")
+		appendTo(t, "app.log", numbered(100, 300))
+	}},
+}
+
+const rotated = `{"paths": "app*", "idle": "50ms", "rescan": "20ms", "follow": %v}`
+
+// TestRotatedMeanwhile rotates a file of which some was settled while nothing reads it: what
+// follows is read once, and so are the next rotations of what came of it.
+func TestRotatedMeanwhile(t *testing.T) {
+	for _, r := range rotations {
+		for _, settled := range []int{1, 20, 60, 100} {
+			t.Run(fmt.Sprintf("%s/%d", r.name, settled), func(t *testing.T) {
+				folder(t, "app.log", numbered(0, 100))
+				config := fmt.Sprintf(rotated, false)
+				before := newReading(t, config, nil)
+				before.read(settled)
+				before.close()
+				r.do(t)
+				after := newReading(t, config, before.marks)
+				got := numbers(after.read(-1))
+				after.close()
+				last := 110
+				if strings.Contains(r.name, "as much") {
+					last = 300
+				}
+				slices.SortFunc(got, func(a, b string) int { return len(a)*1000 - len(b)*1000 + strings.Compare(a, b) })
+				if want := sequence(settled, last); !slices.Equal(got, want) {
+					t.Errorf("got %v, want %v\n%s", got, want, &after.log)
+				}
+				for _, name := range matching(t, "app.log.[1-9]") {
+					pack(t, name)
+				}
+				for range 2 {
+					again := newReading(t, config, after.marks)
+					if got := again.read(-1); got != "" {
+						t.Errorf("read again: %s\n%s", got, &again.log)
+					}
+					again.close()
+					after = again
+				}
+			})
+		}
+	}
+}
+
+func matching(t *testing.T, pattern string) []string {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// TestRotatedUnderReader does the same while the source follows the file, with some lines read
+// that are settled afterwards: positions are those of the file that has the lines now, and
+// the messages keep their ids.
+func TestRotatedUnderReader(t *testing.T) {
+	for _, r := range rotations {
+		for _, read := range []int{1, 60, 100} {
+			t.Run(fmt.Sprintf("%s/%d", r.name, read), func(t *testing.T) {
+				folder(t, "app.log", numbered(0, 100))
+				config := fmt.Sprintf(rotated, true)
+				running := newReading(t, config, nil)
+				messages := running.messages(read)
+				late := messages[len(messages)/2:]
+				running.settle(messages[:len(messages)/2])
+				first := id(running, &messages[0])
+				r.do(t)
+				last := 110
+				if strings.Contains(r.name, "as much") {
+					last = 300
+				}
+				more := running.messages(last - read)
+				got := append(numbers(running.text(messages)), numbers(running.text(more))...)
+				slices.SortFunc(got, func(a, b string) int { return len(a)*1000 - len(b)*1000 + strings.Compare(a, b) })
+				if want := sequence(0, last); !slices.Equal(got, want) {
+					t.Errorf("got %v\n%s", got, &running.log)
+				}
+				if again := id(running, &messages[0]); again != first {
+					t.Errorf("the id of a message was %s, and is %s", first, again)
+				}
+				ids := map[string]bool{}
+				for _, m := range append(slices.Clone(messages), more...) {
+					ids[id(running, &m)] = true
+				}
+				if len(ids) != last {
+					t.Errorf("got %d ids of %d messages", len(ids), last)
+				}
+				for range 5 {
+					running.idle()
+				}
+				running.settle(slices.Concat(late, more))
+				running.close()
+				after := newReading(t, fmt.Sprintf(rotated, false), running.marks)
+				if got := after.read(-1); got != "" {
+					t.Errorf("read again: %s\n%s\n%s\n%v", got, &running.log, &after.log, running.marks)
+				}
+			})
+		}
+	}
+}
+
+var _ = rand.N[int]
+var _ stream.Mark
