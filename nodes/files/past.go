@@ -296,7 +296,7 @@ func (s *source) liveOf(c *candidate, t *tail) (wait bool) {
 	if !s.follow {
 		since = c.info.ModTime()
 	}
-	if !there || c.now.Sub(since) < s.idle {
+	if !there || c.now.Sub(since) < s.idle || c.packing != "" && sameTime(c, t) {
 		if !s.follow {
 			s.log.Info("a copy is left for the next run: the file that it is of may be truncated now", "path", c.path, "of", t.path)
 		}
@@ -304,6 +304,12 @@ func (s *source) liveOf(c *candidate, t *tail) (wait bool) {
 	}
 	c.like, c.reason = t.path, "that file is still there as it was"
 	return false
+}
+
+// sameTime reports whether a compressed file has the time of its original, as tools give it.
+func sameTime(c *candidate, t *tail) bool {
+	info, err := os.Stat(t.path)
+	return err == nil && info.ModTime().Sub(c.info.ModTime()).Abs() < time.Second
 }
 
 // copied reports whether a file is a copy of another so far.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,24 @@ func pack(t *testing.T, path string) string { return packAs(t, path, path+".gz")
 
 func packAs(t *testing.T, path, to string) string {
 	t.Helper()
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	compress(t, path, to)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// compress makes a compressed file, which gets the time of the original.
+func compress(t *testing.T, path, to string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -41,14 +60,9 @@ func packAs(t *testing.T, path, to string) string {
 		t.Fatal(err)
 	}
 	write(t, to, b.String())
-	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(to, old, old); err != nil {
+	if err := os.Chtimes(to, info.ModTime(), info.ModTime()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	return to
 }
 
 func rename(t *testing.T, from, to string) {
@@ -254,5 +268,175 @@ func TestRotatedUnderReader(t *testing.T) {
 	}
 }
 
-var _ = rand.N[int]
-var _ stream.Mark
+// A logWriter writes numbered lines to app.log, and rotates it.
+type logWriter struct {
+	t       *testing.T
+	random  *rand.Rand
+	copies  bool // copytruncate
+	delay   int  // 1: delaycompress
+	long    int  // of a line
+	written int
+	steps   []string
+}
+
+// write appends some lines, of which some rotations have none.
+func (w *logWriter) write() {
+	for range w.random.IntN(40) {
+		appendTo(w.t, "app.log", fmt.Sprintf("%d %s\n", w.written, strings.Repeat("x", w.random.IntN(w.long))))
+		w.written++
+	}
+}
+
+// rotation returns the steps of one rotation. done says that all was read.
+func (w *logWriter) rotation(done func() bool) (steps []func()) {
+	step := func(name string, f func()) {
+		steps = append(steps, func() {
+			w.steps = append(w.steps, name)
+			f()
+		})
+	}
+	there := func(name string) bool {
+		_, err := os.Stat(name)
+		return err == nil
+	}
+	step("write", w.write)
+	step("write more", w.write)
+	for n := 9; n > 0; n-- {
+		for _, ext := range []string{"", ".gz"} {
+			from, to := fmt.Sprintf("app.log.%d%s", n, ext), fmt.Sprintf("app.log.%d%s", n+1, ext)
+			step("rename "+from, func() {
+				switch {
+				case !there(from):
+				case n > 3 && done(): // it was kept for long enough
+					if err := os.Remove(from); err != nil {
+						w.t.Fatal(err)
+					}
+				default:
+					rename(w.t, from, to)
+				}
+			})
+		}
+	}
+	if w.copies {
+		step("copy", func() { duplicate(w.t, "app.log", "app.log.1") })
+		step("truncate", func() { truncate(w.t, "app.log") })
+	} else {
+		step("rename", func() { rename(w.t, "app.log", "app.log.1") })
+	}
+	step("write again", func() {
+		appendTo(w.t, "app.log", "")
+		w.write()
+	})
+	name := fmt.Sprintf("app.log.%d", 1+w.delay)
+	step("compress "+name, func() {
+		if there(name) {
+			old := time.Now().Add(-2 * time.Hour)
+			if err := os.Chtimes(name, old, old); err != nil {
+				w.t.Fatal(err)
+			}
+			compress(w.t, name, name+".gz")
+		}
+	})
+	step("remove "+name, func() {
+		if there(name) {
+			if err := os.Remove(name); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	})
+	return steps
+}
+
+// TestRotatedAtRandom lets a writer rotate a log in several ways, with restarts of the source
+// between any two steps. No line is lost; and none comes twice, as all that was read is settled
+// before each restart, and nothing is written between copying and truncating.
+func TestRotatedAtRandom(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("ROTATION_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rounds := 0
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end) && !t.Failed(); seed++ {
+		rotateAtRandom(t, seed)
+		rounds++
+	}
+	t.Logf("%d rounds", rounds)
+}
+
+func rotateAtRandom(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	folder(t, "app.log", "")
+	w := &logWriter{t: t, random: random, copies: random.IntN(2) == 0, delay: random.IntN(2), long: []int{1, 50, 2000}[random.IntN(3)]}
+	got := map[string]int{}
+	var marks map[string]string
+	var source *reading
+	defer func() {
+		if !t.Failed() {
+			return
+		}
+		log := ""
+		if source != nil {
+			log = source.log.String()
+		}
+		t.Logf("ROTATION_SEED=%d (copies %v, delay %d, long %d)\n%s\n%s", seed, w.copies, w.delay, w.long, strings.Join(w.steps, "\n"), log)
+	}()
+	count := func(messages []stream.Message) {
+		source.settle(messages)
+		for _, n := range numbers(source.text(messages)) {
+			if got[n]++; got[n] > 1 {
+				t.Errorf("%s comes %d times", n, got[n])
+			}
+		}
+	}
+	run := func(follow bool, some int) { // of the source, until some lines were read
+		if source == nil {
+			w.steps = append(w.steps, fmt.Sprintf("start, follow %v", follow))
+			source = newReading(t, fmt.Sprintf(`{"paths": "app*", "idle": "1h", "rescan": "1ms", "follow": %v}`, follow), marks)
+		}
+		for some > 0 && !source.ended && !t.Failed() {
+			messages, err := source.source.Read(t.Context(), stream.Room{Messages: 1 + random.IntN(some), Bytes: 1 << 20})
+			if err == io.EOF {
+				source.ended = true
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			count(messages)
+			some -= len(messages)
+		}
+	}
+	stop := func() {
+		if source != nil {
+			w.steps = append(w.steps, "stop\n"+source.log.String())
+			marks = source.marks
+			source.close()
+			source = nil
+		}
+	}
+	for range 8 {
+		for _, step := range w.rotation(func() bool { return len(got) == w.written }) {
+			step()
+			if random.IntN(3) > 0 {
+				continue
+			}
+			// A source that does not follow is at its end of all that there is.
+			if source != nil || random.IntN(2) == 0 {
+				run(true, random.IntN(1+w.written-len(got)))
+			} else {
+				run(false, 1+w.written)
+				stop()
+			}
+			if random.IntN(2) == 0 {
+				stop()
+			}
+		}
+	}
+	stop()
+	run(false, 1+w.written)
+	if len(got) != w.written && !t.Failed() {
+		t.Errorf("got %d lines of %d", len(got), w.written)
+	}
+	stop()
+}
