@@ -209,8 +209,7 @@ func (s *source) trace(f *find, seen map[fileID]bool, now time.Time) (begin bool
 	if s.mu.byPath == nil {
 		s.mu.byPath = map[string][]*tail{}
 		for _, t := range s.mu.tails {
-			path := filepath.Clean(t.path)
-			s.mu.byPath[path] = append(s.mu.byPath[path], t)
+			s.indexLocked(t)
 		}
 	}
 	for _, path := range originals(f.path) {
@@ -237,6 +236,14 @@ func (s *source) trace(f *find, seen map[fileID]bool, now time.Time) (begin bool
 		}
 	}
 	return s.pastOf(c, entries)
+}
+
+// indexLocked lets trace find a tail.
+func (s *source) indexLocked(t *tail) {
+	if s.mu.byPath != nil {
+		path := filepath.Clean(t.path)
+		s.mu.byPath[path] = append(s.mu.byPath[path], t)
+	}
 }
 
 // A candidate is a file that may be what has become of another.
@@ -275,13 +282,18 @@ func (s *source) liveOf(c *candidate, t *tail) (wait bool) {
 	if t.entry != nil || t.fixed || t.failed || t.end.offset == 0 {
 		return false
 	}
-	if t.file != nil {
-		if _, changed, err := t.changed(); err == nil && changed {
-			s.replace(t)
-			return false
-		}
-	}
 	there := c.seen[t.id]
+	var changed bool
+	var err error
+	if t.file != nil {
+		_, changed, err = t.changed()
+	} else if there && !t.done {
+		changed = errors.Is(s.open(t), errCut)
+	}
+	if err == nil && changed { // reading says what is wrong
+		s.replace(t)
+		return false
+	}
 	if c.packing == "" && there {
 		if !s.copied(c, t) {
 			return false
@@ -406,6 +418,7 @@ func (s *source) goOn(t *tail, f *find) {
 	s.mu.Lock()
 	t.id, t.path, t.start, t.done, t.away = f.id, f.path, t.end, false, false
 	s.mu.tails[t.id] = t
+	s.indexLocked(t)
 	s.mu.Unlock()
 	t.rest, t.reader, t.gone, t.last, t.quiet = nil, nil, false, false, time.Time{}
 	if packingOf(f.path) != "" {
@@ -421,15 +434,17 @@ func (s *source) goOn(t *tail, f *find) {
 func (s *source) replace(t *tail) {
 	s.log.Info("a file was truncated, and is read from its beginning", "path", t.path)
 	reader := t.reader
-	rest, err := reader.Buffered(math.MaxInt, math.MaxInt64)
-	if err != nil {
-		s.log.Warn("a file cannot be read", "path", t.path, "err", err)
+	if reader != nil {
+		var err error
+		if t.rest, err = reader.Buffered(math.MaxInt, math.MaxInt64); err != nil {
+			s.log.Warn("a file cannot be read", "path", t.path, "err", err)
+		}
+		if rec, ok := reader.Rest(); ok {
+			rec.Err = errors.New("the file was truncated within the record")
+			t.rest = append(t.rest, rec)
+		}
 	}
-	if rec, ok := reader.Rest(); ok {
-		rec.Err = errors.New("the file was truncated within the record")
-		rest = append(rest, rec)
-	}
-	if t.rest = rest; len(rest) > 0 {
+	if len(t.rest) > 0 {
 		s.torn = append(s.torn, t)
 	}
 	if err := t.close(); err != nil {

@@ -385,9 +385,14 @@ func rotateAtRandom(t *testing.T, seed uint64) {
 	}()
 	count := func(messages []stream.Message) {
 		source.settle(messages)
-		for _, n := range numbers(source.text(messages)) {
+		text := source.text(messages)
+		if len(messages) > 0 {
+			w.steps = append(w.steps, strings.Join(strings.Fields(strings.ReplaceAll(text, "x", "")), " "))
+		}
+		for _, n := range numbers(text) {
 			if got[n]++; got[n] > 1 {
-				t.Errorf("%s comes %d times", n, got[n])
+				w.steps = append(w.steps, fmt.Sprintf("%s comes %d times", n, got[n]))
+				t.Fail()
 			}
 		}
 	}
@@ -409,7 +414,7 @@ func rotateAtRandom(t *testing.T, seed uint64) {
 	}
 	stop := func() {
 		if source != nil {
-			w.steps = append(w.steps, "stop\n"+source.log.String())
+			w.steps = append(w.steps, fmt.Sprintf("stop\n%s%v", &source.log, source.marks))
 			marks = source.marks
 			source.close()
 			source = nil

@@ -256,6 +256,7 @@ func (s *source) newTail(id fileID, m mark) *tail {
 	t.lane = s.mu.lanes
 	s.mu.lanes++
 	s.mu.tails[id] = t
+	s.indexLocked(t)
 	s.mu.cuts[m.origin] = max(m.cut, s.mu.cuts[m.origin])
 	return t
 }

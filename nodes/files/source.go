@@ -172,8 +172,12 @@ func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
 		return nil, nil
 	}
 	if t.file == nil {
-		t.last = t.last || !s.follow || s.input.of(t.path).packed()
-		fp, at, err := t.open(s.input)
+		err := s.open(t)
+		if errors.Is(err, errCut) {
+			s.replace(t)
+			s.scans = time.Time{} // there may be a copy of it
+			return nil, nil
+		}
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOther) { // a scan sees what is there now
 			s.forget(t)
 			s.scans = time.Time{}
@@ -182,7 +186,6 @@ func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
 		if err != nil {
 			return s.damaged(t, err), nil
 		}
-		s.setPrint(t, fp, at)
 	} else if !t.last { // also without an end in between: a file is cut and filled in no time
 		fp, changed, err := t.changed()
 		if err != nil {
@@ -190,7 +193,7 @@ func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
 		}
 		if changed {
 			s.replace(t)
-			s.scans = time.Time{} // there may be a copy of it
+			s.scans = time.Time{}
 			return nil, nil
 		}
 		s.setPrint(t, fp, t.place)
@@ -211,6 +214,16 @@ func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
 		return s.messages(t, records, t.reader.Decoder()), nil
 	}
 	return s.atEnd(t, err), nil
+}
+
+// open opens the file of a tail.
+func (s *source) open(t *tail) error {
+	t.last = t.last || !s.follow || s.input.of(t.path).packed()
+	fp, at, err := t.open(s.input)
+	if err == nil {
+		s.setPrint(t, fp, at)
+	}
+	return err
 }
 
 // maxRows is how many rows of a table are read together: they are not bounded by bytes.

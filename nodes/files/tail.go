@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -80,6 +81,9 @@ func (t *tail) mark(at position, proof place) mark {
 // errOther says that a path leads to another file than before.
 var errOther = errors.New("the file was replaced")
 
+// errCut says that a file has not what was read of it before.
+var errCut = errors.New("the file was truncated")
+
 // open opens the file, which continues at the tail's start, and returns its fingerprint,
 // and a place in it.
 func (t *tail) open(in input) (fp fingerprint, at place, err error) {
@@ -106,7 +110,11 @@ func (t *tail) begin(f *os.File) (fp fingerprint, at place, err error) {
 	if fp, err = printOf(f, printSize); err != nil {
 		return fp, at, err
 	}
-	if at = t.place; t.fixed {
+	if at = t.place; !t.fixed && t.start.offset > 0 {
+		if _, whole, err := t.mark(t.start, t.place).fits(f); err != nil || !whole || info.Size() < t.start.offset {
+			return fp, at, cmp.Or(err, errCut)
+		}
+	} else if t.fixed {
 		if at, err = placeOf(f, info.Size()); err != nil {
 			return fp, at, err
 		}
