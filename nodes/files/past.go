@@ -32,7 +32,7 @@ func originals(path string) (paths []string) {
 			continue
 		}
 		stamp := name[i+1:]
-		stamp = stamp[:len(stamp)-len(strings.TrimLeft(stamp, "0123456789-._:TZ"))]
+		stamp = stamp[:len(stamp)-len(strings.TrimLeft(stamp, stampRunes))]
 		stamp = strings.TrimRight(stamp, "-._:")
 		names = append(names, name[:i]+name[i+1+len(stamp):])
 		if n, err := strconv.Atoi(name[i+1:]); err == nil && n < maxNumber {
@@ -46,6 +46,27 @@ func originals(path string) (paths []string) {
 	}
 	return paths
 }
+
+// dateOf returns the digits of the date in a name, "" if there is none. A rotation never
+// changes it.
+func dateOf(path string) string {
+	isStamp := func(r rune) bool { return strings.ContainsRune(stampRunes, r) }
+	for word := range strings.FieldsFuncSeq(filepath.Base(path), func(r rune) bool { return !isStamp(r) }) {
+		digits := strings.Map(func(r rune) rune {
+			if r < '0' || r > '9' {
+				return -1
+			}
+			return r
+		}, word)
+		if len(digits) >= 8 {
+			return digits
+		}
+	}
+	return ""
+}
+
+// stampRunes are what dates and numbers in names are of.
+const stampRunes = "0123456789-._:TZ"
 
 // maxNumber is above the numbers that rotated files have. What is more is a date.
 const maxNumber = 1000
@@ -288,7 +309,7 @@ func (s *source) liveOf(c *candidate, t *tail) (wait bool) {
 	if t.file != nil {
 		_, changed, err = t.changed()
 	} else if there && !t.done {
-		changed = errors.Is(s.open(t), errCut)
+		changed = errors.Is(s.open(t), errCut) // t is not fixed
 	}
 	if err == nil && changed { // reading says what is wrong
 		s.replace(t)

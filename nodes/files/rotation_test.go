@@ -390,7 +390,7 @@ func rotateAtRandom(t *testing.T, seed uint64) {
 			w.steps = append(w.steps, strings.Join(strings.Fields(strings.ReplaceAll(text, "x", "")), " "))
 		}
 		for _, n := range numbers(text) {
-			if got[n]++; got[n] > 1 {
+			if got[n]++; got[n] > 1 || strings.HasPrefix(n, "error") {
 				w.steps = append(w.steps, fmt.Sprintf("%s comes %d times", n, got[n]))
 				t.Fail()
 			}
@@ -444,4 +444,184 @@ func rotateAtRandom(t *testing.T, seed uint64) {
 		t.Errorf("got %d lines of %d", len(got), w.written)
 	}
 	stop()
+}
+
+// TestOriginals says of which files a file may be a rotation.
+func TestOriginals(t *testing.T) {
+	f := func(name, of string, want bool) {
+		t.Helper()
+		if got := slices.Contains(originals(name), of); got != want {
+			t.Errorf("%s of %s: got %v", name, of, got)
+		}
+	}
+	for _, name := range []string{"app.log.1", "app.log.12", "app.log.gz", "app.log.2.gz", "app.log-20240102", "app.log-20240102.zst", "app-20240102.log", "app.log.2024-01-02_03",
+		"app-2024-01-02T03-04-05.678.log.gz", "app.20260105T100000.000Z.log", "old/app.log.1"} {
+		f(name, "app.log", true)
+	}
+	for _, name := range []string{"app.log", "app.txt.1", "app2.log", "app.log.old", "web.log.1", "old/older/app.log.1"} {
+		f(name, "app.log", false)
+	}
+	f("app.log.3.gz", "app.log.1", true)
+	f("app.log.1.gz", "app.log.2", false)
+	f("app.log-20240102.gz", "app.log-20240102", true)
+	f("app.log-20240103.gz", "app.log-20240102", false)
+	f("app.log.20240103.gz", "app.log.20240102", false)
+	f("v1.2.log.1", "v1.2.log", true)
+}
+
+// TestEqualDays reads two files with equal content, as neither is a copy of the other: a plain
+// file of a later day, when the first is there or was deleted, and two that are compressed.
+func TestEqualDays(t *testing.T) {
+	day := numbered(0, 100)
+	f := func(name string, days []string, between func()) {
+		t.Helper()
+		folder(t, days[0], day)
+		config := `{"paths": "app*", "idle": "0s"}`
+		r := newReading(t, config, nil)
+		first := numbers(r.read(-1))
+		r.close()
+		between()
+		for _, next := range days[1:] {
+			write(t, next, day)
+		}
+		r = newReading(t, config, r.marks)
+		if got := numbers(r.read(-1)); len(first) != 100 || !slices.Equal(got, first) {
+			t.Errorf("%s: got %d lines\n%s", name, len(got), &r.log)
+		}
+		r.close()
+	}
+	f("both are there", []string{"app-20240101.log", "app-20240102.log"}, func() {})
+	f("the first is away", []string{"app-20240101.log", "app-20240102.log"}, func() { rename(t, "app-20240101.log", "gone") })
+	f("the inode is used again", []string{"app-20240101.log", "app-20240102.log"}, func() { rename(t, "app-20240101.log", "app-20240102.log") })
+	f("one is rotated", []string{"app.log", "app.log.1"}, func() {})
+	f("one is rotated, and the other away", []string{"app.log", "app.log.1"}, func() { rename(t, "app.log", "gone") })
+	f("the first is compressed", []string{"app-20240101.log", "app-20240102.log"}, func() { pack(t, "app-20240101.log") })
+	f("the first is compressed, the next is the log", []string{"app.log", "app.log"}, func() { packAs(t, "app.log", "app.log.1.gz") })
+}
+
+// TestCopyIsHeld does not read a copy before the file that it is of is truncated, and then not
+// what was read; but lines that were added before it was truncated count as those of the copy.
+func TestCopyIsHeld(t *testing.T) {
+	folder(t, "app.log", numbered(0, 100))
+	r := newReading(t, `{"paths": "app*", "idle": "1h", "rescan": "1ms", "follow": true}`, nil)
+	messages := r.messages(100)
+	duplicate(t, "app.log", "app.log.1")
+	r.idle()
+	appendTo(t, "app.log", "late\n")
+	messages = append(messages, r.messages(1)...)
+	truncate(t, "app.log")
+	appendTo(t, "app.log", "new\n")
+	more := r.messages(1)
+	same(t, "after it was truncated", r.text(more), "app.log:1 new")
+	r.idle()
+	r.settle(append(messages, more...))
+	r.close()
+	if strings.Contains(r.log.String(), "WARN") {
+		t.Errorf("the log has a warning:\n%s", &r.log)
+	}
+	pack(t, "app.log.1")
+	r = newReading(t, `{"paths": "app*", "idle": "0s"}`, r.marks)
+	same(t, "the next run", r.read(-1), "")
+}
+
+// TestCopyOfWholeFile reads a copy from its beginning when the original is not truncated, and
+// warns of it, once.
+func TestCopyOfWholeFile(t *testing.T) {
+	folder(t, "app.log", "1\n2\n")
+	r := newReading(t, following, nil)
+	r.close()
+	r = newReading(t, strings.ReplaceAll(following, "*.log*", "app*"), nil)
+	r.read(2)
+	duplicate(t, "app.log", "app.log.1")
+	same(t, "a copy", r.read(2), "app.log.1:1 1\napp.log.1:2 2")
+	warning := "msg=\"a file that looks like a rotation of another is read from its beginning\" path=app.log.1 of=app.log reason=\"that file is still there as it was\" hint="
+	if n := strings.Count(r.log.String(), warning); n != 1 {
+		t.Errorf("got %d warnings:\n%s", n, &r.log)
+	}
+	r.close()
+	// A job leaves a young one alone.
+	folder(t, "app.log", "1\n2\n")
+	r = newReading(t, `{"paths": "app*", "idle": "1h"}`, nil)
+	r.read(-1)
+	r.close()
+	duplicate(t, "app.log", "app.log.1")
+	for range 2 {
+		r = newReading(t, `{"paths": "app*", "idle": "1h"}`, r.marks)
+		same(t, "a job", r.read(-1), "")
+		if !strings.Contains(r.log.String(), "left for the next run") {
+			t.Errorf("the log has\n%s", &r.log)
+		}
+		r.close()
+	}
+	truncate(t, "app.log")
+	r = newReading(t, `{"paths": "app*", "idle": "1h"}`, r.marks)
+	same(t, "the run after", r.read(-1), "")
+	r.close()
+	pack(t, "app.log.1") // its mark is that of app.log still, as nothing was settled
+	r = newReading(t, `{"paths": "app*", "idle": "0s"}`, r.marks)
+	same(t, "the last run", r.read(-1), "")
+}
+
+// TestRotationThatIsNone warns of a file that begins like one that is gone, and reads it.
+func TestRotationThatIsNone(t *testing.T) {
+	folder(t, "app.log", numbered(0, 100))
+	config := `{"paths": "app*", "idle": "0s"}`
+	r := newReading(t, config, nil)
+	r.read(-1)
+	r.close()
+	write(t, "app.log", numbered(0, 50)) // the end is missing
+	packAs(t, "app.log", "app.log.1.gz")
+	r = newReading(t, config, r.marks)
+	if got := numbers(r.read(-1)); len(got) != 50 {
+		t.Errorf("got %d lines", len(got))
+	}
+	if n := strings.Count(r.log.String(), "WARN"); n != 1 || !strings.Contains(r.log.String(), "path=app.log.1.gz of=app.log") {
+		t.Errorf("got %d warnings:\n%s", n, &r.log)
+	}
+}
+
+// TestTruncatedUnread returns what had been read of a file and was not returned when it is
+// truncated, and does not delete the file with its new content.
+func TestTruncatedUnread(t *testing.T) {
+	folder(t, "a.log", "1\n2\n3\n4")
+	r := newReading(t, `{"paths": "a.log", "idle": "1h", "rescan": "1ms", "follow": true, "settled": "delete"}`, nil)
+	messages := r.messages(1)
+	write(t, "a.log", "5\n")
+	messages = append(messages, r.messages(4)...)
+	same(t, "all", r.text(messages), "a.log:1 1\na.log:2 2\na.log:3 3\nerror: a.log:4: the file was truncated within the record\na.log:1 5")
+	r.settle(messages[:4])
+	r.settle(messages[4:])
+	if got := paths(t, "."); got != "a.log" {
+		t.Errorf("there is %q", got)
+	}
+}
+
+// TestPastIsBounded forgets the oldest of many files that are gone.
+func TestPastIsBounded(t *testing.T) {
+	folder(t)
+	config := `{"paths": "app*", "idle": "0s"}`
+	r := newReading(t, config, nil)
+	r.close()
+	const many = 2 * maxPast
+	for i := range many {
+		write(t, fmt.Sprintf("app-%d.log", i), fmt.Sprintf("%d\n", i))
+	}
+	r = newReading(t, `{"paths": "app*", "idle": "0s", "rescan": "1ms", "follow": true}`, nil)
+	r.read(many)
+	for i := range many {
+		if err := os.Remove(fmt.Sprintf("app-%d.log", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for len(r.source.mu.tails) > 0 {
+		r.idle()
+	}
+	write(t, "app", "last\n")
+	r.read(1)
+	if n := len(r.marks); n != maxPast+1 {
+		t.Errorf("got %d positions, want %d", n, maxPast+1)
+	}
+	if p := r.source.mu.past; len(p.byKey) != maxPast || len(p.byPath) != maxPast || p.oldest.Len() != maxPast || len(r.source.mu.cuts) != maxPast+1 {
+		t.Errorf("got %d, %d, %d entries and %d cuts", len(p.byKey), len(p.byPath), p.oldest.Len(), len(r.source.mu.cuts))
+	}
 }

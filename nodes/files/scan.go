@@ -159,6 +159,12 @@ func (s *source) take(finds []find, seen map[fileID]bool, now time.Time) {
 func (s *source) see(f *find, now time.Time) (found bool) {
 	s.mu.Lock()
 	t := s.mu.tails[f.id]
+	s.mu.Unlock()
+	if t != nil && t.doubtful(f) {
+		s.forget(t)
+		t = nil
+	}
+	s.mu.Lock()
 	if t != nil {
 		t.path = f.path
 	}
@@ -217,6 +223,9 @@ func (s *source) resume(e *entry, f *find) (found bool) {
 	if err != nil {
 		s.warnOnce(f.path, err)
 		return false
+	}
+	if was, is := dateOf(m.path), dateOf(f.path); was != "" && is != "" && !strings.HasPrefix(is, was) {
+		whole = false // the file of another day has got the inode
 	}
 	s.mu.Lock()
 	if !whole {
@@ -307,7 +316,7 @@ func (s *source) forget(t *tail) {
 	s.mu.Lock()
 	t.done = true
 	s.forgetLocked(t)
-	if !t.failed && !t.fixed && t.end.offset > 0 {
+	if !t.failed && t.end.offset > 0 {
 		s.rememberLocked(&entry{key: t.id.name(), id: t.id, tail: t})
 	}
 	s.mu.Unlock()

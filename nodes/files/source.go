@@ -173,12 +173,12 @@ func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
 	}
 	if t.file == nil {
 		err := s.open(t)
-		if errors.Is(err, errCut) {
+		if errors.Is(err, errCut) && !t.fixed {
 			s.replace(t)
 			s.scans = time.Time{} // there may be a copy of it
 			return nil, nil
 		}
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOther) { // a scan sees what is there now
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOther) || errors.Is(err, errCut) { // a scan sees what is there now
 			s.forget(t)
 			s.scans = time.Time{}
 			return nil, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -49,6 +50,7 @@ type tail struct {
 	gone  bool      // no path leads to it any more
 	last  bool      // what is left is its last record
 
+	stat fs.FileInfo     // of the file when it was opened; nil before
 	rest []format.Record // that had been read and not returned when the file was truncated
 
 	// Guarded by the source. Only the goroutine that calls Read changes id, path and place.
@@ -110,11 +112,17 @@ func (t *tail) begin(f *os.File) (fp fingerprint, at place, err error) {
 	if fp, err = printOf(f, printSize); err != nil {
 		return fp, at, err
 	}
-	if at = t.place; !t.fixed && t.start.offset > 0 {
-		if _, whole, err := t.mark(t.start, t.place).fits(f); err != nil || !whole || info.Size() < t.start.offset {
+	at = t.place
+	if t.start.offset > 0 {
+		first, whole, err := t.mark(t.start, at).fits(f)
+		if at.at == 0 && t.fixed { // of 4d86ea6
+			whole = first
+		}
+		if err != nil || !whole || !t.fixed && info.Size() < t.start.offset {
 			return fp, at, cmp.Or(err, errCut)
 		}
-	} else if t.fixed {
+	}
+	if t.stat = info; t.fixed {
 		if at, err = placeOf(f, info.Size()); err != nil {
 			return fp, at, err
 		}
@@ -222,6 +230,19 @@ func (t *tail) at() int64 {
 		return t.raw
 	}
 	return at
+}
+
+// doubtful reports whether another file may have the id: as long as the file is open, none can.
+func (t *tail) doubtful(f *find) bool {
+	switch {
+	case t.file != nil:
+		return false
+	case !t.done:
+		return t.start.offset > 0 && t.path != f.path
+	case !t.fixed || t.stat == nil:
+		return false
+	}
+	return f.info.Size() != t.stat.Size() || !f.info.ModTime().Equal(t.stat.ModTime())
 }
 
 func (t *tail) close() error {
