@@ -438,10 +438,13 @@ func (s *source) follows(c *candidate, e *entry) error {
 func (s *source) goOn(t *tail, f *find) {
 	s.mu.Lock()
 	t.id, t.path, t.start, t.done, t.away = f.id, f.path, t.end, false, false
+	if t.limit > 0 {
+		t.start.offset = t.limit
+	}
 	s.mu.tails[t.id] = t
 	s.indexLocked(t)
 	s.mu.Unlock()
-	t.rest, t.reader, t.gone, t.last, t.quiet = nil, nil, false, false, time.Time{}
+	t.stat, t.rest, t.reader, t.gone, t.last, t.quiet = nil, nil, nil, false, false, time.Time{}
 	if packingOf(f.path) != "" {
 		t.raw = 0
 	}

@@ -437,7 +437,7 @@ func (r *reading) idle() {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	if messages, err := r.source.Read(ctx, stream.Room{Messages: 1, Bytes: 1}); len(messages) > 0 || !errors.Is(err, context.DeadlineExceeded) {
-		r.t.Fatalf("got %d messages, %v", len(messages), err)
+		r.t.Fatalf("got %d messages, %v: %s\n%s", len(messages), err, r.text(messages), &r.log)
 	}
 }
 
