@@ -304,25 +304,27 @@ func (s *source) liveOf(c *candidate, t *tail) (wait bool) {
 		return false
 	}
 	there := c.seen[t.id]
-	var changed bool
-	var err error
-	if t.file != nil {
-		_, changed, err = t.changed()
-	} else if there && !t.done {
-		changed = errors.Is(s.open(t), errCut) // t is not fixed
-	}
-	if err == nil && changed { // reading says what is wrong
+	if there && t.file == nil && !t.done && errors.Is(s.open(t), errCut) { // reading says what else is wrong
 		s.replace(t)
 		return false
 	}
+	first, whole := false, false
 	if c.packing == "" && there {
-		if !s.copied(c, t) {
+		whole = s.copied(c, t)
+	} else {
+		first, whole = c.fits(t.mark(t.end, t.place))
+	}
+	// Afterwards, as it may be truncated at any time.
+	if t.file != nil {
+		if _, changed, err := t.changed(); err == nil && changed {
+			s.replace(t)
 			return false
 		}
-	} else if first, whole := c.fits(t.mark(t.end, t.place)); !first || !whole || !there && c.packing == "" {
-		if first {
-			c.like, c.reason = t.path, "it has not all that was read, or the file was deleted"
-		}
+	}
+	if first && (!whole || c.packing == "") {
+		c.like, c.reason = t.path, "it has not all that was read, or the file was deleted"
+	}
+	if !whole || !there && c.packing == "" {
 		return false
 	}
 	since := s.hold(c.find, t, c.now)
@@ -367,6 +369,12 @@ func (s *source) copied(c *candidate, t *tail) bool {
 // pastOf goes on in a file where its original was left, which is one of entries, or says that
 // it is to be read from the beginning. Of those that fit, it is the one that was read furthest.
 func (s *source) pastOf(c *candidate, entries []*entry) (begin bool) {
+	info, err := c.file.Stat() // a copy is complete when its original is truncated
+	if err != nil {
+		s.warnOnce(c.path, err)
+		return false
+	}
+	c.info = info
 	slices.SortStableFunc(entries, func(a, b *entry) int { return cmp.Compare(b.read().offset, a.read().offset) })
 	for _, e := range entries {
 		m := e.read()
