@@ -146,6 +146,8 @@ func (e *entry) kept() mark {
 func (s *source) rememberLocked(e *entry) {
 	s.mu.past.add(e)
 	s.changeLocked(e.key, e.id)
+	m := e.kept()
+	s.mu.cuts[m.origin] = max(m.cut, s.mu.cuts[m.origin])
 	for range 2 {
 		if oldest := s.mu.past.oldest.Front(); s.mu.past.oldest.Len() > maxPast {
 			s.dropLocked(oldest.Value.(*entry))
@@ -156,8 +158,13 @@ func (s *source) rememberLocked(e *entry) {
 func (s *source) dropLocked(e *entry) {
 	s.mu.past.remove(e)
 	s.changeLocked(e.key, e.id)
-	if m := e.kept(); s.mu.cuts[m.origin] == m.cut {
-		delete(s.mu.cuts, m.origin)
+	m := e.kept()
+	s.forgetCutLocked(m.origin, m.cut)
+}
+
+func (s *source) forgetCutLocked(origin fileID, cut int) {
+	if s.mu.cuts[origin] == cut {
+		delete(s.mu.cuts, origin)
 	}
 }
 
@@ -300,10 +307,16 @@ func (c *candidate) fits(m mark) (first, whole bool) {
 // liveOf reports whether a file has to wait as long as one that is read may turn out to be its
 // original.
 func (s *source) liveOf(c *candidate, t *tail) (wait bool) {
-	if t.entry != nil || t.fixed || t.failed || t.end.offset == 0 {
+	there := c.seen[t.id]
+	switch {
+	case t.entry != nil || t.fixed || t.failed:
+		return false
+	case t.end.offset == 0: // they may as well be files that have the same
+		if there && c.packing == "" && c.info.Size() > 0 && s.copied(c, t) {
+			c.like, c.reason = t.path, "neither was read before"
+		}
 		return false
 	}
-	there := c.seen[t.id]
 	if there && t.file == nil && !t.done && errors.Is(s.open(t), errCut) { // reading says what else is wrong
 		s.replace(t)
 		return false

@@ -327,6 +327,7 @@ func (s *source) forgetLocked(t *tail) {
 	if s.mu.tails[t.id] == t {
 		delete(s.mu.tails, t.id)
 		s.changeLocked(t.id.name(), t.id)
+		s.forgetCutLocked(t.origin, t.cut)
 	}
 }
 

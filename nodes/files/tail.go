@@ -238,7 +238,7 @@ func (t *tail) doubtful(f *find) bool {
 	case t.file != nil:
 		return false
 	case !t.done:
-		return t.start.offset > 0 && t.path != f.path
+		return t.path != f.path
 	case !t.fixed || t.stat == nil:
 		return false
 	}
