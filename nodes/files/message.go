@@ -13,7 +13,7 @@ import (
 type token struct {
 	tail    *tail
 	end     position
-	place   place // at or before end
+	place   *place // at or before end; of several tokens
 	decoder *format.Decoder
 	row     *format.Row // of CSV
 	err     error       // the record is damaged
@@ -31,7 +31,8 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 	csv := decoder != nil && decoder.CSV()
 	_, after := t.reader.Offset()
 	var last position
-	proof, read := t.place, t.at()
+	proof, read := &place{}, t.at()
+	*proof = t.place
 	for from := 0; from < len(records); from += slabSize {
 		tokens := make([]token, min(slabSize, len(records)-from))
 		for i := range tokens {
@@ -41,7 +42,9 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 			}
 			last = position{r.End, line}
 			if proof.at == 0 || from+i+1 == len(records) {
-				proof = t.noted(proof, r.End, read)
+				if at := t.noted(*proof, r.End, read); at != *proof {
+					proof = &at
+				}
 			}
 			tokens[i] = token{tail: t, end: last, place: proof, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
 			s.read = append(s.read, stream.Message{Raw: r.Raw, Lane: t.lane, Offset: r.Offset, Token: &tokens[i]})
@@ -53,7 +56,7 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 	if csv {
 		t.reader.Return()
 	}
-	s.advance(t, last, read, proof)
+	s.advance(t, last, read, *proof)
 	return s.read
 }
 
@@ -75,9 +78,11 @@ func makeRows(decoder *format.Decoder, tokens []token, messages []stream.Message
 func (s *source) rows(t *tail, next int64, rows []value.Value) []stream.Message {
 	messages := make([]stream.Message, len(rows))
 	tokens := make([]token, len(rows))
+	proof := &place{}
+	*proof = t.place
 	for i, row := range rows {
 		at := next + int64(i)
-		tokens[i] = token{tail: t, end: position{at + 1, at + 2}, line: at + 1, path: t.path}
+		tokens[i] = token{tail: t, end: position{at + 1, at + 2}, place: proof, line: at + 1, path: t.path}
 		messages[i] = stream.Message{Body: row, Lane: t.lane, Offset: at, Token: &tokens[i]}
 	}
 	s.advance(t, tokens[len(tokens)-1].end, t.at(), t.place) // the place is the same for all of a table

@@ -341,9 +341,9 @@ func (s *source) Position(m stream.Mark) (lane, kept string) {
 	s.mu.kept = true
 	switch {
 	case s.mu.tails[t.id] == t:
-		return t.id.name(), t.mark(tok.end, tok.place).String()
+		return t.id.name(), t.mark(tok.end, *tok.place).String()
 	case t.entry != nil:
-		return t.entry.key, t.mark(tok.end, tok.place).String()
+		return t.entry.key, t.mark(tok.end, *tok.place).String()
 	}
 	return fmt.Sprintf("%s.-%d", t.id.name(), t.lane), ""
 }

@@ -18,7 +18,7 @@ func (s *source) Settle(_ context.Context, settled stream.Settled) error {
 	for _, m := range settled.Marks {
 		tok := m.Token.(*token)
 		t := tok.tail
-		t.settled, t.proof = tok.end, tok.place
+		t.settled, t.proof = tok.end, *tok.place
 		whole = s.wholeLocked(whole, t)
 	}
 	s.mu.Unlock()

@@ -24,7 +24,8 @@ func fileSource() stream.Source {
 		Summary: "Reads the records of files, such as lines, NDJSON and CSV.",
 		Doc: "Each record is a message `{body, id, path, line, offset}`: line counts from 1, offset in bytes from 0, after unpacking; of Parquet they are numbers of rows. Files `.gz` and `.zst` are unpacked. The files are read in the order of `paths`, those of one pattern by name; each is a lane, so `order: key` keeps the records of a file in order.\n\n" +
 			"A record that is damaged (not JSON, not UTF-8, a row with too few fields, longer than `max_record`) goes to `error` with its place, and reading goes on.\n\n" +
-			"A file is known by its inode and a hash of its first KiB, not by its name. With `follow`, what is appended is read, also when the file has been renamed, and a file that was truncated is read again from its beginning; a last line without its end waits for the rest, until its file is gone. The patterns should match the names of rotated files, too, if files may be rotated while nothing reads them. " +
+			"A file is known by its inode and by fingerprints of what was read, not by its name. With `follow`, what is appended is read, also when the file has been renamed, and a file that was truncated is read again from its beginning; a last line without its end waits for the rest, until its file is gone. " +
+			"The patterns should match the names of rotated files, too: a file that was renamed, compressed, or copied and truncated is [read on](../streams.md#files-that-are-rotated) where it was left. " +
 			"With `checkpoint.file`, a file is read on where it was settled.",
 		Example: "- kind: file_source\n  name: orders\n  paths: [orders/*.ndjson]\n  checkpoint: {file: orders.pos}\n  ports:\n    out: [{name: seen}]\n\n- {kind: log, name: seen}\n",
 		Config: schema.Fields(append([]*schema.Field{
@@ -265,8 +266,9 @@ func (s *source) damaged(t *tail, err error) []stream.Message {
 	s.mu.Unlock()
 	s.end(t)
 	s.log.Warn("a file cannot be read", "path", t.path, "err", err)
+	proof := t.place
 	// Its position stays in front of it: it may be repaired.
-	return []stream.Message{{Raw: []byte{}, Lane: t.lane, Offset: at.offset, Token: &token{tail: t, end: at, place: t.place, err: err, line: max(1, at.line), path: t.path}}}
+	return []stream.Message{{Raw: []byte{}, Lane: t.lane, Offset: at.offset, Token: &token{tail: t, end: at, place: &proof, err: err, line: max(1, at.line), path: t.path}}}
 }
 
 // Size returns how many bytes were read, and how many the files have that are known.

@@ -176,18 +176,19 @@ func (t *tail) changed() (fp fingerprint, changed bool, err error) {
 	if err != nil {
 		return fp, false, err
 	}
-	size := t.print.size
 	if info.Size() < t.at() {
 		return t.print, true, nil
 	}
-	at, err := placeOf(t.file, t.place.at)
-	if err != nil {
-		return fp, false, err
-	}
-	if fp, err = printOf(t.file, size); err != nil || fp != t.print || at != t.place {
+	fp = t.print
+	if t.place.at > 0 { // tells of more than the fingerprint
+		at, err := placeOf(t.file, t.place.at)
+		if err != nil || at != t.place {
+			return fp, true, err
+		}
+	} else if fp, err = printOf(t.file, t.print.size); err != nil || fp != t.print {
 		return fp, true, err
 	}
-	if size < printSize {
+	if fp.size < printSize {
 		fp, err = printOf(t.file, printSize)
 	}
 	return fp, false, err
