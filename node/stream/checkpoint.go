@@ -157,17 +157,13 @@ func (k *keeper) resume(r Reader) error {
 
 // keep notes marks, and replaces the file: a crash leaves the old one or the new one.
 func (k *keeper) keep(r Resumer, marks []Mark) error {
-	for _, m := range marks {
-		if lane, position := r.Position(m); position != "" {
-			k.positions[lane] = position
-		} else {
-			delete(k.positions, lane)
+	if mover, ok := r.(mover); ok {
+		for lane, position := range mover.Moved() {
+			k.put(lane, position)
 		}
 	}
-	if f, ok := r.(forgetter); ok {
-		for _, lane := range f.Forgotten() {
-			delete(k.positions, lane)
-		}
+	for _, m := range marks {
+		k.put(r.Position(m))
 	}
 	text, err := k.text()
 	if err != nil {
@@ -179,9 +175,18 @@ func (k *keeper) keep(r Resumer, marks []Mark) error {
 	return nil
 }
 
-// A forgetter is a [Resumer] whose lanes come to an end. Forgotten returns the names of
-// those that have since the last call.
-type forgetter interface{ Forgotten() []string }
+// put notes a position; an empty one forgets the lane.
+func (k *keeper) put(lane, position string) {
+	if position == "" {
+		delete(k.positions, lane)
+		return
+	}
+	k.positions[lane] = position
+}
+
+// A mover is a [Resumer] whose lanes get other names, or come to an end. Moved returns the
+// positions that have changed so since the last call, by lane; those of marks go over them.
+type mover interface{ Moved() map[string]string }
 
 // replaceFile writes a file next to the one of that name, and renames it when the disk
 // has it.

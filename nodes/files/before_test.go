@@ -27,6 +27,7 @@ func TestCheckpointOf4d86ea6(t *testing.T) {
 		}
 		text = strings.ReplaceAll(text, `"`+was+`"`, `"`+identity(info, path).name()+`"`)
 	}
+	text = strings.ReplaceAll(text, ` plain.ndjson"`, " "+filepath.Join(dir, "plain.ndjson")+`"`)
 	var file struct{ Positions map[string]string }
 	if err := json.Unmarshal([]byte(text), &file); err != nil {
 		t.Fatal(err)
@@ -46,6 +47,26 @@ func TestCheckpointOf4d86ea6(t *testing.T) {
 	r = newReading(t, config, file.Positions)
 	if got := r.read(-1); got != `plain.ndjson:41 {"n":40}` {
 		t.Errorf("got %s", got)
+	}
+	now := 0
+	for _, mark := range r.marks {
+		if strings.HasPrefix(mark, "v2 ") {
+			now++
+		}
+	}
+	if now != 1 {
+		t.Errorf("the first commit left %v", r.marks)
+	}
+	r.close()
+	// A short file is known by its fingerprint, also when it was rotated before the first start.
+	plain := filepath.Join(dir, "plain.ndjson")
+	compress(t, plain, plain+".1.gz")
+	if err := os.Remove(plain); err != nil {
+		t.Fatal(err)
+	}
+	r = newReading(t, strings.Replace(config, "{", `{"format": "ndjson", "idle": "0s", `, 1), file.Positions)
+	if got := r.read(-1); got != `plain.ndjson.1.gz:41 {"n":40}` {
+		t.Errorf("after a rotation: got %s", got)
 	}
 }
 

@@ -1,7 +1,10 @@
 package files_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -128,4 +131,47 @@ func TestCopies(t *testing.T) {
 	if got := strings.Join(append(lines(t, "out/a.ndjson"), lines(t, "out/b/c.ndjson")...), " "); got != `{"to":"a","n":1} {"to":"a","n":3} {"to":"b/c","n":2}` {
 		t.Errorf("got %s", got)
 	}
+}
+
+// TestRotatedJob runs a job on a log that is compressed, or copied and truncated, between two
+// runs: each run reads what is new, and the file of positions follows.
+func TestRotatedJob(t *testing.T) {
+	const job = "- {kind: file_source, name: log, paths: ['app.log*'], checkpoint: {file: pos}, ports: {out: [{name: none}]}}\n- {kind: nop, name: none}\n"
+	f := func(name string, rotate func(path, to string) error) {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			for i := range 5 {
+				for n := 5; n > 0; n-- {
+					from, to := fmt.Sprintf("app.log.%d.gz", n), fmt.Sprintf("app.log.%d.gz", n+1)
+					if err := os.Rename(from, to); err != nil && !os.IsNotExist(err) {
+						t.Fatal(err)
+					}
+				}
+				if i > 0 {
+					if err := rotate("app.log", "app.log.1.gz"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := run(t, job).Messages; got != 0 {
+					t.Errorf("rotation %d: %d messages are read again", i, got)
+				}
+				add(t, "app.log", fmt.Appendf(nil, "%d\na\n%s\n", i, strings.Repeat("x", 5000)))
+				if got := run(t, job).Messages; got != 3 {
+					t.Errorf("rotation %d: got %d messages, want 3", i, got)
+				}
+			}
+		})
+	}
+	pack := func(path, to string) error {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, err = w.Write(text)
+		return errors.Join(err, w.Close(), os.WriteFile(to, b.Bytes(), 0o666))
+	}
+	f("compress", func(path, to string) error { return errors.Join(pack(path, to), os.Remove(path)) })
+	f("copytruncate", func(path, to string) error { return errors.Join(pack(path, to), os.Truncate(path, 0)) })
 }

@@ -65,11 +65,8 @@ func newInput(c schema.Config) (input, error) {
 
 // of completes the input for a file, by its extensions.
 func (in input) of(path string) input {
-	ext := strings.ToLower(filepath.Ext(path))
-	if ext == ".gz" || ext == ".zst" {
-		in.packing = ext
-		ext = strings.ToLower(filepath.Ext(path[:len(path)-len(ext)]))
-	}
+	in.packing = packingOf(path)
+	ext := strings.ToLower(filepath.Ext(path[:len(path)-len(in.packing)]))
 	if in.options.Name != "" {
 		return in
 	}
@@ -88,6 +85,14 @@ func (in input) of(path string) input {
 		in.options.Name = format.Lines
 	}
 	return in
+}
+
+// packingOf returns the extension of a compressed file, in lower case; "" of another.
+func packingOf(path string) string {
+	if ext := strings.ToLower(filepath.Ext(path)); ext == ".gz" || ext == ".zst" {
+		return ext
+	}
+	return ""
 }
 
 // packed reports whether the positions in the file are not bytes of it: it is read when

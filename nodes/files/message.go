@@ -13,6 +13,7 @@ import (
 type token struct {
 	tail    *tail
 	end     position
+	place   *place // at or before end; of several tokens
 	decoder *format.Decoder
 	row     *format.Row // of CSV
 	err     error       // the record is damaged
@@ -30,6 +31,8 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 	csv := decoder != nil && decoder.CSV()
 	_, after := t.reader.Offset()
 	var last position
+	proof, read := &place{}, t.at()
+	*proof = t.place
 	for from := 0; from < len(records); from += slabSize {
 		tokens := make([]token, min(slabSize, len(records)-from))
 		for i := range tokens {
@@ -38,7 +41,12 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 				line = records[from+i+1].Line
 			}
 			last = position{r.End, line}
-			tokens[i] = token{tail: t, end: last, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
+			if proof.at == 0 || from+i+1 == len(records) {
+				if at := t.noted(*proof, r.End, read); at != *proof {
+					proof = &at
+				}
+			}
+			tokens[i] = token{tail: t, end: last, place: proof, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
 			s.read = append(s.read, stream.Message{Raw: r.Raw, Lane: t.lane, Offset: r.Offset, Token: &tokens[i]})
 		}
 		if csv {
@@ -48,7 +56,7 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 	if csv {
 		t.reader.Return()
 	}
-	s.advance(t, last)
+	s.advance(t, last, read, *proof)
 	return s.read
 }
 
@@ -70,29 +78,30 @@ func makeRows(decoder *format.Decoder, tokens []token, messages []stream.Message
 func (s *source) rows(t *tail, next int64, rows []value.Value) []stream.Message {
 	messages := make([]stream.Message, len(rows))
 	tokens := make([]token, len(rows))
+	proof := &place{}
+	*proof = t.place
 	for i, row := range rows {
 		at := next + int64(i)
-		tokens[i] = token{tail: t, end: position{at + 1, at + 2}, line: at + 1, path: t.path}
+		tokens[i] = token{tail: t, end: position{at + 1, at + 2}, place: proof, line: at + 1, path: t.path}
 		messages[i] = stream.Message{Body: row, Lane: t.lane, Offset: at, Token: &tokens[i]}
 	}
-	s.advance(t, tokens[len(tokens)-1].end)
+	s.advance(t, tokens[len(tokens)-1].end, t.at(), t.place) // the place is the same for all of a table
 	return messages
 }
 
-// advance notes how far a file was read.
-func (s *source) advance(t *tail, end position) {
-	at := t.at()
+// advance notes how far a file was read: up to end, and at as it is on the disk.
+func (s *source) advance(t *tail, end position, at int64, last place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.done += at - t.raw
-	t.raw, t.end = at, end
+	t.raw, t.end, t.place = at, end, last
 }
 
 // Fields adds the place of a record.
 func (s *source) Fields(m *stream.Message, b *value.MapBuilder) {
 	tok := m.Token.(*token)
 	var buf [64]byte
-	id := strconv.AppendUint(buf[:0], tok.tail.id.inode, 16)
+	id := strconv.AppendUint(buf[:0], tok.tail.origin.inode, 16)
 	if tok.tail.cut > 0 {
 		id = append(id, '.')
 		id = strconv.AppendInt(id, int64(tok.tail.cut), 10)

@@ -73,10 +73,19 @@ func (s *source) wake(t *tail) {
 	}
 }
 
+// A find is a file that a scan came upon and nothing reads yet.
+type find struct {
+	id   fileID
+	path string
+	info fs.FileInfo
+	tail *tail // nil if it is new
+}
+
 // scan looks for new files, for those that have grown, and for those that are gone.
 func (s *source) scan(now time.Time) {
 	s.scans = now
 	seen := map[fileID]bool{}
+	var finds []find
 	var total int64
 	for _, path := range expand(s.paths) {
 		info, err := os.Stat(path)
@@ -91,14 +100,17 @@ func (s *source) scan(now time.Time) {
 			continue
 		}
 		delete(s.warned, path)
-		id := identity(info, path)
-		if seen[id] {
+		f := find{id: identity(info, path), path: path, info: info}
+		if seen[f.id] {
 			continue
 		}
-		seen[id] = true
+		seen[f.id] = true
 		total += info.Size()
-		s.see(id, path, info, now)
+		if s.see(&f, now) {
+			finds = append(finds, f)
+		}
 	}
+	s.take(finds, seen, now)
 	s.mu.Lock()
 	s.mu.total = total
 	var missing []*tail
@@ -122,39 +134,65 @@ func (s *source) scan(now time.Time) {
 	}
 }
 
-// see deals with a file that is there.
-func (s *source) see(id fileID, path string, info fs.FileInfo, now time.Time) {
-	s.mu.Lock()
-	t := s.mu.tails[id]
-	if t != nil {
-		t.path = path
-	}
-	kept := s.mu.marks[id.name()]
-	s.mu.Unlock()
-	switch packed := s.input.of(path).packed(); {
-	case t == nil && packed && s.follow && now.Sub(info.ModTime()) < s.idle: // it is being written
-	case t == nil:
-		start, cut, err := resume(kept, path, packed, info.Size())
-		if err != nil {
-			s.warnOnce(path, err)
-			return
+// take begins with the files that were found, in this order.
+func (s *source) take(finds []find, seen map[fileID]bool, now time.Time) {
+	for _, f := range finds {
+		if f.tail == nil && s.trace(&f, seen, now) {
+			f.tail = s.newTail(f.id, mark{cut: s.nextCut(f.id), origin: f.id, path: f.path})
 		}
-		s.begin(id, path, start, cut)
+		if f.tail != nil {
+			delete(s.suspects, f.id)
+			s.queue = append(s.queue, f.tail)
+		}
+	}
+	for id := range s.suspects {
+		if !seen[id] {
+			delete(s.suspects, id)
+		}
+	}
+	s.mu.Lock()
+	s.mu.byPath = nil
+	s.mu.Unlock()
+}
+
+// see deals with a file that is there. It reports whether nothing reads it yet.
+func (s *source) see(f *find, now time.Time) (found bool) {
+	s.mu.Lock()
+	t := s.mu.tails[f.id]
+	s.mu.Unlock()
+	if t != nil && t.doubtful(f) {
+		s.forget(t)
+		t = nil
+	}
+	s.mu.Lock()
+	if t != nil {
+		t.path = f.path
+	}
+	e := s.mu.past.byKey[f.id.name()]
+	s.mu.Unlock()
+	switch packed := s.input.of(f.path).packed(); {
+	case t == nil && packed && s.follow && now.Sub(f.info.ModTime()) < s.idle:
+		s.hold(f, nil, now)
+	case t == nil && e == nil:
+		return true
+	case t == nil:
+		return s.resume(e, f)
 	case !s.follow || t.last && !t.done:
 	case !t.done:
 		t.gone = false
-		if info.Size() != t.at() || t.file == nil {
+		if f.info.Size() != t.at() || t.file == nil {
 			s.wake(t)
 		}
-		if s.settled != "keep" && !t.ready && !t.quiet.IsZero() && now.Sub(info.ModTime()) >= s.idle && now.Sub(t.quiet) >= s.idle {
+		if s.settled != "keep" && !t.ready && !t.quiet.IsZero() && now.Sub(f.info.ModTime()) >= s.idle && now.Sub(t.quiet) >= s.idle {
 			s.finish(t)
 		}
-	case info.Size() == t.raw || packed:
+	case f.info.Size() == t.raw || t.fixed:
 	case t.failed: // it may have been repaired
-		s.begin(id, path, position{}, t.cut+1)
+		s.begin(f.id, mark{cut: t.cut + 1, origin: t.origin, path: f.path})
 	default: // it grows although it was whole
-		s.begin(id, path, t.end, t.cut)
+		s.goOn(t, f)
 	}
+	return false
 }
 
 // finish reads the rest of a file, of which nothing more is expected.
@@ -164,36 +202,72 @@ func (s *source) finish(t *tail) {
 	s.wake(t)
 }
 
-// resume returns where a file was settled that is the one that was marked.
-func resume(kept, path string, packed bool, size int64) (start position, cut int, err error) {
-	m, ok := parseMark(kept)
-	if !ok {
-		return position{}, 0, nil
-	}
-	f, err := openRegular(path)
+// resume goes on in a file that has the id of one that is known. It reports whether the file
+// is to be read, and not at all now if it is not known how far.
+func (s *source) resume(e *entry, f *find) (found bool) {
+	m := e.read()
+	file, err := openRegular(f.path)
 	if err != nil {
-		return position{}, 0, err
+		s.warnOnce(f.path, err)
+		return false
 	}
-	fp, err := printOf(f, m.size)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return position{}, 0, err
+	defer file.Close() //nolint:errcheck // it was read only
+	first, whole, err := m.fits(file)
+	packed := s.input.of(f.path).packed()
+	if m.place.at == 0 { // of 4d86ea6
+		whole = first && (packed || f.info.Size() >= m.offset)
+		if err == nil && whole && !packed {
+			m.place, err = placeOf(file, m.offset)
+		}
 	}
-	if fp != m.fingerprint || !packed && size < m.offset {
-		return position{}, m.cut + 1, nil
+	if err != nil {
+		s.warnOnce(f.path, err)
+		return false
 	}
-	return m.position, m.cut, nil
+	if was, is := dateOf(m.path), dateOf(f.path); was != "" && is != "" && !strings.HasPrefix(is, was) {
+		whole = false // the file of another day has got the inode
+	}
+	s.mu.Lock()
+	if !whole {
+		s.cutLocked(e)
+	} else {
+		s.mu.past.remove(e)
+	}
+	s.mu.Unlock()
+	switch {
+	case !whole:
+	case e.tail != nil:
+		s.goOn(e.tail, f)
+		return false
+	default:
+		m.path = f.path
+		f.tail = s.newTail(f.id, m)
+	}
+	return true
 }
 
-// begin reads a file from a position on.
-func (s *source) begin(id fileID, path string, start position, cut int) {
-	start.line = max(1, start.line)
-	t := &tail{path: path, id: id, start: start, cut: cut, ready: true, end: start, settled: start}
+// begin reads a file from a mark on.
+func (s *source) begin(id fileID, m mark) *tail {
+	t := s.newTail(id, m)
+	s.queue = append(s.queue, t)
+	return t
+}
+
+// newTail returns a tail that is not in the queue yet.
+func (s *source) newTail(id fileID, m mark) *tail {
+	m.line = max(1, m.line)
+	t := &tail{
+		path: m.path, id: id, origin: m.origin, cut: m.cut, start: m.position, end: m.position, settled: m.position, ready: true,
+		print: m.fingerprint, place: m.place, proof: m.place, fixed: s.input.of(m.path).packed(),
+	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	t.lane = s.mu.lanes
 	s.mu.lanes++
 	s.mu.tails[id] = t
-	s.mu.Unlock()
-	s.queue = append(s.queue, t)
+	s.indexLocked(t)
+	s.mu.cuts[m.origin] = max(m.cut, s.mu.cuts[m.origin])
+	return t
 }
 
 // end notes that nothing more is read of a file.
@@ -236,11 +310,15 @@ func (s *source) miss(t *tail, now time.Time) {
 	}
 }
 
-// forget drops what is known of a file. Its messages may still be settled.
+// forget drops a file that is gone. Its messages may still be settled, and it may come back
+// in another form.
 func (s *source) forget(t *tail) {
 	s.mu.Lock()
 	t.done = true
 	s.forgetLocked(t)
+	if !t.failed && t.end.offset > 0 {
+		s.rememberLocked(&entry{key: t.id.name(), id: t.id, tail: t})
+	}
 	s.mu.Unlock()
 	t.ready = false
 }
@@ -248,50 +326,49 @@ func (s *source) forget(t *tail) {
 func (s *source) forgetLocked(t *tail) {
 	if s.mu.tails[t.id] == t {
 		delete(s.mu.tails, t.id)
-		if s.mu.kept {
-			s.mu.forgotten = append(s.mu.forgotten, t.id.name())
-		}
+		s.changeLocked(t.id.name(), t.id)
+		s.forgetCutLocked(t.origin, t.cut)
 	}
 }
 
-// Forgotten returns the lanes of files that are gone.
-func (s *source) Forgotten() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	lanes := s.mu.forgotten
-	s.mu.forgotten = nil
-	return lanes
-}
-
-// Position keeps the inode of a file, and where it is settled. That of a file that was
-// replaced, or is gone and settled, is forgotten.
+// Position keeps where a file is settled, under its inode. That of a file that is gone, and
+// not remembered, is forgotten.
 func (s *source) Position(m stream.Mark) (lane, kept string) {
 	tok := m.Token.(*token)
 	t := tok.tail
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.kept = true
-	now := s.mu.tails[t.id]
-	if now != nil && now != t {
-		return fmt.Sprintf("%s.%d", t.id.name(), t.lane), ""
+	switch {
+	case s.mu.tails[t.id] == t:
+		return t.id.name(), t.mark(tok.end, *tok.place).String()
+	case t.entry != nil:
+		return t.entry.key, t.mark(tok.end, *tok.place).String()
 	}
-	if now == nil && tok.end.offset >= t.end.offset {
-		return t.id.name(), ""
-	}
-	mk := mark{position: tok.end, fingerprint: t.print, cut: t.cut, path: t.path}
-	return t.id.name(), mk.String()
+	return fmt.Sprintf("%s.-%d", t.id.name(), t.lane), ""
 }
 
 // Resume takes the positions that were kept.
 func (s *source) Resume(positions map[string]string) error {
-	for lane, text := range positions {
-		if _, ok := parseMark(text); !ok && text != "" {
-			return fmt.Errorf("position %q of %q: it is not one of a file", text, lane)
-		}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.marks = maps.Clone(positions)
+	for _, key := range slices.Sorted(maps.Keys(positions)) {
+		if positions[key] == "" {
+			continue
+		}
+		m, ok := parseMark(positions[key])
+		name, _, cut := strings.Cut(key, ".")
+		id, okID := parseID(name)
+		if !ok || !okID {
+			return fmt.Errorf("position %q of %q: it is not one of a file", positions[key], key)
+		}
+		if m.origin == (fileID{}) {
+			m.origin = id
+		}
+		s.mu.past.add(&entry{key: key, id: id, mark: m, cut: cut})
+		s.mu.cuts[m.origin] = max(m.cut, s.mu.cuts[m.origin])
+	}
+	s.mu.kept = true
 	return nil
 }
 

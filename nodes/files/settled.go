@@ -18,7 +18,7 @@ func (s *source) Settle(_ context.Context, settled stream.Settled) error {
 	for _, m := range settled.Marks {
 		tok := m.Token.(*token)
 		t := tok.tail
-		t.settled = tok.end
+		t.settled, t.proof = tok.end, *tok.place
 		whole = s.wholeLocked(whole, t)
 	}
 	s.mu.Unlock()
@@ -28,16 +28,17 @@ func (s *source) Settle(_ context.Context, settled stream.Settled) error {
 // An away is a file that is to be deleted or moved, with its path now.
 type away struct {
 	tail *tail
+	id   fileID
 	path string
 }
 
 // wholeLocked appends a file if it is to be dealt with now, as the field settled says.
 func (s *source) wholeLocked(whole []away, t *tail) []away {
-	if !t.done || t.failed || t.away || t.settled.offset < t.end.offset || s.settled == "keep" {
+	if s.mu.tails[t.id] != t || !t.done || t.failed || t.away || t.settled.offset < t.end.offset || s.settled == "keep" {
 		return whole
 	}
 	t.away = true
-	return append(whole, away{t, t.path})
+	return append(whole, away{t, t.id, t.path})
 }
 
 // putAway deletes or moves files, if their names still lead to them.
@@ -46,7 +47,7 @@ func (s *source) putAway(whole []away) error {
 	for _, a := range whole {
 		info, err := os.Stat(a.path)
 		switch {
-		case err != nil || identity(info, a.path) != a.tail.id: // it was rotated, or is gone
+		case err != nil || identity(info, a.path) != a.id: // it was rotated, or is gone
 			continue
 		case s.settled == "delete":
 			err = os.Remove(a.path)

@@ -24,7 +24,8 @@ func fileSource() stream.Source {
 		Summary: "Reads the records of files, such as lines, NDJSON and CSV.",
 		Doc: "Each record is a message `{body, id, path, line, offset}`: line counts from 1, offset in bytes from 0, after unpacking; of Parquet they are numbers of rows. Files `.gz` and `.zst` are unpacked. The files are read in the order of `paths`, those of one pattern by name; each is a lane, so `order: key` keeps the records of a file in order.\n\n" +
 			"A record that is damaged (not JSON, not UTF-8, a row with too few fields, longer than `max_record`) goes to `error` with its place, and reading goes on.\n\n" +
-			"A file is known by its inode and a hash of its first KiB, not by its name. With `follow`, what is appended is read, also when the file has been renamed, and a file that was truncated is read again from its beginning; a last line without its end waits for the rest, until its file is gone. The patterns should match the names of rotated files, too, if files may be rotated while nothing reads them. " +
+			"A file is known by its inode and by fingerprints of what was read, not by its name. With `follow`, what is appended is read, also when the file has been renamed, and a file that was truncated is read again from its beginning; a last line without its end waits for the rest, until its file is gone. " +
+			"The patterns should match the names of rotated files, too: a file that was renamed, compressed, or copied and truncated is [read on](../streams.md#files-that-are-rotated) where it was left. " +
 			"With `checkpoint.file`, a file is read on where it was settled.",
 		Example: "- kind: file_source\n  name: orders\n  paths: [orders/*.ndjson]\n  checkpoint: {file: orders.pos}\n  ports:\n    out: [{name: seen}]\n\n- {kind: log, name: seen}\n",
 		Config: schema.Fields(append([]*schema.Field{
@@ -52,20 +53,24 @@ type source struct {
 	mustFind     bool // a file: it is a job that reads none otherwise
 	log          *slog.Logger
 
-	watch   *watcher // nil unless it follows
-	queue   []*tail  // that may have something to read
-	scans   time.Time
-	records []format.Record // of the last read, as read, to be used again
-	read    []stream.Message
-	warned  map[string]bool // paths that a warning has named
+	watch    *watcher // nil unless it follows
+	queue    []*tail  // that may have something to read
+	scans    time.Time
+	records  []format.Record // of the last read, as read, to be used again
+	read     []stream.Message
+	warned   map[string]bool // paths that a warning has named
+	suspects map[fileID]*suspect
+	torn     []*tail // that have a rest
 
 	mu struct {
 		sync.Mutex
-		tails       map[fileID]*tail  // the newest of each file
-		marks       map[string]string // that were kept, by name
+		tails       map[fileID]*tail   // the newest of each file
+		byPath      map[string][]*tail // tails, during a scan; nil before they are looked for
+		past        past
+		cuts        map[fileID]int    // the last cut of each origin of tails and of the past
 		kept        bool              // positions are
+		changed     map[string]fileID // lanes whose position has changed otherwise, until the runtime asks
 		lanes       int32             // in use
-		forgotten   []string          // lanes of files that are gone, until the runtime asks
 		total, done int64             // bytes, as files have them
 	}
 }
@@ -74,10 +79,10 @@ func openFileSource(init *node.Init) (stream.Reader, error) {
 	c := init.Config
 	s := &source{
 		paths: c.Strings("paths"), follow: c.Bool("follow"), settled: c.String("settled"), moveTo: c.String("move_to"),
-		idle: c.Duration("idle"), rescan: c.Duration("rescan"), log: init.Log, warned: map[string]bool{},
+		idle: c.Duration("idle"), rescan: c.Duration("rescan"), log: init.Log, warned: map[string]bool{}, suspects: map[fileID]*suspect{},
 	}
 	s.mustFind = init.Job != nil && !init.Job.AllowEmpty && !s.follow
-	s.mu.tails = map[fileID]*tail{}
+	s.mu.tails, s.mu.past, s.mu.cuts, s.mu.changed = map[fileID]*tail{}, newPast(), map[fileID]int{}, map[string]fileID{}
 	var errs []error
 	var err error
 	if s.input, err = newInput(c); err != nil {
@@ -133,6 +138,9 @@ func (s *source) Read(ctx context.Context, room stream.Room) ([]stream.Message, 
 		if s.follow {
 			s.look(time.Now())
 		}
+		if messages := s.afterCut(room); len(messages) > 0 {
+			return messages, nil
+		}
 		if len(s.queue) == 0 {
 			if !s.follow {
 				return nil, io.EOF
@@ -144,7 +152,9 @@ func (s *source) Read(ctx context.Context, room stream.Room) ([]stream.Message, 
 		}
 		t := s.queue[0]
 		messages, err := s.readTail(t, room)
-		if s.follow || !t.ready { // take turns, so that a file that grows fast does not hold the others up
+		// Take turns, so that a file that grows fast does not hold the others up. One that
+		// was truncated is not there any more.
+		if s.queue[0] == t && (s.follow || !t.ready) {
 			s.queue = s.queue[1:]
 			if t.ready {
 				s.queue = append(s.queue, t)
@@ -163,9 +173,13 @@ func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
 		return nil, nil
 	}
 	if t.file == nil {
-		t.last = t.last || !s.follow || s.input.of(t.path).packed()
-		fp, err := t.open(s.input)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOther) { // a scan sees what is there now
+		err := s.open(t)
+		if errors.Is(err, errCut) && !t.fixed {
+			s.replace(t)
+			s.scans = time.Time{} // there may be a copy of it
+			return nil, nil
+		}
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOther) || errors.Is(err, errCut) { // a scan sees what is there now
 			s.forget(t)
 			s.scans = time.Time{}
 			return nil, nil
@@ -173,16 +187,17 @@ func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
 		if err != nil {
 			return s.damaged(t, err), nil
 		}
-		s.setPrint(t, fp)
 	} else if !t.last { // also without an end in between: a file is cut and filled in no time
 		fp, changed, err := t.changed()
 		if err != nil {
 			return s.damaged(t, err), nil
 		}
 		if changed {
-			return s.truncated(t), nil
+			s.replace(t)
+			s.scans = time.Time{}
+			return nil, nil
 		}
-		s.setPrint(t, fp)
+		s.setPrint(t, fp, t.place)
 	}
 	if t.table != nil {
 		next, _ := t.table.Rows()
@@ -200,6 +215,16 @@ func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
 		return s.messages(t, records, t.reader.Decoder()), nil
 	}
 	return s.atEnd(t, err), nil
+}
+
+// open opens the file of a tail.
+func (s *source) open(t *tail) error {
+	t.last = t.last || !s.follow || s.input.of(t.path).packed()
+	fp, at, err := t.open(s.input)
+	if err == nil {
+		s.setPrint(t, fp, at)
+	}
+	return err
 }
 
 // maxRows is how many rows of a table are read together: they are not bounded by bytes.
@@ -220,9 +245,9 @@ func (s *source) atEnd(t *tail, err error) []stream.Message {
 	return nil
 }
 
-func (s *source) setPrint(t *tail, fp fingerprint) {
+func (s *source) setPrint(t *tail, fp fingerprint, at place) {
 	s.mu.Lock()
-	t.print = fp
+	t.print, t.place = fp, at
 	s.mu.Unlock()
 }
 
@@ -241,22 +266,9 @@ func (s *source) damaged(t *tail, err error) []stream.Message {
 	s.mu.Unlock()
 	s.end(t)
 	s.log.Warn("a file cannot be read", "path", t.path, "err", err)
+	proof := t.place
 	// Its position stays in front of it: it may be repaired.
-	return []stream.Message{{Raw: []byte{}, Lane: t.lane, Offset: at.offset, Token: &token{tail: t, end: at, err: err, line: max(1, at.line), path: t.path}}}
-}
-
-// truncated goes on at the beginning of a file that has less than was read of it, or
-// something else. What had been read of a record is damaged.
-func (s *source) truncated(t *tail) []stream.Message {
-	s.log.Info("a file was truncated, and is read from its beginning", "path", t.path)
-	var messages []stream.Message
-	if rec, ok := t.reader.Rest(); ok {
-		rec.Err = errors.New("the file was truncated within the record")
-		messages = s.messages(t, []format.Record{rec}, t.reader.Decoder())
-	}
-	s.end(t)
-	s.begin(t.id, t.path, position{}, t.cut+1)
-	return messages
+	return []stream.Message{{Raw: []byte{}, Lane: t.lane, Offset: at.offset, Token: &token{tail: t, end: at, place: &proof, err: err, line: max(1, at.line), path: t.path}}}
 }
 
 // Size returns how many bytes were read, and how many the files have that are known.

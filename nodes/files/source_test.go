@@ -142,11 +142,20 @@ func (r *reading) settle(messages []stream.Message) {
 	if err := r.source.Settle(r.t.Context(), stream.Settled{Marks: marks}); err != nil {
 		r.t.Error(err)
 	}
+	if len(marks) > 0 { // as the runtime does
+		for lane, at := range r.source.Moved() {
+			r.put(lane, at)
+		}
+	}
 	for _, m := range marks {
 		lane, at := r.source.Position(m)
-		if r.marks[lane] = at; at == "" {
-			delete(r.marks, lane)
-		}
+		r.put(lane, at)
+	}
+}
+
+func (r *reading) put(lane, at string) {
+	if r.marks[lane] = at; at == "" {
+		delete(r.marks, lane)
 	}
 }
 
@@ -299,11 +308,11 @@ func TestFileSourceSettled(t *testing.T) {
 	r := newReading(t, `{"paths": "in/*", "settled": "move", "move_to": "done"}`, nil)
 	messages := r.messages(-1)
 	r.settle(messages[:1])
-	if got := list(t, "."); got != "done/b done/c in/a in/b in/bad.csv" {
+	if got := paths(t, "."); got != "done/b done/c in/a in/b in/bad.csv" {
 		t.Errorf("half-way: got %s", got)
 	}
 	r.settle(messages[1:])
-	if got := list(t, "."); got != "done/a done/b done/b.1 done/c in/bad.csv" {
+	if got := paths(t, "."); got != "done/a done/b done/b.1 done/c in/bad.csv" {
 		t.Errorf("in the end: got %s", got)
 	}
 	if len(r.marks) != 1 {
@@ -318,12 +327,12 @@ func TestFileSourceSettled(t *testing.T) {
 	}
 	write(t, "a", "new\n")
 	r.settle(messages)
-	if got := list(t, "."); got != "a c" {
+	if got := paths(t, "."); got != "a c" {
 		t.Errorf("got %s", got)
 	}
 }
 
-func list(t *testing.T, dir string) string {
+func paths(t *testing.T, dir string) string {
 	t.Helper()
 	var names []string
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -428,7 +437,7 @@ func (r *reading) idle() {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	if messages, err := r.source.Read(ctx, stream.Room{Messages: 1, Bytes: 1}); len(messages) > 0 || !errors.Is(err, context.DeadlineExceeded) {
-		r.t.Fatalf("got %d messages, %v", len(messages), err)
+		r.t.Fatalf("got %d messages, %v: %s\n%s", len(messages), err, r.text(messages), &r.log)
 	}
 }
 
@@ -440,14 +449,17 @@ func TestFileSourceSpool(t *testing.T) {
 	write(t, "in/b", "3\n")
 	same(t, "second", r.read(1), "b:1 3")
 	write(t, "in/c", "")
-	for deadline := time.Now().Add(10 * time.Second); list(t, ".") != ""; {
+	for deadline := time.Now().Add(10 * time.Second); paths(t, ".") != ""; {
 		if time.Now().After(deadline) {
-			t.Fatalf("there is %s\n%s", list(t, "."), &r.log)
+			t.Fatalf("there is %s\n%s", paths(t, "."), &r.log)
 		}
 		r.idle()
 	}
-	if got := len(r.source.Forgotten()); got != 3 {
-		t.Errorf("got %d positions to be forgotten, want 3", got)
+	for lane, at := range r.source.Moved() {
+		r.put(lane, at)
+	}
+	if len(r.marks) != 0 {
+		t.Errorf("got positions %v of files that were deleted", r.marks)
 	}
 }
 
@@ -503,12 +515,12 @@ func TestFileSourceTable(t *testing.T) {
 // the beginning without a word.
 func TestPositionsThatAreNone(t *testing.T) {
 	for _, text := range []string{"12", "1 2 3", "-1 1 0 0 x path", "a 1 0 0 x path", "1 1 0 99999 x path"} {
-		s := &source{}
+		s := newReading(t, `{"paths": "none*"}`, nil).source
 		if err := s.Resume(map[string]string{"1-2": text}); err == nil || !strings.Contains(err.Error(), "1-2") {
 			t.Errorf("%q: got %v", text, err)
 		}
 	}
-	if err := new(source).Resume(map[string]string{"1-2": (mark{position: position{line: 1}, fingerprint: fingerprint{"ab", 1}, path: "a b"}).String()}); err != nil {
+	if err := newReading(t, `{"paths": "none*"}`, map[string]string{"1-2": "0 1 0 1 ab a b"}).source.Resume(map[string]string{"1-2": (mark{position: position{line: 1}, fingerprint: fingerprint{"ab", 1}, path: "a b"}).String()}); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,13 +1,14 @@
 package files
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,19 +18,27 @@ import (
 // A fileID is what a file is known by while it exists: another file may get it later.
 type fileID struct{ device, inode uint64 }
 
-// printSize is how much of the beginning of a file tells it from another with its fileID.
-const printSize = 1 << 10
+// name is what the lane is kept under.
+func (id fileID) name() string { return fmt.Sprintf("%x-%x", id.device, id.inode) }
+
+// parseID reads what name returns.
+func parseID(text string) (id fileID, ok bool) {
+	device, inode, _ := strings.Cut(text, "-")
+	var err1, err2 error
+	id.device, err1 = strconv.ParseUint(device, 16, 64)
+	id.inode, err2 = strconv.ParseUint(inode, 16, 64)
+	return id, err1 == nil && err2 == nil
+}
 
 // A tail reads one file from some position to its end, and on when it grows. A file that
-// is truncated gets another tail. The goroutine that calls Read owns it, except for what
-// the source guards.
+// is truncated gets another tail; the one before goes on in the copy of what the file had,
+// if there is one. The goroutine that calls Read owns it, except for what the source guards.
 type tail struct {
-	path  string // guarded by the source
-	lane  int32
-	id    fileID
-	cut   int // how often the file was truncated, or another file had the id; immutable
-	input input
-	start position // immutable
+	lane   int32
+	origin fileID // where its messages have their ids from; immutable
+	cut    int    // how many files had the origin before; immutable
+	input  input
+	start  position // of file
 
 	file   *os.File // nil before it is opened, and when it is done
 	reader *format.Reader
@@ -41,116 +50,103 @@ type tail struct {
 	gone  bool      // no path leads to it any more
 	last  bool      // what is left is its last record
 
-	// Guarded by the source.
+	stat fs.FileInfo     // of the file when it was opened; nil before
+	rest []format.Record // that had been read and not returned when the file was truncated
+
+	// Guarded by the source. Only the goroutine that calls Read changes id, path and place.
+	path    string
+	id      fileID // of the file that it reads
+	entry   *entry // unless nil, it is known that the file is gone, or has other content
 	print   fingerprint
+	place   place    // in what was read; the same for all of a file that is fixed
+	fixed   bool     // what was read is not in the file as it is, or not all of it
+	limit   int64    // unless 0: the file is a copy of that much, and ends there
 	end     position // of what was read
 	settled position
-	done    bool // nothing more is read, unless it grows
-	failed  bool // what it has cannot be read
-	away    bool // done, and dealt with as the field settled says
+	proof   place // in what is settled
+	done    bool  // nothing more is read, unless it grows
+	failed  bool  // what it has cannot be read
+	away    bool  // done, and dealt with as the field settled says
 }
 
-// A position is a place in a file, after unpacking.
-type position struct{ offset, line int64 }
-
-// A fingerprint tells a file from another with its fileID.
-type fingerprint struct {
-	sum  string // in hexadecimal, of the first size bytes
-	size int    // at most printSize
-}
-
-// A mark is a position that is kept, with what it was a position of.
-type mark struct {
-	position
-	fingerprint
-	cut  int
-	path string // for people
-}
-
-func (m mark) String() string {
-	return fmt.Sprintf("%d %d %d %d %s %s", m.offset, m.line, m.cut, m.size, m.sum, m.path)
-}
-
-// parseMark reads a mark; not ok if the text is not one.
-func parseMark(text string) (m mark, ok bool) {
-	head, path := "", ""
-	for range 5 {
-		word, rest, found := strings.Cut(text, " ")
-		if !found {
-			return mark{}, false
-		}
-		head, text, path = head+word+" ", rest, rest
+// mark returns what is kept of a position, and of a place at or before it.
+func (t *tail) mark(at position, proof place) mark {
+	if t.fixed {
+		proof = t.place
 	}
-	if _, err := fmt.Sscan(head, &m.offset, &m.line, &m.cut, &m.size, &m.sum); err != nil {
-		return mark{}, false
+	if t.limit > 0 {
+		at.offset = min(at.offset, t.limit)
 	}
-	m.path = path
-	return m, m.offset >= 0 && m.line >= 1 && m.cut >= 0 && m.size >= 0 && m.size <= printSize
-}
-
-// name is what the lane is kept under.
-func (id fileID) name() string { return fmt.Sprintf("%x-%x", id.device, id.inode) }
-
-// printOf returns the fingerprint of the first bytes of a file, at most size.
-func printOf(f io.ReaderAt, size int) (fingerprint, error) {
-	buf := make([]byte, size)
-	n, err := f.ReadAt(buf, 0)
-	if err != nil && err != io.EOF {
-		return fingerprint{}, err
-	}
-	h := sha256.Sum256(buf[:n])
-	return fingerprint{hex.EncodeToString(h[:16]), n}, nil
+	return mark{position: at, fingerprint: t.print, place: proof, cut: t.cut, origin: t.origin, path: t.path}
 }
 
 // errOther says that a path leads to another file than before.
 var errOther = errors.New("the file was replaced")
 
-// open opens the file, which continues at the tail's start, and returns its fingerprint.
-func (t *tail) open(in input) (fingerprint, error) {
+// errCut says that a file has not what was read of it before.
+var errCut = errors.New("the file was truncated")
+
+// open opens the file, which continues at the tail's start, and returns its fingerprint,
+// and a place in it.
+func (t *tail) open(in input) (fp fingerprint, at place, err error) {
 	f, err := openRegular(t.path)
 	if err != nil {
-		return fingerprint{}, err
+		return fp, at, err
 	}
 	t.input = in.of(t.path)
-	fp, err := t.begin(f)
-	if err != nil {
-		return fp, errors.Join(err, f.Close())
+	if fp, at, err = t.begin(f); err != nil {
+		return fp, at, errors.Join(err, f.Close())
 	}
 	t.file = f
-	return fp, nil
+	return fp, at, nil
 }
 
-func (t *tail) begin(f *os.File) (fp fingerprint, err error) {
+func (t *tail) begin(f *os.File) (fp fingerprint, at place, err error) {
 	info, err := f.Stat()
 	if err != nil {
-		return fp, err
+		return fp, at, err
 	}
 	if identity(info, t.path) != t.id {
-		return fp, errOther
+		return fp, at, errOther
 	}
 	if fp, err = printOf(f, printSize); err != nil {
-		return fp, err
+		return fp, at, err
+	}
+	at = t.place
+	if t.start.offset > 0 {
+		first, whole, err := t.mark(t.start, at).fits(f)
+		if at.at == 0 && t.fixed { // of 4d86ea6
+			whole = first
+		}
+		if err != nil || !whole || !t.fixed && info.Size() < t.start.offset {
+			return fp, at, cmp.Or(err, errCut)
+		}
+	}
+	if t.stat = info; t.fixed {
+		if at, err = placeOf(f, info.Size()); err != nil {
+			return fp, at, err
+		}
 	}
 	if t.input.table() {
 		if t.input.packing != "" {
-			return fp, errors.New("a table cannot be in a compressed file")
+			return fp, at, errors.New("a table cannot be in a compressed file")
 		}
 		t.table, err = format.NewParquetReader(f, info.Size(), t.start.offset)
-		return fp, err
+		return fp, at, err
 	}
 	o, err := t.columns(f)
 	if err != nil {
-		return fp, err
+		return fp, at, err
 	}
 	src, err := t.input.unpack(f, t.start.offset)
 	if err != nil {
-		return fp, err
+		return fp, at, err
 	}
 	t.reader = format.NewReader(src, o, t.start.offset, t.start.line)
 	if t.last {
 		t.reader.End()
 	}
-	return fp, nil
+	return fp, at, nil
 }
 
 // columns returns the options of the reader: what begins in the middle of CSV needs the
@@ -180,16 +176,41 @@ func (t *tail) changed() (fp fingerprint, changed bool, err error) {
 	if err != nil {
 		return fp, false, err
 	}
-	if fp, err = printOf(t.file, t.print.size); err != nil {
-		return fp, false, err
+	if info.Size() < t.at() {
+		return t.print, true, nil
 	}
-	if info.Size() < t.at() || fp != t.print {
-		return fp, true, nil
+	fp = t.print
+	if t.place.at > 0 { // tells of more than the fingerprint
+		at, err := placeOf(t.file, t.place.at)
+		if err != nil || at != t.place {
+			return fp, true, err
+		}
+	} else if fp, err = printOf(t.file, t.print.size); err != nil || fp != t.print {
+		return fp, true, err
 	}
 	if fp.size < printSize {
 		fp, err = printOf(t.file, printSize)
 	}
 	return fp, false, err
+}
+
+// placeStep is how far places are from each other, unless the file ends before.
+const placeStep = 16 << 10
+
+// noted returns the place at an end that was read, if it is far enough from the last one, and
+// the last one otherwise, or if the file is not what was read any more.
+func (t *tail) noted(last place, end, read int64) place {
+	step := int64(placeStep)
+	if last.at == 0 { // the fingerprint tells as much
+		step = printSize + 1
+	}
+	if t.fixed || t.file == nil || end != read && end-last.at < step {
+		return last
+	}
+	if at, err := placeOf(t.file, end); err == nil && at.at == end { // reading on says what is wrong
+		return at
+	}
+	return last
 }
 
 // at returns how much of the file was read, before unpacking.
@@ -210,6 +231,19 @@ func (t *tail) at() int64 {
 		return t.raw
 	}
 	return at
+}
+
+// doubtful reports whether another file may have the id: as long as the file is open, none can.
+func (t *tail) doubtful(f *find) bool {
+	switch {
+	case t.file != nil:
+		return false
+	case !t.done:
+		return t.path != f.path
+	case !t.fixed || t.stat == nil:
+		return false
+	}
+	return f.info.Size() != t.stat.Size() || !f.info.ModTime().Equal(t.stat.ModTime())
 }
 
 func (t *tail) close() error {
