@@ -254,7 +254,7 @@ func TestRotatedUnderReader(t *testing.T) {
 				if len(ids) != last {
 					t.Errorf("got %d ids of %d messages", len(ids), last)
 				}
-				for range 5 {
+				for range 3 {
 					running.idle()
 				}
 				running.settle(slices.Concat(late, more))
@@ -432,7 +432,7 @@ func rotateAtRandom(t *testing.T, seed uint64) {
 	for range 8 {
 		for _, step := range w.rotation(func() bool { return len(got) == w.written }) {
 			step()
-			// Of two files that were never read, nobody knows which one will be truncated.
+			// Of two files that were never read, it cannot be known which one will be truncated.
 			if random.IntN(3) > 0 || w.copied && got[fmt.Sprint(w.since)] == 0 {
 				continue
 			}
