@@ -102,6 +102,7 @@ func TestSinkTakesInOrder(t *testing.T) {
 		}
 		close(blocked)
 		expect(t, "second", flowtest.Show(second.Response()), "none")
+		synctest.Wait() // Write has returned
 		for range 3 {
 			flow.Start("n", value.Int(2))
 		}
