@@ -1,4 +1,7 @@
-//go:build linux
+//go:build linux && !race
+
+// Under the race detector the program takes several times as long and as much memory: the limits
+// of this file are those of the program that is released. make test-peers runs it.
 
 package brokers_test
 
