@@ -1,7 +1,4 @@
-//go:build linux && !race
-
-// Under the race detector the program takes several times as long and as much memory: the limits
-// of this file are those of the program that is released. make test-peers runs it.
+//go:build linux
 
 package brokers_test
 
@@ -49,8 +46,8 @@ func startLimited(t *testing.T, k *brokers.Kafka, args ...string) *limited {
 `, port, k.Addr), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.cmd = exec.CommandContext(context.Background(), "sh", append([]string{"-c", `ulimit -d 524288; exec "$0" start --from-specs "$@"`, os.Args[0], file}, args...)...)
-	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = append(os.Environ(), asProgram+"=1"), &p.log, &p.log
+	p.cmd = exec.CommandContext(context.Background(), "sh", append([]string{"-c", `ulimit -d 524288; exec "$0" start --from-specs "$@"`, brokers.Program(t), file}, args...)...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -22,31 +22,52 @@ type Process struct {
 	stdin io.Closer // whose end stops the process, so that none outlives its test
 }
 
-// command builds cmd/broker once for a test binary, in a folder that [Clean] removes. With
-// the flags of the release, most packages are compiled already.
-var command = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "brokers")
+// command is the command cmd/broker, and program the program uniflow from the root of the
+// repository. The race detector is in neither.
+var (
+	command = sync.OnceValues(func() (string, error) { return build("broker", ".", "GOWORK=off", "./cmd/broker") })
+	program = sync.OnceValues(func() (string, error) {
+		return build("uniflow", filepath.Join("..", ".."), "GOWORK=", "-pgo=off", "./cmd/uniflow")
+	})
+)
+
+// Program returns the file of the program as it is released, without the race detector, under
+// which it takes several times as long and as much memory.
+func Program(tb testing.TB) string {
+	tb.Helper()
+	path, err := program()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+// build builds a command in a folder that [Clean] removes. With the flags of the release or of
+// tests, most packages are compiled already.
+func build(name, dir, workspace string, args ...string) (string, error) {
+	folder, err := os.MkdirTemp("", "brokers")
 	if err != nil {
 		return "", err
 	}
-	built.Store("dir", dir)
-	path := filepath.Join(dir, "broker")
-	build := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/uniflow-labs/uniflow/test/brokers/cmd/broker")
-	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the command broker: %w\n%s", err, out)
+	built.Store(folder, true)
+	path := filepath.Join(folder, name)
+	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", path}, args...)...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), workspace, "GOFLAGS=-buildvcs=false", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building %s: %w\n%s", name, err, out)
 	}
 	return path, nil
-})
+}
 
-var built sync.Map
+var built sync.Map // folders
 
 // Clean removes what the functions of this package have built. Call it at the end of
 // TestMain.
 func Clean() {
-	if dir, ok := built.Load("dir"); ok {
-		os.RemoveAll(dir.(string))
-	}
+	built.Range(func(folder, _ any) bool {
+		os.RemoveAll(folder.(string))
+		return true
+	})
 }
 
 // Start starts the command broker with its arguments, such as kafka -dir DIR, and waits
