@@ -41,12 +41,6 @@ const (
 	// may come to, and one of them is NeedsRaw, the listener leaves the body to that one, see
 	// package handover; body is null then, and there is no "raw".
 	IgnoresBody
-
-	// HandsOver: the node answers a request by itself, when its process has ended.
-	HandsOver
-
-	// Commits: what the node has done is undone unless its process ends well.
-	Commits
 )
 
 // Has reports whether all facts of another set are in it.

@@ -34,58 +34,33 @@ type Target struct {
 	Port int // index among its in-ports, counted likewise
 }
 
-// Down returns the nodes that the packets of a node may come to, each once.
-func (v *Vertex) Down() iter.Seq[*Vertex] {
-	return reach(v, func(v *Vertex, visit func(*Vertex)) {
-		for _, port := range v.Out {
-			for _, to := range port {
-				visit(to.Node)
-			}
-		}
-		for _, to := range v.Err {
-			visit(to.Node)
-		}
+// Into returns the nodes with a link to an in-port, each once.
+func (v *Vertex) Into(port int) []*Vertex {
+	to := Target{v, port}
+	leads := func(targets []Target) bool { return slices.Contains(targets, to) }
+	return slices.DeleteFunc(slices.Clone(v.In), func(from *Vertex) bool {
+		return !leads(from.Err) && !slices.ContainsFunc(from.Out, leads)
 	})
 }
 
-// Up returns the nodes whose packets may come to the first in-port of a node, each once. It
-// does not go past those at which stop is true, nor past triggers: what comes to these is not
-// of the same process.
-func (v *Vertex) Up(stop func(*Vertex) bool) iter.Seq[*Vertex] {
-	return reach(v, func(at *Vertex, visit func(*Vertex)) {
-		if at != v && (stop(at) || at.Def != nil && at.Def.Begins()) {
-			return
-		}
-		for _, from := range at.In {
-			if at != v || from.sendsTo(Target{v, 0}) {
-				visit(from)
-			}
-		}
-	})
-}
-
-func (v *Vertex) sendsTo(to Target) bool {
-	return slices.Contains(v.Err, to) || slices.ContainsFunc(v.Out, func(port []Target) bool { return slices.Contains(port, to) })
-}
-
-// reach returns what can be reached from a node by one step or more.
-func reach(from *Vertex, step func(at *Vertex, visit func(*Vertex))) iter.Seq[*Vertex] {
+// Upstream returns nodes, and those whose packets may come to them, each once. It does not go
+// past those at which stop is true, nor past triggers: what comes to these is not of the same
+// process.
+func Upstream(from []*Vertex, stop func(*Vertex) bool) iter.Seq[*Vertex] {
 	return func(yield func(*Vertex) bool) {
 		seen := make(map[*Vertex]bool)
-		todo := []*Vertex{from}
-		visit := func(v *Vertex) {
-			if !seen[v] {
-				seen[v] = true
-				todo = append(todo, v)
-			}
-		}
-		for begin := true; len(todo) > 0; begin = false {
+		for todo := slices.Clone(from); len(todo) > 0; {
 			at := todo[len(todo)-1]
 			todo = todo[:len(todo)-1]
-			if !begin && !yield(at) {
+			if seen[at] {
+				continue
+			}
+			if seen[at] = true; !yield(at) {
 				return
 			}
-			step(at, visit)
+			if !stop(at) && (at.Def == nil || !at.Def.Begins()) {
+				todo = append(todo, at.In...)
+			}
 		}
 	}
 }

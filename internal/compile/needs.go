@@ -28,7 +28,7 @@ func (c *compiler) checkNeed(u *unit, v *node.Vertex, need node.Need) {
 	given := false
 	var without []string // triggers from which packets come without it
 	gives := func(from *node.Vertex) bool { return slices.Contains(from.Traits.Gives, need.What) }
-	for from := range v.Up(gives) {
+	for from := range node.Upstream(v.Into(0), gives) {
 		switch {
 		case from.Def == nil: // what it gives is not known
 			return

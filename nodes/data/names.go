@@ -34,7 +34,7 @@ func (*schemaUse) Close() error { return nil }
 // the same. Those that come from lifecycle workflows alone have run when a database is asked.
 func foresee(v *node.Vertex, s syntax) (fixed []fixedStatement, changes bool) {
 	for _, from := range v.In {
-		if !triggered(from, make(map[*node.Vertex]bool)) {
+		if !triggered(from) {
 			continue
 		}
 		own, ok := fixedStatements(from, v, s)
@@ -44,13 +44,15 @@ func foresee(v *node.Vertex, s syntax) (fixed []fixedStatement, changes bool) {
 	return fixed, changes
 }
 
-// triggered reports whether packets of a trigger may come to a node.
-func triggered(v *node.Vertex, seen map[*node.Vertex]bool) bool {
-	if seen[v] {
-		return false
+// triggered reports whether packets of a trigger may come to a node, as far as is known.
+func triggered(v *node.Vertex) bool {
+	begins := func(v *node.Vertex) bool { return v.Def == nil || v.Def.Begins() }
+	for from := range node.Upstream([]*node.Vertex{v}, begins) {
+		if begins(from) {
+			return true
+		}
 	}
-	seen[v] = true
-	return v.Def == nil || v.Def.Begins() || slices.ContainsFunc(v.In, func(from *node.Vertex) bool { return triggered(from, seen) })
+	return false
 }
 
 // fixedStatements returns the statements that a node sends to another one. It is not ok if they

@@ -57,7 +57,7 @@ If no target answers, that is an error with status 502, or 504 after ` + "`timeo
 		),
 		In:     []node.Port{{Name: "in", Doc: "The request of a listener."}},
 		Error:  "No server has answered.",
-		Traits: node.Fixed(node.Traits{Is: node.SendsParts | node.NeedsRaw | node.IgnoresBody | node.HandsOver, Needs: []node.Need{handover.Needed()}}),
+		Traits: node.Fixed(node.Traits{Is: node.SendsParts | node.NeedsRaw | node.IgnoresBody, Needs: []node.Need{handover.Needed()}}),
 		Lint:   stream.LintTLS,
 		Recall: node.Always(node.Effects),
 		New:    func(init *node.Init) (node.Node, error) { return newProxy(init, o) },

@@ -66,7 +66,7 @@ A change of the workflow keeps the connections. If the node is removed, they are
 			{Name: "open", Doc: "The request, before it becomes a WebSocket."},
 			{Name: "close", Doc: "A connection that has ended."},
 		},
-		Traits:  node.Fixed(node.Traits{Is: node.SendsParts | node.HandsOver, Gives: []string{node.GivesParts}, Needs: []node.Need{handover.Needed()}}),
+		Traits:  node.Fixed(node.Traits{Is: node.SendsParts, Gives: []string{node.GivesParts}, Needs: []node.Need{handover.Needed()}}),
 		OpenAPI: describeWebsocket,
 		Recall:  node.Always(node.Effects),
 		New:     func(init *node.Init) (node.Node, error) { return newWebsocket(init, o) },
