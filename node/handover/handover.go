@@ -6,7 +6,7 @@
 // answer. A listener makes room for a handler only if a node downstream says, by
 // [node.SendsParts], that it may take the answer over. The same slot has room for headers,
 // which the listener adds to whatever it answers, such as a cookie. The package must not
-// know servers or nodes.
+// know servers, or what nodes do.
 package handover
 
 import (

@@ -22,10 +22,11 @@ type connection struct {
 	made    *atomic.Uint64              // connections
 	clock   node.Clock
 	log     *slog.Logger
+	logTexts
 
-	open   bool          // since start
-	failed int           // attempts, and connections that did not last, in a row
-	next   time.Duration // how long to wait before the next attempt
+	open  bool          // since start
+	tries int           // attempts that failed, and connections that did not last, in a row
+	next  time.Duration // how long to wait before the next attempt
 
 	mu struct {
 		sync.Mutex
@@ -33,6 +34,11 @@ type connection struct {
 		reason error // why it is not connected
 	}
 }
+
+// logTexts are what the log says of attempts.
+type logTexts struct{ failed, succeeded string }
+
+var connecting = logTexts{"connecting failed", "connected"}
 
 // reconnects are the waits between attempts.
 var reconnects = backoff{initial: 100 * time.Millisecond, max: 3 * time.Second, factor: 2, jitter: 0.5}
@@ -91,10 +97,10 @@ func (c *connection) keep(ctx context.Context, use func() (used bool, err error)
 		c.because(err)
 		c.log.Warn("connection lost", "error", err)
 		if used || c.clock.Now().Sub(began) > settledIn {
-			c.failed = 0
+			c.tries = 0
 		}
-		c.failed++
-		c.next = reconnects.wait(c.failed, 0)
+		c.tries++
+		c.next = reconnects.wait(c.tries, 0)
 	}
 }
 
@@ -127,8 +133,8 @@ func (c *connection) try(ctx context.Context, limit time.Duration) error {
 	c.mu.Unlock()
 	if again {
 		c.log.Info("connected again")
-	} else if c.failed > 0 {
-		c.log.Info("connected", "attempts", c.failed+1)
+	} else if c.tries > 0 {
+		c.log.Info(c.succeeded, "attempts", c.tries+1)
 	}
 	return nil
 }
@@ -137,10 +143,10 @@ func (c *connection) try(ctx context.Context, limit time.Duration) error {
 // once a minute.
 func (c *connection) postpone(err error) {
 	c.because(err)
-	c.failed++
-	c.next = reconnects.wait(c.failed, 0)
-	if c.failed <= 6 || c.failed%25 == 0 {
-		c.log.Warn("connecting failed", "error", err, "attempts", c.failed, "next", c.next.Round(time.Millisecond))
+	c.tries++
+	c.next = reconnects.wait(c.tries, 0)
+	if c.tries <= 6 || c.tries%25 == 0 {
+		c.log.Warn(c.failed, "error", err, "attempts", c.tries, "next", c.next.Round(time.Millisecond))
 	}
 }
 

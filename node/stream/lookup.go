@@ -10,7 +10,7 @@ import (
 )
 
 // A Lookup looks for what a node names, such as a bucket, until it is found: with the waits
-// and the lines in the log of a source or a sink that connects. It is for nodes that are
+// of a source or a sink that connects. It is for nodes that are
 // neither. Make one with [NewLookup] in Find of a [node.Finder], and close it in Close. A nil
 // Lookup has nothing to look for.
 type Lookup struct {
@@ -25,7 +25,7 @@ type Lookup struct {
 // *RefusedError of find, or that of ctx.
 func NewLookup(ctx context.Context, ref node.Ref, log *slog.Logger, find func(context.Context) error) (*Lookup, error) {
 	l := new(Lookup)
-	l.connection = connection{connect: find, made: &l.made, clock: node.SystemClock{}, log: log.With("at", ref.Pos.String())}
+	l.connection = connection{connect: find, made: &l.made, clock: node.SystemClock{}, log: log.With("at", ref.Pos.String()), logTexts: logTexts{"not found yet", "found"}}
 	if err := l.connection.start(ctx); err != nil {
 		return nil, err
 	}

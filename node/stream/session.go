@@ -160,7 +160,7 @@ func newSession(n *sourceNode, reader Reader, after *session) *session {
 	if n.settings.file != "" {
 		s.keeper = &keeper{path: n.settings.file, owner: ownerOf(n.init.Node)}
 	}
-	s.connection = connection{connect: s.connect, made: &s.counts.connects, clock: s.clock, log: s.log.With("at", n.init.Node.Pos.String())}
+	s.connection = connection{connect: s.connect, made: &s.counts.connects, clock: s.clock, log: s.log.With("at", n.init.Node.Pos.String()), logTexts: connecting}
 	s.reading, s.stopRead = context.WithCancel(context.Background())
 	s.settling, s.stopWrite = context.WithCancel(context.Background())
 	s.mu.lanes, s.mu.waiting = make(map[int32]*lane), make(map[*task]func() bool)

@@ -112,7 +112,7 @@ func openOutlet(ctx context.Context, n *sinkNode, counts *sinkCounts) (*outlet, 
 	o.mu.changed.L = &o.mu
 	o.mu.closeIn = closeTimeout
 	o.pool.New = func() any { return o.makeDelivery() }
-	o.connection = connection{connect: o.connect, made: &counts.connects, clock: node.SystemClock{}, log: n.log.With("at", n.ref.Pos.String())}
+	o.connection = connection{connect: o.connect, made: &counts.connects, clock: node.SystemClock{}, log: n.log.With("at", n.ref.Pos.String()), logTexts: connecting}
 	if err := o.connection.start(ctx); err != nil {
 		return nil, errors.Join(err, o.Close())
 	}
