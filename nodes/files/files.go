@@ -1,7 +1,8 @@
 // Package files has the kinds whose nodes read and write files, and the standard streams of the program.
 //
-// Each kind is one literal, in a file of its name. The package must not know how
-// processes are run.
+// Each kind is one literal, in a file of its name. Of file_source, scan.go finds files, tail.go
+// reads one, mark.go has positions; original.go and past.go find what a rotated file was. rotate.go
+// is for file_sink. The package must not know how processes are run.
 package files
 
 import (
