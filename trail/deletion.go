@@ -34,7 +34,7 @@ func (s *Store) DeleteUser(ctx context.Context, users ...string) (known int, err
 	// No commit may come in between: a merge of runs from before and after the
 	// deletion, which does not know of the deletion yet, would bring the users back
 	// permanently. The kill test found that.
-	s.onCommitter(func() {
+	s.committer.do(func() {
 		var here []uint64
 		var sure bool
 		if here, sure, err = s.withEvents(hashes); err != nil {
@@ -55,22 +55,20 @@ func (s *Store) DeleteUser(ctx context.Context, users ...string) (known int, err
 // withEvents returns the users that have events which are not deleted. sure is false
 // if a source cannot be read.
 func (s *Store) withEvents(hashes []uint64) (here []uint64, sure bool, err error) {
-	sn, err := s.view()
+	sn, err := s.state.view()
 	if err != nil {
 		return nil, false, err
 	}
 	defer sn.unpin()
 	deleted := make([][]uint64, len(sn.sources))
-	s.mu.Lock()
 	for i, src := range sn.sources {
 		deleted[i] = sn.tombs.of(&src.entry)
 	}
-	s.mu.Unlock()
 	sure = true
 	for _, h := range hashes {
 		found := false
 		for i, src := range sn.sources {
-			if src.damage != nil || src.unmergeable.Load() {
+			if !src.mergeable() {
 				sure = false
 				continue
 			}
@@ -91,30 +89,28 @@ func (s *Store) withEvents(hashes []uint64) (here []uint64, sure bool, err error
 // deleteHashes deletes users; those in here have events. It runs on the committer.
 func (s *Store) deleteHashes(hashes, here []uint64) error {
 	defer func() {
-		s.mu.Lock()
-		s.mu.pending = 0
-		s.mu.Unlock()
+		s.state.mu.Lock()
+		s.state.mu.pending = 0
+		s.state.mu.Unlock()
 	}()
 	var cohorts []*cohort
-	return s.commitManifest(func(m *manifest) error {
-		s.mu.Lock()
-		s.mu.commit++
-		commit := s.mu.commit
-		s.mu.pending = commit
-		cohorts = s.mu.cohorts
-		s.mu.Unlock()
-		m.Commit = commit
+	return s.catalog.commit(func(m *manifest) error {
+		s.state.mu.Lock()
+		s.state.mu.commit++
+		commit := s.state.mu.commit
+		s.state.mu.pending = commit
+		cohorts = s.state.mu.cohorts
+		s.state.mu.Unlock()
 		for _, h := range here {
 			m.Deleted = append(m.Deleted, tombstone{hexHash(h), commit})
 		}
 		var err error
-		cohorts, err = s.withoutUsers(cohorts, hashes)
+		cohorts, err = s.files.withoutUsers(cohorts, hashes)
 		m.setCohorts(cohorts)
-		m.NextFile = s.nextFile.Load()
 		return err
 	}, func() []*source {
-		s.setCohortsLocked(cohorts)
-		s.mu.pending = 0
+		s.state.mu.cohorts = cohorts
+		s.state.mu.pending = 0
 		return nil
 	})
 }
@@ -140,7 +136,7 @@ func (s *Store) DropBefore(ctx context.Context, t time.Time, opt DropOptions) er
 		return err
 	}
 	defer end()
-	if now := s.now(); t.After(now) && !opt.Future {
+	if now := s.opt.now(); t.After(now) && !opt.Future {
 		return fmt.Errorf("drop events before %s: %w: all events would go, and none could be added until then", t.Format(time.RFC3339), ErrFuture)
 	}
 	if err := s.raiseHorizon(event.Millis(t)); err != nil {
@@ -151,27 +147,27 @@ func (s *Store) DropBefore(ctx context.Context, t time.Time, opt DropOptions) er
 
 func (s *Store) raiseHorizon(horizon int64) error {
 	var old []*source
-	return s.commitManifest(func(m *manifest) error {
+	return s.catalog.commit(func(m *manifest) error {
 		horizon = max(horizon, m.horizon())
 		m.Horizon = &horizon
 		m.Segments = slices.DeleteFunc(m.Segments, func(e entry) bool { return e.MaxTime < horizon })
 		return nil
 	}, func() []*source {
-		s.mu.horizon = horizon
-		for _, src := range s.mu.sources {
+		s.state.mu.horizon = horizon
+		for _, src := range s.state.mu.sources {
 			if !src.memory && src.MaxTime < horizon {
 				old = append(old, src)
 			}
 		}
-		s.replaceLocked(old)
+		s.state.replaceLocked(old)
 		return old
 	})
 }
 
 // expire raises the horizon to that of Options.Retention, if that removes a segment.
 func (s *Store) expire() error {
-	horizon := s.horizonAt(math.MinInt64)
-	sn, err := s.view()
+	horizon := s.state.horizonAt(math.MinInt64)
+	sn, err := s.state.view()
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ func (s *Store) Explain(q *query.Query, opt QueryOptions) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sn, err := s.view()
+	sn, err := s.state.view()
 	if err != nil {
 		return "", err
 	}

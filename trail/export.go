@@ -21,7 +21,7 @@ func (s *Store) Export(ctx context.Context, w io.Writer, progress func(rows, tot
 }
 
 func (s *Store) export(ctx context.Context, w io.Writer, progress func(rows, total int64)) (rows int64, err error) {
-	sn, err := s.view()
+	sn, err := s.state.view()
 	if err != nil {
 		return 0, err
 	}
@@ -29,17 +29,15 @@ func (s *Store) export(ctx context.Context, w io.Writer, progress func(rows, tot
 	defer func() { err = sn.asDamaged(err) }()
 	var total int64
 	var all []*cursor
-	horizon := s.horizonAt(sn.horizon)
-	in := 0 // of sn.input, which has the sources that can be read
+	horizon := sn.kept()
 	for _, src := range sn.sources {
 		if src.seg == nil {
 			return 0, fmt.Errorf("export: %w", src.damage)
 		}
-		c, err := openCursor(src.seg, sn.schema, sn.input[in].Dropped, horizon)
+		c, err := openCursor(src.seg, sn.schema, sn.tombs.of(&src.entry), horizon)
 		if err != nil {
 			return 0, fmt.Errorf("export: %w", err)
 		}
-		in++
 		total += src.Rows
 		all = append(all, c)
 	}

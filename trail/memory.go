@@ -1,8 +1,10 @@
 package trail
 
 import (
+	"bytes"
 	"math/bits"
-	"slices"
+
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
 // Runs in memory are merged so that there are few of them: when tierRuns of one
@@ -15,18 +17,22 @@ const (
 	smallRows = 16 << 10
 )
 
+func fewRows(rows int64) bool { return rows <= smallRows }
+
+func manyRows(rows int64) bool { return rows > smallRows }
+
 func tier(rows int64) int { return (bits.Len64(uint64(rows)) + 1) / 2 }
 
-// crowdedLocked returns runs in memory of one bucket and tier to be merged, and marks
-// them as busy. The caller has locked mu.
-func (s *Store) crowdedLocked(bucket func(int64) bool, fits func(rows int64) bool) []*source {
+// crowdedLocked returns runs in memory of one bucket and tier to be merged, if their
+// rows together fit. Without buckets it is one of all.
+func (st *state) crowdedLocked(buckets map[int64]bool, fits func(rows int64) bool) []*source {
 	type place struct {
 		bucket int64
 		tier   int
 	}
 	tiers := make(map[place][]*source)
-	for _, src := range s.mu.sources {
-		if !src.memory || src.busy || src.Commit <= s.mu.flushed || !bucket(src.Bucket) {
+	for _, src := range st.mu.sources {
+		if !src.memory || src.busy || src.Commit <= st.mu.flushed || buckets != nil && !buckets[src.Bucket] {
 			continue
 		}
 		p := place{src.Bucket, tier(src.Rows)}
@@ -37,9 +43,6 @@ func (s *Store) crowdedLocked(bucket func(int64) bool, fits func(rows int64) boo
 				rows += r.Rows
 			}
 			if fits(rows) {
-				for _, r := range runs {
-					r.busy = true
-				}
 				return runs
 			}
 		}
@@ -47,40 +50,48 @@ func (s *Store) crowdedLocked(bucket func(int64) bool, fits func(rows int64) boo
 	return nil
 }
 
-// mergeRuns merges runs that are marked as busy, and reports whether it succeeded.
-func (s *Store) mergeRuns(runs []*source) bool {
-	s.mu.Lock()
-	horizon, applied := s.mu.horizon, s.appliedLocked()
-	inputs := s.inputsLocked(runs, horizon)
-	s.mu.Unlock()
-	seg, err := mergeImage(inputs)
-	s.mu.Lock()
-	for _, r := range runs {
-		r.busy = false
-	}
-	if err != nil {
-		s.mu.Unlock()
-		s.log.Error("trail: merge runs in memory", "err", err)
-		return false
-	}
-	var merged []*source
-	if seg.Rows() > 0 {
-		merged = append(merged, &source{entry: entryOf(seg, "", runs[0].Bucket, lastCommit(runs), applied), seg: seg, memory: true})
-	}
-	s.uncountLocked(runs)
-	s.countLocked(merged)
-	s.replaceLocked(runs, merged...)
-	old := s.publishLocked()
-	s.mu.Unlock()
-	old.unpin()
-	return true
+// hasCrowded reports whether mergeRuns would find runs.
+func (st *state) hasCrowded(buckets map[int64]bool, fits func(rows int64) bool) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.crowdedLocked(buckets, fits) != nil
 }
 
-func (s *Store) uncountLocked(runs []*source) {
+// mergeRuns merges runs in memory of one bucket and tier, and reports whether it
+// did.
+func (st *state) mergeRuns(buckets map[int64]bool, fits func(rows int64) bool) bool {
+	st.mu.Lock()
+	runs := st.crowdedLocked(buckets, fits)
 	for _, r := range runs {
-		s.mu.rows -= r.seg.Rows()
-		s.memory.Add(-r.seg.Size())
+		r.busy = true
 	}
+	st.mu.Unlock()
+	if runs == nil {
+		return false
+	}
+	inputs, applied := st.inputs(runs, segment.HashRange{})
+	var image bytes.Buffer
+	_, err := segment.Merge(&image, inputs)
+	var merged *source
+	if err == nil {
+		merged, err = memorySource(image.Bytes(), runs[0].Bucket, lastCommit(runs), applied)
+	}
+	if err != nil {
+		st.files.log.Error("trail: merge runs in memory", "err", err)
+	}
+	st.update(func() {
+		for _, r := range runs {
+			r.busy = false
+		}
+		switch {
+		case err != nil:
+		case merged.Rows == 0:
+			st.replaceLocked(runs)
+		default:
+			st.replaceLocked(runs, merged)
+		}
+	})
+	return err == nil
 }
 
 func lastCommit(sources []*source) uint64 {
@@ -89,42 +100,4 @@ func lastCommit(sources []*source) uint64 {
 		last = max(last, src.Commit)
 	}
 	return last
-}
-
-// mergeSmallRuns merges small runs of buckets that have just got one.
-func (c *committer) mergeSmallRuns(buckets []int64) {
-	if len(buckets) == 0 {
-		return
-	}
-	in := func(b int64) bool { return slices.Contains(buckets, b) }
-	for {
-		c.s.mu.Lock()
-		runs := c.s.crowdedLocked(in, func(rows int64) bool { return rows <= smallRows })
-		c.s.mu.Unlock()
-		if runs == nil || !c.s.mergeRuns(runs) {
-			break
-		}
-	}
-	c.s.mu.Lock()
-	large := c.s.crowdedLocked(in, func(rows int64) bool { return rows > smallRows })
-	for _, r := range large {
-		r.busy = false // the flusher finds them again
-	}
-	c.s.mu.Unlock()
-	if large != nil {
-		notify(c.s.wakeFlusher)
-	}
-}
-
-// mergeOnce merges runs in memory whose rows together fit, and reports whether there
-// were any.
-func (s *Store) mergeOnce(fits func(rows int64) bool) bool {
-	s.mu.Lock()
-	runs := s.crowdedLocked(func(int64) bool { return true }, fits)
-	s.mu.Unlock()
-	return runs != nil && s.mergeRuns(runs)
-}
-
-func readable(sources []*source) []*source {
-	return slices.DeleteFunc(slices.Clone(sources), func(src *source) bool { return src.seg == nil || src.unmergeable.Load() })
 }

@@ -85,7 +85,7 @@ func (s *Store) run(ctx context.Context, q *query.Query, opt QueryOptions) (*que
 		return nil, err
 	}
 	defer s.releaseWorkers(workers)
-	sn, err := s.view()
+	sn, err := s.state.view()
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (s *Store) run(ctx context.Context, q *query.Query, opt QueryOptions) (*que
 			answer.Stats.Warnings = append(answer.Stats.Warnings, lossWarning(sn.lost))
 		}
 		if err == nil && len(sn.sources) == 0 {
-			unfinished, failed := s.importUnfinished()
+			unfinished, failed := s.files.importUnfinished()
 			if failed != nil {
 				return nil, failed
 			}
@@ -162,7 +162,7 @@ func (s *Store) releaseWorkers(workers int) {
 // execInput returns the input of a query, or an error that names a damaged segment
 // the query needs.
 func (sn *snapshot) execInput(q *query.Query) (exec.Input, error) {
-	horizon := sn.store.horizonAt(sn.horizon)
+	horizon := sn.kept()
 	if len(sn.input) < len(sn.sources) {
 		from, to := reach(q)
 		for _, src := range sn.sources {
@@ -205,7 +205,7 @@ func (s *Store) saveFound(ctx context.Context, q *query.Query, a *query.Answer, 
 // bounds returns the times of the first and the last event, in milliseconds since
 // 1970 UTC. It is not ok if there are none.
 func (sn *snapshot) bounds() (first, last int64, ok bool) {
-	horizon := sn.store.horizonAt(sn.horizon)
+	horizon := sn.kept()
 	first, last = event.MaxTime, event.MinTime
 	for _, src := range sn.sources {
 		if src.MaxTime >= horizon {

@@ -72,6 +72,19 @@ func (c *cursor) next() (bool, error) {
 	}
 }
 
+// each calls f at each row that is left.
+func (c *cursor) each(f func() error) error {
+	for {
+		ok, err := c.next()
+		if err == nil && ok {
+			err = f()
+		}
+		if err != nil || !ok {
+			return err
+		}
+	}
+}
+
 // fill reads the user and the block of the row, if they are new.
 func (c *cursor) fill() (err error) {
 	if c.row >= c.end {
