@@ -78,7 +78,11 @@ func (w *segmentWriter) segment(ctx context.Context, sources []*source, users se
 	if err != nil || path == "" {
 		return nil, err
 	}
-	return w.files.install(path, entry{File: name, Bucket: sources[0].Bucket, Commit: commit, Applied: applied, Hashes: users})
+	src, err := w.files.install(path, entry{File: name, Bucket: sources[0].Bucket, Commit: commit, Applied: applied, Hashes: users})
+	if err != nil {
+		w.files.discard(path) // it may not have been moved
+	}
+	return src, err
 }
 
 // commonHashes returns the smallest range that has those of all sources.
