@@ -96,20 +96,14 @@ const closedShare = 8
 // tierRuns of one tier, with all smaller ones. Of a closed bucket, one that a later
 // bucket follows, it returns all segments if closedShare allows it.
 func crowdedFiles(sources []*source) []*source {
-	buckets := byBucket(readable(sources))
+	buckets := grouped(readableFiles(sources), ofBucket)
 	for i, files := range buckets {
 		if i < len(buckets)-1 && !apart(files) {
-			var rows int64
-			for _, f := range files {
-				rows += f.Rows
-			}
-			if largest := largestParts(files); (rows-largest)*closedShare >= largest {
+			if largest := largestParts(files); (rowsOf(files)-largest)*closedShare >= largest {
 				return files
 			}
 		}
-		for len(files) > 0 {
-			var part []*source
-			part, files = samePart(files)
+		for _, part := range grouped(files, func(src *source) segment.HashRange { return src.Hashes }) {
 			if crowded := crowdedTiers(part); crowded != nil {
 				return crowded
 			}
@@ -145,18 +139,6 @@ func largestParts(files []*source) (rows int64) {
 	return rows
 }
 
-// samePart splits files into those of the users of the first and the others.
-func samePart(files []*source) (part, others []*source) {
-	for _, f := range files {
-		if f.Hashes == files[0].Hashes {
-			part = append(part, f)
-		} else {
-			others = append(others, f)
-		}
-	}
-	return part, others
-}
-
 func crowdedTiers(files []*source) []*source {
 	slices.SortFunc(files, func(a, b *source) int { return cmp.Compare(a.Rows, b.Rows) })
 	count := make(map[int]int)
@@ -173,21 +155,6 @@ func crowdedTiers(files []*source) []*source {
 		return nil
 	}
 	return slices.DeleteFunc(files, func(f *source) bool { return tier(f.Rows) > upTo })
-}
-
-func byBucket(sources []*source) [][]*source {
-	var buckets [][]*source
-	for _, src := range sources { // in order of their buckets
-		if src.memory {
-			continue
-		}
-		if n := len(buckets); n > 0 && buckets[n-1][0].Bucket == src.Bucket {
-			buckets[n-1] = append(buckets[n-1], src)
-		} else {
-			buckets = append(buckets, []*source{src})
-		}
-	}
-	return buckets
 }
 
 // merge merges pinned segments of a bucket. The error wraps errDamaged if one of them is
@@ -228,7 +195,7 @@ func (c *compactor) mergeAll(ctx context.Context, progress func(done, total int6
 	var todo [][]*source
 	var done, total int64
 	horizon := sn.kept()
-	for _, files := range byBucket(readable(sn.sources)) {
+	for _, files := range grouped(readableFiles(sn.sources), ofBucket) {
 		if !apart(files) {
 			todo = append(todo, files)
 			continue
@@ -243,14 +210,12 @@ func (c *compactor) mergeAll(ctx context.Context, progress func(done, total int6
 		}
 	}
 	for _, files := range todo {
-		for _, f := range files {
-			total += f.Bytes
-		}
+		total += bytesOf(files)
 	}
 	var errs []error
 	for _, files := range todo {
 		progress(done, total)
-		for tried := files; len(tried) > 0; tried = readable(tried) {
+		for tried := files; len(tried) > 0; tried = readableFiles(tried) {
 			err := c.merge(ctx, tried)
 			if !errors.Is(err, errDamaged) {
 				if err != nil {
@@ -262,9 +227,7 @@ func (c *compactor) mergeAll(ctx context.Context, progress func(done, total int6
 		if ctx.Err() != nil {
 			break
 		}
-		for _, f := range files {
-			done += f.Bytes
-		}
+		done += bytesOf(files)
 	}
 	progress(done, total)
 	if err := c.markApplied(); err != nil {
@@ -339,6 +302,7 @@ func (c *compactor) markApplied() error {
 	}, func() []*source { return nil })
 }
 
-func readable(sources []*source) []*source {
-	return slices.DeleteFunc(slices.Clone(sources), func(src *source) bool { return !src.mergeable() })
+// readableFiles returns the segments that can be merged.
+func readableFiles(sources []*source) []*source {
+	return slices.DeleteFunc(slices.Clone(sources), func(src *source) bool { return src.memory || !src.mergeable() })
 }

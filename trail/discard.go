@@ -66,20 +66,18 @@ const lostDir = "lost"
 // users. rows is how many events the segment had. A segment that is not damaged is
 // refused. file is a name as in Info and in errors; a folder before it is ignored.
 func (s *Store) Discard(ctx context.Context, file string) (rows int64, err error) {
-	ctx, end, err := s.begin(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer end()
-	file = filepath.Base(file)
-	err = s.compactor.do(ctx, func() error {
-		rows, err = s.discardSegment(file)
-		return err
+	err = s.change(ctx, func(ctx context.Context) error {
+		file = filepath.Base(file)
+		err := s.compactor.do(ctx, func() (err error) {
+			rows, err = s.discardSegment(file)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("discard segment %s: %w", file, err)
+		}
+		return nil
 	})
-	if err != nil {
-		return 0, fmt.Errorf("discard segment %s: %w", file, err)
-	}
-	return rows, nil
+	return rows, err
 }
 
 func (s *Store) discardSegment(file string) (rows int64, err error) {

@@ -47,7 +47,7 @@ func (s *Store) export(ctx context.Context, w io.Writer, progress func(rows, tot
 	}
 	var row tabular.Row
 	rows, err = tabular.WriteParquet(w, sn.schema, func(yield func(tabular.Row, error) bool) {
-		for n := int64(0); h.Len() > 0; n++ {
+		for n := int64(0); len(h) > 0; n++ {
 			if n%rowBlock == 0 {
 				if err := ctx.Err(); err != nil {
 					yield(tabular.Row{}, err)
@@ -57,7 +57,7 @@ func (s *Store) export(ctx context.Context, w io.Writer, progress func(rows, tot
 					progress(n, total)
 				}
 			}
-			c := (*h)[0]
+			c := h[0]
 			row.User, row.Time, row.Name = c.user, c.time(), c.name()
 			row.Values = c.values(row.Values[:0])
 			if !yield(row, nil) {

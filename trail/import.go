@@ -58,45 +58,42 @@ func CheckImportName(file string) error { return tabular.CheckName(file) }
 // Options.Times. Rows older than the store's horizon are counted and left out. The
 // error is a *BadRowsError if a file has more bad rows than are allowed. It wraps an
 // *event.TypeError or an *event.InexactError if a property does not fit the store.
-func (s *Store) Import(ctx context.Context, files []string, opt ImportOptions) (ImportResult, error) {
-	var result ImportResult
-	ctx, end, err := s.begin(ctx)
-	if err != nil {
-		return result, err
-	}
-	defer end()
-	if err := ctx.Err(); err != nil {
-		return result, err
-	}
-	select {
-	case s.importing <- struct{}{}:
-		defer func() { <-s.importing }()
-	case <-ctx.Done():
-		return result, ctx.Err()
-	}
-	if err := s.files.markImport(); err != nil {
-		return result, err
-	}
-	defer func() { s.files.discard(s.files.path(tmpDir, importMark)) }()
-	for _, file := range files {
-		im := &importer{
-			env:   importEnv{s.committer.do, s.admission.admitSegments, s.catalog.replace},
-			files: s.files, state: s.state, opt: s.opt, ctx: ctx, how: opt, file: ImportFile{File: file},
-			seen: seen{log: s.log},
+func (s *Store) Import(ctx context.Context, files []string, opt ImportOptions) (result ImportResult, err error) {
+	err = s.change(ctx, func(ctx context.Context) error {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		start := time.Now()
-		err := im.run()
-		im.file.Elapsed = time.Since(start)
-		result.Files = append(result.Files, im.file)
-		if err != nil {
-			if ctx.Err() != nil && s.ctx.Err() != nil {
+		select {
+		case s.importing <- struct{}{}:
+			defer func() { <-s.importing }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := s.files.markImport(); err != nil {
+			return fmt.Errorf("import: %w", err)
+		}
+		defer func() { s.files.discard(s.files.path(tmpDir, importMark)) }()
+		for _, file := range files {
+			im := &importer{
+				env:   importEnv{s.committer.do, s.admission.admitSegments, s.catalog.replace},
+				files: s.files, state: s.state, opt: s.opt, ctx: ctx, how: opt, file: ImportFile{File: file},
+				seen: seen{log: s.log},
+			}
+			start := time.Now()
+			err := im.run()
+			im.file.Elapsed = time.Since(start)
+			result.Files = append(result.Files, im.file)
+			if ctx.Err() != nil && s.ctx.Err() != nil && err != nil {
 				err = ErrClosed
 			}
-			return result, fmt.Errorf("import: %w", err)
+			if err != nil {
+				return fmt.Errorf("import: %w", err)
+			}
+			notify(s.compactor.wake)
 		}
-		notify(s.compactor.wake)
-	}
-	return result, nil
+		return nil
+	})
+	return result, err
 }
 
 // importMark is a file that is there while an import runs, and after one that was killed
@@ -113,7 +110,7 @@ func (d *folder) markImport() error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("import: %w", err)
+		return err
 	}
 	return f.Close()
 }
@@ -285,9 +282,7 @@ func (im *importer) install(segments []*source, schema event.Schema) ([]*source,
 			return segments, err
 		}
 		if done {
-			for _, seg := range segments {
-				im.file.Rows += seg.Rows
-			}
+			im.file.Rows += rowsOf(segments)
 			return nil, nil
 		}
 	}

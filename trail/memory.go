@@ -37,14 +37,8 @@ func (st *state) crowdedLocked(buckets map[int64]bool, fits func(rows int64) boo
 		}
 		p := place{src.Bucket, tier(src.Rows)}
 		tiers[p] = append(tiers[p], src)
-		if runs := tiers[p]; len(runs) == tierRuns {
-			var rows int64
-			for _, r := range runs {
-				rows += r.Rows
-			}
-			if fits(rows) {
-				return runs
-			}
+		if runs := tiers[p]; len(runs) == tierRuns && fits(rowsOf(runs)) {
+			return runs
 		}
 	}
 	return nil
@@ -92,12 +86,4 @@ func (st *state) mergeRuns(buckets map[int64]bool, fits func(rows int64) bool) b
 		}
 	})
 	return err == nil
-}
-
-func lastCommit(sources []*source) uint64 {
-	var last uint64
-	for _, src := range sources {
-		last = max(last, src.Commit)
-	}
-	return last
 }

@@ -43,7 +43,7 @@ func largest(t *testing.T, s *Store) (rows int64) {
 		t.Fatal(err)
 	}
 	defer sn.unpin()
-	for _, files := range byBucket(sn.sources) {
+	for _, files := range grouped(sn.sources, ofBucket) {
 		if !apart(files) {
 			t.Errorf("got segments of the same users in bucket %d", files[0].Bucket)
 		}
@@ -359,7 +359,9 @@ func TestFailedMergeOfImport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.stop()
+	if err := w.spills.Wait(); err != nil {
+		t.Fatal(err)
+	}
 	merges := 0
 	s.files.fs = countedFS{s.files.fs, func() {
 		if merges++; merges > 6 {

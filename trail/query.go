@@ -188,12 +188,8 @@ func reach(q *query.Query) (from, to int64) {
 }
 
 func (s *Store) saveFound(ctx context.Context, q *query.Query, a *query.Answer, opt QueryOptions) error {
-	_, end, err := s.begin(ctx)
+	err := s.change(ctx, func(context.Context) error { return s.saveCohort(q.Name, a.Cohort.Found) })
 	if err != nil {
-		return err
-	}
-	defer end()
-	if err := s.saveCohort(q.Name, a.Cohort.Found); err != nil {
 		return err
 	}
 	if !opt.Users && !opt.IDs {

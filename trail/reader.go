@@ -41,20 +41,12 @@ func (s *Store) Refresh(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	closed := s.mu.closed
-	if !closed {
-		s.calls.Add(1)
-	}
-	s.mu.Unlock()
-	if closed {
-		return ErrClosed
-	}
-	defer s.calls.Done()
-	if err := s.reader.load(); err != nil {
-		return fmt.Errorf("refresh store %s: %w", s.files.dir, err)
-	}
-	return nil
+	return s.call(ctx, func(context.Context) error {
+		if err := s.reader.load(); err != nil {
+			return fmt.Errorf("refresh store %s: %w", s.files.dir, err)
+		}
+		return nil
+	})
 }
 
 // load reads the manifest and the log, and publishes what they say.

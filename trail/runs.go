@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sync"
+
 	"sync/atomic"
 	"unsafe"
 
@@ -50,26 +50,22 @@ const (
 const maxIDs = 64 << 20
 
 // A runWriter makes temporary segments of any number of rows in any order, one for
-// each bucket and part of the users, without a commit. One goroutine adds rows, another
-// spills them.
+// each bucket and part of the users, without a commit. While one goroutine adds rows,
+// another spills those before.
 type runWriter struct {
 	files  *folder
 	opt    Options // for its bounds
 	ctx    context.Context
 	schema event.Schema
-	set    *builderSet
-	spare  chan *builderSet // capacity 1: the one that is not in use
-	full   chan *builderSet // unbuffered; closed by finish
-	wg     sync.WaitGroup   // of the goroutine
-	err    error            // of the goroutine, when that has ended
-	failed chan struct{}    // closed by the goroutine when it has an error
-	ended  bool
+	set    *builderSet    // that rows are added to
+	spare  *builderSet    // that is spilled, or empty
+	spills errgroup.Group // one goroutine at a time
 
 	spilled   int            // rows that were handed over since the terms are in use
 	recoded   *segment.Terms // that recodings is for
 	recodings []recoding     // by field
 
-	// Of the goroutine, until it has ended.
+	// Of the goroutine that spills.
 	spill *spillFile // rows that are in no segment; nil for none
 	runs  []*source
 }
@@ -80,7 +76,6 @@ type builderSet struct {
 	terms    *segment.Terms
 	schema   event.Schema // when it was handed over
 	rows     int
-	end      bool // the rows after it have other terms
 	// last is the builder of the row before, mostly that of the next.
 	last   *segment.Builder
 	bucket int64
@@ -107,17 +102,10 @@ func newBuilderSet(terms *segment.Terms) *builderSet {
 	return &builderSet{builders: make(map[int64]*segment.Builder), terms: terms}
 }
 
+// newRunWriter returns a writer that is closed in the end.
 func newRunWriter(ctx context.Context, files *folder, opt Options) *runWriter {
-	w := &runWriter{
-		files: files, opt: opt, ctx: ctx,
-		set:    newBuilderSet(segment.NewTerms()),
-		spare:  make(chan *builderSet, 1),
-		full:   make(chan *builderSet),
-		failed: make(chan struct{}),
-	}
-	w.spare <- newBuilderSet(w.set.terms)
-	w.wg.Go(w.run)
-	return w
+	terms := segment.NewTerms()
+	return &runWriter{files: files, opt: opt, ctx: ctx, set: newBuilderSet(terms), spare: newBuilderSet(terms)}
 }
 
 // extend sets the schema of the rows to come. It keeps the places of earlier fields.
@@ -187,10 +175,10 @@ func (w *runWriter) add(bucket int64, user string, millis int64, name string, id
 // flush hands the rows over to be spilled if there are enough. It waits for those
 // before.
 func (w *runWriter) flush() error {
-	end := w.set.terms.Bytes() > w.opt.terms || w.spilled+w.set.rows > maxSpilled
 	if w.set.rows == 0 {
 		return nil
 	}
+	end := w.set.terms.Bytes() > w.opt.terms || w.spilled+w.set.rows > maxSpilled
 	if !end && w.set.rows < w.opt.spill {
 		var bytes int64
 		for _, b := range w.set.builders {
@@ -200,26 +188,22 @@ func (w *runWriter) flush() error {
 			return nil
 		}
 	}
-	terms := w.set.terms
-	if w.spilled += w.set.rows; end {
-		w.spilled = 0
+	if err := w.spills.Wait(); err != nil {
+		return err
 	}
-	w.set.end, w.set.schema = end, w.schema
-	select {
-	case w.full <- w.set:
-	case <-w.failed:
-		w.wg.Wait()
-		return w.err
-	}
-	if end {
-		terms = segment.NewTerms()
-	}
-	select {
-	case w.set = <-w.spare:
-	case <-w.failed:
-		w.set = newBuilderSet(terms)
-		w.wg.Wait()
-		return w.err
+	full, terms := w.set, w.set.terms
+	full.schema = w.schema
+	w.spilled += full.rows
+	w.spills.Go(func() error {
+		err := w.write(full)
+		if err == nil && end {
+			err = w.build()
+		}
+		return err
+	})
+	w.set, w.spare = w.spare, full
+	if end { // the rows to come have other terms
+		terms, w.spilled = segment.NewTerms(), 0
 	}
 	w.set.terms = terms
 	for _, b := range w.set.builders {
@@ -227,20 +211,6 @@ func (w *runWriter) flush() error {
 		b.Extend(w.schema)
 	}
 	return nil
-}
-
-func (w *runWriter) run() {
-	for set := range w.full {
-		w.err = w.write(set)
-		if w.err == nil && set.end {
-			w.err = w.build()
-		}
-		if w.err != nil {
-			close(w.failed)
-			return
-		}
-		w.spare <- set
-	}
 }
 
 // write spills the rows of a set, and empties it.
@@ -389,20 +359,15 @@ func (w *runWriter) openRun(path string, bucket int64, users segment.HashRange) 
 // finish makes segments of all rows, one for each bucket and part of the users. The
 // caller owns them.
 func (w *runWriter) finish() ([]*source, error) {
-	w.stop()
-	if w.err != nil {
-		return nil, w.err
+	if err := w.spills.Wait(); err != nil {
+		return nil, err
 	}
-	<-w.spare // its memory is needed now
+	w.spare = nil // its memory is needed now
 	if err := w.buildRest(); err != nil {
 		return nil, err
 	}
-	buckets := make(map[int64][]*source)
-	for _, r := range w.runs {
-		buckets[r.Bucket] = append(buckets[r.Bucket], r)
-	}
 	var made []*source
-	for _, runs := range buckets {
+	for _, runs := range grouped(w.runs, ofBucket) {
 		if apart(runs) {
 			made = append(made, runs...)
 			continue
@@ -440,11 +405,7 @@ func (w *runWriter) buildRest() error {
 
 // mergeRuns merges the runs of a bucket, of which several have the same users.
 func (w *runWriter) mergeRuns(runs []*source) (made []*source, err error) {
-	var rows int64
-	for _, r := range runs {
-		rows += r.Rows
-	}
-	parts := hashBits(rows, w.opt.rows)
+	parts := hashBits(rowsOf(runs), w.opt.rows)
 	for i := range uint64(1) << parts {
 		users := segment.HashRange{Bits: parts, Index: i}
 		var inputs []segment.Input
@@ -473,17 +434,9 @@ func (w *runWriter) mergeRuns(runs []*source) (made []*source, err error) {
 	return made, nil
 }
 
-func (w *runWriter) stop() {
-	if !w.ended {
-		w.ended = true
-		close(w.full)
-	}
-	w.wg.Wait()
-}
-
-// close ends the goroutine and deletes what finish did not return.
+// close deletes what finish did not return.
 func (w *runWriter) close() {
-	w.stop()
+	_ = w.spills.Wait() // finish returns the error, unless the caller has another
 	if w.spill != nil {
 		w.spill.close(w.files)
 		w.spill = nil

@@ -1,10 +1,8 @@
 package trail
 
 import (
-	"cmp"
 	"context"
 	"math/bits"
-	"slices"
 
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
@@ -35,21 +33,11 @@ func (w *segmentWriter) write(ctx context.Context, sources []*source) (made []*s
 			w.files.dropUncommitted(made, nil)
 		}
 	}()
-	sources = slices.Clone(sources)
-	slices.SortStableFunc(sources, func(a, b *source) int { return cmp.Compare(a.Bucket, b.Bucket) })
-	for len(sources) > 0 {
-		n := 1
-		for n < len(sources) && sources[n].Bucket == sources[0].Bucket {
-			n++
-		}
-		var rows int64
-		for _, src := range sources[:n] {
-			rows += src.Rows
-		}
-		within := commonHashes(sources[:n])
-		parts := min(hashBits(rows, w.rows), maxHashBits-within.Bits) // a user alone stays undivided
+	for _, group := range grouped(sources, ofBucket) {
+		within := commonHashes(group)
+		parts := min(hashBits(rowsOf(group), w.rows), maxHashBits-within.Bits) // a user alone stays undivided
 		for i := range uint64(1) << parts {
-			src, err := w.segment(ctx, sources[:n], within.Part(parts, i))
+			src, err := w.segment(ctx, group, within.Part(parts, i))
 			if err != nil {
 				return made, err
 			}
@@ -57,7 +45,6 @@ func (w *segmentWriter) write(ctx context.Context, sources []*source) (made []*s
 				made = append(made, src)
 			}
 		}
-		sources = sources[n:]
 	}
 	if len(made) > 0 {
 		err = w.files.syncSegments()

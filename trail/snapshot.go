@@ -30,6 +30,45 @@ func (src *source) mergeable() bool { return src.seg != nil && !src.unmergeable.
 
 func (e *entry) affectedBy(t tombstone) bool { return e.Commit <= t.Commit && e.Applied < t.Commit }
 
+func ofBucket(src *source) int64 { return src.Bucket }
+
+// grouped divides sources by a key. Groups are in the order of their first ones.
+func grouped[K comparable](sources []*source, key func(*source) K) [][]*source {
+	var groups [][]*source
+	at := make(map[K]int)
+	for _, src := range sources {
+		i, ok := at[key(src)]
+		if !ok {
+			i = len(groups)
+			at[key(src)] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], src)
+	}
+	return groups
+}
+
+func rowsOf(sources []*source) (rows int64) {
+	for _, src := range sources {
+		rows += src.Rows
+	}
+	return rows
+}
+
+func bytesOf(sources []*source) (bytes int64) {
+	for _, src := range sources {
+		bytes += src.Bytes
+	}
+	return bytes
+}
+
+func lastCommit(sources []*source) (last uint64) {
+	for _, src := range sources {
+		last = max(last, src.Commit)
+	}
+	return last
+}
+
 // A snapshot is the content of a store at a moment. It is immutable. Its sources
 // can be read while it is pinned.
 type snapshot struct {

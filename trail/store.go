@@ -159,12 +159,7 @@ func (s *Store) settle(runs []*source, first bool) {
 
 // Flush writes what is in memory to segments.
 func (s *Store) Flush(ctx context.Context) error {
-	ctx, end, err := s.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	return s.flusher.call(ctx)
+	return s.change(ctx, func(ctx context.Context) error { return s.flusher.call(ctx) })
 }
 
 // Compact makes one segment of each bucket that has several, or one for each part of its
@@ -174,35 +169,40 @@ func (s *Store) Flush(ctx context.Context) error {
 // A damaged segment stays as it is, with a warning in the log; users stay hidden
 // in it until it is given up with Discard.
 func (s *Store) Compact(ctx context.Context, progress func(done, total int64)) error {
-	ctx, end, err := s.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	if err := s.flusher.call(ctx); err != nil {
-		return err
-	}
 	if progress == nil {
 		progress = func(int64, int64) {}
 	}
-	return s.compactor.do(ctx, func() error { return s.compactor.mergeAll(ctx, progress) })
+	return s.change(ctx, func(ctx context.Context) error {
+		if err := s.flusher.call(ctx); err != nil {
+			return err
+		}
+		return s.compactor.do(ctx, func() error { return s.compactor.mergeAll(ctx, progress) })
+	})
 }
 
-// begin marks the start of a call that changes the store; its context is done when
-// the store closes. The call ends with end.
-func (s *Store) begin(ctx context.Context) (_ context.Context, end func(), err error) {
+// change runs f, which changes the store. Its context is done when the store closes.
+func (s *Store) change(ctx context.Context, f func(ctx context.Context) error) error {
 	if s.opt.ReadOnly {
-		return nil, nil, ErrReadOnly
+		return ErrReadOnly
 	}
+	return s.call(ctx, f)
+}
+
+// call runs f while the store is open, and Close waits for it. Its context is done when
+// the store closes.
+func (s *Store) call(ctx context.Context, f func(ctx context.Context) error) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.mu.closed {
-		return nil, nil, ErrClosed
+		s.mu.Unlock()
+		return ErrClosed
 	}
 	s.calls.Add(1)
+	s.mu.Unlock()
+	defer s.calls.Done()
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.ctx, cancel)
-	return ctx, func() { stop(); cancel(); s.calls.Done() }, nil
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	return f(ctx)
 }
 
 // notify wakes the goroutine that waits for c.
