@@ -58,8 +58,9 @@ func CheckImportName(file string) error { return tabular.CheckName(file) }
 // Options.Times. Rows older than the store's horizon are counted and left out. The
 // error is a *BadRowsError if a file has more bad rows than are allowed. It wraps an
 // *event.TypeError or an *event.InexactError if a property does not fit the store.
-func (s *Store) Import(ctx context.Context, files []string, opt ImportOptions) (result ImportResult, err error) {
-	err = s.change(ctx, func(ctx context.Context) error {
+func (s *Store) Import(ctx context.Context, files []string, opt ImportOptions) (ImportResult, error) {
+	var result ImportResult
+	err := s.change(ctx, func(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
@@ -42,7 +41,11 @@ func (d *folder) lock(now time.Time) (io.Closer, error) {
 }
 
 func writeOwner(fsys vfs.FS, path string, now time.Time) (err error) {
-	o := owner{PID: os.Getpid(), Host: hostname(), Since: now.UTC().Truncate(time.Second), Version: "unknown"}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "this machine"
+	}
+	o := owner{PID: os.Getpid(), Host: host, Since: now.UTC().Truncate(time.Second), Version: "unknown"}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		o.Version = info.Main.Version
 	}
@@ -79,11 +82,3 @@ func readOwner(fsys vfs.FS, path string) (o owner, err error) {
 	err = json.Unmarshal(b, &o)
 	return o, err
 }
-
-var hostname = sync.OnceValue(func() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "this machine"
-	}
-	return name
-})

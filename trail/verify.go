@@ -112,11 +112,10 @@ func (v *verifier) verifyOnce() error {
 		if err == nil && int64(len(hashes)) != c.Users {
 			err = fmt.Errorf("it has %d users, and the manifest says %d", len(hashes), c.Users)
 		}
-		if err != nil && v.changed() {
-			return errChanged
-		}
 		if err != nil {
-			v.add(path, err, "")
+			if err := v.unlessChanged(path, err, ""); err != nil {
+				return err
+			}
 		}
 	}
 	err := v.log()
@@ -134,23 +133,23 @@ func (v *verifier) verifyOnce() error {
 	return nil
 }
 
-func (v *verifier) changed() bool {
-	now := v.files.readManifests().best
-	return now != nil && now.Generation != v.man.Generation
+// unlessChanged adds a damage, or returns errChanged if a writer has changed the store.
+func (v *verifier) unlessChanged(path string, err error, hint string) error {
+	if now := v.files.readManifests().best; now != nil && now.Generation != v.man.Generation {
+		return errChanged
+	}
+	v.add(path, err, hint)
+	return nil
 }
 
 func (v *verifier) segment(e entry) error {
 	path := v.files.segmentPath(e.File)
 	v.progress(VerifyProgress{File: v.within(path), Done: v.done, Total: v.total})
+	hint := discardHint(v.files.dir, e.File)
 	seg, err := v.files.openSegment(path)
 	if err != nil {
-		if v.changed() {
-			return errChanged
-		}
-		v.add(path, err, discardHint(v.files.dir, e.File))
-		return nil
+		return v.unlessChanged(path, err, hint)
 	}
-	hint := discardHint(v.files.dir, e.File)
 	v.report.Segments++
 	v.report.Rows += int64(seg.Rows())
 	err = guarded(func() error {
