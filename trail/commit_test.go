@@ -139,7 +139,7 @@ func TestCommitterGroups(t *testing.T) {
 		if len(b.wal.records) != 1 || len(b.wal.records[0].chunks) != 10 || b.wal.syncs != 1 || b.settled != 1 {
 			t.Errorf("got %d records and %d fsyncs, want one of 10 appends", len(b.wal.records), b.wal.syncs)
 		}
-		if rows := rowsIn(t, b.state); rows != 10 || !slices.Equal(b.durable, []uint64{1}) {
+		if rows := rowsIn(t, b.state); rows != 10 || !slices.Equal(b.durable, []uint64{1}) || b.state.current.Load().commit != 1 {
 			t.Errorf("got %d events, and commits %d noted as durable; want 10 and 1", rows, b.durable)
 		}
 	})

@@ -219,7 +219,6 @@ func (st *state) beginFlush() *flushBatch {
 	st.mu.flushed = b.commit
 	for _, src := range st.mu.sources {
 		if src.memory {
-			src.busy = true
 			b.runs = append(b.runs, src)
 		}
 	}
@@ -229,9 +228,6 @@ func (st *state) beginFlush() *flushBatch {
 func (st *state) endFlush(b *flushBatch) {
 	st.mu.Lock()
 	st.mu.flushed = 0
-	for _, r := range b.runs {
-		r.busy = false
-	}
 	st.mu.Unlock()
 	b.pinned.unpin()
 }

@@ -155,13 +155,11 @@ func TestFlusherFails(t *testing.T) {
 		if err := b.call(t.Context()); !errors.Is(err, b.fail) {
 			t.Errorf("got %v, want %v", err, b.fail)
 		}
-		for _, r := range b.state.current.Load().sources {
-			b.state.mu.Lock()
-			if r.busy {
-				t.Error("a run is still kept from merges")
-			}
-			b.state.mu.Unlock()
+		b.state.mu.Lock()
+		if b.state.mu.flushed > 0 {
+			t.Error("the runs are still kept from merges")
 		}
+		b.state.mu.Unlock()
 		b.fail = nil
 		notify(b.wake) // which is not yet the time to try again
 		<-time.After(retryFlush)
