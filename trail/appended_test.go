@@ -63,7 +63,7 @@ func TestAppendCountedTogether(t *testing.T) {
 	for round := range rounds {
 		// They wait for the committer, and are one group then.
 		held, free := make(chan struct{}), make(chan struct{})
-		s.ops <- func() {
+		s.committer.ops <- func() {
 			close(held)
 			<-free
 		}

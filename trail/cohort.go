@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -81,11 +80,11 @@ func readCohort(fsys vfs.FS, path string) ([]uint64, error) {
 
 // users returns the hashes of a cohort, and reads the file on first use. Two callers
 // may both read it, which is harmless.
-func (s *Store) users(c *cohort) ([]uint64, error) {
+func (d *folder) users(c *cohort) ([]uint64, error) {
 	if p := c.hashes.Load(); p != nil {
 		return *p, nil
 	}
-	hashes, err := readCohort(s.fs, filepath.Join(s.dir, cohortDir, c.File))
+	hashes, err := readCohort(d.fs, d.path(cohortDir, c.File))
 	if err != nil {
 		return nil, fmt.Errorf("cohort %q: %w", c.Name, err)
 	}
@@ -101,13 +100,13 @@ func (sn *snapshot) cohort(name string) ([]uint64, error) {
 	if !ok {
 		return nil, &query.UnknownCohortError{Name: name}
 	}
-	return sn.store.users(sn.cohorts[i])
+	return sn.state.files.users(sn.cohorts[i])
 }
 
 // makeCohort writes the file of a cohort durably. The manifest does not name it yet.
-func (s *Store) makeCohort(name string, hashes []uint64) (*cohort, error) {
-	file := fmt.Sprintf("%012d.cohort", s.nextFile.Add(1)-1)
-	if err := replaceFile(s.fs, filepath.Join(s.dir, cohortDir, file), encodeCohort(hashes)); err != nil {
+func (d *folder) makeCohort(name string, hashes []uint64) (*cohort, error) {
+	file := fmt.Sprintf("%012d.cohort", d.next.Add(1)-1)
+	if err := d.replace(d.path(cohortDir, file), encodeCohort(hashes)); err != nil {
 		return nil, err
 	}
 	c := &cohort{cohortEntry: cohortEntry{Name: name, File: file, Users: int64(len(hashes))}}
@@ -125,20 +124,20 @@ func (s *Store) saveCohort(name string, found []query.User) error {
 		hashes[i] = u.Hash
 	}
 	slices.Sort(hashes)
-	made, err := s.makeCohort(name, slices.Compact(hashes))
+	made, err := s.files.makeCohort(name, slices.Compact(hashes))
 	if err != nil {
 		return err
 	}
 	var cohorts []*cohort
-	err = s.commitManifest(func(m *manifest) error {
-		s.mu.Lock()
-		cohorts = slices.Clone(s.mu.cohorts)
-		s.mu.Unlock()
+	err = s.catalog.commit(func(m *manifest) error {
+		s.state.mu.Lock()
+		cohorts = slices.Clone(s.state.mu.cohorts)
+		s.state.mu.Unlock()
 		i, ok := slices.BinarySearchFunc(cohorts, name, compareCohort)
 		if !ok {
 			cohorts = slices.Insert(cohorts, i, made)
 		} else {
-			if _, err := s.users(cohorts[i]); err != nil { // for queries that still have it
+			if _, err := s.files.users(cohorts[i]); err != nil { // for queries that still have it
 				s.log.Warn("trail: read a cohort that is replaced", "err", err)
 			}
 			cohorts[i] = made
@@ -146,24 +145,13 @@ func (s *Store) saveCohort(name string, found []query.User) error {
 		m.setCohorts(cohorts)
 		return nil
 	}, func() []*source {
-		s.setCohortsLocked(cohorts)
+		s.state.mu.cohorts = cohorts
 		return nil
 	})
 	if err != nil && !mayBeCommitted(err) {
-		s.discard(filepath.Join(s.dir, cohortDir, made.File))
+		s.files.discard(s.files.path(cohortDir, made.File))
 	}
 	return err
-}
-
-// setCohortsLocked sets the cohorts of the state, and schedules the files of others for
-// deletion. The caller has locked manifest and mu.
-func (s *Store) setCohortsLocked(cohorts []*cohort) {
-	for _, c := range s.mu.cohorts {
-		if !slices.Contains(cohorts, c) {
-			s.manifest.garbage = append(s.manifest.garbage, filepath.Join(s.dir, cohortDir, c.File))
-		}
-	}
-	s.mu.cohorts = cohorts
 }
 
 func (m *manifest) setCohorts(cohorts []*cohort) {
@@ -174,10 +162,10 @@ func (m *manifest) setCohorts(cohorts []*cohort) {
 }
 
 // withoutUsers returns cohorts that do not have the users: the same, or new ones.
-func (s *Store) withoutUsers(cohorts []*cohort, gone []uint64) ([]*cohort, error) {
+func (d *folder) withoutUsers(cohorts []*cohort, gone []uint64) ([]*cohort, error) {
 	cohorts = slices.Clone(cohorts)
 	for i, c := range cohorts {
-		hashes, err := s.users(c)
+		hashes, err := d.users(c)
 		if err != nil {
 			return nil, err
 		}
@@ -188,7 +176,7 @@ func (s *Store) withoutUsers(cohorts []*cohort, gone []uint64) ([]*cohort, error
 		if !slices.ContainsFunc(hashes, has) {
 			continue
 		}
-		made, err := s.makeCohort(c.Name, slices.DeleteFunc(slices.Clone(hashes), has))
+		made, err := d.makeCohort(c.Name, slices.DeleteFunc(slices.Clone(hashes), has))
 		if err != nil {
 			return nil, err
 		}

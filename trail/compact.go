@@ -10,80 +10,76 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
-// A compactJob is a call that the compactor carries out, so that no segment is
-// merged meanwhile.
-type compactJob struct {
-	run   func() error
-	reply chan error // capacity 1: the compactor does not wait for the caller
+// A compactor merges segments, of which few then have events of one bucket and user. Its
+// goroutine, run, also carries out calls between merges.
+type compactor struct {
+	env   compactEnv
+	state *state
+	wake  chan struct{} // there may be segments to merge; capacity 1
+	calls chan func()   // unbuffered
 }
 
-// onCompactor runs f while no segments are merged. It ends soon after ctx is done,
-// if f checks it.
-func (s *Store) onCompactor(ctx context.Context, f func() error) error {
-	job := &compactJob{run: f, reply: make(chan error, 1)}
+// A compactEnv is what a compactor needs of its store.
+type compactEnv struct {
+	// expire drops the segments that are older than events are kept.
+	expire func() error
+	// write makes segments of others, which no manifest names yet.
+	write func(ctx context.Context, sources []*source) ([]*source, error)
+	// replace and commit are those of a catalog.
+	replace func(out, made []*source, change func(m *manifest) error, apply func()) error
+	commit  func(change func(m *manifest) error, apply func() []*source) error
+}
+
+func newCompactor(env compactEnv, st *state) *compactor {
+	return &compactor{env: env, state: st, wake: make(chan struct{}, 1), calls: make(chan func())}
+}
+
+// do runs f while no segments are merged. It ends soon after ctx is done, if f checks
+// it.
+func (c *compactor) do(ctx context.Context, f func() error) error {
+	reply := make(chan error, 1) // the compactor does not wait for the caller
 	select {
-	case s.jobs <- job:
-		return <-job.reply
+	case c.calls <- func() { reply <- f() }:
+		return <-reply
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// Compact makes one segment of each bucket that has several, or one for each part of
-// its users if they have many events, and carries out deletions and the horizon. The progress is in bytes of segments read. Queries and
-// appends go on meanwhile.
-//
-// A damaged segment stays as it is, with a warning in the log; users stay hidden
-// in it until it is given up with Discard.
-func (s *Store) Compact(ctx context.Context, progress func(done, total int64)) error {
-	ctx, end, err := s.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	if err := s.Flush(ctx); err != nil {
-		return err
-	}
-	if progress == nil {
-		progress = func(int64, int64) {}
-	}
-	return s.onCompactor(ctx, func() error { return s.compactAll(ctx, progress) })
-}
-
-func (s *Store) compactLoop() {
+func (c *compactor) run(ctx context.Context) {
 	for {
 		select {
-		case <-s.wakeCompactor:
-			s.compactTiers()
-		case job := <-s.jobs:
-			job.reply <- job.run()
-		case <-s.ctx.Done():
+		case <-c.wake:
+			c.mergeTiers(ctx)
+		case call := <-c.calls:
+			call()
+		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// compactTiers merges segments of a bucket until few are of one size. A closed
+// mergeTiers merges segments of a bucket until few are of one size. A closed
 // bucket gets late events only; its large segment is left alone while they are few.
-func (s *Store) compactTiers() {
-	if err := s.expire(); err != nil {
-		s.log.Error("trail: drop old events", "err", err)
+func (c *compactor) mergeTiers(ctx context.Context) {
+	if err := c.env.expire(); err != nil {
+		c.state.files.log.Error("trail: drop old events", "err", err)
 	}
-	for s.ctx.Err() == nil {
-		sn, err := s.view()
+	for ctx.Err() == nil {
+		sn, err := c.state.view()
 		if err != nil {
 			return
 		}
 		sources := crowdedFiles(sn.sources)
 		if sources != nil {
-			err = s.compactSources(s.ctx, sources)
+			err = c.merge(ctx, sources)
 		}
 		sn.unpin()
 		if errors.Is(err, errDamaged) {
-			continue // without the segment, as compactSources has logged
+			continue // without the segment, as merge has logged
 		}
-		if err != nil && s.ctx.Err() == nil {
-			s.log.Error("trail: compact", "err", err)
+		if err != nil && ctx.Err() == nil {
+			c.state.files.log.Error("trail: compact", "err", err)
 		}
 		if sources == nil || err != nil {
 			return
@@ -100,20 +96,14 @@ const closedShare = 8
 // tierRuns of one tier, with all smaller ones. Of a closed bucket, one that a later
 // bucket follows, it returns all segments if closedShare allows it.
 func crowdedFiles(sources []*source) []*source {
-	buckets := byBucket(readable(sources))
+	buckets := grouped(readableFiles(sources), ofBucket)
 	for i, files := range buckets {
 		if i < len(buckets)-1 && !apart(files) {
-			var rows int64
-			for _, f := range files {
-				rows += f.Rows
-			}
-			if largest := largestParts(files); (rows-largest)*closedShare >= largest {
+			if largest := largestParts(files); (rowsOf(files)-largest)*closedShare >= largest {
 				return files
 			}
 		}
-		for len(files) > 0 {
-			var part []*source
-			part, files = samePart(files)
+		for _, part := range grouped(files, func(src *source) segment.HashRange { return src.Hashes }) {
 			if crowded := crowdedTiers(part); crowded != nil {
 				return crowded
 			}
@@ -149,18 +139,6 @@ func largestParts(files []*source) (rows int64) {
 	return rows
 }
 
-// samePart splits files into those of the users of the first and the others.
-func samePart(files []*source) (part, others []*source) {
-	for _, f := range files {
-		if f.Hashes == files[0].Hashes {
-			part = append(part, f)
-		} else {
-			others = append(others, f)
-		}
-	}
-	return part, others
-}
-
 func crowdedTiers(files []*source) []*source {
 	slices.SortFunc(files, func(a, b *source) int { return cmp.Compare(a.Rows, b.Rows) })
 	count := make(map[int]int)
@@ -179,29 +157,14 @@ func crowdedTiers(files []*source) []*source {
 	return slices.DeleteFunc(files, func(f *source) bool { return tier(f.Rows) > upTo })
 }
 
-func byBucket(sources []*source) [][]*source {
-	var buckets [][]*source
-	for _, src := range sources { // in order of their buckets
-		if src.memory {
-			continue
-		}
-		if n := len(buckets); n > 0 && buckets[n-1][0].Bucket == src.Bucket {
-			buckets[n-1] = append(buckets[n-1], src)
-		} else {
-			buckets = append(buckets, []*source{src})
-		}
-	}
-	return buckets
-}
-
-// compactSources merges pinned segments of a bucket. The error wraps
-// errDamaged if one of them is damaged; the next try leaves that one out.
-func (s *Store) compactSources(ctx context.Context, sources []*source) error {
-	made, err := s.writeBuckets(ctx, sources)
+// merge merges pinned segments of a bucket. The error wraps errDamaged if one of them is
+// damaged; the next try leaves that one out.
+func (c *compactor) merge(ctx context.Context, sources []*source) error {
+	made, err := c.env.write(ctx, sources)
 	if damage, ok := errors.AsType[*segment.DamageError](err); ok {
 		for _, src := range sources {
 			if src.seg.Name() == damage.Path {
-				s.excludeFromMerges(src, damage)
+				c.state.files.excludeFromMerges(src, damage)
 				return fmt.Errorf("%w: %w", errDamaged, err)
 			}
 		}
@@ -209,51 +172,37 @@ func (s *Store) compactSources(ctx context.Context, sources []*source) error {
 	if err != nil {
 		return err
 	}
-	err = s.commitManifest(func(m *manifest) error {
-		m.Segments = slices.DeleteFunc(m.Segments, func(e entry) bool {
-			return slices.ContainsFunc(sources, func(src *source) bool { return src.File == e.File })
-		})
-		for _, seg := range made {
-			m.Segments = append(m.Segments, seg.entry)
-		}
-		return nil
-	}, func() []*source {
-		s.replaceLocked(sources, made...)
-		return sources
-	})
-	if err != nil {
-		s.dropUncommitted(made, err)
-	}
-	return err
+	return c.env.replace(sources, made, nil, nil)
 }
 
 // excludeFromMerges marks a source as damaged, so that merges pass over it.
-func (s *Store) excludeFromMerges(src *source, why error) {
+func (d *folder) excludeFromMerges(src *source, why error) {
 	if !src.unmergeable.Swap(true) {
-		s.log.Warn("trail: a damaged segment is left as it is", "err", s.damaged(src, why))
+		d.log.Warn("trail: a damaged segment is left as it is", "err", d.damaged(src, why))
 	}
 }
 
-func (s *Store) compactAll(ctx context.Context, progress func(done, total int64)) error {
-	if err := s.expire(); err != nil {
+// mergeAll merges all that can be merged, and carries out deletions and the horizon.
+func (c *compactor) mergeAll(ctx context.Context, progress func(done, total int64)) error {
+	if err := c.env.expire(); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
-	sn, err := s.view()
+	sn, err := c.state.view()
 	if err != nil {
 		return err
 	}
 	defer sn.unpin()
 	var todo [][]*source
 	var done, total int64
-	horizon := s.horizonAt(sn.horizon)
-	for _, files := range byBucket(readable(sn.sources)) {
+	horizon := sn.kept()
+	for _, files := range grouped(readableFiles(sn.sources), ofBucket) {
 		if !apart(files) {
 			todo = append(todo, files)
 			continue
 		}
 		for _, f := range files {
 			if f.MinTime >= horizon {
-				if has, err := s.hasDeleted(sn, f); err != nil || !has {
+				if has, err := sn.hasDeleted(f); err != nil || !has {
 					continue
 				}
 			}
@@ -261,15 +210,13 @@ func (s *Store) compactAll(ctx context.Context, progress func(done, total int64)
 		}
 	}
 	for _, files := range todo {
-		for _, f := range files {
-			total += f.Bytes
-		}
+		total += bytesOf(files)
 	}
 	var errs []error
 	for _, files := range todo {
 		progress(done, total)
-		for tried := files; len(tried) > 0; tried = readable(tried) {
-			err := s.compactSources(ctx, tried)
+		for tried := files; len(tried) > 0; tried = readableFiles(tried) {
+			err := c.merge(ctx, tried)
 			if !errors.Is(err, errDamaged) {
 				if err != nil {
 					errs = append(errs, fmt.Errorf("compact: %w", err))
@@ -280,30 +227,28 @@ func (s *Store) compactAll(ctx context.Context, progress func(done, total int64)
 		if ctx.Err() != nil {
 			break
 		}
-		for _, f := range files {
-			done += f.Bytes
-		}
+		done += bytesOf(files)
 	}
 	progress(done, total)
-	if err := s.markApplied(); err != nil {
+	if err := c.markApplied(); err != nil {
 		errs = append(errs, fmt.Errorf("compact: %w", err))
 	}
 	return errors.Join(errs...)
 }
 
-// errDamaged is wrapped by what compactSources returns of a damaged source.
+// errDamaged is wrapped by what merge returns of a damaged source.
 var errDamaged = errors.New("the segment is damaged")
 
 // hasDeleted reports whether a segment has rows of a user deleted from it. If it
 // cannot be read, merges leave it out from now on.
-func (s *Store) hasDeleted(sn *snapshot, src *source) (bool, error) {
+func (sn *snapshot) hasDeleted(src *source) (bool, error) {
 	for _, t := range sn.tombs.all {
 		if !src.affectedBy(t) {
 			continue
 		}
 		has, err := src.hasUser(uint64(t.Hash))
 		if err != nil {
-			s.excludeFromMerges(src, err)
+			sn.state.files.excludeFromMerges(src, err)
 			return false, err
 		}
 		if has {
@@ -325,29 +270,29 @@ func (src *source) hasUser(hash uint64) (has bool, err error) {
 
 // markApplied marks the deletions that segments have no rows of as applied, so that
 // the manifest can forget them.
-func (s *Store) markApplied() error {
-	sn, err := s.view()
-	if err != nil || len(sn.tombs.all) == 0 {
-		if err == nil {
-			sn.unpin()
-		}
+func (c *compactor) markApplied() error {
+	sn, err := c.state.view()
+	if err != nil {
 		return err
 	}
 	defer sn.unpin()
+	if len(sn.tombs.all) == 0 {
+		return nil
+	}
 	last := sn.tombs.all[len(sn.tombs.all)-1].Commit
 	var clean []*source
 	for _, src := range sn.sources {
-		if src.memory || src.seg == nil || src.unmergeable.Load() || src.Applied >= last {
+		if src.memory || !src.mergeable() || src.Applied >= last {
 			continue
 		}
-		if has, err := s.hasDeleted(sn, src); err == nil && !has {
+		if has, err := sn.hasDeleted(src); err == nil && !has {
 			clean = append(clean, src)
 		}
 	}
 	find := func(file string) bool {
 		return slices.ContainsFunc(clean, func(src *source) bool { return src.File == file })
 	}
-	return s.commitManifest(func(m *manifest) error {
+	return c.env.commit(func(m *manifest) error {
 		for i := range m.Segments {
 			if find(m.Segments[i].File) {
 				m.Segments[i].Applied = last
@@ -355,4 +300,9 @@ func (s *Store) markApplied() error {
 		}
 		return nil
 	}, func() []*source { return nil })
+}
+
+// readableFiles returns the segments that can be merged.
+func readableFiles(sources []*source) []*source {
+	return slices.DeleteFunc(slices.Clone(sources), func(src *source) bool { return src.memory || !src.mergeable() })
 }

@@ -17,60 +17,44 @@ import (
 // seen. known is how many of the users had events. It does not count events in
 // damaged segments, and the deletions stay in force for those.
 func (s *Store) DeleteUser(ctx context.Context, users ...string) (known int, err error) {
-	_, end, err := s.begin(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer end()
-	if len(users) == 0 {
-		return 0, nil
-	}
-	hashes := make([]uint64, len(users))
-	for i, u := range users {
-		hashes[i] = event.Hash(u)
-	}
-	slices.Sort(hashes)
-	hashes = slices.Compact(hashes)
-	// No commit may come in between: a merge of runs from before and after the
-	// deletion, which does not know of the deletion yet, would bring the users back
-	// permanently. The kill test found that.
-	s.onCommitter(func() {
-		var here []uint64
-		var sure bool
-		if here, sure, err = s.withEvents(hashes); err != nil {
-			return
+	err = s.change(ctx, func(context.Context) error {
+		if len(users) == 0 {
+			return nil
 		}
-		known = len(here)
-		if !sure {
-			here = hashes
+		hashes := make([]uint64, len(users))
+		for i, u := range users {
+			hashes[i] = event.Hash(u)
 		}
-		err = s.deleteHashes(hashes, here)
+		slices.Sort(hashes)
+		// No commit may come in between: a merge of runs from before and after the
+		// deletion, which does not know of the deletion yet, would bring the users back
+		// permanently. The kill test found that.
+		s.committer.do(func() { known, err = s.deleteHashes(slices.Compact(hashes)) })
+		if err != nil {
+			return fmt.Errorf("delete users: %w", err)
+		}
+		return nil
 	})
-	if err != nil {
-		return 0, fmt.Errorf("delete users: %w", err)
-	}
-	return known, nil
+	return known, err
 }
 
 // withEvents returns the users that have events which are not deleted. sure is false
 // if a source cannot be read.
 func (s *Store) withEvents(hashes []uint64) (here []uint64, sure bool, err error) {
-	sn, err := s.view()
+	sn, err := s.state.view()
 	if err != nil {
 		return nil, false, err
 	}
 	defer sn.unpin()
 	deleted := make([][]uint64, len(sn.sources))
-	s.mu.Lock()
 	for i, src := range sn.sources {
 		deleted[i] = sn.tombs.of(&src.entry)
 	}
-	s.mu.Unlock()
 	sure = true
 	for _, h := range hashes {
 		found := false
 		for i, src := range sn.sources {
-			if src.damage != nil || src.unmergeable.Load() {
+			if !src.mergeable() {
 				sure = false
 				continue
 			}
@@ -88,35 +72,45 @@ func (s *Store) withEvents(hashes []uint64) (here []uint64, sure bool, err error
 	return here, sure, nil
 }
 
-// deleteHashes deletes users; those in here have events. It runs on the committer.
-func (s *Store) deleteHashes(hashes, here []uint64) error {
+// deleteHashes deletes users between two commits. It returns how many of them had events.
+func (s *Store) deleteHashes(hashes []uint64) (known int, err error) {
+	here, sure, err := s.withEvents(hashes)
+	if err != nil {
+		return 0, err
+	}
+	known = len(here)
+	if !sure {
+		here = hashes
+	}
+	st := s.state
 	defer func() {
-		s.mu.Lock()
-		s.mu.pending = 0
-		s.mu.Unlock()
+		st.mu.Lock()
+		st.mu.pending = 0
+		st.mu.Unlock()
 	}()
 	var cohorts []*cohort
-	return s.commitManifest(func(m *manifest) error {
-		s.mu.Lock()
-		s.mu.commit++
-		commit := s.mu.commit
-		s.mu.pending = commit
-		cohorts = s.mu.cohorts
-		s.mu.Unlock()
-		m.Commit = commit
+	err = s.catalog.commit(func(m *manifest) error {
+		st.mu.Lock()
+		st.mu.commit++
+		st.mu.pending = st.mu.commit
+		commit := st.mu.commit
+		cohorts = st.mu.cohorts
+		st.mu.Unlock()
 		for _, h := range here {
 			m.Deleted = append(m.Deleted, tombstone{hexHash(h), commit})
 		}
 		var err error
-		cohorts, err = s.withoutUsers(cohorts, hashes)
+		cohorts, err = s.files.withoutUsers(cohorts, hashes)
 		m.setCohorts(cohorts)
-		m.NextFile = s.nextFile.Load()
 		return err
 	}, func() []*source {
-		s.setCohortsLocked(cohorts)
-		s.mu.pending = 0
+		st.mu.cohorts, st.mu.pending = cohorts, 0
 		return nil
 	})
+	if err != nil {
+		return 0, err
+	}
+	return known, nil
 }
 
 // DropOptions say how DropBefore drops. Zero values are the defaults.
@@ -135,43 +129,40 @@ var ErrFuture = errors.New("the time is in the future")
 // Segments that are wholly older are deleted immediately, other rows at the next
 // compaction.
 func (s *Store) DropBefore(ctx context.Context, t time.Time, opt DropOptions) error {
-	_, end, err := s.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	if now := s.now(); t.After(now) && !opt.Future {
-		return fmt.Errorf("drop events before %s: %w: all events would go, and none could be added until then", t.Format(time.RFC3339), ErrFuture)
-	}
-	if err := s.raiseHorizon(event.Millis(t)); err != nil {
-		return fmt.Errorf("drop events: %w", err)
-	}
-	return nil
+	return s.change(ctx, func(context.Context) error {
+		if now := s.opt.now(); t.After(now) && !opt.Future {
+			return fmt.Errorf("drop events before %s: %w: all events would go, and none could be added until then", t.Format(time.RFC3339), ErrFuture)
+		}
+		if err := s.raiseHorizon(event.Millis(t)); err != nil {
+			return fmt.Errorf("drop events: %w", err)
+		}
+		return nil
+	})
 }
 
 func (s *Store) raiseHorizon(horizon int64) error {
 	var old []*source
-	return s.commitManifest(func(m *manifest) error {
+	return s.catalog.commit(func(m *manifest) error {
 		horizon = max(horizon, m.horizon())
 		m.Horizon = &horizon
 		m.Segments = slices.DeleteFunc(m.Segments, func(e entry) bool { return e.MaxTime < horizon })
 		return nil
 	}, func() []*source {
-		s.mu.horizon = horizon
-		for _, src := range s.mu.sources {
+		s.state.mu.horizon = horizon
+		for _, src := range s.state.mu.sources {
 			if !src.memory && src.MaxTime < horizon {
 				old = append(old, src)
 			}
 		}
-		s.replaceLocked(old)
+		s.state.replaceLocked(old)
 		return old
 	})
 }
 
 // expire raises the horizon to that of Options.Retention, if that removes a segment.
 func (s *Store) expire() error {
-	horizon := s.horizonAt(math.MinInt64)
-	sn, err := s.view()
+	horizon := s.state.horizonAt(math.MinInt64)
+	sn, err := s.state.view()
 	if err != nil {
 		return err
 	}

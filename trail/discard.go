@@ -38,8 +38,8 @@ func shellWord(path string) string {
 	return path
 }
 
-func (s *Store) damaged(src *source, err error) error {
-	return &DamagedError{Dir: s.dir, File: src.File, Err: err}
+func (d *folder) damaged(src *source, err error) error {
+	return &DamagedError{Dir: d.dir, File: src.File, Err: err}
 }
 
 // asDamaged makes a *DamagedError of an error about the segment file of a source. An
@@ -50,8 +50,8 @@ func (sn *snapshot) asDamaged(err error) error {
 		return err
 	}
 	for _, src := range sn.sources {
-		if !src.memory && sn.store.segmentPath(src.File) == damage.Path {
-			return sn.store.damaged(src, err)
+		if !src.memory && sn.state.files.segmentPath(src.File) == damage.Path {
+			return sn.state.files.damaged(src, err)
 		}
 	}
 	return err
@@ -66,24 +66,22 @@ const lostDir = "lost"
 // users. rows is how many events the segment had. A segment that is not damaged is
 // refused. file is a name as in Info and in errors; a folder before it is ignored.
 func (s *Store) Discard(ctx context.Context, file string) (rows int64, err error) {
-	ctx, end, err := s.begin(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer end()
-	file = filepath.Base(file)
-	err = s.onCompactor(ctx, func() error {
-		rows, err = s.discardSegment(file)
-		return err
+	err = s.change(ctx, func(ctx context.Context) error {
+		file = filepath.Base(file)
+		err := s.compactor.do(ctx, func() (err error) {
+			rows, err = s.discardSegment(file)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("discard segment %s: %w", file, err)
+		}
+		return nil
 	})
-	if err != nil {
-		return 0, fmt.Errorf("discard segment %s: %w", file, err)
-	}
-	return rows, nil
+	return rows, err
 }
 
 func (s *Store) discardSegment(file string) (rows int64, err error) {
-	sn, err := s.view()
+	sn, err := s.state.view()
 	if err != nil {
 		return 0, err
 	}
@@ -93,7 +91,7 @@ func (s *Store) discardSegment(file string) (rows int64, err error) {
 		return 0, errors.New("the store has no such segment")
 	}
 	src := sn.sources[i]
-	if sound, err := s.sound(src); sound || err != nil {
+	if sound, err := s.files.sound(src); sound || err != nil {
 		if err == nil {
 			err = errors.New("it is not damaged, and stays")
 		}
@@ -101,11 +99,11 @@ func (s *Store) discardSegment(file string) (rows int64, err error) {
 	}
 	// The file first: what no manifest names is deleted at the next Open, and a file
 	// that is missing can be given up as well.
-	back, err := s.moveToLost(file)
+	back, err := s.files.moveToLost(file)
 	if err != nil {
 		return 0, err
 	}
-	err = s.commitManifest(func(m *manifest) error {
+	err = s.catalog.commit(func(m *manifest) error {
 		before := len(m.Segments)
 		m.Segments = slices.DeleteFunc(m.Segments, func(e entry) bool { return e.File == file })
 		if len(m.Segments) == before {
@@ -113,7 +111,7 @@ func (s *Store) discardSegment(file string) (rows int64, err error) {
 		}
 		return nil
 	}, func() []*source {
-		s.replaceLocked([]*source{src})
+		s.state.replaceLocked([]*source{src})
 		return nil // its file stays
 	})
 	if err != nil {
@@ -126,9 +124,9 @@ func (s *Store) discardSegment(file string) (rows int64, err error) {
 }
 
 // sound reads a segment file as it is now on the disk.
-func (s *Store) sound(src *source) (bool, error) {
-	path := s.segmentPath(src.File)
-	seg, err := openSegment(s.fs, s.mapped, path)
+func (d *folder) sound(src *source) (bool, error) {
+	path := d.segmentPath(src.File)
+	seg, err := d.openSegment(path)
 	if err != nil {
 		if !isAccessError(err) {
 			err = nil // it is damaged, which is the answer
@@ -145,20 +143,20 @@ func (s *Store) sound(src *source) (bool, error) {
 }
 
 // moveToLost moves a segment file, if it is there, and returns what moves it back.
-func (s *Store) moveToLost(file string) (back func() error, err error) {
-	from, to := s.segmentPath(file), filepath.Join(s.dir, lostDir, file)
-	if err := s.fs.MkdirAll(filepath.Dir(to)); err != nil {
+func (d *folder) moveToLost(file string) (back func() error, err error) {
+	from, to := d.segmentPath(file), d.path(lostDir, file)
+	if err := d.fs.MkdirAll(filepath.Dir(to)); err != nil {
 		return nil, err
 	}
-	err = s.fs.Rename(from, to)
+	err = d.fs.Rename(from, to)
 	if errors.Is(err, fs.ErrNotExist) {
 		return func() error { return nil }, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	back = func() error { return s.fs.Rename(to, from) }
-	if err := errors.Join(s.fs.SyncDir(s.dir), s.fs.SyncDir(filepath.Dir(to)), s.fs.SyncDir(s.segmentPath(""))); err != nil {
+	back = func() error { return d.fs.Rename(to, from) }
+	if err := errors.Join(d.fs.SyncDir(d.dir), d.fs.SyncDir(filepath.Dir(to)), d.fs.SyncDir(d.segmentPath(""))); err != nil {
 		return nil, errors.Join(err, back())
 	}
 	return back, nil

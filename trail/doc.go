@@ -38,8 +38,23 @@
 //     it takes no lock. A file is unmapped and deleted when the last snapshot that
 //     has it is unpinned.
 //
-// Locks are taken in the order Store.manifest, Store.mu. The first is held during the
-// I/O of the manifest and serializes it. The second is never held during I/O.
+// # Parts
+//
+// A Store has the calls, and wires its parts, each of which is tested alone:
+//
+//   - folder: the files; segmentWriter makes segments.
+//   - state: what the store consists of now, and the snapshots of it.
+//   - catalog: commits changes to the manifest, then to the state.
+//   - committer: the write-ahead log, with one fsync for the appends that wait; admission
+//     decides which it takes, runBuilder makes runs in memory of them.
+//   - flusher: from memory to segments. compactor: merges of segments. importer: files.
+//   - reader: the state of a store that another process may write to.
+//
+// Locks are taken in this order: catalog.mu or reader.mu, which is held during the I/O of
+// the manifest and serializes it; state.mu, which is never held during I/O;
+// tombstones.mu. committer.late is before all of them, and Store.mu is held alone. What
+// has no lock belongs to one goroutine: the admission and the runBuilder to that of
+// committer.run, which also runs what others give to committer.do.
 //
 // It knows nothing of the engine, of HTTP, or of command lines, except for the
 // commands of uniflow that its errors name as a remedy.

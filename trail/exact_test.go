@@ -116,10 +116,10 @@ func TestLargeIntegersOfRawColumns(t *testing.T) {
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if c := s.current.Load().sources[0].seg.Column("k"); c.Codes() != 0 {
+		if c := s.state.current.Load().sources[0].seg.Column("k"); c.Codes() != 0 {
 			t.Fatalf("got a column with %d codes, want a raw one", c.Codes())
 		}
-		if got := s.hasLarge("k"); got != large {
+		if got := s.admission.hasLarge("k"); got != large {
 			t.Errorf("got %v, want %v", got, large)
 		}
 	}

@@ -21,7 +21,7 @@ func (s *Store) Export(ctx context.Context, w io.Writer, progress func(rows, tot
 }
 
 func (s *Store) export(ctx context.Context, w io.Writer, progress func(rows, total int64)) (rows int64, err error) {
-	sn, err := s.view()
+	sn, err := s.state.view()
 	if err != nil {
 		return 0, err
 	}
@@ -29,17 +29,15 @@ func (s *Store) export(ctx context.Context, w io.Writer, progress func(rows, tot
 	defer func() { err = sn.asDamaged(err) }()
 	var total int64
 	var all []*cursor
-	horizon := s.horizonAt(sn.horizon)
-	in := 0 // of sn.input, which has the sources that can be read
+	horizon := sn.kept()
 	for _, src := range sn.sources {
 		if src.seg == nil {
 			return 0, fmt.Errorf("export: %w", src.damage)
 		}
-		c, err := openCursor(src.seg, sn.schema, sn.input[in].Dropped, horizon)
+		c, err := openCursor(src.seg, sn.schema, sn.tombs.of(&src.entry), horizon)
 		if err != nil {
 			return 0, fmt.Errorf("export: %w", err)
 		}
-		in++
 		total += src.Rows
 		all = append(all, c)
 	}
@@ -49,7 +47,7 @@ func (s *Store) export(ctx context.Context, w io.Writer, progress func(rows, tot
 	}
 	var row tabular.Row
 	rows, err = tabular.WriteParquet(w, sn.schema, func(yield func(tabular.Row, error) bool) {
-		for n := int64(0); h.Len() > 0; n++ {
+		for n := int64(0); len(h) > 0; n++ {
 			if n%rowBlock == 0 {
 				if err := ctx.Err(); err != nil {
 					yield(tabular.Row{}, err)
@@ -59,7 +57,7 @@ func (s *Store) export(ctx context.Context, w io.Writer, progress func(rows, tot
 					progress(n, total)
 				}
 			}
-			c := (*h)[0]
+			c := h[0]
 			row.User, row.Time, row.Name = c.user, c.time(), c.name()
 			row.Values = c.values(row.Values[:0])
 			if !yield(row, nil) {

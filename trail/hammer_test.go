@@ -117,7 +117,7 @@ func TestQueriesTakeNoLock(t *testing.T) {
 func TestPinAllocatesNothing(t *testing.T) {
 	s := open(t, t.TempDir(), quiet())
 	got := testing.AllocsPerRun(100, func() {
-		sn, err := s.view()
+		sn, err := s.state.view()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestSnapshotsAreFreed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sn, err := s.view()
+	sn, err := s.state.view()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestSnapshotsAreFreed(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := func() int {
-		names, err := s.fs.ReadDir(s.segmentPath(""))
+		names, err := s.files.fs.ReadDir(s.files.segmentPath(""))
 		if err != nil {
 			t.Fatal(err)
 		}

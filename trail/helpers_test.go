@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
@@ -105,3 +107,68 @@ func isRefused(err error) bool {
 }
 
 func day(n int64) int64 { return base + n*24*time.Hour.Milliseconds() }
+
+// memoryState returns the state of an empty store whose files are in memory, for
+// components that are tested without a Store.
+func memoryState(t testing.TB) (*state, *vfstest.FS) {
+	t.Helper()
+	fsys := vfstest.New()
+	opt, err := Options{fs: fsys}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := newState(newFolder("store", opt), opt)
+	if err := st.load(&manifest{Version: manifestVersion, Bucket: opt.Bucket.Milliseconds()}, nil); err != nil {
+		t.Fatal(err)
+	}
+	st.update(func() {})
+	t.Cleanup(func() { st.current.Swap(nil).unpin() })
+	return st, fsys
+}
+
+// segmentOf returns a segment in memory of one user's events, of which each is a
+// millisecond after the one before.
+func segmentOf(t testing.TB, name string, bucket int64, rows int) *segment.Segment {
+	t.Helper()
+	b := segment.NewBuilder(nil)
+	for i := range rows {
+		b.Add("u", bucket*defaultBucket.Milliseconds()+epochMonday+int64(i), "view", 0, nil)
+	}
+	image, err := b.Image()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seg, err := segment.FromBytes(name, image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seg
+}
+
+// runOf returns a run in memory.
+func runOf(t testing.TB, bucket int64, commit uint64, rows int) *source {
+	t.Helper()
+	seg := segmentOf(t, "memory", bucket, rows)
+	return &source{entry: entry{Bucket: bucket, Commit: commit}.of(seg), seg: seg, memory: true}
+}
+
+// fileOf returns a segment that counts as a file, though it is in memory.
+func fileOf(t testing.TB, name string, bucket int64, commit uint64, rows int) *source {
+	t.Helper()
+	seg := segmentOf(t, name, bucket, rows)
+	return &source{entry: entry{File: name, Bucket: bucket, Commit: commit}.of(seg), seg: seg}
+}
+
+// rowsIn returns how many rows queries see.
+func rowsIn(t testing.TB, st *state) (rows int64) {
+	t.Helper()
+	sn, err := st.view()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sn.unpin()
+	for _, src := range sn.sources {
+		rows += src.Rows
+	}
+	return rows
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -61,38 +60,41 @@ func CheckImportName(file string) error { return tabular.CheckName(file) }
 // *event.TypeError or an *event.InexactError if a property does not fit the store.
 func (s *Store) Import(ctx context.Context, files []string, opt ImportOptions) (ImportResult, error) {
 	var result ImportResult
-	ctx, end, err := s.begin(ctx)
-	if err != nil {
-		return result, err
-	}
-	defer end()
-	if err := ctx.Err(); err != nil {
-		return result, err
-	}
-	select {
-	case s.importing <- struct{}{}:
-		defer func() { <-s.importing }()
-	case <-ctx.Done():
-		return result, ctx.Err()
-	}
-	if err := s.markImport(); err != nil {
-		return result, err
-	}
-	defer func() { s.discard(filepath.Join(s.dir, tmpDir, importMark)) }()
-	for _, file := range files {
-		im := &importer{s: s, ctx: ctx, opt: opt, file: ImportFile{File: file}}
-		start := time.Now()
-		err := im.run()
-		im.file.Elapsed = time.Since(start)
-		result.Files = append(result.Files, im.file)
-		if err != nil {
-			if ctx.Err() != nil && s.ctx.Err() != nil {
+	err := s.change(ctx, func(ctx context.Context) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		select {
+		case s.importing <- struct{}{}:
+			defer func() { <-s.importing }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := s.files.markImport(); err != nil {
+			return fmt.Errorf("import: %w", err)
+		}
+		defer func() { s.files.discard(s.files.path(tmpDir, importMark)) }()
+		for _, file := range files {
+			im := &importer{
+				env:   importEnv{s.committer.do, s.admission.admitSegments, s.catalog.replace},
+				files: s.files, state: s.state, opt: s.opt, ctx: ctx, how: opt, file: ImportFile{File: file},
+				seen: seen{log: s.log},
+			}
+			start := time.Now()
+			err := im.run()
+			im.file.Elapsed = time.Since(start)
+			result.Files = append(result.Files, im.file)
+			if ctx.Err() != nil && s.ctx.Err() != nil && err != nil {
 				err = ErrClosed
 			}
-			return result, fmt.Errorf("import: %w", err)
+			if err != nil {
+				return fmt.Errorf("import: %w", err)
+			}
+			notify(s.compactor.wake)
 		}
-	}
-	return result, nil
+		return nil
+	})
+	return result, err
 }
 
 // importMark is a file that is there while an import runs, and after one that was killed
@@ -103,31 +105,33 @@ const importMark = "importing"
 // has left its mark.
 const UnfinishedImport = "there are no events: an import has begun and did not end; run it again, unless it still runs"
 
-func (s *Store) markImport() error {
-	f, err := s.fs.Create(filepath.Join(s.dir, tmpDir, importMark))
+func (d *folder) markImport() error {
+	f, err := d.fs.Create(d.path(tmpDir, importMark))
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("import: %w", err)
+		return err
 	}
 	return f.Close()
 }
 
 // importUnfinished reports whether an import runs, or was killed.
-func (s *Store) importUnfinished() (bool, error) {
-	names, err := s.fs.ReadDir(filepath.Join(s.dir, tmpDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
-	return slices.Contains(names, importMark), nil
+func (d *folder) importUnfinished() (bool, error) {
+	names, err := d.names(tmpDir)
+	return slices.Contains(names, importMark), err
 }
 
-// An importer takes one file.
+// An importer takes one file: it makes temporary segments of it, and commits these
+// between two appends.
 type importer struct {
-	s      *Store
-	ctx    context.Context
-	opt    ImportOptions
+	env   importEnv
+	files *folder
+	state *state
+	opt   Options
+	ctx   context.Context
+	how   ImportOptions
+
 	file   ImportFile
 	sn     *snapshot // to look for duplicates in
 	seen   seen
@@ -135,22 +139,31 @@ type importer struct {
 	read   int64 // good rows
 }
 
+// An importEnv is what an importer needs of its store.
+type importEnv struct {
+	// between runs a function while nothing is committed.
+	between func(f func())
+	// admit returns the schema of the store with segments, or why it cannot take them.
+	admit func(segments []*source, schema event.Schema) (event.Schema, error)
+	// replace is that of a catalog.
+	replace func(out, made []*source, change func(m *manifest) error, apply func()) error
+}
+
 func (im *importer) run() (err error) {
-	s := im.s
-	if im.sn, err = s.view(); err != nil {
+	if im.sn, err = im.state.view(); err != nil {
 		return err
 	}
 	defer func() { im.sn.unpin() }()
-	im.seen.reset(s, im.sn.sources, im.sn.tombs)
-	columns := im.opt.tabular(im.sn.schema)
+	im.seen.reset(im.sn.sources, im.sn.tombs)
+	columns := im.how.tabular(im.sn.schema)
 	columns.Coded = true
-	times := s.opt.Times.window(s.now())
+	times := im.opt.Times.window(im.opt.now())
 	columns.Times = times.plausible
-	im.reader, err = tabular.Open(im.file.File, im.opt.Stdin, columns)
+	im.reader, err = tabular.Open(im.file.File, im.how.Stdin, columns)
 	if err != nil {
 		return err
 	}
-	w := newRunWriter(im.ctx, s)
+	w := newRunWriter(im.ctx, im.files, im.opt)
 	defer w.close()
 	err = im.readAll(w)
 	if err = errors.Join(err, im.reader.Close()); err != nil { // what it holds would be in the way
@@ -161,29 +174,27 @@ func (im *importer) run() (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { s.dropFiles(segments) }() // those that were not taken
+	defer func() { im.files.dropFiles(segments) }() // those that were not taken
 	if segments, err = im.install(segments, w.schema); err != nil {
 		return err
 	}
 	im.file.Taken = true
 	im.file.Duplicates = im.read - im.file.Dropped - im.file.Rows
 	im.report("done")
-	notify(s.wakeCompactor)
 	return nil
 }
 
 func (im *importer) report(phase string) {
-	if im.opt.Progress == nil {
+	if im.how.Progress == nil {
 		return
 	}
 	done, total := im.reader.Progress()
-	im.opt.Progress(ImportProgress{File: im.file.File, Bytes: done, Total: total, Rows: im.read, Phase: phase})
+	im.how.Progress(ImportProgress{File: im.file.File, Bytes: done, Total: total, Rows: im.read, Phase: phase})
 }
 
 // readAll puts the rows of the file into runs, except for rows that the store has.
 func (im *importer) readAll(w *runWriter) error {
-	s := im.s
-	horizon := s.horizonAt(im.sn.horizon)
+	horizon := im.sn.kept()
 	rows := make([]tabular.Row, importBatch)
 	for {
 		n, bad, err := im.reader.Next(rows)
@@ -205,7 +216,7 @@ func (im *importer) readAll(w *runWriter) error {
 				im.file.Dropped++
 				continue
 			}
-			bucket := bucketOf(r.Time, s.width)
+			bucket := bucketOf(r.Time, im.sn.width)
 			id := uint64(0)
 			if r.ID != "" {
 				id = event.HashID(r.ID)
@@ -235,8 +246,8 @@ func (im *importer) countBad(rows []tabular.BadRow) error {
 			im.file.BadRows = append(im.file.BadRows, BadRow{b.Line, b.Reason})
 		}
 	}
-	if im.file.Bad > int64(im.opt.MaxBad) {
-		return &BadRowsError{File: im.file.File, Bad: im.file.Bad, Max: im.opt.MaxBad, First: im.file.BadRows[0]}
+	if im.file.Bad > int64(im.how.MaxBad) {
+		return &BadRowsError{File: im.file.File, Bad: im.file.Bad, Max: im.how.MaxBad, First: im.file.BadRows[0]}
 	}
 	return nil
 }
@@ -251,20 +262,20 @@ func (im *importer) install(segments []*source, schema event.Schema) ([]*source,
 			return segments, err
 		}
 		if again != nil {
-			w := newRunWriter(im.ctx, im.s)
+			w := newRunWriter(im.ctx, im.files, im.opt)
 			w.extend(schema)
 			fresh, err := w.rewriteWithout(segments, again)
 			w.close()
 			if err != nil {
 				return segments, err
 			}
-			im.s.dropFiles(segments)
+			im.files.dropFiles(segments)
 			segments = fresh
 		}
 		done := false
-		im.s.onCommitter(func() {
+		im.env.between(func() {
 			if again, err = im.newlyStored(segments); err == nil && again == nil {
-				err = im.s.takeSegments(segments, schema)
+				err = im.take(segments, schema)
 				done = err == nil
 			}
 		})
@@ -272,9 +283,7 @@ func (im *importer) install(segments []*source, schema event.Schema) ([]*source,
 			return segments, err
 		}
 		if done {
-			for _, seg := range segments {
-				im.file.Rows += seg.Rows
-			}
+			im.file.Rows += rowsOf(segments)
 			return nil, nil
 		}
 	}
@@ -298,7 +307,7 @@ func (im *importer) newlyStored(segments []*source) (found map[eventKey]bool, er
 }
 
 func (im *importer) findCommon(segments []*source) (map[eventKey]bool, error) {
-	sn, err := im.s.view()
+	sn, err := im.state.view()
 	if err != nil {
 		return nil, err
 	}
@@ -307,7 +316,7 @@ func (im *importer) findCommon(segments []*source) (map[eventKey]bool, error) {
 	im.sn = sn
 	var found map[eventKey]bool
 	for _, src := range sn.sources {
-		if src.Commit <= before || !src.IDs || src.seg == nil || src.unmergeable.Load() {
+		if src.Commit <= before || !src.IDs || !src.mergeable() {
 			continue
 		}
 		var here []*source // that may have the same events
@@ -319,110 +328,68 @@ func (im *importer) findCommon(segments []*source) (map[eventKey]bool, error) {
 		if here == nil {
 			continue
 		}
-		var dropped []uint64
-		for _, t := range sn.tombs.all {
-			if src.affectedBy(t) {
-				dropped = append(dropped, uint64(t.Hash))
-			}
-		}
-		c, err := openCursor(src.seg, nil, dropped, event.MinTime)
+		c, err := openCursor(src.seg, nil, sn.tombs.of(&src.entry), event.MinTime)
 		if err != nil {
 			return nil, err
 		}
-		for {
-			ok, err := c.next()
-			if err != nil {
-				return nil, err
-			}
-			if !ok {
-				break
-			}
-			if c.id() == 0 {
-				continue
-			}
+		err = c.each(func() error {
 			i := slices.IndexFunc(here, func(seg *source) bool { return seg.Hashes.Has(c.hash) })
-			if i < 0 {
-				continue
+			if c.id() == 0 || i < 0 {
+				return nil
 			}
 			has, err := im.seen.find(here[i].seg, c.hash, c.user, c.time(), c.id())
-			if err != nil {
-				return nil, err
-			}
 			if has {
 				if found == nil {
 					found = make(map[eventKey]bool)
 				}
 				found[eventKey{c.user, c.time(), c.id()}] = true
 			}
+			return err
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	return found, nil
 }
 
-// takeSegments commits temporary segments. It runs on the committer, because it may
+// take commits temporary segments. Nothing else is committed meanwhile, because it may
 // change the schema.
-func (s *Store) takeSegments(segments []*source, schema event.Schema) error {
-	merged, err := widen(s.current.Load().schema, schema)
+func (im *importer) take(segments []*source, schema event.Schema) error {
+	wide, err := im.env.admit(segments, schema)
 	if err != nil || len(segments) == 0 {
 		return err
 	}
-	if err := s.checkBuckets(segments); err != nil {
+	commit := im.state.nextCommit()
+	installed, err := im.move(segments, commit)
+	if err != nil {
+		im.files.dropUncommitted(installed, nil)
 		return err
 	}
-	var large []event.Property
-	for _, f := range schema {
-		if f.Type != event.Int || merged.Type(f.Name) != event.Float {
-			continue // its type stays
-		}
-		for _, src := range segments {
-			if v := largeIn(src, f.Name); !v.Missing() && !has(large, f.Name) {
-				large = append(large, event.Property{Name: f.Name, Value: v})
-			}
-		}
-	}
-	if err := s.checkExact(s.current.Load().schema, merged, schema, large); err != nil {
+	err = im.env.replace(nil, installed, func(m *manifest) error {
+		m.Schema = schemaFields(wide)
+		return nil
+	}, func() { im.state.mu.schema, im.state.mu.visible = wide, commit })
+	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.mu.commit++
-	commit := s.mu.commit
-	s.mu.Unlock()
-	var installed []*source
+	for _, tmp := range segments {
+		im.files.close(tmp)
+	}
+	return nil
+}
+
+// move puts temporary segments into their place, durably. It returns those that it has
+// moved.
+func (im *importer) move(segments []*source, commit uint64) (installed []*source, err error) {
 	for _, tmp := range segments {
 		e := tmp.entry
-		e.Commit, e.Applied = commit, commit
-		e.File = s.segmentName(commit)
-		src, err := s.install(tmp.seg.Name(), e)
+		e.Commit, e.Applied, e.File = commit, commit, im.files.segmentName(commit)
+		src, err := im.files.install(tmp.seg.Name(), e)
 		if err != nil {
-			s.dropUncommitted(installed, nil)
-			return err
+			return installed, err
 		}
 		installed = append(installed, src)
 	}
-	if err := s.fs.SyncDir(s.segmentPath("")); err != nil {
-		s.dropUncommitted(installed, nil)
-		return err
-	}
-	err = s.commitManifest(func(m *manifest) error {
-		m.Schema = schemaFields(merged)
-		m.NextFile = s.nextFile.Load()
-		for _, src := range installed {
-			m.Segments = append(m.Segments, src.entry)
-		}
-		return nil
-	}, func() []*source {
-		s.mu.schema, s.mu.visible = merged, commit
-		s.replaceLocked(nil, installed...)
-		return nil
-	})
-	if err != nil {
-		s.dropUncommitted(installed, err)
-		return err
-	}
-	for _, tmp := range segments {
-		if err := tmp.seg.Close(); err != nil {
-			s.log.Warn("trail: unmap a segment", "file", tmp.File, "err", err)
-		}
-	}
-	return nil
+	return installed, im.files.syncSegments()
 }

@@ -18,14 +18,14 @@ const exactUsers = 20_000_000
 // Info tells what is in the store. It counts the events by name, which takes about
 // a nanosecond for each. A closed store returns the zero Info.
 func (s *Store) Info() Info {
-	sn, err := s.view()
+	sn, err := s.state.view()
 	if err != nil {
 		return Info{}
 	}
 	defer sn.unpin()
 	info := Info{
-		Dir: s.dir, Bucket: time.Duration(s.width) * time.Millisecond, Commit: sn.commit,
-		Horizon: s.horizonAt(sn.horizon), Schema: sn.schema,
+		Dir: s.files.dir, Bucket: time.Duration(sn.width) * time.Millisecond, Commit: sn.commit,
+		Horizon: sn.kept(), Schema: sn.schema,
 	}
 	deleted := make(map[hexHash]bool)
 	for _, t := range sn.tombs.all {
@@ -44,7 +44,7 @@ func (s *Store) Info() Info {
 		} else {
 			info.Bytes += src.Bytes
 			info.Segments = append(info.Segments, SegmentInfo{
-				File: src.File, From: src.Bucket*s.width + epochMonday, Rows: src.Rows, Users: src.Users,
+				File: src.File, From: src.Bucket*sn.width + epochMonday, Rows: src.Rows, Users: src.Users,
 				Bytes: src.Bytes, MinTime: src.MinTime, MaxTime: src.MaxTime,
 			})
 			if src.seg != nil {
@@ -65,7 +65,7 @@ func (s *Store) Info() Info {
 			if _, named := errors.AsType[*segment.DamageError](err); !named {
 				err = fmt.Errorf("%s/%s: %w", segmentDir, src.File, err)
 			}
-			err = s.damaged(src, err)
+			err = s.files.damaged(src, err)
 		}
 		info.Damaged = append(info.Damaged, err.Error())
 		info.Users = -1
@@ -97,9 +97,9 @@ func (s *Store) Info() Info {
 		st := s.wal.Stats()
 		info.WALBytes, info.WALRecords = st.LiveBytes, int64(st.LiveRecords)
 	} else {
-		s.mu.Lock()
-		info.WALBytes, info.WALRecords = s.mu.logBytes, s.mu.logRecords
-		s.mu.Unlock()
+		s.state.mu.Lock()
+		info.WALBytes, info.WALRecords = s.state.mu.logBytes, s.state.mu.logRecords
+		s.state.mu.Unlock()
 	}
 	return info
 }

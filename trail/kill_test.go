@@ -270,7 +270,7 @@ func checkAcknowledged(t *testing.T, s *Store, ack *acknowledged) {
 // eachRow calls f with each event that counts, and returns how many there are.
 func eachRow(t testing.TB, s *Store, f func(c *cursor, schema event.Schema, values []event.Value)) int64 {
 	t.Helper()
-	sn, err := s.view()
+	sn, err := s.state.view()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func eachRow(t testing.TB, s *Store, f func(c *cursor, schema event.Schema, valu
 	var total int64
 	var values []event.Value
 	for _, in := range sn.input {
-		c, err := openCursor(in.Segment, sn.schema, in.Dropped, s.horizonAt(sn.horizon))
+		c, err := openCursor(in.Segment, sn.schema, in.Dropped, s.state.horizonAt(sn.horizon))
 		if err != nil {
 			t.Fatal(err)
 		}

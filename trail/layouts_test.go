@@ -61,7 +61,7 @@ func TestWays(t *testing.T) {
 		if _, err := imported.Import(t.Context(), []string{file}, ImportOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		for _, src := range parts.current.Load().sources {
+		for _, src := range parts.state.current.Load().sources {
 			if src.Hashes.Bits > 0 {
 				divided++
 			}

@@ -4,11 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
@@ -23,12 +20,13 @@ type owner struct {
 	Version string    `json:"version"`
 }
 
-func lockStore(fsys vfs.FS, dir string, now time.Time, log *slog.Logger) (io.Closer, error) {
-	path := filepath.Join(dir, lockName)
-	lock, err := fsys.Lock(path)
+// lock locks the store for its one writer.
+func (d *folder) lock(now time.Time) (io.Closer, error) {
+	path := d.path(lockName)
+	lock, err := d.fs.Lock(path)
 	if errors.Is(err, vfs.ErrLocked) {
-		held := &LockedError{Dir: dir}
-		if o, err := readOwner(fsys, path); err == nil {
+		held := &LockedError{Dir: d.dir}
+		if o, err := readOwner(d.fs, path); err == nil {
 			held.PID, held.Host, held.Since, held.Version = o.PID, o.Host, o.Since, o.Version
 		}
 		return nil, held
@@ -36,14 +34,18 @@ func lockStore(fsys vfs.FS, dir string, now time.Time, log *slog.Logger) (io.Clo
 	if err != nil {
 		return nil, err
 	}
-	if err := writeOwner(fsys, path, now); err != nil {
-		log.Warn("trail: note in the lock who has it", "err", err) // only LockedError needs it
+	if err := writeOwner(d.fs, path, now); err != nil {
+		d.log.Warn("trail: note in the lock who has it", "err", err) // only LockedError needs it
 	}
 	return lock, nil
 }
 
 func writeOwner(fsys vfs.FS, path string, now time.Time) (err error) {
-	o := owner{PID: os.Getpid(), Host: hostname(), Since: now.UTC().Truncate(time.Second), Version: "unknown"}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "this machine"
+	}
+	o := owner{PID: os.Getpid(), Host: host, Since: now.UTC().Truncate(time.Second), Version: "unknown"}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		o.Version = info.Main.Version
 	}
@@ -80,11 +82,3 @@ func readOwner(fsys vfs.FS, path string) (o owner, err error) {
 	err = json.Unmarshal(b, &o)
 	return o, err
 }
-
-var hostname = sync.OnceValue(func() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "this machine"
-	}
-	return name
-})

@@ -3,7 +3,6 @@ package trail
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +19,7 @@ const (
 // openLog opens the write-ahead log and replays the records that are in no segment.
 // missing says that the log is gone.
 func (s *Store) openLog(missing bool) error {
-	opt := spool.Options{Dir: filepath.Join(s.dir, walDir), SegmentBytes: logSegment, FS: s.opt.fs, Log: s.log, SyncEvery: -1, SyncBytes: -1}
+	opt := spool.Options{Dir: s.files.path(walDir), SegmentBytes: logSegment, FS: s.opt.fs, Log: s.log, SyncEvery: -1, SyncBytes: -1}
 	if s.opt.NoSync {
 		opt.SyncEvery, opt.SyncBytes = time.Second, logSegment
 	}
@@ -42,7 +41,7 @@ func (s *Store) openLog(missing bool) error {
 	if err := s.noteLosses(missing, recovery, lastCommitOf(records)); err != nil {
 		return fmt.Errorf("note what the write-ahead log has lost: %w", err)
 	}
-	wanted := wantedRecords(records, s.manifest.current.Flushed)
+	wanted := wantedRecords(records, s.catalog.current.Flushed)
 	var live []record
 	for i, rec := range records {
 		if !wanted[i] {
@@ -50,13 +49,13 @@ func (s *Store) openLog(missing bool) error {
 			continue
 		}
 		live = append(live, rec)
-		s.mu.records = append(s.mu.records, logRecord{rec.commit, positions[i]})
+		s.state.mu.records = append(s.state.mu.records, logRecord{rec.commit, positions[i]})
 	}
 	if len(live) > 0 {
 		s.log.Info("trail: replaying write-ahead log", "commits", len(live))
-		s.mu.oldest = s.now()
+		s.state.mu.oldest = s.opt.now()
 	}
-	return s.replay(live)
+	return s.state.replay(live)
 }
 
 // wantedRecords reports which records are to be replayed: not those that are in
@@ -80,65 +79,54 @@ func wantedRecords(records []record, flushed uint64) []bool {
 
 // replay makes runs of records and adds them to the state, which no other goroutine
 // changes meanwhile. It does not publish.
-func (s *Store) replay(records []record) error {
-	c := newCommitter(s)
-	s.mu.Lock()
-	schema, sources, tombs, horizon := s.mu.schema, slices.Clone(s.mu.sources), s.mu.tombs, s.horizonAt(s.mu.horizon)
-	marks := maps.Clone(s.mu.marks)
-	last := s.mu.commit
-	s.mu.Unlock()
+func (st *state) replay(records []record) error {
+	b := newRunBuilder(st.files.log)
+	st.mu.Lock()
+	now := st.mu.content
+	st.mu.Unlock()
+	has := &snapshot{state: st, width: now.width, sources: slices.Clone(now.sources), tombs: now.tombs, horizon: now.horizon}
+	marks := maps.Clone(now.marks)
 	if marks == nil {
 		marks = make(map[string][]byte)
 	}
 	var runs []*source
 	sealed := uint64(0) // the last commit in the builders
 	seal := func() error {
-		made, err := c.seal(sealed)
-		c.resetBuilders()
+		made, err := b.seal(sealed)
+		b.reset()
 		runs = append(runs, made...)
-		sources = append(sources, made...)
+		has.sources = append(has.sources, made...)
 		return err
 	}
 	for _, rec := range records {
 		// No run has commits from both sides of a deletion.
-		if c.rows() >= replayedRows || slices.ContainsFunc(tombs.all, func(t tombstone) bool { return sealed < t.Commit && t.Commit < rec.commit }) {
+		if b.rows() >= replayedRows || slices.ContainsFunc(now.tombs.all, func(t tombstone) bool { return sealed < t.Commit && t.Commit < rec.commit }) {
 			if err := seal(); err != nil {
 				return err
 			}
 		}
-		wide, err := recordSchema(schema, rec)
+		wide, err := recordSchema(now.schema, rec)
 		if err != nil {
 			return fmt.Errorf("write-ahead log: commit %d: %w", rec.commit, err)
 		}
-		schema = wide
-		for _, b := range c.used {
-			c.builders[b].Extend(schema)
-		}
-		kept, err := c.add(rec, schema, sources, tombs, horizon)
+		now.schema = wide
+		b.extend(wide)
+		kept, err := b.add(rec, wide, has)
 		if err != nil {
 			return fmt.Errorf("write-ahead log: commit %d: %w", rec.commit, err)
 		}
 		maps.Copy(marks, kept)
 		sealed = rec.commit
-		last = max(last, rec.commit)
+		now.commit = max(now.commit, rec.commit)
 	}
 	if err := seal(); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.schema, s.mu.marks, s.mu.commit, s.mu.visible = schema, marks, last, last
-	s.mu.sources = append(slices.Clone(s.mu.sources), runs...)
-	s.countLocked(runs)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.mu.schema, st.mu.marks, st.mu.commit, st.mu.visible = now.schema, marks, now.commit, now.commit
+	st.replaceLocked(nil, runs...)
 	return nil
-}
-
-func (c *committer) rows() int {
-	n := 0
-	for _, b := range c.used {
-		n += c.builders[b].Rows()
-	}
-	return n
 }
 
 // recordSchema returns the schema with what a record adds to it.

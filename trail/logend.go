@@ -3,7 +3,6 @@ package trail
 import (
 	"encoding/binary"
 	"fmt"
-	"log/slog"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
@@ -22,18 +21,16 @@ const ackedSize = 8
 // An ackNote is the file ACKNOWLEDGED of a store. Without it, less is known of a log that
 // is damaged later; nothing else goes wrong.
 type ackNote struct {
-	fs   vfs.FS
-	path string
-	log  *slog.Logger
-	note vfs.Note
+	files *folder
+	note  vfs.Note
 }
 
 // open opens the note for writing, and makes it if it is missing. If that fails,
 // nothing is noted.
 func (n *ackNote) open() {
-	made, err := n.note.Open(n.fs, n.path)
+	made, err := n.note.Open(n.files.fs, n.files.path(ackedName))
 	if err != nil {
-		n.log.Warn("trail: open the note of what is acknowledged; nothing is noted", "err", err)
+		n.files.log.Warn("trail: open the note of what is acknowledged; nothing is noted", "err", err)
 	}
 	if made {
 		n.write(0)
@@ -45,15 +42,15 @@ func (n *ackNote) write(commit uint64) {
 	var b [ackedSize]byte
 	binary.LittleEndian.PutUint64(b[:], commit)
 	if err := n.note.Write(b[:]); err != nil {
-		n.log.Warn("trail: note what is acknowledged", "err", err)
+		n.files.log.Warn("trail: note what is acknowledged", "err", err)
 	}
 }
 
 // read returns the last commit that was noted, 0 if nothing is known.
 func (n *ackNote) read() uint64 {
-	b, err := vfs.ReadNote(n.fs, n.path, ackedSize)
+	b, err := vfs.ReadNote(n.files.fs, n.files.path(ackedName), ackedSize)
 	if err != nil {
-		n.log.Warn("trail: read the note of what is acknowledged", "err", err)
+		n.files.log.Warn("trail: read the note of what is acknowledged", "err", err)
 	}
 	if b == nil {
 		return 0

@@ -25,18 +25,15 @@ const quarantineDir = "quarantine"
 const checkpointName = "checkpoint."
 
 // quarantined returns the names of what the log has lost, sorted.
-func (s *Store) quarantined() ([]string, error) {
-	names, err := s.fs.ReadDir(filepath.Join(s.dir, walDir, quarantineDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+func (d *folder) quarantined() ([]string, error) {
+	names, err := d.names(walDir, quarantineDir)
 	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ".tmp") }), err
 }
 
 // logMissing reports whether a store with a manifest has no log. Open makes its folder
 // before the first manifest, and the log before anything is committed.
-func (s *Store) logMissing(m *manifest) (bool, error) {
-	names, err := s.fs.ReadDir(filepath.Join(s.dir, walDir))
+func (d *folder) logMissing(m *manifest) (bool, error) {
+	names, err := d.fs.ReadDir(d.path(walDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
@@ -46,30 +43,30 @@ func (s *Store) logMissing(m *manifest) (bool, error) {
 
 const reasonLogMissing = "it is missing; events that were in no segment yet are lost with it"
 
-func (s *Store) noteLoss(text string) error {
-	dir := filepath.Join(s.dir, walDir, quarantineDir)
-	if err := s.fs.MkdirAll(dir); err != nil {
+func (d *folder) noteLoss(text string) error {
+	dir := d.path(walDir, quarantineDir)
+	if err := d.fs.MkdirAll(dir); err != nil {
 		return err
 	}
 	name := fmt.Sprintf("loss-%08x.txt", crc32.ChecksumIEEE([]byte(text))) // so that the same loss is noted once
-	if err := replaceFile(s.fs, filepath.Join(dir, name), []byte(text+"\n")); err != nil {
+	if err := d.replace(filepath.Join(dir, name), []byte(text+"\n")); err != nil {
 		return err
 	}
-	return s.fs.SyncDir(filepath.Join(s.dir, walDir))
+	return d.fs.SyncDir(d.path(walDir))
 }
 
 // noteLosses notes the losses of the log that left no bytes, and counts the places.
 // last is the last commit in the log. From then on its end is where it is now.
 func (s *Store) noteLosses(missing bool, rec spool.Recovery, last uint64) error {
-	end := endMissing(s.acked.read(), s.manifest.current.Flushed, last)
+	end := endMissing(s.acked.read(), s.catalog.current.Flushed, last)
 	var err error
 	switch {
 	case missing:
-		err = s.noteLoss("the write-ahead log was missing")
+		err = s.files.noteLoss("the write-ahead log was missing")
 	case rec.Corrupt > len(rec.Quarantined):
-		err = s.noteLoss(strings.Join(rec.Problems, "\n"))
+		err = s.files.noteLoss(strings.Join(rec.Problems, "\n"))
 	case end != "" && rec.Corrupt == 0:
-		err = s.noteLoss("the write-ahead log: " + end)
+		err = s.files.noteLoss("the write-ahead log: " + end)
 	}
 	if err != nil {
 		return err
@@ -78,9 +75,9 @@ func (s *Store) noteLosses(missing bool, rec spool.Recovery, last uint64) error 
 	if end != "" {
 		s.acked.write(last)
 	}
-	lost, err := s.quarantined()
-	if s.mu.lost = len(lost); s.mu.lost > 0 {
-		s.log.Warn("trail: " + lossWarning(s.mu.lost))
+	lost, err := s.files.quarantined()
+	if s.state.mu.lost = len(lost); s.state.mu.lost > 0 {
+		s.log.Warn("trail: " + lossWarning(s.state.mu.lost))
 	}
 	return err
 }

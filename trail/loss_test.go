@@ -135,7 +135,7 @@ func TestVerifyTellsWhatMayNotBeRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := verify(t.Context(), newStore(dir, opt), nil)
+		r, err := verify(t.Context(), newFolder(dir, opt), nil)
 		if err != nil || len(r.Damages) > 0 || len(r.Denied) != c.want || r.OK() {
 			t.Errorf("%s: got %+v and %v, want %d files that may not be read", c.folder, r, err, c.want)
 		}

@@ -211,10 +211,24 @@ func (m *manifests) err() error {
 	return errors.Join(errs...)
 }
 
-func readManifests(fsys vfs.FS, dir string) *manifests {
+// refused returns why no manifest may be made in place of those that cannot be read: a
+// newer program wrote them, or they may be sound. It is nil if they are damaged.
+func (m *manifests) refused() error {
+	for _, err := range m.errs {
+		if v, ok := errors.AsType[*versionError](err); ok {
+			return v
+		}
+	}
+	if slices.ContainsFunc(m.errs[:], isAccessError) {
+		return m.err()
+	}
+	return nil
+}
+
+func (d *folder) readManifests() *manifests {
 	m := new(manifests)
 	for i, name := range manifestNames {
-		b, err := vfs.ReadFile(fsys, filepath.Join(dir, name))
+		b, err := vfs.ReadFile(d.fs, d.path(name))
 		if err != nil {
 			m.errs[i] = err
 			continue
@@ -245,18 +259,26 @@ func mayBeCommitted(err error) bool {
 	return ok && e.uncertain
 }
 
-func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
+func (d *folder) writeManifest(m *manifest) error {
 	b, err := encodeManifest(m)
 	if err != nil {
 		return &writeError{err: err}
 	}
 	for i, name := range manifestNames {
-		if err := replaceFile(fsys, filepath.Join(dir, name), b); err != nil {
+		if err := d.replace(d.path(name), b); err != nil {
 			_, unsure := errors.AsType[*renameError](err)
 			return &writeError{committed: i > 0, uncertain: unsure, err: err}
 		}
 	}
 	return nil
+}
+
+// prune removes the deletions that affect no source, and that cannot affect later
+// ones because everything appended before them is in a segment.
+func (m *manifest) prune() {
+	m.Deleted = slices.DeleteFunc(m.Deleted, func(t tombstone) bool {
+		return t.Commit <= m.Flushed && !slices.ContainsFunc(m.Segments, func(e entry) bool { return e.affectedBy(t) })
+	})
 }
 
 func (m *manifests) same() bool {

@@ -1,6 +1,7 @@
 package trail
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -62,41 +63,23 @@ const (
 )
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Bucket == 0 {
-		o.Bucket = defaultBucket
-	}
+	o.Bucket = cmp.Or(o.Bucket, defaultBucket)
 	if o.Bucket < minBucket || o.Bucket > maxBucket || o.Bucket%time.Second != 0 {
 		return o, fmt.Errorf("a bucket of %v: want whole seconds from %v to %v", o.Bucket, minBucket, maxBucket)
 	}
 	if o.Retention < 0 {
 		return o, errors.New("a negative time to keep events")
 	}
-	if o.FlushRows <= 0 {
-		o.FlushRows = defaultFlushRows
-	}
-	if o.FlushEvery == 0 {
-		o.FlushEvery = defaultFlushEvery
-	}
-	if o.Memory <= 0 {
-		o.Memory = defaultMemory
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.FlushRows = cmp.Or(max(o.FlushRows, 0), defaultFlushRows)
+	o.FlushEvery = cmp.Or(o.FlushEvery, defaultFlushEvery)
+	o.Memory = cmp.Or(max(o.Memory, 0), defaultMemory)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.now == nil {
 		o.now = time.Now
 	}
-	if o.buckets == 0 {
-		o.buckets = maxBuckets
-	}
-	if o.rows == 0 {
-		o.rows = segmentRows
-	}
-	if o.spill == 0 {
-		o.spill = spillRows
-	}
-	if o.terms == 0 {
-		o.terms = maxTerms
-	}
+	o.buckets = cmp.Or(o.buckets, maxBuckets)
+	o.rows = cmp.Or(o.rows, segmentRows)
+	o.spill = cmp.Or(o.spill, spillRows)
+	o.terms = cmp.Or(o.terms, maxTerms)
 	return o, nil
 }

@@ -38,12 +38,12 @@ func exported(t *testing.T, s *Store) string {
 // of a bucket.
 func largest(t *testing.T, s *Store) (rows int64) {
 	t.Helper()
-	sn, err := s.view()
+	sn, err := s.state.view()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer sn.unpin()
-	for _, files := range byBucket(sn.sources) {
+	for _, files := range grouped(sn.sources, ofBucket) {
 		if !apart(files) {
 			t.Errorf("got segments of the same users in bucket %d", files[0].Bucket)
 		}
@@ -224,7 +224,7 @@ func TestVerifyParts(t *testing.T) {
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	err := s.commitManifest(func(m *manifest) error {
+	err := s.catalog.commit(func(m *manifest) error {
 		m.Segments[0].Hashes = segment.HashRange{Bits: 4, Index: 3}
 		return nil
 	}, func() []*source { return nil })
@@ -248,7 +248,7 @@ func TestMergeMemory(t *testing.T) {
 		lot := rand.New(rand.NewPCG(5, 5))
 		var sources []*source
 		for range 3 {
-			w := newRunWriter(t.Context(), s)
+			w := newRunWriter(t.Context(), s.files, s.opt)
 			w.extend(event.Schema{{Name: "item", Type: event.String}, {Name: "price", Type: event.Float}})
 			for range rows / 3 {
 				item, price := event.StringOf(fmt.Sprint("item-", lot.IntN(100))), event.FloatOf(float64(lot.IntN(1000))/100)
@@ -263,13 +263,13 @@ func TestMergeMemory(t *testing.T) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		made, err := s.writeBuckets(t.Context(), sources)
+		made, err := s.segments.write(t.Context(), sources)
 		runtime.ReadMemStats(&after)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.dropUncommitted(made, nil)
-		s.dropFiles(sources)
+		s.files.dropUncommitted(made, nil)
+		s.files.dropFiles(sources)
 		return float64(after.TotalAlloc-before.TotalAlloc) / float64(len(made))
 	}
 	few, many := perSegment(60_000), perSegment(240_000)
@@ -314,7 +314,7 @@ func TestHeavyUser(t *testing.T) {
 // no goroutine may add to any more.
 func TestSchemaWithoutRows(t *testing.T) {
 	s := open(t, t.TempDir(), parted())
-	w := newRunWriter(t.Context(), s)
+	w := newRunWriter(t.Context(), s.files, s.opt)
 	defer w.close()
 	schema := event.Schema{{Name: "a", Type: event.String}}
 	w.extend(schema)
@@ -339,7 +339,7 @@ func TestSchemaWithoutRows(t *testing.T) {
 	if rows != 3000 || len(runs) < 4 {
 		t.Errorf("got %d rows in %d segments, want 3000 in several", rows, len(runs))
 	}
-	s.dropFiles(runs)
+	s.files.dropFiles(runs)
 }
 
 // TestFailedMergeOfImport fails when the first bucket of an import was merged. Nothing is
@@ -350,7 +350,7 @@ func TestFailedMergeOfImport(t *testing.T) {
 	s := open(t, t.TempDir(), opt)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w := newRunWriter(ctx, s)
+	w := newRunWriter(ctx, s.files, s.opt)
 	for range 3 { // the same users each time
 		for i := range 1000 {
 			w.add(int64(i%2), fmt.Sprint("u", i%100), int64(i), "view", 0, nil, nil)
@@ -359,9 +359,11 @@ func TestFailedMergeOfImport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.stop()
+	if err := w.spills.Wait(); err != nil {
+		t.Fatal(err)
+	}
 	merges := 0
-	s.fs = countedFS{s.fs, func() {
+	s.files.fs = countedFS{s.files.fs, func() {
 		if merges++; merges > 6 {
 			cancel()
 		}
@@ -370,7 +372,7 @@ func TestFailedMergeOfImport(t *testing.T) {
 		t.Fatal("got no error of an import that was cancelled")
 	}
 	w.close()
-	names, err := os.ReadDir(filepath.Join(s.dir, tmpDir))
+	names, err := os.ReadDir(s.files.path(tmpDir))
 	if err != nil || len(names) > 0 {
 		t.Errorf("got %v and %v in the folder for temporary files, want nothing", names, err)
 	}

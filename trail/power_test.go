@@ -71,7 +71,7 @@ func (s *Store) checkVerify(t *testing.T, fsys *vfstest.FS) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := verify(t.Context(), newStore("store", opt), nil)
+	r, err := verify(t.Context(), newFolder("store", opt), nil)
 	if err != nil || !r.OK() {
 		t.Fatalf("got %v and %v, want a sound store", err, r.Damages)
 	}

@@ -49,6 +49,26 @@ func (s *Store) Query(ctx context.Context, q *query.Query, opt QueryOptions) (*q
 	return answer, nil
 }
 
+// Explain says in words how a query would be run.
+func (s *Store) Explain(q *query.Query, opt QueryOptions) (string, error) {
+	opt.Save = false
+	q, err := prepare(q, opt)
+	if err != nil {
+		return "", err
+	}
+	sn, err := s.state.view()
+	if err != nil {
+		return "", err
+	}
+	defer sn.unpin()
+	in, err := sn.execInput(q)
+	if err != nil {
+		return "", err
+	}
+	text, err := exec.Explain(in, q)
+	return text, sn.asDamaged(err)
+}
+
 var errNoQuery = errors.New("no query: it is nil")
 
 func prepare(q *query.Query, opt QueryOptions) (*query.Query, error) {
@@ -85,7 +105,7 @@ func (s *Store) run(ctx context.Context, q *query.Query, opt QueryOptions) (*que
 		return nil, err
 	}
 	defer s.releaseWorkers(workers)
-	sn, err := s.view()
+	sn, err := s.state.view()
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +121,7 @@ func (s *Store) run(ctx context.Context, q *query.Query, opt QueryOptions) (*que
 			answer.Stats.Warnings = append(answer.Stats.Warnings, lossWarning(sn.lost))
 		}
 		if err == nil && len(sn.sources) == 0 {
-			unfinished, failed := s.importUnfinished()
+			unfinished, failed := s.files.importUnfinished()
 			if failed != nil {
 				return nil, failed
 			}
@@ -162,7 +182,7 @@ func (s *Store) releaseWorkers(workers int) {
 // execInput returns the input of a query, or an error that names a damaged segment
 // the query needs.
 func (sn *snapshot) execInput(q *query.Query) (exec.Input, error) {
-	horizon := sn.store.horizonAt(sn.horizon)
+	horizon := sn.kept()
 	if len(sn.input) < len(sn.sources) {
 		from, to := reach(q)
 		for _, src := range sn.sources {
@@ -188,12 +208,8 @@ func reach(q *query.Query) (from, to int64) {
 }
 
 func (s *Store) saveFound(ctx context.Context, q *query.Query, a *query.Answer, opt QueryOptions) error {
-	_, end, err := s.begin(ctx)
+	err := s.change(ctx, func(context.Context) error { return s.saveCohort(q.Name, a.Cohort.Found) })
 	if err != nil {
-		return err
-	}
-	defer end()
-	if err := s.saveCohort(q.Name, a.Cohort.Found); err != nil {
 		return err
 	}
 	if !opt.Users && !opt.IDs {
@@ -205,7 +221,7 @@ func (s *Store) saveFound(ctx context.Context, q *query.Query, a *query.Answer, 
 // bounds returns the times of the first and the last event, in milliseconds since
 // 1970 UTC. It is not ok if there are none.
 func (sn *snapshot) bounds() (first, last int64, ok bool) {
-	horizon := sn.store.horizonAt(sn.horizon)
+	horizon := sn.kept()
 	first, last = event.MaxTime, event.MinTime
 	for _, src := range sn.sources {
 		if src.MaxTime >= horizon {

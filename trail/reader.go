@@ -8,9 +8,22 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
+
+// A reader makes the state of a store that is open for reading: from the manifest, and
+// what the log has beyond that. Another process may write to the store meanwhile.
+type reader struct {
+	files *folder
+	state *state
+	acked *ackNote
+
+	mu      sync.Mutex // held during I/O; taken before state.mu
+	current *manifest
+	log     logScan // the log so far
+}
 
 // maxTries bounds the reads of a store that has a writer: files vanish and the
 // manifest changes meanwhile, so a reader tries until the manifest stays the same.
@@ -28,28 +41,20 @@ func (s *Store) Refresh(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	closed := s.mu.closed
-	if !closed {
-		s.calls.Add(1)
-	}
-	s.mu.Unlock()
-	if closed {
-		return ErrClosed
-	}
-	defer s.calls.Done()
-	if err := s.load(); err != nil {
-		return fmt.Errorf("refresh store %s: %w", s.dir, err)
-	}
-	return nil
+	return s.call(ctx, func(context.Context) error {
+		if err := s.reader.load(); err != nil {
+			return fmt.Errorf("refresh store %s: %w", s.files.dir, err)
+		}
+		return nil
+	})
 }
 
 // load reads the manifest and the log, and publishes what they say.
-func (s *Store) load() error {
-	s.manifest.Lock()
-	defer s.manifest.Unlock()
+func (r *reader) load() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for range maxTries {
-		err := s.loadOnce()
+		err := r.loadOnce()
 		if !errors.Is(err, errChanged) {
 			return err
 		}
@@ -59,38 +64,36 @@ func (s *Store) load() error {
 
 // loadOnce tries to load once. It returns errChanged if a writer changed the store
 // meanwhile.
-func (s *Store) loadOnce() error {
-	man, err := s.findManifest()
+func (r *reader) loadOnce() error {
+	man, err := r.findManifest()
 	if err != nil {
 		return err
 	}
-	if before := s.manifest.current; before != nil && before.Generation == man.Generation {
-		done, err := s.catchUp(man)
+	if r.current != nil && r.current.Generation == man.Generation {
+		done, err := r.catchUp(man)
 		if done || err != nil {
 			return err
 		}
 	}
-	log, err := s.scanLog(man, logScan{})
+	log, lost, err := r.scanLog(man, logScan{})
 	if err != nil {
 		return err
 	}
-	lost, err := s.lostPlaces(man, log)
-	if err != nil {
-		return err
-	}
+	st := r.state
 	open := make(map[string]*source)
-	s.mu.Lock()
-	for _, src := range s.mu.sources {
+	st.mu.Lock()
+	for _, src := range st.mu.sources {
 		if !src.memory && src.seg != nil {
 			open[src.File] = src
 		}
 	}
-	s.mu.Unlock()
-	fresh := newStore(s.dir, s.opt) // the state until it is known to be whole
-	defer fresh.cancel()
-	fresh.applyManifest(man, open)
-	err = fresh.replay(log.records)
-	if again, changed := s.findManifest(); err == nil && (changed != nil || again.Generation != man.Generation) {
+	st.mu.Unlock()
+	// The state until it is known to be whole.
+	fresh := &state{files: st.files, retention: st.retention, now: st.now}
+	if err = fresh.load(man, open); err == nil {
+		err = fresh.replay(log.records)
+	}
+	if again, changed := r.findManifest(); err == nil && (changed != nil || again.Generation != man.Generation) {
 		err = errChanged
 	}
 	if err != nil {
@@ -102,86 +105,71 @@ func (s *Store) loadOnce() error {
 		return err
 	}
 	for _, c := range fresh.mu.cohorts {
-		if _, err := s.users(c); err != nil { // their files may go with the next change
-			s.log.Error("trail: read a cohort", "err", err)
+		if _, err := r.files.users(c); err != nil { // their files may go with the next change
+			r.files.log.Error("trail: read a cohort", "err", err)
 		}
 	}
-	s.manifest.current, s.manifest.log = man, log.read()
-	s.width = fresh.width
-	s.mu.Lock()
-	s.mu.commit, s.mu.visible = fresh.mu.commit, fresh.mu.visible
-	s.mu.sources, s.mu.schema = fresh.mu.sources, fresh.mu.schema
-	s.mu.horizon, s.mu.tombs, s.mu.cohorts, s.mu.marks = fresh.mu.horizon, fresh.mu.tombs, fresh.mu.cohorts, fresh.mu.marks
-	s.mu.rows, s.mu.lost = fresh.mu.rows, lost
-	s.mu.logBytes, s.mu.logRecords = log.bytes, log.count
-	s.memory.Store(fresh.memory.Load())
-	s.publish()
+	r.current = man
+	st.update(func() {
+		st.mu.content = fresh.mu.content
+		r.readLocked(log, lost)
+	})
 	return nil
 }
 
 // catchUp reads what came to the log since the last load, under the same manifest.
 // done is false if a full load is necessary.
-func (s *Store) catchUp(man *manifest) (done bool, err error) {
-	log, err := s.scanLog(man, s.manifest.log)
+func (r *reader) catchUp(man *manifest) (done bool, err error) {
+	log, lost, err := r.scanLog(man, r.log)
 	if err != nil {
 		return false, err
 	}
-	lost, err := s.lostPlaces(man, log)
-	if err != nil {
-		return false, err
-	}
-	if again, err := s.findManifest(); err != nil || again.Generation != man.Generation {
+	if again, err := r.findManifest(); err != nil || again.Generation != man.Generation {
 		return false, errors.Join(err, errChanged)
 	}
-	s.mu.Lock()
-	last := s.mu.commit
-	s.mu.Unlock()
-	for _, r := range log.records {
-		if len(r.voided) > 0 || r.commit <= last && len(r.chunks) > 0 {
+	st := r.state
+	st.mu.Lock()
+	last, same := st.mu.commit, len(log.records) == 0 && st.mu.lost == lost
+	if same {
+		r.readLocked(log, lost)
+	}
+	st.mu.Unlock()
+	if same {
+		return true, nil
+	}
+	for _, rec := range log.records {
+		if len(rec.voided) > 0 || rec.commit <= last && len(rec.chunks) > 0 {
 			return false, nil
 		}
 	}
-	s.manifest.log = log.read()
-	s.mu.Lock()
-	same := s.mu.lost == lost
-	s.mu.lost = lost
-	s.mu.logBytes, s.mu.logRecords = log.bytes, log.count
-	s.mu.Unlock()
-	if len(log.records) == 0 && same {
-		return true, nil
-	}
-	if err := s.replay(log.records); err != nil {
+	if err := st.replay(log.records); err != nil {
 		return false, err
 	}
-	s.mu.Lock()
-	s.publish()
-	for s.mergeOnce(func(int64) bool { return true }) {
+	st.update(func() { r.readLocked(log, lost) })
+	for st.mergeRuns(nil, func(int64) bool { return true }) {
 	}
 	return true, nil
 }
 
-// publish makes the state visible and gives back mu, which the caller has.
-func (s *Store) publish() {
-	old := s.publishLocked()
-	s.mu.Unlock()
-	if old != nil {
-		old.unpin()
-	}
+// readLocked notes how far the log is in the state. The caller has state.mu.
+func (r *reader) readLocked(log logScan, lost int) {
+	r.state.mu.lost, r.state.mu.logBytes, r.state.mu.logRecords = lost, log.bytes, log.count
+	log.records = nil // they were replayed
+	r.log = log
 }
 
-func (s *Store) findManifest() (*manifest, error) {
-	found := readManifests(s.fs, s.dir)
+func (r *reader) findManifest() (*manifest, error) {
+	found := r.files.readManifests()
 	if found.best == nil && found.none() {
 		return nil, fmt.Errorf("%w there: it has no manifest", ErrNoStore)
 	}
 	if found.best != nil {
 		return found.best, nil
 	}
-	err := found.err()
-	if _, newer := errors.AsType[*versionError](err); newer || slices.ContainsFunc(found.errs[:], isAccessError) {
-		return nil, err
+	if found.refused() != nil {
+		return nil, found.err()
 	}
-	return nil, manifestError(s.dir, err)
+	return nil, manifestError(r.files.dir, found.err())
 }
 
 // A logScan is what a reader has found in the log under one manifest.
@@ -195,36 +183,31 @@ type logScan struct {
 	broken  []spool.Damage
 }
 
-// read returns the scan without its records, after they were replayed.
-func (l logScan) read() logScan {
-	l.records = nil
-	return l
-}
-
-// scanLog reads the log on from where an earlier scan under the same manifest ended.
-func (s *Store) scanLog(man *manifest, before logScan) (log logScan, err error) {
+// scanLog reads the log on from where an earlier scan under the same manifest ended, and
+// counts the places that have lost records.
+func (r *reader) scanLog(man *manifest, before logScan) (log logScan, lost int, err error) {
 	log = before
 	// Before the log: what was acknowledged by now is found in it, or was flushed
 	// under another manifest.
-	log.acked = s.acked.read()
+	log.acked = r.acked.read()
 	var all []record
 	var sizes []int64
-	log.next, log.broken, err = spool.Scan(s.fs, filepath.Join(s.dir, walDir), before.next, func(r spool.Record) error {
-		rec, err := decodeRecord(slices.Clone(r.Payload))
+	log.next, log.broken, err = spool.Scan(r.files.fs, r.files.path(walDir), before.next, func(at spool.Record) error {
+		rec, err := decodeRecord(slices.Clone(at.Payload))
 		if err != nil {
 			return fmt.Errorf("write-ahead log: %w", err)
 		}
-		all, sizes = append(all, rec), append(sizes, r.Size())
+		all, sizes = append(all, rec), append(sizes, at.Size())
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return log, errChanged
+		return log, 0, errChanged
 	}
 	if err != nil {
-		return log, err
+		return log, 0, err
 	}
 	for _, d := range log.broken { // queries warn of this, too
-		s.log.Info("trail: the write-ahead log is damaged", "path", d.Path, "from", d.Offset, "bytes", d.Length, "reason", d.Reason)
+		r.files.log.Info("trail: the write-ahead log is damaged", "path", d.Path, "from", d.Offset, "bytes", d.Length, "reason", d.Reason)
 	}
 	for _, d := range before.broken {
 		if !slices.Contains(log.broken, d) {
@@ -239,17 +222,18 @@ func (s *Store) scanLog(man *manifest, before logScan) (log logScan, err error) 
 			log.bytes += sizes[i]
 		}
 	}
-	return log, nil
+	lost, err = r.lostPlaces(man, log)
+	return log, lost, err
 }
 
 // lostPlaces counts the places of the log that have lost records: those that are
 // broken now, those that a writer has found before, its end, and the whole log.
-func (s *Store) lostPlaces(man *manifest, log logScan) (int, error) {
-	names, err := s.quarantined()
+func (r *reader) lostPlaces(man *manifest, log logScan) (int, error) {
+	names, err := r.files.quarantined()
 	if err != nil {
 		return 0, err
 	}
-	missing, err := s.logMissing(man)
+	missing, err := r.files.logMissing(man)
 	if err != nil {
 		return 0, err
 	}

@@ -2,7 +2,7 @@ package trail
 
 import (
 	"cmp"
-	"container/heap"
+	"slices"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
@@ -68,6 +68,19 @@ func (c *cursor) next() (bool, error) {
 		}
 		if !c.gone && c.time() >= c.from {
 			return true, nil
+		}
+	}
+}
+
+// each calls f at each row that is left.
+func (c *cursor) each(f func() error) error {
+	for {
+		ok, err := c.next()
+		if err == nil && ok {
+			err = f()
+		}
+		if err != nil || !ok {
+			return err
 		}
 	}
 }
@@ -154,11 +167,11 @@ func (c *cursor) values(dst []event.Value) []event.Value {
 	return dst
 }
 
-// cursors is a heap of cursors over several segments. The first is at the next row.
+// cursors are in order of the row at which each is; the first is at the next row of all.
 type cursors []*cursor
 
-// merged returns the cursors as a heap, each at its first row.
-func merged(all []*cursor) (*cursors, error) {
+// merged returns cursors of which each is at its first row.
+func merged(all []*cursor) (cursors, error) {
 	var h cursors
 	for _, c := range all {
 		ok, err := c.next()
@@ -169,36 +182,27 @@ func merged(all []*cursor) (*cursors, error) {
 			h = append(h, c)
 		}
 	}
-	heap.Init(&h)
-	return &h, nil
+	slices.SortFunc(h, (*cursor).compare)
+	return h, nil
 }
 
+// step goes to the next row. Mostly it is of the same user, and so of the same cursor.
 func (h *cursors) step() error {
-	ok, err := (*h)[0].next()
-	switch {
-	case err != nil:
+	first, rest := (*h)[0], (*h)[1:]
+	ok, err := first.next()
+	if err != nil {
 		return err
-	case ok:
-		heap.Fix(h, 0)
-	default:
-		heap.Pop(h)
 	}
+	if !ok {
+		*h = rest
+		return nil
+	}
+	i, _ := slices.BinarySearchFunc(rest, first, (*cursor).compare)
+	copy(*h, rest[:i])
+	(*h)[i] = first
 	return nil
 }
 
-func (h *cursors) Len() int { return len(*h) }
-
-func (h *cursors) Less(i, j int) bool {
-	a, b := (*h)[i], (*h)[j]
-	return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.user, b.user), cmp.Compare(a.time(), b.time()), cmp.Compare(a.id(), b.id())) < 0
-}
-
-func (h *cursors) Swap(i, j int) { (*h)[i], (*h)[j] = (*h)[j], (*h)[i] }
-
-func (h *cursors) Push(x any) { *h = append(*h, x.(*cursor)) }
-
-func (h *cursors) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
+func (c *cursor) compare(d *cursor) int {
+	return cmp.Or(cmp.Compare(c.hash, d.hash), cmp.Compare(c.user, d.user), cmp.Compare(c.time(), d.time()), cmp.Compare(c.id(), d.id()))
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+
 	"sync/atomic"
 	"unsafe"
 
@@ -49,25 +50,22 @@ const (
 const maxIDs = 64 << 20
 
 // A runWriter makes temporary segments of any number of rows in any order, one for
-// each bucket and part of the users, without a commit. One goroutine adds rows, another
-// spills them.
+// each bucket and part of the users, without a commit. While one goroutine adds rows,
+// another spills those before.
 type runWriter struct {
-	s      *Store
+	files  *folder
+	opt    Options // for its bounds
 	ctx    context.Context
 	schema event.Schema
-	set    *builderSet
-	spare  chan *builderSet // capacity 1: the one that is not in use
-	full   chan *builderSet // unbuffered; closed by finish
-	done   chan struct{}    // closed by the goroutine
-	err    error            // of the goroutine, when done is closed
-	failed chan struct{}    // closed by the goroutine when it has an error
-	ended  bool
+	set    *builderSet    // that rows are added to
+	spare  *builderSet    // that is spilled, or empty
+	spills errgroup.Group // one goroutine at a time
 
 	spilled   int            // rows that were handed over since the terms are in use
 	recoded   *segment.Terms // that recodings is for
 	recodings []recoding     // by field
 
-	// Of the goroutine, until done is closed.
+	// Of the goroutine that spills.
 	spill *spillFile // rows that are in no segment; nil for none
 	runs  []*source
 }
@@ -78,7 +76,6 @@ type builderSet struct {
 	terms    *segment.Terms
 	schema   event.Schema // when it was handed over
 	rows     int
-	end      bool // the rows after it have other terms
 	// last is the builder of the row before, mostly that of the next.
 	last   *segment.Builder
 	bucket int64
@@ -105,18 +102,10 @@ func newBuilderSet(terms *segment.Terms) *builderSet {
 	return &builderSet{builders: make(map[int64]*segment.Builder), terms: terms}
 }
 
-func newRunWriter(ctx context.Context, s *Store) *runWriter {
-	w := &runWriter{
-		s: s, ctx: ctx,
-		set:    newBuilderSet(segment.NewTerms()),
-		spare:  make(chan *builderSet, 1),
-		full:   make(chan *builderSet),
-		done:   make(chan struct{}),
-		failed: make(chan struct{}),
-	}
-	w.spare <- newBuilderSet(w.set.terms)
-	s.calls.Go(w.run) // the caller is in s.calls, too
-	return w
+// newRunWriter returns a writer that is closed in the end.
+func newRunWriter(ctx context.Context, files *folder, opt Options) *runWriter {
+	terms := segment.NewTerms()
+	return &runWriter{files: files, opt: opt, ctx: ctx, set: newBuilderSet(terms), spare: newBuilderSet(terms)}
 }
 
 // extend sets the schema of the rows to come. It keeps the places of earlier fields.
@@ -186,11 +175,11 @@ func (w *runWriter) add(bucket int64, user string, millis int64, name string, id
 // flush hands the rows over to be spilled if there are enough. It waits for those
 // before.
 func (w *runWriter) flush() error {
-	end := w.set.terms.Bytes() > w.s.opt.terms || w.spilled+w.set.rows > maxSpilled
 	if w.set.rows == 0 {
 		return nil
 	}
-	if !end && w.set.rows < w.s.opt.spill {
+	end := w.set.terms.Bytes() > w.opt.terms || w.spilled+w.set.rows > maxSpilled
+	if !end && w.set.rows < w.opt.spill {
 		var bytes int64
 		for _, b := range w.set.builders {
 			bytes += b.Filled() // not the memory that it kept: with that, each batch would be enough
@@ -199,26 +188,22 @@ func (w *runWriter) flush() error {
 			return nil
 		}
 	}
-	terms := w.set.terms
-	if w.spilled += w.set.rows; end {
-		w.spilled = 0
+	if err := w.spills.Wait(); err != nil {
+		return err
 	}
-	w.set.end, w.set.schema = end, w.schema
-	select {
-	case w.full <- w.set:
-	case <-w.failed:
-		<-w.done
-		return w.err
-	}
-	if end {
-		terms = segment.NewTerms()
-	}
-	select {
-	case w.set = <-w.spare:
-	case <-w.failed:
-		w.set = newBuilderSet(terms)
-		<-w.done
-		return w.err
+	full, terms := w.set, w.set.terms
+	full.schema = w.schema
+	w.spilled += full.rows
+	w.spills.Go(func() error {
+		err := w.write(full)
+		if err == nil && end {
+			err = w.build()
+		}
+		return err
+	})
+	w.set, w.spare = w.spare, full
+	if end { // the rows to come have other terms
+		terms, w.spilled = segment.NewTerms(), 0
 	}
 	w.set.terms = terms
 	for _, b := range w.set.builders {
@@ -228,27 +213,12 @@ func (w *runWriter) flush() error {
 	return nil
 }
 
-func (w *runWriter) run() {
-	defer close(w.done)
-	for set := range w.full {
-		w.err = w.write(set)
-		if w.err == nil && set.end {
-			w.err = w.build()
-		}
-		if w.err != nil {
-			close(w.failed)
-			return
-		}
-		w.spare <- set
-	}
-}
-
 // write spills the rows of a set, and empties it.
 func (w *runWriter) write(set *builderSet) (err error) {
 	f := w.spill
 	if f == nil {
 		f = &spillFile{terms: set.terms, buckets: make(map[int64]*spilledBucket)}
-		if f.file, err = createFile(w.ctx, w.s.fs, w.s.tmpPath()); err != nil {
+		if f.file, err = w.files.create(w.ctx, w.files.tmpPath()); err != nil {
 			return err
 		}
 		f.to = bufio.NewWriterSize(f.file, 256<<10)
@@ -282,11 +252,11 @@ func (w *runWriter) write(set *builderSet) (err error) {
 }
 
 // close deletes the file.
-func (f *spillFile) close(s *Store) {
+func (f *spillFile) close(files *folder) {
 	if err := f.file.f.Close(); err != nil {
-		s.log.Warn("trail: close a temporary file", "path", f.file.path, "err", err)
+		files.log.Warn("trail: close a temporary file", "path", f.file.path, "err", err)
 	}
-	s.discard(f.file.path)
+	files.discard(f.file.path)
 }
 
 // build makes segments of the rows that were spilled: one for each bucket and part of
@@ -297,13 +267,13 @@ func (w *runWriter) build() error {
 		return nil
 	}
 	w.spill = nil
-	defer f.close(w.s)
+	defer f.close(w.files)
 	if err := f.to.Flush(); err != nil {
 		return err
 	}
 	var jobs []runJob
 	for bucket, at := range f.buckets {
-		parts := min(max(w.s.hashBits(at.rows*importedOf/importedTo), bits.Len64(uint64(at.ids/maxIDs))), segment.SpillBits)
+		parts := min(max(hashBits(at.rows*importedOf/importedTo, w.opt.rows), bits.Len64(uint64(at.ids/maxIDs))), segment.SpillBits)
 		ranges := segment.SpillRanges >> parts
 		for i := range 1 << parts {
 			jobs = append(jobs, func(ctx context.Context, b *segment.Builder) (*source, error) {
@@ -358,7 +328,7 @@ func (w *runWriter) makeRun(ctx context.Context, b *segment.Builder, bucket int6
 	if b.Rows() == 0 {
 		return nil, nil
 	}
-	f, err := createFile(ctx, w.s.fs, w.s.tmpPath())
+	f, err := w.files.create(ctx, w.files.tmpPath())
 	if err != nil {
 		return nil, err
 	}
@@ -373,38 +343,31 @@ func (w *runWriter) makeRun(ctx context.Context, b *segment.Builder, bucket int6
 	return w.openRun(f.path, bucket, users)
 }
 
-func (s *Store) tmpPath() string {
-	return filepath.Join(s.dir, tmpDir, fmt.Sprintf("%012d.run", s.nextFile.Add(1)-1))
+func (d *folder) tmpPath() string {
+	return d.path(tmpDir, fmt.Sprintf("%012d.run", d.next.Add(1)-1))
 }
 
 func (w *runWriter) openRun(path string, bucket int64, users segment.HashRange) (*source, error) {
-	seg, err := openSegment(w.s.fs, w.s.mapped, path)
+	seg, err := w.files.openSegment(path)
 	if err != nil {
-		w.s.discard(path)
+		w.files.discard(path)
 		return nil, err
 	}
-	src := &source{entry: entryOf(seg, filepath.Base(path), bucket, 0, 0), seg: seg}
-	src.Hashes = users
-	return src, nil
+	return &source{entry: entry{File: filepath.Base(path), Bucket: bucket, Hashes: users}.of(seg), seg: seg}, nil
 }
 
 // finish makes segments of all rows, one for each bucket and part of the users. The
 // caller owns them.
 func (w *runWriter) finish() ([]*source, error) {
-	w.stop()
-	if w.err != nil {
-		return nil, w.err
+	if err := w.spills.Wait(); err != nil {
+		return nil, err
 	}
-	<-w.spare // its memory is needed now
+	w.spare = nil // its memory is needed now
 	if err := w.buildRest(); err != nil {
 		return nil, err
 	}
-	buckets := make(map[int64][]*source)
-	for _, r := range w.runs {
-		buckets[r.Bucket] = append(buckets[r.Bucket], r)
-	}
 	var made []*source
-	for _, runs := range buckets {
+	for _, runs := range grouped(w.runs, ofBucket) {
 		if apart(runs) {
 			made = append(made, runs...)
 			continue
@@ -442,11 +405,7 @@ func (w *runWriter) buildRest() error {
 
 // mergeRuns merges the runs of a bucket, of which several have the same users.
 func (w *runWriter) mergeRuns(runs []*source) (made []*source, err error) {
-	var rows int64
-	for _, r := range runs {
-		rows += r.Rows
-	}
-	parts := w.s.hashBits(rows)
+	parts := hashBits(rowsOf(runs), w.opt.rows)
 	for i := range uint64(1) << parts {
 		users := segment.HashRange{Bits: parts, Index: i}
 		var inputs []segment.Input
@@ -459,7 +418,7 @@ func (w *runWriter) mergeRuns(runs []*source) (made []*source, err error) {
 		if inputs == nil {
 			continue
 		}
-		path, _, err := w.s.merge(w.ctx, filepath.Base(w.s.tmpPath()), inputs)
+		path, err := w.files.merge(w.ctx, filepath.Base(w.files.tmpPath()), inputs)
 		if err != nil {
 			return made, err
 		}
@@ -475,22 +434,14 @@ func (w *runWriter) mergeRuns(runs []*source) (made []*source, err error) {
 	return made, nil
 }
 
-func (w *runWriter) stop() {
-	if !w.ended {
-		w.ended = true
-		close(w.full)
-	}
-	<-w.done
-}
-
-// close ends the goroutine and deletes what finish did not return.
+// close deletes what finish did not return.
 func (w *runWriter) close() {
-	w.stop()
+	_ = w.spills.Wait() // finish returns the error, unless the caller has another
 	if w.spill != nil {
-		w.spill.close(w.s)
+		w.spill.close(w.files)
 		w.spill = nil
 	}
-	w.s.dropFiles(w.runs)
+	w.files.dropFiles(w.runs)
 	w.runs = nil
 }
 
@@ -503,35 +454,27 @@ func (w *runWriter) rewriteWithout(segments []*source, out map[eventKey]bool) ([
 		if err != nil {
 			return nil, err
 		}
-		for {
-			ok, err := c.next()
-			if err != nil {
-				return nil, err
-			}
-			if !ok {
-				break
-			}
+		err = c.each(func() error {
 			if out[eventKey{c.user, c.time(), c.id()}] {
-				continue
+				return nil
 			}
 			values = c.values(values[:0])
 			w.add(src.Bucket, c.user, c.time(), c.name(), c.id(), values, nil)
 			if w.set.rows%importBatch == 0 {
-				if err := w.flush(); err != nil {
-					return nil, err
-				}
+				return w.flush()
 			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	return w.finish()
 }
 
-func (s *Store) dropFiles(segments []*source) {
+func (d *folder) dropFiles(segments []*source) {
 	for _, src := range segments {
-		path := src.seg.Name()
-		if err := src.seg.Close(); err != nil {
-			s.log.Warn("trail: unmap a segment", "file", path, "err", err)
-		}
-		s.discard(path)
+		d.close(src)
+		d.discard(src.seg.Name())
 	}
 }

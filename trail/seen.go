@@ -1,6 +1,7 @@
 package trail
 
 import (
+	"log/slog"
 	"slices"
 	"sort"
 
@@ -11,7 +12,7 @@ import (
 // seen finds events that a store has already, by user, time and id. The sources
 // must be pinned, or belong to the caller alone.
 type seen struct {
-	s       *Store
+	log     *slog.Logger
 	sources []*source
 	tombs   *tombstones
 	ready   bool              // buckets is of sources
@@ -21,31 +22,24 @@ type seen struct {
 
 type known struct {
 	src     *source
-	dropped []uint64 // hashes of the users that are deleted from it
+	dropped []uint64 // hashes of the users that are deleted from it, ascending
 }
 
-func (x *seen) reset(s *Store, sources []*source, tombs *tombstones) {
-	x.s, x.sources, x.tombs, x.ready = s, sources, tombs, false
+func (x *seen) reset(sources []*source, tombs *tombstones) {
+	x.sources, x.tombs, x.ready = sources, tombs, false
 }
 
 func (x *seen) prepare() {
 	x.ready = true
 	clear(x.buckets)
 	for _, src := range x.sources {
-		if !src.IDs || src.seg == nil || src.unmergeable.Load() {
+		if !src.IDs || !src.mergeable() {
 			continue
 		}
 		if x.buckets == nil {
 			x.buckets = make(map[int64][]known)
 		}
-		k := known{src: src}
-		for _, t := range x.tombs.all {
-			if src.affectedBy(t) {
-				k.dropped = append(k.dropped, uint64(t.Hash))
-			}
-		}
-		slices.Sort(k.dropped)
-		x.buckets[src.Bucket] = append(x.buckets[src.Bucket], k)
+		x.buckets[src.Bucket] = append(x.buckets[src.Bucket], known{src, x.tombs.of(&src.entry)})
 	}
 }
 
@@ -73,7 +67,7 @@ func (x *seen) has(bucket int64, user string, millis int64, id uint64) bool {
 			return err
 		})
 		if err != nil && !k.src.unmergeable.Swap(true) {
-			x.s.log.Error("trail: look for duplicates in a segment", "file", k.src.File, "err", err)
+			x.log.Error("trail: look for duplicates in a segment", "file", k.src.File, "err", err)
 		}
 		if found {
 			return true

@@ -3,8 +3,6 @@ package trail
 import (
 	"cmp"
 	"context"
-	"errors"
-	"io/fs"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,15 +22,58 @@ type source struct {
 	obsolete    atomic.Bool      // the file is deleted with the last snapshot that has it
 	unmergeable atomic.Bool      // it was found damaged, and merges leave it out
 	refs        atomic.Int32     // snapshots that have it
-	busy        bool             // a merge has it; guarded by Store.mu
+	busy        bool             // a merge has it; guarded by state.mu
 }
 
+// mergeable reports whether a source can be read, as far as is known.
+func (src *source) mergeable() bool { return src.seg != nil && !src.unmergeable.Load() }
+
 func (e *entry) affectedBy(t tombstone) bool { return e.Commit <= t.Commit && e.Applied < t.Commit }
+
+func ofBucket(src *source) int64 { return src.Bucket }
+
+// grouped divides sources by a key. Groups are in the order of their first ones.
+func grouped[K comparable](sources []*source, key func(*source) K) [][]*source {
+	var groups [][]*source
+	at := make(map[K]int)
+	for _, src := range sources {
+		i, ok := at[key(src)]
+		if !ok {
+			i = len(groups)
+			at[key(src)] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], src)
+	}
+	return groups
+}
+
+func rowsOf(sources []*source) (rows int64) {
+	for _, src := range sources {
+		rows += src.Rows
+	}
+	return rows
+}
+
+func bytesOf(sources []*source) (bytes int64) {
+	for _, src := range sources {
+		bytes += src.Bytes
+	}
+	return bytes
+}
+
+func lastCommit(sources []*source) (last uint64) {
+	for _, src := range sources {
+		last = max(last, src.Commit)
+	}
+	return last
+}
 
 // A snapshot is the content of a store at a moment. It is immutable. Its sources
 // can be read while it is pinned.
 type snapshot struct {
-	store   *Store
+	state   *state
+	width   int64        // of a bucket, in ms
 	refs    atomic.Int64 // one of the store while it is the current one, and one for each pin
 	commit  uint64       // the last commit whose events are in the sources; they have all before
 	sources []*source    // by bucket, then commit
@@ -48,22 +89,6 @@ type snapshot struct {
 // retired replaces the counter of a snapshot that can no longer be pinned.
 const retired = -1 << 40
 
-// view pins the current snapshot; the caller calls unpin. It costs one atomic
-// addition, and a second try in the rare case that the snapshot was replaced and
-// freed between the load and the addition.
-func (s *Store) view() (*snapshot, error) {
-	for {
-		sn := s.current.Load()
-		if sn == nil {
-			return nil, ErrClosed
-		}
-		if sn.refs.Add(1) > 0 {
-			return sn, nil
-		}
-		sn.refs.Add(-1)
-	}
-}
-
 // unpin releases a pin. The last one, after the snapshot was replaced, frees what no
 // other snapshot has.
 func (sn *snapshot) unpin() {
@@ -77,7 +102,7 @@ func (sn *snapshot) unpin() {
 // deleting one takes time.
 func (sn *snapshot) unpinAsync() {
 	if sn.decRef() {
-		sn.store.sweeper.free(sn)
+		sn.state.sweeper.free(sn)
 	}
 }
 
@@ -88,7 +113,7 @@ func (sn *snapshot) decRef() bool {
 
 func (sn *snapshot) releaseSources() {
 	for _, src := range sn.sources {
-		sn.store.release(src)
+		sn.state.files.release(src)
 	}
 }
 
@@ -140,47 +165,8 @@ func (w *sweeper) sweep() {
 	}
 }
 
-// release drops the reference of a snapshot to a source.
-func (s *Store) release(src *source) {
-	if src.refs.Add(-1) > 0 {
-		return
-	}
-	if src.seg != nil {
-		if err := src.seg.Close(); err != nil {
-			s.log.Warn("trail: unmap a segment", "file", src.File, "err", err)
-		}
-	}
-	if src.obsolete.Load() {
-		s.discard(s.segmentPath(src.File))
-	}
-}
-
-func (s *Store) discard(path string) {
-	if err := s.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log.Warn("trail: delete an obsolete file", "path", path, "err", err)
-	}
-}
-
-// publishLocked makes the state visible and returns the snapshot before. The caller
-// has locked mu, and unpins that snapshot after it has unlocked mu.
-func (s *Store) publishLocked() *snapshot {
-	slices.SortStableFunc(s.mu.sources, func(a, b *source) int {
-		return cmp.Or(cmp.Compare(a.Bucket, b.Bucket), cmp.Compare(a.Commit, b.Commit))
-	})
-	sn := &snapshot{
-		store: s, commit: s.mu.visible, sources: slices.Clone(s.mu.sources),
-		input:  make([]exec.Source, 0, len(s.mu.sources)),
-		schema: s.mu.schema, horizon: s.mu.horizon, tombs: s.mu.tombs, cohorts: s.mu.cohorts, lost: s.mu.lost,
-	}
-	for _, src := range sn.sources {
-		src.refs.Add(1)
-		if src.seg != nil {
-			sn.input = append(sn.input, exec.Source{Segment: src.seg, Dropped: s.mu.tombs.of(&src.entry)})
-		}
-	}
-	sn.refs.Store(1)
-	return s.current.Swap(sn)
-}
+// kept returns the time before which there are no events.
+func (sn *snapshot) kept() int64 { return sn.state.horizonAt(sn.horizon) }
 
 // A tombstone says that a user was deleted from everything up to a commit.
 type tombstone struct {
@@ -188,11 +174,11 @@ type tombstone struct {
 	Commit uint64  `json:"commit"`
 }
 
-// tombstones are the deletions that some source is still subject to. They are
-// immutable except for lists, which is guarded by Store.mu.
+// tombstones are the deletions that some source is still subject to.
 type tombstones struct {
-	all   []tombstone      // by commit
-	lists map[int][]uint64 // by index of the first that applies
+	all   []tombstone      // by commit; immutable
+	mu    sync.Mutex       // nothing is locked under it
+	lists map[int][]uint64 // by index of the first that applies; guarded by mu
 }
 
 func newTombstones(all []tombstone) *tombstones {
@@ -201,8 +187,8 @@ func newTombstones(all []tombstone) *tombstones {
 	return &tombstones{all: all, lists: make(map[int][]uint64)}
 }
 
-// of returns the sorted hashes of the users that are deleted from a source. The
-// caller has Store.mu; the list is shared and immutable.
+// of returns the sorted hashes of the users that are deleted from a source. The list
+// is shared and immutable.
 func (t *tombstones) of(e *entry) []uint64 {
 	if len(t.all) == 0 {
 		return nil
@@ -212,6 +198,8 @@ func (t *tombstones) of(e *entry) []uint64 {
 	if first == len(t.all) {
 		return nil
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	list, ok := t.lists[first]
 	if !ok {
 		for _, d := range t.all[first:] {

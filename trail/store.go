@@ -6,18 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
-	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/internal/exec"
 )
@@ -31,80 +24,38 @@ import (
 // segments, and the sweeper frees snapshots. One open for reading has the sweeper
 // only.
 type Store struct {
-	dir    string
-	opt    Options
-	fs     vfs.FS
-	mapped bool // segments are mapped, being files of the real file system
-	log    *slog.Logger
-	now    func() time.Time
-	width  int64 // of a bucket, in ms; immutable after Open
-	lock   io.Closer
-	wal    *spool.Spool
-	acked  ackNote
-	large  map[string]bool // properties known to have integers that a number cannot hold exactly; owned by the committer
+	opt     Options
+	log     *slog.Logger
+	files   *folder
+	state   *state
+	acked   ackNote
+	catalog *catalog // of a writer
+	reader  reader   // of a reader
 
-	current atomic.Pointer[snapshot] // nil after Close
-	sweeper sweeper
+	committer *committer
+	flusher   *flusher
+	compactor *compactor
+	admission *admission
+	segments  *segmentWriter
+	importing chan struct{} // has an element while an import runs; capacity 1
+
+	lock io.Closer
+	wal  *spool.Spool
+
 	slots   chan struct{} // one for each worker of a query; capacity GOMAXPROCS
-
-	budget        *semaphore.Weighted // bytes of appends that wait
-	requests      chan *request       // to the committer; the budget bounds it, the capacity saves goroutine switches
-	ops           chan func()         // run by the committer between commits; unbuffered
-	wakeFlusher   chan struct{}       // capacity 1
-	wakeCompactor chan struct{}       // capacity 1
-	wakeCommitter chan struct{}       // sent after each flush; capacity 1
-	flushes       chan chan error     // calls of Flush, to the flusher
-	jobs          chan *compactJob    // calls of Compact, to the compactor
-	importing     chan struct{}       // has an element while an import runs; capacity 1
-	stopped       chan struct{}       // closed when the committer has ended
-
-	memory   atomic.Int64 // bytes of runs in memory
-	nextFile atomic.Uint64
-	flushErr atomic.Pointer[error] // of the last flush; nil if it went well
+	scratch exec.Scratch  // of queries
 
 	ctx    context.Context // done when the store closes
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // of the goroutines
-	calls  sync.WaitGroup // calls that change the store; added to under mu while it is open
+	mu     struct {       // nothing is locked under it
+		sync.Mutex
+		closed bool
+	}
+	calls sync.WaitGroup // that change the store; added to under mu while it is open
 
 	closeOnce sync.Once
 	closeErr  error
-
-	manifest struct { // held during the I/O of the manifest
-		sync.Mutex
-		current    *manifest
-		generation uint64   // the highest that was ever tried
-		garbage    []string // files that the second copy may still name
-		log        logScan  // of a reader: the log so far
-	}
-	mu struct { // never held during I/O
-		sync.Mutex
-		closed  bool
-		commit  uint64 // the last number assigned
-		visible uint64 // the last commit whose events are in the state
-		pending uint64 // the commit of a deletion that is being written; 0 for none
-		sources []*source
-		schema  event.Schema // changed by the committer alone
-		horizon int64
-		tombs   *tombstones
-		cohorts []*cohort         // immutable
-		marks   map[string][]byte // immutable
-		records []logRecord
-		rows    int       // in memory
-		oldest  time.Time // when the first of the records was written
-		flushed uint64    // runs up to this commit are being flushed, and left alone by others
-		lost    int       // places of the log that have lost records
-
-		logBytes, logRecords int64 // of a reader: the part of the log that is in no segment
-	}
-
-	scratch exec.Scratch // of queries
-}
-
-// logRecord is a record of the log that is in no segment yet.
-type logRecord struct {
-	commit uint64
-	pos    spool.Position
 }
 
 // Open opens the store in a folder, which it makes unless it is for reading only.
@@ -116,15 +67,11 @@ func Open(dir string, opt Options) (*Store, error) {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	s := newStore(dir, opt)
+	open := s.openWriter
 	if opt.ReadOnly {
-		if err := s.load(); err != nil {
-			s.cancel()
-			return nil, fmt.Errorf("open store %s: %w", dir, err)
-		}
-		s.sweeper.start(s.ctx, &s.wg)
-		return s, nil
+		open = s.openReader
 	}
-	if err := s.openWriter(); err != nil {
+	if err := open(); err != nil {
 		s.cancel()
 		if _, ok := errors.AsType[*LockedError](err); ok {
 			return nil, err // it names the store
@@ -135,60 +82,127 @@ func Open(dir string, opt Options) (*Store, error) {
 }
 
 func newStore(dir string, opt Options) *Store {
+	files := newFolder(dir, opt)
+	st := newState(files, opt)
 	s := &Store{
-		dir: dir, opt: opt, fs: opt.fs, log: opt.Log, now: opt.now,
-		slots:         make(chan struct{}, runtime.GOMAXPROCS(0)),
-		budget:        semaphore.NewWeighted(maxWaiting),
-		requests:      make(chan *request, 256),
-		ops:           make(chan func()),
-		wakeFlusher:   make(chan struct{}, 1),
-		wakeCompactor: make(chan struct{}, 1),
-		sweeper:       sweeper{wake: make(chan struct{}, 1)},
-		wakeCommitter: make(chan struct{}, 1),
-		flushes:       make(chan chan error),
-		jobs:          make(chan *compactJob),
-		importing:     make(chan struct{}, 1),
-		stopped:       make(chan struct{}),
-		large:         make(map[string]bool),
+		opt: opt, log: opt.Log, files: files, state: st,
+		acked:     ackNote{files: files},
+		catalog:   &catalog{files: files, state: st},
+		admission: newAdmission(st, opt.buckets),
+		segments:  &segmentWriter{files: files, state: st, rows: opt.rows},
+		importing: make(chan struct{}, 1),
+		slots:     make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
-	if s.fs == nil {
-		s.fs, s.mapped = vfs.OS{}, true
-		if opt.ReadOnly {
-			s.fs = vfs.OS{ReadOnly: true}
-		}
-	}
-	s.acked = ackNote{fs: s.fs, path: filepath.Join(dir, ackedName), log: s.log}
+	s.reader = reader{files: files, state: st, acked: &s.acked}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.mu.horizon = math.MinInt64
-	s.mu.tombs = newTombstones(nil)
 	return s
 }
 
-// begin marks the start of a call that changes the store; its context is done when
-// the store closes. The call ends with end.
-func (s *Store) begin(ctx context.Context) (_ context.Context, end func(), err error) {
-	if s.opt.ReadOnly {
-		return nil, nil, ErrReadOnly
+// start wires the goroutines of a writer and starts them.
+func (s *Store) start() {
+	builder := newRunBuilder(s.log)
+	env := commitEnv{
+		wal:   s.wal,
+		room:  func() (bool, error) { return s.flusher.room() },
+		admit: s.admission.admit,
+		build: func(rec record, schema event.Schema) (built, error) {
+			sn, err := s.state.view()
+			if err != nil {
+				return built{}, err
+			}
+			defer sn.unpin()
+			return builder.build(rec, schema, sn)
+		},
+		settle: s.settle,
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.closed {
-		return nil, nil, ErrClosed
+	if !s.opt.NoSync {
+		env.durable = s.acked.write
 	}
-	s.calls.Add(1)
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.ctx, cancel)
-	return ctx, func() { stop(); cancel(); s.calls.Done() }, nil
+	s.committer = newCommitter(env, s.state)
+	s.flusher = newFlusher(flushEnv{
+		between: s.committer.do,
+		write:   s.segments.write,
+		replace: s.catalog.replace,
+		deleted: s.catalog.deletedSinceFlush,
+		ack: func(positions ...spool.Position) {
+			s.wal.Ack(positions...)
+			notify(s.compactor.wake)
+		},
+		flushed: func() { notify(s.committer.flushed) },
+	}, s.state, s.opt)
+	s.compactor = newCompactor(compactEnv{
+		expire: s.expire, write: s.segments.write, replace: s.catalog.replace, commit: s.catalog.commit,
+	}, s.state)
+	s.wg.Go(func() { s.committer.run(s.ctx) })
+	s.wg.Go(func() { s.flusher.run(s.ctx, s.committer.stopped) })
+	s.wg.Go(func() { s.compactor.run(s.ctx) })
+	notify(s.flusher.wake)
+	notify(s.compactor.wake)
 }
 
-func (s *Store) onCommitter(f func()) {
-	done := make(chan struct{})
-	select {
-	case s.ops <- func() { defer close(done); f() }:
-		<-done
-	case <-s.stopped:
-		f() // the committer has ended, and only the flusher calls this
+// settle merges the small runs in memory of the buckets that a commit brought, and wakes
+// the flusher for more.
+func (s *Store) settle(runs []*source, first bool) {
+	if first || s.flusher.much() {
+		notify(s.flusher.wake)
 	}
+	if len(runs) == 0 {
+		return
+	}
+	buckets := bucketsOf(runs)
+	for s.state.mergeRuns(buckets, fewRows) {
+	}
+	if s.state.hasCrowded(buckets, manyRows) {
+		notify(s.flusher.wake)
+	}
+}
+
+// Flush writes what is in memory to segments.
+func (s *Store) Flush(ctx context.Context) error {
+	return s.change(ctx, func(ctx context.Context) error { return s.flusher.call(ctx) })
+}
+
+// Compact makes one segment of each bucket that has several, or one for each part of its
+// users if they have many events, and carries out deletions and the horizon. The progress
+// is in bytes of segments read. Queries and appends go on meanwhile.
+//
+// A damaged segment stays as it is, with a warning in the log; users stay hidden
+// in it until it is given up with Discard.
+func (s *Store) Compact(ctx context.Context, progress func(done, total int64)) error {
+	if progress == nil {
+		progress = func(int64, int64) {}
+	}
+	return s.change(ctx, func(ctx context.Context) error {
+		if err := s.flusher.call(ctx); err != nil {
+			return err
+		}
+		return s.compactor.do(ctx, func() error { return s.compactor.mergeAll(ctx, progress) })
+	})
+}
+
+// change runs f, which changes the store. Its context is done when the store closes.
+func (s *Store) change(ctx context.Context, f func(ctx context.Context) error) error {
+	if s.opt.ReadOnly {
+		return ErrReadOnly
+	}
+	return s.call(ctx, f)
+}
+
+// call runs f while the store is open, and Close waits for it. Its context is done when
+// the store closes.
+func (s *Store) call(ctx context.Context, f func(ctx context.Context) error) error {
+	s.mu.Lock()
+	if s.mu.closed {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.calls.Add(1)
+	s.mu.Unlock()
+	defer s.calls.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	return f(ctx)
 }
 
 // notify wakes the goroutine that waits for c.
@@ -219,13 +233,13 @@ func (s *Store) shutdown() error {
 	s.wg.Wait()
 	var err error
 	if s.wal != nil {
-		if p := s.flushErr.Load(); p != nil {
+		if p := s.flusher.err.Load(); p != nil {
 			s.log.Warn("trail: events in memory stay in the log", "err", *p)
 		}
 		err = s.wal.Close()
 	}
 	err = errors.Join(err, s.acked.note.Close())
-	if sn := s.current.Swap(nil); sn != nil {
+	if sn := s.state.current.Swap(nil); sn != nil {
 		sn.unpin()
 	}
 	if s.lock != nil {
@@ -237,7 +251,7 @@ func (s *Store) shutdown() error {
 // Schema returns the properties of the events in the store. The caller must not
 // change it.
 func (s *Store) Schema() event.Schema {
-	sn, err := s.view()
+	sn, err := s.state.view()
 	if err != nil {
 		return nil
 	}
@@ -247,7 +261,7 @@ func (s *Store) Schema() event.Schema {
 
 // Mark returns the last mark that AppendMarked kept for a source, nil for none.
 func (s *Store) Mark(source string) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.mu.marks[source])
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	return slices.Clone(s.state.mu.marks[source])
 }

@@ -364,7 +364,7 @@ func TestUnknownFilesAreDeleted(t *testing.T) {
 	if _, err := os.Stat(foreign); err != nil {
 		t.Error(err)
 	}
-	if got := s.nextFile.Load(); got <= 99 {
+	if got := s.files.next.Load(); got <= 99 {
 		t.Errorf("got %d as the next number, want one that was never used", got)
 	}
 	wantSound(t, dir)

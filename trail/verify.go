@@ -23,12 +23,11 @@ func Verify(ctx context.Context, dir string, progress func(VerifyProgress)) (Rep
 	if err != nil {
 		return Report{}, err
 	}
-	return verify(ctx, newStore(dir, opt), progress)
+	return verify(ctx, newFolder(dir, opt), progress)
 }
 
-func verify(ctx context.Context, s *Store, progress func(VerifyProgress)) (Report, error) {
-	defer s.cancel()
-	v := &verifier{s: s, ctx: ctx, progress: progress}
+func verify(ctx context.Context, files *folder, progress func(VerifyProgress)) (Report, error) {
+	v := &verifier{files: files, ctx: ctx, progress: progress}
 	if progress == nil {
 		v.progress = func(VerifyProgress) {}
 	}
@@ -40,14 +39,14 @@ func verify(ctx context.Context, s *Store, progress func(VerifyProgress)) (Repor
 		}
 	}
 	if err != nil {
-		return Report{}, fmt.Errorf("verify store %s: %w", s.dir, err)
+		return Report{}, fmt.Errorf("verify store %s: %w", files.dir, err)
 	}
 	return v.report, nil
 }
 
 // A verifier is the work of Verify.
 type verifier struct {
-	s        *Store
+	files    *folder
 	ctx      context.Context
 	progress func(VerifyProgress)
 	report   Report
@@ -60,17 +59,17 @@ func (v *verifier) damage(d Damage) { v.report.Damages = append(v.report.Damages
 
 // within returns a path as it stands in the folder of the store.
 func (v *verifier) within(path string) string {
-	if rel, err := filepath.Rel(v.s.dir, path); err == nil {
+	if rel, err := filepath.Rel(v.files.dir, path); err == nil {
 		return filepath.ToSlash(rel)
 	}
 	return path
 }
 
 func (v *verifier) verifyOnce() error {
-	found := readManifests(v.s.fs, v.s.dir)
+	found := v.files.readManifests()
 	if found.none() {
-		names, err := v.s.fs.ReadDir(filepath.Join(v.s.dir, segmentDir))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		names, err := v.files.names(segmentDir)
+		if err != nil {
 			return err
 		}
 		if !slices.ContainsFunc(names, isSegment) {
@@ -82,7 +81,7 @@ func (v *verifier) verifyOnce() error {
 		case errors.Is(err, fs.ErrPermission):
 			v.report.Denied = append(v.report.Denied, manifestNames[i])
 		case err != nil && found.best == nil:
-			v.damage(Damage{File: manifestNames[i], Reason: err.Error(), Hint: rebuildHint(v.s.dir)})
+			v.damage(Damage{File: manifestNames[i], Reason: err.Error(), Hint: rebuildHint(v.files.dir)})
 		case err != nil:
 			v.damage(Damage{File: manifestNames[i], Reason: err.Error(), Hint: "the next program that writes to the store restores it from the other copy"})
 		}
@@ -108,16 +107,15 @@ func (v *verifier) verifyOnce() error {
 		v.done += e.Bytes
 	}
 	for _, c := range v.man.Cohorts {
-		path := filepath.Join(v.s.dir, cohortDir, c.File)
-		hashes, err := readCohort(v.s.fs, path)
+		path := v.files.path(cohortDir, c.File)
+		hashes, err := readCohort(v.files.fs, path)
 		if err == nil && int64(len(hashes)) != c.Users {
 			err = fmt.Errorf("it has %d users, and the manifest says %d", len(hashes), c.Users)
 		}
-		if err != nil && v.changed() {
-			return errChanged
-		}
 		if err != nil {
-			v.add(path, err, "")
+			if err := v.unlessChanged(path, err, ""); err != nil {
+				return err
+			}
 		}
 	}
 	err := v.log()
@@ -127,7 +125,7 @@ func (v *verifier) verifyOnce() error {
 		return err
 	}
 	if v.report.Rows == 0 && v.report.Records == 0 {
-		if v.report.Unfinished, err = v.s.importUnfinished(); err != nil {
+		if v.report.Unfinished, err = v.files.importUnfinished(); err != nil {
 			return err
 		}
 	}
@@ -135,23 +133,23 @@ func (v *verifier) verifyOnce() error {
 	return nil
 }
 
-func (v *verifier) changed() bool {
-	now := readManifests(v.s.fs, v.s.dir).best
-	return now != nil && now.Generation != v.man.Generation
+// unlessChanged adds a damage, or returns errChanged if a writer has changed the store.
+func (v *verifier) unlessChanged(path string, err error, hint string) error {
+	if now := v.files.readManifests().best; now != nil && now.Generation != v.man.Generation {
+		return errChanged
+	}
+	v.add(path, err, hint)
+	return nil
 }
 
 func (v *verifier) segment(e entry) error {
-	path := v.s.segmentPath(e.File)
+	path := v.files.segmentPath(e.File)
 	v.progress(VerifyProgress{File: v.within(path), Done: v.done, Total: v.total})
-	seg, err := openSegment(v.s.fs, v.s.mapped, path)
+	hint := discardHint(v.files.dir, e.File)
+	seg, err := v.files.openSegment(path)
 	if err != nil {
-		if v.changed() {
-			return errChanged
-		}
-		v.add(path, err, discardHint(v.s.dir, e.File))
-		return nil
+		return v.unlessChanged(path, err, hint)
 	}
-	hint := discardHint(v.s.dir, e.File)
 	v.report.Segments++
 	v.report.Rows += int64(seg.Rows())
 	err = guarded(func() error {
@@ -163,9 +161,7 @@ func (v *verifier) segment(e entry) error {
 	if err != nil {
 		v.add(path, err, hint)
 	}
-	got := entryOf(seg, e.File, e.Bucket, e.Commit, e.Applied)
-	got.Hashes = e.Hashes
-	if got != e {
+	if e.of(seg) != e {
 		v.damage(Damage{File: v.within(path), Section: "footer", Reason: "it is not the segment that the manifest describes"})
 	}
 	if w := v.man.Bucket; seg.Rows() > 0 && (bucketOf(seg.MinTime(), w) != e.Bucket || bucketOf(seg.MaxTime(), w) != e.Bucket) {
@@ -196,10 +192,10 @@ func (v *verifier) log() error {
 	if err != nil {
 		return err
 	}
-	acked := v.s.acked.read() // before the log is read
-	dir := filepath.Join(v.s.dir, walDir)
+	acked := (&ackNote{files: v.files}).read() // before the log is read
+	dir := v.files.path(walDir)
 	var records []record
-	_, damages, err := spool.Scan(v.s.fs, dir, spool.Cursor{}, func(r spool.Record) error {
+	_, damages, err := spool.Scan(v.files.fs, dir, spool.Cursor{}, func(r spool.Record) error {
 		rec, err := decodeRecord(r.Payload)
 		if err == nil {
 			err = verifyRecord(rec)
@@ -230,7 +226,7 @@ func (v *verifier) log() error {
 		return nil
 	}
 	flushed := v.man.Flushed
-	if now := readManifests(v.s.fs, v.s.dir).best; now != nil {
+	if now := v.files.readManifests().best; now != nil {
 		flushed = now.Flushed // by a writer, perhaps, before the log was read
 	}
 	if end := endMissing(acked, flushed, lastCommitOf(records)); end != "" {
@@ -245,25 +241,25 @@ const appendAgain = "append the last events again"
 // losses reports what the log has lost at some time before, and whether all of it is
 // missing.
 func (v *verifier) losses() (missing bool, err error) {
-	missing, err = v.s.logMissing(v.man)
+	missing, err = v.files.logMissing(v.man)
 	if err != nil {
 		return false, err
 	}
 	if missing {
 		v.damage(Damage{File: walDir, Reason: reasonLogMissing, Hint: appendAgain})
 	}
-	names, err := v.s.quarantined()
+	names, err := v.files.quarantined()
 	for _, name := range names {
-		path := filepath.Join(v.s.dir, walDir, quarantineDir, name)
+		path := v.files.path(walDir, quarantineDir, name)
 		reason := "damaged records, which the log has lost with their events"
 		if strings.HasSuffix(name, ".txt") {
-			note, err := vfs.ReadFile(v.s.fs, path)
+			note, err := vfs.ReadFile(v.files.fs, path)
 			if err != nil {
 				return missing, err
 			}
 			reason = "events were lost: " + strings.TrimSpace(string(note))
 		}
-		v.damage(Damage{File: v.within(path), Reason: reason, Hint: appendAgain + "; then remove the folder " + filepath.Join(v.s.dir, walDir, quarantineDir) + ", or every verify reports it"})
+		v.damage(Damage{File: v.within(path), Reason: reason, Hint: appendAgain + "; then remove the folder " + v.files.path(walDir, quarantineDir) + ", or every verify reports it"})
 	}
 	return missing, err
 }
