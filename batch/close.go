@@ -157,7 +157,6 @@ func (p *pipeline) close(ctx context.Context) (Report, error) {
 	case <-stop.Done():
 	}
 	why := context.Cause(stop)
-	close(p.quit)
 	p.cancel()
 	p.join(ctx)
 	left, tried := p.collectRest()
@@ -181,12 +180,12 @@ func (p *pipeline) close(ctx context.Context) (Report, error) {
 func (p *pipeline) dropError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c := p.mu.counts
-	n := c.refused + c.expired + c.exhausted + c.unreadable
+	c := &p.mu.counts
+	n := c.Refused + c.DroppedExpired + c.DroppedExhausted + c.Unreadable
 	if n == 0 || p.onDrop != nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %d refused, %d expired, %d exhausted, %d unreadable on disk; OnDrop gets the next ones", ErrDropped, c.refused, c.expired, c.exhausted, c.unreadable)
+	return fmt.Errorf("%w: %d refused, %d expired, %d exhausted, %d unreadable on disk; OnDrop gets the next ones", ErrDropped, c.Refused, c.DroppedExpired, c.DroppedExhausted, c.Unreadable)
 }
 
 var errGap = errors.New("their lane has stopped because an event before them is missing")
@@ -423,21 +422,21 @@ func (p *pipeline) settleAll(left []remainder) Report {
 		for _, x := range r.parts {
 			kept, back := part{c, x.from, min(x.to, written)}, part{c, max(x.from, written), x.to}
 			if kept.n() > 0 {
-				n.spooled += uint64(kept.n())
+				n.Spooled += uint64(kept.n())
 				c.receipt.fail(kept.from, kept.to, &EventError{ReasonKept, ErrClosed})
 			}
 			if back.n() > 0 {
-				n.returned += uint64(back.n())
+				n.Returned += uint64(back.n())
 				report.Undelivered += back.n()
 				report.parts = append(report.parts, back)
 				c.receipt.fail(back.from, back.to, &EventError{ReasonReturned, ErrClosed})
 			}
-			n.flying -= uint64(x.n())
+			n.InFlight -= uint64(x.n())
 		}
 		c.receipt.settle()
 		p.unlistLocked(c)
 	}
-	report.Delivered, report.Refused, report.Spooled = n.delivered, n.refused, n.spooled
-	report.Dropped, report.DeadLettered = n.full+n.expired+n.exhausted+n.unreadable, n.dead
+	report.Delivered, report.Refused, report.Spooled = n.Delivered, n.Refused, n.Spooled
+	report.Dropped, report.DeadLettered = n.DroppedFull+n.DroppedExpired+n.DroppedExhausted+n.Unreadable, n.DeadLettered
 	return report
 }

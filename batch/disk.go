@@ -152,8 +152,8 @@ func (p *pipeline) evict(c *chunk) {
 	c.arena.release()
 	c.arena, c.evicting = nil, false
 	c.lane.memory.remove(c)
-	p.mu.counts.queued -= uint64(c.n)
-	p.mu.counts.spooled += uint64(c.n)
+	p.mu.counts.Queued -= uint64(c.n)
+	p.mu.counts.Spooled += uint64(c.n)
 	p.unreserveLocked(c)
 }
 
@@ -378,16 +378,16 @@ func (p *pipeline) openSpool() error {
 		SyncEvery:    syncEvery,
 		SyncBytes:    syncBytes,
 		FS:           p.disk.fs,
-		Log:          p.logger,
+		Log:          p.log.log,
 	})
 	if err != nil {
 		return fmt.Errorf("batch: %w", err)
 	}
 	p.spool = sp
 	p.epoch = sp.Epoch()
-	p.mu.counts.corrupt, p.mu.counts.lost = uint64(found.Corrupt), found.LostEvents
+	p.mu.counts.Corrupt, p.mu.counts.LostOnDisk = uint64(found.Corrupt), found.LostEvents
 	p.recover()
-	if n := p.mu.counts.recovered; n > 0 {
+	if n := p.mu.counts.Recovered; n > 0 {
 		p.log.write(slog.LevelInfo, "batch: the spool holds events of an earlier run, which are sent now", "events", n, "dir", p.disk.Dir)
 	}
 	p.writer = newSpoolWriter(p)

@@ -33,7 +33,7 @@ func (p *pipeline) wakeDispatcher() {
 	}
 }
 
-// dispatch sends what is due, until quit. Its one timer is set for the first moment
+// dispatch sends what is due, until Close ends sending. Its one timer is set for the first moment
 // at which something may become due, and is stopped if nothing waits.
 func (p *pipeline) dispatch() {
 	timer := time.NewTimer(time.Hour)
@@ -49,7 +49,7 @@ func (p *pipeline) dispatch() {
 		select {
 		case <-p.wake:
 		case <-due:
-		case <-p.quit:
+		case <-p.sending.Done():
 			return
 		}
 	}
@@ -240,7 +240,7 @@ func (p *pipeline) takeLocked(l *lane, now time.Time) *Batch {
 	}
 	b.baseKey, b.first = b.key, first
 	b.refs.Store(1)
-	p.mu.counts.batches++
+	p.mu.counts.Batches++
 	p.mu.counts.size.add(float64(b.count))
 	p.mu.counts.wait.add(now.Sub(first).Seconds())
 	return b

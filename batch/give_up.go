@@ -57,8 +57,8 @@ func (f *flight) drop(b *Batch) bool {
 	}
 	if !f.replace(b, nil, func(n *counts) {
 		if d.DeadLettered {
-			n.flying -= uint64(b.count)
-			n.dead += uint64(b.count)
+			n.InFlight -= uint64(b.count)
+			n.DeadLettered += uint64(b.count)
 			return
 		}
 		n.drop(b.count, d.Reason)

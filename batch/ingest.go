@@ -308,7 +308,7 @@ func (p *pipeline) enqueue(c *chunk, n int) bool {
 		p.roomLocked()
 	}
 	p.listLocked(c)
-	p.mu.counts.queued += uint64(n)
+	p.mu.counts.Queued += uint64(n)
 	l.pushLocked(c)
 	if p.ahead {
 		p.mu.unwritten = append(p.mu.unwritten, c)
@@ -365,7 +365,7 @@ func (p *pipeline) countNewestLocked(s *shard) bool {
 	s.mu.accepted++
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.counts.full++
+	p.mu.counts.DroppedFull++
 	return true
 }
 

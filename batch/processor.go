@@ -53,8 +53,7 @@ type pipeline struct {
 
 	wake     chan struct{} // to the dispatcher; capacity 1, since one signal is enough
 	draining chan struct{} // closed when Close begins
-	quit     chan struct{} // closed when dispatching ends
-	sending  context.Context
+	sending  context.Context // ends when Close has sent what it could
 	cancel   context.CancelFunc
 	work     sync.WaitGroup // the dispatcher, the spool writer and the flights
 
@@ -68,7 +67,6 @@ type pipeline struct {
 	gate     gate
 	limit    *limiter
 	rejected atomic.Uint64
-	log      *throttledLogger
 
 	mu struct {
 		sync.Mutex
@@ -181,9 +179,7 @@ func newPipeline(s settings) (*pipeline, error) {
 		epoch:    uint64(time.Now().UnixNano()),
 		wake:     make(chan struct{}, 1),
 		draining: make(chan struct{}),
-		quit:     make(chan struct{}),
 		limit:    newLimiter(s.lanesMax),
-		log:      newThrottledLogger(s.logger),
 	}
 	p.sending, p.cancel = context.WithCancel(context.Background())
 	p.mu.resume = make(chan struct{})
@@ -222,12 +218,12 @@ func newPipeline(s settings) (*pipeline, error) {
 
 // markInFlightLocked counts the events of a waiting chunk as on the way.
 func (p *pipeline) markInFlightLocked(c *chunk) {
-	p.mu.counts.flying += uint64(c.n)
+	p.mu.counts.InFlight += uint64(c.n)
 	if c.arena == nil {
-		p.mu.counts.spooled -= uint64(c.n)
+		p.mu.counts.Spooled -= uint64(c.n)
 		return
 	}
-	p.mu.counts.queued -= uint64(c.n)
+	p.mu.counts.Queued -= uint64(c.n)
 	p.unreserveLocked(c)
 }
 

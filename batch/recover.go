@@ -77,8 +77,8 @@ func (p *pipeline) readSpool() (records []*foundRecord, notes []note) {
 		}
 		if err != nil {
 			p.log.write(slog.LevelError, "batch: the spool holds a record that cannot be decoded", "kind", r.Kind, "events", r.Count, "err", err)
-			p.mu.counts.corrupt++
-			p.mu.counts.lost += uint64(r.Count)
+			p.mu.counts.Corrupt++
+			p.mu.counts.LostOnDisk += uint64(r.Count)
 			p.spool.Ack(at)
 		}
 	}
@@ -208,8 +208,8 @@ func (p *pipeline) requeue(chunks []*chunk) {
 		p.listLocked(c)
 		c.lane.pushLocked(c)
 		c.lane.through = c.order
-		p.mu.counts.recovered += uint64(c.n)
-		p.mu.counts.spooled += uint64(c.n)
+		p.mu.counts.Recovered += uint64(c.n)
+		p.mu.counts.Spooled += uint64(c.n)
 		if c.foreign {
 			p.mu.barrier++
 		}

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/bits"
 	"runtime"
 	"strings"
@@ -30,7 +29,7 @@ type settings struct {
 	dead           func(context.Context, Dropped) error
 	onDrop         func(Dropped)
 	hooks          Hooks
-	logger         *slog.Logger
+	log            *throttledLogger
 	keyFingerprint uint32 // 0 if Lanes.Key has none or is not used
 
 	maxEvents int
@@ -67,16 +66,13 @@ func (c Options[T]) settings() (settings, error) {
 		dead:     c.DeadLetter,
 		onDrop:   c.OnDrop,
 		hooks:    c.Hooks,
-		logger:   c.Log,
+		log:      newThrottledLogger(c.Log),
 
 		maxEvents: cmp.Or(c.Queue.Events, 64<<10),
 		maxBytes:  cmp.Or(c.Queue.Bytes, 64<<20),
 		lanesMax:  cmp.Or(c.Lanes.Max, 4),
 		ordered:   c.Lanes.Order != OrderNone,
 		gapless:   c.Lanes.Gapless,
-	}
-	if s.logger == nil {
-		s.logger = slog.Default()
 	}
 	s.retry.Initial = cmp.Or(s.retry.Initial, 100*time.Millisecond)
 	s.retry.Max = cmp.Or(s.retry.Max, 30*time.Second)

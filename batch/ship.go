@@ -130,10 +130,10 @@ func (p *pipeline) attempted(b *Batch, took time.Duration, taken bool) {
 		p.mu.successes++
 		p.mu.failedInRow = 0
 	}
-	p.mu.counts.requests++
+	p.mu.counts.Requests++
 	p.mu.counts.latency.add(took.Seconds())
 	if b.attempt > 1 {
-		p.mu.counts.retried += uint64(b.count)
+		p.mu.counts.Retried += uint64(b.count)
 	}
 }
 
@@ -226,10 +226,10 @@ func (f *flight) accepted(b *Batch, out Outcome) bool {
 		next = append(next, piece)
 	}
 	if !f.replace(b, next, func(n *counts) {
-		n.flying -= uint64(delivered)
-		n.delivered += uint64(delivered)
+		n.InFlight -= uint64(delivered)
+		n.Delivered += uint64(delivered)
 		if out.Duplicate {
-			n.duplicates += uint64(delivered)
+			n.Duplicates += uint64(delivered)
 		}
 	}) {
 		return false
@@ -361,7 +361,7 @@ func (f *flight) sleep(d time.Duration, resume <-chan struct{}) bool {
 func (p *pipeline) waiting() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mu.counts.queued + p.mu.counts.spooled + p.mu.counts.flying
+	return p.mu.counts.Queued + p.mu.counts.Spooled + p.mu.counts.InFlight
 }
 
 // An aside counts the batches that wait for their next attempt without a place in
@@ -487,31 +487,6 @@ func (p *pipeline) countDrop(n int, why Reason) {
 		return
 	}
 	p.mu.counts.drop(n, why)
-}
-
-// reportDropped reports dropped events to their tickets, to OnDrop and to the log.
-func (p *pipeline) reportDropped(parts []part, d Dropped) {
-	n := 0
-	for _, x := range parts {
-		x.chunk.receipt.fail(x.from, x.to, &EventError{d.Reason, d.Err})
-		n += x.n()
-	}
-	if p.onDrop != nil && d.Events == nil {
-		d.Events = copies(parts, p.format)
-	}
-	p.notifyDropped(d, n)
-}
-
-// notifyDropped reports n dropped events to OnDrop and to the log.
-func (p *pipeline) notifyDropped(d Dropped, n int) {
-	level, msg := slog.LevelError, "batch: events are dropped"
-	if d.DeadLettered {
-		level, msg = slog.LevelWarn, "batch: events are dead letters"
-	}
-	p.log.write(level, msg, "reason", d.Reason.String(), "events", n, "key", d.Key, "err", d.Err)
-	if p.onDrop != nil {
-		p.onDrop(d)
-	}
 }
 
 // settle settles the chunks of a batch that is done.

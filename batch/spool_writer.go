@@ -53,7 +53,7 @@ func (s *spoolWriter) run() {
 	for {
 		select {
 		case <-s.wakeUp:
-		case <-s.p.quit:
+		case <-s.p.sending.Done():
 			return
 		}
 		next := s.tick
@@ -64,7 +64,7 @@ func (s *spoolWriter) run() {
 			timer.Reset(next)
 			select {
 			case <-timer.C:
-			case <-s.p.quit:
+			case <-s.p.sending.Done():
 				return
 			}
 			next = s.round()
