@@ -94,10 +94,7 @@ func (c *chunk) shrink() {
 // Lanes.Gapless stopped. In the second case Resume also says that the events are at
 // fault, not the receiver: they are given up if they are refused again.
 func (p *Processor[T]) Resume() {
-	p.pipe.mu.Lock()
-	defer p.pipe.mu.Unlock()
-	close(p.pipe.mu.resume)
-	p.pipe.mu.resume = make(chan struct{})
+	p.pipe.evidence.resume()
 }
 
 // A Report tells what happened to the events of a processor that was closed.

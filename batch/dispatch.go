@@ -192,9 +192,11 @@ func (p *pipeline) acceptedMore(l *lane) bool {
 	return n != was
 }
 
-func (p *pipeline) closing() bool {
+func (p *pipeline) closing() bool { return isClosed(p.draining) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-p.draining:
+	case <-c:
 		return true
 	default:
 		return false

@@ -27,7 +27,7 @@ func (f *flight) giveUpBatch(b *Batch, why Reason, err error) bool {
 // giveUp drops the next batches as long as they are marked as lost, and then stops a
 // gapless lane. It reports false if Close ended sending.
 func (f *flight) giveUp() bool {
-	resume := f.p.resumed()
+	resume := f.p.evidence.resumed()
 	some := false
 	for len(f.todo) > 0 {
 		b := f.todo[len(f.todo)-1]
@@ -89,17 +89,6 @@ func (f *flight) deadLetter(d Dropped) bool {
 	}
 }
 
-// maxSuspects is how many single events in a row must fail before we assume that the
-// receiver is at fault, or the way to it, and not the events.
-const maxSuspects = 8
-
-// receiverSuspect reports whether maxSuspects events have failed in a row.
-func (p *pipeline) receiverSuspect() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mu.failedInRow >= maxSuspects
-}
-
 // suspect puts aside an event that the receiver refuses, until the others of its
 // batch are settled. The event is given up if the receiver takes a later one, or if
 // only a few in a row were refused. Otherwise its lane waits and no event of the batch
@@ -115,12 +104,18 @@ func (p *pipeline) receiverSuspect() bool {
 func (f *flight) suspect(b *Batch, out Outcome) bool {
 	again := b.rechecked
 	b.rechecked = false
-	streak, taken := f.putAside(b, out, !again)
+	if !again {
+		f.p.evidence.eventFailed()
+	}
+	taken := b.takesBefore >= b.takesNeeded // between the last two refusals of b
+	if !f.putAside(b, out) {
+		return false
+	}
 	switch {
 	case again && (taken || f.resumed):
 		f.confirmRefusals() // it was refused, others were taken, and it was refused again
 		return true
-	case again && !f.p.ordered, streak < maxSuspects:
+	case again && !f.p.ordered, !f.p.evidence.receiverSuspect():
 		return true
 	case f.probes > 0:
 		f.probes--
@@ -129,82 +124,62 @@ func (f *flight) suspect(b *Batch, out Outcome) bool {
 	return f.waitForReceiver(out)
 }
 
-// putAside moves the next batch, which has one event, to the end. It returns how many
-// events have failed in a row, and whether the receiver has taken anything between the
-// last two refusals of this one.
-func (f *flight) putAside(b *Batch, out Outcome, count bool) (streak int, taken bool) {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	if f.p.mu.abandoned {
-		return 0, false // Close takes it as it is
-	}
-	if count {
-		f.p.mu.failedInRow++
-	}
-	taken = b.takesBefore >= b.takesNeeded
-	b.markLost(ReasonRefused, b.key, out.Err)
-	b.suspected, b.takesNeeded = true, f.p.mu.successes+1
-	copy(f.todo[1:], f.todo[:len(f.todo)-1])
-	f.todo[0] = b
-	return f.p.mu.failedInRow, taken
+// putAside moves the next batch, which has one event, to the end.
+func (f *flight) putAside(b *Batch, out Outcome) bool {
+	needed := f.p.evidence.taken() + 1
+	return f.edit(func(*counts) {
+		b.markLost(ReasonRefused, b.key, out.Err)
+		b.suspected, b.takesNeeded = true, needed
+		copy(f.todo[1:], f.todo[:len(f.todo)-1])
+		f.todo[0] = b
+	})
 }
 
 // overtaken marks the refused events before b to be given up next, because the
 // receiver took b or some of it: in an ordered lane they must not be sent any more.
 func (f *flight) overtaken(b *Batch) {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	if f.p.mu.abandoned {
-		return
-	}
-	var left, before []*Batch
-	for _, x := range f.todo {
-		if x.loss == nil || f.whole.compare(x.parts[0], b.parts[0]) >= 0 {
-			left = append(left, x)
-			continue
+	f.edit(func(*counts) {
+		var left, before []*Batch
+		for _, x := range f.todo {
+			if x.loss == nil || f.whole.compare(x.parts[0], b.parts[0]) >= 0 {
+				left = append(left, x)
+				continue
+			}
+			x.suspected = false
+			before = append(before, x)
 		}
-		x.suspected = false
-		before = append(before, x)
-	}
-	if len(before) > 0 {
-		f.stale = false
-		f.todo = append(left, before...)
-	}
+		if len(before) > 0 {
+			f.stale = false
+			f.todo = append(left, before...)
+		}
+	})
 }
 
 // confirmRefusals marks the events that were put aside to be given up.
 func (f *flight) confirmRefusals() {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	f.p.mu.failedInRow = 0
-	f.stale = false
-	for _, b := range f.todo {
-		b.suspected = false
-	}
+	f.p.evidence.eventsAtFault()
+	f.edit(func(*counts) {
+		f.stale = false
+		for _, b := range f.todo {
+			b.suspected = false
+		}
+	})
 }
 
 // decide gives up b or waits for the receiver. b is next and lost; if it was put
 // aside, only such events are left.
 func (f *flight) decide(b *Batch) bool {
-	streak, taken := f.since(b)
+	taken := f.p.evidence.taken() >= b.takesNeeded // since it refused b
 	switch {
 	case !b.suspected:
 	case f.stale && taken:
 		f.recheck()
 		return true
-	case f.stale, streak >= maxSuspects && !taken:
+	case f.stale, f.p.evidence.receiverSuspect() && !taken:
 		return f.waitForReceiver(Outcome{Err: b.loss.err})
 	}
 	b.suspected = false
 	return f.giveUp()
-}
-
-// since returns how many events have failed in a row, and whether the receiver has
-// taken anything since it refused b.
-func (f *flight) since(b *Batch) (streak int, taken bool) {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	return f.p.mu.failedInRow, f.p.mu.successes >= b.takesNeeded
 }
 
 // waitForReceiver waits until the receiver may have changed.
@@ -217,14 +192,9 @@ func (f *flight) waitForReceiver(out Outcome) bool {
 	if !f.p.ordered {
 		f.probes = maxSuspects
 	}
-	resume := f.p.resumed()
+	resume := f.p.evidence.resumed()
 	ok := f.pause(f.p.retry.Max)
-	select {
-	case <-resume:
-		f.resumed = true
-	default:
-		f.resumed = false
-	}
+	f.resumed = isClosed(resume)
 	return ok
 }
 
@@ -232,51 +202,47 @@ func (f *flight) waitForReceiver(out Outcome) bool {
 // the receiver may have changed. If others are taken after that, it says nothing about
 // the events that were refused before, unless this one is refused again.
 func (f *flight) recheck() {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	n := len(f.todo)
-	if f.p.mu.abandoned || n == 0 || f.p.ordered && f.todo[n-1].rechecked {
-		return // in an ordered lane, an event that is sent again precedes the others
-	}
-	first := -1
-	for i, b := range f.todo {
-		if b.suspected && (first < 0 || f.whole.compare(b.parts[0], f.todo[first].parts[0]) < 0) {
-			first = i
+	f.edit(func(*counts) {
+		n := len(f.todo)
+		if n == 0 || f.p.ordered && f.todo[n-1].rechecked {
+			return // in an ordered lane, an event that is sent again precedes the others
 		}
-	}
-	if first < 0 {
-		return
-	}
-	f.stale = true
-	b := f.todo[first]
-	b.loss, b.suspected, b.rechecked = nil, false, true
-	f.todo = append(slices.Delete(f.todo, first, first+1), b)
+		first := -1
+		for i, b := range f.todo {
+			if b.suspected && (first < 0 || f.whole.compare(b.parts[0], f.todo[first].parts[0]) < 0) {
+				first = i
+			}
+		}
+		if first < 0 {
+			return
+		}
+		f.stale = true
+		b := f.todo[first]
+		b.loss, b.suspected, b.rechecked = nil, false, true
+		f.todo = append(slices.Delete(f.todo, first, first+1), b)
+	})
 }
 
 // restore joins the remaining events to one batch, after the receiver took an event
-// that it had refused. It reports false if Close has taken over the flight.
+// that it had refused.
 func (f *flight) restore() bool {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	if f.p.mu.abandoned {
-		return false
-	}
-	if len(f.todo) == 0 {
-		return true
-	}
-	var parts []part
-	for _, b := range f.todo {
-		parts = append(parts, b.parts...)
-	}
-	slices.SortFunc(parts, f.whole.compare)
-	f.restored++
-	f.stale = false
-	left := f.whole.piece(merge(parts), ".p"+strconv.Itoa(f.restored))
-	for _, b := range f.todo {
-		b.release() // none is the whole batch, since one of its events was taken
-	}
-	f.todo = []*Batch{left}
-	return true
+	return f.edit(func(*counts) {
+		if len(f.todo) == 0 {
+			return
+		}
+		var parts []part
+		for _, b := range f.todo {
+			parts = append(parts, b.parts...)
+		}
+		slices.SortFunc(parts, f.whole.compare)
+		f.restored++
+		f.stale = false
+		left := f.whole.piece(merge(parts), ".p"+strconv.Itoa(f.restored))
+		for _, b := range f.todo {
+			b.release() // none is the whole batch, since one of its events was taken
+		}
+		f.todo = []*Batch{left}
+	})
 }
 
 // isolate handles a batch that has used up its attempts. It searches by halves for an
@@ -284,18 +250,11 @@ func (f *flight) restore() bool {
 // fails for every event.
 func (f *flight) isolate(b *Batch, out Outcome) bool {
 	answered := out.Status != 0 && !out.Overload
-	if b.count > 1 && answered && !f.p.receiverSuspect() {
+	if b.count > 1 && answered && !f.p.evidence.receiverSuspect() {
 		return f.cut(b, VerdictRetry, b.count/2)
 	}
 	if b.count == 1 {
-		f.p.countFailure()
+		f.p.evidence.eventFailed()
 	}
 	return f.giveUpBatch(b, ReasonExhausted, out.Err)
-}
-
-// countFailure counts an event that failed alone.
-func (p *pipeline) countFailure() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mu.failedInRow++
 }

@@ -51,8 +51,8 @@ type pipeline struct {
 	spool  *spool.Spool // nil without Spool
 	writer *spoolWriter // nil without a spool
 
-	wake     chan struct{} // to the dispatcher; capacity 1, since one signal is enough
-	draining chan struct{} // closed when Close begins
+	wake     chan struct{}   // to the dispatcher; capacity 1, since one signal is enough
+	draining chan struct{}   // closed when Close begins
 	sending  context.Context // ends when Close has sent what it could
 	cancel   context.CancelFunc
 	work     sync.WaitGroup // the dispatcher, the spool writer and the flights
@@ -64,34 +64,31 @@ type pipeline struct {
 	closeErr  error
 
 	bodies   openCounter // open readers of batches
-	gate     gate
-	limit    *limiter
+	throttle *throttle
+	evidence *evidence
 	rejected atomic.Uint64
 
 	mu struct {
 		sync.Mutex
-		events      int           // reserved in the queue
-		bytes       int64         // reserved in the queue
-		room        chan struct{} // closed when room is made; nil if no producer waits
-		dirty       []*lane       // whose state has changed since the dispatcher checked them
-		cursor      int           // the lane at which makeRoomLocked continues
-		allDirty    bool          // the state of all lanes has changed
-		order       uint64        // of the last sealed chunk
-		oldest      *chunk        // of the unsettled ones, in the order of sealing
-		newest      *chunk
-		flushes     []*flush
-		barrier     int // chunks to settle before lanes other than the first continue
-		resume      chan struct{}
-		unwritten   []*chunk // sealed, and to be written to the spool; with WriteAhead
-		broken      bool     // the disk does not take events now
-		counts      counts
-		aside       aside  // of all lanes
-		waiting     int    // batches that wait for their next attempt
-		successes   uint64 // attempts that the receiver accepted
-		failedInRow int    // events that failed alone since the last success
-		flights     map[*flight]struct{}
-		abandoned   bool          // batches on the way belong to Close
-		drained     chan struct{} // closed when Close has nothing left to wait for
+		events    int           // reserved in the queue
+		bytes     int64         // reserved in the queue
+		room      chan struct{} // closed when room is made; nil if no producer waits
+		dirty     []*lane       // whose state has changed since the dispatcher checked them
+		cursor    int           // the lane at which makeRoomLocked continues
+		allDirty  bool          // the state of all lanes has changed
+		order     uint64        // of the last sealed chunk
+		oldest    *chunk        // of the unsettled ones, in the order of sealing
+		newest    *chunk
+		flushes   []*flush
+		barrier   int      // chunks to settle before lanes other than the first continue
+		unwritten []*chunk // sealed, and to be written to the spool; with WriteAhead
+		broken    bool     // the disk does not take events now
+		counts    counts
+		aside     aside // of all lanes
+		waiting   int   // batches that wait for their next attempt
+		flights   map[*flight]struct{}
+		abandoned bool          // batches on the way belong to Close
+		drained   chan struct{} // closed when Close has nothing left to wait for
 	}
 }
 
@@ -179,13 +176,13 @@ func newPipeline(s settings) (*pipeline, error) {
 		epoch:    uint64(time.Now().UnixNano()),
 		wake:     make(chan struct{}, 1),
 		draining: make(chan struct{}),
-		limit:    newLimiter(s.lanesMax),
+		throttle: newThrottle(s.lanesMax),
+		evidence: newEvidence(),
 	}
 	p.sending, p.cancel = context.WithCancel(context.Background())
-	p.mu.resume = make(chan struct{})
 	p.mu.flights = make(map[*flight]struct{})
 	p.mu.counts.size.least, p.mu.counts.attempts.least = 1, 1
-	p.mu.counts.wait.least, p.mu.counts.latency.least = 1e-3, 1e-3
+	p.mu.counts.wait.least = 1e-3
 	p.arenas.New = func() any {
 		return &arena{
 			events: events{make([]byte, 0, p.chunkBytes), make([]uint32, 0, p.chunkEvents)},

@@ -42,7 +42,7 @@ type flight struct {
 
 // run sends until nothing is left to do, or Close has ended sending.
 func (f *flight) run() {
-	resume := f.p.resumed()
+	resume := f.p.evidence.resumed()
 	loaded := f.p.load(f.whole)
 	if loaded && f.whole.incomplete {
 		loaded = f.gap(resume)
@@ -78,14 +78,8 @@ func (f *flight) run() {
 // attempt makes an attempt as soon as it may. It reports false if Close ended sending
 // first.
 func (f *flight) attempt(b *Batch) (Outcome, bool) {
-	for {
-		if !f.p.gate.pass(f.p.sending) || !f.p.limit.acquire(f.p.sending) {
-			return Outcome{}, false
-		}
-		if f.p.gate.remaining() <= 0 {
-			break
-		}
-		f.p.limit.release(time.Time{}, false, false) // the gate was shut meanwhile
+	if !f.p.throttle.acquire(f.p.sending) {
+		return Outcome{}, false
 	}
 	b.attempt++
 	start := f.begin(b)
@@ -101,10 +95,10 @@ func (f *flight) attempt(b *Batch) (Outcome, bool) {
 		}
 	}
 	if out.RetryAfter > 0 && out.Verdict != VerdictAccepted {
-		f.p.gate.shut(min(out.RetryAfter, f.p.retry.MaxRetryAfter))
+		f.p.throttle.pause(min(out.RetryAfter, f.p.retry.MaxRetryAfter))
 	}
-	f.p.limit.release(start, out.Verdict == VerdictAccepted, out.Overload)
-	f.p.attempted(b, took, out.Verdict == VerdictAccepted)
+	f.p.throttle.release(start, out.Verdict == VerdictAccepted, out.Overload)
+	f.p.evidence.add(b, took, out.Verdict == VerdictAccepted)
 	if f.p.hooks.OnAttempt != nil {
 		f.p.hooks.OnAttempt(Attempt{b.key, b.lane, b.attempt, b.count, b.Size(), took, out})
 	}
@@ -113,28 +107,14 @@ func (f *flight) attempt(b *Batch) (Outcome, bool) {
 
 // begin notes that the batch is sent.
 func (f *flight) begin(b *Batch) time.Time {
+	b.takesBefore = f.p.evidence.taken()
 	now := time.Now()
 	f.p.mu.Lock()
 	defer f.p.mu.Unlock()
-	b.takesBefore = f.p.mu.successes
 	if f.whole.firstAttempt.IsZero() {
 		f.whole.firstAttempt = now
 	}
 	return now
-}
-
-func (p *pipeline) attempted(b *Batch, took time.Duration, taken bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if taken {
-		p.mu.successes++
-		p.mu.failedInRow = 0
-	}
-	p.mu.counts.Requests++
-	p.mu.counts.latency.add(took.Seconds())
-	if b.attempt > 1 {
-		p.mu.counts.Retried += uint64(b.count)
-	}
 }
 
 // act handles the outcome of an attempt. It reports false if Close ended sending.
@@ -163,7 +143,7 @@ func (f *flight) act(b *Batch, out Outcome) bool {
 		}
 	case VerdictBisect:
 		switch {
-		case b.count > 1 && f.p.receiverSuspect():
+		case b.count > 1 && f.p.evidence.receiverSuspect():
 			return f.cut(b, VerdictBisect, 1) // one event shows whether the events are at fault
 		case b.count > 1:
 			return f.cut(b, VerdictBisect, b.count/2)
@@ -261,23 +241,31 @@ func (f *flight) cut(b *Batch, why Verdict, at int) bool {
 	return f.replace(b, []*Batch{second, first}, func(*counts) {})
 }
 
-// replace replaces b, which is the next batch, and counts its events under the same
-// lock. It reports false if Close has taken over the flight.
-func (f *flight) replace(b *Batch, next []*Batch, count func(*counts)) bool {
+// edit runs do under the lock that guards todo and the counts. It reports false, and
+// does not run it, if Close has taken over the flight.
+func (f *flight) edit(do func(*counts)) bool {
 	f.p.mu.Lock()
 	defer f.p.mu.Unlock()
 	if f.p.mu.abandoned {
 		return false
 	}
-	f.todo = append(f.todo[:len(f.todo)-1], next...)
-	count(&f.p.mu.counts)
-	if b.attempt > 0 {
-		f.p.mu.counts.attempts.add(float64(b.attempt))
-	}
-	if b != f.whole {
-		b.release()
-	}
+	do(&f.p.mu.counts)
 	return true
+}
+
+// replace replaces b, which is the next batch, and counts its events under the same
+// lock.
+func (f *flight) replace(b *Batch, next []*Batch, count func(*counts)) bool {
+	return f.edit(func(n *counts) {
+		f.todo = append(f.todo[:len(f.todo)-1], next...)
+		count(n)
+		if b.attempt > 0 {
+			n.attempts.add(float64(b.attempt))
+		}
+		if b != f.whole {
+			b.release()
+		}
+	})
 }
 
 // verdicts returns the parts of b to send again and the refusals to give up, each
@@ -416,7 +404,7 @@ func (f *flight) persistLate(b *Batch) {
 
 // pause waits for d or for Resume. Close shortens the wait.
 func (f *flight) pause(d time.Duration) bool {
-	resume := f.p.resumed()
+	resume := f.p.evidence.resumed()
 	f.addPaused(1)
 	defer f.addPaused(-1)
 	if f.p.closing() {
@@ -424,13 +412,6 @@ func (f *flight) pause(d time.Duration) bool {
 	}
 	defer f.recheck()
 	return f.sleep(d, resume)
-}
-
-// resumed returns a channel that the next Resume closes.
-func (p *pipeline) resumed() <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mu.resume
 }
 
 // addPaused counts the flights of the lane that wait for Resume.

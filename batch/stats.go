@@ -152,7 +152,7 @@ func (h *histogram) read() Histogram {
 // The lock of the pipeline guards them.
 type counts struct {
 	Stats
-	size, wait, latency, attempts histogram
+	size, wait, attempts histogram
 }
 
 // drop counts events on the way as dropped.
@@ -177,7 +177,7 @@ func (n *counts) drop(events int, why Reason) {
 func (p *Processor[T]) Stats() Stats { return p.pipe.stats() }
 
 func (p *pipeline) stats() Stats {
-	limit, diskBytes := p.limit.now(), int64(0)
+	limit, diskBytes := p.throttle.now(), int64(0)
 	if p.spool != nil {
 		diskBytes = p.spool.Stats().Bytes
 	}
@@ -211,7 +211,7 @@ func (p *pipeline) stats() Stats {
 			s.LanesPaused++
 		}
 	}
-	s.BatchSize, s.Wait = n.size.read(), n.wait.read()
-	s.Latency, s.Attempts = n.latency.read(), n.attempts.read()
+	s.BatchSize, s.Wait, s.Attempts = n.size.read(), n.wait.read(), n.attempts.read()
+	p.evidence.stats(&s)
 	return s
 }

@@ -18,7 +18,7 @@ func ofBatch() []mutation {
 `}}},
 		{name: "a body holds the memory", file: "batch/batch.go", in: "batch/faults", test: "TestFault04_LateBody",
 			cuts: []cut{
-				{"	b.retain()\n	b.bodies.add()\n", "	b.bodies.add()\n"},
+				{"	b.retain()\n	b.bodies.add(1)\n", "	b.bodies.add(1)\n"},
 				{"		r.batch.release()\n		r.batch.bodies", "		r.batch.bodies"},
 			}},
 		{name: "batches on the way at quit", file: "batch/close.go", in: "batch/faults", test: "TestFault11_Exact",
@@ -48,14 +48,14 @@ func ofBatch() []mutation {
 			return f.cut(b, VerdictBisect,`}}},
 		{name: "back-off gives its place away", file: "batch/ship.go", in: "batch/faults", test: "TestFault12_Stuck",
 			cuts: []cut{{"	if f.p.ordered || all.batches", "	if true || all.batches"}}},
-		{name: "doubt about refusals", file: "batch/give_up.go", in: "batch/faults", test: "TestFault12_WrongAddress",
+		{name: "doubt about refusals", file: "batch/evidence.go", in: "batch/faults", test: "TestFault12_WrongAddress",
 			cuts: []cut{{"const maxSuspects = 8", "const maxSuspects = 1 << 20"}}},
 		{name: "split", file: "batch/ship.go", in: "batch/faults", test: "TestFault12_TooLarge",
 			cuts: []cut{{`	case VerdictSplit:
 		if b.count > 1 {`, `	case VerdictSplit:
 		if b.count > 1000 {`}}},
 		{name: "gate for all lanes", file: "batch/ship.go", in: "batch/faults", test: "TestFault13_Gate",
-			cuts: []cut{{"f.p.gate.shut(min(out.RetryAfter, f.p.retry.MaxRetryAfter))", "_ = out.RetryAfter"}}},
+			cuts: []cut{{"f.p.throttle.pause(min(out.RetryAfter, f.p.retry.MaxRetryAfter))", "_ = out.RetryAfter"}}},
 		{name: "longest Retry-After", file: "batch/ship.go", in: "batch/faults", test: "TestFault13_Gate",
 			cuts: []cut{{"min(out.RetryAfter, f.p.retry.MaxRetryAfter)", "out.RetryAfter"}}},
 	}
