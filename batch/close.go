@@ -28,7 +28,6 @@ type flush struct {
 // error if ctx ends first, and ErrClosed if Close ends sending first.
 func (p *Processor[T]) Flush(ctx context.Context) error {
 	f := p.pipe.flush()
-	p.pipe.wakeDispatcher()
 	select {
 	case <-f.done:
 		return f.err
@@ -43,7 +42,7 @@ func (p *pipeline) flush() *flush {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.allDirty = true
+	defer p.dispatcher.checkAll()
 	f := &flush{through: p.mu.order, done: make(chan struct{})}
 	for _, l := range p.lanes {
 		l.through = f.through
@@ -145,7 +144,6 @@ func (p *Processor[T]) Close(ctx context.Context) (Report, error) {
 
 func (p *pipeline) close(ctx context.Context) (Report, error) {
 	drained := p.drain()
-	p.wakeDispatcher()
 	p.writer.wake()
 	stop, end := p.sendUntil(ctx)
 	defer end()
@@ -199,7 +197,7 @@ func (p *pipeline) drain() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.draining)
-	p.mu.allDirty = true
+	defer p.dispatcher.checkAll()
 	p.mu.drained = drained
 	p.drainedLocked()
 	return drained

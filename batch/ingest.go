@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -215,11 +216,7 @@ func (p *pipeline) open(s *shard, size int) (*chunk, <-chan struct{}) {
 		lane: s.lane, shard: s.id, epoch: p.epoch, base: s.mu.base,
 		first: time.Now(), slots: p.chunkEvents, cost: int64(size),
 	}
-	room, wake := p.reserve(c)
-	if wake {
-		p.wakeDispatcher()
-	}
-	if room != nil {
+	if room := p.reserve(c); room != nil {
 		return nil, room
 	}
 	c.arena = p.arena(size)
@@ -227,29 +224,27 @@ func (p *pipeline) open(s *shard, size int) (*chunk, <-chan struct{}) {
 	return c, nil
 }
 
-// reserve takes room in the queue for c, or returns a channel to wait on. wake says
-// that the dispatcher must check the lanes: c's lane was empty, or a producer waits.
-func (p *pipeline) reserve(c *chunk) (room <-chan struct{}, wake bool) {
+// reserve takes room in the queue for c, or returns a channel to wait on.
+func (p *pipeline) reserve(c *chunk) (room <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mu.events+c.slots > p.maxEvents || p.mu.bytes+c.cost > p.maxBytes {
 		if p.mu.room == nil { // the first one that waits has done this
 			p.mu.room = make(chan struct{})
 			p.makeRoomLocked()
-			wake = true
 			if p.spills {
 				p.writer.wake()
 			}
 		}
-		return p.mu.room, wake
+		return p.mu.room
 	}
 	p.mu.events += c.slots
 	p.mu.bytes += c.cost
-	if wake = c.lane.idleLocked(); wake {
-		p.markDirtyLocked(c.lane)
+	if c.lane.idleLocked() {
+		p.dispatcher.check(c.lane.id)
 	}
 	c.lane.opened = append(c.lane.opened, c)
-	return nil, wake
+	return nil
 }
 
 // arena returns memory for size bytes of events.
@@ -274,23 +269,16 @@ func (p *pipeline) seal(s *shard) {
 	s.mu.open = nil
 	n := len(c.arena.ends)
 	s.mu.base += uint64(n)
-	if p.enqueue(c, n) {
-		p.wakeDispatcher()
-	}
+	p.enqueue(c, n)
 }
 
-// enqueue gives back the room that c did not use, and queues c unless it is empty. It
-// reports whether the dispatcher must check the lane.
-func (p *pipeline) enqueue(c *chunk, n int) bool {
+// enqueue gives back the room that c did not use, and queues c unless it is empty.
+func (p *pipeline) enqueue(c *chunk, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := c.lane
-	for i, o := range l.opened {
-		if o == c {
-			l.opened = append(l.opened[:i], l.opened[i+1:]...)
-			break
-		}
-	}
+	i := slices.Index(l.opened, c)
+	l.opened = slices.Delete(l.opened, i, i+1)
 	unused := c.slots - n
 	p.mu.events -= unused
 	c.slots, c.n, c.size = n, n, int64(len(c.arena.buf))
@@ -302,7 +290,7 @@ func (p *pipeline) enqueue(c *chunk, n int) bool {
 		p.mu.bytes -= c.cost
 		p.roomLocked()
 		c.arena.release()
-		return false
+		return
 	}
 	if unused > 0 {
 		p.roomLocked()
@@ -316,11 +304,9 @@ func (p *pipeline) enqueue(c *chunk, n int) bool {
 	if p.ahead || p.spills && p.mu.room != nil {
 		p.writer.wake()
 	}
-	if l.events < p.count && l.size < p.bytes {
-		return false
+	if l.events >= p.count || l.size >= p.bytes {
+		p.dispatcher.check(l.id)
 	}
-	p.markDirtyLocked(l)
-	return true
 }
 
 // roomLocked wakes the producers that wait for room.
@@ -409,4 +395,34 @@ func (p *pipeline) takeOldest() *chunk {
 	p.markInFlightLocked(oldest)
 	p.mu.counts.drop(oldest.n, ReasonQueueFull)
 	return oldest
+}
+
+// sealAll queues the open chunks of the lane.
+func (p *pipeline) sealAll(l *lane) {
+	for _, s := range l.shards {
+		s.mu.Lock()
+		p.seal(s)
+		s.mu.Unlock()
+	}
+}
+
+func (p *pipeline) closing() bool { return isClosed(p.draining) }
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// accepted returns how many events the shards of a lane have accepted.
+func (p *pipeline) accepted(l *lane) (n uint64) {
+	for _, s := range l.shards {
+		s.mu.Lock()
+		n += s.mu.accepted
+		s.mu.Unlock()
+	}
+	return n
 }

@@ -51,11 +51,11 @@ type pipeline struct {
 	spool  *spool.Spool // nil without Spool
 	writer *spoolWriter // nil without a spool
 
-	wake     chan struct{}   // to the dispatcher; capacity 1, since one signal is enough
-	draining chan struct{}   // closed when Close begins
-	sending  context.Context // ends when Close has sent what it could
-	cancel   context.CancelFunc
-	work     sync.WaitGroup // the dispatcher, the spool writer and the flights
+	dispatcher *dispatcher
+	draining   chan struct{}   // closed when Close begins
+	sending    context.Context // ends when Close has sent what it could
+	cancel     context.CancelFunc
+	work       sync.WaitGroup // the dispatcher, the spool writer and the flights
 
 	notifying sync.WaitGroup // the goroutines of Ticket.Notify
 
@@ -73,9 +73,7 @@ type pipeline struct {
 		events    int           // reserved in the queue
 		bytes     int64         // reserved in the queue
 		room      chan struct{} // closed when room is made; nil if no producer waits
-		dirty     []*lane       // whose state has changed since the dispatcher checked them
 		cursor    int           // the lane at which makeRoomLocked continues
-		allDirty  bool          // the state of all lanes has changed
 		order     uint64        // of the last sealed chunk
 		oldest    *chunk        // of the unsettled ones, in the order of sealing
 		newest    *chunk
@@ -92,89 +90,10 @@ type pipeline struct {
 	}
 }
 
-// A lane is a queue with a limit of batches that are sent concurrently.
-type lane struct {
-	id     int
-	max    int
-	shards []*shard
-
-	// Guarded by the lock of the pipeline.
-	opened  []*chunk // open chunks of the shards
-	queue   deque    // sealed chunks
-	memory  deque    // those of them that are in memory
-	events  int      // in queue
-	size    int64    // bytes in queue
-	flights int      // batches on the way, and not aside
-	aside   int      // batches that wait for an attempt and let others go first
-	seq     uint64   // of the next batch
-	through uint64   // chunks up to this order are sent without waiting for full batches
-	paused  int      // batches on the way that wait for Resume
-	halted  bool     // sends nothing more, because an event is missing and Close has begun
-
-	inDirty bool // the lane is in pipeline.mu.dirty
-
-	// Owned by the dispatcher.
-	dirty          bool      // something has changed
-	next           time.Time // when to check the lane if nothing changes; zero: never
-	acceptedBefore uint64    // events accepted until the last check, for Trigger.Idle
-	unchangedSince time.Time // since when seen has not changed
-}
-
-func (l *lane) idleLocked() bool { return len(l.opened) == 0 && l.queue.len() == 0 }
-
-func (l *lane) pushLocked(c *chunk) {
-	c.queued = true
-	l.queue.push(c)
-	if c.arena != nil {
-		l.memory.push(c)
-	}
-	l.events += c.n
-	l.size += c.size
-}
-
-func (l *lane) popLocked() *chunk {
-	c := l.queue.pop()
-	c.queued = false
-	if c.arena != nil {
-		l.memory.pop() // it is the first of them too
-	}
-	l.events -= c.n
-	l.size -= c.size
-	return c
-}
-
-// removeLocked removes the first chunk in memory. Chunks of an earlier run, which are
-// on disk only, may precede it in the queue.
-func (l *lane) removeLocked(c *chunk) {
-	if c == l.queue.front() {
-		l.popLocked()
-		return
-	}
-	l.queue.remove(c)
-	l.memory.pop()
-	c.queued = false
-	l.events -= c.n
-	l.size -= c.size
-}
-
-// oldestLocked returns when the oldest waiting event of the lane was added.
-func (l *lane) oldestLocked() (first time.Time, ok bool) {
-	if c := l.queue.front(); c != nil {
-		first, ok = c.first, true
-	}
-	for _, c := range l.opened {
-		if !ok || c.first.Before(first) {
-			first, ok = c.first, true
-		}
-	}
-	return first, ok
-}
-
 func newPipeline(s settings) (*pipeline, error) {
 	p := &pipeline{
 		settings: s,
 		epoch:    uint64(time.Now().UnixNano()),
-		wake:     make(chan struct{}, 1),
 		draining: make(chan struct{}),
 		throttle: newThrottle(s.lanesMax),
 		evidence: newEvidence(),
@@ -202,76 +121,19 @@ func newPipeline(s settings) (*pipeline, error) {
 	p.shards.New = func() any {
 		return p.all[int(p.next.Add(1))%len(p.all)]
 	}
+	p.dispatcher = newDispatcher(&p.settings, dispatchEnv{
+		demand:   func(lane int) (demand, time.Time) { return p.demand(p.lanes[lane]) },
+		accepted: func(lane int) uint64 { return p.accepted(p.lanes[lane]) },
+		start:    func(lane int, open bool, now time.Time) bool { return p.ship(p.lanes[lane], open, now) },
+	})
 	if s.disk != nil {
 		if err := p.openSpool(); err != nil {
 			p.cancel()
 			return nil, err
 		}
 	}
-	p.mu.allDirty = true
-	p.work.Go(p.labeled("dispatch", p.dispatch))
+	p.work.Go(p.labeled("dispatch", func() { p.dispatcher.run(p.sending) }))
 	return p, nil
-}
-
-// markInFlightLocked counts the events of a waiting chunk as on the way.
-func (p *pipeline) markInFlightLocked(c *chunk) {
-	p.mu.counts.InFlight += uint64(c.n)
-	if c.arena == nil {
-		p.mu.counts.Spooled -= uint64(c.n)
-		return
-	}
-	p.mu.counts.Queued -= uint64(c.n)
-	p.unreserveLocked(c)
-}
-
-// unreserveLocked gives the room of a chunk back to the queue.
-func (p *pipeline) unreserveLocked(c *chunk) {
-	p.mu.events -= c.slots
-	p.mu.bytes -= c.cost
-	p.roomLocked()
-}
-
-// listLocked appends a sealed chunk to the list of unsettled chunks.
-func (p *pipeline) listLocked(c *chunk) {
-	p.mu.order++
-	c.order = p.mu.order
-	c.prev = p.mu.newest
-	if c.prev != nil {
-		c.prev.next = c
-	} else {
-		p.mu.oldest = c
-	}
-	p.mu.newest = c
-}
-
-// unlistLocked removes a settled chunk from the list, and ends the flushes that
-// waited for it.
-func (p *pipeline) unlistLocked(c *chunk) {
-	if c.prev != nil {
-		c.prev.next = c.next
-	} else {
-		p.mu.oldest = c.next
-	}
-	if c.next != nil {
-		c.next.prev = c.prev
-	} else {
-		p.mu.newest = c.prev
-	}
-	c.prev, c.next = nil, nil
-	if c.foreign {
-		p.mu.barrier--
-		p.mu.allDirty = p.mu.allDirty || p.mu.barrier == 0
-	}
-	rest := p.mu.flushes[:0]
-	for _, f := range p.mu.flushes {
-		if p.mu.oldest == nil || p.mu.oldest.order > f.through {
-			close(f.done)
-			continue
-		}
-		rest = append(rest, f)
-	}
-	clear(p.mu.flushes[len(rest):])
-	p.mu.flushes = rest
 }
 
 // need returns an error with the text, unless ok.

@@ -72,7 +72,6 @@ func (f *flight) run() {
 		f.p.settle(f.whole)
 	}
 	f.finish()
-	f.p.wakeDispatcher()
 }
 
 // attempt makes an attempt as soon as it may. It reports false if Close ended sending
@@ -341,7 +340,6 @@ func (f *flight) sleep(d time.Duration, resume <-chan struct{}) bool {
 	}
 	room := f.releaseSlot()
 	defer f.reclaimSlot(room)
-	f.p.wakeDispatcher()
 	return sleep(f.p.sending, d, draining, resume)
 }
 
@@ -375,7 +373,7 @@ func (f *flight) releaseSlot() (room aside) {
 		return aside{}
 	}
 	f.addAsideLocked(one, 1)
-	f.p.markDirtyLocked(f.lane)
+	f.p.dispatcher.check(f.lane.id)
 	return one
 }
 
@@ -452,7 +450,7 @@ func (f *flight) finish() {
 	f.p.mu.Lock()
 	defer f.p.mu.Unlock()
 	f.lane.flights--
-	f.p.markDirtyLocked(f.lane)
+	f.p.dispatcher.check(f.lane.id)
 	if !f.p.mu.abandoned && len(f.todo) == 0 {
 		delete(f.p.mu.flights, f)
 		f.whole.release()
@@ -481,4 +479,18 @@ func (p *pipeline) settle(b *Batch) {
 	for _, c := range b.chunks {
 		p.unlistLocked(c)
 	}
+}
+
+// ship starts a flight with the next batch of a lane, with the events of open chunks if
+// open is true. It reports false if they have to wait for the disk.
+func (p *pipeline) ship(l *lane, open bool, now time.Time) bool {
+	if open {
+		p.sealAll(l)
+	}
+	f := &flight{p: p, lane: l}
+	if !p.take(f, now) {
+		return false
+	}
+	p.work.Go(p.labeled("send", f.run))
+	return true
 }

@@ -91,7 +91,6 @@ func (s *spoolWriter) round() time.Duration {
 	}
 	failed := s.failed.Swap(false)
 	s.p.setBroken(err, failed)
-	s.p.wakeDispatcher()
 	switch {
 	case err != nil:
 		return diskRetry
@@ -112,7 +111,7 @@ func (p *pipeline) setBroken(err error, failed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.broken = err != nil || failed
-	p.mu.allDirty = true // chunks are written, or need not be
+	p.dispatcher.checkAll() // chunks are written, or need not be
 }
 
 // writeOpen writes the new events of open chunks.
