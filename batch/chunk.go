@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,50 +98,3 @@ type record struct {
 
 // allWritten reports whether all events of a sealed chunk are on disk.
 func (c *chunk) allWritten() bool { return int(c.written.Load()) == c.n }
-
-// A deque is a queue of chunks that can also be walked from its end.
-type deque struct {
-	items []*chunk
-	head  int
-}
-
-func (q *deque) len() int { return len(q.items) - q.head }
-
-func (q *deque) front() *chunk {
-	if q.len() == 0 {
-		return nil
-	}
-	return q.items[q.head]
-}
-
-func (q *deque) push(c *chunk) {
-	if q.head > 32 && q.head*2 >= len(q.items) {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
-	q.items = append(q.items, c)
-}
-
-func (q *deque) pop() *chunk {
-	c := q.items[q.head]
-	q.items[q.head] = nil
-	q.head++
-	if q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-	}
-	return c
-}
-
-// remove removes a chunk, which should be near the end.
-func (q *deque) remove(c *chunk) {
-	for i := len(q.items) - 1; i >= q.head; i-- {
-		if q.items[i] == c {
-			q.items = slices.Delete(q.items, i, i+1)
-			return
-		}
-	}
-}
-
-// waiting returns the chunks in the queue, the oldest first.
-func (q *deque) waiting() []*chunk { return q.items[q.head:] }

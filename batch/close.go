@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,19 +14,15 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
-// A flush waits until all chunks up to an order are settled.
-type flush struct {
-	through uint64
-	done    chan struct{}
-	err     error // set before done is closed
-}
-
 // Flush sends all events accepted before the call, without waiting for full
 // batches, and waits until each is settled: delivered, or reported to OnDrop. It
 // includes the events that earlier processors left in the spool. It returns ctx's
 // error if ctx ends first, and ErrClosed if Close ends sending first.
 func (p *Processor[T]) Flush(ctx context.Context) error {
-	f := p.pipe.flush()
+	for _, l := range p.pipe.queue.lanes {
+		p.pipe.sealSmall(l)
+	}
+	f := p.pipe.queue.flush()
 	select {
 	case <-f.done:
 		return f.err
@@ -36,30 +31,11 @@ func (p *Processor[T]) Flush(ctx context.Context) error {
 	}
 }
 
-func (p *pipeline) flush() *flush {
-	for _, l := range p.lanes {
-		p.sealSmall(l)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	defer p.dispatcher.checkAll()
-	f := &flush{through: p.mu.order, done: make(chan struct{})}
-	for _, l := range p.lanes {
-		l.through = f.through
-	}
-	if p.mu.oldest == nil {
-		close(f.done)
-		return f
-	}
-	p.mu.flushes = append(p.mu.flushes, f)
-	return f
-}
-
 // sealSmall queues the open chunks of a lane. If they have to wait, it shrinks them
 // first: many calls of Flush while the receiver is away would otherwise fill the
 // queue with large chunks of one event each.
 func (p *pipeline) sealSmall(l *lane) {
-	waits := p.laneWaits(l)
+	waits := !p.queue.maySend(l)
 	for _, s := range l.shards {
 		s.mu.Lock()
 		if c := s.mu.open; c != nil && waits {
@@ -68,12 +44,6 @@ func (p *pipeline) sealSmall(l *lane) {
 		p.seal(s)
 		s.mu.Unlock()
 	}
-}
-
-func (p *pipeline) laneWaits(l *lane) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.maySendLocked(l)
 }
 
 // shrink moves the events of an open chunk that is at most half full to memory of
@@ -154,13 +124,13 @@ func (p *pipeline) close(ctx context.Context) (Report, error) {
 	why := context.Cause(stop)
 	p.cancel()
 	p.join(ctx)
-	left, tried := p.collectRest()
-	err := errors.Join(p.dropError(), p.persistAll(left, tried))
-	report := p.settleAll(left)
+	left, tried := p.queue.collectRest()
+	err := errors.Join(p.queue.dropError(), p.persistAll(left, tried))
+	report := p.queue.settleAll(left)
 	if p.spool != nil {
 		err = errors.Join(err, p.spool.Close())
 	}
-	p.bodies.wait(ctx)
+	p.queue.bodies.wait(ctx)
 	p.notifying.Wait()
 	if report.Undelivered > 0 {
 		if why == nil {
@@ -169,18 +139,6 @@ func (p *pipeline) close(ctx context.Context) (Report, error) {
 		err = errors.Join(fmt.Errorf("batch: %d events are not delivered: %w", report.Undelivered, why), err)
 	}
 	return report, err
-}
-
-// dropError returns an ErrDropped if events were given up and only logged.
-func (p *pipeline) dropError() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := &p.mu.counts
-	n := c.Refused + c.DroppedExpired + c.DroppedExhausted + c.Unreadable
-	if n == 0 || p.onDrop != nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %d refused, %d expired, %d exhausted, %d unreadable on disk; OnDrop gets the next ones", ErrDropped, c.Refused, c.DroppedExpired, c.DroppedExhausted, c.Unreadable)
 }
 
 var errGap = errors.New("their lane has stopped because an event before them is missing")
@@ -193,30 +151,8 @@ func (p *pipeline) drain() <-chan struct{} {
 		p.seal(s)
 		s.mu.Unlock()
 	}
-	drained := make(chan struct{})
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	close(p.draining)
-	defer p.dispatcher.checkAll()
-	p.mu.drained = drained
-	p.drainedLocked()
-	return drained
-}
-
-// drainedLocked tells Close when no batch is on the way and events wait only in
-// lanes that have stopped.
-func (p *pipeline) drainedLocked() {
-	if p.mu.drained == nil {
-		return
-	}
-	behind := p.mu.barrier > 0 && p.lanes[0].halted // and so are all others
-	for _, l := range p.lanes {
-		if l.flights+l.aside > 0 || l.queue.len() > 0 && !l.halted && !behind {
-			return
-		}
-	}
-	close(p.mu.drained)
-	p.mu.drained = nil
+	return p.queue.drain()
 }
 
 // sendUntil returns the context for sending within Close. It leaves some of ctx's
@@ -260,47 +196,6 @@ func (p *pipeline) join(ctx context.Context) {
 // joinGrace is how long Close waits, after its context has ended, for goroutines
 // that were told to end.
 const joinGrace = 10 * time.Millisecond
-
-// A remainder is what Close found of an unsettled chunk.
-type remainder struct {
-	chunk *chunk
-	parts []part // not settled
-	held  bool   // something of the chunk's batch is not settled
-}
-
-// collectRest lists what is not settled, in the order of acceptance, and the flights
-// whose batches the receiver may have seen.
-func (p *pipeline) collectRest() (all []remainder, tried []*flight) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mu.abandoned = true
-	parts := make(map[*chunk][]part)
-	held := make(map[*chunk]bool)
-	for f := range p.mu.flights {
-		for _, c := range f.whole.chunks {
-			held[c] = len(f.todo) > 0
-		}
-		if len(f.todo) > 0 && !f.whole.firstAttempt.IsZero() {
-			tried = append(tried, f)
-		}
-		for _, b := range f.todo {
-			for _, x := range b.parts {
-				parts[x.chunk] = append(parts[x.chunk], x)
-			}
-		}
-	}
-	for c := p.mu.oldest; c != nil; c = c.next {
-		r := remainder{c, parts[c], c.queued || held[c]}
-		if c.queued {
-			c.queued = false
-			p.markInFlightLocked(c)
-			r.parts = []part{{c, 0, c.n}}
-		}
-		slices.SortFunc(r.parts, func(x, y part) int { return cmp.Compare(x.from, y.from) })
-		all = append(all, r)
-	}
-	return all, tried
-}
 
 // persistAll writes what is left to the spool, with notes on the batches that were
 // tried. The error says why something could not be written.
@@ -397,41 +292,4 @@ func (p *pipeline) appendPieces(pieces []*Batch) (fresh []spool.Position, err er
 		}
 	}
 	return fresh, err
-}
-
-// settleAll settles what is left: as kept if it is on disk, otherwise as returned.
-func (p *pipeline) settleAll(left []remainder) Report {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := &p.mu.counts
-	report := Report{format: p.format}
-	if len(left) > 0 {
-		for _, f := range p.mu.flushes {
-			f.err = ErrClosed
-		}
-	}
-	for _, r := range left {
-		c := r.chunk
-		written := int(c.written.Load()) // there was no room for the others
-		c.receipt.makeDurable(written)
-		for _, x := range r.parts {
-			kept, back := part{c, x.from, min(x.to, written)}, part{c, max(x.from, written), x.to}
-			if kept.n() > 0 {
-				n.Spooled += uint64(kept.n())
-				c.receipt.fail(kept.from, kept.to, &EventError{ReasonKept, ErrClosed})
-			}
-			if back.n() > 0 {
-				n.Returned += uint64(back.n())
-				report.Undelivered += back.n()
-				report.parts = append(report.parts, back)
-				c.receipt.fail(back.from, back.to, &EventError{ReasonReturned, ErrClosed})
-			}
-			n.InFlight -= uint64(x.n())
-		}
-		c.receipt.settle()
-		p.unlistLocked(c)
-	}
-	report.Delivered, report.Refused, report.Spooled = n.Delivered, n.Refused, n.Spooled
-	report.Dropped, report.DeadLettered = n.DroppedFull+n.DroppedExpired+n.DroppedExhausted+n.Unreadable, n.DeadLettered
-	return report
 }

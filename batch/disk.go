@@ -82,7 +82,7 @@ func (p *pipeline) append(w pendingWrite) (at spool.Position, to, round int, err
 }
 
 func (p *pipeline) placeOf(l *lane) placement {
-	return placement{l.id, len(p.lanes), len(p.lanes) > 1, p.keyFingerprint}
+	return placement{l.id, p.laneCount, p.laneCount > 1, p.keyFingerprint}
 }
 
 // onSynced is called with the result of the fsync of a record.
@@ -110,51 +110,6 @@ func (c *chunk) advance(round, to int) bool {
 	}
 	c.disk.durable = max(c.disk.durable, to)
 	return true
-}
-
-// rewrite arranges that a chunk is written from its start again, unless its events
-// are no longer in memory or another record of the same round has done so. Recovery
-// recognizes two records of the same events by their ordinals.
-func (p *pipeline) rewrite(c *chunk, round int) bool {
-	c.disk.Lock()
-	defer c.disk.Unlock()
-	if c.settled.Load() || c.disk.round != round {
-		return false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c.order != 0 && c.arena == nil {
-		return false
-	}
-	c.disk.round++
-	c.written.Store(0)
-	for _, r := range c.disk.records { // they are not read, but still acknowledged
-		c.disk.others = append(c.disk.others, r.at)
-	}
-	c.disk.records = nil
-	c.disk.durable = 0
-	c.evicting = false
-	if c.order != 0 {
-		p.mu.unwritten = append(p.mu.unwritten, c)
-	}
-	return true
-}
-
-// evict releases the memory of a chunk that was chosen for it and is durable.
-func (p *pipeline) evict(c *chunk) {
-	c.disk.Lock()
-	defer c.disk.Unlock()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !c.evicting || !c.queued || c.arena == nil || c.disk.durable < c.n {
-		return
-	}
-	c.arena.release()
-	c.arena, c.evicting = nil, false
-	c.lane.memory.remove(c)
-	p.mu.counts.Queued -= uint64(c.n)
-	p.mu.counts.Spooled += uint64(c.n)
-	p.unreserveLocked(c)
 }
 
 // ack tells the spool that the events of chunks are settled. It does so in one call,
@@ -242,8 +197,8 @@ func (p *pipeline) load(b *Batch) bool {
 		}
 		parts = append(parts, some...)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.queue.mu.Lock()
+	defer p.queue.mu.Unlock()
 	made := b.count
 	b.parts, b.count, b.size = parts, 0, 0
 	for _, x := range parts {
@@ -385,12 +340,36 @@ func (p *pipeline) openSpool() error {
 	}
 	p.spool = sp
 	p.epoch = sp.Epoch()
-	p.mu.counts.Corrupt, p.mu.counts.LostOnDisk = uint64(found.Corrupt), found.LostEvents
+	p.queue.mu.counts.Corrupt, p.queue.mu.counts.LostOnDisk = uint64(found.Corrupt), found.LostEvents
 	p.recover()
-	if n := p.mu.counts.Recovered; n > 0 {
+	if n := p.queue.mu.counts.Recovered; n > 0 {
 		p.log.write(slog.LevelInfo, "batch: the spool holds events of an earlier run, which are sent now", "events", n, "dir", p.disk.Dir)
 	}
 	p.writer = newSpoolWriter(p)
 	p.work.Go(p.labeled("spool", p.writer.run))
 	return nil
+}
+
+// evict releases the memory of a chunk that was chosen for it and is durable.
+func (p *pipeline) evict(c *chunk) {
+	c.disk.Lock()
+	defer c.disk.Unlock()
+	p.queue.evict(c, c.disk.durable)
+}
+
+// rewrite arranges that a chunk is written from its start again, unless its events
+// are no longer in memory or another record of the same round has done so. Recovery
+// recognizes two records of the same events by their ordinals.
+func (p *pipeline) rewrite(c *chunk, round int) bool {
+	c.disk.Lock()
+	defer c.disk.Unlock()
+	if c.settled.Load() || c.disk.round != round || !p.queue.rewrite(c) {
+		return false
+	}
+	c.disk.round++
+	for _, r := range c.disk.records { // they are not read, but still acknowledged
+		c.disk.others = append(c.disk.others, r.at)
+	}
+	c.disk.records, c.disk.durable = nil, 0
+	return true
 }

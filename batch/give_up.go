@@ -127,7 +127,7 @@ func (f *flight) suspect(b *Batch, out Outcome) bool {
 // putAside moves the next batch, which has one event, to the end.
 func (f *flight) putAside(b *Batch, out Outcome) bool {
 	needed := f.p.evidence.taken() + 1
-	return f.edit(func(*counts) {
+	return f.p.queue.edit(func(*counts) {
 		b.markLost(ReasonRefused, b.key, out.Err)
 		b.suspected, b.takesNeeded = true, needed
 		copy(f.todo[1:], f.todo[:len(f.todo)-1])
@@ -138,7 +138,7 @@ func (f *flight) putAside(b *Batch, out Outcome) bool {
 // overtaken marks the refused events before b to be given up next, because the
 // receiver took b or some of it: in an ordered lane they must not be sent any more.
 func (f *flight) overtaken(b *Batch) {
-	f.edit(func(*counts) {
+	f.p.queue.edit(func(*counts) {
 		var left, before []*Batch
 		for _, x := range f.todo {
 			if x.loss == nil || f.whole.compare(x.parts[0], b.parts[0]) >= 0 {
@@ -158,7 +158,7 @@ func (f *flight) overtaken(b *Batch) {
 // confirmRefusals marks the events that were put aside to be given up.
 func (f *flight) confirmRefusals() {
 	f.p.evidence.eventsAtFault()
-	f.edit(func(*counts) {
+	f.p.queue.edit(func(*counts) {
 		f.stale = false
 		for _, b := range f.todo {
 			b.suspected = false
@@ -185,7 +185,7 @@ func (f *flight) decide(b *Batch) bool {
 // waitForReceiver waits until the receiver may have changed.
 func (f *flight) waitForReceiver(out Outcome) bool {
 	f.p.log.write(slog.LevelError, "batch: the receiver refuses one event after the other and takes none; events are kept and their lane waits. Check the address, the format and the compression. If the events are at fault, Resume gives them up",
-		"lane", f.lane.id, "status", out.Status, "retry_in", f.p.retry.Max, "waiting_events", f.p.waiting(), "err", out.Err)
+		"lane", f.lane.id, "status", out.Status, "retry_in", f.p.retry.Max, "waiting_events", f.p.queue.unsent(), "err", out.Err)
 	if f.p.disk != nil {
 		f.p.persist(f.whole)
 	}
@@ -202,7 +202,7 @@ func (f *flight) waitForReceiver(out Outcome) bool {
 // the receiver may have changed. If others are taken after that, it says nothing about
 // the events that were refused before, unless this one is refused again.
 func (f *flight) recheck() {
-	f.edit(func(*counts) {
+	f.p.queue.edit(func(*counts) {
 		n := len(f.todo)
 		if n == 0 || f.p.ordered && f.todo[n-1].rechecked {
 			return // in an ordered lane, an event that is sent again precedes the others
@@ -226,7 +226,7 @@ func (f *flight) recheck() {
 // restore joins the remaining events to one batch, after the receiver took an event
 // that it had refused.
 func (f *flight) restore() bool {
-	return f.edit(func(*counts) {
+	return f.p.queue.edit(func(*counts) {
 		if len(f.todo) == 0 {
 			return
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -91,7 +90,7 @@ func (p *Processor[T]) add(ctx context.Context, v *T, full Policy, ack bool) (Ti
 
 // lockShard chooses the shard for an event and locks it.
 func (p *Processor[T]) lockShard(v *T) *shard {
-	lanes := p.pipe.lanes
+	lanes := p.pipe.queue.lanes
 	l := lanes[0]
 	if len(lanes) > 1 {
 		l = lanes[spread(p.key(v))%uint64(len(lanes))]
@@ -216,35 +215,12 @@ func (p *pipeline) open(s *shard, size int) (*chunk, <-chan struct{}) {
 		lane: s.lane, shard: s.id, epoch: p.epoch, base: s.mu.base,
 		first: time.Now(), slots: p.chunkEvents, cost: int64(size),
 	}
-	if room := p.reserve(c); room != nil {
+	if room := p.queue.reserve(c); room != nil {
 		return nil, room
 	}
 	c.arena = p.arena(size)
 	s.mu.open, s.mu.longest = c, 0
 	return c, nil
-}
-
-// reserve takes room in the queue for c, or returns a channel to wait on.
-func (p *pipeline) reserve(c *chunk) (room <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.mu.events+c.slots > p.maxEvents || p.mu.bytes+c.cost > p.maxBytes {
-		if p.mu.room == nil { // the first one that waits has done this
-			p.mu.room = make(chan struct{})
-			p.makeRoomLocked()
-			if p.spills {
-				p.writer.wake()
-			}
-		}
-		return p.mu.room
-	}
-	p.mu.events += c.slots
-	p.mu.bytes += c.cost
-	if c.lane.idleLocked() {
-		p.dispatcher.check(c.lane.id)
-	}
-	c.lane.opened = append(c.lane.opened, c)
-	return nil
 }
 
 // arena returns memory for size bytes of events.
@@ -269,52 +245,7 @@ func (p *pipeline) seal(s *shard) {
 	s.mu.open = nil
 	n := len(c.arena.ends)
 	s.mu.base += uint64(n)
-	p.enqueue(c, n)
-}
-
-// enqueue gives back the room that c did not use, and queues c unless it is empty.
-func (p *pipeline) enqueue(c *chunk, n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	l := c.lane
-	i := slices.Index(l.opened, c)
-	l.opened = slices.Delete(l.opened, i, i+1)
-	unused := c.slots - n
-	p.mu.events -= unused
-	c.slots, c.n, c.size = n, n, int64(len(c.arena.buf))
-	if cost := int64(cap(c.arena.buf)); cost < c.cost {
-		p.mu.bytes -= c.cost - cost
-		c.cost = cost
-	}
-	if n == 0 {
-		p.mu.bytes -= c.cost
-		p.roomLocked()
-		c.arena.release()
-		return
-	}
-	if unused > 0 {
-		p.roomLocked()
-	}
-	p.listLocked(c)
-	p.mu.counts.Queued += uint64(n)
-	l.pushLocked(c)
-	if p.ahead {
-		p.mu.unwritten = append(p.mu.unwritten, c)
-	}
-	if p.ahead || p.spills && p.mu.room != nil {
-		p.writer.wake()
-	}
-	if l.events >= p.count || l.size >= p.bytes {
-		p.dispatcher.check(l.id)
-	}
-}
-
-// roomLocked wakes the producers that wait for room.
-func (p *pipeline) roomLocked() {
-	if p.mu.room != nil {
-		close(p.mu.room)
-		p.mu.room = nil
-	}
+	p.queue.enqueue(c, n)
 }
 
 // waitPolicy returns the policy of the methods that wait for room.
@@ -349,52 +280,23 @@ func (p *pipeline) countNewestLocked(s *shard) bool {
 		return false
 	}
 	s.mu.accepted++
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mu.counts.DroppedFull++
+	p.queue.dropNewest()
 	return true
 }
 
 // dropOldest drops the chunk in memory that has waited longest. It reports false if
 // there is none.
 func (p *pipeline) dropOldest() bool {
-	c := p.takeOldest()
+	c := p.queue.takeOldest(&p.work)
 	if c == nil {
 		return false
 	}
 	defer p.work.Done()
 	p.reportDropped([]part{{c, 0, c.n}}, Dropped{Reason: ReasonQueueFull})
 	p.ack(c)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.unlistLocked(c)
+	p.queue.settled(c)
 	c.arena.release()
 	return true
-}
-
-// takeOldest removes the chunk that has waited longest from its lane, and counts its
-// events as dropped. Once Close has begun, it returns nil: the rest belongs to Close.
-// Otherwise Close waits until the caller calls work.Done.
-func (p *pipeline) takeOldest() *chunk {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closing() {
-		return nil
-	}
-	var oldest *chunk
-	for _, l := range p.lanes {
-		if c := l.memory.front(); c != nil && (oldest == nil || c.order < oldest.order) {
-			oldest = c
-		}
-	}
-	if oldest == nil {
-		return nil
-	}
-	p.work.Add(1) // never from 0: the dispatcher still runs
-	oldest.lane.removeLocked(oldest)
-	p.markInFlightLocked(oldest)
-	p.mu.counts.drop(oldest.n, ReasonQueueFull)
-	return oldest
 }
 
 // sealAll queues the open chunks of the lane.

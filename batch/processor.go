@@ -40,17 +40,16 @@ func New[T any](c Options[T]) (*Processor[T], error) {
 // never while a function of the user runs.
 type pipeline struct {
 	settings
-	lanes   []*lane
 	all     []*shard  // of all lanes; the index is shard.id
 	shards  sync.Pool // of *shard, if the only lane has several
 	next    atomic.Uint32
 	arenas  sync.Pool
 	buffers sync.Pool // of *[]byte, for records
-	epoch   uint64
 
 	spool  *spool.Spool // nil without Spool
 	writer *spoolWriter // nil without a spool
 
+	queue      *queue
 	dispatcher *dispatcher
 	draining   chan struct{}   // closed when Close begins
 	sending    context.Context // ends when Close has sent what it could
@@ -63,45 +62,24 @@ type pipeline struct {
 	closed    Report
 	closeErr  error
 
-	bodies   openCounter // open readers of batches
 	throttle *throttle
 	evidence *evidence
 	rejected atomic.Uint64
-
-	mu struct {
-		sync.Mutex
-		events    int           // reserved in the queue
-		bytes     int64         // reserved in the queue
-		room      chan struct{} // closed when room is made; nil if no producer waits
-		cursor    int           // the lane at which makeRoomLocked continues
-		order     uint64        // of the last sealed chunk
-		oldest    *chunk        // of the unsettled ones, in the order of sealing
-		newest    *chunk
-		flushes   []*flush
-		barrier   int      // chunks to settle before lanes other than the first continue
-		unwritten []*chunk // sealed, and to be written to the spool; with WriteAhead
-		broken    bool     // the disk does not take events now
-		counts    counts
-		aside     aside // of all lanes
-		waiting   int   // batches that wait for their next attempt
-		flights   map[*flight]struct{}
-		abandoned bool          // batches on the way belong to Close
-		drained   chan struct{} // closed when Close has nothing left to wait for
-	}
 }
 
 func newPipeline(s settings) (*pipeline, error) {
 	p := &pipeline{
 		settings: s,
-		epoch:    uint64(time.Now().UnixNano()),
 		draining: make(chan struct{}),
 		throttle: newThrottle(s.lanesMax),
 		evidence: newEvidence(),
 	}
 	p.sending, p.cancel = context.WithCancel(context.Background())
-	p.mu.flights = make(map[*flight]struct{})
-	p.mu.counts.size.least, p.mu.counts.attempts.least = 1, 1
-	p.mu.counts.wait.least = 1e-3
+	p.queue = newQueue(&p.settings, queueEnv{
+		check:    func(lane int) { p.dispatcher.check(lane) },
+		checkAll: func() { p.dispatcher.checkAll() },
+		write:    func() { p.writer.wake() },
+	})
 	p.arenas.New = func() any {
 		return &arena{
 			events: events{make([]byte, 0, p.chunkBytes), make([]uint32, 0, p.chunkEvents)},
@@ -109,22 +87,20 @@ func newPipeline(s settings) (*pipeline, error) {
 		}
 	}
 	p.buffers.New = func() any { return new([]byte) }
-	for i := range s.laneCount {
-		l := &lane{id: i, max: s.laneFlights}
+	for _, l := range p.queue.lanes {
 		for range s.laneShards {
 			sh := &shard{id: uint16(len(p.all)), lane: l}
 			l.shards = append(l.shards, sh)
 			p.all = append(p.all, sh)
 		}
-		p.lanes = append(p.lanes, l)
 	}
 	p.shards.New = func() any {
 		return p.all[int(p.next.Add(1))%len(p.all)]
 	}
 	p.dispatcher = newDispatcher(&p.settings, dispatchEnv{
-		demand:   func(lane int) (demand, time.Time) { return p.demand(p.lanes[lane]) },
-		accepted: func(lane int) uint64 { return p.accepted(p.lanes[lane]) },
-		start:    func(lane int, open bool, now time.Time) bool { return p.ship(p.lanes[lane], open, now) },
+		demand:   func(lane int) (demand, time.Time) { return p.queue.demand(p.queue.lanes[lane]) },
+		accepted: func(lane int) uint64 { return p.accepted(p.queue.lanes[lane]) },
+		start:    func(lane int, open bool, now time.Time) bool { return p.ship(p.queue.lanes[lane], open, now) },
 	})
 	if s.disk != nil {
 		if err := p.openSpool(); err != nil {

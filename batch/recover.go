@@ -43,7 +43,7 @@ func (p *pipeline) recover() {
 	slices.SortStableFunc(chunks, func(a, b *chunk) int {
 		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.base, b.base))
 	})
-	p.requeue(chunks)
+	p.queue.requeue(chunks)
 }
 
 // A note says which chunks a batch had.
@@ -77,8 +77,8 @@ func (p *pipeline) readSpool() (records []*foundRecord, notes []note) {
 		}
 		if err != nil {
 			p.log.write(slog.LevelError, "batch: the spool holds a record that cannot be decoded", "kind", r.Kind, "events", r.Count, "err", err)
-			p.mu.counts.Corrupt++
-			p.mu.counts.LostOnDisk += uint64(r.Count)
+			p.queue.mu.counts.Corrupt++
+			p.queue.mu.counts.LostOnDisk += uint64(r.Count)
 			p.spool.Ack(at)
 		}
 	}
@@ -182,9 +182,9 @@ func (p *pipeline) restore(records []*foundRecord) *chunk {
 	// lanes. Then the first lane sends all recovered events, and the others wait
 	// until it is done: so the events of each key keep their order.
 	c.foreign = p.ordered && !p.same(f.place)
-	c.lane = p.lanes[0]
+	c.lane = p.queue.lanes[0]
 	if p.ordered && !c.foreign {
-		c.lane = p.lanes[f.place.lane]
+		c.lane = p.queue.lanes[f.place.lane]
 	}
 	return c
 }
@@ -192,26 +192,10 @@ func (p *pipeline) restore(records []*foundRecord) *chunk {
 // same reports whether events would get the same lane now.
 func (p *pipeline) same(was placement) bool {
 	switch {
-	case was.lanes != len(p.lanes):
+	case was.lanes != p.laneCount:
 		return false
 	case was.lanes == 1:
 		return true
 	}
 	return was.byKey && was.keyFingerprint == p.keyFingerprint && p.keyFingerprint != 0
-}
-
-// requeue queues recovered chunks, to be sent immediately.
-func (p *pipeline) requeue(chunks []*chunk) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range chunks {
-		p.listLocked(c)
-		c.lane.pushLocked(c)
-		c.lane.through = c.order
-		p.mu.counts.Recovered += uint64(c.n)
-		p.mu.counts.Spooled += uint64(c.n)
-		if c.foreign {
-			p.mu.barrier++
-		}
-	}
 }

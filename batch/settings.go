@@ -46,8 +46,9 @@ type settings struct {
 	chunkEvents int
 	chunkBytes  int
 
-	ahead  bool // events are written to the spool as they come
-	spills bool // events are written to the spool when memory is full
+	epoch  uint64 // of this processor: no two on one spool have the same
+	ahead  bool   // events are written to the spool as they come
+	spills bool   // events are written to the spool when memory is full
 }
 
 // settings checks c.
@@ -73,6 +74,7 @@ func (c Options[T]) settings() (settings, error) {
 		lanesMax:  cmp.Or(c.Lanes.Max, 4),
 		ordered:   c.Lanes.Order != OrderNone,
 		gapless:   c.Lanes.Gapless,
+		epoch:     uint64(time.Now().UnixNano()),
 	}
 	s.retry.Initial = cmp.Or(s.retry.Initial, 100*time.Millisecond)
 	s.retry.Max = cmp.Or(s.retry.Max, 30*time.Second)

@@ -3,7 +3,6 @@ package batch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"runtime/pprof"
 	"slices"
@@ -22,10 +21,6 @@ func (p *pipeline) labeled(what string, f func()) func() {
 	}
 }
 
-func (p *pipeline) batchKey(lane int, seq uint64) string {
-	return fmt.Sprintf("%s/%d/%d/%d", p.producer, p.epoch, lane, seq)
-}
-
 // A flight sends one batch until each event is delivered or dropped, or Close takes
 // it back. One goroutine owns it.
 type flight struct {
@@ -37,6 +32,7 @@ type flight struct {
 	probes   int  // suspected events that may be refused before the lane waits again
 	resumed  bool // Resume ended the last wait
 	stale    bool // suspected events have waited since they were refused; see recheck
+	halted   bool // a gapless lane has lost an event, and Close has begun
 	restored int  // how often restore made a piece
 }
 
@@ -69,9 +65,13 @@ func (f *flight) run() {
 		}
 	}
 	if len(f.todo) == 0 {
-		f.p.settle(f.whole)
+		for _, c := range f.whole.chunks {
+			c.receipt.settle()
+		}
+		f.p.ack(f.whole.chunks...)
+		f.p.queue.settled(f.whole.chunks...)
 	}
-	f.finish()
+	f.p.queue.finish(f)
 }
 
 // attempt makes an attempt as soon as it may. It reports false if Close ended sending
@@ -108,11 +108,11 @@ func (f *flight) attempt(b *Batch) (Outcome, bool) {
 func (f *flight) begin(b *Batch) time.Time {
 	b.takesBefore = f.p.evidence.taken()
 	now := time.Now()
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	if f.whole.firstAttempt.IsZero() {
-		f.whole.firstAttempt = now
-	}
+	f.p.queue.edit(func(*counts) {
+		if f.whole.firstAttempt.IsZero() {
+			f.whole.firstAttempt = now
+		}
+	})
 	return now
 }
 
@@ -131,7 +131,7 @@ func (f *flight) act(b *Batch, out Outcome) bool {
 		return f.backOff(b, "batch: trying again", out.Err)
 	case VerdictPause:
 		f.p.log.write(slog.LevelError, "batch: the receiver does not allow this sender, or the address is wrong; events are kept and their lane waits",
-			"lane", f.lane.id, "status", out.Status, "retry_in", f.p.retry.Max, "waiting_events", f.p.waiting(), "err", out.Err)
+			"lane", f.lane.id, "status", out.Status, "retry_in", f.p.retry.Max, "waiting_events", f.p.queue.unsent(), "err", out.Err)
 		f.persistLate(b)
 		return f.pause(f.p.retry.Max)
 	case VerdictSplit:
@@ -240,22 +240,10 @@ func (f *flight) cut(b *Batch, why Verdict, at int) bool {
 	return f.replace(b, []*Batch{second, first}, func(*counts) {})
 }
 
-// edit runs do under the lock that guards todo and the counts. It reports false, and
-// does not run it, if Close has taken over the flight.
-func (f *flight) edit(do func(*counts)) bool {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	if f.p.mu.abandoned {
-		return false
-	}
-	do(&f.p.mu.counts)
-	return true
-}
-
 // replace replaces b, which is the next batch, and counts its events under the same
 // lock.
 func (f *flight) replace(b *Batch, next []*Batch, count func(*counts)) bool {
-	return f.edit(func(n *counts) {
+	return f.p.queue.edit(func(n *counts) {
 		f.todo = append(f.todo[:len(f.todo)-1], next...)
 		count(n)
 		if b.attempt > 0 {
@@ -316,7 +304,7 @@ func (r rejection) Error() string { return string(r) }
 func (f *flight) backOff(b *Batch, why string, err error) bool {
 	f.persistLate(b)
 	wait := f.delay(b.attempt)
-	f.p.log.write(slog.LevelWarn, why, "attempt", b.attempt, "events", b.count, "retry_in", wait, "waiting_events", f.p.waiting(), "err", err)
+	f.p.log.write(slog.LevelWarn, why, "attempt", b.attempt, "events", b.count, "retry_in", wait, "waiting_events", f.p.queue.unsent(), "err", err)
 	defer f.recheck()
 	return f.sleep(wait, nil)
 }
@@ -338,59 +326,8 @@ func (f *flight) sleep(d time.Duration, resume <-chan struct{}) bool {
 	if f.p.closing() {
 		draining = nil
 	}
-	room := f.releaseSlot()
-	defer f.reclaimSlot(room)
+	defer f.p.queue.leave(f)()
 	return sleep(f.p.sending, d, draining, resume)
-}
-
-// waiting returns the number of unsettled events, without those of open chunks.
-func (p *pipeline) waiting() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mu.counts.Queued + p.mu.counts.Spooled + p.mu.counts.InFlight
-}
-
-// An aside counts the batches that wait for their next attempt without a place in
-// their lane.
-type aside struct {
-	batches, events int
-	bytes           int64 // of memory
-}
-
-// releaseSlot begins a wait. It gives the place in the lane to another flight, unless
-// the lane is ordered or the waiting batches take too much memory. It returns what
-// reclaimSlot needs.
-func (f *flight) releaseSlot() (room aside) {
-	one := aside{1, f.whole.count, 0}
-	for _, c := range f.whole.chunks {
-		one.bytes += int64(cap(c.arena.buf))
-	}
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	f.p.mu.waiting++
-	all := &f.p.mu.aside
-	if f.p.ordered || all.batches >= f.p.lanesMax && (all.events+one.events > f.p.maxEvents/4 || all.bytes+one.bytes > f.p.maxBytes/4) {
-		return aside{}
-	}
-	f.addAsideLocked(one, 1)
-	f.p.dispatcher.check(f.lane.id)
-	return one
-}
-
-// reclaimSlot ends a wait.
-func (f *flight) reclaimSlot(room aside) {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	f.p.mu.waiting--
-	f.addAsideLocked(room, -1)
-}
-
-func (f *flight) addAsideLocked(one aside, n int) {
-	f.lane.flights -= n * one.batches
-	f.lane.aside += n * one.batches
-	f.p.mu.aside.batches += n * one.batches
-	f.p.mu.aside.events += n * one.events
-	f.p.mu.aside.bytes += int64(n) * one.bytes
 }
 
 // persistLate writes a batch to disk after Spool.AfterAttempts attempts.
@@ -403,20 +340,13 @@ func (f *flight) persistLate(b *Batch) {
 // pause waits for d or for Resume. Close shortens the wait.
 func (f *flight) pause(d time.Duration) bool {
 	resume := f.p.evidence.resumed()
-	f.addPaused(1)
-	defer f.addPaused(-1)
+	f.p.queue.pause(f.lane, 1)
+	defer f.p.queue.pause(f.lane, -1)
 	if f.p.closing() {
 		d = min(d, drainCap)
 	}
 	defer f.recheck()
 	return f.sleep(d, resume)
-}
-
-// addPaused counts the flights of the lane that wait for Resume.
-func (f *flight) addPaused(n int) {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	f.lane.paused += n
 }
 
 // gap stops a gapless lane that has lost an event, until Resume or Close. The caller
@@ -426,59 +356,22 @@ func (f *flight) gap(resume <-chan struct{}) bool {
 		return true
 	}
 	f.p.log.write(slog.LevelError, "batch: an event is missing; its lane waits for Resume", "lane", f.lane.id)
-	f.addPaused(1)
+	f.p.queue.pause(f.lane, 1)
 	select {
 	case <-resume:
-		f.addPaused(-1)
+		f.p.queue.pause(f.lane, -1)
 		return true
 	case <-f.p.draining:
 		// Later events must not overtake the missing one: the lane stays as it is,
 		// and Close keeps or returns its events.
-		f.halt()
+		f.halted = true
 		return false
 	}
 }
 
-func (f *flight) halt() {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	f.lane.halted = true
-}
-
-// finish makes room in the lane for the next batch. Unsettled events stay for Close.
-func (f *flight) finish() {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	f.lane.flights--
-	f.p.dispatcher.check(f.lane.id)
-	if !f.p.mu.abandoned && len(f.todo) == 0 {
-		delete(f.p.mu.flights, f)
-		f.whole.release()
-	}
-	f.p.drainedLocked()
-}
-
 // countDrop counts events on the way as dropped.
 func (p *pipeline) countDrop(n int, why Reason) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.mu.abandoned {
-		return
-	}
-	p.mu.counts.drop(n, why)
-}
-
-// settle settles the chunks of a batch that is done.
-func (p *pipeline) settle(b *Batch) {
-	for _, c := range b.chunks {
-		c.receipt.settle()
-	}
-	p.ack(b.chunks...)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range b.chunks {
-		p.unlistLocked(c)
-	}
+	p.queue.edit(func(sum *counts) { sum.drop(n, why) })
 }
 
 // ship starts a flight with the next batch of a lane, with the events of open chunks if
@@ -488,7 +381,7 @@ func (p *pipeline) ship(l *lane, open bool, now time.Time) bool {
 		p.sealAll(l)
 	}
 	f := &flight{p: p, lane: l}
-	if !p.take(f, now) {
+	if !p.queue.take(f, now) {
 		return false
 	}
 	p.work.Go(p.labeled("send", f.run))

@@ -2,7 +2,6 @@ package batch
 
 import (
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -57,7 +56,7 @@ func (s *spoolWriter) run() {
 			return
 		}
 		next := s.tick
-		if s.producersWait() {
+		if s.p.queue.producersWait() {
 			next = s.round() // producers wait
 		}
 		for next > 0 {
@@ -70,13 +69,6 @@ func (s *spoolWriter) run() {
 			next = s.round()
 		}
 	}
-}
-
-// producersWait reports whether producers wait for room that only this goroutine can make.
-func (s *spoolWriter) producersWait() bool {
-	s.p.mu.Lock()
-	defer s.p.mu.Unlock()
-	return s.p.spills && s.p.mu.room != nil
 }
 
 // round writes events to the spool. It returns when to try again, or 0 to wait for
@@ -108,10 +100,7 @@ func (p *pipeline) setBroken(err error, failed bool) {
 	if err != nil {
 		p.log.write(slog.LevelError, "batch: the spool cannot be written", "dir", p.disk.Dir, "err", err)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mu.broken = err != nil || failed
-	p.dispatcher.checkAll() // chunks are written, or need not be
+	p.queue.setBroken(err != nil || failed)
 }
 
 // writeOpen writes the new events of open chunks.
@@ -150,7 +139,7 @@ func (s *spoolWriter) snapshot(sh *shard) pendingWrite {
 // writeSealed writes the rest of the sealed chunks.
 func (s *spoolWriter) writeSealed() error {
 	for {
-		c := s.nextUnwritten()
+		c := s.p.queue.nextUnwritten()
 		if c == nil {
 			return nil
 		}
@@ -160,30 +149,13 @@ func (s *spoolWriter) writeSealed() error {
 	}
 }
 
-// nextUnwritten returns the first sealed chunk with events that are not on disk.
-func (s *spoolWriter) nextUnwritten() *chunk {
-	s.p.mu.Lock()
-	defer s.p.mu.Unlock()
-	for len(s.p.mu.unwritten) > 0 {
-		if c := s.p.mu.unwritten[0]; !c.allWritten() && !c.settled.Load() {
-			return c
-		}
-		s.p.mu.unwritten = s.p.mu.unwritten[1:]
-	}
-	s.p.mu.unwritten = nil
-	return nil
-}
-
 // spill writes chunks that wait in memory if producers wait for room, the latest
 // first: the others are sent earlier. They leave memory when they are durable.
 func (s *spoolWriter) spill() error {
-	if !s.p.spills {
-		return nil
-	}
-	candidates := s.evictionCandidates()
+	candidates := s.p.queue.evictionCandidates()
 	for _, c := range candidates {
 		if err := s.p.writeChunk(c); err != nil {
-			s.cancelEviction(candidates)
+			s.p.queue.cancelEviction(candidates)
 			return err
 		}
 	}
@@ -194,37 +166,4 @@ func (s *spoolWriter) spill() error {
 		return s.p.spool.Sync()
 	}
 	return nil
-}
-
-// evictionCandidates returns an eighth of the queue, from the end of each lane. It is
-// empty if no producer waits for room.
-func (s *spoolWriter) evictionCandidates() []*chunk {
-	s.p.mu.Lock()
-	defer s.p.mu.Unlock()
-	if s.p.mu.room == nil {
-		return nil
-	}
-	var all []*chunk
-	events, bytes := max(1, s.p.maxEvents/8), max(1, s.p.maxBytes/8)
-	for _, l := range s.p.lanes {
-		for _, c := range slices.Backward(l.memory.waiting()) {
-			if events <= 0 || bytes <= 0 {
-				break
-			}
-			c.evicting = true
-			all = append(all, c)
-			events -= c.slots
-			bytes -= c.cost
-		}
-	}
-	return all
-}
-
-// cancelEviction keeps chunks in memory.
-func (s *spoolWriter) cancelEviction(chunks []*chunk) {
-	s.p.mu.Lock()
-	defer s.p.mu.Unlock()
-	for _, c := range chunks {
-		c.evicting = false
-	}
 }

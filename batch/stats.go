@@ -149,7 +149,7 @@ func (h *histogram) read() Histogram {
 }
 
 // counts are the sums of Stats, without its histograms and the events of open chunks.
-// The lock of the pipeline guards them.
+// The lock of the queue guards them.
 type counts struct {
 	Stats
 	size, wait, attempts histogram
@@ -177,7 +177,7 @@ func (n *counts) drop(events int, why Reason) {
 func (p *Processor[T]) Stats() Stats { return p.pipe.stats() }
 
 func (p *pipeline) stats() Stats {
-	limit, diskBytes := p.throttle.now(), int64(0)
+	diskBytes := int64(0)
 	if p.spool != nil {
 		diskBytes = p.spool.Stats().Bytes
 	}
@@ -185,13 +185,9 @@ func (p *pipeline) stats() Stats {
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := &p.mu.counts
-	s := n.Stats
-	s.Rejected, s.Limit, s.Lanes, s.SpoolBytes = p.rejected.Load(), limit, len(p.lanes), diskBytes
 	now := time.Now()
-	oldest := now
+	s, oldest := p.queue.stats(now)
+	s.Rejected, s.Limit, s.SpoolBytes = p.rejected.Load(), p.throttle.now(), diskBytes
 	for _, sh := range p.all {
 		s.Accepted += sh.mu.accepted
 		if c := sh.mu.open; c != nil {
@@ -201,17 +197,7 @@ func (p *pipeline) stats() Stats {
 			}
 		}
 	}
-	if c := p.mu.oldest; c != nil && c.first.Before(oldest) {
-		oldest = c.first
-	}
-	s.OldestAge = now.Sub(oldest)
-	s.QueuedBytes, s.Retrying = p.mu.bytes, p.mu.waiting
-	for _, l := range p.lanes {
-		if l.paused > 0 {
-			s.LanesPaused++
-		}
-	}
-	s.BatchSize, s.Wait, s.Attempts = n.size.read(), n.wait.read(), n.attempts.read()
+	s.OldestAge = max(0, now.Sub(oldest))
 	p.evidence.stats(&s)
 	return s
 }

@@ -21,14 +21,23 @@ func ofBatch() []mutation {
 				{"	b.retain()\n	b.bodies.add(1)\n", "	b.bodies.add(1)\n"},
 				{"		r.batch.release()\n		r.batch.bodies", "		r.batch.bodies"},
 			}},
-		{name: "batches on the way at quit", file: "batch/close.go", in: "batch/faults", test: "TestFault11_Exact",
+		{name: "batches on the way at quit", file: "batch/queue.go", in: "batch/faults", test: "TestFault11_Exact",
 			cuts: []cut{{"				parts[x.chunk] = append(parts[x.chunk], x)\n", "				_ = x\n"}}},
 		{name: "ack after the fsync", file: "batch/disk.go", in: "batch/faults", test: "TestFault07_Power",
 			cuts: []cut{{"	case p.disk.SyncEvery < 0:\n", "	case true:\n"}}},
-		{name: "reserve and insert as one", file: "batch/ingest.go", in: "batch/faults", test: "TestFault05_Limit",
+		{name: "reserve and insert as one", file: "batch/queue.go", in: "batch/faults", test: "TestFault05_Limit",
 			cuts: []cut{
 				{"	\"fmt\"\n", "	\"fmt\"\n	\"runtime\"\n"},
-				{"	p.mu.events += c.slots\n", "	p.mu.Unlock()\n	runtime.Gosched()\n	p.mu.Lock()\n	p.mu.events += c.slots\n"},
+				{"	if !q.mu.room.take(c.slots, c.cost) {\n", `	room := q.mu.room
+	fits := room.take(c.slots, c.cost)
+	q.mu.Unlock()
+	runtime.Gosched()
+	q.mu.Lock()
+	if fits {
+		q.mu.room.events += c.slots
+		q.mu.room.bytes += c.cost
+	} else {
+`},
 			}},
 		{name: "note of a batch before it is sent", file: "batch/disk.go", in: "batch/faults", test: "TestFault06_Once",
 			cuts: []cut{{"func (p *pipeline) writeNote(b *Batch) {\n	if p.spool == nil {\n", "func (p *pipeline) writeNote(b *Batch) {\n	if p.spool != nil {\n		return\n	}\n	if p.spool == nil {\n"}}},
@@ -46,8 +55,8 @@ func ofBatch() []mutation {
 			cuts: []cut{{`		case b.count > 1:
 			return f.cut(b, VerdictBisect,`, `		case b.count > 1000:
 			return f.cut(b, VerdictBisect,`}}},
-		{name: "back-off gives its place away", file: "batch/ship.go", in: "batch/faults", test: "TestFault12_Stuck",
-			cuts: []cut{{"	if f.p.ordered || all.batches", "	if true || all.batches"}}},
+		{name: "back-off gives its place away", file: "batch/queue.go", in: "batch/faults", test: "TestFault12_Stuck",
+			cuts: []cut{{"	if q.ordered || all.batches", "	if true || all.batches"}}},
 		{name: "doubt about refusals", file: "batch/evidence.go", in: "batch/faults", test: "TestFault12_WrongAddress",
 			cuts: []cut{{"const maxSuspects = 8", "const maxSuspects = 1 << 20"}}},
 		{name: "split", file: "batch/ship.go", in: "batch/faults", test: "TestFault12_TooLarge",
