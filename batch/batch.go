@@ -269,16 +269,21 @@ func (b *Batch) release() {
 // piece returns a batch of some of b's events, with b's key and the suffix.
 func (b *Batch) piece(parts []part, suffix string) *Batch {
 	p := &Batch{
-		parts: parts, format: b.format, key: b.key + suffix, baseKey: b.key + suffix,
+		format: b.format, key: b.key + suffix, baseKey: b.key + suffix,
 		lane: b.lane, parent: b, bodies: b.bodies,
 	}
-	for _, x := range parts {
-		p.count += x.n()
-		p.size += int64(len(x.bytes()))
-	}
+	p.setParts(parts)
 	b.retain()
 	p.refs.Store(1)
 	return p
+}
+
+func (b *Batch) setParts(parts []part) {
+	b.parts, b.count, b.size = parts, 0, 0
+	for _, x := range parts {
+		b.count += x.n()
+		b.size += int64(len(x.bytes()))
+	}
 }
 
 // cut splits a batch before event at, which is not the first.

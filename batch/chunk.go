@@ -27,6 +27,9 @@ func (e events) start(i int) int {
 	return int(e.ends[i-1])
 }
 
+// empty reports whether event i could not be read from disk.
+func (e events) empty(i int) bool { return int(e.ends[i]) == e.start(i) }
+
 // An arena is memory for events. It never grows, so written events do not move
 // and can be read without a lock while more are appended.
 type arena struct {
@@ -48,6 +51,33 @@ func (a *arena) release() {
 	}
 }
 
+// arenas makes arenas, and reuses those of the usual size.
+type arenas struct {
+	pool          sync.Pool
+	events, bytes int // that fit into one of the usual size
+}
+
+func newArenas(events, bytes int) *arenas {
+	a := &arenas{events: events, bytes: bytes}
+	a.pool.New = func() any { return newArena(events, bytes, &a.pool) }
+	return a
+}
+
+func newArena(n, bytes int, pool *sync.Pool) *arena {
+	return &arena{events: events{make([]byte, 0, bytes), make([]uint32, 0, n)}, pool: pool}
+}
+
+// get returns memory for n events with so many bytes.
+func (a *arenas) get(n, bytes int) (m *arena) {
+	if n <= a.events && bytes <= a.bytes {
+		m = a.pool.Get().(*arena)
+	} else {
+		m = newArena(n, bytes, nil)
+	}
+	m.refs.Store(1)
+	return m
+}
+
 // A chunk is a run of events of one shard. It is the unit of accounting, queueing,
 // writing and settling. Its events are in memory, on disk, or both.
 type chunk struct {
@@ -61,14 +91,14 @@ type chunk struct {
 
 	receipt *receipt // made with the first ticket, under the lock of the shard
 
-	// Set when the chunk is sealed; guarded by the lock of the pipeline.
+	// Set when the chunk is sealed; guarded by the lock of the queue.
 	order      uint64 // placement in the order of sealing
 	n          int    // events
 	size       int64  // bytes, with separators
 	arena      *arena // nil if the events are on disk only
 	queued     bool   // it waits in its lane
 	prev, next *chunk // in the list of unsettled chunks
-	foreign    bool   // written by a processor with other lanes; see pipeline.mu.barrier
+	foreign    bool   // written by a processor with other lanes; see unsettled.foreign
 
 	// key is set for a chunk that is a whole batch: an earlier processor had sent
 	// it, or was about to.

@@ -6,12 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"math"
-	"slices"
 	"sync"
 	"time"
-
-	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
 // Flush sends all events accepted before the call, without waiting for full
@@ -53,7 +49,8 @@ func (c *chunk) shrink() {
 	if len(a.buf) > cap(a.buf)/2 {
 		return
 	}
-	c.arena = &arena{events: events{append(make([]byte, 0, len(a.buf)), a.buf...), append(make([]uint32, 0, len(a.ends)), a.ends...)}}
+	c.arena = newArena(len(a.ends), len(a.buf), nil)
+	c.arena.buf, c.arena.ends = append(c.arena.buf, a.buf...), append(c.arena.ends, a.ends...)
 	c.arena.refs.Store(1)
 	a.release()
 }
@@ -125,7 +122,7 @@ func (p *pipeline) close(ctx context.Context) (Report, error) {
 	p.cancel()
 	p.join(ctx)
 	left, tried := p.queue.collectRest()
-	err := errors.Join(p.queue.dropError(), p.persistAll(left, tried))
+	err := errors.Join(p.queue.dropError(), p.store.keep(left, tried))
 	report := p.queue.settleAll(left)
 	if p.spool != nil {
 		err = errors.Join(err, p.spool.Close())
@@ -196,100 +193,3 @@ func (p *pipeline) join(ctx context.Context) {
 // joinGrace is how long Close waits, after its context has ended, for goroutines
 // that were told to end.
 const joinGrace = 10 * time.Millisecond
-
-// persistAll writes what is left to the spool, with notes on the batches that were
-// tried. The error says why something could not be written.
-func (p *pipeline) persistAll(left []remainder, tried []*flight) error {
-	if p.spool == nil {
-		return nil
-	}
-	for _, r := range left {
-		if !r.held { // OnDrop has not returned yet, but its events are counted
-			p.ack(r.chunk)
-		}
-	}
-	for _, f := range tried {
-		if !p.persistRest(f) {
-			p.persist(f.whole)
-		}
-	}
-	// After a failed fsync, chunks are written again elsewhere: see rewrite.
-	var err error
-	for range 3 {
-		err = nil
-		for _, r := range left {
-			if len(r.parts) == 0 {
-				continue
-			}
-			if e := p.writeChunk(r.chunk); e != nil {
-				err = fmt.Errorf("batch: %w", e) // the disk is full: one message is enough
-			}
-		}
-		e := p.spool.Sync()
-		if e == nil {
-			break
-		}
-		err = fmt.Errorf("batch: %w", e)
-	}
-	return err
-}
-
-// persistRest writes the unsettled events of a batch of which some events are
-// settled, and acknowledges the records of the whole batch. So the next processor
-// neither sends nor reports an event twice. It reports false if nothing of the batch
-// is settled or if it cannot do that: then the whole batch stays.
-func (p *pipeline) persistRest(f *flight) bool {
-	left := 0
-	for _, b := range f.todo {
-		left += b.count
-	}
-	if left == f.whole.count || f.whole.incomplete {
-		return false
-	}
-	if slices.ContainsFunc(f.whole.chunks, func(c *chunk) bool { return c.foreign }) {
-		return false // only its records say to which lane it belongs
-	}
-	fresh, err := p.appendPieces(f.todo)
-	if err == nil {
-		err = p.spool.Sync()
-	}
-	if err != nil {
-		p.log.write(slog.LevelWarn, "batch: settled events may be sent again, because the spool cannot be written", "dir", p.disk.Dir, "err", err)
-		p.spool.Ack(fresh...)
-		return false
-	}
-	p.ack(f.whole.chunks...)
-	for _, c := range f.whole.chunks {
-		c.written.Store(int32(c.n)) // the unsettled events are on disk
-	}
-	return true
-}
-
-// appendPieces appends the events of pieces to the spool, and the keys of the pieces
-// that were sent. It returns the appended records, also with an error.
-func (p *pipeline) appendPieces(pieces []*Batch) (fresh []spool.Position, err error) {
-	put := func(r spool.Record) {
-		if err != nil {
-			return
-		}
-		var at spool.Position
-		if at, err = p.spool.Append(r); err == nil {
-			fresh = append(fresh, at)
-		}
-	}
-	for _, b := range pieces {
-		spans := make([]span, 0, len(b.parts))
-		for _, x := range b.parts {
-			s := span{x.chunk.shard, x.chunk.epoch, x.chunk.base + uint64(x.from), x.n()}
-			put(spool.Record{
-				Kind: spool.Data, Lane: s.shard, Epoch: s.epoch, Seq: s.base, Count: uint32(s.events),
-				Payload: appendData(nil, p.format, p.placeOf(x.chunk.lane), x.chunk.arena.events, x.from, x.to),
-			})
-			spans = append(spans, s)
-		}
-		if b.attempt > 0 && len(b.key) <= math.MaxUint8 { // a note has no room for a longer key
-			put(spool.Record{Kind: spool.Batch, Lane: spans[0].shard, Epoch: p.epoch, Payload: appendNote(nil, b.key, spans)})
-		}
-	}
-	return fresh, err
-}

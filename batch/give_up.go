@@ -77,9 +77,7 @@ func (f *flight) deadLetter(d Dropped) bool {
 		if err == nil {
 			return true
 		}
-		if f.p.disk != nil {
-			f.p.persist(f.whole)
-		}
+		f.p.store.persist(f.whole)
 		wait := f.delay(attempt)
 		f.p.log.write(slog.LevelError, "batch: DeadLetter does not take events; their batch waits", "reason", d.Reason.String(), "events", len(d.Events),
 			"attempt", attempt, "retry_in", wait, "err", err)
@@ -186,9 +184,7 @@ func (f *flight) decide(b *Batch) bool {
 func (f *flight) waitForReceiver(out Outcome) bool {
 	f.p.log.write(slog.LevelError, "batch: the receiver refuses one event after the other and takes none; events are kept and their lane waits. Check the address, the format and the compression. If the events are at fault, Resume gives them up",
 		"lane", f.lane.id, "status", out.Status, "retry_in", f.p.retry.Max, "waiting_events", f.p.queue.unsent(), "err", out.Err)
-	if f.p.disk != nil {
-		f.p.persist(f.whole)
-	}
+	f.p.store.persist(f.whole)
 	if !f.p.ordered {
 		f.probes = maxSuspects
 	}

@@ -218,21 +218,9 @@ func (p *pipeline) open(s *shard, size int) (*chunk, <-chan struct{}) {
 	if room := p.queue.reserve(c); room != nil {
 		return nil, room
 	}
-	c.arena = p.arena(size)
+	c.arena = p.arenas.get(p.chunkEvents, size)
 	s.mu.open, s.mu.longest = c, 0
 	return c, nil
-}
-
-// arena returns memory for size bytes of events.
-func (p *pipeline) arena(size int) *arena {
-	var a *arena
-	if size > p.chunkBytes {
-		a = &arena{events: events{make([]byte, 0, size), make([]uint32, 0, p.chunkEvents)}}
-	} else {
-		a = p.arenas.Get().(*arena)
-	}
-	a.refs.Store(1)
-	return a
 }
 
 // seal moves the open chunk of the shard into the queue of its lane. The caller holds
@@ -293,7 +281,7 @@ func (p *pipeline) dropOldest() bool {
 	}
 	defer p.work.Done()
 	p.reportDropped([]part{{c, 0, c.n}}, Dropped{Reason: ReasonQueueFull})
-	p.ack(c)
+	p.store.ack(c)
 	p.queue.settled(c)
 	c.arena.release()
 	return true
@@ -327,4 +315,27 @@ func (p *pipeline) accepted(l *lane) (n uint64) {
 		s.mu.Unlock()
 	}
 	return n
+}
+
+// newEvents iterates over the events that open chunks have now: more may be appended
+// while they are written.
+func (p *pipeline) newEvents(yield func(pendingWrite) bool) {
+	for _, sh := range p.all {
+		if w := sh.snapshot(); w.chunk != nil && !yield(w) {
+			return
+		}
+	}
+}
+
+// snapshot returns the events of the open chunk. Without events, the chunk is nil.
+func (s *shard) snapshot() pendingWrite {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.unsaved = false
+	c := s.mu.open
+	if c == nil || len(c.arena.ends) == 0 {
+		return pendingWrite{}
+	}
+	c.arena.retain()
+	return pendingWrite{c, c.arena.events, c.receipt, c.arena}
 }

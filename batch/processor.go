@@ -3,6 +3,8 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,13 +42,13 @@ func New[T any](c Options[T]) (*Processor[T], error) {
 // never while a function of the user runs.
 type pipeline struct {
 	settings
-	all     []*shard  // of all lanes; the index is shard.id
-	shards  sync.Pool // of *shard, if the only lane has several
-	next    atomic.Uint32
-	arenas  sync.Pool
-	buffers sync.Pool // of *[]byte, for records
+	all    []*shard  // of all lanes; the index is shard.id
+	shards sync.Pool // of *shard, if the only lane has several
+	next   atomic.Uint32
+	arenas *arenas
 
 	spool  *spool.Spool // nil without Spool
+	store  *store       // nil without a spool
 	writer *spoolWriter // nil without a spool
 
 	queue      *queue
@@ -80,13 +82,7 @@ func newPipeline(s settings) (*pipeline, error) {
 		checkAll: func() { p.dispatcher.checkAll() },
 		write:    func() { p.writer.wake() },
 	})
-	p.arenas.New = func() any {
-		return &arena{
-			events: events{make([]byte, 0, p.chunkBytes), make([]uint32, 0, p.chunkEvents)},
-			pool:   &p.arenas,
-		}
-	}
-	p.buffers.New = func() any { return new([]byte) }
+	p.arenas = newArenas(s.chunkEvents, s.chunkBytes)
 	for _, l := range p.queue.lanes {
 		for range s.laneShards {
 			sh := &shard{id: uint16(len(p.all)), lane: l}
@@ -118,4 +114,46 @@ func need(ok bool, what string) error {
 		return nil
 	}
 	return errors.New("batch: " + what)
+}
+
+// openSpool opens the folder of the spool and queues the events in it.
+func (p *pipeline) openSpool() error {
+	syncEvery, syncBytes := p.disk.SyncEvery/2, p.disk.SyncBytes
+	if p.disk.SyncEvery < 0 {
+		syncEvery, syncBytes = -1, -1
+	}
+	sp, damage, err := spool.Open(spool.Options{
+		Dir:          p.disk.Dir,
+		SegmentBytes: p.disk.SegmentBytes,
+		MaxBytes:     p.disk.MaxBytes,
+		SyncEvery:    syncEvery,
+		SyncBytes:    syncBytes,
+		FS:           p.disk.fs,
+		Log:          p.log.log,
+	})
+	if err != nil {
+		return fmt.Errorf("batch: %w", err)
+	}
+	p.spool, p.epoch = sp, sp.Epoch()
+	found := recovery{settings: &p.settings, lanes: p.queue.lanes, ack: sp.Ack, corrupt: uint64(damage.Corrupt), lost: damage.LostEvents}
+	if n := p.queue.requeue(found.chunks(sp.Recovered), found.corrupt, found.lost); n > 0 {
+		p.log.write(slog.LevelInfo, "batch: the spool holds events of an earlier run, which are sent now", "events", n, "dir", p.disk.Dir)
+	}
+	p.store = newStore(&p.settings, sp, p.arenas, storeEnv{
+		evict:      p.queue.evict,
+		rewrite:    p.queue.rewrite,
+		syncFailed: func() { p.writer.syncFailed() },
+		broken:     p.queue.setBroken,
+		lost:       func(n int) { p.queue.edit(func(sum *counts) { sum.drop(n, ReasonUnreadable) }) },
+	})
+	open := p.newEvents
+	if !p.ahead {
+		open = func(func(pendingWrite) bool) {}
+	}
+	p.writer = newSpoolWriter(p.store, writerEnv{
+		urgent: p.queue.producersWait, open: open, unwritten: p.queue.nextUnwritten,
+		surplus: p.queue.evictionCandidates, keep: p.queue.cancelEviction,
+	})
+	p.work.Go(p.labeled("spool", func() { p.writer.run(p.sending) }))
+	return nil
 }

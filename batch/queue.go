@@ -123,17 +123,20 @@ func (q *queue) enqueue(c *chunk, n int) {
 	}
 }
 
-// requeue queues recovered chunks, to be sent immediately.
-func (q *queue) requeue(chunks []*chunk) {
+// requeue queues recovered chunks, to be sent immediately, and counts what was damaged.
+// It returns the number of their events.
+func (q *queue) requeue(chunks []*chunk, corrupt, lost uint64) (events uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.mu.counts.Corrupt, q.mu.counts.LostOnDisk = corrupt, lost
 	for _, c := range chunks {
 		q.mu.unsettled.add(c)
 		c.lane.pushLocked(c)
 		c.lane.through = c.order
-		q.mu.counts.Recovered += uint64(c.n)
-		q.mu.counts.Spooled += uint64(c.n)
+		events += uint64(c.n)
 	}
+	q.mu.counts.Recovered, q.mu.counts.Spooled = events, events
+	return events
 }
 
 // demand says whether a batch of the lane is due.

@@ -74,14 +74,14 @@ func (l *ledger) add(lane, n int) *chunk {
 	if l.reserve(c) != nil {
 		return nil
 	}
-	c.arena = newArena(make([]byte, 0, 1000), n)
+	c.arena = letters(n)
 	l.enqueue(c, n)
 	return c
 }
 
-// newArena makes memory with n events of one byte and a newline.
-func newArena(buf []byte, n int) *arena {
-	a := &arena{events: events{buf: buf}}
+// letters returns memory with n events, a letter each.
+func letters(n int) *arena {
+	a := newArena(n, 1000, nil)
 	for i := range n {
 		a.buf = append(a.buf, byte('a'+i%26), '\n')
 		a.ends = append(a.ends, uint32(len(a.buf)))

@@ -39,7 +39,12 @@ type flight struct {
 // run sends until nothing is left to do, or Close has ended sending.
 func (f *flight) run() {
 	resume := f.p.evidence.resumed()
-	loaded := f.p.load(f.whole)
+	parts, loaded := f.p.store.load(f.p.sending, f.whole.chunks)
+	loaded = loaded && f.p.queue.edit(func(*counts) {
+		made := f.whole.count
+		f.whole.setParts(parts)
+		f.whole.incomplete = f.whole.count < made
+	})
 	if loaded && f.whole.incomplete {
 		loaded = f.gap(resume)
 	}
@@ -48,7 +53,7 @@ func (f *flight) run() {
 	case f.whole.count == 0:
 		f.replace(f.whole, nil, func(*counts) {})
 	default:
-		f.p.writeNote(f.whole)
+		f.p.store.writeNote(f.whole)
 	}
 	for going := loaded; going && len(f.todo) > 0; {
 		b := f.todo[len(f.todo)-1]
@@ -68,7 +73,7 @@ func (f *flight) run() {
 		for _, c := range f.whole.chunks {
 			c.receipt.settle()
 		}
-		f.p.ack(f.whole.chunks...)
+		f.p.store.ack(f.whole.chunks...)
 		f.p.queue.settled(f.whole.chunks...)
 	}
 	f.p.queue.finish(f)
@@ -333,7 +338,7 @@ func (f *flight) sleep(d time.Duration, resume <-chan struct{}) bool {
 // persistLate writes a batch to disk after Spool.AfterAttempts attempts.
 func (f *flight) persistLate(b *Batch) {
 	if f.p.disk != nil && b.attempt >= f.p.disk.AfterAttempts {
-		f.p.persist(f.whole)
+		f.p.store.persist(f.whole)
 	}
 }
 
@@ -367,11 +372,6 @@ func (f *flight) gap(resume <-chan struct{}) bool {
 		f.halted = true
 		return false
 	}
-}
-
-// countDrop counts events on the way as dropped.
-func (p *pipeline) countDrop(n int, why Reason) {
-	p.queue.edit(func(sum *counts) { sum.drop(n, why) })
 }
 
 // ship starts a flight with the next batch of a lane, with the events of open chunks if
