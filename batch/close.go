@@ -60,7 +60,7 @@ func (c *chunk) shrink() {
 // Lanes.Gapless stopped. In the second case Resume also says that the events are at
 // fault, not the receiver: they are given up if they are refused again.
 func (p *Processor[T]) Resume() {
-	p.pipe.evidence.resume()
+	p.pipe.shipper.evidence.resume()
 }
 
 // A Report tells what happened to the events of a processor that was closed.
@@ -122,7 +122,7 @@ func (p *pipeline) close(ctx context.Context) (Report, error) {
 	p.cancel()
 	p.join(ctx)
 	left, tried := p.queue.collectRest()
-	err := errors.Join(p.queue.dropError(), p.store.keep(left, tried))
+	err := errors.Join(p.queue.dropError(), p.shipper.store.keep(left, tried))
 	report := p.queue.settleAll(left)
 	if p.spool != nil {
 		err = errors.Join(err, p.spool.Close())
@@ -148,7 +148,7 @@ func (p *pipeline) drain() <-chan struct{} {
 		p.seal(s)
 		s.mu.Unlock()
 	}
-	close(p.draining)
+	close(p.shipper.draining)
 	return p.queue.drain()
 }
 

@@ -27,7 +27,7 @@ func (f *flight) giveUpBatch(b *Batch, why Reason, err error) bool {
 // giveUp drops the next batches as long as they are marked as lost, and then stops a
 // gapless lane. It reports false if Close ended sending.
 func (f *flight) giveUp() bool {
-	resume := f.p.evidence.resumed()
+	resume := f.evidence.resumed()
 	some := false
 	for len(f.todo) > 0 {
 		b := f.todo[len(f.todo)-1]
@@ -48,8 +48,8 @@ func (f *flight) drop(b *Batch) bool {
 	b.retain() // for the report
 	defer b.release()
 	d := Dropped{Reason: b.loss.why, Key: b.loss.key, Err: b.loss.err}
-	if f.p.dead != nil {
-		d.Events = copies(b.parts, f.p.format)
+	if f.dead != nil {
+		d.Events = copies(b.parts, f.format)
 		if !f.deadLetter(d) {
 			return false
 		}
@@ -65,7 +65,7 @@ func (f *flight) drop(b *Batch) bool {
 	}) {
 		return false
 	}
-	f.p.reportDropped(b.parts, d)
+	f.reportDropped(b.parts, d)
 	return true
 }
 
@@ -73,13 +73,13 @@ func (f *flight) drop(b *Batch) bool {
 // ended sending first.
 func (f *flight) deadLetter(d Dropped) bool {
 	for attempt := 1; ; attempt++ {
-		err := f.p.dead(f.p.sending, d)
+		err := f.dead(f.sending, d)
 		if err == nil {
 			return true
 		}
-		f.p.store.persist(f.whole)
+		f.store.persist(f.whole)
 		wait := f.delay(attempt)
-		f.p.log.write(slog.LevelError, "batch: DeadLetter does not take events; their batch waits", "reason", d.Reason.String(), "events", len(d.Events),
+		f.log.write(slog.LevelError, "batch: DeadLetter does not take events; their batch waits", "reason", d.Reason.String(), "events", len(d.Events),
 			"attempt", attempt, "retry_in", wait, "err", err)
 		if !f.sleep(wait, nil) {
 			return false
@@ -103,7 +103,7 @@ func (f *flight) suspect(b *Batch, out Outcome) bool {
 	again := b.rechecked
 	b.rechecked = false
 	if !again {
-		f.p.evidence.eventFailed()
+		f.evidence.eventFailed()
 	}
 	taken := b.takesBefore >= b.takesNeeded // between the last two refusals of b
 	if !f.putAside(b, out) {
@@ -113,7 +113,7 @@ func (f *flight) suspect(b *Batch, out Outcome) bool {
 	case again && (taken || f.resumed):
 		f.confirmRefusals() // it was refused, others were taken, and it was refused again
 		return true
-	case again && !f.p.ordered, !f.p.evidence.receiverSuspect():
+	case again && !f.ordered, !f.evidence.receiverSuspect():
 		return true
 	case f.probes > 0:
 		f.probes--
@@ -124,8 +124,8 @@ func (f *flight) suspect(b *Batch, out Outcome) bool {
 
 // putAside moves the next batch, which has one event, to the end.
 func (f *flight) putAside(b *Batch, out Outcome) bool {
-	needed := f.p.evidence.taken() + 1
-	return f.p.queue.edit(func(*counts) {
+	needed := f.evidence.taken() + 1
+	return f.env.edit(func(*counts) {
 		b.markLost(ReasonRefused, b.key, out.Err)
 		b.suspected, b.takesNeeded = true, needed
 		copy(f.todo[1:], f.todo[:len(f.todo)-1])
@@ -136,7 +136,7 @@ func (f *flight) putAside(b *Batch, out Outcome) bool {
 // overtaken marks the refused events before b to be given up next, because the
 // receiver took b or some of it: in an ordered lane they must not be sent any more.
 func (f *flight) overtaken(b *Batch) {
-	f.p.queue.edit(func(*counts) {
+	f.env.edit(func(*counts) {
 		var left, before []*Batch
 		for _, x := range f.todo {
 			if x.loss == nil || f.whole.compare(x.parts[0], b.parts[0]) >= 0 {
@@ -155,8 +155,8 @@ func (f *flight) overtaken(b *Batch) {
 
 // confirmRefusals marks the events that were put aside to be given up.
 func (f *flight) confirmRefusals() {
-	f.p.evidence.eventsAtFault()
-	f.p.queue.edit(func(*counts) {
+	f.evidence.eventsAtFault()
+	f.env.edit(func(*counts) {
 		f.stale = false
 		for _, b := range f.todo {
 			b.suspected = false
@@ -167,13 +167,13 @@ func (f *flight) confirmRefusals() {
 // decide gives up b or waits for the receiver. b is next and lost; if it was put
 // aside, only such events are left.
 func (f *flight) decide(b *Batch) bool {
-	taken := f.p.evidence.taken() >= b.takesNeeded // since it refused b
+	taken := f.evidence.taken() >= b.takesNeeded // since it refused b
 	switch {
 	case !b.suspected:
 	case f.stale && taken:
 		f.recheck()
 		return true
-	case f.stale, f.p.evidence.receiverSuspect() && !taken:
+	case f.stale, f.evidence.receiverSuspect() && !taken:
 		return f.waitForReceiver(Outcome{Err: b.loss.err})
 	}
 	b.suspected = false
@@ -182,14 +182,14 @@ func (f *flight) decide(b *Batch) bool {
 
 // waitForReceiver waits until the receiver may have changed.
 func (f *flight) waitForReceiver(out Outcome) bool {
-	f.p.log.write(slog.LevelError, "batch: the receiver refuses one event after the other and takes none; events are kept and their lane waits. Check the address, the format and the compression. If the events are at fault, Resume gives them up",
-		"lane", f.lane.id, "status", out.Status, "retry_in", f.p.retry.Max, "waiting_events", f.p.queue.unsent(), "err", out.Err)
-	f.p.store.persist(f.whole)
-	if !f.p.ordered {
+	f.log.write(slog.LevelError, "batch: the receiver refuses one event after the other and takes none; events are kept and their lane waits. Check the address, the format and the compression. If the events are at fault, Resume gives them up",
+		"lane", f.lane.id, "status", out.Status, "retry_in", f.retry.Max, "waiting_events", f.env.unsent(), "err", out.Err)
+	f.store.persist(f.whole)
+	if !f.ordered {
 		f.probes = maxSuspects
 	}
-	resume := f.p.evidence.resumed()
-	ok := f.pause(f.p.retry.Max)
+	resume := f.evidence.resumed()
+	ok := f.pause(f.retry.Max)
 	f.resumed = isClosed(resume)
 	return ok
 }
@@ -198,9 +198,9 @@ func (f *flight) waitForReceiver(out Outcome) bool {
 // the receiver may have changed. If others are taken after that, it says nothing about
 // the events that were refused before, unless this one is refused again.
 func (f *flight) recheck() {
-	f.p.queue.edit(func(*counts) {
+	f.env.edit(func(*counts) {
 		n := len(f.todo)
-		if n == 0 || f.p.ordered && f.todo[n-1].rechecked {
+		if n == 0 || f.ordered && f.todo[n-1].rechecked {
 			return // in an ordered lane, an event that is sent again precedes the others
 		}
 		first := -1
@@ -222,7 +222,7 @@ func (f *flight) recheck() {
 // restore joins the remaining events to one batch, after the receiver took an event
 // that it had refused.
 func (f *flight) restore() bool {
-	return f.p.queue.edit(func(*counts) {
+	return f.env.edit(func(*counts) {
 		if len(f.todo) == 0 {
 			return
 		}
@@ -246,11 +246,11 @@ func (f *flight) restore() bool {
 // fails for every event.
 func (f *flight) isolate(b *Batch, out Outcome) bool {
 	answered := out.Status != 0 && !out.Overload
-	if b.count > 1 && answered && !f.p.evidence.receiverSuspect() {
+	if b.count > 1 && answered && !f.evidence.receiverSuspect() {
 		return f.cut(b, VerdictRetry, b.count/2)
 	}
 	if b.count == 1 {
-		f.p.evidence.eventFailed()
+		f.evidence.eventFailed()
 	}
 	return f.giveUpBatch(b, ReasonExhausted, out.Err)
 }

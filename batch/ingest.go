@@ -80,7 +80,7 @@ func (p *Processor[T]) add(ctx context.Context, v *T, full Policy, ack bool) (Ti
 		}
 		select {
 		case <-room:
-		case <-p.pipe.draining:
+		case <-p.pipe.shipper.draining:
 			return Ticket{}, ErrClosed
 		case <-ctx.Done():
 			return Ticket{}, ctx.Err()
@@ -281,7 +281,7 @@ func (p *pipeline) dropOldest() bool {
 	}
 	defer p.work.Done()
 	p.reportDropped([]part{{c, 0, c.n}}, Dropped{Reason: ReasonQueueFull})
-	p.store.ack(c)
+	p.shipper.store.ack(c)
 	p.queue.settled(c)
 	c.arena.release()
 	return true
@@ -293,17 +293,6 @@ func (p *pipeline) sealAll(l *lane) {
 		s.mu.Lock()
 		p.seal(s)
 		s.mu.Unlock()
-	}
-}
-
-func (p *pipeline) closing() bool { return isClosed(p.draining) }
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 

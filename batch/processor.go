@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,15 +49,13 @@ type pipeline struct {
 	arenas *arenas
 
 	spool  *spool.Spool // nil without Spool
-	store  *store       // nil without a spool
 	writer *spoolWriter // nil without a spool
 
 	queue      *queue
 	dispatcher *dispatcher
-	draining   chan struct{}   // closed when Close begins
-	sending    context.Context // ends when Close has sent what it could
-	cancel     context.CancelFunc
-	work       sync.WaitGroup // the dispatcher, the spool writer and the flights
+	shipper    shipper
+	cancel     context.CancelFunc // ends shipper.sending
+	work       sync.WaitGroup     // the dispatcher, the spool writer and the flights
 
 	notifying sync.WaitGroup // the goroutines of Ticket.Notify
 
@@ -64,24 +63,28 @@ type pipeline struct {
 	closed    Report
 	closeErr  error
 
-	throttle *throttle
-	evidence *evidence
 	rejected atomic.Uint64
 }
 
 func newPipeline(s settings) (*pipeline, error) {
 	p := &pipeline{
 		settings: s,
-		draining: make(chan struct{}),
-		throttle: newThrottle(s.lanesMax),
-		evidence: newEvidence(),
 	}
-	p.sending, p.cancel = context.WithCancel(context.Background())
 	p.queue = newQueue(&p.settings, queueEnv{
 		check:    func(lane int) { p.dispatcher.check(lane) },
 		checkAll: func() { p.dispatcher.checkAll() },
 		write:    func() { p.writer.wake() },
 	})
+	sending, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	p.shipper = shipper{
+		settings: &p.settings, throttle: newThrottle(s.lanesMax), evidence: newEvidence(),
+		sending: sending, draining: make(chan struct{}),
+		env: flightEnv{
+			edit: p.queue.edit, leave: p.queue.leave, pause: p.queue.pause,
+			unsent: p.queue.unsent, settled: p.queue.settled, finish: p.queue.finish,
+		},
+	}
 	p.arenas = newArenas(s.chunkEvents, s.chunkBytes)
 	for _, l := range p.queue.lanes {
 		for range s.laneShards {
@@ -104,7 +107,7 @@ func newPipeline(s settings) (*pipeline, error) {
 			return nil, err
 		}
 	}
-	p.work.Go(p.labeled("dispatch", func() { p.dispatcher.run(p.sending) }))
+	p.work.Go(p.labeled("dispatch", func() { p.dispatcher.run(sending) }))
 	return p, nil
 }
 
@@ -139,7 +142,7 @@ func (p *pipeline) openSpool() error {
 	if n := p.queue.requeue(found.chunks(sp.Recovered), found.corrupt, found.lost); n > 0 {
 		p.log.write(slog.LevelInfo, "batch: the spool holds events of an earlier run, which are sent now", "events", n, "dir", p.disk.Dir)
 	}
-	p.store = newStore(&p.settings, sp, p.arenas, storeEnv{
+	p.shipper.store = newStore(&p.settings, sp, p.arenas, storeEnv{
 		evict:      p.queue.evict,
 		rewrite:    p.queue.rewrite,
 		syncFailed: func() { p.writer.syncFailed() },
@@ -150,10 +153,31 @@ func (p *pipeline) openSpool() error {
 	if !p.ahead {
 		open = func(func(pendingWrite) bool) {}
 	}
-	p.writer = newSpoolWriter(p.store, writerEnv{
+	p.writer = newSpoolWriter(p.shipper.store, writerEnv{
 		urgent: p.queue.producersWait, open: open, unwritten: p.queue.nextUnwritten,
 		surplus: p.queue.evictionCandidates, keep: p.queue.cancelEviction,
 	})
-	p.work.Go(p.labeled("spool", func() { p.writer.run(p.sending) }))
+	p.work.Go(p.labeled("spool", func() { p.writer.run(p.shipper.sending) }))
 	return nil
+}
+
+// labeled returns f with a profile label for its goroutine.
+func (p *pipeline) labeled(what string, f func()) func() {
+	return func() {
+		pprof.Do(context.Background(), pprof.Labels("batch", what), func(context.Context) { f() })
+	}
+}
+
+// ship starts a flight with the next batch of a lane, with the events of open chunks if
+// open is true. It reports false if they have to wait for the disk.
+func (p *pipeline) ship(l *lane, open bool, now time.Time) bool {
+	if open {
+		p.sealAll(l)
+	}
+	f := &flight{shipper: &p.shipper, lane: l}
+	if !p.queue.take(f, now) {
+		return false
+	}
+	p.work.Go(p.labeled("send", f.run))
+	return true
 }

@@ -48,7 +48,7 @@ func newQueue(s *settings, env queueEnv) *queue {
 	}
 	q.mu.room = room{maxEvents: s.maxEvents, maxBytes: s.maxBytes}
 	q.mu.flights = make(map[*flight]struct{})
-	q.mu.counts.size.least, q.mu.counts.attempts.least, q.mu.counts.wait.least = 1, 1, 1e-3
+	q.mu.counts = newCounts()
 	return q
 }
 

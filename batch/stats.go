@@ -155,6 +155,10 @@ type counts struct {
 	size, wait, attempts histogram
 }
 
+func newCounts() counts {
+	return counts{size: histogram{least: 1}, wait: histogram{least: 1e-3}, attempts: histogram{least: 1}}
+}
+
 // drop counts events on the way as dropped.
 func (n *counts) drop(events int, why Reason) {
 	n.InFlight -= uint64(events)
@@ -187,7 +191,7 @@ func (p *pipeline) stats() Stats {
 	}
 	now := time.Now()
 	s, oldest := p.queue.stats(now)
-	s.Rejected, s.Limit, s.SpoolBytes = p.rejected.Load(), p.throttle.now(), diskBytes
+	s.Rejected, s.Limit, s.SpoolBytes = p.rejected.Load(), p.shipper.throttle.now(), diskBytes
 	for _, sh := range p.all {
 		s.Accepted += sh.mu.accepted
 		if c := sh.mu.open; c != nil {
@@ -198,6 +202,6 @@ func (p *pipeline) stats() Stats {
 		}
 	}
 	s.OldestAge = max(0, now.Sub(oldest))
-	p.evidence.stats(&s)
+	p.shipper.evidence.stats(&s)
 	return s
 }

@@ -161,3 +161,12 @@ func (r Retry) bound(attempts int) time.Duration {
 func jitter(bound time.Duration) time.Duration {
 	return time.Duration(rand.Int64N(int64(bound)) + 1)
 }
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

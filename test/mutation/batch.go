@@ -49,9 +49,9 @@ func ofBatch() []mutation {
 			cuts: []cut{{"		if s.rewrite(w.chunk, round) {\n", "		if false {\n"}}},
 		{name: "first come in a lane", file: "batch/settings.go", in: "batch/faults", test: "TestFault01_ServerErrors",
 			cuts: []cut{{"		s.laneCount, s.laneFlights, s.laneShards = s.lanesMax, 1, 1\n", "		s.laneCount, s.laneFlights, s.laneShards = s.lanesMax, 2, 1\n"}}},
-		{name: "same key for each attempt", file: "batch/ship.go", in: "batch/faults", test: "TestFault03_Server",
-			cuts: []cut{{"	b.attempt++\n", "	b.attempt++\n	b.key += fmt.Sprint(\"-\", b.attempt)\n"}}},
-		{name: "bisection", file: "batch/ship.go", in: "batch/faults", test: "TestFault12_Poison",
+		{name: "same key for each attempt", file: "batch/flight.go", in: "batch/faults", test: "TestFault03_Server",
+			cuts: []cut{{"	b.attempt++\n", "	b.attempt++\n	b.key += strconv.Itoa(b.attempt)\n"}}},
+		{name: "bisection", file: "batch/flight.go", in: "batch/faults", test: "TestFault12_Poison",
 			cuts: []cut{{`		case b.count > 1:
 			return f.cut(b, VerdictBisect,`, `		case b.count > 1000:
 			return f.cut(b, VerdictBisect,`}}},
@@ -59,13 +59,13 @@ func ofBatch() []mutation {
 			cuts: []cut{{"	if q.ordered || all.batches", "	if true || all.batches"}}},
 		{name: "doubt about refusals", file: "batch/evidence.go", in: "batch/faults", test: "TestFault12_WrongAddress",
 			cuts: []cut{{"const maxSuspects = 8", "const maxSuspects = 1 << 20"}}},
-		{name: "split", file: "batch/ship.go", in: "batch/faults", test: "TestFault12_TooLarge",
+		{name: "split", file: "batch/flight.go", in: "batch/faults", test: "TestFault12_TooLarge",
 			cuts: []cut{{`	case VerdictSplit:
 		if b.count > 1 {`, `	case VerdictSplit:
 		if b.count > 1000 {`}}},
-		{name: "gate for all lanes", file: "batch/ship.go", in: "batch/faults", test: "TestFault13_Gate",
-			cuts: []cut{{"f.p.throttle.pause(min(out.RetryAfter, f.p.retry.MaxRetryAfter))", "_ = out.RetryAfter"}}},
-		{name: "longest Retry-After", file: "batch/ship.go", in: "batch/faults", test: "TestFault13_Gate",
-			cuts: []cut{{"min(out.RetryAfter, f.p.retry.MaxRetryAfter)", "out.RetryAfter"}}},
+		{name: "gate for all lanes", file: "batch/flight.go", in: "batch/faults", test: "TestFault13_Gate",
+			cuts: []cut{{"f.throttle.pause(min(out.RetryAfter, f.retry.MaxRetryAfter))", "_ = out.RetryAfter"}}},
+		{name: "longest Retry-After", file: "batch/flight.go", in: "batch/faults", test: "TestFault13_Gate",
+			cuts: []cut{{"min(out.RetryAfter, f.retry.MaxRetryAfter)", "out.RetryAfter"}}},
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime/pprof"
 	"slices"
 	"strconv"
 	"time"
@@ -14,20 +13,38 @@ import (
 // to send events.
 const drainCap = 250 * time.Millisecond
 
-// labeled returns f with a profile label for its goroutine.
-func (p *pipeline) labeled(what string, f func()) func() {
-	return func() {
-		pprof.Do(context.Background(), pprof.Labels("batch", what), func(context.Context) { f() })
-	}
+// A shipper has what all flights share.
+type shipper struct {
+	*settings
+	throttle *throttle
+	evidence *evidence
+	store    *store          // nil without a spool
+	sending  context.Context // ends when Close has sent what it could
+	draining chan struct{}   // closed when Close begins
+	env      flightEnv
+}
+
+// A flightEnv is what flights need of their pipeline.
+type flightEnv struct {
+	// edit runs do, which may change the flight and the counts. It reports false, and
+	// does not run it, if Close has taken over all flights.
+	edit func(do func(*counts)) bool
+	// leave begins a wait, in which other batches of the lane may be sent if there is
+	// no order. rejoin ends it.
+	leave   func(f *flight) (rejoin func())
+	pause   func(l *lane, n int)   // n more flights of a lane wait for Resume
+	unsent  func() uint64          // the unsettled events of all sealed chunks
+	settled func(chunks ...*chunk) // all events of these chunks are settled
+	finish  func(f *flight)        // the flight does no more
 }
 
 // A flight sends one batch until each event is delivered or dropped, or Close takes
 // it back. One goroutine owns it.
 type flight struct {
-	p     *pipeline
+	*shipper
 	lane  *lane
 	whole *Batch
-	todo  []*Batch // the batch or pieces of it, the next one last; changed under the lock of p
+	todo  []*Batch // the batch or pieces of it, the next one last; changed by env.edit
 
 	probes   int  // suspected events that may be refused before the lane waits again
 	resumed  bool // Resume ended the last wait
@@ -38,9 +55,9 @@ type flight struct {
 
 // run sends until nothing is left to do, or Close has ended sending.
 func (f *flight) run() {
-	resume := f.p.evidence.resumed()
-	parts, loaded := f.p.store.load(f.p.sending, f.whole.chunks)
-	loaded = loaded && f.p.queue.edit(func(*counts) {
+	resume := f.evidence.resumed()
+	parts, loaded := f.store.load(f.sending, f.whole.chunks)
+	loaded = loaded && f.env.edit(func(*counts) {
 		made := f.whole.count
 		f.whole.setParts(parts)
 		f.whole.incomplete = f.whole.count < made
@@ -53,7 +70,7 @@ func (f *flight) run() {
 	case f.whole.count == 0:
 		f.replace(f.whole, nil, func(*counts) {})
 	default:
-		f.p.store.writeNote(f.whole)
+		f.store.writeNote(f.whole)
 	}
 	for going := loaded; going && len(f.todo) > 0; {
 		b := f.todo[len(f.todo)-1]
@@ -73,24 +90,24 @@ func (f *flight) run() {
 		for _, c := range f.whole.chunks {
 			c.receipt.settle()
 		}
-		f.p.store.ack(f.whole.chunks...)
-		f.p.queue.settled(f.whole.chunks...)
+		f.store.ack(f.whole.chunks...)
+		f.env.settled(f.whole.chunks...)
 	}
-	f.p.queue.finish(f)
+	f.env.finish(f)
 }
 
 // attempt makes an attempt as soon as it may. It reports false if Close ended sending
 // first.
 func (f *flight) attempt(b *Batch) (Outcome, bool) {
-	if !f.p.throttle.acquire(f.p.sending) {
+	if !f.throttle.acquire(f.sending) {
 		return Outcome{}, false
 	}
 	b.attempt++
 	start := f.begin(b)
-	out := f.p.send(f.p.sending, b)
+	out := f.send(f.sending, b)
 	took := time.Since(start)
-	if f.p.retry.Classify != nil {
-		out = f.p.retry.Classify(out)
+	if f.retry.Classify != nil {
+		out = f.retry.Classify(out)
 	}
 	if out.Verdict == VerdictAuto {
 		out.Verdict = VerdictAccepted
@@ -99,21 +116,21 @@ func (f *flight) attempt(b *Batch) (Outcome, bool) {
 		}
 	}
 	if out.RetryAfter > 0 && out.Verdict != VerdictAccepted {
-		f.p.throttle.pause(min(out.RetryAfter, f.p.retry.MaxRetryAfter))
+		f.throttle.pause(min(out.RetryAfter, f.retry.MaxRetryAfter))
 	}
-	f.p.throttle.release(start, out.Verdict == VerdictAccepted, out.Overload)
-	f.p.evidence.add(b, took, out.Verdict == VerdictAccepted)
-	if f.p.hooks.OnAttempt != nil {
-		f.p.hooks.OnAttempt(Attempt{b.key, b.lane, b.attempt, b.count, b.Size(), took, out})
+	f.throttle.release(start, out.Verdict == VerdictAccepted, out.Overload)
+	f.evidence.add(b, took, out.Verdict == VerdictAccepted)
+	if f.hooks.OnAttempt != nil {
+		f.hooks.OnAttempt(Attempt{b.key, b.lane, b.attempt, b.count, b.Size(), took, out})
 	}
 	return out, true
 }
 
 // begin notes that the batch is sent.
 func (f *flight) begin(b *Batch) time.Time {
-	b.takesBefore = f.p.evidence.taken()
+	b.takesBefore = f.evidence.taken()
 	now := time.Now()
-	f.p.queue.edit(func(*counts) {
+	f.env.edit(func(*counts) {
 		if f.whole.firstAttempt.IsZero() {
 			f.whole.firstAttempt = now
 		}
@@ -135,23 +152,23 @@ func (f *flight) act(b *Batch, out Outcome) bool {
 		}
 		return f.backOff(b, "batch: trying again", out.Err)
 	case VerdictPause:
-		f.p.log.write(slog.LevelError, "batch: the receiver does not allow this sender, or the address is wrong; events are kept and their lane waits",
-			"lane", f.lane.id, "status", out.Status, "retry_in", f.p.retry.Max, "waiting_events", f.p.queue.unsent(), "err", out.Err)
+		f.log.write(slog.LevelError, "batch: the receiver does not allow this sender, or the address is wrong; events are kept and their lane waits",
+			"lane", f.lane.id, "status", out.Status, "retry_in", f.retry.Max, "waiting_events", f.env.unsent(), "err", out.Err)
 		f.persistLate(b)
-		return f.pause(f.p.retry.Max)
+		return f.pause(f.retry.Max)
 	case VerdictSplit:
 		if b.count > 1 {
-			f.p.log.write(slog.LevelWarn, "batch: the receiver takes only smaller batches; set a lower Trigger.Bytes",
+			f.log.write(slog.LevelWarn, "batch: the receiver takes only smaller batches; set a lower Trigger.Bytes",
 				"bytes", b.Size(), "events", b.count)
 			return f.cut(b, VerdictSplit, b.count/2)
 		}
 	case VerdictBisect:
 		switch {
-		case b.count > 1 && f.p.evidence.receiverSuspect():
+		case b.count > 1 && f.evidence.receiverSuspect():
 			return f.cut(b, VerdictBisect, 1) // one event shows whether the events are at fault
 		case b.count > 1:
 			return f.cut(b, VerdictBisect, b.count/2)
-		case !f.p.gapless: // a gapless lane stops immediately
+		case !f.gapless: // a gapless lane stops immediately
 			return f.suspect(b, out)
 		}
 	}
@@ -160,12 +177,12 @@ func (f *flight) act(b *Batch, out Outcome) bool {
 
 // late reports whether Retry.MaxElapsed has passed.
 func (f *flight) late() bool {
-	return f.p.retry.MaxElapsed > 0 && time.Since(f.whole.firstAttempt) >= f.p.retry.MaxElapsed
+	return f.retry.MaxElapsed > 0 && time.Since(f.whole.firstAttempt) >= f.retry.MaxElapsed
 }
 
 // exhausted reports whether the batch has had Retry.Attempts.
 func (f *flight) exhausted(b *Batch) bool {
-	return f.p.retry.Attempts > 0 && b.attempt >= f.p.retry.Attempts
+	return f.retry.Attempts > 0 && b.attempt >= f.retry.Attempts
 }
 
 var (
@@ -176,7 +193,7 @@ var (
 // accepted settles a batch that the receiver accepted, except the refused events.
 func (f *flight) accepted(b *Batch, out Outcome) bool {
 	if out.Err != nil {
-		f.p.log.write(slog.LevelWarn, "batch: the receiver took a batch, with a problem", "err", out.Err)
+		f.log.write(slog.LevelWarn, "batch: the receiver took a batch, with a problem", "err", out.Err)
 	}
 	again, bad := f.verdicts(b, out.Refused)
 	if b.sibling != nil && len(bad) == 0 && len(again) == 0 {
@@ -218,10 +235,10 @@ func (f *flight) accepted(b *Batch, out Outcome) bool {
 	}) {
 		return false
 	}
-	if delivered > 0 && f.p.hooks.OnDelivered != nil {
-		f.p.hooks.OnDelivered(Delivery{b.key, b.lane, delivered, time.Since(f.whole.first), out.Duplicate})
+	if delivered > 0 && f.hooks.OnDelivered != nil {
+		f.hooks.OnDelivered(Delivery{b.key, b.lane, delivered, time.Since(f.whole.first), out.Duplicate})
 	}
-	if delivered > 0 && f.p.ordered && len(f.todo) > 0 {
+	if delivered > 0 && f.ordered && len(f.todo) > 0 {
 		f.overtaken(b)
 	}
 	if !f.giveUp() || b.rechecked && !f.restore() {
@@ -248,7 +265,7 @@ func (f *flight) cut(b *Batch, why Verdict, at int) bool {
 // replace replaces b, which is the next batch, and counts its events under the same
 // lock.
 func (f *flight) replace(b *Batch, next []*Batch, count func(*counts)) bool {
-	return f.p.queue.edit(func(n *counts) {
+	return f.env.edit(func(n *counts) {
 		f.todo = append(f.todo[:len(f.todo)-1], next...)
 		count(n)
 		if b.attempt > 0 {
@@ -271,7 +288,7 @@ func (f *flight) verdicts(b *Batch, all []Refusal) (again []part, bad []Refusal)
 	last := -1
 	for _, r := range all {
 		if r.Index < 0 || r.Index >= b.count {
-			f.p.log.write(slog.LevelWarn, "batch: the receiver refuses an event that is not in the batch", "index", r.Index, "events", b.count)
+			f.log.write(slog.LevelWarn, "batch: the receiver refuses an event that is not in the batch", "index", r.Index, "events", b.count)
 			continue
 		}
 		if r.Index == last {
@@ -309,15 +326,15 @@ func (r rejection) Error() string { return string(r) }
 func (f *flight) backOff(b *Batch, why string, err error) bool {
 	f.persistLate(b)
 	wait := f.delay(b.attempt)
-	f.p.log.write(slog.LevelWarn, why, "attempt", b.attempt, "events", b.count, "retry_in", wait, "waiting_events", f.p.queue.unsent(), "err", err)
+	f.log.write(slog.LevelWarn, why, "attempt", b.attempt, "events", b.count, "retry_in", wait, "waiting_events", f.env.unsent(), "err", err)
 	defer f.recheck()
 	return f.sleep(wait, nil)
 }
 
 // delay returns how long to wait after a number of attempts.
 func (f *flight) delay(attempts int) time.Duration {
-	bound := f.p.retry.bound(attempts)
-	if f.p.closing() {
+	bound := f.retry.bound(attempts)
+	if isClosed(f.draining) {
 		bound = min(bound, drainCap)
 	}
 	return jitter(bound)
@@ -327,27 +344,27 @@ func (f *flight) delay(attempts int) time.Duration {
 // for d. Without an order, other batches may be sent meanwhile. It reports false if
 // Close ended sending.
 func (f *flight) sleep(d time.Duration, resume <-chan struct{}) bool {
-	draining := f.p.draining
-	if f.p.closing() {
+	draining := f.draining
+	if isClosed(f.draining) {
 		draining = nil
 	}
-	defer f.p.queue.leave(f)()
-	return sleep(f.p.sending, d, draining, resume)
+	defer f.env.leave(f)()
+	return sleep(f.sending, d, draining, resume)
 }
 
 // persistLate writes a batch to disk after Spool.AfterAttempts attempts.
 func (f *flight) persistLate(b *Batch) {
-	if f.p.disk != nil && b.attempt >= f.p.disk.AfterAttempts {
-		f.p.store.persist(f.whole)
+	if f.disk != nil && b.attempt >= f.disk.AfterAttempts {
+		f.store.persist(f.whole)
 	}
 }
 
 // pause waits for d or for Resume. Close shortens the wait.
 func (f *flight) pause(d time.Duration) bool {
-	resume := f.p.evidence.resumed()
-	f.p.queue.pause(f.lane, 1)
-	defer f.p.queue.pause(f.lane, -1)
-	if f.p.closing() {
+	resume := f.evidence.resumed()
+	f.env.pause(f.lane, 1)
+	defer f.env.pause(f.lane, -1)
+	if isClosed(f.draining) {
 		d = min(d, drainCap)
 	}
 	defer f.recheck()
@@ -357,33 +374,19 @@ func (f *flight) pause(d time.Duration) bool {
 // gap stops a gapless lane that has lost an event, until Resume or Close. The caller
 // gets resume before it calls OnDrop, because OnDrop may call Resume.
 func (f *flight) gap(resume <-chan struct{}) bool {
-	if !f.p.gapless {
+	if !f.gapless {
 		return true
 	}
-	f.p.log.write(slog.LevelError, "batch: an event is missing; its lane waits for Resume", "lane", f.lane.id)
-	f.p.queue.pause(f.lane, 1)
+	f.log.write(slog.LevelError, "batch: an event is missing; its lane waits for Resume", "lane", f.lane.id)
+	f.env.pause(f.lane, 1)
 	select {
 	case <-resume:
-		f.p.queue.pause(f.lane, -1)
+		f.env.pause(f.lane, -1)
 		return true
-	case <-f.p.draining:
+	case <-f.draining:
 		// Later events must not overtake the missing one: the lane stays as it is,
 		// and Close keeps or returns its events.
 		f.halted = true
 		return false
 	}
-}
-
-// ship starts a flight with the next batch of a lane, with the events of open chunks if
-// open is true. It reports false if they have to wait for the disk.
-func (p *pipeline) ship(l *lane, open bool, now time.Time) bool {
-	if open {
-		p.sealAll(l)
-	}
-	f := &flight{p: p, lane: l}
-	if !p.queue.take(f, now) {
-		return false
-	}
-	p.work.Go(p.labeled("send", f.run))
-	return true
 }
