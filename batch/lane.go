@@ -7,9 +7,8 @@ import (
 
 // A lane is a queue with a limit of batches that are sent concurrently.
 type lane struct {
-	id     int
-	max    int
-	shards []*shard
+	id  int
+	max int
 
 	// Guarded by the lock of the queue.
 	opened  []*chunk // open chunks of the shards

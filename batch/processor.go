@@ -1,17 +1,6 @@
 package batch
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"log/slog"
-	"runtime/pprof"
-	"sync"
-	"sync/atomic"
-	"time"
-
-	"github.com/uniflow-labs/uniflow/internal/ground/spool"
-)
+import "context"
 
 // A Processor takes events one by one and sends them in batches. Methods may be
 // called from several goroutines. Make one with New, and end it with Close.
@@ -36,148 +25,135 @@ func New[T any](c Options[T]) (*Processor[T], error) {
 	return &Processor[T]{p, c.Encode, c.Lanes.Key}, nil
 }
 
-// A pipeline is a processor without the type of its events: everything after the
-// encoding.
+// Add adds an event, which is encoded before Add returns. If the queue is full, it
+// does what Queue.Full says. With PolicyBlock and PolicySpill it waits as long as the
+// receiver is away; use AddWait for a limit. It returns nil, ErrFull, ErrTooLarge,
+// ErrClosed, or ErrEncode with Encode's error. An event for which it returns nil is
+// delivered, or reported by OnDrop or Close.
+func (p *Processor[T]) Add(v *T) error {
+	_, err := p.add(context.Background(), v, p.pipe.full, false)
+	return err
+}
+
+// AddWait adds an event like Add, and waits for room until ctx ends. With
+// PolicyDropOldest there is always room. With a ctx that has ended it does not wait,
+// and adds the event if there is room.
+func (p *Processor[T]) AddWait(ctx context.Context, v *T) error {
+	_, err := p.add(ctx, v, p.waitPolicy(), false)
+	return err
+}
+
+// AddAll adds events in order, each like AddWait, and returns how many it added. It
+// stops at the first error.
+func (p *Processor[T]) AddAll(ctx context.Context, events []T) (n int, err error) {
+	for i := range events {
+		if err := p.AddWait(ctx, &events[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(events), nil
+}
+
+// AddAck adds an event like AddWait, and returns a Ticket to wait until the event is
+// on disk or delivered.
+func (p *Processor[T]) AddAck(ctx context.Context, v *T) (Ticket, error) {
+	return p.add(ctx, v, p.waitPolicy(), true)
+}
+
+func (p *Processor[T]) add(ctx context.Context, v *T, full Policy, ack bool) (Ticket, error) {
+	for {
+		t, room, err := p.put(v, ack)
+		if room == nil {
+			return t, err
+		}
+		switch full {
+		case PolicyReject:
+			p.pipe.intake.rejected.Add(1)
+			return Ticket{}, ErrFull
+		case PolicyDropNewest:
+			buf, err := p.encode(nil, v)
+			return Ticket{}, p.pipe.intake.dropNewest(p.laneKey(v), buf, err)
+		case PolicyDropOldest:
+			if p.pipe.dropOldest() {
+				continue
+			}
+		}
+		select {
+		case <-room:
+		case <-p.pipe.shipper.draining:
+			return Ticket{}, ErrClosed
+		case <-ctx.Done():
+			return Ticket{}, ctx.Err()
+		}
+	}
+}
+
+// put adds the event. If there is no room, it adds nothing and returns a channel to wait
+// on.
+func (p *Processor[T]) put(v *T, ack bool) (Ticket, <-chan struct{}, error) {
+	in := p.pipe.intake
+	s := in.lock(p.laneKey(v))
+	defer s.mu.Unlock() // deferred, because Encode may panic
+	dst, room, err := in.begin(s)
+	if dst == nil {
+		return Ticket{}, room, err
+	}
+	buf, err := p.encode(dst, v)
+	return in.add(s, buf, err, ack)
+}
+
+// laneKey returns the key that decides on the lane of an event.
+func (p *Processor[T]) laneKey(v *T) uint64 {
+	if p.pipe.laneCount == 1 {
+		return 0
+	}
+	return p.key(v)
+}
+
+// Flush sends all events accepted before the call, without waiting for full
+// batches, and waits until each is settled: delivered, or reported to OnDrop. It
+// includes the events that earlier processors left in the spool. It returns ctx's
+// error if ctx ends first, and ErrClosed if Close ends sending first.
+func (p *Processor[T]) Flush(ctx context.Context) error {
+	f := p.pipe.flush()
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Resume makes all waiting lanes send now: those that the receiver does not allow
+// to send, those in which it refused one event after the other, and those that
+// Lanes.Gapless stopped. In the second case Resume also says that the events are at
+// fault, not the receiver: they are given up if they are refused again.
+func (p *Processor[T]) Resume() {
+	p.pipe.shipper.evidence.resume()
+}
+
+// Close ends a processor: from now on Add returns ErrClosed. It sends the remaining
+// events, with short back-offs, for most of the time that ctx leaves. Then it stops
+// sending, writes the rest to the spool, and returns in its Report what is not
+// there. It returns when ctx ends at the latest, plus the time that it takes to
+// write the rest to disk. With a context that does not end, it waits until all
+// events are settled, however long the receiver is away.
 //
-// Locks are taken in this order: shard, pipeline, receipt. Each is held briefly, and
-// never while a function of the user runs.
-type pipeline struct {
-	settings
-	all    []*shard  // of all lanes; the index is shard.id
-	shards sync.Pool // of *shard, if the only lane has several
-	next   atomic.Uint32
-	arenas *arenas
-
-	spool  *spool.Spool // nil without Spool
-	writer *spoolWriter // nil without a spool
-
-	queue      *queue
-	dispatcher *dispatcher
-	shipper    shipper
-	cancel     context.CancelFunc // ends shipper.sending
-	work       sync.WaitGroup     // the dispatcher, the spool writer and the flights
-
-	notifying sync.WaitGroup // the goroutines of Ticket.Notify
-
-	closeOnce sync.Once
-	closed    Report
-	closeErr  error
-
-	rejected atomic.Uint64
+// The error says that events are undelivered and why sending ended, that events
+// were given up and only logged (ErrDropped), or that the spool could not be
+// closed. Further calls return the same.
+func (p *Processor[T]) Close(ctx context.Context) (Report, error) {
+	return p.pipe.closer.close(ctx)
 }
 
-func newPipeline(s settings) (*pipeline, error) {
-	p := &pipeline{
-		settings: s,
+// waitPolicy returns the policy of the methods that wait for room.
+func (p *Processor[T]) waitPolicy() Policy {
+	if p.pipe.full == PolicyDropOldest {
+		return PolicyDropOldest
 	}
-	p.queue = newQueue(&p.settings, queueEnv{
-		check:    func(lane int) { p.dispatcher.check(lane) },
-		checkAll: func() { p.dispatcher.checkAll() },
-		write:    func() { p.writer.wake() },
-	})
-	sending, cancel := context.WithCancel(context.Background())
-	p.cancel = cancel
-	p.shipper = shipper{
-		settings: &p.settings, throttle: newThrottle(s.lanesMax), evidence: newEvidence(),
-		sending: sending, draining: make(chan struct{}),
-		env: flightEnv{
-			edit: p.queue.edit, leave: p.queue.leave, pause: p.queue.pause,
-			unsent: p.queue.unsent, settled: p.queue.settled, finish: p.queue.finish,
-		},
-	}
-	p.arenas = newArenas(s.chunkEvents, s.chunkBytes)
-	for _, l := range p.queue.lanes {
-		for range s.laneShards {
-			sh := &shard{id: uint16(len(p.all)), lane: l}
-			l.shards = append(l.shards, sh)
-			p.all = append(p.all, sh)
-		}
-	}
-	p.shards.New = func() any {
-		return p.all[int(p.next.Add(1))%len(p.all)]
-	}
-	p.dispatcher = newDispatcher(&p.settings, dispatchEnv{
-		demand:   func(lane int) (demand, time.Time) { return p.queue.demand(p.queue.lanes[lane]) },
-		accepted: func(lane int) uint64 { return p.accepted(p.queue.lanes[lane]) },
-		start:    func(lane int, open bool, now time.Time) bool { return p.ship(p.queue.lanes[lane], open, now) },
-	})
-	if s.disk != nil {
-		if err := p.openSpool(); err != nil {
-			p.cancel()
-			return nil, err
-		}
-	}
-	p.work.Go(p.labeled("dispatch", func() { p.dispatcher.run(sending) }))
-	return p, nil
+	return PolicyBlock
 }
 
-// need returns an error with the text, unless ok.
-func need(ok bool, what string) error {
-	if ok {
-		return nil
-	}
-	return errors.New("batch: " + what)
-}
-
-// openSpool opens the folder of the spool and queues the events in it.
-func (p *pipeline) openSpool() error {
-	syncEvery, syncBytes := p.disk.SyncEvery/2, p.disk.SyncBytes
-	if p.disk.SyncEvery < 0 {
-		syncEvery, syncBytes = -1, -1
-	}
-	sp, damage, err := spool.Open(spool.Options{
-		Dir:          p.disk.Dir,
-		SegmentBytes: p.disk.SegmentBytes,
-		MaxBytes:     p.disk.MaxBytes,
-		SyncEvery:    syncEvery,
-		SyncBytes:    syncBytes,
-		FS:           p.disk.fs,
-		Log:          p.log.log,
-	})
-	if err != nil {
-		return fmt.Errorf("batch: %w", err)
-	}
-	p.spool, p.epoch = sp, sp.Epoch()
-	found := recovery{settings: &p.settings, lanes: p.queue.lanes, ack: sp.Ack, corrupt: uint64(damage.Corrupt), lost: damage.LostEvents}
-	if n := p.queue.requeue(found.chunks(sp.Recovered), found.corrupt, found.lost); n > 0 {
-		p.log.write(slog.LevelInfo, "batch: the spool holds events of an earlier run, which are sent now", "events", n, "dir", p.disk.Dir)
-	}
-	p.shipper.store = newStore(&p.settings, sp, p.arenas, storeEnv{
-		evict:      p.queue.evict,
-		rewrite:    p.queue.rewrite,
-		syncFailed: func() { p.writer.syncFailed() },
-		broken:     p.queue.setBroken,
-		lost:       func(n int) { p.queue.edit(func(sum *counts) { sum.drop(n, ReasonUnreadable) }) },
-	})
-	open := p.newEvents
-	if !p.ahead {
-		open = func(func(pendingWrite) bool) {}
-	}
-	p.writer = newSpoolWriter(p.shipper.store, writerEnv{
-		urgent: p.queue.producersWait, open: open, unwritten: p.queue.nextUnwritten,
-		surplus: p.queue.evictionCandidates, keep: p.queue.cancelEviction,
-	})
-	p.work.Go(p.labeled("spool", func() { p.writer.run(p.shipper.sending) }))
-	return nil
-}
-
-// labeled returns f with a profile label for its goroutine.
-func (p *pipeline) labeled(what string, f func()) func() {
-	return func() {
-		pprof.Do(context.Background(), pprof.Labels("batch", what), func(context.Context) { f() })
-	}
-}
-
-// ship starts a flight with the next batch of a lane, with the events of open chunks if
-// open is true. It reports false if they have to wait for the disk.
-func (p *pipeline) ship(l *lane, open bool, now time.Time) bool {
-	if open {
-		p.sealAll(l)
-	}
-	f := &flight{shipper: &p.shipper, lane: l}
-	if !p.queue.take(f, now) {
-		return false
-	}
-	p.work.Go(p.labeled("send", f.run))
-	return true
-}
+// Stats returns figures of the processor. It takes the lock of each shard for a
+// moment: call it every second, not for every event.
+func (p *Processor[T]) Stats() Stats { return p.pipe.stats() }

@@ -140,7 +140,8 @@ func (q *queue) requeue(chunks []*chunk, corrupt, lost uint64) (events uint64) {
 }
 
 // demand says whether a batch of the lane is due.
-func (q *queue) demand(l *lane) (demand, time.Time) {
+func (q *queue) demand(lane int) (demand, time.Time) {
+	l := q.lanes[lane]
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	first, any := l.oldestLocked()
@@ -273,10 +274,10 @@ func (q *queue) settled(chunks ...*chunk) {
 }
 
 // maySend reports whether a lane may send another batch.
-func (q *queue) maySend(l *lane) bool {
+func (q *queue) maySend(lane int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.maySendLocked(l)
+	return q.maySendLocked(q.lanes[lane])
 }
 
 // unsent returns the number of unsettled events, without those of open chunks.

@@ -142,7 +142,7 @@ func TestQueueBalance(t *testing.T) {
 				}
 				check("enqueue")
 			case 2:
-				if l.maySend(l.lanes[lane]) {
+				if l.maySend(lane) {
 					if f := l.send(lane); f != nil {
 						flights = append(flights, f)
 					}
@@ -204,7 +204,7 @@ func TestQueueNoRoom(t *testing.T) {
 	if made == nil || l.checked[0] || !l.checked[1] || l.writes == 0 || !l.producersWait() {
 		t.Errorf("got %+v, the lane with events must be checked and the spool writer woken", l)
 	}
-	if d, _ := l.demand(l.lanes[1]); d != demandSealed {
+	if d, _ := l.demand(1); d != demandSealed {
 		t.Errorf("demand %d, want one for sealed chunks", d)
 	}
 	l.send(1)
@@ -222,7 +222,7 @@ func TestQueueDrain(t *testing.T) {
 	l.add(1, 10)
 	f, g := l.send(0), l.send(1)
 	rejoin := l.leave(f)
-	if d, _ := l.demand(l.lanes[0]); d != demandNone {
+	if d, _ := l.demand(0); d != demandNone {
 		t.Errorf("demand %d of an empty lane", d)
 	}
 	drained := l.drain()
@@ -249,7 +249,7 @@ func TestQueueLeave(t *testing.T) {
 		l.add(0, 10)
 	}
 	left := 0
-	for l.maySend(l.lanes[0]) {
+	for l.maySend(0) {
 		l.leave(l.send(0))
 		left++
 	}
@@ -260,7 +260,7 @@ func TestQueueLeave(t *testing.T) {
 	ordered.add(0, 10)
 	ordered.add(0, 10)
 	ordered.leave(ordered.send(0))
-	if ordered.maySend(ordered.lanes[0]) {
+	if ordered.maySend(0) {
 		t.Error("a batch of an ordered lane has given its place away")
 	}
 }

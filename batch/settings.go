@@ -183,3 +183,11 @@ func producerName(name string) error {
 func within[N int | int64](name string, n, least, most N) error {
 	return need(n >= least && n <= most, fmt.Sprintf("%s is %d: must be from %d to %d", name, n, least, most))
 }
+
+// need returns an error with the text, unless ok.
+func need(ok bool, what string) error {
+	if ok {
+		return nil
+	}
+	return errors.New("batch: " + what)
+}

@@ -175,33 +175,3 @@ func (n *counts) drop(events int, why Reason) {
 		n.Unreadable += uint64(events)
 	}
 }
-
-// Stats returns figures of the processor. It takes the lock of each shard for a
-// moment: call it every second, not for every event.
-func (p *Processor[T]) Stats() Stats { return p.pipe.stats() }
-
-func (p *pipeline) stats() Stats {
-	diskBytes := int64(0)
-	if p.spool != nil {
-		diskBytes = p.spool.Stats().Bytes
-	}
-	for _, sh := range p.all { // stops all producers
-		sh.mu.Lock()
-		defer sh.mu.Unlock()
-	}
-	now := time.Now()
-	s, oldest := p.queue.stats(now)
-	s.Rejected, s.Limit, s.SpoolBytes = p.rejected.Load(), p.shipper.throttle.now(), diskBytes
-	for _, sh := range p.all {
-		s.Accepted += sh.mu.accepted
-		if c := sh.mu.open; c != nil {
-			s.Queued += uint64(len(c.arena.ends))
-			if c.first.Before(oldest) {
-				oldest = c.first
-			}
-		}
-	}
-	s.OldestAge = max(0, now.Sub(oldest))
-	p.shipper.evidence.stats(&s)
-	return s
-}

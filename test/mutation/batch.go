@@ -3,18 +3,17 @@ package main
 // ofBatch are safeguards of package batch.
 func ofBatch() []mutation {
 	return []mutation{
-		{name: "closed flag under the lock", file: "batch/ingest.go", in: "batch/faults", test: "TestFault10_CloseRace",
-			cuts: []cut{{`	defer s.mu.Unlock() // deferred, because Encode may panic
-	if s.mu.closed {
-		return Ticket{}, nil, ErrClosed
+		{name: "closed flag under the lock", file: "batch/intake.go", in: "batch/faults", test: "TestFault10_CloseRace",
+			cuts: []cut{{`	if s.mu.closed {
+		return nil, nil, ErrClosed
 	}
 `, `	closed := s.mu.closed
 	s.mu.Unlock()
 	if closed {
-		return Ticket{}, nil, ErrClosed
+		s.mu.Lock()
+		return nil, nil, ErrClosed
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 `}}},
 		{name: "a body holds the memory", file: "batch/batch.go", in: "batch/faults", test: "TestFault04_LateBody",
 			cuts: []cut{
