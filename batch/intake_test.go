@@ -80,7 +80,7 @@ func TestIntakeChunks(t *testing.T) {
 	g.wantPassed(t, "0:0:a\nb\nc\nd\n")
 	g.accept(t, "1234", "1234567")
 	g.wantPassed(t, "0:4:1234\n", "0:5:1234567\n")
-	g.accept(t, "a large event 123") // one of its own
+	g.accept(t, "a large event 123")                   // one of its own
 	g.wantPassed(t, "0:6:", "0:6:a large event 123\n") // the chunk for an event of usual size stays empty
 	g.accept(t, "x")
 	g.sealLane(0, false)

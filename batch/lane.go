@@ -24,13 +24,13 @@ type lane struct {
 	halted  bool     // sends nothing more, because an event is missing and Close has begun
 }
 
-func (l *lane) idleLocked() bool { return len(l.opened) == 0 && l.queue.len() == 0 }
+func (l *lane) idleLocked() bool { return len(l.opened) == 0 && len(l.queue) == 0 }
 
 func (l *lane) pushLocked(c *chunk) {
 	c.queued = true
-	l.queue.push(c)
+	l.queue = append(l.queue, c)
 	if c.arena != nil {
-		l.memory.push(c)
+		l.memory = append(l.memory, c)
 	}
 	l.events += c.n
 	l.size += c.size
@@ -74,49 +74,30 @@ func (l *lane) oldestLocked() (first time.Time, ok bool) {
 	return first, ok
 }
 
-// A deque is a queue of chunks that can also be walked from its end.
-type deque struct {
-	items []*chunk
-	head  int
-}
+// A deque is a queue of chunks, the oldest first.
+type deque []*chunk
 
-func (q *deque) len() int { return len(q.items) - q.head }
-
-func (q *deque) front() *chunk {
-	if q.len() == 0 {
+// front returns the oldest chunk, or nil.
+func (q deque) front() *chunk {
+	if len(q) == 0 {
 		return nil
 	}
-	return q.items[q.head]
-}
-
-func (q *deque) push(c *chunk) {
-	if q.head > 32 && q.head*2 >= len(q.items) {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
-	q.items = append(q.items, c)
+	return q[0]
 }
 
 func (q *deque) pop() *chunk {
-	c := q.items[q.head]
-	q.items[q.head] = nil
-	q.head++
-	if q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-	}
+	c := (*q)[0]
+	(*q)[0] = nil
+	*q = (*q)[1:]
 	return c
 }
 
 // remove removes a chunk, which should be near the end.
 func (q *deque) remove(c *chunk) {
-	for i := len(q.items) - 1; i >= q.head; i-- {
-		if q.items[i] == c {
-			q.items = slices.Delete(q.items, i, i+1)
+	for i, x := range slices.Backward(*q) {
+		if x == c {
+			*q = slices.Delete(*q, i, i+1)
 			return
 		}
 	}
 }
-
-// waiting returns the chunks in the queue, the oldest first.
-func (q *deque) waiting() []*chunk { return q.items[q.head:] }

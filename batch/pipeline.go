@@ -51,7 +51,8 @@ func newPipeline(s settings) (*pipeline, error) {
 	})
 	arenas := newArenas(s.chunkEvents, s.chunkBytes)
 	p.intake = newIntake(&p.settings, p.queue.lanes, arenas, intakeEnv{
-		reserve: p.queue.reserve, enqueue: p.queue.enqueue, dropped: p.queue.dropNewest,
+		reserve: p.queue.reserve, enqueue: p.queue.enqueue,
+		dropped: func() { p.queue.edit(func(n *counts) { n.DroppedFull++ }) },
 		unsaved: func() { p.writer.wake() },
 	})
 	p.dispatcher = newDispatcher(&p.settings, dispatchEnv{demand: p.queue.demand, accepted: p.intake.accepted, start: p.ship})

@@ -243,13 +243,6 @@ func (q *queue) takeOldest(work *sync.WaitGroup) *chunk {
 	return oldest
 }
 
-// dropNewest counts an event that was accepted and dropped.
-func (q *queue) dropNewest() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.mu.counts.DroppedFull++
-}
-
 // flush marks what waits to be sent without waiting for full batches.
 func (q *queue) flush() *flush {
 	q.mu.Lock()
@@ -458,7 +451,7 @@ func (q *queue) evictionCandidates() []*chunk {
 	var all []*chunk
 	events, bytes := max(1, q.maxEvents/8), max(1, q.maxBytes/8)
 	for _, l := range q.lanes {
-		for _, c := range slices.Backward(l.memory.waiting()) {
+		for _, c := range slices.Backward(l.memory) {
 			if events <= 0 || bytes <= 0 {
 				break
 			}
@@ -501,7 +494,7 @@ func (q *queue) drainedLocked() {
 	}
 	behind := q.mu.unsettled.foreign > 0 && q.lanes[0].halted // and so are all others
 	for _, l := range q.lanes {
-		if l.flights+l.aside > 0 || l.queue.len() > 0 && !l.halted && !behind {
+		if l.flights+l.aside > 0 || len(l.queue) > 0 && !l.halted && !behind {
 			return
 		}
 	}

@@ -12,16 +12,12 @@ import (
 
 // A foundRecord is a record with events that an earlier processor left on disk.
 type foundRecord struct {
-	at          spool.Position
-	shard       uint16
-	epoch, base uint64 // base is the ordinal of its first event
-	events      int
-	size        int64
-	place       placement
-	taken       bool // belongs to a chunk
+	span
+	at    spool.Position
+	size  int64
+	place placement
+	taken bool // belongs to a chunk
 }
-
-func (f *foundRecord) end() uint64 { return f.base + uint64(f.events) }
 
 // A recovery makes chunks of the records that an earlier processor has left in a spool.
 type recovery struct {
@@ -36,9 +32,7 @@ type recovery struct {
 // accepted.
 func (r *recovery) chunks(found iter.Seq2[spool.Position, spool.Record]) []*chunk {
 	records, notes := r.decode(found)
-	slices.SortStableFunc(records, func(a, b *foundRecord) int {
-		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.shard, b.shard), cmp.Compare(a.base, b.base))
-	})
+	slices.SortStableFunc(records, func(a, b *foundRecord) int { return a.compare(b.span) })
 	records = r.dropDuplicates(records)
 	var chunks []*chunk
 	for _, n := range slices.Backward(notes) { // of two notes on one chunk, the later one is valid
@@ -72,7 +66,7 @@ func (r *recovery) decode(found iter.Seq2[spool.Position, spool.Record]) (record
 			var d data
 			if d, err = parseData(rec.Payload, int(rec.Count)); err == nil {
 				records = append(records, &foundRecord{
-					at: at, shard: rec.Lane, epoch: rec.Epoch, base: rec.Seq, events: int(rec.Count),
+					span: span{rec.Lane, rec.Epoch, rec.Seq, int(rec.Count)}, at: at,
 					size: int64(len(d.events)) + int64(rec.Count), place: d.placement,
 				})
 			}
@@ -123,10 +117,8 @@ func (r *recovery) dropDuplicates(records []*foundRecord) []*foundRecord {
 func (r *recovery) regroup(n note, records []*foundRecord) *chunk {
 	var all []*foundRecord
 	for _, s := range n.spans {
-		at, end := s.base, s.base+uint64(s.events)
-		i, _ := slices.BinarySearchFunc(records, s, func(f *foundRecord, s span) int {
-			return cmp.Or(cmp.Compare(f.epoch, s.epoch), cmp.Compare(f.shard, s.shard), cmp.Compare(f.base, s.base))
-		})
+		at, end := s.base, s.end()
+		i, _ := slices.BinarySearchFunc(records, s, func(f *foundRecord, s span) int { return f.compare(s) })
 		for ; at < end && i < len(records); i++ {
 			f := records[i]
 			if f.taken || f.epoch != s.epoch || f.shard != s.shard || f.base != at || f.end() > end {

@@ -94,10 +94,11 @@ type bucketJSON struct {
 
 // MarshalJSON writes {"Bound": 0.5, "Count": 3}; the infinite bound is "+Inf".
 func (b Bucket) MarshalJSON() ([]byte, error) {
+	var bound any = b.Bound
 	if math.IsInf(b.Bound, 1) {
-		return json.Marshal(bucketJSON{"+Inf", b.Count})
+		bound = "+Inf"
 	}
-	return json.Marshal(bucketJSON{b.Bound, b.Count})
+	return json.Marshal(bucketJSON{bound, b.Count})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.

@@ -321,12 +321,8 @@ const maxReads = 5
 // transient reports whether an error of reading is a lack of resources that other
 // parts of the system use.
 func transient(err error) bool {
-	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN, syscall.EINTR} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN, syscall.EINTR},
+		func(e error) bool { return errors.Is(err, e) })
 }
 
 // readRecords reads c into a new arena. Damaged events are empty. If the disk fails,
