@@ -31,11 +31,11 @@ type Batch struct {
 	sibling      *Batch    // in the first half of a bisection: the second half
 	loss         *loss     // why the events are given up; nil if they are not
 
-	// For an event that was refused and put aside; see flight.suspect.
+	// For an event that was refused and put aside; see transmission.suspect.
 	suspected   bool   // the event may be fine, and the receiver at fault
 	rechecked   bool   // the event is sent once more
-	takesNeeded uint64 // evidence.taken that shows that the receiver takes others
-	takesBefore uint64 // evidence.taken when it was last sent
+	takesNeeded uint64 // health.taken that shows that the receiver takes others
+	takesBefore uint64 // health.taken when it was last sent
 
 	// baseKey is the key without the suffix that counts how often the receiver
 	// asked for some of the events again.

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A schedule is the environment of a dispatcher: lanes with demands.
-type schedule struct {
+// A testSchedule is the environment of a dispatcher: lanes with demands.
+type testSchedule struct {
 	mu      sync.Mutex
 	demands []demand
 	first   time.Time // when the oldest event was added
@@ -23,7 +23,7 @@ type schedule struct {
 }
 
 // dispatch runs a dispatcher of some lanes until the test ends.
-func (s *schedule) dispatch(t *testing.T, o settings, lanes ...demand) *dispatcher {
+func (s *testSchedule) dispatch(t *testing.T, o settings, lanes ...demand) *dispatcher {
 	began := time.Now()
 	s.demands, s.first, o.laneCount = lanes, began, len(lanes)
 	d := newDispatcher(&o, dispatchEnv{
@@ -59,7 +59,7 @@ func (s *schedule) dispatch(t *testing.T, o settings, lanes ...demand) *dispatch
 }
 
 // want compares what was started and checked since the last call.
-func (s *schedule) want(t *testing.T, checked []int, started ...string) {
+func (s *testSchedule) want(t *testing.T, checked []int, started ...string) {
 	t.Helper()
 	synctest.Wait()
 	s.mu.Lock()
@@ -73,7 +73,7 @@ func (s *schedule) want(t *testing.T, checked []int, started ...string) {
 	s.checked, s.started = nil, nil
 }
 
-func (s *schedule) set(lane int, d demand) {
+func (s *testSchedule) set(lane int, d demand) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.demands[lane] = d
@@ -82,7 +82,7 @@ func (s *schedule) set(lane int, d demand) {
 // TestDispatchLinger sends after Trigger.Linger, to the moment, and sleeps until then.
 func TestDispatchLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s schedule
+		var s testSchedule
 		s.dispatch(t, settings{linger: time.Second}, demandTimed)
 		advance(time.Hour)
 		s.want(t, []int{0, 0, 0}, "0 true 1s")
@@ -91,7 +91,7 @@ func TestDispatchLinger(t *testing.T) {
 
 func TestDispatchNoTrigger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s schedule
+		var s testSchedule
 		s.dispatch(t, settings{linger: -1}, demandTimed)
 		advance(time.Hour)
 		s.want(t, []int{0})
@@ -102,7 +102,7 @@ func TestDispatchNoTrigger(t *testing.T) {
 // quarter of one after that.
 func TestDispatchIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s schedule
+		var s testSchedule
 		s.dispatch(t, settings{linger: -1, idle: time.Second}, demandTimed)
 		for range 30 {
 			advance(110 * time.Millisecond)
@@ -122,7 +122,7 @@ func TestDispatchIdle(t *testing.T) {
 // batches.
 func TestDispatchChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := schedule{batches: 3}
+		s := testSchedule{batches: 3}
 		d := s.dispatch(t, settings{linger: time.Second}, demandNone, demandNone, demandNone)
 		s.want(t, []int{0, 1, 2})
 		s.set(1, demandSealed)
@@ -138,7 +138,7 @@ func TestDispatchChanged(t *testing.T) {
 // TestDispatchWaitsForDisk tries a lane again when it has changed, and not before.
 func TestDispatchWaitsForDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := schedule{blocked: true}
+		s := testSchedule{blocked: true}
 		d := s.dispatch(t, settings{linger: time.Second}, demandSealed)
 		advance(time.Hour)
 		s.want(t, []int{0}, "0 false 0s")

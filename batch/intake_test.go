@@ -10,21 +10,21 @@ import (
 	"testing"
 )
 
-// A gatehouse is an intake with what it asked its environment for.
-type gatehouse struct {
+// A testIntake is an intake with what it asked its environment for.
+type testIntake struct {
 	*intake
 	full   chan struct{} // if not nil, there is no room
 	passed []string      // the events of each chunk that was passed on
 	said   []string
 }
 
-func newGatehouse(s settings) *gatehouse {
+func newTestIntake(s settings) *testIntake {
 	s.sep, s.largest, s.epoch = s.format.separator(), 20, 7
 	if s.laneCount == 0 {
 		s.laneCount, s.laneShards = 1, 1
 	}
 	s.log = newThrottledLogger(slog.New(slog.DiscardHandler))
-	g := &gatehouse{}
+	g := &testIntake{}
 	s.onDrop = func(d Dropped) { g.said = append(g.said, fmt.Sprintf("dropped %s %v", join(d.Events), d.Reason)) }
 	lanes := make([]*lane, s.laneCount)
 	for i := range lanes {
@@ -44,7 +44,7 @@ func newGatehouse(s settings) *gatehouse {
 }
 
 // put adds an event that is its own encoding.
-func (g *gatehouse) put(key uint64, event string) (Ticket, bool, error) {
+func (g *testIntake) put(key uint64, event string) (Ticket, bool, error) {
 	s := g.lock(key)
 	defer s.mu.Unlock()
 	dst, room, err := g.begin(s)
@@ -55,7 +55,7 @@ func (g *gatehouse) put(key uint64, event string) (Ticket, bool, error) {
 	return t, room != nil, err
 }
 
-func (g *gatehouse) accept(t *testing.T, events ...string) {
+func (g *testIntake) accept(t *testing.T, events ...string) {
 	t.Helper()
 	for _, e := range events {
 		if _, full, err := g.put(0, e); full || err != nil {
@@ -64,7 +64,7 @@ func (g *gatehouse) accept(t *testing.T, events ...string) {
 	}
 }
 
-func (g *gatehouse) wantPassed(t *testing.T, chunks ...string) {
+func (g *testIntake) wantPassed(t *testing.T, chunks ...string) {
 	t.Helper()
 	if !slices.Equal(g.passed, chunks) {
 		t.Errorf("passed on %q, want %q", g.passed, chunks)
@@ -75,7 +75,7 @@ func (g *gatehouse) wantPassed(t *testing.T, chunks ...string) {
 // TestIntakeChunks passes a chunk on when it has all its events, when the next event does
 // not fit, and when the next one would probably not.
 func TestIntakeChunks(t *testing.T) {
-	g := newGatehouse(settings{})
+	g := newTestIntake(settings{})
 	g.accept(t, "a", "b", "c", "d")
 	g.wantPassed(t, "0:0:a\nb\nc\nd\n")
 	g.accept(t, "1234", "1234567")
@@ -92,7 +92,7 @@ func TestIntakeChunks(t *testing.T) {
 }
 
 func TestIntakeRefuses(t *testing.T) {
-	g := newGatehouse(settings{})
+	g := newTestIntake(settings{})
 	g.accept(t, "a")
 	f := func(encode func(dst []byte) ([]byte, error), want error, text string) {
 		t.Helper()
@@ -120,7 +120,7 @@ func TestIntakeRefuses(t *testing.T) {
 
 // TestIntakeNoRoom accepts nothing while there is no room for a chunk, and loses nothing.
 func TestIntakeNoRoom(t *testing.T) {
-	g := newGatehouse(settings{})
+	g := newTestIntake(settings{})
 	g.accept(t, "a")
 	g.full = make(chan struct{})
 	g.accept(t, "b") // the open chunk has room
@@ -138,7 +138,7 @@ func TestIntakeNoRoom(t *testing.T) {
 }
 
 func TestIntakeClosed(t *testing.T) {
-	g := newGatehouse(settings{})
+	g := newTestIntake(settings{})
 	g.close()
 	if _, _, err := g.put(0, "a"); err != ErrClosed {
 		t.Errorf("got %v, want ErrClosed", err)
@@ -153,7 +153,7 @@ func TestIntakeClosed(t *testing.T) {
 
 // TestIntakeCloseRace closes while events are added. Each that was accepted is passed on.
 func TestIntakeCloseRace(t *testing.T) {
-	g := newGatehouse(settings{laneCount: 1, laneShards: 4})
+	g := newTestIntake(settings{laneCount: 1, laneShards: 4})
 	var mu sync.Mutex
 	passed := 0
 	g.env.enqueue = func(_ *chunk, n int) {
@@ -191,7 +191,7 @@ func TestIntakeCloseRace(t *testing.T) {
 }
 
 func TestIntakeDropNewest(t *testing.T) {
-	g := newGatehouse(settings{})
+	g := newTestIntake(settings{})
 	if err := g.dropNewest(0, []byte("a"), nil); err != nil {
 		t.Error(err)
 	}
@@ -205,7 +205,7 @@ func TestIntakeDropNewest(t *testing.T) {
 
 // TestIntakeShrinks gives memory back when a chunk is passed on that has to wait.
 func TestIntakeShrinks(t *testing.T) {
-	g := newGatehouse(settings{})
+	g := newTestIntake(settings{})
 	var c *chunk
 	g.env.enqueue = func(x *chunk, _ int) { c = x }
 	g.accept(t, "a")
@@ -216,7 +216,7 @@ func TestIntakeShrinks(t *testing.T) {
 
 // TestIntakeUnsaved says once that events wait for the disk, until they are read.
 func TestIntakeUnsaved(t *testing.T) {
-	g := newGatehouse(settings{ahead: true})
+	g := newTestIntake(settings{ahead: true})
 	g.accept(t, "a", "b")
 	if want := []string{"unsaved"}; !slices.Equal(g.said, want) {
 		t.Errorf("the intake called %q, want %q", g.said, want)
@@ -235,7 +235,7 @@ func TestIntakeUnsaved(t *testing.T) {
 
 // TestIntakeLanes keeps a key on its lane.
 func TestIntakeLanes(t *testing.T) {
-	g := newGatehouse(settings{laneCount: 3, laneShards: 1, ordered: true})
+	g := newTestIntake(settings{laneCount: 3, laneShards: 1, ordered: true})
 	for key := range uint64(30) {
 		for range 2 {
 			if _, _, err := g.put(key, string(rune('a'+key%26))); err != nil {

@@ -16,7 +16,7 @@ type lane struct {
 	memory  deque    // those of them that are in memory
 	events  int      // in queue
 	size    int64    // bytes in queue
-	flights int      // batches on the way, and not aside
+	sending int      // batches on the way, and not aside
 	aside   int      // batches that wait for an attempt and let others go first
 	seq     uint64   // of the next batch
 	through uint64   // chunks up to this order are sent without waiting for full batches

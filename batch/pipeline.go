@@ -18,13 +18,13 @@ import (
 //	intake      open chunks, which get the events
 //	queue       sealed chunks until they are settled, and the counts of events
 //	dispatcher  decides when a lane sends its next batch
-//	shipper     flights, which send one batch each
+//	shipper     transmissions, which send one batch each
 //	store       chunks on disk; recovery makes chunks of what it held
 //	writer      writes chunks to the store, with WriteAhead or if memory is full
 //	closer      the order in which all this ends
 //
 // Locks are taken in this order: shard, chunk.disk, queue, and then one of dispatcher,
-// receipt, throttle, evidence. Each is held briefly, chunk.disk while a record is written
+// receipt, throttle, health. Each is held briefly, chunk.disk while a record is written
 // or read, and none while a function of the user runs, except Encode.
 type pipeline struct {
 	settings
@@ -37,7 +37,7 @@ type pipeline struct {
 	closer     closer
 
 	stopSending context.CancelFunc // ends shipper.sending
-	work        sync.WaitGroup     // the dispatcher, the spool writer and the flights
+	work        sync.WaitGroup     // the dispatcher, the spool writer and the transmissions
 }
 
 func newPipeline(s settings) (*pipeline, error) {
@@ -57,9 +57,9 @@ func newPipeline(s settings) (*pipeline, error) {
 	})
 	p.dispatcher = newDispatcher(&p.settings, dispatchEnv{demand: p.queue.demand, accepted: p.intake.accepted, start: p.ship})
 	p.shipper = shipper{
-		settings: &p.settings, throttle: newThrottle(s.lanesMax), evidence: newEvidence(),
+		settings: &p.settings, throttle: newThrottle(s.lanesMax), health: newHealth(),
 		sending: sending, draining: make(chan struct{}),
-		env: flightEnv{
+		env: transmissionEnv{
 			edit: p.queue.edit, leave: p.queue.leave, pause: p.queue.pause,
 			unsent: p.queue.unsent, settled: p.queue.settled, finish: p.queue.finish,
 		},
@@ -126,13 +126,13 @@ func labeled(what string, f func()) func() {
 	}
 }
 
-// ship starts a flight with the next batch of a lane, with the events of open chunks if
+// ship starts a transmission with the next batch of a lane, with the events of open chunks if
 // open is true. It reports false if they have to wait for the disk.
 func (p *pipeline) ship(lane int, open bool, now time.Time) bool {
 	if open {
 		p.intake.sealLane(lane, false)
 	}
-	f := &flight{shipper: &p.shipper, lane: p.queue.lanes[lane]}
+	f := &transmission{shipper: &p.shipper, lane: p.queue.lanes[lane]}
 	if !p.queue.take(f, now) {
 		return false
 	}
@@ -187,7 +187,7 @@ func (p *pipeline) release(ctx context.Context) (err error) {
 
 func (p *pipeline) stats() Stats {
 	s := p.intake.stats(p.queue.stats)
-	p.shipper.evidence.stats(&s)
+	p.shipper.health.stats(&s)
 	s.Limit = p.shipper.throttle.now()
 	if p.spool != nil {
 		s.SpoolBytes = p.spool.Stats().Bytes

@@ -129,7 +129,7 @@ func (p *Processor[T]) Flush(ctx context.Context) error {
 // Lanes.Gapless stopped. In the second case Resume also says that the events are at
 // fault, not the receiver: they are given up if they are refused again.
 func (p *Processor[T]) Resume() {
-	p.pipe.shipper.evidence.resume()
+	p.pipe.shipper.health.resume()
 }
 
 // Close ends a processor: from now on Add returns ErrClosed. It sends the remaining

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A queue has all sealed chunks until they are settled: in their lane, then in a flight.
+// A queue has all sealed chunks until they are settled: in their lane, then in a transmission.
 // It counts their events, so that each is in one place at any moment.
 type queue struct {
 	*settings
@@ -18,18 +18,18 @@ type queue struct {
 
 	mu struct {
 		sync.Mutex
-		room      room
-		unsettled unsettled
-		counts    counts
-		cursor    int      // the lane at which makeRoomLocked continues
-		unwritten []*chunk // sealed, and to be written to the spool; with WriteAhead
-		broken    bool     // the disk does not take events now
-		aside     aside    // of all lanes
-		waiting   int      // batches that wait for their next attempt
-		flights   map[*flight]struct{}
-		closing   bool          // Close has begun
-		drained   chan struct{} // closed when Close has nothing left to wait for
-		abandoned bool          // batches on the way belong to Close
+		capacity      capacity
+		unsettled     unsettled
+		counts        counts
+		cursor        int      // the lane at which makeRoomLocked continues
+		unwritten     []*chunk // sealed, and to be written to the spool; with WriteAhead
+		broken        bool     // the disk does not take events now
+		aside         aside    // of all lanes
+		waiting       int      // batches that wait for their next attempt
+		transmissions map[*transmission]struct{}
+		closing       bool          // Close has begun
+		drained       chan struct{} // closed when Close has nothing left to wait for
+		abandoned     bool          // batches on the way belong to Close
 	}
 }
 
@@ -44,10 +44,10 @@ type queueEnv struct {
 func newQueue(s *settings, env queueEnv) *queue {
 	q := &queue{settings: s, env: env}
 	for i := range s.laneCount {
-		q.lanes = append(q.lanes, &lane{id: i, max: s.laneFlights})
+		q.lanes = append(q.lanes, &lane{id: i, max: s.laneBatches})
 	}
-	q.mu.room = room{maxEvents: s.maxEvents, maxBytes: s.maxBytes}
-	q.mu.flights = make(map[*flight]struct{})
+	q.mu.capacity = capacity{maxEvents: s.maxEvents, maxBytes: s.maxBytes}
+	q.mu.transmissions = make(map[*transmission]struct{})
 	q.mu.counts = newCounts()
 	return q
 }
@@ -56,8 +56,8 @@ func newQueue(s *settings, env queueEnv) *queue {
 func (q *queue) reserve(c *chunk) <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.mu.room.take(c.slots, c.cost) {
-		made, first := q.mu.room.await()
+	if !q.mu.capacity.take(c.slots, c.cost) {
+		made, first := q.mu.capacity.await()
 		if first {
 			q.makeRoomLocked()
 			if q.spills {
@@ -101,7 +101,7 @@ func (q *queue) enqueue(c *chunk, n int) {
 		saved = c.cost
 	}
 	if unused > 0 {
-		q.mu.room.give(unused, saved)
+		q.mu.capacity.give(unused, saved)
 		c.cost -= saved
 	}
 	c.slots, c.n, c.size = n, n, int64(len(c.arena.buf))
@@ -115,7 +115,7 @@ func (q *queue) enqueue(c *chunk, n int) {
 	if q.ahead {
 		q.mu.unwritten = append(q.mu.unwritten, c)
 	}
-	if q.ahead || q.spills && q.mu.room.wanted() {
+	if q.ahead || q.spills && q.mu.capacity.wanted() {
 		q.env.write()
 	}
 	if l.events >= q.count || l.size >= q.bytes {
@@ -149,11 +149,11 @@ func (q *queue) demand(lane int) (demand, time.Time) {
 	switch {
 	case !any, !q.maySendLocked(l):
 		return demandNone, first
-	case q.mu.closing, q.mu.room.wanted() && l.events < q.count:
+	case q.mu.closing, q.mu.capacity.wanted() && l.events < q.count:
 		// If a producer waits for room, no other trigger may fire: with a
 		// Trigger.Count above the size of the queue, for example.
 		return demandAll, first
-	case q.mu.room.wanted(), l.events >= q.count, l.size >= q.bytes, front != nil && (front.order <= l.through || front.key != ""):
+	case q.mu.capacity.wanted(), l.events >= q.count, l.size >= q.bytes, front != nil && (front.order <= l.through || front.key != ""):
 		return demandSealed, first
 	}
 	return demandTimed, first
@@ -161,12 +161,12 @@ func (q *queue) demand(lane int) (demand, time.Time) {
 
 // maySendLocked reports whether the lane may send another batch.
 func (q *queue) maySendLocked(l *lane) bool {
-	return !q.mu.abandoned && l.flights < l.max && !l.halted && (q.mu.unsettled.foreign == 0 || l.id == 0)
+	return !q.mu.abandoned && l.sending < l.max && !l.halted && (q.mu.unsettled.foreign == 0 || l.id == 0)
 }
 
 // take gives f a batch of the first chunks in the queue of its lane. It reports false
 // if they have to wait for the disk.
-func (q *queue) take(f *flight, now time.Time) bool {
+func (q *queue) take(f *transmission, now time.Time) bool {
 	l := f.lane
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -205,8 +205,8 @@ func (q *queue) take(f *flight, now time.Time) bool {
 	q.mu.counts.size.add(float64(b.count))
 	q.mu.counts.wait.add(now.Sub(first).Seconds())
 	f.whole, f.todo = b, []*Batch{b}
-	l.flights++
-	q.mu.flights[f] = struct{}{} // under the same lock: Close finds each chunk in the queue or in a flight
+	l.sending++
+	q.mu.transmissions[f] = struct{}{} // under the same lock: Close finds each chunk in the queue or in a transmission
 	return true
 }
 
@@ -218,7 +218,7 @@ func (q *queue) dequeuedLocked(c *chunk) {
 		return
 	}
 	q.mu.counts.Queued -= uint64(c.n)
-	q.mu.room.give(c.slots, c.cost)
+	q.mu.capacity.give(c.slots, c.cost)
 }
 
 // takeOldest takes the chunk in memory that has waited longest, and counts its events as
@@ -287,7 +287,7 @@ func (q *queue) stats(now time.Time) (s Stats, oldest time.Time) {
 	defer q.mu.Unlock()
 	n := &q.mu.counts
 	s = n.Stats
-	s.Lanes, s.QueuedBytes, s.Retrying = len(q.lanes), q.mu.room.bytes, q.mu.waiting
+	s.Lanes, s.QueuedBytes, s.Retrying = len(q.lanes), q.mu.capacity.bytes, q.mu.waiting
 	s.BatchSize, s.Wait, s.Attempts = n.size.read(), n.wait.read(), n.attempts.read()
 	for _, l := range q.lanes {
 		if l.paused > 0 {
@@ -300,7 +300,7 @@ func (q *queue) stats(now time.Time) (s Stats, oldest time.Time) {
 	return s, now
 }
 
-// What flights do. A flight changes what it has left to do under the lock of the queue,
+// What transmissions do. A transmission changes what it has left to do under the lock of the queue,
 // so that Close can take it over at any moment.
 
 // An aside counts the batches that wait for their next attempt without a place in
@@ -310,8 +310,8 @@ type aside struct {
 	bytes           int64 // of memory
 }
 
-// edit runs do, which may change the flight and the counts. It reports false, and does
-// not run it, if Close has taken over all flights.
+// edit runs do, which may change the transmission and the counts. It reports false, and does
+// not run it, if Close has taken over all transmissions.
 func (q *queue) edit(do func(*counts)) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -322,9 +322,9 @@ func (q *queue) edit(do func(*counts)) bool {
 	return true
 }
 
-// leave begins a wait of f. Its place in the lane goes to another flight, unless the
+// leave begins a wait of f. Its place in the lane goes to another transmission, unless the
 // lane is ordered or the waiting batches take too much memory. rejoin ends the wait.
-func (q *queue) leave(f *flight) (rejoin func()) {
+func (q *queue) leave(f *transmission) (rejoin func()) {
 	one := aside{1, f.whole.count, 0}
 	for _, c := range f.whole.chunks {
 		one.bytes += int64(cap(c.arena.buf))
@@ -347,14 +347,14 @@ func (q *queue) leave(f *flight) (rejoin func()) {
 
 func (q *queue) waitLocked(l *lane, one aside, n int) {
 	q.mu.waiting += n
-	l.flights -= n * one.batches
+	l.sending -= n * one.batches
 	l.aside += n * one.batches
 	q.mu.aside.batches += n * one.batches
 	q.mu.aside.events += n * one.events
 	q.mu.aside.bytes += int64(n) * one.bytes
 }
 
-// pause counts flights of a lane that wait for Resume.
+// pause counts transmissions of a lane that wait for Resume.
 func (q *queue) pause(l *lane, n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -362,14 +362,14 @@ func (q *queue) pause(l *lane, n int) {
 }
 
 // finish makes room in the lane for the next batch. Unsettled events stay for Close.
-func (q *queue) finish(f *flight) {
+func (q *queue) finish(f *transmission) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	f.lane.flights--
+	f.lane.sending--
 	f.lane.halted = f.lane.halted || f.halted
 	q.env.check(f.lane.id)
 	if !q.mu.abandoned && len(f.todo) == 0 {
-		delete(q.mu.flights, f)
+		delete(q.mu.transmissions, f)
 		f.whole.release()
 	}
 	q.drainedLocked()
@@ -390,7 +390,7 @@ func (q *queue) evict(c *chunk, durable int) {
 	c.lane.memory.remove(c)
 	q.mu.counts.Queued -= uint64(c.n)
 	q.mu.counts.Spooled += uint64(c.n)
-	q.mu.room.give(c.slots, c.cost)
+	q.mu.capacity.give(c.slots, c.cost)
 }
 
 // rewrite arranges that a chunk is written from its start again. It reports false if its
@@ -423,7 +423,7 @@ func (q *queue) setBroken(broken bool) {
 func (q *queue) producersWait() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.spills && q.mu.room.wanted()
+	return q.spills && q.mu.capacity.wanted()
 }
 
 // nextUnwritten returns the first sealed chunk with events that are not on disk.
@@ -445,7 +445,7 @@ func (q *queue) nextUnwritten() *chunk {
 func (q *queue) evictionCandidates() []*chunk {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.spills || !q.mu.room.wanted() {
+	if !q.spills || !q.mu.capacity.wanted() {
 		return nil
 	}
 	var all []*chunk
@@ -494,7 +494,7 @@ func (q *queue) drainedLocked() {
 	}
 	behind := q.mu.unsettled.foreign > 0 && q.lanes[0].halted // and so are all others
 	for _, l := range q.lanes {
-		if l.flights+l.aside > 0 || len(l.queue) > 0 && !l.halted && !behind {
+		if l.sending+l.aside > 0 || len(l.queue) > 0 && !l.halted && !behind {
 			return
 		}
 	}
@@ -509,15 +509,15 @@ type remainder struct {
 	held  bool   // something of the chunk's batch is not settled
 }
 
-// collectRest lists what is not settled, in the order of acceptance, and the flights
+// collectRest lists what is not settled, in the order of acceptance, and the transmissions
 // whose batches the receiver may have seen.
-func (q *queue) collectRest() (all []remainder, tried []*flight) {
+func (q *queue) collectRest() (all []remainder, tried []*transmission) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.mu.abandoned = true
 	parts := make(map[*chunk][]part)
 	held := make(map[*chunk]bool)
-	for f := range q.mu.flights {
+	for f := range q.mu.transmissions {
 		for _, c := range f.whole.chunks {
 			held[c] = len(f.todo) > 0
 		}

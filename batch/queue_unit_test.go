@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-func TestRoom(t *testing.T) {
-	r := room{maxEvents: 10, maxBytes: 100}
+func TestCapacity(t *testing.T) {
+	r := capacity{maxEvents: 10, maxBytes: 100}
 	if !r.take(6, 50) || r.take(5, 1) || r.take(1, 51) || !r.take(4, 50) {
 		t.Errorf("a limit was passed, or room refused: %+v", r)
 	}
@@ -44,18 +44,18 @@ func TestUnsettled(t *testing.T) {
 	}
 }
 
-// A ledger is a queue with what its environment was asked for.
-type ledger struct {
+// A testQueue is a queue with what its environment was asked for.
+type testQueue struct {
 	*queue
 	checked map[int]bool
 	writes  int
 }
 
-func newLedger(s settings) *ledger {
+func newTestQueue(s settings) *testQueue {
 	s.count, s.bytes = cmp.Or(s.count, 10), cmp.Or(s.bytes, 1<<20)
 	s.maxEvents, s.maxBytes = cmp.Or(s.maxEvents, 100), cmp.Or(s.maxBytes, 1<<20)
-	s.laneCount, s.lanesMax, s.laneFlights = cmp.Or(s.laneCount, 1), cmp.Or(s.lanesMax, 1), cmp.Or(s.laneFlights, 1)
-	l := &ledger{checked: make(map[int]bool)}
+	s.laneCount, s.lanesMax, s.laneBatches = cmp.Or(s.laneCount, 1), cmp.Or(s.lanesMax, 1), cmp.Or(s.laneBatches, 1)
+	l := &testQueue{checked: make(map[int]bool)}
 	l.queue = newQueue(&s, queueEnv{
 		check: func(lane int) { l.checked[lane] = true },
 		checkAll: func() {
@@ -69,7 +69,7 @@ func newLedger(s settings) *ledger {
 }
 
 // add adds a chunk of n events. It returns nil if there is no room.
-func (l *ledger) add(lane, n int) *chunk {
+func (l *testQueue) add(lane, n int) *chunk {
 	c := &chunk{lane: l.lanes[lane], slots: 10, cost: 1000, first: time.Now()}
 	if l.reserve(c) != nil {
 		return nil
@@ -90,8 +90,8 @@ func letters(n int) *arena {
 	return a
 }
 
-func (l *ledger) send(lane int) *flight {
-	f := &flight{lane: l.lanes[lane]}
+func (l *testQueue) send(lane int) *transmission {
+	f := &transmission{lane: l.lanes[lane]}
 	if !l.take(f, time.Now()) {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (l *ledger) send(lane int) *flight {
 }
 
 // deliver settles all that f has left.
-func (l *ledger) deliver(f *flight) bool {
+func (l *testQueue) deliver(f *transmission) bool {
 	if !l.edit(func(n *counts) {
 		for _, b := range f.todo {
 			n.InFlight -= uint64(b.count)
@@ -121,8 +121,8 @@ func TestQueueBalance(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for range 50 {
-		l := newLedger(settings{laneCount: 3, laneFlights: 2, lanesMax: 6, spills: true, ahead: rnd.IntN(2) == 0})
-		var flights []*flight
+		l := newTestQueue(settings{laneCount: 3, laneBatches: 2, lanesMax: 6, spills: true, ahead: rnd.IntN(2) == 0})
+		var sent []*transmission
 		var work sync.WaitGroup
 		accepted := uint64(0)
 		check := func(step string) Stats {
@@ -144,14 +144,14 @@ func TestQueueBalance(t *testing.T) {
 			case 2:
 				if l.maySend(lane) {
 					if f := l.send(lane); f != nil {
-						flights = append(flights, f)
+						sent = append(sent, f)
 					}
 				}
 				check("take")
 			case 3:
-				if i := len(flights) - 1; i >= 0 {
-					l.deliver(flights[i])
-					flights = flights[:i]
+				if i := len(sent) - 1; i >= 0 {
+					l.deliver(sent[i])
+					sent = sent[:i]
 				}
 				check("finish")
 			case 4:
@@ -182,12 +182,12 @@ func TestQueueBalance(t *testing.T) {
 		if s.InFlight+s.Queued != 0 || s.Delivered != report.Delivered || uint64(report.Undelivered) != s.Returned || report.Spooled != s.Spooled {
 			t.Fatalf("after close: %+v, %+v", s, report)
 		}
-		if len(flights) > 0 && isClosed(drained) {
+		if len(sent) > 0 && isClosed(drained) {
 			t.Fatal("drained while batches are on the way")
 		}
-		for _, f := range flights {
+		for _, f := range sent {
 			if l.deliver(f) {
-				t.Fatal("a flight settled events after Close had taken them over")
+				t.Fatal("a transmission settled events after Close had taken them over")
 			}
 		}
 	}
@@ -195,7 +195,7 @@ func TestQueueBalance(t *testing.T) {
 
 // TestQueueNoRoom fills the queue. What can be sent now is checked, to make room.
 func TestQueueNoRoom(t *testing.T) {
-	l := newLedger(settings{maxEvents: 20, laneCount: 2, spills: true})
+	l := newTestQueue(settings{maxEvents: 20, laneCount: 2, spills: true})
 	l.add(1, 10)
 	l.add(1, 10)
 	clear(l.checked)
@@ -216,7 +216,7 @@ func TestQueueNoRoom(t *testing.T) {
 // TestQueueDrain waits for batches on the way, those aside included, and not for lanes
 // that have stopped.
 func TestQueueDrain(t *testing.T) {
-	l := newLedger(settings{laneCount: 2})
+	l := newTestQueue(settings{laneCount: 2})
 	l.add(0, 10)
 	l.add(1, 10)
 	l.add(1, 10)
@@ -244,7 +244,7 @@ func TestQueueDrain(t *testing.T) {
 
 // TestQueueLeave limits the memory of batches that wait for their next attempt.
 func TestQueueLeave(t *testing.T) {
-	l := newLedger(settings{maxEvents: 1000, maxBytes: 20_000, lanesMax: 2, laneFlights: 2})
+	l := newTestQueue(settings{maxEvents: 1000, maxBytes: 20_000, lanesMax: 2, laneBatches: 2})
 	for range 8 {
 		l.add(0, 10)
 	}
@@ -256,7 +256,7 @@ func TestQueueLeave(t *testing.T) {
 	if left != 7 { // a quarter of the bytes is five batches of 1,000; two have kept their place
 		t.Errorf("%d batches have left, want 7", left)
 	}
-	ordered := newLedger(settings{ordered: true})
+	ordered := newTestQueue(settings{ordered: true})
 	ordered.add(0, 10)
 	ordered.add(0, 10)
 	ordered.leave(ordered.send(0))
@@ -267,7 +267,7 @@ func TestQueueLeave(t *testing.T) {
 
 // TestQueueRewrite has a chunk whose fsync failed written again, unless it is on disk only.
 func TestQueueRewrite(t *testing.T) {
-	l := newLedger(settings{ahead: true, spills: true})
+	l := newTestQueue(settings{ahead: true, spills: true})
 	c := l.add(0, 10)
 	c.written.Store(10)
 	if l.nextUnwritten() != nil {

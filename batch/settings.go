@@ -38,7 +38,7 @@ type settings struct {
 
 	lanesMax    int // batches on the way in all lanes
 	laneCount   int
-	laneFlights int // batches on the way in one lane
+	laneBatches int // batches on the way in one lane
 	laneShards  int
 	ordered     bool
 	gapless     bool
@@ -126,12 +126,12 @@ func (c Options[T]) settings() (settings, error) {
 	switch c.Lanes.Order {
 	case OrderPerKey:
 		s.keyFingerprint = fingerprint(c.Lanes.Key)
-		s.laneCount, s.laneFlights, s.laneShards = s.lanesMax, 1, 1
+		s.laneCount, s.laneBatches, s.laneShards = s.lanesMax, 1, 1
 	case OrderTotal:
 		s.lanesMax = 1
-		s.laneCount, s.laneFlights, s.laneShards = 1, 1, 1
+		s.laneCount, s.laneBatches, s.laneShards = 1, 1, 1
 	default:
-		s.laneCount, s.laneFlights, s.laneShards = 1, s.lanesMax, s.shards()
+		s.laneCount, s.laneBatches, s.laneShards = 1, s.lanesMax, s.shards()
 	}
 	s.chunks()
 	return s, nil

@@ -376,7 +376,7 @@ func damaged(err error) bool {
 
 // keep writes what is left to the spool, with notes on the batches that were
 // tried. The error says why something could not be written.
-func (s *store) keep(left []remainder, tried []*flight) error {
+func (s *store) keep(left []remainder, tried []*transmission) error {
 	if s == nil {
 		return nil
 	}
@@ -415,7 +415,7 @@ func (s *store) keep(left []remainder, tried []*flight) error {
 // settled, and acknowledges the records of the whole batch. So the next processor
 // neither sends nor reports an event twice. It reports false if nothing of the batch
 // is settled or if it cannot do that: then the whole batch stays.
-func (s *store) persistRest(f *flight) bool {
+func (s *store) persistRest(f *transmission) bool {
 	left := 0
 	for _, b := range f.todo {
 		left += b.count

@@ -59,20 +59,20 @@ func (l *faultyLog) sync(err error) {
 	}
 }
 
-// A depot is a store with what it asked its environment for.
-type depot struct {
+// A testStore is a store with what it asked its environment for.
+type testStore struct {
 	*store
 	log    *faultyLog
 	said   []string // calls of the environment
 	logged bytes.Buffer
 }
 
-func (d *depot) note(format string, args ...any) {
+func (d *testStore) note(format string, args ...any) {
 	d.said = append(d.said, fmt.Sprintf(format, args...))
 }
 
 // want compares what the environment was asked for since the last call.
-func (d *depot) want(t *testing.T, calls ...string) {
+func (d *testStore) want(t *testing.T, calls ...string) {
 	t.Helper()
 	if !slices.Equal(d.said, calls) {
 		t.Errorf("the store called %q, want %q", d.said, calls)
@@ -80,13 +80,13 @@ func (d *depot) want(t *testing.T, calls ...string) {
 	d.said = nil
 }
 
-func newDepot(t *testing.T, disk Spool) *depot {
+func newTestStore(t *testing.T, disk Spool) *testStore {
 	sp, _, err := spool.Open(spool.Options{Dir: "spool", FS: vfstest.New(), SegmentBytes: 64 << 10, SyncEvery: -1, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { sp.Close() })
-	d := &depot{log: &faultyLog{Spool: sp, fail: func(string) error { return nil }}}
+	d := &testStore{log: &faultyLog{Spool: sp, fail: func(string) error { return nil }}}
 	s := &settings{disk: &disk, epoch: 7, laneCount: 1, log: newThrottledLogger(slog.New(slog.NewTextHandler(&d.logged, nil))), sep: '\n'}
 	s.onDrop = func(x Dropped) { d.note("dropped %d %v %v", len(x.Events), x.Reason, x.Err) }
 	d.store = newStore(s, d.log, newArenas(10, 1000), storeEnv{
@@ -135,7 +135,7 @@ func fails(op string, n int, err error) func(string) error {
 }
 
 func TestStoreDurable(t *testing.T) {
-	d := newDepot(t, Spool{SyncEvery: time.Second})
+	d := newTestStore(t, Spool{SyncEvery: time.Second})
 	c := sealed(5)
 	if err := d.write(pendingWrite{c, events{c.arena.buf[:6], c.arena.ends[:3]}, c.receipt, c.arena}); err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestStoreDurable(t *testing.T) {
 // TestStoreSyncFails writes a chunk again from its start. What an earlier round makes
 // durable does not count.
 func TestStoreSyncFails(t *testing.T) {
-	d := newDepot(t, Spool{SyncEvery: time.Second})
+	d := newTestStore(t, Spool{SyncEvery: time.Second})
 	c := sealed(5)
 	d.writeChunk(c)
 	late := d.log.waiting
@@ -183,7 +183,7 @@ func TestStoreSyncFails(t *testing.T) {
 }
 
 func TestStoreDiskFull(t *testing.T) {
-	d := newDepot(t, Spool{SyncEvery: time.Second})
+	d := newTestStore(t, Spool{SyncEvery: time.Second})
 	d.log.fail = fails("append", 1, spool.ErrFull)
 	b := whole(sealed(5))
 	d.persist(b)
@@ -203,7 +203,7 @@ func TestStoreDiskFull(t *testing.T) {
 }
 
 // onDiskOnly returns a chunk of n events that was written and left memory.
-func (d *depot) onDiskOnly(t *testing.T, n int) *chunk {
+func (d *testStore) onDiskOnly(t *testing.T, n int) *chunk {
 	c := sealed(n)
 	if err := d.writeChunk(c); err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func (d *depot) onDiskOnly(t *testing.T, n int) *chunk {
 // record that the disk fails to return. That one stays in the spool.
 func TestStoreReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDepot(t, Spool{SyncEvery: time.Second})
+		d := newTestStore(t, Spool{SyncEvery: time.Second})
 		c := d.onDiskOnly(t, 3)
 		d.log.fail = fails("read", 20, fmt.Errorf("open: %w", syscall.EMFILE))
 		parts, ok := d.load(t.Context(), []*chunk{sealed(2), c})
@@ -248,7 +248,7 @@ func TestStoreReads(t *testing.T) {
 // TestStoreReadEnds ends sending while the disk fails: the events stay where they are.
 func TestStoreReadEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDepot(t, Spool{})
+		d := newTestStore(t, Spool{})
 		c := d.onDiskOnly(t, 3)
 		d.log.fail = fails("read", -1, errIO)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -263,17 +263,17 @@ func TestStoreReadEnds(t *testing.T) {
 // TestStoreKeep keeps what Close has found: a chunk that waits, and a batch of which the
 // receiver has taken the first half.
 func TestStoreKeep(t *testing.T) {
-	keep := func(t *testing.T, fail func(string) error) (d *depot, f *flight, c *chunk, err error) {
-		d = newDepot(t, Spool{SyncEvery: time.Second})
+	keep := func(t *testing.T, fail func(string) error) (d *testStore, f *transmission, c *chunk, err error) {
+		d = newTestStore(t, Spool{SyncEvery: time.Second})
 		sent, c := sealed(4), sealed(2)
 		c.base = 4
 		b := whole(sent)
 		_, second := b.cut(2)
 		second.attempt = 1
-		f = &flight{whole: b, todo: []*Batch{second}}
+		f = &transmission{whole: b, todo: []*Batch{second}}
 		d.persist(b)
 		d.log.fail = fail
-		return d, f, c, d.keep([]remainder{{sent, second.parts, true}, {c, []part{{c, 0, 2}}, true}}, []*flight{f})
+		return d, f, c, d.keep([]remainder{{sent, second.parts, true}, {c, []part{{c, 0, 2}}, true}}, []*transmission{f})
 	}
 	d, f, c, err := keep(t, func(string) error { return nil })
 	if err != nil || !c.allWritten() || !f.whole.chunks[0].settled.Load() || len(d.log.acked) != 2 {
@@ -296,7 +296,7 @@ func TestStoreKeep(t *testing.T) {
 func TestSpoolWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		d := newDepot(t, Spool{SyncEvery: 20 * time.Millisecond})
+		d := newTestStore(t, Spool{SyncEvery: 20 * time.Millisecond})
 		var todo, surplus []*chunk
 		urgent := false
 		note := func(what string) { d.note("%v %s", time.Since(began), what) }

@@ -116,11 +116,14 @@ func TestThrottleGivesUp(t *testing.T) {
 	})
 }
 
-// advance moves the clock of the test.
-func advance(d time.Duration) { <-time.After(d) }
+// advance moves the clock of the bubble, and waits until all of its goroutines wait.
+func advance(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
 
-func TestEvidence(t *testing.T) {
-	e := newEvidence()
+func TestHealth(t *testing.T) {
+	e := newHealth()
 	fail := func(n int) {
 		for range n {
 			e.eventFailed()

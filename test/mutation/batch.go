@@ -27,14 +27,14 @@ func ofBatch() []mutation {
 		{name: "reserve and insert as one", file: "batch/queue.go", in: "batch/faults", test: "TestFault05_Limit",
 			cuts: []cut{
 				{"	\"fmt\"\n", "	\"fmt\"\n	\"runtime\"\n"},
-				{"	if !q.mu.room.take(c.slots, c.cost) {\n", `	room := q.mu.room
+				{"	if !q.mu.capacity.take(c.slots, c.cost) {\n", `	room := q.mu.capacity
 	fits := room.take(c.slots, c.cost)
 	q.mu.Unlock()
 	runtime.Gosched()
 	q.mu.Lock()
 	if fits {
-		q.mu.room.events += c.slots
-		q.mu.room.bytes += c.cost
+		q.mu.capacity.events += c.slots
+		q.mu.capacity.bytes += c.cost
 	} else {
 `},
 			}},
@@ -47,24 +47,24 @@ func ofBatch() []mutation {
 		{name: "written again after a bad fsync", file: "batch/store.go", in: "batch/faults", test: "TestFault07_Power",
 			cuts: []cut{{"		if s.rewrite(w.chunk, round) {\n", "		if false {\n"}}},
 		{name: "first come in a lane", file: "batch/settings.go", in: "batch/faults", test: "TestFault01_ServerErrors",
-			cuts: []cut{{"		s.laneCount, s.laneFlights, s.laneShards = s.lanesMax, 1, 1\n", "		s.laneCount, s.laneFlights, s.laneShards = s.lanesMax, 2, 1\n"}}},
-		{name: "same key for each attempt", file: "batch/flight.go", in: "batch/faults", test: "TestFault03_Server",
+			cuts: []cut{{"		s.laneCount, s.laneBatches, s.laneShards = s.lanesMax, 1, 1\n", "		s.laneCount, s.laneBatches, s.laneShards = s.lanesMax, 2, 1\n"}}},
+		{name: "same key for each attempt", file: "batch/transmission.go", in: "batch/faults", test: "TestFault03_Server",
 			cuts: []cut{{"	b.attempt++\n", "	b.attempt++\n	b.key += strconv.Itoa(b.attempt)\n"}}},
-		{name: "bisection", file: "batch/flight.go", in: "batch/faults", test: "TestFault12_Poison",
+		{name: "bisection", file: "batch/transmission.go", in: "batch/faults", test: "TestFault12_Poison",
 			cuts: []cut{{`		case b.count > 1:
-			return f.cut(b, VerdictBisect,`, `		case b.count > 1000:
-			return f.cut(b, VerdictBisect,`}}},
+			return t.cut(b, VerdictBisect,`, `		case b.count > 1000:
+			return t.cut(b, VerdictBisect,`}}},
 		{name: "back-off gives its place away", file: "batch/queue.go", in: "batch/faults", test: "TestFault12_Stuck",
 			cuts: []cut{{"	if q.ordered || all.batches", "	if true || all.batches"}}},
-		{name: "doubt about refusals", file: "batch/evidence.go", in: "batch/faults", test: "TestFault12_WrongAddress",
+		{name: "doubt about refusals", file: "batch/health.go", in: "batch/faults", test: "TestFault12_WrongAddress",
 			cuts: []cut{{"const maxSuspects = 8", "const maxSuspects = 1 << 20"}}},
-		{name: "split", file: "batch/flight.go", in: "batch/faults", test: "TestFault12_TooLarge",
+		{name: "split", file: "batch/transmission.go", in: "batch/faults", test: "TestFault12_TooLarge",
 			cuts: []cut{{`	case VerdictSplit:
 		if b.count > 1 {`, `	case VerdictSplit:
 		if b.count > 1000 {`}}},
-		{name: "gate for all lanes", file: "batch/flight.go", in: "batch/faults", test: "TestFault13_Gate",
-			cuts: []cut{{"f.throttle.pause(min(out.RetryAfter, f.retry.MaxRetryAfter))", "_ = out.RetryAfter"}}},
-		{name: "longest Retry-After", file: "batch/flight.go", in: "batch/faults", test: "TestFault13_Gate",
-			cuts: []cut{{"min(out.RetryAfter, f.retry.MaxRetryAfter)", "out.RetryAfter"}}},
+		{name: "gate for all lanes", file: "batch/transmission.go", in: "batch/faults", test: "TestFault13_Gate",
+			cuts: []cut{{"t.throttle.pause(min(out.RetryAfter, t.retry.MaxRetryAfter))", "_ = out.RetryAfter"}}},
+		{name: "longest Retry-After", file: "batch/transmission.go", in: "batch/faults", test: "TestFault13_Gate",
+			cuts: []cut{{"min(out.RetryAfter, t.retry.MaxRetryAfter)", "out.RetryAfter"}}},
 	}
 }

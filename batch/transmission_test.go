@@ -14,9 +14,9 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
-// A trip is a flight with its environment, in the bubble of a test.
-type trip struct {
-	*flight
+// A testTransmission is a transmission with its environment, in the bubble of a test.
+type testTransmission struct {
+	*transmission
 	counts    counts
 	cancel    context.CancelFunc // ends sending
 	abandoned bool               // Close has taken over
@@ -24,9 +24,9 @@ type trip struct {
 	said      []string           // calls of the environment, and of OnDrop
 }
 
-// newTrip makes a flight of a chunk with n events, to a receiver that responds by answer.
-func newTrip(n int, s settings, answer func(events string) Outcome) *trip {
-	tr := &trip{counts: newCounts()}
+// newTestTransmission makes a transmission of a chunk with n events, to a receiver that responds by answer.
+func newTestTransmission(n int, s settings, answer func(events string) Outcome) *testTransmission {
+	tr := &testTransmission{counts: newCounts()}
 	s.retry.Initial, s.retry.Max, s.retry.MaxRetryAfter = time.Second, time.Second, time.Minute
 	s.log = newThrottledLogger(slog.New(slog.DiscardHandler))
 	s.sep = '\n'
@@ -39,17 +39,17 @@ func newTrip(n int, s settings, answer func(events string) Outcome) *trip {
 		return answer(all)
 	}
 	s.onDrop = func(d Dropped) { tr.said = append(tr.said, fmt.Sprintf("dropped %s %v", join(d.Events), d.Reason)) }
-	sh := &shipper{settings: &s, throttle: newThrottle(1), evidence: newEvidence(), draining: make(chan struct{})}
+	sh := &shipper{settings: &s, throttle: newThrottle(1), health: newHealth(), draining: make(chan struct{})}
 	sh.sending, tr.cancel = context.WithCancel(context.Background())
 	note := func(what string) { tr.said = append(tr.said, what) }
-	sh.env = flightEnv{
+	sh.env = transmissionEnv{
 		edit: func(do func(*counts)) bool {
 			if !tr.abandoned {
 				do(&tr.counts)
 			}
 			return !tr.abandoned
 		},
-		leave: func(*flight) func() {
+		leave: func(*transmission) func() {
 			began := time.Now()
 			return func() { // a back-off is random, up to a bound
 				if d := time.Since(began); d <= s.retry.Max {
@@ -62,10 +62,10 @@ func newTrip(n int, s settings, answer func(events string) Outcome) *trip {
 		pause:   func(_ *lane, n int) { note(fmt.Sprintf("pause %+d", n)) },
 		unsent:  func() uint64 { return uint64(n) },
 		settled: func(chunks ...*chunk) { note("settled") },
-		finish:  func(f *flight) { note(fmt.Sprintf("finished with %d left", len(f.todo))) },
+		finish:  func(f *transmission) { note(fmt.Sprintf("finished with %d left", len(f.todo))) },
 	}
 	b := whole(sealed(n))
-	tr.flight = &flight{shipper: sh, lane: &lane{}, whole: b, todo: []*Batch{b}}
+	tr.transmission = &transmission{shipper: sh, lane: &lane{}, whole: b, todo: []*Batch{b}}
 	tr.counts.InFlight = uint64(n)
 	return tr
 }
@@ -78,7 +78,7 @@ func join(events [][]byte) (all string) {
 }
 
 // left returns the events that are left to send.
-func (tr *trip) left() (all string) {
+func (tr *testTransmission) left() (all string) {
 	for _, b := range slices.Backward(tr.todo) {
 		for e := range b.Events() {
 			all += string(e)
@@ -88,13 +88,13 @@ func (tr *trip) left() (all string) {
 }
 
 // want compares the attempts and what the environment was asked for.
-func (tr *trip) want(t *testing.T, sends string, said ...string) {
+func (tr *testTransmission) want(t *testing.T, sends string, said ...string) {
 	t.Helper()
 	if got := strings.Join(tr.sends, " "); got != sends {
 		t.Errorf("sent %q, want %q", got, sends)
 	}
 	if !slices.Equal(tr.said, said) {
-		t.Errorf("the flight called %q, want %q", tr.said, said)
+		t.Errorf("the transmission called %q, want %q", tr.said, said)
 	}
 	n := tr.counts
 	if in := n.InFlight + n.Delivered + n.DroppedExpired + n.DroppedExhausted + n.Refused + n.DeadLettered; in != uint64(tr.whole.chunks[0].n) {
@@ -139,12 +139,12 @@ var (
 	failing = Outcome{Verdict: VerdictRetry, Status: 500, Err: errors.New("500 Internal Server Error")}
 )
 
-// TestFlight has flights that end, by what the receiver does.
-func TestFlight(t *testing.T) {
+// TestTransmission has transmissions that end, by what the receiver does.
+func TestTransmission(t *testing.T) {
 	f := func(name string, s settings, answer func(string) Outcome, sends string, said ...string) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tr := newTrip(4, s, answer)
+				tr := newTestTransmission(4, s, answer)
 				tr.run()
 				tr.want(t, sends, append(said, "settled", "finished with 0 left")...)
 				if tr.left() != "" || tr.counts.InFlight != 0 {
@@ -172,8 +172,8 @@ func TestFlight(t *testing.T) {
 	f("classify", settings{retry: Retry{Classify: func(o Outcome) Outcome { o.Verdict = VerdictRefuse; return o }}}, first(9, failing), "abcd", "dropped abcd refused")
 }
 
-// start runs the flight in a goroutine of the bubble. end returns when it has ended.
-func (tr *trip) start() (end func()) {
+// start runs the transmission in a goroutine of the bubble. end returns when it has ended.
+func (tr *testTransmission) start() (end func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -182,10 +182,10 @@ func (tr *trip) start() (end func()) {
 	return func() { <-done }
 }
 
-// TestFlightEnds has Close end sending in a back-off. Nothing is settled.
-func TestFlightEnds(t *testing.T) {
+// TestTransmissionEnds has Close end sending in a back-off. Nothing is settled.
+func TestTransmissionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr := newTrip(4, settings{}, func(string) Outcome { return failing })
+		tr := newTestTransmission(4, settings{}, func(string) Outcome { return failing })
 		tr.retry.Initial, tr.retry.Max = time.Hour, time.Hour
 		end := tr.start()
 		synctest.Wait()
@@ -198,21 +198,21 @@ func TestFlightEnds(t *testing.T) {
 		tr.cancel()
 		end()
 		if took := time.Since(began); took != time.Second {
-			t.Errorf("the flight ended %v after the end of sending", took-time.Second)
+			t.Errorf("the transmission ended %v after the end of sending", took-time.Second)
 		}
 		if last := tr.said[len(tr.said)-1]; tr.left() != "abcd" || last != "finished with 1 left" || slices.Contains(tr.said, "settled") {
-			t.Errorf("%q is left; the flight called %q", tr.left(), tr.said)
+			t.Errorf("%q is left; the transmission called %q", tr.left(), tr.said)
 		}
 	})
 }
 
-// TestFlightTakenOver has Close take the flight over while Send does not return. What it
+// TestTransmissionTakenOver has Close take the transmission over while Send does not return. What it
 // returns then counts for nothing.
-func TestFlightTakenOver(t *testing.T) {
+func TestTransmissionTakenOver(t *testing.T) {
 	for _, out := range []Outcome{{}, refuses, {Verdict: VerdictSplit}, {Verdict: VerdictRefuse}, {Refused: []Refusal{{Index: 1}}}, failing} {
 		synctest.Test(t, func(t *testing.T) {
 			release := make(chan struct{})
-			tr := newTrip(4, settings{}, func(string) Outcome {
+			tr := newTestTransmission(4, settings{}, func(string) Outcome {
 				<-release
 				return out
 			})
@@ -223,34 +223,34 @@ func TestFlightTakenOver(t *testing.T) {
 			close(release)
 			end()
 			if tr.left() != "abcd" || tr.counts.InFlight != 4 || slices.Contains(tr.said, "settled") {
-				t.Errorf("%v: %q is left, %d on the way; the flight called %q", out.Verdict, tr.left(), tr.counts.InFlight, tr.said)
+				t.Errorf("%v: %q is left, %d on the way; the transmission called %q", out.Verdict, tr.left(), tr.counts.InFlight, tr.said)
 			}
 		})
 	}
 }
 
-// TestFlightPause waits for Retry.Max or for Resume.
-func TestFlightPause(t *testing.T) {
+// TestTransmissionPause waits for Retry.Max or for Resume.
+func TestTransmissionPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr := newTrip(4, settings{}, first(2, Outcome{Verdict: VerdictPause, Err: errAway}))
+		tr := newTestTransmission(4, settings{}, first(2, Outcome{Verdict: VerdictPause, Err: errAway}))
 		tr.retry.Max = time.Hour
 		began := time.Now()
 		end := tr.start()
 		advance(time.Hour + time.Minute) // within the second pause
-		tr.evidence.resume()
+		tr.health.resume()
 		end()
 		if took := time.Since(began); took != time.Hour+time.Minute {
-			t.Errorf("the flight ended after %v, want an hour and a minute", took)
+			t.Errorf("the transmission ended after %v, want an hour and a minute", took)
 		}
 		tr.want(t, "abcd abcd abcd", "pause +1", "waited", "pause -1", "pause +1", "waited", "pause -1", "settled", "finished with 0 left")
 	})
 }
 
-// TestFlightRetryAfter waits as long as the receiver asks, up to Retry.MaxRetryAfter.
-func TestFlightRetryAfter(t *testing.T) {
+// TestTransmissionRetryAfter waits as long as the receiver asks, up to Retry.MaxRetryAfter.
+func TestTransmissionRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		tr := newTrip(4, settings{}, first(1, Outcome{Verdict: VerdictRetry, Err: errAway, RetryAfter: time.Hour}))
+		tr := newTestTransmission(4, settings{}, first(1, Outcome{Verdict: VerdictRetry, Err: errAway, RetryAfter: time.Hour}))
 		tr.run()
 		if took := time.Since(began); took != tr.retry.MaxRetryAfter {
 			t.Errorf("the next attempt came after %v, want a minute", took)
@@ -259,17 +259,17 @@ func TestFlightRetryAfter(t *testing.T) {
 	})
 }
 
-// TestFlightReceiverAtFault has a receiver that refuses everything: no event is given up
+// TestTransmissionReceiverAtFault has a receiver that refuses everything: no event is given up
 // until Resume says that the events are at fault.
-func TestFlightReceiverAtFault(t *testing.T) {
+func TestTransmissionReceiverAtFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr := newTrip(10, settings{}, func(string) Outcome { return refuses })
+		tr := newTestTransmission(10, settings{}, func(string) Outcome { return refuses })
 		end := tr.start()
 		advance(time.Hour)
 		if tr.counts.Refused != 0 || len(tr.left()) != 10 {
 			t.Errorf("%d events were given up, %q is left", tr.counts.Refused, tr.left())
 		}
-		tr.evidence.resume()
+		tr.health.resume()
 		end()
 		if tr.counts.Refused != 10 || tr.left() != "" {
 			t.Errorf("after Resume, %d events were given up, %q is left", tr.counts.Refused, tr.left())
@@ -277,11 +277,11 @@ func TestFlightReceiverAtFault(t *testing.T) {
 	})
 }
 
-// TestFlightRecovers has a receiver that refuses everything for a minute.
-func TestFlightRecovers(t *testing.T) {
+// TestTransmissionRecovers has a receiver that refuses everything for a minute.
+func TestTransmissionRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		tr := newTrip(10, settings{}, func(string) Outcome {
+		tr := newTestTransmission(10, settings{}, func(string) Outcome {
 			if time.Since(began) < time.Minute {
 				return refuses
 			}
@@ -289,24 +289,24 @@ func TestFlightRecovers(t *testing.T) {
 		})
 		tr.run()
 		if tr.counts.Delivered != 10 {
-			t.Errorf("%d of 10 delivered; the flight called %q", tr.counts.Delivered, tr.said)
+			t.Errorf("%d of 10 delivered; the transmission called %q", tr.counts.Delivered, tr.said)
 		}
 	})
 }
 
-// TestFlightGapless stops at the first event that is missing, until Resume or Close.
-func TestFlightGapless(t *testing.T) {
+// TestTransmissionGapless stops at the first event that is missing, until Resume or Close.
+func TestTransmissionGapless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := settings{gapless: true, ordered: true}
-		tr := newTrip(4, s, holds("b", refuses))
+		tr := newTestTransmission(4, s, holds("b", refuses))
 		end := tr.start()
 		advance(time.Hour)
 		tr.want(t, "abcd ab a b", "dropped b refused", "pause +1")
-		tr.evidence.resume()
+		tr.health.resume()
 		end()
 		tr.want(t, "cd", "pause -1", "settled", "finished with 0 left")
 
-		tr = newTrip(4, s, holds("b", refuses))
+		tr = newTestTransmission(4, s, holds("b", refuses))
 		end = tr.start()
 		advance(time.Hour)
 		close(tr.draining)
@@ -317,11 +317,11 @@ func TestFlightGapless(t *testing.T) {
 	})
 }
 
-// TestFlightDeadLetter tries again until DeadLetter takes the events.
-func TestFlightDeadLetter(t *testing.T) {
+// TestTransmissionDeadLetter tries again until DeadLetter takes the events.
+func TestTransmissionDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		tr := newTrip(4, settings{dead: func(context.Context, Dropped) error {
+		tr := newTestTransmission(4, settings{dead: func(context.Context, Dropped) error {
 			if calls++; calls < 3 {
 				return errAway
 			}
@@ -335,22 +335,28 @@ func TestFlightDeadLetter(t *testing.T) {
 	})
 }
 
-// TestFlightDisk sends nothing while its events cannot be read, and is written to disk
+// TestTransmissionDisk sends nothing while its events cannot be read, and is written to disk
 // after some attempts.
-func TestFlightDisk(t *testing.T) {
+func TestTransmissionDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDepot(t, Spool{SyncEvery: time.Second, AfterAttempts: 2})
-		stored := func(c *chunk, answer func(string) Outcome) *trip {
-			tr := newTrip(3, settings{disk: d.disk}, answer)
+		d := newTestStore(t, Spool{SyncEvery: time.Second, AfterAttempts: 2})
+		stored := func(c *chunk, answer func(string) Outcome) *testTransmission {
+			tr := newTestTransmission(3, settings{disk: d.disk}, answer)
 			tr.store, tr.whole.chunks[0], tr.whole.parts[0].chunk = d.store, c, c
 			return tr
 		}
-		tr := stored(d.onDiskOnly(t, 3), first(2, failing))
+		away, began, read := first(2, failing), time.Now(), time.Duration(0)
+		tr := stored(d.onDiskOnly(t, 3), func(events string) Outcome {
+			if read == 0 {
+				read = time.Since(began)
+			}
+			return away(events)
+		})
 		d.log.fail = fails("read", 2, errIO)
-		end := tr.start()
-		synctest.Wait()
-		tr.want(t, "")
-		end()
+		tr.run()
+		if read != 3*diskRetry {
+			t.Errorf("the first attempt came after %v, want one when the events can be read", read)
+		}
 		tr.want(t, "abc abc abc", "waited", "waited", "settled", "finished with 0 left")
 		if d.want(t); len(d.log.acked) != 2 {
 			t.Errorf("%d records acknowledged, want the events and the note", len(d.log.acked))
@@ -366,7 +372,7 @@ func TestFlightDisk(t *testing.T) {
 
 		tr = stored(d.onDiskOnly(t, 3), first(0, failing))
 		d.log.fail = fails("read", -1, errIO)
-		end = tr.start()
+		end := tr.start()
 		advance(time.Second)
 		tr.cancel()
 		end()

@@ -9,9 +9,9 @@ import (
 // receiver is at fault, or the way to it, and not the events.
 const maxSuspects = 8
 
-// An evidence is what the attempts of all flights have shown: whether the receiver takes
+// A health is what the attempts of all transmissions have shown: whether the receiver takes
 // anything, and whether it may be at fault when it refuses an event.
-type evidence struct {
+type health struct {
 	mu struct {
 		sync.Mutex
 		successes   uint64 // attempts that the receiver accepted
@@ -23,15 +23,15 @@ type evidence struct {
 	}
 }
 
-func newEvidence() *evidence {
-	e := &evidence{}
+func newHealth() *health {
+	e := &health{}
 	e.mu.resume = make(chan struct{})
 	e.mu.latency.least = 1e-3
 	return e
 }
 
 // add counts an attempt with b.
-func (e *evidence) add(b *Batch, took time.Duration, taken bool) {
+func (e *health) add(b *Batch, took time.Duration, taken bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if taken {
@@ -46,42 +46,42 @@ func (e *evidence) add(b *Batch, took time.Duration, taken bool) {
 }
 
 // eventFailed counts an event that failed alone.
-func (e *evidence) eventFailed() {
+func (e *health) eventFailed() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.mu.failedInRow++
 }
 
 // eventsAtFault says that the events that failed are bad, and not the receiver.
-func (e *evidence) eventsAtFault() {
+func (e *health) eventsAtFault() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.mu.failedInRow = 0
 }
 
 // taken returns how many attempts the receiver has accepted.
-func (e *evidence) taken() uint64 {
+func (e *health) taken() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.mu.successes
 }
 
 // receiverSuspect reports whether maxSuspects events have failed in a row.
-func (e *evidence) receiverSuspect() bool {
+func (e *health) receiverSuspect() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.mu.failedInRow >= maxSuspects
 }
 
 // resumed returns a channel that the next resume closes.
-func (e *evidence) resumed() <-chan struct{} {
+func (e *health) resumed() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.mu.resume
 }
 
 // resume says that the receiver may have changed.
-func (e *evidence) resume() {
+func (e *health) resume() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	close(e.mu.resume)
@@ -89,7 +89,7 @@ func (e *evidence) resume() {
 }
 
 // stats adds the figures of the attempts.
-func (e *evidence) stats(s *Stats) {
+func (e *health) stats(s *Stats) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s.Requests, s.Retried, s.Latency = e.mu.requests, e.mu.retried, e.mu.latency.read()

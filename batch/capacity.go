@@ -1,15 +1,15 @@
 package batch
 
-// A room counts what open and waiting chunks take of the limits of a queue, whose lock
+// A capacity counts what open and waiting chunks take of the limits of a queue, whose lock
 // guards it.
-type room struct {
+type capacity struct {
 	maxEvents, events int
 	maxBytes, bytes   int64
 	made              chan struct{} // closed when room is made; nil if no producer waits
 }
 
 // take reserves room, unless that would exceed a limit.
-func (r *room) take(events int, bytes int64) bool {
+func (r *capacity) take(events int, bytes int64) bool {
 	if r.events+events > r.maxEvents || r.bytes+bytes > r.maxBytes {
 		return false
 	}
@@ -19,7 +19,7 @@ func (r *room) take(events int, bytes int64) bool {
 }
 
 // give gives room back, and wakes the producers that wait.
-func (r *room) give(events int, bytes int64) {
+func (r *capacity) give(events int, bytes int64) {
 	r.events -= events
 	r.bytes -= bytes
 	if r.made != nil {
@@ -30,7 +30,7 @@ func (r *room) give(events int, bytes int64) {
 
 // await returns a channel that the next give closes. first reports that no other
 // producer waits.
-func (r *room) await() (made <-chan struct{}, first bool) {
+func (r *capacity) await() (made <-chan struct{}, first bool) {
 	if first = r.made == nil; first {
 		r.made = make(chan struct{})
 	}
@@ -38,4 +38,4 @@ func (r *room) await() (made <-chan struct{}, first bool) {
 }
 
 // wanted reports whether a producer waits.
-func (r *room) wanted() bool { return r.made != nil }
+func (r *capacity) wanted() bool { return r.made != nil }
