@@ -34,7 +34,7 @@ type queue struct {
 }
 
 // A queueEnv is what a queue needs of its pipeline. All are called with the lock of the
-// queue held, and return at once.
+// queue held, and must not wait.
 type queueEnv struct {
 	check    func(lane int) // the dispatcher has to check a lane
 	checkAll func()
