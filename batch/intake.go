@@ -99,24 +99,18 @@ func spread(k uint64) uint64 {
 	return k ^ k>>31
 }
 
-// begin returns the memory to which the next event of a shard is appended. If there is no
-// room for a chunk that has to be opened, it returns a channel to wait on. The caller
-// holds the lock of the shard.
-func (in *intake) begin(s *shard) (dst []byte, room <-chan struct{}, err error) {
+// begin opens a chunk for a shard that has none, as after close. If there is no room, it
+// returns a channel to wait on. The caller holds the lock of the shard.
+func (in *intake) begin(s *shard) (room <-chan struct{}, err error) {
 	if s.mu.closed {
-		return nil, nil, ErrClosed
+		return nil, ErrClosed
 	}
-	if s.mu.open == nil {
-		if room = in.open(s, in.chunkBytes); room != nil {
-			return nil, room, nil
-		}
-	}
-	return s.mu.open.arena.buf, nil, nil
+	return in.open(s, in.chunkBytes), nil
 }
 
-// add adds the event that Encode has appended to what begin returned. If there is no room
+// add adds the event that Encode has appended to the memory of the open chunk. If there is no room
 // for a chunk that has to be opened, it adds nothing and returns a channel to wait on.
-// The caller holds the lock of the shard since begin.
+// The caller holds the lock of the shard, since it has read that memory.
 func (in *intake) add(s *shard, buf []byte, failed error, ack bool) (Ticket, <-chan struct{}, error) {
 	c := s.mu.open
 	a := c.arena

@@ -47,11 +47,12 @@ func newTestIntake(s settings) *testIntake {
 func (g *testIntake) put(key uint64, event string) (Ticket, bool, error) {
 	s := g.lock(key)
 	defer s.mu.Unlock()
-	dst, room, err := g.begin(s)
-	if dst == nil {
-		return Ticket{}, room != nil, err
+	if s.mu.open == nil {
+		if room, err := g.begin(s); s.mu.open == nil {
+			return Ticket{}, room != nil, err
+		}
 	}
-	t, room, err := g.add(s, append(dst, event...), nil, true)
+	t, room, err := g.add(s, append(s.mu.open.arena.buf, event...), nil, true)
 	return t, room != nil, err
 }
 
@@ -98,8 +99,7 @@ func TestIntakeRefuses(t *testing.T) {
 		t.Helper()
 		s := g.lock(0)
 		defer s.mu.Unlock()
-		dst, _, _ := g.begin(s)
-		buf, failed := encode(dst)
+		buf, failed := encode(s.mu.open.arena.buf)
 		if _, _, err := g.add(s, buf, failed, false); !errors.Is(err, want) || !strings.Contains(err.Error(), text) {
 			t.Errorf("got %v, want %v: %s", err, want, text)
 		}

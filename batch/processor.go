@@ -94,11 +94,12 @@ func (p *Processor[T]) put(v *T, ack bool) (Ticket, <-chan struct{}, error) {
 	in := p.pipe.intake
 	s := in.lock(p.laneKey(v))
 	defer s.mu.Unlock() // deferred, because Encode may panic
-	dst, room, err := in.begin(s)
-	if dst == nil {
-		return Ticket{}, room, err
+	if s.mu.open == nil {
+		if room, err := in.begin(s); s.mu.open == nil {
+			return Ticket{}, room, err
+		}
 	}
-	buf, err := p.encode(dst, v)
+	buf, err := p.encode(s.mu.open.arena.buf, v)
 	return in.add(s, buf, err, ack)
 }
 

@@ -5,13 +5,13 @@ func ofBatch() []mutation {
 	return []mutation{
 		{name: "closed flag under the lock", file: "batch/intake.go", in: "batch/faults", test: "TestFault10_CloseRace",
 			cuts: []cut{{`	if s.mu.closed {
-		return nil, nil, ErrClosed
+		return nil, ErrClosed
 	}
 `, `	closed := s.mu.closed
 	s.mu.Unlock()
 	if closed {
 		s.mu.Lock()
-		return nil, nil, ErrClosed
+		return nil, ErrClosed
 	}
 	s.mu.Lock()
 `}}},
