@@ -165,11 +165,14 @@ func (q *queue) maySendLocked(l *lane) bool {
 }
 
 // take gives f a batch of the first chunks in the queue of its lane. It reports false
-// if they have to wait for the disk.
+// if they have to wait for the disk, or belong to Close.
 func (q *queue) take(f *transmission, now time.Time) bool {
 	l := f.lane
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.mu.abandoned { // Close did not wait for the dispatcher any longer
+		return false
+	}
 	b := &Batch{format: q.format, lane: l.id, bodies: &q.bodies}
 	first := now
 	for c := l.queue.front(); c != nil; c = l.queue.front() {

@@ -237,6 +237,9 @@ func TestQueueDrain(t *testing.T) {
 		t.Error("not drained, though the only lane with events has stopped")
 	}
 	left, tried := l.collectRest()
+	if l.send(1) != nil { // by a dispatcher that Close has not waited for
+		t.Error("a batch was taken after Close had taken over all events")
+	}
 	if len(left) != 2 || len(tried) != 0 {
 		t.Errorf("%d chunks left, %d batches tried, want 2 and 0", len(left), len(tried))
 	}
