@@ -3,6 +3,7 @@ package batch
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"iter"
@@ -30,11 +31,11 @@ type Batch struct {
 	sibling      *Batch    // in the first half of a bisection: the second half
 	loss         *loss     // why the events are given up; nil if they are not
 
-	// For an event that was refused and put aside; see flight.suspect.
+	// For an event that was refused and put aside; see transmission.suspect.
 	suspected   bool   // the event may be fine, and the receiver at fault
 	rechecked   bool   // the event is sent once more
-	takesNeeded uint64 // pipeline.mu.successes that shows that the receiver takes others
-	takesBefore uint64 // pipeline.mu.successes when it was last sent
+	takesNeeded uint64 // health.taken that shows that the receiver takes others
+	takesBefore uint64 // health.taken when it was last sent
 
 	// baseKey is the key without the suffix that counts how often the receiver
 	// asked for some of the events again.
@@ -154,7 +155,7 @@ func (b *Batch) Body() io.ReadCloser {
 // until the reader is closed.
 func (b *Batch) reader(pieces [][]byte) io.ReadCloser {
 	b.retain()
-	b.bodies.add()
+	b.bodies.add(1)
 	return &body{batch: b, rest: pieces}
 }
 
@@ -194,10 +195,49 @@ func (r *body) Close() error {
 	defer r.mu.Unlock()
 	if r.batch != nil {
 		r.batch.release()
-		r.batch.bodies.done()
+		r.batch.bodies.add(-1)
 		r.batch, r.rest = nil, nil
 	}
 	return nil
+}
+
+// An openCounter counts open bodies. The zero value is ready to use.
+type openCounter struct {
+	mu struct {
+		sync.Mutex
+		n    int
+		none chan struct{} // closed when n is 0; nil if no goroutine waits
+	}
+}
+
+func (t *openCounter) add(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.n += n
+	if t.mu.n == 0 && t.mu.none != nil {
+		close(t.mu.none)
+		t.mu.none = nil
+	}
+}
+
+// wait waits until nothing is open, or ctx ends.
+func (t *openCounter) wait(ctx context.Context) {
+	select {
+	case <-t.zero():
+	case <-ctx.Done():
+	}
+}
+
+func (t *openCounter) zero() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	none := make(chan struct{})
+	if t.mu.n == 0 {
+		close(none)
+		return none
+	}
+	t.mu.none = none // only Close waits
+	return none
 }
 
 func (b *Batch) retain() { b.refs.Add(1) }
@@ -229,16 +269,21 @@ func (b *Batch) release() {
 // piece returns a batch of some of b's events, with b's key and the suffix.
 func (b *Batch) piece(parts []part, suffix string) *Batch {
 	p := &Batch{
-		parts: parts, format: b.format, key: b.key + suffix, baseKey: b.key + suffix,
+		format: b.format, key: b.key + suffix, baseKey: b.key + suffix,
 		lane: b.lane, parent: b, bodies: b.bodies,
 	}
-	for _, x := range parts {
-		p.count += x.n()
-		p.size += int64(len(x.bytes()))
-	}
+	p.setParts(parts)
 	b.retain()
 	p.refs.Store(1)
 	return p
+}
+
+func (b *Batch) setParts(parts []part) {
+	b.parts, b.count, b.size = parts, 0, 0
+	for _, x := range parts {
+		b.count += x.n()
+		b.size += int64(len(x.bytes()))
+	}
 }
 
 // cut splits a batch before event at, which is not the first.

@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +27,9 @@ func (e events) start(i int) int {
 	return int(e.ends[i-1])
 }
 
+// empty reports whether event i could not be read from disk.
+func (e events) empty(i int) bool { return int(e.ends[i]) == e.start(i) }
+
 // An arena is memory for events. It never grows, so written events do not move
 // and can be read without a lock while more are appended.
 type arena struct {
@@ -49,6 +51,33 @@ func (a *arena) release() {
 	}
 }
 
+// arenas makes arenas, and reuses those of the usual size.
+type arenas struct {
+	pool          sync.Pool
+	events, bytes int // that fit into one of the usual size
+}
+
+func newArenas(events, bytes int) *arenas {
+	a := &arenas{events: events, bytes: bytes}
+	a.pool.New = func() any { return newArena(events, bytes, &a.pool) }
+	return a
+}
+
+func newArena(n, bytes int, pool *sync.Pool) *arena {
+	return &arena{events: events{make([]byte, 0, bytes), make([]uint32, 0, n)}, pool: pool}
+}
+
+// get returns memory for n events with so many bytes.
+func (a *arenas) get(n, bytes int) (m *arena) {
+	if n <= a.events && bytes <= a.bytes {
+		m = a.pool.Get().(*arena)
+	} else {
+		m = newArena(n, bytes, nil)
+	}
+	m.refs.Store(1)
+	return m
+}
+
 // A chunk is a run of events of one shard. It is the unit of accounting, queueing,
 // writing and settling. Its events are in memory, on disk, or both.
 type chunk struct {
@@ -62,14 +91,14 @@ type chunk struct {
 
 	receipt *receipt // made with the first ticket, under the lock of the shard
 
-	// Set when the chunk is sealed; guarded by the lock of the pipeline.
+	// Set when the chunk is sealed; guarded by the lock of the queue.
 	order      uint64 // placement in the order of sealing
 	n          int    // events
 	size       int64  // bytes, with separators
 	arena      *arena // nil if the events are on disk only
 	queued     bool   // it waits in its lane
 	prev, next *chunk // in the list of unsettled chunks
-	foreign    bool   // written by a processor with other lanes; see pipeline.mu.barrier
+	foreign    bool   // written by a processor with other lanes; see unsettled.foreign
 
 	// key is set for a chunk that is a whole batch: an earlier processor had sent
 	// it, or was about to.
@@ -99,50 +128,3 @@ type record struct {
 
 // allWritten reports whether all events of a sealed chunk are on disk.
 func (c *chunk) allWritten() bool { return int(c.written.Load()) == c.n }
-
-// A deque is a queue of chunks that can also be walked from its end.
-type deque struct {
-	items []*chunk
-	head  int
-}
-
-func (q *deque) len() int { return len(q.items) - q.head }
-
-func (q *deque) front() *chunk {
-	if q.len() == 0 {
-		return nil
-	}
-	return q.items[q.head]
-}
-
-func (q *deque) push(c *chunk) {
-	if q.head > 32 && q.head*2 >= len(q.items) {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
-	q.items = append(q.items, c)
-}
-
-func (q *deque) pop() *chunk {
-	c := q.items[q.head]
-	q.items[q.head] = nil
-	q.head++
-	if q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-	}
-	return c
-}
-
-// remove removes a chunk, which should be near the end.
-func (q *deque) remove(c *chunk) {
-	for i := len(q.items) - 1; i >= q.head; i-- {
-		if q.items[i] == c {
-			q.items = slices.Delete(q.items, i, i+1)
-			return
-		}
-	}
-}
-
-// waiting returns the chunks in the queue, the oldest first.
-func (q *deque) waiting() []*chunk { return q.items[q.head:] }

@@ -3,6 +3,7 @@ package batch
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 )
 
 // The errors of Add, AddWait and AddAck for an event that was not accepted. AddWait
@@ -77,4 +78,29 @@ type Dropped struct {
 	Events [][]byte
 	// DeadLettered reports that DeadLetter has taken them.
 	DeadLettered bool
+}
+
+// reportDropped reports dropped events to their tickets, to OnDrop and to the log.
+func (s *settings) reportDropped(parts []part, d Dropped) {
+	n := 0
+	for _, x := range parts {
+		x.chunk.receipt.fail(x.from, x.to, &EventError{d.Reason, d.Err})
+		n += x.n()
+	}
+	if s.onDrop != nil && d.Events == nil {
+		d.Events = copies(parts, s.format)
+	}
+	s.notifyDropped(d, n)
+}
+
+// notifyDropped reports n dropped events to OnDrop and to the log.
+func (s *settings) notifyDropped(d Dropped, n int) {
+	level, msg := slog.LevelError, "batch: events are dropped"
+	if d.DeadLettered {
+		level, msg = slog.LevelWarn, "batch: events are dead letters"
+	}
+	s.log.write(level, msg, "reason", d.Reason.String(), "events", n, "key", d.Key, "err", d.Err)
+	if s.onDrop != nil {
+		s.onDrop(d)
+	}
 }

@@ -19,85 +19,72 @@ func (b *Batch) markLost(why Reason, key string, err error) {
 }
 
 // giveUpBatch gives up b, which is the next batch.
-func (f *flight) giveUpBatch(b *Batch, why Reason, err error) bool {
+func (t *transmission) giveUpBatch(b *Batch, why Reason, err error) bool {
 	b.markLost(why, b.key, err)
-	return f.giveUp()
+	return t.giveUp()
 }
 
 // giveUp drops the next batches as long as they are marked as lost, and then stops a
 // gapless lane. It reports false if Close ended sending.
-func (f *flight) giveUp() bool {
-	resume := f.p.resumed()
+func (t *transmission) giveUp() bool {
+	resume := t.health.resumed()
 	some := false
-	for len(f.todo) > 0 {
-		b := f.todo[len(f.todo)-1]
+	for len(t.todo) > 0 {
+		b := t.todo[len(t.todo)-1]
 		if b.loss == nil || b.suspected {
 			break
 		}
-		if !f.drop(b) {
+		if !t.drop(b) {
 			return false
 		}
 		some = true
 	}
-	return !some || f.gap(resume)
+	return !some || t.gap(resume)
 }
 
 // drop passes the events of b, which is the next batch, to DeadLetter, counts them
 // and reports them.
-func (f *flight) drop(b *Batch) bool {
+func (t *transmission) drop(b *Batch) bool {
 	b.retain() // for the report
 	defer b.release()
 	d := Dropped{Reason: b.loss.why, Key: b.loss.key, Err: b.loss.err}
-	if f.p.dead != nil {
-		d.Events = copies(b.parts, f.p.format)
-		if !f.deadLetter(d) {
+	if t.dead != nil {
+		d.Events = copies(b.parts, t.format)
+		if !t.deadLetter(d) {
 			return false
 		}
 		d.DeadLettered = true
 	}
-	if !f.replace(b, nil, func(n *counts) {
+	if !t.replace(b, nil, func(n *counts) {
 		if d.DeadLettered {
-			n.flying -= uint64(b.count)
-			n.dead += uint64(b.count)
+			n.InFlight -= uint64(b.count)
+			n.DeadLettered += uint64(b.count)
 			return
 		}
 		n.drop(b.count, d.Reason)
 	}) {
 		return false
 	}
-	f.p.reportDropped(b.parts, d)
+	t.reportDropped(b.parts, d)
 	return true
 }
 
 // deadLetter calls DeadLetter until it takes the events. It reports false if Close
 // ended sending first.
-func (f *flight) deadLetter(d Dropped) bool {
+func (t *transmission) deadLetter(d Dropped) bool {
 	for attempt := 1; ; attempt++ {
-		err := f.p.dead(f.p.sending, d)
+		err := t.dead(t.sending, d)
 		if err == nil {
 			return true
 		}
-		if f.p.disk != nil {
-			f.p.persist(f.whole)
-		}
-		wait := f.delay(attempt)
-		f.p.log.write(slog.LevelError, "batch: DeadLetter does not take events; their batch waits", "reason", d.Reason.String(), "events", len(d.Events),
+		t.store.persist(t.whole)
+		wait := t.delay(attempt)
+		t.log.write(slog.LevelError, "batch: DeadLetter does not take events; their batch waits", "reason", d.Reason.String(), "events", len(d.Events),
 			"attempt", attempt, "retry_in", wait, "err", err)
-		if !f.sleep(wait, nil) {
+		if !t.sleep(wait, nil) {
 			return false
 		}
 	}
-}
-
-// maxSuspects is how many single events in a row must fail before we assume that the
-// receiver is at fault, or the way to it, and not the events.
-const maxSuspects = 8
-
-// receiverSuspect reports whether maxSuspects events have failed in a row.
-func (p *pipeline) receiverSuspect() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mu.failedInRow >= maxSuspects
 }
 
 // suspect puts aside an event that the receiver refuses, until the others of its
@@ -112,190 +99,158 @@ func (p *pipeline) receiverSuspect() bool {
 // before them, so they wait until Resume says that the events are at fault. For the
 // same reason, an event of an ordered lane is given up as soon as a later one is taken,
 // and is not sent again after a wait: see overtaken.
-func (f *flight) suspect(b *Batch, out Outcome) bool {
+func (t *transmission) suspect(b *Batch, out Outcome) bool {
 	again := b.rechecked
 	b.rechecked = false
-	streak, taken := f.putAside(b, out, !again)
+	if !again {
+		t.health.eventFailed()
+	}
+	taken := b.takesBefore >= b.takesNeeded // between the last two refusals of b
+	if !t.putAside(b, out) {
+		return false
+	}
 	switch {
-	case again && (taken || f.resumed):
-		f.confirmRefusals() // it was refused, others were taken, and it was refused again
+	case again && (taken || t.resumed):
+		t.confirmRefusals() // it was refused, others were taken, and it was refused again
 		return true
-	case again && !f.p.ordered, streak < maxSuspects:
+	case again && !t.ordered, !t.health.receiverSuspect():
 		return true
-	case f.probes > 0:
-		f.probes--
+	case t.probes > 0:
+		t.probes--
 		return true
 	}
-	return f.waitForReceiver(out)
+	return t.waitForReceiver(out)
 }
 
-// putAside moves the next batch, which has one event, to the end. It returns how many
-// events have failed in a row, and whether the receiver has taken anything between the
-// last two refusals of this one.
-func (f *flight) putAside(b *Batch, out Outcome, count bool) (streak int, taken bool) {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	if f.p.mu.abandoned {
-		return 0, false // Close takes it as it is
-	}
-	if count {
-		f.p.mu.failedInRow++
-	}
-	taken = b.takesBefore >= b.takesNeeded
-	b.markLost(ReasonRefused, b.key, out.Err)
-	b.suspected, b.takesNeeded = true, f.p.mu.successes+1
-	copy(f.todo[1:], f.todo[:len(f.todo)-1])
-	f.todo[0] = b
-	return f.p.mu.failedInRow, taken
+// putAside moves the next batch, which has one event, to the end.
+func (t *transmission) putAside(b *Batch, out Outcome) bool {
+	needed := t.health.taken() + 1
+	return t.env.edit(func(*counts) {
+		b.markLost(ReasonRefused, b.key, out.Err)
+		b.suspected, b.takesNeeded = true, needed
+		copy(t.todo[1:], t.todo[:len(t.todo)-1])
+		t.todo[0] = b
+	})
 }
 
 // overtaken marks the refused events before b to be given up next, because the
 // receiver took b or some of it: in an ordered lane they must not be sent any more.
-func (f *flight) overtaken(b *Batch) {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	if f.p.mu.abandoned {
-		return
-	}
-	var left, before []*Batch
-	for _, x := range f.todo {
-		if x.loss == nil || f.whole.compare(x.parts[0], b.parts[0]) >= 0 {
-			left = append(left, x)
-			continue
+func (t *transmission) overtaken(b *Batch) {
+	t.env.edit(func(*counts) {
+		var left, before []*Batch
+		for _, x := range t.todo {
+			if x.loss == nil || t.whole.compare(x.parts[0], b.parts[0]) >= 0 {
+				left = append(left, x)
+				continue
+			}
+			x.suspected = false
+			before = append(before, x)
 		}
-		x.suspected = false
-		before = append(before, x)
-	}
-	if len(before) > 0 {
-		f.stale = false
-		f.todo = append(left, before...)
-	}
+		if len(before) > 0 {
+			t.stale = false
+			t.todo = append(left, before...)
+		}
+	})
 }
 
 // confirmRefusals marks the events that were put aside to be given up.
-func (f *flight) confirmRefusals() {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	f.p.mu.failedInRow = 0
-	f.stale = false
-	for _, b := range f.todo {
-		b.suspected = false
-	}
+func (t *transmission) confirmRefusals() {
+	t.health.eventsAtFault()
+	t.env.edit(func(*counts) {
+		t.stale = false
+		for _, b := range t.todo {
+			b.suspected = false
+		}
+	})
 }
 
 // decide gives up b or waits for the receiver. b is next and lost; if it was put
 // aside, only such events are left.
-func (f *flight) decide(b *Batch) bool {
-	streak, taken := f.since(b)
+func (t *transmission) decide(b *Batch) bool {
+	taken := t.health.taken() >= b.takesNeeded // since it refused b
 	switch {
 	case !b.suspected:
-	case f.stale && taken:
-		f.recheck()
+	case t.stale && taken:
+		t.recheck()
 		return true
-	case f.stale, streak >= maxSuspects && !taken:
-		return f.waitForReceiver(Outcome{Err: b.loss.err})
+	case t.stale, t.health.receiverSuspect() && !taken:
+		return t.waitForReceiver(Outcome{Err: b.loss.err})
 	}
 	b.suspected = false
-	return f.giveUp()
-}
-
-// since returns how many events have failed in a row, and whether the receiver has
-// taken anything since it refused b.
-func (f *flight) since(b *Batch) (streak int, taken bool) {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	return f.p.mu.failedInRow, f.p.mu.successes >= b.takesNeeded
+	return t.giveUp()
 }
 
 // waitForReceiver waits until the receiver may have changed.
-func (f *flight) waitForReceiver(out Outcome) bool {
-	f.p.log.write(slog.LevelError, "batch: the receiver refuses one event after the other and takes none; events are kept and their lane waits. Check the address, the format and the compression. If the events are at fault, Resume gives them up",
-		"lane", f.lane.id, "status", out.Status, "retry_in", f.p.retry.Max, "waiting_events", f.p.waiting(), "err", out.Err)
-	if f.p.disk != nil {
-		f.p.persist(f.whole)
+func (t *transmission) waitForReceiver(out Outcome) bool {
+	t.log.write(slog.LevelError, "batch: the receiver refuses one event after the other and takes none; events are kept and their lane waits. Check the address, the format and the compression. If the events are at fault, Resume gives them up",
+		"lane", t.lane.id, "status", out.Status, "retry_in", t.retry.Max, "waiting_events", t.env.unsent(), "err", out.Err)
+	t.store.persist(t.whole)
+	if !t.ordered {
+		t.probes = maxSuspects
 	}
-	if !f.p.ordered {
-		f.probes = maxSuspects
-	}
-	resume := f.p.resumed()
-	ok := f.pause(f.p.retry.Max)
-	select {
-	case <-resume:
-		f.resumed = true
-	default:
-		f.resumed = false
-	}
+	resume := t.health.resumed()
+	ok := t.pause(t.retry.Max)
+	t.resumed = isClosed(resume)
 	return ok
 }
 
 // recheck makes the first event that was put aside the next one, after a wait in which
 // the receiver may have changed. If others are taken after that, it says nothing about
 // the events that were refused before, unless this one is refused again.
-func (f *flight) recheck() {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	n := len(f.todo)
-	if f.p.mu.abandoned || n == 0 || f.p.ordered && f.todo[n-1].rechecked {
-		return // in an ordered lane, an event that is sent again precedes the others
-	}
-	first := -1
-	for i, b := range f.todo {
-		if b.suspected && (first < 0 || f.whole.compare(b.parts[0], f.todo[first].parts[0]) < 0) {
-			first = i
+func (t *transmission) recheck() {
+	t.env.edit(func(*counts) {
+		n := len(t.todo)
+		if n == 0 || t.ordered && t.todo[n-1].rechecked {
+			return // in an ordered lane, an event that is sent again precedes the others
 		}
-	}
-	if first < 0 {
-		return
-	}
-	f.stale = true
-	b := f.todo[first]
-	b.loss, b.suspected, b.rechecked = nil, false, true
-	f.todo = append(slices.Delete(f.todo, first, first+1), b)
+		first := -1
+		for i, b := range t.todo {
+			if b.suspected && (first < 0 || t.whole.compare(b.parts[0], t.todo[first].parts[0]) < 0) {
+				first = i
+			}
+		}
+		if first < 0 {
+			return
+		}
+		t.stale = true
+		b := t.todo[first]
+		b.loss, b.suspected, b.rechecked = nil, false, true
+		t.todo = append(slices.Delete(t.todo, first, first+1), b)
+	})
 }
 
 // restore joins the remaining events to one batch, after the receiver took an event
-// that it had refused. It reports false if Close has taken over the flight.
-func (f *flight) restore() bool {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	if f.p.mu.abandoned {
-		return false
-	}
-	if len(f.todo) == 0 {
-		return true
-	}
-	var parts []part
-	for _, b := range f.todo {
-		parts = append(parts, b.parts...)
-	}
-	slices.SortFunc(parts, f.whole.compare)
-	f.restored++
-	f.stale = false
-	left := f.whole.piece(merge(parts), ".p"+strconv.Itoa(f.restored))
-	for _, b := range f.todo {
-		b.release() // none is the whole batch, since one of its events was taken
-	}
-	f.todo = []*Batch{left}
-	return true
+// that it had refused.
+func (t *transmission) restore() bool {
+	return t.env.edit(func(*counts) {
+		if len(t.todo) == 0 {
+			return
+		}
+		var parts []part
+		for _, b := range t.todo {
+			parts = append(parts, b.parts...)
+		}
+		slices.SortFunc(parts, t.whole.compare)
+		t.restored++
+		t.stale = false
+		left := t.whole.piece(merge(parts), ".p"+strconv.Itoa(t.restored))
+		for _, b := range t.todo {
+			b.release() // none is the whole batch, since one of its events was taken
+		}
+		t.todo = []*Batch{left}
+	})
 }
 
 // isolate handles a batch that has used up its attempts. It searches by halves for an
 // event that makes the receiver fail, as for one that is refused, unless the receiver
 // fails for every event.
-func (f *flight) isolate(b *Batch, out Outcome) bool {
+func (t *transmission) isolate(b *Batch, out Outcome) bool {
 	answered := out.Status != 0 && !out.Overload
-	if b.count > 1 && answered && !f.p.receiverSuspect() {
-		return f.cut(b, VerdictRetry, b.count/2)
+	if b.count > 1 && answered && !t.health.receiverSuspect() {
+		return t.cut(b, VerdictRetry, b.count/2)
 	}
 	if b.count == 1 {
-		f.p.countFailure()
+		t.health.eventFailed()
 	}
-	return f.giveUpBatch(b, ReasonExhausted, out.Err)
-}
-
-// countFailure counts an event that failed alone.
-func (p *pipeline) countFailure() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mu.failedInRow++
+	return t.giveUpBatch(b, ReasonExhausted, out.Err)
 }

@@ -11,7 +11,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
+	neturl "net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -83,9 +83,38 @@ const maxAnswer = 64 << 20
 // response the verdict is VerdictRetry. 429, 503 and timeouts count as overload.
 // HTTPOptions.Verdicts and Retry.Classify can change verdicts.
 func NewHTTP(url string, o HTTPOptions) (SendFunc, error) {
-	h, err := newSender(url, o)
+	u, err := neturl.Parse(url)
+	if err != nil {
+		return nil, fmt.Errorf("batch: %w", err)
+	}
+	h := &sender{
+		url: url, method: cmp.Or(o.Method, http.MethodPost), header: o.Header.Clone(), client: o.Client,
+		headers: o.Headers, verdicts: maps.Clone(o.Verdicts),
+		compression: o.Compression, timeout: cmp.Or(o.Timeout, 30*time.Second),
+	}
+	for status, v := range h.verdicts {
+		if err := need(status >= 100 && status <= 999 && v <= VerdictRefuse, fmt.Sprintf("Verdicts[%d] is %d: it must be a Verdict on a status from 100 to 999", status, v)); err != nil {
+			return nil, err
+		}
+	}
+	if h.client == nil {
+		h.client = &http.Client{
+			Transport:     transport(),
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	err = errors.Join(
+		need((u.Scheme == "http" || u.Scheme == "https") && u.Host != "", fmt.Sprintf("url %q: must be such as http://host:port/batch", url)),
+		need(h.compression <= CompressionZstd, fmt.Sprintf("Compression %d is not known", h.compression)),
+		need(h.timeout > 0, "Timeout is negative"),
+		need(h.header.Get("Idempotency-Key") == "", "Header must not have Idempotency-Key: every batch has its own"),
+	)
 	if err != nil {
 		return nil, err
+	}
+	// The method is checked here rather than by the first batch.
+	if _, err := http.NewRequest(h.method, url, nil); err != nil {
+		return nil, fmt.Errorf("batch: %w", err)
 	}
 	return h.send, nil
 }
@@ -101,42 +130,6 @@ type sender struct {
 	compression Compression
 	timeout     time.Duration
 }
-
-func newSender(target string, o HTTPOptions) (*sender, error) {
-	u, err := url.Parse(target)
-	if err != nil {
-		return nil, fmt.Errorf("batch: %w", err)
-	}
-	h := &sender{
-		url: target, method: cmp.Or(o.Method, http.MethodPost), header: o.Header.Clone(), client: o.Client,
-		headers: o.Headers, verdicts: maps.Clone(o.Verdicts),
-		compression: o.Compression, timeout: cmp.Or(o.Timeout, 30*time.Second),
-	}
-	for status, v := range h.verdicts {
-		if err := need(status >= 100 && status <= 999 && v <= VerdictRefuse, fmt.Sprintf("Verdicts[%d] is %d: it must be a Verdict on a status from 100 to 999", status, v)); err != nil {
-			return nil, err
-		}
-	}
-	if h.client == nil {
-		h.client = &http.Client{Transport: transport(), CheckRedirect: noRedirect}
-	}
-	err = errors.Join(
-		need((u.Scheme == "http" || u.Scheme == "https") && u.Host != "", fmt.Sprintf("url %q: must be such as http://host:port/batch", target)),
-		need(h.compression <= CompressionZstd, fmt.Sprintf("Compression %d is not known", h.compression)),
-		need(h.timeout > 0, "Timeout is negative"),
-		need(h.header.Get("Idempotency-Key") == "", "Header must not have Idempotency-Key: every batch has its own"),
-	)
-	if err != nil {
-		return nil, err
-	}
-	// The method is checked here rather than by the first batch.
-	if _, err := http.NewRequest(h.method, target, nil); err != nil {
-		return nil, fmt.Errorf("batch: %w", err)
-	}
-	return h, nil
-}
-
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func transport() *http.Transport {
 	var one http.Protocols
@@ -226,16 +219,6 @@ func (h *sender) request(ctx context.Context, b *Batch, more http.Header) (*http
 	return req, nil
 }
 
-// answer is the optional body of a 2xx.
-type answer struct {
-	Duplicate bool `json:"duplicate"`
-	Rejected  []struct {
-		Index  int    `json:"index"`
-		Reason string `json:"reason"`
-		Retry  bool   `json:"retry"`
-	} `json:"rejected"`
-}
-
 // read returns the outcome of a response; failed is the error of reading the body.
 func read(resp *http.Response, body []byte, failed error) Outcome {
 	out := Outcome{Status: resp.StatusCode}
@@ -248,16 +231,16 @@ func read(resp *http.Response, body []byte, failed error) Outcome {
 			return out
 		}
 		out.Verdict = VerdictAccepted
-		var a answer
+		var said struct {
+			Duplicate bool
+			Rejected  []Refusal
+		}
 		if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '{' {
-			if err := json.Unmarshal(body, &a); err != nil {
+			if err := json.Unmarshal(body, &said); err != nil {
 				out.Err = fmt.Errorf("the response cannot be decoded: %w", err)
 				return out
 			}
-			out.Duplicate = a.Duplicate
-			for _, r := range a.Rejected {
-				out.Refused = append(out.Refused, Refusal{r.Index, r.Reason, r.Retry})
-			}
+			out.Duplicate, out.Refused = said.Duplicate, said.Rejected
 		}
 		return out
 	case code == 408, code == 425, code == 429, code >= 500:

@@ -10,47 +10,26 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A packer compresses a body, appending to dst.
+// A packer compresses what is written to it.
 type packer interface {
-	pack(dst *bytes.Buffer, body io.Reader) error
+	io.WriteCloser
+	Reset(io.Writer)
 }
 
 // packers are reused: a zstd encoder has tables of a megabyte.
 var packers = map[Compression]*sync.Pool{
-	CompressionGzip: {New: func() any { return gzipPacker{gzip.NewWriter(nil)} }},
-	CompressionZstd: {New: func() any { return newZstdPacker() }},
+	CompressionGzip: {New: func() any { return gzip.NewWriter(nil) }},
+	CompressionZstd: {New: func() any {
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+		if err != nil {
+			panic("batch: zstd options: " + err.Error()) // they are constants
+		}
+		return w
+	}},
 }
 
 // packedBuffers are buffers for compressed bodies.
 var packedBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-type gzipPacker struct{ w *gzip.Writer }
-
-func (p gzipPacker) pack(dst *bytes.Buffer, body io.Reader) error {
-	p.w.Reset(dst)
-	if _, err := io.Copy(p.w, body); err != nil {
-		return err
-	}
-	return p.w.Close()
-}
-
-type zstdPacker struct{ w *zstd.Encoder }
-
-func newZstdPacker() zstdPacker {
-	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
-	if err != nil {
-		panic("batch: zstd options: " + err.Error()) // they are constants
-	}
-	return zstdPacker{w}
-}
-
-func (p zstdPacker) pack(dst *bytes.Buffer, body io.Reader) error {
-	p.w.Reset(dst)
-	if _, err := io.Copy(p.w, body); err != nil {
-		return err
-	}
-	return p.w.Close()
-}
 
 // packedBody returns a function that makes readers of the compressed body, and its
 // length. The first call compresses it; the result is kept as long as the batch.
@@ -76,7 +55,12 @@ func pack(c Compression, body io.ReadCloser) (*bytes.Buffer, error) {
 	defer pool.Put(p)
 	dst := packedBuffers.Get().(*bytes.Buffer)
 	dst.Reset()
-	if err := p.pack(dst, body); err != nil {
+	p.Reset(dst)
+	_, err := io.Copy(p, body)
+	if err == nil {
+		err = p.Close()
+	}
+	if err != nil {
 		packedBuffers.Put(dst)
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 )
@@ -122,6 +123,13 @@ type span struct {
 	epoch  uint64
 	base   uint64
 	events int
+}
+
+// end returns the ordinal of the event after the last one.
+func (s span) end() uint64 { return s.base + uint64(s.events) }
+
+func (s span) compare(o span) int {
+	return cmp.Or(cmp.Compare(s.epoch, o.epoch), cmp.Compare(s.shard, o.shard), cmp.Compare(s.base, o.base))
 }
 
 func appendNote(dst []byte, key string, spans []span) []byte {

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/bits"
 	"runtime"
 	"strings"
@@ -30,7 +29,7 @@ type settings struct {
 	dead           func(context.Context, Dropped) error
 	onDrop         func(Dropped)
 	hooks          Hooks
-	logger         *slog.Logger
+	log            *throttledLogger
 	keyFingerprint uint32 // 0 if Lanes.Key has none or is not used
 
 	maxEvents int
@@ -39,7 +38,7 @@ type settings struct {
 
 	lanesMax    int // batches on the way in all lanes
 	laneCount   int
-	laneFlights int // batches on the way in one lane
+	laneBatches int // batches on the way in one lane
 	laneShards  int
 	ordered     bool
 	gapless     bool
@@ -47,8 +46,9 @@ type settings struct {
 	chunkEvents int
 	chunkBytes  int
 
-	ahead  bool // events are written to the spool as they come
-	spills bool // events are written to the spool when memory is full
+	epoch  uint64 // of this processor: no two on one spool have the same
+	ahead  bool   // events are written to the spool as they come
+	spills bool   // events are written to the spool when memory is full
 }
 
 // settings checks c.
@@ -67,16 +67,14 @@ func (c Options[T]) settings() (settings, error) {
 		dead:     c.DeadLetter,
 		onDrop:   c.OnDrop,
 		hooks:    c.Hooks,
-		logger:   c.Log,
+		log:      newThrottledLogger(c.Log),
 
 		maxEvents: cmp.Or(c.Queue.Events, 64<<10),
 		maxBytes:  cmp.Or(c.Queue.Bytes, 64<<20),
 		lanesMax:  cmp.Or(c.Lanes.Max, 4),
 		ordered:   c.Lanes.Order != OrderNone,
 		gapless:   c.Lanes.Gapless,
-	}
-	if s.logger == nil {
-		s.logger = slog.Default()
+		epoch:     uint64(time.Now().UnixNano()),
 	}
 	s.retry.Initial = cmp.Or(s.retry.Initial, 100*time.Millisecond)
 	s.retry.Max = cmp.Or(s.retry.Max, 30*time.Second)
@@ -128,12 +126,12 @@ func (c Options[T]) settings() (settings, error) {
 	switch c.Lanes.Order {
 	case OrderPerKey:
 		s.keyFingerprint = fingerprint(c.Lanes.Key)
-		s.laneCount, s.laneFlights, s.laneShards = s.lanesMax, 1, 1
+		s.laneCount, s.laneBatches, s.laneShards = s.lanesMax, 1, 1
 	case OrderTotal:
 		s.lanesMax = 1
-		s.laneCount, s.laneFlights, s.laneShards = 1, 1, 1
+		s.laneCount, s.laneBatches, s.laneShards = 1, 1, 1
 	default:
-		s.laneCount, s.laneFlights, s.laneShards = 1, s.lanesMax, s.shards()
+		s.laneCount, s.laneBatches, s.laneShards = 1, s.lanesMax, s.shards()
 	}
 	s.chunks()
 	return s, nil
@@ -184,4 +182,12 @@ func producerName(name string) error {
 
 func within[N int | int64](name string, n, least, most N) error {
 	return need(n >= least && n <= most, fmt.Sprintf("%s is %d: must be from %d to %d", name, n, least, most))
+}
+
+// need returns an error with the text, unless ok.
+func need(ok bool, what string) error {
+	if ok {
+		return nil
+	}
+	return errors.New("batch: " + what)
 }

@@ -1,8 +1,8 @@
 package batch
 
 import (
-	"log/slog"
-	"slices"
+	"context"
+	"iter"
 	"sync/atomic"
 	"time"
 )
@@ -19,114 +19,98 @@ const (
 // were added, and with PolicySpill those for which memory has no room. It has one
 // goroutine.
 type spoolWriter struct {
-	p      *pipeline
-	wakeUp chan struct{} // capacity 1, since one signal is enough
-	tick   time.Duration // between two rounds, so that each writes many events
+	disk *store
+	env  writerEnv
+	tick time.Duration // between two rounds, so that each writes many events
 
+	woken  chan struct{} // capacity 1, since one signal is enough
 	failed atomic.Bool   // an fsync has failed since the last round
 	delay  time.Duration // before the next round; owned by run
 }
 
-func newSpoolWriter(p *pipeline) *spoolWriter {
+// A writerEnv is what a spoolWriter needs of its pipeline.
+type writerEnv struct {
+	urgent    func() bool            // producers wait for room that only this writer makes
+	open      iter.Seq[pendingWrite] // the new events of open chunks
+	unwritten func() *chunk          // the first sealed chunk with events that are not on disk
+	surplus   func() []*chunk        // the chunks that have to leave memory now, the latest first
+	keep      func(surplus []*chunk) // they stay in memory
+}
+
+func newSpoolWriter(disk *store, env writerEnv) *spoolWriter {
 	// Half of SyncEvery passes here, half in the spool.
-	tick := p.disk.SyncEvery / 2
+	tick := disk.disk.SyncEvery / 2
 	if tick <= 0 {
 		tick = 5 * time.Millisecond
 	}
-	return &spoolWriter{p: p, wakeUp: make(chan struct{}, 1), tick: tick}
+	return &spoolWriter{disk: disk, env: env, tick: tick, woken: make(chan struct{}, 1)}
 }
 
 // wake starts a round. Calling it on nil does nothing.
-func (s *spoolWriter) wake() {
-	if s == nil {
+func (w *spoolWriter) wake() {
+	if w == nil {
 		return
 	}
 	select {
-	case s.wakeUp <- struct{}{}:
+	case w.woken <- struct{}{}:
 	default: // it is woken already
 	}
 }
 
-func (s *spoolWriter) run() {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		select {
-		case <-s.wakeUp:
-		case <-s.p.quit:
-			return
-		}
-		next := s.tick
-		if s.producersWait() {
-			next = s.round() // producers wait
-		}
-		for next > 0 {
-			timer.Reset(next)
-			select {
-			case <-timer.C:
-			case <-s.p.quit:
-				return
-			}
-			next = s.round()
-		}
-	}
+// syncFailed starts a round in which chunks are written again.
+func (w *spoolWriter) syncFailed() {
+	w.failed.Store(true)
+	w.wake()
 }
 
-// producersWait reports whether producers wait for room that only this goroutine can make.
-func (s *spoolWriter) producersWait() bool {
-	s.p.mu.Lock()
-	defer s.p.mu.Unlock()
-	return s.p.spills && s.p.mu.room != nil
+// run makes rounds until ctx ends.
+func (w *spoolWriter) run(ctx context.Context) {
+	for {
+		select {
+		case <-w.woken:
+		case <-ctx.Done():
+			return
+		}
+		next := w.tick
+		if w.env.urgent() {
+			next = w.round()
+		}
+		for next > 0 {
+			if !sleep(ctx, next, nil, nil) {
+				return
+			}
+			next = w.round()
+		}
+	}
 }
 
 // round writes events to the spool. It returns when to try again, or 0 to wait for
 // another wake.
-func (s *spoolWriter) round() time.Duration {
-	err := s.writeOpen()
+func (w *spoolWriter) round() time.Duration {
+	err := w.writeOpen()
 	if err == nil {
-		err = s.writeSealed()
+		err = w.writeSealed()
 	}
 	if err == nil {
-		err = s.spill()
+		err = w.spill()
 	}
-	failed := s.failed.Swap(false)
-	s.p.setBroken(err, failed)
-	s.p.wakeDispatcher()
+	failed := w.failed.Swap(false)
+	w.disk.report(err, failed)
 	switch {
 	case err != nil:
 		return diskRetry
 	case failed:
-		s.delay = min(max(2*s.delay, diskRetry), diskRetryCap)
-		return s.delay
+		w.delay = min(max(2*w.delay, diskRetry), diskRetryCap)
+		return w.delay
 	}
-	s.delay = 0
+	w.delay = 0
 	return 0
 }
 
-// setBroken notes whether the disk takes events. If it does not, batches do not wait
-// for it.
-func (p *pipeline) setBroken(err error, failed bool) {
-	if err != nil {
-		p.log.write(slog.LevelError, "batch: the spool cannot be written", "dir", p.disk.Dir, "err", err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mu.broken = err != nil || failed
-	p.mu.allDirty = true // chunks are written, or need not be
-}
-
-// writeOpen writes the new events of open chunks.
-func (s *spoolWriter) writeOpen() error {
-	if !s.p.ahead {
-		return nil
-	}
-	for _, sh := range s.p.all {
-		w := s.snapshot(sh)
-		if w.chunk == nil {
-			continue
-		}
-		err := s.p.write(w)
-		w.memory.release()
+func (w *spoolWriter) writeOpen() error {
+	for x := range w.env.open {
+		err := w.disk.write(x)
+		x.memory.release()
 		if err != nil {
 			return err
 		}
@@ -134,98 +118,30 @@ func (s *spoolWriter) writeOpen() error {
 	return nil
 }
 
-// snapshot returns the events that the open chunk of a shard has now: more may be
-// appended while they are written. Without events, the chunk is nil.
-func (s *spoolWriter) snapshot(sh *shard) pendingWrite {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	sh.mu.unsaved = false
-	c := sh.mu.open
-	if c == nil || len(c.arena.ends) == 0 {
-		return pendingWrite{}
-	}
-	c.arena.retain()
-	return pendingWrite{c, c.arena.events, c.receipt, c.arena}
-}
-
-// writeSealed writes the rest of the sealed chunks.
-func (s *spoolWriter) writeSealed() error {
-	for {
-		c := s.nextUnwritten()
-		if c == nil {
-			return nil
-		}
-		if err := s.p.writeChunk(c); err != nil {
+func (w *spoolWriter) writeSealed() error {
+	for c := w.env.unwritten(); c != nil; c = w.env.unwritten() {
+		if err := w.disk.writeChunk(c); err != nil {
 			return err
 		}
 	}
-}
-
-// nextUnwritten returns the first sealed chunk with events that are not on disk.
-func (s *spoolWriter) nextUnwritten() *chunk {
-	s.p.mu.Lock()
-	defer s.p.mu.Unlock()
-	for len(s.p.mu.unwritten) > 0 {
-		if c := s.p.mu.unwritten[0]; !c.allWritten() && !c.settled.Load() {
-			return c
-		}
-		s.p.mu.unwritten = s.p.mu.unwritten[1:]
-	}
-	s.p.mu.unwritten = nil
 	return nil
 }
 
 // spill writes chunks that wait in memory if producers wait for room, the latest
 // first: the others are sent earlier. They leave memory when they are durable.
-func (s *spoolWriter) spill() error {
-	if !s.p.spills {
-		return nil
-	}
-	candidates := s.evictionCandidates()
-	for _, c := range candidates {
-		if err := s.p.writeChunk(c); err != nil {
-			s.cancelEviction(candidates)
+func (w *spoolWriter) spill() error {
+	chunks := w.env.surplus()
+	for _, c := range chunks {
+		if err := w.disk.writeChunk(c); err != nil {
+			w.env.keep(chunks)
 			return err
 		}
 	}
-	for _, c := range candidates {
-		s.p.evict(c) // the ones that were durable before
+	for _, c := range chunks {
+		w.disk.evict(c) // the ones that were durable before
 	}
-	if len(candidates) > 0 && s.p.disk.SyncEvery > 0 {
-		return s.p.spool.Sync()
+	if len(chunks) > 0 && w.disk.disk.SyncEvery > 0 {
+		return w.disk.records.Sync()
 	}
 	return nil
-}
-
-// evictionCandidates returns an eighth of the queue, from the end of each lane. It is
-// empty if no producer waits for room.
-func (s *spoolWriter) evictionCandidates() []*chunk {
-	s.p.mu.Lock()
-	defer s.p.mu.Unlock()
-	if s.p.mu.room == nil {
-		return nil
-	}
-	var all []*chunk
-	events, bytes := max(1, s.p.maxEvents/8), max(1, s.p.maxBytes/8)
-	for _, l := range s.p.lanes {
-		for _, c := range slices.Backward(l.memory.waiting()) {
-			if events <= 0 || bytes <= 0 {
-				break
-			}
-			c.evicting = true
-			all = append(all, c)
-			events -= c.slots
-			bytes -= c.cost
-		}
-	}
-	return all
-}
-
-// cancelEviction keeps chunks in memory.
-func (s *spoolWriter) cancelEviction(chunks []*chunk) {
-	s.p.mu.Lock()
-	defer s.p.mu.Unlock()
-	for _, c := range chunks {
-		c.evicting = false
-	}
 }

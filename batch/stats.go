@@ -11,7 +11,7 @@ import (
 type Stats struct {
 	// Events, since New.
 	Accepted   uint64 // by Add, AddWait and AddAck
-	Recovered  uint64 // foundRecord in the spool by New
+	Recovered  uint64 // found in the spool by New
 	Rejected   uint64 // not accepted: ErrFull, ErrTooLarge or ErrEncode
 	Delivered  uint64 // taken by the receiver
 	Duplicates uint64 // of Delivered: the receiver had taken them before
@@ -94,10 +94,11 @@ type bucketJSON struct {
 
 // MarshalJSON writes {"Bound": 0.5, "Count": 3}; the infinite bound is "+Inf".
 func (b Bucket) MarshalJSON() ([]byte, error) {
+	var bound any = b.Bound
 	if math.IsInf(b.Bound, 1) {
-		return json.Marshal(bucketJSON{"+Inf", b.Count})
+		bound = "+Inf"
 	}
-	return json.Marshal(bucketJSON{b.Bound, b.Count})
+	return json.Marshal(bucketJSON{bound, b.Count})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -148,93 +149,30 @@ func (h *histogram) read() Histogram {
 	return r
 }
 
-// counts is the part of Stats that the lock of the pipeline guards.
+// counts are the sums of Stats, without its histograms and the events of open chunks.
+// The lock of the queue guards them.
 type counts struct {
-	delivered, duplicates, retried, full, expired, exhausted, refused, dead, returned, unreadable uint64
+	Stats
+	size, wait, attempts histogram
+}
 
-	recovered, corrupt, lost uint64 // set by New
-
-	queued, spooled, flying uint64 // of sealed chunks
-	batches, requests       uint64
-
-	size, wait, latency, attempts histogram
+func newCounts() counts {
+	return counts{size: histogram{least: 1}, wait: histogram{least: 1e-3}, attempts: histogram{least: 1}}
 }
 
 // drop counts events on the way as dropped.
 func (n *counts) drop(events int, why Reason) {
-	n.flying -= uint64(events)
+	n.InFlight -= uint64(events)
 	switch why {
 	case ReasonQueueFull:
-		n.full += uint64(events)
+		n.DroppedFull += uint64(events)
 	case ReasonExpired:
-		n.expired += uint64(events)
+		n.DroppedExpired += uint64(events)
 	case ReasonExhausted:
-		n.exhausted += uint64(events)
+		n.DroppedExhausted += uint64(events)
 	case ReasonRefused:
-		n.refused += uint64(events)
+		n.Refused += uint64(events)
 	case ReasonUnreadable:
-		n.unreadable += uint64(events)
-	}
-}
-
-// Stats returns figures of the processor. It takes the lock of each shard for a
-// moment: call it every second, not for every event.
-func (p *Processor[T]) Stats() Stats { return p.pipe.stats() }
-
-func (p *pipeline) stats() Stats {
-	s := Stats{Rejected: p.rejected.Load(), Limit: p.limit.now(), Lanes: len(p.lanes)}
-	if p.spool != nil {
-		s.SpoolBytes = p.spool.Stats().Bytes
-	}
-	p.lockShards()
-	defer p.unlockShards()
-	oldest := time.Now()
-	now := oldest
-	for _, sh := range p.all {
-		s.Accepted += sh.mu.accepted
-		if c := sh.mu.open; c != nil {
-			s.Queued += uint64(len(c.arena.ends))
-			if c.first.Before(oldest) {
-				oldest = c.first
-			}
-		}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := &p.mu.counts
-	s.Recovered = n.recovered
-	s.Delivered, s.Duplicates, s.Retried = n.delivered, n.duplicates, n.retried
-	s.DroppedFull, s.DroppedExpired, s.DroppedExhausted = n.full, n.expired, n.exhausted
-	s.Refused, s.DeadLettered = n.refused, n.dead
-	s.Returned, s.Unreadable = n.returned, n.unreadable
-	s.Queued += n.queued
-	s.Spooled, s.InFlight = n.spooled, n.flying
-	s.QueuedBytes = p.mu.bytes
-	s.Corrupt, s.LostOnDisk = n.corrupt, n.lost
-	s.Batches, s.Requests, s.Retrying = n.batches, n.requests, p.mu.waiting
-	for _, l := range p.lanes {
-		if l.paused > 0 {
-			s.LanesPaused++
-		}
-	}
-	if c := p.mu.oldest; c != nil && c.first.Before(oldest) {
-		oldest = c.first
-	}
-	s.OldestAge = now.Sub(oldest)
-	s.BatchSize, s.Wait = n.size.read(), n.wait.read()
-	s.Latency, s.Attempts = n.latency.read(), n.attempts.read()
-	return s
-}
-
-// lockShards stops all producers.
-func (p *pipeline) lockShards() {
-	for _, s := range p.all {
-		s.mu.Lock()
-	}
-}
-
-func (p *pipeline) unlockShards() {
-	for _, s := range p.all {
-		s.mu.Unlock()
+		n.Unreadable += uint64(events)
 	}
 }

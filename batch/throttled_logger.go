@@ -18,7 +18,11 @@ type throttledLogger struct {
 	}
 }
 
+// newThrottledLogger makes one that writes to log; nil is slog.Default.
 func newThrottledLogger(log *slog.Logger) *throttledLogger {
+	if log == nil {
+		log = slog.Default()
+	}
 	t := &throttledLogger{log: log}
 	t.mu.last = make(map[string]time.Time)
 	t.mu.skipped = make(map[string]int)

@@ -24,7 +24,7 @@ func TestTableApplies(t *testing.T) {
 
 func TestDrift(t *testing.T) {
 	b := bench{root: filepath.Join("..", ".."), work: t.TempDir()}
-	m := mutation{name: "gone", file: "batch/ship.go", in: "batch/faults", test: "TestX", cuts: []cut{{"no such text", ""}}}
+	m := mutation{name: "gone", file: "batch/transmission.go", in: "batch/faults", test: "TestX", cuts: []cut{{"no such text", ""}}}
 	if _, err := b.overlay(m); err == nil || !strings.Contains(err.Error(), "no such text") || !strings.Contains(err.Error(), m.file) {
 		t.Errorf("got %v, want an error with the file and the text", err)
 	}

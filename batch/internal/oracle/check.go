@@ -15,9 +15,10 @@ type Promise struct {
 	// Order: the events of each key were taken in their order.
 	Order bool
 	// Doubt: an event may have been taken although it was reported as dropped
-	// or returned, because the answer was lost.
+	// or returned, or is kept on disk, because the answer was lost.
 	Doubt bool
-	// Kept is how many accepted events must be missing, because they are on disk.
+	// Kept is how many accepted events must be missing, because they are on disk;
+	// with Doubt, how many may be.
 	Kept int
 	// Lost is how many accepted events may be missing in addition to Kept, because
 	// the disk was damaged.
@@ -86,7 +87,7 @@ func Judge(s *Store, l *Ledger, p Promise) []string {
 	for id := range taken {
 		v.add("foreign", "event %d: taken, and never made", id)
 	}
-	if missing < p.Kept || missing > p.Kept+p.Lost {
+	if missing < p.Kept && !p.Doubt || missing > p.Kept+p.Lost {
 		v.add("missing", "got %d accepted events neither taken nor reported, want %d to %d", missing, p.Kept, p.Kept+p.Lost)
 	}
 	return v.end()

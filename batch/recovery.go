@@ -2,6 +2,7 @@ package batch
 
 import (
 	"cmp"
+	"iter"
 	"log/slog"
 	"slices"
 	"time"
@@ -11,39 +12,41 @@ import (
 
 // A foundRecord is a record with events that an earlier processor left on disk.
 type foundRecord struct {
-	at          spool.Position
-	shard       uint16
-	epoch, base uint64 // base is the ordinal of its first event
-	events      int
-	size        int64
-	place       placement
-	taken       bool // belongs to a chunk
+	span
+	at    spool.Position
+	size  int64
+	place placement
+	taken bool // belongs to a chunk
 }
 
-func (f *foundRecord) end() uint64 { return f.base + uint64(f.events) }
+// A recovery makes chunks of the records that an earlier processor has left in a spool.
+type recovery struct {
+	*settings
+	lanes         []*lane
+	ack           func(...spool.Position) // tells the spool that records are not needed
+	corrupt, lost uint64                  // records that cannot be decoded, and their events
+}
 
-// recover queues the events in the spool. A batch that was being sent keeps its events
-// and its key. The other events form new batches, in the order in which they were
+// chunks returns the chunks of what was found. A batch that was being sent keeps its
+// events and its key. The other events form new batches, in the order in which they were
 // accepted.
-func (p *pipeline) recover() {
-	records, notes := p.readSpool()
-	slices.SortStableFunc(records, func(a, b *foundRecord) int {
-		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.shard, b.shard), cmp.Compare(a.base, b.base))
-	})
-	records = p.dropDuplicates(records)
+func (r *recovery) chunks(found iter.Seq2[spool.Position, spool.Record]) []*chunk {
+	records, notes := r.decode(found)
+	slices.SortStableFunc(records, func(a, b *foundRecord) int { return a.compare(b.span) })
+	records = r.dropDuplicates(records)
 	var chunks []*chunk
 	for _, n := range slices.Backward(notes) { // of two notes on one chunk, the later one is valid
-		if c := p.regroup(n, records); c != nil {
+		if c := r.regroup(n, records); c != nil {
 			chunks = append(chunks, c)
 		} else {
-			p.spool.Ack(n.at)
+			r.ack(n.at)
 		}
 	}
-	chunks = append(chunks, p.group(records)...)
+	chunks = append(chunks, r.group(records)...)
 	slices.SortStableFunc(chunks, func(a, b *chunk) int {
 		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.base, b.base))
 	})
-	p.requeue(chunks)
+	return chunks
 }
 
 // A note says which chunks a batch had.
@@ -53,33 +56,33 @@ type note struct {
 	spans []span
 }
 
-// readSpool reads the unsettled records. One that it does not understand cannot be
+// decode reads the records. One that it does not understand cannot be
 // sent: it is acknowledged, so that it is deleted.
-func (p *pipeline) readSpool() (records []*foundRecord, notes []note) {
-	for at, r := range p.spool.Recovered {
+func (r *recovery) decode(found iter.Seq2[spool.Position, spool.Record]) (records []*foundRecord, notes []note) {
+	for at, rec := range found {
 		var err error
-		switch r.Kind {
+		switch rec.Kind {
 		case spool.Data:
 			var d data
-			if d, err = parseData(r.Payload, int(r.Count)); err == nil {
+			if d, err = parseData(rec.Payload, int(rec.Count)); err == nil {
 				records = append(records, &foundRecord{
-					at: at, shard: r.Lane, epoch: r.Epoch, base: r.Seq, events: int(r.Count),
-					size: int64(len(d.events)) + int64(r.Count), place: d.placement,
+					span: span{rec.Lane, rec.Epoch, rec.Seq, int(rec.Count)}, at: at,
+					size: int64(len(d.events)) + int64(rec.Count), place: d.placement,
 				})
 			}
 		case spool.Batch:
 			n := note{at: at}
-			if n.key, n.spans, err = parseNote(r.Payload); err == nil {
+			if n.key, n.spans, err = parseNote(rec.Payload); err == nil {
 				notes = append(notes, n)
 			}
 		default:
 			err = errRecord
 		}
 		if err != nil {
-			p.log.write(slog.LevelError, "batch: the spool holds a record that cannot be decoded", "kind", r.Kind, "events", r.Count, "err", err)
-			p.mu.counts.corrupt++
-			p.mu.counts.lost += uint64(r.Count)
-			p.spool.Ack(at)
+			r.log.write(slog.LevelError, "batch: the spool holds a record that cannot be decoded", "kind", rec.Kind, "events", rec.Count, "err", err)
+			r.corrupt++
+			r.lost += uint64(rec.Count)
+			r.ack(at)
 		}
 	}
 	return records, notes
@@ -88,18 +91,18 @@ func (p *pipeline) readSpool() (records []*foundRecord, notes []note) {
 // dropDuplicates removes records whose events another record holds as well: a chunk
 // is written again when an fsync fails, and the later record is the safer one. Records
 // that overlap in part stay, and the common events are sent twice.
-func (p *pipeline) dropDuplicates(records []*foundRecord) []*foundRecord {
+func (r *recovery) dropDuplicates(records []*foundRecord) []*foundRecord {
 	kept := records[:0]
 	for _, f := range records {
 		if n := len(kept); n > 0 {
 			if l := kept[n-1]; l.epoch == f.epoch && l.shard == f.shard {
 				if f.base == l.base && f.end() >= l.end() {
-					p.spool.Ack(l.at)
+					r.ack(l.at)
 					kept[n-1] = f
 					continue
 				}
 				if f.end() <= l.end() {
-					p.spool.Ack(f.at)
+					r.ack(f.at)
 					continue
 				}
 			}
@@ -111,13 +114,11 @@ func (p *pipeline) dropDuplicates(records []*foundRecord) []*foundRecord {
 
 // regroup makes the chunk of a batch. It returns nil if some of the events are
 // missing: then the key must not be used for the others.
-func (p *pipeline) regroup(n note, records []*foundRecord) *chunk {
+func (r *recovery) regroup(n note, records []*foundRecord) *chunk {
 	var all []*foundRecord
 	for _, s := range n.spans {
-		at, end := s.base, s.base+uint64(s.events)
-		i, _ := slices.BinarySearchFunc(records, s, func(f *foundRecord, s span) int {
-			return cmp.Or(cmp.Compare(f.epoch, s.epoch), cmp.Compare(f.shard, s.shard), cmp.Compare(f.base, s.base))
-		})
+		at, end := s.base, s.end()
+		i, _ := slices.BinarySearchFunc(records, s, func(f *foundRecord, s span) int { return f.compare(s) })
 		for ; at < end && i < len(records); i++ {
 			f := records[i]
 			if f.taken || f.epoch != s.epoch || f.shard != s.shard || f.base != at || f.end() > end {
@@ -130,7 +131,7 @@ func (p *pipeline) regroup(n note, records []*foundRecord) *chunk {
 			return nil
 		}
 	}
-	c := p.restore(all)
+	c := r.restore(all)
 	c.key = n.key
 	c.disk.others, c.disk.noted = []spool.Position{n.at}, true
 	return c
@@ -138,13 +139,13 @@ func (p *pipeline) regroup(n note, records []*foundRecord) *chunk {
 
 // group makes chunks of the records that are not taken. They are as large as those
 // filled by producers.
-func (p *pipeline) group(records []*foundRecord) []*chunk {
+func (r *recovery) group(records []*foundRecord) []*chunk {
 	var chunks []*chunk
 	var run []*foundRecord
 	events, size := 0, int64(0)
 	flush := func() {
 		if len(run) > 0 {
-			chunks = append(chunks, p.restore(run))
+			chunks = append(chunks, r.restore(run))
 		}
 		run, events, size = nil, 0, 0
 	}
@@ -154,7 +155,7 @@ func (p *pipeline) group(records []*foundRecord) []*chunk {
 		}
 		if len(run) > 0 {
 			if l := run[len(run)-1]; l.epoch != f.epoch || l.shard != f.shard || l.end() != f.base ||
-				events+f.events > p.chunkEvents || size+f.size > int64(p.chunkBytes) {
+				events+f.events > r.chunkEvents || size+f.size > int64(r.chunkBytes) {
 				flush()
 			}
 		}
@@ -167,7 +168,7 @@ func (p *pipeline) group(records []*foundRecord) []*chunk {
 }
 
 // restore makes a chunk of records. It is on disk only.
-func (p *pipeline) restore(records []*foundRecord) *chunk {
+func (r *recovery) restore(records []*foundRecord) *chunk {
 	f := records[0]
 	c := &chunk{shard: f.shard, epoch: f.epoch, base: f.base, first: time.Now()}
 	for _, f := range records {
@@ -181,37 +182,21 @@ func (p *pipeline) restore(records []*foundRecord) *chunk {
 	// With another number of lanes or another Lanes.Key, keys belonged to other
 	// lanes. Then the first lane sends all recovered events, and the others wait
 	// until it is done: so the events of each key keep their order.
-	c.foreign = p.ordered && !p.same(f.place)
-	c.lane = p.lanes[0]
-	if p.ordered && !c.foreign {
-		c.lane = p.lanes[f.place.lane]
+	c.foreign = r.ordered && !r.same(f.place)
+	c.lane = r.lanes[0]
+	if r.ordered && !c.foreign {
+		c.lane = r.lanes[f.place.lane]
 	}
 	return c
 }
 
 // same reports whether events would get the same lane now.
-func (p *pipeline) same(was placement) bool {
+func (r *recovery) same(was placement) bool {
 	switch {
-	case was.lanes != len(p.lanes):
+	case was.lanes != r.laneCount:
 		return false
 	case was.lanes == 1:
 		return true
 	}
-	return was.byKey && was.keyFingerprint == p.keyFingerprint && p.keyFingerprint != 0
-}
-
-// requeue queues recovered chunks, to be sent immediately.
-func (p *pipeline) requeue(chunks []*chunk) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range chunks {
-		p.listLocked(c)
-		c.lane.pushLocked(c)
-		c.lane.through = c.order
-		p.mu.counts.recovered += uint64(c.n)
-		p.mu.counts.spooled += uint64(c.n)
-		if c.foreign {
-			p.mu.barrier++
-		}
-	}
+	return was.byKey && was.keyFingerprint == r.keyFingerprint && r.keyFingerprint != 0
 }
