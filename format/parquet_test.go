@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -107,4 +108,70 @@ func TestParquetDamaged(t *testing.T) {
 			}
 		}
 	}
+}
+
+func benchParquet(b *testing.B, file []byte, want int) {
+	b.SetBytes(int64(len(file)))
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		r, err := NewParquetReader(bytes.NewReader(file), int64(len(file)), 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for n = 0; ; {
+			rows, err := r.Read(256)
+			n += len(rows)
+			if err == io.EOF {
+				break
+			} else if err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := r.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if n != want {
+		b.Fatalf("got %d rows, want %d", n, want)
+	}
+	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "rows/s")
+}
+
+func BenchmarkParquet(b *testing.B) {
+	type row struct {
+		ID    int64     `parquet:"id"`
+		At    time.Time `parquet:"at,timestamp(millisecond)"`
+		User  string    `parquet:"user"`
+		Event string    `parquet:"event,dict"`
+		Price *float64  `parquet:"price,optional"`
+		N     int32     `parquet:"n"`
+	}
+	price := 9.75
+	rows := make([]row, 20_000)
+	for i := range rows {
+		rows[i] = row{ID: int64(i), At: time.UnixMilli(int64(i) * 731), User: fmt.Sprintf("u%07d", i*7919%40_000), Event: []string{"view", "cart", "purchase"}[i%3], N: int32(i % 10)}
+		if i%3 > 0 {
+			rows[i].Price = &price
+		}
+	}
+	var file bytes.Buffer
+	w := parquet.NewGenericWriter[row](&file)
+	if _, err := w.Write(rows); err != nil {
+		b.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		b.Fatal(err)
+	}
+	benchParquet(b, file.Bytes(), len(rows))
+}
+
+func BenchmarkParquetNested(b *testing.B) {
+	price := 2.5
+	rows := make([]parquetRow, 5_000)
+	for i := range rows {
+		rows[i] = parquetRow{ID: int64(i), Name: "a name", Price: &price, At: time.UnixMilli(int64(i)), Day: 20458, Cents: -1234, Tags: []string{"a", "b"}, Plain: []int32{7, 8, int32(i)},
+			Lines: []parquetLine{{1, []string{"p", "q"}}, {2, nil}, {i, []string{"r"}}}, Attr: map[string]string{"k": "v"}, OK: true}
+	}
+	benchParquet(b, parquetFile(b, rows...), len(rows))
 }

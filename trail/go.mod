@@ -9,6 +9,7 @@ require (
 	github.com/parquet-go/parquet-go v0.32.0
 	github.com/pierrec/lz4/v4 v4.1.21
 	github.com/uniflow-labs/uniflow/internal/ground v0.0.0
+	github.com/uniflow-labs/uniflow/internal/records v0.0.0
 	github.com/uniflow-labs/uniflow/internal/trailtest v0.0.0
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
@@ -25,5 +26,6 @@ require (
 
 replace (
 	github.com/uniflow-labs/uniflow/internal/ground v0.0.0 => ../internal/ground
+	github.com/uniflow-labs/uniflow/internal/records v0.0.0 => ../internal/records
 	github.com/uniflow-labs/uniflow/internal/trailtest v0.0.0 => ../internal/trailtest
 )

@@ -14,6 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/uniflow-labs/uniflow/internal/records"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
@@ -274,7 +275,7 @@ func (a *target) ofBytes(b []byte) (event.Value, error) {
 		return event.Value{}, errors.New("longer than 1 MiB")
 	}
 	if !utf8.Valid(b) {
-		return event.Value{}, errUTF8
+		return event.Value{}, records.ErrUTF8
 	}
 	if a.time {
 		if len(b) == 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
+	"github.com/uniflow-labs/uniflow/internal/records/hostile"
 )
 
 // TestBombs gives the unpacker little that claims or becomes a lot.
@@ -141,6 +142,17 @@ func le(v []uint32) (b []byte) {
 		b = binary.LittleEndian.AppendUint32(b, x)
 	}
 	return b
+}
+
+// TestHostile reads files that are made to break readers.
+func TestHostile(t *testing.T) {
+	for _, f := range hostile.Texts() {
+		path := file(t, "x."+f.Format, string(f.Data))
+		hostile.Bounded(t, f, func() {
+			good, bad, err := readAll(path, Options{})
+			hostile.Equal(t, f, good, bad, err)
+		})
+	}
 }
 
 // TestMemory looks at what the readers hold while they read: windows, and the
