@@ -89,9 +89,14 @@ func TestParquet(t *testing.T) {
 			t.Errorf("from row %d on: got\n%s\nwant\n%s", row, got, strings.Join(want[row:], "\n"))
 		}
 	}
-	for _, damaged := range [][]byte{nil, []byte("PAR1"), file[:len(file)/2], append([]byte("xxxx"), file[4:]...)} {
-		if got := readParquet(damaged, 0); !strings.Contains(got, "error: the Parquet file is damaged: ") {
-			t.Errorf("of %d bytes: got %s", len(damaged), got)
+	for want, damaged := range map[string][]byte{
+		"error: not a Parquet file: it is too short":             []byte("PAR1"),
+		"error: the file is cut off: it does not end with PAR1":  file[:len(file)/2],
+		"error: not a Parquet file: it does not begin with PAR1": append([]byte("xxxx"), file[4:]...),
+		"error: the footer is damaged: it is longer than can be": append(file[:len(file)-8:len(file)-8], "\xff\xff\xff\x7fPAR1"...),
+	} {
+		if got := readParquet(damaged, 0); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package tabular
+package parquet
 
 import (
 	"bytes"
@@ -27,7 +27,8 @@ var errUnpack = errors.New("a page does not unpack to the size that its header s
 
 // unpack returns the content of a page, which must have a size of want: packed
 // itself, or in *buf, which is replaced if it is too small.
-func (u *unpacker) unpack(codec format.CompressionCodec, buf *[]byte, packed []byte, want int) ([]byte, error) {
+func (u *unpacker) unpack(codec format.CompressionCodec, buf *[]byte, packed []byte, want int) (_ []byte, err error) {
+	defer recoverPanic(&err)
 	if codec == format.Uncompressed {
 		if len(packed) != want {
 			return nil, errUnpack
@@ -37,7 +38,6 @@ func (u *unpacker) unpack(codec format.CompressionCodec, buf *[]byte, packed []b
 	if len(packed) == 0 && want == 0 {
 		return nil, nil
 	}
-	var err error
 	switch codec {
 	case format.Snappy:
 		n, err := snappy.DecodedLen(packed)
@@ -76,10 +76,10 @@ func (u *unpacker) unpack(codec format.CompressionCodec, buf *[]byte, packed []b
 			u.gzip = new(fastgzip.Reader)
 		}
 		if err := u.gzip.Reset(bytes.NewReader(packed)); err != nil {
-			return nil, unpackError("gzip", err)
+			return nil, fmt.Errorf("gzip: %w", err)
 		}
 		if *buf, err = readUpTo((*buf)[:0], u.gzip, want); err != nil {
-			return nil, unpackError("gzip", err)
+			return nil, fmt.Errorf("gzip: %w", err)
 		}
 	case format.Brotli:
 		if u.brotli == nil {
@@ -105,6 +105,14 @@ func readUpTo(buf []byte, r io.Reader, want int) ([]byte, error) {
 	b := bytes.NewBuffer(buf)
 	_, err := b.ReadFrom(io.LimitReader(r, int64(want)+1))
 	return b.Bytes(), err
+}
+
+// grown returns a slice of n elements, s if it is large enough.
+func grown[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
 }
 
 func (u *unpacker) close() {
