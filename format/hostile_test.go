@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/internal/records/hostile"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // TestHostile reads files that are made to break readers.
@@ -38,6 +39,25 @@ func TestHostile(t *testing.T) {
 				err = nil
 			}
 			hostile.Equal(t, file, good, bad, err)
+		})
+	}
+}
+
+// TestHostileParquet reads tables that are made to break readers.
+func TestHostileParquet(t *testing.T) {
+	for _, file := range hostile.Tables() {
+		hostile.Bounded(t, file, func() {
+			good := 0
+			r, err := NewParquetReader(bytes.NewReader(file.Data), int64(len(file.Data)), 0)
+			for err == nil {
+				var rows []value.Value
+				rows, err = r.Read(100)
+				good += len(rows)
+			}
+			if err == io.EOF {
+				err = nil
+			}
+			hostile.Equal(t, file, good, 0, err)
 		})
 	}
 }

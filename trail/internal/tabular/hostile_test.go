@@ -11,7 +11,7 @@ import (
 
 // TestHostile reads files that are made to break readers.
 func TestHostile(t *testing.T) {
-	for _, f := range hostile.Texts() {
+	for _, f := range append(hostile.Texts(), hostile.Tables()...) {
 		path := file(t, "x."+f.Format, string(f.Data))
 		hostile.Bounded(t, f, func() {
 			good, bad, err := readAll(path, Options{})

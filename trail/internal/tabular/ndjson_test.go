@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -200,30 +198,6 @@ func FuzzParser(f *testing.F) {
 			if e, err := parseEvent([]byte(l), Options{}); err == nil && (e.User == "" || e.Name == "") {
 				t.Errorf("%q: got %v", l, e)
 			}
-		}
-	})
-}
-
-func FuzzParquet(f *testing.F) {
-	files, err := filepath.Glob("testdata/parquet/*.parquet")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, path := range files {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		path := file(t, "x.parquet", string(data))
-		_, _, err := readAll(path, Options{Types: nil})
-		if err != nil && !strings.HasPrefix(err.Error(), path) {
-			t.Errorf("got %v, want the name of the file first", err)
-		}
-		if strings.Contains(errText(err), "runtime error") {
-			t.Errorf("got %v: our own code must not run into it", err)
 		}
 	})
 }
