@@ -66,7 +66,7 @@ func (in *input) unpack() error {
 	case "gz":
 		z, err := fastgzip.NewReader(counted)
 		if err != nil {
-			return unpackError("gzip", err)
+			return in.unpackError(err)
 		}
 		in.unpacked = z
 	case "zst":
@@ -74,12 +74,12 @@ func (in *input) unpack() error {
 			// Without concurrency it starts no goroutine.
 			d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
 			if err != nil {
-				return unpackError("zstd", err)
+				return in.unpackError(err)
 			}
 			in.decoder = d
 		}
 		if err := in.decoder.Reset(counted); err != nil {
-			return unpackError("zstd", err)
+			return in.unpackError(err)
 		}
 		in.unpacked = in.decoder
 	default:
@@ -115,16 +115,10 @@ func (in *input) Read(p []byte) (n int, err error) {
 		}
 		n += m
 	}
-	switch {
-	case n > 0: // the next call returns the error
-		return n, nil
-	case err == nil || err == io.EOF:
-	case in.packed == "gz":
-		err = unpackError("gzip", err)
-	case in.packed == "zst":
-		err = unpackError("zstd", err)
+	if n > 0 {
+		return n, nil // the next call returns the error
 	}
-	return 0, err
+	return 0, in.unpackError(err)
 }
 
 func (in *input) close() error {
@@ -138,11 +132,15 @@ func (in *input) close() error {
 	return in.file.Close()
 }
 
-func unpackError(form string, err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+// unpackError says what an error of reading means for a packed file.
+func (in *input) unpackError(err error) error {
+	form := map[string]string{"gz": "gzip", "zst": "zstd"}[in.packed]
+	switch {
+	case err == nil || err == io.EOF && in.unpacked != nil || form == "":
+		return err
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%s: the file ends too early", form)
-	}
-	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, fastgzip.ErrHeader) || errors.Is(err, zstd.ErrMagicMismatch) {
+	case errors.Is(err, gzip.ErrHeader) || errors.Is(err, fastgzip.ErrHeader) || errors.Is(err, zstd.ErrMagicMismatch):
 		return fmt.Errorf("the file is not packed with %s, as its name says", form)
 	}
 	return fmt.Errorf("%s: %w", form, err)
