@@ -3,7 +3,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli/app.version=$(VERSION)
 MODULE  := github.com/uniflow-labs/uniflow
-LIBS    := internal/ground internal/trailtest lock batch trail
+LIBS    := internal/ground internal/records internal/trailtest lock batch trail
 PEERS   := test/brokers test/web test/otlp test/oracle bench/batch/peers
 export CGO_ENABLED ?= 0
 

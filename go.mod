@@ -93,6 +93,7 @@ require (
 	github.com/twpayne/go-geom v1.6.1 // indirect
 	github.com/uniflow-labs/uniflow/batch v0.0.0
 	github.com/uniflow-labs/uniflow/internal/ground v0.0.0
+	github.com/uniflow-labs/uniflow/internal/records v0.0.0
 	github.com/uniflow-labs/uniflow/internal/trailtest v0.0.0
 	github.com/uniflow-labs/uniflow/lock v0.0.0
 	github.com/uniflow-labs/uniflow/trail v0.0.0

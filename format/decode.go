@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/uniflow-labs/uniflow/internal/records"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -44,7 +45,7 @@ func (d *Decoder) Decode(raw []byte) (value.Value, error) {
 	switch d.name {
 	case Lines:
 		if !utf8.Valid(raw) {
-			return value.Value{}, errUTF8
+			return value.Value{}, records.ErrUTF8
 		}
 		return value.String(string(raw)), nil
 	case CSV:

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/uniflow-labs/uniflow/internal/records"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -71,7 +72,7 @@ func appendText(dst []byte, v value.Value) ([]byte, error) {
 	case value.KindBinary:
 		b, _ := v.AsBinary()
 		if !utf8.Valid(b) {
-			return dst, errUTF8
+			return dst, records.ErrUTF8
 		}
 		return append(dst, b...), nil
 	case value.KindTime, value.KindDuration:
@@ -88,7 +89,7 @@ func (e *Encoder) appendRow(dst []byte, v value.Value) ([]byte, error) {
 			for name := range v.Fields() {
 				names = append(names, name)
 			}
-			if err := checkColumns(names); err != nil {
+			if err := records.CheckColumns(names); err != nil {
 				return dst, err
 			}
 		}

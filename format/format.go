@@ -17,6 +17,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/uniflow-labs/uniflow/internal/records"
 )
 
 // The names of formats.
@@ -50,7 +52,7 @@ func (o Options) Check() error {
 	if o.Delimiter != 0 && (strings.IndexByte("\"\r\n", o.Delimiter) >= 0 || o.Delimiter >= 0x80) {
 		return errors.New("a delimiter must be one ASCII character other than a quote and a line end")
 	}
-	return checkColumns(o.Columns)
+	return records.CheckColumns(o.Columns)
 }
 
 func (o Options) withDefaults() Options {
@@ -65,18 +67,3 @@ func (o Options) withDefaults() Options {
 
 // whole reports whether all bytes are one record.
 func (o Options) whole() bool { return o.Name == JSON || o.Name == Raw }
-
-// checkColumns returns why names cannot be those of the columns of one table.
-func checkColumns(names []string) error {
-	seen := make(map[string]bool, len(names))
-	for _, name := range names {
-		if name == "" {
-			return errors.New("a column has an empty name")
-		}
-		if seen[name] {
-			return fmt.Errorf("two columns have the name %q", name)
-		}
-		seen[name] = true
-	}
-	return nil
-}

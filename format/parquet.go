@@ -1,337 +1,395 @@
 package format
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"math/big"
 	"strings"
 	"time"
 
-	"github.com/parquet-go/parquet-go"
 	layout "github.com/parquet-go/parquet-go/format"
 
+	"github.com/uniflow-labs/uniflow/internal/records"
+	"github.com/uniflow-labs/uniflow/internal/records/parquet"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // A ParquetReader reads the rows of a Parquet file as maps: numbers, texts, binary, times
 // (UTC), dates as texts, decimals of up to 15 digits as numbers and longer ones as texts,
-// lists and maps. It is not for concurrent use. It holds a page of each column.
+// lists and maps. It is not for concurrent use. It holds a page and a dictionary of each
+// column, at most 1 GiB.
 type ParquetReader struct {
-	rows  *parquet.GenericReader[any]
-	root  *parquetNode
-	buf   []parquet.Row
-	cells [][]parquet.Value // of one row, by column
-	row   int64
-	total int64
+	file       *parquet.File
+	root       *parquetNode
+	columns    []*parquetColumn
+	group      int   // row groups begun
+	left       int64 // rows of the current one that were not read yet
+	skip       int64 // rows that are passed over
+	row, total int64
+	cells      int // values that were read, in this call of Read
+	most       int // of them that the row may reach
+	err        error
 }
+
+const (
+	maxCells    = 1 << 18 // values that are read at a time
+	maxRowCells = 1 << 20 // values of a row: in a file, a long list of one value takes a few bytes
+	runSize     = 1024    // values of a column that are decoded at a time
+)
 
 // NewParquetReader returns a reader of a file of some bytes, from a row on, counted from
 // 0. The caller must call Close, and close src after it.
-func NewParquetReader(src io.ReaderAt, size, row int64) (r *ParquetReader, err error) {
-	err = guard(func() error {
-		if err := checkFooter(src, size); err != nil {
-			return err
-		}
-		file, err := parquet.OpenFile(src, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
-		if err != nil {
-			return err
-		}
-		for _, group := range file.Metadata().RowGroups {
-			for i := range group.Columns {
-				if m := &group.Columns[i].MetaData; m.TotalCompressedSize > size || m.TotalUncompressedSize > maxColumn || m.NumValues > maxColumn {
-					return fmt.Errorf("a column has %d bytes in a row group, and at most %d are allowed", m.TotalUncompressedSize, maxColumn)
-				}
-			}
-		}
-		r = &ParquetReader{rows: parquet.NewGenericReader[any](file), root: newParquetNode(file.Schema()), row: row, total: file.NumRows()}
-		r.cells = make([][]parquet.Value, r.root.leaves)
-		if row > 0 && row < r.total {
-			return r.rows.SeekToRow(row)
-		}
-		return nil
-	})
+func NewParquetReader(src io.ReaderAt, size, row int64) (*ParquetReader, error) {
+	file, err := parquet.Open(src, size)
+	if err != nil {
+		return nil, err
+	}
+	r := &ParquetReader{file: file, row: row, skip: row}
+	for i, leaf := range file.Leaves {
+		r.columns = append(r.columns, &parquetColumn{reader: r, in: file.Column(i), of: parquetCell(leaf.Type)})
+	}
+	for _, rows := range file.Groups {
+		r.total += rows
+	}
+	r.root, err = r.node(file.Root)
 	return r, err
-}
-
-// maxColumn is the most bytes of a column in a row group. The library takes the sizes in a
-// file for granted.
-const maxColumn = 1 << 30
-
-// maxFooter is the longest description of a file: that of a million column chunks.
-const maxFooter = 64 << 20
-
-// checkFooter checks what the library allocates before it looks at anything else.
-func checkFooter(src io.ReaderAt, size int64) error {
-	var end [8]byte
-	if size < 12 {
-		return io.ErrUnexpectedEOF
-	}
-	if _, err := src.ReadAt(end[:], size-int64(len(end))); err != nil {
-		return err
-	}
-	if n := int64(binary.LittleEndian.Uint32(end[:])); string(end[4:]) != "PAR1" || n > min(maxFooter, size-12) {
-		return errors.New("it does not end as Parquet does")
-	}
-	return nil
-}
-
-// guard calls a library that panics on some files that are damaged.
-func guard(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("%v", v)
-		}
-		if err != nil && err != io.EOF {
-			err = fmt.Errorf("the Parquet file is damaged: %w", err)
-		}
-	}()
-	return f()
 }
 
 // Rows returns the number of the next row, from 0, and how many there are.
 func (r *ParquetReader) Rows() (next, total int64) { return r.row, r.total }
 
-// Read returns up to n rows. The error is io.EOF behind the last one.
+// Read returns up to n rows, fewer if they have many values. The error is io.EOF behind the
+// last one. After another error, the reader is unusable.
 func (r *ParquetReader) Read(n int) (rows []value.Value, err error) {
-	err = guard(func() error {
-		if r.row >= r.total {
-			return io.EOF
+	r.file.Batch()
+	r.cells = 0
+	for len(rows) < n && r.cells < maxCells && r.begin() {
+		v, ok := r.next()
+		switch {
+		case !ok:
+		case r.skip > 0:
+			r.skip--
+		default:
+			r.row++
+			rows = append(rows, v)
 		}
-		if len(r.buf) < n {
-			r.buf = make([]parquet.Row, n)
+	}
+	if len(rows) > 0 {
+		return rows, nil // the next call returns the error
+	}
+	return nil, r.err
+}
+
+// begin goes to the next row group if the current one is at its end. It reports whether
+// there is a row.
+func (r *ParquetReader) begin() bool {
+	for r.left == 0 && r.err == nil {
+		if r.group == len(r.file.Groups) {
+			r.err = io.EOF
+			break
 		}
-		got, err := r.rows.ReadRows(r.buf[:n])
-		for _, row := range r.buf[:got] {
-			for i := range r.cells {
-				r.cells[i] = r.cells[i][:0]
+		r.group++
+		r.left = r.file.Groups[r.group-1]
+		if r.skip >= r.left {
+			r.skip -= r.left
+			r.left = 0
+			continue
+		}
+		for _, c := range r.columns {
+			if err := c.start(r.group - 1); err != nil {
+				r.fail(err)
 			}
-			for _, v := range row {
-				c := v.Column()
-				r.cells[c] = append(r.cells[c], v)
-			}
-			rows = append(rows, r.root.content(r.cells, 0, 0))
 		}
-		r.row += int64(got)
-		if got > 0 {
-			return nil
+	}
+	return r.err == nil
+}
+
+// next returns the next row of the group, unless the file is damaged.
+func (r *ParquetReader) next() (v value.Value, ok bool) {
+	r.most = r.cells + maxRowCells + len(r.columns)
+	v = r.root.content(0, 0)
+	r.left--
+	for _, c := range r.columns {
+		if c.in.MaxRep > 0 && c.rep() > 0 {
+			r.fail(fmt.Errorf("row %d: the lists do not have the values of one row", r.row))
 		}
-		if err == nil || err == io.EOF {
-			return io.ErrUnexpectedEOF
-		}
-		return err
-	})
-	return rows, err
+	}
+	return v, r.err == nil
+}
+
+// fail keeps the first error.
+func (r *ParquetReader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
 }
 
 // Close releases what the reader holds.
-func (r *ParquetReader) Close() error { return guard(r.rows.Close) }
+func (r *ParquetReader) Close() error {
+	r.file.Close()
+	return nil
+}
+
+// A parquetColumn has the next entries of a column.
+type parquetColumn struct {
+	reader *ParquetReader
+	in     *parquet.Column
+	of     func(stored *parquet.Values, i int) (value.Value, error)
+
+	run    parquet.Run
+	at     int           // entries of run that were taken
+	values []value.Value // of run that were not taken
+	room   []value.Value // for values
+	stored *parquet.Values
+	dict   []value.Value // what stored says
+}
+
+func (c *parquetColumn) start(group int) error {
+	c.run, c.at, c.values = parquet.Run{}, 0, nil
+	return c.in.Start(group)
+}
+
+// more reports whether there is an entry in the row group.
+func (c *parquetColumn) more() bool { return c.at < c.run.N || c.load() }
+
+func (c *parquetColumn) load() bool {
+	run, err := c.in.Next(runSize)
+	c.run, c.at = run, 0
+	if err != nil {
+		c.run.N = 0
+		if err != io.EOF {
+			c.reader.fail(err)
+		}
+		return false
+	}
+	c.room = c.room[:0]
+	if run.Codes == nil {
+		c.room = c.convert(c.room, &run.Values, run.Present)
+	} else if run.Dict != c.stored {
+		c.stored = run.Dict
+		c.dict = c.convert(nil, run.Dict, run.Dict.Len())
+	}
+	for _, code := range run.Codes {
+		c.room = append(c.room, c.dict[code])
+	}
+	c.values = c.room
+	return true
+}
+
+// convert appends the values of stored ones.
+func (c *parquetColumn) convert(dst []value.Value, stored *parquet.Values, n int) []value.Value {
+	for i := range n {
+		v, err := c.of(stored, i)
+		if err != nil {
+			c.reader.fail(err)
+		}
+		dst = append(dst, v)
+	}
+	return dst
+}
+
+// def and rep return the levels of the next entry, 0 behind the last one.
+func (c *parquetColumn) def() int {
+	if !c.more() || c.run.Defs == nil {
+		return 0
+	}
+	return int(c.run.Defs[c.at])
+}
+
+func (c *parquetColumn) rep() int {
+	if !c.more() || c.run.Reps == nil {
+		return 0
+	}
+	return int(c.run.Reps[c.at])
+}
+
+// take returns the value of the next entry, null if it has none.
+func (c *parquetColumn) take() value.Value {
+	if !c.more() {
+		c.reader.fail(fmt.Errorf("row %d: a column ends too early", c.reader.row))
+		return value.Null()
+	}
+	i := c.at
+	c.at++
+	c.reader.cells++
+	if c.run.Defs != nil && int(c.run.Defs[i]) != c.in.MaxDef {
+		return value.Null()
+	}
+	v := c.values[0]
+	c.values = c.values[1:]
+	return v
+}
 
 // A parquetNode is a part of a schema.
 type parquetNode struct {
-	optional, repeated bool
-	leaf               func(parquet.Value) value.Value // nil of a group
-	list, dict         bool                            // of the logical types LIST and MAP
-	children           []*parquetNode
-	shape              *value.Shape
-	leaves             int
+	*parquet.Node
+	reader   *ParquetReader
+	columns  []*parquetColumn // below it
+	children []*parquetNode
+	shape    *value.Shape
+	bare     bool // what it says is what its only child says: of a list, and of what repeats in it
+	dict     bool // a map, whose keys and values repeat
 }
 
-func newParquetNode(n parquet.Node) *parquetNode {
-	p := &parquetNode{optional: n.Optional(), repeated: n.Repeated()}
-	if n.Leaf() {
-		p.leaf, p.leaves = parquetLeaf(n.Type()), 1
-		return p
-	}
+func (r *ParquetReader) node(n *parquet.Node) (*parquetNode, error) {
+	p := &parquetNode{Node: n, reader: r, columns: r.columns[n.Leaf : n.Leaf+1]}
 	var names []string
-	for _, f := range n.Fields() {
-		child := newParquetNode(f)
-		p.children = append(p.children, child)
-		p.leaves += child.leaves
-		names = append(names, f.Name())
+	for _, child := range n.Children {
+		c, err := r.node(child)
+		if err != nil {
+			return nil, err
+		}
+		p.children = append(p.children, c)
+		p.columns = r.columns[n.Leaf : c.Leaf+len(c.columns)]
+		names = append(names, c.Name)
+	}
+	if err := records.CheckColumns(names); err != nil {
+		return nil, err
 	}
 	p.shape = value.NewShape(names...)
-	if t := n.Type().LogicalType(); t != nil && len(p.children) == 1 && p.children[0].repeated {
+	if len(p.children) == 1 && p.children[0].Repeated {
 		inner := p.children[0]
-		switch t.Value.(type) {
-		case *layout.ListType:
-			p.list = len(inner.children) == 1
-		case *layout.MapType:
-			p.dict = len(inner.children) == 2
-		}
+		p.bare = n.List && len(inner.children) == 1
+		inner.bare = p.bare
+		p.dict = n.Map && len(inner.children) == 2
 	}
-	return p
+	return p, nil
 }
 
-// value assembles what the cells of the columns of a node have, at some levels of
-// repetition and definition.
-func (p *parquetNode) value(cells [][]parquet.Value, rep, def int) value.Value {
-	if p.optional {
-		if def++; cells[0][0].DefinitionLevel() < def {
+// value assembles what the columns of a node have next, at some levels of repetition and
+// definition.
+func (p *parquetNode) value(rep, def int) value.Value {
+	if p.Optional {
+		if def++; p.columns[0].def() < def {
+			p.pass()
 			return value.Null()
 		}
 	}
-	if !p.repeated {
-		return p.content(cells, rep, def)
+	if !p.Repeated {
+		return p.content(rep, def)
 	}
 	rep, def = rep+1, def+1
-	if cells[0][0].DefinitionLevel() < def {
+	if p.columns[0].def() < def {
+		p.pass()
 		return value.List()
 	}
 	var elems []value.Value
-	rest := append([][]parquet.Value(nil), cells...)
-	one := make([][]parquet.Value, len(cells))
-	for len(rest[0]) > 0 {
-		for i, column := range rest {
-			n := 1
-			for n < len(column) && column[n].RepetitionLevel() > rep {
-				n++
-			}
-			one[i], rest[i] = column[:n], column[n:]
-		}
-		elems = append(elems, p.content(one, rep, def))
+	for again := true; again; again = p.again(rep) {
+		elems = append(elems, p.content(rep, def))
 	}
 	return value.List(elems...)
 }
 
+// pass takes an entry of each column where nothing is.
+func (p *parquetNode) pass() {
+	for _, c := range p.columns {
+		c.take()
+	}
+}
+
+// again reports whether a list goes on.
+func (p *parquetNode) again(rep int) bool {
+	r := p.reader
+	if p.columns[0].rep() < rep || r.err != nil {
+		return false
+	}
+	if r.cells > r.most {
+		r.fail(fmt.Errorf("row %d has more than %d values", r.row, maxRowCells))
+	}
+	return r.err == nil
+}
+
 // content is value of what is there, once.
-func (p *parquetNode) content(cells [][]parquet.Value, rep, def int) value.Value {
-	if p.leaf != nil {
-		return p.leaf(cells[0][0])
-	}
-	values := make([]value.Value, len(p.children))
-	for i, child := range p.children {
-		values[i] = child.value(cells[:child.leaves], rep, def)
-		cells = cells[child.leaves:]
-	}
+func (p *parquetNode) content(rep, def int) value.Value {
 	switch {
-	case p.list:
-		elems := make([]value.Value, 0, values[0].Len())
-		for _, e := range values[0].Elems() {
-			for _, v := range e.Fields() {
-				elems = append(elems, v)
-			}
-		}
-		return value.List(elems...)
+	case p.children == nil:
+		return p.columns[0].take()
+	case p.bare:
+		return p.children[0].value(rep, def)
 	case p.dict:
 		var b value.MapBuilder
-		for _, e := range values[0].Elems() {
-			key, _ := e.Get("key")
-			v, _ := e.Get("value")
+		inner := p.children[0]
+		for _, e := range inner.value(rep, def).Elems() {
+			key, _ := e.Get(inner.children[0].Name)
+			v, _ := e.Get(inner.children[1].Name)
 			b.Set(key.String(), v)
 		}
 		return b.Build()
 	}
+	values := make([]value.Value, len(p.children))
+	for i, child := range p.children {
+		values[i] = child.value(rep, def)
+	}
 	return p.shape.Map(values...)
 }
 
-// parquetLeaf returns what makes values of cells of a type.
-func parquetLeaf(t parquet.Type) func(parquet.Value) value.Value {
-	of := parquetCell(t)
-	return func(v parquet.Value) value.Value {
-		if v.IsNull() {
-			return value.Null()
+// parquetCell returns what makes a value of the i-th stored one of a type.
+func parquetCell(t parquet.Type) func(s *parquet.Values, i int) (value.Value, error) {
+	of := parquetInt(t)
+	switch t.Physical {
+	case layout.Boolean:
+		of = func(n int64) value.Value { return value.Bool(n != 0) }
+	case layout.Float, layout.Double:
+		return func(s *parquet.Values, i int) (value.Value, error) { return value.Float(s.Floats[i]), nil }
+	case layout.Int32, layout.Int64:
+	default:
+		return parquetBytes(t)
+	}
+	return func(s *parquet.Values, i int) (value.Value, error) { return of(s.Ints[i]), nil }
+}
+
+func parquetInt(t parquet.Type) func(n int64) value.Value {
+	switch t.Meaning {
+	case parquet.Timestamp:
+		nanos := int64(time.Second) / max(1, t.PerSecond)
+		return func(n int64) value.Value {
+			return value.Time(time.Unix(n/t.PerSecond, n%t.PerSecond*nanos).UTC())
 		}
-		return of(v)
+	case parquet.Date:
+		return func(n int64) value.Value { return value.String(time.Unix(n*86400, 0).UTC().Format(time.DateOnly)) }
+	case parquet.Decimal:
+		return func(n int64) value.Value { return decimal(big.NewInt(n), t) }
+	case parquet.Unsigned:
+		if t.Physical == layout.Int32 {
+			return func(n int64) value.Value { return value.Int(int64(uint32(n))) }
+		}
+		return func(n int64) value.Value { return value.Uint(uint64(n)) }
+	}
+	return value.Int
+}
+
+func parquetBytes(t parquet.Type) func(s *parquet.Values, i int) (value.Value, error) {
+	return func(s *parquet.Values, i int) (value.Value, error) {
+		b := s.Bytes[i]
+		switch t.Meaning {
+		case parquet.Text:
+			return value.String(strings.ToValidUTF8(string(b), "\ufffd")), nil
+		case parquet.Timestamp: // of older writers: nanoseconds of a Julian day
+			day := int64(binary.LittleEndian.Uint32(b[8:])) - 2440588
+			return value.Time(time.Unix(day*86400, int64(binary.LittleEndian.Uint64(b))).UTC()), nil
+		case parquet.UUID:
+			h := hex.EncodeToString(b)
+			return value.String(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]), nil
+		case parquet.Decimal:
+			n, err := parquet.Integer(b)
+			if err != nil {
+				return value.Value{}, err
+			}
+			return decimal(n, t), nil
+		}
+		return value.Binary(bytes.Clone(b)), nil
 	}
 }
 
-func parquetCell(t parquet.Type) func(parquet.Value) value.Value {
-	var logical layout.LogicalTypeValue
-	if l := t.LogicalType(); l != nil {
-		logical = l.Value
+// decimal makes a value of a decimal. A float64 is right to 15 digits.
+func decimal(n *big.Int, t parquet.Type) value.Value {
+	r := new(big.Rat).SetFrac(n, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(t.Scale)), nil))
+	if t.Precision <= 15 {
+		f, _ := r.Float64()
+		return value.Float(f)
 	}
-	switch l := logical.(type) {
-	case *layout.StringType, *layout.EnumType, *layout.JsonType:
-		return func(v parquet.Value) value.Value {
-			return value.String(strings.ToValidUTF8(string(v.ByteArray()), "\ufffd"))
-		}
-	case *layout.TimestampType:
-		if t.Kind() != parquet.Int64 {
-			break
-		}
-		unit := time.Nanosecond
-		switch l.Unit.Value.(type) {
-		case *layout.MilliSeconds:
-			unit = time.Millisecond
-		case *layout.MicroSeconds:
-			unit = time.Microsecond
-		}
-		per := int64(time.Second / unit)
-		return func(v parquet.Value) value.Value {
-			n := v.Int64()
-			return value.Time(time.Unix(n/per, n%per*int64(unit)).UTC())
-		}
-	case *layout.DateType:
-		if t.Kind() != parquet.Int32 {
-			break
-		}
-		return func(v parquet.Value) value.Value {
-			return value.String(time.Unix(int64(v.Int32())*86400, 0).UTC().Format(time.DateOnly))
-		}
-	case *layout.DecimalType:
-		return decimal(t.Kind(), int(l.Scale), int(l.Precision))
-	case *layout.UUIDType:
-		return func(v parquet.Value) value.Value {
-			h := hex.EncodeToString(v.ByteArray())
-			if len(h) != 32 {
-				return value.String(h)
-			}
-			return value.String(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])
-		}
-	case *layout.IntType:
-		switch {
-		case !l.IsSigned && t.Kind() == parquet.Int32:
-			return func(v parquet.Value) value.Value { return value.Int(int64(v.Uint32())) }
-		case !l.IsSigned && t.Kind() == parquet.Int64:
-			return func(v parquet.Value) value.Value { return value.Uint(v.Uint64()) }
-		}
-	}
-	switch t.Kind() {
-	case parquet.Boolean:
-		return func(v parquet.Value) value.Value { return value.Bool(v.Boolean()) }
-	case parquet.Int32:
-		return func(v parquet.Value) value.Value { return value.Int(int64(v.Int32())) }
-	case parquet.Int64:
-		return func(v parquet.Value) value.Value { return value.Int(v.Int64()) }
-	case parquet.Int96: // of older writers: nanoseconds of a Julian day
-		return func(v parquet.Value) value.Value {
-			n := v.Int96()
-			nanos := int64(n[1])<<32 | int64(n[0])
-			return value.Time(time.Unix((int64(n[2])-2440588)*86400, nanos).UTC())
-		}
-	case parquet.Float:
-		return func(v parquet.Value) value.Value { return value.Float(float64(v.Float())) }
-	case parquet.Double:
-		return func(v parquet.Value) value.Value { return value.Float(v.Double()) }
-	}
-	return func(v parquet.Value) value.Value { return value.Binary(append([]byte(nil), v.ByteArray()...)) }
-}
-
-// decimal returns what makes values of decimals. A float64 is right to 15 digits.
-func decimal(kind parquet.Kind, scale, precision int) func(parquet.Value) value.Value {
-	return func(v parquet.Value) value.Value {
-		n := new(big.Int)
-		switch kind {
-		case parquet.Int32:
-			n.SetInt64(int64(v.Int32()))
-		case parquet.Int64:
-			n.SetInt64(v.Int64())
-		default: // two's complement, the highest byte first
-			b := v.ByteArray()
-			n.SetBytes(b)
-			if len(b) > 0 && b[0] >= 0x80 {
-				n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
-			}
-		}
-		scale := max(0, min(scale, 100))
-		r := new(big.Rat).SetFrac(n, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale)), nil))
-		if precision <= 15 {
-			f, _ := r.Float64()
-			return value.Float(f)
-		}
-		return value.String(r.FloatString(scale))
-	}
+	return value.String(r.FloatString(t.Scale))
 }

@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -88,9 +89,14 @@ func TestParquet(t *testing.T) {
 			t.Errorf("from row %d on: got\n%s\nwant\n%s", row, got, strings.Join(want[row:], "\n"))
 		}
 	}
-	for _, damaged := range [][]byte{nil, []byte("PAR1"), file[:len(file)/2], append([]byte("xxxx"), file[4:]...)} {
-		if got := readParquet(damaged, 0); !strings.Contains(got, "error: the Parquet file is damaged: ") {
-			t.Errorf("of %d bytes: got %s", len(damaged), got)
+	for want, damaged := range map[string][]byte{
+		"error: not a Parquet file: it is too short":             []byte("PAR1"),
+		"error: the file is cut off: it does not end with PAR1":  file[:len(file)/2],
+		"error: not a Parquet file: it does not begin with PAR1": append([]byte("xxxx"), file[4:]...),
+		"error: the footer is damaged: it is longer than can be": append(file[:len(file)-8:len(file)-8], "\xff\xff\xff\x7fPAR1"...),
+	} {
+		if got := readParquet(damaged, 0); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }
@@ -107,4 +113,70 @@ func TestParquetDamaged(t *testing.T) {
 			}
 		}
 	}
+}
+
+func benchParquet(b *testing.B, file []byte, want int) {
+	b.SetBytes(int64(len(file)))
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		r, err := NewParquetReader(bytes.NewReader(file), int64(len(file)), 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for n = 0; ; {
+			rows, err := r.Read(256)
+			n += len(rows)
+			if err == io.EOF {
+				break
+			} else if err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := r.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if n != want {
+		b.Fatalf("got %d rows, want %d", n, want)
+	}
+	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "rows/s")
+}
+
+func BenchmarkParquet(b *testing.B) {
+	type row struct {
+		ID    int64     `parquet:"id"`
+		At    time.Time `parquet:"at,timestamp(millisecond)"`
+		User  string    `parquet:"user"`
+		Event string    `parquet:"event,dict"`
+		Price *float64  `parquet:"price,optional"`
+		N     int32     `parquet:"n"`
+	}
+	price := 9.75
+	rows := make([]row, 20_000)
+	for i := range rows {
+		rows[i] = row{ID: int64(i), At: time.UnixMilli(int64(i) * 731), User: fmt.Sprintf("u%07d", i*7919%40_000), Event: []string{"view", "cart", "purchase"}[i%3], N: int32(i % 10)}
+		if i%3 > 0 {
+			rows[i].Price = &price
+		}
+	}
+	var file bytes.Buffer
+	w := parquet.NewGenericWriter[row](&file)
+	if _, err := w.Write(rows); err != nil {
+		b.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		b.Fatal(err)
+	}
+	benchParquet(b, file.Bytes(), len(rows))
+}
+
+func BenchmarkParquetNested(b *testing.B) {
+	price := 2.5
+	rows := make([]parquetRow, 5_000)
+	for i := range rows {
+		rows[i] = parquetRow{ID: int64(i), Name: "a name", Price: &price, At: time.UnixMilli(int64(i)), Day: 20458, Cents: -1234, Tags: []string{"a", "b"}, Plain: []int32{7, 8, int32(i)},
+			Lines: []parquetLine{{1, []string{"p", "q"}}, {2, nil}, {i, []string{"r"}}}, Attr: map[string]string{"k": "v"}, OK: true}
+	}
+	benchParquet(b, parquetFile(b, rows...), len(rows))
 }

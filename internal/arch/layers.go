@@ -18,7 +18,8 @@ var layers = []layer{
 	{"Tools that know nothing of the product", []string{
 		"internal/ground/spell", "internal/ground/invariant", "internal/ground/leak", "internal/ground/faultproxy", "internal/ground/show",
 		"internal/ground/syncbuffer", "internal/ground/freeport", "internal/servertest", "internal/ground/vfs", "internal/ground/jsonscan", "internal/ground/doctree"}},
-	{"Payloads, findings, fields of a config, and events", []string{"value", "diag", "schema", "internal/ground/spool", "trail/event"}},
+	{"Payloads, findings, fields of a config, events, and records of files", []string{
+		"value", "diag", "schema", "internal/ground/spool", "trail/event", "internal/records", "internal/records/parquet"}},
 	{"Parts of the libraries, formats, and small parts of the engine", []string{
 		"internal/redact", "internal/memory", "internal/effect", "internal/clock", "internal/lifecycle", "internal/yamltree", "lock", "batch",
 		"trail/query", "trail/internal/segment", "trail/internal/tabular", "format"}},

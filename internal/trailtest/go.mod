@@ -12,5 +12,6 @@ require go.yaml.in/yaml/v4 v4.0.0 // indirect
 
 replace (
 	github.com/uniflow-labs/uniflow/internal/ground v0.0.0 => ../ground
+	github.com/uniflow-labs/uniflow/internal/records v0.0.0 => ../records
 	github.com/uniflow-labs/uniflow/trail v0.0.0 => ../../trail
 )

@@ -505,7 +505,7 @@ func TestFileSourceTable(t *testing.T) {
 	if len(messages) != 2 || messages[0].Body.String() != `{"id":3,"price":null}` {
 		t.Fatalf("got %d messages, the first %v", len(messages), messages[0].Body)
 	}
-	same(t, "what is not a table", r.text(messages[1:]), "error: c.parquet:1: the Parquet file is damaged: it does not end as Parquet does")
+	same(t, "what is not a table", r.text(messages[1:]), "error: c.parquet:1: not a Parquet file: it does not begin with PAR1")
 	if done, total := r.source.Size(); done < total-30 || done > total {
 		t.Errorf("got %d of %d bytes", done, total)
 	}

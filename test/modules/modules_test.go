@@ -79,7 +79,7 @@ func main() {
 	}
 }
 `, []string{
-		"internal/ground", "internal/trailtest", "trail", "github.com/DATA-DOG/go-sqlmock", "github.com/alecthomas/assert/v2", "github.com/alecthomas/repr",
+		"internal/ground", "internal/records", "internal/trailtest", "trail", "github.com/DATA-DOG/go-sqlmock", "github.com/alecthomas/assert/v2", "github.com/alecthomas/repr",
 		"github.com/andybalholm/brotli", "github.com/cespare/xxhash/v2", "github.com/golang/protobuf", "github.com/google/go-cmp",
 		"github.com/google/uuid", "github.com/hexops/gotextdiff", "github.com/klauspost/compress", "github.com/lib/pq",
 		"github.com/parquet-go/bitpack", "github.com/parquet-go/jsonlite", "github.com/parquet-go/parquet-go",
@@ -133,7 +133,7 @@ func TestForeignPrograms(t *testing.T) {
 func (p program) goMod(root string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "module example.com/program\n\ngo 1.26.0\n\nrequire %s/%s v0.0.0\n", module, p.library)
-	for _, m := range []string{p.library, "internal/ground", "internal/trailtest"} {
+	for _, m := range []string{p.library, "internal/ground", "internal/records", "internal/trailtest"} {
 		fmt.Fprintf(&b, "\nreplace %s/%s v0.0.0 => %s\n", module, m, filepath.Join(root, m))
 	}
 	return b.String()

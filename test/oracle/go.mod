@@ -30,6 +30,7 @@ require (
 	github.com/parquet-go/parquet-go v0.32.0 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	github.com/twpayne/go-geom v1.6.1 // indirect
+	github.com/uniflow-labs/uniflow/internal/records v0.0.0 // indirect
 	github.com/zeebo/xxh3 v1.1.0 // indirect
 	go.yaml.in/yaml/v4 v4.0.0 // indirect
 	golang.org/x/exp v0.0.0-20260908205506-85c1c2202aba // indirect
@@ -47,6 +48,8 @@ replace github.com/uniflow-labs/uniflow => ../..
 replace github.com/uniflow-labs/uniflow/batch => ../../batch
 
 replace github.com/uniflow-labs/uniflow/internal/ground => ../../internal/ground
+
+replace github.com/uniflow-labs/uniflow/internal/records => ../../internal/records
 
 replace github.com/uniflow-labs/uniflow/lock => ../../lock
 

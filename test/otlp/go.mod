@@ -97,6 +97,7 @@ require (
 	github.com/twmb/franz-go/pkg/kmsg v1.15.0 // indirect
 	github.com/twpayne/go-geom v1.6.1 // indirect
 	github.com/uniflow-labs/uniflow/batch v0.0.0 // indirect
+	github.com/uniflow-labs/uniflow/internal/records v0.0.0 // indirect
 	github.com/uniflow-labs/uniflow/trail v0.0.0 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	github.com/zeebo/blake3 v0.2.4 // indirect
@@ -166,6 +167,8 @@ replace github.com/uniflow-labs/uniflow => ../..
 replace github.com/uniflow-labs/uniflow/batch => ../../batch
 
 replace github.com/uniflow-labs/uniflow/internal/ground => ../../internal/ground
+
+replace github.com/uniflow-labs/uniflow/internal/records => ../../internal/records
 
 replace github.com/uniflow-labs/uniflow/internal/trailtest => ../../internal/trailtest
 

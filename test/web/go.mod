@@ -6,6 +6,7 @@ replace (
 	github.com/uniflow-labs/uniflow v0.0.0 => ../..
 	github.com/uniflow-labs/uniflow/batch v0.0.0 => ../../batch
 	github.com/uniflow-labs/uniflow/internal/ground v0.0.0 => ../../internal/ground
+	github.com/uniflow-labs/uniflow/internal/records v0.0.0 => ../../internal/records
 	github.com/uniflow-labs/uniflow/internal/trailtest v0.0.0 => ../../internal/trailtest
 	github.com/uniflow-labs/uniflow/lock v0.0.0 => ../../lock
 	github.com/uniflow-labs/uniflow/trail v0.0.0 => ../../trail
@@ -104,6 +105,7 @@ require (
 	github.com/twmb/franz-go/pkg/kmsg v1.15.0 // indirect
 	github.com/twpayne/go-geom v1.6.1 // indirect
 	github.com/uniflow-labs/uniflow/batch v0.0.0 // indirect
+	github.com/uniflow-labs/uniflow/internal/records v0.0.0 // indirect
 	github.com/uniflow-labs/uniflow/trail v0.0.0 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	github.com/zeebo/blake3 v0.2.4 // indirect

@@ -31,6 +31,8 @@ replace github.com/uniflow-labs/uniflow/batch => ../../../batch
 
 replace github.com/uniflow-labs/uniflow/internal/ground => ../../../internal/ground
 
+replace github.com/uniflow-labs/uniflow/internal/records => ../../../internal/records
+
 replace github.com/uniflow-labs/uniflow/internal/trailtest => ../../../internal/trailtest
 
 replace github.com/uniflow-labs/uniflow/lock => ../../../lock

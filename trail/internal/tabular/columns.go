@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/spell"
+	"github.com/uniflow-labs/uniflow/internal/records"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
@@ -104,19 +105,17 @@ func (o Options) checkColumns(columns []string) error {
 	if len(columns) > maxProperties {
 		return fmt.Errorf("there are %d columns; at most %d are taken", len(columns), maxProperties)
 	}
-	seen := make(map[string]bool, len(columns))
 	for _, c := range columns {
-		if seen[c] {
-			return fmt.Errorf("the column %q is there twice", c)
-		}
 		if len(c) > maxName {
 			return fmt.Errorf("the name of the column %s is longer than %d bytes", quote(c), maxName)
 		}
-		seen[c] = true
+	}
+	if err := records.CheckColumns(columns); err != nil {
+		return err
 	}
 	var lost []string
 	for c := range o.Types {
-		if !seen[c] {
+		if !slices.Contains(columns, c) {
 			lost = append(lost, c)
 		}
 	}

@@ -1,7 +1,6 @@
 package tabular
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,22 +8,22 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"github.com/uniflow-labs/uniflow/internal/records"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// A csvSource reads comma-separated values as RFC 4180 has them, with CRLF or LF,
-// after a byte order mark or not. A quote in the middle of a field that does not
-// start with one is taken as it is. Empty lines are passed over.
+// A csvSource reads comma-separated values.
 type csvSource struct {
-	records records
-	width   int   // fields of a record
-	role    []int // by field: colUser …, or roles + index of the property, or one of those below
-	unit    unit
-	opt     Options
-	fields  event.Schema
-	names   []string // of all columns
-	values  []event.Value
-	bad     []BadRow
+	in     *records.Reader
+	ends   []uint32 // of the fields of a record
+	memory []byte   // of fields with doubled quotes
+	role   []int    // by field: colUser …, or roles + index of the property, or one of those below
+	unit   unit
+	opt    Options
+	fields event.Schema
+	names  []string // of all columns
+	values []event.Value
+	bad    []BadRow
 }
 
 // Roles of fields other than properties.
@@ -39,11 +38,11 @@ const (
 func newCSV(in *input, opt Options) (*csvSource, error) {
 	s := &csvSource{opt: opt}
 	s.unit, _ = unitOf(opt.TimeUnit) // checked by Options.check
-	header := records{window: newWindow(in)}
-	if err := s.readHeader(&header); err != nil {
+	s.in = in.records(records.CSV)
+	if err := s.readHeader(); err != nil {
 		return nil, err
 	}
-	guesses, err := guessTypes(&header, s.width)
+	guesses, err := s.guessTypes()
 	if err != nil {
 		return nil, err
 	}
@@ -62,35 +61,23 @@ func newCSV(in *input, opt Options) (*csvSource, error) {
 	if err := in.rewind(); err != nil {
 		return nil, err
 	}
-	s.records = records{window: newWindow(in)}
-	if err := s.records.next(); err != nil && err != io.EOF { // the header
-		return nil, err
-	}
-	return s, nil
+	s.in = in.records(records.CSV)
+	_, err = s.in.Read() // the header
+	return s, err
 }
 
-func (s *csvSource) readHeader(r *records) error {
+func (s *csvSource) readHeader() error {
 	opt := &s.opt
-	if err := r.next(); err != nil {
-		if err == io.EOF {
-			return errors.New("the file is empty: line 1 must have the names of the columns")
-		}
+	rec, err := s.in.Read()
+	if err == io.EOF {
+		return errors.New("the file is empty: line 1 must have the names of the columns")
+	} else if err != nil {
 		return err
 	}
-	if r.bad != "" {
-		return fmt.Errorf("line %d, which must have the names of the columns: %s", r.line, r.bad)
+	if s.names, err = records.Header(rec, ','); err != nil {
+		return err
 	}
-	if !utf8.Valid(r.record) {
-		return errors.New("line 1, which must have the names of the columns, is not valid UTF-8")
-	}
-	s.width = len(r.fields)
-	for i, f := range r.fields {
-		name := string(f)
-		if name == "" { // pandas writes its index like this
-			name = fmt.Sprintf("column%d", i+1)
-		}
-		s.names = append(s.names, name)
-	}
+	s.ends = make([]uint32, len(s.names))
 	if err := opt.checkColumns(s.names); err != nil {
 		return err
 	}
@@ -117,20 +104,28 @@ func (s *csvSource) add(column int, t event.Type) {
 	s.fields = append(s.fields, event.Field{Name: s.names[column], Type: t})
 }
 
-// guessTypes looks at the first records for what the columns hold.
-func guessTypes(r *records, width int) ([]guess, error) {
-	guesses := make([]guess, width)
+// guessTypes guesses what the columns hold from the first records.
+func (s *csvSource) guessTypes() ([]guess, error) {
+	guesses := make([]guess, len(s.names))
 	for range sampleRows {
-		switch err := r.next(); {
+		s.memory = s.memory[:0]
+		rec, err := s.in.Read()
+		switch {
 		case err == io.EOF:
 			return guesses, nil
 		case err != nil:
 			return nil, err
-		case r.bad != "" || len(r.fields) != width:
+		}
+		text := lend(rec.Raw)
+		if rec.Err != nil || records.Cut(text, ',', s.ends) != len(s.ends) {
 			continue
 		}
-		for i := range guesses {
-			guesses[i].see(lend(r.fields[i]))
+		at := uint32(0)
+		for i, end := range s.ends {
+			var field string
+			field, s.memory = records.Field(text[at:end], s.memory)
+			guesses[i].see(field)
+			at = end + 1
 		}
 	}
 	return guesses, nil
@@ -146,19 +141,22 @@ func (s *csvSource) next(rows []Row) (n int, bad []BadRow, err error) {
 	if need := limit * width; len(s.values) < need {
 		s.values = make([]event.Value, need)
 	}
-	s.bad = s.bad[:0]
+	s.bad, s.memory = s.bad[:0], s.memory[:0]
+	s.in.Return()
 	for n < limit && len(s.bad) < maxBad {
-		// What was lent out must stay: the window moves on when nothing was.
-		ok, err := s.records.lent(n == 0 && len(s.bad) == 0)
-		if err != nil {
-			return n, s.bad, err
-		}
+		rec, ok := s.in.Next()
 		if !ok {
-			break
+			if n > 0 || len(s.bad) > 0 { // what was lent must stay
+				break
+			}
+			if err := s.in.More(); err != nil {
+				return 0, nil, err
+			}
+			continue
 		}
 		rows[n].Values = s.values[n*width : (n+1)*width : (n+1)*width]
-		if reason := s.take(&rows[n]); reason != "" {
-			s.bad = append(s.bad, BadRow{Line: s.records.line, Reason: reason})
+		if reason := s.take(&rec, &rows[n]); reason != "" {
+			s.bad = append(s.bad, BadRow{Line: rec.Line, Reason: reason})
 		} else {
 			n++
 		}
@@ -170,20 +168,25 @@ func (s *csvSource) next(rows []Row) (n int, bad []BadRow, err error) {
 }
 
 // take turns the record into a row, or returns why it is bad.
-func (s *csvSource) take(row *Row) (reason string) {
-	r := &s.records
-	if r.bad != "" {
-		return r.bad
+func (s *csvSource) take(rec *records.Record, row *Row) (reason string) {
+	if rec.Err != nil {
+		return rec.Err.Error()
 	}
-	if len(r.fields) != s.width {
-		return fmt.Sprintf("%d fields, but line 1 has %d", len(r.fields), s.width)
+	record := lend(rec.Raw)
+	if n := records.Cut(record, ',', s.ends); n != len(s.ends) {
+		return fmt.Sprintf("%d fields, but line 1 has %d", n, len(s.ends))
 	}
-	if !utf8.Valid(r.record) {
-		return "not valid UTF-8"
+	if !utf8.Valid(rec.Raw) {
+		return records.ErrUTF8.Error()
 	}
+	at := uint32(0)
 	row.ID = ""
-	for i, f := range r.fields {
-		text := lend(f)
+	for i, end := range s.ends {
+		text := record[at:end]
+		at = end + 1
+		if text != "" && text[0] == '"' {
+			text, s.memory = records.Field(text, s.memory)
+		}
 		switch role := s.role[i]; role {
 		case colUser:
 			if row.User = text; text == "" {
@@ -221,227 +224,5 @@ func (s *csvSource) take(row *Row) (reason string) {
 	return ""
 }
 
-// lend returns bytes of a window as a string, as long as they stay there.
+// lend returns bytes of a record as a string, as long as they stay there.
 func lend(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-// records splits a stream into records and fields.
-type records struct {
-	window *window
-	after  int64  // lines used up
-	begun  bool   // the byte order mark is behind
-	arena  []byte // fields with doubled quotes, without them
-
-	// The record that was read last.
-	line   int64 // where it starts
-	record []byte
-	fields [][]byte
-	bad    string // why it is bad
-}
-
-// next reads a record. Everything lent before becomes invalid.
-func (r *records) next() error {
-	ok, err := r.lent(true)
-	if err == nil && !ok {
-		err = io.EOF
-	}
-	return err
-}
-
-// lent reads a record. Unless move is set, it does not move the window, so everything
-// lent before stays valid; it is not ok if it would have to move. With move, the error
-// is io.EOF at the end of the stream.
-func (r *records) lent(move bool) (ok bool, err error) {
-	if move {
-		r.arena = r.arena[:0]
-	}
-	for {
-		rest := r.window.rest()
-		if !r.begun && len(rest) >= 3 {
-			r.begun = true
-			if bytes.HasPrefix(rest, []byte("\xef\xbb\xbf")) {
-				r.window.lo += 3
-				continue
-			}
-		}
-		if len(rest) > 0 && (r.begun || r.window.eof) {
-			used, lines, whole := r.parse(rest)
-			if whole && used > maxRecord {
-				r.line = r.after + 1
-				r.long()
-				return true, nil
-			}
-			if whole {
-				r.line = r.after + 1
-				r.after += lines
-				r.record = rest[:used]
-				r.window.lo += used
-				if len(r.fields) == 0 && r.bad == "" { // an empty line
-					continue
-				}
-				return true, nil
-			}
-			if len(rest) > maxRecord {
-				if !move {
-					return false, nil
-				}
-				r.line = r.after + 1
-				r.long()
-				return true, nil
-			}
-		}
-		if !move {
-			return false, nil
-		}
-		if r.window.eof {
-			if r.window.err != nil {
-				return false, r.window.err
-			}
-			return false, io.EOF
-		}
-		r.window.fill()
-	}
-}
-
-// long skips the first line of a record that is too long. The lines after it may
-// belong to the record, or a quote was not closed.
-func (r *records) long() {
-	r.fields = r.fields[:0]
-	r.after++
-	if i := bytes.IndexByte(r.window.rest(), '\n'); i >= 0 && i < maxRecord {
-		r.bad = "a quote is not closed, or the row is longer than 1 MiB; what follows is read from the next line on"
-		r.window.lo += i + 1
-		return
-	}
-	r.bad = "the line is longer than 1 MiB"
-	r.window.skipLine()
-}
-
-// parse finds the fields of the record that b begins with, or why it is bad. whole
-// says whether b has all of it; used and lines are its length.
-func (r *records) parse(b []byte) (used int, lines int64, whole bool) {
-	r.fields, r.bad = r.fields[:0], ""
-	lines = 1
-	i := 0
-	for {
-		if i < len(b) && b[i] == '"' {
-			end, newlines, doubled, state := quoted(b[i:])
-			switch {
-			case state == unclosed && !r.window.whole():
-				return 0, 0, false
-			case state == unclosed:
-				return r.broken(b, "a quote is not closed")
-			case state == astray:
-				return r.broken(b, "text behind a closing quote")
-			}
-			field := b[i+1 : i+end-1]
-			if doubled {
-				field = r.single(field)
-			}
-			r.fields = append(r.fields, field)
-			lines += newlines
-			i += end
-			if i == len(b) {
-				return i, lines, r.window.whole()
-			}
-			switch b[i] {
-			case ',':
-				i++
-				continue
-			case '\r':
-				if i+1 == len(b) {
-					return i + 1, lines, r.window.whole()
-				}
-				i++
-			}
-			return i + 1, lines, true // behind the newline
-		}
-		start := i
-		for i < len(b) && b[i] != ',' && b[i] != '\n' {
-			i++
-		}
-		if i == len(b) && !r.window.whole() {
-			return 0, 0, false
-		}
-		end := i
-		if i == len(b) || b[i] == '\n' {
-			if end > start && b[end-1] == '\r' {
-				end--
-			}
-		}
-		if i < len(b) && b[i] == ',' {
-			r.fields = append(r.fields, b[start:end])
-			i++
-			continue
-		}
-		if end > 0 || len(r.fields) > 0 { // not an empty line
-			r.fields = append(r.fields, b[start:end])
-		}
-		return min(i+1, len(b)), lines, true
-	}
-}
-
-// broken ends a bad record at its first line, so a wrong quote costs one line.
-func (r *records) broken(b []byte, reason string) (used int, lines int64, whole bool) {
-	r.fields, r.bad = r.fields[:0], reason
-	i := bytes.IndexByte(b, '\n')
-	if i < 0 {
-		if !r.window.whole() {
-			return 0, 0, false
-		}
-		i = len(b) - 1
-	}
-	return i + 1, 1, true
-}
-
-// single copies a field with its doubled quotes made single ones.
-func (r *records) single(field []byte) []byte {
-	start := len(r.arena)
-	for {
-		i := bytes.IndexByte(field, '"')
-		if i < 0 {
-			break
-		}
-		r.arena = append(r.arena, field[:i+1]...)
-		field = field[i+2:]
-	}
-	r.arena = append(r.arena, field...)
-	return r.arena[start:len(r.arena):len(r.arena)]
-}
-
-// States of a quoted field.
-const (
-	closed   = iota
-	unclosed // the end was not seen yet
-	astray   // behind the closing quote stands what may not
-)
-
-// quoted finds the end of the quoted field that b begins with: behind its closing
-// quote.
-func quoted(b []byte) (end int, newlines int64, doubled bool, state int) {
-	i := 1
-	for {
-		j := bytes.IndexByte(b[i:], '"')
-		if j < 0 {
-			return 0, 0, false, unclosed
-		}
-		newlines += int64(bytes.Count(b[i:i+j], []byte{'\n'}))
-		i += j + 1
-		if i == len(b) {
-			return i, newlines, doubled, closed
-		}
-		switch b[i] {
-		case '"':
-			doubled = true
-			i++
-		case ',', '\n':
-			return i, newlines, doubled, closed
-		case '\r':
-			if i+1 == len(b) || b[i+1] == '\n' {
-				return i, newlines, doubled, closed
-			}
-			return i, newlines, doubled, astray
-		default:
-			return i, newlines, doubled, astray
-		}
-	}
-}

@@ -1,7 +1,6 @@
 package tabular
 
 import (
-	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -12,7 +11,7 @@ import (
 	fastgzip "github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
+	"github.com/uniflow-labs/uniflow/internal/records"
 )
 
 // maxWindow is the largest window of a zstd stream that is taken, and so the
@@ -67,7 +66,7 @@ func (in *input) unpack() error {
 	case "gz":
 		z, err := fastgzip.NewReader(counted)
 		if err != nil {
-			return unpackError("gzip", err)
+			return in.unpackError(err)
 		}
 		in.unpacked = z
 	case "zst":
@@ -75,12 +74,12 @@ func (in *input) unpack() error {
 			// Without concurrency it starts no goroutine.
 			d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
 			if err != nil {
-				return unpackError("zstd", err)
+				return in.unpackError(err)
 			}
 			in.decoder = d
 		}
 		if err := in.decoder.Reset(counted); err != nil {
-			return unpackError("zstd", err)
+			return in.unpackError(err)
 		}
 		in.unpacked = in.decoder
 	default:
@@ -100,17 +99,26 @@ func (in *input) rewind() error {
 	return in.unpack()
 }
 
-func (in *input) Read(p []byte) (int, error) {
-	n, err := in.unpacked.Read(p)
-	if err != nil && err != io.EOF {
-		switch in.packed {
-		case "gz":
-			err = unpackError("gzip", err)
-		case "zst":
-			err = unpackError("zstd", err)
+// records returns a reader of the records from where the input stands.
+func (in *input) records(framing records.Framing) *records.Reader {
+	r := records.New(in, records.Options{Framing: framing, Delimiter: ',', MaxRecord: maxRecord, Ahead: true}, 0, 1)
+	r.End()
+	return r
+}
+
+// Read fills p if it can, as batches end with what was read.
+func (in *input) Read(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var m int
+		if m, err = in.unpacked.Read(p[n:]); m == 0 && err == nil {
+			break
 		}
+		n += m
 	}
-	return n, err
+	if n > 0 {
+		return n, nil // the next call returns the error
+	}
+	return 0, in.unpackError(err)
 }
 
 func (in *input) close() error {
@@ -124,11 +132,15 @@ func (in *input) close() error {
 	return in.file.Close()
 }
 
-func unpackError(form string, err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+// unpackError says what an error of reading means for a packed file.
+func (in *input) unpackError(err error) error {
+	form := map[string]string{"gz": "gzip", "zst": "zstd"}[in.packed]
+	switch {
+	case err == nil || err == io.EOF && in.unpacked != nil || form == "":
+		return err
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%s: the file ends too early", form)
-	}
-	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, fastgzip.ErrHeader) || errors.Is(err, zstd.ErrMagicMismatch) {
+	case errors.Is(err, gzip.ErrHeader) || errors.Is(err, fastgzip.ErrHeader) || errors.Is(err, zstd.ErrMagicMismatch):
 		return fmt.Errorf("the file is not packed with %s, as its name says", form)
 	}
 	return fmt.Errorf("%s: %w", form, err)
@@ -141,70 +153,4 @@ func (c counting) Read(p []byte) (int, error) {
 	n, err := c.in.raw.Read(p)
 	c.in.done.Add(int64(n))
 	return n, err
-}
-
-// A window holds a part of a stream. Only fill moves it on, so what was found in it
-// can be lent until then.
-type window struct {
-	r      io.Reader
-	buf    []byte
-	lo, hi int // buf[lo:hi] was not used yet
-	eof    bool
-	err    error // of the stream, other than io.EOF
-}
-
-// windowSize lets a batch of about a thousand rows of usual size stay in the second
-// level cache.
-const windowSize = 256 << 10
-
-func newWindow(r io.Reader) *window { return &window{r: r, buf: make([]byte, windowSize)} }
-
-func (f *window) rest() []byte { return f.buf[f.lo:f.hi] }
-
-// fill reads more. Everything lent before becomes invalid. A full window grows, up
-// to the size of the longest record.
-func (f *window) fill() {
-	if invariant.Enabled { // make the misuse of lent bytes visible
-		for i := range f.buf[:f.lo] {
-			f.buf[i] = '#'
-		}
-	}
-	f.hi = copy(f.buf, f.buf[f.lo:f.hi])
-	f.lo = 0
-	if f.hi == len(f.buf) && len(f.buf) < 2*maxRecord {
-		f.buf = append(f.buf, make([]byte, len(f.buf))...)
-	}
-	for empty := 0; !f.eof && f.hi < len(f.buf); {
-		n, err := f.r.Read(f.buf[f.hi:])
-		f.hi += n
-		if err != nil {
-			f.eof = true
-			if err != io.EOF {
-				f.err = err
-			}
-		}
-		if n > 0 {
-			empty = 0
-		} else if empty++; empty == 100 {
-			f.eof, f.err = true, io.ErrNoProgress
-		}
-	}
-}
-
-// whole reports whether the window reaches the end of the stream. The last line then
-// needs no newline.
-func (f *window) whole() bool { return f.eof && f.err == nil }
-
-func (f *window) skipLine() bool {
-	for {
-		if i := bytes.IndexByte(f.rest(), '\n'); i >= 0 {
-			f.lo += i + 1
-			return true
-		}
-		f.lo = f.hi
-		if f.eof {
-			return false
-		}
-		f.fill()
-	}
 }

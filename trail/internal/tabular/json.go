@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/jsonscan"
+	"github.com/uniflow-labs/uniflow/internal/records"
 )
 
 // A kind is what stands as the value of a member of a JSON object.
@@ -55,7 +56,6 @@ func (s *scanner) reset() { s.arena = s.arena[:0] }
 
 var (
 	errObject = errors.New("not a JSON object")
-	errUTF8   = errors.New("not valid UTF-8")
 	errName   = errors.New("JSON: a property without a name")
 )
 
@@ -64,7 +64,7 @@ func (s *scanner) object(line []byte) error {
 	s.members, s.path = s.members[:0], s.path[:0]
 	s.b, s.i = line, 0
 	if !utf8.Valid(line) {
-		return errUTF8
+		return records.ErrUTF8
 	}
 	if s.space() != '{' {
 		return errObject

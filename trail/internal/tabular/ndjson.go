@@ -8,19 +8,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/uniflow-labs/uniflow/internal/records"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
 // An ndjsonSource reads lines of JSON objects. Properties are found as they come;
 // empty lines are passed over.
 type ndjsonSource struct {
-	opt    Options
-	unit   unit
-	names  [roles]string
-	named  bool // names are those of lines; before, no line with any could be read
-	window *window
-	line   int64 // lines used up
-	scan   scanner
+	opt   Options
+	unit  unit
+	names [roles]string
+	named bool // names are those of lines; before, no line with any could be read
+	in    *records.Reader
+	scan  scanner
 
 	fields event.Schema
 	forced []bool         // by field
@@ -48,11 +48,10 @@ type fresh struct {
 }
 
 func newNDJSON(in *input, opt Options) (*ndjsonSource, error) {
-	s := &ndjsonSource{opt: opt, names: opt.defaults(), window: newWindow(in), roles: make(map[string]int)}
+	s := &ndjsonSource{opt: opt, names: opt.defaults(), in: in.records(records.JSON), roles: make(map[string]int)}
 	s.unit, _ = unitOf(opt.TimeUnit) // checked by Options.check
-	s.window.fill()
-	if bytes.HasPrefix(s.window.rest(), []byte("\xef\xbb\xbf")) {
-		s.window.lo += 3
+	if err := s.in.More(); err != nil && err != io.EOF {
+		return nil, err
 	}
 	if err := s.name(s.memberNames(nil)); err != nil {
 		return nil, err
@@ -82,7 +81,7 @@ func (s *ndjsonSource) name(columns []string) (err error) {
 // What was lent of lines before is void.
 func (s *ndjsonSource) memberNames(line []byte) (columns []string) {
 	seen := make(map[string]bool)
-	for b := s.window.rest(); len(columns) < maxProperties; {
+	for b := s.in.Peek(); len(columns) < maxProperties; {
 		s.scan.reset()
 		if len(line) <= maxRecord && s.scan.object(line) == nil {
 			for _, m := range s.scan.members {
@@ -93,10 +92,10 @@ func (s *ndjsonSource) memberNames(line []byte) (columns []string) {
 				}
 			}
 		}
-		var ended bool
-		if line, b, ended = bytes.Cut(b, []byte{'\n'}); !ended && (len(line) == 0 || !s.window.whole()) {
+		if len(b) == 0 {
 			break
 		}
+		line, b, _ = bytes.Cut(b, []byte{'\n'}) // a part of a line is not an object
 	}
 	return columns
 }
@@ -108,6 +107,7 @@ func (s *ndjsonSource) close() {}
 func (s *ndjsonSource) next(rows []Row) (n int, bad []BadRow, err error) {
 	s.bad, s.widened = s.bad[:0], false
 	s.scan.reset()
+	s.in.Return()
 	if need := min(len(rows)*max(1, len(s.fields)), maxValues); len(s.values) < need {
 		s.values = make([]event.Value, need)
 	}
@@ -117,17 +117,21 @@ func (s *ndjsonSource) next(rows []Row) (n int, bad []BadRow, err error) {
 		if used+width > len(s.values) {
 			break
 		}
-		line, number, err := s.nextLine(n == 0 && len(s.bad) == 0)
-		if err != nil {
-			return n, s.bad, err
-		}
-		if number == 0 {
-			break
-		}
-		if line == nil {
-			s.bad = append(s.bad, BadRow{Line: number, Reason: "the line is longer than 1 MiB"})
+		rec, ok := s.in.Next()
+		if !ok {
+			if n > 0 || len(s.bad) > 0 { // what was lent must stay
+				break
+			}
+			if err := s.in.More(); err != nil {
+				return 0, nil, err
+			}
 			continue
 		}
+		if rec.Err != nil {
+			s.bad = append(s.bad, BadRow{Line: rec.Line, Reason: rec.Err.Error()})
+			continue
+		}
+		line := rec.Raw
 		if !s.named { // and so n is 0: nothing is lent
 			if err := s.name(s.memberNames(line)); err != nil {
 				return n, s.bad, err
@@ -137,7 +141,7 @@ func (s *ndjsonSource) next(rows []Row) (n int, bad []BadRow, err error) {
 		rows[n].Values = s.values[used : used+width : used+width]
 		clear(rows[n].Values)
 		if err := s.take(line, &rows[n]); err != nil {
-			s.bad = append(s.bad, BadRow{Line: number, Reason: err.Error()})
+			s.bad = append(s.bad, BadRow{Line: rec.Line, Reason: err.Error()})
 			continue
 		}
 		used += width
@@ -147,44 +151,6 @@ func (s *ndjsonSource) next(rows []Row) (n int, bad []BadRow, err error) {
 		s.widen(rows[:n])
 	}
 	return n, s.bad, nil
-}
-
-// nextLine returns the next line that is not empty, nil for one that is too long, and
-// its number: 0 if the window must move for it, which only move allows.
-func (s *ndjsonSource) nextLine(move bool) (line []byte, number int64, err error) {
-	for {
-		rest := s.window.rest()
-		i := bytes.IndexByte(rest, '\n')
-		if i < 0 && s.window.whole() && len(rest) > 0 {
-			i = len(rest) - 1
-			line = rest
-		} else if i >= 0 {
-			line = rest[:i]
-		}
-		switch {
-		case i >= 0:
-			s.window.lo += i + 1
-			s.line++
-			if len(line) > maxRecord {
-				return nil, s.line, nil
-			}
-			if len(bytes.TrimSpace(line)) > 0 {
-				return line, s.line, nil
-			}
-		case !move:
-			return nil, 0, nil
-		case len(rest) > maxRecord:
-			s.window.skipLine()
-			s.line++
-			return nil, s.line, nil
-		case s.window.err != nil:
-			return nil, 0, s.window.err
-		case s.window.eof:
-			return nil, 0, io.EOF
-		default:
-			s.window.fill()
-		}
-	}
 }
 
 func (s *ndjsonSource) take(line []byte, row *Row) error {

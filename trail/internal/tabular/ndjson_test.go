@@ -4,12 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/uniflow-labs/uniflow/internal/records"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
@@ -46,11 +45,11 @@ func TestNDJSON(t *testing.T) {
 		{"times", `{"user":1,"ts":"2026-01-05","name":"v"}` + "\n" + `{"user":1,"ts":1.5,"name":"v"}` + "\n" + `{"user":1,"ts":true,"name":"v"}` + "\n" + `{"user":1,"ts":"x","name":"v"}` + "\n" + `{"user":1,"name":"v"}` + "\n", Options{},
 			"\n1 1767571200000 v\n1 1500 v\n! 3 ts is a boolean: want a time\n! 4 ts \"x\": not a time: want RFC 3339 or a number\n! 5 ts is missing"},
 		{"not objects", line("") + "[1]\n\"x\"\nnull\n{\n{]\n{}x\n{\"a\" 1}\n{\"a\":01}\n{\"a\":tru}\n{\"a\":\"x\n{\"a\":\"\x01\"}\n{\"\":1}\n{\"a\":\"\xff\"}\n{\"a\":\"\\x\"}\n", Options{},
-			"\na 1000 v\n! 2 not a JSON object\n! 3 not a JSON object\n! 4 not a JSON object\n! 5 JSON: byte 1: want a name in quotes, got the end\n! 6 JSON: byte 1: want a name in quotes, got \"]\"\n! 7 JSON: byte 2: want the end of the line, got \"x\"\n! 8 JSON: byte 5: want \":\", got \"1\"\n! 9 JSON: byte 6: want \",\" or \"}\", got \"1\"\n! 10 JSON: byte 8: want true, got \"}\"\n! 11 JSON: byte 7: want the \"\\\"\" that ends a string, got the end\n! 12 JSON: byte 6: control character 0x1 in a string\n! 13 JSON: a property without a name\n! 14 not valid UTF-8\n! 15 JSON: byte 7: want an escape, got \"x\""},
-		{"long line", line("") + line(`,"p":"`+strings.Repeat("x", maxRecord)+`"`) + line(`,"p":"y"`), Options{}, "p:string \na 1000 v\na 1000 v p=y\n! 2 the line is longer than 1 MiB"},
-		{"very long line", line("") + strings.Repeat("x", 5*maxRecord) + "\n" + line(`,"p":"y"`), Options{}, "p:string \na 1000 v\na 1000 v p=y\n! 2 the line is longer than 1 MiB"},
-		{"names behind a very long line", strings.Repeat("x", 3*maxRecord) + "\n{}\n" + `{"user":"b","ts":1,"name":"e","p":"y"}` + "\n", Options{}, "p:string \nb 1000 e p=y\n! 1 the line is longer than 1 MiB\n! 2 user is empty or missing"},
-		{"no user behind a very long line", strings.Repeat("x", 3*maxRecord) + "\n" + `{"usr":"b","ts":1,"name":"e"}` + "\n", Options{}, "\n! 1 the line is longer than 1 MiB\nerror: F: there is no column user_id or user among usr, ts, name"},
+			"\na 1000 v\n! 2 not a JSON object\n! 3 not a JSON object\n! 4 not a JSON object\n! 5 JSON: byte 1: want a name in quotes, got the end\n! 6 JSON: byte 1: want a name in quotes, got \"]\"\n! 7 JSON: byte 2: want the end of the line, got \"x\"\n! 8 JSON: byte 5: want \":\", got \"1\"\n! 9 JSON: byte 6: want \",\" or \"}\", got \"1\"\n! 10 JSON: byte 8: want true, got \"}\"\n! 11 JSON: byte 7: want the \"\\\"\" that ends a string, got the end\n! 12 JSON: byte 6: control character 0x1 in a string\n! 13 JSON: a property without a name\n! 14 the text is not valid UTF-8\n! 15 JSON: byte 7: want an escape, got \"x\""},
+		{"long line", line("") + line(`,"p":"`+strings.Repeat("x", maxRecord)+`"`) + line(`,"p":"y"`), Options{}, "p:string \na 1000 v\na 1000 v p=y\n! 2 the record is longer than 1 MiB"},
+		{"very long line", line("") + strings.Repeat("x", 5*maxRecord) + "\n" + line(`,"p":"y"`), Options{}, "p:string \na 1000 v\na 1000 v p=y\n! 2 the record is longer than 1 MiB"},
+		{"names behind a very long line", strings.Repeat("x", 3*maxRecord) + "\n{}\n" + `{"user":"b","ts":1,"name":"e","p":"y"}` + "\n", Options{}, "p:string \nb 1000 e p=y\n! 1 the record is longer than 1 MiB\n! 2 user is empty or missing"},
+		{"no user behind a very long line", strings.Repeat("x", 3*maxRecord) + "\n" + `{"usr":"b","ts":1,"name":"e"}` + "\n", Options{}, "\n! 1 the record is longer than 1 MiB\nerror: F: there is no column user_id or user among usr, ts, name"},
 		{"no members", "{}\n", Options{}, "\n! 1 user_id is empty or missing"},
 		{"least integer", line(`,"p":-9223372036854775807`) + line(`,"p":-9223372036854775808`), Options{}, "p:integer \na 1000 v p=-9223372036854775807\n! 2 p: integers begin at -9223372036854775807"},
 		{"0 and 1 for booleans", line(`,"p":1,"q":"0"`) + line(`,"p":2`), Options{Types: map[string]event.Type{"p": event.Bool, "q": event.Bool}}, "p:boolean q:boolean \na 1000 v p=true q=false\n! 2 p: \"2\" is not a boolean"},
@@ -177,7 +176,7 @@ func TestParseEvent(t *testing.T) {
 	}
 }
 
-func FuzzNDJSON(f *testing.F) {
+func FuzzParser(f *testing.F) {
 	f.Add(line("") + line(`,"a":{"b":[1,{"c":"]"}]},"\u0071":-1.5e3`) + "\n{]\n")
 	f.Add(line(`,"p":"\ud83d\ude00\ud800"`) + line(`,"p":9223372036854775808`))
 	f.Add("\xef\xbb\xbf" + `{"user":1,"ts":"2026-01-05","name":"v"}`)
@@ -190,7 +189,7 @@ func FuzzNDJSON(f *testing.F) {
 			var s scanner
 			err := s.object([]byte(l))
 			var m map[string]any
-			if json.Valid([]byte(l)) && json.Unmarshal([]byte(l), &m) == nil && m != nil && err != nil && err != errUTF8 && err != errName && !strings.Contains(err.Error(), "deep") {
+			if json.Valid([]byte(l)) && json.Unmarshal([]byte(l), &m) == nil && m != nil && err != nil && err != records.ErrUTF8 && err != errName && !strings.Contains(err.Error(), "deep") {
 				t.Errorf("%q: got %v of valid JSON", l, err)
 			}
 			if err == nil && !json.Valid([]byte(l)) {
@@ -199,30 +198,6 @@ func FuzzNDJSON(f *testing.F) {
 			if e, err := parseEvent([]byte(l), Options{}); err == nil && (e.User == "" || e.Name == "") {
 				t.Errorf("%q: got %v", l, e)
 			}
-		}
-	})
-}
-
-func FuzzParquet(f *testing.F) {
-	files, err := filepath.Glob("testdata/parquet/*.parquet")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, path := range files {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		path := file(t, "x.parquet", string(data))
-		_, _, err := readAll(path, Options{Types: nil})
-		if err != nil && !strings.HasPrefix(err.Error(), path) {
-			t.Errorf("got %v, want the name of the file first", err)
-		}
-		if strings.Contains(errText(err), "runtime error") {
-			t.Errorf("got %v: our own code must not run into it", err)
 		}
 	})
 }

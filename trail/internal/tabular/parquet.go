@@ -1,8 +1,6 @@
 package tabular
 
 import (
-	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,21 +9,15 @@ import (
 
 	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/uniflow-labs/uniflow/internal/records/parquet"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// maxFooter is the largest footer that is taken: that of a file with a million
-// column chunks.
-const maxFooter = 64 << 20
-
 // A parquetSource reads Parquet column by column: for each batch, from each
-// column the values of the rows, page by page. It uses parquet-go
-// only for the types of headers, because parquet-go does not bound its memory and
-// this reader holds at most maxHeld.
+// column the values of the rows, page by page.
 type parquetSource struct {
 	in      *input
-	file    *pages
-	meta    format.FileMetaData
+	file    *parquet.File
 	columns []*column
 	fields  event.Schema
 	opt     Options
@@ -50,14 +42,6 @@ type parquetBatch struct {
 	bad    []BadRow
 }
 
-// A leaf is a column of the schema that holds values.
-type leaf struct {
-	element *format.SchemaElement
-	name    string // the names on the way to it, with dots between; of a list, that of the list
-	maxDef  int
-	list    bool
-}
-
 // newParquetAhead returns a source of Parquet that decodes in a goroutine of its own.
 func newParquetAhead(in *input, opt Options) (*ahead, error) {
 	s, err := newParquet(in, opt)
@@ -68,130 +52,40 @@ func newParquetAhead(in *input, opt Options) (*ahead, error) {
 }
 
 func newParquet(in *input, opt Options) (s *parquetSource, err error) {
-	defer recoverPanic(&err)
 	if in.total < 0 {
 		return nil, errors.New("a file of Parquet is read from its end, and so not from a pipe")
 	}
 	s = &parquetSource{in: in, opt: opt}
-	s.file = &pages{r: in.file, size: in.total, onRead: s.countBytes}
-	if err := s.footer(); err != nil {
+	if s.file, err = parquet.Open(in.file, in.total); err != nil {
 		return nil, err
 	}
-	leaves, err := leavesOf(s.meta.Schema)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.choose(leaves, opt); err != nil {
-		return nil, err
-	}
-	for i := range s.meta.RowGroups {
-		g := &s.meta.RowGroups[i]
-		if len(g.Columns) != len(leaves) || g.NumRows < 0 {
-			return nil, errors.New("the footer is damaged: a row group has not the columns of the schema")
-		}
-	}
-	return s, nil
-}
-
-// recoverPanic turns a panic into an error. The library that decodes headers may
-// panic on input that it does not expect.
-func recoverPanic(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("the file is damaged: %v", p)
-	}
+	s.file.OnRead = s.countBytes
+	return s, s.choose()
 }
 
 // countBytes counts the bytes of a page. The bytes of headers are counted at the end.
 func (s *parquetSource) countBytes(n int64) { s.in.done.Store(min(s.in.done.Load()+n, s.in.total)) }
 
-func (s *parquetSource) footer() error {
-	const tail = 8
-	if s.file.size < 4+tail {
-		return errors.New("not a Parquet file: it is too short")
+// nameOf returns the name of a leaf: the names on the way to it, with dots between; of a
+// list, that of the list.
+func (s *parquetSource) nameOf(leaf int) string {
+	l := &s.file.Leaves[leaf]
+	switch name := strings.Join(l.Path, "."); {
+	case l.MaxRep > 0:
+		return l.Path[0]
+	case name == "":
+		return fmt.Sprintf("column%d", leaf+1)
+	default:
+		return name
 	}
-	var head [4]byte
-	var end [tail]byte
-	if err := cmp.Or(s.file.readAt(head[:], 0), s.file.readAt(end[:], s.file.size-tail)); err != nil {
-		return err
-	}
-	if string(head[:]) == "PARE" || string(end[4:]) == "PARE" {
-		return errors.New("the file is encrypted")
-	}
-	if string(head[:]) != "PAR1" {
-		return errors.New("not a Parquet file: it does not begin with PAR1")
-	}
-	if string(end[4:]) != "PAR1" {
-		return errors.New("the file is cut off: it does not end with PAR1")
-	}
-	size := int64(binary.LittleEndian.Uint32(end[:]))
-	if size > s.file.size-4-tail || size > maxFooter {
-		return errors.New("the footer is damaged: it is longer than can be")
-	}
-	b := make([]byte, size)
-	if err := s.file.readAt(b, s.file.size-tail-size); err != nil {
-		return err
-	}
-	if _, err := unmarshal(b, &s.meta); err != nil {
-		return fmt.Errorf("the footer is damaged: %w", err)
-	}
-	return nil
 }
 
-// leavesOf lists the columns that a schema, which is a tree written in depth-first
-// order, has values in.
-func leavesOf(elements []format.SchemaElement) ([]leaf, error) {
-	if len(elements) == 0 || elements[0].NumChildren.V <= 0 {
-		return nil, errors.New("the file has no columns")
-	}
-	var leaves []leaf
-	next := 1
-	var walk func(children int32, path []string, def int, list string) error
-	walk = func(children int32, path []string, def int, list string) error {
-		if len(path) > 32 {
-			return errors.New("the schema is nested more than 32 deep")
-		}
-		for range children {
-			if next >= len(elements) {
-				return errors.New("the footer is damaged: the schema ends too early")
-			}
-			e := &elements[next]
-			next++
-			p := append(path[:len(path):len(path)], e.Name)
-			d, l := def, list
-			switch e.RepetitionType.V {
-			case format.Optional:
-				d++
-			case format.Repeated:
-				d++
-				if l == "" {
-					l = p[0]
-				}
-			}
-			if e.NumChildren.Valid && e.NumChildren.V > 0 {
-				if err := walk(e.NumChildren.V, p, d, l); err != nil {
-					return err
-				}
-				continue
-			}
-			name := strings.Join(p, ".")
-			if name == "" {
-				name = fmt.Sprintf("column%d", len(leaves)+1)
-			}
-			if l != "" {
-				name = l
-			}
-			leaves = append(leaves, leaf{element: e, name: name, maxDef: d, list: l != ""})
-		}
-		return nil
-	}
-	return leaves, walk(elements[0].NumChildren.V, nil, 0, "")
-}
-
-func (s *parquetSource) choose(leaves []leaf, opt Options) error {
+func (s *parquetSource) choose() error {
+	opt := s.opt
 	var names []string
-	for _, l := range leaves {
-		if !l.list || !slices.Contains(names, l.name) { // a list of pairs has two
-			names = append(names, l.name)
+	for i, l := range s.file.Leaves {
+		if name := s.nameOf(i); l.MaxRep == 0 || !slices.Contains(names, name) { // a list of pairs has two
+			names = append(names, name)
 		}
 	}
 	if err := opt.checkColumns(names); err != nil {
@@ -205,26 +99,28 @@ func (s *parquetSource) choose(leaves []leaf, opt Options) error {
 	if err != nil {
 		return err
 	}
-	for i, l := range leaves {
-		role := slices.Index(wanted[:], l.name)
-		if role < 0 && opt.skips(l.name) {
+	for i, l := range s.file.Leaves {
+		name := s.nameOf(i)
+		role := slices.Index(wanted[:], name)
+		if role < 0 && opt.skips(name) {
 			continue
 		}
-		c := &column{name: l.name, leaf: i, maxDef: l.maxDef, role: role, file: s.file}
-		c.columnType = columnTypeOf(l.element)
-		c.target.unit = unit
-		if _, null := l.element.LogicalType.Value.(*format.NullType); null && role < 0 {
+		c := &column{name: name, role: role, in: s.file.Column(i), target: target{Type: l.Type, unit: unit}}
+		if c.Meaning == parquet.Plain && (c.Physical == format.ByteArray || c.Physical == format.FixedLenByteArray) {
+			c.Meaning = parquet.Text
+		}
+		if c.Meaning == parquet.Null && role < 0 {
 			continue // all missing
 		}
-		if l.list {
+		if l.MaxRep > 0 {
 			return unreadable(c, opt, "a list")
 		}
-		if c.meaning == meansNothing {
+		if c.Meaning == parquet.Unknown || c.Meaning == parquet.Null {
 			return unreadable(c, opt, "of a type that is not read")
 		}
 		switch natural := c.natural(); {
 		case role == colTime:
-			if natural == event.Bool || c.meaning == meansClock {
+			if natural == event.Bool || c.Meaning == parquet.Clock {
 				return fmt.Errorf("the column %q is %s, not a time", c.name, article(natural))
 			}
 			c.time, c.typ = true, event.Int
@@ -256,22 +152,22 @@ func unreadable(c *column, opt Options, what string) error {
 
 func (s *parquetSource) schema() event.Schema { return s.fields }
 
-func (s *parquetSource) close() { s.file.close() }
+func (s *parquetSource) close() { s.file.Close() }
 
 // maxRows bounds a batch of Parquet.
 const maxRows = 4096
 
 func (s *parquetSource) next(rows []Row) (n int, bad []BadRow, err error) {
-	defer recoverPanic(&err)
 	for s.left == 0 {
-		if s.group == len(s.meta.RowGroups) {
+		if s.group == len(s.file.Groups) {
 			s.in.done.Store(s.in.total)
 			return 0, nil, io.EOF
 		}
-		if err := s.begin(&s.meta.RowGroups[s.group]); err != nil {
+		if err := s.begin(); err != nil {
 			return 0, nil, err
 		}
 	}
+	s.file.Batch()
 	width := len(s.fields)
 	n = min(len(rows), maxRows, max(1, maxValues/max(1, width)))
 	n = int(min(int64(n), s.left))
@@ -293,7 +189,7 @@ func (s *parquetSource) next(rows []Row) (n int, bad []BadRow, err error) {
 			}
 		}
 		if err := c.read(dst, codes, stride, n); err != nil {
-			return 0, nil, fmt.Errorf("row group %d, column %q: %w", s.group, c.name, err)
+			return 0, nil, err
 		}
 	}
 	b.terms = grown(b.terms, width)
@@ -310,15 +206,15 @@ func (s *parquetSource) next(rows []Row) (n int, bad []BadRow, err error) {
 
 func (s *parquetSource) terms(field int) []string { return s.lent[s.turn].terms[field] }
 
-func (s *parquetSource) begin(g *format.RowGroup) error {
+func (s *parquetSource) begin() error {
+	s.left = s.file.Groups[s.group]
 	s.group++
-	s.left = g.NumRows
-	if g.NumRows == 0 { // a table without rows: writers leave out where its columns stand
+	if s.left == 0 { // a table without rows: writers leave out where its columns stand
 		return nil
 	}
 	for _, c := range s.columns {
-		if err := c.start(&g.Columns[c.leaf], g.NumRows); err != nil {
-			return fmt.Errorf("row group %d, column %q: %w", s.group, c.name, err)
+		if err := c.in.Start(s.group - 1); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package tabular
+package parquet
 
 import (
 	"encoding/binary"

@@ -1,10 +1,11 @@
-package tabular
+package parquet
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/andybalholm/brotli"
 	fastgzip "github.com/klauspost/compress/gzip"
@@ -19,15 +20,16 @@ import (
 // end if a page is damaged.
 type unpacker struct {
 	zstd   *zstd.Decoder // made when first needed
-	gzip   *fastgzip.Reader
-	brotli *brotli.Reader
+	gzip   fastgzip.Reader
+	brotli brotli.Reader
 }
 
 var errUnpack = errors.New("a page does not unpack to the size that its header says")
 
 // unpack returns the content of a page, which must have a size of want: packed
 // itself, or in *buf, which is replaced if it is too small.
-func (u *unpacker) unpack(codec format.CompressionCodec, buf *[]byte, packed []byte, want int) ([]byte, error) {
+func (u *unpacker) unpack(codec format.CompressionCodec, buf *[]byte, packed []byte, want int) (_ []byte, err error) {
+	defer recoverPanic(&err)
 	if codec == format.Uncompressed {
 		if len(packed) != want {
 			return nil, errUnpack
@@ -37,7 +39,6 @@ func (u *unpacker) unpack(codec format.CompressionCodec, buf *[]byte, packed []b
 	if len(packed) == 0 && want == 0 {
 		return nil, nil
 	}
-	var err error
 	switch codec {
 	case format.Snappy:
 		n, err := snappy.DecodedLen(packed)
@@ -71,25 +72,21 @@ func (u *unpacker) unpack(codec format.CompressionCodec, buf *[]byte, packed []b
 			return nil, fmt.Errorf("zstd: %w", err)
 		}
 		*buf = b
-	case format.Gzip:
-		if u.gzip == nil {
-			u.gzip = new(fastgzip.Reader)
+	case format.Gzip, format.Brotli:
+		var r interface {
+			io.Reader
+			Reset(io.Reader) error
+		} = &u.brotli
+		if codec == format.Gzip {
+			r = &u.gzip
 		}
-		if err := u.gzip.Reset(bytes.NewReader(packed)); err != nil {
-			return nil, unpackError("gzip", err)
+		if err = r.Reset(bytes.NewReader(packed)); err == nil {
+			b := bytes.NewBuffer((*buf)[:0])
+			_, err = b.ReadFrom(io.LimitReader(r, int64(want)+1))
+			*buf = b.Bytes()
 		}
-		if *buf, err = readUpTo((*buf)[:0], u.gzip, want); err != nil {
-			return nil, unpackError("gzip", err)
-		}
-	case format.Brotli:
-		if u.brotli == nil {
-			u.brotli = new(brotli.Reader)
-		}
-		if err := u.brotli.Reset(bytes.NewReader(packed)); err != nil {
-			return nil, err
-		}
-		if *buf, err = readUpTo((*buf)[:0], u.brotli, want); err != nil {
-			return nil, fmt.Errorf("brotli: %w", err)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", strings.ToLower(codec.String()), err)
 		}
 	default:
 		return nil, fmt.Errorf("it is packed with %s, which is not read", codec)
@@ -100,11 +97,12 @@ func (u *unpacker) unpack(codec format.CompressionCodec, buf *[]byte, packed []b
 	return *buf, nil
 }
 
-// readUpTo reads a stream to its end, or to one byte beyond want.
-func readUpTo(buf []byte, r io.Reader, want int) ([]byte, error) {
-	b := bytes.NewBuffer(buf)
-	_, err := b.ReadFrom(io.LimitReader(r, int64(want)+1))
-	return b.Bytes(), err
+// grown returns a slice of n elements, s if it is large enough.
+func grown[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
 }
 
 func (u *unpacker) close() {

@@ -1,9 +1,10 @@
-package tabular
+package parquet
 
 import (
 	"cmp"
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 )
@@ -34,6 +35,7 @@ var (
 // checks the bytes before the decoder reads them, because the decoder allocates a list
 // of two thousand million structs if five bytes claim that there is one.
 func unmarshal(b []byte, into any) (used int, err error) {
+	defer recoverPanic(&err)
 	w := walker{b: b}
 	if _, err := w.fields(0); err != nil {
 		return 0, err
@@ -44,15 +46,27 @@ func unmarshal(b []byte, into any) (used int, err error) {
 	return w.i, nil
 }
 
+// recoverPanic turns a panic of a library into an error.
+func recoverPanic(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("the file is damaged: %v", p)
+	}
+}
+
+// maxStructs bounds what becomes of a footer: a struct of three bytes may take hundreds
+// decoded. Files have some five structs for each column of each row group.
+const maxStructs = 1 << 21
+
 // A walker checks that a Thrift struct is complete.
 type walker struct {
-	b []byte
-	i int
+	b       []byte
+	i       int
+	structs int
 }
 
 // fields goes over the fields of a struct and counts them.
 func (w *walker) fields(depth int) (n int, err error) {
-	if depth > 32 {
+	if w.structs++; depth > 32 || w.structs > maxStructs {
 		return 0, errThrift
 	}
 	for {
