@@ -4,6 +4,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli/app.version=$(VERSION)
 MODULE  := github.com/uniflow-labs/uniflow
 LIBS    := internal/ground internal/trailtest lock batch trail
+TOOLS   := bench
 PEERS   := test/brokers test/web test/otlp test/oracle bench/batch/peers
 export CGO_ENABLED ?= 0
 
@@ -73,7 +74,7 @@ generate: ## the reference pages and the JSON Schema
 	$(GO) run ./internal/docgen
 
 tidy: ## go.mod and go.sum of every module; the root's are tidied with the checkout in place of released libraries
-	@for m in $(LIBS) $(PEERS); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
+	@for m in $(LIBS) $(TOOLS) $(PEERS); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
 	@mkdir -p dist && cp go.mod dist/tidy.mod && cp go.sum dist/tidy.sum
 	@for m in $(LIBS); do $(GO) mod edit -replace=$(MODULE)/$$m=./$$m dist/tidy.mod; done
 	GOWORK=off $(GO) mod tidy -modfile=dist/tidy.mod

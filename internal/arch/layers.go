@@ -26,7 +26,7 @@ var layers = []layer{
 	{"The event store", []string{"trail"}},
 	{"The loader, and the references that tests compare with", []string{"batch/internal/oracle", "internal/loader", "internal/trailtest"}},
 	{"The contract for kinds, documents, languages, and watching", []string{
-		"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "bench/baseline", "internal/loader/trailstore"}},
+		"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "internal/loader/trailstore"}},
 	{"What answers of HTTP mean", []string{"node/envelope"}},
 	{"What several kinds share", []string{
 		"node/accept", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "internal/waits"}},

@@ -4,7 +4,6 @@ go 1.26.0
 
 require (
 	github.com/posthog/posthog-go v1.5.2
-	github.com/uniflow-labs/uniflow v0.0.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/sdk v1.47.0
 	go.opentelemetry.io/otel/trace v1.47.0
@@ -17,6 +16,7 @@ require (
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/uniflow-labs/uniflow/bench v0.0.0
 	github.com/uniflow-labs/uniflow/internal/ground v0.0.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
@@ -36,3 +36,5 @@ replace github.com/uniflow-labs/uniflow/internal/trailtest => ../../../internal/
 replace github.com/uniflow-labs/uniflow/lock => ../../../lock
 
 replace github.com/uniflow-labs/uniflow/trail => ../../../trail
+
+replace github.com/uniflow-labs/uniflow/bench => ../..

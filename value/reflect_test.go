@@ -1,11 +1,4 @@
-// Package baseline is what the engine is compared with: the conversion of package
-// value by plain reflection, and a chain of nodes written by hand, as [Calls] of
-// functions, and as [Goroutines] with channels.
-//
-// The conversion walks types and reads tags at each call. It handles what the benchmarks and the comparing tests need: structs with the
-// options of their tags except inline and alias, maps with keys of strings, slices,
-// arrays, pointers, interfaces, time, and scalars.
-package baseline
+package value_test
 
 import (
 	"fmt"
@@ -18,21 +11,27 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+// This file is what the compiled codec is compared with: the conversion by plain
+// reflection, which walks types and reads tags at each call. It handles what the
+// benchmarks and the comparing tests need: structs with the options of their tags except
+// inline and alias, maps with keys of strings, slices, arrays, pointers, interfaces,
+// time, and scalars.
+
 var (
 	valueType    = reflect.TypeFor[value.Value]()
 	timeType     = reflect.TypeFor[time.Time]()
 	durationType = reflect.TypeFor[time.Duration]()
 )
 
-// ReflectEncode is [value.Encode] by reflection.
-func ReflectEncode(v any) (value.Value, error) {
+// reflectEncode is [value.Encode] by reflection.
+func reflectEncode(v any) (value.Value, error) {
 	if v == nil {
 		return value.Null(), nil
 	}
-	return encode(reflect.ValueOf(v))
+	return encodeReflect(reflect.ValueOf(v))
 }
 
-func encode(v reflect.Value) (value.Value, error) {
+func encodeReflect(v reflect.Value) (value.Value, error) {
 	switch v.Type() {
 	case valueType:
 		return v.Interface().(value.Value), nil
@@ -46,7 +45,7 @@ func encode(v reflect.Value) (value.Value, error) {
 		if v.IsNil() {
 			return value.Null(), nil
 		}
-		return encode(v.Elem())
+		return encodeReflect(v.Elem())
 	case reflect.Bool:
 		return value.Bool(v.Bool()), nil
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
@@ -64,7 +63,7 @@ func encode(v reflect.Value) (value.Value, error) {
 		elems := make([]value.Value, v.Len())
 		for i := range elems {
 			var err error
-			if elems[i], err = encode(v.Index(i)); err != nil {
+			if elems[i], err = encodeReflect(v.Index(i)); err != nil {
 				return value.Value{}, fmt.Errorf("[%d]: %w", i, err)
 			}
 		}
@@ -72,7 +71,7 @@ func encode(v reflect.Value) (value.Value, error) {
 	case reflect.Map:
 		fields := make([]value.Field, 0, v.Len())
 		for it := v.MapRange(); it.Next(); {
-			e, err := encode(it.Value())
+			e, err := encodeReflect(it.Value())
 			if err != nil {
 				return value.Value{}, fmt.Errorf("%s: %w", it.Key(), err)
 			}
@@ -83,7 +82,7 @@ func encode(v reflect.Value) (value.Value, error) {
 	case reflect.Struct:
 		var b value.MapBuilder
 		b.Grow(v.NumField())
-		if err := encodeStruct(&b, v); err != nil {
+		if err := encodeReflectStruct(&b, v); err != nil {
 			return value.Value{}, err
 		}
 		return b.Build(), nil
@@ -91,7 +90,7 @@ func encode(v reflect.Value) (value.Value, error) {
 	return value.Value{}, fmt.Errorf("%s is not supported", v.Type())
 }
 
-func encodeStruct(b *value.MapBuilder, v reflect.Value) error {
+func encodeReflectStruct(b *value.MapBuilder, v reflect.Value) error {
 	t := v.Type()
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -100,7 +99,7 @@ func encodeStruct(b *value.MapBuilder, v reflect.Value) error {
 			continue
 		}
 		if f.Anonymous && f.Type.Kind() == reflect.Struct {
-			if err := encodeStruct(b, v.Field(i)); err != nil {
+			if err := encodeReflectStruct(b, v.Field(i)); err != nil {
 				return err
 			}
 			continue
@@ -108,7 +107,7 @@ func encodeStruct(b *value.MapBuilder, v reflect.Value) error {
 		if omitEmpty && isEmpty(v.Field(i)) {
 			continue
 		}
-		e, err := encode(v.Field(i))
+		e, err := encodeReflect(v.Field(i))
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -156,17 +155,17 @@ func snakeCase(name string) string {
 	return b.String()
 }
 
-// ReflectDecode is [value.Decode] by reflection, without its conversions from
+// reflectDecode is [value.Decode] by reflection, without its conversions from
 // text.
-func ReflectDecode(v value.Value, into any) error {
+func reflectDecode(v value.Value, into any) error {
 	p := reflect.ValueOf(into)
 	if p.Kind() != reflect.Pointer || p.IsNil() {
 		return fmt.Errorf("%T is not a pointer", into)
 	}
-	return decode(v, p.Elem())
+	return decodeReflect(v, p.Elem())
 }
 
-func decode(v value.Value, into reflect.Value) error {
+func decodeReflect(v value.Value, into reflect.Value) error {
 	switch into.Type() {
 	case valueType:
 		into.Set(reflect.ValueOf(v))
@@ -174,11 +173,11 @@ func decode(v value.Value, into reflect.Value) error {
 	case timeType:
 		t, ok := v.AsTime()
 		into.Set(reflect.ValueOf(t))
-		return check(ok, v, into)
+		return checkReflect(ok, v, into)
 	case durationType:
 		d, ok := v.AsDuration()
 		into.SetInt(int64(d))
-		return check(ok, v, into)
+		return checkReflect(ok, v, into)
 	}
 	switch into.Kind() {
 	case reflect.Pointer:
@@ -189,7 +188,7 @@ func decode(v value.Value, into reflect.Value) error {
 		if into.IsNil() {
 			into.Set(reflect.New(into.Type().Elem()))
 		}
-		return decode(v, into.Elem())
+		return decodeReflect(v, into.Elem())
 	case reflect.Interface:
 		if v.IsNull() {
 			into.SetZero()
@@ -198,57 +197,57 @@ func decode(v value.Value, into reflect.Value) error {
 		}
 		return nil
 	case reflect.Slice:
-		return decodeSlice(v, into)
+		return decodeReflectSlice(v, into)
 	case reflect.Map:
-		return decodeMap(v, into)
+		return decodeReflectMap(v, into)
 	case reflect.Struct:
 		if v.IsNull() {
 			return nil
 		}
-		return decodeStruct(v, into)
+		return decodeReflectStruct(v, into)
 	}
 	if v.IsNull() {
 		return nil
 	}
-	return decodeScalar(v, into)
+	return decodeReflectScalar(v, into)
 }
 
-func decodeScalar(v value.Value, into reflect.Value) error {
+func decodeReflectScalar(v value.Value, into reflect.Value) error {
 	switch into.Kind() {
 	case reflect.Bool:
 		b, ok := v.AsBool()
 		into.SetBool(b)
-		return check(ok, v, into)
+		return checkReflect(ok, v, into)
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		i, ok := v.AsInt()
 		ok = ok && !into.OverflowInt(i)
 		into.SetInt(i)
-		return check(ok, v, into)
+		return checkReflect(ok, v, into)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		u, ok := v.AsUint()
 		ok = ok && !into.OverflowUint(u)
 		into.SetUint(u)
-		return check(ok, v, into)
+		return checkReflect(ok, v, into)
 	case reflect.Float32, reflect.Float64:
 		f, ok := v.AsFloat()
 		into.SetFloat(f)
-		return check(ok, v, into)
+		return checkReflect(ok, v, into)
 	case reflect.String:
 		s, ok := v.AsString()
 		into.SetString(s)
-		return check(ok, v, into)
+		return checkReflect(ok, v, into)
 	}
 	return fmt.Errorf("%s is not supported", into.Type())
 }
 
-func check(ok bool, v value.Value, into reflect.Value) error {
+func checkReflect(ok bool, v value.Value, into reflect.Value) error {
 	if ok {
 		return nil
 	}
 	return fmt.Errorf("cannot turn a %s into %s", v.Kind(), into.Type())
 }
 
-func decodeSlice(v value.Value, into reflect.Value) error {
+func decodeReflectSlice(v value.Value, into reflect.Value) error {
 	if v.IsNull() {
 		into.SetZero()
 		return nil
@@ -256,34 +255,34 @@ func decodeSlice(v value.Value, into reflect.Value) error {
 	if into.Type().Elem().Kind() == reflect.Uint8 {
 		b, ok := v.AsBinary()
 		into.SetBytes(slices.Clone(b))
-		return check(ok, v, into)
+		return checkReflect(ok, v, into)
 	}
 	if v.Kind() != value.KindList {
-		return check(false, v, into)
+		return checkReflect(false, v, into)
 	}
 	into.Set(reflect.MakeSlice(into.Type(), v.Len(), v.Len()))
 	for i, e := range v.Elems() {
-		if err := decode(e, into.Index(i)); err != nil {
+		if err := decodeReflect(e, into.Index(i)); err != nil {
 			return fmt.Errorf("[%d]: %w", i, err)
 		}
 	}
 	return nil
 }
 
-func decodeMap(v value.Value, into reflect.Value) error {
+func decodeReflectMap(v value.Value, into reflect.Value) error {
 	if v.IsNull() {
 		into.SetZero()
 		return nil
 	}
 	if v.Kind() != value.KindMap {
-		return check(false, v, into)
+		return checkReflect(false, v, into)
 	}
 	if into.IsNil() {
 		into.Set(reflect.MakeMapWithSize(into.Type(), v.Len()))
 	}
 	for name, e := range v.Fields() {
 		entry := reflect.New(into.Type().Elem()).Elem()
-		if err := decode(e, entry); err != nil {
+		if err := decodeReflect(e, entry); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		into.SetMapIndex(reflect.ValueOf(name).Convert(into.Type().Key()), entry)
@@ -291,9 +290,9 @@ func decodeMap(v value.Value, into reflect.Value) error {
 	return nil
 }
 
-func decodeStruct(v value.Value, into reflect.Value) error {
+func decodeReflectStruct(v value.Value, into reflect.Value) error {
 	if v.Kind() != value.KindMap {
-		return check(false, v, into)
+		return checkReflect(false, v, into)
 	}
 	t := into.Type()
 	for i := range t.NumField() {
@@ -303,13 +302,13 @@ func decodeStruct(v value.Value, into reflect.Value) error {
 			continue
 		}
 		if f.Anonymous && f.Type.Kind() == reflect.Struct {
-			if err := decodeStruct(v, into.Field(i)); err != nil {
+			if err := decodeReflectStruct(v, into.Field(i)); err != nil {
 				return err
 			}
 			continue
 		}
 		if e, ok := v.Get(name); ok {
-			if err := decode(e, into.Field(i)); err != nil {
+			if err := decodeReflect(e, into.Field(i)); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		}
