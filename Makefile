@@ -84,8 +84,19 @@ tidy: ## go.mod and go.sum of every module; the root's are tidied with the check
 bench: build ## the performance contract: prints the table, writes bench/out/engine.json
 	$(GO) run ./bench
 
-bench-lock: ## the four-byte lock and others: prints the table, writes bench/out/lock.json; FULL=1 adds 240 combinations
-	$(GO) run ./bench/lock $(if $(FULL),-full)
+# MEDIANS,name,arguments runs benchmarks in five rounds, in which what is compared takes turns.
+define MEDIANS
+@mkdir -p bench/out && rm -f bench/out/$(1).txt
+@for round in 1 2 3 4 5; do $(GO) test -run '^$$' $(2) >>bench/out/$(1).txt || { tail -n 20 bench/out/$(1).txt; exit 1; }; done
+@$(GO) tool benchstat bench/out/$(1).txt
+endef
+
+bench-lock: ## the four-byte lock and others: prints medians; FULL=1 adds 240 combinations and other conditions
+	$(call MEDIANS,lock,-bench '^BenchmarkLock$$' -benchtime 300ms ./bench/lock)
+ifdef FULL
+	$(GO) test -run '^$$' -bench '^BenchmarkMatrix$$' -benchtime 300ms -timeout 0 ./bench/lock
+	$(GO) test -run '^$$' -bench '^BenchmarkScenario$$' -benchtime 1x -timeout 0 ./bench/lock
+endif
 
 bench-batch: ## the batch processor and others: prints the table, writes bench/out/batch.json
 	$(GO) run ./bench/batch -seconds $(or $(SECONDS),60) -rate $(or $(RATE),2000)

@@ -1,20 +1,17 @@
-package main
+package lock_test
 
 import (
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// futexSubjects returns the locks that sleep in the kernel.
-func futexSubjects() []subject {
+// futexLocks returns the locks that sleep in the kernel.
+func futexLocks() []subject {
 	return []subject{
-		goSubject("futex.Pthread", int(unsafe.Sizeof(pthreadLock{})), func() sync.Locker { return &new(padded[pthreadLock]).l }),
-		goSubject("futex.Spinning", int(unsafe.Sizeof(spinningLock{})), func() sync.Locker { return &new(padded[spinningLock]).l }),
-		goSubject("futex.Blocking", int(unsafe.Sizeof(blockingLock{})), func() sync.Locker { return &new(padded[blockingLock]).l }),
-		goSubject("futex.Mutex", int(unsafe.Sizeof(futexLock{})), func() sync.Locker { return &new(padded[futexLock]).l }),
+		of[pthreadLock]("futex.Pthread"), of[spinningLock]("futex.Spinning"),
+		of[blockingLock]("futex.Blocking"), of[futexLock]("futex.Mutex"),
 	}
 }
 
