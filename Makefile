@@ -5,7 +5,7 @@ LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli/app.version=$(V
 MODULE  := github.com/uniflow-labs/uniflow
 LIBS    := internal/ground internal/trailtest lock batch trail
 TOOLS   := bench
-PEERS   := test/brokers test/web test/otlp test/oracle bench/batch/peers
+PEERS   := test/brokers test/web test/otlp test/oracle
 export CGO_ENABLED ?= 0
 
 # ONCE are flags with which all that is not for the race detector shares its compiled packages
@@ -43,7 +43,7 @@ test: needs ## every test of the engine and its libraries, and how often random 
 	$(TEST) -trimpath -skip '^TestLayouts$$' work
 	$(TEST) -trimpath -v -run '^TestLayouts$$' ./trail/internal/exec
 
-test-peers: needs-all ## tests with DuckDB, brokers, Chromium, the OpenTelemetry Collector and posthog-go; installs compilers of C and C++
+test-peers: needs-all ## tests with DuckDB, brokers, Chromium and the OpenTelemetry Collector; installs compilers of C and C++
 	@$(call TEST_PEERS)
 
 test-faults: ## the fault tests of batch, trail and connectors at full length, and without safeguards
@@ -98,8 +98,12 @@ ifdef FULL
 	$(GO) test -run '^$$' -bench '^BenchmarkScenario$$' -benchtime 1x -timeout 0 ./bench/lock
 endif
 
-bench-batch: ## the batch processor and others: prints the table, writes bench/out/batch.json
-	$(GO) run ./bench/batch -seconds $(or $(SECONDS),60) -rate $(or $(RATE),2000)
+bench-batch: SECONDS = 60
+bench-batch: RATE = 2000
+bench-batch: ## the batch processor and others: what arrives, as fast as accepted, and Add; SECONDS=5 for a look
+	$(GO) test -run '^$$' -bench '^BenchmarkDeliver$$' -benchtime 1x -timeout 0 ./bench/batch -args -seconds $(SECONDS) -rate $(RATE)
+	$(GO) test -run '^$$' -bench '^BenchmarkSaturate$$' -benchtime 10s -timeout 0 ./bench/batch
+	$(call MEDIANS,batch,-bench '^BenchmarkAdd$$' -benchtime 300ms ./bench/batch)
 
 SHAPES ?= ecom,short,skew
 bench-trail: ## the event store, DuckDB and ClickHouse: prints the tables, writes bench/out/trail.json; EVENTS=1000000 for a look

@@ -51,6 +51,17 @@ type Server struct {
 	err    error         // of the process, once it has exited
 }
 
+// Listen serves until the context is done, as the whole of a process that Start has started.
+// There are no timeouts and no limits.
+func Listen(ctx context.Context, addr string, h http.Handler) error {
+	s := &http.Server{Addr: addr, Handler: h}
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })() // the load is over
+	if err := s.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
 // ready is how long a server may take until it answers.
 const ready = 60 * time.Second
 

@@ -140,7 +140,7 @@ func llmForm(ctx context.Context, args []string) error {
 			_ = pass(w, http.NewResponseController(w).Flush, resp.Body)
 		})
 	}
-	return serveUntil(ctx, args[1], mux)
+	return server.Listen(ctx, args[1], mux)
 }
 
 const question = `{"model":"small","messages":[{"role":"user","content":"what time is it?"}],"stream":true,"stream_options":{"include_usage":true}}`
