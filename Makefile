@@ -105,9 +105,9 @@ bench-batch: ## the batch processor and others: what arrives, as fast as accepte
 	$(GO) test -run '^$$' -bench '^BenchmarkSaturate$$' -benchtime 10s -timeout 0 ./bench/batch
 	$(call MEDIANS,batch,-bench '^BenchmarkAdd$$' -benchtime 300ms ./bench/batch)
 
-SHAPES ?= ecom,short,skew
-bench-trail: ## the event store, DuckDB and ClickHouse: prints the tables, writes bench/out/trail.json; EVENTS=1000000 for a look
-	$(GO) run ./bench/trail -events $(or $(EVENTS),20000000) -shape $(SHAPES)
+SHAPES ?= ecom|short|skew
+bench-trail: ## the event store, DuckDB and ClickHouse, medians of five rounds; EVENTS=1000000 for a look
+	$(GO) test -run '^$$' -bench '^BenchmarkEvents$$/^($(SHAPES))$$' -benchtime 5x -timeout 0 ./bench/trail -args -events $(or $(EVENTS),20000000)
 
 bench-streams: build needs ## streams and jobs next to the same by hand: prints the table, writes bench/out/streams.json; SCALE=0.15 for a look
 	$(GO) run ./bench/streams -scale $(or $(SCALE),1)

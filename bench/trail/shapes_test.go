@@ -1,8 +1,10 @@
-package main
+package trail_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"testing"
 
 	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -27,7 +29,7 @@ type asked struct {
 	budget      int64    // for grouping by it, in bytes; 0 for the default
 }
 
-// The questions that targets are about.
+// The questions that forms and new processes are about.
 const (
 	nameFunnel       = "funnel"
 	nameRetention    = "retention"
@@ -44,20 +46,9 @@ const (
 type question struct {
 	name   string
 	doc    string
-	mixed  bool   // many clients ask it concurrently
-	memory int64  // budget in bytes; 0 for the default
-	full   string // of a sample: the question without
+	memory int64 // budget in bytes; 0 for the default
+	sample bool  // others draw other users: answers are not compared
 	parsed *query.Query
-}
-
-// findShape returns the shape of a name.
-func findShape(name string) (shape, bool) {
-	for _, s := range shapes() {
-		if s.name == name {
-			return s, true
-		}
-	}
-	return shape{}, false
 }
 
 // large is the budget of a question with a million groups.
@@ -123,34 +114,25 @@ func (a *asked) questions() []question {
 	retention := "retention: {start: %s, return: %s, every: 7d, periods: 8, cohort: week}"
 	exists := fmt.Sprintf("where: {%s: exists}", a.optional)
 	return []question{
-		{name: nameFunnel, doc: funnel, mixed: true},
-		{name: nameRetention, doc: fmt.Sprintf(retention, list(a.start), list(a.back)), mixed: true},
+		{name: nameFunnel, doc: funnel},
+		{name: nameRetention, doc: fmt.Sprintf(retention, list(a.start), list(a.back))},
 		{name: nameRetentionAny, doc: fmt.Sprintf(retention, list(a.start), "{}")},
-		{name: nameSegment, doc: fmt.Sprintf("segment: {%s, bucket: day, by: [%s]}", exists, a.group), mixed: true},
-		{name: nameExists, doc: fmt.Sprintf("segment: {%s}", exists), mixed: true},
+		{name: nameSegment, doc: fmt.Sprintf("segment: {%s, bucket: day, by: [%s]}", exists, a.group)},
+		{name: nameExists, doc: fmt.Sprintf("segment: {%s}", exists)},
 		{name: nameExistsUsers, doc: fmt.Sprintf("segment: {%s, measure: users}", exists)},
-		{name: nameSample, doc: "sample: 0.1\n" + funnel, mixed: true, full: nameFunnel},
+		{name: nameSample, doc: "sample: 0.1\n" + funnel, sample: true},
 		{name: nameBy + a.group, doc: fmt.Sprintf("funnel: {steps: %s, within: 7d, by: %s}", list(a.steps), a.group)},
 		{name: "regular expression", doc: fmt.Sprintf("segment: {where: {%s: {matches: '%s'}}, bucket: day}", a.optional, a.pattern)},
 		{name: nameWide + a.wide, doc: fmt.Sprintf("segment: {by: [%s]}", a.wide), memory: a.budget},
 	}
 }
 
-// chosen returns the questions that are to be measured, parsed.
-func (c *config) chosen() ([]question, error) {
-	var all []question
-	for _, q := range c.shape.queries {
-		if !c.only.MatchString(q.name) {
-			continue
-		}
-		var err error
-		if q.parsed, err = query.Parse(q.name, []byte(q.doc)); err != nil {
-			return nil, err
-		}
-		all = append(all, q)
+// parse returns the questions of a shape, parsed.
+func (s *shape) parse(tb testing.TB) []question {
+	tb.Helper()
+	all := slices.Clone(s.queries)
+	for i := range all {
+		all[i].parsed = parsed(tb, all[i].doc)
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("no question matches %s", c.only)
-	}
-	return all, nil
+	return all
 }

@@ -1,4 +1,4 @@
-package main
+package trail_test
 
 import (
 	"bufio"
@@ -12,14 +12,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/trail/dialect"
 )
 
-// A request is what test/oracle/duck and test/oracle/engines take; the doc comment of
-// the former says what is in one.
+// A request is what engines.py takes, whose comment says what is in one.
 type request struct {
 	Op      string   `json:"op"`
 	DB      string   `json:"db,omitempty"`
@@ -27,8 +27,6 @@ type request struct {
 	SQL     string   `json:"sql,omitempty"`
 	SQLs    []string `json:"sqls,omitempty"`
 	Threads int      `json:"threads,omitempty"`
-	Clients int      `json:"clients,omitempty"`
-	Rounds  int      `json:"rounds,omitempty"`
 }
 
 // A reply is what they answer. Numbers of Rows are json.Number.
@@ -41,20 +39,26 @@ type reply struct {
 
 func (a reply) elapsed() time.Duration { return time.Duration(a.ElapsedUS) * time.Microsecond }
 
+// The engines.
+const (
+	engineDuck  = "DuckDB"
+	engineHouse = "ClickHouse"
+)
+
+// cores is how many processors all may use.
+const cores = 2
+
 // A peer is an engine that answers the same questions in SQL, in a process of its own.
 // It is used by one goroutine, and must be closed.
 type peer struct {
 	engine  string // engineDuck or engineHouse
 	dialect dialect.Dialect
-	version string // of what is open
-	path    string // of the database that is open
 	out     io.WriteCloser
 	in      *json.Decoder
 	wait    func() error // for the process to end
 }
 
-// startPeer starts a command that speaks the protocol. It ends with the context at the
-// latest.
+// startPeer starts a command that speaks the protocol.
 func startPeer(engine string, d dialect.Dialect, cmd *exec.Cmd) (*peer, error) {
 	out, err := cmd.StdinPipe()
 	if err != nil {
@@ -136,24 +140,13 @@ func (p *peer) open(path string, write bool) error {
 	if len(a.Rows) != 1 || len(a.Rows[0]) != 1 {
 		return fmt.Errorf("%s: got %v of open, want a version", p.engine, a.Rows)
 	}
-	p.path, p.version = path, fmt.Sprint(a.Rows[0][0])
 	return nil
 }
 
 // shut closes the database; the process goes on.
 func (p *peer) shut() error {
-	p.path = ""
 	_, err := p.ask(request{Op: "close"})
 	return err
-}
-
-// forget has the system drop what it keeps of the database, and opens it again.
-func (p *peer) forget() error {
-	path := p.path
-	if err := p.shut(); err != nil {
-		return err
-	}
-	return errors.Join(forget(path), p.open(path, false))
 }
 
 // forget has the system drop what it keeps of the files below a path.
@@ -168,80 +161,51 @@ func forget(path string) error {
 
 func (p *peer) close() error { return errors.Join(p.out.Close(), p.wait()) }
 
-// startPeers starts the engines that are wanted and can be had; a note says which cannot.
-// What it installs stays, if need be among the figures.
-func (l *lab) startPeers(ctx context.Context) error {
-	dir := l.dir
-	if dir == "" {
-		dir = l.out
-	}
-	dir, err := filepath.Abs(dir)
+// startPeers starts the engines that can be had, which are closed at the end. What it installs
+// stays.
+func startPeers(tb testing.TB) []*peer {
+	tb.Helper()
+	out, err := filepath.Abs(filepath.Join("..", "out"))
 	if err != nil {
-		return err
+		tb.Fatal(err)
 	}
-	script, err := filepath.Abs(filepath.Join(l.oracle, "engines", "engines.py"))
-	if err != nil {
-		return err
-	}
-	installed := func(folder, name, module string) (*exec.Cmd, error) {
-		target := filepath.Join(dir, "python-"+folder)
-		if err := l.install(ctx, target, name, module); err != nil {
-			return nil, err
+	var peers []*peer
+	for _, e := range []struct {
+		engine                   string
+		dialect                  dialect.Dialect
+		argument, pypi, imported string
+	}{{engineDuck, dialect.DuckDB, "duckdb", "duckdb", "duckdb"}, {engineHouse, dialect.ClickHouse, "clickhouse", "chdb-core", "chdb"}} {
+		target := filepath.Join(out, "python-"+e.argument)
+		if err := install(tb.Context(), target, e.pypi, e.imported); err != nil {
+			tb.Logf("without %s: %v", e.engine, err)
+			continue
 		}
-		cmd := exec.CommandContext(ctx, "python3", script, folder)
+		cmd := exec.Command("python3", "engines.py", e.argument)
 		cmd.Env = append(os.Environ(), "PYTHONPATH="+target)
-		cmd.Stderr = l.log
-		return cmd, nil
-	}
-	start := func(engine string, d dialect.Dialect, cmd *exec.Cmd) error {
-		p, err := startPeer(engine, d, cmd)
-		if err == nil {
-			l.peers = append(l.peers, p)
-		}
-		return err
-	}
-	if !l.skipDuck {
-		cmd, err := installed("duckdb", "duckdb", "duckdb")
+		cmd.Stderr = os.Stderr
+		p, err := startPeer(e.engine, e.dialect, cmd)
 		if err != nil {
-			l.note("DuckDB is that of the Go driver, which is older: the one of PyPI cannot be had: %v", err)
-			file := filepath.Join(dir, "duck")
-			l.Progress("building the command duck")
-			if err := buildDuck(ctx, l.oracle, file); err != nil {
-				return fmt.Errorf("%w (-skip-duckdb measures without)", err)
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() {
+			if err := p.close(); err != nil {
+				tb.Error(err)
 			}
-			cmd = exec.CommandContext(ctx, file)
-			cmd.Stderr = l.log
-		}
-		if err := start(engineDuck, dialect.DuckDB, cmd); err != nil {
-			return err
-		}
+		})
+		peers = append(peers, p)
 	}
-	if !l.skipHouse {
-		cmd, err := installed("clickhouse", "chdb-core", "chdb")
-		if err != nil {
-			l.note("there is no ClickHouse: %v (-skip-clickhouse measures without)", err)
-			return nil
-		}
-		return start(engineHouse, dialect.ClickHouse, cmd)
-	}
-	return nil
+	return peers
 }
 
-// install has pip put the newest release of a package into a folder, if its module is
+// install lets pip put the newest release of a package into a folder, if its module is
 // not there.
-func (l *lab) install(ctx context.Context, target, name, module string) error {
+func install(ctx context.Context, target, name, module string) error {
 	if _, err := os.Stat(filepath.Join(target, module)); err == nil {
 		return nil
 	}
-	l.Progress("installing the package %s", name)
 	out, err := exec.CommandContext(ctx, "python3", "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", "--target", target, name).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("pip install %s: %w: %.300s", name, err, strings.Join(strings.Fields(string(out)), " "))
 	}
 	return nil
-}
-
-func buildDuck(ctx context.Context, oracle, file string) error {
-	_, err := program.Toolchain{Dir: oracle, Env: []string{"CGO_ENABLED=1", "GOWORK=off"}}.Do(ctx, "build", "-o", file, "./duck")
-	return err
 }

@@ -1,7 +1,6 @@
-package main
+package trail_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,12 +29,12 @@ func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "
 
 // load makes the table events of a Parquet file in a new database, and returns how long
 // that took and how large it is. Then, if it is wanted, it makes the table numbered.
-func (p *peer) load(path, parquet string, schema event.Schema, numbered bool) (*loadFigures, error) {
+func (p *peer) load(path, parquet string, schema event.Schema, numbered bool) (*made, error) {
 	parquet, err := filepath.Abs(parquet)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(os.RemoveAll(path), os.RemoveAll(path+".wal"), p.open(path, true)); err != nil {
+	if err := p.open(path, true); err != nil {
 		return nil, err
 	}
 	begin := time.Now()
@@ -51,19 +50,19 @@ func (p *peer) load(path, parquet string, schema event.Schema, numbered bool) (*
 	if err != nil {
 		return nil, err
 	}
-	f := &loadFigures{Time: begin.UTC().Truncate(time.Second), Seconds: time.Since(begin).Seconds(), PeakRSS: a.PeakRSS, Version: p.version}
+	took := time.Since(begin)
 	rows, err := p.numbers("SELECT count(*) FROM events")
 	if err != nil {
 		return nil, err
 	}
-	if f.Bytes, err = p.size(path); err != nil {
+	bytes, err := p.size(path)
+	if err != nil {
 		return nil, err
 	}
-	f.rows, f.PerSecond, f.PerEvent = rows[0], float64(rows[0])/f.Seconds, float64(f.Bytes)/float64(rows[0])
 	if numbered {
 		err = p.number(schema, few)
 	}
-	return f, err
+	return &made{rows: rows[0], took: took, bytes: bytes, memory: a.PeakRSS}, err
 }
 
 // size returns the bytes of the table events, the only one so far. ClickHouse's folder also

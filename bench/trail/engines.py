@@ -2,11 +2,25 @@
 
     PYTHONPATH=FOLDER python3 engines.py duckdb|clickhouse
 
-It speaks the protocol of the command duck (test/oracle/duck): one JSON object a line from
-standard input, one line of answer each. elapsed_us is the time of the request within the
-engine, with its rows made into objects (DuckDB) or lines of JSON (ClickHouse), without
-what this script does to send them. storm is of DuckDB alone: an embedded ClickHouse
-takes one question at a time.
+It reads one JSON object a line from standard input and answers each by one line on
+standard output, in order. Requests, with defaults in brackets:
+
+    {"op":"open","db":FILE,"write":false,"threads":2}
+        opens a database, having closed the one before; with write it is made if it is
+        not there, else it is open to read. Answers [[version of the engine]].
+    {"op":"exec","sqls":[SQL,...],"threads":n [as before]}
+        runs statements. Answers no rows.
+    {"op":"query","sql":SQL,"threads":n [as before]}
+        answers the rows of the statement.
+    {"op":"close"}
+        closes the database; the process goes on, and ends at the end of the input.
+
+An answer is {"rows":[[...],...],"elapsed_us":N,"peak_rss":N} or {"error":TEXT}. elapsed_us is
+the time of the request within the engine, with its rows made into objects (DuckDB) or
+lines of JSON (ClickHouse), without what this script does to send them. peak_rss is the most
+bytes of memory that the process had while this request ran (on Linux, else 0). Rows have
+null, booleans, numbers, strings, lists; times are "2026-01-05 00:00:00" in UTC. They are what
+Statement.Answer of trail/dialect takes.
 """
 
 import datetime
@@ -14,7 +28,6 @@ import decimal
 import json
 import os
 import sys
-import threading
 import time
 
 
@@ -44,30 +57,6 @@ class DuckDB:
     def query(self, sql):
         rows = self.db.execute(sql).fetchall()
         return lambda: [[plain(v) for v in row] for row in rows]
-
-    def storm(self, sqls, clients, rounds):
-        taken, errors = [], []
-
-        def client(i):
-            try:
-                cursor = self.db.cursor()
-                for r in range(rounds):
-                    k = (i + r) % len(sqls)
-                    began = time.perf_counter()
-                    cursor.execute(sqls[k]).fetchall()
-                    taken.append([k, int((time.perf_counter() - began) * 1e6)])
-                cursor.close()
-            except Exception as e:  # it is the answer
-                errors.append(e)
-
-        all_of_them = [threading.Thread(target=client, args=(i,)) for i in range(clients)]
-        for t in all_of_them:
-            t.start()
-        for t in all_of_them:
-            t.join()
-        if errors:
-            raise errors[0]
-        return lambda: taken
 
 
 class ClickHouse:
@@ -149,9 +138,7 @@ def do(engine, r):
         return lambda: []
     if op == "query":
         return engine.query(r["sql"])
-    if op == "storm":
-        return engine.storm(r["sqls"], r["clients"], r["rounds"])
-    raise ValueError("op is %r, want open, exec, query, storm or close" % op)
+    raise ValueError("op is %r, want open, exec, query or close" % op)
 
 
 def main():
