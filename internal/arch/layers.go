@@ -34,6 +34,7 @@ var layers = []layer{
 	{"Sub-graphs", []string{"internal/expand"}},
 	{"The compiler", []string{"internal/compile", "internal/check"}},
 	{"The executor of processes, and the kinds", []string{"internal/run", "nodes/*"}},
+	{"What an engine shows of its workflow", []string{"internal/inspect", "internal/totals"}},
 	{"The embedding API, and the list of kinds", []string{"", "nodes/std", "internal/flame"}},
 	{"Tests of workflows", []string{"internal/suite"}},
 	{"Tests of kinds", []string{"flowtest"}},

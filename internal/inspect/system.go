@@ -1,24 +1,34 @@
-package uniflow
+// Package inspect is what an engine shows of its workflow, to nodes and to its host, and what it
+// hides of it because it may be a secret.
+package inspect
 
 import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/registry"
+	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A system tells nodes what the engine runs: see [node.System]. The specs and
-// variables are those that the node was made with; it keeps them in memory only if a
+// A Generation is one that has served, or is about to.
+type Generation struct {
+	*run.Generation
+	Number int // from 1
+	Since  time.Time
+}
+
+// A System shows nodes what the engine runs: see [node.System]. The specs and
+// variables are those that the node was made with; they stay in memory only if a
 // node keeps the system.
-type system struct {
-	engine    *Engine
-	kinds     *registry.Registry
-	specs     []*spec.Node
-	variables []*spec.Variable
-	secrets   []string // of both
+type System struct {
+	Current   func() *Generation // that serves; nil while the first one opens
+	Kinds     *registry.Registry
+	Specs     []*spec.Node
+	Variables []*spec.Variable
+	Secrets   []string // of both
 }
 
 // redacted stands for what may be a secret.
@@ -33,16 +43,16 @@ func number(name string, n int) value.Field {
 }
 
 // Rows implements [node.System].
-func (s *system) Rows(table string) []value.Value {
+func (s *System) Rows(table string) []value.Value {
 	switch table {
 	case "specs":
 		return s.specRows()
 	case "values":
 		return s.valueRows()
 	}
-	g := s.engine.current.Load()
+	g := s.Current()
 	if g == nil {
-		return nil // while the first generation opens
+		return nil
 	}
 	switch table {
 	case "symbols":
@@ -53,11 +63,11 @@ func (s *system) Rows(table string) []value.Value {
 	return nil
 }
 
-func (s *system) specRows() []value.Value {
+func (s *System) specRows() []value.Value {
 	var rows []value.Value
-	for _, n := range s.specs {
+	for _, n := range s.Specs {
 		config := value.Value{}
-		if def, ok := s.kinds.Kind(n.Kind); ok {
+		if def, ok := s.Kinds.Kind(n.Kind); ok {
 			config = shown(n.Config, def.Config)
 		}
 		var ports []value.Value
@@ -104,9 +114,9 @@ func shown(raw *schema.Raw, object schema.Object) value.Value {
 	return raw.Value
 }
 
-func (s *system) valueRows() []value.Value {
+func (s *System) valueRows() []value.Value {
 	var rows []value.Value
-	for _, v := range s.variables {
+	for _, v := range s.Variables {
 		data := v.Data
 		if v.Secret || len(spec.Secrets([]*spec.Variable{v})) > 0 {
 			data = redacted
@@ -117,7 +127,7 @@ func (s *system) valueRows() []value.Value {
 	return rows
 }
 
-func (g *generation) symbolRows() []value.Value {
+func (g *Generation) symbolRows() []value.Value {
 	var rows []value.Value
 	for _, v := range g.Program().Vertices {
 		links := len(v.Err)
@@ -125,18 +135,18 @@ func (g *generation) symbolRows() []value.Value {
 			links += len(edges)
 		}
 		rows = append(rows, value.Map(text("id", v.Ref.ID), text("kind", v.Ref.Kind), text("namespace", v.Ref.Namespace), text("name", v.Ref.Name),
-			text("file", v.Ref.Pos.File), number("line", v.Ref.Pos.Line), number("links", links), number("generation", g.number), text("since", g.since.UTC().Format(time.RFC3339Nano))))
+			text("file", v.Ref.Pos.File), number("line", v.Ref.Pos.Line), number("links", links), number("generation", g.Number), text("since", g.Since.UTC().Format(time.RFC3339Nano))))
 	}
 	return rows
 }
 
 // processRows returns a row for each process that waits, or for each of its blocking
 // calls.
-func (g *generation) processRows(calls bool) []value.Value {
+func (g *Generation) processRows(calls bool) []value.Value {
 	var rows []value.Value
 	g.Waiting(func(id string, at []node.Ref) {
 		if !calls {
-			rows = append(rows, value.Map(text("id", id), number("generation", g.number), number("frames", len(at))))
+			rows = append(rows, value.Map(text("id", id), number("generation", g.Number), number("frames", len(at))))
 			return
 		}
 		for _, ref := range at {

@@ -1,4 +1,6 @@
-package uniflow
+// Package totals sums up the metrics of an engine over its generations, those that are alive and
+// those that have ended, and instruments them. It starts nothing.
+package totals
 
 import (
 	"cmp"
@@ -14,10 +16,10 @@ import (
 	"github.com/uniflow-labs/uniflow/observe"
 )
 
-// A metricsAggregator instruments the generations of an engine and sums up their
-// metrics: those of the generations that are alive, and of those that have ended.
-type metricsAggregator struct {
-	sync.Mutex
+// Totals instrument the generations of an engine and sum up their metrics. Make them with
+// New; any goroutine may call the methods.
+type Totals struct {
+	mu      sync.Mutex      // of all below
 	in      run.Instruments // of all generations
 	secrets *redact.Secrets
 	labels  int // callers that need labels
@@ -25,33 +27,39 @@ type metricsAggregator struct {
 	last    *run.Generation // the last that was served
 
 	sum   observe.Metrics                 // of the generations that have ended, without their nodes; and of reloads
-	nodes map[nodeKey]observe.NodeMetrics // of the generations that have ended; made by New
+	nodes map[nodeKey]observe.NodeMetrics // of the generations that have ended
+}
+
+// New returns the totals of an engine that serves nothing yet. Labels of figures are shown
+// without the secrets.
+func New(in run.Instruments, secrets *redact.Secrets) *Totals {
+	return &Totals{in: in, secrets: secrets, nodes: make(map[nodeKey]observe.NodeMetrics)}
 }
 
 // A nodeKey identifies a node in metrics. An id does not: a node without a name
 // has a new one after every reload, and so would its series.
 type nodeKey struct{ kind, namespace, name string }
 
-// add adds a generation that starts, and instruments it.
-func (a *metricsAggregator) add(g *run.Generation) {
-	a.Lock()
-	defer a.Unlock()
-	g.Instrument(a.in)
-	a.alive = append(a.alive, g)
+// Add adds a generation that starts, and instruments it.
+func (t *Totals) Add(g *run.Generation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g.Instrument(t.in)
+	t.alive = append(t.alive, g)
 }
 
-// remove removes a generation that has ended, and keeps its counts. The counts of
+// Remove removes a generation that has ended, and keeps its counts. The counts of
 // a node are kept as long as it is in a generation that is alive or was served last.
-func (a *metricsAggregator) remove(g *run.Generation) {
-	a.Lock()
-	defer a.Unlock()
-	a.alive = slices.DeleteFunc(a.alive, func(other *run.Generation) bool { return other == g })
+func (t *Totals) Remove(g *run.Generation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.alive = slices.DeleteFunc(t.alive, func(other *run.Generation) bool { return other == g })
 	m := g.Metrics()
-	a.sum.Add(&m)
-	a.sum.InFlight, a.sum.Pending, a.sum.PendingBytes = 0, 0, 0 // of abandoned processes
-	addNodes(a.nodes, m.Nodes)
+	t.sum.Add(&m)
+	t.sum.InFlight, t.sum.Pending, t.sum.PendingBytes = 0, 0, 0 // of abandoned processes
+	addNodes(t.nodes, m.Nodes)
 	known := make(map[nodeKey]bool)
-	for _, g := range append(a.alive[:len(a.alive):len(a.alive)], a.last) {
+	for _, g := range append(t.alive[:len(t.alive):len(t.alive)], t.last) {
 		if g == nil {
 			continue // nothing was served yet
 		}
@@ -60,7 +68,7 @@ func (a *metricsAggregator) remove(g *run.Generation) {
 			known[nodeKey{ref.Kind, ref.Namespace, ref.Name}] = true
 		}
 	}
-	maps.DeleteFunc(a.nodes, func(key nodeKey, _ observe.NodeMetrics) bool { return !known[key] })
+	maps.DeleteFunc(t.nodes, func(key nodeKey, _ observe.NodeMetrics) bool { return !known[key] })
 }
 
 // addNodes adds counts to those of the same nodes.
@@ -78,36 +86,43 @@ func addNodes(sums map[nodeKey]observe.NodeMetrics, nodes []observe.NodeMetrics)
 	}
 }
 
-// served counts a generation that is served from now on. It is a reload unless the
+// Served counts a generation that is served from now on. It is a reload unless the
 // generation is the first.
-func (a *metricsAggregator) served(g *run.Generation) {
-	a.Lock()
-	defer a.Unlock()
-	if a.last != nil {
-		a.sum.Reloads++
+func (t *Totals) Served(g *run.Generation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last != nil {
+		t.sum.Reloads++
 	}
-	a.last = g
-	a.sum.LastReload, a.sum.LastReloadOK = time.Now(), true
+	t.last = g
+	t.sum.LastReload, t.sum.LastReloadOK = time.Now(), true
 }
 
-func (a *metricsAggregator) refuse() {
-	a.Lock()
-	defer a.Unlock()
-	a.sum.Refused++
-	a.sum.LastReload, a.sum.LastReloadOK = time.Now(), false
+// Refuse counts a generation that was not served.
+func (t *Totals) Refuse() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sum.Refused++
+	t.sum.LastReload, t.sum.LastReloadOK = time.Now(), false
 }
 
-// metrics returns the sum over all generations. Nodes are in the order of their
+// Metrics returns the sum over all generations. Nodes are in the order of their
 // names.
-func (a *metricsAggregator) metrics() observe.Metrics {
-	a.Lock()
-	defer a.Unlock()
-	sum, nodes := a.sum, maps.Clone(a.nodes)
-	if a.last != nil {
+func (t *Totals) Metrics() observe.Metrics {
+	sum := t.counts()
+	sum.Figures = t.figures()
+	return sum
+}
+
+func (t *Totals) counts() observe.Metrics {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sum, nodes := t.sum, maps.Clone(t.nodes)
+	if t.last != nil {
 		// Those before the last; one after it is being started.
-		sum.Draining = slices.Index(append(a.alive[:len(a.alive):len(a.alive)], a.last), a.last)
+		sum.Draining = slices.Index(append(t.alive[:len(t.alive):len(t.alive)], t.last), t.last)
 	}
-	for _, g := range a.alive {
+	for _, g := range t.alive {
 		m := g.Metrics()
 		sum.Add(&m)
 		addNodes(nodes, m.Nodes)
@@ -118,27 +133,15 @@ func (a *metricsAggregator) metrics() observe.Metrics {
 	return sum
 }
 
-// Metrics returns what the engine has done. Without [Options.Metrics] the nodes
-// have no counts. A call takes some microseconds, and more with more nodes; it
-// does not slow down processes.
-func (e *Engine) Metrics() observe.Metrics {
-	m := e.metrics.metrics()
-	m.Figures = e.metrics.figures()
-	if g := e.current.Load(); g != nil {
-		m.Generation = g.number
-	}
-	return m
-}
-
 // figures returns the figures that nodes have of their own. If several generations
 // have a node, only one of them reports it: the one that serves, or else the
 // newest. So what they share, such as a queue, counts once. The nodes are called
 // without a lock.
-func (a *metricsAggregator) figures() []observe.Figure {
+func (t *Totals) figures() []observe.Figure {
 	var all []observe.Figure
 	reporter := make(map[nodeKey]*run.Generation)
 	unnamed := make(map[string]int) // the series of nodes without a name: index in all
-	for _, g := range a.newestFirst() {
+	for _, g := range t.newestFirst() {
 		g.Measure(func(ref node.Ref, m node.Metric) {
 			key := nodeKey{ref.Kind, ref.Namespace, ref.Name}
 			if by, ok := reporter[key]; ok && by != g {
@@ -147,7 +150,7 @@ func (a *metricsAggregator) figures() []observe.Figure {
 			reporter[key] = g
 			m.Labels, m.Counts = slices.Clone(m.Labels), slices.Clone(m.Counts) // the node may reuse its own
 			for i := range m.Labels {
-				m.Labels[i].Value = a.secrets.Text(m.Labels[i].Value)
+				m.Labels[i].Value = t.secrets.Text(m.Labels[i].Value)
 			}
 			if ref.Name == "" {
 				series := fmt.Sprintf("%q", []any{ref.Kind, ref.Namespace, m.Name, m.Labels, m.Bounds})
@@ -165,12 +168,12 @@ func (a *metricsAggregator) figures() []observe.Figure {
 
 // newestFirst returns the generations that are alive: first the one that serves,
 // then the others from the newest to the oldest.
-func (a *metricsAggregator) newestFirst() []*run.Generation {
-	a.Lock()
-	defer a.Unlock()
+func (t *Totals) newestFirst() []*run.Generation {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var list []*run.Generation
-	for _, g := range slices.Backward(a.alive) {
-		if g == a.last {
+	for _, g := range slices.Backward(t.alive) {
+		if g == t.last {
 			list = slices.Insert(list, 0, g)
 		} else {
 			list = append(list, g)
@@ -188,24 +191,15 @@ func addMetric(sum *node.Metric, m node.Metric) {
 	}
 }
 
-// LabelGoroutines makes processes that start from now on label the goroutines that
-// they run on with the keys "node", "kind" and "namespace", which CPU and
-// goroutine profiles show. They do until release is called. Use it while a profile
-// is taken: meanwhile each call of a node's code takes about 100 ns longer. What a
-// trigger's goroutine does between processes has the labels of the trigger.
-func (e *Engine) LabelGoroutines() (release func()) {
-	e.metrics.relabel(1)
-	return sync.OnceFunc(func() { e.metrics.relabel(-1) })
-}
-
-func (a *metricsAggregator) relabel(change int) {
-	a.Lock()
-	defer a.Unlock()
-	a.labels += change
-	if labels := a.labels > 0; labels != a.in.Labels {
-		a.in.Labels = labels
-		for _, g := range a.alive {
-			g.Instrument(a.in)
+// Relabel counts one more or one fewer that needs labels on goroutines.
+func (t *Totals) Relabel(change int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.labels += change
+	if labels := t.labels > 0; labels != t.in.Labels {
+		t.in.Labels = labels
+		for _, g := range t.alive {
+			g.Instrument(t.in)
 		}
 	}
 }
