@@ -36,7 +36,7 @@ func measureLLM(ctx context.Context, l *lab) (err error) {
 		return err
 	}
 	model, err := server.Start(ctx, server.Options{
-		Name: "model", Addr: addr, Path: "/ping", Program: l.self, Args: formArgs("llm", "model", addr, l.span().String(), ""), Log: l.file("model.log"),
+		Name: "model", Addr: addr, Path: "/ping", Program: l.Self, Args: formArgs("llm", "model", addr, l.span().String(), ""), Log: l.File("model.log"),
 	})
 	if err != nil {
 		return err
