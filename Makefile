@@ -4,7 +4,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli/app.version=$(VERSION)
 MODULE  := github.com/uniflow-labs/uniflow
 LIBS    := internal/ground internal/records internal/trailtest lock batch trail
-PEERS   := test/brokers test/web test/otlp test/oracle bench/batch/peers
+TOOLS   := bench
+PEERS   := test/brokers test/web test/otlp test/oracle
 export CGO_ENABLED ?= 0
 
 # ONCE are flags with which all that is not for the race detector shares its compiled packages
@@ -42,7 +43,7 @@ test: needs ## every test of the engine and its libraries, and how often random 
 	$(TEST) -trimpath -skip '^TestLayouts$$' work
 	$(TEST) -trimpath -v -run '^TestLayouts$$' ./trail/internal/exec
 
-test-peers: needs-all ## tests with DuckDB, brokers, Chromium, the OpenTelemetry Collector and posthog-go; installs compilers of C and C++
+test-peers: needs-all ## tests with DuckDB, brokers, Chromium and the OpenTelemetry Collector; installs compilers of C and C++
 	@$(call TEST_PEERS)
 
 test-faults: ## the fault tests of batch, trail and connectors at full length, and without safeguards
@@ -73,7 +74,7 @@ generate: ## the reference pages and the JSON Schema
 	$(GO) run ./internal/docgen
 
 tidy: ## go.mod and go.sum of every module; the root's are tidied with the checkout in place of released libraries
-	@for m in $(LIBS) $(PEERS); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
+	@for m in $(LIBS) $(TOOLS) $(PEERS); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
 	@mkdir -p dist && cp go.mod dist/tidy.mod && cp go.sum dist/tidy.sum
 	@for m in $(LIBS); do $(GO) mod edit -replace=$(MODULE)/$$m=./$$m dist/tidy.mod; done
 	GOWORK=off $(GO) mod tidy -modfile=dist/tidy.mod
@@ -83,15 +84,30 @@ tidy: ## go.mod and go.sum of every module; the root's are tidied with the check
 bench: build ## the performance contract: prints the table, writes bench/out/engine.json
 	$(GO) run ./bench
 
-bench-lock: ## the four-byte lock and others: prints the table, writes bench/out/lock.json; FULL=1 adds 240 combinations
-	$(GO) run ./bench/lock $(if $(FULL),-full)
+# MEDIANS,name,arguments runs benchmarks in five rounds, in which what is compared takes turns.
+define MEDIANS
+@mkdir -p bench/out && rm -f bench/out/$(1).txt
+@for round in 1 2 3 4 5; do $(GO) test -run '^$$' $(2) >>bench/out/$(1).txt || { tail -n 20 bench/out/$(1).txt; exit 1; }; done
+@$(GO) tool benchstat bench/out/$(1).txt
+endef
 
-bench-batch: ## the batch processor and others: prints the table, writes bench/out/batch.json
-	$(GO) run ./bench/batch -seconds $(or $(SECONDS),60) -rate $(or $(RATE),2000)
+bench-lock: ## the four-byte lock and others: prints medians; FULL=1 adds 240 combinations and other conditions
+	$(call MEDIANS,lock,-bench '^BenchmarkLock$$' -benchtime 300ms ./bench/lock)
+ifdef FULL
+	$(GO) test -run '^$$' -bench '^BenchmarkMatrix$$' -benchtime 300ms -timeout 0 ./bench/lock
+	$(GO) test -run '^$$' -bench '^BenchmarkScenario$$' -benchtime 1x -timeout 0 ./bench/lock
+endif
 
-SHAPES ?= ecom,short,skew
-bench-trail: ## the event store, DuckDB and ClickHouse: prints the tables, writes bench/out/trail.json; EVENTS=1000000 for a look
-	$(GO) run ./bench/trail -events $(or $(EVENTS),20000000) -shape $(SHAPES)
+bench-batch: SECONDS = 60
+bench-batch: RATE = 2000
+bench-batch: ## the batch processor and others: what arrives, as fast as accepted, and Add; SECONDS=5 for a look
+	$(GO) test -run '^$$' -bench '^BenchmarkDeliver$$' -benchtime 1x -timeout 0 ./bench/batch -args -seconds $(SECONDS) -rate $(RATE)
+	$(GO) test -run '^$$' -bench '^BenchmarkSaturate$$' -benchtime 10s -timeout 0 ./bench/batch
+	$(call MEDIANS,batch,-bench '^BenchmarkAdd$$' -benchtime 300ms ./bench/batch)
+
+SHAPES ?= ecom|short|skew
+bench-trail: ## the event store, DuckDB and ClickHouse, medians of five rounds; EVENTS=1000000 for a look
+	$(GO) test -run '^$$' -bench '^BenchmarkEvents$$/^($(SHAPES))$$' -benchtime 5x -timeout 0 ./bench/trail -args -events $(or $(EVENTS),20000000)
 
 bench-streams: build needs ## streams and jobs next to the same by hand: prints the table, writes bench/out/streams.json; SCALE=0.15 for a look
 	$(GO) run ./bench/streams -scale $(or $(SCALE),1)

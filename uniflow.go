@@ -27,10 +27,12 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/check"
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/internal/expand"
+	"github.com/uniflow-labs/uniflow/internal/inspect"
 	"github.com/uniflow-labs/uniflow/internal/memory"
 	"github.com/uniflow-labs/uniflow/internal/redact"
 	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/internal/run"
+	"github.com/uniflow-labs/uniflow/internal/totals"
 	"github.com/uniflow-labs/uniflow/internal/waits"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/envelope"
@@ -84,14 +86,14 @@ type Engine struct {
 	pool        node.Pool // outlives generations
 	memory      *node.Memory
 	waits       *waits.Memory
-	current     atomic.Pointer[generation]
+	current     atomic.Pointer[inspect.Generation]
 	drains      sync.WaitGroup // replaced generations that drain
 	ending      context.Context
 	end         context.CancelFunc // ends the start of a generation, as the engine shuts down
 	drainCtx    context.Context
 	cancelDrain context.CancelFunc // ends the grace of replaced generations
 	abandoned   atomic.Bool        // a replaced generation has not drained
-	metrics     metricsAggregator
+	totals      *totals.Totals
 	secrets     redact.Secrets
 	secretField func() *regexp.Regexp
 
@@ -100,12 +102,6 @@ type Engine struct {
 		number int
 		shut   bool
 	}
-}
-
-type generation struct {
-	*run.Generation
-	number int
-	since  time.Time
 }
 
 // ErrShutdown says that a method was called after Shutdown.
@@ -135,12 +131,10 @@ func New(opts Options) (*Engine, error) {
 	if opts.Memory == 0 {
 		opts.Memory = memory.Limit() / 2
 	}
-	e := &Engine{kinds: kinds, opts: opts, memory: node.NewMemory(opts.Memory), secretField: sync.OnceValue(func() *regexp.Regexp { return secretFields(kinds) })}
+	e := &Engine{kinds: kinds, opts: opts, memory: node.NewMemory(opts.Memory), secretField: sync.OnceValue(func() *regexp.Regexp { return inspect.SecretFields(kinds) })}
 	e.waits = waits.New(opts.Clock)
 	e.opts.Log = slog.New(e.secrets.Handler(opts.Log.Handler()))
-	e.metrics.secrets = &e.secrets
-	e.metrics.nodes = make(map[nodeKey]observe.NodeMetrics)
-	e.metrics.in = run.Instruments{Observer: opts.Observer, Recorders: opts.Recorders, Metrics: opts.Metrics}
+	e.totals = totals.New(run.Instruments{Observer: opts.Observer, Recorders: opts.Recorders, Metrics: opts.Metrics}, &e.secrets)
 	e.ending, e.end = context.WithCancel(context.Background())
 	e.drainCtx, e.cancelDrain = context.WithCancel(context.Background())
 	return e, nil
@@ -163,8 +157,8 @@ func (e *Engine) CheckAll(source Source) diag.List {
 // compile makes a program of a source, from the nodes of the engine's namespace or of
 // all, and what these were made with. A panic, such as that of a function in a Def,
 // becomes a finding: a document must not end the host.
-func (e *Engine) compile(source Source, outline, all bool) (prog *compile.Program, sys *system, list diag.List) {
-	defer func() { list = e.redact(list, source) }()
+func (e *Engine) compile(source Source, outline, all bool) (prog *compile.Program, sys *inspect.System, list diag.List) {
+	defer func() { list = e.hide(list, source) }()
 	defer func() {
 		if v := recover(); v != nil {
 			e.opts.Log.Error("panic while compiling", "code", string(diag.CodeBug), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
@@ -180,15 +174,15 @@ func (e *Engine) compile(source Source, outline, all bool) (prog *compile.Progra
 		list.Append(found)
 		variables = append(variables, parsed...)
 	}
-	secrets := slices.DeleteFunc(secretsOf(graph.Nodes, graph.Kinds), func(text string) bool { return strings.Contains(text, "{{") })
+	secrets := slices.DeleteFunc(inspect.Secrets(graph.Nodes, graph.Kinds), func(text string) bool { return strings.Contains(text, "{{") })
 	secrets = append(secrets, spec.Secrets(variables)...)
 	e.secrets.Learn(secrets)
 	resolver := spec.NewResolver(variables, source.Environment)
 	list.Append(graph.Instantiate(resolver))
 	list.Append(resolver.Findings())
-	secrets = append(secrets, secretsOf(graph.Nodes, graph.Kinds)...) // templates are rendered now
+	secrets = append(secrets, inspect.Secrets(graph.Nodes, graph.Kinds)...) // templates are rendered now
 	e.secrets.Learn(secrets)
-	sys = &system{engine: e, kinds: graph.Kinds, specs: graph.Nodes, variables: variables, secrets: secrets}
+	sys = &inspect.System{Current: e.current.Load, Kinds: graph.Kinds, Specs: graph.Nodes, Variables: variables, Secrets: secrets}
 	opts := e.nodeOptions(sys)
 	opts.Outline = outline
 	made, found := compile.Compile(graph.Nodes, opts)
@@ -201,9 +195,9 @@ func (e *Engine) compile(source Source, outline, all bool) (prog *compile.Progra
 }
 
 // nodeOptions returns what nodes are made with.
-func (e *Engine) nodeOptions(sys *system) compile.Options {
+func (e *Engine) nodeOptions(sys *inspect.System) compile.Options {
 	return compile.Options{
-		Kinds: sys.kinds, Log: e.opts.Log, Pool: &e.pool, Memory: e.memory, Clock: e.opts.Clock,
+		Kinds: sys.Kinds, Log: e.opts.Log, Pool: &e.pool, Memory: e.memory, Clock: e.opts.Clock,
 		System: sys, Waits: e.waits, Job: e.opts.Job, Whole: e.opts.Whole,
 	}
 }
@@ -233,8 +227,8 @@ func (e *Engine) read(source Source, all bool) (*expand.Graph, diag.List) {
 // and the templates of the documents. They are sorted by name.
 func (e *Engine) Kinds(source Source) ([]*node.Def, diag.List) {
 	graph, list := e.read(source, true)
-	e.secrets.Learn(secretsOf(graph.Nodes, graph.Kinds))
-	return graph.Kinds.All(), e.redact(list, source)
+	e.secrets.Learn(inspect.Secrets(graph.Nodes, graph.Kinds))
+	return graph.Kinds.All(), e.hide(list, source)
 }
 
 // Apply replaces what is served: it checks the source, starts the new generation,
@@ -247,7 +241,7 @@ func (e *Engine) Kinds(source Source) ([]*node.Def, diag.List) {
 func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
 	prog, _, list := e.compile(source, false, false)
 	if prog == nil {
-		e.metrics.refuse()
+		e.totals.Refuse()
 		return list, nil
 	}
 	return list, e.apply(ctx, prog)
@@ -265,14 +259,14 @@ func (e *Engine) apply(ctx context.Context, prog *compile.Program) error {
 	defer context.AfterFunc(e.ending, cancel)()
 	err := e.replace(ctx, prog)
 	if err != nil {
-		e.metrics.refuse()
+		e.totals.Refuse()
 	}
 	return e.secrets.Error(err)
 }
 
 // replace serves a program instead of the current one. The caller holds mu.
 func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
-	next := &generation{
+	next := &inspect.Generation{
 		Generation: run.New(prog, run.Options{
 			Budget:           run.Budget(e.opts.Budget),
 			LifecycleTimeout: e.opts.LifecycleTimeout,
@@ -281,10 +275,10 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 			Memory:           e.memory,
 			Secrets:          &e.secrets,
 		}),
-		number: e.mu.number + 1,
-		since:  time.Now(),
+		Number: e.mu.number + 1,
+		Since:  time.Now(),
 	}
-	e.metrics.add(next.Generation)
+	e.totals.Add(next.Generation)
 	switch err := e.open(ctx, next); {
 	case errors.Is(err, ErrAbandoned):
 		return err // what is still being opened cannot be closed
@@ -295,10 +289,10 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 	if err := next.Serve(); err != nil {
 		return errors.Join(err, e.rollBack(ctx, next, old))
 	}
-	e.mu.number = next.number
+	e.mu.number = next.Number
 	e.current.Store(next)
-	e.metrics.served(next.Generation)
-	e.opts.Log.Info("generation serves", "generation", next.number, "nodes", len(prog.Vertices))
+	e.totals.Served(next.Generation)
+	e.opts.Log.Info("generation serves", "generation", next.Number, "nodes", len(prog.Vertices))
 	if old != nil {
 		e.drains.Go(func() {
 			if err := e.drain(e.drainCtx, old); errors.Is(err, ErrAbandoned) {
@@ -311,7 +305,7 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 
 // open opens a generation. It abandons that if the engine is shut down and a node
 // does not obey its context.
-func (e *Engine) open(ctx context.Context, next *generation) error {
+func (e *Engine) open(ctx context.Context, next *inspect.Generation) error {
 	done := make(chan error, 1)
 	var worker sync.WaitGroup // waited for, unless it is abandoned
 	worker.Go(func() { done <- next.Open(ctx) })
@@ -342,14 +336,14 @@ func within(ctx context.Context, more time.Duration, done <-chan error) (result 
 	}
 }
 
-func (e *Engine) close(ctx context.Context, g *generation) error {
-	defer e.metrics.remove(g.Generation)
+func (e *Engine) close(ctx context.Context, g *inspect.Generation) error {
+	defer e.totals.Remove(g.Generation)
 	return g.Close(ctx)
 }
 
 // rollBack closes a generation that could not serve, and lets the old one take
 // back what the new one had taken over.
-func (e *Engine) rollBack(ctx context.Context, next, old *generation) error {
+func (e *Engine) rollBack(ctx context.Context, next, old *inspect.Generation) error {
 	var errs []error
 	if old != nil {
 		errs = append(errs, old.Serve())
@@ -360,15 +354,15 @@ func (e *Engine) rollBack(ctx context.Context, next, old *generation) error {
 
 // drain stops a generation, closes it, and logs that. It is called once for every
 // generation that has served.
-func (e *Engine) drain(ctx context.Context, old *generation) error {
+func (e *Engine) drain(ctx context.Context, old *inspect.Generation) error {
 	err := errors.Join(old.Stop(ctx), e.close(context.WithoutCancel(ctx), old))
 	switch {
 	case errors.Is(err, ErrAbandoned):
-		e.opts.Log.Error("generation abandoned", "generation", old.number, "processes", old.InFlight(), "error", err)
+		e.opts.Log.Error("generation abandoned", "generation", old.Number, "processes", old.InFlight(), "error", err)
 	case err != nil:
-		e.opts.Log.Error("generation drained with errors", "generation", old.number, "error", err)
+		e.opts.Log.Error("generation drained with errors", "generation", old.Number, "error", err)
 	default:
-		e.opts.Log.Info("generation drained", "generation", old.number)
+		e.opts.Log.Info("generation drained", "generation", old.Number)
 	}
 	return err
 }
@@ -399,54 +393,6 @@ func (e *Engine) Run(ctx context.Context, name string, payload value.Value) (ans
 		}
 		return resp.Payload, !resp.None, nil
 	}
-}
-
-// A Status says what an engine serves.
-type Status struct {
-	Generation int        // from 1; 0 while nothing is served
-	Since      time.Time  // when it began to serve
-	Nodes      []node.Ref // in spec order
-	InFlight   int        // processes in progress
-}
-
-// Status returns what the engine serves now.
-func (e *Engine) Status() Status {
-	g := e.current.Load()
-	if g == nil {
-		return Status{}
-	}
-	s := Status{Generation: g.number, Since: g.since, InFlight: g.InFlight()}
-	s.Nodes = nodesOf(g.Program())
-	return s
-}
-
-// A Link joins two nodes.
-type Link struct {
-	From, To node.Ref
-	Out, In  string // names of ports, as the document has them
-
-	// OutPort and InPort are the indexes of the ports, as observers have them. OutPort
-	// is below [observe.ErrorPort] for a lifecycle port.
-	OutPort, InPort int
-
-	Pos diag.Pos // where the document has it
-}
-
-// Links returns the links of what the engine serves now, in spec order.
-func (e *Engine) Links() []Link {
-	g := e.current.Load()
-	if g == nil {
-		return nil
-	}
-	return linksOf(g.Program())
-}
-
-func linksOf(prog *compile.Program) []Link {
-	links := make([]Link, len(prog.Links))
-	for i, l := range prog.Links {
-		links[i] = Link{From: prog.Vertices[l.From].Ref, To: prog.Vertices[l.To].Ref, Out: l.Out, In: l.In, OutPort: l.OutPort, InPort: l.InPort, Pos: l.Pos}
-	}
-	return links
 }
 
 // ErrAbandoned is among the errors of Shutdown if something did not end although
@@ -505,4 +451,35 @@ func (e *Engine) shutDown(grace context.Context) error {
 		err = errors.Join(err, ErrAbandoned)
 	}
 	return err
+}
+
+// Metrics returns what the engine has done. Without [Options.Metrics] the nodes
+// have no counts. A call takes some microseconds, and more with more nodes; it
+// does not slow down processes.
+func (e *Engine) Metrics() observe.Metrics {
+	m := e.totals.Metrics()
+	if g := e.current.Load(); g != nil {
+		m.Generation = g.Number
+	}
+	return m
+}
+
+// LabelGoroutines makes processes that start from now on label the goroutines that
+// they run on with the keys "node", "kind" and "namespace", which CPU and
+// goroutine profiles show. They do until release is called. Use it while a profile
+// is taken: meanwhile each call of a node's code takes about 100 ns longer. What a
+// trigger's goroutine does between processes has the labels of the trigger.
+func (e *Engine) LabelGoroutines() (release func()) {
+	e.totals.Relabel(1)
+	return sync.OnceFunc(func() { e.totals.Relabel(-1) })
+}
+
+// Redact returns a text without the secrets of what the engine has compiled: the data of
+// secret variables, and fields that kinds declare as secret. The engine does so itself
+// with what it logs, returns as findings and errors, and records.
+func (e *Engine) Redact(text string) string { return e.secrets.Text(text) }
+
+// hide redacts findings about a source.
+func (e *Engine) hide(list diag.List, source Source) diag.List {
+	return inspect.Redact(list, source.Documents, &e.secrets, e.secretField)
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
@@ -22,7 +21,7 @@ type form struct {
 func (l *lab) againstHand(ctx context.Context, line Line, workflow server.Workflow, path string, forms []form, header string,
 	alike func(ctx context.Context, servers []*server.Server, paths map[string]string) error,
 ) (rows []Row, err error) {
-	workflow.Program, workflow.Dir, workflow.Env = l.binary, l.dir, environ()
+	workflow.Program, workflow.Dir, workflow.Env = l.Binary, l.Dir, environ()
 	ours, err := workflow.Serve(ctx)
 	if err != nil {
 		return nil, err
@@ -34,7 +33,7 @@ func (l *lab) againstHand(ctx context.Context, line Line, workflow server.Workfl
 		if err != nil {
 			return nil, err
 		}
-		s, err := l.serve(ctx, form.name, addr, l.self, "-serve", addr)
+		s, err := l.serve(ctx, form.name, addr, l.Self, "-serve", addr)
 		if err != nil {
 			return nil, err
 		}
@@ -56,12 +55,12 @@ func (l *lab) againstHand(ctx context.Context, line Line, workflow server.Workfl
 	if err != nil {
 		return nil, err
 	}
-	return againstFastest(line, servers, sides), nil
+	return againstFastest(line, "by hand", servers, sides), nil
 }
 
 // againstFastest compares the first side with each of the others. The contract is about the
 // fastest of them.
-func againstFastest(line Line, servers []*server.Server, sides []side) (rows []Row) {
+func againstFastest(line Line, what string, servers []*server.Server, sides []side) (rows []Row) {
 	fastest := 1
 	for i := range sides[1:] {
 		if program.Median(sides[i+1].rates) > program.Median(sides[fastest].rates) {
@@ -69,7 +68,7 @@ func againstFastest(line Line, servers []*server.Server, sides []side) (rows []R
 		}
 	}
 	for i := 1; i < len(sides); i++ {
-		row := versus(line, "by hand, "+servers[i].Name, sides[0], sides[i])
+		row := versus(line, what+", "+servers[i].Name, sides[0], sides[i])
 		row.Side = i != fastest
 		rows = append(rows, row)
 	}
@@ -81,10 +80,6 @@ func (l *lab) shopLoad(paths map[string]string, header string, span *time.Durati
 	return func(ctx context.Context, s *server.Server) (float64, int64, time.Duration, error) {
 		o := server.ShopLoad(paths[s.Name])
 		o.Addr, o.Duration, o.Header = s.Addr, *span, header
-		res, err := load.Run(ctx, o)
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		return res.Rate(), res.Failed, res.Latency.Quantile(0.99), nil
+		return loaded(ctx, o)
 	}
 }

@@ -42,8 +42,8 @@ func (l *lab) contention(ctx context.Context, stdout io.Writer) (ok bool, err er
 
 // waiting loads one workflow and prints its table.
 func (l *lab) waiting(ctx context.Context, w server.Workload, stdout io.Writer) (ok bool, err error) {
-	mutex, block := l.file(w.Name+".mutex"), l.file(w.Name+".block")
-	got, err := w.Run(ctx, l.binary, l.dir, nil, 2*l.span(), "--mutexprofile", mutex, "--blockprofile", block)
+	mutex, block := l.File(w.Name+".mutex"), l.File(w.Name+".block")
+	got, err := w.Run(ctx, l.Binary, l.Dir, nil, 2*l.span(), "--mutexprofile", mutex, "--blockprofile", block)
 	if err != nil {
 		return false, err
 	}

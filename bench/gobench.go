@@ -21,7 +21,7 @@ func (l *lab) testBinary(ctx context.Context, pkg, overlay string) (string, erro
 	if file := l.tests[key]; file != "" {
 		return file, nil
 	}
-	file := l.file(fmt.Sprintf("%d-%s.test", len(l.tests), path.Base(pkg)))
+	file := l.File(fmt.Sprintf("%d-%s.test", len(l.tests), path.Base(pkg)))
 	if err := (program.Toolchain{}).Compile(ctx, module+"/"+pkg, file, "-overlay", overlay); err != nil {
 		return "", err
 	}
@@ -195,8 +195,8 @@ func (l *lab) versusBench(ctx context.Context, line Line, pattern, ours, baselin
 // measureShare is P8: the share of CPU samples of the loaded ping server that have a
 // function of package value on the stack.
 func measureShare(ctx context.Context, l *lab, line Line) (rows []Row, err error) {
-	file := l.file("cpu.pprof")
-	if _, err := server.PingWorkload().Run(ctx, l.binary, l.dir, environ(), 2*l.span(), "--cpuprofile", file); err != nil {
+	file := l.File("cpu.pprof")
+	if _, err := server.PingWorkload().Run(ctx, l.Binary, l.Dir, environ(), 2*l.span(), "--cpuprofile", file); err != nil {
 		return nil, err
 	}
 	p, err := program.ReadProfile(file)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -44,12 +45,20 @@ func (l *lab) own(o load.Options) generator {
 	return func(ctx context.Context, s *server.Server) (float64, int64, time.Duration, error) {
 		o := o
 		o.Addr, o.Path = s.Addr, "/ping"
-		res, err := load.Run(ctx, o)
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		return res.Rate(), res.Failed, res.Latency.Quantile(0.99), nil
+		return loaded(ctx, o)
 	}
+}
+
+// loaded loads a server by package load, and returns what a generator does.
+func loaded(ctx context.Context, o load.Options) (rate float64, failed int64, p99 time.Duration, err error) {
+	res, err := load.Run(ctx, o)
+	if err == nil && res.Requests == 0 {
+		err = errors.Join(res.Errors...)
+	}
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	return res.Rate(), res.Failed, res.Latency.Quantile(0.99), nil
 }
 
 // A side has the figures of one server in all rounds.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -16,26 +15,18 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
-// A lab is where measurements are made: a temporary folder, the programs to
-// start, and how long to measure. It is used by one goroutine.
+// A lab is where measurements are made, and how long to measure. This program is the baseline
+// servers, too.
 type lab struct {
 	config
-	dir    string // removed at the end
-	self   string // this program, which is the baseline servers too
-	binary string // ours
-	*program.Log
+	*program.Lab
 	tests map[string]string // test binaries by package
 }
 
 func newLab(c config, log io.Writer) (*lab, error) {
-	self, binary, dir, err := program.Place(c.binary, "uniflow-bench-")
-	if err != nil {
-		return nil, err
-	}
-	return &lab{config: c, dir: dir, self: self, binary: binary, Log: program.NewLog(log), tests: make(map[string]string)}, nil
+	l, err := program.NewLab(c.binary, log)
+	return &lab{config: c, Lab: l, tests: make(map[string]string)}, err
 }
-
-func (l *lab) close() error { return os.RemoveAll(l.dir) }
 
 // span returns how long to load a server in one round.
 func (l *lab) span() time.Duration {
@@ -52,21 +43,14 @@ func (l *lab) rounds() int {
 	return l.runs
 }
 
-// turns calls each side once a round, in rotating order, so that changes on the
-// machine affect all. It returns the results of each side.
+// turns calls each side once a round, in rotating order. It returns the results of each side.
 func (l *lab) turns(ctx context.Context, rounds int, sides ...func(context.Context) (float64, error)) ([][]float64, error) {
 	got := make([][]float64, len(sides))
-	for round := range rounds {
-		for i := range sides {
-			side := (i + round) % len(sides)
-			v, err := sides[side](ctx)
-			if err != nil {
-				return nil, err
-			}
-			got[side] = append(got[side], v)
-		}
-	}
-	return got, nil
+	return got, program.Turns(rounds, len(sides), func(i int) error {
+		v, err := sides[i](ctx)
+		got[i] = append(got[i], v)
+		return err
+	})
 }
 
 // ratios writes the ratio of two sides in each round.
@@ -81,7 +65,7 @@ func ratios(ours, baseline []float64) string {
 
 // ours serves a workflow, which graph writes for a port.
 func (l *lab) ours(ctx context.Context, name string, graph func(port string) string, flags ...string) (*server.Server, error) {
-	return server.Workflow{Name: name, Document: graph, Program: l.binary, Dir: l.dir, Flags: flags, Env: environ()}.Serve(ctx)
+	return server.Workflow{Name: name, Document: graph, Program: l.Binary, Dir: l.Dir, Flags: flags, Env: environ()}.Serve(ctx)
 }
 
 func environ() []string { return append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(runtime.NumCPU())) }
@@ -91,14 +75,12 @@ func (l *lab) baseline(ctx context.Context) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.serve(ctx, "nethttp", addr, l.self, "-serve", addr)
+	return l.serve(ctx, "nethttp", addr, l.Self, "-serve", addr)
 }
-
-func (l *lab) file(name string) string { return filepath.Join(l.dir, name) }
 
 func (l *lab) serve(ctx context.Context, name, addr, program string, args ...string) (*server.Server, error) {
 	return server.Start(ctx, server.Options{
-		Name: name, Addr: addr, Path: "/ping", Program: program, Args: args, Log: l.file(name + ".log"),
+		Name: name, Addr: addr, Path: "/ping", Program: program, Args: args, Log: l.File(name + ".log"),
 		Env: environ(),
 	})
 }

@@ -110,7 +110,7 @@ func measureAll(ctx context.Context, c config, lines []Line, stdout, stderr io.W
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, l.close()) }()
+	defer func() { err = errors.Join(err, l.Close()) }()
 	if c.contention {
 		return l.contention(ctx, stdout)
 	}

@@ -102,7 +102,7 @@ func TestBaseline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{config: config{quick: true, runs: 1}, dir: t.TempDir(), self: self, Log: program.NewLog(io.Discard)}
+	l := &lab{config: config{quick: true, runs: 1}, Lab: &program.Lab{Dir: t.TempDir(), Self: self, Log: program.NewLog(io.Discard)}}
 	a, err := l.baseline(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -85,10 +85,10 @@ func (l *lab) reload(ctx context.Context, s *server.Server, n int) error {
 	if err != nil {
 		return err
 	}
-	file := l.file(s.Name + ".yaml")
+	file := l.File(s.Name + ".yaml")
 	for i := range n {
 		want := fmt.Sprintf("pong-%d", i)
-		next := l.file("next") // without .yaml, so it is not watched
+		next := l.File("next") // without .yaml, so it is not watched
 		if err := os.WriteFile(next, []byte(server.Answering(port, want)), 0o600); err != nil {
 			return err
 		}

@@ -58,17 +58,17 @@ func (l *lab) size(ctx context.Context, n int) (check, start float64, err error)
 	if err != nil {
 		return 0, 0, err
 	}
-	file := l.file(fmt.Sprintf("large-%d.yaml", n))
+	file := l.File(fmt.Sprintf("large-%d.yaml", n))
 	if err := os.WriteFile(file, []byte(large(port, n)), 0o600); err != nil {
 		return 0, 0, err
 	}
 	begin := time.Now()
-	if out, err := exec.CommandContext(ctx, l.binary, "check", file).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, l.Binary, "check", file).CombinedOutput(); err != nil {
 		return 0, 0, fmt.Errorf("check of %d nodes: %w: %.500s", n, err, out)
 	}
 	check = time.Since(begin).Seconds()
 	begin = time.Now()
-	s, err := l.serve(ctx, fmt.Sprintf("large-%d", n), addr, l.binary, "start", "--from-specs", file)
+	s, err := l.serve(ctx, fmt.Sprintf("large-%d", n), addr, l.Binary, "start", "--from-specs", file)
 	if err != nil {
 		return 0, 0, err
 	}

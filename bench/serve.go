@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"time"
+
+	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
 // serve is the baseline server: GET /ping answered by hand with net/http, the shop
@@ -29,17 +29,5 @@ func serve(ctx context.Context, c config) error {
 	for _, form := range forms {
 		mux.HandleFunc("POST /"+form.name+"/orders", form.serve)
 	}
-	s := &http.Server{Addr: c.serve, Handler: mux}
-	defer context.AfterFunc(ctx, func() {
-		// A listener that is closed makes ListenAndServe return.
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if s.Shutdown(grace) != nil {
-			s.Close() //nolint:errcheck // the process ends now
-		}
-	})()
-	if err := s.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return server.Listen(ctx, c.serve, mux)
 }

@@ -47,12 +47,12 @@ func (l *lab) withoutTaps(ctx context.Context) (string, error) {
 	if text, err = cutTaps(text); err != nil {
 		return "", fmt.Errorf("%s: %w", source, err)
 	}
-	cut := l.file("process-without-taps.go")
+	cut := l.File("process-without-taps.go")
 	replace, err := json.Marshal(map[string]map[string]string{"Replace": {source: cut}})
 	if err != nil {
 		return "", err
 	}
-	overlay := l.file("without-taps.json")
+	overlay := l.File("without-taps.json")
 	return overlay, errors.Join(os.WriteFile(cut, text, 0o600), os.WriteFile(overlay, replace, 0o600))
 }
 

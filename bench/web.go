@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/load"
-	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
@@ -92,7 +91,7 @@ var changed = time.Date(2024, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 // measureStatic is N6.
 func measureStatic(ctx context.Context, l *lab, line Line) ([]Row, error) {
-	root := l.file("www")
+	root := l.File("www")
 	random := make([]byte, 1<<20)
 	rand.NewChaCha8([32]byte{1}).Read(random) //nolint:errcheck // it always succeeds
 	var packed bytes.Buffer
@@ -163,7 +162,7 @@ func (l *lab) web(ctx context.Context, line Line, document func(port string) str
 		if err != nil {
 			return nil, err
 		}
-		one, err := l.serve(ctx, form, addr, l.self, append([]string{"-serve", addr}, flags...)...)
+		one, err := l.serve(ctx, form, addr, l.Self, append([]string{"-serve", addr}, flags...)...)
 		if err != nil {
 			return nil, err
 		}
@@ -194,14 +193,7 @@ func (l *lab) webShape(ctx context.Context, line Line, s webShape, servers []*se
 		if s.only != "" && prefixes[to.Name] != "" { // it does not know of the other file
 			o.Path += ".gz"
 		}
-		res, err := load.Run(ctx, o)
-		if err == nil && res.Requests == 0 {
-			err = errors.Join(res.Errors...)
-		}
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		return res.Rate(), res.Failed, res.Latency.Quantile(0.99), nil
+		return loaded(ctx, o)
 	}
 	for _, to := range servers {
 		if _, _, _, err := gen(ctx, to); err != nil {
@@ -213,17 +205,9 @@ func (l *lab) webShape(ctx context.Context, line Line, s webShape, servers []*se
 	if err != nil {
 		return nil, err
 	}
-	fastest := 1
-	for i := range sides[1:] {
-		if program.Median(sides[i+1].rates) > program.Median(sides[fastest].rates) {
-			fastest = i + 1
-		}
-	}
-	var rows []Row
-	for i := 1; i < len(sides); i++ {
-		row := versus(line, s.name+", "+servers[i].Name, sides[0], sides[i])
-		row.Side = i != fastest || s.only != "" // such a form does less
-		rows = append(rows, row)
+	rows := againstFastest(line, s.name, servers, sides)
+	for i := range rows {
+		rows[i].Side = rows[i].Side || s.only != "" // such a form does less
 	}
 	return rows, nil
 }

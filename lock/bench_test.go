@@ -9,7 +9,7 @@ import (
 )
 
 // The benchmarks compare Mutex with sync.Mutex for a section of one addition.
-// bench/lock measures more, and prints a table.
+// bench/lock measures more.
 
 func BenchmarkUncontended(b *testing.B) {
 	b.Run("lock", func(b *testing.B) {

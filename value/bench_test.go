@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/baseline"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -75,7 +74,7 @@ func BenchmarkCodecStructEncode(b *testing.B) {
 	b.Run("reflect", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := baseline.ReflectEncode(&o); err != nil {
+			if _, err := reflectEncode(&o); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -101,7 +100,7 @@ func BenchmarkCodecStructDecode(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			var into order
-			if err := baseline.ReflectDecode(v, &into); err != nil {
+			if err := reflectDecode(v, &into); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -121,7 +120,7 @@ func BenchmarkCodecMapEncode(b *testing.B) {
 	b.Run("reflect", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := baseline.ReflectEncode(m); err != nil {
+			if _, err := reflectEncode(m); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -146,7 +145,7 @@ func BenchmarkCodecMapDecode(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			var into map[string]any
-			if err := baseline.ReflectDecode(v, &into); err != nil {
+			if err := reflectDecode(v, &into); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/baseline"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -396,7 +395,7 @@ func TestDecodeErrors(t *testing.T) {
 // TestCodecAgrees compares with the baseline of the benchmarks.
 func TestCodecAgrees(t *testing.T) {
 	o := sampleOrder()
-	want, err := baseline.ReflectEncode(&o)
+	want, err := reflectEncode(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,14 +407,14 @@ func TestCodecAgrees(t *testing.T) {
 		t.Errorf("size: got %d, want %d", got.Size(), want.Size())
 	}
 	var back, theirs order
-	if err := baseline.ReflectDecode(want, &theirs); err != nil {
+	if err := reflectDecode(want, &theirs); err != nil {
 		t.Fatal(err)
 	}
 	if err := value.Decode(want, &back); err != nil || !reflect.DeepEqual(back, o) || !reflect.DeepEqual(back, theirs) {
 		t.Errorf("decode: got %+v, %v, want %+v", back, err, o)
 	}
 	m := sampleMap()
-	wantMap, err := baseline.ReflectEncode(m)
+	wantMap, err := reflectEncode(m)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,8 @@ type side struct {
 func buildFlags() []string { return []string{"-trimpath", "-ldflags=-s -w"} }
 
 func (s *side) toolchain() program.Toolchain {
-	return program.Toolchain{Dir: s.dir, Env: []string{"CGO_ENABLED=0"}}
+	// Each tree is built as its own go.work says: the base may have other modules.
+	return program.Toolchain{Dir: s.dir, Env: []string{"CGO_ENABLED=0", "GOWORK="}}
 }
 
 // build makes the test binaries of the packages that are there, and the program

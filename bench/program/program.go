@@ -1,5 +1,5 @@
 // Package program is what the commands of bench have in common: [Main] and [Run]
-// with the exit codes, a [Log] of progress, a [Table], and [Targets] with
+// with the exit codes, a [Lab] and [Turns], a [Log] of progress, a [Table], and [Targets] with
 // verdicts; the [Facts] of the machine and the processors it has; the [Toolchain],
 // which makes test binaries, and a [BenchRun] of one; and what profiles say. It knows
 // nothing of what is measured.
@@ -31,20 +31,48 @@ const (
 	Trouble = 3 // something could not be measured
 )
 
-// Place returns the path of this program and that of the one to measure, and makes a
-// temporary folder, which the caller removes.
-func Place(program, pattern string) (self, path, dir string, err error) {
-	if self, err = os.Executable(); err != nil {
-		return "", "", "", err
+// A Lab is where a command measures. It is used by one goroutine, and must be closed.
+type Lab struct {
+	Dir    string // a temporary folder, which Close removes
+	Self   string // this program
+	Binary string // the program to measure
+	*Log
+}
+
+// NewLab returns a lab for the program to measure. Progress goes to the log.
+func NewLab(binary string, log io.Writer) (*Lab, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
 	}
-	if path, err = filepath.Abs(program); err != nil {
-		return "", "", "", err
+	path, err := filepath.Abs(binary)
+	if err != nil {
+		return nil, err
 	}
-	if _, err = os.Stat(path); err != nil {
-		return "", "", "", fmt.Errorf("%w: make build makes it", err)
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("%w: make build makes it", err)
 	}
-	dir, err = os.MkdirTemp("", pattern)
-	return self, path, dir, err
+	dir, err := os.MkdirTemp("", "uniflow-bench-")
+	return &Lab{dir, self, path, NewLog(log)}, err
+}
+
+// File returns the path of a file in the lab's folder.
+func (l *Lab) File(name string) string { return filepath.Join(l.Dir, name) }
+
+// Close removes the folder.
+func (l *Lab) Close() error { return os.RemoveAll(l.Dir) }
+
+// Turns calls side with each index below sides once a round, in rotating order, so that changes on
+// the machine affect all.
+func Turns(rounds, sides int, side func(i int) error) error {
+	for round := range rounds {
+		for i := range sides {
+			if err := side((i + round) % sides); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Main runs a command until it ends or is interrupted, and exits with its code.

@@ -51,6 +51,17 @@ type Server struct {
 	err    error         // of the process, once it has exited
 }
 
+// Listen serves until the context is done, as the whole of a process that Start has started.
+// There are no timeouts and no limits.
+func Listen(ctx context.Context, addr string, h http.Handler) error {
+	s := &http.Server{Addr: addr, Handler: h}
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })() // the load is over
+	if err := s.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
 // ready is how long a server may take until it answers.
 const ready = 60 * time.Second
 
@@ -165,25 +176,37 @@ func (s *Server) Stop() error {
 // Busy returns the processor time of the server, in steps of 10 ms; 0 where there is
 // no /proc.
 func (s *Server) Busy() time.Duration {
-	p, err := procfs.NewProc(s.cmd.Process.Pid)
+	busy, err := Busy(s.cmd.Process.Pid)
 	if err != nil {
 		return 0
 	}
-	stat, err := p.Stat()
-	if err != nil {
-		return 0
-	}
-	return time.Duration(stat.CPUTime() * float64(time.Second))
+	return busy
 }
 
 // Resident returns the resident memory of the server in MB (10^6 bytes).
 func (s *Server) Resident() (float64, error) {
-	p, err := procfs.NewProc(s.cmd.Process.Pid)
+	now, _, err := Resident(s.cmd.Process.Pid)
+	return now, err
+}
+
+// Busy returns the processor time of a process.
+func Busy(pid int) (time.Duration, error) {
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return 0, err
 	}
+	stat, err := p.Stat()
+	return time.Duration(stat.CPUTime() * float64(time.Second)), err
+}
+
+// Resident returns the resident memory of a process in MB, now and at most so far.
+func Resident(pid int) (now, peak float64, err error) {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0, 0, err
+	}
 	status, err := p.NewStatus()
-	return float64(status.VmRSS) / 1e6, err
+	return float64(status.VmRSS) / 1e6, float64(status.VmHWM) / 1e6, err
 }
 
 // A Workflow is a document that uniflow serves.

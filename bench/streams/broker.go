@@ -12,9 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/procfs"
-
 	"github.com/uniflow-labs/uniflow/bench/program"
+	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
 // A child is a program that runs until it is stopped.
@@ -27,7 +26,7 @@ type child struct {
 // background starts a program.
 func (l *lab) background(ctx context.Context, name string, args ...string) (*child, error) {
 	c := &child{cmd: exec.CommandContext(ctx, name, args...)}
-	c.cmd.Dir, c.cmd.Stdout, c.cmd.Stderr = l.dir, &c.said, &c.said
+	c.cmd.Dir, c.cmd.Stdout, c.cmd.Stderr = l.Dir, &c.said, &c.said
 	return c, c.cmd.Start()
 }
 
@@ -37,29 +36,9 @@ func (c *child) stop() {
 	_ = c.cmd.Wait()
 }
 
-// busy returns the processor time of the program.
-func (c *child) busy() (time.Duration, error) {
-	p, err := procfs.NewProc(c.cmd.Process.Pid)
-	if err != nil {
-		return 0, err
-	}
-	stat, err := p.Stat()
-	return time.Duration(stat.CPUTime() * float64(time.Second)), err
-}
-
-// peak returns the most resident memory that the program has had, in MB.
-func (c *child) peak() (float64, error) {
-	p, err := procfs.NewProc(c.cmd.Process.Pid)
-	if err != nil {
-		return 0, err
-	}
-	status, err := p.NewStatus()
-	return float64(status.VmHWM) / 1e6, err
-}
-
 // broker starts a broker, of test/brokers, in a process of its own.
 func (l *lab) broker(ctx context.Context, args ...string) (c *child, addr string, err error) {
-	path := l.file("broker")
+	path := l.File("broker")
 	if _, err := os.Stat(path); err != nil {
 		t := program.Toolchain{Dir: filepath.Join("test", "brokers"), Env: []string{"GOWORK=off"}}
 		if _, err := t.Do(ctx, "build", "-o", path, "./cmd/broker"); err != nil {
@@ -107,17 +86,17 @@ func (l *lab) through(ctx context.Context, n int, arrived func(context.Context) 
 		switch {
 		case got > 0 && first == 0:
 			first, begun = got, time.Now()
-			if busy, err = p.busy(); err != nil {
+			if busy, err = server.Busy(p.cmd.Process.Pid); err != nil {
 				return cost{}, 0, err
 			}
 		case got >= n:
 			c.wall = time.Since(begun)
-			used, err := p.busy()
+			used, err := server.Busy(p.cmd.Process.Pid)
 			if err != nil {
 				return cost{}, 0, err
 			}
 			c.cpu = used - busy
-			c.peak, err = p.peak()
+			_, c.peak, err = server.Resident(p.cmd.Process.Pid)
 			return c, n - first, err
 		}
 		select {

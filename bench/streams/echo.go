@@ -145,7 +145,7 @@ func echoForm(ctx context.Context, args []string) error {
 			}
 		}
 	})
-	return serveUntil(ctx, args[1], mux)
+	return server.Listen(ctx, args[1], mux)
 }
 
 // echoReader uses one buffer for all messages of a connection.
@@ -161,15 +161,4 @@ func echoReader(ctx context.Context, c *websocket.Conn) {
 			return
 		}
 	}
-}
-
-// serveUntil serves until the context ends.
-func serveUntil(ctx context.Context, addr string, h http.Handler) error {
-	s := &http.Server{Addr: addr, Handler: h}
-	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
-	defer stop()
-	if err := s.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }

@@ -29,13 +29,13 @@ func measureFile(ctx context.Context, l *lab) error {
 - {kind: file_source, name: rows, paths: [%q], format: ndjson, %sports: {out: [{name: map}]}}
 - {kind: snippet, name: map, language: cel, code: '%s', ports: {out: [{name: sink}]}}
 - {kind: file_sink, name: sink, path: %q}
-`, in, fields, code, l.file("ours.ndjson")))
+`, in, fields, code, l.File("ours.ndjson")))
 				if err != nil {
 					return cost{}, 0, err
 				}
-				_ = os.Remove(l.file("ours.ndjson"))
-				c, err := l.do(ctx, l.binary, "run", document, "--progress", "none")
-				return c, n, errors.Join(err, sameLines(l.file("ours.ndjson"), n))
+				_ = os.Remove(l.File("ours.ndjson"))
+				c, err := l.do(ctx, l.Binary, "run", document, "--progress", "none")
+				return c, n, errors.Join(err, sameLines(l.File("ours.ndjson"), n))
 			}}
 		}
 		batched := fmt.Sprintf("self.map(m, %s)", strings.ReplaceAll(mapCode(shape), "body.", "m.body."))
@@ -43,8 +43,8 @@ func measureFile(ctx context.Context, l *lab) error {
 		for _, form := range []string{"pipeline", "chunks"} {
 			for name := range mappers(shape) {
 				rounds = append(rounds, round{form + " of " + name + ", " + shape, func(ctx context.Context) (cost, int, error) {
-					c, err := l.form(ctx, "file", form, name, shape, in, l.file("theirs.ndjson"))
-					return c, n, errors.Join(err, sameLines(l.file("theirs.ndjson"), n))
+					c, err := l.form(ctx, "file", form, name, shape, in, l.File("theirs.ndjson"))
+					return c, n, errors.Join(err, sameLines(l.File("theirs.ndjson"), n))
 				}})
 			}
 		}
@@ -60,7 +60,7 @@ func measureFile(ctx context.Context, l *lab) error {
 
 // messages writes a file of lines of about that many bytes.
 func (l *lab) messages(shape string, size int64) (path string, n int, err error) {
-	path = l.file(shape + ".ndjson")
+	path = l.File(shape + ".ndjson")
 	f, err := os.Create(path)
 	if err != nil {
 		return "", 0, err

@@ -32,20 +32,20 @@ func measureJob(ctx context.Context, l *lab) error {
 	}
 	defer conn.Close(ctx)
 	n := l.count(jobRows)
-	if err := writeRows(l.file("orders.csv"), n); err != nil {
+	if err := writeRows(l.File("orders.csv"), n); err != nil {
 		return err
 	}
 	document, err := l.write("job.yaml", fmt.Sprintf(`
 - {kind: file_source, name: rows, paths: [%q], format: csv, batch: {count: 1000}, checkpoint: {file: %q}, ports: {out: [{name: map}]}}
 - {kind: snippet, name: map, language: cel, code: 'self.map(m, {"id": int(m.body.id), "total": double(m.body.price) * double(m.body.n)})', ports: {out: [{name: load}]}}
 - {kind: sql_sink, name: load, driver: postgres, source: '%s', table: totals, mode: copy}
-`, l.file("orders.csv"), l.file("orders.pos"), source))
+`, l.File("orders.csv"), l.File("orders.pos"), source))
 	if err != nil {
 		return err
 	}
 	job := func(name string, run func(context.Context) (cost, error)) round {
 		return round{name, func(ctx context.Context) (cost, int, error) {
-			_ = os.Remove(l.file("orders.pos"))
+			_ = os.Remove(l.File("orders.pos"))
 			if _, err := conn.Exec(ctx, "DROP TABLE IF EXISTS totals; CREATE TABLE totals (id bigint, total double precision)"); err != nil {
 				return cost{}, 0, err
 			}
@@ -65,13 +65,13 @@ func measureJob(ctx context.Context, l *lab) error {
 	}
 	ours, best, err := l.compare(ctx, "S6",
 		job("uniflow", func(ctx context.Context) (cost, error) {
-			return l.do(ctx, l.binary, "run", document, "--progress", "none")
+			return l.do(ctx, l.Binary, "run", document, "--progress", "none")
 		}),
 		job("one CopyFrom", func(ctx context.Context) (cost, error) {
-			return l.form(ctx, "job", "one", l.file("orders.csv"), source)
+			return l.form(ctx, "job", "one", l.File("orders.csv"), source)
 		}),
 		job("a CopyFrom for 10,000 rows", func(ctx context.Context) (cost, error) {
-			return l.form(ctx, "job", "many", l.file("orders.csv"), source)
+			return l.form(ctx, "job", "many", l.File("orders.csv"), source)
 		}),
 	)
 	if err != nil {

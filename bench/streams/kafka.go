@@ -67,7 +67,7 @@ func (l *lab) moveKafka(ctx context.Context, c kafkaCase) error {
 			}}
 		}
 		ours := func(name, fields, code string) round {
-			return move(name+", "+shape, l.binary, func(group, out string) []string {
+			return move(name+", "+shape, l.Binary, func(group, out string) []string {
 				document, err := l.write("kafka.yaml", fmt.Sprintf(`
 - {kind: kafka_source, name: in, brokers: [%q], topics: [in], group: %s, %sports: {out: [{name: map}]}}
 - {kind: snippet, name: map, language: cel, code: '%s', ports: {out: [{name: out}]}}
@@ -84,7 +84,7 @@ func (l *lab) moveKafka(ctx context.Context, c kafkaCase) error {
 		all := fmt.Sprintf("self.map(m, {%s%s})", strings.ReplaceAll(key, "M.", "m."), `"body": `+strings.ReplaceAll(mapCode(shape), "body.", "m.body."))
 		rounds := []round{ours("uniflow", c.one, one), ours("uniflow, batches of 1,000", c.source+"batch: {count: 1000}, max_in_flight: 2000, ", all)}
 		for _, form := range []string{"one goroutine", "two goroutines"} {
-			rounds = append(rounds, move(form+", "+shape, l.self, func(group, out string) []string { return formArgs("kafka", form, shape, addr, group, out) }))
+			rounds = append(rounds, move(form+", "+shape, l.Self, func(group, out string) []string { return formArgs("kafka", form, shape, addr, group, out) }))
 		}
 		single, best, err := l.compare(ctx, c.id, rounds...)
 		if err == nil && c.least > 0 {

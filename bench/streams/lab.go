@@ -16,16 +16,13 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
-// A lab is where measurements are made. It is used by one goroutine.
+// A lab is where measurements are made. This program is the baselines, too.
 type lab struct {
 	config
-	dir     string // removed at the end
-	self    string // this program, which is the baselines too
-	binary  string // ours
+	*program.Lab
 	table   program.Table
 	targets program.Targets
 	sides   []side
-	*program.Log
 }
 
 // A side is one way to do the work of a line, with the medians of its rounds.
@@ -39,21 +36,14 @@ type side struct {
 }
 
 func newLab(c config, log io.Writer) (*lab, error) {
-	self, binary, dir, err := program.Place(c.binary, "uniflow-streams-")
-	if err != nil {
-		return nil, err
-	}
-	l := &lab{config: c, dir: dir, self: self, binary: binary, Log: program.NewLog(log)}
+	at, err := program.NewLab(c.binary, log)
+	l := &lab{config: c, Lab: at}
 	l.table.Row("", "messages/s", "of the baseline", "µs of CPU", "MB resident")
-	return l, nil
+	return l, err
 }
 
-func (l *lab) close() error { return os.RemoveAll(l.dir) }
-
-func (l *lab) file(name string) string { return filepath.Join(l.dir, name) }
-
 func (l *lab) write(name, text string) (path string, err error) {
-	path = l.file(name)
+	path = l.File(name)
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
@@ -71,7 +61,7 @@ func (l *lab) do(ctx context.Context, program string, args ...string) (cost, err
 	cmd := exec.CommandContext(ctx, program, args...)
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
-	cmd.Dir = l.dir
+	cmd.Dir = l.Dir
 	begun := time.Now()
 	if err := cmd.Run(); err != nil {
 		return cost{}, fmt.Errorf("%s %s: %w: %s", filepath.Base(program), strings.Join(args, " "), err, said.String())
@@ -85,7 +75,7 @@ func (l *lab) do(ctx context.Context, program string, args ...string) (cost, err
 
 // form runs a form of a baseline to its end.
 func (l *lab) form(ctx context.Context, name string, args ...string) (cost, error) {
-	return l.do(ctx, l.self, formArgs(name, args...)...)
+	return l.do(ctx, l.Self, formArgs(name, args...)...)
 }
 
 // formArgs are the arguments with which this program is a form of a baseline.
@@ -120,7 +110,7 @@ func (l *lab) servers(name string, document func(port string) string, handlers [
 			return measure(ctx, name, s)
 		}}
 	}
-	rounds := []round{side("uniflow", server.Workflow{Name: name, Document: document, Program: l.binary, Dir: l.dir}.Serve)}
+	rounds := []round{side("uniflow", server.Workflow{Name: name, Document: document, Program: l.Binary, Dir: l.Dir}.Serve)}
 	for _, handler := range handlers {
 		form := strings.TrimPrefix(handler, "a ")
 		rounds = append(rounds, side("handler with "+handler, func(ctx context.Context) (*server.Server, error) {
@@ -129,8 +119,8 @@ func (l *lab) servers(name string, document func(port string) string, handlers [
 				return nil, err
 			}
 			return server.Start(ctx, server.Options{
-				Name: name + "-" + form, Addr: addr, Path: "/ping", Program: l.self,
-				Args: formArgs(name, append([]string{form, addr, l.span().String()}, more...)...), Log: l.file(name + ".log"),
+				Name: name + "-" + form, Addr: addr, Path: "/ping", Program: l.Self,
+				Args: formArgs(name, append([]string{form, addr, l.span().String()}, more...)...), Log: l.File(name + ".log"),
 			})
 		}))
 	}
@@ -141,17 +131,18 @@ func (l *lab) servers(name string, document func(port string) string, handlers [
 // enters their medians. It returns the first, and the fastest of the baselines.
 func (l *lab) compare(ctx context.Context, id string, rounds ...round) (ours, best side, err error) {
 	rates, cpus, peaks := make([][]float64, len(rounds)), make([][]float64, len(rounds)), make([][]float64, len(rounds))
-	for n := range l.rounds {
-		for i := range rounds {
-			i = (i + n) % len(rounds)
-			c, messages, err := rounds[i].run(ctx)
-			if err != nil {
-				return ours, best, fmt.Errorf("%s: %w", rounds[i].name, err)
-			}
-			rates[i] = append(rates[i], float64(messages)/c.wall.Seconds())
-			cpus[i] = append(cpus[i], c.cpu.Seconds()*1e6/float64(messages))
-			peaks[i] = append(peaks[i], c.peak)
+	err = program.Turns(l.rounds, len(rounds), func(i int) error {
+		c, messages, err := rounds[i].run(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", rounds[i].name, err)
 		}
+		rates[i] = append(rates[i], float64(messages)/c.wall.Seconds())
+		cpus[i] = append(cpus[i], c.cpu.Seconds()*1e6/float64(messages))
+		peaks[i] = append(peaks[i], c.peak)
+		return nil
+	})
+	if err != nil {
+		return ours, best, err
 	}
 	var sides []side
 	for i := range rounds {

@@ -36,7 +36,7 @@ func measureLLM(ctx context.Context, l *lab) (err error) {
 		return err
 	}
 	model, err := server.Start(ctx, server.Options{
-		Name: "model", Addr: addr, Path: "/ping", Program: l.self, Args: formArgs("llm", "model", addr, l.span().String(), ""), Log: l.file("model.log"),
+		Name: "model", Addr: addr, Path: "/ping", Program: l.Self, Args: formArgs("llm", "model", addr, l.span().String(), ""), Log: l.File("model.log"),
 	})
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func llmForm(ctx context.Context, args []string) error {
 			_ = pass(w, http.NewResponseController(w).Flush, resp.Body)
 		})
 	}
-	return serveUntil(ctx, args[1], mux)
+	return server.Listen(ctx, args[1], mux)
 }
 
 const question = `{"model":"small","messages":[{"role":"user","content":"what time is it?"}],"stream":true,"stream_options":{"include_usage":true}}`

@@ -104,7 +104,7 @@ func measureAll(ctx context.Context, c config, chosen []line, stdout, stderr io.
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, l.close()) }()
+	defer func() { err = errors.Join(err, l.Close()) }()
 	for _, line := range chosen {
 		l.Progress("%s: %s", line.id, line.measure)
 		if err := line.run(ctx, l); err != nil {

@@ -14,7 +14,7 @@ const natsMessages = 1_000_000
 
 // measureNATS is S1: from one stream of JetStream into another.
 func measureNATS(ctx context.Context, l *lab) error {
-	server, addr, err := l.broker(ctx, "nats", "-dir", l.file("nats"))
+	server, addr, err := l.broker(ctx, "nats", "-dir", l.File("nats"))
 	if err != nil {
 		return err
 	}
@@ -62,9 +62,9 @@ func measureNATS(ctx context.Context, l *lab) error {
 				return c, moved, errors.Join(err, inErr, js.DeleteStream(ctx, "out"))
 			}}
 		}
-		rounds := []round{move("uniflow, "+shape, l.binary, "start", document)}
+		rounds := []round{move("uniflow, "+shape, l.Binary, "start", document)}
 		for _, form := range []string{"consume", "fetch", "fetch and one acknowledgement"} {
-			rounds = append(rounds, move(form+", "+shape, l.self, formArgs("nats", form, shape, addr)...))
+			rounds = append(rounds, move(form+", "+shape, l.Self, formArgs("nats", form, shape, addr)...))
 		}
 		ours, best, err := l.compare(ctx, "S1", rounds...)
 		if err != nil {

@@ -255,5 +255,5 @@ func partsForm(ctx context.Context, args []string) error {
 		})
 		fmt.Fprint(w, "event: end\ndata: end\n\n")
 	})
-	return serveUntil(ctx, args[1], mux)
+	return server.Listen(ctx, args[1], mux)
 }

@@ -9,15 +9,15 @@ import (
 
 // measureProcess is S7, by benchmarks of the engine.
 func measureProcess(ctx context.Context, l *lab) error {
-	binary := l.file("run.test")
+	binary := l.File("run.test")
 	if err := (program.Toolchain{}).Compile(ctx, "./internal/run", binary); err != nil {
 		return err
 	}
-	times, err := program.BenchRun{Binary: binary, Bench: "^BenchmarkAwait$", CPU: 1, Benchtime: l.span() / 2, Dir: l.dir}.Output(ctx)
+	times, err := program.BenchRun{Binary: binary, Bench: "^BenchmarkAwait$", CPU: 1, Benchtime: l.span() / 2, Dir: l.Dir}.Output(ctx)
 	if err != nil {
 		return err
 	}
-	memory, err := program.BenchRun{Binary: binary, Bench: "^BenchmarkParked$", CPU: 1, Dir: l.dir}.Output(ctx)
+	memory, err := program.BenchRun{Binary: binary, Bench: "^BenchmarkParked$", CPU: 1, Dir: l.Dir}.Output(ctx)
 	if err != nil {
 		return err
 	}

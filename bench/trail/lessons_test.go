@@ -1,4 +1,4 @@
-package main
+package trail_test
 
 import (
 	"bytes"

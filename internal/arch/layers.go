@@ -27,7 +27,7 @@ var layers = []layer{
 	{"The event store", []string{"trail"}},
 	{"The loader, and the references that tests compare with", []string{"batch/internal/oracle", "internal/loader", "internal/trailtest"}},
 	{"The contract for kinds, documents, languages, and watching", []string{
-		"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "bench/baseline", "internal/loader/trailstore"}},
+		"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "internal/loader/trailstore"}},
 	{"What answers of HTTP mean", []string{"node/envelope"}},
 	{"What several kinds share", []string{
 		"node/accept", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "node/state", "internal/waits"}},
@@ -35,6 +35,7 @@ var layers = []layer{
 	{"Sub-graphs", []string{"internal/expand"}},
 	{"The compiler", []string{"internal/compile", "internal/check"}},
 	{"The executor of processes, and the kinds", []string{"internal/run", "nodes/*"}},
+	{"What an engine shows of its workflow", []string{"internal/inspect", "internal/totals"}},
 	{"The embedding API, and the list of kinds", []string{"", "nodes/std", "internal/flame"}},
 	{"Tests of workflows", []string{"internal/suite"}},
 	{"Tests of kinds", []string{"flowtest"}},

@@ -1,8 +1,6 @@
 // Package oracle asks DuckDB the questions that trail answers, by the SQL that
 // trail/dialect makes of them. It is a module of its own, because the driver is C:
-// its tests compare answers, its command duck is what bench/trail times.
-//
-// Read DB, then the protocol of duck.
+// its tests compare answers.
 package oracle
 
 import (
@@ -10,7 +8,6 @@ import (
 	"database/sql"
 	"fmt"
 	"math/big"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -50,11 +47,6 @@ func (db *DB) Close() error { return db.sql.Close() }
 func (db *DB) Exec(ctx context.Context, statement string) error {
 	_, err := db.sql.ExecContext(ctx, statement)
 	return err
-}
-
-// Threads sets how many threads all queries together may use.
-func (db *DB) Threads(ctx context.Context, n int) error {
-	return db.Exec(ctx, "SET threads = "+strconv.Itoa(n))
 }
 
 // Load makes the table events of a Parquet file as trail exports it: rows by user
@@ -182,29 +174,4 @@ func plain(value any) (any, error) {
 		return list, nil
 	}
 	return nil, fmt.Errorf("a value of type %T", value)
-}
-
-// PeakMemory returns the most bytes of memory that this process has had since it
-// began, or since ResetPeak; 0 where the system does not tell.
-func PeakMemory() int64 {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			if err != nil {
-				return 0
-			}
-			return kib << 10
-		}
-	}
-	return 0
-}
-
-// ResetPeak makes PeakMemory begin again; where the system cannot, it is the peak
-// since the process began.
-func ResetPeak() {
-	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // PeakMemory is then too high, not wrong by kind
 }

@@ -1,4 +1,4 @@
-// Counts under a lock, for bench/lock: lock KIND WORKERS MILLISECONDS, where KIND
+// Counts under a lock, for bench/lock: lock KIND WORKERS ACQUISITIONS, where KIND
 // is pthread or three, for a word with three states on a futex. Prints the size of
 // the lock, seconds passed, CPU seconds, the counter, and the count of each worker.
 #include <linux/futex.h>
@@ -14,8 +14,8 @@
 
 static pthread_mutex_t mutex __attribute__((aligned(64))) = PTHREAD_MUTEX_INITIALIZER;
 static atomic_uint word __attribute__((aligned(64)));
-static long counter __attribute__((aligned(64)));
-static atomic_int stop __attribute__((aligned(64)));
+static volatile long counter __attribute__((aligned(64)));
+static long acquisitions;
 static pthread_barrier_t start;
 
 static void three_lock(void) {
@@ -32,18 +32,18 @@ static void three_unlock(void) {
 	if (atomic_exchange(&word, 0) == 2) syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-#define WORKER(name, lock, unlock)                                            \
-	static void *name(void *p) {                                          \
-		long n = 0;                                                   \
-		pthread_barrier_wait(&start);                                 \
-		do {                                                          \
-			lock;                                                 \
-			*(volatile long *)&counter += 1;                      \
-			unlock;                                               \
-			n++;                                                  \
-		} while (!atomic_load_explicit(&stop, memory_order_relaxed)); \
-		*(long *)p = n;                                               \
-		return NULL;                                                  \
+#define WORKER(name, lock, unlock)                      \
+	static void *name(void *p) {                    \
+		long n = 0;                             \
+		pthread_barrier_wait(&start);           \
+		for (int more = 1; more; n += more) {   \
+			lock;                           \
+			more = counter < acquisitions;  \
+			counter += more;                \
+			unlock;                         \
+		}                                       \
+		*(long *)p = n;                         \
+		return NULL;                            \
 	}
 WORKER(with_pthread, pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex))
 WORKER(with_three, three_lock(), three_unlock())
@@ -63,7 +63,7 @@ static double cpu(void) {
 int main(int argc, char **argv) {
 	if (argc != 4) return 2;
 	int three = strcmp(argv[1], "three") == 0, workers = atoi(argv[2]);
-	long ms = atol(argv[3]);
+	acquisitions = atol(argv[3]);
 	long *counts = calloc(workers * 8, sizeof *counts); // each on a line of its own
 	pthread_t *threads = calloc(workers, sizeof *threads);
 	if (!counts || !threads || pthread_barrier_init(&start, NULL, workers + 1)) return 1;
@@ -71,8 +71,6 @@ int main(int argc, char **argv) {
 		if (pthread_create(&threads[i], NULL, three ? with_three : with_pthread, &counts[i * 8])) return 1;
 	double c = cpu(), t = wall();
 	pthread_barrier_wait(&start);
-	nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
-	atomic_store(&stop, 1);
 	for (int i = 0; i < workers; i++) pthread_join(threads[i], NULL);
 	t = wall() - t, c = cpu() - c;
 	printf("{\"bytes\":%zu,\"wall\":%.9f,\"cpu\":%.9f,\"counter\":%ld,\"counts\":[", three ? sizeof word : sizeof mutex, t, c, counter);
