@@ -13,6 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/nodes/web/certs"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -22,7 +23,6 @@ const (
 	keyLogAddress  = "address"
 	keyLogBytes    = "bytes"
 	keyLogCoding   = "coding"
-	keyLogDomain   = "domain"
 	keyLogDuration = "duration"
 	keyLogError    = "error"
 	keyLogHost     = "host"
@@ -117,8 +117,8 @@ func (x *exchange) keepsChunked() bool {
 
 func (x *exchange) serve() (status, size int) {
 	if !x.closeConn { // certmagic would leave the connection open
-		if status, ok := x.answerChallenge(); ok {
-			return status, 0
+		if certs.AnswerChallenge(x.w, x.r) {
+			return http.StatusOK, 0
 		}
 	}
 	if c := x.gen.edge.cors; c != nil && isPreflight(x.r) {

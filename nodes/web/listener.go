@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -10,7 +9,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/web/certs"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -52,7 +53,7 @@ code: hello
 			schema.Enum("protocol", "http").Default("http").Doc("What is spoken."),
 			schema.String("host").Doc("The name or address to listen on; all addresses of the machine if left out."),
 			schema.Int("port").Range(0, 65535).Required().Doc("The port to listen on. 0 picks a free one, which is logged and kept across reloads."),
-			tlsField(),
+			certs.Field(),
 			schema.Bool("http3").Default(false).Doc("Whether to serve HTTP/3, too, at the same port of UDP. It takes `tls`. Other answers tell clients of it."),
 			schema.Group("limits", schema.Fields(
 				schema.Bytes("header_bytes").Default("64KiB").Range(1<<10, 1<<30).Doc("Longest header of a request; past it the answer is 431."),
@@ -88,15 +89,12 @@ type listener struct {
 	alwaysID  bool
 	edge      edge
 	raw       bool
-	unread    *unread // the requests whose body is left to a node; nil if there are none
-	parts     bool    // something downstream may send parts of an answer, or take it over
-	certPEM   string  // or a path; empty without TLS
-	keyPEM    string
+	unread    *unread         // the requests whose body is left to a node; nil if there are none
+	parts     bool            // something downstream may send parts of an answer, or take it over
+	tls       *certs.Settings // nil without
 
-	acme *acmeSettings // nil without
-
-	cert       certificates     // from Open on; nil without TLS
-	acmeCerts  *acmeCerts       // from Open on; nil without acme
+	cert       certs.Getter     // from Open on; nil without TLS
+	obtained   *certs.Obtained  // from Open on; nil without ACME
 	server     *server          // from Open on
 	metrics    *listenerMetrics // from Open on
 	release    []func() error   // from Open on
@@ -144,9 +142,13 @@ func newListener(init *node.Init) (node.Node, error) {
 	if c.Int("port") == 0 {
 		n.settings.owner = init.Node.Namespace + "/" + init.Node.String()
 	}
-	if err := n.setTLS(c); err != nil {
+	if n.settings.http3 = c.Bool("http3"); n.settings.http3 && !c.Has("tls") {
+		return nil, c.Errorf("http3", diag.CodeBadValue, "HTTP/3 takes TLS").WithHint("write tls, too")
+	}
+	if n.tls, err = certs.Read(c); err != nil {
 		return nil, err
 	}
+	n.settings.tls, n.settings.acme = n.tls != nil, n.tls.IsACME()
 	return n, nil
 }
 
@@ -155,13 +157,11 @@ func (n *listener) Receive(node.Process, node.Packet) node.Result { return node.
 
 // Open loads the certificate, and binds the address unless an earlier generation has
 // bound it.
-func (n *listener) Open(ctx context.Context) error {
-	if n.settings.tls && n.acme == nil {
-		cert, err := loadCert(n.certPEM, n.keyPEM)
-		if err != nil {
+func (n *listener) Open(ctx context.Context) (err error) {
+	if n.tls != nil && !n.tls.IsACME() {
+		if n.cert, err = n.tls.Load(); err != nil {
 			return err
 		}
-		n.cert = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil }
 	}
 	s, release, err := node.Acquire(n.pool, n.settings.serverKey(), func() (*server, error) {
 		return newServer(n.settings, n.pool, n.memory), nil
@@ -180,10 +180,13 @@ func (n *listener) Open(ctx context.Context) error {
 	if err := s.open(ctx, &n.ref); err != nil {
 		return errors.Join(err, n.Close())
 	}
-	if n.acme != nil {
-		if err := n.openACME(); err != nil {
+	if n.tls.IsACME() {
+		host, _, _ := net.SplitHostPort(n.settings.address)
+		c, release, err := n.tls.Obtain(n.pool, host, s.port(), n.log)
+		if err != nil {
 			return errors.Join(err, n.Close())
 		}
+		n.obtained, n.cert, n.release = c, c.Certificate, append(n.release, release)
 	}
 	return nil
 }
@@ -229,6 +232,14 @@ func (n *listener) Close() error {
 		errs = append(errs, release())
 	}
 	return errors.Join(errs...)
+}
+
+// Ready returns why there is no certificate, or nil.
+func (n *listener) Ready() error {
+	if n.obtained == nil {
+		return nil
+	}
+	return n.obtained.Ready()
 }
 
 // Measure reports the answers of the listener and the load of its server.

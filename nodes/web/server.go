@@ -20,6 +20,7 @@ import (
 	"github.com/mholt/acmez/v3"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/web/certs"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -79,7 +80,7 @@ type generation struct {
 	unread    *unread      // the requests whose body is left to that; nil if there are none
 	alwaysID  bool         // a request without an id gets one
 	parts     bool         // something downstream may send parts of an answer, or take it over
-	cert      certificates // nil without TLS
+	cert      certs.Getter // nil without TLS
 }
 
 // A server is an http.Server that survives reloads: the nodes of successive

@@ -1,4 +1,4 @@
-package web
+package certs
 
 import (
 	"context"
@@ -17,11 +17,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 )
 
-// acmeCerts has the certificates of a listener, and gets them. It belongs to the pool, so it
-// survives reloads.
-type acmeCerts struct {
+// Obtained are the certificates of a listener by ACME, and gets those that are missing. They belong
+// to the pool, so they survive reloads.
+type Obtained struct {
 	config *certmagic.Config
 	cache  *certmagic.Cache
 	log    *slog.Logger
@@ -33,15 +34,15 @@ type acmeCerts struct {
 	}
 }
 
-// newACMECerts loads the certificates that the storage has, and begins to get the others.
+// newObtained loads the certificates that the storage has, and begins to get the others.
 // Its log is that of the first generation that needs it.
-func newACMECerts(s acmeSettings, log *slog.Logger) (*acmeCerts, error) {
+func newObtained(s acmeSettings, log *slog.Logger) (*Obtained, error) {
 	roots, err := s.roots()
 	if err != nil {
 		return nil, err
 	}
 	logger := newZap(log)
-	c := &acmeCerts{log: log}
+	c := &Obtained{log: log}
 	c.mu.missing = make(map[string]error)
 	c.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return c.config, nil },
@@ -92,7 +93,7 @@ func newACMECerts(s acmeSettings, log *slog.Logger) (*acmeCerts, error) {
 }
 
 // obtain gets one certificate, and tries again for a month until it has it or ctx ends.
-func (c *acmeCerts) obtain(ctx context.Context, domain string, renew bool) {
+func (c *Obtained) obtain(ctx context.Context, domain string, renew bool) {
 	var err error
 	if renew {
 		err = c.config.RenewCertAsync(ctx, domain, false)
@@ -115,18 +116,18 @@ func (c *acmeCerts) obtain(ctx context.Context, domain string, renew bool) {
 }
 
 // onEvent logs what has come of an order.
-func (c *acmeCerts) onEvent(_ context.Context, event string, data map[string]any) error {
+func (c *Obtained) onEvent(_ context.Context, event string, data map[string]any) error {
 	domain, _ := data["identifier"].(string)
 	if event == "cert_obtained" {
-		c.log.Info("certificate obtained", keyLogDomain, domain)
+		c.log.Info("certificate obtained", "domain", domain)
 	} else if err, ok := data["error"].(error); ok {
 		c.failed(domain, err)
 	}
 	return nil
 }
 
-func (c *acmeCerts) failed(domain string, err error) {
-	c.log.Error("certificate not obtained", keyLogDomain, domain, keyLogError, node.Clip(err.Error(), maxLogged))
+func (c *Obtained) failed(domain string, err error) {
+	c.log.Error("certificate not obtained", "domain", domain, "error", node.Clip(err.Error(), maxLogged))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.mu.missing[domain]; ok {
@@ -134,8 +135,8 @@ func (c *acmeCerts) failed(domain string, err error) {
 	}
 }
 
-// ready returns why a domain has no certificate, or nil.
-func (c *acmeCerts) ready() error {
+// Ready returns why a domain has no certificate, or nil.
+func (c *Obtained) Ready() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var names []string
@@ -147,18 +148,18 @@ func (c *acmeCerts) ready() error {
 	}
 	slices.Sort(names)
 	if err := c.mu.missing[names[0]]; err != nil {
-		return fmt.Errorf("no certificate for %s yet: %s", names[0], node.Clip(err.Error(), maxQuote))
+		return fmt.Errorf("no certificate for %s yet: %s", names[0], node.Clip(err.Error(), envelope.MaxQuote))
 	}
 	return fmt.Errorf("no certificate for %s yet", names[0])
 }
 
-// certificate returns the one for a handshake, also for that of a challenge.
-func (c *acmeCerts) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+// Certificate returns the one for a handshake, also for that of a challenge.
+func (c *Obtained) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.config.GetCertificate(hello)
 }
 
 // Close stops getting certificates, and waits until that has ended. The pool calls it.
-func (c *acmeCerts) Close() error {
+func (c *Obtained) Close() error {
 	c.cancel()
 	c.work.Wait()
 	c.cache.Stop()
@@ -168,18 +169,16 @@ func (c *acmeCerts) Close() error {
 // acmePath is where an authority asks for what proves that a name leads here.
 const acmePath = "/.well-known/acme-challenge/"
 
-// answerChallenge answers an authority, if this program has asked it for a certificate.
-func (x *exchange) answerChallenge() (status int, ok bool) {
-	if x.r.TLS != nil || x.r.Method != http.MethodGet || !strings.HasPrefix(x.r.URL.Path, acmePath) {
-		return 0, false
+// AnswerChallenge answers a request of an authority, if this program has asked it for a
+// certificate.
+func AnswerChallenge(w http.ResponseWriter, r *http.Request) bool {
+	if r.TLS != nil || r.Method != http.MethodGet || !strings.HasPrefix(r.URL.Path, acmePath) {
+		return false
 	}
-	host := x.r.Host
+	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	challenge, ok := certmagic.GetACMEChallenge(host)
-	if !ok || !certmagic.SolveHTTPChallenge(zap.NewNop(), x.w, x.r, challenge.Challenge) {
-		return 0, false
-	}
-	return http.StatusOK, true
+	return ok && certmagic.SolveHTTPChallenge(zap.NewNop(), w, r, challenge.Challenge)
 }

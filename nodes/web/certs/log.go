@@ -1,4 +1,4 @@
-package web
+package certs
 
 import (
 	"context"
@@ -12,6 +12,9 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node"
 )
+
+// maxLogged is how many bytes a text in a log record may have.
+const maxLogged = 1000
 
 // newZap returns a logger for certmagic. What it tells of the usual course is for debugging.
 func newZap(log *slog.Logger) *zap.Logger { return zap.New(zapToSlog{log: log}) }
