@@ -14,6 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/nodes/web/certs"
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -111,8 +112,7 @@ func (x *exchange) run() {
 // what was read from the connection. From a request of HTTP/1.0 it also removes
 // Transfer-Encoding, which hides the chunks: those connections always end.
 func (x *exchange) keepsChunked() bool {
-	c, ok := x.r.Context().Value(connKey{}).(*trackedConn)
-	return x.r.ProtoMajor > 1 || ok && x.r.TLS == nil && c.head.Load() == headNoLength
+	return x.r.ProtoMajor > 1 || pace.HasNoLength(x.r)
 }
 
 func (x *exchange) serve() (status, size int) {
@@ -234,7 +234,7 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 		if !resp.IsError() || !errors.Is(resp.Payload.AsError(), node.ErrStopped) {
 			return resp, true
 		}
-		next := x.s.current.Load()
+		next := x.s.generations.Current()
 		if next == x.gen {
 			return resp, false
 		}
@@ -363,114 +363,8 @@ func (x *exchange) logFailure(status int) {
 	x.gen.log.LogAttrs(x.r.Context(), level, "request answered with an error", attrs...)
 }
 
-// tailBytes is how much of an answer over HTTP/2, at most, net/http sends after the handler
-// has returned: less than its buffer of 4 KiB, so that the frame with it ends the stream. A
-// proxy may hold back data that does not: HAProxy did so for 200 ms.
-const tailBytes = 2 << 10
-
-// send sends the header and the body of an answer. Over HTTP/1, the trackedConn
-// limits how long that takes. Over HTTP/2 the answer may wait for the window of its
-// stream, so it has deadlines of its own here.
+// send sends the header and the body of an answer.
 func (x *exchange) send(body []byte) (n int, err error) {
 	x.dropPayload()
-	if x.r.ProtoMajor < 2 || len(body) == 0 {
-		return x.w.Write(body)
-	}
-	c, ok := peerOf(x.r.Context())
-	if !ok {
-		return x.w.Write(body)
-	}
-	rc, end := http.NewResponseController(x.w), len(body)
-	if x.r.ProtoMajor == 2 {
-		end -= min(end, tailBytes)
-	}
-	if n, err = x.sendPieces(rc, c, body[:end]); err != nil || n == len(body) {
-		return n, err
-	}
-	x.leaveLast(rc, c, len(body)-end)
-	m, err := x.w.Write(body[end:])
-	return n + m, err
-}
-
-// sendPieces sends what has to be taken before it returns.
-func (x *exchange) sendPieces(rc *http.ResponseController, c *peer, body []byte) (n int, err error) {
-	if len(body) == 0 {
-		return 0, nil
-	}
-	p := &x.s.pending
-	w := p.addLater(c, len(body))
-	defer p.remove(w)
-	var until time.Time
-	var taken int64 // c.piecesTaken before the last piece
-	for err == nil && n < len(body) {
-		piece := body[n:min(n+pieceBytes, len(body))]
-		if until = p.deadline(len(piece)); !until.IsZero() {
-			x.setDeadline(rc.SetWriteDeadline, until)
-		}
-		taken = c.piecesTaken.Load()
-		var m int
-		m, err = x.w.Write(piece)
-		n += m
-		if err == nil && n == len(body) && x.r.ProtoMajor > 2 {
-			err = rc.Flush()
-		}
-		if err == nil {
-			c.piecesTaken.Add(1)
-			p.progress(w, m)
-		}
-	}
-	if err != nil {
-		p.notTaken(c, until, taken, x.gen.metrics)
-	}
-	return n, err
-}
-
-// leaveLast prepares for what net/http sends over HTTP/2 when the handler has returned: it has
-// the deadline of any piece, and counts as pending.
-func (x *exchange) leaveLast(rc *http.ResponseController, c *peer, bytes int) {
-	//lint:ignore SA1019 the request's context ends with the handler, and nothing else says when the stream does
-	notifier, ok := x.w.(http.CloseNotifier)
-	if !ok {
-		return // of a test: those of net/http do
-	}
-	last := &lastPiece{pending: &x.s.pending, write: &pendingWrite{peer: c, bytes: bytes}, metrics: x.gen.metrics, taken: c.piecesTaken.Load(), closed: notifier.CloseNotify()}
-	if last.until = last.pending.deadline(bytes); !last.until.IsZero() {
-		x.setDeadline(rc.SetWriteDeadline, last.until)
-	}
-	time.AfterFunc(x.s.settings.h2PendingAfter, last.late)
-}
-
-// A lastPiece is the end of an answer over HTTP/2, which net/http sends when the handler has
-// returned.
-type lastPiece struct {
-	pending *pendingAnswers
-	write   *pendingWrite
-	metrics *listenerMetrics
-	closed  <-chan bool // has a value when the stream has ended
-	until   time.Time   // the deadline; zero for none
-	taken   int64       // piecesTaken of the peer before the piece
-}
-
-// late is called some time after the piece was written. If the stream has not ended, it counts
-// as pending until then, which is at the deadline at the latest.
-func (l *lastPiece) late() {
-	select {
-	case <-l.closed:
-		l.write.peer.piecesTaken.Add(1)
-		return
-	default:
-	}
-	l.pending.admit(l.write)
-	<-l.closed
-	l.pending.remove(l.write)
-	l.pending.notTaken(l.write.peer, l.until, l.taken, l.metrics)
-	l.write.peer.piecesTaken.Add(1)
-}
-
-// setDeadline sets a deadline, if the connection has deadlines. If that fails, the
-// connection has failed, and the next read or write returns the error.
-func (x *exchange) setDeadline(set func(time.Time) error, t time.Time) {
-	if err := set(t); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		x.gen.log.Debug("deadline not set", keyLogRemote, x.r.RemoteAddr, keyLogError, err)
-	}
+	return x.s.pending.Finish(x.w, x.r, &x.gen.limits.pending, body)
 }

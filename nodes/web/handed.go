@@ -7,14 +7,16 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 )
 
 // A handedWriter counts what a handler answers that has taken over an exchange, and sets
 // the headers that each answer has. A client that does not take the answer obeys the limits
-// of any answer (pending.go): over HTTP/1 those of the trackedConn, else those of parts.
+// of any answer: see [pace.Writer].
 //
 // Over HTTP/2, the end of an answer is left to net/http, which sends it when the handler has
-// returned: see tailBytes. An answer that the handler flushes is sent as it is written, so that
+// returned: see pace.TailBytes. An answer that the handler flushes is sent as it is written, so that
 // the stream ends with an empty frame if the handler returns later.
 type handedWriter struct {
 	http.ResponseWriter
@@ -50,22 +52,23 @@ func (w *handedWriter) Write(p []byte) (n int, err error) {
 	w.begin(http.StatusOK)
 	if w.x.r.ProtoMajor < 2 {
 		n, err = w.ResponseWriter.Write(p)
-	}
-	to := len(p) - w.tail(len(p))
-	for first := true; w.x.r.ProtoMajor > 1 && err == nil && (first || n < len(p)); first = false { // nothing sends the header
-		if n == to {
-			to = len(p)
-		}
-		piece, m := p[n:min(n+pieceBytes, to)], 0
-		err = w.watched(len(piece), func() (err error) {
-			m, err = w.ResponseWriter.Write(piece)
-			return err
-		})
-		n += m
+	} else {
+		n, err = w.send(p)
 	}
 	w.size += n
 	w.left = w.left || n > 0
 	return n, err
+}
+
+// send sends over HTTP/2 or HTTP/3, where nothing sends the header.
+func (w *handedWriter) send(p []byte) (n int, err error) {
+	if end := len(p) - w.tail(len(p)); end > 0 {
+		if n, err = w.x.parts.out.Send(w.x.r.Context(), p[:end], false); err != nil || n == len(p) {
+			return n, err
+		}
+	}
+	m, err := w.x.parts.out.Send(w.x.r.Context(), p[n:], false)
+	return n + m, err
 }
 
 // tail returns how much of a write may be the end of the answer, and is left to net/http.
@@ -77,22 +80,13 @@ func (w *handedWriter) tail(n int) int {
 	if !ends || w.x.r.ProtoMajor != 2 {
 		return 0
 	}
-	return min(n, tailBytes)
-}
-
-// watched calls f, which sends that many bytes over HTTP/2 or HTTP/3.
-func (w *handedWriter) watched(bytes int, f func() error) error {
-	p := w.x.parts
-	p.watch(w.x.r.Context(), bytes)
-	err := f()
-	p.unwatch(err)
-	return err
+	return min(n, pace.TailBytes)
 }
 
 // ReadFrom sends all of src. The kernel sends a file by itself, over HTTP/1 without TLS.
 func (w *handedWriter) ReadFrom(src io.Reader) (int64, error) {
 	from, ok := w.ResponseWriter.(io.ReaderFrom)
-	if _, _, isFile := fileOf(src); !ok || !isFile || w.x.r.ProtoMajor > 1 || w.x.r.TLS != nil {
+	if _, _, isFile := pace.FileOf(src); !ok || !isFile || w.x.r.ProtoMajor > 1 || w.x.r.TLS != nil {
 		return io.Copy(struct{ io.Writer }{w}, src)
 	}
 	w.begin(http.StatusOK)
@@ -105,11 +99,7 @@ func (w *handedWriter) ReadFrom(src io.Reader) (int64, error) {
 func (w *handedWriter) FlushError() error {
 	w.begin(http.StatusOK)
 	w.flushed, w.left = true, false
-	flush := http.NewResponseController(w.ResponseWriter).Flush
-	if w.x.r.ProtoMajor > 1 {
-		return w.watched(1, flush)
-	}
-	return flush()
+	return w.x.parts.out.Flush(w.x.r.Context())
 }
 
 // Hijack takes the connection: see [http.ResponseController]. What comes of it is not an answer
@@ -136,9 +126,6 @@ func (x *exchange) handOver(h http.Handler) (status, size int) {
 		x.w.Header()["Connection"] = headerClose
 	}
 	w := &handedWriter{ResponseWriter: x.w, x: x}
-	if x.r.ProtoMajor > 1 {
-		x.parts.watchLate()
-	}
 	defer func() {
 		if panicked := recover(); panicked == http.ErrAbortHandler {
 			x.cut = true
@@ -150,14 +137,6 @@ func (x *exchange) handOver(h http.Handler) (status, size int) {
 	h.ServeHTTP(w, x.r)
 	x.endUpload()
 	w.begin(http.StatusOK)
-	// What is sent when the handler has returned has a deadline. The end of a long answer counts
-	// as pending, too, as what comes before it does; for a short one, that took some 4 µs of CPU.
-	if c, ok := peerOf(x.r.Context()); ok && x.r.ProtoMajor == 2 && w.left && w.size > 2*tailBytes {
-		x.leaveLast(x.parts.rc, c, tailBytes)
-	} else if x.r.ProtoMajor > 1 {
-		if until := x.s.pending.deadline(pieceBytes); !until.IsZero() {
-			x.setDeadline(x.parts.rc.SetWriteDeadline, until)
-		}
-	}
+	x.parts.out.Leave(w.left && w.size > 2*pace.TailBytes)
 	return w.status, w.size
 }

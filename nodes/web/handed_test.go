@@ -80,7 +80,7 @@ func TestHandedSlowClient(t *testing.T) {
 				w.Header().Set("Content-Length", fmt.Sprint(len(large)))
 				ended <- c.send(w)
 			})})
-			s.node.server.settings.minRate = 1 << 20
+			s.node.server.settings.rate.Min = 1 << 20
 			switch c.proto {
 			case "2":
 				s.client = s.h2c()

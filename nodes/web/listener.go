@@ -12,6 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/web/certs"
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -74,8 +75,24 @@ code: hello
 	}
 }
 
-// minHeld is the lowest limit, in bytes, for the bodies that a server holds.
-const minHeld = 256 << 20
+const (
+	// minHeld is the lowest limit, in bytes, for the bodies that a server holds.
+	minHeld = 256 << 20
+
+	// minRate is how many bytes per second a client must send of a body, and take
+	// of an answer, once the header timeout has passed.
+	minRate = 1 << 10
+
+	// bodyWindow is how long a client that sends a body may be silent, however much
+	// it has sent before. If the header timeout is longer, that applies instead.
+	bodyWindow = 10 * time.Second
+
+	// maxPendingAnswers is how many answers may wait for their clients.
+	maxPendingAnswers = 4096
+
+	// pendingAfter is how long an answer over HTTP/2 may take until it counts as one that waits.
+	pendingAfter = 100 * time.Millisecond
+)
 
 // A listener serves HTTP for one generation.
 type listener struct {
@@ -115,25 +132,21 @@ func newListener(init *node.Init) (node.Node, error) {
 		unread:    unreadFrom(init),
 		parts:     init.Below(node.SendsParts),
 		settings: serverSettings{
-			address:        net.JoinHostPort(c.String("host"), strconv.FormatInt(c.Int("port"), 10)),
-			headerBytes:    int(lim.Int("header_bytes")),
-			headerTimeout:  lim.Duration("header_timeout"),
-			idleTimeout:    lim.Duration("idle_timeout"),
-			minRate:        minRate,
-			bodyWindow:     bodyWindow,
-			h2PendingAfter: h2PendingAfter,
+			address:     net.JoinHostPort(c.String("host"), strconv.FormatInt(c.Int("port"), 10)),
+			headerBytes: int(lim.Int("header_bytes")),
+			idleTimeout: lim.Duration("idle_timeout"),
+			rate:        pace.Rate{Grace: lim.Duration("header_timeout"), Min: minRate, Silence: bodyWindow, Late: pendingAfter},
 		},
 		limits: limits{
 			bodyBytes:      int(lim.Int("body_bytes")),
 			heldBytes:      max(minHeld, 32*lim.Int("body_bytes")),
 			processes:      lim.Int("processes"),
-			pendingAnswers: maxPendingAnswers,
-			pendingBytes:   max(minHeld, 32*lim.Int("body_bytes")),
 			requestTimeout: lim.Duration("request_timeout"),
+			pending:        pace.Limits{Answers: maxPendingAnswers, Bytes: max(minHeld, 32*lim.Int("body_bytes")), Log: init.Log},
 		},
 	}
 	if most := init.Memory.Limit() / 4; most > 0 {
-		n.limits.pendingBytes = min(n.limits.pendingBytes, most)
+		n.limits.pending.Bytes = min(n.limits.pending.Bytes, most)
 	}
 	var err error
 	if n.edge, err = newEdge(c); err != nil {
@@ -177,6 +190,7 @@ func (n *listener) Open(ctx context.Context) (err error) {
 		return errors.Join(err, n.Close())
 	}
 	n.metrics, n.release = c, append(n.release, release)
+	n.limits.pending.Slow, n.limits.pending.Excess = &c.slowAnswers, &c.excessAnswers
 	if err := s.open(ctx, &n.ref); err != nil {
 		return errors.Join(err, n.Close())
 	}

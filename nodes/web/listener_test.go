@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -139,28 +138,6 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestAcceptError logs an error of Accept, unless the socket is closed.
-func TestAcceptError(t *testing.T) {
-	s := start(t, "", always(value.String("pong")))
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &acceptor{TCPListener: l, server: s.node.server}
-	if err := l.SetDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Accept(); err == nil || strings.Count(s.logs.String(), "connection not accepted") != 1 {
-		t.Errorf("got %v, log %s, want an error that is logged", err, s.logs.String())
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Accept(); !errors.Is(err, net.ErrClosed) || strings.Count(s.logs.String(), "connection not accepted") != 1 {
-		t.Errorf("got %v, log %s, want ErrClosed and no second record", err, s.logs.String())
-	}
-}
-
 func TestSlowHeader(t *testing.T) {
 	s := start(t, `"limits":{"header_timeout":"50ms"}`, always(value.String("pong")))
 	c := s.dial()
@@ -203,7 +180,7 @@ func TestSlowBody(t *testing.T) {
 func TestSlowTaker(t *testing.T) {
 	w := newWorld(t)
 	n := w.make("web", "{"+loopback+`,"limits":{"header_timeout":"50ms"}}`)
-	n.settings.minRate = 1 << 40
+	n.settings.rate.Min = 1 << 40
 	entered := make(chan struct{})
 	w.serve(n, &source{flow: func(context.Context, value.Value) node.Response {
 		close(entered)

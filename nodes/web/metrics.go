@@ -195,7 +195,7 @@ func gauge(name, help string, n int64) node.Metric {
 func (s *server) measure(report func(node.Metric)) {
 	report(gauge("http_requests_in_flight", "Requests whose process has not ended.", s.inFlight.Load()))
 	report(gauge("http_body_bytes", "Bytes reserved for the bodies of requests.", s.held.Held()))
-	n, bytes := s.pending.totals()
+	n, bytes := s.pending.Totals()
 	report(gauge("http_answers_waiting", "Answers that wait for their clients to take them.", int64(n)))
 	report(gauge("http_answers_waiting_bytes", "Bytes of the answers that wait for their clients.", bytes))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -31,14 +32,12 @@ var (
 // each request, if something downstream may send parts; it also has room for the handler
 // of a node that takes the answer over.
 //
-// A part that the client does not take obeys the limits of any answer (pending.go):
-// over HTTP/1 those of the trackedConn, over HTTP/2 those of late.
+// A part that the client does not take obeys the limits of any answer: see [pace.Writer].
 type parts struct {
 	ctx    context.Context // of the process
 	cancel context.CancelCauseFunc
 	x      *exchange // its request may be another one after close
-	rc     *http.ResponseController
-	flush  func() error
+	out    *pace.Writer
 	limit  time.Duration // of a process without a part; 0 is none
 	slot   handover.Slot
 	upload *upload // the body, for a node that sends it on; may be nil
@@ -50,7 +49,7 @@ type parts struct {
 		ended      bool
 		status     int
 		size       int
-		try        *trackedConn // nil unless parts can be tried: not before the first, nor over HTTP/2
+		canTry     bool // parts: not before the first, nor over HTTP/2
 		buf        []byte
 		err        error       // why nothing can be sent any more
 		end        []byte      // the end of the answer, when that is encoded
@@ -59,27 +58,11 @@ type parts struct {
 		comment    *time.Timer // nil unless the form is events
 		sent       bool        // something, since the timer was set
 	}
-
-	// slow is about the part that is being sent, for the goroutine of its timer.
-	slow struct {
-		sync.Mutex
-		timer  *time.Timer // calls late; nil over HTTP/1
-		ctx    context.Context
-		bytes  int // of the part; 0 while none is being sent
-		until  time.Time
-		taken  int64 // conn.piecesTaken when it became late
-		write  *pendingWrite
-		forget func() // undoes what late has asked of ctx
-	}
 }
 
 // openParts returns the context of a process that may answer in parts.
 func (x *exchange) openParts(ctx context.Context) context.Context {
-	p := &parts{x: x, rc: http.NewResponseController(x.w), limit: x.gen.limits.requestTimeout}
-	p.flush = p.rc.Flush
-	if f, ok := x.w.(interface{ FlushError() error }); ok { // the same without a search
-		p.flush = f.FlushError
-	}
+	p := &parts{x: x, out: x.s.pending.Writer(x.w, x.r, &x.gen.limits.pending), limit: x.gen.limits.requestTimeout}
 	ctx, p.cancel = context.WithCancelCause(ctx)
 	if p.limit > 0 {
 		p.mu.timeout = time.AfterFunc(p.limit, func() { p.cancel(context.DeadlineExceeded) })
@@ -122,7 +105,9 @@ func (p *parts) Part(ctx context.Context, v value.Value) error {
 		p.mu.timeout.Reset(p.limit)
 	}
 	if p.x.r.Method == http.MethodHead {
-		return p.failLocked(errHeadOnly)
+		p.mu.err = errHeadOnly
+		p.cancel(errHeadOnly)
+		return errHeadOnly
 	}
 	return nil
 }
@@ -139,7 +124,7 @@ func (p *parts) TryPart(ctx context.Context, v value.Value) (rest func(context.C
 	if err := p.readyLocked(ctx); err != nil {
 		return nil, err
 	}
-	if p.mu.try == nil {
+	if !p.mu.canTry {
 		return p.later(v), nil
 	}
 	e, ok, err := partOf(p.x, node.Response{Payload: v})
@@ -154,13 +139,10 @@ func (p *parts) TryPart(ctx context.Context, v value.Value) (rest func(context.C
 		return p.later(v), nil
 	}
 	p.mu.buf = data
-	p.mu.try.tryOnly(true)
-	err = p.writeLocked(data)
-	left := p.mu.try.tryOnly(false)
-	if err != nil {
+	left, err := p.out.Try(data)
+	if err = p.sentLocked(len(data), err); err != nil {
 		return nil, err
 	}
-	p.mu.sent = true
 	if p.mu.timeout != nil {
 		p.mu.timeout.Reset(p.limit)
 	}
@@ -195,26 +177,19 @@ func (p *parts) sendRest(ctx context.Context, size int) error {
 }
 
 func (p *parts) sendRestLocked(ctx context.Context, size int) error {
-	p.watch(ctx, size)
-	err := p.mu.try.writeRest()
-	p.unwatch(err)
-	if err != nil {
-		return p.failLocked(fmt.Errorf("%w: %w", errClientLeft, err))
-	}
-	return nil
+	return p.sentLocked(0, p.out.Rest(ctx, size))
 }
 
-// writeLocked gives a piece to the connection.
-func (p *parts) writeLocked(piece []byte) error {
-	_, err := p.x.w.Write(piece)
-	if err == nil || errors.Is(err, http.ErrBodyNotAllowed) {
-		err = p.flush()
+// sentLocked counts what was sent. An error ends the process, as the client has left.
+func (p *parts) sentLocked(size int, err error) error {
+	p.mu.size += size
+	p.mu.sent = true
+	if err == nil {
+		return nil
 	}
-	if err != nil {
-		return p.failLocked(fmt.Errorf("%w: %w", errClientLeft, err))
-	}
-	p.mu.size += len(piece)
-	return nil
+	p.mu.err = fmt.Errorf("%w: %w", errClientLeft, err)
+	p.cancel(p.mu.err)
+	return p.mu.err
 }
 
 func (p *parts) readyLocked(ctx context.Context) error {
@@ -267,24 +242,10 @@ func (p *parts) commitLocked(status int) {
 	}
 	p.mu.committed, p.mu.status = true, status
 	p.x.w.WriteHeader(status)
-	if c, ok := p.conn(); ok && p.x.r.ProtoMajor < 2 {
-		c.stream.Store(p)
-		if c.canTry() && p.x.r.Method != http.MethodHead {
-			p.mu.try = c
-		}
-	} else {
-		p.watchLate()
-	}
+	p.mu.canTry = p.out.Interruptible() && p.x.r.Method != http.MethodHead
 	if p.mu.form == partEvents {
 		p.mu.comment = time.AfterFunc(commentEvery/2, p.sendComment)
 	}
-}
-
-// failLocked ends the process, as the client has left.
-func (p *parts) failLocked(err error) error {
-	p.mu.err = err
-	p.cancel(err)
-	return err
 }
 
 // sendLocked sends bytes and returns when the socket has taken them.
@@ -294,21 +255,8 @@ func (p *parts) sendLocked(ctx context.Context, data []byte) error {
 	} else {
 		p.mu.buf = nil
 	}
-	for first := true; first || len(data) > 0; first = false { // an empty part sends the header
-		piece := data
-		if p.x.r.ProtoMajor > 1 {
-			piece = data[:min(pieceBytes, len(data))]
-		}
-		data = data[len(piece):]
-		p.watch(ctx, len(piece))
-		err := p.writeLocked(piece)
-		p.unwatch(err)
-		if err != nil {
-			return err
-		}
-	}
-	p.mu.sent = true
-	return nil
+	n, err := p.out.Send(ctx, data, true)
+	return p.sentLocked(n, err)
 }
 
 // sendComment keeps a stream of events alive, unless something was sent lately.
@@ -325,42 +273,6 @@ func (p *parts) sendComment() {
 	p.mu.comment.Reset(commentEvery / 2)
 }
 
-// watchLate makes watch call late in time, as over HTTP/2 and HTTP/3 no trackedConn does.
-func (p *parts) watchLate() {
-	p.slow.timer = time.AfterFunc(time.Hour, p.late)
-	p.slow.timer.Stop()
-}
-
-// watch begins to watch a piece that is being sent.
-func (p *parts) watch(ctx context.Context, bytes int) {
-	p.slow.Lock()
-	defer p.slow.Unlock()
-	p.slow.ctx, p.slow.bytes = ctx, max(bytes, 1)
-	if p.slow.timer != nil {
-		p.slow.timer.Reset(p.x.s.settings.h2PendingAfter)
-	}
-}
-
-// late is called when a client takes its time with a piece: over HTTP/1 by the trackedConn.
-// From now on the end of the process ends the waiting; over HTTP/2 the piece counts as
-// pending, with a deadline. A call that comes too late is for the next piece, which is then
-// late early.
-func (p *parts) late() {
-	p.slow.Lock()
-	defer p.slow.Unlock()
-	s := &p.slow
-	if s.bytes == 0 || s.forget != nil {
-		return
-	}
-	s.forget = interrupt(s.ctx, p.rc)
-	if c, ok := peerOf(p.x.r.Context()); ok && p.x.r.ProtoMajor > 1 {
-		s.write, s.taken = p.x.s.pending.add(c, s.bytes), c.piecesTaken.Load()
-		if s.until = p.x.s.pending.deadline(s.bytes); !s.until.IsZero() {
-			p.x.setDeadline(p.rc.SetWriteDeadline, s.until)
-		}
-	}
-}
-
 // progress gives the process its time again, as it has got something of the request.
 func (p *parts) progress() {
 	if p.limit == 0 {
@@ -371,57 +283,6 @@ func (p *parts) progress() {
 	if !p.mu.ended {
 		p.mu.timeout.Reset(p.limit)
 	}
-}
-
-// interrupt makes a write fail when ctx ends. After forget, it does so no more.
-func interrupt(ctx context.Context, rc *http.ResponseController) (forget func()) {
-	done := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(done)
-		_ = rc.SetWriteDeadline(time.Now().Add(-time.Second)) // fails if the connection has: so does the write
-	})
-	return func() {
-		if !stop() {
-			<-done
-		}
-	}
-}
-
-// unwatch ends watch. If a client has not taken a piece in its time, its connection is
-// closed, over HTTP/2 only if it takes nothing else.
-func (p *parts) unwatch(err error) {
-	p.slow.Lock()
-	defer p.slow.Unlock()
-	s := &p.slow
-	s.bytes, s.ctx = 0, nil
-	var c *peer
-	if s.timer != nil {
-		s.timer.Stop()
-		if c, _ = peerOf(p.x.r.Context()); c != nil && err == nil {
-			c.piecesTaken.Add(1)
-		}
-	}
-	if s.forget == nil {
-		return
-	}
-	s.forget()
-	s.forget = nil
-	if err == nil {
-		p.x.setDeadline(p.rc.SetWriteDeadline, time.Time{})
-	}
-	if s.write == nil {
-		return
-	}
-	p.x.s.pending.remove(s.write)
-	s.write = nil
-	if err != nil {
-		p.x.s.pending.notTaken(c, s.until, s.taken, p.x.gen.metrics)
-	}
-}
-
-func (p *parts) conn() (*trackedConn, bool) {
-	c, ok := p.x.r.Context().Value(connKey{}).(*trackedConn)
-	return c, ok
 }
 
 // close ends the parts, and reports whether there were any. Nothing is sent afterwards,
@@ -436,9 +297,7 @@ func (p *parts) close() (begun bool) {
 		}
 	}
 	p.mu.comment = nil
-	if c, ok := p.conn(); ok {
-		c.stream.CompareAndSwap(p, nil)
-	}
+	p.out.Close()
 	return p.mu.committed
 }
 
@@ -492,7 +351,7 @@ func (p *parts) finish(resp node.Response) (status, size int) {
 	if p.mu.err == nil && len(end) > 0 {
 		p.sendEndLocked(end)
 	}
-	if p.mu.err == nil && p.mu.try != nil {
+	if p.mu.err == nil && p.mu.canTry {
 		_ = p.sendRestLocked(p.ctx, len(end)) // as above
 	}
 	p.x.writeErr = p.mu.err
@@ -507,11 +366,9 @@ func (p *parts) sendEndLocked(end []byte) {
 		_ = p.sendLocked(p.ctx, end) // it sets p.mu.err
 		return
 	}
-	n, err := p.x.send(end)
-	p.mu.size += n
-	if err != nil {
-		_ = p.failLocked(fmt.Errorf("%w: %w", errClientLeft, err)) // as above
-	}
+	p.x.dropPayload()
+	n, err := p.out.Finish(end)
+	_ = p.sentLocked(n, err) // as above
 }
 
 // failureLocked logs an error that ends an answer, and returns how to tell the client.

@@ -239,7 +239,7 @@ func TestPartsOfSlowClient(t *testing.T) {
 				}
 			}
 		})
-		s.node.server.settings.minRate = 1 << 20
+		s.node.server.settings.rate.Min = 1 << 20
 		if proto == "2" {
 			s.client = s.h2c()
 		}
@@ -248,7 +248,7 @@ func TestPartsOfSlowClient(t *testing.T) {
 		if err := <-ended; !errors.Is(err, errClientLeft) {
 			t.Errorf("HTTP/%s: got %v", proto, err)
 		}
-		writes, bytes := s.node.server.pending.totals()
+		writes, bytes := s.node.server.pending.Totals()
 		if writes != 0 || bytes != 0 {
 			t.Errorf("HTTP/%s: %d answers of %d bytes are still pending", proto, writes, bytes)
 		}
@@ -351,7 +351,7 @@ func TestPartsInterrupted(t *testing.T) {
 }
 
 func (s *server) pendingWrites() int {
-	n, _ := s.pending.totals()
+	n, _ := s.pending.Totals()
 	return n
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -24,10 +25,6 @@ var (
 )
 
 const (
-	// bodyWindow is how long a client that sends a body may be silent, however much
-	// it has sent before. If the header timeout is longer, that applies instead.
-	bodyWindow = 10 * time.Second
-
 	// smallBody is the largest body, in bytes, that is decoded without a decode slot.
 	// The last eighth of the bytes that a server may hold is kept for requests that
 	// hold at most 16 times as many.
@@ -253,44 +250,41 @@ func validQuery(raw string) bool {
 }
 
 // A minRateReader reads the body of a request, and fails if the client sends slower
-// than the minimum rate once the header timeout has passed. Each byte extends the
-// deadline, but to no more than a window from now. So a client cannot hold a request
-// open by sending a byte now and then, nor by sending much at first.
+// than the minimum rate once the header timeout has passed: see [pace.Rate.Extend].
 type minRateReader struct {
-	x      *exchange
-	rc     *http.ResponseController
-	until  time.Time // the deadline; zero if there is none
-	armed  time.Time // the deadline that the connection has
-	window time.Duration
+	x     *exchange
+	rc    *http.ResponseController
+	until time.Time // the deadline; zero if there is none
+	armed time.Time // the deadline that the connection has
 }
 
 // newMinRateReader sets the first deadline. It stays set if the body is not read to
 // its end, as net/http reads on after the answer.
 func newMinRateReader(x *exchange) minRateReader {
 	g := minRateReader{x: x, rc: http.NewResponseController(x.w)}
-	if grace := x.s.settings.headerTimeout; grace > 0 {
-		g.window = max(grace, x.s.settings.bodyWindow)
+	if grace := x.s.settings.rate.Grace; grace > 0 {
 		g.until = time.Now().Add(grace)
 		g.arm()
 	}
 	return g
 }
 
+func (g *minRateReader) setDeadline(t time.Time) {
+	pace.SetDeadline(g.rc.SetReadDeadline, t, g.x.r, g.x.gen.log)
+}
+
 func (g *minRateReader) arm() {
 	g.armed = g.until
-	g.x.setDeadline(g.rc.SetReadDeadline, g.until)
+	g.setDeadline(g.until)
 }
 
 // received extends the deadline. That of the connection is set only if it is a second
 // off.
 func (g *minRateReader) received(n int) {
-	if g.window == 0 {
+	if g.until.IsZero() {
 		return
 	}
-	g.until = g.until.Add(g.x.s.settings.transfer(int64(n)))
-	if last := time.Now().Add(g.window); g.until.After(last) {
-		g.until = last
-	}
+	g.until = g.x.s.settings.rate.Extend(g.until, time.Now(), n)
 	if g.until.Sub(g.armed) >= time.Second {
 		g.arm()
 	}
@@ -309,7 +303,7 @@ func (g *minRateReader) Read(p []byte) (int, error) {
 
 // clearDeadline removes the deadline, as the client may now be silent.
 func (g *minRateReader) clearDeadline() {
-	if g.window > 0 {
-		g.x.setDeadline(g.rc.SetReadDeadline, time.Time{})
+	if !g.until.IsZero() {
+		g.setDeadline(time.Time{})
 	}
 }

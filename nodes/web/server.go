@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
-	"net"
 	"net/http"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,30 +18,24 @@ import (
 	"github.com/mholt/acmez/v3"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/nodes/web/certs"
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
+	"github.com/uniflow-labs/uniflow/nodes/web/socket"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // serverSettings cannot change while a server runs. They are part of its key in
 // the pool.
 type serverSettings struct {
-	address        string // host:port
-	owner          string // the node, for port 0, as each node then has its own; else empty
-	tls            bool
-	acme           bool // certificates come by ACME
-	http3          bool
-	headerBytes    int
-	headerTimeout  time.Duration // 0 is none
-	idleTimeout    time.Duration // 0 is none
-	minRate        int64         // bytes per second
-	bodyWindow     time.Duration
-	h2PendingAfter time.Duration
-}
-
-// transfer returns how long a client may take to send or receive that many bytes,
-// the header timeout not included.
-func (s serverSettings) transfer(bytes int64) time.Duration {
-	return time.Duration(float64(bytes) / float64(s.minRate) * float64(time.Second))
+	address     string // host:port
+	owner       string // the node, for port 0, as each node then has its own; else empty
+	tls         bool
+	acme        bool // certificates come by ACME
+	http3       bool
+	headerBytes int
+	idleTimeout time.Duration // 0 is none
+	rate        pace.Rate
 }
 
 func (s serverSettings) socketKey() string {
@@ -60,10 +52,9 @@ func (s serverSettings) serverKey() string { return fmt.Sprintf("web.server %+v"
 type limits struct {
 	bodyBytes      int
 	heldBytes      int64 // of bodies
-	pendingBytes   int64 // of answers that wait for their clients
 	processes      int64
-	pendingAnswers int
 	requestTimeout time.Duration // 0 is none
+	pending        pace.Limits
 }
 
 // A generation is the part of one generation of the workflow that a server needs to
@@ -89,27 +80,27 @@ type server struct {
 	settings     serverSettings
 	pool         *node.Pool
 	answerWriter answerWriter
-	exchanges    sync.Pool                  // of *exchange
-	current      atomic.Pointer[generation] // the one that serves, or served last; nil before the first
-	nextShard    atomic.Uint32              // of the metrics, for the next exchange
-	altSvc       atomic.Pointer[[]string]   // what tells clients of HTTP/3; nil without
-	started      time.Time                  // the zero of request times
-	inFlight     atomic.Int64               // processes
-	held         *node.Account              // bytes of requests in flight
-	garbage      garbage                    // of requests that have ended
+	exchanges    sync.Pool                     // of *exchange
+	generations  state.Generations[generation] // attached under lifecycle
+	nextShard    atomic.Uint32                 // of the metrics, for the next exchange
+	altSvc       atomic.Pointer[[]string]      // what tells clients of HTTP/3; nil without
+	started      time.Time                     // the zero of request times
+	inFlight     atomic.Int64                  // processes
+	held         *node.Account                 // bytes of requests in flight
+	garbage      garbage                       // of requests that have ended
 	decodeSlots  decodeSlots
-	pending      pendingAnswers
+	pending      *pace.Pending
+	accepts      socket.Server
 
 	// lifecycle serialises opening, serving and stopping. It is locked while the
 	// socket is bound or taken over; requests never wait for it.
 	lifecycle struct {
 		sync.Mutex
-		socket      *socket // nil while there is nothing to serve
+		socket      *socket.TCP // nil while there is nothing to serve
 		release     func() error
-		quic        *quicSocket // nil without HTTP/3, and while there is nothing to serve
+		quic        *socket.QUIC // nil without HTTP/3, and while there is nothing to serve
 		releaseQUIC func() error
-		generations []*generation // attached; the last one is current
-		http        *httpServer   // nil while there is nothing to serve
+		http        *httpServer // nil while there is nothing to serve
 		stopping    []*httpServer
 	}
 }
@@ -118,12 +109,16 @@ type server struct {
 // is something to serve, and stops it when there is nothing any more.
 type httpServer struct {
 	http.Server
-	http3    *http3Server // nil without
-	release  func() error // of the UDP side, whose connections end with it; nil without
-	conns    connTracker
+	http3    *socket.HTTP3 // nil without
+	release  func() error  // of the UDP side, whose connections end with it; nil without
+	conns    socket.Tracker
 	stopping atomic.Bool // each answer ends its connection
 	closeBy  time.Time   // when its connections are closed; zero until Shutdown has failed; guarded by lifecycle
 }
+
+// maxStreams is how many concurrent requests a client may have on one connection of HTTP/2 or
+// HTTP/3.
+const maxStreams = 100
 
 // maxDecodeSlots bounds how many bodies are decoded concurrently, whatever the
 // number of processors: the memory of their decoders must fit the bytes that a
@@ -136,7 +131,8 @@ func newServer(settings serverSettings, pool *node.Pool, memory *node.Memory) *s
 		s.garbage.most = min(maxGarbage, memory.Limit()/16)
 	}
 	s.decodeSlots = make(decodeSlots, min(runtime.GOMAXPROCS(0), maxDecodeSlots))
-	s.pending.server = s
+	s.pending = pace.NewPending(&s.settings.rate, s.held, func() *pace.Limits { return &s.generations.Current().limits.pending })
+	s.accepts = socket.Server{Accept: s.accept, Pending: s.pending}
 	return s
 }
 
@@ -147,7 +143,7 @@ func (s *server) open(ctx context.Context, ref *node.Ref) error {
 	if err := s.bindLocked(ctx); err != nil {
 		return err
 	}
-	return s.lifecycle.socket.claim(ref)
+	return s.lifecycle.socket.Claim(ref)
 }
 
 // port returns the port that is bound.
@@ -157,15 +153,15 @@ func (s *server) port() int {
 	if s.lifecycle.socket == nil {
 		return 0
 	}
-	return s.lifecycle.socket.listener.Addr().(*net.TCPAddr).Port
+	return s.lifecycle.socket.Addr().Port
 }
 
 func (s *server) bindLocked(ctx context.Context) error {
 	if s.lifecycle.socket != nil {
 		return nil
 	}
-	k, release, err := node.Acquire(s.pool, s.settings.socketKey(), func() (*socket, error) {
-		return openSocket(ctx, s.settings.address)
+	k, release, err := node.Acquire(s.pool, s.settings.socketKey(), func() (*socket.TCP, error) {
+		return socket.Open(ctx, s.settings.address)
 	})
 	if err != nil {
 		return err
@@ -174,9 +170,9 @@ func (s *server) bindLocked(ctx context.Context) error {
 	if !s.settings.http3 {
 		return nil
 	}
-	port := k.listener.Addr().(*net.TCPAddr).Port
-	q, releaseQUIC, err := node.Acquire(s.pool, s.settings.quicKey(), func() (*quicSocket, error) {
-		return openQUIC(ctx, s.settings.address, port)
+	port := k.Addr().Port
+	q, releaseQUIC, err := node.Acquire(s.pool, s.settings.quicKey(), func() (*socket.QUIC, error) {
+		return socket.OpenQUIC(ctx, s.settings.address, port)
 	})
 	if err != nil {
 		s.lifecycle.socket, s.lifecycle.release = nil, nil
@@ -192,7 +188,7 @@ func (s *server) unclaim(ref *node.Ref) {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
 	if s.lifecycle.socket != nil {
-		s.lifecycle.socket.unclaim(ref)
+		s.lifecycle.socket.Unclaim(ref)
 	}
 }
 
@@ -204,25 +200,24 @@ func (s *server) attach(ref *node.Ref, t *generation) error {
 	if err := s.bindLocked(context.Background()); err != nil {
 		return err
 	}
-	before := s.current.Swap(t)
-	s.lifecycle.generations = append(s.lifecycle.generations, t)
+	s.generations.Attach(t)
 	if s.lifecycle.http == nil {
 		s.lifecycle.http = s.newHTTP()
 		if h := s.lifecycle.http.http3; h != nil {
-			if err := s.lifecycle.quic.add(h); err != nil {
-				s.lifecycle.http, s.lifecycle.generations = nil, nil
-				s.current.Store(before)
+			if err := s.lifecycle.quic.Attach(h); err != nil {
+				s.generations.Detach(t)
+				s.lifecycle.http = nil
 				return err
 			}
 		}
-		s.lifecycle.socket.addServer(s)
+		s.lifecycle.socket.Attach(&s.accepts)
 		scheme := "http"
 		if s.settings.tls {
 			scheme = "https"
 		}
-		t.log.Info("listening", keyLogAddress, s.lifecycle.socket.listener.Addr().String(), keyLogScheme, scheme)
+		t.log.Info("listening", keyLogAddress, s.lifecycle.socket.Addr().String(), keyLogScheme, scheme)
 	}
-	s.lifecycle.socket.unclaim(ref)
+	s.lifecycle.socket.Unclaim(ref)
 	return nil
 }
 
@@ -238,9 +233,9 @@ func (s *server) detach(ctx context.Context, t *generation) error {
 	var quicErr error
 	var stopping sync.WaitGroup
 	if h.http3 != nil {
-		stopping.Go(func() { quicErr = h.http3.stop(ctx) })
+		stopping.Go(func() { quicErr = h.http3.Stop(ctx) })
 	}
-	if drainErr := h.conns.drain(ctx); drainErr != nil {
+	if drainErr := h.conns.Drain(ctx); drainErr != nil {
 		t.log.Debug("connections closed by their clients while stopping", keyLogError, drainErr)
 	}
 	shutdownErr := h.Shutdown(ctx)
@@ -262,19 +257,15 @@ func (s *server) detach(ctx context.Context, t *generation) error {
 func (s *server) removeGeneration(t *generation) (*httpServer, error) {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
-	s.lifecycle.generations = slices.DeleteFunc(s.lifecycle.generations, func(other *generation) bool { return other == t })
-	if n := len(s.lifecycle.generations); n > 0 {
-		s.current.Store(s.lifecycle.generations[n-1])
-		return nil, nil
-	}
+	last := s.generations.Detach(t)
 	h := s.lifecycle.http
-	if h == nil {
+	if !last || h == nil {
 		return nil, nil
 	}
-	s.lifecycle.socket.removeServer(s)
+	s.lifecycle.socket.Detach(&s.accepts)
 	err := s.lifecycle.release()
 	if h.http3 != nil {
-		err = errors.Join(err, s.lifecycle.quic.remove(h.http3))
+		err = errors.Join(err, s.lifecycle.quic.Detach(h.http3))
 		h.release = s.lifecycle.releaseQUIC
 	}
 	s.lifecycle.http, s.lifecycle.socket, s.lifecycle.release = nil, nil, nil
@@ -323,12 +314,12 @@ func (s *server) newHTTP() *httpServer {
 	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.serveHTTP(w, r, h.stopping.Load())
 	})
-	h.ReadHeaderTimeout = s.settings.headerTimeout
+	h.ReadHeaderTimeout = s.settings.rate.Grace
 	h.IdleTimeout = s.settings.idleTimeout
 	h.MaxHeaderBytes = s.settings.headerBytes
 	h.ErrorLog = log.New(errorLogWriter{s}, "", 0)
-	h.ConnState = h.conns.onState
-	h.ConnContext = withConn
+	h.ConnState = h.conns.OnState
+	h.ConnContext = pace.WithConn
 	h.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
 	h.Protocols = new(http.Protocols)
 	h.Protocols.SetHTTP1(true)
@@ -340,32 +331,28 @@ func (s *server) newHTTP() *httpServer {
 	h.TLSConfig = &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return s.current.Load().cert(hello)
+			return s.generations.Current().cert(hello)
 		},
 	}
 	if s.settings.acme {
 		h.TLSConfig.NextProtos = []string{acmez.ACMETLS1Protocol}
 	}
 	if s.settings.http3 {
-		h.http3 = s.newHTTP3(h.TLSConfig)
+		h.http3 = socket.NewHTTP3(func(w http.ResponseWriter, r *http.Request) { s.serveHTTP(w, r, false) }, h.TLSConfig, socket.Options{
+			HeaderBytes: s.settings.headerBytes, HeaderTimeout: s.settings.rate.Grace, IdleTimeout: s.settings.idleTimeout, Streams: maxStreams,
+		})
 	}
 	return h
 }
 
-// accept serves the connections of an acceptor, in a goroutine that ends when the
-// acceptor stops.
-func (s *server) accept(a *acceptor) {
-	h := s.lifecycle.http // it does not change meanwhile: see socket.acceptLocked
-	a.accepting.Go(func() {
-		var err error
+// accept serves the connections of an acceptor.
+func (s *server) accept(a *socket.Acceptor) {
+	h := s.lifecycle.http // it does not change meanwhile: see socket.TCP
+	a.Go(func() error {
 		if s.settings.tls {
-			err = h.ServeTLS(a, "", "")
-		} else {
-			err = h.Serve(a)
+			return h.ServeTLS(a, "", "")
 		}
-		if !a.stopping.Load() {
-			s.current.Load().log.Error("accepting connections", keyLogAddress, a.Addr().String(), keyLogError, err)
-		}
+		return h.Serve(a)
 	})
 }
 
@@ -375,7 +362,7 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request, closing bool)
 	if !ok {
 		x = s.newExchange()
 	}
-	x.gen, x.w, x.r, x.closeConn = s.current.Load(), w, r, closing // the rest was cleared when x was put back
+	x.gen, x.w, x.r, x.closeConn = s.generations.Current(), w, r, closing // the rest was cleared when x was put back
 	defer func() {
 		panicked := recover()
 		if panicked != nil && panicked != http.ErrAbortHandler {
@@ -407,7 +394,7 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request, closing bool)
 type errorLogWriter struct{ server *server }
 
 func (w errorLogWriter) Write(line []byte) (int, error) {
-	msg, logger := strings.TrimSpace(string(line)), w.server.current.Load().log
+	msg, logger := strings.TrimSpace(string(line)), w.server.generations.Current().log
 	if strings.Contains(msg, "panic serving") {
 		logger.Error(msg)
 	} else {

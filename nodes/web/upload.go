@@ -10,6 +10,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -34,9 +35,8 @@ type upload struct {
 	rc      *http.ResponseController
 	parts   *parts
 	metrics *listenerMetrics
-	limit   int64         // of the listener
-	grace   time.Duration // until the minimum rate applies; 0 means none
-	server  *server
+	limit   int64 // of the listener
+	rate    *pace.Rate
 
 	mu struct {
 		sync.Mutex
@@ -57,7 +57,7 @@ type upload struct {
 func newUpload(x *exchange) *upload {
 	return &upload{
 		body: x.r.Body, length: x.r.ContentLength, expects: x.r.Header["Expect"] != nil, rc: http.NewResponseController(x.w), parts: x.parts,
-		metrics: x.gen.metrics, limit: int64(x.gen.limits.bodyBytes), grace: x.s.settings.headerTimeout, server: x.s,
+		metrics: x.gen.metrics, limit: int64(x.gen.limits.bodyBytes), rate: &x.s.settings.rate,
 	}
 }
 
@@ -103,13 +103,13 @@ func (u *upload) begin() error {
 		u.mu.begun = true
 		_ = u.rc.SetReadDeadline(time.Time{}) // that of skipBody; fails if the connection has, and so does the Read
 	}
-	if u.grace == 0 {
+	if u.rate.Grace == 0 {
 		return nil
 	}
 	now := time.Now()
 	if u.mu.timer == nil {
-		u.mu.until = now.Add(u.grace)
-		u.mu.timer = time.AfterFunc(u.grace, u.late)
+		u.mu.until = now.Add(u.rate.Grace)
+		u.mu.timer = time.AfterFunc(u.rate.Grace, u.late)
 	} else if u.mu.until = u.mu.until.Add(now.Sub(u.mu.paused)); !u.mu.armed {
 		u.mu.timer.Reset(u.mu.until.Sub(now))
 	}
@@ -125,13 +125,9 @@ func (u *upload) finish(n int, err error) (int, error) {
 	if u.mu.returned != nil {
 		close(u.mu.returned)
 	}
-	if u.grace > 0 {
-		s := &u.server.settings
+	if u.rate.Grace > 0 {
 		u.mu.paused = time.Now()
-		u.mu.until = u.mu.until.Add(s.transfer(int64(n)))
-		if last := u.mu.paused.Add(max(u.grace, s.bodyWindow)); u.mu.until.After(last) {
-			u.mu.until = last
-		}
+		u.mu.until = u.rate.Extend(u.mu.until, u.mu.paused, n)
 	}
 	switch u.mu.left -= int64(n); {
 	case u.mu.left < 0:
@@ -203,8 +199,8 @@ func (u *upload) end() {
 	case u.mu.err == io.EOF:
 	case u.expects && !u.mu.begun:
 		u.interruptLocked()
-	case u.grace > 0:
-		_ = u.rc.SetReadDeadline(time.Now().Add(u.grace)) // as above
+	case u.rate.Grace > 0:
+		_ = u.rc.SetReadDeadline(time.Now().Add(u.rate.Grace)) // as above
 	}
 }
 

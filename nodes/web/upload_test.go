@@ -15,6 +15,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -65,7 +66,7 @@ func (c *fakeClient) Read(p []byte) (int, error) {
 func (c *fakeClient) Close() error { return nil }
 
 func uploadOf(c *fakeClient, length int64) *upload {
-	s := &server{settings: serverSettings{headerTimeout: 5 * time.Second, minRate: minRate, bodyWindow: bodyWindow}}
+	s := &server{settings: serverSettings{rate: pace.Rate{Grace: 5 * time.Second, Min: minRate, Silence: bodyWindow}}}
 	x := &exchange{s: s, w: c, r: &http.Request{Body: c, ContentLength: length, ProtoMajor: 1}, parts: &parts{}}
 	x.gen = &generation{metrics: newListenerMetrics(), limits: limits{bodyBytes: 1 << 20}}
 	return newUpload(x)
@@ -196,7 +197,7 @@ func TestUploadHammer(t *testing.T) {
 	for range 200 {
 		c := newFakeClient()
 		u := uploadOf(c, -1)
-		u.grace = time.Microsecond
+		u.rate.Grace = time.Microsecond
 		r, _ := u.open(-1)
 		done := make(chan struct{})
 		var all sync.WaitGroup

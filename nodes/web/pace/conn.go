@@ -1,4 +1,4 @@
-package web
+package pace
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"net"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -14,16 +15,16 @@ import (
 	"time"
 )
 
-// A trackedConn is the connection of one client. It limits how long the client may
-// take to read what is sent: see [pendingAnswers]. Everything that is sent goes
+// A Conn is the TCP connection of one client. It limits how long the client may
+// take to read what is sent: see [Pending]. Everything that is sent goes
 // through it: answers, those that net/http makes by itself, handshakes, HTTP/2
 // frames.
-type trackedConn struct {
+type Conn struct {
 	*net.TCPConn
-	pending *pendingAnswers
+	pending *Pending
 	head    atomic.Int32 // what is known of the request being read: see noteHead
 	peer    peer
-	stream  atomic.Pointer[parts] // the answer in parts that is being sent over HTTP/1; may be nil
+	answer  atomic.Pointer[Writer] // the one whose waiting is interrupted, over HTTP/1; may be nil
 
 	writing struct {
 		sync.Mutex                 // held while something is sent
@@ -37,45 +38,63 @@ type trackedConn struct {
 	}
 }
 
-func newTrackedConn(conn *net.TCPConn, p *pendingAnswers) *trackedConn {
-	c := &trackedConn{TCPConn: conn, pending: p}
+func NewConn(conn *net.TCPConn, p *Pending) *Conn {
+	c := &Conn{TCPConn: conn, pending: p}
 	c.peer.conn = c
 	c.prepareWrite()
 	return c
 }
 
-// trackedConnOf returns the trackedConn below a connection of net/http.
-func trackedConnOf(conn net.Conn) (c *trackedConn, ok bool) {
+// ConnOf returns the Conn below a connection of net/http.
+func ConnOf(conn net.Conn) (c *Conn, ok bool) {
 	if t, isTLS := conn.(*tls.Conn); isTLS {
 		conn = t.NetConn()
 	}
-	c, ok = conn.(*trackedConn)
+	c, ok = conn.(*Conn)
 	return c, ok
 }
 
 type connKey struct{}
 
-// peerOf returns the connection of a request, by the context of that.
-func peerOf(ctx context.Context) (p *peer, ok bool) {
-	switch c := ctx.Value(connKey{}).(type) {
-	case *trackedConn:
-		return &c.peer, true
-	case *quicPeer:
-		return &c.peer, true
-	}
-	return nil, false
+// connOf returns the connection of a request, by the context of that. It is not there over
+// HTTP/3.
+func connOf(ctx context.Context) (c *Conn, ok bool) {
+	c, ok = ctx.Value(connKey{}).(*Conn)
+	return c, ok
 }
 
-// withConn is an http.Server's ConnContext.
-func withConn(ctx context.Context, conn net.Conn) context.Context {
-	if c, ok := trackedConnOf(conn); ok {
+// peerOf returns the client of a request, by the context of that; nil in tests.
+func peerOf(ctx context.Context) *peer {
+	switch c := ctx.Value(connKey{}).(type) {
+	case *Conn:
+		return &c.peer
+	case *peer:
+		return c
+	}
+	return nil
+}
+
+// WithConn is an http.Server's ConnContext.
+func WithConn(ctx context.Context, conn net.Conn) context.Context {
+	if c, ok := ConnOf(conn); ok {
 		return context.WithValue(ctx, connKey{}, c)
 	}
 	return ctx
 }
 
+// With returns the context for the requests of a connection that is not of TCP.
+func With(ctx context.Context, c Resetter) context.Context {
+	return context.WithValue(ctx, connKey{}, &peer{conn: c})
+}
+
+// HasNoLength reports whether a request of HTTP/1 certainly came without a Content-Length.
+func HasNoLength(r *http.Request) bool {
+	c, ok := connOf(r.Context())
+	return ok && r.TLS == nil && c.head.Load() == headNoLength
+}
+
 // Read reads from the client and inspects the head of a request.
-func (c *trackedConn) Read(p []byte) (int, error) {
+func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.TCPConn.Read(p)
 	if n > 0 && c.head.Load() < headRead {
 		c.noteHead(p[:n])
@@ -83,7 +102,7 @@ func (c *trackedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// States of trackedConn.head. The values between headNone and headRead are the
+// States of Conn.head. The values between headNone and headRead are the
 // first byte of a request whose first line has not come yet: net/http reads the
 // first bytes of a connection separately.
 const (
@@ -100,7 +119,7 @@ const tlsRecord = 22
 
 // noteHead updates the state of the head. It does not look far into a GET, which
 // hardly ever has a body.
-func (c *trackedConn) noteHead(text []byte) {
+func (c *Conn) noteHead(text []byte) {
 	state := c.head.Load()
 	if state <= headNone {
 		state = int32(text[0])
@@ -122,7 +141,7 @@ func (c *trackedConn) noteHead(text []byte) {
 // waits for the next request, and again when that has begun. If nothing was read
 // in between, the beginning of the request came with earlier bytes and was not
 // inspected.
-func (c *trackedConn) SetReadDeadline(t time.Time) error {
+func (c *Conn) SetReadDeadline(t time.Time) error {
 	switch c.head.Load() {
 	case headNext:
 		c.head.Store(headIdle)
@@ -132,15 +151,15 @@ func (c *trackedConn) SetReadDeadline(t time.Time) error {
 	return c.TCPConn.SetReadDeadline(t)
 }
 
-// busy reports whether part of a request has come since the last answer.
-func (c *trackedConn) busy() bool { return c.head.Load() > headNone }
+// Busy reports whether part of a request has come since the last answer.
+func (c *Conn) Busy() bool { return c.head.Load() > headNone }
 
-// markIdle notes that an answer was sent and nothing was read since.
-func (c *trackedConn) markIdle() { c.head.Store(headNext) }
+// MarkIdle notes that an answer was sent and nothing was read since.
+func (c *Conn) MarkIdle() { c.head.Store(headNext) }
 
 // Write sends p. What the kernel takes immediately costs nothing more. For the
 // rest the client has as long as the minimum rate allows.
-func (c *trackedConn) Write(p []byte) (n int, err error) {
+func (c *Conn) Write(p []byte) (n int, err error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	if len(c.writing.rest) > 0 && !c.writing.trying {
@@ -164,7 +183,7 @@ func (c *trackedConn) Write(p []byte) (n int, err error) {
 // tryOnly makes Write wait for nothing, or wait again. rest says that it has kept something
 // that the kernel has not taken: the next Write that waits sends it, or writeRest. Call it
 // around writes that are small, by the only goroutine that writes answers.
-func (c *trackedConn) tryOnly(trying bool) (rest bool) {
+func (c *Conn) tryOnly(trying bool) (rest bool) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.writing.trying = trying
@@ -172,16 +191,16 @@ func (c *trackedConn) tryOnly(trying bool) (rest bool) {
 }
 
 // canTry reports whether a write can be tried.
-func (c *trackedConn) canTry() bool { return c.writing.raw != nil }
+func (c *Conn) canTry() bool { return c.writing.raw != nil }
 
 // writeRest sends what Write has kept.
-func (c *trackedConn) writeRest() error {
+func (c *Conn) writeRest() error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	return c.writeRestLocked()
 }
 
-func (c *trackedConn) writeRestLocked() error {
+func (c *Conn) writeRestLocked() error {
 	rest := c.writing.rest
 	c.writing.rest = nil
 	if len(rest) == 0 {
@@ -191,29 +210,21 @@ func (c *trackedConn) writeRestLocked() error {
 	return err
 }
 
-// waitLocked sends what the kernel has not taken.
-func (c *trackedConn) waitLocked(p []byte) (n int, err error) {
-	if p := c.stream.Load(); p != nil {
-		p.late()
+// waitLocked sends what the kernel has not taken, in pieces, each with its own deadline, so that a
+// client that stops reading is noticed long before the end of a long answer.
+func (c *Conn) waitLocked(p []byte) (n int, err error) {
+	if answer := c.answer.Load(); answer != nil {
+		answer.late()
 	}
 	w := c.pending.add(&c.peer, len(p))
 	defer c.pending.remove(w)
-	return c.writeSlowly(w, p)
-}
-
-// writeSlowly sends p in pieces, each with its own deadline, so that a client that
-// stops reading is noticed long before the end of a long answer.
-func (c *trackedConn) writeSlowly(w *pendingWrite, p []byte) (n int, err error) {
 	for n < len(p) {
-		piece := p[n:min(n+pieceBytes, len(p))]
-		if err := c.TCPConn.SetWriteDeadline(c.pending.deadline(len(piece))); err != nil {
-			return n, err
-		}
-		m, err := c.TCPConn.Write(piece)
+		piece, m := p[n:min(n+PieceBytes, len(p))], 0
+		err := c.inTime(len(piece), func() (err error) {
+			m, err = c.TCPConn.Write(piece)
+			return err
+		})
 		n += m
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			c.pending.closeSlow(&c.peer)
-		}
 		if err != nil {
 			return n, err
 		}
@@ -222,8 +233,21 @@ func (c *trackedConn) writeSlowly(w *pendingWrite, p []byte) (n int, err error) 
 	return n, c.TCPConn.SetWriteDeadline(time.Time{})
 }
 
-// reset closes the connection and discards what the client has not taken, which
+// inTime calls send, which waits until the client has taken that many bytes. If that takes too
+// long, the connection is closed.
+func (c *Conn) inTime(bytes int, send func() error) error {
+	if err := c.TCPConn.SetWriteDeadline(c.pending.deadline(bytes)); err != nil {
+		return err
+	}
+	err := send()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.pending.closeSlow(&c.peer)
+	}
+	return err
+}
+
+// Reset closes the connection and discards what the client has not taken, which
 // the kernel would otherwise keep for minutes.
-func (c *trackedConn) reset() error {
+func (c *Conn) Reset() error {
 	return errors.Join(c.TCPConn.SetLinger(0), c.TCPConn.Close())
 }

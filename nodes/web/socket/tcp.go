@@ -1,4 +1,7 @@
-package web
+// Package socket has the addresses that are bound, of TCP and of UDP for HTTP/3, and ends their
+// connections when a server stops. Servers take the addresses over from one another. The
+// package must not know what they serve.
+package socket
 
 import (
 	"context"
@@ -6,26 +9,35 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 )
 
-// A socket is a bound address. Servers with different settings take it over from
+// A TCP is a bound address. Servers with different settings take it over from
 // each other, so that a reload refuses no connection: one server accepts at a
 // time, and new connections wait in the kernel's queue meanwhile.
-type socket struct {
+type TCP struct {
 	listener *net.TCPListener
 	mu       struct {
 		sync.Mutex
 		claim    *node.Ref // the node that has opened and does not serve yet
-		servers  []*server // those with something to serve; the last one accepts
-		acceptor *acceptor // of the last one
+		servers  state.Generations[Server]
+		acceptor *Acceptor // of the current server; nil without one
 	}
+}
+
+// A Server is what accepts connections. It is immutable.
+type Server struct {
+	// Accept begins to accept from a, with [Acceptor.Go].
+	Accept func(a *Acceptor)
+	// Pending are the answers that the clients of the server have not taken.
+	Pending *pace.Pending
 }
 
 const (
@@ -38,8 +50,8 @@ const (
 	finalAcceptDrain = 10 * time.Millisecond
 )
 
-// openSocket binds an address.
-func openSocket(ctx context.Context, address string) (*socket, error) {
+// Open binds an address.
+func Open(ctx context.Context, address string) (*TCP, error) {
 	l, err := listenConfig().Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("listen on %s: address already in use: another program or node listens there: %w", address, err)
@@ -47,15 +59,19 @@ func openSocket(ctx context.Context, address string) (*socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
-	return &socket{listener: l.(*net.TCPListener)}, nil
+	return &TCP{listener: l.(*net.TCPListener)}, nil
 }
 
-func (k *socket) Close() error { return k.listener.Close() }
+// Close closes the address. The pool calls it.
+func (k *TCP) Close() error { return k.listener.Close() }
 
-// claim reserves the address for a node of a new generation, until the node
+// Addr is the address that is bound.
+func (k *TCP) Addr() *net.TCPAddr { return k.listener.Addr().(*net.TCPAddr) }
+
+// Claim reserves the address for a node of a new generation, until the node
 // serves. A claim that another node holds is an error: both are of the same
 // generation.
-func (k *socket) claim(ref *node.Ref) error {
+func (k *TCP) Claim(ref *node.Ref) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if other := k.mu.claim; other != nil && other != ref {
@@ -65,8 +81,8 @@ func (k *socket) claim(ref *node.Ref) error {
 	return nil
 }
 
-// unclaim ends a node's claim, if it has one.
-func (k *socket) unclaim(ref *node.Ref) {
+// Unclaim ends a node's claim, if it has one.
+func (k *TCP) Unclaim(ref *node.Ref) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.mu.claim == ref {
@@ -74,58 +90,68 @@ func (k *socket) unclaim(ref *node.Ref) {
 	}
 }
 
-// addServer makes a server accept in place of the one before.
-func (k *socket) addServer(s *server) {
+// Attach makes a server accept in place of the one before.
+func (k *TCP) Attach(s *Server) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.mu.servers = append(k.mu.servers, s)
+	k.mu.servers.Attach(s)
 	k.acceptLocked()
 }
 
-// removeServer stops a server from accepting, and returns when its last connection
-// was handed over. The server before it accepts again, unless it was removed too.
-func (k *socket) removeServer(s *server) {
+// Detach stops a server from accepting, and returns when its last connection
+// was handed over. The server before it accepts again, unless it was detached too.
+func (k *TCP) Detach(s *Server) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.mu.servers = slices.DeleteFunc(k.mu.servers, func(other *server) bool { return other == s })
+	k.mu.servers.Detach(s)
 	k.acceptLocked()
 }
 
-// acceptLocked makes the last server accept. It first waits for the present
+// acceptLocked makes the current server accept. It first waits for the present
 // acceptor to stop.
-func (k *socket) acceptLocked() {
+func (k *TCP) acceptLocked() {
 	if k.mu.acceptor != nil {
-		k.mu.acceptor.stop(len(k.mu.servers) == 0)
+		k.mu.acceptor.stop(!k.mu.servers.Serving())
 		k.mu.acceptor = nil
 	}
-	if n := len(k.mu.servers); n > 0 {
+	if k.mu.servers.Serving() {
 		admitNewConns(k.listener)
-		s := k.mu.servers[n-1]
-		k.mu.acceptor = &acceptor{TCPListener: k.listener, server: s}
-		s.accept(k.mu.acceptor)
+		s := k.mu.servers.Current()
+		k.mu.acceptor = &Acceptor{TCPListener: k.listener, pending: s.Pending}
+		s.Accept(k.mu.acceptor)
 	}
 }
 
-// An acceptor is the net.Listener that one server accepts from. Closing it leaves
+// An Acceptor is the net.Listener that one server accepts from. Closing it leaves
 // the socket open.
-type acceptor struct {
+type Acceptor struct {
 	*net.TCPListener
-	server    *server
+	pending   *pace.Pending
 	stopping  atomic.Bool
 	accepting sync.WaitGroup // the server's goroutine that accepts
 }
 
+// Go calls serve in a goroutine, which serves what the acceptor accepts. An error of it before
+// the acceptor stops is logged.
+func (a *Acceptor) Go(serve func() error) {
+	a.accepting.Go(func() {
+		if err := serve(); !a.stopping.Load() {
+			a.pending.Log().Error("accepting connections", "address", a.Addr().String(), "error", err)
+		}
+	})
+}
+
 // Accept returns the next connection. Once the acceptor stops, it goes on until
 // the kernel's queue is empty.
-func (a *acceptor) Accept() (net.Conn, error) {
+func (a *Acceptor) Accept() (net.Conn, error) {
 	for {
 		c, err := a.TCPListener.AcceptTCP()
 		switch {
 		case err == nil:
-			return newTrackedConn(c, &a.server.pending), nil
+			return pace.NewConn(c, a.pending), nil
 		case !a.stopping.Load():
 			if !errors.Is(err, net.ErrClosed) { // such as too many open files; net/http tries again
-				a.server.current.Load().log.Warn("connection not accepted", keyLogAddress, a.Addr().String(), keyLogError, err)
+				a.pending.Log().Warn("connection not accepted", "address", a.Addr().String(), "error", err)
 			}
 			return nil, err
 		case !errors.Is(err, os.ErrDeadlineExceeded) || !connsQueued(a.TCPListener):
@@ -139,13 +165,13 @@ func (a *acceptor) Accept() (net.Conn, error) {
 }
 
 // Close does nothing: the socket stops its acceptors.
-func (a *acceptor) Close() error { return nil }
+func (a *Acceptor) Close() error { return nil }
 
 // stop makes Accept return net.ErrClosed soon, and waits until the server has
 // stopped accepting. If the socket is about to be closed, the kernel is first made
 // to drop new connections: otherwise they would be in the queue, connected as far
 // as the client knows, and closing would reset them.
-func (a *acceptor) stop(closing bool) {
+func (a *Acceptor) stop(closing bool) {
 	drain := acceptDrain
 	if closing && dropNewConns(a.TCPListener) {
 		drain = finalAcceptDrain

@@ -1,4 +1,4 @@
-package web
+package socket
 
 import (
 	"context"
@@ -6,25 +6,26 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"github.com/quic-go/quic-go"
+
+	"github.com/uniflow-labs/uniflow/node/state"
 )
 
-// A quicSocket is the UDP side of a bound address. Servers with different settings take it
+// A QUIC is the UDP side of a bound address. Servers with different settings take it
 // over from each other; connections stay with the server that has accepted them.
-type quicSocket struct {
+type QUIC struct {
 	conn       *net.UDPConn
 	transport  quic.Transport
 	conns      atomic.Int64 // open, those of handshakes included
 	handshakes atomic.Int64
 	mu         struct {
 		sync.Mutex
-		servers   []*http3Server // the last one accepts
-		listener  *quic.Listener // of the last one
+		servers   state.Generations[HTTP3]
+		listener  *quic.Listener // of the current one
 		accepting sync.WaitGroup // the goroutine of the listener
 	}
 }
@@ -33,8 +34,8 @@ type quicSocket struct {
 // buffers are small. docs/http.md says how to make them larger.
 const envNoWarning = "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"
 
-// openQUIC binds a host and the port of its TCP side.
-func openQUIC(ctx context.Context, address string, port int) (*quicSocket, error) {
+// OpenQUIC binds a host and the port of its TCP side.
+func OpenQUIC(ctx context.Context, address string, port int) (*QUIC, error) {
 	if err := os.Setenv(envNoWarning, "true"); err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func openQUIC(ctx context.Context, address string, port int) (*quicSocket, error
 	if err != nil {
 		return nil, fmt.Errorf("listen for HTTP/3: %w", err)
 	}
-	k := &quicSocket{conn: c.(*net.UDPConn)}
+	k := &QUIC{conn: c.(*net.UDPConn)}
 	k.transport.Conn = k.conn
 	k.transport.ConnContext = k.connContext
 	k.transport.VerifySourceAddress = func(net.Addr) bool { return k.handshakes.Load() >= retryFrom }
@@ -70,7 +71,7 @@ var errManyConns = errors.New("too many connections")
 type quicStart struct{}
 
 // connContext counts a connection, or refuses it.
-func (k *quicSocket) connContext(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
+func (k *QUIC) connContext(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
 	if k.conns.Add(1) > maxQUICConns {
 		k.conns.Add(-1)
 		return nil, errManyConns
@@ -85,25 +86,25 @@ func (k *quicSocket) connContext(ctx context.Context, _ *quic.ClientInfo) (conte
 }
 
 // Close closes the connections that are left. The pool calls it.
-func (k *quicSocket) Close() error { return errors.Join(k.transport.Close(), k.conn.Close()) }
+func (k *QUIC) Close() error { return errors.Join(k.transport.Close(), k.conn.Close()) }
 
-// add makes a server accept in place of the one before.
-func (k *quicSocket) add(h *http3Server) error {
+// Attach makes a server accept in place of the one before.
+func (k *QUIC) Attach(h *HTTP3) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.mu.servers = append(k.mu.servers, h)
+	k.mu.servers.Attach(h)
 	return k.acceptLocked()
 }
 
-// remove stops a server from accepting. The server before it accepts again.
-func (k *quicSocket) remove(h *http3Server) error {
+// Detach stops a server from accepting. The server before it accepts again.
+func (k *QUIC) Detach(h *HTTP3) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.mu.servers = slices.DeleteFunc(k.mu.servers, func(other *http3Server) bool { return other == h })
+	k.mu.servers.Detach(h)
 	return k.acceptLocked()
 }
 
-func (k *quicSocket) acceptLocked() error {
+func (k *QUIC) acceptLocked() error {
 	if k.mu.listener != nil {
 		err := k.mu.listener.Close()
 		k.mu.accepting.Wait()
@@ -112,11 +113,10 @@ func (k *quicSocket) acceptLocked() error {
 			return err
 		}
 	}
-	n := len(k.mu.servers)
-	if n == 0 {
+	if !k.mu.servers.Serving() {
 		return nil
 	}
-	h := k.mu.servers[n-1]
+	h := k.mu.servers.Current()
 	l, err := k.transport.Listen(h.tls, h.QUICConfig)
 	if err != nil {
 		return fmt.Errorf("listen for HTTP/3: %w", err)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package web
+package pace
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 )
 
 // prepareWrite makes what tryWrite needs, once for the connection.
-func (c *trackedConn) prepareWrite() {
+func (c *Conn) prepareWrite() {
 	raw, err := c.TCPConn.SyscallConn()
 	if err != nil {
 		return // closed already
@@ -28,7 +28,7 @@ func (c *trackedConn) prepareWrite() {
 }
 
 // tryWrite sends what the kernel takes without waiting.
-func (c *trackedConn) tryWrite(p []byte) (n int, err error) {
+func (c *Conn) tryWrite(p []byte) (n int, err error) {
 	w := &c.writing
 	w.data = p
 	err = w.raw.Write(w.once)

@@ -1,4 +1,4 @@
-package web
+package pace
 
 import (
 	"container/list"
@@ -7,40 +7,33 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
 )
 
-const (
-	// minRate is how many bytes per second a client must send of a body, and take
-	// of an answer, once the header timeout has passed.
-	minRate = 1 << 10
+// slowLogEvery is how often it is logged that connections were closed.
+const slowLogEvery = 10 * time.Second
 
-	// pieceBytes is how much of an answer has a deadline of its own.
-	pieceBytes = 64 << 10
+// Limits bound what the clients may cost that do not take their answers. They are those of one
+// generation of a listener, and immutable.
+type Limits struct {
+	Answers int   // how many may wait for their clients: each costs a goroutine, some 17 KiB
+	Bytes   int64 // of these
+	Log     *slog.Logger
+	Slow    *atomic.Uint64 // counts the connections and streams that were closed as their clients took too long
+	Excess  *atomic.Uint64 // counts those that were closed to stay within the limits
+}
 
-	// maxPendingAnswers is how many answers may wait for their clients. Each costs
-	// a goroutine, some 17 KiB.
-	maxPendingAnswers = 4096
-
-	// h2PendingAfter is how long an answer over HTTP/2 may take to be sent before
-	// it counts as pending: there, a write cannot be tried without waiting.
-	h2PendingAfter = 100 * time.Millisecond
-
-	// maxStreams is how many concurrent requests a client may have on one HTTP/2
-	// connection.
-	maxStreams = 100
-
-	// slowLogEvery is how often it is logged that connections were closed.
-	slowLogEvery = 10 * time.Second
-)
-
-// pendingAnswers are the answers of a server that their clients have not taken
+// Pending are the answers of a server that their clients have not taken
 // yet, because the connection or an HTTP/2 window is full. For each 64 KiB, the
 // client has the header timeout and a second for each KiB. Then its connection is
 // closed. The number of pending answers and their bytes are limited, too: past the
 // limit, the connection without progress for the longest time is closed. So
 // clients that do not read cost the others nothing.
-type pendingAnswers struct {
-	server *server
+type Pending struct {
+	rate   *Rate
+	held   *node.Account
+	limits func() *Limits // of the generation that serves
 	mu     struct {
 		sync.Mutex
 		conns    list.List // of *peer with pending writes; first the one without progress for longest
@@ -51,11 +44,18 @@ type pendingAnswers struct {
 	}
 }
 
+// NewPending returns the pending answers of a server, whose bytes are held on an account.
+func NewPending(rate *Rate, held *node.Account, limits func() *Limits) *Pending {
+	return &Pending{rate: rate, held: held, limits: limits}
+}
+
+// Log returns the log of the generation that serves.
+func (p *Pending) Log() *slog.Logger { return p.limits().Log }
+
 // A pendingWrite is one answer, or a part of it, that the client has not taken yet.
 type pendingWrite struct {
 	peer  *peer
-	timer *time.Timer // calls admit; nil if that was called immediately
-	bytes int         // not taken yet
+	bytes int // not taken yet
 	state writeState
 }
 
@@ -67,21 +67,21 @@ const (
 	writeDone
 )
 
-// A peer is one connection as pendingAnswers sees it.
+// A peer is one connection as Pending sees it.
 type peer struct {
-	conn        resetter     // the connection; immutable
+	conn        Resetter     // the connection; immutable
 	ended       atomic.Bool  // closed by the server because of its client
 	piecesTaken atomic.Int64 // pieces of answers over HTTP/2 and HTTP/3 that the client has taken
 	pending     peerPending
 }
 
-// A resetter is a connection that can be closed without sending what is left.
-type resetter interface {
+// A Resetter is a connection that can be closed without sending what is left.
+type Resetter interface {
 	RemoteAddr() net.Addr
-	reset() error
+	Reset() error
 }
 
-// peerPending is what is pending on one connection. The mutex of pendingAnswers
+// peerPending is what is pending on one connection. The mutex of Pending
 // guards it.
 type peerPending struct {
 	elem   *list.Element // nil without writes
@@ -92,33 +92,23 @@ type peerPending struct {
 
 // deadline returns when that many bytes must have been taken. The zero time is
 // never.
-func (p *pendingAnswers) deadline(bytes int) time.Time {
-	grace := p.server.settings.headerTimeout
-	if grace == 0 {
+func (p *Pending) deadline(bytes int) time.Time {
+	if p.rate.Grace == 0 {
 		return time.Time{}
 	}
-	return time.Now().Add(grace + p.server.settings.transfer(int64(bytes)))
+	return time.Now().Add(p.rate.Grace + p.rate.transfer(int64(bytes)))
 }
 
 // add counts an answer as pending.
-func (p *pendingAnswers) add(c *peer, bytes int) *pendingWrite {
+func (p *Pending) add(c *peer, bytes int) *pendingWrite {
 	w := &pendingWrite{peer: c, bytes: bytes}
 	p.admit(w)
 	return w
 }
 
-// addLater is add for an answer that may be taken immediately: it counts as
-// pending only if it is not removed within h2PendingAfter.
-func (p *pendingAnswers) addLater(c *peer, bytes int) *pendingWrite {
-	w := &pendingWrite{peer: c, bytes: bytes}
-	w.timer = time.AfterFunc(p.server.settings.h2PendingAfter, func() { p.admit(w) })
-	return w
-}
-
 // admit counts a write, and closes connections if that exceeds the limits.
-func (p *pendingAnswers) admit(w *pendingWrite) {
-	gen := p.server.current.Load()
-	limits := &gen.limits
+func (p *Pending) admit(w *pendingWrite) {
+	limits := p.limits()
 	var closed []*peer
 	p.mu.Lock()
 	if c := w.peer; w.state == writeUncounted && !c.pending.closed {
@@ -128,7 +118,7 @@ func (p *pendingAnswers) admit(w *pendingWrite) {
 		}
 		p.adjustLocked(c, 1, w.bytes)
 	}
-	for p.mu.writes > 1 && (p.mu.writes > limits.pendingAnswers || p.mu.bytes > limits.pendingBytes) {
+	for p.mu.writes > 1 && (p.mu.writes > limits.Answers || p.mu.bytes > limits.Bytes) {
 		first := p.mu.conns.Front().Value.(*peer)
 		closed = append(closed, first)
 		first.pending.closed = true
@@ -136,21 +126,21 @@ func (p *pendingAnswers) admit(w *pendingWrite) {
 	}
 	p.mu.Unlock()
 	for _, c := range closed {
-		p.closeConn(c, "too many answers wait for their clients", &gen.metrics.excessAnswers)
+		p.closeConn(c, "too many answers wait for their clients", limits.Excess)
 	}
 }
 
 // adjustLocked changes what is pending on a connection, which leaves the list with
 // its last write.
-func (p *pendingAnswers) adjustLocked(c *peer, writes, bytes int) {
+func (p *Pending) adjustLocked(c *peer, writes, bytes int) {
 	c.pending.writes += writes
 	c.pending.bytes += int64(bytes)
 	p.mu.writes += writes
 	p.mu.bytes += int64(bytes)
 	if bytes > 0 {
-		p.server.held.Hold(int64(bytes))
+		p.held.Hold(int64(bytes))
 	} else {
-		p.server.held.Free(int64(-bytes))
+		p.held.Free(int64(-bytes))
 	}
 	if c.pending.writes == 0 {
 		p.mu.conns.Remove(c.pending.elem)
@@ -159,7 +149,7 @@ func (p *pendingAnswers) adjustLocked(c *peer, writes, bytes int) {
 }
 
 // progress notes that the client has taken that many bytes of a write.
-func (p *pendingAnswers) progress(w *pendingWrite, bytes int) {
+func (p *Pending) progress(w *pendingWrite, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w.bytes -= bytes
@@ -169,11 +159,8 @@ func (p *pendingAnswers) progress(w *pendingWrite, bytes int) {
 	}
 }
 
-// remove ends a write that add or addLater returned.
-func (p *pendingAnswers) remove(w *pendingWrite) {
-	if w.timer != nil {
-		w.timer.Stop()
-	}
+// remove ends a write.
+func (p *Pending) remove(w *pendingWrite) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w.state == writeCounted && !w.peer.pending.closed {
@@ -184,31 +171,31 @@ func (p *pendingAnswers) remove(w *pendingWrite) {
 
 // notTaken is called when a piece of an answer has failed. If it was because of its deadline,
 // its connection is closed, unless another stream of it made progress since.
-func (p *pendingAnswers) notTaken(c *peer, until time.Time, taken int64, metrics *listenerMetrics) {
+func (p *Pending) notTaken(c *peer, until time.Time, taken int64, limits *Limits) {
 	switch {
 	case until.IsZero() || time.Now().Before(until): // the client has gone
 	case c.piecesTaken.Load() == taken:
 		p.closeSlow(c)
 	default:
-		metrics.slowAnswers.Add(1) // only this stream is closed
+		limits.Slow.Add(1) // only this stream is closed
 	}
 }
 
 // closeSlow closes the connection of a client that took too long.
-func (p *pendingAnswers) closeSlow(c *peer) {
-	p.closeConn(c, "the client does not take its answers", &p.server.current.Load().metrics.slowAnswers)
+func (p *Pending) closeSlow(c *peer) {
+	p.closeConn(c, "the client does not take its answers", p.limits().Slow)
 }
 
 // closeConn closes a connection, counts that, and logs it at most once in
 // slowLogEvery.
-func (p *pendingAnswers) closeConn(c *peer, reason string, count *atomic.Uint64) {
+func (p *Pending) closeConn(c *peer, reason string, count *atomic.Uint64) {
 	if c.ended.Swap(true) {
 		return // closed already because of another answer
 	}
 	count.Add(1)
-	logger := p.server.current.Load().log
-	if err := c.conn.reset(); err != nil {
-		logger.Debug("connection was closed already", keyLogRemote, c.conn.RemoteAddr().String(), keyLogError, err)
+	logger := p.Log()
+	if err := c.conn.Reset(); err != nil {
+		logger.Debug("connection was closed already", "remote", c.conn.RemoteAddr().String(), "error", err)
 	}
 	now := time.Now()
 	p.mu.Lock()
@@ -221,12 +208,12 @@ func (p *pendingAnswers) closeConn(c *peer, reason string, count *atomic.Uint64)
 	}
 	p.mu.Unlock()
 	if due {
-		logger.Warn("connection closed", slog.String("reason", reason), keyLogRemote, c.conn.RemoteAddr().String(), "others", more)
+		logger.Warn("connection closed", slog.String("reason", reason), "remote", c.conn.RemoteAddr().String(), "others", more)
 	}
 }
 
-// totals returns how many writes are pending, and their bytes.
-func (p *pendingAnswers) totals() (writes int, bytes int64) {
+// Totals returns how many writes are pending, and their bytes.
+func (p *Pending) Totals() (writes int, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mu.writes, p.mu.bytes

@@ -1,4 +1,4 @@
-package web
+package pace
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ const sentAtOnce = 1 << 20
 
 // sendFile sends at most left bytes of a file from where it is. It sends nothing, without an
 // error, of a file that the kernel cannot send by itself.
-func (c *trackedConn) sendFile(file syscall.Conn, left int64) (n int64, err error) {
+func (c *Conn) sendFile(file syscall.Conn, left int64) (n int64, err error) {
 	from, err := file.SyscallConn()
 	if err != nil || c.writing.raw == nil {
 		return 0, nil
@@ -27,7 +27,7 @@ func (c *trackedConn) sendFile(file syscall.Conn, left int64) (n int64, err erro
 	return n, errors.Join(err, controlErr)
 }
 
-func (c *trackedConn) sendFileLocked(from int, left int64) (n int64, err error) {
+func (c *Conn) sendFileLocked(from int, left int64) (n int64, err error) {
 	var waiting *pendingWrite // from when the kernel does not take everything
 	var sent int
 	var sendErr error
@@ -46,20 +46,18 @@ func (c *trackedConn) sendFileLocked(from int, left int64) (n int64, err error) 
 		}
 	}()
 	for left > 0 {
-		if waiting != nil {
-			if err := c.TCPConn.SetWriteDeadline(c.pending.deadline(pieceBytes)); err != nil {
-				return n, err
-			}
+		send := func() error { return c.writing.raw.Write(once) }
+		if waiting == nil {
+			err = send()
+		} else {
+			err = c.inTime(PieceBytes, send)
 		}
-		if err := c.writing.raw.Write(once); err != nil {
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				c.pending.closeSlow(&c.peer)
-			}
+		if err != nil {
 			return n, err
 		}
 		switch {
 		case sendErr == syscall.EAGAIN:
-			waiting = c.pending.add(&c.peer, pieceBytes)
+			waiting = c.pending.add(&c.peer, PieceBytes)
 		case sendErr != nil && n == 0 && (sendErr == syscall.EINVAL || sendErr == syscall.ENOSYS):
 			return 0, nil
 		case sendErr != nil:

@@ -1,4 +1,4 @@
-package web
+package socket
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 )
 
 // http.Server.Shutdown by itself closes connections between two requests. It also
@@ -29,17 +31,17 @@ const (
 	drainTicks = 10 * time.Millisecond / drainTick
 )
 
-// A connTracker knows the open connections of one http.Server.
-type connTracker struct {
+// A Tracker knows the open connections of one http.Server.
+type Tracker struct {
 	mu struct {
 		sync.Mutex
-		open map[*trackedConn]struct{}
+		open map[*pace.Conn]struct{}
 	}
 }
 
-// onState follows the state of a connection. It is an http.Server's ConnState.
-func (t *connTracker) onState(conn net.Conn, state http.ConnState) {
-	c, ok := trackedConnOf(conn)
+// OnState follows the state of a connection. It is an http.Server's ConnState.
+func (t *Tracker) OnState(conn net.Conn, state http.ConnState) {
+	c, ok := pace.ConnOf(conn)
 	if !ok {
 		return
 	}
@@ -48,11 +50,11 @@ func (t *connTracker) onState(conn net.Conn, state http.ConnState) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.mu.open == nil {
-			t.mu.open = make(map[*trackedConn]struct{})
+			t.mu.open = make(map[*pace.Conn]struct{})
 		}
 		t.mu.open[c] = struct{}{}
 	case http.StateIdle:
-		c.markIdle()
+		c.MarkIdle()
 	case http.StateClosed, http.StateHijacked:
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -60,7 +62,7 @@ func (t *connTracker) onState(conn net.Conn, state http.ConnState) {
 	}
 }
 
-func (t *connTracker) empty() bool {
+func (t *Tracker) empty() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.mu.open) == 0
@@ -68,12 +70,12 @@ func (t *connTracker) empty() bool {
 
 // closeIdleReads closes the reading side of connections without a request. What
 // the kernel has received by then is still read.
-func (t *connTracker) closeIdleReads() error {
+func (t *Tracker) closeIdleReads() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var errs []error
 	for c := range t.mu.open {
-		if !c.busy() {
+		if !c.Busy() {
 			if err := c.CloseRead(); err != nil && !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err) // most likely the client was faster
 			}
@@ -82,10 +84,10 @@ func (t *connTracker) closeIdleReads() error {
 	return errors.Join(errs...)
 }
 
-// drain waits until no connection is left, or only some that are busy. Before the
+// Drain waits until no connection is left, or only some that are busy. Before the
 // call, the server must have stopped accepting and begun to answer with
 // "Connection: close".
-func (t *connTracker) drain(ctx context.Context) error {
+func (t *Tracker) Drain(ctx context.Context) error {
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
 	if t.waitEmpty(ctx, tick, lameDuckTicks) {
@@ -98,7 +100,7 @@ func (t *connTracker) drain(ctx context.Context) error {
 
 // waitEmpty waits for at most that many ticks and reports whether all connections
 // are gone.
-func (t *connTracker) waitEmpty(ctx context.Context, tick *time.Ticker, ticks time.Duration) bool {
+func (t *Tracker) waitEmpty(ctx context.Context, tick *time.Ticker, ticks time.Duration) bool {
 	for ; !t.empty(); ticks-- {
 		if ticks == 0 {
 			return false

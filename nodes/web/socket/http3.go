@@ -1,4 +1,4 @@
-package web
+package socket
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
+
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 )
 
 // What a client over HTTP/3 may send that is not read yet, in bytes, for a request and a
@@ -19,25 +21,34 @@ const (
 	quicConnWindow   = 1 << 20
 )
 
-// An http3Server is the HTTP/3 side of an httpServer.
-type http3Server struct {
+// An HTTP3 is a server of HTTP/3.
+type HTTP3 struct {
 	http3.Server
 	tls      *tls.Config
 	requests atomic.Int64 // being answered
 }
 
-func (s *server) newHTTP3(config *tls.Config) *http3Server {
-	h := &http3Server{tls: http3.ConfigureTLSConfig(config)}
+// Options are those of a server of HTTP/3.
+type Options struct {
+	HeaderBytes   int           // of a request, at most
+	HeaderTimeout time.Duration // of the handshake; 0 is none
+	IdleTimeout   time.Duration // of a connection; 0 is none
+	Streams       int64         // concurrent requests of a connection, at most
+}
+
+// NewHTTP3 returns a server that has not begun to accept: see [QUIC.Attach].
+func NewHTTP3(handler http.HandlerFunc, config *tls.Config, o Options) *HTTP3 {
+	h := &HTTP3{tls: http3.ConfigureTLSConfig(config)}
 	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.requests.Add(1)
 		defer h.requests.Add(-1)
-		s.serveHTTP(w, r, false)
+		handler(w, r)
 	})
-	h.MaxHeaderBytes = s.settings.headerBytes
+	h.MaxHeaderBytes = o.HeaderBytes
 	h.QUICConfig = &quic.Config{
-		HandshakeIdleTimeout:           s.settings.headerTimeout,
-		MaxIdleTimeout:                 s.settings.idleTimeout,
-		MaxIncomingStreams:             maxStreams,
+		HandshakeIdleTimeout:           o.HeaderTimeout,
+		MaxIdleTimeout:                 o.IdleTimeout,
+		MaxIncomingStreams:             o.Streams,
 		MaxIncomingUniStreams:          8, // of which HTTP/3 has three
 		InitialStreamReceiveWindow:     quicStreamWindow,
 		MaxStreamReceiveWindow:         quicStreamWindow,
@@ -48,16 +59,14 @@ func (s *server) newHTTP3(config *tls.Config) *http3Server {
 		if started, ok := c.Context().Value(quicStart{}).(func()); ok {
 			started()
 		}
-		p := &quicPeer{Conn: c}
-		p.peer.conn = p
-		return context.WithValue(ctx, connKey{}, p)
+		return pace.With(ctx, quicConn{c})
 	}
 	return h
 }
 
-// stop tells clients to go, and closes their connections once no request is left, or when ctx
+// Stop tells clients to go, and closes their connections once no request is left, or when ctx
 // ends. New connections must not come any more.
-func (h *http3Server) stop(ctx context.Context) error {
+func (h *HTTP3) Stop(ctx context.Context) error {
 	quiet, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var waiting sync.WaitGroup
@@ -85,12 +94,9 @@ func (h *http3Server) stop(ctx context.Context) error {
 	return err
 }
 
-// A quicPeer is a connection of HTTP/3.
-type quicPeer struct {
-	*quic.Conn
-	peer peer
-}
+// A quicConn is a connection of HTTP/3 whose client takes too long.
+type quicConn struct{ *quic.Conn }
 
-func (p *quicPeer) reset() error {
-	return p.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeExcessiveLoad), "")
+func (c quicConn) Reset() error {
+	return c.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeExcessiveLoad), "")
 }
