@@ -13,7 +13,7 @@ import (
 // newTestPending returns the pending answers of a server without clients.
 func newTestPending(limits Limits) *Pending {
 	limits.Log, limits.Slow, limits.Excess = slog.New(slog.DiscardHandler), new(atomic.Uint64), new(atomic.Uint64)
-	return NewPending(&Rate{Grace: time.Second, Min: 1 << 10}, (*node.Memory)(nil).Account("test"), func() *Limits { return &limits })
+	return NewPending(&Rate{Grace: time.Second, Min: 1 << 10, Late: 100 * time.Millisecond}, (*node.Memory)(nil).Account("test"), func() *Limits { return &limits })
 }
 
 // A closable is a connection that can only be closed.
