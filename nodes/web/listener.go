@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -73,9 +74,6 @@ code: hello
 	}
 }
 
-// minHeld is the lowest limit, in bytes, for the bodies that a server holds.
-const minHeld = 256 << 20
-
 // A listener serves HTTP for one generation.
 type listener struct {
 	ref       node.Ref
@@ -127,10 +125,10 @@ func newListener(init *node.Init) (node.Node, error) {
 		},
 		limits: limits{
 			bodyBytes:      int(lim.Int("body_bytes")),
-			heldBytes:      max(minHeld, 32*lim.Int("body_bytes")),
+			heldBytes:      content.MaxHeld(lim.Int("body_bytes")),
 			processes:      lim.Int("processes"),
 			pendingAnswers: maxPendingAnswers,
-			pendingBytes:   max(minHeld, 32*lim.Int("body_bytes")),
+			pendingBytes:   content.MaxHeld(lim.Int("body_bytes")),
 			requestTimeout: lim.Duration("request_timeout"),
 		},
 	}
