@@ -47,7 +47,7 @@ func catalogue() []item {
 		{"CEL", "lang/builtin", "^BenchmarkEval$/^cel$", "", 1, false},
 		{"JavaScript", "lang/builtin", "^BenchmarkEval$/^javascript$", "", 1, false},
 		{"kinds", "nodes/core", "^Benchmark(Kind|For1000|Reduce1000|Cache|Limit|Assert)$", "", 1, false},
-		{"HTTP client", "nodes/web", "^BenchmarkClientOverhead$", "node$", 1, false},
+		{"HTTP client", "nodes/client", "^BenchmarkClientOverhead$", "node$", 1, false},
 		{"SQLite", "nodes/data", "^BenchmarkSelect100$", "sqlite/node$", 1, false},
 		{"batch Add", "batch", "^BenchmarkAdd", "", 1, false},
 		{"sources", "node/stream", "^BenchmarkSource$/^order=(none|key_key=self.body.customer)$", "", 1, false},

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -92,7 +93,7 @@ func (a *answerWriter) encode(x *exchange, resp node.Response) error {
 		return fmt.Errorf("answer: %w", err)
 	}
 	to.status = e.Status
-	if !e.HasBody || !bodyAllowed(e.Status) || isEmpty(e.Header, e.Body) {
+	if !e.HasBody || !content.HasBody(e.Status) || content.IsEmpty(e.Header, e.Body) {
 		return nil
 	}
 	return a.encodeBody(x, contentType, e.Body)
@@ -178,7 +179,7 @@ func (a *answerWriter) write(x *exchange, status int, body []byte) (sent, size i
 	if x.closeConn && x.r.ProtoMajor < 3 {
 		h["Connection"] = headerClose
 	}
-	if !bodyAllowed(status) {
+	if !content.HasBody(status) {
 		x.release()
 		x.w.WriteHeader(status)
 		return status, 0
@@ -235,9 +236,4 @@ func (a *answerWriter) codingFor(x *exchange, h http.Header) string {
 	}
 	vary(h, headerVaryEncoding)
 	return chooseCoding(x.r.Header["Accept-Encoding"])
-}
-
-// bodyAllowed reports whether answers of a status have a body.
-func bodyAllowed(status int) bool {
-	return status != http.StatusNoContent && status != http.StatusResetContent && status != http.StatusNotModified
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -164,7 +165,7 @@ func BenchmarkMedia(b *testing.B) {
 			body := []byte(bench.body) // the values share its bytes, which do not change
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, err := decodeBody(bench.contentType, body, unlimited); err != nil {
+				if _, _, err := content.Decode(bench.contentType, body, unlimited); err != nil {
 					b.Fatal(err)
 				}
 			}

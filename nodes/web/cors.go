@@ -95,7 +95,7 @@ func (c *cors) add(text string) error {
 	switch {
 	case err != nil || u.Scheme == "" || u.Host == "" || strings.Contains(u.Host, "*"):
 		return errors.New("want a scheme and a host")
-	case u.Port() != "" && u.Port() == portOf(&url.URL{Scheme: u.Scheme}):
+	case u.Scheme == "https" && u.Port() == "443" || u.Scheme != "https" && u.Port() == "80":
 		return errors.New("want no port where it is the scheme's own: browsers leave it out")
 	case u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
 		return errors.New("want nothing after the host")

@@ -18,6 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/nodes/client"
 	"github.com/uniflow-labs/uniflow/nodes/core"
 	"github.com/uniflow-labs/uniflow/nodes/events"
 	"github.com/uniflow-labs/uniflow/nodes/streams"
@@ -35,7 +36,7 @@ func kinds() []*node.Def {
 	defs := core.Defs(core.Options{Languages: languages, Language: "cel"})
 	defs = append(defs, events.Defs(events.Options{Languages: languages, Language: "cel"})...)
 	o := stream.Options{Languages: languages, Language: "cel"}
-	return slices.Concat(defs, streams.Defs(o), web.Defs(o))
+	return slices.Concat(defs, streams.Defs(o), web.Defs(o), client.Defs(o))
 }
 
 // A world is an engine that serves one listener.

@@ -12,11 +12,20 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/nodes/web/certs"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
+)
+
+const (
+	// maxQuote is how many bytes of client input an error may contain.
+	maxQuote = envelope.MaxQuote
+
+	// maxLogged is how many bytes a text in a log record may have.
+	maxLogged = 1000
 )
 
 // Keys of log records.
@@ -125,7 +134,7 @@ func (x *exchange) serve() (status, size int) {
 		return x.answerPreflight(c)
 	}
 	err := x.receive()
-	if err != nil && errors.Is(err, errBusy) {
+	if err != nil && errors.Is(err, content.ErrBusy) {
 		return x.refuse()
 	}
 	ctx := traced(x.r)
@@ -244,7 +253,7 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 		x.gen = next
 		if x.bodySkipped {
 			x.bodySkipped = false
-			if bad = x.receive(); errors.Is(bad, errBusy) {
+			if bad = x.receive(); errors.Is(bad, content.ErrBusy) {
 				return resp, false
 			}
 		}
@@ -306,7 +315,7 @@ func (x *exchange) refuseUnread() {
 // refuse answers that the server is overloaded.
 func (x *exchange) refuse() (status, size int) {
 	x.refused = true
-	return x.s.answerWriter.writeError(x, &node.Error{Err: errBusy, Status: http.StatusServiceUnavailable, RetryAfter: time.Second})
+	return x.s.answerWriter.writeError(x, &node.Error{Err: content.ErrBusy, Status: http.StatusServiceUnavailable, RetryAfter: time.Second})
 }
 
 // fail answers with an error.

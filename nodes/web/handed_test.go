@@ -16,6 +16,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/node/meter"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -139,11 +140,11 @@ func TestHandedBreak(t *testing.T) {
 			t.Errorf("log: got %s, want %s", got, want)
 		}
 	}
-	var n uint64
+	var sum meter.Sum
 	for i := range s.node.metrics.unrouted.shards {
-		n += s.node.metrics.unrouted.shards[i].classes[2].Load() + s.node.metrics.unrouted.shards[i].classes[5].Load()
+		sum.Add(&s.node.metrics.unrouted.shards[i])
 	}
-	if n != 2 {
+	if n := sum.Classes[2] + sum.Classes[5]; n != 2 {
 		t.Errorf("got %d answers counted, want 2", n)
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -596,8 +597,8 @@ func bombs(t *testing.T, kind string) {
 	if kind == "zeros" && taken == 0 {
 		t.Error("got all of them refused")
 	}
-	if peak > minHeld {
-		t.Errorf("got %d bytes held, want %d at most", peak, int64(minHeld))
+	if most := content.MaxHeld(0); peak > most {
+		t.Errorf("got %d bytes held, want %d at most", peak, most)
 	}
 	s.do("POST", "/", "[1]", "Content-Type: application/json").want(t, 200, "pong")
 	if got := s.node.server.held.Held(); got != 0 {

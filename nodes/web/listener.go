@@ -11,6 +11,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/nodes/web/certs"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -76,9 +77,6 @@ code: hello
 }
 
 const (
-	// minHeld is the lowest limit, in bytes, for the bodies that a server holds.
-	minHeld = 256 << 20
-
 	// minRate is how many bytes per second a client must send of a body, and take
 	// of an answer, once the header timeout has passed.
 	minRate = 1 << 10
@@ -139,10 +137,10 @@ func newListener(init *node.Init) (node.Node, error) {
 		},
 		limits: limits{
 			bodyBytes:      int(lim.Int("body_bytes")),
-			heldBytes:      max(minHeld, 32*lim.Int("body_bytes")),
+			heldBytes:      content.MaxHeld(lim.Int("body_bytes")),
 			processes:      lim.Int("processes"),
 			requestTimeout: lim.Duration("request_timeout"),
-			pending:        pace.Limits{Answers: maxPendingAnswers, Bytes: max(minHeld, 32*lim.Int("body_bytes")), Log: init.Log},
+			pending:        pace.Limits{Answers: maxPendingAnswers, Bytes: content.MaxHeld(lim.Int("body_bytes")), Log: init.Log},
 		},
 	}
 	if most := init.Memory.Limit() / 4; most > 0 {

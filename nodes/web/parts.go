@@ -11,6 +11,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/handover"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
@@ -213,7 +214,7 @@ func (p *parts) beginLocked(e envelope.Envelope) ([]byte, error) {
 	}
 	h := p.x.w.Header()
 	clear(h)
-	if !bodyAllowed(e.Status) {
+	if !content.HasBody(e.Status) {
 		return nil, fmt.Errorf("an answer with status %d has no parts", e.Status)
 	}
 	contentType, err := envelope.SetHeaders(h, e.Header, envelope.ServerHeader)

@@ -15,24 +15,19 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-var (
-	errSlowBody = errors.New("the body comes too slowly")
-	errBusy     = errors.New("the server holds too many bytes")
-)
+var errSlowBody = errors.New("the body comes too slowly")
 
 const (
 	// smallBody is the largest body, in bytes, that is decoded without a decode slot.
 	// The last eighth of the bytes that a server may hold is kept for requests that
 	// hold at most 16 times as many.
 	smallBody = 4 << 10
-
-	// budgetBlock is how many bytes a decoder reserves at a time, unless it needs
-	// more.
-	budgetBlock = 16 << 10
 )
 
 // receive checks the head of the request, then reads and decodes the body. The body
@@ -61,9 +56,9 @@ func (x *exchange) receive() error {
 	body := newMinRateReader(x)
 	limit := x.gen.limits.bodyBytes
 	if x.r.ContentLength > int64(limit) {
-		return tooLarge(limit)
+		return content.TooLarge(limit)
 	}
-	data, err := readAll(&body, x.r.ContentLength, limit, x.reusable.reserve)
+	data, err := content.ReadAll(&body, x.r.ContentLength, limit, x.reusable.reserve)
 	if err != nil {
 		if errors.Is(err, errSlowBody) {
 			x.closeConn = true
@@ -104,12 +99,12 @@ func (x *exchange) skipBody() {
 // decompress decodes a body, and releases the bytes of the encoded one unless the flow needs
 // them.
 func (x *exchange) decompress(data []byte, encodings []string, limit int) ([]byte, error) {
-	r, err := newDecodedReader(bytes.NewReader(data), encodings, x.reusable.reserve)
+	r, err := content.NewReader(bytes.NewReader(data), encodings, x.reusable.reserve)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	inside, err := readAll(r, -1, limit, x.reusable.reserve)
+	inside, err := content.ReadAll(r, -1, limit, x.reusable.reserve)
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +115,20 @@ func (x *exchange) decompress(data []byte, encodings []string, limit int) ([]byt
 	return inside, x.reserveBytes(-cap(data))
 }
 
+// describeRead returns the error for a body that could not be read.
+func describeRead(err error) error {
+	var known *node.Error
+	switch {
+	case errors.Is(err, content.ErrBusy) || errors.As(err, &known):
+		return err
+	case errors.Is(err, content.ErrUnknownCoding):
+		return content.Errorf(http.StatusUnsupportedMediaType, "body: %v", err)
+	case errors.Is(err, errSlowBody):
+		return content.Errorf(http.StatusRequestTimeout, "%v", errSlowBody)
+	}
+	return content.Errorf(http.StatusBadRequest, "body: %v", err)
+}
+
 func (x *exchange) decode(data []byte) error {
 	contentType := ""
 	if list := x.r.Header["Content-Type"]; len(list) > 0 {
@@ -128,12 +137,12 @@ func (x *exchange) decode(data []byte) error {
 	if contentType == "" && len(data) == 0 {
 		return nil
 	}
-	v, raw, err := decodeBody(contentType, data, x.reusable.reserve)
+	v, raw, err := content.Decode(contentType, data, x.reusable.reserve)
 	x.body, x.raw = v, raw
 	return err
 }
 
-// reserveBytes counts bytes that the request is about to allocate, or returns errBusy
+// reserveBytes counts bytes that the request is about to allocate, or returns content.ErrBusy
 // if the server holds too many already. A negative number releases bytes.
 func (x *exchange) reserveBytes(bytes int) error {
 	n := int64(bytes)
@@ -146,25 +155,10 @@ func (x *exchange) reserveBytes(bytes int) error {
 		x.s.held.Free(-n)
 	case !x.s.held.TakeWithin(n, limit):
 		x.gen.metrics.refusedBytes.Add(1)
-		return errBusy
+		return content.ErrBusy
 	}
 	x.heldBytes += n
 	return nil
-}
-
-// A budget reserves the memory for the decoding of one body, in blocks.
-type budget struct {
-	reserve func(bytes int) error
-	left    int
-}
-
-func (b *budget) take(bytes int) error {
-	if b.left -= bytes; b.left >= 0 {
-		return nil
-	}
-	n := max(-b.left, budgetBlock)
-	b.left += n
-	return b.reserve(n)
 }
 
 // garbage counts the bytes that large requests have released since the last garbage
@@ -221,13 +215,13 @@ func (d decodeSlots) release() { <-d }
 // or if its target has a scheme without a host.
 func checkTarget(u *url.URL) error {
 	if !utf8.ValidString(u.Path) {
-		return clientError(http.StatusBadRequest, "path: not valid UTF-8")
+		return content.Errorf(http.StatusBadRequest, "path: not valid UTF-8")
 	}
 	if u.RawQuery != "" && !validQuery(u.RawQuery) {
-		return clientError(http.StatusBadRequest, "query: not valid UTF-8")
+		return content.Errorf(http.StatusBadRequest, "query: not valid UTF-8")
 	}
 	if u.Scheme != "" && u.Host == "" {
-		return clientError(http.StatusBadRequest, "target: a scheme without a host")
+		return content.Errorf(http.StatusBadRequest, "target: a scheme without a host")
 	}
 	return nil
 }
@@ -242,7 +236,7 @@ func validQuery(raw string) bool {
 	}
 	for part := range strings.SplitSeq(raw, "&") {
 		name, text, _ := strings.Cut(part, "=")
-		if !utf8.ValidString(unescapeOr(name)) || !utf8.ValidString(unescapeOr(text)) {
+		if !utf8.ValidString(content.UnescapeOr(name)) || !utf8.ValidString(content.UnescapeOr(text)) {
 			return false
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -175,8 +176,8 @@ func targetOf(payload value.Value) (t target, ok bool) {
 	header, _ := payload.Get(keyHeader)
 	if view, own := viewOf(header); own {
 		t.view = view
-		if view.rawPath != "" && view.path == t.path {
-			t.path, t.escaped = view.rawPath, true
+		if view.RawPath != "" && view.Path == t.path {
+			t.path, t.escaped = view.RawPath, true
 		}
 	}
 	return t, true
@@ -214,6 +215,6 @@ func (n *router) unmatched(t target) node.Result {
 	}
 	return node.Fail(&node.Error{
 		Err: errNotAllowed, Status: http.StatusMethodNotAllowed, Public: true,
-		Data: value.Map(value.Field{Name: "allow", Value: stringList(methods)}),
+		Data: value.Map(value.Field{Name: "allow", Value: content.StringList(methods)}),
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -72,7 +73,7 @@ func (u *upload) open(limit int64) (io.Reader, error) {
 	case u.mu.taken:
 		return nil, errUploadTaken
 	case u.length > limit:
-		return nil, tooLarge(int(limit))
+		return nil, content.TooLarge(int(limit))
 	}
 	u.mu.taken, u.mu.limit, u.mu.left = true, limit, limit
 	return u, nil
@@ -131,7 +132,7 @@ func (u *upload) finish(n int, err error) (int, error) {
 	}
 	switch u.mu.left -= int64(n); {
 	case u.mu.left < 0:
-		n, u.mu.err = 0, tooLarge(int(u.mu.limit))
+		n, u.mu.err = 0, content.TooLarge(int(u.mu.limit))
 	case u.mu.slow: // also at the end: the connection has failed
 		u.mu.err = describeRead(errSlowBody)
 	case err == io.EOF:

@@ -1,9 +1,9 @@
-// Package web holds the node kinds that speak HTTP: listener, router and http, websocket and
-// websocket_client, and sse_source.
+// Package web holds the node kinds that serve HTTP: listener, router and websocket, and
+// websocket_client, the other side of that.
 //
 // Read listener.go first: a listener is a node of one generation, and serves through
 // a [server] that outlives it. Then follow a request: exchange.go (the order of
-// events), receive.go and body.go (its body becomes a value), request.go (the payload
+// events), receive.go (its body becomes a value, by package content), request.go (the payload
 // and its views), answer.go (a response becomes an answer, as package
 // envelope reads it), media.go and coding.go (media types, Accept and Content-Encoding). parts.go sends an answer in parts, in one of the
 // forms of parts_encode.go. routes.go is the table of routes: routes_path.go reads their
@@ -15,18 +15,11 @@
 // errors, handed.go lets a node answer. certs.go and acme.go have the certificates,
 // http3.go and quic.go what HTTP/3 is served with.
 //
-// client.go is the node that calls services, with the fields of client_settings.go.
-// client_call.go makes a call: client_request.go makes a request of a payload, with
-// client_target.go and client_body.go, client_answer.go a payload of its answer,
-// client_error.go an error of a failure. client_transport.go has the connections, and
-// which addresses they may go to.
-//
 // websocket.go is the node of WebSockets: websocket_take.go takes a request over,
 // websocket_upgrade.go makes a connection of it, and websocket_hub.go has them all.
 // websocket_conn.go reads messages, websocket_run.go runs their processes,
 // websocket_send.go sends, websocket_end.go ends. websocket_client.go is the other side,
-// whose reader is websocket_reader.go, and sse_source.go reads events, both with the
-// connections of client_stream.go.
+// whose reader is websocket_reader.go, with the connections of package httpclient.
 //
 // Invariants: a request that was accepted is answered, whatever it contains and
 // whatever is reloaded or stopped meanwhile. Headers and queries are built only when
@@ -43,7 +36,5 @@ import (
 
 // Defs returns the kinds of this package.
 func Defs(o stream.Options) []*node.Def {
-	events := sseSource().Def(o)
-	events.Lint = stream.LintTLS
-	return []*node.Def{listenerDef(), routerDef(), clientDef(o), websocketDef(o), websocketClientDef(o), events}
+	return []*node.Def{listenerDef(), routerDef(), websocketDef(o), websocketClientDef(o)}
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -38,14 +40,14 @@ Messages have ` + "`id`" + ` and ` + "`binary`" + `.`,
   language: cel
   code: body
 `,
-		Config: schema.Fields(
+		Config: schema.Fields(slices.Concat([]*schema.Field{
 			schema.String("url").Required().Doc("The server, such as wss://stream.example.com/prices."),
 			schema.Strings("protocols").Doc("Subprotocols to offer, best first."),
 			schema.Any("hello").Doc("What to send whenever there is a new connection, such as a subscription."),
-			headerField(), authField(), egressField(), proxyField(), proxyAuthField(), stream.TLSField(tlsDoc),
+		}, httpclient.Fields(), []*schema.Field{
 			schema.Bytes("max_message").Default("1MiB").Range(1, 1<<30).Doc("Longest message of the server. A longer one ends the connection, which is made again."),
-			schema.Duration("ping").Default(30*time.Second).Doc("How often to ask whether the server is still there. 0 is never."),
-		),
+			schema.Duration("ping").Default(30 * time.Second).Doc("How often to ask whether the server is still there. 0 is never."),
+		})...),
 		Traits: stream.Traits{Order: stream.OrderTotal},
 		Open:   openWSClient,
 	}.Def(o)

@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -138,7 +139,7 @@ func (c *wsConn) decode() bool {
 	m.body, m.err = decodeMessage(g.settings.decode, m.kind, m.data, reserve)
 	m.data = nil
 	switch {
-	case errors.Is(m.err, errBusy):
+	case errors.Is(m.err, content.ErrBusy):
 		c.refuse(websocket.StatusTryAgainLater, errTooLong.Error())
 	case m.err != nil && (errors.Is(m.err, errNotText) || !g.fails):
 		c.refuse(websocket.StatusInvalidFramePayloadData, "not what this server reads")
@@ -169,11 +170,11 @@ func (c *wsConn) dropInboxLocked() {
 
 var errTooLong = errors.New("too many long messages")
 
-// reserveHeld counts bytes, and returns errBusy if they are too many. They are counted
+// reserveHeld counts bytes, and returns [content.ErrBusy] if they are too many. They are counted
 // nevertheless.
 func (h *wsHub) reserveHeld(g *wsGeneration, bytes int64) error {
 	if h.held.Hold(bytes); h.held.Held() > max(wsMaxHeld, 32*g.settings.maxMessage) || h.held.Full() {
-		return errBusy
+		return content.ErrBusy
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -115,7 +116,7 @@ func (c *wsConn) tellClosed() {
 		{Name: "connection", Value: value.String(c.id)},
 		{Name: keyParams, Value: c.params},
 		{Name: "code", Value: value.Int(int64(e.Code))},
-		{Name: "reason", Value: value.String(textOf(e.Reason))},
+		{Name: "reason", Value: value.String(content.Text(e.Reason))},
 	})
 	g.starter.Start(context.Background(), nil, c.hub.call.Send(wsClosed, payload), func(resp node.Response) {
 		if resp.IsError() && !errors.Is(resp.Payload.AsError(), node.ErrStopped) {

@@ -7,13 +7,14 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 var errNotText = errors.New("a text message is not valid UTF-8")
 
 // decodeMessage makes a value of a message, which may keep data. reserve is called before
-// memory is allocated, and may refuse it with errBusy; nil grants all.
+// memory is allocated, and may refuse it with [content.ErrBusy]; nil grants all.
 func decodeMessage(decode string, kind websocket.MessageType, data []byte, reserve func(bytes int) error) (value.Value, error) {
 	if kind == websocket.MessageText && !utf8.Valid(data) {
 		return value.Value{}, errNotText
@@ -25,16 +26,16 @@ func decodeMessage(decode string, kind websocket.MessageType, data []byte, reser
 		}
 	case "json":
 		v, err := value.ParseJSONWith(data, value.JSONOptions{Reserve: reserve})
-		if errors.Is(err, errBusy) {
+		if errors.Is(err, content.ErrBusy) {
 			return value.Value{}, err
 		}
 		if err != nil {
-			return value.String(string(data)), clientError(http.StatusBadRequest, "message: %v", err)
+			return value.String(string(data)), content.Errorf(http.StatusBadRequest, "message: %v", err)
 		}
 		return v, nil
 	default:
 		if !utf8.Valid(data) {
-			return value.Binary(data), clientError(http.StatusBadRequest, "message: not valid UTF-8")
+			return value.Binary(data), content.Errorf(http.StatusBadRequest, "message: not valid UTF-8")
 		}
 	}
 	return value.String(string(data)), nil

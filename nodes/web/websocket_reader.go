@@ -13,13 +13,14 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 func openWSClient(init *node.Init) (stream.Reader, error) {
 	c := init.Config
-	call, err := newStreamClient(init, "ws")
+	call, err := httpclient.NewStream(init.Config, "ws")
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +40,7 @@ func openWSClient(init *node.Init) (stream.Reader, error) {
 
 // A wsClientReader reads the messages of a server.
 type wsClientReader struct {
-	call       *streamClient
+	call       *httpclient.Stream
 	pool       *node.Pool
 	key        string
 	protocols  []string
@@ -71,27 +72,28 @@ func (r *wsClientReader) Connect(ctx context.Context, _ stream.Host) error {
 		}
 		r.link, r.release = link, release
 	}
-	if err := r.call.open(); err != nil {
+	client, err := r.call.Client()
+	if err != nil {
 		return err
 	}
 	r.disconnect(websocket.StatusAbnormalClosure)
-	req := r.call.request(ctx)
+	req := r.call.Request(ctx)
 	conn, resp, err := websocket.Dial(ctx, req.URL.String(), &websocket.DialOptions{
-		HTTPClient: r.call.http, HTTPHeader: req.Header, Host: req.Host, Subprotocols: r.protocols,
+		HTTPClient: client, HTTPHeader: req.Header, Host: req.Host, Subprotocols: r.protocols,
 	})
 	if err != nil {
 		if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
-			if err := r.call.check(resp, http.StatusSwitchingProtocols); err != nil {
+			if err := r.call.Check(resp, http.StatusSwitchingProtocols); err != nil {
 				return err
 			}
 		}
-		return r.call.failure(err)
+		return r.call.Failure(err)
 	}
 	conn.SetReadLimit(r.maxMessage)
 	if r.hello != nil {
 		if err := conn.Write(ctx, r.helloKind, r.hello); err != nil {
 			conn.CloseNow()
-			return r.call.failure(err)
+			return r.call.Failure(err)
 		}
 	}
 	r.conn = conn
@@ -148,7 +150,7 @@ func (r *wsClientReader) Read(ctx context.Context, _ stream.Room) ([]stream.Mess
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, fmt.Errorf("%w: %s%w", stream.ErrLost, r.call.label, err)
+		return nil, fmt.Errorf("%w: %s%w", stream.ErrLost, r.call.Label, err)
 	}
 	r.read++
 	m := stream.Message{Raw: data, Time: r.clock.Now(), Offset: r.read, Token: wsTextToken}
@@ -179,7 +181,7 @@ func (r *wsClientReader) disconnect(code websocket.StatusCode) {
 	}
 	r.timer.Timer = nil
 	r.timer.Unlock()
-	abandon := time.AfterFunc(wsCloseWait, r.call.abandon)
+	abandon := time.AfterFunc(wsCloseWait, r.call.Abandon)
 	if code == websocket.StatusAbnormalClosure {
 		_ = r.conn.CloseNow() // it is closed, or will not come to life again
 	} else {
@@ -194,7 +196,7 @@ func (r *wsClientReader) disconnect(code websocket.StatusCode) {
 // confirm it.
 func (r *wsClientReader) Close(context.Context) error {
 	r.disconnect(websocket.StatusNormalClosure)
-	r.call.close()
+	r.call.Close()
 	if r.release == nil {
 		return nil
 	}

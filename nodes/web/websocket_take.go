@@ -24,12 +24,12 @@ func (n *wsNode) refusal(request value.Value) error {
 	public := func(status int, format string, args ...any) error {
 		return &node.Error{Err: fmt.Errorf(format, args...), Status: status, Public: true}
 	}
-	if !strings.EqualFold(http.Header(view.header).Get("Upgrade"), "websocket") {
+	if !strings.EqualFold(http.Header(view.Header).Get("Upgrade"), "websocket") {
 		return public(http.StatusUpgradeRequired, "this is a WebSocket: ask for an upgrade over HTTP/1.1")
 	}
 	host, _ := request.Get(keyHost)
 	name, _ := host.AsString()
-	if ok, _ := n.settings.origins.Admits(view.header["Origin"], name); !ok {
+	if ok, _ := n.settings.origins.Admits(view.Header["Origin"], name); !ok {
 		return public(http.StatusForbidden, "pages of this origin may not connect")
 	}
 	if n.hub.full(n.settings.connections) {

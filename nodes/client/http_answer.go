@@ -1,4 +1,4 @@
-package web
+package client
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -13,55 +15,35 @@ import (
 // its fields, with room for one more. It does not refer to the connection.
 type answerPayload struct {
 	fields [5]value.Field
-	header answerHeader
-}
-
-// An answerHeader makes a map of lists of an answer's headers when they are first read.
-type answerHeader struct {
-	header http.Header
-	empty  bool // the answer has no body, for which null stands
-}
-
-// Fields implements [value.FieldSource].
-func (v *answerHeader) Fields() []value.Field { return headerFields(v.header) }
-
-// isEmpty reports whether a body is that of an answer without one, which header belongs
-// to.
-func isEmpty(header, body value.Value) bool {
-	if !body.IsNull() {
-		return false
-	}
-	source, _ := value.FieldSourceOf(header)
-	view, ok := source.(*answerHeader)
-	return ok && view.empty
+	header content.AnswerView
 }
 
 // read makes the payload of an answer.
-func (n *client) read(resp *http.Response) (value.Value, error) {
+func (n *httpNode) read(resp *http.Response) (value.Value, error) {
 	body, size, err := n.readBody(resp)
 	if err != nil {
 		return value.Value{}, err
 	}
 	dropHopByHop(resp.Header, resp.Header["Connection"])
-	a := &answerPayload{header: answerHeader{resp.Header, size == 0}}
+	a := &answerPayload{header: content.AnswerView{View: content.View{Header: resp.Header}, Empty: size == 0}}
 	f := &a.fields
-	f[0] = value.Field{Name: keyStatus, Value: value.Int(int64(resp.StatusCode))}
-	f[1] = value.Field{Name: keyProtocol, Value: value.String(resp.Proto)}
-	f[2] = value.Field{Name: keyHeader, Value: value.LazyMap(&a.header, 256*len(resp.Header), viewDepth)}
-	f[3] = value.Field{Name: keyBody, Value: body}
+	f[0] = value.Field{Name: envelope.KeyStatus, Value: value.Int(int64(resp.StatusCode))}
+	f[1] = value.Field{Name: envelope.KeyProtocol, Value: value.String(resp.Proto)}
+	f[2] = value.Field{Name: envelope.KeyHeader, Value: value.LazyMap(&a.header, 256*len(resp.Header), content.ViewDepth)}
+	f[3] = value.Field{Name: envelope.KeyBody, Value: body}
 	return value.UniqueMap(f[:4]), nil
 }
 
 // readBody reads and decodes the body of an answer, and removes the headers that are
 // about its encoding. size is that of the decompressed body.
-func (n *client) readBody(resp *http.Response) (v value.Value, size int, err error) {
+func (n *httpNode) readBody(resp *http.Response) (v value.Value, size int, err error) {
 	if resp.StatusCode < http.StatusContinue {
 		return value.Value{}, 0, fmt.Errorf("the service answered with the status %03d, which is not one of HTTP", resp.StatusCode)
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return value.Value{}, 0, errors.New("the service answered 101 Switching Protocols, for which nothing has asked")
 	}
-	if resp.Request.Method == http.MethodHead || !bodyAllowed(resp.StatusCode) {
+	if resp.Request.Method == http.MethodHead || !content.HasBody(resp.StatusCode) {
 		return value.Null(), 0, nil
 	}
 	a := n.accounts.Get().(*account)
@@ -69,10 +51,10 @@ func (n *client) readBody(resp *http.Response) (v value.Value, size int, err err
 	var r io.Reader = resp.Body
 	length := resp.ContentLength
 	if encodings := resp.Header["Content-Encoding"]; len(encodings) > 0 && length != 0 {
-		decoded, err := newDecodedReader(&boundedReader{resp.Body, n.bodyBytes}, encodings, a.reserve)
+		decoded, err := content.NewReader(&boundedReader{resp.Body, n.bodyBytes}, encodings, a.reserve)
 		switch {
 		case errors.Is(err, io.EOF): // there is no body
-		case errors.Is(err, errUnknownCoding):
+		case errors.Is(err, content.ErrUnknownCoding):
 			return value.Value{}, 0, &bodyError{codeBody, err}
 		case err != nil:
 			return value.Value{}, 0, err
@@ -85,9 +67,9 @@ func (n *client) readBody(resp *http.Response) (v value.Value, size int, err err
 		delete(resp.Header, "Content-Length")
 	}
 	if length > int64(n.bodyBytes) {
-		return value.Value{}, 0, tooLarge(n.bodyBytes)
+		return value.Value{}, 0, content.TooLarge(n.bodyBytes)
 	}
-	data, err := readAll(r, length, n.bodyBytes, a.reserve)
+	data, err := content.ReadAll(r, length, n.bodyBytes, a.reserve)
 	if err != nil {
 		return value.Value{}, 0, err
 	}
@@ -95,8 +77,8 @@ func (n *client) readBody(resp *http.Response) (v value.Value, size int, err err
 	if list := resp.Header["Content-Type"]; len(list) > 0 {
 		contentType = list[0]
 	}
-	v, _, err = decodeBody(contentType, data, a.reserve)
-	if err != nil && !errors.Is(err, errBusy) {
+	v, _, err = content.Decode(contentType, data, a.reserve)
+	if err != nil && !errors.Is(err, content.ErrBusy) {
 		return value.Value{}, 0, &bodyError{codeBody, err}
 	}
 	return v, len(data), err
@@ -119,12 +101,12 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 
 // An account counts the bytes that one answer reserves while it is read.
 type account struct {
-	n       *client
+	n       *httpNode
 	held    int64
 	reserve func(bytes int) error
 }
 
-func newAccount(n *client) *account {
+func newAccount(n *httpNode) *account {
 	a := &account{n: n}
 	a.reserve = a.take
 	return a
@@ -136,7 +118,7 @@ func (a *account) take(bytes int) error {
 	case n < 0:
 		a.n.held.Free(-n)
 	case !a.n.held.TakeWithin(n, a.n.heldBytes):
-		return fmt.Errorf("answers that are read take more than %d bytes together, or more than the program has left: %w", a.n.heldBytes, errBusy)
+		return fmt.Errorf("answers that are read take more than %d bytes together, or more than the program has left: %w", a.n.heldBytes, content.ErrBusy)
 	}
 	a.held += n
 	return nil

@@ -1,4 +1,4 @@
-package web
+package client
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -21,7 +22,7 @@ func expectField() *schema.Field {
 		"Unset, it is `status < 400`, or all answers if the process has a client: see below.")
 }
 
-func (n *client) setExpect(o stream.Options, c schema.Config) (err error) {
+func (n *httpNode) setExpect(o stream.Options, c schema.Config) (err error) {
 	if c.Has("expect") {
 		n.expect, err = o.Languages.Compile(o.Language, c.Text("expect"), lang.Options{Mode: lang.ModeExpression})
 	}
@@ -31,7 +32,7 @@ func (n *client) setExpect(o stream.Options, c schema.Config) (err error) {
 // unexpected returns an answer as an error, or nil if it is to be sent on. Where a client
 // waits for the process, the workflow tells it what the service has said. Where none does,
 // its failure would go unseen.
-func (n *client) unexpected(ctx context.Context, hasClient bool, resp *http.Response, answer value.Value) error {
+func (n *httpNode) unexpected(ctx context.Context, hasClient bool, resp *http.Response, answer value.Value) error {
 	expected := hasClient || resp.StatusCode < http.StatusBadRequest
 	if n.expect != nil {
 		v, err := n.expect.Eval(ctx, answer)
@@ -50,8 +51,8 @@ func (n *client) unexpected(ctx context.Context, hasClient bool, resp *http.Resp
 	if resp.StatusCode < http.StatusBadRequest {
 		e.Status = http.StatusBadGateway
 	}
-	body, _ := answer.Get(keyBody)
-	e.Data = value.UniqueMap([]value.Field{{Name: keyStatus, Value: value.Int(int64(resp.StatusCode))}, {Name: keyBody, Value: body}})
+	body, _ := answer.Get(envelope.KeyBody)
+	e.Data = value.UniqueMap([]value.Field{{Name: envelope.KeyStatus, Value: value.Int(int64(resp.StatusCode))}, {Name: envelope.KeyBody, Value: body}})
 	e.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

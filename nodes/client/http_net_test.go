@@ -1,4 +1,4 @@
-package web
+package client
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
@@ -30,7 +29,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-func TestClientRedirects(t *testing.T) {
+func TestHTTPRedirects(t *testing.T) {
 	s, other := bin(t), bin(t) // another port is another host
 	to := func(where string, status int) string {
 		return fmt.Sprintf("%s/to?status=%d&url=%s", s.URL, status, url.QueryEscape(where))
@@ -85,26 +84,8 @@ func TestClientRedirects(t *testing.T) {
 	}
 }
 
-func TestPublicAddresses(t *testing.T) {
-	for _, s := range []string{"1.1.1.1", "8.8.8.8", "100.63.255.255", "100.128.0.1", "172.15.0.1", "172.32.0.1", "169.253.1.1", "223.255.255.255",
-		"2606:4700:4700::1111", "2a00:1450::1", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1"} {
-		if !isPublic(netip.MustParseAddr(s)) {
-			t.Errorf("%s is not public, want it public", s)
-		}
-	}
-	for _, s := range []string{"127.0.0.1", "127.255.255.254", "0.0.0.0", "0.1.2.3", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.0.1",
-		"169.254.169.254", "100.64.0.1", "100.100.100.200", "192.0.0.192", "192.0.2.1", "192.88.99.1", "198.18.0.1", "198.51.100.1", "203.0.113.1",
-		"224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255", "168.63.129.16",
-		"::", "::1", "::127.0.0.1", "::8.8.8.8", "fe80::1", "fe80::1%eth0", "fec0::1", "fc00::1", "fd00:ec2::254", "ff02::1", "100::1", "2001:db8::1", "3fff::1", "2001::1", "5f00::1",
-		"::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "64:ff9b::127.0.0.1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::8.8.8.8", "2002:7f00:1::", "2002:a9fe:a9fe::1"} {
-		if isPublic(netip.MustParseAddr(s)) {
-			t.Errorf("%s is public, want it not public", s)
-		}
-	}
-}
-
-// TestClientEgress calls this machine under all the names that it has.
-func TestClientEgress(t *testing.T) {
+// TestHTTPEgress calls this machine under all the names that it has.
+func TestHTTPEgress(t *testing.T) {
 	s := bin(t)
 	port := s.URL[strings.LastIndexByte(s.URL, ':')+1:]
 	// The resolver of the system may take numbers for addresses, or for names that do
@@ -150,7 +131,7 @@ func (f *firstFrom) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func TestClientTLS(t *testing.T) {
+func TestHTTPTLS(t *testing.T) {
 	s := httptest.NewUnstartedServer(httpbin.Handler())
 	s.EnableHTTP2 = true
 	s.StartTLS()
@@ -189,27 +170,29 @@ func quoted(s string) string {
 	return value.List(value.String(s)).String()[1 : len(value.List(value.String(s)).String())-1]
 }
 
-func TestClientCertificate(t *testing.T) {
-	cert, key := certificate(t, 1)
+func TestHTTPCertificate(t *testing.T) {
 	s := httptest.NewUnstartedServer(httpbin.Handler())
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM([]byte(cert))
-	s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, ClientCAs: pool}
+	s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
 	s.Config.ErrorLog = nil
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	ca := quoted(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+	cert := quoted(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+	der, err := x509.MarshalPKCS8PrivateKey(s.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	file := path.Join(t.TempDir(), "key.pem")
 	if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range []string{key, file} {
-		a := ask(t, `{"url":"`+s.URL+`/json","tls":{"ca":`+ca+`,"cert":`+quoted(cert)+`,"key":`+quoted(k)+`}}`, value.Null())
+		a := ask(t, `{"url":"`+s.URL+`/json","tls":{"ca":`+cert+`,"cert":`+cert+`,"key":`+quoted(k)+`}}`, value.Null())
 		if get(a, "status").String() != "200" {
 			t.Errorf("got %s", a)
 		}
 	}
-	failed(t, `{"url":"`+s.URL+`/json","tls":{"ca":`+ca+`}}`, value.Null(), codeTLS)
+	failed(t, `{"url":"`+s.URL+`/json","tls":{"ca":`+cert+`}}`, value.Null(), codeTLS)
 }
 
 // A proxy forwards requests, and makes tunnels to one server whatever their name is.
@@ -265,7 +248,7 @@ func newProxy(t *testing.T, backend string) *proxy {
 	return p
 }
 
-func TestClientProxy(t *testing.T) {
+func TestHTTPProxy(t *testing.T) {
 	s := httptest.NewTLSServer(httpbin.Handler())
 	t.Cleanup(s.Close)
 	p := newProxy(t, s.Listener.Addr().String())
@@ -299,9 +282,9 @@ func TestClientProxy(t *testing.T) {
 	}
 }
 
-// TestClientProxyOfEnvironment runs itself with a proxy in the environment, which net/http
+// TestHTTPProxyOfEnvironment runs itself with a proxy in the environment, which net/http
 // reads once.
-func TestClientProxyOfEnvironment(t *testing.T) {
+func TestHTTPProxyOfEnvironment(t *testing.T) {
 	const config = `{"url":"http://service.invalid/a"`
 	if os.Getenv("UNIFLOW_TEST_PROXY") != "" {
 		if a := ask(t, config+`}`, value.Null()); !get(a, "body").Equal(value.String("by proxy")) {
@@ -312,7 +295,7 @@ func TestClientProxyOfEnvironment(t *testing.T) {
 		return
 	}
 	p := newProxy(t, "")
-	cmd := exec.Command(os.Args[0], "-test.run=^TestClientProxyOfEnvironment$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestHTTPProxyOfEnvironment$")
 	cmd.Env = append(os.Environ(), "UNIFLOW_TEST_PROXY=1", "HTTP_PROXY="+strings.Replace(p.URL, "http://", "http://a:b@", 1), "NO_PROXY=", "http_proxy=", "no_proxy=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -333,7 +316,7 @@ func counted(t *testing.T, h http.Handler) (s *httptest.Server, connections *ato
 	return s, connections
 }
 
-func TestClientReuse(t *testing.T) {
+func TestHTTPReuse(t *testing.T) {
 	s, connections := counted(t, httpbin.Handler())
 	n := newService(t, `{"url":"`+s.URL+`","limits":{"connections":8}}`)
 	run := func(path string) value.Value {
@@ -365,9 +348,9 @@ func TestClientReuse(t *testing.T) {
 	}
 }
 
-// TestClientReload keeps the connections over a reload with the same settings, and a call
+// TestHTTPReload keeps the connections over a reload with the same settings, and a call
 // in progress.
-func TestClientReload(t *testing.T) {
+func TestHTTPReload(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/held" {
@@ -378,7 +361,7 @@ func TestClientReload(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	pool := new(node.Pool)
-	generation := func(more string) *client {
+	generation := func(more string) *httpNode {
 		n, err := makeClient(t, pool, `{"url":"`+s.URL+`"`+more+`}`)
 		if err != nil {
 			t.Fatal(err)
@@ -388,7 +371,7 @@ func TestClientReload(t *testing.T) {
 		}
 		return n
 	}
-	run := func(n *client, path string) string {
+	run := func(n *httpNode, path string) string {
 		return get(runClient(t.Context(), n, value.Map(value.Field{Name: "path", Value: value.String(path)})), "body").String()
 	}
 	first := generation("")
@@ -423,15 +406,15 @@ func TestClientReload(t *testing.T) {
 	if calls != 4 {
 		t.Errorf("got %v calls counted, want 4", calls)
 	}
-	for _, n := range []*client{first, third} {
+	for _, n := range []*httpNode{first, third} {
 		if err := n.Close(); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// TestClientCancel ends a process at each thing that its call waits for.
-func TestClientCancel(t *testing.T) {
+// TestHTTPCancel ends a process at each thing that its call waits for.
+func TestHTTPCancel(t *testing.T) {
 	errGone := errors.New("the client has left")
 	entered := make(chan struct{}, 1)
 	bin := httpbin.Handler()
@@ -481,7 +464,7 @@ func TestClientCancel(t *testing.T) {
 	w.Wait()
 }
 
-func TestClientMetrics(t *testing.T) {
+func TestHTTPMetrics(t *testing.T) {
 	s := bin(t)
 	n := newService(t, `{"url":"`+s.URL+`"}`)
 	for _, path := range []string{"/json", "/text", "/status/404", "/status/500", "/bad-json", "/no-answer"} {
@@ -507,7 +490,7 @@ http_calls_in_flight [] 0
 	}
 }
 
-func TestClientTrace(t *testing.T) {
+func TestHTTPTrace(t *testing.T) {
 	s := bin(t)
 	n := newService(t, `{"url":"`+s.URL+`/echo"}`)
 	trace, ok := observe.ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=b")
@@ -528,9 +511,9 @@ func TestClientTrace(t *testing.T) {
 	}
 }
 
-// FuzzClientTarget continues URLs by paths and queries. The result stays on the host and
+// FuzzTarget continues URLs by paths and queries. The result stays on the host and
 // below the path of the URL, and has both queries.
-func FuzzClientTarget(f *testing.F) {
+func FuzzTarget(f *testing.F) {
 	f.Add("/api", "a=1", "/users/7", "q", "x y")
 	f.Add("/a%2Fb/", "", "//evil.example/..", "a&b", "=")
 	f.Add("", "a=%zz", "c?d#e", "ä", "\x00")
@@ -543,7 +526,7 @@ func FuzzClientTarget(f *testing.F) {
 		u.RawQuery = url.QueryEscape(query)
 		req := new(http.Request)
 		c := call{path: value.String(path), query: value.Map(value.Field{Name: key, Value: value.String(val)})}
-		if err := setTarget(req, u, c, rawPath{}); err != nil {
+		if err := setTarget(req, u, c, "", ""); err != nil {
 			return
 		}
 		got, err := url.Parse(req.URL.String())

@@ -1,4 +1,4 @@
-package web
+package client
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -52,7 +53,7 @@ func benchServer(tb testing.TB, items int) *httptest.Server {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			panic(http.ErrAbortHandler)
 		}
-		w.Header()["Content-Type"] = headerJSON
+		w.Header().Set("Content-Type", "application/json")
 		w.Write(answer)
 	}))
 	tb.Cleanup(s.Close)
@@ -118,12 +119,15 @@ func BenchmarkClient(b *testing.B) {
 	}
 }
 
+// stillType is the type of its answers.
+var stillType = []string{"application/json"}
+
 // A still is a transport without a network.
 type still struct{ body string }
 
 func (s still) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{
-		StatusCode: 200, Proto: "HTTP/1.1", Header: http.Header{"Content-Type": headerJSON}, ContentLength: int64(len(s.body)),
+		StatusCode: 200, Proto: "HTTP/1.1", Header: http.Header{"Content-Type": stillType}, ContentLength: int64(len(s.body)),
 		Body: io.NopCloser(strings.NewReader(s.body)), Request: r,
 	}, nil
 }
@@ -150,11 +154,11 @@ func withoutNetwork(tb testing.TB) (byNode, byHand func()) {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		data, err := readAll(resp.Body, resp.ContentLength, 1<<20, unlimited)
+		data, err := content.ReadAll(resp.Body, resp.ContentLength, 1<<20, unlimited)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if _, _, err := decodeBody("application/json", data, unlimited); err != nil {
+		if _, _, err := content.Decode("application/json", data, unlimited); err != nil {
 			tb.Fatal(err)
 		}
 		resp.Body.Close()
@@ -179,7 +183,7 @@ func BenchmarkClientOverhead(b *testing.B) {
 	})
 }
 
-func TestClientAllocs(t *testing.T) {
+func TestHTTPAllocs(t *testing.T) {
 	if invariant.Race {
 		return // allocations are not counted under the race detector
 	}

@@ -1,4 +1,4 @@
-package web_test
+package client_test
 
 import (
 	"context"
@@ -10,15 +10,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
@@ -175,21 +173,19 @@ func TestSSESourceCheckpoint(t *testing.T) {
 	}
 }
 
-func TestStreamRefused(t *testing.T) {
-	for kind, scheme := range map[string]string{"sse_source": "http", "websocket_client": "ws"} {
-		url := serveService(t, func(w http.ResponseWriter, r *http.Request) { http.Error(w, "who are you?", http.StatusUnauthorized) })
-		r := &reading{t: t}
-		engine, err := uniflow.New(uniflow.Options{Kinds: kinds(), Log: slog.New(slog.NewTextHandler(&r.logs, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.engine = engine
-		got := r.apply("- kind: " + kind + "\n  name: events\n  url: " + strings.Replace(url, "http", scheme, 1) + "/?key=hidden\n  auth: {token: secret}\n  ports: {out: []}\n")
-		if !strings.Contains(got, "test.yaml:4") || !strings.Contains(got, "401") || strings.Contains(got+r.logs.String(), "secret") || strings.Contains(got+r.logs.String(), "hidden") {
-			t.Errorf("%s: got %s", kind, got)
-		}
-		r.stop()
+func TestSSESourceRefused(t *testing.T) {
+	url := serveService(t, func(w http.ResponseWriter, r *http.Request) { http.Error(w, "who are you?", http.StatusUnauthorized) })
+	r := &reading{t: t}
+	engine, err := uniflow.New(uniflow.Options{Kinds: kinds(), Log: slog.New(slog.NewTextHandler(&r.logs, nil))})
+	if err != nil {
+		t.Fatal(err)
 	}
+	r.engine = engine
+	got := r.apply("- kind: sse_source\n  name: events\n  url: " + url + "/?key=hidden\n  auth: {token: secret}\n  ports: {out: []}\n")
+	if !strings.Contains(got, "test.yaml:4") || !strings.Contains(got, "401") || strings.Contains(got+r.logs.String(), "secret") || strings.Contains(got+r.logs.String(), "hidden") {
+		t.Errorf("got %s", got)
+	}
+	r.stop()
 }
 
 // A service that is not there yet is waited for.
@@ -262,121 +258,16 @@ func TestSSESourceIdle(t *testing.T) {
 	r.want("1 message", "2 message", "3 message")
 }
 
-// webSockets is a server of WebSockets that hands each to f.
-func webSockets(t *testing.T, f func(ctx context.Context, c *websocket.Conn)) string {
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
+// TestCheckpointOf4d86ea6 asks for what comes after the third event, as the checkpoint says
+// that test/before/make has left with revision 4d86ea6.
+func TestCheckpointOf4d86ea6(t *testing.T) {
+	dir := vfstest.Unpack(t, filepath.Join("testdata", "4d86ea6.tar.gz"))
 	url := serveService(t, func(w http.ResponseWriter, r *http.Request) {
-		c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"v2"}})
-		if err != nil {
-			return
-		}
-		all.Add(1)
-		defer all.Done()
-		defer c.CloseNow()
-		f(ctx, c)
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "id: e4\ndata: %q\n\n", "after "+r.Header.Get("Last-Event-ID"))
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
 	})
-	t.Cleanup(func() {
-		cancel()
-		all.Wait()
-	})
-	return strings.Replace(url, "http", "ws", 1)
-}
-
-// The client says hello at each connection, comes back when the connection is lost, and
-// sends what comes in.
-func TestWebsocketClient(t *testing.T) {
-	var connections atomic.Int32
-	received := make(chan string, 100)
-	url := webSockets(t, func(ctx context.Context, c *websocket.Conn) {
-		n := connections.Add(1)
-		for i := 0; ; i++ {
-			_, data, err := c.Read(ctx)
-			if err != nil {
-				return
-			}
-			received <- fmt.Sprintf("%d %s", n, data)
-			c.Write(ctx, websocket.MessageText, []byte(fmt.Sprintf(`{"n":%d}`, i)))
-			if n == 1 && i == 1 {
-				return // without a word
-			}
-		}
-	})
-	doc := "- {kind: websocket_client, name: peer, url: '" + url + "', hello: {subscribe: all}, protocols: [v2], retry: {backoff: {initial: 1ms, max: 5ms}}, ports: {out: [{name: seen, port: in}]}}\n" + seenNode +
-		"- {kind: snippet, name: tell, language: cel, code: self, ports: {out: [{name: peer, port: send}]}}\n"
-	r := read(t, doc)
-	r.want(`{"n":0}`)
-	tell := func(packet string) {
-		t.Helper()
-		for { // until there is a connection
-			if _, _, err := r.engine.Run(context.Background(), "tell", parseValue(t, packet)); err == nil {
-				return
-			} else if !strings.Contains(err.Error(), "no connection") && !strings.Contains(err.Error(), "closed") {
-				t.Fatal(err)
-			}
-		}
-	}
-	wantReceived := func(want string) {
-		t.Helper()
-		if got := <-received; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-	wantReceived(`1 {"subscribe":"all"}`)
-	tell(`{"a":1}`)
-	r.want(`{"n":1}`)
-	wantReceived(`1 {"a":1}`)
-	r.want(`{"n":0}`) // the second connection
-	wantReceived(`2 {"subscribe":"all"}`)
-	if got := r.apply(doc + "# a reload keeps the connection\n"); got != "" {
-		t.Error(got)
-	}
-	tell(`{"body":"text"}`)
-	wantReceived(`2 text`)
-	r.want(`{"n":1}`)
-	if got := connections.Load(); got != 2 {
-		t.Errorf("got %d connections, want 2", got)
-	}
-}
-
-// Both ends are ours: each message goes there and back.
-func TestWebsocketBothEnds(t *testing.T) {
-	w := serve(t, sockets(toReply, "body", ""), false)
-	r := read(t, "- {kind: websocket_client, name: peer, url: 'ws://"+w.addr+"/rooms/x', ports: {out: [{name: seen, port: in}]}}\n"+seenNode+
-		"- {kind: snippet, name: tell, language: cel, code: self, ports: {out: [{name: peer, port: send}]}}\n")
-	for i := range 200 {
-		if _, _, err := r.engine.Run(context.Background(), "tell", value.Int(int64(i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i := range 200 {
-		r.want(fmt.Sprint(i))
-	}
-}
-
-// A server that does not answer pings has gone.
-func TestWebsocketClientHalfOpen(t *testing.T) {
-	var connections atomic.Int32
-	url := webSockets(t, func(ctx context.Context, c *websocket.Conn) {
-		if connections.Add(1) == 2 {
-			c.Write(ctx, websocket.MessageText, []byte("2"))
-		}
-		<-ctx.Done() // reads nothing
-	})
-	r := read(t, "- {kind: websocket_client, name: peer, url: '"+url+"', ping: 20ms, retry: {backoff: {initial: 1ms, max: 5ms}}, ports: {out: [{name: seen, port: in}]}}\n"+seenNode)
-	r.want("2")
-}
-
-func TestWebsocketClientTooLong(t *testing.T) {
-	var connections atomic.Int32
-	url := webSockets(t, func(ctx context.Context, c *websocket.Conn) {
-		text := "1"
-		if connections.Add(1) == 1 {
-			text = `"` + strings.Repeat("x", 2000) + `"`
-		}
-		c.Write(ctx, websocket.MessageText, []byte(text))
-		c.Read(ctx)
-	})
-	r := read(t, "- {kind: websocket_client, name: peer, url: '"+url+"', max_message: 1KiB, retry: {backoff: {initial: 1ms, max: 5ms}}, ports: {out: [{name: seen, port: in}]}}\n"+seenNode)
-	r.want("1")
+	r := read(t, "- {kind: sse_source, name: in, url: '"+url+"', checkpoint: {file: '"+filepath.Join(dir, "events.pos")+"'}, ports: {out: [{name: seen, port: in}]}}\n"+seenNode)
+	r.want("after e3 message e4")
 }

@@ -1,8 +1,9 @@
-package web
+package httpclient
 
 import (
 	"encoding/base64"
 	"errors"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -14,9 +15,42 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-// setURL checks the field url, whose scheme is "http" or "ws", or that with TLS. Nothing
-// of it is in a message, as it may be a secret.
-func (n *client) setURL(c schema.Config, scheme string) *diag.Diagnostic {
+// An Endpoint is a service, as the fields of a node describe it. It is immutable.
+type Endpoint struct {
+	URL      *url.URL
+	Host     string      // that the service sees
+	Header   http.Header // of requests, with the credentials; they may replace all but these
+	HasAuth  bool        // there are credentials, in the header Authorization
+	Settings Settings
+
+	// Label begins messages: the URL, a colon and a space. It has no query, and no path
+	// if that may be a secret.
+	Label string
+}
+
+// NewEndpoint reads the field url, whose scheme is "http" or "ws", or that with TLS, and
+// the [Fields] of a config. s has what they do not say. The error has all that is wrong.
+func NewEndpoint(c schema.Config, scheme string, s Settings) (*Endpoint, error) {
+	s.Public = c.String("egress") == "public"
+	s.Proxy = c.String("proxy")
+	s.ProxyUser, s.ProxyPassword = c.Group("proxy_auth").String("user"), c.Group("proxy_auth").String("password")
+	e := &Endpoint{Settings: s}
+	var found diag.List
+	for _, d := range []*diag.Diagnostic{e.setURL(c, scheme), e.setAuth(c), e.setHeader(c), e.setTransport(c)} {
+		if d != nil {
+			found.Add(d)
+		}
+	}
+	return e, found.Err()
+}
+
+// Request returns a request to the service, without a header.
+func (e *Endpoint) Request() http.Request {
+	return http.Request{URL: e.URL, Host: e.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+}
+
+// setURL checks the field url. Nothing of it is in a message, as it may be a secret.
+func (e *Endpoint) setURL(c schema.Config, scheme string) *diag.Diagnostic {
 	bad := func(format string) *diag.Diagnostic {
 		return c.Errorf("url", diag.CodeBadValue, "%s", format).WithHint("write one such as %ss://api.example.com/v1", scheme)
 	}
@@ -33,27 +67,19 @@ func (n *client) setURL(c schema.Config, scheme string) *diag.Diagnostic {
 	case u.Fragment != "":
 		return bad("a URL of a service has no fragment")
 	}
-	if addr, err := netip.ParseAddr(u.Hostname()); err == nil && n.transport.public && !isPublic(addr) {
+	if addr, err := netip.ParseAddr(u.Hostname()); err == nil && e.Settings.Public && !isPublic(addr) {
 		return bad("egress: public does not allow this address").WithHint("remove egress, or call a public address")
 	}
-	n.base = http.Request{URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	n.label = u.Scheme + "://" + u.Host
+	e.URL, e.Host = u, u.Host
+	e.Label = u.Scheme + "://" + u.Host
 	if !c.Hidden("url") {
-		n.label += u.EscapedPath()
+		e.Label += u.EscapedPath()
 	}
-	n.label += ": "
+	e.Label += ": "
 	return nil
 }
 
-func (n *client) setMethod(c schema.Config) *diag.Diagnostic {
-	n.base.Method = strings.ToUpper(c.String("method"))
-	if n.base.Method != "" && !isRequestMethod(n.base.Method) {
-		return c.Errorf("method", diag.CodeBadValue, "not a method that can be sent").WithHint("write one such as GET or POST")
-	}
-	return nil
-}
-
-func (n *client) setAuth(c schema.Config) *diag.Diagnostic {
+func (e *Endpoint) setAuth(c schema.Config) *diag.Diagnostic {
 	if !c.Has("auth") {
 		return nil
 	}
@@ -66,63 +92,54 @@ func (n *client) setAuth(c schema.Config) *diag.Diagnostic {
 	case auth.Has("token") && (token == "" || !envelope.ValidHeaderValue(token)):
 		return auth.Errorf("token", diag.CodeBadValue, "the token is empty or has control characters").WithHint("check the variable that it comes from")
 	case auth.Has("token"):
-		n.auth = "Bearer " + token
+		e.setCredentials("Bearer " + token)
 	case user == "":
 		return auth.Errorf("", diag.CodeBadValue, "neither a user nor a token").WithHint(hint)
 	case strings.Contains(user, ":"):
 		return auth.Errorf("user", diag.CodeBadValue, "the user of basic authentication cannot contain a colon").WithHint("put what is after the colon into password")
 	default:
-		n.auth = "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+		e.setCredentials("Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
 	}
 	return nil
 }
 
-// setHeader makes the headers of requests that have none of their own, one for each
-// form of body.
-func (n *client) setHeader(c schema.Config) *diag.Diagnostic {
+// setCredentials sets the header Authorization.
+func (e *Endpoint) setCredentials(text string) {
+	e.HasAuth, e.Header = true, http.Header{"Authorization": {text}}
+}
+
+func (e *Endpoint) setHeader(c schema.Config) *diag.Diagnostic {
 	h := make(http.Header)
-	// The error of setHeaders may contain what a template made.
+	// The error of SetHeaders may contain what a template made.
 	if _, err := envelope.SetHeaders(h, c.Value("header"), envelope.ServerHeader); err != nil {
 		return c.Errorf("header", diag.CodeBadValue, "must be a map of text").WithHint("write one such as {X-Team: shop}")
 	}
 	if host := h.Get("Host"); host != "" {
-		n.base.Host = host
+		e.Host = host
 		delete(h, "Host")
 	}
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = []string{"uniflow"}
 	}
-	if _, ok := h["Accept-Encoding"]; !ok {
-		h["Accept-Encoding"] = []string{"gzip, deflate, br, zstd"}
-	}
-	if n.auth != "" {
-		h["Authorization"] = []string{n.auth}
-	}
-	_, typed := h["Content-Type"]
-	for form, contentType := range [...][]string{noBody: nil, textBody: headerText, octetsBody: headerOctets, jsonBody: headerJSON} {
-		n.headers[form] = h
-		if contentType != nil && !typed {
-			n.headers[form] = h.Clone()
-			n.headers[form]["Content-Type"] = contentType
-		}
-	}
+	maps.Copy(h, e.Header)
+	e.Header = h
 	return nil
 }
 
-func (n *client) setTransport(c schema.Config) *diag.Diagnostic {
-	if err := n.transport.checkProxy(); err != nil {
+func (e *Endpoint) setTransport(c schema.Config) *diag.Diagnostic {
+	if err := e.Settings.checkProxy(); err != nil {
 		return c.Errorf("proxy", diag.CodeBadValue, "%s", err).WithHint("write one such as http://proxy.example.com:3128, or none")
 	}
-	if c.Has("proxy_auth") && (n.transport.proxy == "" || n.transport.proxy == proxyNone) {
+	if c.Has("proxy_auth") && (e.Settings.Proxy == "" || e.Settings.Proxy == proxyNone) {
 		return c.Errorf("proxy_auth", diag.CodeBadValue, "credentials without a proxy").WithHint("add proxy, or remove proxy_auth")
 	}
-	if n.transport.public && n.transport.proxy != "" && n.transport.proxy != proxyNone {
+	if e.Settings.Public && e.Settings.Proxy != "" && e.Settings.Proxy != proxyNone {
 		return c.Errorf("proxy", diag.CodeBadValue, "a proxy looks up names itself, so egress: public cannot check the addresses").
 			WithHint("remove proxy, or remove egress and let the proxy refuse addresses")
 	}
 	var err error
 	var d *diag.Diagnostic
-	n.transport.tls, err = stream.NewTLS(c)
+	e.Settings.TLS, err = stream.NewTLS(c)
 	errors.As(err, &d)
 	return d
 }

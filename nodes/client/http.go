@@ -1,25 +1,26 @@
-package web
+package client
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-func clientDef(o stream.Options) *node.Def {
+func httpDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "http",
 		Summary: "Calls an HTTP service, and sends its answer on.",
@@ -71,18 +72,13 @@ A process that is part of a trace sends ` + "`traceparent`" + `.`,
   language: cel
   code: '{"status": 503, "body": {"reason": code}}'
 `,
-		Config: schema.Fields(
+		Config: schema.Fields(slices.Concat([]*schema.Field{
 			schema.String("url").Required().Doc("Where requests go, such as https://api.example.com/v1. It may have a query."),
 			schema.String("method").Words(true, "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS").Doc("The method, unless the payload has one."),
-			headerField(),
 			expectField(),
-			authField(),
 			schema.Duration("timeout").Default("30s").Doc("How long a call may take, from its beginning to the end of the answer, with all redirects. 0 means no limit."),
 			schema.Enum("redirects", "follow", "same_host", "none").Default("follow").Doc("Which redirects are followed: all, those to the same host, port and scheme, or none. One that is not followed is the answer."),
-			egressField(),
-			proxyField(),
-			proxyAuthField(),
-			stream.TLSField(tlsDoc),
+		}, httpclient.Fields(), []*schema.Field{
 			schema.Group("limits", schema.Fields(
 				schema.Duration("connect_timeout").Default("10s").Doc("How long it may take to look up the name and to connect, and again for the TLS handshake. 0 means no limit."),
 				schema.Duration("header_timeout").Default(time.Duration(0)).Doc("How long the service may take from the end of the request to the header of its answer. 0 means no limit."),
@@ -92,24 +88,22 @@ A process that is part of a trace sends ` + "`traceparent`" + `.`,
 				schema.Int("connections").Default(1024).Range(1, 1<<16).Doc("How many connections to a host there may be, idle ones included. Further calls wait for one, or share one with HTTP/2."),
 				schema.Int("concurrency").Default(16).Range(1, 1<<10).Doc("How many packets of one process are sent concurrently; 1 keeps their order."),
 			)).Doc("What a call may use."),
-		),
+		})...),
 		In:     []node.Port{{Name: "in", Doc: "What to send: a request, or a body."}},
 		Out:    []node.Port{{Name: "out", Doc: "The answer, with status, protocol, header and body."}},
 		Recall: node.Always(node.Effects), // also with method: GET, as the payload may have another
 		Lint:   stream.LintTLS,
-		New:    func(init *node.Init) (node.Node, error) { return newClient(init, o) },
+		New:    func(init *node.Init) (node.Node, error) { return newHTTP(init, o) },
 	}
 }
 
-// A client calls one service.
-type client struct {
+// An httpNode calls one service.
+type httpNode struct {
 	config      schema.Config
-	ref         node.Ref
-	log         *slog.Logger
+	owner       string
 	pool        *node.Pool
+	service     *httpclient.Endpoint
 	base        http.Request // each request is a copy
-	label       string       // the URL for messages, without its query, and without its path if that may be a secret
-	auth        string       // the header Authorization; empty for none
 	headers     [bodyForms]http.Header
 	timeout     time.Duration
 	redirects   string
@@ -117,75 +111,79 @@ type client struct {
 	heldBytes   int64
 	concurrency int
 	expect      lang.Program // nil: see unexpected
-	transport   transportSettings
 
 	http     *http.Client   // from Open on
-	metrics  *clientMetrics // from Open on
+	metrics  *httpMetrics   // from Open on
 	release  []func() error // from Open on
 	held     *node.Account  // bytes of answers that are read
 	accounts sync.Pool      // of *account
 }
 
-func newClient(init *node.Init, o stream.Options) (node.Node, error) {
+func newHTTP(init *node.Init, o stream.Options) (node.Node, error) {
 	c := init.Config
 	lim := c.Group("limits")
-	n := &client{
+	n := &httpNode{
 		config:      c,
-		ref:         init.Node,
-		log:         init.Log,
+		owner:       init.Node.Namespace + "/" + init.Node.String(),
 		pool:        init.Pool,
 		held:        init.Memory.Account(init.Node.Kind),
 		timeout:     c.Duration("timeout"),
 		redirects:   c.String("redirects"),
 		bodyBytes:   int(lim.Int("body_bytes")),
-		heldBytes:   max(minHeld, 32*lim.Int("body_bytes")),
+		heldBytes:   content.MaxHeld(lim.Int("body_bytes")),
 		concurrency: int(lim.Int("concurrency")),
-		transport: transportSettings{
-			public:         c.String("egress") == "public",
-			proxy:          c.String("proxy"),
-			proxyUser:      c.Group("proxy_auth").String("user"),
-			proxyPassword:  c.Group("proxy_auth").String("password"),
-			connectTimeout: lim.Duration("connect_timeout"),
-			headerTimeout:  lim.Duration("header_timeout"),
-			idleTimeout:    lim.Duration("idle_timeout"),
-			headerBytes:    lim.Int("header_bytes"),
-			connections:    int(lim.Int("connections")),
-		},
 	}
 	n.accounts.New = func() any { return newAccount(n) }
-	var found diag.List
-	add := func(d *diag.Diagnostic) {
-		if d != nil {
-			found.Add(d)
-		}
-	}
-	add(n.setURL(c, "http"))
-	add(n.setMethod(c))
-	add(n.setAuth(c))
-	add(n.setHeader(c))
-	add(n.setTransport(c))
-	if err := errors.Join(found.Err(), n.setExpect(o, c)); err != nil {
+	var err error
+	n.service, err = httpclient.NewEndpoint(c, "http", httpclient.Settings{
+		ConnectTimeout: lim.Duration("connect_timeout"),
+		HeaderTimeout:  lim.Duration("header_timeout"),
+		IdleTimeout:    lim.Duration("idle_timeout"),
+		HeaderBytes:    lim.Int("header_bytes"),
+		Connections:    int(lim.Int("connections")),
+	})
+	n.base = n.service.Request()
+	if err := errors.Join(err, n.setMethod(c), n.setExpect(o, c)); err != nil {
 		return nil, err
 	}
+	n.setHeaders()
 	return n, nil
+}
+
+func (n *httpNode) setMethod(c schema.Config) error {
+	n.base.Method = strings.ToUpper(c.String("method"))
+	if n.base.Method != "" && !isRequestMethod(n.base.Method) {
+		return c.Errorf("method", diag.CodeBadValue, "not a method that can be sent").WithHint("write one such as GET or POST")
+	}
+	return nil
+}
+
+// setHeaders makes the headers of requests that have none of their own, one for each form
+// of body.
+func (n *httpNode) setHeaders() {
+	h := n.service.Header
+	if _, ok := h["Accept-Encoding"]; !ok {
+		h["Accept-Encoding"] = []string{"gzip, deflate, br, zstd"}
+	}
+	_, typed := h["Content-Type"]
+	for form, contentType := range [...]string{noBody: "", textBody: envelope.TypeText, octetsBody: envelope.TypeOctets, jsonBody: envelope.TypeJSON} {
+		n.headers[form] = h
+		if contentType != "" && !typed {
+			n.headers[form] = h.Clone()
+			n.headers[form]["Content-Type"] = []string{contentType}
+		}
+	}
 }
 
 // Open makes the connection pool, or takes that of the generation before if it has the
 // same settings.
-func (n *client) Open(context.Context) error {
-	t := n.transport
-	var err error
-	if t.tls, err = t.tls.Load(); err != nil {
-		return stream.Place(err, n.config)
-	}
-	owner := n.ref.Namespace + "/" + n.ref.String()
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", t)) // a key is shown in messages, and t contains secrets
-	transport, release, err := node.Acquire(n.pool, "web.client "+owner+" "+hex.EncodeToString(sum[:]), t.open)
+func (n *httpNode) Open(context.Context) error {
+	transport, release, err := n.service.Settings.Acquire(n.pool, "client.http "+n.owner, n.config)
 	if err != nil {
-		return stream.Place(err, n.config)
+		return err
 	}
 	n.release = append(n.release, release)
-	m, release, err := node.Acquire(n.pool, "web.client counts "+owner, func() (*clientMetrics, error) { return new(clientMetrics), nil })
+	m, release, err := node.Acquire(n.pool, "client.http counts "+n.owner, func() (*httpMetrics, error) { return new(httpMetrics), nil })
 	if err != nil {
 		return errors.Join(err, n.Close())
 	}
@@ -195,7 +193,7 @@ func (n *client) Open(context.Context) error {
 }
 
 // Close closes the idle connections, unless a later generation uses them.
-func (n *client) Close() error {
+func (n *httpNode) Close() error {
 	defer n.held.Close()
 	var errs []error
 	for _, release := range n.release {
@@ -205,14 +203,14 @@ func (n *client) Close() error {
 }
 
 // Concurrency is how many packets of one process are sent concurrently.
-func (n *client) Concurrency() int { return n.concurrency }
+func (n *httpNode) Concurrency() int { return n.concurrency }
 
 // Measure reports the calls of the node.
-func (n *client) Measure(report func(node.Metric)) { n.metrics.measure(report) }
+func (n *httpNode) Measure(report func(node.Metric)) { n.metrics.measure(report) }
 
 var _ interface {
 	node.Opener
 	node.Concurrent
 	node.Measured
 	io.Closer
-} = (*client)(nil)
+} = (*httpNode)(nil)

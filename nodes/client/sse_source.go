@@ -1,22 +1,28 @@
-package web
+package client
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/format/sse"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
+
+// typeEvents is the media type of events.
+const typeEvents = "text/event-stream"
 
 func sseSource() stream.Source {
 	return stream.Source{
@@ -37,26 +43,26 @@ A status of 204 ends the source. With 401 and 403 the workflow does not start; o
   language: cel
   code: body
 `,
-		Config: schema.Fields(
+		Config: schema.Fields(slices.Concat([]*schema.Field{
 			schema.String("url").Required().Doc("Where the events come from, such as https://stream.example.com/changes."),
-			headerField(), authField(), egressField(), proxyField(), proxyAuthField(), stream.TLSField(tlsDoc),
+		}, httpclient.Fields(), []*schema.Field{
 			schema.Bytes("max_event").Default("1MiB").Range(1<<10, 1<<30).Doc("Longest event. A longer one is an error, and the connection is made again."),
 			schema.Duration("idle_timeout").Default("60s").Doc("How long the service may send nothing, not even a comment, before the connection is made again. 0 means no limit."),
-		),
+		})...),
 		Traits: stream.Traits{Positions: true, Checkpoints: true, Order: stream.OrderTotal},
 		Open: func(init *node.Init) (stream.Reader, error) {
-			call, err := newStreamClient(init, "http")
+			call, err := httpclient.NewStream(init.Config, "http")
 			if err != nil {
 				return nil, err
 			}
-			return &sseReader{call: call, maxEvent: int(init.Config.Int("max_event")), idle: init.Config.Duration("idle_timeout"), clock: init.Clock, run: newWSID()}, nil
+			return &sseReader{call: call, maxEvent: int(init.Config.Int("max_event")), idle: init.Config.Duration("idle_timeout"), clock: init.Clock, run: rand.Text()}, nil
 		},
 	}
 }
 
 // An sseReader reads the events of a service.
 type sseReader struct {
-	call     *streamClient
+	call     *httpclient.Stream
 	maxEvent int
 	idle     time.Duration
 	clock    node.Clock
@@ -98,13 +104,13 @@ func (r *sseReader) Connect(ctx context.Context, _ stream.Host) error {
 	conn, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	undo := context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
 	defer undo()
-	req := r.call.request(conn)
-	req.Header["Accept"] = headerEvents
-	req.Header["Cache-Control"] = headerNoStore
+	req := r.call.Request(conn)
+	req.Header["Accept"] = []string{typeEvents}
+	req.Header["Cache-Control"] = []string{"no-store"}
 	if r.lastID != "" {
 		req.Header["Last-Event-Id"] = []string{r.lastID}
 	}
-	resp, err := r.call.do(req)
+	resp, err := r.call.Do(req)
 	if err != nil {
 		stop(nil)
 		return err
@@ -115,14 +121,14 @@ func (r *sseReader) Connect(ctx context.Context, _ stream.Host) error {
 		r.body, r.events = io.NopCloser(nil), nil
 		return nil
 	}
-	if err := r.call.check(resp, http.StatusOK); err != nil {
+	if err := r.call.Check(resp, http.StatusOK); err != nil {
 		stop(nil)
 		return err
 	}
 	if name, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || name != typeEvents {
 		resp.Body.Close()
 		stop(nil)
-		return fmt.Errorf("%sthe service answers with %q, not with events", r.call.label, node.Clip(resp.Header.Get("Content-Type"), maxQuote))
+		return fmt.Errorf("%sthe service answers with %q, not with events", r.call.Label, node.Clip(resp.Header.Get("Content-Type"), envelope.MaxQuote))
 	}
 	r.body, r.stop = resp.Body, stop
 	r.events = sse.NewReader(resp.Body, r.maxEvent)
@@ -159,7 +165,7 @@ func (r *sseReader) Read(ctx context.Context, room stream.Room) ([]stream.Messag
 			if errors.Is(err, sse.ErrTooLong) {
 				err = fmt.Errorf("%w: it has more than max_event", err)
 			}
-			return list, r.disconnect(fmt.Errorf("%w: %s%w", stream.ErrLost, r.call.label, err))
+			return list, r.disconnect(fmt.Errorf("%w: %s%w", stream.ErrLost, r.call.Label, err))
 		}
 		r.lastID = r.events.LastID
 		r.read++
@@ -221,6 +227,6 @@ func (r *sseReader) Resume(positions map[string]string) error {
 // Close implements [stream.Reader]: it ends the answer of the service.
 func (r *sseReader) Close(context.Context) error {
 	err := r.disconnect(nil)
-	r.call.close()
+	r.call.Close()
 	return err
 }

@@ -1,4 +1,4 @@
-package web
+package client
 
 import (
 	"bytes"
@@ -26,6 +26,9 @@ const (
 	bodyForms
 )
 
+// firstAppend is the buffer for a body of JSON, at most, before any of it is written.
+const firstAppend = 64 << 10
+
 // encodeCall returns the bytes of a body, and the type to send instead of the given one
 // if that no longer fits.
 func encodeCall(contentType string, v value.Value) (data []byte, form bodyForm, changed string, err error) {
@@ -44,7 +47,7 @@ func encodeCall(contentType string, v value.Value) (data []byte, form bodyForm, 
 	}
 	data, _, plain, err := envelope.PlainBody(m, v)
 	if !plain && err == nil {
-		if data, err = v.AppendJSON(make([]byte, 0, min(v.Size(), firstRead))); err != nil {
+		if data, err = v.AppendJSON(make([]byte, 0, min(v.Size(), firstAppend))); err != nil {
 			err = fmt.Errorf("body: %w", err)
 		}
 	}
@@ -69,7 +72,7 @@ func encodeMultipart(v value.Value) (data []byte, contentType string, err error)
 		case "files":
 			add = addFile
 		default:
-			return nil, "", fmt.Errorf("multipart body has the key %q: want values and files", node.Clip(name, maxQuote))
+			return nil, "", fmt.Errorf("multipart body has the key %q: want values and files", node.Clip(name, envelope.MaxQuote))
 		}
 		if field.Kind() != value.KindMap && !field.IsNull() {
 			return nil, "", fmt.Errorf("multipart body: %s: want a map, got %s", name, field.Kind())
@@ -80,7 +83,7 @@ func encodeMultipart(v value.Value) (data []byte, contentType string, err error)
 			}
 			for _, elem := range v.Elems() {
 				if err := add(w, name, elem); err != nil {
-					return nil, "", fmt.Errorf("multipart body: %q: %w", node.Clip(name, maxQuote), err)
+					return nil, "", fmt.Errorf("multipart body: %q: %w", node.Clip(name, envelope.MaxQuote), err)
 				}
 			}
 		}
@@ -109,7 +112,7 @@ func addFile(w *multipart.Writer, name string, v value.Value) error {
 	}
 	field, _ := v.Get("filename")
 	filename, _ := field.AsString()
-	header, _ := v.Get(keyHeader)
+	header, _ := v.Get(envelope.KeyHeader)
 	data, _ := v.Get("data")
 	sent := make(http.Header)
 	if _, err := envelope.SetHeaders(sent, header, func(name string) bool { return name == "Content-Disposition" || envelope.ServerHeader(name) }); err != nil {

@@ -1,4 +1,4 @@
-package web
+package client
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
@@ -28,21 +29,21 @@ func openCall(payload value.Value) (c call) {
 	isCall, ofRequest := false, false
 	for name, field := range payload.Fields() {
 		switch name {
-		case keyMethod:
+		case envelope.KeyMethod:
 			c.method, isCall = field, true
-		case keyPath:
+		case envelope.KeyPath:
 			c.path, isCall = field, true
-		case keyQuery:
+		case envelope.KeyQuery:
 			c.query, isCall = field, true
-		case keyHeader:
+		case envelope.KeyHeader:
 			c.header, isCall = field, true
-		case keyBody:
+		case envelope.KeyBody:
 			c.body, isCall = field, true
-		case keyStatus:
+		case envelope.KeyStatus:
 			if status, ok := field.AsInt(); !ok || status < 100 || status > 599 {
 				return call{body: payload}
 			}
-		case keyScheme, keyHost, keyProtocol, keyParams:
+		case envelope.KeyScheme, envelope.KeyHost, envelope.KeyProtocol, envelope.KeyParams:
 		default:
 			if !envelope.RequestOnly(name) {
 				return call{body: payload}
@@ -58,11 +59,11 @@ func openCall(payload value.Value) (c call) {
 
 // newRequest makes the request of a payload. The header may be shared by requests, so
 // it must not be changed.
-func (n *client) newRequest(ctx context.Context, payload value.Value) (*http.Request, error) {
+func (n *httpNode) newRequest(ctx context.Context, payload value.Value) (*http.Request, error) {
 	c := openCall(payload)
 	req := n.base.WithContext(ctx)
-	view, rawPath := sentHeader(c.header)
-	if err := setTarget(req, n.base.URL, c, rawPath); err != nil {
+	view, path, rawPath := content.Sent(c.header)
+	if err := setTarget(req, n.base.URL, c, path, rawPath); err != nil {
 		return nil, err
 	}
 	h, shared, err := n.header(c.header, view)
@@ -117,25 +118,9 @@ func ownHeader(h http.Header, shared bool) (own http.Header, nowShared bool) {
 	return h, false
 }
 
-// sentHeader returns the header behind a field that a listener or a client has made,
-// and the path of that request as its client has encoded it.
-func sentHeader(header value.Value) (h http.Header, path rawPath) {
-	source, _ := value.FieldSourceOf(header)
-	switch view := source.(type) {
-	case *headerView:
-		return view.header, rawPath{view.path, view.rawPath}
-	case *answerHeader:
-		return view.header, rawPath{}
-	}
-	return nil, rawPath{}
-}
-
-// A rawPath is a path and its encoding, which is empty if that is the default one.
-type rawPath struct{ path, raw string }
-
 // header returns the header of a request, without the type of its body unless the
 // payload or the node has one. shared says that it must not be changed.
-func (n *client) header(header value.Value, view http.Header) (h http.Header, shared bool, err error) {
+func (n *httpNode) header(header value.Value, view http.Header) (h http.Header, shared bool, err error) {
 	plain := n.headers[noBody]
 	switch {
 	case view != nil:
@@ -159,7 +144,7 @@ func (n *client) header(header value.Value, view http.Header) (h http.Header, sh
 			h[name] = list
 		}
 	}
-	if n.auth != "" {
+	if n.service.HasAuth {
 		h["Authorization"] = plain["Authorization"]
 	}
 	return h, false, nil
@@ -197,7 +182,7 @@ func setMethod(req *http.Request, method value.Value, hasBody bool) error {
 			return fmt.Errorf("method: want a string, got %s", method.Kind())
 		}
 		if req.Method = strings.ToUpper(s); !isRequestMethod(req.Method) {
-			return fmt.Errorf("%q is not a method that can be sent", node.Clip(s, maxQuote))
+			return fmt.Errorf("%q is not a method that can be sent", node.Clip(s, envelope.MaxQuote))
 		}
 	}
 	switch {

@@ -1,4 +1,4 @@
-package web
+package client
 
 import (
 	"context"
@@ -8,20 +8,18 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 )
 
-// maxRedirects is how many redirects of one request are followed.
-const maxRedirects = 10
-
 // Receive makes one call.
-func (n *client) Receive(p node.Process, pkt node.Packet) node.Result {
+func (n *httpNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	hasClient := p.HasClient()
 	return node.Block(func(ctx context.Context) node.Result { return n.call(ctx, hasClient, pkt) })
 }
 
 // call makes one call. The deadlines are of the network, so they are not measured by
 // the clock of the engine.
-func (n *client) call(ctx context.Context, hasClient bool, pkt node.Packet) node.Result {
+func (n *httpNode) call(ctx context.Context, hasClient bool, pkt node.Packet) node.Result {
 	if n.http == nil {
 		return node.Fail(node.ErrNotOpen)
 	}
@@ -40,7 +38,7 @@ func (n *client) call(ctx context.Context, hasClient bool, pkt node.Packet) node
 	defer n.metrics.inFlight.Add(-1)
 	resp, err := n.http.Do(req)
 	if err != nil {
-		n.metrics.add(0, time.Since(start))
+		n.metrics.calls.Add(0, time.Since(start))
 		return node.Fail(n.describe(ctx, limited, err))
 	}
 	answer, err := n.read(resp)
@@ -48,10 +46,10 @@ func (n *client) call(ctx context.Context, hasClient bool, pkt node.Packet) node
 		err = closeErr
 	}
 	if err != nil {
-		n.metrics.add(0, time.Since(start))
+		n.metrics.calls.Add(0, time.Since(start))
 		return node.Fail(withStatus(n.describe(ctx, limited, err), resp.StatusCode))
 	}
-	n.metrics.add(resp.StatusCode, time.Since(start))
+	n.metrics.calls.Add(resp.StatusCode, time.Since(start))
 	if err := n.unexpected(ctx, hasClient, resp, answer); err != nil {
 		return node.Fail(err)
 	}
@@ -60,7 +58,7 @@ func (n *client) call(ctx context.Context, hasClient bool, pkt node.Packet) node
 
 // checkRedirect decides on a redirect, and removes the headers that are not for another
 // host. Once a redirect has left the host, one back to it does not get them either.
-func (n *client) checkRedirect(req *http.Request, via []*http.Request) error {
+func (n *httpNode) checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	away := !sameOrigin(first, req.URL)
 	for _, r := range via[1:] {
@@ -69,7 +67,7 @@ func (n *client) checkRedirect(req *http.Request, via []*http.Request) error {
 	switch {
 	case n.redirects == "none" || n.redirects == "same_host" && !sameOrigin(first, req.URL):
 		return http.ErrUseLastResponse
-	case len(via) > maxRedirects:
+	case len(via) > httpclient.MaxRedirects:
 		return errRedirects
 	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
 		return errRedirectScheme

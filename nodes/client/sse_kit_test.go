@@ -1,4 +1,4 @@
-package web_test
+package client_test
 
 import (
 	"context"
@@ -10,9 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"unicode/utf8"
-
-	"github.com/coder/websocket"
 
 	"github.com/uniflow-labs/uniflow/node/stream/streamtest"
 )
@@ -51,15 +48,6 @@ func (l *messageList) from(ctx context.Context, n int) [][]byte {
 			return nil
 		}
 	}
-}
-
-// take returns all messages, which are not there any more then.
-func (l *messageList) take(ctx context.Context) [][]byte {
-	taken := l.from(ctx, 0)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = l.all[len(taken):]
-	return taken
 }
 
 const wrongToken = "a wrong horse"
@@ -136,56 +124,6 @@ func TestSSESourceKit(t *testing.T) {
 					}
 				},
 				Produce: func(_ testing.TB, messages []streamtest.Message) { events.add(messages) },
-				Refuse:  refuseToken,
-			}
-		},
-	})
-}
-
-// TestWebsocketClientKit has a server that sends each message once.
-func TestWebsocketClientKit(t *testing.T) {
-	const lost = "A WebSocket has no way to ask for a message again: what was read and not settled is lost when the connection or the program ends."
-	apart := make(map[streamtest.Row]string)
-	for _, row := range []streamtest.Row{
-		streamtest.Acknowledgement, streamtest.Backlog, streamtest.Resets, streamtest.Restarts, streamtest.Changes, streamtest.Drain, streamtest.Grace, streamtest.Kill,
-	} {
-		apart[row] = lost
-	}
-	streamtest.Run(t, streamtest.Subject{
-		Kinds: kinds(), Source: true, Without: apart,
-		System: func(t testing.TB) *streamtest.System {
-			queue := newMessageList()
-			s := kitService(t, func(w http.ResponseWriter, r *http.Request) {
-				c, err := websocket.Accept(w, r, nil)
-				if err != nil {
-					return
-				}
-				defer c.CloseNow()
-				ctx := c.CloseRead(r.Context())
-				for {
-					more := queue.take(ctx)
-					if len(more) == 0 {
-						return
-					}
-					for _, body := range more {
-						kind := websocket.MessageText
-						if !utf8.Valid(body) {
-							kind = websocket.MessageBinary
-						}
-						if c.Write(ctx, kind, body) != nil {
-							return
-						}
-					}
-				}
-			})
-			return &streamtest.System{
-				Addr: s.Listener.Addr().String(),
-				Source: func(addr string) map[string]any {
-					// Without pings: a black hole lasts as long as the answer to one may take, and
-					// what is lost with the connection does not come again.
-					return map[string]any{"kind": "websocket_client", "url": "ws://" + addr + "/", "max_message": "16MiB", "ping": "0s"}
-				},
-				Produce: func(_ testing.TB, messages []streamtest.Message) { queue.add(messages) },
 				Refuse:  refuseToken,
 			}
 		},

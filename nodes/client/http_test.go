@@ -1,8 +1,7 @@
-package web
+package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -17,17 +16,23 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/test/httpbin"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // makeClient makes a node of kind http; config is JSON.
-func makeClient(t testing.TB, pool *node.Pool, config string) (*client, error) {
+func makeClient(t testing.TB, pool *node.Pool, config string) (*httpNode, error) {
 	t.Helper()
-	def := clientDef(stream.Options{Languages: builtin.Languages(), Language: "cel"})
+	def := httpDef(stream.Options{Languages: builtin.Languages(), Language: "cel"})
+	c, found := def.Config.Decode(schema.RawOf(parse(t, config)))
+	if err := found.Err(); err != nil {
+		t.Fatalf("config %s: %v", config, err)
+	}
 	n, err := def.New(&node.Init{
-		Config:   decodeConfig(t, def, parse(t, config)),
+		Config:   c,
 		Node:     node.Ref{ID: "id", Kind: "http", Namespace: "default", Name: "service", Pos: diag.Pos{File: "test.yaml", Line: 1}},
 		InLinks:  []int{1},
 		OutLinks: []int{1},
@@ -38,11 +43,11 @@ func makeClient(t testing.TB, pool *node.Pool, config string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n.(*client), nil
+	return n.(*httpNode), nil
 }
 
 // newService makes a node and opens it, until the end of the test.
-func newService(t testing.TB, config string) *client {
+func newService(t testing.TB, config string) *httpNode {
 	t.Helper()
 	n, err := makeClient(t, new(node.Pool), config)
 	if err != nil {
@@ -61,7 +66,7 @@ func newService(t testing.TB, config string) *client {
 
 // runClient sends a payload, and returns what the node sends on or the error that it
 // fails with.
-func runClient(ctx context.Context, n *client, payload value.Value) value.Value {
+func runClient(ctx context.Context, n *httpNode, payload value.Value) value.Value {
 	r := n.Receive(process{}, node.Packet{Payload: payload})
 	for {
 		switch e := r.Effect(); e.Op {
@@ -100,9 +105,9 @@ func ask(t *testing.T, config string, payload value.Value) value.Value {
 	return v
 }
 
-// TestClientRequests shows what is sent: the method and the target, some headers, and
+// TestHTTPRequests shows what is sent: the method and the target, some headers, and
 // the body.
-func TestClientRequests(t *testing.T) {
+func TestHTTPRequests(t *testing.T) {
 	s := bin(t)
 	f := func(config, payload, want string, headers ...string) {
 		t.Helper()
@@ -177,12 +182,12 @@ func TestClientRequests(t *testing.T) {
 	f(`"`, `{"header":{"Content-Type":"text/csv"},"body":"a,b"}`, `POST /echo a,b`, "Content-Type: text/csv")
 }
 
-func TestClientMultipart(t *testing.T) {
+func TestHTTPMultipart(t *testing.T) {
 	s := bin(t)
 	const body = `{"values":{"a":["1","2"],"n":3},"files":{"f":{"filename":"ü.txt","header":{"Content-Type":"text/plain"},"data":"hi"}}}`
 	echo := get(ask(t, `{"url":"`+s.URL+`/echo","header":{"Content-Type":"multipart/form-data; boundary=old"}}`, value.Map(value.Field{Name: "body", Value: parse(t, body)})), "body")
 	sent := get(echo, "header", "Content-Type").At(0).String()
-	v, _, err := decodeBody(sent, []byte(get(echo, "body").String()), unlimited)
+	v, _, err := content.Decode(sent, []byte(get(echo, "body").String()), unlimited)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,32 +200,8 @@ func TestClientMultipart(t *testing.T) {
 	}
 }
 
-// TestClientForwards sends a request of a listener on.
-func TestClientForwards(t *testing.T) {
-	s := bin(t)
-	n := newService(t, `{"url":"`+s.URL+`/echo"}`)
-	front := start(t, "", func(ctx context.Context, payload value.Value) node.Response { return reply(runClient(ctx, n, payload)) })
-	a := front.do("POST", "/a%2Fb?x=%20&x=1", `{"q":1}`, "Content-Type: application/json", "X-A: 1", "Connection: X-Hop", "X-Hop: 1", "Cookie: c=1")
-	var echo struct {
-		Method, Target, Body string
-		Header               http.Header
-	}
-	if err := json.Unmarshal([]byte(a.body), &echo); err != nil {
-		t.Fatal(err, a.body)
-	}
-	if echo.Method != "POST" || echo.Target != "/echo/a%2Fb?x=%20&x=1" || echo.Body != `{"q":1}` {
-		t.Errorf("got %+v", echo)
-	}
-	if h := echo.Header; h.Get("X-A") != "1" || h.Get("Cookie") != "c=1" || h.Get("X-Hop") != "" {
-		t.Errorf("got headers %v", h)
-	}
-	if a.status != 200 || a.header.Get("Content-Type") != "application/json" {
-		t.Errorf("got %d %v", a.status, a.header)
-	}
-}
-
-// TestClientAnswers shows what comes of answers.
-func TestClientAnswers(t *testing.T) {
+// TestHTTPAnswers shows what comes of answers.
+func TestHTTPAnswers(t *testing.T) {
 	s := bin(t)
 	f := func(path string, status int, body value.Value) {
 		t.Helper()
@@ -273,7 +254,7 @@ func failed(t *testing.T, config string, payload value.Value, code string) *node
 	return e
 }
 
-func TestClientFailures(t *testing.T) {
+func TestHTTPFailures(t *testing.T) {
 	s := bin(t)
 	f := func(path, more, code string, status int, answered int64, message string) {
 		t.Helper()
@@ -325,8 +306,8 @@ func TestClientFailures(t *testing.T) {
 	}
 }
 
-// TestClientBadPayloads shows payloads that cannot be sent. Nothing is sent of them.
-func TestClientBadPayloads(t *testing.T) {
+// TestHTTPBadPayloads shows payloads that cannot be sent. Nothing is sent of them.
+func TestHTTPBadPayloads(t *testing.T) {
 	f := func(payload, want string) {
 		t.Helper()
 		e := failed(t, `{"url":"http://127.0.0.1:1/a"}`, parse(t, payload), codeRequest)
@@ -360,8 +341,8 @@ func TestClientBadPayloads(t *testing.T) {
 	}
 }
 
-// TestClientBigPayloads sends a million elements, and a value that nests deeply.
-func TestClientBigPayloads(t *testing.T) {
+// TestHTTPBigPayloads sends a million elements, and a value that nests deeply.
+func TestHTTPBigPayloads(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -391,8 +372,8 @@ func TestClientBigPayloads(t *testing.T) {
 	failed(t, `{"url":"`+s.URL+`"}`, deep, codeBody) // the answer nests too deep for JSON
 }
 
-// TestClientMemory makes an answer whose value takes more than all answers may.
-func TestClientMemory(t *testing.T) {
+// TestHTTPMemory makes an answer whose value takes more than all answers may.
+func TestHTTPMemory(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, "["+strings.Repeat("0,", 100_000)+"0]")
@@ -409,7 +390,7 @@ func TestClientMemory(t *testing.T) {
 	}
 }
 
-func TestClientConfig(t *testing.T) {
+func TestHTTPConfig(t *testing.T) {
 	f := func(config, want string) {
 		t.Helper()
 		_, err := makeClient(t, new(node.Pool), config)

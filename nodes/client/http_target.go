@@ -1,4 +1,4 @@
-package web
+package client
 
 import (
 	"errors"
@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // setTarget sets the URL of a request: base, continued by the path and the query of a
-// call.
-func setTarget(req *http.Request, base *url.URL, c call, sent rawPath) error {
+// call. sent is the path of a request that was received, and rawPath its encoding.
+func setTarget(req *http.Request, base *url.URL, c call, sent, rawPath string) error {
 	path, isText := c.path.AsString()
 	if !c.path.IsNull() && !isText {
 		return fmt.Errorf("path: want a string, got %s", c.path.Kind())
@@ -30,8 +31,8 @@ func setTarget(req *http.Request, base *url.URL, c call, sent rawPath) error {
 	u.RawQuery = query
 	if path != "" {
 		raw := ""
-		if sent.path == path {
-			raw = sent.raw
+		if sent == path {
+			raw = rawPath
 		}
 		if err := joinPath(&u, path, raw); err != nil {
 			return err
@@ -68,11 +69,11 @@ func joinPath(u *url.URL, path, raw string) error {
 // appendQuery continues a query.
 func appendQuery(query string, more value.Value) (string, error) {
 	if source, ok := value.FieldSourceOf(more); ok {
-		if view, ok := source.(*queryView); ok && !strings.ContainsAny(view.raw, ";#") {
-			if query != "" && view.raw != "" {
+		if view, ok := source.(*content.Query); ok && !strings.ContainsAny(view.Raw, ";#") {
+			if query != "" && view.Raw != "" {
 				query += "&"
 			}
-			return query + view.raw, nil
+			return query + view.Raw, nil
 		}
 	}
 	if more.IsNull() {
@@ -91,7 +92,7 @@ func appendQuery(query string, more value.Value) (string, error) {
 		}
 		s, ok := envelope.Text(v)
 		if !ok {
-			return fmt.Errorf("query %q: want a string or a list of strings, got %s", node.Clip(name, maxQuote), v.Kind())
+			return fmt.Errorf("query %q: want a string or a list of strings, got %s", node.Clip(name, envelope.MaxQuote), v.Kind())
 		}
 		if len(b) > 0 {
 			b = append(b, '&')

@@ -1,4 +1,4 @@
-package web
+package client
 
 import (
 	"context"
@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -32,22 +35,9 @@ const (
 )
 
 var (
-	errRedirects      = fmt.Errorf("more than %d redirects", maxRedirects)
+	errRedirects      = fmt.Errorf("more than %d redirects", httpclient.MaxRedirects)
 	errRedirectScheme = errors.New("a redirect to a URL that is neither http nor https")
 )
-
-// A dialError is why there is no connection.
-type dialError struct{ err error }
-
-func (e *dialError) Error() string { return e.err.Error() }
-func (e *dialError) Unwrap() error { return e.err }
-
-// A deniedError is an address that egress: public does not allow.
-type deniedError struct{ address string }
-
-func (e *deniedError) Error() string {
-	return "egress: public does not allow connections to " + e.address
-}
 
 // A bodyError is a body that cannot become a value.
 type bodyError struct {
@@ -60,7 +50,7 @@ func (e *bodyError) Unwrap() error { return e.err }
 
 // describe returns the error of a call that has failed. ctx is that of the process, and
 // limited the one with the timeout of the node.
-func (n *client) describe(ctx, limited context.Context, err error) error {
+func (n *httpNode) describe(ctx, limited context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -70,14 +60,17 @@ func (n *client) describe(ctx, limited context.Context, err error) error {
 	}
 	code, status, text := n.classify(limited, err)
 	e := n.failure(code, status, errors.New(text))
-	var dial *dialError
+	var dial *httpclient.DialError
 	e.Outage = errors.As(err, &dial) && code != codeEgress
 	return e
 }
 
+// maxError is how many bytes of an error a message shows.
+const maxError = 1000
+
 // failure returns an error whose message begins with the URL of the node.
-func (n *client) failure(code string, status int, err error) *node.Error {
-	e := &node.Error{Err: errors.New(n.label + node.Clip(err.Error(), maxLogged)), Code: code, Status: status}
+func (n *httpNode) failure(code string, status int, err error) *node.Error {
+	e := &node.Error{Err: errors.New(n.service.Label + node.Clip(err.Error(), maxError)), Code: code, Status: status}
 	if code == codeBusy {
 		e.RetryAfter = time.Second
 	}
@@ -87,15 +80,15 @@ func (n *client) failure(code string, status int, err error) *node.Error {
 // withStatus adds the status of the answer to an error.
 func withStatus(err error, status int) error {
 	if e, ok := err.(*node.Error); ok {
-		e.Data = value.Map(value.Field{Name: keyStatus, Value: value.Int(int64(status))})
+		e.Data = value.Map(value.Field{Name: envelope.KeyStatus, Value: value.Int(int64(status))})
 	}
 	return err
 }
 
 // classify returns the code and the status of an error, and what to say of it.
-func (n *client) classify(limited context.Context, err error) (code string, status int, text string) {
-	var denied *deniedError
-	var dial *dialError
+func (n *httpNode) classify(limited context.Context, err error) (code string, status int, text string) {
+	var denied *httpclient.DeniedError
+	var dial *httpclient.DialError
 	var body *bodyError
 	var large *node.Error
 	var timeout net.Error
@@ -106,20 +99,20 @@ func (n *client) classify(limited context.Context, err error) (code string, stat
 	case errors.Is(limited.Err(), context.DeadlineExceeded):
 		return codeTimeout, http.StatusGatewayTimeout, fmt.Sprintf("no complete answer within %v", n.timeout)
 	case errors.As(err, &dial) && isTimeout:
-		return codeTimeout, http.StatusGatewayTimeout, fmt.Sprintf("no connection within %v", n.transport.connectTimeout)
+		return codeTimeout, http.StatusGatewayTimeout, fmt.Sprintf("no connection within %v", n.service.Settings.ConnectTimeout)
 	case errors.As(err, &dial):
 		return codeConnect, http.StatusBadGateway, err.Error()
 	case isTimeout && strings.Contains(err.Error(), "TLS handshake"):
-		return codeTimeout, http.StatusGatewayTimeout, fmt.Sprintf("no TLS handshake within %v", n.transport.connectTimeout)
-	case isTimeout && n.transport.headerTimeout > 0:
-		return codeTimeout, http.StatusGatewayTimeout, fmt.Sprintf("no header of an answer within %v", n.transport.headerTimeout)
+		return codeTimeout, http.StatusGatewayTimeout, fmt.Sprintf("no TLS handshake within %v", n.service.Settings.ConnectTimeout)
+	case isTimeout && n.service.Settings.HeaderTimeout > 0:
+		return codeTimeout, http.StatusGatewayTimeout, fmt.Sprintf("no header of an answer within %v", n.service.Settings.HeaderTimeout)
 	case errors.Is(err, errRedirects), errors.Is(err, errRedirectScheme):
 		return codeRedirect, http.StatusBadGateway, err.Error()
 	case strings.HasPrefix(err.Error(), "failed to parse Location header"):
 		return codeRedirect, http.StatusBadGateway, "a redirect to a malformed URL" // which may repeat the query
 	case stream.IsTLSError(err):
 		return codeTLS, http.StatusBadGateway, err.Error()
-	case errors.Is(err, errBusy):
+	case errors.Is(err, content.ErrBusy):
 		return codeBusy, http.StatusServiceUnavailable, err.Error()
 	case errors.As(err, &body):
 		return body.code, http.StatusBadGateway, "answer: " + body.Error()
@@ -128,5 +121,5 @@ func (n *client) classify(limited context.Context, err error) (code string, stat
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return codeAnswer, http.StatusBadGateway, "the connection was closed before the answer was complete"
 	}
-	return codeAnswer, http.StatusBadGateway, node.Clip(err.Error(), maxQuote)
+	return codeAnswer, http.StatusBadGateway, node.Clip(err.Error(), envelope.MaxQuote)
 }

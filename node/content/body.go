@@ -1,4 +1,10 @@
-package web
+// Package content reads what was received over HTTP: a body becomes a value by its
+// Content-Encoding ([NewReader]) and its Content-Type ([Decode]), and headers and queries are
+// views, which are built when they are read first ([View], [Query]). All memory is reserved
+// before it is taken.
+//
+// The package must not know connections, nor who has sent what it reads.
+package content
 
 import (
 	"bytes"
@@ -20,28 +26,32 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// clientError returns an error that a malformed request causes. The client is told
-// the reason.
-func clientError(status int, format string, args ...any) *node.Error {
-	return &node.Error{Err: errors.New(node.Clip(fmt.Sprintf(format, args...), maxQuote)), Status: status, Public: true}
+// ErrBusy is wrapped by the errors of what may take no more memory.
+var ErrBusy = errors.New("the server holds too many bytes")
+
+// Errorf returns an error that a malformed message causes. A client is told the reason, of
+// which [envelope.MaxQuote] bytes are kept.
+func Errorf(status int, format string, args ...any) *node.Error {
+	return &node.Error{Err: errors.New(node.Clip(fmt.Sprintf(format, args...), envelope.MaxQuote)), Status: status, Public: true}
 }
 
-const (
-	// maxQuote is how many bytes of client input an error may contain.
-	maxQuote = 200
+// MaxHeld returns how many bytes the bodies may take together that are being read, if one
+// of them may be so long.
+func MaxHeld(body int64) int64 { return max(256<<20, 32*body) }
 
-	// maxLogged is how many bytes a text in a log record may have.
-	maxLogged = 1000
-)
+// HasBody reports whether answers of a status have a body.
+func HasBody(status int) bool {
+	return status != http.StatusNoContent && status != http.StatusResetContent && status != http.StatusNotModified
+}
 
 // firstRead is the buffer for a body, at most, before any of it has come, whatever
 // length the client announces.
 const firstRead = 64 << 10
 
-// readAll reads to the end. length is the expected size, or -1 if unknown. More than
-// limit bytes are an error with status 413. reserve is called before memory is
+// ReadAll reads to the end. length is the expected size, or -1 if unknown. More than
+// limit bytes are the error [TooLarge]. reserve is called before memory is
 // allocated, and may refuse it. What is reserved for the result is its capacity.
-func readAll(r io.Reader, length int64, limit int, reserve func(bytes int) error) ([]byte, error) {
+func ReadAll(r io.Reader, length int64, limit int, reserve func(bytes int) error) ([]byte, error) {
 	size := 512
 	if length >= 0 {
 		size = int(min(length+1, firstRead)) // one more, to see the end without growing
@@ -54,7 +64,7 @@ func readAll(r io.Reader, length int64, limit int, reserve func(bytes int) error
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if len(buf) > limit {
-			return nil, tooLarge(limit)
+			return nil, TooLarge(limit)
 		}
 		if err == io.EOF {
 			return buf, nil
@@ -75,14 +85,15 @@ func readAll(r io.Reader, length int64, limit int, reserve func(bytes int) error
 	}
 }
 
-func tooLarge(limit int) error {
-	return clientError(http.StatusRequestEntityTooLarge, "body of more than %d bytes", limit)
+// TooLarge returns the error of a longer body, with status 413.
+func TooLarge(limit int) error {
+	return Errorf(http.StatusRequestEntityTooLarge, "body of more than %d bytes", limit)
 }
 
-// decodeBody makes a value of a body that was read and decompressed. It takes
+// Decode makes a value of a body that was read and decompressed. It takes
 // ownership of data, and returns the bytes for an answer that repeats the body.
 // reserve is called before more memory is allocated.
-func decodeBody(contentType string, data []byte, reserve func(bytes int) error) (v value.Value, raw []byte, err error) {
+func Decode(contentType string, data []byte, reserve func(bytes int) error) (v value.Value, raw []byte, err error) {
 	m := envelope.ParseMedia(contentType)
 	b := &budget{reserve: reserve}
 	switch m.Kind {
@@ -107,6 +118,24 @@ func decodeBody(contentType string, data []byte, reserve func(bytes int) error) 
 	return v, data, err
 }
 
+// A budget reserves the memory for the decoding of one body, in blocks.
+type budget struct {
+	reserve func(bytes int) error
+	left    int
+}
+
+// budgetBlock is how many bytes a decoder reserves at a time, unless it needs more.
+const budgetBlock = 16 << 10
+
+func (b *budget) take(bytes int) error {
+	if b.left -= bytes; b.left >= 0 {
+		return nil
+	}
+	n := max(-b.left, budgetBlock)
+	b.left += n
+	return b.reserve(n)
+}
+
 const byteOrderMark = "\ufeff"
 
 func decodeJSON(m envelope.Media, data []byte, b *budget) (value.Value, error) {
@@ -119,11 +148,11 @@ func decodeJSON(m envelope.Media, data []byte, b *budget) (value.Value, error) {
 		return value.Null(), nil
 	}
 	v, err := value.ParseJSONWith(text, value.JSONOptions{Reserve: b.reserve})
-	if errors.Is(err, errBusy) {
+	if errors.Is(err, ErrBusy) {
 		return value.Value{}, err
 	}
 	if err != nil {
-		return value.Value{}, clientError(http.StatusBadRequest, "body: %v", err)
+		return value.Value{}, Errorf(http.StatusBadRequest, "body: %v", err)
 	}
 	return v, nil
 }
@@ -140,20 +169,20 @@ func decodeText(m envelope.Media, data []byte, b *budget) (value.Value, error) {
 func toUTF8(m envelope.Media, data []byte, b *budget) ([]byte, error) {
 	if m.Charset == "" || m.Charset == "us-ascii" {
 		if !utf8.Valid(data) {
-			return nil, clientError(http.StatusBadRequest, "body: text is not valid UTF-8")
+			return nil, Errorf(http.StatusBadRequest, "body: text is not valid UTF-8")
 		}
 		return data, nil
 	}
 	charset, err := htmlindex.Get(m.Charset)
 	if err != nil {
-		return nil, clientError(http.StatusUnsupportedMediaType, "body: unknown charset %q", node.Clip(m.Charset, 40))
+		return nil, Errorf(http.StatusUnsupportedMediaType, "body: unknown charset %q", node.Clip(m.Charset, 40))
 	}
 	if err := b.take(4 * len(data)); err != nil { // a byte becomes at most three, and the buffer doubles
 		return nil, err
 	}
 	text, err := charset.NewDecoder().Bytes(data)
 	if err != nil {
-		return nil, clientError(http.StatusBadRequest, "body: text is not valid %s", node.Clip(m.Charset, 40))
+		return nil, Errorf(http.StatusBadRequest, "body: text is not valid %s", node.Clip(m.Charset, 40))
 	}
 	return text, nil
 }
@@ -194,10 +223,10 @@ const fieldBytes = 400
 func unescapeField(s string) (string, error) {
 	text, err := url.QueryUnescape(s)
 	if err != nil {
-		return "", clientError(http.StatusBadRequest, "body: form: %v", err)
+		return "", Errorf(http.StatusBadRequest, "body: form: %v", err)
 	}
 	if !utf8.ValidString(text) {
-		return "", clientError(http.StatusBadRequest, "body: form: text is not valid UTF-8")
+		return "", Errorf(http.StatusBadRequest, "body: form: text is not valid UTF-8")
 	}
 	return text, nil
 }
@@ -208,7 +237,7 @@ const maxParts = 1000
 
 func decodeMultipart(m envelope.Media, data []byte, b *budget) (value.Value, error) {
 	if m.Boundary == "" {
-		return value.Value{}, clientError(http.StatusBadRequest, "body: multipart without a boundary")
+		return value.Value{}, Errorf(http.StatusBadRequest, "body: multipart without a boundary")
 	}
 	var values, files grouping
 	r := multipart.NewReader(bytes.NewReader(data), m.Boundary)
@@ -218,24 +247,24 @@ func decodeMultipart(m envelope.Media, data []byte, b *budget) (value.Value, err
 			break
 		}
 		if err != nil {
-			return value.Value{}, clientError(http.StatusBadRequest, "body: multipart: %v", err)
+			return value.Value{}, Errorf(http.StatusBadRequest, "body: multipart: %v", err)
 		}
 		if n == maxParts {
-			return value.Value{}, clientError(http.StatusRequestEntityTooLarge, "body: multipart: more than %d parts", maxParts)
+			return value.Value{}, Errorf(http.StatusRequestEntityTooLarge, "body: multipart: more than %d parts", maxParts)
 		}
 		name := part.FormName()
 		if name == "" {
-			return value.Value{}, clientError(http.StatusBadRequest, "body: multipart: part %d has no name", n+1)
+			return value.Value{}, Errorf(http.StatusBadRequest, "body: multipart: part %d has no name", n+1)
 		}
 		if err := b.take(headerBytes(part.Header)); err != nil {
 			return value.Value{}, err
 		}
-		content, err := readAll(part, -1, len(data), b.take)
-		if errors.Is(err, errBusy) {
+		content, err := ReadAll(part, -1, len(data), b.take)
+		if errors.Is(err, ErrBusy) {
 			return value.Value{}, err
 		}
 		if err != nil {
-			return value.Value{}, clientError(http.StatusBadRequest, "body: multipart: %v", err)
+			return value.Value{}, Errorf(http.StatusBadRequest, "body: multipart: %v", err)
 		}
 		filename, isFile := part.FileName(), isFile(part)
 		v, err := decodePart(part.Header.Get("Content-Type"), isFile, content, b)
@@ -248,7 +277,7 @@ func decodeMultipart(m envelope.Media, data []byte, b *budget) (value.Value, err
 		}
 		files.add(name, value.Map(
 			value.Field{Name: "filename", Value: value.String(strings.ToValidUTF8(filename, "\ufffd"))},
-			value.Field{Name: keyHeader, Value: value.UniqueMap(headerFields(http.Header(part.Header)))},
+			value.Field{Name: envelope.KeyHeader, Value: value.UniqueMap(HeaderFields(http.Header(part.Header)))},
 			value.Field{Name: "size", Value: value.Int(int64(len(content)))},
 			value.Field{Name: "data", Value: v},
 		))
@@ -288,18 +317,4 @@ func decodePart(contentType string, file bool, content []byte, b *budget) (value
 		return decodeText(m, content, b)
 	}
 	return value.Binary(content), nil
-}
-
-// describeRead returns the error for a body that could not be read.
-func describeRead(err error) error {
-	var known *node.Error
-	switch {
-	case errors.Is(err, errBusy) || errors.As(err, &known):
-		return err
-	case errors.Is(err, errUnknownCoding):
-		return clientError(http.StatusUnsupportedMediaType, "body: %v", err)
-	case errors.Is(err, errSlowBody):
-		return clientError(http.StatusRequestTimeout, "%v", errSlowBody)
-	}
-	return clientError(http.StatusBadRequest, "body: %v", err)
 }

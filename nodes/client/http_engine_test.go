@@ -1,28 +1,38 @@
-package web_test
+package client_test
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
+	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/nodes/client"
+	"github.com/uniflow-labs/uniflow/nodes/core"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/test/httpbin"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// TestClientSecrets makes calls fail in each way, with secrets wherever a workflow may
+// kinds are those that the tests of this package use.
+func kinds() []*node.Def {
+	o := stream.Options{Languages: builtin.Languages(), Language: "cel"}
+	return slices.Concat(core.Defs(core.Options{Languages: o.Languages, Language: o.Language}), client.Defs(o))
+}
+
+// TestHTTPSecrets makes calls fail in each way, with secrets wherever a workflow may
 // have them, and looks for these in errors, logs, metrics and timelines. The secret is
 // not a secret variable, so the engine does not know that it is one.
-func TestClientSecrets(t *testing.T) {
+func TestHTTPSecrets(t *testing.T) {
 	s := httptest.NewServer(httpbin.Handler())
 	t.Cleanup(s.Close)
 	var logs syncbuffer.Buffer
@@ -105,49 +115,17 @@ func TestClientSecrets(t *testing.T) {
 	}
 }
 
-// TestClientInEngine reloads a workflow while a call is in progress, and passes a trace
-// on.
-func TestClientInEngine(t *testing.T) {
-	entered, leave := make(chan string, 2), make(chan struct{})
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		entered <- r.Header.Get("Traceparent")
-		<-leave
-		http.Error(w, "made", http.StatusCreated)
-	}))
-	t.Cleanup(s.Close)
-	document := func(timeout string) string {
-		return `
-- {kind: listener, name: web, port: 0, host: 127.0.0.1, ports: {out: [{name: call}]}}
-- {kind: http, name: call, url: "` + s.URL + `", timeout: ` + timeout + `}
-`
-	}
-	w := serve(t, document("20s"), true)
-	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	answer := make(chan string, 1)
-	var asking sync.WaitGroup
-	asking.Go(func() { answer <- w.ask("POST", "/a", "body", "traceparent: "+trace) })
-	if got := <-entered; !strings.HasPrefix(got, trace[:36]) {
-		t.Errorf("got traceparent %s, want the trace of %s", got, trace)
-	}
-	w.apply(document("30s"))
-	close(leave)
-	asking.Wait()
-	if got, want := <-answer, "201 text/plain made\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// TestInitBeforeOpen sends to clients that have not opened.
+// TestInitBeforeOpen sends to a client that has not opened.
 func TestInitBeforeOpen(t *testing.T) {
-	for port, client := range map[string]string{"in": "{kind: http, name: n, url: 'http://127.0.0.1:1'", "send": "{kind: websocket_client, name: n, url: 'ws://127.0.0.1:1'"} {
-		engine, err := uniflow.New(uniflow.Options{Kinds: kinds()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, err := engine.Apply(t.Context(), uniflow.Source{Documents: []spec.Document{{File: "w.yaml", Data: []byte("- " + client +
-			", ports: {init: [{name: warm, port: in}]}}\n- {kind: snippet, name: warm, language: text, code: hi, ports: {out: [{name: n, port: " + port + "}]}}\n")}}})
-		if err == nil || !strings.Contains(err.Error(), node.ErrNotOpen.Error()) {
-			t.Errorf("%s: got %v, %v", client, list, err)
-		}
+	engine, err := uniflow.New(uniflow.Options{Kinds: kinds()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := engine.Apply(t.Context(), uniflow.Source{Documents: []spec.Document{{File: "w.yaml", Data: []byte(`
+- {kind: http, name: n, url: 'http://127.0.0.1:1', ports: {init: [{name: warm, port: in}]}}
+- {kind: snippet, name: warm, language: text, code: hi, ports: {out: [{name: n, port: in}]}}
+`)}}})
+	if err == nil || !strings.Contains(err.Error(), node.ErrNotOpen.Error()) {
+		t.Errorf("got %v, %v", list, err)
 	}
 }
