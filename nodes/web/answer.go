@@ -11,6 +11,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -79,7 +80,7 @@ func (a *answerWriter) encode(x *exchange, resp node.Response) error {
 	if !ok {
 		return a.encodeBody(x, "", resp.Payload)
 	}
-	if view, ok := viewOf(e.Header); ok && x.req != nil && view == &x.req.header {
+	if view, ok := request.HeaderOf(e.Header); ok && x.req != nil && view == &x.req.Header {
 		// The client's own headers are not sent back to it.
 		if !e.HasStatus && e.Body.Equal(x.body) {
 			a.encodeEcho(x)
@@ -200,7 +201,7 @@ func (a *answerWriter) write(x *exchange, status int, body []byte) (sent, size i
 		}
 	}
 	if status == http.StatusMethodNotAllowed && x.req != nil && len(h["Allow"]) == 0 {
-		if allow := x.req.header.allow.Load(); allow != nil {
+		if allow := x.req.Header.Allow.Load(); allow != nil {
 			h["Allow"] = []string{*allow}
 		}
 	}

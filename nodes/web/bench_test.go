@@ -14,6 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/nodes/web/router"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -22,7 +23,7 @@ import (
 
 // pinger is a flow of a router and a constant.
 func pinger(t testing.TB) flow {
-	n := makeRouter(t, `{"routes":[{"method":"GET","path":"/ping","port":"out"}]}`)
+	n := makeNode(t, router.Def(), `{"routes":[{"method":"GET","path":"/ping","port":"out"}]}`)
 	pong := reply(value.String("pong"))
 	return func(_ context.Context, payload value.Value) node.Response {
 		r := n.Receive(nil, node.Packet{Payload: payload})
@@ -31,6 +32,15 @@ func pinger(t testing.TB) flow {
 		}
 		return pong
 	}
+}
+
+func makeNode(t testing.TB, def *node.Def, config string) node.Node {
+	t.Helper()
+	n, err := def.New(&node.Init{Config: decodeConfig(t, def, parse(t, config))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // discard is a ResponseWriter that keeps nothing.

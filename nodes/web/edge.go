@@ -5,13 +5,14 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
 // An edge is what the fields of a listener add to each request and each answer. It is
 // immutable.
 type edge struct {
-	proxies     proxyList
+	proxies     request.Proxies
 	fixed       []fixedHeader
 	hsts        bool  // over HTTPS
 	cors        *cors // nil without
@@ -34,7 +35,7 @@ func edgeFields() []*schema.Field {
 
 func newEdge(c schema.Config) (e edge, err error) {
 	for _, text := range c.Strings("trusted_proxies") {
-		p, err := parseProxy(text)
+		p, err := request.ParseProxy(text)
 		if err != nil {
 			return e, c.Errorf("trusted_proxies", diag.CodeBadValue, "%q is neither an address nor a range of addresses", text).WithHint("write one such as 10.0.0.0/8 or 192.0.2.1")
 		}

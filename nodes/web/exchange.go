@@ -15,18 +15,15 @@ import (
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/nodes/web/certs"
+	"github.com/uniflow-labs/uniflow/nodes/web/counts"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-const (
-	// maxQuote is how many bytes of client input an error may contain.
-	maxQuote = envelope.MaxQuote
-
-	// maxLogged is how many bytes a text in a log record may have.
-	maxLogged = 1000
-)
+// maxLogged is how many bytes a text in a log record may have.
+const maxLogged = 1000
 
 // Keys of log records.
 const (
@@ -56,25 +53,25 @@ type exchange struct {
 	gen         *generation
 	w           http.ResponseWriter
 	r           *http.Request
-	req         *request    // nil until there is a payload
-	head        *request    // made for screening, until it becomes req; may be nil
-	route       *route      // the one that a router has found, or nil
-	body        value.Value // the decoded body
-	raw         []byte      // the body, decompressed; the value may share it
-	sent        []byte      // the body as it came; nil if it was compressed and the flow does not need it
-	from        origin      // where the request came from
-	requestID   string      // of the client, or made for the request; may be empty
-	heldBytes   int64       // bytes counted in server.held
-	badRequest  bool        // the request itself is malformed
-	bodySkipped bool        // the body was not read, because the flow would not take the request, or takes the body itself
-	refused     bool        // a limit was reached and no process was started: counted, not logged
-	released    bool        // release was called
-	closeConn   bool        // the connection must not be used again
-	cause       error       // the error of the process, also if a handler has turned it into an answer
-	id          string      // of the process; empty while no one has asked for it
-	writeErr    error       // why the answer did not arrive
-	parts       *parts      // nil unless something downstream may send parts, or take the answer over
-	cut         bool        // the connection, or the stream, must end as if it had failed
+	req         *request.Payload // nil until there is a payload
+	head        *request.Payload // made for screening, until it becomes req; may be nil
+	route       *counts.Route    // the one that a router has found, or nil
+	body        value.Value      // the decoded body
+	raw         []byte           // the body, decompressed; the value may share it
+	sent        []byte           // the body as it came; nil if it was compressed and the flow does not need it
+	from        request.Origin   // where the request came from
+	requestID   string           // of the client, or made for the request; may be empty
+	heldBytes   int64            // bytes counted in server.held
+	badRequest  bool             // the request itself is malformed
+	bodySkipped bool             // the body was not read, because the flow would not take the request, or takes the body itself
+	refused     bool             // a limit was reached and no process was started: counted, not logged
+	released    bool             // release was called
+	closeConn   bool             // the connection must not be used again
+	cause       error            // the error of the process, also if a handler has turned it into an answer
+	id          string           // of the process; empty while no one has asked for it
+	writeErr    error            // why the answer did not arrive
+	parts       *parts           // nil unless something downstream may send parts, or take the answer over
+	cut         bool             // the connection, or the stream, must end as if it had failed
 }
 
 // reusable is what an exchange keeps for the next request.
@@ -88,7 +85,7 @@ type reusable struct {
 
 func (s *server) newExchange() *exchange {
 	x := &exchange{s: s}
-	x.reusable = &reusable{call: node.NewCall(x.onResponse), judge: x.failure, reserve: x.reserveBytes, shard: int(s.nextShard.Add(1)) % metricShards}
+	x.reusable = &reusable{call: node.NewCall(x.onResponse), judge: x.failure, reserve: x.reserveBytes, shard: int(s.nextShard.Add(1)) % counts.Shards}
 	return x
 }
 
@@ -98,14 +95,14 @@ func (x *exchange) run() {
 	if len(x.r.TransferEncoding) > 0 && !x.keepsChunked() || !x.r.ProtoAtLeast(1, 1) {
 		x.closeConn = true
 	}
-	x.gen.origin(&x.from, x.r)
+	x.from.Set(x.r, x.gen.edge.proxies)
 	x.requestID = x.gen.requestID(x.r)
 	status, size := x.serve()
 	elapsed := time.Since(x.s.started) - start
 	if x.writeErr != nil {
 		x.gen.log.Debug("answer not taken", keyLogRemote, x.r.RemoteAddr, keyLogError, x.writeErr)
 	}
-	x.gen.metrics.add(x.reusable.shard, x.route, status, elapsed)
+	x.gen.metrics.Add(x.reusable.shard, x.route, status, elapsed)
 	if x.gen.accessLog {
 		x.logAccess(status, size, elapsed)
 	}
@@ -150,7 +147,7 @@ func (x *exchange) serve() (status, size int) {
 		return x.refuse()
 	}
 	if x.req != nil {
-		x.route = x.req.header.route.Load()
+		x.route = x.req.Header.Route.Load()
 	}
 	if p := x.parts; p != nil {
 		if p.close() {
@@ -228,10 +225,10 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 		x.cause, x.badRequest = bad, bad != nil
 		described, first := ctx, node.Result{}
 		if bad != nil {
-			described, first = withBadRequest(ctx, newRequest(x.r, &x.from)), node.Fail(bad)
+			described, first = withBadRequest(ctx, request.New(x.r, &x.from)), node.Fail(bad)
 		} else {
 			if x.req, x.head = x.head, nil; x.req == nil {
-				x.req = newRequest(x.r, &x.from)
+				x.req = request.New(x.r, &x.from)
 			}
 			first = x.reusable.call.Send(0, x.payload())
 		}
@@ -264,16 +261,16 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 func (x *exchange) payload() value.Value {
 	raw := x.gen.raw && !x.bodySkipped
 	if x.requestID == "" && !raw {
-		return x.req.payload(x.body)
+		return x.req.Value(x.body)
 	}
 	var more []value.Field
 	if x.requestID != "" {
-		more = append(more, value.Field{Name: keyID, Value: value.String(x.requestID)})
+		more = append(more, value.Field{Name: envelope.KeyID, Value: value.String(x.requestID)})
 	}
 	if raw {
-		more = append(more, value.Field{Name: keyRaw, Value: value.Binary(x.sent)})
+		more = append(more, value.Field{Name: envelope.KeyRaw, Value: value.Binary(x.sent)})
 	}
-	return x.req.payload(x.body, more...)
+	return x.req.Value(x.body, more...)
 }
 
 // onResponse sends the error of a process to the error port, and remembers it.
@@ -307,9 +304,9 @@ func (x *exchange) dropPayload() {
 // refuseUnread refuses a request before anything of it was read.
 func (x *exchange) refuseUnread() {
 	x.skipBody()
-	x.gen.metrics.refusedProcesses.Add(1)
+	x.gen.metrics.RefusedProcesses.Add(1)
 	status, _ := x.refuse()
-	x.gen.metrics.add(x.reusable.shard, nil, status, 0)
+	x.gen.metrics.Add(x.reusable.shard, nil, status, 0)
 }
 
 // refuse answers that the server is overloaded.
@@ -365,7 +362,7 @@ func (x *exchange) logFailure(status int) {
 		return
 	}
 	attrs := []slog.Attr{slog.String(keyLogProcess, x.id), slog.Int(keyLogStatus, status),
-		slog.String(keyLogMethod, node.Clip(x.r.Method, maxQuote)), slog.String(keyLogPath, node.Clip(x.r.URL.Path, maxQuote))}
+		slog.String(keyLogMethod, node.Clip(x.r.Method, envelope.MaxQuote)), slog.String(keyLogPath, node.Clip(x.r.URL.Path, envelope.MaxQuote))}
 	if err != nil {
 		attrs = append(attrs, slog.String(keyLogError, node.Clip(err.Error(), maxLogged)))
 	}

@@ -78,7 +78,7 @@ func (x *exchange) setFixed(h http.Header, id string) {
 			vary(h, f.list)
 		}
 	}
-	if e.hsts && x.from.scheme == "https" && len(h["Strict-Transport-Security"]) == 0 {
+	if e.hsts && x.from.Scheme == "https" && len(h["Strict-Transport-Security"]) == 0 {
 		h["Strict-Transport-Security"] = headerHSTS
 	}
 	if alt := x.s.altSvc.Load(); alt != nil && x.r.ProtoMajor < 3 && len(h["Alt-Svc"]) == 0 {

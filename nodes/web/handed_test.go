@@ -16,7 +16,6 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/handover"
-	"github.com/uniflow-labs/uniflow/node/meter"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -97,7 +96,7 @@ func TestHandedSlowClient(t *testing.T) {
 			if err := <-ended; err == nil {
 				t.Error("the handler has sent everything")
 			}
-			for s.node.metrics.slowAnswers.Load() == 0 || s.node.server.pendingWrites() != 0 {
+			for s.metric("http_connections_closed_total") == 0 || s.node.server.pendingWrites() != 0 {
 				pause(t)
 			}
 			if n, err := io.Copy(io.Discard, resp.Body); err == nil {
@@ -140,12 +139,8 @@ func TestHandedBreak(t *testing.T) {
 			t.Errorf("log: got %s, want %s", got, want)
 		}
 	}
-	var sum meter.Sum
-	for i := range s.node.metrics.unrouted.shards {
-		sum.Add(&s.node.metrics.unrouted.shards[i])
-	}
-	if n := sum.Classes[2] + sum.Classes[5]; n != 2 {
-		t.Errorf("got %d answers counted, want 2", n)
+	if n := s.metric("http_answers_total"); n != 2 {
+		t.Errorf("got %v answers counted, want 2", n)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -504,7 +505,7 @@ func TestQuotes(t *testing.T) {
 		t.Helper()
 		s := start(t, `"access_log":true`, failing(fmt.Errorf("no tea for %s", long)))
 		got := s.do("POST", "/", body, "Content-Type: "+contentType, "Content-Encoding: "+coding)
-		if got.status != status || len(got.body) > 2*maxQuote {
+		if got.status != status || len(got.body) > 2*envelope.MaxQuote {
 			t.Errorf("%.40s: got %d and %d bytes, want %d and some", contentType, got.status, len(got.body), status)
 		}
 		if got := len(s.logs.String()); got > 10_000 {

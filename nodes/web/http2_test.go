@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 	"golang.org/x/net/http2"
+
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 )
 
 // TestLastDataEndsStream reads the frames of answers of many sizes: the last one with data

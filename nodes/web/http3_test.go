@@ -137,7 +137,7 @@ func TestHTTP3SlowClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	for s.node.metrics.slowAnswers.Load() == 0 {
+	for s.metric("http_connections_closed_total") == 0 {
 		pause(t)
 	}
 	if n, err := io.Copy(io.Discard, resp.Body); err == nil {

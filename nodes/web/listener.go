@@ -13,6 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/nodes/web/certs"
+	"github.com/uniflow-labs/uniflow/nodes/web/counts"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -111,7 +112,7 @@ type listener struct {
 	cert       certs.Getter     // from Open on; nil without TLS
 	obtained   *certs.Obtained  // from Open on; nil without ACME
 	server     *server          // from Open on
-	metrics    *listenerMetrics // from Open on
+	metrics    *counts.Listener // from Open on
 	release    []func() error   // from Open on
 	generation *generation      // from Serve on
 }
@@ -181,14 +182,14 @@ func (n *listener) Open(ctx context.Context) (err error) {
 		return err
 	}
 	n.server, n.release = s, append(n.release, release)
-	c, release, err := node.Acquire(n.pool, "web.counts "+n.ref.Namespace+"/"+n.ref.String(), func() (*listenerMetrics, error) {
-		return newListenerMetrics(), nil
+	c, release, err := node.Acquire(n.pool, "web.counts "+n.ref.Namespace+"/"+n.ref.String(), func() (*counts.Listener, error) {
+		return counts.NewListener(), nil
 	})
 	if err != nil {
 		return errors.Join(err, n.Close())
 	}
 	n.metrics, n.release = c, append(n.release, release)
-	n.limits.pending.Slow, n.limits.pending.Excess = &c.slowAnswers, &c.excessAnswers
+	n.limits.pending.Slow, n.limits.pending.Excess = &c.SlowAnswers, &c.ExcessAnswers
 	if err := s.open(ctx, &n.ref); err != nil {
 		return errors.Join(err, n.Close())
 	}
@@ -256,6 +257,6 @@ func (n *listener) Ready() error {
 
 // Measure reports the answers of the listener and the load of its server.
 func (n *listener) Measure(report func(node.Metric)) {
-	n.metrics.measure(report)
+	n.metrics.Measure(report)
 	n.server.measure(report)
 }

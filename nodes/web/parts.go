@@ -387,7 +387,7 @@ func (p *parts) failureLocked(err error) (status int, end []byte) {
 		level = slog.LevelError
 	}
 	x.gen.log.LogAttrs(p.ctx, level, "answer in parts ended with an error", slog.String(keyLogProcess, x.id), slog.Int(keyLogStatus, status),
-		slog.String(keyLogMethod, node.Clip(x.r.Method, maxQuote)), slog.String(keyLogPath, node.Clip(x.r.URL.Path, maxQuote)), slog.String(keyLogError, node.Clip(err.Error(), maxLogged)))
+		slog.String(keyLogMethod, node.Clip(x.r.Method, envelope.MaxQuote)), slog.String(keyLogPath, node.Clip(x.r.URL.Path, envelope.MaxQuote)), slog.String(keyLogError, node.Clip(err.Error(), maxLogged)))
 	// Events end without an event if the program, or the generation, stops: their client comes
 	// back. A cut would be as good, but a browser drops what it has read last before one.
 	x.cut = p.mu.form != partEvents

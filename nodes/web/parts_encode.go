@@ -10,6 +10,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/accept"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -122,7 +123,7 @@ func appendEvent(dst []byte, v value.Value, name string) ([]byte, error) {
 			case "retry":
 				ms, ok := field.AsInt()
 				if !ok || ms < 0 {
-					err = fmt.Errorf("want milliseconds, got %s", node.Clip(field.String(), maxQuote))
+					err = fmt.Errorf("want milliseconds, got %s", node.Clip(field.String(), envelope.MaxQuote))
 				}
 				dst = append(strconv.AppendInt(append(dst, "retry: "...), ms, 10), '\n')
 			}
@@ -218,7 +219,7 @@ func partOf(x *exchange, resp node.Response) (e envelope.Envelope, ok bool, err 
 	case !isEnvelope:
 		return envelope.Envelope{Status: http.StatusOK, Body: resp.Payload}, true, nil
 	}
-	if view, ok := viewOf(e.Header); ok && x.req != nil && view == &x.req.header {
+	if view, ok := request.HeaderOf(e.Header); ok && x.req != nil && view == &x.req.Header {
 		return envelope.Envelope{Status: http.StatusOK}, false, nil // the request itself, of a branch without a link
 	}
 	return e, e.HasBody, nil

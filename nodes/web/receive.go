@@ -18,6 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -45,8 +46,8 @@ func (x *exchange) receive() error {
 		return nil
 	}
 	if x.gen.admits != nil {
-		head := newRequest(x.r, &x.from)
-		if !x.gen.admits(head.payload(value.Null())) {
+		head := request.New(x.r, &x.from)
+		if !x.gen.admits(head.Value(value.Null())) {
 			x.skipBody()
 			x.bodySkipped = true
 			return nil
@@ -62,7 +63,7 @@ func (x *exchange) receive() error {
 	if err != nil {
 		if errors.Is(err, errSlowBody) {
 			x.closeConn = true
-			x.gen.metrics.slowBodies.Add(1)
+			x.gen.metrics.SlowBodies.Add(1)
 		}
 		return describeRead(err)
 	}
@@ -154,7 +155,7 @@ func (x *exchange) reserveBytes(bytes int) error {
 	case n < 0:
 		x.s.held.Free(-n)
 	case !x.s.held.TakeWithin(n, limit):
-		x.gen.metrics.refusedBytes.Add(1)
+		x.gen.metrics.RefusedBytes.Add(1)
 		return content.ErrBusy
 	}
 	x.heldBytes += n

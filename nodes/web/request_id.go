@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 )
 
 // headerRequestID is the header that an id of a request comes in, and leaves in.
@@ -55,19 +56,19 @@ func (x *exchange) answeredID() string {
 func (x *exchange) logAccess(status, size int, elapsed time.Duration) {
 	route := ""
 	if x.route != nil {
-		route = x.route.path
+		route = x.route.Path
 	}
 	attrs := []slog.Attr{
-		slog.String(keyLogMethod, node.Clip(x.r.Method, maxQuote)),
-		slog.String(keyLogHost, node.Clip(x.from.host, maxQuote)),
+		slog.String(keyLogMethod, node.Clip(x.r.Method, envelope.MaxQuote)),
+		slog.String(keyLogHost, node.Clip(x.from.Host, envelope.MaxQuote)),
 		slog.String(keyLogPath, node.Clip(x.r.URL.Path, maxLogged)),
 		slog.String(keyLogRoute, route),
 		slog.Int(keyLogStatus, status),
 		slog.Int(keyLogBytes, size),
 		slog.Duration(keyLogDuration, elapsed),
-		slog.String(keyLogRemote, x.from.remote),
+		slog.String(keyLogRemote, x.from.Remote),
 		slog.String(keyLogProtocol, x.r.Proto),
-		slog.String(keyLogUser, node.Clip(x.r.UserAgent(), maxQuote)),
+		slog.String(keyLogUser, node.Clip(x.r.UserAgent(), envelope.MaxQuote)),
 		slog.String(keyLogRequest, x.answeredID()),
 		slog.String(keyLogProcess, x.id),
 	}

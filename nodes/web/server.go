@@ -18,8 +18,10 @@ import (
 	"github.com/mholt/acmez/v3"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/meter"
 	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/nodes/web/certs"
+	"github.com/uniflow-labs/uniflow/nodes/web/counts"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 	"github.com/uniflow-labs/uniflow/nodes/web/socket"
 	"github.com/uniflow-labs/uniflow/value"
@@ -62,7 +64,7 @@ type limits struct {
 type generation struct {
 	starter   node.Starter
 	admits    func(value.Value) bool // whether the first node takes a request with this head; nil if it takes all
-	metrics   *listenerMetrics
+	metrics   *counts.Listener
 	log       *slog.Logger
 	limits    limits
 	accessLog bool
@@ -401,4 +403,13 @@ func (w errorLogWriter) Write(line []byte) (int, error) {
 		logger.Debug(node.Clip(msg, maxLogged))
 	}
 	return len(line), nil
+}
+
+// measure reports the load of the server.
+func (s *server) measure(report func(node.Metric)) {
+	report(meter.Gauge("http_requests_in_flight", "Requests whose process has not ended.", s.inFlight.Load()))
+	report(meter.Gauge("http_body_bytes", "Bytes reserved for the bodies of requests.", s.held.Held()))
+	n, bytes := s.pending.Totals()
+	report(meter.Gauge("http_answers_waiting", "Answers that wait for their clients to take them.", int64(n)))
+	report(meter.Gauge("http_answers_waiting_bytes", "Bytes of the answers that wait for their clients.", bytes))
 }

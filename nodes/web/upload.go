@@ -11,6 +11,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/nodes/web/counts"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -35,7 +36,7 @@ type upload struct {
 	expects bool  // the client sends nothing before the first Read
 	rc      *http.ResponseController
 	parts   *parts
-	metrics *listenerMetrics
+	metrics *counts.Listener
 	limit   int64 // of the listener
 	rate    *pace.Rate
 
@@ -159,7 +160,7 @@ func (u *upload) late() {
 		return
 	}
 	u.mu.slow = true
-	u.metrics.slowBodies.Add(1)
+	u.metrics.SlowBodies.Add(1)
 	u.interruptLocked()
 }
 

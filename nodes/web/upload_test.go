@@ -15,6 +15,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/nodes/web/counts"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -68,7 +69,7 @@ func (c *fakeClient) Close() error { return nil }
 func uploadOf(c *fakeClient, length int64) *upload {
 	s := &server{settings: serverSettings{rate: pace.Rate{Grace: 5 * time.Second, Min: minRate, Silence: bodyWindow}}}
 	x := &exchange{s: s, w: c, r: &http.Request{Body: c, ContentLength: length, ProtoMajor: 1}, parts: &parts{}}
-	x.gen = &generation{metrics: newListenerMetrics(), limits: limits{bodyBytes: 1 << 20}}
+	x.gen = &generation{metrics: counts.NewListener(), limits: limits{bodyBytes: 1 << 20}}
 	return newUpload(x)
 }
 

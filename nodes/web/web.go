@@ -32,9 +32,10 @@ package web
 import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/nodes/web/router"
 )
 
 // Defs returns the kinds of this package.
 func Defs(o stream.Options) []*node.Def {
-	return []*node.Def{listenerDef(), routerDef(), websocketDef(o), websocketClientDef(o)}
+	return []*node.Def{listenerDef(), router.Def(), websocketDef(o), websocketClientDef(o)}
 }

@@ -199,7 +199,7 @@ func (n *wsNode) send(v value.Value) node.Result {
 	}
 	c := n.hub.find(to)
 	if c == nil {
-		return node.Fail(&node.Error{Err: fmt.Errorf("connection %q has ended", node.Clip(to, maxQuote)), Status: http.StatusGone})
+		return node.Fail(&node.Error{Err: fmt.Errorf("connection %q has ended", node.Clip(to, envelope.MaxQuote)), Status: http.StatusGone})
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
 		var once sync.Once
@@ -224,7 +224,7 @@ func (n *wsNode) send(v value.Value) node.Result {
 func addressOf(v value.Value) (to, topic string, body value.Value, err error) {
 	hasBody := false
 	if v.Kind() == value.KindMap {
-		body, hasBody = v.Get(keyBody)
+		body, hasBody = v.Get(envelope.KeyBody)
 	}
 	if hasBody {
 		if field, ok := v.Get("to"); ok {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -114,7 +115,7 @@ func (c *wsConn) tellClosed() {
 	e := c.closed.Load()
 	payload := value.UniqueMap([]value.Field{
 		{Name: "connection", Value: value.String(c.id)},
-		{Name: keyParams, Value: c.params},
+		{Name: envelope.KeyParams, Value: c.params},
 		{Name: "code", Value: value.Int(int64(e.Code))},
 		{Name: "reason", Value: value.String(content.Text(e.Reason))},
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -64,9 +65,9 @@ func messageBody(v value.Value) (body value.Value, ok bool) {
 	}
 	for name, field := range v.Fields() {
 		switch name {
-		case keyBody:
+		case envelope.KeyBody:
 			body, ok = field, true
-		case "connection", keyParams:
+		case "connection", envelope.KeyParams:
 		default:
 			return v, false
 		}

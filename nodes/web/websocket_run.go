@@ -10,6 +10,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -129,9 +130,9 @@ func (c *wsConn) again(g *wsGeneration) bool {
 // first is what the process of c.msg begins with.
 func (c *wsConn) first(g *wsGeneration) node.Result {
 	payload := value.UniqueMap([]value.Field{
-		{Name: keyBody, Value: c.msg.body},
+		{Name: envelope.KeyBody, Value: c.msg.body},
 		{Name: "connection", Value: value.String(c.id)},
-		{Name: keyParams, Value: c.params},
+		{Name: envelope.KeyParams, Value: c.params},
 	})
 	if c.msg.err != nil {
 		e := *node.Describe(c.msg.err)

@@ -10,14 +10,15 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // refusal returns why a request cannot become a WebSocket, or nil. What is left is found
 // when its handler runs.
-func (n *wsNode) refusal(request value.Value) error {
-	header, _ := request.Get(keyHeader)
-	view, ok := viewOf(header)
+func (n *wsNode) refusal(payload value.Value) error {
+	header, _ := payload.Get(envelope.KeyHeader)
+	view, ok := request.HeaderOf(header)
 	if !ok {
 		return errors.New("want the request of a listener: nothing else can become a WebSocket")
 	}
@@ -27,7 +28,7 @@ func (n *wsNode) refusal(request value.Value) error {
 	if !strings.EqualFold(http.Header(view.Header).Get("Upgrade"), "websocket") {
 		return public(http.StatusUpgradeRequired, "this is a WebSocket: ask for an upgrade over HTTP/1.1")
 	}
-	host, _ := request.Get(keyHost)
+	host, _ := payload.Get(envelope.KeyHost)
 	name, _ := host.AsString()
 	if ok, _ := n.settings.origins.Admits(view.Header["Origin"], name); !ok {
 		return public(http.StatusForbidden, "pages of this origin may not connect")
@@ -39,10 +40,10 @@ func (n *wsNode) refusal(request value.Value) error {
 }
 
 // take leaves the handler that makes the connection.
-func (n *wsNode) take(p node.Process, request value.Value) node.Result {
+func (n *wsNode) take(p node.Process, payload value.Value) node.Result {
 	u := &wsUpgrade{hub: n.hub}
-	u.params, _ = request.Get(keyParams)
-	topics, _, err := n.topics.Render(p.Context(), request)
+	u.params, _ = payload.Get(envelope.KeyParams)
+	topics, _, err := n.topics.Render(p.Context(), payload)
 	if err == nil {
 		u.topics, err = topicsOf(topics)
 	}

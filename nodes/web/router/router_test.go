@@ -1,4 +1,4 @@
-package web
+package router
 
 import (
 	"errors"
@@ -15,17 +15,19 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
+	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // newTable makes a table of lines such as "GET /users/:id"; the port of each is
 // its index.
-func newTable(t testing.TB, lines ...string) *routeTable {
+func newTable(t testing.TB, lines ...string) *Table {
 	t.Helper()
-	table := newRouteTable()
+	table := NewTable()
 	for i, line := range lines {
 		method, path, _ := strings.Cut(line, " ")
-		if err := table.add(&route{method: method, path: path, port: i}); err != nil {
+		if err := table.Add(NewRoute(method, path, i, "")); err != nil {
 			t.Fatalf("route %s: %v", line, err)
 		}
 	}
@@ -33,17 +35,17 @@ func newTable(t testing.TB, lines ...string) *routeTable {
 }
 
 // lookUp returns "PORT name=value …", or "none".
-func (t *routeTable) lookUp(method, path string, escaped bool) string {
-	s := search{path: path, escaped: escaped, method: method}
-	r := t.find(&s)
+func (t *Table) lookUp(method, path string, escaped bool) string {
+	s := Search{Path: path, Escaped: escaped, Method: method}
+	r := t.Find(&s)
 	if r == nil {
 		return "none"
 	}
 	return r.show(&s)
 }
 
-func (r *route) show(s *search) string {
-	out := fmt.Sprint(r.port)
+func (r *Route) show(s *Search) string {
+	out := fmt.Sprint(r.Port)
 	for i, name := range r.names {
 		out += fmt.Sprintf(" %s=%q", name, s.param(i))
 	}
@@ -177,11 +179,11 @@ func TestManyRests(t *testing.T) {
 func TestBadRoutes(t *testing.T) {
 	f := func(want string, lines ...string) {
 		t.Helper()
-		table := newRouteTable()
+		table := NewTable()
 		var err error
 		for _, line := range lines {
 			method, path, _ := strings.Cut(line, " ")
-			err = errors.Join(err, table.add(&route{method: method, path: path, pos: "test.yaml:1:2"}))
+			err = errors.Join(err, table.Add(NewRoute(method, path, 0, "test.yaml:1:2")))
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", lines, err, want)
@@ -256,10 +258,10 @@ func TestRoutesAgainstNaive(t *testing.T) {
 		for range 1 + rng.IntN(5) {
 			r := draw(routeParts, 1+rng.IntN(5), true)
 			line := "GET /" + strings.Join(r, "/")
-			table := newRouteTable()
+			table := NewTable()
 			for _, old := range append(lines, line) { // without those that conflict
 				_, path, _ := strings.Cut(old, " ")
-				if table.add(&route{method: "GET", path: path}) != nil {
+				if table.Add(NewRoute("GET", path, 0, "")) != nil {
 					line = ""
 				}
 			}
@@ -304,12 +306,12 @@ func FuzzRouter(f *testing.F) {
 	f.Add("/:a", "/%zz")
 	f.Fuzz(func(t *testing.T, routePath, path string) {
 		table := newTable(t, "GET /users/:id", "GET /static/*", "POST /users/new", "GET /a/*x/b/*y/c")
-		if err := table.add(&route{method: "GET", path: routePath, port: 4}); err != nil && err.Error() == "" {
+		if err := table.Add(NewRoute("GET", routePath, 4, "")); err != nil && err.Error() == "" {
 			t.Error("an error without a message")
 		}
 		for _, escaped := range []bool{false, true} {
-			s := search{path: path, escaped: escaped, method: "GET"}
-			r := table.find(&s)
+			s := Search{Path: path, Escaped: escaped, Method: "GET"}
+			r := table.Find(&s)
 			methods := table.methods(path, escaped)
 			if (r != nil) != slices.Contains(methods, "GET") {
 				t.Errorf("path %q: found %v, methods %v", path, r, methods)
@@ -336,10 +338,28 @@ func makeRouter(t testing.TB, config string) *router {
 	return n.(*router)
 }
 
+func parsed(t testing.TB, text string) value.Value {
+	t.Helper()
+	v, err := value.ParseJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func configOf(t testing.TB, text string) schema.Config {
+	t.Helper()
+	c, found := Def().Config.Decode(schema.RawOf(parsed(t, text)))
+	if err := found.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func tryRouter(t testing.TB, config string) (node.Node, error) {
 	t.Helper()
-	def := routerDef()
-	return def.New(&node.Init{Config: decodeConfig(t, def, parse(t, config))})
+	def := Def()
+	return def.New(&node.Init{Config: configOf(t, config)})
 }
 
 const userRoutes = `{"routes":[
@@ -352,10 +372,10 @@ const userRoutes = `{"routes":[
 func TestManyRoutes(t *testing.T) {
 	const n = 100_000
 	for _, pattern := range []string{"GET /a%d/:id", "M%d /a", "GET /:a/%d/:c", "GET /*/%d"} {
-		table := newRouteTable()
+		table := NewTable()
 		for i := range n {
 			method, path, _ := strings.Cut(fmt.Sprintf(pattern, i), " ")
-			if err := table.add(&route{method: method, path: path, port: i}); err != nil {
+			if err := table.Add(NewRoute(method, path, i, "")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -382,7 +402,7 @@ func TestAnyMethod(t *testing.T) {
 	f("POST", "/b", `3 rest="b"`)
 	f("POST", "/q/x", `4 p="q"`)
 	f("PUT", "/q/x", `3 rest="q/x"`)
-	if err := table.add(&route{method: "*", path: "/a"}); err == nil {
+	if err := table.Add(NewRoute("*", "/a", 0, "")); err == nil {
 		t.Error("two routes for any method: got no conflict")
 	}
 }
@@ -412,7 +432,7 @@ func TestRouter(t *testing.T) {
 	n := makeRouter(t, userRoutes)
 	f := func(in string, op effect.Op, port int32, out string) {
 		t.Helper()
-		result := n.Receive(nil, node.Packet{Payload: parse(t, in)})
+		result := n.Receive(nil, node.Packet{Payload: parsed(t, in)})
 		r := result.Effect()
 		got := value.ErrorMap(r.Payload).String()
 		if r.Op != op || r.Port != port || got != out {
@@ -431,7 +451,7 @@ func TestRouter(t *testing.T) {
 	for _, in := range []string{`null`, `"x"`, `[null]`, `{}`, `{"method":"GET"}`, `{"path":"/ping"}`, `{"method":1,"path":"/"}`} {
 		f(in, effect.Fail, 0, `{"message":"`+errNoRequest.Error()+`"}`)
 	}
-	if got := routePorts(decodeConfig(t, routerDef(), parse(t, userRoutes))); got != 3 {
+	if got := routePorts(configOf(t, userRoutes)); got != 3 {
 		t.Errorf("out-ports: got %d, want 3", got)
 	}
 }
@@ -456,9 +476,9 @@ func TestRouterChecks(t *testing.T) {
 // requestTo returns a payload as a listener makes it.
 func requestTo(method, target string) value.Value {
 	r := httptest.NewRequest(method, target, nil)
-	var from origin
-	new(generation).origin(&from, r)
-	return newRequest(r, &from).payload(value.Null())
+	var from request.Origin
+	from.Set(r, nil)
+	return request.New(r, &from).Value(value.Null())
 }
 
 // TestRouterEscaped routes requests of a listener by their paths as they were sent.
@@ -527,8 +547,8 @@ func benchRouter(b *testing.B, path string) {
 	b.Run("router", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			s := search{path: path, method: "GET"}
-			if r := table.find(&s); r == nil || !s.values(r).IsNull() && len(r.names) > 2 {
+			s := Search{Path: path, Method: "GET"}
+			if r := table.Find(&s); r == nil || !s.values(r).IsNull() && len(r.names) > 2 {
 				b.Fatal("no route")
 			}
 		}
@@ -547,17 +567,17 @@ func benchRouter(b *testing.B, path string) {
 func BenchmarkRouterScale(b *testing.B) {
 	for _, n := range []int{10, 1000, 10_000} {
 		b.Run(fmt.Sprintf("routes=%d", n), func(b *testing.B) {
-			table := newRouteTable()
+			table := NewTable()
 			for i := range n {
-				if err := table.add(&route{method: "GET", path: fmt.Sprintf("/things%d/:id/parts", i), port: i}); err != nil {
+				if err := table.Add(NewRoute("GET", fmt.Sprintf("/things%d/:id/parts", i), i, "")); err != nil {
 					b.Fatal(err)
 				}
 			}
 			path := fmt.Sprintf("/things%d/42/parts", n/2)
 			b.ReportAllocs()
 			for b.Loop() {
-				s := search{path: path, method: "GET"}
-				if table.find(&s) == nil {
+				s := Search{Path: path, Method: "GET"}
+				if table.Find(&s) == nil {
 					b.Fatal("no route")
 				}
 			}

@@ -1,4 +1,8 @@
-package web
+// Package router has the kind router, and the table of routes.
+//
+// Read table.go first: it is built of the paths of routes (path.go), and searched for that of a
+// request (search.go). The package must not know the connection of a request.
+package router
 
 import (
 	"errors"
@@ -9,15 +13,18 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-const kindRouter = "router"
+// Kind is the name of the kind.
+const Kind = "router"
 
-func routerDef() *node.Def {
+// Def returns the kind router.
+func Def() *node.Def {
 	return &node.Def{
-		Kind:    kindRouter,
+		Kind:    Kind,
 		Summary: "Sends each HTTP request on the out-port of the route that it matches.",
 		Doc: `A request goes to ` + "`out[k]`" + ` with the parameters of its route as ` + "`params`" + `, a map of strings.
 
@@ -69,12 +76,12 @@ func routePorts(c schema.Config) int {
 }
 
 func newRouter(init *node.Init) (node.Node, error) {
-	n := &router{routes: newRouteTable()}
+	n := &router{routes: NewTable()}
 	var found diag.List
-	add := func(r *route, c schema.Config) {
+	add := func(r *Route, c schema.Config) {
 		var bad *badRoute
 		var conflict *routeConflict
-		switch err := n.routes.add(r); {
+		switch err := n.routes.Add(r); {
 		case errors.As(err, &bad):
 			found.Add(c.Errorf("path", diag.CodeBadRoute, "%s", bad.msg).WithHint("%s", bad.hint))
 		case errors.As(err, &conflict):
@@ -82,10 +89,10 @@ func newRouter(init *node.Init) (node.Node, error) {
 		}
 	}
 	for _, c := range init.Config.List("routes") {
-		r := routeOf(c)
+		r := RouteOf(c)
 		checkResponses(c, &found)
-		if !envelope.ValidToken(r.method) {
-			found.Add(c.Errorf("method", diag.CodeBadRoute, "%q is not a method", r.method).WithHint("write a method such as GET, or * for any"))
+		if !envelope.ValidToken(r.Method) {
+			found.Add(c.Errorf("method", diag.CodeBadRoute, "%q is not a method", r.Method).WithHint("write a method such as GET, or * for any"))
 			continue
 		}
 		add(r, c)
@@ -103,18 +110,14 @@ func newRouter(init *node.Init) (node.Node, error) {
 	return n, nil
 }
 
-func routeOf(c schema.Config) *route {
-	return &route{
-		method: strings.ToUpper(c.String("method")),
-		path:   c.String("path"),
-		port:   c.OutPort("port"),
-		pos:    c.Pos("path").String(),
-	}
+// RouteOf returns an item of the field routes.
+func RouteOf(c schema.Config) *Route {
+	return NewRoute(strings.ToUpper(c.String("method")), c.String("path"), c.OutPort("port"), c.Pos("path").String())
 }
 
 // A router sends each request on the out-port of its route.
 type router struct {
-	routes   *routeTable
+	routes   *Table
 	document node.Result // the answer to the route of the OpenAPI document, if there is one
 }
 
@@ -132,15 +135,15 @@ func (n *router) Receive(_ node.Process, pkt node.Packet) node.Result {
 	if !ok {
 		return node.Fail(errNoRequest)
 	}
-	s := search{path: t.path, escaped: t.escaped, method: t.method}
-	if r := n.routes.find(&s); r != nil && t.method != "" {
+	s := Search{Path: t.path, Escaped: t.escaped, Method: t.method}
+	if r := n.routes.Find(&s); r != nil && t.method != "" {
 		if t.view != nil {
-			t.view.route.Store(r)
+			t.view.Route.Store(&r.Route)
 		}
-		if r.port == servesDocument {
+		if r.Port == servesDocument {
 			return n.document
 		}
-		return node.Send(r.port, pkt.Payload.With(keyParams, s.values(r)))
+		return node.Send(r.Port, pkt.Payload.With(envelope.KeyParams, s.values(r)))
 	}
 	return n.unmatched(t)
 }
@@ -151,30 +154,30 @@ func (n *router) Admits(pkt node.Packet) bool {
 	if !ok {
 		return false
 	}
-	s := search{path: t.path, escaped: t.escaped, method: t.method}
-	return n.routes.find(&s) != nil
+	s := Search{Path: t.path, Escaped: t.escaped, Method: t.method}
+	return n.routes.Find(&s) != nil
 }
 
 // A target is what a request is routed by.
 type target struct {
 	method, path string
-	escaped      bool        // the path is percent-encoded
-	view         *headerView // nil unless a listener made the header field
+	escaped      bool            // the path is percent-encoded
+	view         *request.Header // nil unless a listener made the header field
 }
 
 // targetOf returns the target of a request. Requests of a listener are routed by
 // the path as the client has encoded it, unless the flow has changed it.
 func targetOf(payload value.Value) (t target, ok bool) {
-	m, _ := payload.Get(keyMethod)
+	m, _ := payload.Get(envelope.KeyMethod)
 	if t.method, ok = m.AsString(); !ok {
 		return t, false
 	}
-	p, _ := payload.Get(keyPath)
+	p, _ := payload.Get(envelope.KeyPath)
 	if t.path, ok = p.AsString(); !ok {
 		return t, false
 	}
-	header, _ := payload.Get(keyHeader)
-	if view, own := viewOf(header); own {
+	header, _ := payload.Get(envelope.KeyHeader)
+	if view, own := request.HeaderOf(header); own {
 		t.view = view
 		if view.RawPath != "" && view.Path == t.path {
 			t.path, t.escaped = view.RawPath, true
@@ -184,7 +187,7 @@ func targetOf(payload value.Value) (t target, ok bool) {
 }
 
 // values returns the parameters of a route that was found.
-func (s *search) values(r *route) value.Value {
+func (s *Search) values(r *Route) value.Value {
 	if len(r.names) == 0 {
 		return noParams
 	}
@@ -206,12 +209,12 @@ func (n *router) unmatched(t target) node.Result {
 	allow := strings.Join(methods, ", ")
 	if t.method == http.MethodOptions {
 		return node.Answer(value.Map(
-			value.Field{Name: keyStatus, Value: value.Int(http.StatusNoContent)},
-			value.Field{Name: keyHeader, Value: value.Map(value.Field{Name: "Allow", Value: value.String(allow)})},
+			value.Field{Name: envelope.KeyStatus, Value: value.Int(http.StatusNoContent)},
+			value.Field{Name: envelope.KeyHeader, Value: value.Map(value.Field{Name: "Allow", Value: value.String(allow)})},
 		))
 	}
 	if t.view != nil {
-		t.view.allow.Store(&allow)
+		t.view.Allow.Store(&allow)
 	}
 	return node.Fail(&node.Error{
 		Err: errNotAllowed, Status: http.StatusMethodNotAllowed, Public: true,

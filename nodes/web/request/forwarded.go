@@ -1,4 +1,4 @@
-package web
+package request
 
 import (
 	"errors"
@@ -16,15 +16,15 @@ import (
 // thousands.
 const maxHops = 64
 
-// A proxyList is the addresses of proxies whose headers about a client are believed.
-type proxyList []netip.Prefix
+// Proxies are the addresses of proxies whose headers about a client are believed.
+type Proxies []netip.Prefix
 
-func (l proxyList) has(a netip.Addr) bool {
+func (l Proxies) has(a netip.Addr) bool {
 	return slices.ContainsFunc(l, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// parseProxy parses an address, or a range such as 10.0.0.0/8.
-func parseProxy(s string) (netip.Prefix, error) {
+// ParseProxy parses an address, or a range such as 10.0.0.0/8.
+func ParseProxy(s string) (netip.Prefix, error) {
 	if !strings.Contains(s, "/") {
 		a, err := netip.ParseAddr(s)
 		if err != nil {
@@ -48,12 +48,12 @@ func parseProxy(s string) (netip.Prefix, error) {
 // them is the client, as all before it may be forged. Forwarded is read the same way. A proxy
 // sets one of the two and may pass on the other as a client has forged it: if they name
 // different clients, both are ignored.
-func (l proxyList) forwarded(o origin, h http.Header) origin {
-	peer, err := netip.ParseAddr(o.remote)
+func (l Proxies) forwarded(o Origin, h http.Header) Origin {
+	peer, err := netip.ParseAddr(o.Remote)
 	if err != nil || !l.has(clean(peer)) {
 		return o
 	}
-	remote, scheme, host := o.remote, last(h["X-Forwarded-Proto"]), last(h["X-Forwarded-Host"])
+	remote, scheme, host := o.Remote, last(h["X-Forwarded-Proto"]), last(h["X-Forwarded-Host"])
 	fors, standard := h["X-Forwarded-For"], h["Forwarded"]
 	if len(fors) > 0 {
 		remote, _ = l.client(remote, backwards(fors))
@@ -63,7 +63,7 @@ func (l proxyList) forwarded(o origin, h http.Header) origin {
 		if !ok {
 			return o
 		}
-		named, hops := l.client(o.remote, func(yield func(string) bool) {
+		named, hops := l.client(o.Remote, func(yield func(string) bool) {
 			for _, hop := range slices.Backward(list) {
 				if !yield(hop.client) {
 					return
@@ -80,12 +80,12 @@ func (l proxyList) forwarded(o origin, h http.Header) origin {
 			}
 		}
 	}
-	o.remote = remote
+	o.Remote = remote
 	if s := strings.ToLower(scheme); s == "http" || s == "https" {
-		o.scheme = s
+		o.Scheme = s
 	}
 	if host != "" && len(host) <= maxHost && httpguts.ValidHostHeader(host) {
-		o.host = host
+		o.Host = host
 	}
 	return o
 }
@@ -95,7 +95,7 @@ const maxHost = 260
 
 // client returns the client that the hops name, the last proxy first, and how many of them
 // are believed. Without any, it is the peer.
-func (l proxyList) client(peer string, hops func(yield func(string) bool)) (client string, believed int) {
+func (l Proxies) client(peer string, hops func(yield func(string) bool)) (client string, believed int) {
 	for hop := range hops {
 		a, ok := parseHop(hop)
 		if !ok || believed == maxHops {

@@ -1,4 +1,4 @@
-package web
+package router
 
 import (
 	"net/url"
@@ -13,11 +13,11 @@ type span struct{ from, to int }
 // without an allocation.
 const fewParams = 8
 
-// A search is one look-up. It is made on the stack of its caller.
-type search struct {
-	path    string
-	escaped bool   // segments are percent-encoded
-	method  string // empty to collect all methods in allowed
+// A Search is one look-up. It is made on the stack of its caller.
+type Search struct {
+	Path    string
+	Escaped bool   // segments are percent-encoded
+	Method  string // empty to collect all methods in allowed
 	allowed []string
 
 	params   int
@@ -32,17 +32,17 @@ type search struct {
 	failedMore []int
 }
 
-// find returns the route for the path and method of a search, and stores the
+// Find returns the route for the path and method of a search, and stores the
 // positions of its parameters there.
-func (t *routeTable) find(s *search) *route {
-	if !s.escaped {
-		if at, ok := t.exact[s.path]; ok {
+func (t *Table) Find(s *Search) *Route {
+	if !s.Escaped {
+		if at, ok := t.exact[s.Path]; ok {
 			if r := at.match(s); r != nil {
 				return r
 			}
 		}
 	}
-	if !strings.HasPrefix(s.path, "/") {
+	if !strings.HasPrefix(s.Path, "/") {
 		return nil
 	}
 	if t.stars > fewParams {
@@ -53,9 +53,9 @@ func (t *routeTable) find(s *search) *route {
 
 // methods returns all methods that have a route for a path, sorted, with HEAD
 // where there is GET, and OPTIONS; nil if the path has no route.
-func (t *routeTable) methods(path string, escaped bool) []string {
-	s := search{path: path, escaped: escaped}
-	t.find(&s)
+func (t *Table) methods(path string, escaped bool) []string {
+	s := Search{Path: path, Escaped: escaped}
+	t.Find(&s)
 	if len(s.allowed) == 0 {
 		return nil
 	}
@@ -71,12 +71,12 @@ func (t *routeTable) methods(path string, escaped bool) []string {
 const anyMethod = "*"
 
 // forMethod returns the route of a method that ends at a node, or nil.
-func (n *routeNode) forMethod(method string) *route {
+func (n *tableNode) forMethod(method string) *Route {
 	if n.index != nil {
 		return n.index[method]
 	}
 	for _, r := range n.ends {
-		if r.method == method {
+		if r.Method == method {
 			return r
 		}
 	}
@@ -85,20 +85,20 @@ func (n *routeNode) forMethod(method string) *route {
 
 // match returns the route that ends at a node and has the method of the search. HEAD
 // without a route of its own is served by GET, and a route for any method comes last.
-func (n *routeNode) match(s *search) *route {
+func (n *tableNode) match(s *Search) *Route {
 	if len(n.ends) == 0 {
 		return nil
 	}
-	if s.method == "" {
+	if s.Method == "" {
 		for _, r := range n.ends {
-			if !slices.Contains(s.allowed, r.method) {
-				s.allowed = append(s.allowed, r.method)
+			if !slices.Contains(s.allowed, r.Method) {
+				s.allowed = append(s.allowed, r.Method)
 			}
 		}
 		return nil
 	}
-	r := n.forMethod(s.method)
-	if r == nil && s.method == "HEAD" {
+	r := n.forMethod(s.Method)
+	if r == nil && s.Method == "HEAD" {
 		r = n.forMethod("GET")
 	}
 	if r == nil {
@@ -109,12 +109,12 @@ func (n *routeNode) match(s *search) *route {
 
 // walk matches the path from an offset on. The offset is the start of a segment, or
 // past the end.
-func (s *search) walk(at *routeNode, from int) *route {
-	if from > len(s.path) {
+func (s *Search) walk(at *tableNode, from int) *Route {
+	if from > len(s.Path) {
 		return at.match(s)
 	}
-	to := len(s.path)
-	if i := strings.IndexByte(s.path[from:], '/'); i >= 0 {
+	to := len(s.Path)
+	if i := strings.IndexByte(s.Path[from:], '/'); i >= 0 {
 		to = from + i
 	}
 	if len(at.static) > 0 {
@@ -139,14 +139,14 @@ func (s *search) walk(at *routeNode, from int) *route {
 
 // walkRest matches a rest that starts at an offset. It first tries the nodes below
 // the rest, with the rest as long as possible, and then the rest as the last segment.
-func (s *search) walkRest(rest *routeNode, from int) *route {
+func (s *Search) walkRest(rest *tableNode, from int) *Route {
 	at := s.params
-	s.push(span{from, len(s.path)})
+	s.push(span{from, len(s.Path)})
 	if rest.star >= 0 {
 		if r := s.walkBelow(rest, at, from); r != nil {
 			return r
 		}
-		s.setSpan(at, span{from, len(s.path)})
+		s.setSpan(at, span{from, len(s.Path)})
 	}
 	if r := rest.match(s); r != nil {
 		return r
@@ -157,14 +157,14 @@ func (s *search) walkRest(rest *routeNode, from int) *route {
 
 // walkBelow matches the rest that starts at an offset and is parameter at, and the
 // nodes below it.
-func (s *search) walkBelow(rest *routeNode, at, from int) *route {
+func (s *Search) walkBelow(rest *tableNode, at, from int) *Route {
 	failed := s.failedFrom(rest.star)
-	end := len(s.path)
+	end := len(s.Path)
 	if *failed != 0 {
 		end = *failed - 1
 	}
 	for end > from {
-		slash := strings.LastIndexByte(s.path[from:end], '/')
+		slash := strings.LastIndexByte(s.Path[from:end], '/')
 		if slash < 0 {
 			break
 		}
@@ -180,19 +180,19 @@ func (s *search) walkBelow(rest *routeNode, at, from int) *route {
 	return nil
 }
 
-func (s *search) failedFrom(star int) *int {
+func (s *Search) failedFrom(star int) *int {
 	if star < fewParams {
 		return &s.failed[star]
 	}
 	return &s.failedMore[star-fewParams]
 }
 
-func (s *search) push(v span) {
+func (s *Search) push(v span) {
 	s.params++
 	s.setSpan(s.params-1, v)
 }
 
-func (s *search) setSpan(i int, v span) {
+func (s *Search) setSpan(i int, v span) {
 	if i < fewParams {
 		s.captured[i] = v
 		return
@@ -201,7 +201,7 @@ func (s *search) setSpan(i int, v span) {
 }
 
 // param returns parameter i, decoded.
-func (s *search) param(i int) string {
+func (s *Search) param(i int) string {
 	if i < fewParams {
 		return s.decode(s.captured[i])
 	}
@@ -210,9 +210,9 @@ func (s *search) param(i int) string {
 
 // decode returns a part of the path without percent-encoding. A malformed encoding
 // stays as it is.
-func (s *search) decode(v span) string {
-	text := s.path[v.from:v.to]
-	if !s.escaped {
+func (s *Search) decode(v span) string {
+	text := s.Path[v.from:v.to]
+	if !s.Escaped {
 		return text
 	}
 	decoded, err := url.PathUnescape(text)

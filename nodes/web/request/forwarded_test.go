@@ -1,21 +1,17 @@
-package web
+package request
 
 import (
-	"context"
 	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
-
-	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/value"
 )
 
-func proxiesOf(t testing.TB, list ...string) proxyList {
+func proxiesOf(t testing.TB, list ...string) Proxies {
 	t.Helper()
-	var l proxyList
+	var l Proxies
 	for _, s := range list {
-		p, err := parseProxy(s)
+		p, err := ParseProxy(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,8 +29,8 @@ func TestForwarded(t *testing.T) {
 			name, v, _ := strings.Cut(line, ": ")
 			h.Add(name, v)
 		}
-		o := l.forwarded(origin{remote: peer, scheme: "http", host: "a.example"}, h)
-		if got := o.remote + " " + o.scheme + " " + o.host; got != want {
+		o := l.forwarded(Origin{Remote: peer, Scheme: "http", Host: "a.example"}, h)
+		if got := o.Remote + " " + o.Scheme + " " + o.Host; got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
 	}
@@ -63,61 +59,17 @@ func TestForwarded(t *testing.T) {
 	f("too many of the other", "10.1.2.3", "10.1.2.3 http a.example", "Forwarded: for=198.51.100.1"+strings.Repeat(",for=10.0.0.1", maxHops))
 }
 
-func TestTrustedProxies(t *testing.T) {
-	show := func(_ context.Context, payload value.Value) node.Response {
-		var list []value.Value
-		for _, name := range []string{"remote", "scheme", "host"} {
-			v, _ := payload.Get(name)
-			list = append(list, v)
-		}
-		return reply(value.List(list...))
-	}
-	forged := []string{"X-Forwarded-For: 198.51.100.1", "X-Forwarded-Proto: https", "X-Forwarded-Host: shop.example"}
-	s := start(t, `"trusted_proxies":["127.0.0.0/8"],"access_log":true`, show)
-	s.do("GET", "/", "", forged...).want(t, 200, `["198.51.100.1","https","shop.example"]`)
-	s.client.CloseIdleConnections()
-	if err := s.node.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.logs.String(); !strings.Contains(got, "remote=198.51.100.1 ") || !strings.Contains(got, "host=shop.example") {
-		t.Errorf("log: got %s, want the client", got)
-	}
-	other := start(t, `"trusted_proxies":["192.0.2.0/24"]`, show)
-	other.do("GET", "/", "", forged...).want(t, 200, `["127.0.0.1","http","`+strings.TrimPrefix(other.url, "http://")+`"]`)
-}
-
-// TestHostHeader refuses requests that name their host in two ways, or in none.
-func TestHostHeader(t *testing.T) {
-	s := start(t, "", showField("host"))
-	f := func(head string, status int, body string) {
-		t.Helper()
-		got, err := s.raw(head + "Connection: close\r\n\r\n")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.status != status || body != "" && got.body != body {
-			t.Errorf("%q: got %d %s, want %d %s", head, got.status, got.body, status, body)
-		}
-	}
-	f("GET / HTTP/1.1\r\nHost: shop.example\r\n", 200, `["shop.example"]`)
-	f("GET / HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-Host: evil.example\r\n", 200, `["shop.example"]`)
-	f("GET / HTTP/1.1\r\n", 400, "")
-	f("GET / HTTP/1.1\r\nHost: a.example\r\nHost: b.example\r\n", 400, "")
-	f("GET / HTTP/1.1\r\nHost: a.example/x@b\r\n", 400, "")
-	f("GET http://b.example/ HTTP/1.1\r\nHost: a.example\r\n", 200, `["b.example"]`)
-}
-
 func FuzzForwarded(f *testing.F) {
 	f.Add("127.0.0.1, 10.0.0.1", `for="[::1]:4711";proto=https;host=a, for=_b`)
 	f.Add(",,,", `for="\"";by=x;;`)
 	f.Add("[::1", `=,=`)
 	l := proxiesOf(f, "10.0.0.0/8", "::1")
 	f.Fuzz(func(t *testing.T, fors, standard string) {
-		o := l.forwarded(origin{remote: "10.0.0.1", scheme: "http", host: "a"}, http.Header{"X-Forwarded-For": {fors}, "Forwarded": {standard}})
-		if _, err := netip.ParseAddr(o.remote); err != nil {
+		o := l.forwarded(Origin{Remote: "10.0.0.1", Scheme: "http", Host: "a"}, http.Header{"X-Forwarded-For": {fors}, "Forwarded": {standard}})
+		if _, err := netip.ParseAddr(o.Remote); err != nil {
 			t.Errorf("remote: %v", err)
 		}
-		if o.scheme != "http" && o.scheme != "https" || o.host == "" {
+		if o.Scheme != "http" && o.Scheme != "https" || o.Host == "" {
 			t.Errorf("got %q", o)
 		}
 	})

@@ -1,8 +1,9 @@
-package web
+package router
 
 import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -35,12 +36,12 @@ func openapiField() *schema.Field {
 const servesDocument = -1
 
 // openapiRoute adds the route of the document to a table.
-func openapiRoute(c schema.Config, add func(*route, schema.Config)) {
+func openapiRoute(c schema.Config, add func(*Route, schema.Config)) {
 	if !c.Has("openapi") {
 		return
 	}
 	o := c.Group("openapi")
-	add(&route{method: "GET", path: o.String("path"), port: servesDocument, pos: o.Pos("path").String()}, o)
+	add(NewRoute("GET", o.String("path"), servesDocument, o.Pos("path").String()), o)
 }
 
 // document returns the answer with the document of the router.
@@ -52,8 +53,8 @@ func document(init *node.Init) (node.Result, error) {
 		return node.Result{}, o.Errorf("", diag.CodeBadValue, "the document is not JSON: %v", err)
 	}
 	return node.Answer(value.Map(
-		value.Field{Name: keyHeader, Value: value.Map(value.Field{Name: "Content-Type", Value: value.String("application/json")})},
-		value.Field{Name: keyBody, Value: value.Binary(data)},
+		value.Field{Name: envelope.KeyHeader, Value: value.Map(value.Field{Name: "Content-Type", Value: value.String("application/json")})},
+		value.Field{Name: envelope.KeyBody, Value: value.Binary(data)},
 	)), nil
 }
 
@@ -83,7 +84,7 @@ func checkResponses(route schema.Config, found *diag.List) {
 	for _, f := range raw.Fields {
 		switch {
 		case !isResponseKey(f.Name):
-			finding(f.Pos, "write a status such as 201, or 4XX", "%q is not a status", node.Clip(f.Name, maxQuote))
+			finding(f.Pos, "write a status such as 201, or 4XX", "%q is not a status", node.Clip(f.Name, envelope.MaxQuote))
 		case f.Value.Kind != schema.RawMap && f.Value.ToValue().Kind() != value.KindString:
 			finding(f.Value.Pos, "write a description, or {description, schema}", "want a text or a map, got %s", f.Value.What())
 		}
