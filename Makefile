@@ -18,7 +18,7 @@ TEST = $(GO) test -pgo=off -vet=off -p $(PACKAGES)
 PACKAGES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 TEST_PEERS = printf '%s\n' $(PEERS) | GOWORK=off CGO_ENABLED=1 xargs -P 2 -I{} sh -c 'cd {} && $(GO) test $(1) ./... || { echo "FAIL {}"; exit 1; }'
 
-.PHONY: help needs needs-all run build test test-peers test-faults test-hostile race check lint generate tidy size bench bench-lock bench-batch bench-streams bench-trail bench-trail-lessons contention guard guard-selftest fuzz clean
+.PHONY: help needs needs-all run build test test-peers test-faults test-hostile race check lint generate tidy size bench bench-lock bench-batch bench-streams bench-trail bench-trail-lessons contention guard guard-selftest stutter fuzz clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 21
@@ -109,6 +109,11 @@ guard: ## fails if something has become slower since BASE (a revision; the one i
 
 guard-selftest: ## shows that the guard catches what it should, and nothing else; takes about 20 minutes
 	$(GO) run ./bench/guard -selftest
+
+STUTTER_PACKAGES ?= work
+stutter: needs ## every test with its program stopped at random moments, to find tests that depend on speed; STUTTER_PACKAGES=./node/... for some
+	$(GO) build -o dist/stutter ./test/stutter
+	$(TEST) -count=1 -timeout 60m -exec '$(CURDIR)/dist/stutter' $(STUTTER_PACKAGES)
 
 fuzz: ## each fuzz target for 20 seconds
 	@for pkg in $$($(GO) list work); do for f in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -159,36 +158,19 @@ func (n *panicNode) Close() error                                { n.check("clos
 // TestHandledError finds an error that the workflow answers itself in the log: at
 // the node, and with the request; all lines name the process.
 func TestHandledError(t *testing.T) {
-	log := &syncWriter{}
-	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs(""), Log: slog.New(slog.NewTextHandler(log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := engine.Apply(t.Context(), source(`
+	f := flowtest.New(t, std.Defs("")...)
+	f.Serve(`
 - {kind: listener, name: web, host: 127.0.0.1, port: 0, access_log: true, ports: {out: [{name: size, port: in}], error: [{name: sorry, port: in}]}}
 - {kind: snippet, name: size, language: javascript, code: "export default (r) => r.nothing.size"}
 - {kind: snippet, name: sorry, language: json, code: '{"status": 500, "body": "sorry"}'}
-`))
-	if err = errors.Join(list.Err(), err); err != nil {
-		t.Fatal(err)
+`)
+	if got := f.Request("GET", "/", ""); got.Status != 500 || got.Body != "sorry" {
+		t.Errorf("got %d %q", got.Status, got.Body)
 	}
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
-	address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(log.String())[1]
-	resp, err := (&http.Client{Transport: transport}).Get("http://" + address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(resp.Body)
-	if err = errors.Join(err, resp.Body.Close()); err != nil || resp.StatusCode != 500 || string(body) != "sorry" {
-		t.Errorf("got %d %q, %v", resp.StatusCode, body, err)
-	}
-	if err := engine.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	told := regexp.MustCompile(`level=WARN msg="error goes to an error port" node=size at=test.yaml:3:3 port_of=web process=(\S+) error=.`).FindStringSubmatch(log.String())
-	if told == nil || !strings.Contains(log.String(), "msg=request ") || strings.Count(log.String(), "process="+told[1]) != 3 {
-		t.Errorf("got %v in\n%s", told, log)
+	f.Close()
+	told := regexp.MustCompile(`level=WARN msg="error goes to an error port" node=size at=test.yaml:3:3 port_of=web process=(\S+) error=.`).FindStringSubmatch(f.Log())
+	if told == nil || !strings.Contains(f.Log(), "msg=request ") || strings.Count(f.Log(), "process="+told[1]) != 3 {
+		t.Errorf("got %v in\n%s", told, f.Log())
 	}
 }
 

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/value"
@@ -84,43 +81,27 @@ func TestManyProcesses(t *testing.T) {
 func TestTooManyRequests(t *testing.T) {
 	const limit, clients = 50, 500
 	h := newHold(limit)
-	var log syncWriter
-	engine, err := uniflow.New(uniflow.Options{
-		Kinds: append(std.Defs(""), h.def()),
-		Log:   slog.New(slog.NewTextHandler(&log, nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := engine.Apply(t.Context(), source(fmt.Sprintf(`
+	f := flowtest.New(t, append(std.Defs(""), h.def())...)
+	f.Serve(fmt.Sprintf(`
 - {kind: listener, name: web, protocol: http, host: 127.0.0.1, port: 0, limits: {processes: %d}, ports: {out: [{name: hold}]}}
 - {kind: hold, name: hold}
-`, limit)))
-	if err = errors.Join(list.Err(), err); err != nil {
-		t.Fatal(err)
-	}
-	url := "http://" + regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(log.String())[1]
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport}
-	get := func() (status int, body, retry string) {
+`, limit))
+	url, client := "http://"+f.Address(), f.Client()
+	get := func() (reply flowtest.Reply) {
 		resp, err := client.Get(url)
-		if err != nil {
-			t.Error(err)
-			return
+		if err == nil {
+			reply, err = flowtest.ReadReply(resp)
 		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
 		if err != nil {
 			t.Error(err)
 		}
-		return resp.StatusCode, string(text), resp.Header.Get("Retry-After")
+		return reply
 	}
 	var taken sync.WaitGroup
 	for range limit {
 		taken.Go(func() {
-			if status, body, _ := get(); status != 200 || body != "let go" {
-				t.Errorf("got %d %q, want 200 \"let go\"", status, body)
+			if got := get(); got.Status != 200 || got.Body != "let go" {
+				t.Errorf("got %d %q, want 200 \"let go\"", got.Status, got.Body)
 			}
 		})
 	}
@@ -128,14 +109,14 @@ func TestTooManyRequests(t *testing.T) {
 	var refused sync.WaitGroup
 	for range clients {
 		refused.Go(func() {
-			if status, _, retry := get(); status != 503 || retry == "" {
-				t.Errorf("got %d, Retry-After %q, want 503 with one", status, retry)
+			if got := get(); got.Status != 503 || got.Header.Get("Retry-After") == "" {
+				t.Errorf("got %d, Retry-After %q, want 503 with one", got.Status, got.Header.Get("Retry-After"))
 			}
 		})
 	}
 	refused.Wait()
 	down := make(chan error, 1)
-	go func() { down <- engine.Shutdown(context.Background()) }()
+	go func() { down <- f.Engine().Shutdown(context.Background()) }()
 	close(h.letGo)
 	taken.Wait()
 	if err := <-down; err != nil {

@@ -116,7 +116,11 @@ func TestConformFinds(t *testing.T) {
 	f := func(name string, d *node.Def, part, message string) {
 		t.Helper()
 		t.Run(name, func(t *testing.T) {
-			found := failures(t, caseOf(d))
+			c := caseOf(d)
+			if part == "" { // nothing hangs, however long it takes
+				c.Prepare = nil
+			}
+			found := failures(t, c)
 			if part == "" && len(found) > 0 || part != "" && !strings.Contains(found[part], message) {
 				t.Errorf("got %v, want %q from %q", found, message, part)
 			}

@@ -8,6 +8,8 @@
 // or a node does something, and jumps to the next timer when all of them wait: see
 // [Flow.Sleep].
 //
+// [Flow.Serve] and [Flow.Request] are for documents with a listener, by the clock of the machine.
+//
 // [Conform] checks what every kind has to fulfil. Each test of a kind begins with it.
 //
 // The package must not know any kind but its own two.
@@ -16,6 +18,7 @@ package flowtest
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -47,8 +50,9 @@ type Flow struct {
 	time   *clock.Fake // nil if the options have a clock
 	calls  sync.WaitGroup
 	log    syncbuffer.Buffer
-	quiet  bool   // probes keep nothing
-	doing  string // for the message of a wait in vain
+	quiet  bool         // probes keep nothing
+	doing  string       // for the message of a wait in vain
+	client *http.Client // nil until [Flow.Client]
 
 	patience time.Duration // how long a test waits for what should happen immediately
 

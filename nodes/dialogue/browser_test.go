@@ -1,13 +1,9 @@
 package dialogue_test
 
 import (
-	"io"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/uniflow-labs/uniflow/node"
 )
 
 // browserDocument counts the visits of a browser; /fail fails, /parts answers in parts.
@@ -26,37 +22,20 @@ const browserDocument = `
 - {kind: snippet, name: body, language: cel, code: string(session.visits)}
 `
 
-var listening = regexp.MustCompile(`msg=listening .*address=(\S+)`)
-
 func TestBrowser(t *testing.T) {
 	f := newFlow(t)
-	f.Options.Clock = node.SystemClock{}
-	f.Load(browserDocument)
-	addr := listening.FindStringSubmatch(f.Log())[1]
-	client := &http.Client{Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
+	f.Serve(browserDocument)
 	get := func(path, cookie string) (body string, set []string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		var header []string
 		if cookie != "" {
-			r.Header.Set("Cookie", cookie)
+			header = append(header, "Cookie", cookie)
 		}
 		if path == "/parts" {
-			r.Header.Set("Accept", "text/event-stream")
+			header = append(header, "Accept", "text/event-stream")
 		}
-		resp, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		data, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(data), resp.Header["Set-Cookie"]
+		reply := f.Request("GET", path, "", header...)
+		return reply.Body, reply.Header["Set-Cookie"]
 	}
 	body, set := get("/", "")
 	if body != "1" || len(set) != 1 {

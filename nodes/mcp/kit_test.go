@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -30,8 +29,6 @@ type world struct {
 	ended chan error    // gets why it has ended
 	letGo chan struct{} // ends it
 }
-
-var listening = regexp.MustCompile(`msg=listening .*address=(\S+)`)
 
 // front is what leads to the tools, unless a test has another.
 const front = `
@@ -67,9 +64,9 @@ func serveWith(t *testing.T, memory int64, document string) *world {
 	}
 	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
 	w.flow = flowtest.New(t, append(std.Defs(""), park)...)
-	w.flow.Options.Clock, w.flow.Options.Memory = node.SystemClock{}, memory
-	w.flow.Load(document)
-	w.url = "http://" + listening.FindStringSubmatch(w.flow.Log())[1] + "/mcp"
+	w.flow.Options.Memory = memory
+	w.flow.Serve(document)
+	w.url = "http://" + w.flow.Address() + "/mcp"
 	return w
 }
 

@@ -37,7 +37,7 @@ func sendMany(b *testing.B, protocols *http.Protocols, address string) {
 
 // compare measures ours and a handler, over both protocols.
 func compare(b *testing.B, document string, handler http.Handler, paths ...string) {
-	ours := "http://" + serve(b, document).addr
+	ours := "http://" + serve(b, document).Address()
 	base := httptest.NewUnstartedServer(handler)
 	base.Config.Protocols = new(http.Protocols)
 	base.Config.Protocols.SetHTTP1(true)

@@ -65,9 +65,9 @@ type frameClient struct {
 }
 
 // frames connects with windows that are never full.
-func (w *world) frames(t *testing.T, secure bool) *frameClient {
+func (w *site) frames(t *testing.T, secure bool) *frameClient {
 	t.Helper()
-	conn, err := net.Dial("tcp", w.addr)
+	conn, err := net.Dial("tcp", w.Address())
 	if err == nil && secure {
 		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	}

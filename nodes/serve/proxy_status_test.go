@@ -19,8 +19,8 @@ func TestProxyStatus(t *testing.T) {
 			defer conn.Close()
 			io.WriteString(conn, "HTTP/1.1 "+status+"\r\nContent-Length: 2\r\n\r\nhi") //nolint:errcheck // the proxy notices
 		}, "")
-		if a := w.do("GET", "/", ""); a.status != http.StatusBadGateway || strings.Contains(w.log.String(), "panic") {
-			t.Errorf("%s: got %+v\n%s", status, a, w.log)
+		if a := w.Request("GET", "/", ""); a.Status != http.StatusBadGateway || strings.Contains(w.Log(), "panic") {
+			t.Errorf("%s: got %+v\n%s", status, a, w.Log())
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"io"
 	"net"
 	"net/http"
@@ -25,7 +26,7 @@ const proxyFlow = `
 `
 
 // proxied runs a proxy in front of a handler.
-func proxied(t testing.TB, h http.HandlerFunc, more string) *world {
+func proxied(t testing.TB, h http.HandlerFunc, more string) *site {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
@@ -54,11 +55,11 @@ func mirror(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(seen{r.Method, r.RequestURI, r.Host, string(body), r.Header, r.TransferEncoding, r.ContentLength}) //nolint:errcheck // the client notices
 }
 
-func (w *world) seen(method, path, body string, header ...string) (s seen, a answer) {
+func (w *site) seen(method, path, body string, header ...string) (s seen, a flowtest.Reply) {
 	w.t.Helper()
-	a = w.do(method, path, body, header...)
-	if err := json.Unmarshal([]byte(a.body), &s); err != nil {
-		w.t.Fatalf("%s %s: %d %q", method, path, a.status, a.body)
+	a = w.Request(method, path, body, header...)
+	if err := json.Unmarshal([]byte(a.Body), &s); err != nil {
+		w.t.Fatalf("%s %s: %d %q", method, path, a.Status, a.Body)
 	}
 	return s, a
 }
@@ -67,18 +68,18 @@ func TestProxy(t *testing.T) {
 	w := proxied(t, mirror, "request_ids: always,|header: {X-User: '${self.method}-user', Authorization: null, X-Fixed: a}, answer_header: {X-Powered-By: null, X-Via: uniflow}")
 	got, a := w.seen("POST", "/orders/a%2Fb?q=1;2&%zz", `{"a":  1}`, "Content-Type", "application/json", "Authorization", "Bearer x", "X-Fixed", "b", "X-Own", "c",
 		"X-Forwarded-For", "6.6.6.6", "X-Forwarded-Host", "evil", "X-Forwarded-Proto", "https", "X-Forwarded-Ssl", "on", "Forwarded", "for=6.6.6.6", "X-Real-Ip", "6.6.6.6")
-	if got.Method != "POST" || got.Target != "/orders/a%2Fb?q=1;2&%zz" || got.Body != `{"a":  1}` || got.Length != 9 || strings.Contains(got.Host, w.addr) {
+	if got.Method != "POST" || got.Target != "/orders/a%2Fb?q=1;2&%zz" || got.Body != `{"a":  1}` || got.Length != 9 || strings.Contains(got.Host, w.Address()) {
 		t.Errorf("the target got %+v", got)
 	}
 	for name, want := range map[string]string{
-		"X-User": "POST-user", "X-Fixed": "a", "X-Own": "c", "X-Forwarded-For": "127.0.0.1", "X-Forwarded-Host": w.addr, "X-Forwarded-Proto": "http",
-		"X-Request-Id": a.header.Get("X-Request-Id"), "Authorization": "", "Forwarded": "", "X-Forwarded-Ssl": "", "X-Real-Ip": "", "X-Forwarded-Prefix": "",
+		"X-User": "POST-user", "X-Fixed": "a", "X-Own": "c", "X-Forwarded-For": "127.0.0.1", "X-Forwarded-Host": w.Address(), "X-Forwarded-Proto": "http",
+		"X-Request-Id": a.Header.Get("X-Request-Id"), "Authorization": "", "Forwarded": "", "X-Forwarded-Ssl": "", "X-Real-Ip": "", "X-Forwarded-Prefix": "",
 	} {
 		if strings.Join(got.Header[http.CanonicalHeaderKey(name)], "|") != want {
 			t.Errorf("the target got %s: %q, want %q", name, got.Header[name], want)
 		}
 	}
-	if a.status != 200 || a.header.Get("X-Powered-By") != "" || a.header.Get("X-Via") != "uniflow" || len(a.header["Set-Cookie"]) != 2 {
+	if a.Status != 200 || a.Header.Get("X-Powered-By") != "" || a.Header.Get("X-Via") != "uniflow" || len(a.Header["Set-Cookie"]) != 2 {
 		t.Errorf("got %+v", a)
 	}
 	if got, _ := w.seen("GET", "/", ""); got.Body != "" || got.Length != 0 || len(got.TransferEncoding) > 0 || got.Header["User-Agent"] == nil {
@@ -100,7 +101,7 @@ func TestProxyTrusted(t *testing.T) {
 		got.Header.Get("X-Forwarded-Proto") != "https" || got.Header.Get("X-Forwarded-Prefix") != "/api" {
 		t.Errorf("the target got %+v", got)
 	}
-	if got := w.do("GET", "/apix", ""); got.status != 404 {
+	if got := w.Request("GET", "/apix", ""); got.Status != 404 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -197,17 +198,17 @@ func TestProxyForged(t *testing.T) {
 }
 
 // problem reads an error.
-func (w *world) problem(path string) (status int, code string) {
+func (w *site) problem(path string) (status int, code string) {
 	w.t.Helper()
-	a := w.do("GET", path, "", "Accept", "application/problem+json")
+	a := w.Request("GET", path, "", "Accept", "application/problem+json")
 	var p struct {
 		Status int
 		Title  string
 	}
-	if err := json.Unmarshal([]byte(a.body), &p); err != nil || a.header.Get("Content-Type") != "application/problem+json" || p.Status != a.status {
+	if err := json.Unmarshal([]byte(a.Body), &p); err != nil || a.Header.Get("Content-Type") != "application/problem+json" || p.Status != a.Status {
 		w.t.Errorf("got %+v, want a problem", a)
 	}
-	return a.status, p.Title
+	return a.Status, p.Title
 }
 
 func TestProxyErrors(t *testing.T) {
@@ -217,7 +218,7 @@ func TestProxyErrors(t *testing.T) {
 	if status, title := w.problem("/"); status != 502 || title != "Bad Gateway" {
 		t.Errorf("nothing listens: got %d %s", status, title)
 	}
-	if strings.Contains(w.do("GET", "/", "").body, "127.0.0.1") {
+	if strings.Contains(w.Request("GET", "/", "").Body, "127.0.0.1") {
 		t.Error("a client is told the address of the target")
 	}
 
@@ -234,7 +235,7 @@ func TestProxyErrors(t *testing.T) {
 	close(release)
 
 	w = proxied(t, func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, "|ports: {error: [{name: no, port: in}]}}\n- {kind: page, name: no, status: 503, text: '{{ .status }} {{ .code }}'")
-	if got := w.do("GET", "/", ""); got.status != 503 || got.body != "502 answer" {
+	if got := w.Request("GET", "/", ""); got.Status != 503 || got.Body != "502 answer" {
 		t.Errorf("the port error: got %+v", got)
 	}
 
@@ -244,7 +245,7 @@ func TestProxyErrors(t *testing.T) {
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	}, "|retries: 0")
-	resp, err := w.client.Get("http://" + w.addr)
+	resp, err := w.Client().Get("http://" + w.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +269,7 @@ func TestProxyRetries(t *testing.T) {
 	good := count(&second, mirror)
 	w := serve(t, proxyOf("|retries: 1", broken.URL, good.URL))
 	for range 4 {
-		if got := w.do("GET", "/", ""); got.status != 200 {
+		if got := w.Request("GET", "/", ""); got.Status != 200 {
 			t.Errorf("GET: got %+v", got)
 		}
 	}
@@ -278,7 +279,7 @@ func TestProxyRetries(t *testing.T) {
 	failed := 0
 	before := first.Load()
 	for range 4 {
-		if got := w.do("POST", "/", "x"); got.status == 502 {
+		if got := w.Request("POST", "/", "x"); got.Status == 502 {
 			failed++
 		}
 	}
@@ -316,11 +317,11 @@ func TestProxyEvents(t *testing.T) {
 	}, "|timeout: 1s")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, "GET", "http://"+w.addr, nil)
+	r, err := http.NewRequestWithContext(ctx, "GET", "http://"+w.Address(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := w.client.Do(r)
+	resp, err := w.Client().Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +371,7 @@ func TestProxyWebsocket(t *testing.T) {
 	}
 	dial := func() *websocket.Conn {
 		t.Helper()
-		c, _, err := websocket.Dial(t.Context(), "ws://"+w.addr+"/ws/chat", nil)
+		c, _, err := websocket.Dial(t.Context(), "ws://"+w.Address()+"/ws/chat", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -378,7 +379,7 @@ func TestProxyWebsocket(t *testing.T) {
 	}
 	c := dial()
 	echo(c, "one")
-	w.apply(strings.Replace(proxyOf("|strip: /ws", s.URL), "port: 0", "port: 0, access_log: true", 1)) // keeps the connection
+	w.Load(strings.Replace(proxyOf("|strip: /ws", s.URL), "port: 0", "port: 0, access_log: true", 1)) // keeps the connection
 	echo(c, "two")
 	if err := c.Close(websocket.StatusNormalClosure, ""); err != nil {
 		t.Error(err)
@@ -388,14 +389,14 @@ func TestProxyWebsocket(t *testing.T) {
 	// The end of the node ends its connections.
 	c = dial()
 	echo(c, "three")
-	w.apply("- {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: n, port: in}]}}\n- {kind: nop, name: n}")
+	w.Load("- {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: n, port: in}]}}\n- {kind: nop, name: n}")
 	if _, _, err := c.Read(t.Context()); err == nil {
 		t.Error("the connection is still open")
 	}
 	<-ended
 	c.CloseNow() //nolint:errcheck // it has ended
-	w.shutdown() // the line of a request is written when its connection is closed on both sides
-	if got := w.log.String(); !strings.Contains(got, "path=/ws/chat route=\"\" status=101 ") {
+	w.Close()    // the line of a request is written when its connection is closed on both sides
+	if got := w.Log(); !strings.Contains(got, "path=/ws/chat route=\"\" status=101 ") {
 		t.Errorf("log: got %s, want status 101", got)
 	}
 }
@@ -417,7 +418,7 @@ func TestProxyDropped(t *testing.T) {
 - {kind: throw, name: no, status: 418}
 `)
 	for range 20 {
-		if got := w.do("GET", "/", ""); got.status != 418 {
+		if got := w.Request("GET", "/", ""); got.Status != 418 {
 			t.Fatalf("got %+v", got)
 		}
 	}
@@ -447,7 +448,7 @@ func TestProxyReloads(t *testing.T) {
 					return
 				default:
 				}
-				resp, err := w.client.Post("http://"+w.addr+"/x", "text/plain", strings.NewReader("body"))
+				resp, err := w.Client().Post("http://"+w.Address()+"/x", "text/plain", strings.NewReader("body"))
 				if err != nil {
 					failed.Add(1)
 					continue
@@ -460,7 +461,7 @@ func TestProxyReloads(t *testing.T) {
 		})
 	}
 	for i := range 20 {
-		w.apply(proxyOf(fmt.Sprintf("|retries: 0, timeout: %ds, connections: %d", 10+i, 100+i/5), s.URL))
+		w.Load(proxyOf(fmt.Sprintf("|retries: 0, timeout: %ds, connections: %d", 10+i, 100+i/5), s.URL))
 	}
 	close(stop)
 	clients.Wait()

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"io"
 	"net"
 	"net/http"
@@ -35,9 +36,9 @@ func (z *zeros) Read(p []byte) (int, error) {
 }
 
 // upload sends a body; a length of -1 is chunked, or has no length over HTTP/2.
-func (w *world) upload(client *http.Client, body io.Reader, length int64, header ...string) (answer, error) {
+func (w *site) upload(client *http.Client, body io.Reader, length int64, header ...string) (flowtest.Reply, error) {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), "POST", "http://"+w.addr+"/upload", struct{ io.Reader }{body})
+	r, err := http.NewRequestWithContext(w.t.Context(), "POST", "http://"+w.Address()+"/upload", struct{ io.Reader }{body})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -47,20 +48,18 @@ func (w *world) upload(client *http.Client, body io.Reader, length int64, header
 	}
 	resp, err := client.Do(r)
 	if err != nil {
-		return answer{}, err
+		return flowtest.Reply{}, err
 	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header, string(data)}, err
+	return flowtest.ReadReply(resp)
 }
 
 // clients are those of HTTP/1 and HTTP/2.
-func (w *world) clients() map[string]*http.Client {
+func (w *site) clients() map[string]*http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	transport := &http.Transport{Protocols: protocols, DisableCompression: true}
 	w.t.Cleanup(transport.CloseIdleConnections)
-	return map[string]*http.Client{"HTTP/1.1": w.client, "HTTP/2.0": {Transport: transport}}
+	return map[string]*http.Client{"HTTP/1.1": w.Client(), "HTTP/2.0": {Transport: transport}}
 }
 
 // digest answers with the length and the hash of what it gets.
@@ -92,7 +91,7 @@ func TestUpload(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			got, err := w.upload(client, &zeros{size}, length, "Content-Type", "application/json")
 			runtime.ReadMemStats(&after)
-			if err != nil || got.status != 200 || got.body != want {
+			if err != nil || got.Status != 200 || got.Body != want {
 				t.Fatalf("%s, length %d: got %+v, %v, want %s", protocol, length, got, err, want)
 			}
 			if used := after.TotalAlloc - before.TotalAlloc; used > size/2 { // by the client and the target, too; pools keep little with -race
@@ -122,8 +121,8 @@ func TestUploadBytes(t *testing.T) {
 					length = -1
 				}
 				got, err := w.upload(client, strings.NewReader(body), length, "Content-Type", contentType, "Content-Encoding", coding)
-				if err != nil || got.status != 200 || got.body != body || got.header.Get("X-Type") != contentType+"|"+coding+"|" {
-					t.Errorf("%s %s %s: got %d and %d bytes, %v; want %d", protocol, contentType, coding, got.status, len(got.body), err, len(body))
+				if err != nil || got.Status != 200 || got.Body != body || got.Header.Get("X-Type") != contentType+"|"+coding+"|" {
+					t.Errorf("%s %s %s: got %d and %d bytes, %v; want %d", protocol, contentType, coding, got.Status, len(got.Body), err, len(body))
 				}
 			}
 			f("application/json", "", `{"a": `)
@@ -156,14 +155,14 @@ func TestUploadLimit(t *testing.T) {
 			for _, length := range []int64{size, -1} {
 				began.Store(0)
 				got, err := w.upload(client, &zeros{size}, length)
-				if err != nil && want == 200 || err == nil && got.status != want {
+				if err != nil && want == 200 || err == nil && got.Status != want {
 					t.Errorf("%s: %s with %d bytes, length %d: got %+v, %v", limits, protocol, size, length, got, err)
 				}
 				if want == 413 && length > 0 && began.Load() > 0 {
 					t.Errorf("%s: %s with %d bytes: the target got a request", limits, protocol, size)
 				}
-				if want == 413 && err == nil && !strings.Contains(got.body, "bytes") {
-					t.Errorf("%s: got %q, want the limit", limits, got.body)
+				if want == 413 && err == nil && !strings.Contains(got.Body, "bytes") {
+					t.Errorf("%s: got %q, want the limit", limits, got.Body)
 				}
 			}
 		}
@@ -199,7 +198,7 @@ func TestUploadRead(t *testing.T) {
 `
 	for _, first := range []string{"guard", "api"} {
 		w := serve(t, strings.NewReplacer("TARGET", s.URL, "NEXT", first).Replace(router))
-		if got, err := w.upload(w.client, &zeros{100 << 10}, 100<<10, "Content-Type", "application/json"); err != nil || got.status != 200 {
+		if got, err := w.upload(w.Client(), &zeros{100 << 10}, 100<<10, "Content-Type", "application/json"); err != nil || got.Status != 200 {
 			t.Errorf("the route of the proxy: got %+v, %v", got, err)
 		}
 		for _, c := range []struct {
@@ -213,7 +212,7 @@ func TestUploadRead(t *testing.T) {
 			{"/echo", `{"a": 7}`, 200, `{"a": 7}`},
 			{"/none", `{"a": 7}`, 404, ""},
 		} {
-			if got := w.do("POST", c.path, c.body, "Content-Type", "application/json"); got.status != c.status || c.want != "" && got.body != c.want {
+			if got := w.Request("POST", c.path, c.body, "Content-Type", "application/json"); got.Status != c.status || c.want != "" && got.Body != c.want {
 				t.Errorf("%s: got %+v, want %d %s", c.path, got, c.status, c.want)
 			}
 		}
@@ -228,11 +227,11 @@ func TestUploadRead(t *testing.T) {
 		body   string
 		status int
 	}{{"x", 200}, {strings.Repeat("x", 11), 413}, {strings.Repeat("x", 2000), 413}} {
-		if got := w.do("POST", "/", c.body); got.status != c.status {
+		if got := w.Request("POST", "/", c.body); got.Status != c.status {
 			t.Errorf("%d bytes: got %+v, want %d", len(c.body), got, c.status)
 		}
 	}
-	if got := w.do("POST", "/", "{", "Content-Type", "application/json"); got.status != 400 {
+	if got := w.Request("POST", "/", "{", "Content-Type", "application/json"); got.Status != 400 {
 		t.Errorf("malformed JSON: got %+v", got)
 	}
 }
@@ -262,9 +261,9 @@ const (
 	chunks = head + "Transfer-Encoding: chunked\r\n\r\n2000\r\n"
 )
 
-func (w *world) dial() net.Conn {
+func (w *site) dial() net.Conn {
 	w.t.Helper()
-	conn, err := net.Dial("tcp", w.addr)
+	conn, err := net.Dial("tcp", w.Address())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -275,7 +274,7 @@ func (w *world) dial() net.Conn {
 	return conn
 }
 
-func (w *world) say(conn net.Conn, text string) {
+func (w *site) say(conn net.Conn, text string) {
 	w.t.Helper()
 	if _, err := io.WriteString(conn, text); err != nil {
 		w.t.Fatal(err)
@@ -296,7 +295,7 @@ func TestUploadStalls(t *testing.T) {
 		}
 		data, err := io.ReadAll(conn)
 		if err != nil || !strings.HasPrefix(string(data), "HTTP/1.1 408 ") || !strings.Contains(string(data), "Connection: close") {
-			t.Errorf("got %q, %v; want 408 and the end, log %s", data, err, w.log)
+			t.Errorf("got %q, %v; want 408 and the end, log %s", data, err, w.Log())
 		}
 	}
 	if err := <-b.ended; err == nil {
@@ -329,7 +328,7 @@ func TestUploadLeft(t *testing.T) {
 	defer cancel()
 	body, feed := io.Pipe()
 	defer feed.Close()
-	r, err := http.NewRequestWithContext(ctx, "POST", "http://"+w.addr, body)
+	r, err := http.NewRequestWithContext(ctx, "POST", "http://"+w.Address(), body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +379,7 @@ func TestUploadEarlyAnswer(t *testing.T) {
 		for range 10 {
 			// Clients of HTTP/1 may find the connection closed while they write: see RFC 9112, 9.6.
 			got, err := w.upload(client, &zeros{1 << 20}, 1<<20)
-			if err == nil && got.status != http.StatusTeapot && got.status != http.StatusBadGateway || protocol == "HTTP/2.0" && err != nil {
+			if err == nil && got.Status != http.StatusTeapot && got.Status != http.StatusBadGateway || protocol == "HTTP/2.0" && err != nil {
 				t.Errorf("%s: got %+v, %v", protocol, got, err)
 			}
 		}
@@ -421,7 +420,7 @@ func TestUploadTalk(t *testing.T) {
 	}, "|timeout: 10s")
 	for protocol, client := range w.clients() {
 		body, feed := io.Pipe()
-		r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+w.addr, body)
+		r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+w.Address(), body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -470,7 +469,7 @@ func TestUploadTargetDies(t *testing.T) {
 		for _, length := range []int64{4 << 20, -1} {
 			requests.Store(0)
 			got, err := w.upload(client, &zeros{4 << 20}, length)
-			if err == nil && got.status != 502 || protocol == "HTTP/2.0" && err != nil {
+			if err == nil && got.Status != 502 || protocol == "HTTP/2.0" && err != nil {
 				t.Errorf("%s: got %+v, %v; want 502", protocol, got, err)
 			}
 			if n := requests.Load(); n != 1 {
@@ -487,7 +486,7 @@ func TestUploadTargetDies(t *testing.T) {
 	w = serve(t, proxyOf("|retries: 1", closed.URL, good.URL))
 	for protocol, client := range w.clients() {
 		for _, length := range []int64{1 << 20, -1, 1 << 20, -1} {
-			if got, err := w.upload(client, &zeros{1 << 20}, length); err != nil || got.status != 200 || !strings.HasPrefix(got.body, "1048576 ") {
+			if got, err := w.upload(client, &zeros{1 << 20}, length); err != nil || got.Status != 200 || !strings.HasPrefix(got.Body, "1048576 ") {
 				t.Errorf("%s: got %+v, %v", protocol, got, err)
 			}
 		}
@@ -502,7 +501,7 @@ func TestUploadTargetDies(t *testing.T) {
 		}
 	}, "|timeout: 200ms, body_bytes: 0")
 	defer close(release)
-	if got, err := w.upload(w.clients()["HTTP/2.0"], &zeros{1 << 30}, 1<<30); err != nil || got.status != 504 {
+	if got, err := w.upload(w.clients()["HTTP/2.0"], &zeros{1 << 30}, 1<<30); err != nil || got.Status != 504 {
 		t.Errorf("got %+v, %v; want 504", got, err)
 	}
 }
@@ -585,7 +584,7 @@ func TestUploadReload(t *testing.T) {
 	b := reads(t)
 	w := serve(t, proxyOf("|body_bytes: 0", b.URL))
 	type outcome struct {
-		answer
+		flowtest.Reply
 		err error
 	}
 	start := func(client *http.Client) (*io.PipeWriter, chan outcome) {
@@ -604,28 +603,28 @@ func TestUploadReload(t *testing.T) {
 	for protocol, client := range w.clients() {
 		feed, done := start(client)
 		for i := range 3 {
-			w.apply(proxyOf(fmt.Sprintf("|body_bytes: 0, timeout: %ds", 10+i), b.URL))
+			w.Load(proxyOf(fmt.Sprintf("|body_bytes: 0, timeout: %ds", 10+i), b.URL))
 			io.WriteString(feed, strings.Repeat("x", 10_000)) //nolint:errcheck // the target notices
 		}
 		feed.Close()
-		if got := <-done; got.err != nil || got.status != 200 {
+		if got := <-done; got.err != nil || got.Status != 200 {
 			t.Errorf("%s: got %+v", protocol, got)
 		}
 		if err := <-b.ended; err != nil {
 			t.Errorf("%s: the target got %v", protocol, err)
 		}
 	}
-	feed, done := start(w.client)
+	feed, done := start(w.Client())
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if err := w.engine.Shutdown(ctx); err == nil {
+	if err := w.Engine().Shutdown(ctx); err == nil {
 		t.Error("the shutdown has not noticed the upload")
 	}
 	if err := <-b.ended; err == nil {
 		t.Error("the target takes the body for a whole one")
 	}
 	feed.CloseWithError(io.ErrClosedPipe) //nolint:errcheck // it never fails
-	if got := <-done; got.err == nil && got.status < 500 {
+	if got := <-done; got.err == nil && got.Status < 500 {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"errors"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"io"
 	"os"
 	"path/filepath"
@@ -19,7 +20,7 @@ const staticFlow = `
 `
 
 // folder serves a folder with a few files.
-func folder(t *testing.T, more string) (w *world, dir string) {
+func folder(t *testing.T, more string) (w *site, dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "www")
 	write(t, dir, "index.html", "<h1>root</h1>", "app.js", "let a = 1", "docs/index.html", "docs", "docs/a b.txt", "spaced", "empty/x.txt", "x",
@@ -30,18 +31,18 @@ func folder(t *testing.T, more string) (w *world, dir string) {
 func TestStatic(t *testing.T) {
 	w, dir := folder(t, "")
 	write(t, dir, "READ.MD", "read")
-	f := func(path string, status int, body string) answer {
+	f := func(path string, status int, body string) flowtest.Reply {
 		t.Helper()
-		got := w.do("GET", path, "")
-		if got.status != status || got.body != body {
-			t.Errorf("GET %s: got %d %q, want %d %q", path, got.status, got.body, status, body)
+		got := w.Request("GET", path, "")
+		if got.Status != status || got.Body != body {
+			t.Errorf("GET %s: got %d %q, want %d %q", path, got.Status, got.Body, status, body)
 		}
 		return got
 	}
 	root := f("/", 200, "<h1>root</h1>")
-	if root.header.Get("Content-Type") != "text/html; charset=utf-8" || root.header.Get("Cache-Control") != "no-cache" ||
-		root.header.Get("Etag") == "" || root.header.Get("Last-Modified") != "Fri, 01 Mar 2024 12:00:00 GMT" || root.header.Get("Accept-Ranges") != "bytes" {
-		t.Errorf("got the header %v", root.header)
+	if root.Header.Get("Content-Type") != "text/html; charset=utf-8" || root.Header.Get("Cache-Control") != "no-cache" ||
+		root.Header.Get("Etag") == "" || root.Header.Get("Last-Modified") != "Fri, 01 Mar 2024 12:00:00 GMT" || root.Header.Get("Accept-Ranges") != "bytes" {
+		t.Errorf("got the header %v", root.Header)
 	}
 	f("/index.html", 200, "<h1>root</h1>")
 	f("/docs/a%20b.txt", 200, "spaced")
@@ -52,33 +53,33 @@ func TestStatic(t *testing.T) {
 	f("/nothing", 404, "Not Found")
 	f("/app.js/", 404, "Not Found")
 	f("/app.js/x", 404, "Not Found")
-	if odd := f("/odd", 200, "<script>"); odd.header.Get("Content-Type") != "application/octet-stream" {
-		t.Errorf("a file without an extension is %q", odd.header.Get("Content-Type"))
+	if odd := f("/odd", 200, "<script>"); odd.Header.Get("Content-Type") != "application/octet-stream" {
+		t.Errorf("a file without an extension is %q", odd.Header.Get("Content-Type"))
 	}
-	if read := f("/READ.MD", 200, "read"); read.header.Get("Content-Type") != "text/markdown; charset=utf-8" {
-		t.Errorf("a file with an extension in capitals is %q", read.header.Get("Content-Type"))
+	if read := f("/READ.MD", 200, "read"); read.Header.Get("Content-Type") != "text/markdown; charset=utf-8" {
+		t.Errorf("a file with an extension in capitals is %q", read.Header.Get("Content-Type"))
 	}
-	if to := f("/docs?a=b", 301, "").header.Get("Location"); to != "./docs/?a=b" {
+	if to := f("/docs?a=b", 301, "").Header.Get("Location"); to != "./docs/?a=b" {
 		t.Errorf("a folder is at %q", to)
 	}
-	head := w.do("HEAD", "/app.js", "")
-	if head.status != 200 || head.body != "" || head.header.Get("Content-Length") != "9" {
+	head := w.Request("HEAD", "/app.js", "")
+	if head.Status != 200 || head.Body != "" || head.Header.Get("Content-Length") != "9" {
 		t.Errorf("HEAD: got %+v", head)
 	}
-	if got := w.do("POST", "/app.js", "x"); got.status != 405 || got.header.Get("Allow") != "GET, HEAD" {
+	if got := w.Request("POST", "/app.js", "x"); got.Status != 405 || got.Header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST: got %+v", got)
 	}
 }
 
 func TestStaticConditions(t *testing.T) {
 	w, dir := folder(t, "")
-	first := w.do("GET", "/app.js", "")
-	tag, last := first.header.Get("Etag"), first.header.Get("Last-Modified")
-	f := func(status int, body string, header ...string) answer {
+	first := w.Request("GET", "/app.js", "")
+	tag, last := first.Header.Get("Etag"), first.Header.Get("Last-Modified")
+	f := func(status int, body string, header ...string) flowtest.Reply {
 		t.Helper()
-		got := w.do("GET", "/app.js", "", header...)
-		if got.status != status || got.body != body {
-			t.Errorf("%v: got %d %q, want %d %q", header, got.status, got.body, status, body)
+		got := w.Request("GET", "/app.js", "", header...)
+		if got.Status != status || got.Body != body {
+			t.Errorf("%v: got %d %q, want %d %q", header, got.Status, got.Body, status, body)
 		}
 		return got
 	}
@@ -93,10 +94,10 @@ func TestStaticConditions(t *testing.T) {
 	f(206, "= 1", "Range", "bytes=-3")
 	f(206, "let", "Range", "bytes=0-2", "If-Range", tag)
 	f(200, "let a = 1", "Range", "bytes=0-2", "If-Range", `"other"`)
-	if got := f(416, "invalid range: failed to overlap\n", "Range", "bytes=100-"); got.header.Get("Content-Range") != "bytes */9" {
-		t.Errorf("got the header %v", got.header)
+	if got := f(416, "invalid range: failed to overlap\n", "Range", "bytes=100-"); got.Header.Get("Content-Range") != "bytes */9" {
+		t.Errorf("got the header %v", got.Header)
 	}
-	if got := w.do("GET", "/app.js", "", "Range", "bytes=0-0,2-2"); got.status != 206 || !strings.HasPrefix(got.header.Get("Content-Type"), "multipart/byteranges") {
+	if got := w.Request("GET", "/app.js", "", "Range", "bytes=0-0,2-2"); got.Status != 206 || !strings.HasPrefix(got.Header.Get("Content-Type"), "multipart/byteranges") {
 		t.Errorf("two ranges: got %+v", got)
 	}
 
@@ -106,8 +107,8 @@ func TestStaticConditions(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(dir, "app.js"), now, now); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.do("GET", "/app.js", ""); !strings.HasPrefix(got.header.Get("Etag"), "W/") || got.header.Get("Etag") == "W/"+tag {
-		t.Errorf("a new file has the tag %s", got.header.Get("Etag"))
+	if got := w.Request("GET", "/app.js", ""); !strings.HasPrefix(got.Header.Get("Etag"), "W/") || got.Header.Get("Etag") == "W/"+tag {
+		t.Errorf("a new file has the tag %s", got.Header.Get("Etag"))
 	}
 }
 
@@ -137,7 +138,7 @@ func TestStaticEscapes(t *testing.T) {
 			t.Errorf("%q: got %.300q", path, got)
 		}
 	}
-	if got := w.do("GET", "/inside.txt", ""); got.body != "spaced" {
+	if got := w.Request("GET", "/inside.txt", ""); got.Body != "spaced" {
 		t.Errorf("a link inside the folder: got %+v", got)
 	}
 }
@@ -151,7 +152,7 @@ func TestStaticPermission(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "app.js"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.do("GET", "/app.js", ""); got.status != 403 {
+	if got := w.Request("GET", "/app.js", ""); got.Status != 403 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -160,9 +161,9 @@ func TestStaticApplication(t *testing.T) {
 	w, _ := folder(t, ", strip: /app/, spa: true, cache_control: max-age=60, immutable: ['*.js', 'docs/*']")
 	f := func(path string, status int, body, cache string) {
 		t.Helper()
-		got := w.do("GET", path, "")
-		if got.status != status || got.body != body || got.header.Get("Cache-Control") != cache {
-			t.Errorf("GET %s: got %d %q %q, want %d %q %q", path, got.status, got.body, got.header.Get("Cache-Control"), status, body, cache)
+		got := w.Request("GET", path, "")
+		if got.Status != status || got.Body != body || got.Header.Get("Cache-Control") != cache {
+			t.Errorf("GET %s: got %d %q %q, want %d %q %q", path, got.Status, got.Body, got.Header.Get("Cache-Control"), status, body, cache)
 		}
 	}
 	const immutable = "public, max-age=31536000, immutable"
@@ -186,19 +187,19 @@ func TestStaticCompressed(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(dir, "old.css.gz"), before, before); err != nil {
 		t.Fatal(err)
 	}
-	f := func(path, accept, body, coding string) answer {
+	f := func(path, accept, body, coding string) flowtest.Reply {
 		t.Helper()
-		got := w.do("GET", path, "", "Accept-Encoding", accept)
-		if got.body != body || got.header.Get("Content-Encoding") != coding || got.header.Get("Content-Length") != strconv.Itoa(len(body)) {
-			t.Errorf("GET %s, %s: got %q %v, want %q %q", path, accept, got.body, got.header, body, coding)
+		got := w.Request("GET", path, "", "Accept-Encoding", accept)
+		if got.Body != body || got.Header.Get("Content-Encoding") != coding || got.Header.Get("Content-Length") != strconv.Itoa(len(body)) {
+			t.Errorf("GET %s, %s: got %q %v, want %q %q", path, accept, got.Body, got.Header, body, coding)
 		}
 		return got
 	}
 	plain := f("/app.js", "identity", "let a = 1", "")
 	brotli := f("/app.js", "gzip, deflate, br, zstd", "BR", "br")
-	if brotli.header.Get("Vary") != "Accept-Encoding" || plain.header.Get("Vary") != "Accept-Encoding" ||
-		brotli.header.Get("Etag") == plain.header.Get("Etag") || brotli.header.Get("Content-Type") != "text/javascript; charset=utf-8" {
-		t.Errorf("got %v and %v", plain.header, brotli.header)
+	if brotli.Header.Get("Vary") != "Accept-Encoding" || plain.Header.Get("Vary") != "Accept-Encoding" ||
+		brotli.Header.Get("Etag") == plain.Header.Get("Etag") || brotli.Header.Get("Content-Type") != "text/javascript; charset=utf-8" {
+		t.Errorf("got %v and %v", plain.Header, brotli.Header)
 	}
 	f("/app.js", "gzip", "GZIP", "gzip")
 	f("/app.js", "zstd;q=0.9, br;q=0.5", "ZSTD", "zstd")
@@ -209,13 +210,13 @@ func TestStaticCompressed(t *testing.T) {
 	f("/old.css", "gzip", "new", "")
 	f("/a.png", "gzip", "png", "")
 	f("/docs/a%20b.txt", "gzip", "spaced", "")
-	if got := w.do("GET", "/app.js", "", "Accept-Encoding", "br", "If-None-Match", brotli.header.Get("Etag")); got.status != 304 {
+	if got := w.Request("GET", "/app.js", "", "Accept-Encoding", "br", "If-None-Match", brotli.Header.Get("Etag")); got.Status != 304 {
 		t.Errorf("the compressed file again: got %+v", got)
 	}
-	if got := w.do("GET", "/app.js", "", "Accept-Encoding", "br", "If-None-Match", plain.header.Get("Etag")); got.status != 200 || got.header.Get("Content-Length") != "2" {
+	if got := w.Request("GET", "/app.js", "", "Accept-Encoding", "br", "If-None-Match", plain.Header.Get("Etag")); got.Status != 200 || got.Header.Get("Content-Length") != "2" {
 		t.Errorf("the compressed file in place of another: got %+v", got)
 	}
-	if got := w.do("GET", "/app.js", "", "Accept-Encoding", "br", "Range", "bytes=1-1"); got.status != 206 || got.body != "R" {
+	if got := w.Request("GET", "/app.js", "", "Accept-Encoding", "br", "Range", "bytes=1-1"); got.Status != 206 || got.Body != "R" {
 		t.Errorf("a range: got %+v", got)
 	}
 }
@@ -228,7 +229,7 @@ func TestStaticError(t *testing.T) {
 - {kind: static, name: files, root: '`+dir+`', ports: {error: [{name: page, port: in}]}}
 - {kind: page, name: page, status: 404, text: "<p>{{ .message }}</p>"}
 `)
-	if got := w.do("GET", "/x", ""); got.status != 404 || got.body != "<p>Not Found</p>" || got.header.Get("Content-Type") != "text/html; charset=utf-8" {
+	if got := w.Request("GET", "/x", ""); got.Status != 404 || got.Body != "<p>Not Found</p>" || got.Header.Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -245,7 +246,7 @@ func TestStaticDropped(t *testing.T) {
 `)
 	before := descriptors(t)
 	for range 50 {
-		if got := w.do("GET", "/a.txt", ""); got.status != 418 {
+		if got := w.Request("GET", "/a.txt", ""); got.Status != 418 {
 			t.Fatalf("got %+v", got)
 		}
 	}
@@ -269,14 +270,14 @@ func descriptors(t *testing.T) int {
 // A folder that is not there is an error of the start, with its path.
 func TestStaticMissing(t *testing.T) {
 	w, dir := folder(t, "")
-	list, err := w.engine.Apply(t.Context(), source(strings.Replace(strings.ReplaceAll(staticFlow, ", MORE", ""), "ROOT", dir+"/none", 1)))
+	list, err := w.Apply(strings.Replace(strings.ReplaceAll(staticFlow, ", MORE", ""), "ROOT", dir+"/none", 1))
 	if err == nil && !list.HasErrors() {
 		t.Fatal("a folder that is missing was served")
 	}
 	if text := list.Error() + " " + errText(err); !strings.Contains(text, "root: the folder "+dir+"/none cannot be opened: no such file or directory") {
 		t.Errorf("got %s", text)
 	}
-	if got := w.do("GET", "/app.js", ""); got.status != 200 {
+	if got := w.Request("GET", "/app.js", ""); got.Status != 200 {
 		t.Errorf("the generation before does not serve: got %+v", got)
 	}
 }
@@ -290,7 +291,7 @@ func TestStaticLarge(t *testing.T) {
 		write(t, dir, name, text)
 		for range 20 {
 			clients.Go(func() {
-				resp, err := w.client.Get("http://" + w.addr + "/" + name)
+				resp, err := w.Client().Get("http://" + w.Address() + "/" + name)
 				if err != nil {
 					t.Error(err)
 					return
@@ -308,13 +309,13 @@ func TestStaticLarge(t *testing.T) {
 // What clients ask for in vain is not in the log, which they could flood.
 func TestStaticLog(t *testing.T) {
 	w, _ := folder(t, "")
-	if got := w.do("GET", "/none", ""); got.status != 404 {
+	if got := w.Request("GET", "/none", ""); got.Status != 404 {
 		t.Errorf("got %+v", got)
 	}
-	if got := w.do("POST", "/app.js", "x"); got.status != 405 {
+	if got := w.Request("POST", "/app.js", "x"); got.Status != 405 {
 		t.Errorf("got %+v", got)
 	}
-	got := w.log.String()
+	got := w.Log()
 	for _, want := range []string{"status=404", "status=405"} {
 		if !regexp.MustCompile(`level=DEBUG msg="request answered with an error" .*` + want).MatchString(got) {
 			t.Errorf("log: got %s, want %s at level DEBUG", got, want)

@@ -14,7 +14,7 @@ func TestStaticPipe(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.do("GET", "/pipe", ""); got.status != 404 {
+	if got := w.Request("GET", "/pipe", ""); got.Status != 404 {
 		t.Errorf("got %+v", got)
 	}
 }

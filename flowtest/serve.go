@@ -1,0 +1,88 @@
+package flowtest
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+// Serve is [Flow.Load] of a document with a listener, by the clock of the machine, since clients
+// have no other.
+func (f *Flow) Serve(document string) {
+	f.tb.Helper()
+	if f.Options.Clock == nil {
+		f.Options.Clock = node.SystemClock{}
+	}
+	f.Load(document)
+}
+
+var listening = regexp.MustCompile(`msg=listening .*address=(\S+)`)
+
+// Address returns the host and port of the listener that has begun to listen last, from the log.
+func (f *Flow) Address() string {
+	f.tb.Helper()
+	found := listening.FindAllStringSubmatch(f.Log(), -1)
+	if found == nil {
+		f.tb.Fatalf("no listener; the log is:\n%s", f.Log())
+	}
+	return found[len(found)-1][1]
+}
+
+// Client returns a client of HTTP/1.1 whose connections end with the test. It follows no
+// redirects and decompresses nothing.
+func (f *Flow) Client() *http.Client {
+	if f.client == nil {
+		f.client = &http.Client{
+			Transport:     &http.Transport{DisableCompression: true},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+		f.tb.Cleanup(f.client.CloseIdleConnections)
+	}
+	return f.client
+}
+
+// A Reply is an answer of HTTP whose body has been read.
+type Reply struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Request sends a request to [Flow.Address], and ends the test if no answer comes back. header has
+// names and values in turns.
+func (f *Flow) Request(method, path, body string, header ...string) Reply {
+	f.tb.Helper()
+	r, err := http.NewRequestWithContext(f.tb.Context(), method, "http://"+f.Address()+path, strings.NewReader(body))
+	if err != nil {
+		f.tb.Fatal(err)
+	}
+	if body == "" {
+		r.Body = http.NoBody
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		} else {
+			r.Header.Add(header[i], header[i+1])
+		}
+	}
+	resp, err := f.Client().Do(r)
+	if err != nil {
+		f.tb.Fatal(err)
+	}
+	reply, err := ReadReply(resp)
+	if err != nil {
+		f.tb.Fatal(err)
+	}
+	return reply
+}
+
+// ReadReply reads the rest of an answer, and closes it.
+func ReadReply(resp *http.Response) (Reply, error) {
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	return Reply{resp.StatusCode, resp.Header, string(data)}, err
+}
