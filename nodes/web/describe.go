@@ -93,7 +93,7 @@ func knownMethod(method string) string {
 // and body can be sent.
 func statusOf(ctx context.Context, resp node.Response) int {
 	if resp.IsError() {
-		return failureStatus(describeFailure(ctx, resp.Payload.AsError()))
+		return envelope.FailureStatus(describeFailure(ctx, resp.Payload.AsError()))
 	}
 	e, ok, err := envelope.Open(resp.Payload)
 	switch {

@@ -57,7 +57,7 @@ var listening = regexp.MustCompile(`msg=listening .*address=(\S+)`)
 func serve(t testing.TB, document string, record bool) *world {
 	t.Helper()
 	w := &world{t: t, timelines: make(chan *observe.Timeline, 100)}
-	defs := append(kinds(), partDef, eventsDef)
+	defs := append(kinds(), eventsDef)
 	for _, def := range defs {
 		if def.Kind == "listener" || def.Kind == "websocket" {
 			make := def.New

@@ -22,8 +22,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// maxLogged is how many bytes a text in a log record may have.
-const maxLogged = 1000
+// MaxLogged is how many bytes a text in a log record may have.
+const MaxLogged = 1000
 
 // Keys of log records.
 const (
@@ -364,7 +364,7 @@ func (x *exchange) logFailure(status int) {
 	attrs := []slog.Attr{slog.String(keyLogProcess, x.id), slog.Int(keyLogStatus, status),
 		slog.String(keyLogMethod, node.Clip(x.r.Method, envelope.MaxQuote)), slog.String(keyLogPath, node.Clip(x.r.URL.Path, envelope.MaxQuote))}
 	if err != nil {
-		attrs = append(attrs, slog.String(keyLogError, node.Clip(err.Error(), maxLogged)))
+		attrs = append(attrs, slog.String(keyLogError, node.Clip(err.Error(), MaxLogged)))
 	}
 	x.gen.log.LogAttrs(x.r.Context(), level, "request answered with an error", attrs...)
 }

@@ -378,7 +378,7 @@ func (p *parts) failureLocked(err error) (status int, end []byte) {
 	x.cause = err
 	x.ensureID()
 	e := describeFailure(p.ctx, err)
-	status = failureStatus(e)
+	status = envelope.FailureStatus(e)
 	level := slog.LevelInfo
 	switch {
 	case p.mu.err != nil || x.r.Context().Err() != nil || e.Code == string(diag.CodeCancelled): // the client has gone, or comes back
@@ -387,7 +387,7 @@ func (p *parts) failureLocked(err error) (status int, end []byte) {
 		level = slog.LevelError
 	}
 	x.gen.log.LogAttrs(p.ctx, level, "answer in parts ended with an error", slog.String(keyLogProcess, x.id), slog.Int(keyLogStatus, status),
-		slog.String(keyLogMethod, node.Clip(x.r.Method, envelope.MaxQuote)), slog.String(keyLogPath, node.Clip(x.r.URL.Path, envelope.MaxQuote)), slog.String(keyLogError, node.Clip(err.Error(), maxLogged)))
+		slog.String(keyLogMethod, node.Clip(x.r.Method, envelope.MaxQuote)), slog.String(keyLogPath, node.Clip(x.r.URL.Path, envelope.MaxQuote)), slog.String(keyLogError, node.Clip(err.Error(), MaxLogged)))
 	// Events end without an event if the program, or the generation, stops: their client comes
 	// back. A cut would be as good, but a browser drops what it has read last before one.
 	x.cut = p.mu.form != partEvents

@@ -199,7 +199,7 @@ func eventText(v value.Value) (string, error) {
 // failurePart describes an error that ends an answer in parts. The message is there only
 // if it is public.
 func failurePart(e *node.Error) value.Value {
-	fields := []value.Field{{Name: "status", Value: value.Int(int64(failureStatus(e)))}}
+	fields := []value.Field{{Name: "status", Value: value.Int(int64(envelope.FailureStatus(e)))}}
 	if e.Public {
 		fields = append(fields, value.Field{Name: "message", Value: value.String(node.Message(e))})
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -14,7 +15,7 @@ import (
 func (a *answerWriter) writeError(x *exchange, e *node.Error) (status, size int) {
 	h := x.w.Header()
 	clear(h)
-	status = failureStatus(e)
+	status = envelope.FailureStatus(e)
 	if e.RetryAfter > 0 {
 		h["Retry-After"] = []string{strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10)}
 	}
@@ -75,15 +76,6 @@ func (x *exchange) problem(e *node.Error, status int, title string) value.Value 
 		}
 	}
 	return value.UniqueMap(fields)
-}
-
-// failureStatus returns the status of an error if that is 4xx or 5xx, and 500
-// otherwise.
-func failureStatus(e *node.Error) int {
-	if e.Status >= 400 && e.Status <= 599 {
-		return e.Status
-	}
-	return http.StatusInternalServerError
 }
 
 func statusText(status int) string {

@@ -61,7 +61,7 @@ func (x *exchange) logAccess(status, size int, elapsed time.Duration) {
 	attrs := []slog.Attr{
 		slog.String(keyLogMethod, node.Clip(x.r.Method, envelope.MaxQuote)),
 		slog.String(keyLogHost, node.Clip(x.from.Host, envelope.MaxQuote)),
-		slog.String(keyLogPath, node.Clip(x.r.URL.Path, maxLogged)),
+		slog.String(keyLogPath, node.Clip(x.r.URL.Path, MaxLogged)),
 		slog.String(keyLogRoute, route),
 		slog.Int(keyLogStatus, status),
 		slog.Int(keyLogBytes, size),

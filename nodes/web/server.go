@@ -400,7 +400,7 @@ func (w errorLogWriter) Write(line []byte) (int, error) {
 	if strings.Contains(msg, "panic serving") {
 		logger.Error(msg)
 	} else {
-		logger.Debug(node.Clip(msg, maxLogged))
+		logger.Debug(node.Clip(msg, MaxLogged))
 	}
 	return len(line), nil
 }

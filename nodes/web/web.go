@@ -33,9 +33,10 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/nodes/web/router"
+	"github.com/uniflow-labs/uniflow/nodes/web/websocket"
 )
 
 // Defs returns the kinds of this package.
 func Defs(o stream.Options) []*node.Def {
-	return []*node.Def{listenerDef(), router.Def(), websocketDef(o), websocketClientDef(o)}
+	return append(websocket.Defs(o), listenerDef(), router.Def())
 }

@@ -1,4 +1,4 @@
-package web
+package websocket
 
 import (
 	"context"
@@ -16,21 +16,21 @@ import (
 
 // take runs the process of a message, or leaves the message to what runs one already. It
 // waits while too many messages wait.
-func (c *wsConn) take(m wsMessage) {
+func (c *conn) take(m message) {
 	c.mu.Lock()
-	for c.mu.running && len(c.mu.inbox) >= wsInbox && !c.mu.ended && !c.mu.stopping {
+	for c.mu.running && len(c.mu.inbox) >= inboxSize && !c.mu.ended && !c.mu.stopping {
 		c.mu.changed.Wait()
 	}
 	if c.mu.ended || c.mu.stopping {
 		c.mu.Unlock()
-		c.hub.held.Free(m.held)
+		c.server.held.Free(m.held)
 		return
 	}
 	if c.mu.running {
 		refused := false
 		if m.held == 0 {
 			m.held = int64(len(m.data))
-			refused = c.hub.reserveHeld(c.hub.current.Load(), m.held) != nil
+			refused = c.server.reserveHeld(c.server.generations.Current(), m.held) != nil
 		}
 		c.mu.inbox = append(c.mu.inbox, m)
 		if refused {
@@ -50,7 +50,7 @@ func (c *wsConn) take(m wsMessage) {
 
 // runAll runs a message and those that wait for it, until one of them waits itself, or
 // none is left.
-func (c *wsConn) runAll(m wsMessage) {
+func (c *conn) runAll(m message) {
 	for more := true; more; m, more = c.next() {
 		c.msg = m
 		if !c.decode() {
@@ -63,7 +63,7 @@ func (c *wsConn) runAll(m wsMessage) {
 }
 
 // next takes a message that waits; without one, nothing runs any more.
-func (c *wsConn) next() (m wsMessage, ok bool) {
+func (c *conn) next() (m message, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.changed.Broadcast()
@@ -75,22 +75,22 @@ func (c *wsConn) next() (m wsMessage, ok bool) {
 	return m, true
 }
 
-// States of wsConn.call.
+// States of conn.call.
 const (
-	wsCallBegun  = iota // Start has not returned, and done was not called
-	wsCallDone          // done was called first: run goes on
-	wsCallWaited        // Start has returned first: onDone goes on
+	callBegun  = iota // Start has not returned, and done was not called
+	callDone          // done was called first: run goes on
+	callWaited        // Start has returned first: onDone goes on
 )
 
 // run starts the process of c.msg, and reports whether it has ended, and was answered.
-func (c *wsConn) run() bool {
+func (c *conn) run() bool {
 	for {
-		g := c.hub.current.Load()
-		c.call.Store(wsCallBegun)
+		g := c.server.generations.Current()
+		c.call.Store(callBegun)
 		first := c.first(g)
 		c.resp, c.unsendable = node.Response{}, nil
 		g.starter.Start(c.context(g), c.judge, first, c.done)
-		if c.call.CompareAndSwap(wsCallBegun, wsCallWaited) {
+		if c.call.CompareAndSwap(callBegun, callWaited) {
 			return false
 		}
 		if !c.again(g) {
@@ -101,13 +101,13 @@ func (c *wsConn) run() bool {
 }
 
 // onDone gets the response of a process.
-func (c *wsConn) onDone(resp node.Response) {
+func (c *conn) onDone(resp node.Response) {
 	c.resp = resp
-	if c.call.CompareAndSwap(wsCallBegun, wsCallDone) {
+	if c.call.CompareAndSwap(callBegun, callDone) {
 		return
 	}
-	g := c.hub.current.Load()
-	c.hub.goroutines.Go(func() { // the serve goroutine waits for this one
+	g := c.server.generations.Current()
+	c.server.goroutines.Go(func() { // the serve goroutine waits for this one
 		if c.again(g) {
 			if !c.run() {
 				return
@@ -123,12 +123,12 @@ func (c *wsConn) onDone(resp node.Response) {
 
 // again reports whether a message must start once more, as its generation has stopped in
 // the meantime and there is another one.
-func (c *wsConn) again(g *wsGeneration) bool {
-	return c.resp.IsError() && errors.Is(c.resp.Payload.AsError(), node.ErrStopped) && c.hub.current.Load() != g
+func (c *conn) again(g *generation) bool {
+	return c.resp.IsError() && errors.Is(c.resp.Payload.AsError(), node.ErrStopped) && c.server.generations.Current() != g
 }
 
 // first is what the process of c.msg begins with.
-func (c *wsConn) first(g *wsGeneration) node.Result {
+func (c *conn) first(g *generation) node.Result {
 	payload := value.UniqueMap([]value.Field{
 		{Name: envelope.KeyBody, Value: c.msg.body},
 		{Name: "connection", Value: value.String(c.id)},
@@ -139,11 +139,11 @@ func (c *wsConn) first(g *wsGeneration) node.Result {
 		e.Data = payload
 		return node.Fail(&e)
 	}
-	return c.hub.call.Send(wsOut, payload)
+	return c.server.call.Send(portOut, payload)
 }
 
 // context is that of the next process.
-func (c *wsConn) context(g *wsGeneration) context.Context {
+func (c *conn) context(g *generation) context.Context {
 	if !g.parts {
 		return c.ctx
 	}
@@ -154,32 +154,32 @@ func (c *wsConn) context(g *wsGeneration) context.Context {
 }
 
 // answer sends the answer of a process, or closes the connection if that is an error.
-func (c *wsConn) answer(g *wsGeneration) {
+func (c *conn) answer(g *generation) {
 	resp, m, reply, err := c.resp, c.msg, c.reply, c.unsendable
-	c.resp, c.msg, c.reply = node.Response{}, wsMessage{}, wsReply{}
-	defer c.hub.held.Free(m.held)
+	c.resp, c.msg, c.reply = node.Response{}, message{}, encoded{}
+	defer c.server.held.Free(m.held)
 	switch {
 	case resp.IsError():
 		err = resp.Payload.AsError()
-		c.hub.recycle(reply)
+		c.server.recycle(reply)
 	case err == nil && reply.buf != nil:
 		err = c.send(context.Background(), reply)
 	}
-	if err != nil && !errors.Is(err, errWSEnded) { // else the client has left
+	if err != nil && !errors.Is(err, errEnded) { // else the client has left
 		c.fail(g, err)
 	}
 }
 
 // failure implements [node.Judge]: it encodes the answer before anything is committed.
-func (c *wsConn) failure(resp node.Response) error {
+func (c *conn) failure(resp node.Response) error {
 	if !resp.None {
-		c.reply, c.unsendable = c.hub.encode(resp.Payload)
+		c.reply, c.unsendable = c.server.encode(resp.Payload)
 	}
 	return c.unsendable
 }
 
 // fail closes the connection because of an error of a process.
-func (c *wsConn) fail(g *wsGeneration, err error) {
+func (c *conn) fail(g *generation, err error) {
 	e := node.Describe(err)
 	level, code := slog.LevelInfo, websocket.StatusInternalError
 	switch {
@@ -187,10 +187,10 @@ func (c *wsConn) fail(g *wsGeneration, err error) {
 		level, code = slog.LevelDebug, websocket.StatusServiceRestart
 	case c.ctx.Err() != nil:
 		level = slog.LevelDebug
-	case failureStatus(e) >= http.StatusInternalServerError:
+	case envelope.FailureStatus(e) >= http.StatusInternalServerError:
 		level = slog.LevelError
 	}
-	g.log.Log(context.Background(), level, "WebSocket closed because of an error", "connection", c.id, keyLogError, node.Clip(err.Error(), maxLogged))
+	g.log.Log(context.Background(), level, "WebSocket closed because of an error", "connection", c.id, "error", node.Clip(err.Error(), maxLogged))
 	reason := ""
 	if e.Public {
 		reason = node.Clip(node.Message(e), 120)
@@ -200,47 +200,47 @@ func (c *wsConn) fail(g *wsGeneration, err error) {
 
 // Part implements [node.Parts]: a part of an answer is a message, and so is its end. It
 // returns when the socket has taken it.
-func (c *wsConn) Part(ctx context.Context, v value.Value) error {
-	reply, err := c.hub.encode(v)
+func (c *conn) Part(ctx context.Context, v value.Value) error {
+	reply, err := c.server.encode(v)
 	if err != nil {
 		return err
 	}
 	return c.send(ctx, reply)
 }
 
-// A wsReply is a message that is encoded. Its data may be that of the value.
-type wsReply struct {
+// An encoded is a message to send. Its data may be that of the value.
+type encoded struct {
 	kind websocket.MessageType
 	data []byte
-	buf  *[]byte // goes back to the hub
+	buf  *[]byte // goes back to the server
 }
 
-func (h *wsHub) encode(v value.Value) (r wsReply, err error) {
+func (s *server) encode(v value.Value) (r encoded, err error) {
 	if body, ok := messageBody(v); ok {
 		v = body
 	}
-	r.buf, _ = h.buffers.Get().(*[]byte)
+	r.buf, _ = s.buffers.Get().(*[]byte)
 	if r.buf == nil {
 		r.buf = new([]byte)
 		*r.buf = make([]byte, 4<<10)
 	}
 	if r.kind, r.data, err = encodeMessage(v, (*r.buf)[:0]); err != nil {
-		h.recycle(r)
-		return wsReply{}, err
+		s.recycle(r)
+		return encoded{}, err
 	}
 	return r, nil
 }
 
-func (h *wsHub) recycle(r wsReply) {
+func (s *server) recycle(r encoded) {
 	if r.buf != nil {
-		h.buffers.Put(r.buf)
+		s.buffers.Put(r.buf)
 	}
 }
 
-func (c *wsConn) send(ctx context.Context, r wsReply) error {
+func (c *conn) send(ctx context.Context, r encoded) error {
 	err := c.write(ctx, r.kind, r.data)
 	if ctx.Err() == nil { // else data may still wait in the outbox
-		c.hub.recycle(r)
+		c.server.recycle(r)
 	}
 	return err
 }

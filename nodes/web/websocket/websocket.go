@@ -1,4 +1,11 @@
-package web
+// Package websocket has the kinds websocket and websocket_client.
+//
+// Read websocket.go first: an [endpoint] is a node of one generation, and server.go has the
+// connections, which outlive it. take.go takes a request over, and upgrade.go makes a
+// connection of it. conn.go reads messages, run.go runs their processes, send.go sends, end.go
+// ends. client.go is the other side, whose reader is reader.go. The package must not know the
+// listener that a request comes from.
+package websocket
 
 import (
 	"context"
@@ -20,13 +27,19 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+// Defs returns the kinds of this package.
+func Defs(o stream.Options) []*node.Def { return []*node.Def{serverDef(o), clientDef(o)} }
+
+// maxLogged is how many bytes a text in a log record may have.
+const maxLogged = 1000
+
 // Ports of a websocket.
 const (
-	wsIn, wsSend            = 0, 1
-	wsOut, wsOpen, wsClosed = 0, 1, 2
+	portIn, portSend              = 0, 1
+	portOut, portOpen, portClosed = 0, 1, 2
 )
 
-func websocketDef(o stream.Options) *node.Def {
+func serverDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "websocket",
 		Role:    node.HasClient,
@@ -67,33 +80,33 @@ A change of the workflow keeps the connections. If the node is removed, they are
 			{Name: "close", Doc: "A connection that has ended."},
 		},
 		Traits:  node.Fixed(node.Traits{Is: node.SendsParts, Gives: []string{node.GivesParts}, Needs: []node.Need{handover.Needed()}}),
-		OpenAPI: describeWebsocket,
+		OpenAPI: describe,
 		Recall:  node.Always(node.Effects),
-		New:     func(init *node.Init) (node.Node, error) { return newWebsocket(init, o) },
+		New:     func(init *node.Init) (node.Node, error) { return newEndpoint(init, o) },
 	}
 }
 
-// A wsNode is the part of a WebSocket server that belongs to one generation. The
-// connections belong to its wsHub.
-type wsNode struct {
+// A endpoint is the part of a WebSocket server that belongs to one generation. The
+// connections belong to its server.
+type endpoint struct {
 	ref      node.Ref
 	pool     *node.Pool
 	memory   *node.Memory
 	log      *slog.Logger
-	settings wsSettings
+	settings settings
 	topics   template.Template
 	opens    bool // open is linked
 	closes   bool // close is linked
 	fails    bool // error is linked
 	parts    bool
 
-	hub        *wsHub        // from Open on
-	release    func() error  // from Open on
-	generation *wsGeneration // from Serve on
+	server     *server      // from Open on
+	release    func() error // from Open on
+	generation *generation  // from Serve on
 }
 
-// wsSettings are those of the fields.
-type wsSettings struct {
+// settings are those of the fields.
+type settings struct {
 	decode      string
 	origins     node.Hosts
 	maxMessage  int64
@@ -101,15 +114,15 @@ type wsSettings struct {
 	ping        time.Duration
 }
 
-func newWebsocket(init *node.Init, o stream.Options) (node.Node, error) {
+func newEndpoint(init *node.Init, o stream.Options) (node.Node, error) {
 	c := init.Config
-	n := &wsNode{
+	n := &endpoint{
 		ref: init.Node, pool: init.Pool, memory: init.Memory, log: init.Log,
-		opens:  init.OutLinks[wsOpen] > 0,
-		closes: init.OutLinks[wsClosed] > 0,
+		opens:  init.OutLinks[portOpen] > 0,
+		closes: init.OutLinks[portClosed] > 0,
 		fails:  init.ErrorLinks > 0,
 		parts:  init.Below(node.SendsParts),
-		settings: wsSettings{
+		settings: settings{
 			decode:      c.String("decode"),
 			maxMessage:  c.Int("max_message"),
 			connections: int(c.Int("connections")),
@@ -134,39 +147,39 @@ func newWebsocket(init *node.Init, o stream.Options) (node.Node, error) {
 }
 
 // Open finds the connections of the generation before.
-func (n *wsNode) Open(context.Context) (err error) {
-	n.hub, n.release, err = node.Acquire(n.pool, "web.websocket "+n.ref.Namespace+"/"+n.ref.String(), func() (*wsHub, error) {
-		return newWSHub(n.memory), nil
+func (n *endpoint) Open(context.Context) (err error) {
+	n.server, n.release, err = node.Acquire(n.pool, "web.websocket "+n.ref.Namespace+"/"+n.ref.String(), func() (*server, error) {
+		return newServer(n.memory), nil
 	})
 	return err
 }
 
 // Serve makes new messages start their processes here.
-func (n *wsNode) Serve(src node.Starter) error {
-	g := &wsGeneration{starter: src, settings: n.settings, closes: n.closes, fails: n.fails, parts: n.parts, log: n.log}
-	n.hub.attach(g, n.generation)
+func (n *endpoint) Serve(src node.Starter) error {
+	g := &generation{starter: src, settings: n.settings, closes: n.closes, fails: n.fails, parts: n.parts, log: n.log}
+	n.server.attach(g, n.generation)
 	n.generation = g
 	return nil
 }
 
 // Stop closes the connections, unless a later generation has taken them over, when the
 // messages that were received are answered.
-func (n *wsNode) Stop(ctx context.Context) error {
+func (n *endpoint) Stop(ctx context.Context) error {
 	if n.generation == nil {
 		return nil
 	}
-	return n.hub.detach(ctx, n.generation)
+	return n.server.detach(ctx, n.generation)
 }
 
 // Close releases the connections.
-func (n *wsNode) Close() error { return n.release() }
+func (n *endpoint) Close() error { return n.release() }
 
 // Measure reports the connections and their messages.
-func (n *wsNode) Measure(report func(node.Metric)) { n.hub.measure(report) }
+func (n *endpoint) Measure(report func(node.Metric)) { n.server.measure(report) }
 
 // Receive takes a request over, or sends a message.
-func (n *wsNode) Receive(p node.Process, pkt node.Packet) node.Result {
-	if pkt.Port == wsSend {
+func (n *endpoint) Receive(p node.Process, pkt node.Packet) node.Result {
+	if pkt.Port == portSend {
 		return n.send(pkt.Payload)
 	}
 	if err := n.refusal(pkt.Payload); err != nil {
@@ -175,7 +188,7 @@ func (n *wsNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	if !n.opens {
 		return n.take(p, pkt.Payload)
 	}
-	return node.SendThen(wsOpen, pkt.Payload, func(p node.Process, resp node.Response) node.Result {
+	return node.SendThen(portOpen, pkt.Payload, func(p node.Process, resp node.Response) node.Result {
 		if e, ok, _ := envelope.Open(resp.Payload); resp.IsError() || ok && !resp.None && e.Status >= 300 {
 			return node.Respond(resp)
 		}
@@ -184,7 +197,7 @@ func (n *wsNode) Receive(p node.Process, pkt node.Packet) node.Result {
 }
 
 // send sends a message to one connection, or to those of a topic.
-func (n *wsNode) send(v value.Value) node.Result {
+func (n *endpoint) send(v value.Value) node.Result {
 	to, topic, body, err := addressOf(v)
 	if err != nil {
 		return node.Fail(err)
@@ -194,10 +207,10 @@ func (n *wsNode) send(v value.Value) node.Result {
 		return node.Fail(err)
 	}
 	if topic != "" {
-		n.hub.publish(topic, kind, data)
+		n.server.publish(topic, kind, data)
 		return node.None()
 	}
-	c := n.hub.find(to)
+	c := n.server.find(to)
 	if c == nil {
 		return node.Fail(&node.Error{Err: fmt.Errorf("connection %q has ended", node.Clip(to, envelope.MaxQuote)), Status: http.StatusGone})
 	}

@@ -1,4 +1,4 @@
-package web
+package websocket
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-// websocketClientDef is a source of messages with an in-port that sends.
-func websocketClientDef(o stream.Options) *node.Def {
+// clientDef is a source of messages with an in-port that sends.
+func clientDef(o stream.Options) *node.Def {
 	def := stream.Source{
 		Kind:    "websocket_client",
 		Summary: "Takes messages from a WebSocket server, and sends some.",
@@ -49,7 +49,7 @@ Messages have ` + "`id`" + ` and ` + "`binary`" + `.`,
 			schema.Duration("ping").Default(30 * time.Second).Doc("How often to ask whether the server is still there. 0 is never."),
 		})...),
 		Traits: stream.Traits{Order: stream.OrderTotal},
-		Open:   openWSClient,
+		Open:   openClient,
 	}.Def(o)
 	def.In = []node.Port{{Name: "send", Doc: "A message to send."}}
 	def.Role, def.Lint = node.Begins|node.Connects, stream.LintTLS
@@ -63,7 +63,7 @@ Messages have ` + "`id`" + ` and ` + "`binary`" + `.`,
 		if !ok {
 			return nil, fmt.Errorf("a source is a %T, which lacks a method", n)
 		}
-		return &wsClientNode{sourceOfStream: inner, pool: init.Pool, key: wsLinkKey(init.Node)}, nil
+		return &clientNode{sourceOfStream: inner, pool: init.Pool, key: linkKey(init.Node)}, nil
 	}
 	return def
 }
@@ -80,23 +80,23 @@ type sourceOfStream interface {
 	io.Closer
 }
 
-// A wsClientNode is a source that can send as well. The connection belongs to the reader,
-// which outlives generations: both find it by a wsLink in the pool.
-type wsClientNode struct {
+// A clientNode is a source that can send as well. The connection belongs to the reader,
+// which outlives generations: both find it by a link in the pool.
+type clientNode struct {
 	sourceOfStream
 	pool    *node.Pool
 	key     string
-	link    *wsLink      // from Open on
+	link    *link        // from Open on
 	release func() error // from Open on
 }
 
-func wsLinkKey(ref node.Ref) string {
+func linkKey(ref node.Ref) string {
 	return "web.websocket_client " + ref.Namespace + "/" + ref.String()
 }
 
 // Open opens the source.
-func (n *wsClientNode) Open(ctx context.Context) (err error) {
-	if n.link, n.release, err = acquireWSLink(n.pool, n.key); err != nil {
+func (n *clientNode) Open(ctx context.Context) (err error) {
+	if n.link, n.release, err = acquireLink(n.pool, n.key); err != nil {
 		return err
 	}
 	if err := n.sourceOfStream.Open(ctx); err != nil {
@@ -106,10 +106,10 @@ func (n *wsClientNode) Open(ctx context.Context) (err error) {
 }
 
 // Close closes the source.
-func (n *wsClientNode) Close() error { return errors.Join(n.sourceOfStream.Close(), n.release()) }
+func (n *clientNode) Close() error { return errors.Join(n.sourceOfStream.Close(), n.release()) }
 
 // Receive sends a message.
-func (n *wsClientNode) Receive(_ node.Process, pkt node.Packet) node.Result {
+func (n *clientNode) Receive(_ node.Process, pkt node.Packet) node.Result {
 	v := pkt.Payload
 	if body, ok := messageBody(v); ok {
 		v = body
@@ -129,23 +129,23 @@ func (n *wsClientNode) Receive(_ node.Process, pkt node.Packet) node.Result {
 	})
 }
 
-// A wsLink is where a client finds the connection of its reader.
-type wsLink struct {
+// A link is where a client finds the connection of its reader.
+type link struct {
 	mu struct {
 		sync.Mutex
 		conn *websocket.Conn // nil without one
 	}
 }
 
-func acquireWSLink(pool *node.Pool, key string) (*wsLink, func() error, error) {
-	return node.Acquire(pool, key, func() (*wsLink, error) { return new(wsLink), nil })
+func acquireLink(pool *node.Pool, key string) (*link, func() error, error) {
+	return node.Acquire(pool, key, func() (*link, error) { return new(link), nil })
 }
 
 // Close does nothing: the connection belongs to the reader.
-func (l *wsLink) Close() error { return nil }
+func (l *link) Close() error { return nil }
 
 // set makes another connection the one to send on, in place of before.
-func (l *wsLink) set(conn, before *websocket.Conn) {
+func (l *link) set(conn, before *websocket.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if conn != nil || l.mu.conn == before {
@@ -153,11 +153,11 @@ func (l *wsLink) set(conn, before *websocket.Conn) {
 	}
 }
 
-// wsSendTimeout is how long a server may take to take a message. The connection is then
+// sendTimeout is how long a server may take to take a message. The connection is then
 // closed, as part of the message may have been sent.
-const wsSendTimeout = 30 * time.Second
+const sendTimeout = 30 * time.Second
 
-func (l *wsLink) send(ctx context.Context, kind websocket.MessageType, data []byte) error {
+func (l *link) send(ctx context.Context, kind websocket.MessageType, data []byte) error {
 	l.mu.Lock()
 	conn := l.mu.conn
 	l.mu.Unlock()
@@ -168,7 +168,7 @@ func (l *wsLink) send(ctx context.Context, kind websocket.MessageType, data []by
 		return context.Cause(ctx)
 	}
 	// The end of the process must not end the connection.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wsSendTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
 	defer cancel()
 	return conn.Write(ctx, kind, data)
 }

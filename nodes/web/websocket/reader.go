@@ -1,4 +1,4 @@
-package web
+package websocket
 
 import (
 	"context"
@@ -18,15 +18,15 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-func openWSClient(init *node.Init) (stream.Reader, error) {
+func openClient(init *node.Init) (stream.Reader, error) {
 	c := init.Config
 	call, err := httpclient.NewStream(init.Config, "ws")
 	if err != nil {
 		return nil, err
 	}
-	r := &wsClientReader{
-		call: call, pool: init.Pool, key: wsLinkKey(init.Node), protocols: c.Strings("protocols"), clock: init.Clock,
-		maxMessage: c.Int("max_message"), ping: c.Duration("ping"), run: newWSID(),
+	r := &reader{
+		call: call, pool: init.Pool, key: linkKey(init.Node), protocols: c.Strings("protocols"), clock: init.Clock,
+		maxMessage: c.Int("max_message"), ping: c.Duration("ping"), run: newID(),
 	}
 	if c.Has("hello") {
 		kind, data, err := encodeMessage(c.Value("hello"), nil)
@@ -38,8 +38,8 @@ func openWSClient(init *node.Init) (stream.Reader, error) {
 	return r, nil
 }
 
-// A wsClientReader reads the messages of a server.
-type wsClientReader struct {
+// A reader reads the messages of a server.
+type reader struct {
 	call       *httpclient.Stream
 	pool       *node.Pool
 	key        string
@@ -51,7 +51,7 @@ type wsClientReader struct {
 	clock      node.Clock
 	run        string // part of the ids
 
-	link    *wsLink // from the first connection on
+	link    *link // from the first connection on
 	release func() error
 	conn    *websocket.Conn // nil without one
 	read    int64
@@ -64,9 +64,9 @@ type wsClientReader struct {
 }
 
 // Connect implements [stream.Reader].
-func (r *wsClientReader) Connect(ctx context.Context, _ stream.Host) error {
+func (r *reader) Connect(ctx context.Context, _ stream.Host) error {
 	if r.link == nil {
-		link, release, err := acquireWSLink(r.pool, r.key)
+		link, release, err := acquireLink(r.pool, r.key)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (r *wsClientReader) Connect(ctx context.Context, _ stream.Host) error {
 }
 
 // sendPing asks whether the server is there. Its answer comes only while something reads.
-func (r *wsClientReader) sendPing(conn *websocket.Conn) {
+func (r *reader) sendPing(conn *websocket.Conn) {
 	r.timer.Lock()
 	if r.timer.Timer == nil {
 		r.timer.Unlock()
@@ -131,17 +131,17 @@ func (r *wsClientReader) sendPing(conn *websocket.Conn) {
 	}
 }
 
-// wsClientToken is what the fields of a message need.
-type wsClientToken struct{ binary bool }
+// token is what the fields of a message need.
+type token struct{ binary bool }
 
 var (
-	wsTextToken   = &wsClientToken{}
-	wsBinaryToken = &wsClientToken{binary: true}
+	textToken   = &token{}
+	binaryToken = &token{binary: true}
 )
 
 // Read implements [stream.Reader]: it returns one message. When ctx ends, so does the
 // connection.
-func (r *wsClientReader) Read(ctx context.Context, _ stream.Room) ([]stream.Message, error) {
+func (r *reader) Read(ctx context.Context, _ stream.Room) ([]stream.Message, error) {
 	r.atRead.Store(true)
 	kind, data, err := r.conn.Read(ctx)
 	r.atRead.Store(false)
@@ -153,24 +153,24 @@ func (r *wsClientReader) Read(ctx context.Context, _ stream.Room) ([]stream.Mess
 		return nil, fmt.Errorf("%w: %s%w", stream.ErrLost, r.call.Label, err)
 	}
 	r.read++
-	m := stream.Message{Raw: data, Time: r.clock.Now(), Offset: r.read, Token: wsTextToken}
+	m := stream.Message{Raw: data, Time: r.clock.Now(), Offset: r.read, Token: textToken}
 	if kind == websocket.MessageBinary {
-		m.Token = wsBinaryToken
+		m.Token = binaryToken
 	}
 	return []stream.Message{m}, nil
 }
 
 // Settle implements [stream.Reader]: the server is not told.
-func (r *wsClientReader) Settle(context.Context, stream.Settled) error { return nil }
+func (r *reader) Settle(context.Context, stream.Settled) error { return nil }
 
 // Fields implements [stream.Reader].
-func (r *wsClientReader) Fields(m *stream.Message, b *value.MapBuilder) {
+func (r *reader) Fields(m *stream.Message, b *value.MapBuilder) {
 	b.Set("id", value.String(r.run+"/"+strconv.FormatInt(m.Offset, 10)))
-	b.Set("binary", value.Bool(m.Token == wsBinaryToken))
+	b.Set("binary", value.Bool(m.Token == binaryToken))
 }
 
 // disconnect closes the connection, if there is one.
-func (r *wsClientReader) disconnect(code websocket.StatusCode) {
+func (r *reader) disconnect(code websocket.StatusCode) {
 	if r.conn == nil {
 		return
 	}
@@ -181,7 +181,7 @@ func (r *wsClientReader) disconnect(code websocket.StatusCode) {
 	}
 	r.timer.Timer = nil
 	r.timer.Unlock()
-	abandon := time.AfterFunc(wsCloseWait, r.call.Abandon)
+	abandon := time.AfterFunc(closeWait, r.call.Abandon)
 	if code == websocket.StatusAbnormalClosure {
 		_ = r.conn.CloseNow() // it is closed, or will not come to life again
 	} else {
@@ -194,7 +194,7 @@ func (r *wsClientReader) disconnect(code websocket.StatusCode) {
 
 // Close implements [stream.Reader]: it says goodbye to the server, which has a second to
 // confirm it.
-func (r *wsClientReader) Close(context.Context) error {
+func (r *reader) Close(context.Context) error {
 	r.disconnect(websocket.StatusNormalClosure)
 	r.call.Close()
 	if r.release == nil {

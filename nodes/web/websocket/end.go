@@ -1,4 +1,4 @@
-package web
+package websocket
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// shake closes the connection with a code. It waits for the client for wsCloseWait, or
+// shake closes the connection with a code. It waits for the client for closeWait, or
 // until ctx ends.
-func (c *wsConn) shake(ctx context.Context, code websocket.StatusCode, reason string) {
+func (c *conn) shake(ctx context.Context, code websocket.StatusCode, reason string) {
 	c.closed.CompareAndSwap(nil, &websocket.CloseError{Code: code, Reason: reason})
-	timer := time.AfterFunc(wsCloseWait, c.abandon)
+	timer := time.AfterFunc(closeWait, c.abandon)
 	stop := context.AfterFunc(ctx, c.abandon)
 	// An error says that the client did not confirm it.
 	_ = c.ws.Close(code, reason)
@@ -28,19 +28,19 @@ func (c *wsConn) shake(ctx context.Context, code websocket.StatusCode, reason st
 }
 
 // abandon closes the connection without a word.
-func (c *wsConn) abandon() {
+func (c *conn) abandon() {
 	// It is closed already, or will not come to life again.
 	_ = c.raw.Close()
 }
 
 // cut ends the connection and its processes.
-func (c *wsConn) cut(err error) {
+func (c *conn) cut(err error) {
 	c.cancel(err)
 	c.abandon()
 }
 
 // stop ends the connection when what it has received is answered, or ctx ends.
-func (c *wsConn) stop(ctx context.Context, code websocket.StatusCode) {
+func (c *conn) stop(ctx context.Context, code websocket.StatusCode) {
 	wake := context.AfterFunc(ctx, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -56,18 +56,18 @@ func (c *wsConn) stop(ctx context.Context, code websocket.StatusCode) {
 	c.mu.Unlock()
 	c.shake(ctx, code, "")
 	if ctx.Err() != nil {
-		c.cut(errWSStopped)
+		c.cut(errStopped)
 	}
 }
 
 // end follows the last read, with its error. A client that has said goodbye has some time
 // for what it has sent; otherwise its processes end now.
-func (c *wsConn) end(err error) {
+func (c *conn) end(err error) {
 	var goodbye *time.Timer
 	var e websocket.CloseError
 	if errors.As(err, &e) {
 		c.closed.CompareAndSwap(nil, &e)
-		goodbye = time.AfterFunc(wsGoodbye, func() { c.cancel(errClientLeft) })
+		goodbye = time.AfterFunc(goodbyeTime, func() { c.cancel(errLeft) })
 	} else {
 		if e.Code = websocket.StatusProtocolError; errors.Is(err, websocket.ErrMessageTooBig) {
 			e.Code = websocket.StatusMessageTooBig
@@ -75,7 +75,7 @@ func (c *wsConn) end(err error) {
 			e.Code = websocket.StatusAbnormalClosure
 		}
 		c.closed.CompareAndSwap(nil, &e)
-		c.cancel(errClientLeft)
+		c.cancel(errLeft)
 	}
 	c.shake(context.Background(), websocket.StatusProtocolError, "")
 	c.abandon()
@@ -95,9 +95,9 @@ func (c *wsConn) end(err error) {
 	if goodbye != nil {
 		goodbye.Stop()
 	}
-	c.cancel(errClientLeft)
+	c.cancel(errLeft)
 	c.tellClosed()
-	c.hub.unreserve(c)
+	c.server.unreserve(c)
 }
 
 // lost reports whether a read failed because of the connection, and not of what came.
@@ -107,8 +107,8 @@ func lost(err error) bool {
 }
 
 // tellClosed starts a process at the port close.
-func (c *wsConn) tellClosed() {
-	g := c.hub.current.Load()
+func (c *conn) tellClosed() {
+	g := c.server.generations.Current()
 	if !g.closes {
 		return
 	}
@@ -119,9 +119,9 @@ func (c *wsConn) tellClosed() {
 		{Name: "code", Value: value.Int(int64(e.Code))},
 		{Name: "reason", Value: value.String(content.Text(e.Reason))},
 	})
-	g.starter.Start(context.Background(), nil, c.hub.call.Send(wsClosed, payload), func(resp node.Response) {
+	g.starter.Start(context.Background(), nil, c.server.call.Send(portClosed, payload), func(resp node.Response) {
 		if resp.IsError() && !errors.Is(resp.Payload.AsError(), node.ErrStopped) {
-			g.log.Error("closed connection not handled", "connection", c.id, keyLogError, node.Clip(resp.Payload.AsError().Error(), maxLogged))
+			g.log.Error("closed connection not handled", "connection", c.id, "error", node.Clip(resp.Payload.AsError().Error(), maxLogged))
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package web_test
+package websocket_test
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func plainEcho(w http.ResponseWriter, r *http.Request) {
 
 // echoServers are the addresses of an engine and of plainEcho, which both echo.
 func echoServers(t testing.TB) map[string]string {
-	w := serve(t, sockets("decode: text", "body", ""), false)
+	w := serve(t, sockets("decode: text", "body", ""))
 	plain := httptest.NewServer(http.HandlerFunc(plainEcho))
 	t.Cleanup(plain.Close)
 	return map[string]string{"engine": "ws://" + w.addr + "/rooms/x", "plain": strings.Replace(plain.URL, "http", "ws", 1)}

@@ -1,4 +1,4 @@
-package web
+package websocket
 
 import (
 	"context"
@@ -19,22 +19,22 @@ import (
 )
 
 const (
-	// wsInbox is how many messages of a connection may wait for the one before. When
+	// inboxSize is how many messages of a connection may wait for the one before. When
 	// it is full, nothing more is read.
-	wsInbox = 16
+	inboxSize = 16
 
-	// wsSmall is how long a message may be that is not counted as held while it is
-	// received, and wsTiny while it is decoded and its process runs: it takes 24 KiB then, at
+	// smallMessage is how long a message may be that is not counted as held while it is
+	// received, and tinyMessage while it is decoded and its process runs: it takes 24 KiB then, at
 	// most. Each message counts while it waits.
-	wsSmall = 16 << 10
-	wsTiny  = 1 << 10
+	smallMessage = 16 << 10
+	tinyMessage  = 1 << 10
 )
 
-// A wsConn is one connection. A goroutine reads its messages, and runs their processes as
+// A conn is one connection. A goroutine reads its messages, and runs their processes as
 // long as these do not wait; when one has waited, another goroutine goes on with what
 // comes after it. Idle, a connection costs its reader only.
-type wsConn struct {
-	hub    *wsHub
+type conn struct {
+	server *server
 	id     string
 	params value.Value
 	topics []string
@@ -48,9 +48,9 @@ type wsConn struct {
 	judge   node.Judge
 
 	// About the message whose process runs: owned by who runs it.
-	msg        wsMessage
+	msg        message
 	resp       node.Response
-	reply      wsReply      // the answer, encoded
+	reply      encoded      // the answer, encoded
 	unsendable error        // why it cannot be
 	call       atomic.Int32 // see run
 
@@ -60,29 +60,29 @@ type wsConn struct {
 	mu struct {
 		sync.Mutex
 		changed  sync.Cond
-		inbox    []wsMessage
+		inbox    []message
 		running  bool // a process runs, or its answer is being sent
 		stopping bool // no new messages
 		ended    bool // nothing can be sent any more
 		writing  bool
-		outbox   []wsSending
+		outbox   []outgoing
 		outBytes int
 		pinging  bool
 		ping     *time.Timer // nil without pings, and after the end
 	}
 }
 
-// A wsMessage is one that has been received.
-type wsMessage struct {
+// A message is one that has been received.
+type message struct {
 	kind websocket.MessageType
 	data []byte // until its turn has come
 	body value.Value
 	err  error // it cannot be decoded
-	held int64 // bytes counted in wsHub.held
+	held int64 // bytes counted in server.held
 }
 
-func newWSConn(h *wsHub, ws *websocket.Conn, raw net.Conn, u *wsUpgrade) *wsConn {
-	c := &wsConn{hub: h, id: newWSID(), params: u.params, topics: u.topics, ws: ws, raw: raw}
+func newConn(s *server, ws *websocket.Conn, raw net.Conn, u *upgrade) *conn {
+	c := &conn{server: s, id: newID(), params: u.params, topics: u.topics, ws: ws, raw: raw}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.done, c.judge = c.onDone, c.failure
 	c.mu.changed.L = &c.mu
@@ -90,15 +90,15 @@ func newWSConn(h *wsHub, ws *websocket.Conn, raw net.Conn, u *wsUpgrade) *wsConn
 }
 
 // serve reads messages until the connection ends.
-func (c *wsConn) serve() {
-	if every := c.hub.current.Load().settings.ping; every > 0 {
+func (c *conn) serve() {
+	if every := c.server.generations.Current().settings.ping; every > 0 {
 		c.mu.Lock()
 		c.mu.ping = time.AfterFunc(every, c.sendPing)
 		c.mu.Unlock()
 	}
 	var err error
 	for err == nil {
-		var m wsMessage
+		var m message
 		if m, err = c.read(); err == nil {
 			c.take(m)
 		}
@@ -107,33 +107,33 @@ func (c *wsConn) serve() {
 }
 
 // read reads one message.
-func (c *wsConn) read() (m wsMessage, err error) {
-	c.ws.SetReadLimit(c.hub.current.Load().settings.maxMessage) // a reload may have changed it
+func (c *conn) read() (m message, err error) {
+	c.ws.SetReadLimit(c.server.generations.Current().settings.maxMessage) // a reload may have changed it
 	c.atRead.Store(true)
 	defer c.atRead.Store(false)
 	kind, r, err := c.ws.Reader(context.Background())
 	if err != nil {
 		return m, err
 	}
-	g := c.hub.current.Load()
+	g := c.server.generations.Current()
 	data, held, err := c.readAll(r, g)
 	if err != nil {
-		c.hub.held.Free(held)
+		c.server.held.Free(held)
 		return m, err
 	}
-	c.hub.received.Add(1)
-	return wsMessage{kind: kind, data: data, held: held}, nil
+	c.server.received.Add(1)
+	return message{kind: kind, data: data, held: held}, nil
 }
 
 // decode decodes c.msg, whose turn has come. It reports false if the connection is closed
 // because of the message.
-func (c *wsConn) decode() bool {
-	m, g := &c.msg, c.hub.current.Load()
+func (c *conn) decode() bool {
+	m, g := &c.msg, c.server.generations.Current()
 	var reserve func(int) error
-	if len(m.data) > wsTiny {
+	if len(m.data) > tinyMessage {
 		reserve = func(bytes int) error {
 			m.held += int64(bytes)
-			return c.hub.reserveHeld(g, int64(bytes))
+			return c.server.reserveHeld(g, int64(bytes))
 		}
 	}
 	m.body, m.err = decodeMessage(g.settings.decode, m.kind, m.data, reserve)
@@ -150,9 +150,9 @@ func (c *wsConn) decode() bool {
 }
 
 // refuse closes the connection because of c.msg. What waits behind it is dropped.
-func (c *wsConn) refuse(code websocket.StatusCode, reason string) {
-	c.hub.held.Free(c.msg.held)
-	c.msg = wsMessage{}
+func (c *conn) refuse(code websocket.StatusCode, reason string) {
+	c.server.held.Free(c.msg.held)
+	c.msg = message{}
 	c.mu.Lock()
 	c.mu.stopping = true
 	c.dropInboxLocked()
@@ -160,9 +160,9 @@ func (c *wsConn) refuse(code websocket.StatusCode, reason string) {
 	c.shake(c.ctx, code, reason)
 }
 
-func (c *wsConn) dropInboxLocked() {
+func (c *conn) dropInboxLocked() {
 	for _, m := range c.mu.inbox {
-		c.hub.held.Free(m.held)
+		c.server.held.Free(m.held)
 	}
 	c.mu.inbox = nil
 	c.mu.changed.Broadcast()
@@ -172,30 +172,30 @@ var errTooLong = errors.New("too many long messages")
 
 // reserveHeld counts bytes, and returns [content.ErrBusy] if they are too many. They are counted
 // nevertheless.
-func (h *wsHub) reserveHeld(g *wsGeneration, bytes int64) error {
-	if h.held.Hold(bytes); h.held.Held() > max(wsMaxHeld, 32*g.settings.maxMessage) || h.held.Full() {
+func (s *server) reserveHeld(g *generation, bytes int64) error {
+	if s.held.Hold(bytes); s.held.Held() > content.MaxHeld(g.settings.maxMessage) || s.held.Full() {
 		return content.ErrBusy
 	}
 	return nil
 }
 
 // readAll reads a message to its end, and counts the bytes of a long one.
-func (c *wsConn) readAll(r io.Reader, g *wsGeneration) (data []byte, held int64, err error) {
-	buf, _ := c.hub.buffers.Get().(*[]byte)
+func (c *conn) readAll(r io.Reader, g *generation) (data []byte, held int64, err error) {
+	buf, _ := c.server.buffers.Get().(*[]byte)
 	if buf == nil {
 		buf = new([]byte)
 		*buf = make([]byte, 4<<10)
 	}
-	defer c.hub.buffers.Put(buf)
+	defer c.server.buffers.Put(buf)
 	scratch := *buf
 	n := 0
 	for {
 		if n == len(scratch) {
 			size := int64(2 * len(scratch))
-			if size > wsSmall {
+			if size > smallMessage {
 				more := size - held
 				held = size
-				if c.hub.reserveHeld(g, more) != nil {
+				if c.server.reserveHeld(g, more) != nil {
 					c.shake(c.ctx, websocket.StatusTryAgainLater, errTooLong.Error())
 					return nil, held, errTooLong
 				}
@@ -215,7 +215,7 @@ func (c *wsConn) readAll(r io.Reader, g *wsGeneration) (data []byte, held int64,
 
 // sendPing asks whether the client is there. One that sends, or whose messages wait here,
 // is not asked.
-func (c *wsConn) sendPing() {
+func (c *conn) sendPing() {
 	c.mu.Lock()
 	if c.mu.ended || c.mu.ping == nil {
 		c.mu.Unlock()
@@ -224,7 +224,7 @@ func (c *wsConn) sendPing() {
 	c.mu.pinging = true
 	asks := c.atRead.Load() && !c.mu.writing
 	c.mu.Unlock()
-	every := c.hub.current.Load().settings.ping
+	every := c.server.generations.Current().settings.ping
 	if every == 0 {
 		every = time.Minute // pings are off now; a reload may switch them on again
 	} else if asks {

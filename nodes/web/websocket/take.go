@@ -1,4 +1,4 @@
-package web
+package websocket
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 
 // refusal returns why a request cannot become a WebSocket, or nil. What is left is found
 // when its handler runs.
-func (n *wsNode) refusal(payload value.Value) error {
+func (n *endpoint) refusal(payload value.Value) error {
 	header, _ := payload.Get(envelope.KeyHeader)
 	view, ok := request.HeaderOf(header)
 	if !ok {
@@ -33,15 +33,15 @@ func (n *wsNode) refusal(payload value.Value) error {
 	if ok, _ := n.settings.origins.Admits(view.Header["Origin"], name); !ok {
 		return public(http.StatusForbidden, "pages of this origin may not connect")
 	}
-	if n.hub.full(n.settings.connections) {
+	if n.server.full(n.settings.connections) {
 		return &node.Error{Err: errors.New("there are too many connections"), Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
 	}
 	return nil
 }
 
 // take leaves the handler that makes the connection.
-func (n *wsNode) take(p node.Process, payload value.Value) node.Result {
-	u := &wsUpgrade{hub: n.hub}
+func (n *endpoint) take(p node.Process, payload value.Value) node.Result {
+	u := &upgrade{server: n.server}
 	u.params, _ = payload.Get(envelope.KeyParams)
 	topics, _, err := n.topics.Render(p.Context(), payload)
 	if err == nil {

@@ -1,4 +1,4 @@
-package web
+package websocket
 
 import (
 	"net/http"
@@ -8,9 +8,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// describeWebsocket returns the answers to a request for a WebSocket. OpenAPI has no words
+// describe returns the answers to a request for a WebSocket. OpenAPI has no words
 // for messages.
-func describeWebsocket(schema.Config) value.Value {
+func describe(schema.Config) value.Value {
 	responses := value.Map(value.Field{Name: "101", Value: value.Map(
 		value.Field{Name: "description", Value: value.String("The connection is a WebSocket.")},
 	)})

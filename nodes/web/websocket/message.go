@@ -1,9 +1,10 @@
-package web
+package websocket
 
 import (
 	"errors"
 	"net/http"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/coder/websocket"
 
@@ -48,7 +49,7 @@ func encodeMessage(v value.Value, buf []byte) (kind websocket.MessageType, data 
 		if !utf8.ValidString(s) {
 			return 0, nil, errors.New("a text that is not valid UTF-8 cannot be sent: send a binary")
 		}
-		return websocket.MessageText, stringBytes(s), nil
+		return websocket.MessageText, unsafe.Slice(unsafe.StringData(s), len(s)), nil
 	}
 	if b, ok := v.AsBinary(); ok {
 		return websocket.MessageBinary, b, nil

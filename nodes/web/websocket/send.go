@@ -1,4 +1,4 @@
-package web
+package websocket
 
 import (
 	"context"
@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// wsOutbox is how many messages of topics may wait for a client. wsOutboxBytes is
+	// outboxSize is how many messages of topics may wait for a client. outboxBytes is
 	// their size, except for the last one.
-	wsOutbox      = 1024
-	wsOutboxBytes = 4 << 20
+	outboxSize  = 1024
+	outboxBytes = 4 << 20
 )
 
-// A wsSending is a message to send. done may be nil.
-type wsSending struct {
+// A outgoing is a message to send. done may be nil.
+type outgoing struct {
 	kind websocket.MessageType
 	data []byte
 	done func(error)
 }
 
 // write sends a message and returns when the socket has taken it.
-func (c *wsConn) write(ctx context.Context, kind websocket.MessageType, data []byte) error {
+func (c *conn) write(ctx context.Context, kind websocket.MessageType, data []byte) error {
 	c.mu.Lock()
 	if c.mu.ended {
 		c.mu.Unlock()
-		return errWSEnded
+		return errEnded
 	}
 	if !c.mu.writing {
 		c.mu.writing = true
@@ -37,7 +37,7 @@ func (c *wsConn) write(ctx context.Context, kind websocket.MessageType, data []b
 		return err
 	}
 	taken := make(chan error, 1)
-	c.mu.outbox = append(c.mu.outbox, wsSending{kind, data, func(err error) { taken <- err }})
+	c.mu.outbox = append(c.mu.outbox, outgoing{kind, data, func(err error) { taken <- err }})
 	c.mu.outBytes += len(data)
 	c.mu.Unlock()
 	select {
@@ -50,46 +50,46 @@ func (c *wsConn) write(ctx context.Context, kind websocket.MessageType, data []b
 
 // post sends a message and calls done when the socket has taken it, or the connection has
 // ended.
-func (c *wsConn) post(kind websocket.MessageType, data []byte, done func(error)) {
+func (c *conn) post(kind websocket.MessageType, data []byte, done func(error)) {
 	c.mu.Lock()
 	ended := c.mu.ended
 	if !ended {
-		c.postLocked(wsSending{kind, data, done})
+		c.postLocked(outgoing{kind, data, done})
 	}
 	c.mu.Unlock()
 	if ended {
-		done(errWSEnded)
+		done(errEnded)
 	}
 }
 
-func (c *wsConn) postLocked(o wsSending) {
+func (c *conn) postLocked(o outgoing) {
 	c.mu.outbox = append(c.mu.outbox, o)
 	c.mu.outBytes += len(o.data)
 	if !c.mu.writing {
 		c.mu.writing = true
-		c.hub.goroutines.Go(c.flush)
+		c.server.goroutines.Go(c.flush)
 	}
 }
 
 // publish sends a message without waiting. A client that is too far behind is closed.
-func (c *wsConn) publish(kind websocket.MessageType, data []byte) {
+func (c *conn) publish(kind websocket.MessageType, data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.ended || c.mu.stopping {
 		return
 	}
-	if len(c.mu.outbox) < wsOutbox && c.mu.outBytes < wsOutboxBytes {
-		c.postLocked(wsSending{kind, data, nil})
+	if len(c.mu.outbox) < outboxSize && c.mu.outBytes < outboxBytes {
+		c.postLocked(outgoing{kind, data, nil})
 		return
 	}
 	c.mu.stopping = true
-	c.hub.behind.Add(1)
+	c.server.behind.Add(1)
 	c.closed.CompareAndSwap(nil, &websocket.CloseError{Code: websocket.StatusTryAgainLater, Reason: "too far behind"})
-	c.hub.goroutines.Go(func() { c.cut(errors.New("the client does not take its messages")) })
+	c.server.goroutines.Go(func() { c.cut(errors.New("the client does not take its messages")) })
 }
 
 // flush sends what waits.
-func (c *wsConn) flush() {
+func (c *conn) flush() {
 	for {
 		c.mu.Lock()
 		if len(c.mu.outbox) == 0 {
@@ -99,7 +99,7 @@ func (c *wsConn) flush() {
 			return
 		}
 		o := c.mu.outbox[0]
-		c.mu.outbox[0] = wsSending{}
+		c.mu.outbox[0] = outgoing{}
 		c.mu.outbox = c.mu.outbox[1:]
 		c.mu.outBytes -= len(o.data)
 		c.mu.Unlock()
@@ -111,11 +111,11 @@ func (c *wsConn) flush() {
 }
 
 // wrote ends a write, and lets another goroutine send what waits by now.
-func (c *wsConn) wrote() {
+func (c *conn) wrote() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.mu.outbox) > 0 {
-		c.hub.goroutines.Go(c.flush)
+		c.server.goroutines.Go(c.flush)
 		return
 	}
 	c.mu.writing = false
@@ -125,10 +125,10 @@ func (c *wsConn) wrote() {
 }
 
 // writeNow sends a message. How long that may take is limited by the trackedConn.
-func (c *wsConn) writeNow(kind websocket.MessageType, data []byte) error {
+func (c *conn) writeNow(kind websocket.MessageType, data []byte) error {
 	if err := c.ws.Write(context.Background(), kind, data); err != nil {
-		return fmt.Errorf("%w: %w", errWSEnded, err)
+		return fmt.Errorf("%w: %w", errEnded, err)
 	}
-	c.hub.sent.Add(1)
+	c.server.sent.Add(1)
 	return nil
 }

@@ -1,4 +1,4 @@
-package web
+package websocket
 
 import (
 	"bufio"
@@ -11,34 +11,34 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A wsUpgrade is the handler that makes a connection of a request.
-type wsUpgrade struct {
-	hub    *wsHub
+// A upgrade is the handler that makes a connection of a request.
+type upgrade struct {
+	server *server
 	params value.Value
 	topics []string
 }
 
 // ServeHTTP makes the connection, which goes on after it has returned.
-func (u *wsUpgrade) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := u.hub
-	g := h.current.Load()
-	if !h.reserve(g.settings.connections) {
+func (u *upgrade) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s := u.server
+	g := s.generations.Current()
+	if !s.reserve(g.settings.connections) {
 		w.Header()["Retry-After"] = []string{"1"}
 		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 		return
 	}
 	hijack := &hijackedWriter{ResponseWriter: w}
-	ws, err := websocket.Accept(hijack, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // wsNode.refusal has looked at the origin
+	ws, err := websocket.Accept(hijack, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // endpoint.refusal has looked at the origin
 	if err != nil {
-		h.unreserve(nil)
-		g.log.Debug("no WebSocket", keyLogRemote, r.RemoteAddr, keyLogError, err)
+		s.unreserve(nil)
+		g.log.Debug("no WebSocket", "remote", r.RemoteAddr, "error", err)
 		return
 	}
-	c := newWSConn(h, ws, hijack.conn, u)
-	if h.add(c) {
+	c := newConn(s, ws, hijack.conn, u)
+	if s.add(c) {
 		return
 	}
-	h.unreserve(nil)
+	s.unreserve(nil)
 	c.shake(context.Background(), websocket.StatusGoingAway, "")
 }
 

@@ -1,4 +1,4 @@
-package web_test
+package websocket_test
 
 import (
 	"context"

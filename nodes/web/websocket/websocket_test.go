@@ -1,4 +1,4 @@
-package web_test
+package websocket_test
 
 import (
 	"bufio"
@@ -21,7 +21,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/nodes/web"
+	websocketkind "github.com/uniflow-labs/uniflow/nodes/web/websocket"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -114,7 +114,7 @@ func wantHeard(t testing.TB, c *websocket.Conn, want string) {
 }
 
 func TestWebsocketMessages(t *testing.T) {
-	w := serve(t, sockets(toReply, `body == "silence" ? null : {"got": body, "room": params.room}`, ""), false)
+	w := serve(t, sockets(toReply, `body == "silence" ? null : {"got": body, "room": params.room}`, ""))
 	c := w.dial("kitchen")
 	say(t, c, `{"a":1}`)
 	wantHeard(t, c, `{"got":{"a":1},"room":"kitchen"}`)
@@ -145,7 +145,7 @@ func TestWebsocketForms(t *testing.T) {
 		{"text", "body", websocket.MessageText, "", "", false},
 		{"text", `{"status": 3}`, websocket.MessageText, "", `{"status":3}`, false},
 	} {
-		w := serve(t, sockets("decode: "+c.decode+"\n  "+toReply, c.code, ""), false)
+		w := serve(t, sockets("decode: "+c.decode+"\n  "+toReply, c.code, ""))
 		conn := w.dial("x")
 		if err := conn.Write(t.Context(), c.kind, []byte(c.send)); err != nil {
 			t.Fatal(err)
@@ -160,7 +160,7 @@ func TestWebsocketForms(t *testing.T) {
 func TestWebsocketErrors(t *testing.T) {
 	const failing = `body == 7 ? 1 / (body - 7) : body`
 	t.Run("unlinked", func(t *testing.T) {
-		w := serve(t, sockets(toReply, failing, ""), false)
+		w := serve(t, sockets(toReply, failing, ""))
 		for send, want := range map[string]string{`7`: "closed 1011", `{"a":`: "closed 1007 not what this server reads", `""`: ""} {
 			c := w.dial("x")
 			say(t, c, send)
@@ -169,7 +169,7 @@ func TestWebsocketErrors(t *testing.T) {
 	})
 	t.Run("linked", func(t *testing.T) {
 		w := serve(t, sockets("ports: {out: [{name: reply, port: in}], error: [{name: sorry, port: in}]}", failing,
-			"- {kind: snippet, name: sorry, language: cel, code: '\"sorry: \" + (has(self.data) ? string(data.body) : \"failed\")'}\n"), false)
+			"- {kind: snippet, name: sorry, language: cel, code: '\"sorry: \" + (has(self.data) ? string(data.body) : \"failed\")'}\n"))
 		c := w.dial("x")
 		for send, want := range map[string]string{`7`: "sorry: failed", `{"a":`: `sorry: {"a":`, `8`: "8"} {
 			say(t, c, send)
@@ -177,7 +177,7 @@ func TestWebsocketErrors(t *testing.T) {
 		}
 	})
 	t.Run("public", func(t *testing.T) {
-		w := serve(t, sockets("ports: {out: [{name: text, port: in}]}", "self", "- {kind: snippet, name: text, language: text, code: not today, ports: {out: [{name: no, port: in}]}}\n- {kind: throw, name: no, public: true, status: 403}\n"), false)
+		w := serve(t, sockets("ports: {out: [{name: text, port: in}]}", "self", "- {kind: snippet, name: text, language: text, code: not today, ports: {out: [{name: no, port: in}]}}\n- {kind: throw, name: no, public: true, status: 403}\n"))
 		c := w.dial("x")
 		say(t, c, "1")
 		wantHeard(t, c, "closed 1011 not today")
@@ -187,7 +187,7 @@ func TestWebsocketErrors(t *testing.T) {
 func TestWebsocketRefused(t *testing.T) {
 	w := serve(t, sockets("origins: ['*.example.com']\n  connections: 1\n  ports: {open: [{name: guard, port: in}], out: [{name: reply, port: in}]}", "body",
 		`- {kind: snippet, name: guard, language: cel, code: 'params.room == "cellar" ? {"status": 401, "body": "who are you?"} : self'}
-`), false)
+`))
 	f := func(status int, body, room string, header ...string) {
 		t.Helper()
 		c, resp, err := w.tryDial(room, header...)
@@ -215,21 +215,14 @@ func TestWebsocketRefused(t *testing.T) {
 		}
 		w.waitConnections(0)
 	}
-	if got := w.ask("GET", "/rooms/x", ""); got != "426 text/plain this is a WebSocket: ask for an upgrade over HTTP/1.1" {
-		t.Errorf("got %s", got)
-	}
 	// RFC 9110 demands that the answer names the protocol.
-	resp, err := w.client.Get("http://" + w.addr + "/rooms/x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.Header.Get("Upgrade") != "websocket" || resp.Header.Get("Connection") != "Upgrade" {
-		t.Errorf("got %v", resp.Header)
+	got := w.Request("GET", "/rooms/x", "")
+	if got.Status != 426 || got.Body != "this is a WebSocket: ask for an upgrade over HTTP/1.1" || got.Header.Get("Upgrade") != "websocket" || got.Header.Get("Connection") != "Upgrade" {
+		t.Errorf("got %v", got)
 	}
 	// What the library finds: an upgrade without a key.
-	if got := w.ask("GET", "/rooms/x", "", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"); !strings.HasPrefix(got, "400 text/plain") {
-		t.Errorf("got %s", got)
+	if got := w.Request("GET", "/rooms/x", "", "Upgrade", "websocket", "Connection", "Upgrade", "Sec-WebSocket-Version", "13"); got.Status != 400 {
+		t.Errorf("got %v", got)
 	}
 	w.waitConnections(0)
 }
@@ -268,8 +261,8 @@ func (w *world) measure(report func(node.Metric)) {
 
 // Only the request of a listener can become a WebSocket.
 func TestWebsocketBehindOtherTriggers(t *testing.T) {
-	w := serve(t, sockets(toReply, "body", "- {kind: snippet, name: odd, language: cel, code: '{\"method\": \"GET\"}', ports: {out: [{name: chat, port: in}]}}\n"), false)
-	_, _, err := w.engine.Run(context.Background(), "odd", parseValue(t, "null"))
+	w := serve(t, sockets(toReply, "body", "- {kind: snippet, name: odd, language: cel, code: '{\"method\": \"GET\"}', ports: {out: [{name: chat, port: in}]}}\n"))
+	_, _, err := w.Engine().Run(context.Background(), "odd", parseValue(t, "null"))
 	if err == nil || !strings.Contains(err.Error(), "nothing else can become a WebSocket") {
 		t.Errorf("got %v", err)
 	}
@@ -277,14 +270,14 @@ func TestWebsocketBehindOtherTriggers(t *testing.T) {
 
 func TestWebsocketSend(t *testing.T) {
 	w := serve(t, sockets("topics: [all, 'room/${self.params.room}']\n  ports: {out: [{name: reply, port: in}]}", `body == "id" ? {"body": connection} : body == "quiet" ? {"topic": "room/b", "body": "psst"} : self`,
-		"- {kind: snippet, name: tell, language: cel, code: self, ports: {out: [{name: chat, port: send}]}}\n"), false)
+		"- {kind: snippet, name: tell, language: cel, code: self, ports: {out: [{name: chat, port: send}]}}\n"))
 	a, b := w.dial("a"), w.dial("b")
 	say(t, a, `"id"`)
 	id := hear(t, a)
 	w.waitConnections(2)
 	send := func(packet, want string) {
 		t.Helper()
-		_, _, err := w.engine.Run(context.Background(), "tell", parseValue(t, packet))
+		_, _, err := w.Engine().Run(context.Background(), "tell", parseValue(t, packet))
 		got := ""
 		if err != nil {
 			got = node.Message(err)
@@ -313,7 +306,7 @@ func TestWebsocketSend(t *testing.T) {
 // The port close gets how a connection has ended.
 func TestWebsocketClose(t *testing.T) {
 	w := serve(t, sockets("topics: [all]\n  max_message: 1KiB\n  ports: {out: [{name: reply, port: in}], close: [{name: told, port: in}]}", "body",
-		"- {kind: snippet, name: told, language: cel, code: '{\"topic\": \"all\", \"body\": params.room + \" \" + string(code) + \" \" + reason}', ports: {out: [{name: chat, port: send}]}}\n"), false)
+		"- {kind: snippet, name: told, language: cel, code: '{\"topic\": \"all\", \"body\": params.room + \" \" + string(code) + \" \" + reason}', ports: {out: [{name: chat, port: send}]}}\n"))
 	watch := w.dial("watch")
 	say(t, watch, "1")
 	hear(t, watch)
@@ -337,7 +330,7 @@ func TestWebsocketParts(t *testing.T) {
 - {kind: for, name: each, ports: {"out[0]": [{name: part, port: in}], "out[1]": [{name: last, port: in}]}}
 - {kind: test_part, name: part}
 - {kind: snippet, name: last, language: text, code: last}
-`), false)
+`))
 	c := w.dial("x")
 	say(t, c, `[1,"two",{"n":3}]`)
 	for _, want := range []string{"1", "two", `{"n":3}`, "last"} {
@@ -348,11 +341,11 @@ func TestWebsocketParts(t *testing.T) {
 // A reload keeps the connections; new messages go to the new generation.
 func TestWebsocketReload(t *testing.T) {
 	doc := func(n int) string { return sockets(toReply, fmt.Sprintf("{'generation': %d, 'body': body}", n), "") }
-	w := serve(t, doc(0), false)
+	w := serve(t, doc(0))
 	c := w.dial("x")
 	for n := range 20 {
 		if n > 0 {
-			w.apply(doc(n))
+			w.Load(doc(n))
 		}
 		say(t, c, `"m"`)
 		wantHeard(t, c, fmt.Sprintf(`{"generation":%d,"body":"m"}`, n))
@@ -369,22 +362,22 @@ func TestWebsocketReload(t *testing.T) {
 		}
 	})
 	for n := range 30 {
-		w.apply(doc(n))
+		w.Load(doc(n))
 	}
 	client.Wait()
 	// Removed: the connection is told to come back.
-	w.apply("- {kind: listener, name: web, host: 127.0.0.1, port: 0}\n")
+	w.Load("- {kind: listener, name: web, host: 127.0.0.1, port: 0}\n")
 	wantHeard(t, c, "closed 1012")
 }
 
 func TestWebsocketShutdown(t *testing.T) {
-	w := serve(t, sockets(toReply, "body", ""), false)
+	w := serve(t, sockets(toReply, "body", ""))
 	c := w.dial("x")
 	say(t, c, "1")
 	wantHeard(t, c, "1")
 	var shutdown sync.WaitGroup
 	shutdown.Go(func() {
-		if err := w.engine.Shutdown(context.Background()); err != nil {
+		if err := w.Engine().Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -394,13 +387,13 @@ func TestWebsocketShutdown(t *testing.T) {
 
 // A shutdown does not wait for clients that do not answer.
 func TestWebsocketShutdownOfTheDeaf(t *testing.T) {
-	w := serve(t, sockets(toReply, "body", ""), false)
+	w := serve(t, sockets(toReply, "body", ""))
 	for range 20 {
 		w.dial("x")
 	}
 	w.waitConnections(20)
 	start := time.Now()
-	if err := w.engine.Shutdown(context.Background()); err != nil {
+	if err := w.Engine().Shutdown(context.Background()); err != nil {
 		t.Error(err)
 	}
 	if d := time.Since(start); d > 5*time.Second {
@@ -461,7 +454,7 @@ func readFrame(r *bufio.Reader) (first byte, payload []byte, err error) {
 // What breaks the protocol closes that connection, with the code of RFC 6455, and
 // nothing else.
 func TestWebsocketHostileFrames(t *testing.T) {
-	w := serve(t, sockets("decode: text\n  max_message: 64KiB\n  "+toReply, "body", ""), false)
+	w := serve(t, sockets("decode: text\n  max_message: 64KiB\n  "+toReply, "body", ""))
 	good := w.dial("x")
 	const text, binaryFrame, cont, closing, ping = 1, 2, 0, 8, 9
 	fin := byte(0x80)
@@ -536,7 +529,7 @@ func FuzzWebsocketFrames(f *testing.F) {
 	f.Add(frame(0x88, "\x03\xe8bye"))
 	f.Add(frame(0x82, strings.Repeat("x", 300)))
 	f.Add([]byte{0x81, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 'x'})
-	w := serve(f, sockets("decode: text\n  max_message: 4KiB\n  "+toReply, "body", ""), false)
+	w := serve(f, sockets("decode: text\n  max_message: 4KiB\n  "+toReply, "body", ""))
 	good := w.dial("x")
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		conn, err := net.Dial("tcp", w.addr)
@@ -565,7 +558,7 @@ func FuzzWebsocketFrames(f *testing.F) {
 		if _, got, err := good.Read(context.Background()); err != nil || string(got) != "here" {
 			t.Fatalf("got %q, %v", got, err)
 		}
-		if log := w.logs.String(); strings.Contains(log, "panic") {
+		if log := w.Log(); strings.Contains(log, "panic") {
 			t.Fatalf("log: got %s", log)
 		}
 	})
@@ -581,7 +574,7 @@ func slicesRepeat(first, more []byte, n int) [][]byte {
 
 // A client that does not answer pings has gone, also if its connection seems to be there.
 func TestWebsocketHalfOpen(t *testing.T) {
-	w := serve(t, sockets("ping: 50ms\n  "+toReply, "body", ""), false)
+	w := serve(t, sockets("ping: 50ms\n  "+toReply, "body", ""))
 	silent, r := w.rawSocket("x")
 	if err := silent.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
@@ -591,7 +584,7 @@ func TestWebsocketHalfOpen(t *testing.T) {
 	}
 	w.waitConnections(0)
 
-	w = serve(t, sockets("ping: 1s\n  "+toReply, "body", ""), false)
+	w = serve(t, sockets("ping: 1s\n  "+toReply, "body", ""))
 	asked := make(chan struct{}, 10)
 	c, _, err := websocket.Dial(t.Context(), "ws://"+w.addr+"/rooms/x", &websocket.DialOptions{HTTPClient: w.client, OnPingReceived: func(context.Context, []byte) bool {
 		select {
@@ -616,7 +609,7 @@ func TestWebsocketHalfOpen(t *testing.T) {
 
 // A client that does not read is closed when it is too far behind; others get everything.
 func TestWebsocketSlowReader(t *testing.T) {
-	w := serve(t, sockets("topics: [all]\n  "+toReply, "body", "- {kind: snippet, name: tell, language: cel, code: '{\"topic\": \"all\", \"body\": self}', ports: {out: [{name: chat, port: send}]}}\n"), false)
+	w := serve(t, sockets("topics: [all]\n  "+toReply, "body", "- {kind: snippet, name: tell, language: cel, code: '{\"topic\": \"all\", \"body\": self}', ports: {out: [{name: chat, port: send}]}}\n"))
 	w.rawSocket("x")
 	good := w.dial("x")
 	good.SetReadLimit(-1)
@@ -635,7 +628,7 @@ func TestWebsocketSlowReader(t *testing.T) {
 		}
 	})
 	for range n {
-		if _, _, err := w.engine.Run(context.Background(), "tell", payload); err != nil {
+		if _, _, err := w.Engine().Run(context.Background(), "tell", payload); err != nil {
 			t.Fatal(err)
 		}
 		<-taken
@@ -647,7 +640,7 @@ func TestWebsocketSlowReader(t *testing.T) {
 
 // A client that floods is not read further than its answers go.
 func TestWebsocketFlood(t *testing.T) {
-	w := serve(t, sockets("decode: text\n  "+toReply, "body", ""), false)
+	w := serve(t, sockets("decode: text\n  "+toReply, "body", ""))
 	conn, r := w.rawSocket("x")
 	var writer sync.WaitGroup
 	const n = 20000
@@ -670,7 +663,7 @@ func TestWebsocketFlood(t *testing.T) {
 // A client that leaves ends the process of its message; one that has closed its
 // connection has a moment for it.
 func TestWebsocketCancelled(t *testing.T) {
-	w := serve(t, sockets("ports: {out: [{name: wait, port: in}]}", "body", "- {kind: sleep, name: wait, interval: 1h}\n"), false)
+	w := serve(t, sockets("ports: {out: [{name: wait, port: in}]}", "body", "- {kind: sleep, name: wait, interval: 1h}\n"))
 	c := w.dial("x")
 	say(t, c, "1")
 	w.waitMetric("websocket_received_total", 1)
@@ -679,11 +672,11 @@ func TestWebsocketCancelled(t *testing.T) {
 }
 
 func TestWebsocketRemovedWhileItRuns(t *testing.T) {
-	w := serve(t, sockets("ports: {out: [{name: wait, port: in}]}", "body", "- {kind: sleep, name: wait, interval: 100ms, ports: {out: [{name: reply, port: in}]}}\n"), false)
+	w := serve(t, sockets("ports: {out: [{name: wait, port: in}]}", "body", "- {kind: sleep, name: wait, interval: 100ms, ports: {out: [{name: reply, port: in}]}}\n"))
 	c := w.dial("x")
 	say(t, c, `"late"`)
 	w.waitMetric("websocket_received_total", 1)
-	w.apply("- {kind: listener, name: web, host: 127.0.0.1, port: 0}\n")
+	w.Load("- {kind: listener, name: web, host: 127.0.0.1, port: 0}\n")
 	wantHeard(t, c, "late")
 	wantHeard(t, c, "closed 1012")
 }
@@ -701,11 +694,11 @@ func parseValue(t testing.TB, text string) value.Value {
 // times as much when it is decoded: past the limit, each is closed with 1013, and what it held
 // is given back.
 func TestWebsocketMemory(t *testing.T) {
-	w := serve(t, sockets("ports: {out: [{name: waits, port: in}]}", "self", "- {kind: sleep, name: waits, interval: 1h}"), false)
+	w := serve(t, sockets("ports: {out: [{name: waits, port: in}]}", "self", "- {kind: sleep, name: waits, interval: 1h}"))
 	zeros := func(bytes int) string { return "[" + strings.Repeat("0,", bytes/2-1) + "0]" }
 	f := func(what string, room int64, messages ...string) {
 		t.Helper()
-		before := web.HoldBytes(w.socket, web.MaxHeldBytes-room)
+		before := websocketkind.HoldBytes(w.socket, websocketkind.MaxHeldBytes-room)
 		c := w.dial("kitchen")
 		for _, m := range messages {
 			say(t, c, m)
@@ -713,12 +706,12 @@ func TestWebsocketMemory(t *testing.T) {
 		if got := hear(t, c); got != "closed 1013 too many long messages" {
 			t.Errorf("%s: got %q", what, got)
 		}
-		for deadline := time.Now().Add(10 * time.Second); web.HoldBytes(w.socket, 0) != before; runtime.Gosched() {
+		for deadline := time.Now().Add(10 * time.Second); websocketkind.HoldBytes(w.socket, 0) != before; runtime.Gosched() {
 			if time.Now().After(deadline) {
-				t.Fatalf("%s: %d bytes are held, want %d", what, web.HoldBytes(w.socket, 0), before)
+				t.Fatalf("%s: %d bytes are held, want %d", what, websocketkind.HoldBytes(w.socket, 0), before)
 			}
 		}
-		web.HoldBytes(w.socket, room-web.MaxHeldBytes)
+		websocketkind.HoldBytes(w.socket, room-websocketkind.MaxHeldBytes)
 	}
 	f("small messages that wait", 100<<10, append([]string{"0"}, slices.Repeat([]string{zeros(15 << 10)}, 8)...)...)
 	f("a message of 15 KiB, decoded", 100<<10, zeros(15<<10))

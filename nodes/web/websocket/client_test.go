@@ -1,4 +1,4 @@
-package web_test
+package websocket_test
 
 import (
 	"context"
@@ -203,7 +203,7 @@ func TestWebsocketClient(t *testing.T) {
 
 // Both ends are ours: each message goes there and back.
 func TestWebsocketBothEnds(t *testing.T) {
-	w := serve(t, sockets(toReply, "body", ""), false)
+	w := serve(t, sockets(toReply, "body", ""))
 	r := read(t, "- {kind: websocket_client, name: peer, url: 'ws://"+w.addr+"/rooms/x', ports: {out: [{name: seen, port: in}]}}\n"+seenNode+
 		"- {kind: snippet, name: tell, language: cel, code: self, ports: {out: [{name: peer, port: send}]}}\n")
 	for i := range 200 {
