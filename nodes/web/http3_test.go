@@ -103,7 +103,7 @@ func TestHTTP3Stop(t *testing.T) {
 		return reply(value.String("tea"))
 	})
 	s.do("GET", "/", "").want(t, 200, "tea")
-	answers := make(chan answer, 1)
+	answers := make(chan answered, 1)
 	stopped := make(chan error, 1)
 	go func() { answers <- s.do("GET", "/slow", "") }()
 	<-entered

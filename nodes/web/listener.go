@@ -12,9 +12,11 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/nodes/web/answer"
 	"github.com/uniflow-labs/uniflow/nodes/web/certs"
 	"github.com/uniflow-labs/uniflow/nodes/web/counts"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -66,7 +68,8 @@ code: hello
 				schema.Duration("idle_timeout").Default(120*time.Second).Doc("How long a connection may be idle between requests. 0 means no limit."),
 				schema.Duration("request_timeout").Default(time.Duration(0)).Doc("How long a process may take; past it the answer is 503. An answer in parts has that time to its first part, and from one part to the next. 0 means no limit."),
 			)).Doc("What one client, or all together, may use."),
-		}, edgeFields(), []*schema.Field{
+			schema.Strings("trusted_proxies").Doc("The addresses of proxies, such as `10.0.0.0/8` or `::1`. Requests that they pass on have the client, scheme and host of `X-Forwarded-For`, `-Proto` and `-Host`, or `Forwarded`; a proxy must set or remove them. From others, these headers mean nothing."),
+		}, answer.Fields(), []*schema.Field{
 			schema.Bool("access_log").Default(false).Doc("Whether to log each request: its method, host, path, route, protocol, client and ids, and the status, size and duration of its answer."),
 			schema.Enum("request_ids", "echo", "always").Default("echo").Doc("Whether only requests that come with an `X-Request-Id` have an id, or all of them."),
 		})...),
@@ -103,7 +106,8 @@ type listener struct {
 	limits    limits
 	accessLog bool
 	alwaysID  bool
-	edge      edge
+	proxies   request.Proxies
+	answers   answer.Settings
 	raw       bool
 	unread    *unread         // the requests whose body is left to a node; nil if there are none
 	parts     bool            // something downstream may send parts of an answer, or take it over
@@ -148,7 +152,10 @@ func newListener(init *node.Init) (node.Node, error) {
 		n.limits.pending.Bytes = min(n.limits.pending.Bytes, most)
 	}
 	var err error
-	if n.edge, err = newEdge(c); err != nil {
+	if n.proxies, err = request.NewProxies(c, "trusted_proxies"); err != nil {
+		return nil, err
+	}
+	if n.answers, err = answer.New(c); err != nil {
 		return nil, err
 	}
 	if c.Int("port") == 0 {
@@ -213,7 +220,8 @@ func (n *listener) Serve(src node.Starter) error {
 		limits:    n.limits,
 		accessLog: n.accessLog,
 		alwaysID:  n.alwaysID,
-		edge:      n.edge,
+		proxies:   n.proxies,
+		answers:   n.answers,
 		raw:       n.raw,
 		unread:    n.unread,
 		parts:     n.parts,

@@ -47,12 +47,12 @@ func (h *hold) flow(ctx context.Context, _ value.Value) node.Response {
 }
 
 // get starts a request in the background.
-func (s *site) get() <-chan answer {
-	done := make(chan answer, 1)
+func (s *site) get() <-chan answered {
+	done := make(chan answered, 1)
 	go func() {
 		resp, err := s.client.Get(s.url)
 		if err != nil {
-			done <- answer{body: err.Error()}
+			done <- answered{body: err.Error()}
 			return
 		}
 		defer resp.Body.Close()
@@ -60,7 +60,7 @@ func (s *site) get() <-chan answer {
 		if err != nil {
 			data = []byte(err.Error())
 		}
-		done <- answer{resp.StatusCode, resp.Header, string(data)}
+		done <- answered{resp.StatusCode, resp.Header, string(data)}
 	}()
 	return done
 }
@@ -82,7 +82,7 @@ func TestTooManyBytes(t *testing.T) {
 	h := newHold()
 	s := start(t, "", h.flow)
 	s.node.generation.limits.heldBytes = 100 << 10 // no goroutine has read it yet
-	done := make(chan answer, 1)
+	done := make(chan answered, 1)
 	go func() { done <- s.do("POST", "/", strings.Repeat("x", 50<<10), "Content-Type: text/plain") }()
 	<-h.entered
 	s.do("POST", "/", strings.Repeat("x", 50<<10), "Content-Type: text/plain").want(t, 503, "Service Unavailable", "Retry-After: 1")
@@ -165,7 +165,7 @@ func TestSlowBody(t *testing.T) {
 	// A flow that takes longer than the header timeout is not the client's fault.
 	h := newHold()
 	slow := start(t, `"limits":{"header_timeout":"20ms"}`, h.flow)
-	done := make(chan answer, 1)
+	done := make(chan answered, 1)
 	go func() { done <- slow.do("POST", "/", "x") }()
 	ctx := <-h.entered
 	select {
@@ -447,7 +447,7 @@ func TestFailedReload(t *testing.T) {
 func TestStopAnswers(t *testing.T) {
 	h := newHold()
 	s := start(t, "", h.flow)
-	var got []<-chan answer
+	var got []<-chan answered
 	for range 20 {
 		got = append(got, s.get())
 	}

@@ -20,9 +20,11 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/meter"
 	"github.com/uniflow-labs/uniflow/node/state"
+	"github.com/uniflow-labs/uniflow/nodes/web/answer"
 	"github.com/uniflow-labs/uniflow/nodes/web/certs"
 	"github.com/uniflow-labs/uniflow/nodes/web/counts"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/nodes/web/socket"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -68,7 +70,8 @@ type generation struct {
 	log       *slog.Logger
 	limits    limits
 	accessLog bool
-	edge      edge
+	proxies   request.Proxies
+	answers   answer.Settings
 	raw       bool         // something downstream needs the bytes of bodies
 	unread    *unread      // the requests whose body is left to that; nil if there are none
 	alwaysID  bool         // a request without an id gets one
@@ -79,20 +82,20 @@ type generation struct {
 // A server is an http.Server that survives reloads: the nodes of successive
 // generations serve through it one after the other.
 type server struct {
-	settings     serverSettings
-	pool         *node.Pool
-	answerWriter answerWriter
-	exchanges    sync.Pool                     // of *exchange
-	generations  state.Generations[generation] // attached under lifecycle
-	nextShard    atomic.Uint32                 // of the metrics, for the next exchange
-	altSvc       atomic.Pointer[[]string]      // what tells clients of HTTP/3; nil without
-	started      time.Time                     // the zero of request times
-	inFlight     atomic.Int64                  // processes
-	held         *node.Account                 // bytes of requests in flight
-	garbage      garbage                       // of requests that have ended
-	decodeSlots  decodeSlots
-	pending      *pace.Pending
-	accepts      socket.Server
+	settings    serverSettings
+	pool        *node.Pool
+	encoder     answer.Encoder
+	exchanges   sync.Pool                     // of *exchange
+	generations state.Generations[generation] // attached under lifecycle
+	nextShard   atomic.Uint32                 // of the metrics, for the next exchange
+	altSvc      atomic.Pointer[[]string]      // what tells clients of HTTP/3; nil without
+	started     time.Time                     // the zero of request times
+	inFlight    atomic.Int64                  // processes
+	held        *node.Account                 // bytes of requests in flight
+	garbage     garbage                       // of requests that have ended
+	decodeSlots decodeSlots
+	pending     *pace.Pending
+	accepts     socket.Server
 
 	// lifecycle serialises opening, serving and stopping. It is locked while the
 	// socket is bound or taken over; requests never wait for it.
@@ -364,20 +367,17 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request, closing bool)
 	if !ok {
 		x = s.newExchange()
 	}
-	x.gen, x.w, x.r, x.closeConn = s.generations.Current(), w, r, closing // the rest was cleared when x was put back
+	x.gen, x.w, x.r, x.out.closeConn = s.generations.Current(), w, r, closing // the rest was cleared when x was put back
 	defer func() {
 		panicked := recover()
 		if panicked != nil && panicked != http.ErrAbortHandler {
 			x.gen.log.Error("panic while answering a request", keyLogRemote, r.RemoteAddr, keyLogError, panicked, "stack", string(debug.Stack()))
 		}
-		if p := x.parts; p != nil {
-			x.endUpload()
-			p.close()
-			p.slot.Drop()
-			p.cancel(nil)
+		if x.parts != nil {
+			x.parts.Release()
 		}
 		x.release()
-		*x = exchange{reusable: x.reusable, s: s}
+		x.reset()
 		s.exchanges.Put(x)
 		if panicked != nil {
 			panic(http.ErrAbortHandler) // net/http closes the connection, or the stream, and logs nothing
@@ -400,7 +400,7 @@ func (w errorLogWriter) Write(line []byte) (int, error) {
 	if strings.Contains(msg, "panic serving") {
 		logger.Error(msg)
 	} else {
-		logger.Debug(node.Clip(msg, MaxLogged))
+		logger.Debug(node.Clip(msg, maxLogged))
 	}
 	return len(line), nil
 }

@@ -9,7 +9,9 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/schema"
 )
 
 // maxHops is how many proxies are looked at, from the last one back. A header may name
@@ -23,8 +25,20 @@ func (l Proxies) has(a netip.Addr) bool {
 	return slices.ContainsFunc(l, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// ParseProxy parses an address, or a range such as 10.0.0.0/8.
-func ParseProxy(s string) (netip.Prefix, error) {
+// NewProxies reads the proxies of a field, which is a list of strings.
+func NewProxies(c schema.Config, field string) (l Proxies, err error) {
+	for _, text := range c.Strings(field) {
+		p, err := parseProxy(text)
+		if err != nil {
+			return nil, c.Errorf(field, diag.CodeBadValue, "%q is neither an address nor a range of addresses", text).WithHint("write one such as 10.0.0.0/8 or 192.0.2.1")
+		}
+		l = append(l, p)
+	}
+	return l, nil
+}
+
+// parseProxy parses an address, or a range such as 10.0.0.0/8.
+func parseProxy(s string) (netip.Prefix, error) {
 	if !strings.Contains(s, "/") {
 		a, err := netip.ParseAddr(s)
 		if err != nil {

@@ -11,7 +11,7 @@ func proxiesOf(t testing.TB, list ...string) Proxies {
 	t.Helper()
 	var l Proxies
 	for _, s := range list {
-		p, err := ParseProxy(s)
+		p, err := parseProxy(s)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package web
+package answer
 
 import (
 	"errors"
@@ -25,8 +25,8 @@ func corsField() *schema.Field {
 	)).Doc("Lets pages of other origins read the answers. What a browser asks beforehand is answered by the listener, and starts no process.")
 }
 
-// A cors says which pages of other origins may read the answers. It is immutable.
-type cors struct {
+// A CORS says which pages of other origins may read the answers. It is immutable.
+type CORS struct {
 	all         bool
 	exact       map[string]bool
 	patterns    [][2]string // what an origin begins and ends with
@@ -44,12 +44,12 @@ var (
 )
 
 // newCORS returns nil without the field.
-func newCORS(c schema.Config) (*cors, error) {
+func newCORS(c schema.Config) (*CORS, error) {
 	if !c.Has("cors") {
 		return nil, nil
 	}
 	c = c.Group("cors")
-	r := &cors{
+	r := &CORS{
 		exact:       make(map[string]bool),
 		methods:     []string{strings.Join(c.Strings("methods"), ", ")},
 		headers:     []string{strings.Join(c.Strings("headers"), ", ")},
@@ -84,7 +84,7 @@ func newCORS(c schema.Config) (*cors, error) {
 }
 
 // add adds an origin that a workflow has named.
-func (c *cors) add(text string) error {
+func (c *CORS) add(text string) error {
 	if text == "*" {
 		c.all = true
 		return nil
@@ -110,7 +110,7 @@ func (c *cors) add(text string) error {
 }
 
 // admits reports whether pages of an origin may read answers.
-func (c *cors) admits(origin string) bool {
+func (c *CORS) admits(origin string) bool {
 	if c.all || c.exact[origin] {
 		return true
 	}
@@ -135,14 +135,14 @@ func validLabels(s string) bool {
 
 // mark adds to an answer that the page which has asked may read it, unless the workflow has
 // said who may.
-func (c *cors) mark(h http.Header, r *http.Request) {
+func (c *CORS) mark(h http.Header, r *http.Request) {
 	if len(h["Access-Control-Allow-Origin"]) > 0 {
 		return
 	}
 	if c.all {
 		h["Access-Control-Allow-Origin"] = headerAll
 	} else {
-		vary(h, headerVaryOrigin)
+		Vary(h, varyOrigin)
 		origin := r.Header["Origin"]
 		if len(origin) != 1 || !c.admits(origin[0]) {
 			return
@@ -157,26 +157,24 @@ func (c *cors) mark(h http.Header, r *http.Request) {
 	}
 }
 
-// isPreflight reports whether a browser asks what a page may do.
-func isPreflight(r *http.Request) bool {
+// IsPreflight reports whether a browser asks what a page may do.
+func IsPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && len(r.Header["Origin"]) == 1 && len(r.Header["Access-Control-Request-Method"]) == 1
 }
 
-// answerPreflight tells a browser what a page may do.
-func (x *exchange) answerPreflight(c *cors) (status, size int) {
-	x.skipBody()
-	origin := x.r.Header["Origin"][0]
-	if !c.admits(origin) {
-		return x.s.answerWriter.writeError(x, &node.Error{Err: errNoOrigin, Status: http.StatusForbidden, Public: true})
+// Preflight sets the headers of the answer to a browser that asks what a page may do. An error
+// is the answer instead.
+func (c *CORS) Preflight(h http.Header, r *http.Request) *node.Error {
+	if !c.admits(r.Header["Origin"][0]) {
+		return &node.Error{Err: errNoOrigin, Status: http.StatusForbidden, Public: true}
 	}
-	h := x.w.Header()
 	h["Access-Control-Allow-Methods"] = c.methods
 	h["Access-Control-Max-Age"] = c.maxAge
-	if asked := x.r.Header["Access-Control-Request-Headers"]; c.headers != nil {
+	if asked := r.Header["Access-Control-Request-Headers"]; c.headers != nil {
 		h["Access-Control-Allow-Headers"] = c.headers
 	} else if len(asked) > 0 {
 		h["Access-Control-Allow-Headers"] = asked[:1]
 		h["Vary"] = []string{"Access-Control-Request-Headers"}
 	}
-	return x.s.answerWriter.write(x, http.StatusNoContent, nil)
+	return nil
 }

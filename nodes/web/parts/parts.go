@@ -1,10 +1,12 @@
-package web
+// Package parts sends answers that are not one payload: in parts, or by a handler that a node has
+// left. encode.go has the forms of parts, handed.go the handlers. The package must not know
+// where a request came from.
+package parts
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -14,7 +16,10 @@ import (
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/nodes/web/answer"
+	"github.com/uniflow-labs/uniflow/nodes/web/body"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -28,20 +33,33 @@ var (
 	errHeadOnly   = errors.New("the client has asked for the header only")
 )
 
-// parts is an answer in parts: see [node.Parts]. The first part sends the status and the
+// An Env is what an answer needs of the request that it is for. It is not used after
+// [Parts.Close] and what follows it, as it may be about another request then.
+type Env struct {
+	W     http.ResponseWriter
+	R     *http.Request
+	Limit time.Duration // of a process without a part; 0 is none
+
+	// SetHeaders sets the headers that each answer has; first says that it is one in parts.
+	SetHeaders func(h http.Header, first bool)
+	// Header returns the header of the payload; nil without a payload.
+	Header func() *request.Header
+}
+
+// Parts is an answer in parts: see [node.Parts]. The first part sends the status and the
 // header, and each one returns when the socket has taken it. A listener makes one for
 // each request, if something downstream may send parts; it also has room for the handler
 // of a node that takes the answer over.
 //
 // A part that the client does not take obeys the limits of any answer: see [pace.Writer].
-type parts struct {
+type Parts struct {
+	Slot   handover.Slot
+	Upload *body.Upload // the body, for a node that sends it on; may be nil
+
+	env    Env
 	ctx    context.Context // of the process
 	cancel context.CancelCauseFunc
-	x      *exchange // its request may be another one after close
 	out    *pace.Writer
-	limit  time.Duration // of a process without a part; 0 is none
-	slot   handover.Slot
-	upload *upload // the body, for a node that sends it on; may be nil
 
 	mu struct {
 		sync.Mutex // held while a part is sent
@@ -61,27 +79,29 @@ type parts struct {
 	}
 }
 
-// openParts returns the context of a process that may answer in parts.
-func (x *exchange) openParts(ctx context.Context) context.Context {
-	p := &parts{x: x, out: x.s.pending.Writer(x.w, x.r, &x.gen.limits.pending), limit: x.gen.limits.requestTimeout}
+// New returns an answer in parts that the processes of [Parts.Context] may send.
+func New(ctx context.Context, env Env, out *pace.Writer) *Parts {
+	p := &Parts{env: env, out: out}
 	ctx, p.cancel = context.WithCancelCause(ctx)
-	if p.limit > 0 {
-		p.mu.timeout = time.AfterFunc(p.limit, func() { p.cancel(context.DeadlineExceeded) })
+	if env.Limit > 0 {
+		p.mu.timeout = time.AfterFunc(env.Limit, func() { p.cancel(context.DeadlineExceeded) })
 	}
-	x.parts = p
-	p.slot.Request = x.r
-	p.ctx = handover.With(node.WithParts(ctx, p), &p.slot)
-	return p.ctx
+	p.Slot.Request = env.R
+	p.ctx = handover.With(node.WithParts(ctx, p), &p.Slot)
+	return p
 }
 
+// Context is that of a process which may answer in parts.
+func (p *Parts) Context() context.Context { return p.ctx }
+
 // Part implements [node.Parts].
-func (p *parts) Part(ctx context.Context, v value.Value) error {
+func (p *Parts) Part(ctx context.Context, v value.Value) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.readyLocked(ctx); err != nil {
 		return err
 	}
-	e, ok, err := partOf(p.x, node.Response{Payload: v})
+	e, ok, err := p.open(node.Response{Payload: v})
 	if err != nil {
 		return err
 	}
@@ -91,7 +111,7 @@ func (p *parts) Part(ctx context.Context, v value.Value) error {
 	}
 	if err != nil {
 		if !p.mu.committed {
-			clear(p.x.w.Header()) // the workflow may answer in another way
+			clear(p.env.W.Header()) // the workflow may answer in another way
 		}
 		return fmt.Errorf("part of an answer: %w", err)
 	}
@@ -103,9 +123,9 @@ func (p *parts) Part(ctx context.Context, v value.Value) error {
 		return err
 	}
 	if p.mu.timeout != nil {
-		p.mu.timeout.Reset(p.limit)
+		p.mu.timeout.Reset(p.env.Limit)
 	}
-	if p.x.r.Method == http.MethodHead {
+	if p.env.R.Method == http.MethodHead {
 		p.mu.err = errHeadOnly
 		p.cancel(errHeadOnly)
 		return errHeadOnly
@@ -117,7 +137,7 @@ func (p *parts) Part(ctx context.Context, v value.Value) error {
 const maxTried = 16 << 10
 
 // TryPart implements [node.TryParts], for all parts but the first, over HTTP/1.
-func (p *parts) TryPart(ctx context.Context, v value.Value) (rest func(context.Context) error, err error) {
+func (p *Parts) TryPart(ctx context.Context, v value.Value) (rest func(context.Context) error, err error) {
 	if !p.mu.TryLock() {
 		return p.later(v), nil
 	}
@@ -128,7 +148,7 @@ func (p *parts) TryPart(ctx context.Context, v value.Value) (rest func(context.C
 	if !p.mu.canTry {
 		return p.later(v), nil
 	}
-	e, ok, err := partOf(p.x, node.Response{Payload: v})
+	e, ok, err := p.open(node.Response{Payload: v})
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -145,7 +165,7 @@ func (p *parts) TryPart(ctx context.Context, v value.Value) (rest func(context.C
 		return nil, err
 	}
 	if p.mu.timeout != nil {
-		p.mu.timeout.Reset(p.limit)
+		p.mu.timeout.Reset(p.env.Limit)
 	}
 	if left {
 		return func(ctx context.Context) error { return p.sendRest(ctx, len(data)) }, nil
@@ -154,12 +174,12 @@ func (p *parts) TryPart(ctx context.Context, v value.Value) (rest func(context.C
 }
 
 // later sends a part in a goroutine that may wait.
-func (p *parts) later(v value.Value) func(context.Context) error {
+func (p *Parts) later(v value.Value) func(context.Context) error {
 	return func(ctx context.Context) error { return p.Part(ctx, v) }
 }
 
 // sendRest sends what is left of parts that were tried.
-func (p *parts) sendRest(ctx context.Context, size int) error {
+func (p *Parts) sendRest(ctx context.Context, size int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.readyLocked(ctx); err != nil {
@@ -172,17 +192,17 @@ func (p *parts) sendRest(ctx context.Context, size int) error {
 		return err
 	}
 	if p.mu.timeout != nil {
-		p.mu.timeout.Reset(p.limit)
+		p.mu.timeout.Reset(p.env.Limit)
 	}
 	return nil
 }
 
-func (p *parts) sendRestLocked(ctx context.Context, size int) error {
+func (p *Parts) sendRestLocked(ctx context.Context, size int) error {
 	return p.sentLocked(0, p.out.Rest(ctx, size))
 }
 
 // sentLocked counts what was sent. An error ends the process, as the client has left.
-func (p *parts) sentLocked(size int, err error) error {
+func (p *Parts) sentLocked(size int, err error) error {
 	p.mu.size += size
 	p.mu.sent = true
 	if err == nil {
@@ -193,7 +213,7 @@ func (p *parts) sentLocked(size int, err error) error {
 	return p.mu.err
 }
 
-func (p *parts) readyLocked(ctx context.Context) error {
+func (p *Parts) readyLocked(ctx context.Context) error {
 	switch {
 	case p.mu.err != nil:
 		return p.mu.err
@@ -207,12 +227,12 @@ func (p *parts) readyLocked(ctx context.Context) error {
 
 // beginLocked sets the header if e is the first part, and returns the beginning of what
 // is to be sent.
-func (p *parts) beginLocked(e envelope.Envelope) ([]byte, error) {
+func (p *Parts) beginLocked(e envelope.Envelope) ([]byte, error) {
 	data := p.mu.buf[:0]
 	if p.mu.committed {
 		return data, nil
 	}
-	h := p.x.w.Header()
+	h := p.env.W.Header()
 	clear(h)
 	if !content.HasBody(e.Status) {
 		return nil, fmt.Errorf("an answer with status %d has no parts", e.Status)
@@ -221,37 +241,34 @@ func (p *parts) beginLocked(e envelope.Envelope) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.mu.form = formOf(p.x.r.Header["Accept"], contentType)
+	p.mu.form = formOf(p.env.R.Header["Accept"], contentType)
 	if contentType == "" {
 		h["Content-Type"] = p.mu.form.contentType(e.Body)
-		vary(h, headerVaryAccept)
+		answer.Vary(h, answer.VaryAccept)
 	}
 	h["Cache-Control"] = headerNoStore
-	p.x.setFixed(h, p.x.requestID)
-	if p.x.closeConn && p.x.r.ProtoMajor < 3 {
-		h["Connection"] = headerClose
-	}
+	p.env.SetHeaders(h, true)
 	if p.mu.form == partEvents {
 		data = append(data, eventsHead...)
 	}
 	return data, nil
 }
 
-func (p *parts) commitLocked(status int) {
+func (p *Parts) commitLocked(status int) {
 	if p.mu.committed {
 		return
 	}
 	p.mu.committed, p.mu.status = true, status
-	p.x.w.WriteHeader(status)
-	p.mu.canTry = p.out.Interruptible() && p.x.r.Method != http.MethodHead
+	p.env.W.WriteHeader(status)
+	p.mu.canTry = p.out.Interruptible() && p.env.R.Method != http.MethodHead
 	if p.mu.form == partEvents {
 		p.mu.comment = time.AfterFunc(commentEvery/2, p.sendComment)
 	}
 }
 
 // sendLocked sends bytes and returns when the socket has taken them.
-func (p *parts) sendLocked(ctx context.Context, data []byte) error {
-	if cap(data) <= maxPooledBuffer {
+func (p *Parts) sendLocked(ctx context.Context, data []byte) error {
+	if cap(data) <= answer.MaxBuffer {
 		p.mu.buf = data
 	} else {
 		p.mu.buf = nil
@@ -261,7 +278,7 @@ func (p *parts) sendLocked(ctx context.Context, data []byte) error {
 }
 
 // sendComment keeps a stream of events alive, unless something was sent lately.
-func (p *parts) sendComment() {
+func (p *Parts) sendComment() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.readyLocked(p.ctx) != nil {
@@ -274,21 +291,21 @@ func (p *parts) sendComment() {
 	p.mu.comment.Reset(commentEvery / 2)
 }
 
-// progress gives the process its time again, as it has got something of the request.
-func (p *parts) progress() {
-	if p.limit == 0 {
+// Progress gives the process its time again, as it has got something of the request.
+func (p *Parts) Progress() {
+	if p.env.Limit == 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.mu.ended {
-		p.mu.timeout.Reset(p.limit)
+		p.mu.timeout.Reset(p.env.Limit)
 	}
 }
 
-// close ends the parts, and reports whether there were any. Nothing is sent afterwards,
+// Close ends the parts, and reports whether there were any. Nothing is sent afterwards,
 // except for the end.
-func (p *parts) close() (begun bool) {
+func (p *Parts) Close() (begun bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.ended = true
@@ -302,26 +319,34 @@ func (p *parts) close() (begun bool) {
 	return p.mu.committed
 }
 
-// encodeEnd encodes the end of an answer whose parts have begun, before anything is
+// Release ends what is left of an answer, when its request ends.
+func (p *Parts) Release() {
+	p.Upload.End()
+	p.Close()
+	p.Slot.Drop()
+	p.cancel(nil)
+}
+
+// EncodeEnd encodes the end of an answer whose parts have begun, before anything is
 // committed. Its status is on its way, so what is left to fail is that the end cannot be
 // encoded, or that the client has left.
-func (p *parts) encodeEnd(resp node.Response) error {
+func (p *Parts) EncodeEnd(resp node.Response) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if errors.Is(p.mu.err, errHeadOnly) {
 		return nil
 	}
-	if p.mu.err == nil && p.x.r.Context().Err() != nil {
+	if p.mu.err == nil && p.env.R.Context().Err() != nil {
 		p.mu.err = errClientLeft
 	}
 	if p.mu.err != nil {
 		return p.mu.err
 	}
-	if p.slot.Drop() {
+	if p.Slot.Drop() {
 		p.mu.endErr = errors.New("a node has taken over an answer whose parts have begun")
 		return p.mu.endErr
 	}
-	e, ok, err := partOf(p.x, resp)
+	e, ok, err := p.open(resp)
 	if err == nil && (ok || p.mu.form == partEvents) {
 		if !ok {
 			e.Body = value.String("")
@@ -334,75 +359,77 @@ func (p *parts) encodeEnd(resp node.Response) error {
 	return p.mu.endErr
 }
 
-// finish sends the end of an answer whose parts have begun. The status is that of the
-// failure, if it ends with one.
-func (p *parts) finish(resp node.Response) (status, size int) {
+// Failure returns why an answer whose parts have begun ends with an error, or nil, and why
+// nothing can be sent any more, or nil.
+func (p *Parts) Failure(resp node.Response) (failure, left error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case errors.Is(p.mu.err, errHeadOnly):
+		return nil, nil
+	case resp.IsError():
+		return resp.Payload.AsError(), p.mu.err
+	}
+	return p.mu.endErr, p.mu.err
+}
+
+// An Ended is an answer that has been sent.
+type Ended struct {
+	Status int // of the failure, if it has ended with one
+	Size   int // bytes
+	Cut    bool
+	Err    error // why it was not taken
+}
+
+// Finish sends the end of an answer whose parts have begun, or tells the client of a failure.
+func (p *Parts) Finish(failure *node.Error) Ended {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if errors.Is(p.mu.err, errHeadOnly) {
-		return p.mu.status, 0
+		return Ended{Status: p.mu.status}
 	}
-	status, end := p.mu.status, p.mu.end
-	switch {
-	case resp.IsError():
-		status, end = p.failureLocked(resp.Payload.AsError())
-	case p.mu.endErr != nil:
-		status, end = p.failureLocked(p.mu.endErr)
+	e, end := Ended{Status: p.mu.status}, p.mu.end
+	if failure != nil {
+		e.Status = envelope.FailureStatus(failure)
+		end, e.Cut = p.failureLocked(failure)
 	}
 	if p.mu.err == nil && len(end) > 0 {
-		p.sendEndLocked(end)
+		p.sendEndLocked(end, e.Cut)
 	}
 	if p.mu.err == nil && p.mu.canTry {
-		_ = p.sendRestLocked(p.ctx, len(end)) // as above
+		_ = p.sendRestLocked(p.ctx, len(end)) // it sets p.mu.err
 	}
-	p.x.writeErr = p.mu.err
-	return status, p.mu.size
+	e.Size, e.Err = p.mu.size, p.mu.err
+	return e
 }
 
 // sendEndLocked sends the end of an answer; p.mu.err says whether it could. Over HTTP/2 the
 // frame with the end ends the stream. If there is nothing to send, an empty one does: the last
 // part is sent when it comes, and a process may end long after it.
-func (p *parts) sendEndLocked(end []byte) {
-	if p.x.r.ProtoMajor < 2 || p.x.cut { // a stream that is cut loses what net/http still has
-		_ = p.sendLocked(p.ctx, end) // it sets p.mu.err
+func (p *Parts) sendEndLocked(end []byte, cut bool) {
+	if p.env.R.ProtoMajor < 2 || cut { // a stream that is cut loses what net/http still has
+		_ = p.sendLocked(p.ctx, end) // as above
 		return
 	}
-	p.x.dropPayload()
 	n, err := p.out.Finish(end)
 	_ = p.sentLocked(n, err) // as above
 }
 
-// failureLocked logs an error that ends an answer, and returns how to tell the client.
-func (p *parts) failureLocked(err error) (status int, end []byte) {
-	x := p.x
-	x.cause = err
-	x.ensureID()
-	e := describeFailure(p.ctx, err)
-	status = envelope.FailureStatus(e)
-	level := slog.LevelInfo
-	switch {
-	case p.mu.err != nil || x.r.Context().Err() != nil || e.Code == string(diag.CodeCancelled): // the client has gone, or comes back
-		level = slog.LevelDebug
-	case status >= http.StatusInternalServerError:
-		level = slog.LevelError
-	}
-	x.gen.log.LogAttrs(p.ctx, level, "answer in parts ended with an error", slog.String(keyLogProcess, x.id), slog.Int(keyLogStatus, status),
-		slog.String(keyLogMethod, node.Clip(x.r.Method, envelope.MaxQuote)), slog.String(keyLogPath, node.Clip(x.r.URL.Path, envelope.MaxQuote)), slog.String(keyLogError, node.Clip(err.Error(), MaxLogged)))
+// failureLocked returns how the client is told of a failure, and whether its connection is cut.
+func (p *Parts) failureLocked(failure *node.Error) (end []byte, cut bool) {
 	// Events end without an event if the program, or the generation, stops: their client comes
 	// back. A cut would be as good, but a browser drops what it has read last before one.
-	x.cut = p.mu.form != partEvents
-	if e.Code == string(diag.CodeCancelled) {
-		return status, nil
+	cut = p.mu.form != partEvents
+	if failure.Code == string(diag.CodeCancelled) {
+		return nil, cut
 	}
-	part := failurePart(e)
+	var err error
+	part := failurePart(failure)
 	switch p.mu.form {
 	case partEvents:
 		end, err = appendEvent(p.mu.buf[:0], value.UniqueMap([]value.Field{{Name: "data", Value: part}}), "error")
 	case partLines:
 		end, err = partLines.append(p.mu.buf[:0], value.UniqueMap([]value.Field{{Name: "error", Value: part}}), "")
 	}
-	if err != nil {
-		x.cut = true
-	}
-	return status, end
+	return end, cut || err != nil
 }

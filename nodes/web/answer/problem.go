@@ -1,4 +1,4 @@
-package web
+package answer
 
 import (
 	"net/http"
@@ -11,41 +11,45 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// writeError answers with an error: its status, and its message only if it is public.
-func (a *answerWriter) writeError(x *exchange, e *node.Error) (status, size int) {
-	h := x.w.Header()
+// IDs are what an answer with an error says of its request and its process. Empty ones are left
+// out.
+type IDs struct{ Request, Process string }
+
+// SetError makes an answer of an error: its status, and its message only if it is public.
+func (a *Answer) SetError(h http.Header, r *http.Request, e *node.Error, ids IDs) {
 	clear(h)
-	status = envelope.FailureStatus(e)
+	a.Status = envelope.FailureStatus(e)
 	if e.RetryAfter > 0 {
 		h["Retry-After"] = []string{strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10)}
 	}
 	if len(e.Challenges) > 0 {
 		h["Www-Authenticate"] = e.Challenges
 	}
-	title := statusText(status)
-	h["Vary"] = headerVaryAccept
-	if !prefersProblem(x.r.Header["Accept"]) {
+	title := statusText(a.Status)
+	h["Vary"] = VaryAccept
+	if !prefersProblem(r.Header["Accept"]) {
 		body := title
 		if e.Public {
 			body = node.Message(e)
 		}
-		h["Content-Type"] = headerText
-		return a.write(x, status, stringBytes(body))
+		h["Content-Type"] = Text
+		a.Body = stringBytes(body)
+		return
 	}
 	h["Content-Type"] = headerProblem
-	data, err := x.problem(e, status, title).AppendJSON(nil)
+	data, err := problem(e, a.Status, title, ids).AppendJSON(nil)
 	if err != nil { // JSON cannot represent what the workflow says of the error
-		data, err = x.problem(&node.Error{Err: e.Err}, status, title).AppendJSON(nil)
+		data, err = problem(&node.Error{Err: e.Err}, a.Status, title, ids).AppendJSON(nil)
 	}
 	if err != nil {
 		data = nil
 	}
-	return a.write(x, status, data)
+	a.Body = data
 }
 
 // problem describes an error as RFC 9457 does. If the error is public, its data is part of
 // that: a map of members, of which type and title replace those that the status has.
-func (x *exchange) problem(e *node.Error, status int, title string) value.Value {
+func problem(e *node.Error, status int, title string, ids IDs) value.Value {
 	fields := []value.Field{
 		{Name: "type", Value: value.String("about:blank")},
 		{Name: "title", Value: value.String(title)},
@@ -54,11 +58,11 @@ func (x *exchange) problem(e *node.Error, status int, title string) value.Value 
 	if detail := node.Message(e); e.Public && detail != title {
 		fields = append(fields, value.Field{Name: "detail", Value: value.String(detail)})
 	}
-	if x.id != "" {
-		fields = append(fields, value.Field{Name: "instance", Value: value.String("urn:uuid:" + x.id)})
+	if ids.Process != "" {
+		fields = append(fields, value.Field{Name: "instance", Value: value.String("urn:uuid:" + ids.Process)})
 	}
-	if id := x.answeredID(); id != "" {
-		fields = append(fields, value.Field{Name: "request_id", Value: value.String(id)})
+	if ids.Request != "" {
+		fields = append(fields, value.Field{Name: "request_id", Value: value.String(ids.Request)})
 	}
 	if !e.Public || e.Data.Kind() != value.KindMap {
 		return value.UniqueMap(fields)

@@ -1,4 +1,4 @@
-package web
+package answer
 
 import (
 	"net/http"
@@ -8,6 +8,26 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/schema"
+)
+
+// HeaderRequestID is the header that an id of a request comes in, and leaves in.
+const HeaderRequestID = "X-Request-Id"
+
+// Header values that many answers share. net/http does not change them.
+var (
+	JSON   = []string{envelope.TypeJSON}
+	Text   = []string{envelope.TypeText}
+	Octets = []string{envelope.TypeOctets}
+	Close  = []string{"close"}
+
+	headerProblem = []string{envelope.TypeProblem}
+)
+
+// What answers may depend on, for [Vary].
+var (
+	VaryAccept   = []string{"Accept"}
+	varyEncoding = []string{"Accept-Encoding"}
+	varyOrigin   = []string{"Origin"}
 )
 
 // A fixedHeader is a header that each answer has, unless the workflow has set it. Vary is
@@ -60,31 +80,24 @@ func leavesOut(c schema.Config, header string) bool {
 	return false
 }
 
-// setFixed sets the headers that each answer has, unless the workflow has set them: the id
-// of the request, if it has one, and those of the listener's fields.
-func (x *exchange) setFixed(h http.Header, id string) {
-	if x.parts != nil { // what nodes have left for it
-		x.parts.slot.AddTo(h)
+// Set sets the headers that each answer has, unless the workflow has set them: the id of the
+// request, if it is not empty, and those of the settings. The scheme is that of the client.
+func (s *Settings) Set(h http.Header, r *http.Request, id, scheme string) {
+	if id != "" && len(h[HeaderRequestID]) == 0 {
+		h[HeaderRequestID] = []string{id}
 	}
-	if id != "" && len(h[headerRequestID]) == 0 {
-		h[headerRequestID] = []string{id}
-	}
-	e := &x.gen.edge
-	for i := range e.fixed {
-		switch f := &e.fixed[i]; {
+	for i := range s.fixed {
+		switch f := &s.fixed[i]; {
 		case len(h[f.name]) == 0:
 			h[f.name] = f.list
 		case f.name == "Vary":
-			vary(h, f.list)
+			Vary(h, f.list)
 		}
 	}
-	if e.hsts && x.from.Scheme == "https" && len(h["Strict-Transport-Security"]) == 0 {
+	if s.hsts && scheme == "https" && len(h["Strict-Transport-Security"]) == 0 {
 		h["Strict-Transport-Security"] = headerHSTS
 	}
-	if alt := x.s.altSvc.Load(); alt != nil && x.r.ProtoMajor < 3 && len(h["Alt-Svc"]) == 0 {
-		h["Alt-Svc"] = *alt
-	}
-	if e.cors != nil {
-		e.cors.mark(h, x.r)
+	if s.CORS != nil {
+		s.CORS.mark(h, r)
 	}
 }

@@ -1,10 +1,11 @@
-package web
+package parts
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/format/sse"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // FuzzAppendEvent checks that what a listener sends is what sse_source reads.
@@ -12,7 +13,7 @@ func FuzzAppendEvent(f *testing.F) {
 	f.Add("a\r\nb\rc\n", "name", "7")
 	f.Add("", "", "")
 	f.Fuzz(func(t *testing.T, data, name, id string) {
-		v := parse(t, "{}").With("data", textValue(data)).With("event", textValue(name)).With("id", textValue(id))
+		v := value.Map().With("data", value.String(data)).With("event", value.String(name)).With("id", value.String(id))
 		sent, err := appendEvent(nil, v, "")
 		if err != nil {
 			if !strings.ContainsAny(name+id, "\r\n\x00") {

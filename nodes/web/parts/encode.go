@@ -1,4 +1,4 @@
-package web
+package parts
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/accept"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/nodes/web/answer"
 	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -72,9 +73,9 @@ func (f partForm) contentType(v value.Value) []string {
 	case f == partLines:
 		return headerLines
 	case v.Kind() == value.KindString:
-		return headerText
+		return answer.Text
 	case v.Kind() == value.KindBinary:
-		return headerOctets
+		return answer.Octets
 	}
 	return headerLines
 }
@@ -206,9 +207,9 @@ func failurePart(e *node.Error) value.Value {
 	return value.UniqueMap(fields)
 }
 
-// partOf reads a part as an answer is read: of a map of status, header and body it is the
+// open reads a part as an answer is read: of a map of status, header and body it is the
 // body. ok is false if there is nothing to send.
-func partOf(x *exchange, resp node.Response) (e envelope.Envelope, ok bool, err error) {
+func (p *Parts) open(resp node.Response) (e envelope.Envelope, ok bool, err error) {
 	if resp.None {
 		return envelope.Envelope{Status: http.StatusOK}, false, nil
 	}
@@ -219,8 +220,11 @@ func partOf(x *exchange, resp node.Response) (e envelope.Envelope, ok bool, err 
 	case !isEnvelope:
 		return envelope.Envelope{Status: http.StatusOK, Body: resp.Payload}, true, nil
 	}
-	if view, ok := request.HeaderOf(e.Header); ok && x.req != nil && view == &x.req.Header {
+	if own, ok := request.HeaderOf(e.Header); ok && own == p.env.Header() {
 		return envelope.Envelope{Status: http.StatusOK}, false, nil // the request itself, of a branch without a link
 	}
 	return e, e.HasBody, nil
 }
+
+// WantsEvents reports whether a client asks for server-sent events.
+func WantsEvents(r *http.Request) bool { return formOf(r.Header["Accept"], "") == partEvents }

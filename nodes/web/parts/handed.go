@@ -1,4 +1,4 @@
-package web
+package parts
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ import (
 // the stream ends with an empty frame if the handler returns later.
 type handedWriter struct {
 	http.ResponseWriter
-	x            *exchange
+	p            *Parts
 	status, size int
 	length       int64 // Content-Length; -1 without
 	flushed      bool  // ever
@@ -31,9 +31,9 @@ type handedWriter struct {
 func (w *handedWriter) begin(status int) {
 	if w.status == 0 {
 		w.status = status
-		w.x.setFixed(w.Header(), w.x.requestID)
+		w.p.env.SetHeaders(w.Header(), false)
 		w.length = -1
-		if length := w.Header()["Content-Length"]; len(length) == 1 && w.x.r.ProtoMajor == 2 {
+		if length := w.Header()["Content-Length"]; len(length) == 1 && w.p.env.R.ProtoMajor == 2 {
 			if n, err := strconv.ParseInt(length[0], 10, 64); err == nil {
 				w.length = n
 			}
@@ -50,7 +50,7 @@ func (w *handedWriter) WriteHeader(status int) {
 
 func (w *handedWriter) Write(p []byte) (n int, err error) {
 	w.begin(http.StatusOK)
-	if w.x.r.ProtoMajor < 2 {
+	if w.p.env.R.ProtoMajor < 2 {
 		n, err = w.ResponseWriter.Write(p)
 	} else {
 		n, err = w.send(p)
@@ -63,11 +63,11 @@ func (w *handedWriter) Write(p []byte) (n int, err error) {
 // send sends over HTTP/2 or HTTP/3, where nothing sends the header.
 func (w *handedWriter) send(p []byte) (n int, err error) {
 	if end := len(p) - w.tail(len(p)); end > 0 {
-		if n, err = w.x.parts.out.Send(w.x.r.Context(), p[:end], false); err != nil || n == len(p) {
+		if n, err = w.p.out.Send(w.p.env.R.Context(), p[:end], false); err != nil || n == len(p) {
 			return n, err
 		}
 	}
-	m, err := w.x.parts.out.Send(w.x.r.Context(), p[n:], false)
+	m, err := w.p.out.Send(w.p.env.R.Context(), p[n:], false)
 	return n + m, err
 }
 
@@ -77,7 +77,7 @@ func (w *handedWriter) tail(n int) int {
 	if w.length >= 0 {
 		ends = int64(w.size+n) >= w.length
 	}
-	if !ends || w.x.r.ProtoMajor != 2 {
+	if !ends || w.p.env.R.ProtoMajor != 2 {
 		return 0
 	}
 	return min(n, pace.TailBytes)
@@ -86,7 +86,7 @@ func (w *handedWriter) tail(n int) int {
 // ReadFrom sends all of src. The kernel sends a file by itself, over HTTP/1 without TLS.
 func (w *handedWriter) ReadFrom(src io.Reader) (int64, error) {
 	from, ok := w.ResponseWriter.(io.ReaderFrom)
-	if _, _, isFile := pace.FileOf(src); !ok || !isFile || w.x.r.ProtoMajor > 1 || w.x.r.TLS != nil {
+	if _, _, isFile := pace.FileOf(src); !ok || !isFile || w.p.env.R.ProtoMajor > 1 || w.p.env.R.TLS != nil {
 		return io.Copy(struct{ io.Writer }{w}, src)
 	}
 	w.begin(http.StatusOK)
@@ -99,7 +99,7 @@ func (w *handedWriter) ReadFrom(src io.Reader) (int64, error) {
 func (w *handedWriter) FlushError() error {
 	w.begin(http.StatusOK)
 	w.flushed, w.left = true, false
-	return w.x.parts.out.Flush(w.x.r.Context())
+	return w.p.out.Flush(w.p.env.R.Context())
 }
 
 // Hijack takes the connection: see [http.ResponseController]. What comes of it is not an answer
@@ -115,28 +115,21 @@ func (w *handedWriter) Hijack() (conn net.Conn, rw *bufio.ReadWriter, err error)
 // Unwrap lets a handler set deadlines.
 func (w *handedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// handOver lets a handler answer in place of the process, which has ended. A handler that
+// HandOver lets a handler answer in place of the process, which has ended. A handler that
 // breaks its answer off, by a panic with [http.ErrAbortHandler], is counted and logged with
 // what it has sent; the connection, or the stream, ends then.
-func (x *exchange) handOver(h http.Handler) (status, size int) {
-	x.holdUpload()
-	x.dropPayload()
-	x.release()
-	if x.closeConn && x.r.ProtoMajor < 3 {
-		x.w.Header()["Connection"] = headerClose
-	}
-	w := &handedWriter{ResponseWriter: x.w, x: x}
+func (p *Parts) HandOver(h http.Handler) (e Ended) {
+	w := &handedWriter{ResponseWriter: p.env.W, p: p}
 	defer func() {
 		if panicked := recover(); panicked == http.ErrAbortHandler {
-			x.cut = true
-			status, size = cmp.Or(w.status, http.StatusInternalServerError), w.size
+			e = Ended{Status: cmp.Or(w.status, http.StatusInternalServerError), Size: w.size, Cut: true}
 		} else if panicked != nil {
 			panic(panicked)
 		}
 	}()
-	h.ServeHTTP(w, x.r)
-	x.endUpload()
+	h.ServeHTTP(w, p.env.R)
+	p.Upload.End()
 	w.begin(http.StatusOK)
-	x.parts.out.Leave(w.left && w.size > 2*pace.TailBytes)
-	return w.status, w.size
+	p.out.Leave(w.left && w.size > 2*pace.TailBytes)
+	return Ended{Status: w.status, Size: w.size}
 }
