@@ -2,10 +2,10 @@ package answer
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,7 +16,6 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node/accept"
-	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -49,13 +48,16 @@ type compressor interface {
 
 // compressors keeps those that are not in use, as making one allocates up to a
 // megabyte.
-type compressors struct{ gzip, deflate, br, zstd sync.Pool }
+type compressors [len(codingOrder)]sync.Pool // of compressor, in the order of codingOrder
 
 // compress appends the compressed body to dst.
-func (e *compressors) compress(dst *bytes.Buffer, level int, coding string, body []byte) error {
-	pool, c, err := e.take(coding, level)
-	if err != nil {
-		return err
+func (e *compressors) compress(dst *bytes.Buffer, level int, coding string, body []byte) (err error) {
+	pool := &e[slices.Index(codingOrder[:], coding)]
+	c, ok := pool.Get().(compressor)
+	if !ok {
+		if c, err = newCompressor(coding, level); err != nil {
+			return err
+		}
 	}
 	c.Reset(dst)
 	if _, err := c.Write(body); err != nil {
@@ -75,33 +77,16 @@ var (
 	zstdLevels  = [...]zstd.EncoderLevel{zstd.SpeedFastest, zstd.SpeedDefault, zstd.SpeedBetterCompression}
 )
 
-func (e *compressors) take(coding string, level int) (*sync.Pool, compressor, error) {
+func newCompressor(coding string, level int) (compressor, error) {
 	switch coding {
 	case "gzip":
-		if c, ok := e.gzip.Get().(compressor); ok {
-			return &e.gzip, c, nil
-		}
-		c, err := gzip.NewWriterLevel(nil, flateLevels[level])
-		return &e.gzip, c, err
+		return gzip.NewWriterLevel(nil, flateLevels[level])
 	case "deflate":
-		if c, ok := e.deflate.Get().(compressor); ok {
-			return &e.deflate, c, nil
-		}
-		c, err := zlib.NewWriterLevel(nil, flateLevels[level])
-		return &e.deflate, c, err
+		return zlib.NewWriterLevel(nil, flateLevels[level])
 	case "br":
-		if c, ok := e.br.Get().(compressor); ok {
-			return &e.br, c, nil
-		}
-		return &e.br, brotli.NewWriterLevel(nil, brLevels[level]), nil
-	case "zstd":
-		if c, ok := e.zstd.Get().(compressor); ok {
-			return &e.zstd, c, nil
-		}
-		c, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstdLevels[level]), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
-		return &e.zstd, c, err
+		return brotli.NewWriterLevel(nil, brLevels[level]), nil
 	}
-	return nil, nil, fmt.Errorf("%w %q", content.ErrUnknownCoding, coding)
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstdLevels[level]), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
 }
 
 // A compression says which answers are compressed.

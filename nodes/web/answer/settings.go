@@ -7,6 +7,12 @@
 package answer
 
 import (
+	"net/http"
+	"net/textproto"
+	"slices"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -43,4 +49,96 @@ func New(c schema.Config) (s Settings, err error) {
 	}
 	s.compression, err = newCompression(c.Group("compress"))
 	return s, err
+}
+
+// HeaderRequestID is the header that an id of a request comes in, and leaves in.
+const HeaderRequestID = "X-Request-Id"
+
+// Header values that many answers share. net/http does not change them.
+var (
+	JSON   = []string{envelope.TypeJSON}
+	Text   = []string{envelope.TypeText}
+	Octets = []string{envelope.TypeOctets}
+	Close  = []string{"close"}
+
+	headerProblem = []string{envelope.TypeProblem}
+)
+
+// What answers may depend on, for [Vary].
+var (
+	VaryAccept   = []string{"Accept"}
+	varyEncoding = []string{"Accept-Encoding"}
+	varyOrigin   = []string{"Origin"}
+)
+
+// A fixedHeader is a header that each answer has, unless the workflow has set it. Vary is
+// added to what the answer has: each of them says what the answer depends on.
+type fixedHeader struct {
+	name string // canonical
+	list []string
+}
+
+// secureHeaders are those of the field secure, without TLS.
+func secureHeaders() []fixedHeader {
+	return []fixedHeader{
+		{"Content-Security-Policy", []string{"frame-ancestors 'self'"}},
+		{"Referrer-Policy", []string{"strict-origin-when-cross-origin"}},
+		{"X-Content-Type-Options", []string{"nosniff"}},
+	}
+}
+
+// headerHSTS is the header of the field secure over HTTPS: two years.
+var headerHSTS = []string{"max-age=63072000"}
+
+// newFixedHeaders returns the headers of the fields secure and headers, of which the latter
+// wins. A header that is null there is not set.
+func newFixedHeaders(c schema.Config) ([]fixedHeader, error) {
+	h := make(http.Header)
+	if _, err := envelope.SetHeaders(h, c.Value("headers"), envelope.ServerHeader); err != nil {
+		return nil, c.Errorf("headers", diag.CodeBadValue, "%v", err).WithHint("write a map of text such as {Cache-Control: no-store}")
+	}
+	if c.Bool("secure") {
+		for _, f := range secureHeaders() {
+			if _, ok := h[f.name]; !ok && !leavesOut(c, f.name) {
+				h[f.name] = f.list
+			}
+		}
+	}
+	var fixed []fixedHeader
+	for name, list := range h {
+		fixed = append(fixed, fixedHeader{name, slices.Clip(list)})
+	}
+	return fixed, nil
+}
+
+// leavesOut reports whether a header is null in the field headers.
+func leavesOut(c schema.Config, header string) bool {
+	for name, v := range c.Value("headers").Fields() {
+		if v.IsNull() && textproto.CanonicalMIMEHeaderKey(name) == header {
+			return true
+		}
+	}
+	return false
+}
+
+// Set sets the headers that each answer has, unless the workflow has set them: the id of the
+// request, if it is not empty, and those of the settings. The scheme is that of the client.
+func (s *Settings) Set(h http.Header, r *http.Request, id, scheme string) {
+	if id != "" && len(h[HeaderRequestID]) == 0 {
+		h[HeaderRequestID] = []string{id}
+	}
+	for i := range s.fixed {
+		switch f := &s.fixed[i]; {
+		case len(h[f.name]) == 0:
+			h[f.name] = f.list
+		case f.name == "Vary":
+			Vary(h, f.list)
+		}
+	}
+	if s.hsts && scheme == "https" && len(h["Strict-Transport-Security"]) == 0 {
+		h["Strict-Transport-Security"] = headerHSTS
+	}
+	if s.CORS != nil {
+		s.CORS.mark(h, r)
+	}
 }

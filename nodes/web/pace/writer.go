@@ -80,7 +80,7 @@ func (w *Writer) Finish(body []byte) (n int, err error) {
 }
 
 // Send sends data, and returns when it was taken by the connection, and by the window of the
-// stream. When ctx ends, so does the waiting. No data sends the header only. With flush, what
+// stream. When ctx ends, so does the waiting. Without data, that is the header. With flush, what
 // net/http has kept is sent, too.
 func (w *Writer) Send(ctx context.Context, data []byte, flush bool) (n int, err error) {
 	w.begin(ctx, len(data))
@@ -100,18 +100,6 @@ func (w *Writer) Send(ctx context.Context, data []byte, flush bool) (n int, err 
 	}
 	w.end(err)
 	return n, err
-}
-
-// Flush sends what net/http has kept.
-func (w *Writer) Flush(ctx context.Context) error {
-	w.begin(ctx, 1)
-	w.next(1)
-	err := w.flush()
-	if err == nil {
-		w.progress(1)
-	}
-	w.end(err)
-	return err
 }
 
 // Interruptible makes the end of a context that Send has got end its waiting over HTTP/1, too,

@@ -99,7 +99,8 @@ func (w *handedWriter) ReadFrom(src io.Reader) (int64, error) {
 func (w *handedWriter) FlushError() error {
 	w.begin(http.StatusOK)
 	w.flushed, w.left = true, false
-	return w.p.out.Flush(w.p.env.R.Context())
+	_, err := w.p.out.Send(w.p.env.R.Context(), nil, true)
+	return err
 }
 
 // Hijack takes the connection: see [http.ResponseController]. What comes of it is not an answer

@@ -115,16 +115,12 @@ func (p *Parts) Part(ctx context.Context, v value.Value) error {
 		}
 		return fmt.Errorf("part of an answer: %w", err)
 	}
-	if p.mu.timeout != nil {
-		p.mu.timeout.Stop() // the client has limits of its own
-	}
+	p.stopTimeoutLocked()
 	p.commitLocked(e.Status)
 	if err := p.sendLocked(ctx, data); err != nil {
 		return err
 	}
-	if p.mu.timeout != nil {
-		p.mu.timeout.Reset(p.env.Limit)
-	}
+	p.restartLocked()
 	if p.env.R.Method == http.MethodHead {
 		p.mu.err = errHeadOnly
 		p.cancel(errHeadOnly)
@@ -164,9 +160,7 @@ func (p *Parts) TryPart(ctx context.Context, v value.Value) (rest func(context.C
 	if err = p.sentLocked(len(data), err); err != nil {
 		return nil, err
 	}
-	if p.mu.timeout != nil {
-		p.mu.timeout.Reset(p.env.Limit)
-	}
+	p.restartLocked()
 	if left {
 		return func(ctx context.Context) error { return p.sendRest(ctx, len(data)) }, nil
 	}
@@ -185,16 +179,26 @@ func (p *Parts) sendRest(ctx context.Context, size int) error {
 	if err := p.readyLocked(ctx); err != nil {
 		return err
 	}
-	if p.mu.timeout != nil {
-		p.mu.timeout.Stop()
-	}
+	p.stopTimeoutLocked()
 	if err := p.sendRestLocked(ctx, size); err != nil {
 		return err
 	}
+	p.restartLocked()
+	return nil
+}
+
+// stopTimeoutLocked stops the time of the process, as the client has limits of its own.
+func (p *Parts) stopTimeoutLocked() {
 	if p.mu.timeout != nil {
+		p.mu.timeout.Stop()
+	}
+}
+
+// restartLocked gives the process its time again.
+func (p *Parts) restartLocked() {
+	if p.mu.timeout != nil && !p.mu.ended {
 		p.mu.timeout.Reset(p.env.Limit)
 	}
-	return nil
 }
 
 func (p *Parts) sendRestLocked(ctx context.Context, size int) error {
@@ -293,14 +297,9 @@ func (p *Parts) sendComment() {
 
 // Progress gives the process its time again, as it has got something of the request.
 func (p *Parts) Progress() {
-	if p.env.Limit == 0 {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.mu.ended {
-		p.mu.timeout.Reset(p.env.Limit)
-	}
+	p.restartLocked()
 }
 
 // Close ends the parts, and reports whether there were any. Nothing is sent afterwards,
@@ -309,12 +308,10 @@ func (p *Parts) Close() (begun bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.ended = true
-	for _, timer := range []*time.Timer{p.mu.timeout, p.mu.comment} {
-		if timer != nil {
-			timer.Stop()
-		}
+	p.stopTimeoutLocked()
+	if p.mu.comment != nil {
+		p.mu.comment.Stop()
 	}
-	p.mu.comment = nil
 	p.out.Close()
 	return p.mu.committed
 }

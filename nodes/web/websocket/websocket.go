@@ -22,6 +22,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -251,4 +252,25 @@ func addressOf(v value.Value) (to, topic string, body value.Value, err error) {
 		return "", "", value.Value{}, errors.New("want a map of body, and of to (the id of a connection) or topic")
 	}
 	return to, topic, body, nil
+}
+
+// describe returns the answers to a request for a WebSocket. OpenAPI has no words
+// for messages.
+func describe(schema.Config) value.Value {
+	responses := value.Map(value.Field{Name: "101", Value: value.Map(
+		value.Field{Name: "description", Value: value.String("The connection is a WebSocket.")},
+	)})
+	add := func(status int, description string) {
+		for name, response := range openapi.Failure(status, description).Fields() {
+			responses = responses.With(name, response)
+		}
+	}
+	add(http.StatusForbidden, "Pages of this origin may not connect.")
+	add(http.StatusUpgradeRequired, "The request does not ask for a WebSocket.")
+	add(http.StatusServiceUnavailable, "There are too many connections.")
+	return value.Map(
+		value.Field{Name: "responses", Value: responses},
+		value.Field{Name: "final", Value: value.Bool(true)}, // messages are other processes
+		value.Field{Name: "asks", Value: value.List(value.String("open"))},
+	)
 }
