@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"slices"
 	"strconv"
@@ -98,54 +97,44 @@ const (
 
 // A listener serves HTTP for one generation.
 type listener struct {
-	ref       node.Ref
-	log       *slog.Logger
-	pool      *node.Pool
-	memory    *node.Memory
-	settings  serverSettings
-	limits    limits
-	accessLog bool
-	alwaysID  bool
-	proxies   request.Proxies
-	answers   answer.Settings
-	raw       bool
-	unread    *unread         // the requests whose body is left to a node; nil if there are none
-	parts     bool            // something downstream may send parts of an answer, or take it over
-	tls       *certs.Settings // nil without
+	generation // cert and metrics from Open on, starter and admits from Serve on
 
-	cert       certs.Getter     // from Open on; nil without TLS
-	obtained   *certs.Obtained  // from Open on; nil without ACME
-	server     *server          // from Open on
-	metrics    *counts.Listener // from Open on
-	release    []func() error   // from Open on
-	generation *generation      // from Serve on
+	ref      node.Ref
+	pool     *node.Pool
+	memory   *node.Memory
+	settings serverSettings
+	tls      *certs.Settings // nil without
+
+	obtained *certs.Obtained // from Open on; nil without ACME
+	server   *server         // from Open on
+	release  []func() error  // from Open on
 }
 
 func newListener(init *node.Init) (node.Node, error) {
 	c := init.Config
 	lim := c.Group("limits")
 	n := &listener{
-		ref:       init.Node,
-		log:       init.Log,
-		pool:      init.Pool,
-		memory:    init.Memory,
-		accessLog: c.Bool("access_log"),
-		alwaysID:  c.String("request_ids") == "always",
-		raw:       init.Below(node.NeedsRaw),
-		unread:    unreadFrom(init),
-		parts:     init.Below(node.SendsParts),
+		ref: init.Node, pool: init.Pool, memory: init.Memory,
 		settings: serverSettings{
 			address:     net.JoinHostPort(c.String("host"), strconv.FormatInt(c.Int("port"), 10)),
 			headerBytes: int(lim.Int("header_bytes")),
 			idleTimeout: lim.Duration("idle_timeout"),
 			rate:        pace.Rate{Grace: lim.Duration("header_timeout"), Min: minRate, Silence: bodyWindow, Late: pendingAfter},
 		},
-		limits: limits{
-			bodyBytes:      int(lim.Int("body_bytes")),
-			heldBytes:      content.MaxHeld(lim.Int("body_bytes")),
-			processes:      lim.Int("processes"),
-			requestTimeout: lim.Duration("request_timeout"),
-			pending:        pace.Limits{Answers: maxPendingAnswers, Bytes: content.MaxHeld(lim.Int("body_bytes")), Log: init.Log},
+		generation: generation{
+			log:       init.Log,
+			accessLog: c.Bool("access_log"),
+			alwaysID:  c.String("request_ids") == "always",
+			raw:       init.Below(node.NeedsRaw),
+			unread:    unreadFrom(init),
+			parts:     init.Below(node.SendsParts),
+			limits: limits{
+				bodyBytes:      int(lim.Int("body_bytes")),
+				heldBytes:      content.MaxHeld(lim.Int("body_bytes")),
+				processes:      lim.Int("processes"),
+				requestTimeout: lim.Duration("request_timeout"),
+				pending:        pace.Limits{Answers: maxPendingAnswers, Bytes: content.MaxHeld(lim.Int("body_bytes")), Log: init.Log},
+			},
 		},
 	}
 	if most := init.Memory.Limit() / 4; most > 0 {
@@ -213,33 +202,20 @@ func (n *listener) Open(ctx context.Context) (err error) {
 
 // Serve makes the server start processes at src.
 func (n *listener) Serve(src node.Starter) error {
-	n.generation = &generation{
-		starter:   src,
-		metrics:   n.metrics,
-		log:       n.log,
-		limits:    n.limits,
-		accessLog: n.accessLog,
-		alwaysID:  n.alwaysID,
-		proxies:   n.proxies,
-		answers:   n.answers,
-		raw:       n.raw,
-		unread:    n.unread,
-		parts:     n.parts,
-		cert:      n.cert,
-	}
+	n.starter = src
 	if screening, ok := src.(node.ScreeningStarter); ok {
-		n.generation.admits = screening.Screen(0)
+		n.admits = screening.Screen(0)
 	}
-	return n.server.attach(&n.ref, n.generation)
+	return n.server.attach(&n.ref, &n.generation)
 }
 
 // Stop stops taking requests, unless a later generation takes them, and waits for
 // the answers.
 func (n *listener) Stop(ctx context.Context) error {
-	if n.generation == nil {
+	if n.starter == nil {
 		return nil
 	}
-	return n.server.detach(ctx, n.generation)
+	return n.server.detach(ctx, &n.generation)
 }
 
 // Close releases the server.

@@ -62,7 +62,7 @@ type limits struct {
 }
 
 // A generation is the part of one generation of the workflow that a server needs to
-// answer requests. It is immutable.
+// answer requests. It is immutable once it is attached.
 type generation struct {
 	starter   node.Starter
 	admits    func(value.Value) bool // whether the first node takes a request with this head; nil if it takes all

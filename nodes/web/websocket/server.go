@@ -47,7 +47,8 @@ type server struct {
 	}
 }
 
-// A generation is what a server needs of one generation. It is immutable.
+// A generation is what a server needs of one generation. It is immutable
+// once it is attached.
 type generation struct {
 	starter  node.Starter
 	settings settings
@@ -70,15 +71,11 @@ func newServer(memory *node.Memory) *server {
 	return s
 }
 
-// attach makes a generation handle all messages from now on, in place of another
-// attachment of its own, if it had one.
-func (s *server) attach(g, before *generation) {
+// attach makes a generation handle all messages from now on.
+func (s *server) attach(g *generation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.generations.Attach(g)
-	if before != nil {
-		s.generations.Detach(before)
-	}
 }
 
 // detach ends what attach began. If no other generation is attached, it ends all

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -87,23 +86,19 @@ A change of the workflow keeps the connections. If the node is removed, they are
 	}
 }
 
-// A endpoint is the part of a WebSocket server that belongs to one generation. The
+// An endpoint is the part of a WebSocket server that belongs to one generation. The
 // connections belong to its server.
 type endpoint struct {
-	ref      node.Ref
-	pool     *node.Pool
-	memory   *node.Memory
-	log      *slog.Logger
-	settings settings
-	topics   template.Template
-	opens    bool // open is linked
-	closes   bool // close is linked
-	fails    bool // error is linked
-	parts    bool
+	generation // starter from Serve on
 
-	server     *server      // from Open on
-	release    func() error // from Open on
-	generation *generation  // from Serve on
+	ref    node.Ref
+	pool   *node.Pool
+	memory *node.Memory
+	topics template.Template
+	opens  bool // open is linked
+
+	server  *server      // from Open on
+	release func() error // from Open on
 }
 
 // settings are those of the fields.
@@ -118,16 +113,19 @@ type settings struct {
 func newEndpoint(init *node.Init, o stream.Options) (node.Node, error) {
 	c := init.Config
 	n := &endpoint{
-		ref: init.Node, pool: init.Pool, memory: init.Memory, log: init.Log,
-		opens:  init.OutLinks[portOpen] > 0,
-		closes: init.OutLinks[portClosed] > 0,
-		fails:  init.ErrorLinks > 0,
-		parts:  init.Below(node.SendsParts),
-		settings: settings{
-			decode:      c.String("decode"),
-			maxMessage:  c.Int("max_message"),
-			connections: int(c.Int("connections")),
-			ping:        c.Duration("ping"),
+		ref: init.Node, pool: init.Pool, memory: init.Memory,
+		opens: init.OutLinks[portOpen] > 0,
+		generation: generation{
+			log:    init.Log,
+			closes: init.OutLinks[portClosed] > 0,
+			fails:  init.ErrorLinks > 0,
+			parts:  init.Below(node.SendsParts),
+			settings: settings{
+				decode:      c.String("decode"),
+				maxMessage:  c.Int("max_message"),
+				connections: int(c.Int("connections")),
+				ping:        c.Duration("ping"),
+			},
 		},
 	}
 	var err error
@@ -157,19 +155,18 @@ func (n *endpoint) Open(context.Context) (err error) {
 
 // Serve makes new messages start their processes here.
 func (n *endpoint) Serve(src node.Starter) error {
-	g := &generation{starter: src, settings: n.settings, closes: n.closes, fails: n.fails, parts: n.parts, log: n.log}
-	n.server.attach(g, n.generation)
-	n.generation = g
+	n.starter = src
+	n.server.attach(&n.generation)
 	return nil
 }
 
 // Stop closes the connections, unless a later generation has taken them over, when the
 // messages that were received are answered.
 func (n *endpoint) Stop(ctx context.Context) error {
-	if n.generation == nil {
+	if n.starter == nil {
 		return nil
 	}
-	return n.server.detach(ctx, n.generation)
+	return n.server.detach(ctx, &n.generation)
 }
 
 // Close releases the connections.
