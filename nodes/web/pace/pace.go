@@ -21,7 +21,7 @@ const (
 
 // A Rate is how slow a client may be. It is immutable.
 type Rate struct {
-	Grace   time.Duration // until Min applies, to a body and to each piece of an answer; 0 is no limit at all
+	Grace   time.Duration // until Min applies, to a body and to each piece of an answer; 0 means that nothing is limited
 	Min     int64         // bytes per second that a client must send, or take
 	Silence time.Duration // how long a client that sends may be silent, if that is longer than Grace
 	Late    time.Duration // how long an answer over HTTP/2 may take before it counts as pending: a write cannot be tried there
