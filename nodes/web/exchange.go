@@ -118,10 +118,7 @@ func (x *exchange) serve() (status, size int) {
 		x.out.answer.Status = http.StatusNoContent
 		return x.send()
 	}
-	err := x.in.receive()
-	if x.in.slow {
-		x.out.closeConn = true
-	}
+	err := x.receive()
 	if err != nil && errors.Is(err, content.ErrBusy) {
 		return x.refuse()
 	}
@@ -164,6 +161,12 @@ func (x *exchange) serve() (status, size int) {
 		return x.fail(ctx, x.out.answer.Err)
 	}
 	return x.send()
+}
+
+func (x *exchange) receive() error {
+	err := x.in.receive()
+	x.out.closeConn = x.out.closeConn || x.in.slow
+	return err
 }
 
 // comesBack reports whether the client of a process that was cancelled, such as by a reload,
@@ -247,7 +250,7 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 		x.gen = next
 		if x.in.skipped {
 			x.in.skipped = false
-			if bad = x.in.receive(); errors.Is(bad, content.ErrBusy) {
+			if bad = x.receive(); errors.Is(bad, content.ErrBusy) {
 				return resp, false
 			}
 		}

@@ -54,10 +54,12 @@ func (p *Pending) Writer(to http.ResponseWriter, r *http.Request, limits *Limits
 
 // Finish sends all of an answer, or the end of one, whose client may take it after the process.
 func (p *Pending) Finish(to http.ResponseWriter, r *http.Request, limits *Limits, body []byte) (n int, err error) {
-	if r.ProtoMajor < 2 || len(body) == 0 {
-		return to.Write(body)
+	if r.ProtoMajor == 2 && 0 < len(body) && len(body) <= TailBytes {
+		p.leaveLast(to, r, limits, len(body)) // without a Writer
+	} else if r.ProtoMajor > 1 {
+		return p.Writer(to, r, limits).Finish(body)
 	}
-	return p.Writer(to, r, limits).Finish(body)
+	return to.Write(body)
 }
 
 // Finish is [Pending.Finish]. Nothing can be sent afterwards.
@@ -74,7 +76,7 @@ func (w *Writer) Finish(body []byte) (n int, err error) {
 			return n, err
 		}
 	}
-	w.leaveLast(len(body) - end)
+	w.pending.leaveLast(w.to, w.r, w.limits, len(body)-end)
 	m, err := w.to.Write(body[end:])
 	return n + m, err
 }
@@ -272,8 +274,8 @@ func SetDeadline(set func(time.Time) error, t time.Time, r *http.Request, log *s
 // handler has returned, over HTTP/2 and HTTP/3: it has the deadline of any piece. Over HTTP/2,
 // that of a long answer counts as pending; for a short one, that took some 4 µs of CPU.
 func (w *Writer) Leave(long bool) {
-	if long && w.peer != nil && w.r.ProtoMajor == 2 {
-		w.leaveLast(TailBytes)
+	if long && w.r.ProtoMajor == 2 {
+		w.pending.leaveLast(w.to, w.r, w.limits, TailBytes)
 	} else if until := w.pending.deadline(PieceBytes); w.r.ProtoMajor > 1 && !until.IsZero() {
 		w.setDeadline(until)
 	}
@@ -281,24 +283,25 @@ func (w *Writer) Leave(long bool) {
 
 // leaveLast prepares for what net/http sends over HTTP/2 when the handler has returned: it has
 // the deadline of any piece, and counts as pending.
-func (w *Writer) leaveLast(bytes int) {
+func (p *Pending) leaveLast(to http.ResponseWriter, r *http.Request, limits *Limits, bytes int) {
+	peer := peerOf(r.Context())
 	//lint:ignore SA1019 the request's context ends with the handler, and nothing else says when the stream does
-	notifier, ok := w.to.(http.CloseNotifier)
-	if !ok {
+	notifier, ok := to.(http.CloseNotifier)
+	if peer == nil || !ok {
 		return // of a test: those of net/http do
 	}
-	last := &lastPiece{pending: w.pending, write: &pendingWrite{peer: w.peer, bytes: bytes}, limits: w.limits, taken: w.peer.piecesTaken.Load(), closed: notifier.CloseNotify()}
-	if last.until = last.pending.deadline(bytes); !last.until.IsZero() {
-		w.setDeadline(last.until)
+	last := &lastPiece{pending: p, write: pendingWrite{peer: peer, bytes: bytes}, limits: limits, taken: peer.piecesTaken.Load(), closed: notifier.CloseNotify()}
+	if last.until = p.deadline(bytes); !last.until.IsZero() {
+		SetDeadline(http.NewResponseController(to).SetWriteDeadline, last.until, r, limits.Log)
 	}
-	time.AfterFunc(w.pending.rate.Late, last.late)
+	time.AfterFunc(p.rate.Late, last.late)
 }
 
 // A lastPiece is the end of an answer over HTTP/2, which net/http sends when the handler has
 // returned.
 type lastPiece struct {
 	pending *Pending
-	write   *pendingWrite
+	write   pendingWrite
 	limits  *Limits
 	closed  <-chan bool // has a value when the stream has ended
 	until   time.Time   // the deadline; zero for none
@@ -310,13 +313,11 @@ type lastPiece struct {
 func (l *lastPiece) late() {
 	select {
 	case <-l.closed:
-		l.write.peer.piecesTaken.Add(1)
-		return
 	default:
+		l.pending.admit(&l.write)
+		<-l.closed
+		l.pending.remove(&l.write)
+		l.pending.notTaken(l.write.peer, l.until, l.taken, l.limits)
 	}
-	l.pending.admit(l.write)
-	<-l.closed
-	l.pending.remove(l.write)
-	l.pending.notTaken(l.write.peer, l.until, l.taken, l.limits)
 	l.write.peer.piecesTaken.Add(1)
 }

@@ -297,6 +297,9 @@ func (p *Parts) sendComment() {
 
 // Progress gives the process its time again, as it has got something of the request.
 func (p *Parts) Progress() {
+	if p.env.Limit == 0 {
+		return // without waiting for a part that is being sent
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.restartLocked()
