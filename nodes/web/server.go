@@ -42,14 +42,6 @@ type serverSettings struct {
 	rate        pace.Rate
 }
 
-func (s serverSettings) socketKey() string {
-	return fmt.Sprintf("web.socket %s %s", s.address, s.owner)
-}
-
-func (s serverSettings) quicKey() string {
-	return fmt.Sprintf("web.quic %s %s", s.address, s.owner)
-}
-
 func (s serverSettings) serverKey() string { return fmt.Sprintf("web.server %+v", s) }
 
 // limits may change from one generation to the next.
@@ -101,12 +93,9 @@ type server struct {
 	// socket is bound or taken over; requests never wait for it.
 	lifecycle struct {
 		sync.Mutex
-		socket      *socket.TCP // nil while there is nothing to serve
-		release     func() error
-		quic        *socket.QUIC // nil without HTTP/3, and while there is nothing to serve
-		releaseQUIC func() error
-		http        *httpServer // nil while there is nothing to serve
-		stopping    []*httpServer
+		bound    *socket.Bound // nil while there is nothing to serve
+		http     *httpServer   // likewise
+		stopping []*httpServer
 	}
 }
 
@@ -148,43 +137,31 @@ func (s *server) open(ctx context.Context, ref *node.Ref) error {
 	if err := s.bindLocked(ctx); err != nil {
 		return err
 	}
-	return s.lifecycle.socket.Claim(ref)
+	return s.lifecycle.bound.Claim(ref)
 }
 
 // port returns the port that is bound.
 func (s *server) port() int {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
-	if s.lifecycle.socket == nil {
+	if s.lifecycle.bound == nil {
 		return 0
 	}
-	return s.lifecycle.socket.Addr().Port
+	return s.lifecycle.bound.Addr().Port
 }
 
 func (s *server) bindLocked(ctx context.Context) error {
-	if s.lifecycle.socket != nil {
+	if s.lifecycle.bound != nil {
 		return nil
 	}
-	k, release, err := node.Acquire(s.pool, s.settings.socketKey(), func() (*socket.TCP, error) {
-		return socket.Open(ctx, s.settings.address)
-	})
+	b, err := socket.Bind(ctx, s.pool, s.settings.address, s.settings.owner, s.settings.http3)
 	if err != nil {
 		return err
 	}
-	s.lifecycle.socket, s.lifecycle.release = k, release
-	if !s.settings.http3 {
-		return nil
+	s.lifecycle.bound = b
+	if s.settings.http3 {
+		s.altSvc.Store(&[]string{fmt.Sprintf(`h3=":%d"; ma=86400`, b.Addr().Port)})
 	}
-	port := k.Addr().Port
-	q, releaseQUIC, err := node.Acquire(s.pool, s.settings.quicKey(), func() (*socket.QUIC, error) {
-		return socket.OpenQUIC(ctx, s.settings.address, port)
-	})
-	if err != nil {
-		s.lifecycle.socket, s.lifecycle.release = nil, nil
-		return errors.Join(err, release())
-	}
-	s.lifecycle.quic, s.lifecycle.releaseQUIC = q, releaseQUIC
-	s.altSvc.Store(&[]string{fmt.Sprintf(`h3=":%d"; ma=86400`, port)})
 	return nil
 }
 
@@ -192,8 +169,8 @@ func (s *server) bindLocked(ctx context.Context) error {
 func (s *server) unclaim(ref *node.Ref) {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
-	if s.lifecycle.socket != nil {
-		s.lifecycle.socket.Unclaim(ref)
+	if s.lifecycle.bound != nil {
+		s.lifecycle.bound.Unclaim(ref)
 	}
 }
 
@@ -209,20 +186,20 @@ func (s *server) attach(ref *node.Ref, t *generation) error {
 	if s.lifecycle.http == nil {
 		s.lifecycle.http = s.newHTTP()
 		if h := s.lifecycle.http.http3; h != nil {
-			if err := s.lifecycle.quic.Attach(h); err != nil {
+			if err := s.lifecycle.bound.QUIC.Attach(h); err != nil {
 				s.generations.Detach(t)
 				s.lifecycle.http = nil
 				return err
 			}
 		}
-		s.lifecycle.socket.Attach(&s.accepts)
+		s.lifecycle.bound.Attach(&s.accepts)
 		scheme := "http"
 		if s.settings.tls {
 			scheme = "https"
 		}
-		t.log.Info("listening", keyLogAddress, s.lifecycle.socket.Addr().String(), keyLogScheme, scheme)
+		t.log.Info("listening", keyLogAddress, s.lifecycle.bound.Addr().String(), keyLogScheme, scheme)
 	}
-	s.lifecycle.socket.Unclaim(ref)
+	s.lifecycle.bound.Unclaim(ref)
 	return nil
 }
 
@@ -267,14 +244,14 @@ func (s *server) removeGeneration(t *generation) (*httpServer, error) {
 	if !last || h == nil {
 		return nil, nil
 	}
-	s.lifecycle.socket.Detach(&s.accepts)
-	err := s.lifecycle.release()
+	b := s.lifecycle.bound
+	b.Detach(&s.accepts)
+	err := b.Release()
 	if h.http3 != nil {
-		err = errors.Join(err, s.lifecycle.quic.Detach(h.http3))
-		h.release = s.lifecycle.releaseQUIC
+		err = errors.Join(err, b.QUIC.Detach(h.http3))
+		h.release = b.ReleaseQUIC
 	}
-	s.lifecycle.http, s.lifecycle.socket, s.lifecycle.release = nil, nil, nil
-	s.lifecycle.quic, s.lifecycle.releaseQUIC = nil, nil
+	s.lifecycle.http, s.lifecycle.bound = nil, nil
 	s.lifecycle.stopping = append(s.lifecycle.stopping, h)
 	return h, err
 }
@@ -294,15 +271,12 @@ const (
 func (s *server) Close() error {
 	defer s.held.Close()
 	s.lifecycle.Lock()
-	releases, stopping := []func() error{s.lifecycle.release, s.lifecycle.releaseQUIC}, s.lifecycle.stopping
-	s.lifecycle.socket, s.lifecycle.release, s.lifecycle.stopping = nil, nil, nil
-	s.lifecycle.quic, s.lifecycle.releaseQUIC = nil, nil
+	bound, stopping := s.lifecycle.bound, s.lifecycle.stopping
+	s.lifecycle.bound, s.lifecycle.stopping = nil, nil
 	s.lifecycle.Unlock()
 	var errs []error
-	for _, release := range releases {
-		if release != nil {
-			errs = append(errs, release())
-		}
+	if bound != nil {
+		errs = append(errs, bound.Release(), bound.ReleaseQUIC())
 	}
 	for _, h := range stopping {
 		ctx, cancel := context.WithTimeout(context.Background(), max(time.Until(h.closeBy), minCloseTimeout))

@@ -179,7 +179,7 @@ func (w *world) end(n *listener) {
 	}
 }
 
-func (n *listener) addr() string { return n.server.lifecycle.socket.Addr().String() }
+func (n *listener) addr() string { return n.server.lifecycle.bound.Addr().String() }
 
 // A site is one running listener and a client for it.
 type site struct {

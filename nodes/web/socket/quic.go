@@ -126,8 +126,8 @@ type QUIC struct {
 // buffers are small. docs/http.md says how to make them larger.
 const envNoWarning = "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"
 
-// OpenQUIC binds a host and the port of its TCP side.
-func OpenQUIC(ctx context.Context, address string, port int) (*QUIC, error) {
+// openQUIC binds a host and the port of its TCP side.
+func openQUIC(ctx context.Context, address string, port int) (*QUIC, error) {
 	if err := os.Setenv(envNoWarning, "true"); err != nil {
 		return nil, err
 	}

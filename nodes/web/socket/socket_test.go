@@ -48,7 +48,7 @@ func TestAcceptError(t *testing.T) {
 func TestHandshakes(t *testing.T) {
 	certified := httptest.NewTLSServer(nil)
 	defer certified.Close()
-	k, err := OpenQUIC(t.Context(), "127.0.0.1:0", 0)
+	k, err := openQUIC(t.Context(), "127.0.0.1:0", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

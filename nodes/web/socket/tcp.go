@@ -19,6 +19,32 @@ import (
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 )
 
+// A Bound is an address that a server has bound for itself, or shares with others.
+type Bound struct {
+	*TCP
+	QUIC        *QUIC // nil without HTTP/3
+	Release     func() error
+	ReleaseQUIC func() error // its connections end then
+}
+
+// Bind acquires an address, and that of UDP for HTTP/3. Servers of one address and one owner share
+// them.
+func Bind(ctx context.Context, pool *node.Pool, address, owner string, http3 bool) (*Bound, error) {
+	k, release, err := node.Acquire(pool, "web.socket "+address+" "+owner, func() (*TCP, error) { return open(ctx, address) })
+	if err != nil {
+		return nil, err
+	}
+	b := &Bound{TCP: k, Release: release, ReleaseQUIC: func() error { return nil }}
+	if !http3 {
+		return b, nil
+	}
+	b.QUIC, b.ReleaseQUIC, err = node.Acquire(pool, "web.quic "+address+" "+owner, func() (*QUIC, error) { return openQUIC(ctx, address, k.Addr().Port) })
+	if err != nil {
+		return nil, errors.Join(err, release())
+	}
+	return b, nil
+}
+
 // A TCP is a bound address. Servers with different settings take it over from
 // each other, so that a reload refuses no connection: one server accepts at a
 // time, and new connections wait in the kernel's queue meanwhile.
@@ -50,8 +76,8 @@ const (
 	finalAcceptDrain = 10 * time.Millisecond
 )
 
-// Open binds an address.
-func Open(ctx context.Context, address string) (*TCP, error) {
+// open binds an address.
+func open(ctx context.Context, address string) (*TCP, error) {
 	l, err := listenConfig().Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("listen on %s: address already in use: another program or node listens there: %w", address, err)

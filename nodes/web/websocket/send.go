@@ -22,7 +22,7 @@ const (
 	outboxBytes = 4 << 20
 )
 
-// A outgoing is a message to send. done may be nil.
+// An outgoing is a message to send. done may be nil.
 type outgoing struct {
 	kind websocket.MessageType
 	data []byte
@@ -130,7 +130,7 @@ func (c *conn) wrote() {
 	}
 }
 
-// writeNow sends a message. How long that may take is limited by the trackedConn.
+// writeNow sends a message. How long that may take is limited by package pace.
 func (c *conn) writeNow(kind websocket.MessageType, data []byte) error {
 	if err := c.ws.Write(context.Background(), kind, data); err != nil {
 		return fmt.Errorf("%w: %w", errEnded, err)

@@ -19,7 +19,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A upgrade is the handler that makes a connection of a request.
+// An upgrade is the handler that makes a connection of a request.
 type upgrade struct {
 	server *server
 	params value.Value
