@@ -75,7 +75,7 @@ func (x *exchange) logError(ctx context.Context, level slog.Level, msg string, s
 	x.gen.log.LogAttrs(ctx, level, msg, attrs...)
 }
 
-// answeredID returns the id that the answer has: that of the request, or of the process if
+// answeredID returns the id that the answer has: the id of the request, or of the process if
 // the answer reports an error.
 func (x *exchange) answeredID() string {
 	if x.in.id == "" && x.cause != nil {

@@ -44,7 +44,7 @@ type reception struct {
 	slow      bool                  // the client was: the connection must not be used again
 }
 
-// identify finds where the request came from, and its id: that of the client, if it can be shown
+// identify finds where the request came from, and its id: the one of the client, if it can be shown
 // in logs and headers as it is, else a new one, or none.
 func (in *reception) identify() {
 	in.from.Set(in.r, in.gen.proxies)

@@ -80,7 +80,7 @@ type server struct {
 	exchanges   sync.Pool                     // of *exchange
 	generations state.Generations[generation] // attached under lifecycle
 	nextShard   atomic.Uint32                 // of the metrics, for the next exchange
-	altSvc      atomic.Pointer[[]string]      // what tells clients of HTTP/3; nil without
+	altSvc      atomic.Pointer[[]string]      // the header that offers HTTP/3; nil without
 	started     time.Time                     // the zero of request times
 	inFlight    atomic.Int64                  // processes
 	held        *node.Account                 // bytes of requests in flight

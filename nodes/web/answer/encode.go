@@ -42,13 +42,13 @@ func (e *Encoder) recycle(b *bytes.Buffer) {
 	}
 }
 
-// An Answer is one that is ready to be sent: the status and the body. Its header is that of the
+// An Answer is one that is ready to be sent: the status and the body. Its header is in the
 // http.ResponseWriter. It can be used for one request after the other.
 type Answer struct {
 	Status int
 	Body   []byte
 	Err    error         // why it cannot be sent
-	buf    *bytes.Buffer // that has the body; nil if the body is that of the value
+	buf    *bytes.Buffer // that has the body; nil if the body belongs to the value
 }
 
 // A Received is what an answer may be about: the request, and its body.

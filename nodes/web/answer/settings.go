@@ -78,7 +78,7 @@ type fixedHeader struct {
 	list []string
 }
 
-// secureHeaders are those of the field secure, without TLS.
+// secureHeaders are the headers of the field secure, without TLS.
 func secureHeaders() []fixedHeader {
 	return []fixedHeader{
 		{"Content-Security-Policy", []string{"frame-ancestors 'self'"}},
@@ -122,7 +122,7 @@ func leavesOut(c schema.Config, header string) bool {
 }
 
 // Set sets the headers that each answer has, unless the workflow has set them: the id of the
-// request, if it is not empty, and those of the settings. The scheme is that of the client.
+// request, if it is not empty, and the ones of the settings. The scheme is the client's.
 func (s *Settings) Set(h http.Header, r *http.Request, id, scheme string) {
 	if id != "" && len(h[HeaderRequestID]) == 0 {
 		h[HeaderRequestID] = []string{id}

@@ -27,7 +27,7 @@ var (
 // does not is not the fault of the client. So it has a timer in place of a deadline, which would
 // end a stream of HTTP/2 at any time.
 //
-// It may be read by a goroutine that the listener does not know, such as that of an HTTP
+// It may be read by a goroutine that the listener does not know, such as one of an HTTP
 // client. End makes such a Read return, and waits for that, so that nothing of the request
 // is used afterwards.
 type Upload struct {
@@ -106,7 +106,7 @@ func (u *Upload) begin() error {
 	u.mu.reading = true
 	if !u.mu.begun {
 		u.mu.begun = true
-		_ = u.rc.SetReadDeadline(time.Time{}) // that of NewReader; fails if the connection has, and so does the Read
+		_ = u.rc.SetReadDeadline(time.Time{}) // NewReader has set it; fails if the connection has, and so does the Read
 	}
 	if u.Rate.Grace == 0 {
 		return nil
@@ -167,7 +167,7 @@ func (u *Upload) late() {
 	u.interruptLocked()
 }
 
-// interruptLocked makes a Read return. The lock is held, as the deadline would be that of
+// interruptLocked makes a Read return. The lock is held, as the deadline would be for
 // the next request if the exchange ended meanwhile.
 func (u *Upload) interruptLocked() {
 	_ = u.rc.SetReadDeadline(time.Now().Add(-time.Second)) // fails if the connection has: so does the Read
@@ -213,7 +213,7 @@ func (u *Upload) End() {
 }
 
 // Blame returns a response, or what the client has done wrong while it sent the body if the
-// process was only told to end: net/http ends the context of a request that it cannot read.
+// process only knows that it must end: net/http ends the context of a request that it cannot read.
 func (u *Upload) Blame(resp node.Response) node.Response {
 	if u == nil || !resp.IsError() || node.Describe(resp.Payload.AsError()).Code != string(diag.CodeCancelled) {
 		return resp

@@ -35,7 +35,7 @@ type Obtained struct {
 }
 
 // newObtained loads the certificates that the storage has, and begins to get the others.
-// Its log is that of the first generation that needs it.
+// It logs for the first generation that needs it.
 func newObtained(s acmeSettings, log *slog.Logger) (*Obtained, error) {
 	roots, err := s.roots()
 	if err != nil {
@@ -153,7 +153,7 @@ func (c *Obtained) Ready() error {
 	return fmt.Errorf("no certificate for %s yet", names[0])
 }
 
-// Certificate returns the one for a handshake, also for that of a challenge.
+// Certificate returns the one for a handshake, also for one of a challenge.
 func (c *Obtained) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.config.GetCertificate(hello)
 }

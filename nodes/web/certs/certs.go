@@ -1,4 +1,4 @@
-// Package certs has the certificates of listeners: those of files, and those that it gets by
+// Package certs has the certificates of listeners, which come from files, or by
 // ACME. It must not know what they are served with.
 package certs
 
@@ -180,7 +180,7 @@ func (s *acmeSettings) account() *acme.EAB {
 	return &acme.EAB{KeyID: s.keyID, MACKey: s.hmac}
 }
 
-// roots returns the authorities for the directory; nil is those of the system.
+// roots returns the authorities for the directory; nil stands for the ones of the system.
 func (s *acmeSettings) roots() (*x509.CertPool, error) {
 	if s.ca == "" {
 		return nil, nil

@@ -16,7 +16,7 @@ import (
 // MaxLogged is how many bytes a text in a log record may have.
 const maxLogged = 1000
 
-// newZap returns a logger for certmagic. What it tells of the usual course is for debugging.
+// newZap returns a logger for certmagic. What it says of the usual course is for debugging.
 func newZap(log *slog.Logger) *zap.Logger { return zap.New(zapToSlog{log: log}) }
 
 // zapToSlog is a zapcore.Core that writes to another log.

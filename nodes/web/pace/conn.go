@@ -114,7 +114,7 @@ const (
 	headNoLength = headRead + 1      // a request that certainly has none
 )
 
-// tlsRecord is the first byte of a connection with TLS. It tells nothing about its
+// tlsRecord is the first byte of a connection with TLS. It says nothing about its
 // requests, and no method begins with it.
 const tlsRecord = 22
 

@@ -14,8 +14,8 @@ import (
 // slowLogEvery is how often it is logged that connections were closed.
 const slowLogEvery = 10 * time.Second
 
-// Limits bound what the clients may cost that do not take their answers. They are those of one
-// generation of a listener, and immutable.
+// Limits bound what the clients may cost that do not take their answers. They belong to one
+// generation of a listener, and are immutable.
 type Limits struct {
 	Answers int   // how many may wait for their clients: each costs a goroutine, some 17 KiB
 	Bytes   int64 // of these

@@ -272,7 +272,7 @@ func SetDeadline(set func(time.Time) error, t time.Time, r *http.Request, log *s
 
 // Leave prepares for the end of an answer that is left to net/http, which sends it when the
 // handler has returned, over HTTP/2 and HTTP/3: it has the deadline of any piece. Over HTTP/2,
-// that of a long answer counts as pending; for a short one, that took some 4 µs of CPU.
+// the end of a long answer counts as pending; for a short one, that took some 4 µs of CPU.
 func (w *Writer) Leave(long bool) {
 	if long && w.r.ProtoMajor == 2 {
 		w.pending.leaveLast(w.to, w.r, w.limits, TailBytes)
@@ -288,7 +288,7 @@ func (p *Pending) leaveLast(to http.ResponseWriter, r *http.Request, limits *Lim
 	//lint:ignore SA1019 the request's context ends with the handler, and nothing else says when the stream does
 	notifier, ok := to.(http.CloseNotifier)
 	if peer == nil || !ok {
-		return // of a test: those of net/http do
+		return // of a test: the writers of net/http do
 	}
 	last := &lastPiece{pending: p, write: pendingWrite{peer: peer, bytes: bytes}, limits: limits, taken: peer.piecesTaken.Load(), closed: notifier.CloseNotify()}
 	if last.until = p.deadline(bytes); !last.until.IsZero() {

@@ -101,7 +101,7 @@ func (f partForm) append(dst []byte, v value.Value, end string) ([]byte, error) 
 }
 
 // appendEvent appends a server-sent event: v is its data, or if it is a map of only
-// event, id, data and retry, the event. The name is that of an event that has none.
+// event, id, data and retry, the event. The name is for an event that has none.
 func appendEvent(dst []byte, v value.Value, name string) ([]byte, error) {
 	start := len(dst)
 	data, hasData := v, true

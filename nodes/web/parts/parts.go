@@ -24,7 +24,7 @@ import (
 )
 
 // commentEvery is how long a stream of events may be silent, at most, before a comment is
-// sent. It is looked at twice in that time.
+// sent. It is checked twice in that time.
 const commentEvery = 15 * time.Second
 
 var (
@@ -91,7 +91,7 @@ func New(ctx context.Context, env Env, out *pace.Writer) *Parts {
 	return p
 }
 
-// Context is that of a process which may answer in parts.
+// Context returns the context of a process which may answer in parts.
 func (p *Parts) Context() context.Context { return p.ctx }
 
 // Part implements [node.Parts].
@@ -381,7 +381,7 @@ type Ended struct {
 	Err    error // why it was not taken
 }
 
-// Finish sends the end of an answer whose parts have begun, or tells the client of a failure.
+// Finish sends the end of an answer whose parts have begun, or reports a failure to the client.
 func (p *Parts) Finish(failure *node.Error) Ended {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -415,7 +415,7 @@ func (p *Parts) sendEndLocked(end []byte, cut bool) {
 	_ = p.sentLocked(n, err) // as above
 }
 
-// failureLocked returns how the client is told of a failure, and whether its connection is cut.
+// failureLocked returns what reports a failure to the client, and whether its connection is cut.
 func (p *Parts) failureLocked(failure *node.Error) (end []byte, cut bool) {
 	// Events end without an event if the program, or the generation, stops: their client comes
 	// back. A cut would be as good, but a browser drops what it has read last before one.

@@ -14,7 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-// maxHops is how many proxies are looked at, from the last one back. A header may name
+// maxHops is how many proxies are read, from the last one back. A header may name
 // thousands.
 const maxHops = 64
 
@@ -158,7 +158,7 @@ func backwards(lines []string) func(yield func(string) bool) {
 	}
 }
 
-// last returns the last item of headers that are lists, which is that of the last proxy.
+// last returns the last item of headers that are lists, which the last proxy has added.
 func last(lines []string) string {
 	for item := range backwards(lines) {
 		return item

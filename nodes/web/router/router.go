@@ -1,6 +1,6 @@
 // Package router has the kind router, and the table of routes.
 //
-// Read table.go first: it is built of the paths of routes (path.go), and searched for that of a
+// Read table.go first: it is built of the paths of routes (path.go), and searched for the route of a
 // request (search.go). The package must not know the connection of a request.
 package router
 

@@ -34,7 +34,7 @@ type HTTP3 struct {
 	requests atomic.Int64 // being answered
 }
 
-// Options are those of a server of HTTP/3.
+// Options are the settings of a server of HTTP/3.
 type Options struct {
 	HeaderBytes   int           // of a request, at most
 	HeaderTimeout time.Duration // of the handshake; 0 is none
@@ -70,7 +70,7 @@ func NewHTTP3(handler http.HandlerFunc, config *tls.Config, o Options) *HTTP3 {
 	return h
 }
 
-// Stop tells clients to go, and closes their connections once no request is left, or when ctx
+// Stop asks clients to go, and closes their connections once no request is left, or when ctx
 // ends. New connections must not come any more.
 func (h *HTTP3) Stop(ctx context.Context) error {
 	quiet, cancel := context.WithCancel(ctx)
@@ -112,7 +112,7 @@ func (c quicConn) Reset() error {
 type QUIC struct {
 	conn       *net.UDPConn
 	transport  quic.Transport
-	conns      atomic.Int64 // open, those of handshakes included
+	conns      atomic.Int64 // open, also while their handshake lasts
 	handshakes atomic.Int64
 	mu         struct {
 		sync.Mutex

@@ -27,7 +27,7 @@ type Bound struct {
 	ReleaseQUIC func() error // its connections end then
 }
 
-// Bind acquires an address, and that of UDP for HTTP/3. Servers of one address and one owner share
+// Bind acquires an address, for HTTP/3 also the one of UDP. Servers of one address and one owner share
 // them.
 func Bind(ctx context.Context, pool *node.Pool, address, owner string, http3 bool) (*Bound, error) {
 	k, release, err := node.Acquire(pool, "web.socket "+address+" "+owner, func() (*TCP, error) { return open(ctx, address) })

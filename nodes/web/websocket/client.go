@@ -319,7 +319,7 @@ func (r *reader) Read(ctx context.Context, _ stream.Room) ([]stream.Message, err
 	return []stream.Message{m}, nil
 }
 
-// Settle implements [stream.Reader]: the server is not told.
+// Settle implements [stream.Reader]: the server learns nothing.
 func (r *reader) Settle(context.Context, stream.Settled) error { return nil }
 
 // Fields implements [stream.Reader].

@@ -142,7 +142,7 @@ func (c *conn) first(g *generation) node.Result {
 	return c.server.call.Send(portOut, payload)
 }
 
-// context is that of the next process.
+// context returns the context of the next process.
 func (c *conn) context(g *generation) context.Context {
 	if !g.parts {
 		return c.ctx
@@ -208,7 +208,7 @@ func (c *conn) Part(ctx context.Context, v value.Value) error {
 	return c.send(ctx, reply)
 }
 
-// An encoded is a message to send. Its data may be that of the value.
+// An encoded is a message to send. Its data may belong to the value.
 type encoded struct {
 	kind websocket.MessageType
 	data []byte

@@ -169,7 +169,7 @@ func decodeMessage(decode string, kind websocket.MessageType, data []byte, reser
 	return value.String(string(data)), nil
 }
 
-// encodeMessage is how a value is sent. The data may be that of the value, or of buf.
+// encodeMessage is how a value is sent. The data may belong to the value, or to buf.
 func encodeMessage(v value.Value, buf []byte) (kind websocket.MessageType, data []byte, err error) {
 	if s, ok := v.AsString(); ok {
 		if !utf8.ValidString(s) {

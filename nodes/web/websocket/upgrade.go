@@ -36,7 +36,7 @@ func (u *upgrade) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	hijack := &hijackedWriter{ResponseWriter: w}
-	ws, err := websocket.Accept(hijack, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // endpoint.refusal has looked at the origin
+	ws, err := websocket.Accept(hijack, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // endpoint.refusal has checked the origin
 	if err != nil {
 		s.unreserve(nil)
 		g.log.Debug("no WebSocket", "remote", r.RemoteAddr, "error", err)

@@ -101,7 +101,7 @@ type endpoint struct {
 	release func() error // from Open on
 }
 
-// settings are those of the fields.
+// settings are what the fields say.
 type settings struct {
 	decode      string
 	origins     node.Hosts
@@ -194,7 +194,7 @@ func (n *endpoint) Receive(p node.Process, pkt node.Packet) node.Result {
 	})
 }
 
-// send sends a message to one connection, or to those of a topic.
+// send sends a message to one connection, or to all of a topic.
 func (n *endpoint) send(v value.Value) node.Result {
 	to, topic, body, err := addressOf(v)
 	if err != nil {
