@@ -41,7 +41,7 @@ func openapiRoute(c schema.Config, add func(*Route, schema.Config)) {
 		return
 	}
 	o := c.Group("openapi")
-	add(NewRoute("GET", o.String("path"), servesDocument, o.Pos("path").String()), o)
+	add(newRoute("GET", o.String("path"), servesDocument, o.Pos("path").String()), o)
 }
 
 // document returns the answer with the document of the router.

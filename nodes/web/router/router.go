@@ -112,7 +112,7 @@ func newRouter(init *node.Init) (node.Node, error) {
 
 // RouteOf returns an item of the field routes.
 func RouteOf(c schema.Config) *Route {
-	return NewRoute(strings.ToUpper(c.String("method")), c.String("path"), c.OutPort("port"), c.Pos("path").String())
+	return newRoute(strings.ToUpper(c.String("method")), c.String("path"), c.OutPort("port"), c.Pos("path").String())
 }
 
 // A router sends each request on the out-port of its route.

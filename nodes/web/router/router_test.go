@@ -27,7 +27,7 @@ func newTable(t testing.TB, lines ...string) *Table {
 	table := NewTable()
 	for i, line := range lines {
 		method, path, _ := strings.Cut(line, " ")
-		if err := table.Add(NewRoute(method, path, i, "")); err != nil {
+		if err := table.Add(newRoute(method, path, i, "")); err != nil {
 			t.Fatalf("route %s: %v", line, err)
 		}
 	}
@@ -183,7 +183,7 @@ func TestBadRoutes(t *testing.T) {
 		var err error
 		for _, line := range lines {
 			method, path, _ := strings.Cut(line, " ")
-			err = errors.Join(err, table.Add(NewRoute(method, path, 0, "test.yaml:1:2")))
+			err = errors.Join(err, table.Add(newRoute(method, path, 0, "test.yaml:1:2")))
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", lines, err, want)
@@ -261,7 +261,7 @@ func TestRoutesAgainstNaive(t *testing.T) {
 			table := NewTable()
 			for _, old := range append(lines, line) { // without those that conflict
 				_, path, _ := strings.Cut(old, " ")
-				if table.Add(NewRoute("GET", path, 0, "")) != nil {
+				if table.Add(newRoute("GET", path, 0, "")) != nil {
 					line = ""
 				}
 			}
@@ -306,7 +306,7 @@ func FuzzRouter(f *testing.F) {
 	f.Add("/:a", "/%zz")
 	f.Fuzz(func(t *testing.T, routePath, path string) {
 		table := newTable(t, "GET /users/:id", "GET /static/*", "POST /users/new", "GET /a/*x/b/*y/c")
-		if err := table.Add(NewRoute("GET", routePath, 4, "")); err != nil && err.Error() == "" {
+		if err := table.Add(newRoute("GET", routePath, 4, "")); err != nil && err.Error() == "" {
 			t.Error("an error without a message")
 		}
 		for _, escaped := range []bool{false, true} {
@@ -375,7 +375,7 @@ func TestManyRoutes(t *testing.T) {
 		table := NewTable()
 		for i := range n {
 			method, path, _ := strings.Cut(fmt.Sprintf(pattern, i), " ")
-			if err := table.Add(NewRoute(method, path, i, "")); err != nil {
+			if err := table.Add(newRoute(method, path, i, "")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -402,7 +402,7 @@ func TestAnyMethod(t *testing.T) {
 	f("POST", "/b", `3 rest="b"`)
 	f("POST", "/q/x", `4 p="q"`)
 	f("PUT", "/q/x", `3 rest="q/x"`)
-	if err := table.Add(NewRoute("*", "/a", 0, "")); err == nil {
+	if err := table.Add(newRoute("*", "/a", 0, "")); err == nil {
 		t.Error("two routes for any method: got no conflict")
 	}
 }
@@ -569,7 +569,7 @@ func BenchmarkRouterScale(b *testing.B) {
 		b.Run(fmt.Sprintf("routes=%d", n), func(b *testing.B) {
 			table := NewTable()
 			for i := range n {
-				if err := table.Add(NewRoute("GET", fmt.Sprintf("/things%d/:id/parts", i), i, "")); err != nil {
+				if err := table.Add(newRoute("GET", fmt.Sprintf("/things%d/:id/parts", i), i, "")); err != nil {
 					b.Fatal(err)
 				}
 			}

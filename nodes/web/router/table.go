@@ -15,9 +15,9 @@ type Route struct {
 	names []string
 }
 
-// NewRoute returns a route with an upper-case method and a path as it is written, on a port. pos
+// newRoute returns a route with an upper-case method and a path as it is written, on a port. pos
 // is where it stands.
-func NewRoute(method, path string, port int, pos string) *Route {
+func newRoute(method, path string, port int, pos string) *Route {
 	r := &Route{Port: port, pos: pos}
 	r.Method, r.Path = method, path
 	return r
