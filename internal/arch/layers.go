@@ -30,7 +30,8 @@ var layers = []layer{
 		"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "internal/loader/trailstore"}},
 	{"What answers of HTTP mean", []string{"node/envelope"}},
 	{"What several kinds share", []string{
-		"node/accept", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "node/state", "internal/waits"}},
+		"node/accept", "node/content", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "node/state", "internal/waits"}},
+	{"The way out by HTTP", []string{"node/httpclient"}},
 	{"Kinds by name", []string{"internal/registry"}},
 	{"Sub-graphs", []string{"internal/expand"}},
 	{"The compiler", []string{"internal/compile", "internal/check"}},

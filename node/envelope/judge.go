@@ -20,6 +20,15 @@ func Failure(status int) error {
 	return nil
 }
 
+// FailureStatus returns the status of an error if that is 4xx or 5xx, and 500
+// otherwise.
+func FailureStatus(e *node.Error) int {
+	if e.Status >= 400 && e.Status <= 599 {
+		return e.Status
+	}
+	return http.StatusInternalServerError
+}
+
 // Judge is the [node.Judge] of processes whose answers a client of HTTP could get: those of
 // a call, a test or a program that embeds the engine. Listeners decide likewise, but keep
 // what they have encoded.

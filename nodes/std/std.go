@@ -9,6 +9,7 @@ import (
 	"github.com/uniflow-labs/uniflow/nodes/api"
 	"github.com/uniflow-labs/uniflow/nodes/auth"
 	"github.com/uniflow-labs/uniflow/nodes/chat"
+	"github.com/uniflow-labs/uniflow/nodes/client"
 	"github.com/uniflow-labs/uniflow/nodes/core"
 	"github.com/uniflow-labs/uniflow/nodes/data"
 	"github.com/uniflow-labs/uniflow/nodes/dialogue"
@@ -38,7 +39,7 @@ func Defs(language string, worker ...string) []*node.Def {
 	defs = append(defs, schedule.Defs()...)
 	o := stream.Options{Languages: languages, Language: language}
 	for _, of := range []func(stream.Options) []*node.Def{
-		ai.Defs, api.Defs, auth.Defs, chat.Defs, data.Defs, dialogue.Defs, files.Defs, kafka.Defs,
+		ai.Defs, api.Defs, auth.Defs, chat.Defs, client.Defs, data.Defs, dialogue.Defs, files.Defs, kafka.Defs,
 		mcp.Defs, nats.Defs, serve.Defs, sockets.Defs, streams.Defs, web.Defs,
 	} {
 		defs = append(defs, of(o)...)

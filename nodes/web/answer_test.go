@@ -131,7 +131,7 @@ func TestEcho(t *testing.T) {
 	s.do("POST", "/", "\xe9", "Content-Type: text/plain; charset=latin1").want(t, 200, "\xe9", "Content-Type: text/plain; charset=latin1")
 
 	params := start(t, "", func(_ context.Context, payload value.Value) node.Response {
-		return reply(payload.With("params", noParams))
+		return reply(payload.With("params", value.Map()))
 	})
 	params.do("POST", "/", "hi", "Content-Type: text/html").want(t, 200, "hi", "Content-Type: text/html")
 

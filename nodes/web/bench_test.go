@@ -13,6 +13,8 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/nodes/web/router"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -21,7 +23,7 @@ import (
 
 // pinger is a flow of a router and a constant.
 func pinger(t testing.TB) flow {
-	n := makeRouter(t, `{"routes":[{"method":"GET","path":"/ping","port":"out"}]}`)
+	n := makeNode(t, router.Def(), `{"routes":[{"method":"GET","path":"/ping","port":"out"}]}`)
 	pong := reply(value.String("pong"))
 	return func(_ context.Context, payload value.Value) node.Response {
 		r := n.Receive(nil, node.Packet{Payload: payload})
@@ -30,6 +32,15 @@ func pinger(t testing.TB) flow {
 		}
 		return pong
 	}
+}
+
+func makeNode(t testing.TB, def *node.Def, config string) node.Node {
+	t.Helper()
+	n, err := def.New(&node.Init{Config: decodeConfig(t, def, parse(t, config))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // discard is a ResponseWriter that keeps nothing.
@@ -164,7 +175,7 @@ func BenchmarkMedia(b *testing.B) {
 			body := []byte(bench.body) // the values share its bytes, which do not change
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, err := decodeBody(bench.contentType, body, unlimited); err != nil {
+				if _, _, err := content.Decode(bench.contentType, body, unlimited); err != nil {
 					b.Fatal(err)
 				}
 			}

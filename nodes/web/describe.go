@@ -9,6 +9,8 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/nodes/web/counts"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -16,7 +18,7 @@ import (
 type badRequestKey struct{}
 
 // withBadRequest hands Describe a request that the flow gets no payload of.
-func withBadRequest(ctx context.Context, r *request) context.Context {
+func withBadRequest(ctx context.Context, r *request.Payload) context.Context {
 	return context.WithValue(ctx, badRequestKey{}, r)
 }
 
@@ -24,22 +26,22 @@ func withBadRequest(ctx context.Context, r *request) context.Context {
 // servers: the name is the method and the route, and only a status of 500 or more is
 // a failure.
 func (n *listener) Describe(ctx context.Context, first value.Value, resp node.Response) observe.Description {
-	head, r := first, (*route)(nil)
-	if bad, ok := ctx.Value(badRequestKey{}).(*request); ok {
-		head = bad.payload(value.Null())
+	head, r := first, (*counts.Route)(nil)
+	if bad, ok := ctx.Value(badRequestKey{}).(*request.Payload); ok {
+		head = bad.Value(value.Null())
 	} else {
-		header, _ := head.Get(keyHeader)
-		if view, ok := viewOf(header); ok {
-			r = view.route.Load()
+		header, _ := head.Get(envelope.KeyHeader)
+		if view, ok := request.HeaderOf(header); ok {
+			r = view.Route.Load()
 		}
 	}
 	field := func(name string) string {
 		v, _ := head.Get(name)
 		s, _ := v.AsString()
-		return node.Clip(s, maxQuote)
+		return node.Clip(s, envelope.MaxQuote)
 	}
 	status := statusOf(ctx, resp)
-	method := knownMethod(field(keyMethod))
+	method := knownMethod(field(envelope.KeyMethod))
 	d := observe.Description{Name: method, Failed: status >= http.StatusInternalServerError}
 	add := func(key, text string) {
 		if text != "" {
@@ -49,19 +51,19 @@ func (n *listener) Describe(ctx context.Context, first value.Value, resp node.Re
 	add("http.request.method", method)
 	if method == otherMethod {
 		d.Name = "HTTP"
-		add("http.request.method_original", field(keyMethod))
+		add("http.request.method_original", field(envelope.KeyMethod))
 	}
-	add("url.scheme", field(keyScheme))
-	add("url.path", field(keyPath))
+	add("url.scheme", field(envelope.KeyScheme))
+	add("url.path", field(envelope.KeyPath))
 	if r != nil {
-		d.Name += " " + r.path
-		add("http.route", r.path)
+		d.Name += " " + r.Path
+		add("http.route", r.Path)
 	}
 	d.Attributes = append(d.Attributes, observe.Attribute{Key: "http.response.status_code", Number: int64(status)})
 	if d.Failed {
 		add("error.type", strconv.Itoa(status))
 	}
-	host := field(keyHost)
+	host := field(envelope.KeyHost)
 	if name, port, err := net.SplitHostPort(host); err == nil {
 		host = name
 		if number, err := strconv.ParseInt(port, 10, 32); err == nil {
@@ -69,7 +71,7 @@ func (n *listener) Describe(ctx context.Context, first value.Value, resp node.Re
 		}
 	}
 	add("server.address", strings.Trim(host, "[]"))
-	if version, ok := strings.CutPrefix(field(keyProtocol), "HTTP/"); ok {
+	if version, ok := strings.CutPrefix(field(envelope.KeyProtocol), "HTTP/"); ok {
 		add("network.protocol.version", strings.TrimSuffix(version, ".0"))
 	}
 	return d
@@ -91,7 +93,7 @@ func knownMethod(method string) string {
 // and body can be sent.
 func statusOf(ctx context.Context, resp node.Response) int {
 	if resp.IsError() {
-		return failureStatus(describeFailure(ctx, resp.Payload.AsError()))
+		return envelope.FailureStatus(describeFailure(ctx, resp.Payload.AsError()))
 	}
 	e, ok, err := envelope.Open(resp.Payload)
 	switch {

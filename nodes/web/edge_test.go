@@ -133,8 +133,9 @@ func TestCompress(t *testing.T) {
 	f(`"compress":{"types":["text/*"]}`, "text/css; charset=utf-8", long, "gzip")
 	f(`"compress":{"types":["*/*"]}`, "x/y", long, "gzip")
 	sizes := map[string]int{}
+	codings := []string{"zstd", "br", "gzip", "deflate"}
 	for _, level := range []string{"fast", "default", "best"} {
-		for _, coding := range codingOrder {
+		for _, coding := range codings {
 			s := start(t, `"compress":{"level":"`+level+`"}`, always(parse(t, "["+strings.Repeat(`{"sku":"a-173","count":2},`, 400)+"1]")))
 			got := s.do("GET", "/", "", "Accept-Encoding: "+coding)
 			if got.header.Get("Content-Encoding") != coding {
@@ -143,7 +144,7 @@ func TestCompress(t *testing.T) {
 			sizes[coding+" "+level] = len(got.body)
 		}
 	}
-	for _, coding := range codingOrder {
+	for _, coding := range codings {
 		if sizes[coding+" best"] > sizes[coding+" fast"] {
 			t.Errorf("%s: got sizes %v, want the best no larger", coding, sizes)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/nodes/client"
 	"github.com/uniflow-labs/uniflow/nodes/core"
 	"github.com/uniflow-labs/uniflow/nodes/events"
 	"github.com/uniflow-labs/uniflow/nodes/streams"
@@ -35,7 +36,7 @@ func kinds() []*node.Def {
 	defs := core.Defs(core.Options{Languages: languages, Language: "cel"})
 	defs = append(defs, events.Defs(events.Options{Languages: languages, Language: "cel"})...)
 	o := stream.Options{Languages: languages, Language: "cel"}
-	return slices.Concat(defs, streams.Defs(o), web.Defs(o))
+	return slices.Concat(defs, streams.Defs(o), web.Defs(o), client.Defs(o))
 }
 
 // A world is an engine that serves one listener.
@@ -56,7 +57,7 @@ var listening = regexp.MustCompile(`msg=listening .*address=(\S+)`)
 func serve(t testing.TB, document string, record bool) *world {
 	t.Helper()
 	w := &world{t: t, timelines: make(chan *observe.Timeline, 100)}
-	defs := append(kinds(), partDef, eventsDef)
+	defs := append(kinds(), eventsDef)
 	for _, def := range defs {
 		if def.Kind == "listener" || def.Kind == "websocket" {
 			make := def.New

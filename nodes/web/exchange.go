@@ -3,103 +3,95 @@ package web
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/nodes/web/answer"
+	"github.com/uniflow-labs/uniflow/nodes/web/certs"
+	"github.com/uniflow-labs/uniflow/nodes/web/counts"
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
+	"github.com/uniflow-labs/uniflow/nodes/web/parts"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// Keys of log records.
-const (
-	keyLogAddress  = "address"
-	keyLogBytes    = "bytes"
-	keyLogCoding   = "coding"
-	keyLogDomain   = "domain"
-	keyLogDuration = "duration"
-	keyLogError    = "error"
-	keyLogHost     = "host"
-	keyLogMethod   = "method"
-	keyLogPath     = "path"
-	keyLogProcess  = "process"
-	keyLogProtocol = "protocol"
-	keyLogRemote   = "remote"
-	keyLogRequest  = "request_id"
-	keyLogRoute    = "route"
-	keyLogScheme   = "scheme"
-	keyLogStatus   = "status"
-	keyLogUser     = "user_agent"
-)
-
 // An exchange is one request and its answer. It belongs to the goroutine of the
-// request and ends with it. What a payload may keep alive is in request.
+// request and ends with it. It has three phases: the request is received ([reception]), its
+// process runs, and the answer is sent ([sending]). What a payload may keep alive is in
+// request.Payload.
 type exchange struct {
-	reusable    *reusable // never nil
-	s           *server
-	gen         *generation
-	w           http.ResponseWriter
-	r           *http.Request
-	req         *request    // nil until there is a payload
-	head        *request    // made for screening, until it becomes req; may be nil
-	route       *route      // the one that a router has found, or nil
-	body        value.Value // the decoded body
-	raw         []byte      // the body, decompressed; the value may share it
-	sent        []byte      // the body as it came; nil if it was compressed and the flow does not need it
-	from        origin      // where the request came from
-	requestID   string      // of the client, or made for the request; may be empty
-	heldBytes   int64       // bytes counted in server.held
-	badRequest  bool        // the request itself is malformed
-	bodySkipped bool        // the body was not read, because the flow would not take the request, or takes the body itself
-	refused     bool        // a limit was reached and no process was started: counted, not logged
-	released    bool        // release was called
-	closeConn   bool        // the connection must not be used again
-	cause       error       // the error of the process, also if a handler has turned it into an answer
-	id          string      // of the process; empty while no one has asked for it
-	writeErr    error       // why the answer did not arrive
-	parts       *parts      // nil unless something downstream may send parts, or take the answer over
-	cut         bool        // the connection, or the stream, must end as if it had failed
+	arrival
+	kept *kept // never nil
+	in   reception
+	out  sending
+
+	// About the process.
+	req        *request.Payload // nil until there is a payload
+	parts      *parts.Parts     // nil unless something downstream may send parts, or take the answer over
+	route      *counts.Route    // the one that a router has found, or nil
+	id         string           // of the process; empty while no one has asked for it
+	cause      error            // its error, also if a handler has turned it into an answer
+	badRequest bool             // the request itself is malformed
+	refused    bool             // a limit was reached and no process was started: counted, not logged
+	released   bool             // release was called
 }
 
-// reusable is what an exchange keeps for the next request.
-type reusable struct {
+// An arrival is a request as net/http hands it over, and the generation that answers it.
+type arrival struct {
+	s   *server
+	gen *generation
+	w   http.ResponseWriter
+	r   *http.Request
+}
+
+// kept is what an exchange keeps for the next request.
+type kept struct {
 	call    *node.Call // to the first node
 	judge   node.Judge
-	answer  encoded
 	reserve func(bytes int) error
-	shard   int // of the metrics
+	parts   parts.Env
+	shard   int // of the counts
 }
 
 func (s *server) newExchange() *exchange {
-	x := &exchange{s: s}
-	x.reusable = &reusable{call: node.NewCall(x.onResponse), judge: x.failure, reserve: x.reserveBytes, shard: int(s.nextShard.Add(1)) % metricShards}
+	x := &exchange{arrival: arrival{s: s}}
+	x.kept = &kept{
+		call: node.NewCall(x.onResponse), judge: x.failure, reserve: x.in.reserveBytes, shard: int(s.nextShard.Add(1)) % counts.Shards,
+		parts: parts.Env{SetHeaders: x.setPartHeaders, Header: x.header},
+	}
+	x.reset()
 	return x
+}
+
+// reset makes the exchange ready for another request.
+func (x *exchange) reset() {
+	*x = exchange{kept: x.kept, arrival: arrival{s: x.s}}
+	x.in.arrival, x.in.reserve, x.out.arrival = &x.arrival, x.kept.reserve, &x.arrival
 }
 
 // run answers the request, and counts and logs that.
 func (x *exchange) run() {
 	start := time.Since(x.s.started)
 	if len(x.r.TransferEncoding) > 0 && !x.keepsChunked() || !x.r.ProtoAtLeast(1, 1) {
-		x.closeConn = true
+		x.out.closeConn = true
 	}
-	x.gen.origin(&x.from, x.r)
-	x.requestID = x.gen.requestID(x.r)
+	x.in.identify()
 	status, size := x.serve()
 	elapsed := time.Since(x.s.started) - start
-	if x.writeErr != nil {
-		x.gen.log.Debug("answer not taken", keyLogRemote, x.r.RemoteAddr, keyLogError, x.writeErr)
+	if x.out.err != nil {
+		x.gen.log.Debug("answer not taken", keyLogRemote, x.r.RemoteAddr, keyLogError, x.out.err)
 	}
-	x.gen.metrics.add(x.reusable.shard, x.route, status, elapsed)
+	x.gen.metrics.Add(x.kept.shard, x.route, status, elapsed)
 	if x.gen.accessLog {
 		x.logAccess(status, size, elapsed)
 	}
-	if x.cut {
+	if x.out.cut {
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -111,21 +103,23 @@ func (x *exchange) run() {
 // what was read from the connection. From a request of HTTP/1.0 it also removes
 // Transfer-Encoding, which hides the chunks: those connections always end.
 func (x *exchange) keepsChunked() bool {
-	c, ok := x.r.Context().Value(connKey{}).(*trackedConn)
-	return x.r.ProtoMajor > 1 || ok && x.r.TLS == nil && c.head.Load() == headNoLength
+	return x.r.ProtoMajor > 1 || pace.HasNoLength(x.r)
 }
 
 func (x *exchange) serve() (status, size int) {
-	if !x.closeConn { // certmagic would leave the connection open
-		if status, ok := x.answerChallenge(); ok {
-			return status, 0
-		}
+	if !x.out.closeConn && certs.AnswerChallenge(x.w, x.r) { // certmagic would leave the connection open
+		return http.StatusOK, 0
 	}
-	if c := x.gen.edge.cors; c != nil && isPreflight(x.r) {
-		return x.answerPreflight(c)
+	if c := x.gen.answers.CORS; c != nil && answer.IsPreflight(x.r) {
+		x.in.skipBody()
+		if err := c.Preflight(x.w.Header(), x.r); err != nil {
+			return x.sendError(err)
+		}
+		x.out.answer.Status = http.StatusNoContent
+		return x.send()
 	}
 	err := x.receive()
-	if err != nil && errors.Is(err, errBusy) {
+	if err != nil && errors.Is(err, content.ErrBusy) {
 		return x.refuse()
 	}
 	ctx := traced(x.r)
@@ -136,63 +130,76 @@ func (x *exchange) serve() (status, size int) {
 	}
 	resp, started := x.start(ctx, err)
 	if !started {
-		x.closeConn = true
+		x.out.closeConn = true
 		x.endUpload()
 		return x.refuse()
 	}
 	if x.req != nil {
-		x.route = x.req.header.route.Load()
+		x.route = x.req.Header.Route.Load()
 	}
 	if p := x.parts; p != nil {
-		if p.close() {
-			x.endUpload()
-			return p.finish(resp)
+		if p.Close() {
+			return x.finishParts(resp)
 		}
 		if !resp.IsError() {
-			if h := p.slot.Take(); h != nil {
+			if h := p.Slot.Take(); h != nil {
 				return x.handOver(h)
 			}
 		}
 		x.endUpload()
-		resp = p.blame(resp)
-		ctx = p.ctx
+		resp = p.Upload.Blame(resp)
+		ctx = p.Context()
 	}
 	switch {
 	case resp.IsError():
-		x.s.answerWriter.discard(x)
-		if x.cut = x.comesBack(resp); x.cut {
+		x.s.encoder.Discard(&x.out.answer)
+		if x.out.cut = x.comesBack(resp); x.out.cut {
 			return http.StatusServiceUnavailable, 0
 		}
 		return x.fail(ctx, resp.Payload.AsError())
-	case x.reusable.answer.err != nil:
-		return x.fail(ctx, x.reusable.answer.err)
+	case x.out.answer.Err != nil:
+		return x.fail(ctx, x.out.answer.Err)
 	}
-	return x.s.answerWriter.sendEncoded(x)
+	return x.send()
+}
+
+func (x *exchange) receive() error {
+	err := x.in.receive()
+	x.out.closeConn = x.out.closeConn || x.in.slow
+	return err
 }
 
 // comesBack reports whether the client of a process that was cancelled, such as by a reload,
 // asks for events. Its connection is cut: an EventSource connects again then, and after no
 // answer of another status than 200.
 func (x *exchange) comesBack(resp node.Response) bool {
-	return x.parts != nil && node.Describe(resp.Payload.AsError()).Code == string(diag.CodeCancelled) && formOf(x.r.Header["Accept"], "") == partEvents
+	return x.parts != nil && node.Describe(resp.Payload.AsError()).Code == string(diag.CodeCancelled) && parts.WantsEvents(x.r)
 }
 
 // failure implements [node.Judge]: it encodes the answer before anything is committed. A
 // handler that takes the exchange over answers after that, so its process has ended well.
 func (x *exchange) failure(resp node.Response) error {
 	if p := x.parts; p != nil {
-		if p.close() {
-			return p.encodeEnd(resp)
+		if p.Close() {
+			return p.EncodeEnd(resp)
 		}
-		if p.slot.Left() {
+		if p.Slot.Left() {
 			return nil
 		}
 	}
-	answer := &x.reusable.answer
-	if answer.err = x.s.answerWriter.encode(x, resp); answer.err != nil {
-		return answer.err
+	to := answer.Received{Request: x.r, Header: x.header(), Body: x.in.body, Raw: x.in.raw}
+	if err := x.s.encoder.Encode(&x.out.answer, x.w.Header(), to, &x.gen.answers, resp); err != nil {
+		return err
 	}
-	return envelope.Failure(answer.status)
+	return envelope.Failure(x.out.answer.Status)
+}
+
+// header returns the header of the payload; nil without a payload.
+func (x *exchange) header() *request.Header {
+	if x.req == nil {
+		return nil
+	}
+	return &x.req.Header
 }
 
 // traced returns the context of a request, with the trace that the client names.
@@ -211,7 +218,8 @@ func traced(r *http.Request) context.Context {
 func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, started bool) {
 	for {
 		if x.gen.parts && x.parts == nil {
-			ctx = x.openParts(ctx)
+			x.parts = x.openParts(ctx)
+			ctx = x.parts.Context()
 		}
 		if x.parts != nil {
 			x.offerBody()
@@ -219,32 +227,30 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 		x.cause, x.badRequest = bad, bad != nil
 		described, first := ctx, node.Result{}
 		if bad != nil {
-			described, first = withBadRequest(ctx, newRequest(x.r, &x.from)), node.Fail(bad)
+			described, first = withBadRequest(ctx, request.New(x.r, &x.in.from)), node.Fail(bad)
 		} else {
-			if x.req, x.head = x.head, nil; x.req == nil {
-				x.req = newRequest(x.r, &x.from)
-			}
-			first = x.reusable.call.Send(0, x.payload())
+			x.req = x.in.takeHead()
+			first = x.kept.call.Send(0, x.payload())
 		}
 		var id string
-		resp, id = x.gen.starter.RunID(described, x.reusable.judge, first)
+		resp, id = x.gen.starter.RunID(described, x.kept.judge, first)
 		if id != "" {
 			x.id = id
 		}
 		if !resp.IsError() || !errors.Is(resp.Payload.AsError(), node.ErrStopped) {
 			return resp, true
 		}
-		next := x.s.current.Load()
+		next := x.s.generations.Current()
 		if next == x.gen {
 			return resp, false
 		}
-		if next.raw && x.hasBody() && !x.bodySkipped && x.sent == nil {
+		if next.raw && x.in.hasBody() && !x.in.skipped && x.in.sent == nil {
 			return resp, false // the bytes of the body are not here any more
 		}
 		x.gen = next
-		if x.bodySkipped {
-			x.bodySkipped = false
-			if bad = x.receive(); errors.Is(bad, errBusy) {
+		if x.in.skipped {
+			x.in.skipped = false
+			if bad = x.receive(); errors.Is(bad, content.ErrBusy) {
 				return resp, false
 			}
 		}
@@ -253,18 +259,18 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 
 // payload returns the payload of the request.
 func (x *exchange) payload() value.Value {
-	raw := x.gen.raw && !x.bodySkipped
-	if x.requestID == "" && !raw {
-		return x.req.payload(x.body)
+	raw := x.gen.raw && !x.in.skipped
+	if x.in.id == "" && !raw {
+		return x.req.Value(x.in.body)
 	}
 	var more []value.Field
-	if x.requestID != "" {
-		more = append(more, value.Field{Name: keyID, Value: value.String(x.requestID)})
+	if x.in.id != "" {
+		more = append(more, value.Field{Name: envelope.KeyID, Value: value.String(x.in.id)})
 	}
 	if raw {
-		more = append(more, value.Field{Name: keyRaw, Value: value.Binary(x.sent)})
+		more = append(more, value.Field{Name: envelope.KeyRaw, Value: value.Binary(x.in.sent)})
 	}
-	return x.req.payload(x.body, more...)
+	return x.req.Value(x.in.body, more...)
 }
 
 // onResponse sends the error of a process to the error port, and remembers it.
@@ -276,46 +282,6 @@ func (x *exchange) onResponse(p node.Process, resp node.Response) node.Result {
 	return node.Fail(x.cause)
 }
 
-// release ends what counts as the process: its place among those in flight, and the
-// bytes of the request. The answer that is left has limits of its own.
-func (x *exchange) release() {
-	if x.released {
-		return
-	}
-	x.released = true
-	x.s.inFlight.Add(-1)
-	if x.heldBytes != 0 {
-		x.s.garbage.add(x.heldBytes)
-		x.s.held.Free(x.heldBytes)
-	}
-}
-
-// dropPayload drops what a pending answer must not keep alive.
-func (x *exchange) dropPayload() {
-	x.req, x.head, x.body, x.raw, x.sent = nil, nil, value.Value{}, nil, nil
-}
-
-// refuseUnread refuses a request before anything of it was read.
-func (x *exchange) refuseUnread() {
-	x.skipBody()
-	x.gen.metrics.refusedProcesses.Add(1)
-	status, _ := x.refuse()
-	x.gen.metrics.add(x.reusable.shard, nil, status, 0)
-}
-
-// refuse answers that the server is overloaded.
-func (x *exchange) refuse() (status, size int) {
-	x.refused = true
-	return x.s.answerWriter.writeError(x, &node.Error{Err: errBusy, Status: http.StatusServiceUnavailable, RetryAfter: time.Second})
-}
-
-// fail answers with an error.
-func (x *exchange) fail(ctx context.Context, err error) (status, size int) {
-	x.cause = err
-	x.ensureID()
-	return x.s.answerWriter.writeError(x, describeFailure(ctx, err))
-}
-
 // describeFailure returns the error to answer a request with this context with.
 func describeFailure(ctx context.Context, err error) *node.Error {
 	e := node.Describe(err)
@@ -325,152 +291,4 @@ func describeFailure(ctx context.Context, err error) *node.Error {
 		e = &late
 	}
 	return e
-}
-
-// ensureID sets the id of the process, if no one has asked for it yet. A new one is
-// as good.
-func (x *exchange) ensureID() {
-	if x.id == "" {
-		x.id = uuid.Must(uuid.NewV7()).String() // fails only without a source of randomness
-	}
-}
-
-// logFailure logs an answer that reports a failure, or that a handler has made of
-// one. It is called before the answer is sent, because the client may leave after it.
-func (x *exchange) logFailure(status int) {
-	err := x.cause
-	if x.refused || err == nil && status < http.StatusInternalServerError {
-		return
-	}
-	x.ensureID()
-	level := slog.LevelInfo
-	switch {
-	case x.r.Context().Err() != nil: // most likely the client has gone
-		level = slog.LevelDebug
-	case status >= http.StatusInternalServerError:
-		level = slog.LevelError
-	case x.badRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed: // a client could flood the log
-		level = slog.LevelDebug
-	}
-	if !x.gen.log.Enabled(x.r.Context(), level) {
-		return
-	}
-	attrs := []slog.Attr{slog.String(keyLogProcess, x.id), slog.Int(keyLogStatus, status),
-		slog.String(keyLogMethod, node.Clip(x.r.Method, maxQuote)), slog.String(keyLogPath, node.Clip(x.r.URL.Path, maxQuote))}
-	if err != nil {
-		attrs = append(attrs, slog.String(keyLogError, node.Clip(err.Error(), maxLogged)))
-	}
-	x.gen.log.LogAttrs(x.r.Context(), level, "request answered with an error", attrs...)
-}
-
-// tailBytes is how much of an answer over HTTP/2, at most, net/http sends after the handler
-// has returned: less than its buffer of 4 KiB, so that the frame with it ends the stream. A
-// proxy may hold back data that does not: HAProxy did so for 200 ms.
-const tailBytes = 2 << 10
-
-// send sends the header and the body of an answer. Over HTTP/1, the trackedConn
-// limits how long that takes. Over HTTP/2 the answer may wait for the window of its
-// stream, so it has deadlines of its own here.
-func (x *exchange) send(body []byte) (n int, err error) {
-	x.dropPayload()
-	if x.r.ProtoMajor < 2 || len(body) == 0 {
-		return x.w.Write(body)
-	}
-	c, ok := peerOf(x.r.Context())
-	if !ok {
-		return x.w.Write(body)
-	}
-	rc, end := http.NewResponseController(x.w), len(body)
-	if x.r.ProtoMajor == 2 {
-		end -= min(end, tailBytes)
-	}
-	if n, err = x.sendPieces(rc, c, body[:end]); err != nil || n == len(body) {
-		return n, err
-	}
-	x.leaveLast(rc, c, len(body)-end)
-	m, err := x.w.Write(body[end:])
-	return n + m, err
-}
-
-// sendPieces sends what has to be taken before it returns.
-func (x *exchange) sendPieces(rc *http.ResponseController, c *peer, body []byte) (n int, err error) {
-	if len(body) == 0 {
-		return 0, nil
-	}
-	p := &x.s.pending
-	w := p.addLater(c, len(body))
-	defer p.remove(w)
-	var until time.Time
-	var taken int64 // c.piecesTaken before the last piece
-	for err == nil && n < len(body) {
-		piece := body[n:min(n+pieceBytes, len(body))]
-		if until = p.deadline(len(piece)); !until.IsZero() {
-			x.setDeadline(rc.SetWriteDeadline, until)
-		}
-		taken = c.piecesTaken.Load()
-		var m int
-		m, err = x.w.Write(piece)
-		n += m
-		if err == nil && n == len(body) && x.r.ProtoMajor > 2 {
-			err = rc.Flush()
-		}
-		if err == nil {
-			c.piecesTaken.Add(1)
-			p.progress(w, m)
-		}
-	}
-	if err != nil {
-		p.notTaken(c, until, taken, x.gen.metrics)
-	}
-	return n, err
-}
-
-// leaveLast prepares for what net/http sends over HTTP/2 when the handler has returned: it has
-// the deadline of any piece, and counts as pending.
-func (x *exchange) leaveLast(rc *http.ResponseController, c *peer, bytes int) {
-	//lint:ignore SA1019 the request's context ends with the handler, and nothing else says when the stream does
-	notifier, ok := x.w.(http.CloseNotifier)
-	if !ok {
-		return // of a test: those of net/http do
-	}
-	last := &lastPiece{pending: &x.s.pending, write: &pendingWrite{peer: c, bytes: bytes}, metrics: x.gen.metrics, taken: c.piecesTaken.Load(), closed: notifier.CloseNotify()}
-	if last.until = last.pending.deadline(bytes); !last.until.IsZero() {
-		x.setDeadline(rc.SetWriteDeadline, last.until)
-	}
-	time.AfterFunc(x.s.settings.h2PendingAfter, last.late)
-}
-
-// A lastPiece is the end of an answer over HTTP/2, which net/http sends when the handler has
-// returned.
-type lastPiece struct {
-	pending *pendingAnswers
-	write   *pendingWrite
-	metrics *listenerMetrics
-	closed  <-chan bool // has a value when the stream has ended
-	until   time.Time   // the deadline; zero for none
-	taken   int64       // piecesTaken of the peer before the piece
-}
-
-// late is called some time after the piece was written. If the stream has not ended, it counts
-// as pending until then, which is at the deadline at the latest.
-func (l *lastPiece) late() {
-	select {
-	case <-l.closed:
-		l.write.peer.piecesTaken.Add(1)
-		return
-	default:
-	}
-	l.pending.admit(l.write)
-	<-l.closed
-	l.pending.remove(l.write)
-	l.pending.notTaken(l.write.peer, l.until, l.taken, l.metrics)
-	l.write.peer.piecesTaken.Add(1)
-}
-
-// setDeadline sets a deadline, if the connection has deadlines. If that fails, the
-// connection has failed, and the next read or write returns the error.
-func (x *exchange) setDeadline(set func(time.Time) error, t time.Time) {
-	if err := set(t); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		x.gen.log.Debug("deadline not set", keyLogRemote, x.r.RemoteAddr, keyLogError, err)
-	}
 }

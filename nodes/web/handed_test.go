@@ -80,7 +80,7 @@ func TestHandedSlowClient(t *testing.T) {
 				w.Header().Set("Content-Length", fmt.Sprint(len(large)))
 				ended <- c.send(w)
 			})})
-			s.node.server.settings.minRate = 1 << 20
+			s.node.server.settings.rate.Min = 1 << 20
 			switch c.proto {
 			case "2":
 				s.client = s.h2c()
@@ -96,7 +96,7 @@ func TestHandedSlowClient(t *testing.T) {
 			if err := <-ended; err == nil {
 				t.Error("the handler has sent everything")
 			}
-			for s.node.metrics.slowAnswers.Load() == 0 || s.node.server.pendingWrites() != 0 {
+			for s.metric("http_connections_closed_total") == 0 || s.node.server.pendingWrites() != 0 {
 				pause(t)
 			}
 			if n, err := io.Copy(io.Discard, resp.Body); err == nil {
@@ -139,12 +139,8 @@ func TestHandedBreak(t *testing.T) {
 			t.Errorf("log: got %s, want %s", got, want)
 		}
 	}
-	var n uint64
-	for i := range s.node.metrics.unrouted.shards {
-		n += s.node.metrics.unrouted.shards[i].classes[2].Load() + s.node.metrics.unrouted.shards[i].classes[5].Load()
-	}
-	if n != 2 {
-		t.Errorf("got %d answers counted, want 2", n)
+	if n := s.metric("http_answers_total"); n != 2 {
+		t.Errorf("got %v answers counted, want 2", n)
 	}
 }
 

@@ -21,6 +21,8 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -128,9 +130,9 @@ func TestZeroWindow(t *testing.T) {
 			t.Parallel()
 			const clients, streams = 5, 80
 			s := hostile(t, `"header_timeout":"3s"`, sized, func(n *listener) {
-				n.settings.minRate = 1 << 30
-				n.limits.pendingAnswers = 300
-				n.settings.h2PendingAfter = 0
+				n.settings.rate.Min = 1 << 30
+				n.limits.pending.Answers = 300
+				n.settings.rate.Late = 0
 			})
 			var all []*frames
 			for range clients {
@@ -216,45 +218,15 @@ func TestHonestStreams(t *testing.T) {
 	}
 	f(`"processes":2`, nil)
 	f("", func(n *listener) {
-		n.limits.pendingAnswers = 2
-		n.settings.h2PendingAfter = time.Hour
+		n.limits.pending.Answers = 2
+		n.settings.rate.Late = time.Hour
 	})
-}
-
-// TestProgress closes the connection that has made no progress for longest.
-func TestProgress(t *testing.T) {
-	s := hostile(t, "", sized, func(n *listener) {
-		n.limits.pendingAnswers = 3
-		n.limits.pendingBytes = 1000
-	})
-	p := &s.node.server.pending
-	dial := func() *trackedConn {
-		c := s.dial()
-		t.Cleanup(func() { c.Close() })
-		return newTrackedConn(c.(*net.TCPConn), p)
-	}
-	steady, stalled := dial(), dial()
-	a1, a2, b := p.add(&steady.peer, 500), p.add(&steady.peer, 100), p.add(&stalled.peer, 400)
-	p.progress(a1, 490)
-	c := p.add(&dial().peer, 400) // one too many
-	if steady.peer.ended.Load() || !stalled.peer.ended.Load() {
-		t.Errorf("got the steady one closed: %v, the stalled one: %v", steady.peer.ended.Load(), stalled.peer.ended.Load())
-	}
-	if n, bytes := p.totals(); n != 3 || bytes != 510 {
-		t.Errorf("got %d answers and %d bytes waiting, want 3 and 510", n, bytes)
-	}
-	for _, write := range []*pendingWrite{a1, a2, b, c} {
-		p.remove(write)
-	}
-	if n, bytes := p.totals(); n != 0 || bytes != 0 || p.mu.conns.Len() != 0 {
-		t.Errorf("got %d answers and %d bytes waiting at rest", n, bytes)
-	}
 }
 
 // TestStalledStream closes a stream without progress while another stream of the
 // connection is in the middle of a long answer.
 func TestStalledStream(t *testing.T) {
-	s := hostile(t, `"header_timeout":"1s"`, sized, func(n *listener) { n.settings.minRate = 1 << 30 })
+	s := hostile(t, `"header_timeout":"1s"`, sized, func(n *listener) { n.settings.rate.Min = 1 << 30 })
 	c := s.dialFrames(1 << 10)
 	for i, path := range []string{"/65536", "/67108864"} {
 		if err := c.get(uint32(2*i+1), path); err != nil {
@@ -291,7 +263,7 @@ func TestStalledStream(t *testing.T) {
 // TestStreamsOfOneConnection refuses more streams than a connection may have, and
 // closes a stream without progress while others make progress.
 func TestStreamsOfOneConnection(t *testing.T) {
-	s := hostile(t, `"header_timeout":"1s"`, sized, func(n *listener) { n.settings.minRate = 1 << 30 })
+	s := hostile(t, `"header_timeout":"1s"`, sized, func(n *listener) { n.settings.rate.Min = 1 << 30 })
 	c := s.dialFrames(1 << 10)
 	if err := c.get(1, "/65536"); err != nil { // more than the window
 		t.Fatal(err)
@@ -340,8 +312,8 @@ func TestStreamsOfOneConnection(t *testing.T) {
 // than answers may wait.
 func TestUnreadPipelines(t *testing.T) {
 	s := hostile(t, `"header_timeout":"2s"`, sized, func(n *listener) {
-		n.settings.minRate = 1 << 30
-		n.limits.pendingAnswers = 10
+		n.settings.rate.Min = 1 << 30
+		n.limits.pending.Answers = 10
 	})
 	var clients sync.WaitGroup
 	for range 16 {
@@ -378,7 +350,7 @@ func TestUnreadPipelines(t *testing.T) {
 // all requests may.
 func TestUnreadEchoes(t *testing.T) {
 	s := hostile(t, "", echoBody, nil)
-	s.node.generation.limits.pendingBytes = 16 << 20 // no goroutine has read it yet
+	s.node.generation.limits.pending.Bytes = 16 << 20 // no goroutine has read it yet
 	const size = 3 << 20
 	for range 6 {
 		c := s.dial()
@@ -396,7 +368,7 @@ func TestUnreadEchoes(t *testing.T) {
 
 // TestSlowReader takes an answer slowly, but fast enough: for longer than header_timeout.
 func TestSlowReader(t *testing.T) {
-	s := hostile(t, `"header_timeout":"2s"`, sized, func(n *listener) { n.settings.minRate = 100 << 10 })
+	s := hostile(t, `"header_timeout":"2s"`, sized, func(n *listener) { n.settings.rate.Min = 100 << 10 })
 	c := s.dial()
 	defer c.Close()
 	const size = 4 << 20
@@ -425,7 +397,7 @@ func TestSlowReader(t *testing.T) {
 // the deadline past the window.
 func TestSilentBody(t *testing.T) {
 	// The deadline of the connection moves by seconds: with a shorter window, all of the body would have to come within header_timeout.
-	s := hostile(t, `"header_timeout":"500ms"`, echoBody, func(n *listener) { n.settings.bodyWindow = 2 * time.Second })
+	s := hostile(t, `"header_timeout":"500ms"`, echoBody, func(n *listener) { n.settings.rate.Silence = 2 * time.Second })
 	c := s.dial()
 	defer c.Close()
 	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", 8<<20)
@@ -533,7 +505,7 @@ func TestQuotes(t *testing.T) {
 		t.Helper()
 		s := start(t, `"access_log":true`, failing(fmt.Errorf("no tea for %s", long)))
 		got := s.do("POST", "/", body, "Content-Type: "+contentType, "Content-Encoding: "+coding)
-		if got.status != status || len(got.body) > 2*maxQuote {
+		if got.status != status || len(got.body) > 2*envelope.MaxQuote {
 			t.Errorf("%.40s: got %d and %d bytes, want %d and some", contentType, got.status, len(got.body), status)
 		}
 		if got := len(s.logs.String()); got > 10_000 {
@@ -626,8 +598,8 @@ func bombs(t *testing.T, kind string) {
 	if kind == "zeros" && taken == 0 {
 		t.Error("got all of them refused")
 	}
-	if peak > minHeld {
-		t.Errorf("got %d bytes held, want %d at most", peak, int64(minHeld))
+	if most := content.MaxHeld(0); peak > most {
+		t.Errorf("got %d bytes held, want %d at most", peak, most)
 	}
 	s.do("POST", "/", "[1]", "Content-Type: application/json").want(t, 200, "pong")
 	if got := s.node.server.held.Held(); got != 0 {

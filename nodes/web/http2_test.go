@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 )
 
 // TestLastDataEndsStream reads the frames of answers of many sizes: the last one with data
@@ -15,7 +17,7 @@ func TestLastDataEndsStream(t *testing.T) {
 	if err := c.WriteWindowUpdate(0, 1<<30); err != nil {
 		t.Fatal(err)
 	}
-	for i, size := range []int{1, 100, tailBytes - 1, tailBytes, tailBytes + 1, 4095, 4096, 4097, 4096 + tailBytes, 16 << 10, pieceBytes, pieceBytes + 1, pieceBytes + tailBytes, 300_000} {
+	for i, size := range []int{1, 100, pace.TailBytes - 1, pace.TailBytes, pace.TailBytes + 1, 4095, 4096, 4097, 4096 + pace.TailBytes, 16 << 10, pace.PieceBytes, pace.PieceBytes + 1, pace.PieceBytes + pace.TailBytes, 300_000} {
 		stream := uint32(2*i + 1)
 		if err := c.get(stream, fmt.Sprintf("/%d", size)); err != nil {
 			t.Fatal(err)

@@ -2,15 +2,20 @@ package web
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"log/slog"
 	"net"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/nodes/web/answer"
+	"github.com/uniflow-labs/uniflow/nodes/web/certs"
+	"github.com/uniflow-labs/uniflow/nodes/web/counts"
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -52,7 +57,7 @@ code: hello
 			schema.Enum("protocol", "http").Default("http").Doc("What is spoken."),
 			schema.String("host").Doc("The name or address to listen on; all addresses of the machine if left out."),
 			schema.Int("port").Range(0, 65535).Required().Doc("The port to listen on. 0 picks a free one, which is logged and kept across reloads."),
-			tlsField(),
+			certs.Field(),
 			schema.Bool("http3").Default(false).Doc("Whether to serve HTTP/3, too, at the same port of UDP. It takes `tls`. Other answers tell clients of it."),
 			schema.Group("limits", schema.Fields(
 				schema.Bytes("header_bytes").Default("64KiB").Range(1<<10, 1<<30).Doc("Longest header of a request; past it the answer is 431."),
@@ -62,7 +67,8 @@ code: hello
 				schema.Duration("idle_timeout").Default(120*time.Second).Doc("How long a connection may be idle between requests. 0 means no limit."),
 				schema.Duration("request_timeout").Default(time.Duration(0)).Doc("How long a process may take; past it the answer is 503. An answer in parts has that time to its first part, and from one part to the next. 0 means no limit."),
 			)).Doc("What one client, or all together, may use."),
-		}, edgeFields(), []*schema.Field{
+			schema.Strings("trusted_proxies").Doc("The addresses of proxies, such as `10.0.0.0/8` or `::1`. Requests that they pass on have the client, scheme and host of `X-Forwarded-For`, `-Proto` and `-Host`, or `Forwarded`; a proxy must set or remove them. From others, these headers mean nothing."),
+		}, answer.Fields(), []*schema.Field{
 			schema.Bool("access_log").Default(false).Doc("Whether to log each request: its method, host, path, route, protocol, client and ids, and the status, size and duration of its answer."),
 			schema.Enum("request_ids", "echo", "always").Default("echo").Doc("Whether only requests that come with an `X-Request-Id` have an id, or all of them."),
 		})...),
@@ -73,80 +79,84 @@ code: hello
 	}
 }
 
-// minHeld is the lowest limit, in bytes, for the bodies that a server holds.
-const minHeld = 256 << 20
+const (
+	// minRate is how many bytes per second a client must send of a body, and take
+	// of an answer, once the header timeout has passed.
+	minRate = 1 << 10
+
+	// bodyWindow is how long a client that sends a body may be silent, however much
+	// it has sent before. If the header timeout is longer, that applies instead.
+	bodyWindow = 10 * time.Second
+
+	// maxPendingAnswers is how many answers may wait for their clients.
+	maxPendingAnswers = 4096
+
+	// pendingAfter is how long an answer over HTTP/2 may take until it counts as one that waits.
+	pendingAfter = 100 * time.Millisecond
+)
 
 // A listener serves HTTP for one generation.
 type listener struct {
-	ref       node.Ref
-	log       *slog.Logger
-	pool      *node.Pool
-	memory    *node.Memory
-	settings  serverSettings
-	limits    limits
-	accessLog bool
-	alwaysID  bool
-	edge      edge
-	raw       bool
-	unread    *unread // the requests whose body is left to a node; nil if there are none
-	parts     bool    // something downstream may send parts of an answer, or take it over
-	certPEM   string  // or a path; empty without TLS
-	keyPEM    string
+	generation // cert and metrics from Open on, starter and admits from Serve on
 
-	acme *acmeSettings // nil without
+	ref      node.Ref
+	pool     *node.Pool
+	memory   *node.Memory
+	settings serverSettings
+	tls      *certs.Settings // nil without
 
-	cert       certificates     // from Open on; nil without TLS
-	acmeCerts  *acmeCerts       // from Open on; nil without acme
-	server     *server          // from Open on
-	metrics    *listenerMetrics // from Open on
-	release    []func() error   // from Open on
-	generation *generation      // from Serve on
+	obtained *certs.Obtained // from Open on; nil without ACME
+	server   *server         // from Open on
+	release  []func() error  // from Open on
 }
 
 func newListener(init *node.Init) (node.Node, error) {
 	c := init.Config
 	lim := c.Group("limits")
 	n := &listener{
-		ref:       init.Node,
-		log:       init.Log,
-		pool:      init.Pool,
-		memory:    init.Memory,
-		accessLog: c.Bool("access_log"),
-		alwaysID:  c.String("request_ids") == "always",
-		raw:       init.Below(node.NeedsRaw),
-		unread:    unreadFrom(init),
-		parts:     init.Below(node.SendsParts),
+		ref: init.Node, pool: init.Pool, memory: init.Memory,
 		settings: serverSettings{
-			address:        net.JoinHostPort(c.String("host"), strconv.FormatInt(c.Int("port"), 10)),
-			headerBytes:    int(lim.Int("header_bytes")),
-			headerTimeout:  lim.Duration("header_timeout"),
-			idleTimeout:    lim.Duration("idle_timeout"),
-			minRate:        minRate,
-			bodyWindow:     bodyWindow,
-			h2PendingAfter: h2PendingAfter,
+			address:     net.JoinHostPort(c.String("host"), strconv.FormatInt(c.Int("port"), 10)),
+			headerBytes: int(lim.Int("header_bytes")),
+			idleTimeout: lim.Duration("idle_timeout"),
+			rate:        pace.Rate{Grace: lim.Duration("header_timeout"), Min: minRate, Silence: bodyWindow, Late: pendingAfter},
 		},
-		limits: limits{
-			bodyBytes:      int(lim.Int("body_bytes")),
-			heldBytes:      max(minHeld, 32*lim.Int("body_bytes")),
-			processes:      lim.Int("processes"),
-			pendingAnswers: maxPendingAnswers,
-			pendingBytes:   max(minHeld, 32*lim.Int("body_bytes")),
-			requestTimeout: lim.Duration("request_timeout"),
+		generation: generation{
+			log:       init.Log,
+			accessLog: c.Bool("access_log"),
+			alwaysID:  c.String("request_ids") == "always",
+			raw:       init.Below(node.NeedsRaw),
+			unread:    unreadFrom(init),
+			parts:     init.Below(node.SendsParts),
+			limits: limits{
+				bodyBytes:      int(lim.Int("body_bytes")),
+				heldBytes:      content.MaxHeld(lim.Int("body_bytes")),
+				processes:      lim.Int("processes"),
+				requestTimeout: lim.Duration("request_timeout"),
+				pending:        pace.Limits{Answers: maxPendingAnswers, Bytes: content.MaxHeld(lim.Int("body_bytes")), Log: init.Log},
+			},
 		},
 	}
 	if most := init.Memory.Limit() / 4; most > 0 {
-		n.limits.pendingBytes = min(n.limits.pendingBytes, most)
+		n.limits.pending.Bytes = min(n.limits.pending.Bytes, most)
 	}
 	var err error
-	if n.edge, err = newEdge(c); err != nil {
+	if n.proxies, err = request.NewProxies(c, "trusted_proxies"); err != nil {
+		return nil, err
+	}
+	if n.answers, err = answer.New(c); err != nil {
 		return nil, err
 	}
 	if c.Int("port") == 0 {
 		n.settings.owner = init.Node.Namespace + "/" + init.Node.String()
 	}
-	if err := n.setTLS(c); err != nil {
+	if n.settings.http3 = c.Bool("http3"); n.settings.http3 && !c.Has("tls") {
+		return nil, c.Errorf("http3", diag.CodeBadValue, "HTTP/3 takes TLS").WithHint("write tls, too")
+	}
+	if n.tls, err = certs.Read(c); err != nil {
 		return nil, err
 	}
+	n.settings.tls, n.settings.acme = n.tls != nil, n.tls.IsACME()
 	return n, nil
 }
 
@@ -155,13 +165,11 @@ func (n *listener) Receive(node.Process, node.Packet) node.Result { return node.
 
 // Open loads the certificate, and binds the address unless an earlier generation has
 // bound it.
-func (n *listener) Open(ctx context.Context) error {
-	if n.settings.tls && n.acme == nil {
-		cert, err := loadCert(n.certPEM, n.keyPEM)
-		if err != nil {
+func (n *listener) Open(ctx context.Context) (err error) {
+	if n.tls != nil && !n.tls.IsACME() {
+		if n.cert, err = n.tls.Load(); err != nil {
 			return err
 		}
-		n.cert = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil }
 	}
 	s, release, err := node.Acquire(n.pool, n.settings.serverKey(), func() (*server, error) {
 		return newServer(n.settings, n.pool, n.memory), nil
@@ -170,52 +178,44 @@ func (n *listener) Open(ctx context.Context) error {
 		return err
 	}
 	n.server, n.release = s, append(n.release, release)
-	c, release, err := node.Acquire(n.pool, "web.counts "+n.ref.Namespace+"/"+n.ref.String(), func() (*listenerMetrics, error) {
-		return newListenerMetrics(), nil
+	c, release, err := node.Acquire(n.pool, "web.counts "+n.ref.Namespace+"/"+n.ref.String(), func() (*counts.Listener, error) {
+		return counts.NewListener(), nil
 	})
 	if err != nil {
 		return errors.Join(err, n.Close())
 	}
 	n.metrics, n.release = c, append(n.release, release)
+	n.limits.pending.Slow, n.limits.pending.Excess = &c.SlowAnswers, &c.ExcessAnswers
 	if err := s.open(ctx, &n.ref); err != nil {
 		return errors.Join(err, n.Close())
 	}
-	if n.acme != nil {
-		if err := n.openACME(); err != nil {
+	if n.tls.IsACME() {
+		host, _, _ := net.SplitHostPort(n.settings.address)
+		c, release, err := n.tls.Obtain(n.pool, host, s.port(), n.log)
+		if err != nil {
 			return errors.Join(err, n.Close())
 		}
+		n.obtained, n.cert, n.release = c, c.Certificate, append(n.release, release)
 	}
 	return nil
 }
 
 // Serve makes the server start processes at src.
 func (n *listener) Serve(src node.Starter) error {
-	n.generation = &generation{
-		starter:   src,
-		metrics:   n.metrics,
-		log:       n.log,
-		limits:    n.limits,
-		accessLog: n.accessLog,
-		alwaysID:  n.alwaysID,
-		edge:      n.edge,
-		raw:       n.raw,
-		unread:    n.unread,
-		parts:     n.parts,
-		cert:      n.cert,
-	}
+	n.starter = src
 	if screening, ok := src.(node.ScreeningStarter); ok {
-		n.generation.admits = screening.Screen(0)
+		n.admits = screening.Screen(0)
 	}
-	return n.server.attach(&n.ref, n.generation)
+	return n.server.attach(&n.ref, &n.generation)
 }
 
 // Stop stops taking requests, unless a later generation takes them, and waits for
 // the answers.
 func (n *listener) Stop(ctx context.Context) error {
-	if n.generation == nil {
+	if n.starter == nil {
 		return nil
 	}
-	return n.server.detach(ctx, n.generation)
+	return n.server.detach(ctx, &n.generation)
 }
 
 // Close releases the server.
@@ -231,8 +231,16 @@ func (n *listener) Close() error {
 	return errors.Join(errs...)
 }
 
+// Ready returns why there is no certificate, or nil.
+func (n *listener) Ready() error {
+	if n.obtained == nil {
+		return nil
+	}
+	return n.obtained.Ready()
+}
+
 // Measure reports the answers of the listener and the load of its server.
 func (n *listener) Measure(report func(node.Metric)) {
-	n.metrics.measure(report)
+	n.metrics.Measure(report)
 	n.server.measure(report)
 }

@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -48,12 +47,12 @@ func (h *hold) flow(ctx context.Context, _ value.Value) node.Response {
 }
 
 // get starts a request in the background.
-func (s *site) get() <-chan answer {
-	done := make(chan answer, 1)
+func (s *site) get() <-chan answered {
+	done := make(chan answered, 1)
 	go func() {
 		resp, err := s.client.Get(s.url)
 		if err != nil {
-			done <- answer{body: err.Error()}
+			done <- answered{body: err.Error()}
 			return
 		}
 		defer resp.Body.Close()
@@ -61,7 +60,7 @@ func (s *site) get() <-chan answer {
 		if err != nil {
 			data = []byte(err.Error())
 		}
-		done <- answer{resp.StatusCode, resp.Header, string(data)}
+		done <- answered{resp.StatusCode, resp.Header, string(data)}
 	}()
 	return done
 }
@@ -83,7 +82,7 @@ func TestTooManyBytes(t *testing.T) {
 	h := newHold()
 	s := start(t, "", h.flow)
 	s.node.generation.limits.heldBytes = 100 << 10 // no goroutine has read it yet
-	done := make(chan answer, 1)
+	done := make(chan answered, 1)
 	go func() { done <- s.do("POST", "/", strings.Repeat("x", 50<<10), "Content-Type: text/plain") }()
 	<-h.entered
 	s.do("POST", "/", strings.Repeat("x", 50<<10), "Content-Type: text/plain").want(t, 503, "Service Unavailable", "Retry-After: 1")
@@ -139,28 +138,6 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestAcceptError logs an error of Accept, unless the socket is closed.
-func TestAcceptError(t *testing.T) {
-	s := start(t, "", always(value.String("pong")))
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &acceptor{TCPListener: l, server: s.node.server}
-	if err := l.SetDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Accept(); err == nil || strings.Count(s.logs.String(), "connection not accepted") != 1 {
-		t.Errorf("got %v, log %s, want an error that is logged", err, s.logs.String())
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Accept(); !errors.Is(err, net.ErrClosed) || strings.Count(s.logs.String(), "connection not accepted") != 1 {
-		t.Errorf("got %v, log %s, want ErrClosed and no second record", err, s.logs.String())
-	}
-}
-
 func TestSlowHeader(t *testing.T) {
 	s := start(t, `"limits":{"header_timeout":"50ms"}`, always(value.String("pong")))
 	c := s.dial()
@@ -188,7 +165,7 @@ func TestSlowBody(t *testing.T) {
 	// A flow that takes longer than the header timeout is not the client's fault.
 	h := newHold()
 	slow := start(t, `"limits":{"header_timeout":"20ms"}`, h.flow)
-	done := make(chan answer, 1)
+	done := make(chan answered, 1)
 	go func() { done <- slow.do("POST", "/", "x") }()
 	ctx := <-h.entered
 	select {
@@ -203,7 +180,7 @@ func TestSlowBody(t *testing.T) {
 func TestSlowTaker(t *testing.T) {
 	w := newWorld(t)
 	n := w.make("web", "{"+loopback+`,"limits":{"header_timeout":"50ms"}}`)
-	n.settings.minRate = 1 << 40
+	n.settings.rate.Min = 1 << 40
 	entered := make(chan struct{})
 	w.serve(n, &source{flow: func(context.Context, value.Value) node.Response {
 		close(entered)
@@ -470,7 +447,7 @@ func TestFailedReload(t *testing.T) {
 func TestStopAnswers(t *testing.T) {
 	h := newHold()
 	s := start(t, "", h.flow)
-	var got []<-chan answer
+	var got []<-chan answered
 	for range 20 {
 		got = append(got, s.get())
 	}

@@ -4,170 +4,214 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
+	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/nodes/web/answer"
+	"github.com/uniflow-labs/uniflow/nodes/web/body"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-var (
-	errSlowBody = errors.New("the body comes too slowly")
-	errBusy     = errors.New("the server holds too many bytes")
-)
-
 const (
-	// bodyWindow is how long a client that sends a body may be silent, however much
-	// it has sent before. If the header timeout is longer, that applies instead.
-	bodyWindow = 10 * time.Second
-
 	// smallBody is the largest body, in bytes, that is decoded without a decode slot.
 	// The last eighth of the bytes that a server may hold is kept for requests that
 	// hold at most 16 times as many.
 	smallBody = 4 << 10
-
-	// budgetBlock is how many bytes a decoder reserves at a time, unless it needs
-	// more.
-	budgetBlock = 16 << 10
 )
+
+// A reception is the first phase of an exchange: the head of the request is checked, and its
+// body read and decoded.
+type reception struct {
+	*arrival
+	reserve   func(bytes int) error // reserveBytes
+	from      request.Origin        // where the request came from
+	id        string                // of the client, or made for the request; may be empty
+	head      *request.Payload      // made for screening; may be nil
+	body      value.Value           // decoded
+	raw       []byte                // the body, decompressed; the value may share it
+	sent      []byte                // the body as it came; nil if it was compressed and the flow does not need it
+	heldBytes int64                 // counted in server.held
+	skipped   bool                  // the body was not read, because the flow would not take the request, or takes the body itself
+	slow      bool                  // the client was: the connection must not be used again
+}
+
+// identify finds where the request came from, and its id: the one of the client, if it can be shown
+// in logs and headers as it is, else a new one, or none.
+func (in *reception) identify() {
+	in.from.Set(in.r, in.gen.proxies)
+	if list := in.r.Header[answer.HeaderRequestID]; len(list) == 1 && validRequestID(list[0]) {
+		in.id = list[0]
+	} else if in.gen.alwaysID {
+		in.id = uuid.Must(uuid.NewV7()).String() // fails only without a source of randomness
+	}
+}
+
+// maxRequestID is the longest id of a request that is taken over, in bytes.
+const maxRequestID = 128
+
+// validRequestID reports whether an id is 1 to 128 visible characters of ASCII.
+func validRequestID(s string) bool {
+	if s == "" || len(s) > maxRequestID {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
 
 // receive checks the head of the request, then reads and decodes the body. The body
 // of a request that the flow will refuse is not read, nor is one that a node sends on.
-func (x *exchange) receive() error {
-	if err := checkTarget(x.r.URL); err != nil {
-		x.skipBody()
+func (in *reception) receive() error {
+	if err := checkTarget(in.r.URL); err != nil {
+		in.skipBody()
 		return err
 	}
-	if !x.hasBody() {
-		return x.decode(nil)
+	if !in.hasBody() {
+		return in.decode(nil)
 	}
-	if x.r.ContentLength != 0 && x.gen.unread.leaves(x.r) {
-		x.bodySkipped = true
+	if in.r.ContentLength != 0 && in.gen.unread.leaves(in.r) {
+		in.skipped = true
 		return nil
 	}
-	if x.gen.admits != nil {
-		head := newRequest(x.r, &x.from)
-		if !x.gen.admits(head.payload(value.Null())) {
-			x.skipBody()
-			x.bodySkipped = true
+	if in.gen.admits != nil {
+		head := request.New(in.r, &in.from)
+		if !in.gen.admits(head.Value(value.Null())) {
+			in.skipBody()
+			in.skipped = true
 			return nil
 		}
-		x.head = head // node.Screener keeps nothing of it
+		in.head = head // node.Screener keeps nothing of it
 	}
-	body := newMinRateReader(x)
-	limit := x.gen.limits.bodyBytes
-	if x.r.ContentLength > int64(limit) {
-		return tooLarge(limit)
+	from := in.reader()
+	limit := in.gen.limits.bodyBytes
+	if in.r.ContentLength > int64(limit) {
+		return content.TooLarge(limit)
 	}
-	data, err := readAll(&body, x.r.ContentLength, limit, x.reusable.reserve)
+	data, err := content.ReadAll(&from, in.r.ContentLength, limit, in.reserve)
 	if err != nil {
-		if errors.Is(err, errSlowBody) {
-			x.closeConn = true
-			x.gen.metrics.slowBodies.Add(1)
+		if errors.Is(err, body.ErrSlow) {
+			in.slow = true
+			in.gen.metrics.SlowBodies.Add(1)
 		}
-		return describeRead(err)
+		return body.Describe(err)
 	}
-	body.clearDeadline()
-	x.sent = data
-	encodings := x.r.Header["Content-Encoding"]
+	from.Done()
+	in.sent = data
+	encodings := in.r.Header["Content-Encoding"]
 	if len(data) <= smallBody && len(encodings) == 0 {
-		return x.decode(data)
+		return in.decode(data)
 	}
-	if err := x.s.decodeSlots.acquire(x.r.Context()); err != nil {
+	if err := in.s.decodeSlots.acquire(in.r.Context()); err != nil {
 		return err
 	}
-	defer x.s.decodeSlots.release()
-	x.s.garbage.collect()
+	defer in.s.decodeSlots.release()
+	in.s.garbage.collect()
 	if len(encodings) > 0 {
-		if data, err = x.decompress(data, encodings, limit); err != nil {
-			return describeRead(err)
+		if data, err = in.decompress(data, encodings, limit); err != nil {
+			return body.Describe(err)
 		}
 	}
-	return x.decode(data)
+	return in.decode(data)
 }
 
 // hasBody reports whether the request has a body that can be read.
-func (x *exchange) hasBody() bool { return x.r.Body != nil && x.r.Body != http.NoBody }
+func (in *reception) hasBody() bool { return in.r.Body != nil && in.r.Body != http.NoBody }
 
 // skipBody does not read the body. It sets a deadline, as net/http reads a little of
 // the body after the answer.
-func (x *exchange) skipBody() {
-	if x.hasBody() {
-		newMinRateReader(x)
+func (in *reception) skipBody() {
+	if in.hasBody() {
+		in.reader()
 	}
+}
+
+func (in *reception) reader() body.Reader {
+	return body.NewReader(in.w, in.r, &in.s.settings.rate, in.gen.log)
+}
+
+// takeHead returns what the payload is made of.
+func (in *reception) takeHead() *request.Payload {
+	if head := in.head; head != nil {
+		in.head = nil
+		return head
+	}
+	return request.New(in.r, &in.from)
 }
 
 // decompress decodes a body, and releases the bytes of the encoded one unless the flow needs
 // them.
-func (x *exchange) decompress(data []byte, encodings []string, limit int) ([]byte, error) {
-	r, err := newDecodedReader(bytes.NewReader(data), encodings, x.reusable.reserve)
+func (in *reception) decompress(data []byte, encodings []string, limit int) ([]byte, error) {
+	r, err := content.NewReader(bytes.NewReader(data), encodings, in.reserve)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	inside, err := readAll(r, -1, limit, x.reusable.reserve)
+	inside, err := content.ReadAll(r, -1, limit, in.reserve)
 	if err != nil {
 		return nil, err
 	}
-	if x.gen.raw {
+	if in.gen.raw {
 		return inside, nil
 	}
-	x.sent = nil
-	return inside, x.reserveBytes(-cap(data))
+	in.sent = nil
+	return inside, in.reserveBytes(-cap(data))
 }
 
-func (x *exchange) decode(data []byte) error {
+func (in *reception) decode(data []byte) error {
 	contentType := ""
-	if list := x.r.Header["Content-Type"]; len(list) > 0 {
+	if list := in.r.Header["Content-Type"]; len(list) > 0 {
 		contentType = list[0]
 	}
 	if contentType == "" && len(data) == 0 {
 		return nil
 	}
-	v, raw, err := decodeBody(contentType, data, x.reusable.reserve)
-	x.body, x.raw = v, raw
+	v, raw, err := content.Decode(contentType, data, in.reserve)
+	in.body, in.raw = v, raw
 	return err
 }
 
-// reserveBytes counts bytes that the request is about to allocate, or returns errBusy
+// reserveBytes counts bytes that the request is about to allocate, or returns content.ErrBusy
 // if the server holds too many already. A negative number releases bytes.
-func (x *exchange) reserveBytes(bytes int) error {
+func (in *reception) reserveBytes(bytes int) error {
 	n := int64(bytes)
-	limit := x.gen.limits.heldBytes
-	if x.heldBytes+n > 16*smallBody {
+	limit := in.gen.limits.heldBytes
+	if in.heldBytes+n > 16*smallBody {
 		limit -= limit / 8
 	}
 	switch {
 	case n < 0:
-		x.s.held.Free(-n)
-	case !x.s.held.TakeWithin(n, limit):
-		x.gen.metrics.refusedBytes.Add(1)
-		return errBusy
+		in.s.held.Free(-n)
+	case !in.s.held.TakeWithin(n, limit):
+		in.gen.metrics.RefusedBytes.Add(1)
+		return content.ErrBusy
 	}
-	x.heldBytes += n
+	in.heldBytes += n
 	return nil
 }
 
-// A budget reserves the memory for the decoding of one body, in blocks.
-type budget struct {
-	reserve func(bytes int) error
-	left    int
+// free releases the bytes that the request has counted.
+func (in *reception) free() {
+	if in.heldBytes != 0 {
+		in.s.garbage.add(in.heldBytes)
+		in.s.held.Free(in.heldBytes)
+	}
 }
 
-func (b *budget) take(bytes int) error {
-	if b.left -= bytes; b.left >= 0 {
-		return nil
-	}
-	n := max(-b.left, budgetBlock)
-	b.left += n
-	return b.reserve(n)
+// drop drops what a pending answer must not keep alive.
+func (in *reception) drop() {
+	in.head, in.body, in.raw, in.sent = nil, value.Value{}, nil, nil
 }
 
 // garbage counts the bytes that large requests have released since the last garbage
@@ -224,13 +268,13 @@ func (d decodeSlots) release() { <-d }
 // or if its target has a scheme without a host.
 func checkTarget(u *url.URL) error {
 	if !utf8.ValidString(u.Path) {
-		return clientError(http.StatusBadRequest, "path: not valid UTF-8")
+		return content.Errorf(http.StatusBadRequest, "path: not valid UTF-8")
 	}
 	if u.RawQuery != "" && !validQuery(u.RawQuery) {
-		return clientError(http.StatusBadRequest, "query: not valid UTF-8")
+		return content.Errorf(http.StatusBadRequest, "query: not valid UTF-8")
 	}
 	if u.Scheme != "" && u.Host == "" {
-		return clientError(http.StatusBadRequest, "target: a scheme without a host")
+		return content.Errorf(http.StatusBadRequest, "target: a scheme without a host")
 	}
 	return nil
 }
@@ -245,71 +289,9 @@ func validQuery(raw string) bool {
 	}
 	for part := range strings.SplitSeq(raw, "&") {
 		name, text, _ := strings.Cut(part, "=")
-		if !utf8.ValidString(unescapeOr(name)) || !utf8.ValidString(unescapeOr(text)) {
+		if !utf8.ValidString(content.UnescapeOr(name)) || !utf8.ValidString(content.UnescapeOr(text)) {
 			return false
 		}
 	}
 	return true
-}
-
-// A minRateReader reads the body of a request, and fails if the client sends slower
-// than the minimum rate once the header timeout has passed. Each byte extends the
-// deadline, but to no more than a window from now. So a client cannot hold a request
-// open by sending a byte now and then, nor by sending much at first.
-type minRateReader struct {
-	x      *exchange
-	rc     *http.ResponseController
-	until  time.Time // the deadline; zero if there is none
-	armed  time.Time // the deadline that the connection has
-	window time.Duration
-}
-
-// newMinRateReader sets the first deadline. It stays set if the body is not read to
-// its end, as net/http reads on after the answer.
-func newMinRateReader(x *exchange) minRateReader {
-	g := minRateReader{x: x, rc: http.NewResponseController(x.w)}
-	if grace := x.s.settings.headerTimeout; grace > 0 {
-		g.window = max(grace, x.s.settings.bodyWindow)
-		g.until = time.Now().Add(grace)
-		g.arm()
-	}
-	return g
-}
-
-func (g *minRateReader) arm() {
-	g.armed = g.until
-	g.x.setDeadline(g.rc.SetReadDeadline, g.until)
-}
-
-// received extends the deadline. That of the connection is set only if it is a second
-// off.
-func (g *minRateReader) received(n int) {
-	if g.window == 0 {
-		return
-	}
-	g.until = g.until.Add(g.x.s.settings.transfer(int64(n)))
-	if last := time.Now().Add(g.window); g.until.After(last) {
-		g.until = last
-	}
-	if g.until.Sub(g.armed) >= time.Second {
-		g.arm()
-	}
-}
-
-func (g *minRateReader) Read(p []byte) (int, error) {
-	n, err := g.x.r.Body.Read(p)
-	if err == nil {
-		g.received(n)
-	}
-	if err != nil && err != io.EOF && errors.Is(err, os.ErrDeadlineExceeded) {
-		return n, errSlowBody
-	}
-	return n, err
-}
-
-// clearDeadline removes the deadline, as the client may now be silent.
-func (g *minRateReader) clearDeadline() {
-	if g.window > 0 {
-		g.x.setDeadline(g.rc.SetReadDeadline, time.Time{})
-	}
 }

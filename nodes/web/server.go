@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
-	"net"
 	"net/http"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,37 +18,28 @@ import (
 	"github.com/mholt/acmez/v3"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/meter"
+	"github.com/uniflow-labs/uniflow/node/state"
+	"github.com/uniflow-labs/uniflow/nodes/web/answer"
+	"github.com/uniflow-labs/uniflow/nodes/web/certs"
+	"github.com/uniflow-labs/uniflow/nodes/web/counts"
+	"github.com/uniflow-labs/uniflow/nodes/web/pace"
+	"github.com/uniflow-labs/uniflow/nodes/web/request"
+	"github.com/uniflow-labs/uniflow/nodes/web/socket"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // serverSettings cannot change while a server runs. They are part of its key in
 // the pool.
 type serverSettings struct {
-	address        string // host:port
-	owner          string // the node, for port 0, as each node then has its own; else empty
-	tls            bool
-	acme           bool // certificates come by ACME
-	http3          bool
-	headerBytes    int
-	headerTimeout  time.Duration // 0 is none
-	idleTimeout    time.Duration // 0 is none
-	minRate        int64         // bytes per second
-	bodyWindow     time.Duration
-	h2PendingAfter time.Duration
-}
-
-// transfer returns how long a client may take to send or receive that many bytes,
-// the header timeout not included.
-func (s serverSettings) transfer(bytes int64) time.Duration {
-	return time.Duration(float64(bytes) / float64(s.minRate) * float64(time.Second))
-}
-
-func (s serverSettings) socketKey() string {
-	return fmt.Sprintf("web.socket %s %s", s.address, s.owner)
-}
-
-func (s serverSettings) quicKey() string {
-	return fmt.Sprintf("web.quic %s %s", s.address, s.owner)
+	address     string // host:port
+	owner       string // the node, for port 0, as each node then has its own; else empty
+	tls         bool
+	acme        bool // certificates come by ACME
+	http3       bool
+	headerBytes int
+	idleTimeout time.Duration // 0 is none
+	rate        pace.Rate
 }
 
 func (s serverSettings) serverKey() string { return fmt.Sprintf("web.server %+v", s) }
@@ -59,57 +48,54 @@ func (s serverSettings) serverKey() string { return fmt.Sprintf("web.server %+v"
 type limits struct {
 	bodyBytes      int
 	heldBytes      int64 // of bodies
-	pendingBytes   int64 // of answers that wait for their clients
 	processes      int64
-	pendingAnswers int
 	requestTimeout time.Duration // 0 is none
+	pending        pace.Limits
 }
 
 // A generation is the part of one generation of the workflow that a server needs to
-// answer requests. It is immutable.
+// answer requests. It is immutable once it is attached.
 type generation struct {
 	starter   node.Starter
 	admits    func(value.Value) bool // whether the first node takes a request with this head; nil if it takes all
-	metrics   *listenerMetrics
+	metrics   *counts.Listener
 	log       *slog.Logger
 	limits    limits
 	accessLog bool
-	edge      edge
+	proxies   request.Proxies
+	answers   answer.Settings
 	raw       bool         // something downstream needs the bytes of bodies
 	unread    *unread      // the requests whose body is left to that; nil if there are none
 	alwaysID  bool         // a request without an id gets one
 	parts     bool         // something downstream may send parts of an answer, or take it over
-	cert      certificates // nil without TLS
+	cert      certs.Getter // nil without TLS
 }
 
 // A server is an http.Server that survives reloads: the nodes of successive
 // generations serve through it one after the other.
 type server struct {
-	settings     serverSettings
-	pool         *node.Pool
-	answerWriter answerWriter
-	exchanges    sync.Pool                  // of *exchange
-	current      atomic.Pointer[generation] // the one that serves, or served last; nil before the first
-	nextShard    atomic.Uint32              // of the metrics, for the next exchange
-	altSvc       atomic.Pointer[[]string]   // what tells clients of HTTP/3; nil without
-	started      time.Time                  // the zero of request times
-	inFlight     atomic.Int64               // processes
-	held         *node.Account              // bytes of requests in flight
-	garbage      garbage                    // of requests that have ended
-	decodeSlots  decodeSlots
-	pending      pendingAnswers
+	settings    serverSettings
+	pool        *node.Pool
+	encoder     answer.Encoder
+	exchanges   sync.Pool                     // of *exchange
+	generations state.Generations[generation] // attached under lifecycle
+	nextShard   atomic.Uint32                 // of the metrics, for the next exchange
+	altSvc      atomic.Pointer[[]string]      // the header that offers HTTP/3; nil without
+	started     time.Time                     // the zero of request times
+	inFlight    atomic.Int64                  // processes
+	held        *node.Account                 // bytes of requests in flight
+	garbage     garbage                       // of requests that have ended
+	decodeSlots decodeSlots
+	pending     *pace.Pending
+	accepts     socket.Server
 
 	// lifecycle serialises opening, serving and stopping. It is locked while the
 	// socket is bound or taken over; requests never wait for it.
 	lifecycle struct {
 		sync.Mutex
-		socket      *socket // nil while there is nothing to serve
-		release     func() error
-		quic        *quicSocket // nil without HTTP/3, and while there is nothing to serve
-		releaseQUIC func() error
-		generations []*generation // attached; the last one is current
-		http        *httpServer   // nil while there is nothing to serve
-		stopping    []*httpServer
+		bound    *socket.Bound // nil while there is nothing to serve
+		http     *httpServer   // likewise
+		stopping []*httpServer
 	}
 }
 
@@ -117,12 +103,16 @@ type server struct {
 // is something to serve, and stops it when there is nothing any more.
 type httpServer struct {
 	http.Server
-	http3    *http3Server // nil without
-	release  func() error // of the UDP side, whose connections end with it; nil without
-	conns    connTracker
+	http3    *socket.HTTP3 // nil without
+	release  func() error  // of the UDP side, whose connections end with it; nil without
+	conns    socket.Tracker
 	stopping atomic.Bool // each answer ends its connection
 	closeBy  time.Time   // when its connections are closed; zero until Shutdown has failed; guarded by lifecycle
 }
+
+// maxStreams is how many concurrent requests a client may have on one connection of HTTP/2 or
+// HTTP/3.
+const maxStreams = 100
 
 // maxDecodeSlots bounds how many bodies are decoded concurrently, whatever the
 // number of processors: the memory of their decoders must fit the bytes that a
@@ -135,7 +125,8 @@ func newServer(settings serverSettings, pool *node.Pool, memory *node.Memory) *s
 		s.garbage.most = min(maxGarbage, memory.Limit()/16)
 	}
 	s.decodeSlots = make(decodeSlots, min(runtime.GOMAXPROCS(0), maxDecodeSlots))
-	s.pending.server = s
+	s.pending = pace.NewPending(&s.settings.rate, s.held, func() *pace.Limits { return &s.generations.Current().limits.pending })
+	s.accepts = socket.Server{Accept: s.accept, Pending: s.pending}
 	return s
 }
 
@@ -146,43 +137,31 @@ func (s *server) open(ctx context.Context, ref *node.Ref) error {
 	if err := s.bindLocked(ctx); err != nil {
 		return err
 	}
-	return s.lifecycle.socket.claim(ref)
+	return s.lifecycle.bound.Claim(ref)
 }
 
 // port returns the port that is bound.
 func (s *server) port() int {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
-	if s.lifecycle.socket == nil {
+	if s.lifecycle.bound == nil {
 		return 0
 	}
-	return s.lifecycle.socket.listener.Addr().(*net.TCPAddr).Port
+	return s.lifecycle.bound.Addr().Port
 }
 
 func (s *server) bindLocked(ctx context.Context) error {
-	if s.lifecycle.socket != nil {
+	if s.lifecycle.bound != nil {
 		return nil
 	}
-	k, release, err := node.Acquire(s.pool, s.settings.socketKey(), func() (*socket, error) {
-		return openSocket(ctx, s.settings.address)
-	})
+	b, err := socket.Bind(ctx, s.pool, s.settings.address, s.settings.owner, s.settings.http3)
 	if err != nil {
 		return err
 	}
-	s.lifecycle.socket, s.lifecycle.release = k, release
-	if !s.settings.http3 {
-		return nil
+	s.lifecycle.bound = b
+	if s.settings.http3 {
+		s.altSvc.Store(&[]string{fmt.Sprintf(`h3=":%d"; ma=86400`, b.Addr().Port)})
 	}
-	port := k.listener.Addr().(*net.TCPAddr).Port
-	q, releaseQUIC, err := node.Acquire(s.pool, s.settings.quicKey(), func() (*quicSocket, error) {
-		return openQUIC(ctx, s.settings.address, port)
-	})
-	if err != nil {
-		s.lifecycle.socket, s.lifecycle.release = nil, nil
-		return errors.Join(err, release())
-	}
-	s.lifecycle.quic, s.lifecycle.releaseQUIC = q, releaseQUIC
-	s.altSvc.Store(&[]string{fmt.Sprintf(`h3=":%d"; ma=86400`, port)})
 	return nil
 }
 
@@ -190,8 +169,8 @@ func (s *server) bindLocked(ctx context.Context) error {
 func (s *server) unclaim(ref *node.Ref) {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
-	if s.lifecycle.socket != nil {
-		s.lifecycle.socket.unclaim(ref)
+	if s.lifecycle.bound != nil {
+		s.lifecycle.bound.Unclaim(ref)
 	}
 }
 
@@ -203,25 +182,24 @@ func (s *server) attach(ref *node.Ref, t *generation) error {
 	if err := s.bindLocked(context.Background()); err != nil {
 		return err
 	}
-	before := s.current.Swap(t)
-	s.lifecycle.generations = append(s.lifecycle.generations, t)
+	s.generations.Attach(t)
 	if s.lifecycle.http == nil {
 		s.lifecycle.http = s.newHTTP()
 		if h := s.lifecycle.http.http3; h != nil {
-			if err := s.lifecycle.quic.add(h); err != nil {
-				s.lifecycle.http, s.lifecycle.generations = nil, nil
-				s.current.Store(before)
+			if err := s.lifecycle.bound.QUIC.Attach(h); err != nil {
+				s.generations.Detach(t)
+				s.lifecycle.http = nil
 				return err
 			}
 		}
-		s.lifecycle.socket.addServer(s)
+		s.lifecycle.bound.Attach(&s.accepts)
 		scheme := "http"
 		if s.settings.tls {
 			scheme = "https"
 		}
-		t.log.Info("listening", keyLogAddress, s.lifecycle.socket.listener.Addr().String(), keyLogScheme, scheme)
+		t.log.Info("listening", keyLogAddress, s.lifecycle.bound.Addr().String(), keyLogScheme, scheme)
 	}
-	s.lifecycle.socket.unclaim(ref)
+	s.lifecycle.bound.Unclaim(ref)
 	return nil
 }
 
@@ -237,9 +215,9 @@ func (s *server) detach(ctx context.Context, t *generation) error {
 	var quicErr error
 	var stopping sync.WaitGroup
 	if h.http3 != nil {
-		stopping.Go(func() { quicErr = h.http3.stop(ctx) })
+		stopping.Go(func() { quicErr = h.http3.Stop(ctx) })
 	}
-	if drainErr := h.conns.drain(ctx); drainErr != nil {
+	if drainErr := h.conns.Drain(ctx); drainErr != nil {
 		t.log.Debug("connections closed by their clients while stopping", keyLogError, drainErr)
 	}
 	shutdownErr := h.Shutdown(ctx)
@@ -261,23 +239,19 @@ func (s *server) detach(ctx context.Context, t *generation) error {
 func (s *server) removeGeneration(t *generation) (*httpServer, error) {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
-	s.lifecycle.generations = slices.DeleteFunc(s.lifecycle.generations, func(other *generation) bool { return other == t })
-	if n := len(s.lifecycle.generations); n > 0 {
-		s.current.Store(s.lifecycle.generations[n-1])
-		return nil, nil
-	}
+	last := s.generations.Detach(t)
 	h := s.lifecycle.http
-	if h == nil {
+	if !last || h == nil {
 		return nil, nil
 	}
-	s.lifecycle.socket.removeServer(s)
-	err := s.lifecycle.release()
+	b := s.lifecycle.bound
+	b.Detach(&s.accepts)
+	err := b.Release()
 	if h.http3 != nil {
-		err = errors.Join(err, s.lifecycle.quic.remove(h.http3))
-		h.release = s.lifecycle.releaseQUIC
+		err = errors.Join(err, b.QUIC.Detach(h.http3))
+		h.release = b.ReleaseQUIC
 	}
-	s.lifecycle.http, s.lifecycle.socket, s.lifecycle.release = nil, nil, nil
-	s.lifecycle.quic, s.lifecycle.releaseQUIC = nil, nil
+	s.lifecycle.http, s.lifecycle.bound = nil, nil
 	s.lifecycle.stopping = append(s.lifecycle.stopping, h)
 	return h, err
 }
@@ -297,15 +271,12 @@ const (
 func (s *server) Close() error {
 	defer s.held.Close()
 	s.lifecycle.Lock()
-	releases, stopping := []func() error{s.lifecycle.release, s.lifecycle.releaseQUIC}, s.lifecycle.stopping
-	s.lifecycle.socket, s.lifecycle.release, s.lifecycle.stopping = nil, nil, nil
-	s.lifecycle.quic, s.lifecycle.releaseQUIC = nil, nil
+	bound, stopping := s.lifecycle.bound, s.lifecycle.stopping
+	s.lifecycle.bound, s.lifecycle.stopping = nil, nil
 	s.lifecycle.Unlock()
 	var errs []error
-	for _, release := range releases {
-		if release != nil {
-			errs = append(errs, release())
-		}
+	if bound != nil {
+		errs = append(errs, bound.Release(), bound.ReleaseQUIC())
 	}
 	for _, h := range stopping {
 		ctx, cancel := context.WithTimeout(context.Background(), max(time.Until(h.closeBy), minCloseTimeout))
@@ -322,12 +293,12 @@ func (s *server) newHTTP() *httpServer {
 	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.serveHTTP(w, r, h.stopping.Load())
 	})
-	h.ReadHeaderTimeout = s.settings.headerTimeout
+	h.ReadHeaderTimeout = s.settings.rate.Grace
 	h.IdleTimeout = s.settings.idleTimeout
 	h.MaxHeaderBytes = s.settings.headerBytes
 	h.ErrorLog = log.New(errorLogWriter{s}, "", 0)
-	h.ConnState = h.conns.onState
-	h.ConnContext = withConn
+	h.ConnState = h.conns.OnState
+	h.ConnContext = pace.WithConn
 	h.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
 	h.Protocols = new(http.Protocols)
 	h.Protocols.SetHTTP1(true)
@@ -339,32 +310,28 @@ func (s *server) newHTTP() *httpServer {
 	h.TLSConfig = &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return s.current.Load().cert(hello)
+			return s.generations.Current().cert(hello)
 		},
 	}
 	if s.settings.acme {
 		h.TLSConfig.NextProtos = []string{acmez.ACMETLS1Protocol}
 	}
 	if s.settings.http3 {
-		h.http3 = s.newHTTP3(h.TLSConfig)
+		h.http3 = socket.NewHTTP3(func(w http.ResponseWriter, r *http.Request) { s.serveHTTP(w, r, false) }, h.TLSConfig, socket.Options{
+			HeaderBytes: s.settings.headerBytes, HeaderTimeout: s.settings.rate.Grace, IdleTimeout: s.settings.idleTimeout, Streams: maxStreams,
+		})
 	}
 	return h
 }
 
-// accept serves the connections of an acceptor, in a goroutine that ends when the
-// acceptor stops.
-func (s *server) accept(a *acceptor) {
-	h := s.lifecycle.http // it does not change meanwhile: see socket.acceptLocked
-	a.accepting.Go(func() {
-		var err error
+// accept serves the connections of an acceptor.
+func (s *server) accept(a *socket.Acceptor) {
+	h := s.lifecycle.http // it does not change meanwhile: see socket.TCP
+	a.Go(func() error {
 		if s.settings.tls {
-			err = h.ServeTLS(a, "", "")
-		} else {
-			err = h.Serve(a)
+			return h.ServeTLS(a, "", "")
 		}
-		if !a.stopping.Load() {
-			s.current.Load().log.Error("accepting connections", keyLogAddress, a.Addr().String(), keyLogError, err)
-		}
+		return h.Serve(a)
 	})
 }
 
@@ -374,20 +341,17 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request, closing bool)
 	if !ok {
 		x = s.newExchange()
 	}
-	x.gen, x.w, x.r, x.closeConn = s.current.Load(), w, r, closing // the rest was cleared when x was put back
+	x.gen, x.w, x.r, x.out.closeConn = s.generations.Current(), w, r, closing // the rest was cleared when x was put back
 	defer func() {
 		panicked := recover()
 		if panicked != nil && panicked != http.ErrAbortHandler {
 			x.gen.log.Error("panic while answering a request", keyLogRemote, r.RemoteAddr, keyLogError, panicked, "stack", string(debug.Stack()))
 		}
-		if p := x.parts; p != nil {
-			x.endUpload()
-			p.close()
-			p.slot.Drop()
-			p.cancel(nil)
+		if x.parts != nil {
+			x.parts.Release()
 		}
 		x.release()
-		*x = exchange{reusable: x.reusable, s: s}
+		x.reset()
 		s.exchanges.Put(x)
 		if panicked != nil {
 			panic(http.ErrAbortHandler) // net/http closes the connection, or the stream, and logs nothing
@@ -406,11 +370,20 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request, closing bool)
 type errorLogWriter struct{ server *server }
 
 func (w errorLogWriter) Write(line []byte) (int, error) {
-	msg, logger := strings.TrimSpace(string(line)), w.server.current.Load().log
+	msg, logger := strings.TrimSpace(string(line)), w.server.generations.Current().log
 	if strings.Contains(msg, "panic serving") {
 		logger.Error(msg)
 	} else {
 		logger.Debug(node.Clip(msg, maxLogged))
 	}
 	return len(line), nil
+}
+
+// measure reports the load of the server.
+func (s *server) measure(report func(node.Metric)) {
+	report(meter.Gauge("http_requests_in_flight", "Requests whose process has not ended.", s.inFlight.Load()))
+	report(meter.Gauge("http_body_bytes", "Bytes reserved for the bodies of requests.", s.held.Held()))
+	n, bytes := s.pending.Totals()
+	report(meter.Gauge("http_answers_waiting", "Answers that wait for their clients to take them.", int64(n)))
+	report(meter.Gauge("http_answers_waiting_bytes", "Bytes of the answers that wait for their clients.", bytes))
 }

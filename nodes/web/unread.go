@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/web/router"
 )
 
 // An unread says for which requests the listener leaves the body to a node that sends it
 // on: those that come only to nodes that need no value of it. It is immutable.
 type unread struct {
-	routes *routeTable // of the first router; nil for all requests
-	ports  []bool      // by its out-port
+	routes *router.Table // of the first router; nil for all requests
+	ports  []bool        // by its out-port
 }
 
 // leaves reports whether the body of a request is left to a node.
@@ -22,12 +23,12 @@ func (u *unread) leaves(r *http.Request) bool {
 	if u.routes == nil {
 		return true
 	}
-	s := search{path: r.URL.Path, method: r.Method}
+	s := router.Search{Path: r.URL.Path, Method: r.Method}
 	if r.URL.RawPath != "" {
-		s.path, s.escaped = r.URL.RawPath, true
+		s.Path, s.Escaped = r.URL.RawPath, true
 	}
-	found := u.routes.find(&s)
-	return found != nil && found.port >= 0 && found.port < len(u.ports) && u.ports[found.port]
+	found := u.routes.Find(&s)
+	return found != nil && found.Port >= 0 && found.Port < len(u.ports) && u.ports[found.Port]
 }
 
 // unreadFrom looks at the nodes that the requests of a listener come to. It returns nil if
@@ -48,12 +49,12 @@ func unreadFrom(init *node.Init) *unread {
 		if at = at.Out[0][0].Node; !isUnread(at) {
 			return nil
 		}
-		if at.Def.Kind != kindRouter {
+		if at.Def.Kind != router.Kind {
 			continue
 		}
-		u := &unread{routes: newRouteTable(), ports: make([]bool, len(at.Out))}
+		u := &unread{routes: router.NewTable(), ports: make([]bool, len(at.Out))}
 		for _, c := range at.Config.List("routes") {
-			if u.routes.add(routeOf(c)) != nil {
+			if u.routes.Add(router.RouteOf(c)) != nil {
 				return nil // the router says what is wrong
 			}
 		}

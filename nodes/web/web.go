@@ -1,36 +1,16 @@
-// Package web holds the node kinds that speak HTTP: listener, router and http, websocket and
-// websocket_client, and sse_source.
+// Package web has the kind listener, and lists the kinds that serve HTTP, of the packages below it.
 //
 // Read listener.go first: a listener is a node of one generation, and serves through
 // a [server] that outlives it. Then follow a request: exchange.go (the order of
-// events), receive.go and body.go (its body becomes a value), request.go (the payload
-// and its views), answer.go (a response becomes an answer, as package
-// envelope reads it), media.go and coding.go (media types, Accept and Content-Encoding). parts.go sends an answer in parts, in one of the
-// forms of parts_encode.go. routes.go is the table of routes: routes_path.go reads their
-// paths, and routes_search.go finds that of a request; router.go is the node around it.
-// server.go, socket.go and drain.go
-// start, reload and stop. conn.go and pending.go limit what slow clients cost. edge.go has
-// what a listener adds to all requests and answers: who the client is (origin.go,
-// forwarded.go), headers (fixed.go, cors.go, request_id.go). problem.go answers with
-// errors, handed.go lets a node answer. certs.go and acme.go have the certificates,
-// http3.go and quic.go what HTTP/3 is served with.
-//
-// client.go is the node that calls services, with the fields of client_settings.go.
-// client_call.go makes a call: client_request.go makes a request of a payload, with
-// client_target.go and client_body.go, client_answer.go a payload of its answer,
-// client_error.go an error of a failure. client_transport.go has the connections, and
-// which addresses they may go to.
-//
-// websocket.go is the node of WebSockets: websocket_take.go takes a request over,
-// websocket_upgrade.go makes a connection of it, and websocket_hub.go has them all.
-// websocket_conn.go reads messages, websocket_run.go runs their processes,
-// websocket_send.go sends, websocket_end.go ends. websocket_client.go is the other side,
-// whose reader is websocket_reader.go, and sse_source.go reads events, both with the
-// connections of client_stream.go.
+// events), receive.go (what has come, with the packages request and body), send.go (how it is
+// answered, with the packages answer and parts). What it is counted as is in package counts, and
+// what is said of it in log.go and describe.go. The packages socket, certs and pace have the
+// addresses, the certificates and the limits for slow clients; router and websocket have the
+// other kinds.
 //
 // Invariants: a request that was accepted is answered, whatever it contains and
 // whatever is reloaded or stopped meanwhile. Headers and queries are built only when
-// they are read. A payload keeps nothing of the connection alive.
+// they are read.
 //
 // The package must not know how processes are run, and uses the engine only through
 // package node.
@@ -39,11 +19,11 @@ package web
 import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/nodes/web/router"
+	"github.com/uniflow-labs/uniflow/nodes/web/websocket"
 )
 
-// Defs returns the kinds of this package.
+// Defs returns the kinds that serve HTTP.
 func Defs(o stream.Options) []*node.Def {
-	events := sseSource().Def(o)
-	events.Lint = stream.LintTLS
-	return []*node.Def{listenerDef(), routerDef(), clientDef(o), websocketDef(o), websocketClientDef(o), events}
+	return append(websocket.Defs(o), listenerDef(), router.Def())
 }

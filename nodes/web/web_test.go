@@ -179,7 +179,7 @@ func (w *world) end(n *listener) {
 	}
 }
 
-func (n *listener) addr() string { return n.server.lifecycle.socket.listener.Addr().String() }
+func (n *listener) addr() string { return n.server.lifecycle.bound.Addr().String() }
 
 // A site is one running listener and a client for it.
 type site struct {
@@ -229,8 +229,8 @@ func startIn(t testing.TB, w *world, config string, src *source) *site {
 	return s
 }
 
-// An answer is an answer that has been read.
-type answer struct {
+// An answered is an answer that has been read.
+type answered struct {
 	status int
 	header http.Header
 	body   string
@@ -239,7 +239,7 @@ type answer struct {
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // do sends a request; headers are "Name: value".
-func (s *site) do(method, path, body string, headers ...string) answer {
+func (s *site) do(method, path, body string, headers ...string) answered {
 	s.t.Helper()
 	var r io.Reader
 	if body != "" {
@@ -256,7 +256,7 @@ func (s *site) do(method, path, body string, headers ...string) answer {
 	return s.send(req)
 }
 
-func (s *site) send(req *http.Request) answer {
+func (s *site) send(req *http.Request) answered {
 	s.t.Helper()
 	resp, err := s.client.Do(req)
 	if err != nil {
@@ -267,11 +267,11 @@ func (s *site) send(req *http.Request) answer {
 	if err != nil {
 		s.t.Fatalf("%s %s: body: %v", req.Method, req.URL, err)
 	}
-	return answer{resp.StatusCode, resp.Header, string(data)}
+	return answered{resp.StatusCode, resp.Header, string(data)}
 }
 
 // raw sends bytes on a new connection and returns the first answer, if there is one.
-func (s *site) raw(request string) (answer, error) {
+func (s *site) raw(request string) (answered, error) {
 	s.t.Helper()
 	c, err := net.Dial("tcp", s.node.addr())
 	if err != nil {
@@ -279,21 +279,21 @@ func (s *site) raw(request string) (answer, error) {
 	}
 	defer c.Close()
 	if _, err := io.WriteString(c, request); err != nil {
-		return answer{}, err
+		return answered{}, err
 	}
 	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
-		return answer{}, err
+		return answered{}, err
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
-		return answer{}, err
+		return answered{}, err
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header, string(data)}, err
+	return answered{resp.StatusCode, resp.Header, string(data)}, err
 }
 
-func (a answer) want(t testing.TB, status int, body string, headers ...string) {
+func (a answered) want(t testing.TB, status int, body string, headers ...string) {
 	t.Helper()
 	if a.status != status || a.body != body {
 		t.Errorf("got %d %.200q, want %d %.200q", a.status, a.body, status, body)

@@ -1,0 +1,145 @@
+package httpclient
+
+import (
+	"encoding/base64"
+	"errors"
+	"maps"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+// An Endpoint is a service, as the fields of a node describe it. It is immutable.
+type Endpoint struct {
+	URL      *url.URL
+	Host     string      // that the service sees
+	Header   http.Header // of requests, with the credentials; they may replace all but these
+	HasAuth  bool        // there are credentials, in the header Authorization
+	Settings Settings
+
+	// Label begins messages: the URL, a colon and a space. It has no query, and no path
+	// if that may be a secret.
+	Label string
+}
+
+// NewEndpoint reads the field url, whose scheme is "http" or "ws", or that with TLS, and
+// the [Fields] of a config. s has what they do not say. The error has all that is wrong.
+func NewEndpoint(c schema.Config, scheme string, s Settings) (*Endpoint, error) {
+	s.Public = c.String("egress") == "public"
+	s.Proxy = c.String("proxy")
+	s.ProxyUser, s.ProxyPassword = c.Group("proxy_auth").String("user"), c.Group("proxy_auth").String("password")
+	e := &Endpoint{Settings: s}
+	var found diag.List
+	for _, d := range []*diag.Diagnostic{e.setURL(c, scheme), e.setAuth(c), e.setHeader(c), e.setTransport(c)} {
+		if d != nil {
+			found.Add(d)
+		}
+	}
+	return e, found.Err()
+}
+
+// Request returns a request to the service, without a header.
+func (e *Endpoint) Request() http.Request {
+	return http.Request{URL: e.URL, Host: e.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+}
+
+// setURL checks the field url. Nothing of it is in a message, as it may be a secret.
+func (e *Endpoint) setURL(c schema.Config, scheme string) *diag.Diagnostic {
+	bad := func(format string) *diag.Diagnostic {
+		return c.Errorf("url", diag.CodeBadValue, "%s", format).WithHint("write one such as %ss://api.example.com/v1", scheme)
+	}
+	u, err := url.Parse(c.String("url"))
+	switch {
+	case err != nil:
+		return bad("not a URL")
+	case u.Scheme != scheme && u.Scheme != scheme+"s":
+		return bad("want a URL of " + scheme + " or " + scheme + "s")
+	case u.Hostname() == "":
+		return bad("the URL has no host")
+	case u.User != nil:
+		return bad("a URL must not contain credentials").WithHint("write them as auth: {user: …, password: …}")
+	case u.Fragment != "":
+		return bad("a URL of a service has no fragment")
+	}
+	if addr, err := netip.ParseAddr(u.Hostname()); err == nil && e.Settings.Public && !isPublic(addr) {
+		return bad("egress: public does not allow this address").WithHint("remove egress, or call a public address")
+	}
+	e.URL, e.Host = u, u.Host
+	e.Label = u.Scheme + "://" + u.Host
+	if !c.Hidden("url") {
+		e.Label += u.EscapedPath()
+	}
+	e.Label += ": "
+	return nil
+}
+
+func (e *Endpoint) setAuth(c schema.Config) *diag.Diagnostic {
+	if !c.Has("auth") {
+		return nil
+	}
+	auth := c.Group("auth")
+	user, password, token := auth.String("user"), auth.String("password"), auth.String("token")
+	const hint = "write user and password, or token"
+	switch {
+	case auth.Has("token") && (auth.Has("user") || auth.Has("password")):
+		return auth.Errorf("token", diag.CodeBadValue, "both a user and a token").WithHint(hint)
+	case auth.Has("token") && (token == "" || !envelope.ValidHeaderValue(token)):
+		return auth.Errorf("token", diag.CodeBadValue, "the token is empty or has control characters").WithHint("check the variable that it comes from")
+	case auth.Has("token"):
+		e.setCredentials("Bearer " + token)
+	case user == "":
+		return auth.Errorf("", diag.CodeBadValue, "neither a user nor a token").WithHint(hint)
+	case strings.Contains(user, ":"):
+		return auth.Errorf("user", diag.CodeBadValue, "the user of basic authentication cannot contain a colon").WithHint("put what is after the colon into password")
+	default:
+		e.setCredentials("Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
+	}
+	return nil
+}
+
+// setCredentials sets the header Authorization.
+func (e *Endpoint) setCredentials(text string) {
+	e.HasAuth, e.Header = true, http.Header{"Authorization": {text}}
+}
+
+func (e *Endpoint) setHeader(c schema.Config) *diag.Diagnostic {
+	h := make(http.Header)
+	// The error of SetHeaders may contain what a template made.
+	if _, err := envelope.SetHeaders(h, c.Value("header"), envelope.ServerHeader); err != nil {
+		return c.Errorf("header", diag.CodeBadValue, "must be a map of text").WithHint("write one such as {X-Team: shop}")
+	}
+	if host := h.Get("Host"); host != "" {
+		e.Host = host
+		delete(h, "Host")
+	}
+	if _, ok := h["User-Agent"]; !ok {
+		h["User-Agent"] = []string{"uniflow"}
+	}
+	maps.Copy(h, e.Header)
+	e.Header = h
+	return nil
+}
+
+func (e *Endpoint) setTransport(c schema.Config) *diag.Diagnostic {
+	if err := e.Settings.checkProxy(); err != nil {
+		return c.Errorf("proxy", diag.CodeBadValue, "%s", err).WithHint("write one such as http://proxy.example.com:3128, or none")
+	}
+	if c.Has("proxy_auth") && (e.Settings.Proxy == "" || e.Settings.Proxy == proxyNone) {
+		return c.Errorf("proxy_auth", diag.CodeBadValue, "credentials without a proxy").WithHint("add proxy, or remove proxy_auth")
+	}
+	if e.Settings.Public && e.Settings.Proxy != "" && e.Settings.Proxy != proxyNone {
+		return c.Errorf("proxy", diag.CodeBadValue, "a proxy looks up names itself, so egress: public cannot check the addresses").
+			WithHint("remove proxy, or remove egress and let the proxy refuse addresses")
+	}
+	var err error
+	var d *diag.Diagnostic
+	e.Settings.TLS, err = stream.NewTLS(c)
+	errors.As(err, &d)
+	return d
+}

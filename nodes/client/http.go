@@ -1,0 +1,216 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+func httpDef(o stream.Options) *node.Def {
+	return &node.Def{
+		Kind:    "http",
+		Summary: "Calls an HTTP service, and sends its answer on.",
+		Doc: `A payload that is a map of nothing but ` + "`method`, `path`, `query`, `header` and `body`" + ` (one of them is enough; the other keys of a request, such as ` + "`host`" + `, may be there and are ignored) says what to send.
+Any other payload is the body. To send a map with only these keys as the body, write ` + "`{body: …}`" + ` around it.
+
+The method is that of the payload, else that of the node, else GET, or POST if there is a body. A body of null sends none.
+` + "`path`" + ` is not encoded; it continues the path of ` + "`url`" + ` and cannot leave it, so ` + "`..`" + ` in it is an error.
+` + "`query`" + ` is added to that of ` + "`url`" + `. A header of the payload replaces that of the node.
+The payload cannot choose the host, the credentials of ` + "`auth`, `Accept-Encoding`" + `, or what is about the connection.
+The body is encoded as its ` + "`Content-Type`" + ` says (JSON, form, multipart, text); without one a string is sent as text, a binary as octets, all else as JSON.
+
+What goes to ` + "`out`" + ` is a map of ` + "`status`, `protocol`, `header` and `body`" + `. The body is decompressed, and decoded as its ` + "`Content-Type`" + ` says, like that of a request at a listener.
+
+**A status of 400 and more** is an answer like any other where a client waits for the process: under ` + "`listener`, `websocket`, `chat` and `mcp`" + `, in tests and calls. The workflow can tell the client. Elsewhere (under a source, a ` + "`schedule`, `fork` or `collect`" + `, or at a lifecycle port) it is an error with that status, so that a transaction is rolled back, and a message is tried again or becomes a dead letter. ` + "`expect`" + ` decides in both cases if it is set: ` + "`expect: status < 400 || status == 404`" + ` sends answers with 404 on, and all other failures are errors.
+
+The error has the code ` + "`status`" + `, and ` + "`data.status` and `data.body`" + ` are what the service has said. Sources try 408, 425, 429 and 5xx again, after ` + "`Retry-After`" + ` if the service has sent it; 429, 502, 503 and 504 count as an outage.
+
+Without an answer, and with one that cannot be decoded, an error goes to ` + "`error`" + `, with a ` + "`code`" + `:
+` + "`connect`, `tls`, `timeout`, `answer` (malformed or cut off), `body` (not what its type says), `too_large`, `redirect`, `egress`, `request`" + ` (the payload cannot be sent) or ` + "`busy`" + `.
+Its status is 502, 504 for a timeout and 503 if busy; if the service has answered, ` + "`data.status`" + ` is what it said. The message has neither the query nor credentials.
+
+Ten redirects are followed, and the eleventh is an error. To another host, port or scheme only headers that cannot be credentials go along, such as ` + "`Accept` and `Content-Type`" + `.
+
+With ` + "`egress: public`" + `, connections to addresses that are not public are refused: of this machine, private, link-local (so also metadata services), shared (100.64.0.0/10), multicast and reserved ones, in each of their IPv6 forms.
+The address is checked when the connection is made, after the name was looked up, and again for each redirect. A proxy would look up names itself, so none is used.
+
+Packets of one process are sent concurrently, so they may arrive at the service in any order: see ` + "`limits.concurrency`" + `. The timeouts are of the real clock, also in tests with another.
+A process that is part of a trace sends ` + "`traceparent`" + `.`,
+		Example: `- kind: http
+  name: users
+  url: https://api.example.com/v1
+  timeout: 5s
+  ports:
+    out:
+      - name: body
+        port: in
+    error:
+      - name: sorry
+        port: in
+
+- kind: snippet
+  name: body
+  language: cel
+  code: 'status == 200 ? body : {"status": 502}'
+
+- kind: snippet
+  name: sorry
+  language: cel
+  code: '{"status": 503, "body": {"reason": code}}'
+`,
+		Config: schema.Fields(slices.Concat([]*schema.Field{
+			schema.String("url").Required().Doc("Where requests go, such as https://api.example.com/v1. It may have a query."),
+			schema.String("method").Words(true, "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS").Doc("The method, unless the payload has one."),
+			expectField(),
+			schema.Duration("timeout").Default("30s").Doc("How long a call may take, from its beginning to the end of the answer, with all redirects. 0 means no limit."),
+			schema.Enum("redirects", "follow", "same_host", "none").Default("follow").Doc("Which redirects are followed: all, those to the same host, port and scheme, or none. One that is not followed is the answer."),
+		}, httpclient.Fields(), []*schema.Field{
+			schema.Group("limits", schema.Fields(
+				schema.Duration("connect_timeout").Default("10s").Doc("How long it may take to look up the name and to connect, and again for the TLS handshake. 0 means no limit."),
+				schema.Duration("header_timeout").Default(time.Duration(0)).Doc("How long the service may take from the end of the request to the header of its answer. 0 means no limit."),
+				schema.Duration("idle_timeout").Default("90s").Doc("How long a connection may be idle before it is closed. 0 means no limit."),
+				schema.Bytes("header_bytes").Default("64KiB").Range(1<<10, 1<<30).Doc("Longest header of an answer."),
+				schema.Bytes("body_bytes").Default("8MiB").Range(0, 1<<30).Doc("Longest body of an answer, compressed and decompressed. Bodies that are being decoded may take 256 MiB together, or 32 times this if that is more."),
+				schema.Int("connections").Default(1024).Range(1, 1<<16).Doc("How many connections to a host there may be, idle ones included. Further calls wait for one, or share one with HTTP/2."),
+				schema.Int("concurrency").Default(16).Range(1, 1<<10).Doc("How many packets of one process are sent concurrently; 1 keeps their order."),
+			)).Doc("What a call may use."),
+		})...),
+		In:     []node.Port{{Name: "in", Doc: "What to send: a request, or a body."}},
+		Out:    []node.Port{{Name: "out", Doc: "The answer, with status, protocol, header and body."}},
+		Recall: node.Always(node.Effects), // also with method: GET, as the payload may have another
+		Lint:   stream.LintTLS,
+		New:    func(init *node.Init) (node.Node, error) { return newHTTP(init, o) },
+	}
+}
+
+// An httpNode calls one service.
+type httpNode struct {
+	config      schema.Config
+	owner       string
+	pool        *node.Pool
+	service     *httpclient.Endpoint
+	base        http.Request // each request is a copy
+	headers     [bodyForms]http.Header
+	timeout     time.Duration
+	redirects   string
+	bodyBytes   int
+	heldBytes   int64
+	concurrency int
+	expect      lang.Program // nil: see unexpected
+
+	http     *http.Client   // from Open on
+	metrics  *httpMetrics   // from Open on
+	release  []func() error // from Open on
+	held     *node.Account  // bytes of answers that are read
+	accounts sync.Pool      // of *account
+}
+
+func newHTTP(init *node.Init, o stream.Options) (node.Node, error) {
+	c := init.Config
+	lim := c.Group("limits")
+	n := &httpNode{
+		config:      c,
+		owner:       init.Node.Namespace + "/" + init.Node.String(),
+		pool:        init.Pool,
+		held:        init.Memory.Account(init.Node.Kind),
+		timeout:     c.Duration("timeout"),
+		redirects:   c.String("redirects"),
+		bodyBytes:   int(lim.Int("body_bytes")),
+		heldBytes:   content.MaxHeld(lim.Int("body_bytes")),
+		concurrency: int(lim.Int("concurrency")),
+	}
+	n.accounts.New = func() any { return newAccount(n) }
+	var err error
+	n.service, err = httpclient.NewEndpoint(c, "http", httpclient.Settings{
+		ConnectTimeout: lim.Duration("connect_timeout"),
+		HeaderTimeout:  lim.Duration("header_timeout"),
+		IdleTimeout:    lim.Duration("idle_timeout"),
+		HeaderBytes:    lim.Int("header_bytes"),
+		Connections:    int(lim.Int("connections")),
+	})
+	n.base = n.service.Request()
+	if err := errors.Join(err, n.setMethod(c), n.setExpect(o, c)); err != nil {
+		return nil, err
+	}
+	n.setHeaders()
+	return n, nil
+}
+
+func (n *httpNode) setMethod(c schema.Config) error {
+	n.base.Method = strings.ToUpper(c.String("method"))
+	if n.base.Method != "" && !isRequestMethod(n.base.Method) {
+		return c.Errorf("method", diag.CodeBadValue, "not a method that can be sent").WithHint("write one such as GET or POST")
+	}
+	return nil
+}
+
+// setHeaders makes the headers of requests that have none of their own, one for each form
+// of body.
+func (n *httpNode) setHeaders() {
+	h := n.service.Header
+	if _, ok := h["Accept-Encoding"]; !ok {
+		h["Accept-Encoding"] = []string{"gzip, deflate, br, zstd"}
+	}
+	_, typed := h["Content-Type"]
+	for form, contentType := range [...]string{noBody: "", textBody: envelope.TypeText, octetsBody: envelope.TypeOctets, jsonBody: envelope.TypeJSON} {
+		n.headers[form] = h
+		if contentType != "" && !typed {
+			n.headers[form] = h.Clone()
+			n.headers[form]["Content-Type"] = []string{contentType}
+		}
+	}
+}
+
+// Open makes the connection pool, or takes that of the generation before if it has the
+// same settings.
+func (n *httpNode) Open(context.Context) error {
+	transport, release, err := n.service.Settings.Acquire(n.pool, "client.http "+n.owner, n.config)
+	if err != nil {
+		return err
+	}
+	n.release = append(n.release, release)
+	m, release, err := node.Acquire(n.pool, "client.http counts "+n.owner, func() (*httpMetrics, error) { return new(httpMetrics), nil })
+	if err != nil {
+		return errors.Join(err, n.Close())
+	}
+	n.metrics, n.release = m, append(n.release, release)
+	n.http = &http.Client{Transport: transport, CheckRedirect: n.checkRedirect}
+	return nil
+}
+
+// Close closes the idle connections, unless a later generation uses them.
+func (n *httpNode) Close() error {
+	defer n.held.Close()
+	var errs []error
+	for _, release := range n.release {
+		errs = append(errs, release())
+	}
+	return errors.Join(errs...)
+}
+
+// Concurrency is how many packets of one process are sent concurrently.
+func (n *httpNode) Concurrency() int { return n.concurrency }
+
+// Measure reports the calls of the node.
+func (n *httpNode) Measure(report func(node.Metric)) { n.metrics.measure(report) }
+
+var _ interface {
+	node.Opener
+	node.Concurrent
+	node.Measured
+	io.Closer
+} = (*httpNode)(nil)

@@ -1,0 +1,74 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// codeStatus is the code of the error that an answer is which is not expected.
+const codeStatus = "status"
+
+func expectField() *schema.Field {
+	return schema.Expr("expect").Doc("Which answers are sent on, an expression over the answer as `self` and its keys; others are errors. " +
+		"Unset, it is `status < 400`, or all answers if the process has a client: see below.")
+}
+
+func (n *httpNode) setExpect(o stream.Options, c schema.Config) (err error) {
+	if c.Has("expect") {
+		n.expect, err = o.Languages.Compile(o.Language, c.Text("expect"), lang.Options{Mode: lang.ModeExpression})
+	}
+	return err
+}
+
+// unexpected returns an answer as an error, or nil if it is to be sent on. Where a client
+// waits for the process, the workflow tells it what the service has said. Where none does,
+// its failure would go unseen.
+func (n *httpNode) unexpected(ctx context.Context, hasClient bool, resp *http.Response, answer value.Value) error {
+	expected := hasClient || resp.StatusCode < http.StatusBadRequest
+	if n.expect != nil {
+		v, err := n.expect.Eval(ctx, answer)
+		if err != nil {
+			return fmt.Errorf("expect: %w", err)
+		}
+		var isBool bool
+		if expected, isBool = v.AsBool(); !isBool {
+			return fmt.Errorf("expect: want true or false, got %s", v.Kind())
+		}
+	}
+	if expected {
+		return nil
+	}
+	e := n.failure(codeStatus, resp.StatusCode, fmt.Errorf("the service has answered with status %d", resp.StatusCode))
+	if resp.StatusCode < http.StatusBadRequest {
+		e.Status = http.StatusBadGateway
+	}
+	body, _ := answer.Get(envelope.KeyBody)
+	e.Data = value.UniqueMap([]value.Field{{Name: envelope.KeyStatus, Value: value.Int(int64(resp.StatusCode))}, {Name: envelope.KeyBody, Value: body}})
+	e.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	switch resp.StatusCode {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		e.Outage = true
+	}
+	return e
+}
+
+// retryAfter reads the header Retry-After: seconds, or a date (RFC 9110, section 10.2.3). What
+// is neither, or has passed, is 0.
+func retryAfter(text string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}

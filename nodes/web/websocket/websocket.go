@@ -1,0 +1,273 @@
+// Package websocket has the kinds websocket and websocket_client.
+//
+// Read websocket.go first: an [endpoint] is a node of one generation, and server.go has the
+// connections, which outlive it. take.go takes a request over, and upgrade.go makes a
+// connection of it. conn.go reads messages, run.go runs their processes, send.go sends, end.go
+// ends. client.go is the other side, whose reader is reader.go. The package must not know the
+// listener that a request comes from.
+package websocket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/lang/template"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/node/openapi"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// Defs returns the kinds of this package.
+func Defs(o stream.Options) []*node.Def { return []*node.Def{serverDef(o), clientDef(o)} }
+
+// maxLogged is how many bytes a text in a log record may have.
+const maxLogged = 1000
+
+// Ports of a websocket.
+const (
+	portIn, portSend              = 0, 1
+	portOut, portOpen, portClosed = 0, 1, 2
+)
+
+func serverDef(o stream.Options) *node.Def {
+	return &node.Def{
+		Kind:    "websocket",
+		Role:    node.HasClient,
+		Summary: "Makes a WebSocket of a request, and starts a process for each message.",
+		Doc: `The request of a listener comes in at ` + "`in`" + `. Link ` + "`open`" + ` to look at it first: an error there, or an answer with a status of 300 or more, is the answer, and there is no WebSocket.
+
+Each message starts a process at ` + "`out`, with `body`, `connection` (an id) and `params`" + ` of a router. Messages of one connection are handled one after the other. The answer is sent back: a string as text, a binary as binary, all else as JSON; none is silence.
+An error goes to ` + "`error`" + `, also that of a message which cannot be decoded. If that has no link, the connection is closed, with code 1011, or 1007 for a message which cannot be decoded.
+
+A packet ` + "`{to, body}`" + ` at ` + "`send`" + ` goes to one connection, and is answered when its socket has taken it. ` + "`{topic, body}`" + ` goes to all connections with that topic; a client that falls 1,024 messages behind is closed with code 1013.
+When a connection has ended, ` + "`close`" + ` gets ` + "`connection`, `params`, `code` and `reason`" + `.
+
+A change of the workflow keeps the connections. If the node is removed, they are closed with code 1012; when the program stops, with 1001.`,
+		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: chat, port: in}]}}
+- {kind: websocket, name: chat, topics: [room], ports: {out: [{name: tell, port: in}]}}
+- kind: snippet
+  name: tell
+  language: cel
+  code: '{"topic": "room", "body": body}'
+  ports:
+    out: [{name: chat, port: send}]
+`,
+		Config: schema.Fields(
+			schema.Enum("decode", "json", "text", "raw").Default("json").Doc("What messages become: values of JSON, texts, or with `raw` texts and binaries."),
+			schema.Strings("topics").Doc("Topics of a connection. `${…}` in a topic is an expression over the request, such as `room/${self.params.room}`."),
+			schema.Strings("origins").Doc("Other hosts whose pages may connect, such as `*.example.com`. Pages of the same host always may; `*` is all."),
+			schema.Bytes("max_message").Default("1MiB").Range(1, 1<<30).Doc("Longest message from a client; past it the connection is closed with code 1009."),
+			schema.Int("connections").Default(10000).Range(1, 1<<24).Doc("How many there may be; past it the answer is 503."),
+			schema.Duration("ping").Default(30*time.Second).Doc("How often to ask whether the client is still there. 0 is never."),
+		),
+		In: []node.Port{
+			{Name: "in", Doc: "The request of a listener."},
+			{Name: "send", Doc: "A message to send: `to` or `topic`, and `body`."},
+		},
+		Out: []node.Port{
+			{Name: "out", Doc: "A message."},
+			{Name: "open", Doc: "The request, before it becomes a WebSocket."},
+			{Name: "close", Doc: "A connection that has ended."},
+		},
+		Traits:  node.Fixed(node.Traits{Is: node.SendsParts, Gives: []string{node.GivesParts}, Needs: []node.Need{handover.Needed()}}),
+		OpenAPI: describe,
+		Recall:  node.Always(node.Effects),
+		New:     func(init *node.Init) (node.Node, error) { return newEndpoint(init, o) },
+	}
+}
+
+// An endpoint is the part of a WebSocket server that belongs to one generation. The
+// connections belong to its server.
+type endpoint struct {
+	generation // starter from Serve on
+
+	ref    node.Ref
+	pool   *node.Pool
+	memory *node.Memory
+	topics template.Template
+	opens  bool // open is linked
+
+	server  *server      // from Open on
+	release func() error // from Open on
+}
+
+// settings are what the fields say.
+type settings struct {
+	decode      string
+	origins     node.Hosts
+	maxMessage  int64
+	connections int
+	ping        time.Duration
+}
+
+func newEndpoint(init *node.Init, o stream.Options) (node.Node, error) {
+	c := init.Config
+	n := &endpoint{
+		ref: init.Node, pool: init.Pool, memory: init.Memory,
+		opens: init.OutLinks[portOpen] > 0,
+		generation: generation{
+			log:    init.Log,
+			closes: init.OutLinks[portClosed] > 0,
+			fails:  init.ErrorLinks > 0,
+			parts:  init.Below(node.SendsParts),
+			settings: settings{
+				decode:      c.String("decode"),
+				maxMessage:  c.Int("max_message"),
+				connections: int(c.Int("connections")),
+				ping:        c.Duration("ping"),
+			},
+		},
+	}
+	var err error
+	if n.settings.origins, err = node.NewHosts(c, "origins"); err != nil {
+		return nil, err
+	}
+	if !c.Has("topics") {
+		return n, nil
+	}
+	n.topics, err = template.New(c.Raw("topics"), func(code diag.Text) (lang.Program, error) {
+		return o.Languages.Compile(o.Language, code, lang.Options{Mode: lang.ModeExpression})
+	})
+	var d *diag.Diagnostic
+	if errors.As(err, &d) {
+		d.Path = c.Path("topics")
+	}
+	return n, err
+}
+
+// Open finds the connections of the generation before.
+func (n *endpoint) Open(context.Context) (err error) {
+	n.server, n.release, err = node.Acquire(n.pool, "web.websocket "+n.ref.Namespace+"/"+n.ref.String(), func() (*server, error) {
+		return newServer(n.memory), nil
+	})
+	return err
+}
+
+// Serve makes new messages start their processes here.
+func (n *endpoint) Serve(src node.Starter) error {
+	n.starter = src
+	n.server.attach(&n.generation)
+	return nil
+}
+
+// Stop closes the connections, unless a later generation has taken them over, when the
+// messages that were received are answered.
+func (n *endpoint) Stop(ctx context.Context) error {
+	if n.starter == nil {
+		return nil
+	}
+	return n.server.detach(ctx, &n.generation)
+}
+
+// Close releases the connections.
+func (n *endpoint) Close() error { return n.release() }
+
+// Measure reports the connections and their messages.
+func (n *endpoint) Measure(report func(node.Metric)) { n.server.measure(report) }
+
+// Receive takes a request over, or sends a message.
+func (n *endpoint) Receive(p node.Process, pkt node.Packet) node.Result {
+	if pkt.Port == portSend {
+		return n.send(pkt.Payload)
+	}
+	if err := n.refusal(pkt.Payload); err != nil {
+		return node.Fail(err)
+	}
+	if !n.opens {
+		return n.take(p, pkt.Payload)
+	}
+	return node.SendThen(portOpen, pkt.Payload, func(p node.Process, resp node.Response) node.Result {
+		if e, ok, _ := envelope.Open(resp.Payload); resp.IsError() || ok && !resp.None && e.Status >= 300 {
+			return node.Respond(resp)
+		}
+		return n.take(p, pkt.Payload)
+	})
+}
+
+// send sends a message to one connection, or to all of a topic.
+func (n *endpoint) send(v value.Value) node.Result {
+	to, topic, body, err := addressOf(v)
+	if err != nil {
+		return node.Fail(err)
+	}
+	kind, data, err := encodeMessage(body, nil)
+	if err != nil {
+		return node.Fail(err)
+	}
+	if topic != "" {
+		n.server.publish(topic, kind, data)
+		return node.None()
+	}
+	c := n.server.find(to)
+	if c == nil {
+		return node.Fail(&node.Error{Err: fmt.Errorf("connection %q has ended", node.Clip(to, envelope.MaxQuote)), Status: http.StatusGone})
+	}
+	return node.Await(func(ctx context.Context, done func(node.Result)) {
+		var once sync.Once
+		finish := func(err error) {
+			once.Do(func() {
+				if err != nil {
+					done(node.Fail(&node.Error{Err: err, Status: http.StatusGone}))
+				} else {
+					done(node.None())
+				}
+			})
+		}
+		stop := context.AfterFunc(ctx, func() { finish(context.Cause(ctx)) })
+		c.post(kind, data, func(err error) {
+			stop()
+			finish(err)
+		})
+	})
+}
+
+// addressOf reads a packet of the port send.
+func addressOf(v value.Value) (to, topic string, body value.Value, err error) {
+	hasBody := false
+	if v.Kind() == value.KindMap {
+		body, hasBody = v.Get(envelope.KeyBody)
+	}
+	if hasBody {
+		if field, ok := v.Get("to"); ok {
+			to, _ = field.AsString()
+		}
+		if field, ok := v.Get("topic"); ok {
+			topic, _ = envelope.Text(field)
+		}
+	}
+	if (to == "") == (topic == "") {
+		return "", "", value.Value{}, errors.New("want a map of body, and of to (the id of a connection) or topic")
+	}
+	return to, topic, body, nil
+}
+
+// describe returns the answers to a request for a WebSocket. OpenAPI has no words
+// for messages.
+func describe(schema.Config) value.Value {
+	responses := value.Map(value.Field{Name: "101", Value: value.Map(
+		value.Field{Name: "description", Value: value.String("The connection is a WebSocket.")},
+	)})
+	add := func(status int, description string) {
+		for name, response := range openapi.Failure(status, description).Fields() {
+			responses = responses.With(name, response)
+		}
+	}
+	add(http.StatusForbidden, "Pages of this origin may not connect.")
+	add(http.StatusUpgradeRequired, "The request does not ask for a WebSocket.")
+	add(http.StatusServiceUnavailable, "There are too many connections.")
+	return value.Map(
+		value.Field{Name: "responses", Value: responses},
+		value.Field{Name: "final", Value: value.Bool(true)}, // messages are other processes
+		value.Field{Name: "asks", Value: value.List(value.String("open"))},
+	)
+}
