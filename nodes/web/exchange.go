@@ -188,10 +188,11 @@ func (x *exchange) failure(resp node.Response) error {
 		}
 	}
 	to := answer.Received{Request: x.r, Header: x.header(), Body: x.in.body, Raw: x.in.raw}
-	if err := x.s.encoder.Encode(&x.out.answer, x.w.Header(), to, &x.gen.answers, resp); err != nil {
-		return err
+	a := &x.out.answer
+	if a.Err = x.s.encoder.Encode(a, x.w.Header(), &to, &x.gen.answers, resp); a.Err != nil {
+		return a.Err
 	}
-	return envelope.Failure(x.out.answer.Status)
+	return envelope.Failure(a.Status)
 }
 
 // header returns the header of the payload; nil without a payload.

@@ -60,13 +60,8 @@ type Received struct {
 }
 
 // Encode encodes a response, and sets headers of it. An error means that the response cannot be
-// sent; it is a.Err, too.
-func (e *Encoder) Encode(a *Answer, h http.Header, to Received, s *Settings, resp node.Response) error {
-	a.Err = e.encode(a, h, &to, s, resp)
-	return a.Err
-}
-
-func (e *Encoder) encode(a *Answer, h http.Header, to *Received, s *Settings, resp node.Response) error {
+// sent.
+func (e *Encoder) Encode(a *Answer, h http.Header, to *Received, s *Settings, resp node.Response) error {
 	a.Status, a.Body = http.StatusOK, nil
 	if resp.None {
 		return nil

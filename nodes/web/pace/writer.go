@@ -20,6 +20,7 @@ type Writer struct {
 	pending *Pending
 	limits  *Limits
 	peer    *peer // nil over HTTP/1, and in tests
+	conn    *Conn // from Interruptible on, over HTTP/1
 
 	// slow is about what is being sent, for the goroutine of its timer.
 	slow struct {
@@ -107,37 +108,35 @@ func (w *Writer) Send(ctx context.Context, data []byte, flush bool) (n int, err 
 // Interruptible makes the end of a context that Send has got end its waiting over HTTP/1, too,
 // until Close. It reports whether [Writer.Try] can be called.
 func (w *Writer) Interruptible() (canTry bool) {
-	c, ok := connOf(w.r.Context())
-	if !ok || w.r.ProtoMajor > 1 {
-		return false
+	if c, ok := connOf(w.r.Context()); ok && w.r.ProtoMajor < 2 {
+		w.conn = c
+		c.answer.Store(w)
+		return c.canTry()
 	}
-	c.answer.Store(w)
-	return c.canTry()
+	return false
 }
 
 // Close undoes Interruptible.
 func (w *Writer) Close() {
-	if c, ok := connOf(w.r.Context()); ok {
-		c.answer.CompareAndSwap(w, nil)
+	if w.conn != nil {
+		w.conn.answer.CompareAndSwap(w, nil)
 	}
 }
 
 // Try sends data that is small, and waits for nothing. It reports whether something is left that
 // the kernel has not taken, for [Writer.Rest] or the next Send.
 func (w *Writer) Try(data []byte) (left bool, err error) {
-	c, _ := connOf(w.r.Context())
-	c.tryOnly(true)
+	w.conn.tryOnly(true)
 	if _, err = w.to.Write(data); err == nil {
 		err = w.flush()
 	}
-	return c.tryOnly(false), err
+	return w.conn.tryOnly(false), err
 }
 
 // Rest sends what Try has left, which is at most that many bytes.
 func (w *Writer) Rest(ctx context.Context, bytes int) error {
-	c, _ := connOf(w.r.Context())
 	w.begin(ctx, bytes)
-	err := c.writeRest()
+	err := w.conn.writeRest()
 	w.end(err)
 	return err
 }
