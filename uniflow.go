@@ -173,7 +173,8 @@ func (e *Engine) compile(source Source, outline, all bool) (prog *compile.Progra
 	}()
 	graph, list := e.read(source, all)
 	// Before the templates are rendered, so that the rules see which use env.
-	list.Append(check.Lint(graph.Nodes, check.Options{Kinds: graph.Kinds, Incomplete: list.HasErrors(), Bodies: graph.Bodies}))
+	incomplete := list.HasErrors()
+	list.Append(check.Lint(graph.Nodes, graph.Bodies, graph.Kinds))
 	var variables []*spec.Variable
 	for _, doc := range source.Variables {
 		parsed, found := spec.ParseVariables(doc)
@@ -190,7 +191,7 @@ func (e *Engine) compile(source Source, outline, all bool) (prog *compile.Progra
 	e.secrets.Learn(secrets)
 	sys = &system{engine: e, kinds: graph.Kinds, specs: graph.Nodes, variables: variables, secrets: secrets}
 	opts := e.nodeOptions(sys)
-	opts.Outline = outline
+	opts.Outline, opts.Incomplete = outline, incomplete
 	made, found := compile.Compile(graph.Nodes, opts)
 	list.Append(found)
 	list.Sort()

@@ -31,8 +31,8 @@ var layers = []layer{
 	{"What several kinds share", []string{
 		"node/accept", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "node/state", "internal/waits"}},
 	{"Kinds by name", []string{"internal/registry"}},
-	{"Sub-graphs", []string{"internal/expand"}},
-	{"The compiler", []string{"internal/compile", "internal/check"}},
+	{"Sub-graphs, and the rules of the linter", []string{"internal/expand", "internal/check"}},
+	{"The compiler", []string{"internal/compile"}},
 	{"The executor of processes, and the kinds", []string{"internal/run", "nodes/*"}},
 	{"The embedding API, and the list of kinds", []string{"", "nodes/std", "internal/flame"}},
 	{"Tests of workflows", []string{"internal/suite"}},

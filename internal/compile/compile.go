@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/check"
 	"github.com/uniflow-labs/uniflow/internal/expand"
 	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/internal/registry"
@@ -27,6 +29,9 @@ type Options struct {
 	Job     *node.Job    // of the nodes
 	Whole   bool         // keep all hops through sub-graphs, for observers to see
 	Outline bool         // keep Program.Outline and Program.Plan
+
+	// Incomplete says that some specs could not be read, so targets of links may be missing.
+	Incomplete bool
 }
 
 // Compile makes a program of specs whose templates have been rendered. It reports
@@ -39,15 +44,24 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 		c.prog.Vertices[i].Ref = node.Ref{ID: s.ID, Kind: s.Kind, Namespace: s.Namespace, Name: s.Path(), Pos: s.Pos}
 		c.prog.Vertices[i].LifecycleTimeout = s.LifecycleTimeout
 	}
-	c.index()
 	for i := range c.units {
 		c.configure(&c.units[i])
 	}
+	configured := len(c.list)
+	c.index()
 	c.link()
 	c.endless()
+	known := !slices.ContainsFunc(c.units, func(u unit) bool { return u.def == nil })
+	if known && !opts.Incomplete && !c.list[configured:].HasErrors() {
+		c.unreachable()
+	}
 	c.shorten()
 	c.makeGraph()
-	c.checkNeeds()
+	report := func(i int, d *diag.Diagnostic) { c.report(&c.units[i], d) }
+	check.Graph(c.graph, report)
+	if known {
+		check.Needs(c.graph, report)
+	}
 	for i := range c.units {
 		c.make(int32(i), &c.prog.Vertices[i], nil)
 	}

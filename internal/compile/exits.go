@@ -7,6 +7,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/lifecycle"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
 )
@@ -51,6 +52,37 @@ func (c *compiler) unlinked(u *unit) {
 			}
 			c.report(u, at(use.Pos, use.Path, d))
 		}
+	}
+}
+
+// unreachable warns of nodes that no trigger and no lifecycle port leads to. It reports nothing
+// in namespaces without a trigger, or in which tests are the only ones, because nodes are run by
+// name then. The links of all nodes must be right.
+func (c *compiler) unreachable() {
+	var from []int32
+	served := make(map[string]bool) // namespaces
+	hosts := make(map[int32]bool)   // of workflows at a lifecycle port, which run even if the node is not reached
+	for i := range c.units {
+		u, v := &c.units[i], &c.prog.Vertices[i]
+		if u.def.Begins() {
+			from = append(from, int32(i))
+			served[u.spec.Namespace] = served[u.spec.Namespace] || !u.def.Role.Has(node.Tests)
+		}
+		for _, edges := range v.Lifecycle {
+			for _, e := range edges {
+				hosts[int32(i)] = true
+				from = append(from, e.Node)
+			}
+		}
+	}
+	reached := c.reach(from, nil)
+	for i := range c.units {
+		u, at := &c.units[i], int32(i)
+		if _, found := slices.BinarySearch(reached, at); found || hosts[at] || !served[u.spec.Namespace] {
+			continue
+		}
+		c.report(u, diag.Warningf(diag.CodeUnreachable, "nothing leads here, so the node never does anything").
+			WithHint("link to it from a node that is reached, or remove it"))
 	}
 }
 

@@ -1,4 +1,4 @@
-package compile
+package check
 
 import (
 	"fmt"
@@ -8,30 +8,27 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// checkNeeds reports nodes that need something of their process which no node gives, from
-// which packets may come to them. Where the links of a node of a kind that is not known lead
-// is not known either: with one of them, nothing is reported.
-func (c *compiler) checkNeeds() {
-	for i := range c.units {
-		if u := &c.units[i]; u.def == nil && u.spec.Boundary == nil {
-			return
-		}
-	}
-	for i := range c.graph {
-		for _, need := range c.graph[i].Traits.Needs {
-			c.checkNeed(&c.units[i], &c.graph[i], need)
+// Needs reports nodes that need something of their process which no node gives, from which
+// packets may come to them. Where all links lead must be known.
+func Needs(graph []node.Vertex, report Report) {
+	for i := range graph {
+		for _, need := range graph[i].Traits.Needs {
+			if d := lacks(&graph[i], need); d != nil {
+				report(i, d)
+			}
 		}
 	}
 }
 
-func (c *compiler) checkNeed(u *unit, v *node.Vertex, need node.Need) {
+// lacks returns what a node lacks; nil if that is nothing.
+func lacks(v *node.Vertex, need node.Need) *diag.Diagnostic {
 	given := false
 	var without []string // triggers from which packets come without it
 	gives := func(from *node.Vertex) bool { return slices.Contains(from.Traits.Gives, need.What) }
-	for from := range node.Upstream(v.Into(0), gives) {
+	for from := range node.Reach(node.Up, v.Into(0), gives) {
 		switch {
 		case from.Def == nil: // what it gives is not known
-			return
+			return nil
 		case gives(from):
 			given = true
 		case from.Starts() && !from.Def.Role.Has(node.Tests):
@@ -39,18 +36,18 @@ func (c *compiler) checkNeed(u *unit, v *node.Vertex, need node.Need) {
 		}
 	}
 	if len(without) == 0 && (given || need.OfTrigger) {
-		return
+		return nil
 	}
 	what := "needs a " + need.What + ", which no node before it gives"
 	if given {
 		what = fmt.Sprintf("needs a %s, which %q does not give", need.What, slices.Min(without))
 	}
-	d := u.config.Errorf(need.Field, diag.CodeBadNode, "%s", what)
+	d := v.Config.Errorf(need.Field, diag.CodeBadNode, "%s", what)
 	if need.Field == "" {
 		d = diag.Errorf(diag.CodeBadNode, "it %s", what)
 	}
 	if given {
 		d.Severity = diag.SeverityWarning
 	}
-	c.report(u, d.WithHint("%s", need.Hint))
+	return d.WithHint("%s", need.Hint)
 }
