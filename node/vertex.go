@@ -92,5 +92,8 @@ func Reach(way Direction, from []*Vertex, stop func(*Vertex) bool) iter.Seq[*Ver
 	}
 }
 
+// Gives reports whether the node gives something to its process: see [Traits].
+func (v *Vertex) Gives(what string) bool { return slices.Contains(v.Traits.Gives, what) }
+
 // Starts reports whether the node starts the processes of what leaves its out-ports.
 func (v *Vertex) Starts() bool { return v.Def != nil && (v.Def.Begins() || v.Def.Role.Has(HasClient)) }

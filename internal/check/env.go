@@ -2,7 +2,6 @@ package check
 
 import (
 	"regexp"
-	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/registry"
@@ -61,14 +60,14 @@ func notTemplate(s *spec.Node, kinds *registry.Registry, list *diag.List) {
 		}
 	}
 	for _, f := range s.Config.Fields {
-		raw := find(f.Value, func(raw *schema.Raw) bool { text, _ := raw.Value.AsString(); return template.MatchString(text) })
-		if raw == nil || own[f.Name] {
-			continue
+		for raw := range f.Value.All() {
+			text, _ := raw.Value.AsString()
+			if at := template.FindStringIndex(text); at != nil && !own[f.Name] {
+				warn(list, s, raw.Text.At(at[0]), "", diag.Errorf(diag.CodeNotTemplate, "this looks like a template, but the spec has no env, so it stays as it is").
+					WithHint("bind its keys in env, such as env: {KEY: {data: text}}; write env: {} if you mean the braces"))
+				return
+			}
 		}
-		text, _ := raw.Value.AsString()
-		warn(list, s, raw.Text.At(template.FindStringIndex(text)[0]), "", diag.Errorf(diag.CodeNotTemplate, "this looks like a template, but the spec has no env, so it stays as it is").
-			WithHint("bind its keys in env, such as env: {KEY: {data: text}}; write env: {} if you mean the braces"))
-		return
 	}
 }
 
@@ -88,25 +87,15 @@ var (
 	whole = regexp.MustCompile(`(^|[^\pL\pN_])\.([^\pL\pN_]|$)|\$([^\pL\pN_.]|$)`)
 )
 
-// collect collects the words of the strings below raw.
-func (u *uses) collect(raw *schema.Raw) {
-	if raw == nil {
-		return
-	}
-	for _, item := range raw.Items {
-		u.collect(item)
-	}
-	for _, f := range raw.Fields {
-		u.collect(f.Value)
-	}
-	text, ok := raw.Value.AsString()
-	if raw.Kind != schema.RawScalar || !ok || !strings.Contains(text, "{{") {
-		return
-	}
-	for _, a := range action.FindAllString(text, -1) {
-		u.all = u.all || whole.MatchString(a)
-		for _, w := range word.FindAllString(a, -1) {
-			u.words[w] = true
+// collect collects the words of the strings in root.
+func (u *uses) collect(root *schema.Raw) {
+	for raw := range root.All() {
+		text, _ := raw.Value.AsString()
+		for _, a := range action.FindAllString(text, -1) {
+			u.all = u.all || whole.MatchString(a)
+			for _, w := range word.FindAllString(a, -1) {
+				u.words[w] = true
+			}
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/schema"
 )
 
 // A Report takes a finding about the node at an index of a graph.
@@ -92,32 +91,18 @@ func comparesStatus(v *node.Vertex) bool {
 	if v.Def == nil || v.Def.Subgraph != node.NoSubgraph || v.Traits.Is.Has(node.OwnStatus) {
 		return false
 	}
-	compares := func(raw *schema.Raw) bool {
-		text, _ := raw.Value.AsString()
-		if m := parameter.FindStringSubmatch(text); m != nil {
-			text = strings.ReplaceAll(text, m[1]+".status", "self.status")
-		}
-		return status.MatchString(text)
-	}
-	return slices.ContainsFunc(v.Def.Config.All(), func(f schema.FieldInfo) bool { return find(v.Config.Raw(f.Name), compares) != nil })
-}
-
-// find returns the first scalar of a tree that is meant, or nil.
-func find(raw *schema.Raw, is func(*schema.Raw) bool) *schema.Raw {
-	if raw == nil || raw.Kind == schema.RawScalar && is(raw) {
-		return raw
-	}
-	for _, item := range raw.Items {
-		if found := find(item, is); found != nil {
-			return found
+	for _, f := range v.Def.Config.All() {
+		for raw := range v.Config.Raw(f.Name).All() {
+			text, _ := raw.Value.AsString()
+			if m := parameter.FindStringSubmatch(text); m != nil {
+				text = strings.ReplaceAll(text, m[1]+".status", "self.status")
+			}
+			if status.MatchString(text) {
+				return true
+			}
 		}
 	}
-	for _, f := range raw.Fields {
-		if found := find(f.Value, is); found != nil {
-			return found
-		}
-	}
-	return nil
+	return false
 }
 
 // committedBefore warns of nodes that answer a request when its process has ended, behind one
@@ -142,9 +127,11 @@ func templatedStatement(i int, v *node.Vertex, report Report) {
 	if !v.Def.Config.Has("code") || !slices.ContainsFunc(node.Nodes(v.Out...), func(to *node.Vertex) bool { return to.Traits.Is.Has(node.TakesStatements) }) {
 		return
 	}
-	raw := find(v.Config.Raw("code"), func(raw *schema.Raw) bool { return raw.Templated })
-	if raw != nil {
-		report(i, warning(diag.Errorf(diag.CodeStatement, "a template in a statement of SQL can change what the statement does").
-			WithHint("send values as arguments: [\"SELECT … WHERE id = :id\", {\"id\": …}]").At(raw.Text.Template(), "code")))
+	for raw := range v.Config.Raw("code").All() {
+		if raw.Templated {
+			report(i, warning(diag.Errorf(diag.CodeStatement, "a template in a statement of SQL can change what the statement does").
+				WithHint("send values as arguments: [\"SELECT … WHERE id = :id\", {\"id\": …}]").At(raw.Text.Template(), "code")))
+			return
+		}
 	}
 }

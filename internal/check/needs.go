@@ -24,7 +24,7 @@ func Needs(graph []node.Vertex, report Report) {
 func lacks(v *node.Vertex, need node.Need) *diag.Diagnostic {
 	given := false
 	var without []string // triggers from which packets come without it
-	gives := func(from *node.Vertex) bool { return slices.Contains(from.Traits.Gives, need.What) }
+	gives := func(from *node.Vertex) bool { return from.Gives(need.What) }
 	for from := range node.Reach(node.Up, v.Into(0), gives) {
 		switch {
 		case from.Def == nil: // what it gives is not known

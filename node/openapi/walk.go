@@ -25,22 +25,20 @@ func upstream(v *node.Vertex) (list []*node.Vertex) {
 
 // requestsFrom returns the nodes among some to which requests of a listener come. Others
 // send packets of their own, such as tests.
-func requestsFrom(all []*node.Vertex) (list []*node.Vertex) {
-	for _, v := range all {
-		if isBehindListener(v, make(map[*node.Vertex]bool)) {
-			list = append(list, v)
+func requestsFrom(all []*node.Vertex) []*node.Vertex {
+	return slices.DeleteFunc(slices.Clone(all), func(v *node.Vertex) bool {
+		for up := range node.Reach(node.Up, []*node.Vertex{v}, isListener) {
+			if isListener(up) {
+				return false
+			}
 		}
-	}
-	return list
+		return true
+	})
 }
 
-func isBehindListener(v *node.Vertex, seen map[*node.Vertex]bool) bool {
-	if seen[v] {
-		return false
-	}
-	seen[v] = true
-	return v.Ref.Kind == listenerKind || slices.ContainsFunc(v.In, func(up *node.Vertex) bool { return isBehindListener(up, seen) })
-}
+func isListener(v *node.Vertex) bool { return v.Gives(node.GivesRequest) }
+
+func isRouter(v *node.Vertex) bool { return v.Traits.Is.Has(node.Routes) }
 
 // walk adds what the nodes behind links do to an operation. It reports whether another
 // router decides on the requests, which then is added in place of the route.
@@ -69,7 +67,7 @@ func (w *walk) from(links []node.Target, sure bool) {
 			continue
 		}
 		w.seen[v] = true
-		if v.Ref.Kind == routerKind {
+		if isRouter(v) {
 			w.routers = append(w.routers, v)
 			w.sureRouter = w.sureRouter || sure
 			continue
