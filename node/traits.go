@@ -23,7 +23,7 @@ type Traits struct {
 }
 
 // A Trait is a set of facts about a node.
-type Trait uint16
+type Trait uint32
 
 // The facts.
 const (

@@ -15,6 +15,12 @@ type Report func(i int, d *diag.Diagnostic)
 
 // Graph reports what is probably not meant in what nodes send to each other.
 func Graph(graph []node.Vertex, report Report) {
+	var takers []int // nodes that take a request over, to answer it when its process has ended
+	for i := range graph {
+		if slices.ContainsFunc(graph[i].Traits.Needs, func(n node.Need) bool { return n.What == node.GivesRequest }) {
+			takers = append(takers, i)
+		}
+	}
 	for i := range graph {
 		v := &graph[i]
 		if v.Def == nil || v.Def.Subgraph != node.NoSubgraph {
@@ -23,8 +29,8 @@ func Graph(graph []node.Vertex, report Report) {
 		if v.Def.Begins() && !v.Def.Role.Has(node.HasClient) && !v.Def.Role.Has(node.Tests) && v.Below.Has(node.FailsByStatus) {
 			unseenStatus(graph, v, report)
 		}
-		if v.Traits.Is.Has(node.Commits) {
-			committedBefore(graph, v, report)
+		if len(takers) > 0 && v.Traits.Is.Has(node.Commits) {
+			committedBefore(graph, takers, v, report)
 		}
 		templatedStatement(i, v, report)
 	}
@@ -108,12 +114,11 @@ func comparesStatus(v *node.Vertex) bool {
 // committedBefore warns of nodes that answer a request when its process has ended, behind one
 // that commits then: what the first answer undoes nothing of what the second did. What comes
 // to other in-ports than the first is not a request.
-func committedBefore(graph []node.Vertex, v *node.Vertex, report Report) {
+func committedBefore(graph []node.Vertex, takers []int, v *node.Vertex, report Report) {
 	behind := behind(graph, v)
-	for i := range graph {
+	for _, i := range takers {
 		after := &graph[i]
-		takesOver := slices.ContainsFunc(after.Traits.Needs, func(n node.Need) bool { return n.What == node.GivesRequest })
-		if takesOver && behind[after] && slices.ContainsFunc(after.Into(0), func(from *node.Vertex) bool {
+		if behind[after] && slices.ContainsFunc(after.Into(0), func(from *node.Vertex) bool {
 			return from == v || behind[from] || from.Traits.Is.Has(node.InTurn)
 		}) {
 			report(i, warning(diag.Errorf(diag.CodeCommittedBefore, "what %q has done is committed before the request is answered here", v.Ref.Name).

@@ -44,15 +44,14 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 		c.prog.Vertices[i].Ref = node.Ref{ID: s.ID, Kind: s.Kind, Namespace: s.Namespace, Name: s.Path(), Pos: s.Pos}
 		c.prog.Vertices[i].LifecycleTimeout = s.LifecycleTimeout
 	}
+	c.index()
 	for i := range c.units {
 		c.configure(&c.units[i])
 	}
-	configured := len(c.list)
-	c.index()
 	c.link()
 	c.endless()
 	known := !slices.ContainsFunc(c.units, func(u unit) bool { return u.def == nil })
-	if known && !opts.Incomplete && !c.list[configured:].HasErrors() {
+	if known && !opts.Incomplete && !c.lost {
 		c.unreachable()
 	}
 	c.shorten()
@@ -85,6 +84,8 @@ type compiler struct {
 	prog   *Program
 	list   diag.List
 	hints  int           // searches for the nearest name
+	lost   bool          // it is not known where a link leads
+	wrong  []int32       // targets of links at a port that does not exist
 	graph  []node.Vertex // by unit
 }
 
@@ -151,6 +152,7 @@ func (c *compiler) index() {
 		if other, dup := c.byName[key]; dup {
 			c.report(u, at(u.spec.NamePos, "name", diag.Errorf(diag.CodeDuplicateName, "name %q is already used at %s", u.spec.Name, c.units[other].spec.Pos).
 				WithHint("rename one of the two: names are unique in a namespace, also across files")))
+			c.lost = true
 			continue
 		}
 		c.byName[key] = int32(i)

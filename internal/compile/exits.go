@@ -57,9 +57,10 @@ func (c *compiler) unlinked(u *unit) {
 
 // unreachable warns of nodes that no trigger and no lifecycle port leads to. It reports nothing
 // in namespaces without a trigger, or in which tests are the only ones, because nodes are run by
-// name then. The links of all nodes must be right.
+// name then. All kinds must be known, and no link may be lost. It works on the links as they are
+// written, with those of lifecycle ports: c.graph has neither these nor hops through sub-graphs.
 func (c *compiler) unreachable() {
-	var from []int32
+	from := slices.Clone(c.wrong)
 	served := make(map[string]bool) // namespaces
 	hosts := make(map[int32]bool)   // of workflows at a lifecycle port, which run even if the node is not reached
 	for i := range c.units {

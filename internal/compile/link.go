@@ -85,6 +85,9 @@ func (c *compiler) linkUnit(at int32) {
 			d.Path = "ports." + port.Name
 			d.Pos = port.Pos
 			c.report(u, d)
+			for _, e := range edges {
+				c.wrong = append(c.wrong, e.Node)
+			}
 			fits = false
 			continue
 		}
@@ -206,6 +209,7 @@ func (c *compiler) edge(from int32, outer *spec.Node, port spec.Port, l spec.Lin
 	u := &c.units[from]
 	to, d := c.target(outer, u, l)
 	if d != nil {
+		c.lost = true
 		c.report(u, at(l.NamePos, path, d))
 		return Edge{}, false
 	}
@@ -215,6 +219,7 @@ func (c *compiler) edge(from int32, outer *spec.Node, port spec.Port, l spec.Lin
 	}
 	index, d := findPort(target.def.In, target, l.Port, "in-port", &target.in)
 	if d != nil {
+		c.wrong = append(c.wrong, to)
 		c.report(u, at(l.PortPos, path, d))
 		return Edge{}, false
 	}
