@@ -141,7 +141,7 @@ func (c *compiler) index() {
 			c.bySpec[u.spec] = int32(i)
 		}
 		if other, dup := c.byID[u.spec.ID]; dup && u.spec.IDPos.IsValid() { // a derived id is a duplicate if the name is
-			c.report(u, at(u.spec.IDPos, "id", diag.Errorf(diag.CodeDuplicateID, "id %s is already used at %s", u.spec.ID, c.units[other].spec.Pos)))
+			c.report(u, diag.Errorf(diag.CodeDuplicateID, "id %s is already used at %s", u.spec.ID, c.units[other].spec.Pos).At(u.spec.IDPos, "id"))
 		} else {
 			c.byID[u.spec.ID] = int32(i)
 		}
@@ -150,18 +150,13 @@ func (c *compiler) index() {
 		}
 		key := scopeOf(u.spec, u.spec.Name)
 		if other, dup := c.byName[key]; dup {
-			c.report(u, at(u.spec.NamePos, "name", diag.Errorf(diag.CodeDuplicateName, "name %q is already used at %s", u.spec.Name, c.units[other].spec.Pos).
-				WithHint("rename one of the two: names are unique in a namespace, also across files")))
+			c.report(u, diag.Errorf(diag.CodeDuplicateName, "name %q is already used at %s", u.spec.Name, c.units[other].spec.Pos).
+				WithHint("rename one of the two: names are unique in a namespace, also across files").At(u.spec.NamePos, "name"))
 			c.lost = true
 			continue
 		}
 		c.byName[key] = int32(i)
 	}
-}
-
-func at(pos diag.Pos, path string, d *diag.Diagnostic) *diag.Diagnostic {
-	d.Pos, d.Path = pos, path
-	return d
 }
 
 // configure finds the kind of a spec and decodes its config.
@@ -177,7 +172,7 @@ func (c *compiler) configure(u *unit) {
 		} else {
 			d = d.WithHint("uniflow list shows all kinds")
 		}
-		c.report(u, at(u.spec.KindPos, "kind", d))
+		c.report(u, d.At(u.spec.KindPos, "kind"))
 		return
 	}
 	u.def = def

@@ -19,8 +19,8 @@ import (
 // without an entry: its messages would be gone.
 func (c *compiler) unlinked(u *unit) {
 	if u.def.Traits != nil && !u.broken && u.def.Traits(u.config).InFlight > 0 && !slices.ContainsFunc(u.spec.Ports, func(p spec.Port) bool { return p.Name == "out" }) {
-		c.report(u, at(u.spec.Pos, "ports", diag.Warningf(diag.CodeUnlinked, "out has no link, so messages are acknowledged and nothing is done with them").
-			WithHint("link it in ports, or write out: [] if that is meant")))
+		c.report(u, diag.Warningf(diag.CodeUnlinked, "out has no link, so messages are acknowledged and nothing is done with them").
+			WithHint("link it in ports, or write out: [] if that is meant").At(u.spec.Pos, "ports"))
 	}
 	linked := slices.ContainsFunc(u.spec.Ports, func(p spec.Port) bool { _, ok := lifecycle.Of(p.Name); return !ok })
 	for _, port := range u.def.Out {
@@ -29,8 +29,8 @@ func (c *compiler) unlinked(u *unit) {
 			continue
 		}
 		if !linked && !slices.ContainsFunc(u.config.OutPorts(), listed) {
-			c.report(u, at(u.spec.Pos, "ports", diag.Warningf(diag.CodeUnlinked, "none of the out-ports has a link, so what is sent there becomes the response").
-				WithHint(`link them in ports, or write "%s[0]": [] if that is meant`, port.Name)))
+			c.report(u, diag.Warningf(diag.CodeUnlinked, "none of the out-ports has a link, so what is sent there becomes the response").
+				WithHint(`link them in ports, or write "%s[0]": [] if that is meant`, port.Name).At(u.spec.Pos, "ports"))
 			continue
 		}
 		written := make(map[int]bool)
@@ -50,7 +50,7 @@ func (c *compiler) unlinked(u *unit) {
 			if !listed(use) { // a default, which may well return its input
 				d.Severity = diag.SeverityWarning
 			}
-			c.report(u, at(use.Pos, use.Path, d))
+			c.report(u, d.At(use.Pos, use.Path))
 		}
 	}
 }
@@ -166,8 +166,8 @@ func (c *compiler) endlessFrom(n int32, ends []bool, order []int, next int) int 
 		names = append(names, "…")
 	}
 	u := &c.units[cycle[first]]
-	c.report(u, at(u.spec.PortsPos, "ports", diag.Warningf(diag.CodeEndless, "the cycle %s has no exit: a payload circulates until its process has used up its budget",
-		strings.Join(append(names, names[0]), " → ")).WithHint("link an out-port to a node outside of it, or end it with an if")))
+	c.report(u, diag.Warningf(diag.CodeEndless, "the cycle %s has no exit: a payload circulates until its process has used up its budget",
+		strings.Join(append(names, names[0]), " → ")).WithHint("link an out-port to a node outside of it, or end it with an if").At(u.spec.PortsPos, "ports"))
 	return next
 }
 

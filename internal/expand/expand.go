@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/node"
@@ -223,7 +224,10 @@ func (e *expander) exit(n *spec.Node, nodes []*spec.Node, port spec.Port, l spec
 		for _, inner := range nodes {
 			names = append(names, inner.Name)
 		}
-		e.report(n, nearest(d, l.Name, names).At(l.NamePos, "outbounds."+port.Name))
+		if near, ok := spell.Nearest(l.Name, names); ok {
+			d = d.WithHint("did you mean %q?", near)
+		}
+		e.report(n, d.At(l.NamePos, "outbounds."+port.Name))
 		return
 	}
 	addLink(nodes[i], l.Port, l.PortPos, spec.Link{Exit: true, Port: port.Name, Pos: l.Pos, NamePos: l.NamePos, PortPos: l.PortPos})

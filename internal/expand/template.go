@@ -3,11 +3,11 @@ package expand
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
@@ -85,7 +85,7 @@ func (e *expander) parameters(n *spec.Node, list []schema.Config) schema.Object 
 	for _, p := range list {
 		name := p.String("name")
 		switch {
-		case !isKey(name):
+		case !key.MatchString(name):
 			e.report(n, p.Errorf("name", diag.CodeBadValue, "%q cannot be used in a template", name).WithHint("write a name of letters, digits and _"))
 			continue
 		case slices.Contains(spec.CommonFields(), name):
@@ -118,14 +118,7 @@ func (e *expander) parameters(n *spec.Node, list []schema.Config) schema.Object 
 	return schema.Fields(fields...)
 }
 
-func isKey(name string) bool {
-	for i, r := range name {
-		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return name != ""
-}
+var key = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // types make the fields of parameters.
 var types = map[string]func(string) *schema.Field{
@@ -245,12 +238,4 @@ func copied(raw *schema.Raw) *schema.Raw {
 		c.Fields[i].Value = copied(c.Fields[i].Value)
 	}
 	return &c
-}
-
-// nearest adds the hint of a spelling mistake.
-func nearest(d *diag.Diagnostic, word string, words []string) *diag.Diagnostic {
-	if near, ok := spell.Nearest(word, words); ok {
-		return d.WithHint("did you mean %q?", near)
-	}
-	return d
 }

@@ -13,6 +13,7 @@
 package openapi
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -188,11 +189,11 @@ func (b *builder) component(group, name string, entry value.Value) string {
 // document returns the document.
 func (b *builder) document(info Info) value.Value {
 	var about, paths, components, doc value.MapBuilder
-	about.Set("title", value.String(orElse(info.Title, "API")))
+	about.Set("title", value.String(cmp.Or(info.Title, "API")))
 	if info.Description != "" {
 		about.Set("description", value.String(info.Description))
 	}
-	about.Set("version", value.String(orElse(info.Version, "0.0.0")))
+	about.Set("version", value.String(cmp.Or(info.Version, "0.0.0")))
 	for _, p := range b.paths {
 		var item value.MapBuilder
 		for _, method := range methods {
@@ -218,11 +219,4 @@ func (b *builder) document(info Info) value.Value {
 		doc.Set("components", components.Build())
 	}
 	return doc.Build()
-}
-
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }

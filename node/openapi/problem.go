@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"sync"
@@ -48,7 +49,7 @@ var problemSchema = sync.OnceValue(func() value.Value {
 // the status.
 func Failure(status int, description string, headers ...string) value.Value {
 	if description == "" {
-		description = orElse(http.StatusText(status), "An error") + "."
+		description = cmp.Or(http.StatusText(status), "An error") + "."
 		for _, c := range common {
 			if c.status == status {
 				description = c.description
