@@ -289,39 +289,31 @@ func findings(err error) []*diag.Diagnostic {
 // order lists the vertices so that each comes after those that it sends to; in
 // cycles the order is that of the specs.
 func order(vertices []Vertex) []int32 {
-	const (
-		unseen = iota
-		open
-		done
-	)
-	type step struct{ at, next int32 }
-	state := make([]uint8, len(vertices))
-	list := make([]int32, 0, len(vertices))
-	targets := make([][]int32, len(vertices))
-	for i := range vertices {
-		targets[i] = vertices[i].targets()
+	type step struct {
+		at   int32
+		left []int32 // targets that were not followed yet
 	}
+	seen := make([]bool, len(vertices))
+	list := make([]int32, 0, len(vertices))
 	var stack []step
-	for root := range vertices {
-		if state[root] != unseen {
-			continue
+	visit := func(i int32) {
+		if !seen[i] {
+			seen[i] = true
+			stack = append(stack, step{i, vertices[i].targets()})
 		}
-		state[root] = open
-		stack = append(stack[:0], step{at: int32(root)})
+	}
+	for root := range vertices {
+		visit(int32(root))
 		for len(stack) > 0 {
 			top := &stack[len(stack)-1]
-			if int(top.next) == len(targets[top.at]) {
-				state[top.at] = done
+			if len(top.left) == 0 {
 				list = append(list, top.at)
 				stack = stack[:len(stack)-1]
 				continue
 			}
-			to := targets[top.at][top.next]
-			top.next++
-			if state[to] == unseen {
-				state[to] = open
-				stack = append(stack, step{at: to})
-			}
+			to := top.left[0]
+			top.left = top.left[1:]
+			visit(to)
 		}
 	}
 	return list
