@@ -11,13 +11,10 @@ import (
 // upstream returns the nodes that all requests have passed before a node, the first of them
 // in front: those that are the only way from a listener to what follows.
 func upstream(v *node.Vertex) (list []*node.Vertex) {
-	for {
-		from := requestsFrom(v.In)
-		if len(from) != 1 || slices.Contains(list, from[0]) {
-			break
-		}
-		v = from[0]
-		list = append(list, v)
+	from := requestsFrom(v.In)
+	for len(from) == 1 && !slices.Contains(list, from[0]) {
+		list = append(list, from[0])
+		from = requestsFrom(from[0].In)
 	}
 	slices.Reverse(list)
 	return list
