@@ -165,27 +165,28 @@ func (e *Engine) compile(source Source, outline, all bool) (prog *compile.Progra
 			prog, sys, list = nil, nil, diag.List{diag.Errorf(diag.CodeBug, "panic while compiling: %v", v)}
 		}
 	}()
-	graph, list := e.read(source, all)
+	specs, list := e.read(source, all)
 	// Before the templates are rendered, so that the rules see which use env.
-	list.Append(check.Lint(graph.Nodes, check.Options{Kinds: graph.Kinds, Incomplete: list.HasErrors(), Bodies: graph.Bodies}))
+	incomplete := list.HasErrors()
+	list.Append(check.Lint(specs.Nodes, specs.Bodies, specs.Kinds))
 	var variables []*spec.Variable
 	for _, doc := range source.Variables {
 		parsed, found := spec.ParseVariables(doc)
 		list.Append(found)
 		variables = append(variables, parsed...)
 	}
-	secrets := slices.DeleteFunc(inspect.Secrets(graph.Nodes, graph.Kinds), func(text string) bool { return strings.Contains(text, "{{") })
+	secrets := slices.DeleteFunc(inspect.Secrets(specs.Nodes, specs.Kinds), func(text string) bool { return strings.Contains(text, "{{") })
 	secrets = append(secrets, spec.Secrets(variables)...)
 	e.secrets.Learn(secrets)
 	resolver := spec.NewResolver(variables, source.Environment)
-	list.Append(graph.Instantiate(resolver))
+	list.Append(specs.Instantiate(resolver))
 	list.Append(resolver.Findings())
-	secrets = append(secrets, inspect.Secrets(graph.Nodes, graph.Kinds)...) // templates are rendered now
+	secrets = append(secrets, inspect.Secrets(specs.Nodes, specs.Kinds)...) // templates are rendered now
 	e.secrets.Learn(secrets)
-	sys = &inspect.System{Current: e.current.Load, Kinds: graph.Kinds, Specs: graph.Nodes, Variables: variables, Secrets: secrets}
+	sys = &inspect.System{Current: e.current.Load, Kinds: specs.Kinds, Specs: specs.Nodes, Variables: variables, Secrets: secrets}
 	opts := e.nodeOptions(sys)
-	opts.Outline = outline
-	made, found := compile.Compile(graph.Nodes, opts)
+	opts.Outline, opts.Incomplete = outline, incomplete
+	made, found := compile.Compile(specs.Nodes, opts)
 	list.Append(found)
 	list.Sort()
 	if list.HasErrors() {
@@ -203,7 +204,7 @@ func (e *Engine) nodeOptions(sys *inspect.System) compile.Options {
 }
 
 // read reads the specs of a source, those of the engine's namespace or all.
-func (e *Engine) read(source Source, all bool) (*expand.Graph, diag.List) {
+func (e *Engine) read(source Source, all bool) (*expand.Specs, diag.List) {
 	var specs []*spec.Node
 	var list diag.List
 	for _, doc := range source.Documents {
@@ -218,17 +219,17 @@ func (e *Engine) read(source Source, all bool) (*expand.Graph, diag.List) {
 			}
 		}
 	}
-	graph, found := expand.Subgraphs(specs, e.kinds)
+	expanded, found := expand.Subgraphs(specs, e.kinds)
 	list.Append(found)
-	return graph, list
+	return expanded, list
 }
 
 // Kinds returns the kinds that the documents of a source can use: those of the engine,
 // and the templates of the documents. They are sorted by name.
 func (e *Engine) Kinds(source Source) ([]*node.Def, diag.List) {
-	graph, list := e.read(source, true)
-	e.secrets.Learn(inspect.Secrets(graph.Nodes, graph.Kinds))
-	return graph.Kinds.All(), e.hide(list, source)
+	specs, list := e.read(source, true)
+	e.secrets.Learn(inspect.Secrets(specs.Nodes, specs.Kinds))
+	return specs.Kinds.All(), e.hide(list, source)
 }
 
 // Apply replaces what is served: it checks the source, starts the new generation,

@@ -17,8 +17,9 @@ type Text struct {
 	Hidden bool
 
 	// start and parts are set by the parser of the document.
-	start Pos
-	parts []Part // by offset
+	start    Pos
+	parts    []Part // by offset
+	template Pos
 }
 
 // A Part of a [Text] is in the document literally, up to the next part or the end of
@@ -67,7 +68,7 @@ func PlainText(code string) Text {
 // Rendered returns the text that a template made of t. Places in it are exact to the
 // line if the template kept the number of lines; otherwise they are the start.
 func (t Text) Rendered(code string) Text {
-	made := Text{Code: code, File: t.File, Hidden: true, start: t.Start()}
+	made := Text{Code: code, File: t.File, Hidden: true, start: t.Start(), template: t.At(max(0, strings.Index(t.Code, "{{")))}
 	if strings.Count(code, "\n") != strings.Count(t.Code, "\n") {
 		return made
 	}
@@ -82,6 +83,10 @@ func (t Text) Rendered(code string) Text {
 		from, at = from+n+1, at+m+1
 	}
 }
+
+// Template returns the place of the first template that made a part of the text; zero without
+// one.
+func (t Text) Template() Pos { return t.template }
 
 // Start returns the place of the text in its document.
 func (t Text) Start() Pos {

@@ -151,6 +151,13 @@ const (
 
 	// Tests is for kinds whose processes only uniflow test starts.
 	Tests
+
+	// Judges is for kinds that judge what a test has done. They do not count in coverage.
+	Judges
+
+	// Ticks is for triggers that wait for nothing but the time. They start processes in tests,
+	// too, by the clock of the test.
+	Ticks
 )
 
 // Has reports whether all roles of another set are in it.

@@ -23,7 +23,7 @@ type Traits struct {
 }
 
 // A Trait is a set of facts about a node.
-type Trait uint16
+type Trait uint32
 
 // The facts.
 const (
@@ -41,6 +41,27 @@ const (
 	// may come to, and one of them is NeedsRaw, the listener leaves the body to that one, see
 	// package handover; body is null then, and there is no "raw".
 	IgnoresBody
+
+	// Routes: the node sends each request by the out-port of one of its routes. Its field
+	// routes is a list of maps with method, path, port and doc: see package openapi.
+	Routes
+
+	// InTurn: the out-ports are used one after the other, each after the answer of the one
+	// before.
+	InTurn
+
+	// Commits: what the node does is committed when the process has ended well.
+	Commits
+
+	// TakesStatements: a payload is a statement of SQL, or begins with one.
+	TakesStatements
+
+	// FailsByStatus: the node calls another service, and an answer of status 400 and more is an
+	// error.
+	FailsByStatus
+
+	// OwnStatus: what the fields of the node name status is not the status of a payload.
+	OwnStatus
 )
 
 // Has reports whether all facts of another set are in it.

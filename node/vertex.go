@@ -34,6 +34,16 @@ type Target struct {
 	Port int // index among its in-ports, counted likewise
 }
 
+// Nodes returns the nodes that out-ports lead to, once for each link.
+func Nodes(ports ...[]Target) (nodes []*Vertex) {
+	for _, targets := range ports {
+		for _, to := range targets {
+			nodes = append(nodes, to.Node)
+		}
+	}
+	return nodes
+}
+
 // Into returns the nodes with a link to an in-port, each once.
 func (v *Vertex) Into(port int) []*Vertex {
 	to := Target{v, port}
@@ -43,10 +53,23 @@ func (v *Vertex) Into(port int) []*Vertex {
 	})
 }
 
-// Upstream returns nodes, and those whose packets may come to them, each once. It does not go
-// past those at which stop is true, nor past triggers: what comes to these is not of the same
-// process.
-func Upstream(from []*Vertex, stop func(*Vertex) bool) iter.Seq[*Vertex] {
+// A Direction is a way along links.
+type Direction uint8
+
+// The directions.
+const (
+	// Up leads to the nodes whose packets may come to one. It ends at triggers: what comes to
+	// these is not of the same process.
+	Up Direction = iota
+
+	// Down leads to the nodes that the packets of one may come to. Failures, which leave by the
+	// port "error", are not followed.
+	Down
+)
+
+// Reach returns nodes, and those to which a direction leads from them, each once and in no
+// order. It does not go past those at which stop is true; a nil stop is none.
+func Reach(way Direction, from []*Vertex, stop func(*Vertex) bool) iter.Seq[*Vertex] {
 	return func(yield func(*Vertex) bool) {
 		seen := make(map[*Vertex]bool)
 		for todo := slices.Clone(from); len(todo) > 0; {
@@ -58,12 +81,19 @@ func Upstream(from []*Vertex, stop func(*Vertex) bool) iter.Seq[*Vertex] {
 			if seen[at] = true; !yield(at) {
 				return
 			}
-			if !stop(at) && (at.Def == nil || !at.Def.Begins()) {
+			switch {
+			case stop != nil && stop(at):
+			case way == Down:
+				todo = append(todo, Nodes(at.Out...)...)
+			case at.Def == nil || !at.Def.Begins():
 				todo = append(todo, at.In...)
 			}
 		}
 	}
 }
+
+// Gives reports whether the node gives something to its process: see [Traits].
+func (v *Vertex) Gives(what string) bool { return slices.Contains(v.Traits.Gives, what) }
 
 // Starts reports whether the node starts the processes of what leaves its out-ports.
 func (v *Vertex) Starts() bool { return v.Def != nil && (v.Def.Begins() || v.Def.Role.Has(HasClient)) }

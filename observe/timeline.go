@@ -35,6 +35,7 @@ type Timeline struct {
 	Start      time.Time
 	Duration   time.Duration
 	Outcome    Outcome
+	Serves     bool   // by its Description
 	Failed     bool   // the process counts as failed: by its Description or else its outcome
 	Error      string // of the response, if that is an error
 	Spans      []Span // in the order in which nodes received packets
@@ -52,6 +53,7 @@ type Describer interface {
 // A Description is what a trigger knows about a process.
 type Description struct {
 	Name       string      // one of few, such as the method and route of a request
+	Serves     bool        // the process answers a request of another program
 	Failed     bool        // the process counts as failed
 	Attributes []Attribute // by the conventions of OpenTelemetry
 }

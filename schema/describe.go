@@ -16,6 +16,7 @@ type FieldInfo struct {
 	Doc      string      // Markdown
 	Required bool
 	Secret   bool
+	Braces   bool     // see [Field.Braces]
 	Enum     []string // the allowed words; must not be changed
 	Min, Max float64  // the range, if Ranged; a duration in nanoseconds
 	Ranged   bool
@@ -27,7 +28,7 @@ func (o Object) All() []FieldInfo {
 	all := make([]FieldInfo, len(o.fields))
 	for i, f := range o.fields {
 		all[i] = FieldInfo{
-			Name: f.name, Type: f.typ, Default: f.def, Doc: f.doc, Required: f.required, Secret: f.secret,
+			Name: f.name, Type: f.typ, Default: f.def, Doc: f.doc, Required: f.required, Secret: f.secret, Braces: f.braces,
 			Min: f.min, Max: f.max, Ranged: f.ranged, Fields: f.fields,
 		}
 		if f.secret {

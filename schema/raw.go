@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"iter"
+
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -96,18 +98,32 @@ func (r *Raw) What() string {
 
 // templated reports whether any scalar in r was made by a template.
 func (r *Raw) templated() bool {
+	for part := range r.All() {
+		if part.Templated {
+			return true
+		}
+	}
+	return false
+}
+
+// All returns r and what is in it, each list and map after its parts. A nil r has none.
+func (r *Raw) All() iter.Seq[*Raw] {
+	return func(yield func(*Raw) bool) { r.walk(yield) }
+}
+
+func (r *Raw) walk(yield func(*Raw) bool) (more bool) {
 	if r == nil {
-		return false
+		return true
 	}
 	for _, item := range r.Items {
-		if item.templated() {
-			return true
+		if !item.walk(yield) {
+			return false
 		}
 	}
 	for i := range r.Fields {
-		if r.Fields[i].Value.templated() {
-			return true
+		if !r.Fields[i].Value.walk(yield) {
+			return false
 		}
 	}
-	return r.Templated
+	return yield(r)
 }

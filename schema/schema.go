@@ -69,6 +69,7 @@ type Field struct {
 	checked  bool        // by check, since which objects share the field
 	required bool
 	secret   bool
+	braces   bool
 	pattern  string // of the JSON Schema; empty for none
 	enum     []string
 	open     bool // strings other than those of enum are allowed
@@ -145,6 +146,12 @@ func (f *Field) Required() *Field {
 // Secret keeps the value out of all messages and listings.
 func (f *Field) Secret() *Field {
 	f.secret = true
+	return f
+}
+
+// Braces says that a text has templates of its own, so that {{ in it is meant as it stands.
+func (f *Field) Braces() *Field {
+	f.braces = true
 	return f
 }
 

@@ -64,7 +64,7 @@ func (r *Resolver) Resolve(n *Node) {
 		templates.render(f.Value, f.Name)
 	}
 	n.Unrendered = len(r.list) > before
-	if !n.Unrendered && n.Kind == "listener" && n.Config.Field("address") != nil && wasOlder(n) {
+	if !n.Unrendered && n.Config.Field("address") != nil && wasOlder(n) {
 		splitAddress(scope, n)
 	}
 }

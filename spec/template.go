@@ -78,21 +78,15 @@ var wholeKey = regexp.MustCompile(`^\{\{-?\s*\.([\pL_][\pL\pN_]*)\s*-?\}\}$`)
 // replace puts a list or a map in the place of the template that stands for it.
 func (t *renderer) replace(raw *schema.Raw, v value.Value) {
 	made := schema.RawOf(v)
-	var place func(*schema.Raw)
-	place = func(r *schema.Raw) {
+	for r := range made.All() {
 		r.Pos, r.Pointer = raw.Pos, raw.Pointer
 		if r.Kind == schema.RawScalar {
 			t.mark(r, raw.Text.Rendered(r.Text.Code))
 		}
-		for _, item := range r.Items {
-			place(item)
-		}
 		for i := range r.Fields {
 			r.Fields[i].Pos = raw.Pos
-			place(r.Fields[i].Value)
 		}
 	}
-	place(made)
 	*raw = *made
 }
 

@@ -1,8 +1,9 @@
-// Package check checks specs as they were written. It warns of what is allowed but
-// probably not meant, and reports specs that contradict each other.
+// Package check warns of what is allowed but probably not meant, and reports nodes that
+// contradict each other.
 //
-// Read [Lint] first; each rule is a function of the specs. The rules of a single
-// kind are in its Def. The package must not know how programs are compiled or run.
+// Read [Lint] first, which checks specs as they were written, then [Graph] and [Needs], which
+// check how the nodes made of them are linked. Each rule is a function; those of a single kind
+// are in its Def. The package must not know which kinds there are, or how programs are run.
 package check
 
 import (
@@ -15,58 +16,40 @@ import (
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
-// Options are what the rules need to know. Kinds is required.
-type Options struct {
-	Kinds *registry.Registry
-
-	// Incomplete says that some specs could not be read, so the targets of links
-	// may be missing.
-	Incomplete bool
-
-	// Bodies are the specs of templates, which are reached when the template is used.
-	Bodies []*spec.Node
-}
-
-// Lint returns the findings about specs as they were written: their templates
-// must not have been rendered yet. Each namespace is checked by itself.
-func Lint(specs []*spec.Node, opts Options) diag.List {
+// Lint returns the findings about specs as they were written, and about the bodies of
+// templates: their own templates must not have been rendered yet.
+func Lint(specs, bodies []*spec.Node, kinds *registry.Registry) diag.List {
 	var list diag.List
-	spaces := make(map[string][]*spec.Node)
-	for _, s := range opts.Bodies {
+	for _, s := range bodies {
 		olderForm(s, &list)
 	}
-	unusedEnv(slices.Concat(specs, opts.Bodies), &list)
+	unusedEnv(slices.Concat(specs, bodies), &list)
 	for _, s := range specs {
 		olderForm(s, &list)
-		notTemplate(s, &list)
-		spaces[s.Namespace] = append(spaces[s.Namespace], s)
+		notTemplate(s, kinds, &list)
 	}
-	for _, specs := range spaces {
-		byKind(specs, opts.Kinds, &list)
-		templatedStatements(specs, &list)
-		unseenStatus(specs, opts.Kinds, &list)
-		committedBefore(specs, &list)
-		if !opts.Incomplete {
-			unreachable(specs, opts.Kinds, &list)
-		}
-	}
+	byKind(specs, kinds, &list)
 	list.Sort()
 	return list
 }
 
-// byKind adds what the kinds themselves report. Specs with unknown fields are left
-// out: what is wrong with them is reported elsewhere.
+// byKind adds what the kinds themselves report of their specs in each namespace. Specs with
+// unknown fields are left out: what is wrong with them is reported elsewhere.
 func byKind(specs []*spec.Node, kinds *registry.Registry, list *diag.List) {
-	written := make(map[string][]node.WrittenSpec)
+	type space struct {
+		def       *node.Def
+		namespace string
+	}
+	written := make(map[space][]node.WrittenSpec)
 	for _, s := range specs {
 		def, ok := kinds.Kind(s.Kind)
 		if ok && def.Lint != nil && !slices.ContainsFunc(s.Config.Fields, func(f schema.RawField) bool { return !def.Config.Has(f.Name) }) {
-			written[s.Kind] = append(written[s.Kind], node.WrittenSpec{Name: s.Path(), Pos: s.Pos, Config: s.Config})
+			in := space{def, s.Namespace}
+			written[in] = append(written[in], node.WrittenSpec{Name: s.Path(), Pos: s.Pos, Config: s.Config})
 		}
 	}
-	for kind, specs := range written {
-		def, _ := kinds.Kind(kind)
-		list.Append(def.Lint(specs))
+	for in, specs := range written {
+		list.Append(in.def.Lint(specs))
 	}
 }
 

@@ -1,11 +1,15 @@
 package check_test
 
 import (
+	"log/slog"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/internal/check"
+	"github.com/uniflow-labs/uniflow/internal/compile"
+	"github.com/uniflow-labs/uniflow/internal/expand"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/internal/registry"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/spec"
 )
@@ -23,7 +27,16 @@ func TestLint(t *testing.T) {
 		if list.HasErrors() {
 			t.Fatal(list)
 		}
-		if got := check.Lint(specs, check.Options{Kinds: kinds}).Error(); got != want {
+		list = check.Lint(specs, nil, kinds)
+		expanded, found := expand.Subgraphs(specs, kinds)
+		list.Append(found)
+		resolver := spec.NewResolver(nil, nil)
+		list.Append(expanded.Instantiate(resolver))
+		list.Append(resolver.Findings())
+		_, found = compile.Compile(expanded.Nodes, compile.Options{Kinds: expanded.Kinds, Log: slog.New(slog.DiscardHandler), Pool: &node.Pool{}})
+		list.Append(found)
+		list.Sort()
+		if got := list.Error(); got != want {
 			t.Errorf("%s\ngot  %s\nwant %s", doc, got, want)
 		}
 	}
@@ -38,8 +51,20 @@ func TestLint(t *testing.T) {
 		"- {kind: nop, name: a}\n- {kind: nop, name: b}\n- {kind: nop, name: c}",
 		`w.yaml:3:3: warning: node "b": nothing leads here, so the node never does anything [F5002]`)
 	f("- {kind: listener, name: web, protocol: http, port: 1, ports: {out: [{name: a}]}}\n- {kind: nop, name: a}\n"+
-		"- {kind: nop, name: b, ports: {active: [{name: c}], error: [{name: d}]}}\n- {kind: nop, name: c}\n- {kind: nop, name: d}",
+		"- {kind: try, name: b, ports: {active: [{name: c}], out: [{name: d}]}}\n- {kind: nop, name: c}\n- {kind: nop, name: d}",
 		`w.yaml:5:3: warning: node "d": nothing leads here, so the node never does anything [F5002]`)
+
+	const served = "- {kind: listener, name: web, port: 1, ports: {out: [{name: g}]}}\n"
+	f(served+"- {kind: block, name: g, inbounds: {in: [{name: a}]}, specs: [{kind: nop, name: a}]}\n- {kind: block, name: h, inbounds: {in: [{name: b}]}, specs: [{kind: nop, name: b}]}",
+		`w.yaml:3:3: warning: node "h": nothing leads here, so the node never does anything [F5002]`+"\n"+
+			`w.yaml:3:63: warning: node "h/b": nothing leads here, so the node never does anything [F5002]`)
+	f(served+"- {kind: template, name: T, inbounds: {in: [{name: a}]}, specs: [{kind: nop, name: a}, {kind: nop, name: b}]}\n- {kind: T, name: g}",
+		`w.yaml:2:88: warning: node "g/b": nothing leads here, so the node never does anything [F5002]`)
+	f(served+"- {kind: nop, name: g}\n- {kind: nop, name: b, ports: {out: [{name: gone}]}}",
+		`w.yaml:3:32: node "b": ports.out: kind nop has no out-port "out" [F3002]`+"\n"+`w.yaml:3:45: node "b": ports.out: no node "gone" in namespace "default" [F3001]`)
+	const database = "- {kind: sql, name: db, driver: sqlite, source: ':memory:'}\n"
+	f(database+"- {kind: block, name: g, env: {NAME: {data: t}}, inbounds: {in: [{name: a}]}, outbounds: {out: [{name: a}]}, ports: {out: [{name: db}]}, specs: [{kind: snippet, name: a, language: text, code: 'SELECT * FROM {{ .NAME }}'}]}",
+		`w.yaml:2:208: warning: node "g/a": code: a template in a statement of SQL can change what the statement does [F5008]`)
 
 	unseen := func(reader string) string {
 		return `warning: node "call": a status of 400 and more is an error here, so "` + reader + `" does not see it [F5009]`

@@ -2,9 +2,9 @@ package check
 
 import (
 	"regexp"
-	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
 )
@@ -45,42 +45,30 @@ func unusedEnv(specs []*spec.Node, list *diag.List) {
 // such as templates of other programs, have no such field.
 var template = regexp.MustCompile(`\{\{-?\s*(\w+\s+)?\.[\pL_][^{}]*\}\}`)
 
-// kindPage is the kind whose field text is a template for HTML.
-const kindPage = "page"
-
 // notTemplate warns of the first template of a spec without env, neither of its own
 // nor around it.
-func notTemplate(s *spec.Node, list *diag.List) {
+func notTemplate(s *spec.Node, kinds *registry.Registry, list *diag.List) {
 	for at := s; at != nil; at = at.Outer {
 		if len(at.Env) > 0 || at.EnvPos != at.Pos { // env: {} says that braces are meant
 			return
 		}
 	}
-	var find func(raw *schema.Raw) bool
-	find = func(raw *schema.Raw) bool {
-		for _, item := range raw.Items {
-			if find(item) {
-				return true
-			}
+	own := make(map[string]bool) // fields with templates of their own
+	if def, ok := kinds.Kind(s.Kind); ok {
+		for _, f := range def.Config.All() {
+			own[f.Name] = f.Braces
 		}
-		for _, f := range raw.Fields {
-			if s.Kind == kindPage && raw == s.Config && f.Name == "text" {
-				continue // a template by itself
-			}
-			if find(f.Value) {
-				return true
-			}
-		}
-		text, _ := raw.Value.AsString()
-		at := template.FindStringIndex(text)
-		if at == nil {
-			return false
-		}
-		warn(list, s, raw.Text.At(at[0]), "", diag.Errorf(diag.CodeNotTemplate, "this looks like a template, but the spec has no env, so it stays as it is").
-			WithHint("bind its keys in env, such as env: {KEY: {data: text}}; write env: {} if you mean the braces"))
-		return true
 	}
-	find(s.Config)
+	for _, f := range s.Config.Fields {
+		for raw := range f.Value.All() {
+			text, _ := raw.Value.AsString()
+			if at := template.FindStringIndex(text); at != nil && !own[f.Name] {
+				warn(list, s, raw.Text.At(at[0]), "", diag.Errorf(diag.CodeNotTemplate, "this looks like a template, but the spec has no env, so it stays as it is").
+					WithHint("bind its keys in env, such as env: {KEY: {data: text}}; write env: {} if you mean the braces"))
+				return
+			}
+		}
+	}
 }
 
 // uses are the words in the templates of a spec. Every word of an action counts,
@@ -99,25 +87,15 @@ var (
 	whole = regexp.MustCompile(`(^|[^\pL\pN_])\.([^\pL\pN_]|$)|\$([^\pL\pN_.]|$)`)
 )
 
-// collect collects the words of the strings below raw.
-func (u *uses) collect(raw *schema.Raw) {
-	if raw == nil {
-		return
-	}
-	for _, item := range raw.Items {
-		u.collect(item)
-	}
-	for _, f := range raw.Fields {
-		u.collect(f.Value)
-	}
-	text, ok := raw.Value.AsString()
-	if raw.Kind != schema.RawScalar || !ok || !strings.Contains(text, "{{") {
-		return
-	}
-	for _, a := range action.FindAllString(text, -1) {
-		u.all = u.all || whole.MatchString(a)
-		for _, w := range word.FindAllString(a, -1) {
-			u.words[w] = true
+// collect collects the words of the strings in root.
+func (u *uses) collect(root *schema.Raw) {
+	for raw := range root.All() {
+		text, _ := raw.Value.AsString()
+		for _, a := range action.FindAllString(text, -1) {
+			u.all = u.all || whole.MatchString(a)
+			for _, w := range word.FindAllString(a, -1) {
+				u.words[w] = true
+			}
 		}
 	}
 }

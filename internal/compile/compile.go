@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/check"
 	"github.com/uniflow-labs/uniflow/internal/expand"
 	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/internal/registry"
@@ -27,6 +29,9 @@ type Options struct {
 	Job     *node.Job    // of the nodes
 	Whole   bool         // keep all hops through sub-graphs, for observers to see
 	Outline bool         // keep Program.Outline and Program.Plan
+
+	// Incomplete says that some specs could not be read, so targets of links may be missing.
+	Incomplete bool
 }
 
 // Compile makes a program of specs whose templates have been rendered. It reports
@@ -45,9 +50,17 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 	}
 	c.link()
 	c.endless()
+	known := !slices.ContainsFunc(c.units, func(u unit) bool { return u.def == nil })
+	if known && !opts.Incomplete && !c.lost {
+		c.unreachable()
+	}
 	c.shorten()
 	c.makeGraph()
-	c.checkNeeds()
+	report := func(i int, d *diag.Diagnostic) { c.report(&c.units[i], d) }
+	check.Graph(c.graph, report)
+	if known {
+		check.Needs(c.graph, report)
+	}
 	for i := range c.units {
 		c.make(int32(i), &c.prog.Vertices[i], nil)
 	}
@@ -71,6 +84,8 @@ type compiler struct {
 	prog   *Program
 	list   diag.List
 	hints  int           // searches for the nearest name
+	lost   bool          // it is not known where a link leads
+	wrong  []int32       // targets of links at a port that does not exist
 	graph  []node.Vertex // by unit
 }
 
@@ -126,7 +141,7 @@ func (c *compiler) index() {
 			c.bySpec[u.spec] = int32(i)
 		}
 		if other, dup := c.byID[u.spec.ID]; dup && u.spec.IDPos.IsValid() { // a derived id is a duplicate if the name is
-			c.report(u, at(u.spec.IDPos, "id", diag.Errorf(diag.CodeDuplicateID, "id %s is already used at %s", u.spec.ID, c.units[other].spec.Pos)))
+			c.report(u, diag.Errorf(diag.CodeDuplicateID, "id %s is already used at %s", u.spec.ID, c.units[other].spec.Pos).At(u.spec.IDPos, "id"))
 		} else {
 			c.byID[u.spec.ID] = int32(i)
 		}
@@ -135,17 +150,13 @@ func (c *compiler) index() {
 		}
 		key := scopeOf(u.spec, u.spec.Name)
 		if other, dup := c.byName[key]; dup {
-			c.report(u, at(u.spec.NamePos, "name", diag.Errorf(diag.CodeDuplicateName, "name %q is already used at %s", u.spec.Name, c.units[other].spec.Pos).
-				WithHint("rename one of the two: names are unique in a namespace, also across files")))
+			c.report(u, diag.Errorf(diag.CodeDuplicateName, "name %q is already used at %s", u.spec.Name, c.units[other].spec.Pos).
+				WithHint("rename one of the two: names are unique in a namespace, also across files").At(u.spec.NamePos, "name"))
+			c.lost = true
 			continue
 		}
 		c.byName[key] = int32(i)
 	}
-}
-
-func at(pos diag.Pos, path string, d *diag.Diagnostic) *diag.Diagnostic {
-	d.Pos, d.Path = pos, path
-	return d
 }
 
 // configure finds the kind of a spec and decodes its config.
@@ -161,7 +172,7 @@ func (c *compiler) configure(u *unit) {
 		} else {
 			d = d.WithHint("uniflow list shows all kinds")
 		}
-		c.report(u, at(u.spec.KindPos, "kind", d))
+		c.report(u, d.At(u.spec.KindPos, "kind"))
 		return
 	}
 	u.def = def
@@ -278,39 +289,31 @@ func findings(err error) []*diag.Diagnostic {
 // order lists the vertices so that each comes after those that it sends to; in
 // cycles the order is that of the specs.
 func order(vertices []Vertex) []int32 {
-	const (
-		unseen = iota
-		open
-		done
-	)
-	type step struct{ at, next int32 }
-	state := make([]uint8, len(vertices))
-	list := make([]int32, 0, len(vertices))
-	targets := make([][]int32, len(vertices))
-	for i := range vertices {
-		targets[i] = vertices[i].targets()
+	type step struct {
+		at   int32
+		left []int32 // targets that were not followed yet
 	}
+	seen := make([]bool, len(vertices))
+	list := make([]int32, 0, len(vertices))
 	var stack []step
-	for root := range vertices {
-		if state[root] != unseen {
-			continue
+	visit := func(i int32) {
+		if !seen[i] {
+			seen[i] = true
+			stack = append(stack, step{i, vertices[i].targets()})
 		}
-		state[root] = open
-		stack = append(stack[:0], step{at: int32(root)})
+	}
+	for root := range vertices {
+		visit(int32(root))
 		for len(stack) > 0 {
 			top := &stack[len(stack)-1]
-			if int(top.next) == len(targets[top.at]) {
-				state[top.at] = done
+			if len(top.left) == 0 {
 				list = append(list, top.at)
 				stack = stack[:len(stack)-1]
 				continue
 			}
-			to := targets[top.at][top.next]
-			top.next++
-			if state[to] == unseen {
-				state[to] = open
-				stack = append(stack, step{at: to})
-			}
+			to := top.left[0]
+			top.left = top.left[1:]
+			visit(to)
 		}
 	}
 	return list

@@ -7,6 +7,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/lifecycle"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
 )
@@ -18,8 +19,8 @@ import (
 // without an entry: its messages would be gone.
 func (c *compiler) unlinked(u *unit) {
 	if u.def.Traits != nil && !u.broken && u.def.Traits(u.config).InFlight > 0 && !slices.ContainsFunc(u.spec.Ports, func(p spec.Port) bool { return p.Name == "out" }) {
-		c.report(u, at(u.spec.Pos, "ports", diag.Warningf(diag.CodeUnlinked, "out has no link, so messages are acknowledged and nothing is done with them").
-			WithHint("link it in ports, or write out: [] if that is meant")))
+		c.report(u, diag.Warningf(diag.CodeUnlinked, "out has no link, so messages are acknowledged and nothing is done with them").
+			WithHint("link it in ports, or write out: [] if that is meant").At(u.spec.Pos, "ports"))
 	}
 	linked := slices.ContainsFunc(u.spec.Ports, func(p spec.Port) bool { _, ok := lifecycle.Of(p.Name); return !ok })
 	for _, port := range u.def.Out {
@@ -28,8 +29,8 @@ func (c *compiler) unlinked(u *unit) {
 			continue
 		}
 		if !linked && !slices.ContainsFunc(u.config.OutPorts(), listed) {
-			c.report(u, at(u.spec.Pos, "ports", diag.Warningf(diag.CodeUnlinked, "none of the out-ports has a link, so what is sent there becomes the response").
-				WithHint(`link them in ports, or write "%s[0]": [] if that is meant`, port.Name)))
+			c.report(u, diag.Warningf(diag.CodeUnlinked, "none of the out-ports has a link, so what is sent there becomes the response").
+				WithHint(`link them in ports, or write "%s[0]": [] if that is meant`, port.Name).At(u.spec.Pos, "ports"))
 			continue
 		}
 		written := make(map[int]bool)
@@ -49,8 +50,40 @@ func (c *compiler) unlinked(u *unit) {
 			if !listed(use) { // a default, which may well return its input
 				d.Severity = diag.SeverityWarning
 			}
-			c.report(u, at(use.Pos, use.Path, d))
+			c.report(u, d.At(use.Pos, use.Path))
 		}
+	}
+}
+
+// unreachable warns of nodes that no trigger and no lifecycle port leads to. It reports nothing
+// in namespaces without a trigger, or in which tests are the only ones, because nodes are run by
+// name then. All kinds must be known, and no link may be lost. It works on the links as they are
+// written, with those of lifecycle ports: c.graph has neither these nor hops through sub-graphs.
+func (c *compiler) unreachable() {
+	from := slices.Clone(c.wrong)
+	served := make(map[string]bool) // namespaces
+	hosts := make(map[int32]bool)   // of workflows at a lifecycle port, which run even if the node is not reached
+	for i := range c.units {
+		u, v := &c.units[i], &c.prog.Vertices[i]
+		if u.def.Begins() {
+			from = append(from, int32(i))
+			served[u.spec.Namespace] = served[u.spec.Namespace] || !u.def.Role.Has(node.Tests)
+		}
+		for _, edges := range v.Lifecycle {
+			for _, e := range edges {
+				hosts[int32(i)] = true
+				from = append(from, e.Node)
+			}
+		}
+	}
+	reached := c.reach(from, nil)
+	for i := range c.units {
+		u, at := &c.units[i], int32(i)
+		if _, found := slices.BinarySearch(reached, at); found || hosts[at] || !served[u.spec.Namespace] {
+			continue
+		}
+		c.report(u, diag.Warningf(diag.CodeUnreachable, "nothing leads here, so the node never does anything").
+			WithHint("link to it from a node that is reached, or remove it"))
 	}
 }
 
@@ -133,8 +166,8 @@ func (c *compiler) endlessFrom(n int32, ends []bool, order []int, next int) int 
 		names = append(names, "…")
 	}
 	u := &c.units[cycle[first]]
-	c.report(u, at(u.spec.PortsPos, "ports", diag.Warningf(diag.CodeEndless, "the cycle %s has no exit: a payload circulates until its process has used up its budget",
-		strings.Join(append(names, names[0]), " → ")).WithHint("link an out-port to a node outside of it, or end it with an if")))
+	c.report(u, diag.Warningf(diag.CodeEndless, "the cycle %s has no exit: a payload circulates until its process has used up its budget",
+		strings.Join(append(names, names[0]), " → ")).WithHint("link an out-port to a node outside of it, or end it with an if").At(u.spec.PortsPos, "ports"))
 	return next
 }
 

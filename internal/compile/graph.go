@@ -40,21 +40,69 @@ func (c *compiler) makeGraph() {
 	c.boundPackets()
 }
 
-// spreadTraits sets the traits below each node: each time that some come to a node, they go
-// on to the nodes before it.
+// spreadTraits sets the traits below each node.
 func (c *compiler) spreadTraits() {
+	for trait := node.Trait(1); trait != 0; trait <<= 1 {
+		var before []*node.Vertex
+		for i := range c.graph {
+			if v := &c.graph[i]; v.Traits.Is.Has(trait) {
+				before = append(before, v.In...)
+			}
+		}
+		for v := range node.Reach(node.Up, before, nil) {
+			v.Below |= trait
+		}
+	}
+}
+
+// boundPackets finds how many packets may be at each node at a time, as far as the triggers
+// upstream say how many processes they run, and the kinds in between make one packet of
+// one: a kind with a family of out-ports may make many. 0 is not known, as in a cycle.
+func (c *compiler) boundPackets() {
+	targets := func(v *node.Vertex) []*node.Vertex { return append(node.Nodes(v.Out...), node.Nodes(v.Err)...) }
+	links := make(map[*node.Vertex]int) // to each node, of those whose packets are not counted yet
+	for i := range c.graph {
+		for _, to := range targets(&c.graph[i]) {
+			links[to]++
+		}
+	}
 	var todo []*node.Vertex
 	for i := range c.graph {
-		todo = append(todo, &c.graph[i])
+		if v := &c.graph[i]; links[v] == 0 {
+			todo = append(todo, v)
+		}
 	}
+	const unknown = -1
+	sums := make(map[*node.Vertex]int)
 	for len(todo) > 0 {
-		at := todo[len(todo)-1]
+		v := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		for _, from := range at.In {
-			if below := from.Below | at.Below | at.Traits.Is; below != from.Below {
-				from.Below = below
-				todo = append(todo, from)
+		v.InFlight = max(0, sums[v])
+		n := sent(v)
+		for _, to := range targets(v) {
+			if n == 0 || sums[to] == unknown {
+				sums[to] = unknown
+			} else {
+				sums[to] += n
+			}
+			if links[to]--; links[to] == 0 {
+				todo = append(todo, to)
 			}
 		}
 	}
+}
+
+// sent returns how many packets may come by one link of a node.
+func sent(v *node.Vertex) int {
+	switch {
+	case v.Def == nil:
+		return 0
+	case v.Def.Subgraph != node.NoSubgraph:
+		return v.InFlight
+	case v.Traits.InFlight > 0:
+		return v.Traits.InFlight
+	case v.Def.Starts() || len(v.Def.Out) > 0 && v.Def.Out[len(v.Def.Out)-1].Indexes != nil:
+		return 0
+	}
+	return v.InFlight
 }

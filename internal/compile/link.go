@@ -82,9 +82,10 @@ func (c *compiler) linkUnit(at int32) {
 		}
 		index, d := findPort(u.def.Out, u, port.Name, "out-port", &v.Out)
 		if d != nil {
-			d.Path = "ports." + port.Name
-			d.Pos = port.Pos
-			c.report(u, d)
+			c.report(u, d.At(port.Pos, "ports."+port.Name))
+			for _, e := range edges {
+				c.wrong = append(c.wrong, e.Node)
+			}
 			fits = false
 			continue
 		}
@@ -206,7 +207,8 @@ func (c *compiler) edge(from int32, outer *spec.Node, port spec.Port, l spec.Lin
 	u := &c.units[from]
 	to, d := c.target(outer, u, l)
 	if d != nil {
-		c.report(u, at(l.NamePos, path, d))
+		c.lost = true
+		c.report(u, d.At(l.NamePos, path))
 		return Edge{}, false
 	}
 	target := &c.units[to]
@@ -215,7 +217,8 @@ func (c *compiler) edge(from int32, outer *spec.Node, port spec.Port, l spec.Lin
 	}
 	index, d := findPort(target.def.In, target, l.Port, "in-port", &target.in)
 	if d != nil {
-		c.report(u, at(l.PortPos, path, d))
+		c.wrong = append(c.wrong, to)
+		c.report(u, d.At(l.PortPos, path))
 		return Edge{}, false
 	}
 	target.in[index]++
@@ -275,7 +278,7 @@ func (c *compiler) checkGaps(u *unit, what string, ports []node.Port, links []in
 				if links[offset+i] > 0 && links[offset+i-1] == 0 {
 					d := diag.Errorf(diag.CodePortGap, "%s %s[%d] is linked, but %s[%d] is not", what, port.Name, i, port.Name, i-1).
 						WithHint("number the ports from 0 without gaps")
-					c.report(u, at(positions[offset+i], "ports", d))
+					c.report(u, d.At(positions[offset+i], "ports"))
 				}
 			}
 		}

@@ -11,7 +11,7 @@ import (
 // a template, which may contain a secret: kinds and the errors of libraries quote
 // their input. The title of the finding's code is left.
 func withheld(u *unit, list []*diag.Diagnostic) []*diag.Diagnostic {
-	made := templated(u.spec.Config, nil)
+	made := templated(u.spec.Config)
 	if len(made) == 0 {
 		return list
 	}
@@ -27,16 +27,12 @@ func withheld(u *unit, list []*diag.Diagnostic) []*diag.Diagnostic {
 	return safe
 }
 
-// templated appends the scalars below raw that templates have rendered.
-func templated(raw *schema.Raw, made []*schema.Raw) []*schema.Raw {
-	for _, item := range raw.Items {
-		made = templated(item, made)
-	}
-	for i := range raw.Fields {
-		made = templated(raw.Fields[i].Value, made)
-	}
-	if raw.Templated {
-		made = append(made, raw)
+// templated returns the scalars in raw that templates have rendered.
+func templated(raw *schema.Raw) (made []*schema.Raw) {
+	for part := range raw.All() {
+		if part.Templated {
+			made = append(made, part)
+		}
 	}
 	return made
 }
@@ -48,7 +44,7 @@ func concerns(u *unit, d *diag.Diagnostic, made []*schema.Raw) bool {
 	if !d.Pos.IsValid() || d.Pos.Col == 0 || d.Pos == u.spec.Pos {
 		return true // such places are approximate
 	}
-	if at := containing(u.spec.Config, d.Pos); at != nil && len(templated(at, nil)) > 0 {
+	if at := containing(u.spec.Config, d.Pos); at != nil && len(templated(at)) > 0 {
 		return true
 	}
 	for _, raw := range made {
@@ -61,16 +57,9 @@ func concerns(u *unit, d *diag.Diagnostic, made []*schema.Raw) bool {
 
 // containing returns the list, map or scalar that starts at a place, or else the
 // last scalar that starts before it.
-func containing(raw *schema.Raw, pos diag.Pos) (best *schema.Raw) {
+func containing(root *schema.Raw, pos diag.Pos) (best *schema.Raw) {
 	after := func(a, b diag.Pos) bool { return a.Line > b.Line || a.Line == b.Line && a.Col > b.Col }
-	var walk func(raw *schema.Raw)
-	walk = func(raw *schema.Raw) {
-		for _, item := range raw.Items {
-			walk(item)
-		}
-		for i := range raw.Fields {
-			walk(raw.Fields[i].Value)
-		}
+	for raw := range root.All() {
 		switch {
 		case raw.Pos == pos && (raw.Kind != schema.RawScalar || raw.Templated || best == nil || best.Pos != pos):
 			best = raw
@@ -78,6 +67,5 @@ func containing(raw *schema.Raw, pos diag.Pos) (best *schema.Raw) {
 			best = raw
 		}
 	}
-	walk(raw)
 	return best
 }

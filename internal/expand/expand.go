@@ -2,7 +2,7 @@
 // one after the other or as a graph of their own, and those of templates. What comes
 // out is one flat list; a sub-graph itself stays in it for its ports.
 //
-// Read [Subgraphs] first, then [Graph.Instantiate].
+// Read [Subgraphs] first, then [Specs.Instantiate].
 //
 // The package must not know how nodes are made or run.
 package expand
@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/node"
@@ -25,8 +26,8 @@ const maxNodes = 50_000
 // maxDepth bounds sub-graphs in sub-graphs.
 const maxDepth = 32
 
-// A Graph is specs without sub-graphs.
-type Graph struct {
+// Specs are the specs of documents, with sub-graphs expanded.
+type Specs struct {
 	// Nodes are the specs of the documents, each sub-graph before its nodes. Uses of
 	// templates have no nodes before Instantiate.
 	Nodes []*spec.Node
@@ -40,23 +41,23 @@ type Graph struct {
 }
 
 // Subgraphs expands the sub-graphs in specs, and makes kinds of the templates.
-func Subgraphs(specs []*spec.Node, kinds *registry.Registry) (*Graph, diag.List) {
-	e := &expander{kinds: kinds, graph: &Graph{templates: make(map[string]*template)}}
+func Subgraphs(specs []*spec.Node, kinds *registry.Registry) (*Specs, diag.List) {
+	e := &expander{kinds: kinds, specs: &Specs{templates: make(map[string]*template)}}
 	for _, n := range specs {
 		if kinds.IsTemplate(n.Kind) {
 			e.template(n)
 		} else {
-			e.graph.Nodes = append(e.graph.Nodes, e.expand(n)...)
+			e.specs.Nodes = append(e.specs.Nodes, e.expand(n)...)
 		}
 	}
 	e.register()
 	e.list.Sort()
-	return e.graph, e.list
+	return e.specs, e.list
 }
 
 type expander struct {
 	kinds *registry.Registry
-	graph *Graph
+	specs *Specs
 	list  diag.List
 }
 
@@ -64,7 +65,7 @@ type expander struct {
 func (e *expander) expand(n *spec.Node) []*spec.Node {
 	nodes := []*spec.Node{n}
 	def, ok := e.kinds.Kind(n.Kind)
-	if !ok || def.Subgraph == node.NoSubgraph || e.graph.templates[n.Kind] != nil {
+	if !ok || def.Subgraph == node.NoSubgraph || e.specs.templates[n.Kind] != nil {
 		return nodes
 	}
 	if e.tooDeep(n) {
@@ -223,7 +224,10 @@ func (e *expander) exit(n *spec.Node, nodes []*spec.Node, port spec.Port, l spec
 		for _, inner := range nodes {
 			names = append(names, inner.Name)
 		}
-		e.report(n, nearest(d, l.Name, names).At(l.NamePos, "outbounds."+port.Name))
+		if near, ok := spell.Nearest(l.Name, names); ok {
+			d = d.WithHint("did you mean %q?", near)
+		}
+		e.report(n, d.At(l.NamePos, "outbounds."+port.Name))
 		return
 	}
 	addLink(nodes[i], l.Port, l.PortPos, spec.Link{Exit: true, Port: port.Name, Pos: l.Pos, NamePos: l.NamePos, PortPos: l.PortPos})

@@ -3,11 +3,11 @@ package expand
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
@@ -41,7 +41,7 @@ func (e *expander) template(n *spec.Node) {
 		e.report(n, diag.Errorf(diag.CodeCommonField, "a template needs a name: it is the kind of the specs that use it").At(n.Pos, "name"))
 		return
 	}
-	if other, dup := e.graph.templates[n.Name]; dup {
+	if other, dup := e.specs.templates[n.Name]; dup {
 		e.report(n, diag.Errorf(diag.CodeDuplicateName, "the template %q is already declared at %s", n.Name, other.spec.Pos).At(n.NamePos, "name"))
 		return
 	}
@@ -54,12 +54,12 @@ func (e *expander) template(n *spec.Node) {
 		t.def.Config = e.parameters(n, cfg.List("parameters"))
 		t.broken = len(e.list) > before
 	}
-	e.graph.templates[n.Name] = t
+	e.specs.templates[n.Name] = t
 	body := *n
 	body.Config = without(t.body, "summary", "doc", "example", "parameters", "specs", "inbounds", "outbounds")
-	e.graph.Bodies = append(e.graph.Bodies, &body)
+	e.specs.Bodies = append(e.specs.Bodies, &body)
 	for _, inner := range e.inner(&body, node.SubgraphGraph, copied(t.body)) {
-		e.graph.Bodies = append(e.graph.Bodies, e.expand(inner)...)
+		e.specs.Bodies = append(e.specs.Bodies, e.expand(inner)...)
 	}
 	t.def.In, t.def.Out = Ports(body.Boundary)
 }
@@ -85,7 +85,7 @@ func (e *expander) parameters(n *spec.Node, list []schema.Config) schema.Object 
 	for _, p := range list {
 		name := p.String("name")
 		switch {
-		case !isKey(name):
+		case !key.MatchString(name):
 			e.report(n, p.Errorf("name", diag.CodeBadValue, "%q cannot be used in a template", name).WithHint("write a name of letters, digits and _"))
 			continue
 		case slices.Contains(spec.CommonFields(), name):
@@ -118,14 +118,7 @@ func (e *expander) parameters(n *spec.Node, list []schema.Config) schema.Object 
 	return schema.Fields(fields...)
 }
 
-func isKey(name string) bool {
-	for i, r := range name {
-		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return name != ""
-}
+var key = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // types make the fields of parameters.
 var types = map[string]func(string) *schema.Field{
@@ -154,23 +147,23 @@ func fieldOf(p schema.Config) *schema.Field {
 // register adds the templates to the kinds.
 func (e *expander) register() {
 	var defs []*node.Def
-	for _, name := range slices.Sorted(maps.Keys(e.graph.templates)) {
-		defs = append(defs, e.graph.templates[name].def)
+	for _, name := range slices.Sorted(maps.Keys(e.specs.templates)) {
+		defs = append(defs, e.specs.templates[name].def)
 	}
 	kinds, err := e.kinds.With(defs)
 	if err != nil {
 		e.list.Add(diag.Errorf(diag.CodeBug, "kinds of templates: %w", err))
 		kinds = e.kinds
 	}
-	e.graph.Kinds = kinds
+	e.specs.Kinds = kinds
 }
 
 // Instantiate resolves all nodes, and puts nodes in the place of templates.
-func (g *Graph) Instantiate(r *spec.Resolver) diag.List {
-	e := &expander{kinds: g.Kinds, graph: g}
-	specs := g.Nodes
-	g.Nodes = nil
-	e.instantiate(specs, r, nil)
+func (s *Specs) Instantiate(r *spec.Resolver) diag.List {
+	e := &expander{kinds: s.Kinds, specs: s}
+	nodes := s.Nodes
+	s.Nodes = nil
+	e.instantiate(nodes, r, nil)
 	e.list.Sort()
 	return e.list
 }
@@ -179,8 +172,8 @@ func (g *Graph) Instantiate(r *spec.Resolver) diag.List {
 func (e *expander) instantiate(nodes []*spec.Node, r *spec.Resolver, stack []string) {
 	for _, n := range nodes {
 		r.Resolve(n)
-		e.graph.Nodes = append(e.graph.Nodes, n)
-		t, ok := e.graph.templates[n.Kind]
+		e.specs.Nodes = append(e.specs.Nodes, n)
+		t, ok := e.specs.templates[n.Kind]
 		if !ok {
 			continue
 		}
@@ -191,7 +184,7 @@ func (e *expander) instantiate(nodes []*spec.Node, r *spec.Resolver, stack []str
 		if e.tooDeep(n) {
 			continue
 		}
-		if len(e.graph.Nodes) > maxNodes {
+		if len(e.specs.Nodes) > maxNodes {
 			e.report(n, diag.Errorf(diag.CodeSubgraph, "the templates make more than %d nodes", maxNodes))
 			return
 		}
@@ -245,12 +238,4 @@ func copied(raw *schema.Raw) *schema.Raw {
 		c.Fields[i].Value = copied(c.Fields[i].Value)
 	}
 	return &c
-}
-
-// nearest adds the hint of a spelling mistake.
-func nearest(d *diag.Diagnostic, word string, words []string) *diag.Diagnostic {
-	if near, ok := spell.Nearest(word, words); ok {
-		return d.WithHint("did you mean %q?", near)
-	}
-	return d
 }

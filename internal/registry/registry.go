@@ -97,12 +97,5 @@ func (r *Registry) Kind(name string) (def *node.Def, ok bool) {
 	return def, ok
 }
 
-// Trigger reports whether the nodes of a kind start processes by themselves, and whether
-// the kind is known.
-func (r *Registry) Trigger(kind string) (trigger, known bool) {
-	def, known := r.defs[kind]
-	return known && def.Begins(), known
-}
-
 // Kinds returns the names of all kinds, sorted. The caller must not change them.
 func (r *Registry) Kinds() []string { return r.kinds }

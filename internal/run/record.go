@@ -273,7 +273,7 @@ func (r *recording) end(p *process, outcome observe.Outcome, resp node.Response)
 	}
 	if d, ok := p.gen.prog.Vertices[r.at].Node.(observe.Describer); ok && p.origin == fromTrigger {
 		about := d.Describe(p.base, r.first, resp)
-		t.Name, t.Attributes, t.Failed = about.Name, about.Attributes, about.Failed
+		t.Name, t.Attributes, t.Serves, t.Failed = about.Name, about.Attributes, about.Serves, about.Failed
 	}
 	t.Spans = make([]observe.Span, 0, min(r.spans, maxSpans))
 	for _, chunk := range r.chunks {

@@ -32,15 +32,17 @@ type portOf struct {
 func newCoverage(opts Options) *Coverage {
 	outline := opts.Outline
 	c := &Coverage{outline: outline, counted: make(map[string]bool), counts: make(map[portOf]int)}
-	starts := make(map[string]bool)
+	starts, serves, judges := make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for _, def := range opts.Kinds {
 		starts[def.Kind] = def.Begins()
+		serves[def.Kind] = def.Begins() && !def.Role.Has(node.Tests)
+		judges[def.Kind] = def.Role.Has(node.Judges)
 	}
 	next := make(map[string][]string)
 	var todo []string
 	for _, l := range outline.Links {
 		next[l.From.ID] = append(next[l.From.ID], l.To.ID)
-		if starts[l.From.Kind] && l.From.Kind != testKind || l.OutPort < observe.ErrorPort {
+		if serves[l.From.Kind] || l.OutPort < observe.ErrorPort {
 			todo = append(todo, l.To.ID)
 		}
 	}
@@ -56,7 +58,7 @@ func newCoverage(opts Options) *Coverage {
 	}
 	inside := opts.replaced()
 	for _, ref := range outline.Nodes {
-		c.counted[ref.ID] = (all || reached[ref.ID]) && !starts[ref.Kind] && ref.Kind != assertKind && !inside[ref.ID]
+		c.counted[ref.ID] = (all || reached[ref.ID]) && !starts[ref.Kind] && !judges[ref.Kind] && !inside[ref.ID]
 	}
 	c.outline.Links = slices.DeleteFunc(slices.Clone(outline.Links), func(l uniflow.Link) bool { return inside[l.From.ID] || inside[l.To.ID] })
 	return c

@@ -20,6 +20,7 @@ const maxSteps = 30
 // A recorder keeps what the processes of a test have sent and received, from when the
 // test begins. It is the test's [node.Frames].
 type recorder struct {
+	test    node.Ref // which begins it
 	mu      sync.Mutex
 	begun   bool
 	frames  []frame
@@ -41,8 +42,8 @@ type frame struct {
 	payload value.Value
 }
 
-func newRecorder() *recorder {
-	return &recorder{nodes: make(map[string]int32), places: make(map[place][]int32), counts: make(map[place]int)}
+func newRecorder(test node.Ref) *recorder {
+	return &recorder{test: test, nodes: make(map[string]int32), places: make(map[place][]int32), counts: make(map[place]int)}
 }
 
 func (r *recorder) observer() *observe.Observer {
@@ -65,7 +66,7 @@ func (r *recorder) keep(p observe.Packet, out bool) (begins bool) {
 	at := place{r.nodeLocked(p.Node), int32(p.Port), out}
 	r.counts[at]++
 	if !r.begun {
-		r.begun = !out && p.Node.Kind == testKind
+		r.begun = !out && p.Node.ID == r.test.ID
 		return r.begun
 	}
 	if len(r.frames) == maxFrames {
@@ -120,8 +121,11 @@ func (r *recorder) steps(names *portNames) (steps []Step, skipped int) {
 	var sent []frame
 	for i := len(r.frames) - 1; i >= 0; i-- {
 		at := r.frames[i].place
-		if kind := r.refs[at.node].Kind; !at.out || at.port == observe.ErrorPort && (kind == testKind || kind == assertKind) {
+		if !at.out {
 			continue
+		}
+		if def := names.kinds[r.refs[at.node].Kind]; at.port == observe.ErrorPort && def != nil && (def.Role.Has(node.Tests) || def.Role.Has(node.Judges)) {
+			continue // that is why the test failed
 		}
 		if len(sent) < maxSteps {
 			sent = append(sent, r.frames[i])

@@ -61,14 +61,6 @@ func (r *Result) Name() string { return Name(r.Test) }
 // Name returns the name of a test with its namespace.
 func Name(t uniflow.Test) string { return t.Node.Namespace + "/" + t.Node.String() }
 
-// The kinds that the package knows. A schedule runs in tests with a fake clock: it
-// waits for nothing but the time. The others do not count in coverage.
-const (
-	schedule   = "schedule"
-	testKind   = "test"
-	assertKind = "assert"
-)
-
 // epoch is when the time of a fake clock begins.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -138,7 +130,7 @@ func (s *session) test(ctx context.Context, t uniflow.Test) *Result {
 		defer late.Stop()
 	}
 	var log logBuffer
-	rec := newRecorder()
+	rec := newRecorder(t.Node)
 	done := make(chan error, 1) // room for the result after the test was abandoned
 	opts := uniflow.Options{
 		Namespace: t.Node.Namespace, Observer: s.recordings(rec.observer()), Kinds: s.Kinds, Memory: s.bytes,
@@ -235,7 +227,7 @@ func (s *session) replace(fake bool) func(node.Ref, *node.Def) func(*node.Init) 
 				return func(init *node.Init) (node.Node, error) { return m.node(init, def), nil }
 			}
 		}
-		serves := !def.Begins() && !def.Role.Has(node.Connects) || fake && def.Kind == schedule
+		serves := !def.Begins() && !def.Role.Has(node.Connects) || fake && def.Role.Has(node.Ticks)
 		if def.New == nil || serves || records && !def.Starts() {
 			return nil
 		}

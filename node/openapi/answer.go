@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -19,7 +20,7 @@ func Answer(v value.Value) value.Value {
 	case isEnvelope:
 		status, body, hasBody = e.Status, e.Body, e.HasBody
 	}
-	response := value.Map(field("description", text(orElse(http.StatusText(status), "The answer.")+".")))
+	response := value.Map(field("description", text(cmp.Or(http.StatusText(status), "The answer.")+".")))
 	media := "application/json"
 	schema := value.Map()
 	switch body.Kind() {

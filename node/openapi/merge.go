@@ -61,14 +61,12 @@ func (o *operation) require(fragment value.Value) {
 }
 
 func sameParameter(p, q value.Value) bool {
-	for _, key := range []string{"name", "in"} {
+	same := func(key string) bool {
 		a, _ := p.Get(key)
 		b, _ := q.Get(key)
-		if !a.Equal(b) {
-			return false
-		}
+		return a.Equal(b)
 	}
-	return true
+	return same("name") && same("in")
 }
 
 // allParameters returns the parameters of the path, and the others.

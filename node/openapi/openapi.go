@@ -1,6 +1,7 @@
 // Package openapi describes the requests that a workflow serves, as documents of OpenAPI
-// 3.1. What a kind adds is its [node.Def.OpenAPI]; the routes are those of the kind
-// router, and requests come from the kind listener. The package must not know other kinds.
+// 3.1. What a kind adds is its [node.Def.OpenAPI]; the routes are those of nodes with
+// [node.Routes], and requests come from those that give [node.GivesRequest]. The package must
+// not know kinds.
 //
 // Read [Document] first. walk.go finds what the nodes behind a route add, and operation.go
 // and merge.go put that together; paths.go makes the paths of routes, and own.go those that
@@ -12,6 +13,7 @@
 package openapi
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -44,12 +46,6 @@ func InfoOf(router schema.Config) Info {
 	return Info{o.String("title"), o.String("version"), o.String("description"), o.Value("components")}
 }
 
-// routerKind is the kind that has routes, listenerKind the one that requests come from.
-const (
-	routerKind   = "router"
-	listenerKind = "listener"
-)
-
 // Document describes the requests that come to routers, and to the routers behind them. A
 // node that several of them share is described in each route. The routers are not changed.
 func Document(routers []*node.Vertex, info Info) value.Value {
@@ -69,7 +65,7 @@ func Document(routers []*node.Vertex, info Info) value.Value {
 func Routers(all []node.Vertex) []*node.Vertex {
 	var list []*node.Vertex
 	for i := range all {
-		if all[i].Ref.Kind == routerKind {
+		if isRouter(&all[i]) {
 			list = append(list, &all[i])
 		}
 	}
@@ -114,7 +110,7 @@ func (b *builder) router(v *node.Vertex) {
 	before := newOperation()
 	for _, up := range upstream(v) {
 		b.add(before, node.Target{Node: up}, true, true)
-		if up.Ref.Kind == listenerKind && len(up.Err) > 0 {
+		if isListener(up) && len(up.Err) > 0 {
 			before.handled = true
 			w := walk{b: b, op: before, seen: make(map[*node.Vertex]bool)}
 			w.from(up.Err, false)
@@ -193,11 +189,11 @@ func (b *builder) component(group, name string, entry value.Value) string {
 // document returns the document.
 func (b *builder) document(info Info) value.Value {
 	var about, paths, components, doc value.MapBuilder
-	about.Set("title", value.String(orElse(info.Title, "API")))
+	about.Set("title", value.String(cmp.Or(info.Title, "API")))
 	if info.Description != "" {
 		about.Set("description", value.String(info.Description))
 	}
-	about.Set("version", value.String(orElse(info.Version, "0.0.0")))
+	about.Set("version", value.String(cmp.Or(info.Version, "0.0.0")))
 	for _, p := range b.paths {
 		var item value.MapBuilder
 		for _, method := range methods {
@@ -223,11 +219,4 @@ func (b *builder) document(info Info) value.Value {
 		doc.Set("components", components.Build())
 	}
 	return doc.Build()
-}
-
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }

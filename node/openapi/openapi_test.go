@@ -12,6 +12,7 @@ import (
 
 var routerDef = &node.Def{
 	Kind: "router",
+	In:   []node.Port{{Name: "in"}},
 	Config: schema.Fields(schema.List("routes", schema.Fields(
 		schema.String("method"), schema.String("path"), schema.OutPort("port"), schema.Any("doc"),
 	))),
@@ -24,7 +25,7 @@ func router(t *testing.T, routes string, out ...[]node.Target) *node.Vertex {
 	if found.HasErrors() {
 		t.Fatal(found)
 	}
-	return &node.Vertex{Ref: node.Ref{Kind: "router"}, Def: routerDef, Config: c, Out: out}
+	return &node.Vertex{Traits: node.Traits{Is: node.Routes}, Def: routerDef, Config: c, Out: out}
 }
 
 // adds returns a node with one out-port that adds a fragment, in JSON.
@@ -33,7 +34,7 @@ func adds(t *testing.T, fragment string, out ...node.Target) *node.Vertex {
 	v := parse(t, fragment)
 	return &node.Vertex{
 		Ref: node.Ref{Kind: "x"},
-		Def: &node.Def{Out: []node.Port{{Name: "out"}}, OpenAPI: func(schema.Config) value.Value { return v }},
+		Def: &node.Def{In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}}, OpenAPI: func(schema.Config) value.Value { return v }},
 		Out: [][]node.Target{out},
 	}
 }
@@ -156,7 +157,7 @@ func TestWays(t *testing.T) {
 	before := secure(to(r))
 	test := adds(t, `{}`, to(r))
 	r.In = []*node.Vertex{before, test}
-	before.In = []*node.Vertex{{Ref: node.Ref{Kind: "listener"}}}
+	before.In = []*node.Vertex{{Traits: node.Traits{Gives: []string{node.GivesRequest}}}}
 	doc = openapi.Document([]*node.Vertex{r}, openapi.Info{})
 	if got := op("security") + op("responses", "401", "$ref"); got != `[{"key":[]}]#/components/responses/Unauthorized` {
 		t.Errorf("got %s", got)
@@ -274,7 +275,7 @@ func FuzzPaths(f *testing.F) {
 			value.Field{Name: "method", Value: value.String("GET")}, value.Field{Name: "path", Value: value.String(path)}, value.Field{Name: "port", Value: value.String("out")},
 		))
 		c, _ := routerDef.Config.Decode(schema.RawOf(value.Map(value.Field{Name: "routes", Value: routes})))
-		r := &node.Vertex{Ref: node.Ref{Kind: "router"}, Def: routerDef, Config: c, Out: [][]node.Target{nil}}
+		r := &node.Vertex{Traits: node.Traits{Is: node.Routes}, Def: routerDef, Config: c, Out: [][]node.Target{nil}}
 		paths, _ := openapi.Document([]*node.Vertex{r}, openapi.Info{}).Get("paths")
 		for name := range paths.Fields() {
 			if !strings.HasPrefix(name, "/") || strings.ContainsAny(name, " \n?#") && !strings.Contains(name, "{") {

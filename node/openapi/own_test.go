@@ -12,7 +12,7 @@ func TestAsks(t *testing.T) {
 	open := adds(t, `{"security": [{"key": []}], "responses": {"200": {"description": "fine"}, "307": {"description": "there"}, "401": {"description": "who"}}}`)
 	message := adds(t, `{"responses": {"418": {"description": "tea"}}}`)
 	socket := &node.Vertex{
-		Ref: node.Ref{Kind: "x"}, Def: &node.Def{Out: []node.Port{{Name: "out"}, {Name: "open"}}},
+		Ref: node.Ref{Kind: "x"}, Def: &node.Def{In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}, {Name: "open"}}},
 		Out: [][]node.Target{{to(message)}, {to(open)}},
 	}
 	socket.Def.OpenAPI = adds(t, `{"final": true, "asks": ["open", "none"], "responses": {"101": {"description": "a socket"}}}`).Def.OpenAPI
@@ -75,7 +75,7 @@ func TestOwnPaths(t *testing.T) {
 	r := router(t, routes, []node.Target{to(end)})
 	door := adds(t, fragment, to(r))
 	limit := adds(t, `{"responses": {"429": {"description": "slow"}}}`, to(door))
-	r.In, door.In, limit.In = []*node.Vertex{door}, []*node.Vertex{limit}, []*node.Vertex{{Ref: node.Ref{Kind: "listener"}}}
+	r.In, door.In, limit.In = []*node.Vertex{door}, []*node.Vertex{limit}, []*node.Vertex{{Traits: node.Traits{Gives: []string{node.GivesRequest}}}}
 	f := func(r *node.Vertex, want string, path ...string) {
 		t.Helper()
 		doc := openapi.Document([]*node.Vertex{r}, openapi.Info{})

@@ -1,8 +1,10 @@
 package openapi
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -13,33 +15,33 @@ func text(s string) value.Value { return value.String(s) }
 
 func ref(to string) value.Value { return value.Map(field("$ref", text(to))) }
 
-// problemSchema is that of problem details, RFC 9457.
-func problemSchema() value.Value {
-	typed := func(t, description string) value.Value {
-		return value.Map(field("type", text(t)), field("description", text(description)))
+// problemSchema is the schema of problem details, RFC 9457.
+var problemSchema = sync.OnceValue(func() value.Value {
+	schema, err := value.ParseJSON([]byte(`{
+	"type": "object",
+	"required": ["title", "status"],
+	"properties": {
+		"type": {"type": "string", "format": "uri-reference"},
+		"title": {"type": "string", "description": "The text of the status."},
+		"status": {"type": "integer", "minimum": 400, "maximum": 599},
+		"detail": {"type": "string", "description": "What went wrong, as far as a client may know it."},
+		"instance": {"type": "string", "format": "uri-reference", "description": "The process, as logs name it."},
+		"request_id": {"type": "string", "description": "The id of the request."},
+		"errors": {"type": "array", "items": {
+			"type": "object",
+			"required": ["path", "message"],
+			"properties": {
+				"path": {"type": "string", "description": "A JSON Pointer into the request."},
+				"message": {"type": "string", "description": "What is wrong there."}
+			}
+		}}
 	}
-	mismatch := value.Map(
-		field("type", text("object")),
-		field("required", value.List(text("path"), text("message"))),
-		field("properties", value.Map(
-			field("path", typed("string", "A JSON Pointer into the request.")),
-			field("message", typed("string", "What is wrong there.")),
-		)),
-	)
-	return value.Map(
-		field("type", text("object")),
-		field("required", value.List(text("title"), text("status"))),
-		field("properties", value.Map(
-			field("type", value.Map(field("type", text("string")), field("format", text("uri-reference")))),
-			field("title", typed("string", "The text of the status.")),
-			field("status", value.Map(field("type", text("integer")), field("minimum", value.Int(400)), field("maximum", value.Int(599)))),
-			field("detail", typed("string", "What went wrong, as far as a client may know it.")),
-			field("instance", value.Map(field("type", text("string")), field("format", text("uri-reference")), field("description", text("The process, as logs name it.")))),
-			field("request_id", typed("string", "The id of the request.")),
-			field("errors", value.Map(field("type", text("array")), field("items", mismatch))),
-		)),
-	)
-}
+}`))
+	if err != nil {
+		panic(err) // the text is constant
+	}
+	return schema
+})
 
 // Failure returns the responses of an error with a status, for a [node.Def.OpenAPI]: one
 // entry of a Responses Object. The listener answers with problem details, or with text. The
@@ -47,7 +49,7 @@ func problemSchema() value.Value {
 // the status.
 func Failure(status int, description string, headers ...string) value.Value {
 	if description == "" {
-		description = orElse(http.StatusText(status), "An error") + "."
+		description = cmp.Or(http.StatusText(status), "An error") + "."
 		for _, c := range common {
 			if c.status == status {
 				description = c.description

@@ -11,13 +11,10 @@ import (
 // upstream returns the nodes that all requests have passed before a node, the first of them
 // in front: those that are the only way from a listener to what follows.
 func upstream(v *node.Vertex) (list []*node.Vertex) {
-	for {
-		from := requestsFrom(v.In)
-		if len(from) != 1 || slices.Contains(list, from[0]) {
-			break
-		}
-		v = from[0]
-		list = append(list, v)
+	from := requestsFrom(v.In)
+	for len(from) == 1 && !slices.Contains(list, from[0]) {
+		list = append(list, from[0])
+		from = requestsFrom(from[0].In)
 	}
 	slices.Reverse(list)
 	return list
@@ -25,22 +22,20 @@ func upstream(v *node.Vertex) (list []*node.Vertex) {
 
 // requestsFrom returns the nodes among some to which requests of a listener come. Others
 // send packets of their own, such as tests.
-func requestsFrom(all []*node.Vertex) (list []*node.Vertex) {
-	for _, v := range all {
-		if isBehindListener(v, make(map[*node.Vertex]bool)) {
-			list = append(list, v)
+func requestsFrom(all []*node.Vertex) []*node.Vertex {
+	return slices.DeleteFunc(slices.Clone(all), func(v *node.Vertex) bool {
+		for up := range node.Reach(node.Up, []*node.Vertex{v}, isListener) {
+			if isListener(up) {
+				return false
+			}
 		}
-	}
-	return list
+		return true
+	})
 }
 
-func isBehindListener(v *node.Vertex, seen map[*node.Vertex]bool) bool {
-	if seen[v] {
-		return false
-	}
-	seen[v] = true
-	return v.Ref.Kind == listenerKind || slices.ContainsFunc(v.In, func(up *node.Vertex) bool { return isBehindListener(up, seen) })
-}
+func isListener(v *node.Vertex) bool { return v.Gives(node.GivesRequest) }
+
+func isRouter(v *node.Vertex) bool { return v.Traits.Is.Has(node.Routes) }
 
 // walk adds what the nodes behind links do to an operation. It reports whether another
 // router decides on the requests, which then is added in place of the route.
@@ -69,19 +64,19 @@ func (w *walk) from(links []node.Target, sure bool) {
 			continue
 		}
 		w.seen[v] = true
-		if v.Ref.Kind == routerKind {
+		if isRouter(v) {
 			w.routers = append(w.routers, v)
 			w.sureRouter = w.sureRouter || sure
 			continue
 		}
 		linked := slices.ContainsFunc(v.Out, func(port []node.Target) bool { return len(port) > 0 })
-		said := w.b.add(w.op, to, sure, linked)
-		if !said.answers && (!linked || said.final) {
+		made := w.b.add(w.op, to, sure, linked)
+		if !made.answers && (!linked || made.final) {
 			w.op.ends = true
 		}
-		if said.final {
+		if made.final {
 			w.from(v.Err, false)
-			for _, port := range said.asks {
+			for _, port := range made.asks {
 				w.asked(v.Out[port], sure)
 			}
 			continue
@@ -104,8 +99,8 @@ func (w *walk) asked(links []node.Target, sure bool) {
 	w.op.least, w.op.ends = least, ends
 }
 
-// said is what a node says of itself.
-type said struct {
+// An outcome is what a node makes of a request.
+type outcome struct {
 	answers bool  // how it answers
 	final   bool  // that this is the answer: what leaves it belongs to other processes
 	asks    []int // the out-ports whose refusals are the answer nevertheless
@@ -115,30 +110,30 @@ type said struct {
 // if all requests come to the node. A node that sends packets on does not give the answer
 // unless it refuses them, and not even then if its port error is linked; or unless it says
 // that it gives an early one.
-func (b *builder) add(op *operation, to node.Target, sure, linked bool) (s said) {
+func (b *builder) add(op *operation, to node.Target, sure, linked bool) (o outcome) {
 	v := to.Node
 	if v.Def == nil || v.Def.OpenAPI == nil {
-		return s
+		return o
 	}
 	fragment := v.Def.OpenAPI(v.Config)
 	if fragment.Kind() != value.KindMap {
-		return s
+		return o
 	}
 	final, _ := fragment.Get("final")
-	s.final = final.Truth()
-	if s.final && to.Port > 0 {
-		return s // not a request, such as a message at port send of websocket
+	o.final = final.Truth()
+	if o.final && to.Port > 0 {
+		return o // not a request, such as a message at port send of websocket
 	}
-	linked = linked && !s.final
+	linked = linked && !o.final
 	fragment = b.adopt(fragment)
-	s.asks = portsOf(v, fragment)
+	o.asks = portsOf(v, fragment)
 	b.ownPaths(op, v, fragment)
 	early, _ := fragment.Get("early")
 	for method, responses := range early.Fields() {
 		op.answerEarly(method, responses)
 	}
 	responses, answers := fragment.Get("responses")
-	s.answers = answers
+	o.answers = answers
 	for status, response := range responses.Fields() {
 		refuses := status >= "400"
 		if refuses && len(v.Err) > 0 || !refuses && linked {
@@ -149,20 +144,16 @@ func (b *builder) add(op *operation, to node.Target, sure, linked bool) (s said)
 	if sure {
 		op.require(fragment)
 	}
-	return s
+	return o
 }
 
 // portsOf returns the out-ports that a fragment names in asks.
 func portsOf(v *node.Vertex, fragment value.Value) (ports []int) {
 	asks, _ := fragment.Get("asks")
 	for _, name := range asks.Elems() {
-		for i, port := range v.Def.Out {
-			if port.Indexes != nil || i >= len(v.Out) {
-				break
-			}
-			if name.Equal(text(port.Name)) {
-				ports = append(ports, i)
-			}
+		i := slices.IndexFunc(v.Def.Out, func(p node.Port) bool { return p.Indexes == nil && name.Equal(text(p.Name)) })
+		if i >= 0 && i < len(v.Out) {
+			ports = append(ports, i)
 		}
 	}
 	return ports

@@ -89,8 +89,15 @@ A process that is part of a trace sends ` + "`traceparent`" + `.`,
 				schema.Int("concurrency").Default(16).Range(1, 1<<10).Doc("How many packets of one process are sent concurrently; 1 keeps their order."),
 			)).Doc("What a call may use."),
 		})...),
-		In:     []node.Port{{Name: "in", Doc: "What to send: a request, or a body."}},
-		Out:    []node.Port{{Name: "out", Doc: "The answer, with status, protocol, header and body."}},
+		In:  []node.Port{{Name: "in", Doc: "What to send: a request, or a body."}},
+		Out: []node.Port{{Name: "out", Doc: "The answer, with status, protocol, header and body."}},
+		Traits: func(c schema.Config) node.Traits {
+			t := node.Traits{Is: node.OwnStatus}
+			if !c.Has("expect") {
+				t.Is |= node.FailsByStatus
+			}
+			return t
+		},
 		Recall: node.Always(node.Effects), // also with method: GET, as the payload may have another
 		Lint:   stream.LintTLS,
 		New:    func(init *node.Init) (node.Node, error) { return newHTTP(init, o) },

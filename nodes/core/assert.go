@@ -38,6 +38,7 @@ func assertDef(o Options) *node.Def {
 			)).Doc("Where to look for the payload to judge."),
 			schema.Duration("timeout").Default(time.Second).Doc("How long to wait for a packet at the target, by the clock of the test."),
 		),
+		Role:   node.Judges,
 		Recall: node.Always(node.Reads),
 		In:     in("`[payload, index]`: what to judge, or the index after which to look."),
 		Out:    []node.Port{{Name: "out", Doc: "`[payload, index]` of what was judged."}},

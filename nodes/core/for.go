@@ -32,6 +32,7 @@ func forDef() *node.Def {
 		In: in("A list, or one element."),
 		Out: []node.Port{{Name: "out", Indexes: node.Exactly(2),
 			Doc: "`out[0]` takes each element, `out[1]` the list of the answers."}},
+		Traits: node.Fixed(node.Traits{Is: node.InTurn}),
 		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			n := &loop{single: node.NewCall(answered)}

@@ -14,6 +14,7 @@ func pipeDef() *node.Def {
 			"- kind: snippet\n  name: first\n  language: cel\n  code: self + 1\n\n- kind: snippet\n  name: second\n  language: cel\n  code: self * 2\n",
 		In:     in("What goes to `out[0]`."),
 		Out:    []node.Port{{Name: "out", Doc: "`out[0]` first, then `out[1]`, and so on.", Indexes: node.Linked, Contiguous: true}},
+		Traits: node.Fixed(node.Traits{Is: node.InTurn}),
 		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			return newPipe(len(init.OutLinks), init.ErrorLinks > 0), nil

@@ -35,7 +35,11 @@ func snippetDef(o Options) *node.Def {
 		Lint:    lintSnippets,
 		OpenAPI: o.describeConstant,
 		Traits: func(c schema.Config) node.Traits {
-			return node.Traits{FixedText: func() (string, bool) { return o.fixedText(c) }}
+			t := node.Traits{FixedText: func() (string, bool) { return o.fixedText(c) }}
+			if c.String("language") == "text" {
+				t.Is = node.OwnStatus
+			}
+			return t
 		},
 		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {

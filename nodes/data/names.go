@@ -47,7 +47,7 @@ func foresee(v *node.Vertex, s syntax) (fixed []fixedStatement, changes bool) {
 // triggered reports whether packets of a trigger may come to a node, as far as is known.
 func triggered(v *node.Vertex) bool {
 	begins := func(v *node.Vertex) bool { return v.Def == nil || v.Def.Begins() }
-	for from := range node.Upstream([]*node.Vertex{v}, begins) {
+	for from := range node.Reach(node.Up, []*node.Vertex{v}, begins) {
 		if begins(from) {
 			return true
 		}

@@ -33,6 +33,7 @@ func sqlDef() *node.Def {
 		),
 		In:     []node.Port{{Name: "in", Doc: "A statement, or a list of a statement and its arguments."}},
 		Out:    []node.Port{{Name: "out", Doc: "The rows, as a list of maps, or `{affected, last_id}`."}},
+		Traits: node.Fixed(node.Traits{Is: node.Commits | node.TakesStatements | node.OwnStatus}),
 		Recall: node.Always(node.Effects),
 		New:    newSQL,
 	}

@@ -51,7 +51,7 @@ func sessionDef(o stream.Options) *node.Def {
 		In:  in("A payload."),
 		Out: out("The same, in a process that has its session."),
 		Traits: func(c schema.Config) node.Traits {
-			t := node.Traits{Gives: []string{session.Given}}
+			t := node.Traits{Is: node.Commits, Gives: []string{session.Given}}
 			if !c.Has("key") {
 				t.Is |= node.SendsParts // it sets a header of the answer
 			}

@@ -15,9 +15,12 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+// Stdout is the kind of nodes that write to the standard output.
+const Stdout = "stdout"
+
 func stdoutSink() stream.Sink {
 	return stream.Sink{
-		Kind:    "stdout",
+		Kind:    Stdout,
 		Summary: "Writes records to the standard output of the program.",
 		Doc: "A record is confirmed when it is written; those that come meanwhile are written together. Records of several nodes never mix within a line. CSV begins with the names of the columns. " +
 			"When the reader of the output has gone, as `head` does, the record fails with the code `closed`, and the program is told to end, as by SIGTERM: what was not written is not confirmed.",

@@ -14,9 +14,12 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+// Kind is the kind of nodes that serve tools.
+const Kind = "mcp"
+
 func serverDef() *node.Def {
 	return &node.Def{
-		Kind:    "mcp",
+		Kind:    Kind,
 		Role:    node.HasClient,
 		Summary: "Serves nodes as tools of the Model Context Protocol.",
 		Doc: `The requests of a listener come in at ` + "`in`" + ` (POST; also GET and DELETE with ` + "`sessions`" + `), and are answered as the protocol's streamable HTTP says.

@@ -42,6 +42,7 @@ func Defs() []*node.Def {
 			schema.Duration("jitter").Default(time.Duration(0)).Doc("Each tick is late by a random time up to this, but not as late as the next one is due."),
 			schema.Enum("overlap", "skip", "queue", "allow").Default("skip").Doc("What happens to a tick while the process of an earlier one is running."),
 		),
+		Role:   node.Ticks,
 		Out:    []node.Port{{Name: "out", Doc: "The payload of a tick."}},
 		Recall: node.Always(node.Effects),
 		New:    newNode,

@@ -39,7 +39,7 @@ The braces are those of ` + "`env`" + ` as well: in a spec that has it, or withi
     <ul>{{ range .orders }}<li>{{ .item }}</li>{{ end }}</ul>
 `,
 		Config: schema.Fields(
-			schema.Text("text").Doc("The template."),
+			schema.Text("text").Braces().Doc("The template."),
 			schema.String("file").Doc("The file of the template, instead of `text`."),
 			schema.String("layout").Doc("The file of the page that the template is a part of."),
 			schema.Strings("partials").Doc("Files with more templates; patterns such as `parts/*.html` are allowed."),

@@ -42,7 +42,7 @@ func (n *listener) Describe(ctx context.Context, first value.Value, resp node.Re
 	}
 	status := statusOf(ctx, resp)
 	method := knownMethod(field(envelope.KeyMethod))
-	d := observe.Description{Name: method, Failed: status >= http.StatusInternalServerError}
+	d := observe.Description{Name: method, Serves: true, Failed: status >= http.StatusInternalServerError}
 	add := func(key, text string) {
 		if text != "" {
 			d.Attributes = append(d.Attributes, observe.Attribute{Key: key, Text: text})

@@ -49,7 +49,7 @@ func unreadFrom(init *node.Init) *unread {
 		if at = at.Out[0][0].Node; !isUnread(at) {
 			return nil
 		}
-		if at.Def.Kind != router.Kind {
+		if !at.Traits.Is.Has(node.Routes) {
 			continue
 		}
 		u := &unread{routes: router.NewTable(), ports: make([]bool, len(at.Out))}
@@ -77,24 +77,15 @@ func isUnread(v *node.Vertex) bool {
 // value of a body, and to one that needs its bytes. A port without a link makes the request
 // itself the answer, and so its body.
 func sendsOn(ports ...[]node.Target) (found bool) {
-	seen := make(map[*node.Vertex]bool)
-	for len(ports) > 0 {
-		targets := ports[len(ports)-1]
-		if ports = ports[:len(ports)-1]; len(targets) == 0 {
+	ends := func(targets []node.Target) bool { return len(targets) == 0 }
+	if slices.ContainsFunc(ports, ends) {
+		return false
+	}
+	for v := range node.Reach(node.Down, node.Nodes(ports...), nil) {
+		if !isUnread(v) || slices.ContainsFunc(v.Out, ends) {
 			return false
 		}
-		for _, t := range targets {
-			v := t.Node
-			if seen[v] {
-				continue
-			}
-			seen[v] = true
-			if !isUnread(v) {
-				return false
-			}
-			found = found || v.Traits.Is.Has(node.NeedsRaw)
-			ports = append(ports, v.Out...)
-		}
+		found = found || v.Traits.Is.Has(node.NeedsRaw)
 	}
 	return found
 }

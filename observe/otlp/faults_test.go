@@ -73,7 +73,7 @@ func TestFlags(t *testing.T) {
 			t.Fatal(err)
 		}
 		line := timeline()
-		line.Trigger, line.Parent = node.Ref{Kind: kind}, parent
+		line.Trigger, line.Parent, line.Serves = node.Ref{Kind: kind}, parent, kind == "listener"
 		e.Recorder().Ended(line)
 		if err := e.Close(t.Context()); err != nil {
 			t.Fatal(err)

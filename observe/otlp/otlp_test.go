@@ -95,7 +95,7 @@ func timeline() *observe.Timeline {
 		Process: "0199", Trace: parent, Parent: parent.Span,
 		Trigger: node.Ref{Kind: "listener", Name: "web", Namespace: "default"},
 		Start:   time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Duration: 20 * time.Millisecond,
-		Outcome: observe.Failed, Failed: true, Error: "no tea",
+		Outcome: observe.Failed, Serves: true, Failed: true, Error: "no tea",
 		Spans: []observe.Span{
 			{Node: node.Ref{Kind: "snippet", Name: "price", Namespace: "default"}, Start: time.Millisecond, Queue: 2 * time.Millisecond, Run: 3 * time.Millisecond, Wait: 4 * time.Millisecond, End: 10 * time.Millisecond, Error: "no tea"},
 			{Node: node.Ref{Kind: "nop", Namespace: "default"}, Port: 1, Start: 11 * time.Millisecond, End: 12 * time.Millisecond},

@@ -92,7 +92,7 @@ func appendSpans(spans []*tracepb.Span, t *observe.Timeline) []*tracepb.Span {
 	if t.Parent != [8]byte{} {
 		flags = anywhere // a child's parent is in this program, a caller's may be anywhere
 	}
-	if t.Trigger.Kind == "listener" {
+	if t.Serves {
 		kind = tracepb.Span_SPAN_KIND_SERVER
 		if t.Parent != [8]byte{} {
 			flags = remote

@@ -14,6 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/settings"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/files"
 	"github.com/uniflow-labs/uniflow/nodes/mcp"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -28,9 +29,6 @@ if there is one node of kind mcp. The log is on standard error.`
 
 const mcpExample = `  uniflow mcp examples/agent.yaml
   uniflow mcp flow.yaml tools --from-values values.yaml`
-
-// mcpKind is the kind of nodes that have tools.
-const mcpKind = "mcp"
 
 func mcpCommand(a commands) *cobra.Command {
 	s := settings.New()
@@ -102,10 +100,10 @@ func (a commands) mcp(ctx context.Context, command string, r *reading, s *settin
 func toolsOf(command string, nodes []node.Ref, name []string, elsewhere string) (string, error) {
 	var servers []string
 	for _, n := range nodes {
-		if n.Kind == "stdout" {
+		if n.Kind == files.Stdout {
 			return "", app.Usagef(command, "send it to a file_sink", "%s: node %q: a stdout would write between the messages to the client", n.Pos, n)
 		}
-		if n.Kind == mcpKind && n.Name != "" {
+		if n.Kind == mcp.Kind && n.Name != "" {
 			servers = append(servers, n.Name)
 		}
 	}

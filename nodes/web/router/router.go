@@ -60,7 +60,7 @@ code: params.id
 		),
 		In:     []node.Port{{Name: "in", Doc: "The request."}},
 		Out:    []node.Port{{Name: "out", Doc: "The requests of a route, with params.", Indexes: routePorts}},
-		Traits: node.Fixed(node.Traits{Is: node.IgnoresBody}),
+		Traits: node.Fixed(node.Traits{Is: node.IgnoresBody | node.Routes}),
 		Recall: node.Always(node.Pure),
 		New:    newRouter,
 	}

@@ -1,0 +1,105 @@
+//go:build !race
+
+package arch
+
+import (
+	"go/ast"
+	"go/token"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/nodes/std"
+)
+
+// kindFree are folders in which no words are looked for.
+var kindFree = map[string]string{
+	"nodes": "kinds are defined there",
+	"lang":  "languages have words of their own, such as if and for",
+	"trail": "a library that knows no engine",
+	"batch": "a library that knows no engine",
+}
+
+// otherWords are names of kinds that mean something else in a package, by package and name.
+var otherWords = map[string]string{
+	"format/sse retry":                "a field of an event",
+	"internal/cli validate":           "a command of other programs, for a hint",
+	"internal/cli try":                "a command of other programs, for a hint",
+	"internal/cli/flow listener":      "a word of a message",
+	"internal/cli/flow test":          "a word of a message",
+	"internal/cli/flow router":        "a flag",
+	"internal/cli/flow for":           "a flag",
+	"internal/cli/flow block":         "a profile of the runtime",
+	"internal/cli/profile http":       "a scheme",
+	"internal/cli/reference if":       "a keyword of JSON Schema",
+	"internal/cli/reference http":     "the older form, whose kinds had other names",
+	"internal/cli/reference listener": "the older form, whose kinds had other names",
+	"internal/cli/reference router":   "the older form, whose kinds had other names",
+	"internal/cli/settings watch":     "a flag",
+	"internal/cli/trail http":         "a scheme",
+	"internal/cli/trail log":          "a part of the store",
+	"internal/cli/trail merge":        "a phase of an import",
+	"internal/compile step":           "a key of the log",
+	"internal/ground/spool batch":     "a type of record",
+	"internal/run fork":               "an account of memory",
+	"node session":                    "a participant in the end of a process",
+	"node/envelope auth":              "a field of a request",
+	"node/jsonschema if":              "a keyword",
+	"node/session session":            "what a process has",
+	"node/stream batch":               "a field",
+	"node/stream decode":              "a field",
+	"node/stream encode":              "a field, and the code of an error",
+	"node/stream retry":               "a field",
+	"observe/otlp http":               "a scheme",
+	"spec http":                       "the older form, whose kinds had other names",
+	"spec listener":                   "the older form, whose kinds had other names",
+	"spec router":                     "the older form, whose kinds had other names",
+	"spec snippet":                    "the older form, in which its language had a default",
+}
+
+// TestKindsByName checks that the product does not know kinds by name outside of nodes: what
+// others must know of a kind is in its Def, see node.Traits and node.Role.
+func TestKindsByName(t *testing.T) {
+	kinds := make(map[string]bool)
+	for _, def := range std.Defs("") {
+		kinds[def.Kind] = true
+	}
+	support := partOf("test")
+	found := make(map[string]bool)
+	for _, f := range load(t) {
+		if part := partOf(f.pkg); f.test || part == support || parts[part].title == "benchmarks and the guard" || under(f.pkg, "internal/arch") {
+			continue
+		}
+		free := false
+		for folder := range kindFree {
+			free = free || under(f.pkg, folder)
+		}
+		if free {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if _, ok := n.(*ast.ImportSpec); ok {
+				return false
+			}
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return true
+			}
+			word, err := strconv.Unquote(lit.Value)
+			if err != nil || !kinds[word] {
+				return true
+			}
+			use := strings.TrimSpace(f.pkg + " " + word)
+			found[use] = true
+			if otherWords[use] == "" {
+				t.Errorf("%s: %q is a kind: ask its Def, as by node.Traits, or say in otherWords what else it means", f.set.Position(lit.Pos()), word)
+			}
+			return true
+		})
+	}
+	for use := range otherWords {
+		if !found[use] {
+			t.Errorf("otherWords: %q does not occur", use)
+		}
+	}
+}

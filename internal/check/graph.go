@@ -1,0 +1,142 @@
+package check
+
+import (
+	"iter"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+// A Report takes a finding about the node at an index of a graph.
+type Report func(i int, d *diag.Diagnostic)
+
+// Graph reports what is probably not meant in what nodes send to each other.
+func Graph(graph []node.Vertex, report Report) {
+	var takers []int // nodes that take a request over, to answer it when its process has ended
+	for i := range graph {
+		if slices.ContainsFunc(graph[i].Traits.Needs, func(n node.Need) bool { return n.What == node.GivesRequest }) {
+			takers = append(takers, i)
+		}
+	}
+	for i := range graph {
+		v := &graph[i]
+		if v.Def == nil || v.Def.Subgraph != node.NoSubgraph {
+			continue
+		}
+		if v.Def.Begins() && !v.Def.Role.Has(node.HasClient) && !v.Def.Role.Has(node.Tests) && v.Below.Has(node.FailsByStatus) {
+			unseenStatus(graph, v, report)
+		}
+		if len(takers) > 0 && v.Traits.Is.Has(node.Commits) {
+			committedBefore(graph, takers, v, report)
+		}
+		templatedStatement(i, v, report)
+	}
+}
+
+func warning(d *diag.Diagnostic) *diag.Diagnostic {
+	d.Severity = diag.SeverityWarning
+	return d
+}
+
+// unseenStatus warns of nodes that compare the status of what another service has answered, in
+// processes of a trigger without a client: there, an answer of 400 and more is an error.
+func unseenStatus(graph []node.Vertex, trigger *node.Vertex, report Report) {
+	reached := set(node.Reach(node.Down, []*node.Vertex{trigger}, nil))
+	for i := range graph {
+		if !reached[&graph[i]] || !graph[i].Traits.Is.Has(node.FailsByStatus) {
+			continue
+		}
+		behind := behind(graph, &graph[i])
+		for j := range graph {
+			if reader := &graph[j]; reached[reader] && behind[reader] && comparesStatus(reader) {
+				report(i, warning(diag.Errorf(diag.CodeUnseenStatus, "a status of 400 and more is an error here, so %q does not see it", reader.Ref.Name).
+					WithHint("no client waits for processes of %q: link the port error, or write expect: true to get answers of any status", trigger.Ref.Name)))
+				break
+			}
+		}
+	}
+}
+
+func set(all iter.Seq[*node.Vertex]) map[*node.Vertex]bool {
+	in := make(map[*node.Vertex]bool)
+	for v := range all {
+		in[v] = true
+	}
+	return in
+}
+
+// behind returns the nodes that get what a node sends, or run after it.
+func behind(graph []node.Vertex, v *node.Vertex) map[*node.Vertex]bool {
+	next := node.Nodes(v.Out...)
+	for i := range graph {
+		if !graph[i].Traits.Is.Has(node.InTurn) {
+			continue
+		}
+		after := false
+		for _, port := range graph[i].Out {
+			if after {
+				next = append(next, node.Nodes(port)...)
+			}
+			after = after || set(node.Reach(node.Down, node.Nodes(port), nil))[v]
+		}
+	}
+	return set(node.Reach(node.Down, next, nil))
+}
+
+// status matches what compares the status of a payload, in CEL and JavaScript.
+var status = regexp.MustCompile(`(^|[^\w."'-])((self|input|payload)\.)?status\s*([=!]=|[<>]|in\b)`)
+
+// parameter matches the parameter of a script, whose fields are those of the payload.
+var parameter = regexp.MustCompile(`export\s+default\s+(?:async\s+)?(?:function\b\s*\w*\s*)?\(?\s*([A-Za-z_$][\w$]*)`)
+
+// comparesStatus reports whether an expression of a node compares the status of a payload.
+func comparesStatus(v *node.Vertex) bool {
+	if v.Def == nil || v.Def.Subgraph != node.NoSubgraph || v.Traits.Is.Has(node.OwnStatus) {
+		return false
+	}
+	for _, f := range v.Def.Config.All() {
+		for raw := range v.Config.Raw(f.Name).All() {
+			text, _ := raw.Value.AsString()
+			if m := parameter.FindStringSubmatch(text); m != nil {
+				text = strings.ReplaceAll(text, m[1]+".status", "self.status")
+			}
+			if status.MatchString(text) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// committedBefore warns of nodes that answer a request when its process has ended, behind one
+// that commits then: what the first answer undoes nothing of what the second did. What comes
+// to other in-ports than the first is not a request.
+func committedBefore(graph []node.Vertex, takers []int, v *node.Vertex, report Report) {
+	behind := behind(graph, v)
+	for _, i := range takers {
+		after := &graph[i]
+		if behind[after] && slices.ContainsFunc(after.Into(0), func(from *node.Vertex) bool {
+			return from == v || behind[from] || from.Traits.Is.Has(node.InTurn)
+		}) {
+			report(i, warning(diag.Errorf(diag.CodeCommittedBefore, "what %q has done is committed before the request is answered here", v.Ref.Name).
+				WithHint("it stays whatever the status is that %s answers: if that is not meant, do it behind another route", after.Ref.Kind)))
+		}
+	}
+}
+
+// templatedStatement warns of a template in the code of a node that sends statements.
+func templatedStatement(i int, v *node.Vertex, report Report) {
+	if !v.Def.Config.Has("code") || !slices.ContainsFunc(node.Nodes(v.Out...), func(to *node.Vertex) bool { return to.Traits.Is.Has(node.TakesStatements) }) {
+		return
+	}
+	for raw := range v.Config.Raw("code").All() {
+		if raw.Templated {
+			report(i, warning(diag.Errorf(diag.CodeStatement, "a template in a statement of SQL can change what the statement does").
+				WithHint("send values as arguments: [\"SELECT … WHERE id = :id\", {\"id\": …}]").At(raw.Text.Template(), "code")))
+			return
+		}
+	}
+}
