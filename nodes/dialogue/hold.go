@@ -10,16 +10,16 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/session"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // A hold is the session that a process has, or waits for, with those that it ends with: it
 // is saved when the last of these has ended.
 type hold struct {
-	node    *sessionNode
-	process node.Process // the first of them that has asked for it
-	key     string
-	outer   *hold // that they had before; may have ended
+	node  *sessionNode
+	outer *hold                         // that they had before; may have ended
+	place state.Place[string, *waiting] // under the key of the session; guarded by the room. Without a value it was the first
 
 	mu struct {
 		sync.Mutex
@@ -29,6 +29,14 @@ type hold struct {
 		over    bool            // it was loaded, or not, or has ended
 		after   *[]func(result) // of packets of the same session that came meanwhile; mostly nil
 	}
+}
+
+// A waiting packet is the first that has asked for a session, which another process has.
+type waiting struct {
+	state.Wait
+	hold    *hold
+	process node.Process
+	payload value.Value
 }
 
 // A result is what a hold has come to.
@@ -42,7 +50,7 @@ var holdKey = node.NewKey[*hold]("session turn")
 // find returns the hold of a session among those of a process that have not ended.
 func (h *hold) find(r *room, key string) *hold {
 	for ; h != nil; h = h.outer {
-		if h.key == key && h.node.room == r && !h.ended() {
+		if h.place.Key == key && h.node.room == r && !h.ended() {
 			return h
 		}
 	}
@@ -113,32 +121,42 @@ func (h *hold) settle(s *session.Session, k stamp, err error) {
 }
 
 // wait waits for the process's turn, without a goroutine.
-func (h *hold) wait(payload value.Value) node.Result {
+func (h *hold) wait(p node.Process, payload value.Value) node.Result {
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
-		n := h.node
-		n.room.turns.wait(ctx, n.clock, h.key, n.queue, n.patience, func(err error) {
-			if err != nil {
-				h.settle(nil, stamp{}, err)
-				done(node.Fail(err))
-				return
-			}
-			done(h.begin(payload))
+		n, w := h.node, &waiting{hold: h, process: p, payload: payload}
+		h.place.Value = w
+		fail := func(err error) node.Result {
+			h.settle(nil, stamp{}, err)
+			n.room.leave(h)
+			return node.Fail(err)
+		}
+		w.Begin(ctx, done, func(cause error) { fail(cause) })
+		w.Limit(n.clock, n.patience, func() node.Result {
+			return fail(errNoTurn("another process has had this session for %s", n.patience))
 		})
+		switch first, err := n.room.take(h, n.queue); {
+		case !first && err == nil:
+		case !w.Claim():
+		case err != nil:
+			done(fail(err))
+		default:
+			done(h.begin(p, payload))
+		}
 	})
 }
 
 // begin loads the session, which is the process's turn to have, and sends the payload.
-func (h *hold) begin(payload value.Value) node.Result {
-	h.process.Root().Enlist(node.PhaseSession, h.end)
+func (h *hold) begin(p node.Process, payload value.Value) node.Result {
+	p.Root().Enlist(node.PhaseSession, h.end)
 	if !h.node.room.store.blocks() {
-		return h.load(h.process.Context(), payload)
+		return h.load(p.Context(), p, payload)
 	}
-	return node.Block(func(ctx context.Context) node.Result { return h.load(ctx, payload) })
+	return node.Block(func(ctx context.Context) node.Result { return h.load(ctx, p, payload) })
 }
 
-func (h *hold) load(ctx context.Context, payload value.Value) node.Result {
+func (h *hold) load(ctx context.Context, p node.Process, payload value.Value) node.Result {
 	n := h.node
-	k, err := n.room.store.load(ctx, h.key, n.clock.Now())
+	k, err := n.room.store.load(ctx, h.place.Key, n.clock.Now())
 	if err != nil {
 		err = stored("load", err)
 		h.settle(nil, k.stamp, err)
@@ -149,7 +167,7 @@ func (h *hold) load(ctx context.Context, payload value.Value) node.Result {
 		values = n.init
 	}
 	s := session.New(values)
-	s.Begin(h.process)
+	s.Begin(p)
 	h.settle(s, k.stamp, nil)
 	return node.Send(0, payload)
 }
@@ -164,7 +182,7 @@ func stored(what string, err error) error {
 // end saves the session if the process has ended well, and gives it to the next. It is a
 // [node.Participant].
 func (h *hold) end(ctx context.Context, failure error) (kept bool, err error) {
-	defer h.node.room.turns.give(h.node.clock, h.key)
+	defer h.node.room.leave(h)
 	h.mu.Lock()
 	s, k := h.mu.session, h.mu.kept
 	h.mu.session, h.mu.over = nil, true // nothing is settled any more
@@ -176,7 +194,7 @@ func (h *hold) end(ctx context.Context, failure error) (kept bool, err error) {
 	if failure != nil {
 		return false, nil
 	}
-	err = h.node.save(ctx, h.key, k, values, changed)
+	err = h.node.save(ctx, h.place.Key, k, values, changed)
 	return changed && err == nil, err
 }
 

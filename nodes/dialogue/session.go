@@ -15,6 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/session"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/nodes/data"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -96,17 +97,17 @@ type sessionNode struct {
 
 // A room has the sessions of a store, for all nodes that share it, of all generations.
 type room struct {
-	turns *turns
 	store store
 	entry sync.Mutex // one process at a time looks for its hold, and makes one
+
+	mu    sync.Mutex
+	turns state.Queues[string, *waiting] // guarded by mu
 }
 
 func (r *room) Close() error { return r.store.Close() }
 
 // A cookieSecret is a random secret, kept over reloads.
 type cookieSecret [sha256.Size]byte
-
-func (*cookieSecret) Close() error { return nil }
 
 func newSession(init *node.Init, o stream.Options) (node.Node, error) {
 	c, at := init.Config, init.Config.Group("store")
@@ -153,13 +154,13 @@ var exampleSources = map[string]string{"sqlite": "chat.db", "postgres": "postgre
 func (n *sessionNode) Open(ctx context.Context) error {
 	r, release, err := node.Acquire(n.pool, n.shared, func() (*room, error) {
 		if n.db == nil {
-			return &room{turns: newTurns(), store: newMemoryStore(n.memory.Account("session"))}, nil
+			return &room{store: newMemoryStore(n.memory.Account("session"))}, nil
 		}
 		s := newSQLStore(n.db, n.log, n.table)
 		if err := s.open(ctx); err != nil {
 			return nil, err
 		}
-		return &room{turns: newTurns(), store: s}, nil
+		return &room{store: s}, nil
 	})
 	if err != nil {
 		return err
@@ -209,10 +210,10 @@ func (n *sessionNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	if found {
 		return h.join(p, pkt.Payload)
 	}
-	if n.room.turns.take(key) {
-		return h.begin(pkt.Payload)
+	if first, err := n.room.take(h, 0); err == nil && first {
+		return h.begin(p, pkt.Payload)
 	}
-	return h.wait(pkt.Payload)
+	return h.wait(p, pkt.Payload)
 }
 
 // hold returns the hold of a session that a process, or one that it ends with, has already.
@@ -225,14 +226,15 @@ func (n *sessionNode) hold(p node.Process, key string) (h *hold, found bool) {
 	if h := outer.find(n.room, key); h != nil {
 		return h, true
 	}
-	h = &hold{node: n, process: p, key: key, outer: outer}
+	h = &hold{node: n, outer: outer}
+	h.place.Key = key
 	holdKey.Store(root, h)
 	return h, false
 }
 
 // Measure implements [node.Measured].
 func (n *sessionNode) Measure(report func(node.Metric)) {
-	held, waiting := n.room.turns.count()
+	held, waiting := n.room.count()
 	report(node.Metric{Name: "session_held", Help: "Sessions that processes have.", Value: float64(held)})
 	report(node.Metric{Name: "session_waiting", Help: "Processes that wait for a session that another one has.", Value: float64(waiting)})
 	m, ok := n.room.store.(*memoryStore)

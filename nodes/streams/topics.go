@@ -21,9 +21,6 @@ type hub struct {
 	dropped   uint64
 }
 
-// Close has nothing to release.
-func (h *hub) Close() error { return nil }
-
 // acquireHub returns the hub of a node's namespace.
 func acquireHub(init *node.Init) (*hub, func() error, error) {
 	return node.Acquire(init.Pool, "topics "+init.Node.Namespace, func() (*hub, error) {
