@@ -5,6 +5,7 @@ package state
 type Queues[K comparable, T any] struct {
 	first map[K]*Place[K, T]
 	n     int
+	empty chan struct{} // closed when all have left; nil if no one waits for that
 }
 
 // A Place is one in a queue. Who makes it sets Key and Value before it joins.
@@ -58,7 +59,24 @@ func (q *Queues[K, T]) Leave(p *Place[K, T]) (next *Place[K, T]) {
 		delete(q.first, p.Key)
 	}
 	p.next, p.prev = nil, nil
+	if q.n == 0 && q.empty != nil {
+		close(q.empty)
+		q.empty = nil
+	}
 	return next
+}
+
+// Empty returns a channel that is closed when all have left.
+func (q *Queues[K, T]) Empty() <-chan struct{} {
+	if q.n == 0 {
+		empty := make(chan struct{})
+		close(empty)
+		return empty
+	}
+	if q.empty == nil {
+		q.empty = make(chan struct{})
+	}
+	return q.empty
 }
 
 // First returns the first of a key, or nil.

@@ -12,8 +12,9 @@ func TestQueues(t *testing.T) {
 	var q Queues[int, int]
 	want := make(map[int][]*Place[int, int])
 	var all []*Place[int, int]
+	var empty <-chan struct{} // asked for before
 	for range 20_000 {
-		if rnd.IntN(2) == 0 {
+		if rnd.IntN(5) < 2 {
 			p := &Place[int, int]{Key: rnd.IntN(5), Value: len(all)}
 			first := q.Join(p)
 			want[p.Key] = append(want[p.Key], p)
@@ -42,6 +43,22 @@ func TestQueues(t *testing.T) {
 			}
 			if n += len(line); len(line) > 0 {
 				keys++
+			}
+		}
+		if n > 0 && empty == nil {
+			empty = q.Empty()
+		} else if n == 0 && empty != nil {
+			<-empty
+			empty = nil
+		}
+		select {
+		case <-q.Empty():
+			if n > 0 {
+				t.Fatalf("%d are left, and the queues are empty", n)
+			}
+		default:
+			if n == 0 {
+				t.Fatal("the queues are not empty")
 			}
 		}
 		if q.Len() != n || q.Keys() != keys || len(q.All()) != n {

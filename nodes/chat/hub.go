@@ -17,7 +17,7 @@ const mostRooms = 10_000
 // A hub has the rooms and the connections of a node of kind chat. It lives in the pool, so
 // that a reload keeps both.
 type hub struct {
-	*desk
+	*conversations
 	sockets sync.WaitGroup
 
 	held *node.Account // bytes of the rooms, of what waits for processes and clients, and of what is read
@@ -34,7 +34,7 @@ type hub struct {
 }
 
 func newHub(memory *node.Memory) *hub {
-	h := &hub{desk: newDesk(), held: memory.Account(platformChat)}
+	h := &hub{conversations: newConversations(), held: memory.Account(platformChat)}
 	h.most.Store(mostMemory)
 	h.mu.rooms = make(map[string]*list.Element)
 	h.mu.recent = list.New()
@@ -45,7 +45,7 @@ func newHub(memory *node.Memory) *hub {
 
 // front returns the node of the last generation, or n before the first serves.
 func (n *chatNode) front() *chatNode {
-	if s := n.hub.current.Load(); s != nil {
+	if s := n.hub.Current(); s != nil {
 		return s.node.(*chatNode)
 	}
 	return n
@@ -151,7 +151,7 @@ func (h *hub) Close() error {
 	h.mu.Unlock()
 	h.sockets.Wait()
 	defer h.held.Close()
-	return h.desk.Close()
+	return h.conversations.Close()
 }
 
 func (h *hub) measure(report func(node.Metric)) {
@@ -161,7 +161,7 @@ func (h *hub) measure(report func(node.Metric)) {
 	report(node.Metric{Name: "chat_connections", Help: "Connections that look at a conversation.", Value: float64(guests)})
 	report(node.Metric{Name: "chat_memory_bytes", Help: "Memory of the conversations.", Value: float64(h.held.Held())})
 	report(node.Metric{Name: "chat_conversations", Help: "Conversations in memory.", Value: float64(rooms)})
-	h.desk.measure("chat", report)
+	h.conversations.measure("chat", report)
 }
 
 // prepare reads what was said in a room before, if there is a port for that. The first

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -67,11 +68,11 @@ func errUnsigned(why string) error { return public(http.StatusUnauthorized, "%s"
 
 // A branch is what the nodes of a platform share over reloads.
 type branch struct {
-	*desk
+	*conversations
 	held   *node.Account // bytes of messages from when they come until they are answered, and of what is sent
 	clock  node.Clock
 	seen   *memory
-	office *postOffice
+	outbox *outbox
 }
 
 // A platformNode is the part of a platform that belongs to one generation.
@@ -86,11 +87,11 @@ type platformNode struct {
 	failure string
 	hook    webhook
 
-	branch  *branch // from Open on, as the next three
-	release func() error
-	feed    *feed // nil if all events come as requests
-	unfeed  func() error
-	shift   *shift // from Serve on
+	branch     *branch // from Open on, as the next three
+	release    func() error
+	feed       *feed // nil if all events come as requests
+	unfeed     func() error
+	generation *generation // from Serve on
 }
 
 func newPlatformNode(init *node.Init, name string, hook webhook) *platformNode {
@@ -108,8 +109,8 @@ func (n *platformNode) key() string {
 // Open finds the conversations of the generation before, and its connection.
 func (n *platformNode) Open(context.Context) (err error) {
 	n.branch, n.release, err = node.Acquire(n.pool, n.key(), func() (*branch, error) {
-		d, held := newDesk(), n.memory.Account(n.name)
-		return &branch{desk: d, held: held, clock: n.clock, seen: newMemory(n.clock), office: newPostOffice(d, held, n.clock, n.log, n.hook)}, nil
+		d, held := newConversations(), n.memory.Account(n.name)
+		return &branch{conversations: d, held: held, clock: n.clock, seen: newMemory(n.clock), outbox: newOutbox(d, held, n.clock, n.log, n.hook)}, nil
 	})
 	if err != nil {
 		return err
@@ -122,9 +123,9 @@ func (n *platformNode) Open(context.Context) (err error) {
 
 // Serve makes new messages start their processes here.
 func (n *platformNode) Serve(src node.Starter) error {
-	n.shift = &shift{starter: src, waits: n.waits, log: n.log, failure: n.failure, node: n}
-	n.branch.attach(n.shift)
-	n.branch.office.use(n.hook)
+	n.generation = &generation{starter: src, waits: n.waits, log: n.log, failure: n.failure, node: n}
+	n.branch.attach(n.generation)
+	n.branch.outbox.use(n.hook)
 	if n.feed != nil {
 		n.feed.join()
 	}
@@ -133,16 +134,16 @@ func (n *platformNode) Serve(src node.Starter) error {
 
 // Stop waits until what has come is answered, and sent.
 func (n *platformNode) Stop(ctx context.Context) error {
-	if n.shift == nil {
+	if n.generation == nil {
 		return nil
 	}
 	late := error(nil)
 	if n.feed != nil {
 		late = n.feed.leave(ctx)
 	}
-	last, err := n.branch.detach(ctx, n.shift)
+	last, err := n.branch.detach(ctx, n.generation)
 	if last && err == nil {
-		err = n.branch.office.flush(ctx)
+		err = n.branch.outbox.flush(ctx)
 	}
 	return errors.Join(late, err)
 }
@@ -195,7 +196,7 @@ func ok(body value.Value) node.Result {
 // Close ends what is left, for the pool.
 func (b *branch) Close() error {
 	defer b.held.Close()
-	return b.desk.Close()
+	return b.conversations.Close()
 }
 
 // takeOnce takes an event, unless it has come before.
@@ -207,7 +208,7 @@ func (b *branch) takeOnce(e *event) (answer value.Value, err error) {
 	size := int64(payload.Size())
 	delivered, err := false, errMemory
 	if b.held.Take(size) {
-		delivered, err = b.take(e.conversation, payload, &delivery{office: b.office, to: e.to, held: size})
+		delivered, err = b.take(e.conversation, payload, &delivery{outbox: b.outbox, to: e.to, held: size})
 		if delivered || err != nil {
 			b.held.Free(size)
 		}
@@ -242,16 +243,17 @@ func (n *platformNode) send(v value.Value) node.Result {
 		return node.Fail(errCrowd())
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
-		w := newWaiter(ctx, done)
-		err := n.branch.office.add(&bubble{to: to, text: a.whole(), buttons: a.buttons, final: true, done: func(err error) {
+		var w state.Wait
+		w.Begin(ctx, done, nil)
+		sent := func(err error) {
 			if err != nil {
-				w.finish(node.Fail(err))
+				w.Answer(node.Fail(err))
 			} else {
-				w.finish(node.None())
+				w.Answer(node.None())
 			}
-		}})
-		if err != nil {
-			w.finish(node.Fail(err))
+		}
+		if err := n.branch.outbox.add(&outgoing{to: to, text: a.whole(), buttons: a.buttons, final: true, done: sent}); err != nil {
+			sent(err)
 		}
 	})
 }

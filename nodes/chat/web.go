@@ -94,10 +94,10 @@ type chatNode struct {
 	bytes                          *node.Memory // of the program
 	join                           bool
 
-	hub     *hub         // from Open on
-	release func() error // from Open on
-	starter node.Starter // from Serve on
-	shift   *shift       // from Serve on
+	hub        *hub         // from Open on
+	release    func() error // from Open on
+	starter    node.Starter // from Serve on
+	generation *generation  // from Serve on
 }
 
 func newChatNode(init *node.Init) (node.Node, error) {
@@ -132,8 +132,8 @@ func (n *chatNode) Open(context.Context) (err error) {
 // Serve makes new messages start their processes here.
 func (n *chatNode) Serve(src node.Starter) error {
 	n.starter = src
-	n.shift = &shift{starter: src, waits: n.waits, log: n.log, failure: n.failure, node: n}
-	n.hub.attach(n.shift)
+	n.generation = &generation{starter: src, waits: n.waits, log: n.log, failure: n.failure, node: n}
+	n.hub.attach(n.generation)
 	n.hub.most.Store(n.memory)
 	n.hub.resume()
 	return nil
@@ -142,7 +142,7 @@ func (n *chatNode) Serve(src node.Starter) error {
 // Drain ends streams of events, unless a later generation goes on with them: their server
 // waits for them.
 func (n *chatNode) Drain() {
-	if n.shift != nil && n.hub.current.Load() == n.shift {
+	if n.generation != nil && n.hub.Current() == n.generation {
 		n.hub.drain()
 	}
 }
@@ -150,10 +150,10 @@ func (n *chatNode) Drain() {
 // Stop waits for the answers, and then closes the connections, unless a later generation
 // has taken them over.
 func (n *chatNode) Stop(ctx context.Context) error {
-	if n.shift == nil {
+	if n.generation == nil {
 		return nil
 	}
-	last, err := n.hub.detach(ctx, n.shift)
+	last, err := n.hub.detach(ctx, n.generation)
 	if !last || err != nil {
 		return err
 	}

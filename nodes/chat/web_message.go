@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -147,28 +148,29 @@ func (n *chatNode) receiveMessage(c *caller) node.Result {
 		return accepted(id)
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
-		w := newWaiter(ctx, done)
+		var w state.Wait
+		w.Begin(ctx, done, nil)
 		r, _ := n.hub.open(r.conversation)
 		if r == nil {
-			w.finish(node.Fail(errCrowd()))
+			w.Answer(node.Fail(errCrowd()))
 			return
 		}
 		defer r.unpin()
 		id, heard, err := n.say(r, c, &s, func(lines []line) {
 			messages, err := value.Encode(lines)
 			if err != nil {
-				w.finish(node.Fail(err))
+				w.Answer(node.Fail(err))
 				return
 			}
-			w.finish(reply(http.StatusOK, value.UniqueMap([]value.Field{
+			w.Answer(reply(http.StatusOK, value.UniqueMap([]value.Field{
 				{Name: "conversation", Value: value.String(token)}, {Name: "messages", Value: messages},
 			}), c.cors()...))
 		})
 		switch {
 		case err != nil:
-			w.finish(node.Fail(err))
+			w.Answer(node.Fail(err))
 		case !heard: // the answer is that of another message
-			w.finish(accepted(id))
+			w.Answer(accepted(id))
 		}
 	})
 }

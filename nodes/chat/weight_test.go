@@ -174,12 +174,12 @@ func (silentPoster) longest() int                                               
 // memory of the program, what is more comes again, and all of it is free in the end.
 func TestMemoryOfPlatforms(t *testing.T) {
 	const limit = 1 << 20
-	d, held := newDesk(), node.NewMemory(limit).Account("telegram")
-	b := &branch{desk: d, held: held, clock: node.SystemClock{}, seen: newMemory(node.SystemClock{})}
-	b.office = newPostOffice(d, held, b.clock, slog.New(slog.DiscardHandler), silentPoster{})
+	d, held := newConversations(), node.NewMemory(limit).Account("telegram")
+	b := &branch{conversations: d, held: held, clock: node.SystemClock{}, seen: newMemory(node.SystemClock{})}
+	b.outbox = newOutbox(d, held, b.clock, slog.New(slog.DiscardHandler), silentPoster{})
 	defer b.Close()
 	starter := &endless{ends: make(chan func(node.Response), 1000)}
-	d.attach(&shift{starter: starter, log: slog.New(slog.DiscardHandler)})
+	d.attach(&generation{starter: starter, log: slog.New(slog.DiscardHandler)})
 	take := func(i int) error {
 		name := fmt.Sprint("telegram/", i)
 		m := message{platform: "telegram", conversation: name, text: strings.Repeat("x", 10<<10), event: eventMessage}
@@ -203,10 +203,10 @@ func TestMemoryOfPlatforms(t *testing.T) {
 	for range n {
 		(<-starter.ends)(node.Response{Payload: value.String(strings.Repeat("y", 10<<10))})
 	}
-	if _, err := d.detach(t.Context(), d.current.Load()); err != nil {
+	if _, err := d.detach(t.Context(), d.Current()); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.office.flush(t.Context()); err != nil || held.Held() != 0 {
+	if err := b.outbox.flush(t.Context()); err != nil || held.Held() != 0 {
 		t.Errorf("got %v, and %d bytes are held in the end", err, held.Held())
 	}
 }
