@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -13,14 +12,14 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 )
 
 // A hub serves clients. It lives in the pool: calls start processes in the last
 // generation, and sessions go on through reloads.
 type hub struct {
 	about   about
-	held    *node.Account          // bytes of requests that are handled, and of sessions
-	current atomic.Pointer[server] // not nil once there are requests
+	held    *node.Account // bytes of requests that are handled, and of sessions
 	server  *sdk.Server
 	handler http.Handler // of requests without a session
 	keeping http.Handler // of sessions; nil without them
@@ -32,12 +31,13 @@ type hub struct {
 
 	closing sync.WaitGroup // of sessions, and of who waits for their end
 
+	generations state.Generations[server] // guarded by mu; one is current once there are requests
+
 	mu struct {
 		sync.Mutex
-		generations []*server          // attached
-		offered     map[string]string  // tools that clients see, by name
-		last        uint64             // id of a request
-		requests    map[string]*origin // that are being answered, by id
+		offered  map[string]string  // tools that clients see, by name
+		last     uint64             // id of a request
+		requests map[string]*origin // that are being answered, by id
 	}
 }
 
@@ -131,7 +131,7 @@ func (h *hub) session(id string) *sdk.ServerSession {
 func (h *hub) follow(session *sdk.ServerSession, bytes int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.mu.generations) == 0 {
+	if !h.generations.Serving() {
 		return false
 	}
 	h.closing.Go(func() {
@@ -156,12 +156,12 @@ func (h *hub) sessions() (n int) {
 func (h *hub) attach(s *server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.generations = append(slices.DeleteFunc(h.mu.generations, func(other *server) bool { return other == s }), s)
-	h.serveLocked(s)
+	h.generations.Attach(s)
+	h.offerLocked(s)
 }
 
-func (h *hub) serveLocked(s *server) {
-	h.current.Store(s)
+// offerLocked lets clients see the tools of a generation. It does nothing to those that they see.
+func (h *hub) offerLocked(s *server) {
 	left := make(map[string]bool)
 	for name := range h.mu.offered {
 		left[name] = true
@@ -184,11 +184,8 @@ func (h *hub) serveLocked(s *server) {
 func (h *hub) detach(s *server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.generations = slices.DeleteFunc(h.mu.generations, func(other *server) bool { return other == s })
-	if n := len(h.mu.generations); n > 0 {
-		if h.current.Load() == s {
-			h.serveLocked(h.mu.generations[n-1])
-		}
+	if !h.generations.Detach(s) {
+		h.offerLocked(h.generations.Current())
 		return
 	}
 	if !h.about.sessions {
@@ -202,7 +199,7 @@ func (h *hub) detach(s *server) {
 func (h *hub) stopped() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.mu.generations) == 0
+	return !h.generations.Serving()
 }
 
 // Close waits for what is left. The pool calls it when no generation uses the hub any more.
