@@ -261,9 +261,11 @@ func (s *Keys) settle(t *Ticket[claim], resp node.Response) {
 }
 
 func (s *Keys) share(t *Ticket[claim], resp node.Response) {
-	s.Claims.unlist(t)
-	if t.Value.wait.Claim() {
-		s.Claims.put = append(s.Claims.put, answer{t.Value.wait, t.Value.rules.Share(t.Value.payload, resp)})
+	v, c := &t.Value, s.Claims
+	c.unlist(t)
+	if v.wait.Claim() {
+		c.put = append(c.put, answer{v.wait, v.rules.Share(v.payload, resp)})
+		c.free(t)
 	}
 }
 

@@ -2,6 +2,8 @@ package state
 
 import (
 	"context"
+	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -100,14 +102,22 @@ func NewTickets[T any](clock node.Clock, back func(t *Ticket[T], resp node.Respo
 // Lock locks.
 func (s *Tickets[T]) Lock() { s.mu.Lock() }
 
-// Unlock unlocks, and gives the answers that were put off: each on a goroutine of its own, as
-// that may run the rest of a process, and the caller has one to go on with.
+// Unlock unlocks, and gives the answers that were put off: on goroutines of their own, one for
+// each processor, as that may run the rest of processes, and the caller has one to go on with.
 func (s *Tickets[T]) Unlock() {
 	put := s.put
 	s.put = nil
 	s.mu.Unlock()
-	for _, a := range put {
-		s.clock.AfterFunc(0, func(context.Context) { a.wait.Done(a.result) })
+	if len(put) == 0 {
+		return
+	}
+	procs := runtime.GOMAXPROCS(0)
+	for some := range slices.Chunk(put, (len(put)+procs-1)/procs) {
+		s.clock.AfterFunc(0, func(context.Context) {
+			for _, a := range some {
+				a.wait.Done(a.result)
+			}
+		})
 	}
 }
 
