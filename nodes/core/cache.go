@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/state"
@@ -42,7 +40,7 @@ func cacheDef(o Options) *node.Def {
 				return nil, err
 			}
 			cfg := init.Config
-			n.limits = limits{cfg.Duration("ttl"), int(cfg.Int("capacity")), int(cfg.Int("bytes"))}
+			n.limits = limits{cfg.Duration("ttl"), state.Room{Count: int(cfg.Int("capacity")), Bytes: cfg.Int("bytes")}}
 			n.shared = sharedKey(init, n.limits)
 			return n, nil
 		},
@@ -77,15 +75,9 @@ type cache struct {
 	release func() error
 }
 
-// limits bound what a memory keeps.
-type limits struct {
-	ttl             time.Duration // 0 is none
-	capacity, bytes int
-}
-
 // Open finds the memory of the generation before, or makes one.
 func (n *cache) Open(context.Context) (err error) {
-	n.memory, n.release, err = node.Acquire(n.pool, n.shared, func() (*memory, error) { return newMemory(n.limits, n.clock, n.bytes.Account("cache")) })
+	n.memory, n.release, err = node.Acquire(n.pool, n.shared, func() (*memory, error) { return newMemory(n.limits, n.clock, n.bytes.Account("cache")), nil })
 	return err
 }
 
@@ -121,7 +113,7 @@ const patience = time.Minute
 func (n *cache) Measure(report func(node.Metric)) {
 	m := n.memory
 	m.Lock()
-	hits, misses, evicted, entries, bytes := m.hits, m.keys.Sent+m.late, m.evicted, m.lru.Len(), m.held.Held()
+	hits, misses, evicted, entries, bytes := m.hits, m.keys.Sent+m.late, m.answers.Evicted, m.answers.Len(), m.held.Held()
 	m.Unlock()
 	report(node.Metric{Name: "cache_hits_total", Help: "Packets that were answered from memory, or with the answer that another packet has waited for.", Type: node.MetricCounter, Value: float64(hits)})
 	report(node.Metric{Name: "cache_misses_total", Help: "Packets that were sent on.", Type: node.MetricCounter, Value: float64(misses)})
@@ -136,56 +128,47 @@ type memory struct {
 	keys   state.Keys
 	rules  state.Rules
 	limits limits
-	clock  node.Clock
-	held   *node.Account // bytes of the answers in lru
+	held   *node.Account // bytes of the answers
 
-	lru                 *simplelru.LRU[state.Key, answer]
-	hits, late, evicted uint64
+	answers    *state.Entries[state.Key, value.Value]
+	hits, late uint64
 }
 
-// An answer is one that is kept.
-type answer struct {
-	value value.Value
-	until time.Time // zero for as long as there is room
+// limits bound what a memory keeps.
+type limits struct {
+	ttl  time.Duration // 0 is none
+	room state.Room
 }
 
 // answerSize is what an answer takes in addition to its value: the entries of the map
 // and the list, with the key in both.
 const answerSize = 256
 
-func (a *answer) size() int64 { return int64(answerSize + a.value.Size()) }
-
-func newMemory(l limits, clock node.Clock, held *node.Account) (*memory, error) {
-	m := &memory{limits: l, clock: clock, held: held}
+func newMemory(l limits, clock node.Clock, held *node.Account) *memory {
+	m := &memory{limits: l, held: held, answers: state.NewEntries[state.Key, value.Value](held)}
 	m.Claims = state.NewClaims(clock, m.forget)
 	m.keys = state.Keys{Claims: m.Claims, Patience: patience}
 	m.rules = state.Rules{Known: m.find, Settles: keeps, Settle: m.keep, Share: m.share, Late: m.tooLate}
-	var err error
-	m.lru, err = simplelru.NewLRU(l.capacity, func(_ state.Key, a answer) { m.held.Free(a.size()) })
-	return m, err
+	return m
 }
 
 // Close lets the answers go.
 func (m *memory) Close() error {
 	m.Lock()
 	defer m.Unlock()
-	m.lru.Purge()
+	m.answers.Purge()
 	m.held.Close()
 	return nil
 }
 
 // find returns the answer that is kept for a key.
 func (m *memory) find(k state.Key, _ value.Value, now time.Time) (r node.Result, ok bool) {
-	kept, ok := m.lru.Get(k)
+	v, ok := m.answers.Get(k, now)
 	if !ok {
 		return r, false
 	}
-	if !kept.until.IsZero() && !now.Before(kept.until) {
-		m.lru.Remove(k)
-		return r, false
-	}
 	m.hits++
-	return node.Answer(kept.value), true
+	return node.Answer(v), true
 }
 
 // keeps reports whether an answer is one to keep, and to share.
@@ -208,33 +191,24 @@ func (m *memory) tooLate(payload value.Value) node.Result {
 // Without knowing all of their keys, it drops all.
 func (m *memory) forget(keys []state.Key, all bool) {
 	if all {
-		m.lru.Purge()
+		m.answers.Purge()
 		return
 	}
 	for _, k := range keys {
-		m.lru.Remove(k)
+		m.answers.Remove(k)
 	}
 }
 
 // keep keeps an answer, if there is memory for it. There is none for its key: packets that
 // find one are not sent.
 func (m *memory) keep(k state.Key, resp node.Response, now time.Time) {
-	a := answer{value: resp.Payload}
-	if a.size() > int64(m.limits.bytes) {
+	size := int64(answerSize + resp.Payload.Size())
+	if size > m.limits.room.Bytes {
 		return
 	}
-	a.value = a.value.Clone()
-	for !m.held.TakeWithin(a.size(), int64(m.limits.bytes)) {
-		if m.lru.Len() == 0 {
-			return
-		}
-		m.lru.RemoveOldest()
-		m.evicted++
-	}
+	var until time.Time
 	if m.limits.ttl > 0 {
-		a.until = now.Add(m.limits.ttl)
+		until = now.Add(m.limits.ttl)
 	}
-	if m.lru.Add(k, a) {
-		m.evicted++
-	}
+	m.answers.Put(k, resp.Payload.Clone(), size, now, until, m.limits.room)
 }

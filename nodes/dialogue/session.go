@@ -86,7 +86,7 @@ type sessionNode struct {
 	patience time.Duration
 	max      int
 	queue    int
-	limits   limits
+	limits   state.Room
 	db       *data.Database // nil is memory
 	table    string
 	shared   string // key of the room in the pool
@@ -113,7 +113,7 @@ func newSession(init *node.Init, o stream.Options) (node.Node, error) {
 	c, at := init.Config, init.Config.Group("store")
 	n := &sessionNode{
 		pool: init.Pool, memory: init.Memory, log: init.Log, clock: init.Clock, init: c.Value("init"), ttl: c.Duration("ttl"), patience: c.Duration("patience"),
-		max: int(c.Int("max")), queue: int(c.Int("queue")), limits: limits{int(at.Int("capacity")), int(at.Int("bytes"))}, table: at.String("table"),
+		max: int(c.Int("max")), queue: int(c.Int("queue")), limits: state.Room{Count: int(at.Int("capacity")), Bytes: at.Int("bytes")}, table: at.String("table"),
 	}
 	if !n.init.IsNull() && n.init.Kind() != value.KindMap {
 		return nil, c.Errorf("init", diag.CodeBadValue, "is a %s", n.init.Kind()).WithHint("want a map of the values of a new session, such as {visits: 0}")

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/state"
@@ -70,7 +68,7 @@ type dedupe struct {
 // marks are the keys that have been seen. The lock of the claims guards them.
 type marks struct {
 	keys       state.Keys
-	seen       *simplelru.LRU[state.Key, time.Time] // until when; zero is for ever
+	seen       *state.Entries[state.Key, struct{}]
 	duplicates uint64
 }
 
@@ -83,8 +81,7 @@ func (n *dedupe) Open(context.Context) error {
 	}
 	n.release = append(n.release, release)
 	n.marks, release, err = node.Acquire(n.pool, n.shared, func() (*marks, error) {
-		seen, err := simplelru.NewLRU[state.Key, time.Time](n.capacity, nil)
-		return &marks{keys: state.Keys{Claims: claims, Most: n.capacity, TTL: n.ttl}, seen: seen}, err
+		return &marks{keys: state.Keys{Claims: claims, Most: n.capacity, TTL: n.ttl}, seen: state.NewEntries[state.Key, struct{}](nil)}, nil
 	})
 	if err != nil {
 		return errors.Join(err, n.Close())
@@ -119,30 +116,21 @@ func (n *dedupe) Receive(p node.Process, pkt node.Packet) node.Result {
 }
 
 func (n *dedupe) known(k state.Key, payload value.Value, now time.Time) (r node.Result, ok bool) {
-	until, ok := n.marks.seen.Peek(k)
-	if !ok || !until.IsZero() && !now.Before(until) {
-		return r, false
+	if ok = n.marks.seen.Has(k, now); ok {
+		r = n.share(payload, node.Response{})
 	}
-	return n.share(payload, node.Response{}), true
+	return r, ok
 }
 
 func settles(resp node.Response) bool { return !resp.IsError() }
 
 // mark marks a key. Marks are in the order in which they expire.
 func (n *dedupe) mark(k state.Key, _ node.Response, now time.Time) {
-	seen := n.marks.seen
-	for {
-		_, oldest, ok := seen.GetOldest()
-		if !ok || oldest.IsZero() || now.Before(oldest) {
-			break
-		}
-		seen.RemoveOldest()
-	}
 	var until time.Time
 	if n.ttl > 0 {
 		until = now.Add(n.ttl)
 	}
-	seen.Add(k, until)
+	n.marks.seen.Put(k, struct{}{}, 0, now, until, state.Room{Count: n.capacity})
 }
 
 // share is what becomes of a duplicate.
