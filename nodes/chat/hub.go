@@ -191,23 +191,14 @@ func (n *chatNode) prepare(ctx context.Context, r *room) {
 // for clients.
 func historyOf(v value.Value) []*line {
 	var lines []*line
-	if v.Kind() != value.KindList {
-		return nil
-	}
 	for i, elem := range v.Elems() {
 		if v.Len()-i > mostLines || elem.Kind() != value.KindMap {
 			continue
 		}
-		role, _ := fieldText(elem, "role")
-		content, err := fieldText(elem, "content")
-		if err != nil || content == "" {
-			continue
-		}
-		switch role {
-		case "user":
-			lines = append(lines, &line{From: "user", Text: content})
-		case "assistant":
-			lines = append(lines, &line{From: "bot", Text: content})
+		content := textOrNumber(elem, "content")
+		from := map[string]string{"user": "user", "assistant": "bot"}[textOrNumber(elem, "role")]
+		if content != "" && from != "" {
+			lines = append(lines, &line{From: from, Text: content})
 		}
 	}
 	return lines

@@ -51,17 +51,12 @@ type request struct {
 }
 
 // get returns a header, in canonical form; of several the first.
-func (r *request) get(name string) string {
-	list, _ := r.header.Get(name)
-	if list.Kind() == value.KindList && list.Len() > 0 {
-		list = list.At(0)
-	}
-	s, _ := list.AsString()
-	return s
-}
+func (r *request) get(name string) string { return formField(r.header, name) }
 
 // errNoWebhook refuses requests of a bot that gets its messages by itself.
 var errNoWebhook = public(http.StatusNotFound, "this bot takes no requests: it asks for its messages")
+
+var errNotRequest = errors.New("want the request of a listener")
 
 // errUnsigned refuses what a platform has not sent.
 func errUnsigned(why string) error { return public(http.StatusUnauthorized, "%s", why) }
@@ -163,14 +158,11 @@ func (n *platformNode) Receive(_ node.Process, pkt node.Packet) node.Result {
 	if pkt.Port == inSend {
 		return n.send(pkt.Payload)
 	}
-	header, _ := pkt.Payload.Get("header")
-	if pkt.Payload.Kind() != value.KindMap || header.Kind() != value.KindMap {
-		return node.Fail(errors.New("want the request of a listener"))
+	r := &request{header: at(pkt.Payload, "header"), body: at(pkt.Payload, "body")}
+	if r.header.Kind() != value.KindMap {
+		return node.Fail(errNotRequest)
 	}
-	r := &request{header: header}
-	r.body, _ = pkt.Payload.Get("body")
-	raw, _ := pkt.Payload.Get("raw")
-	r.raw, _ = raw.AsBinary()
+	r.raw, _ = at(pkt.Payload, "raw").AsBinary()
 	e, direct, err := n.hook.read(r, n.clock.Now())
 	switch {
 	case err != nil:

@@ -104,12 +104,12 @@ func (h *slack) read(r *request, now time.Time) (*event, value.Value, error) {
 	if h.secret == "" {
 		return nil, value.Null(), errNoWebhook
 	}
-	at := r.get("X-Slack-Request-Timestamp")
-	if err := checkTime(at, now); err != nil {
+	stamp := r.get("X-Slack-Request-Timestamp")
+	if err := checkTime(stamp, now); err != nil {
 		return nil, value.Null(), err
 	}
 	mac := hmac.New(sha256.New, []byte(h.secret))
-	mac.Write([]byte("v0:" + at + ":"))
+	mac.Write([]byte("v0:" + stamp + ":"))
 	mac.Write(r.raw)
 	signature := r.get("X-Slack-Signature")
 	if !hmac.Equal([]byte(signature), []byte("v0="+hex.EncodeToString(mac.Sum(nil)))) {
@@ -121,8 +121,7 @@ func (h *slack) read(r *request, now time.Time) (*event, value.Value, error) {
 	}
 	switch kind := textOrNumber(v, "type"); {
 	case kind == "url_verification":
-		challenge, _ := v.Get("challenge")
-		return nil, object(map[string]any{"challenge": challenge.String()}), nil
+		return nil, object(map[string]any{"challenge": at(v, "challenge").String()}), nil
 	case kind == "event_callback":
 		return h.event(v), value.Null(), nil
 	}
@@ -141,11 +140,11 @@ func (h *slack) read(r *request, now time.Time) (*event, value.Value, error) {
 
 // formField returns a field of a form, of several values the first.
 func formField(v value.Value, name string) string {
-	list, _ := v.Get(name)
-	if list.Kind() == value.KindList && list.Len() > 0 {
-		list = list.At(0)
+	field := at(v, name)
+	if field.Kind() == value.KindList && field.Len() > 0 {
+		field = field.At(0)
 	}
-	s, _ := list.AsString()
+	s, _ := field.AsString()
 	return s
 }
 
@@ -165,7 +164,7 @@ func (h *slack) begin(e *event, team, channel, thread string, raw value.Value) *
 
 // event reads an event. One that is not a message of a person is nil.
 func (h *slack) event(v value.Value) *event {
-	inner, _ := v.Get("event")
+	inner := at(v, "event")
 	kind, once := textOrNumber(inner, "type"), textOrNumber(v, "event_id")
 	e := &event{once: once}
 	e.id, e.userID = textOrNumber(inner, "ts"), textOrNumber(inner, "user")
@@ -203,8 +202,7 @@ func withoutMention(text string) string {
 }
 
 func slackFiles(inner value.Value) (files []file) {
-	list, _ := inner.Get("files")
-	for _, f := range list.Elems() {
+	for _, f := range at(inner, "files").Elems() {
 		size, _ := strconv.ParseInt(textOrNumber(f, "size"), 10, 64)
 		files = append(files, file{Name: textOrNumber(f, "name"), URL: textOrNumber(f, "url_private"), Type: textOrNumber(f, "mimetype"), Size: size})
 	}
@@ -213,24 +211,18 @@ func slackFiles(inner value.Value) (files []file) {
 
 // action reads the press of a button. Slack gives it no id: once names it.
 func (h *slack) action(v value.Value, once string) *event {
-	actions, _ := v.Get("actions")
+	actions := at(v, "actions")
 	if textOrNumber(v, "type") != "block_actions" || actions.Kind() != value.KindList || actions.Len() == 0 {
 		return nil
 	}
 	first := actions.At(0)
-	if value, has := first.Get("value"); !has || value.IsNull() {
+	e := &event{once: once}
+	if e.data = at(first, "value"); e.data.IsNull() {
 		return nil // a link
 	}
-	user, _ := v.Get("user")
-	team, _ := v.Get("team")
-	channel, _ := v.Get("channel")
-	m, _ := v.Get("message")
-	label, _ := first.Get("text")
-	e := &event{once: once}
-	e.event, e.id, e.text = eventAction, textOrNumber(first, "action_ts"), textOrNumber(label, "text")
-	e.data, _ = first.Get("value")
-	e.userID, e.userName = textOrNumber(user, "id"), textOrNumber(user, "name")
-	return h.begin(e, textOrNumber(team, "id"), textOrNumber(channel, "id"), textOrNumber(m, "thread_ts"), v)
+	e.event, e.id, e.text = eventAction, textOrNumber(first, "action_ts"), textOrNumber(first, "text", "text")
+	e.userID, e.userName = textOrNumber(v, "user", "id"), textOrNumber(v, "user", "name")
+	return h.begin(e, textOrNumber(v, "team", "id"), textOrNumber(v, "channel", "id"), textOrNumber(v, "message", "thread_ts"), v)
 }
 
 // command reads a slash command.

@@ -101,28 +101,22 @@ func (h *telegram) event(v value.Value) (*event, error) {
 	e.platform, e.raw = platformTelegram, v
 	var m, from value.Value
 	if callback, has := v.Get("callback_query"); has {
-		m, _ = callback.Get("message")
-		from, _ = callback.Get("from")
-		e.event, e.id = eventAction, textOrNumber(callback, "id")
-		e.data, _ = callback.Get("data")
-		e.text, _ = fieldText(callback, "data")
+		m, from, e.data = at(callback, "message"), at(callback, "from"), at(callback, "data")
+		e.event, e.id, e.text = eventAction, textOrNumber(callback, "id"), textOrNumber(callback, "data")
 		// The answer to the request ends the clock on the button.
 		e.answer = func(bool) value.Value {
 			return object(map[string]any{"method": "answerCallbackQuery", "callback_query_id": e.id})
 		}
 	} else if joined, has := v.Get("my_chat_member"); has {
-		m = joined
-		from, _ = joined.Get("from")
-		state, _ := joined.Get("new_chat_member")
-		if status, _ := fieldText(state, "status"); status != "member" && status != "administrator" {
+		m, from = joined, at(joined, "from")
+		if status := textOrNumber(joined, "new_chat_member", "status"); status != "member" && status != "administrator" {
 			return nil, nil
 		}
 		e.event, e.id = eventJoin, id
 	} else if m, has = v.Get("message"); has {
-		from, _ = m.Get("from")
-		e.text, _ = fieldText(m, "text")
-		if e.text == "" {
-			e.text, _ = fieldText(m, "caption")
+		from = at(m, "from")
+		if e.text = textOrNumber(m, "text"); e.text == "" {
+			e.text = textOrNumber(m, "caption")
 		}
 		e.event, e.id = eventOf(e.text), textOrNumber(m, "message_id")
 		e.files = telegramFiles(m)
@@ -132,20 +126,14 @@ func (h *telegram) event(v value.Value) (*event, error) {
 			return nil, nil // a pinned message, a changed photo, and so on
 		}
 	}
-	chat, _ := m.Get("chat")
-	e.to.channel = textOrNumber(chat, "id")
-	if e.to.channel == "" {
+	e.to.channel = textOrNumber(m, "chat", "id")
+	if e.to.channel == "" || at(from, "is_bot").Truth() {
 		return nil, nil // an event that was not asked for
-	}
-	if isBot, _ := from.Get("is_bot"); isBot.Truth() {
-		return nil, nil
 	}
 	e.conversation = platformTelegram + "/" + h.bot + "/" + e.to.channel
 	e.to.conversation = e.conversation
 	e.userID = textOrNumber(from, "id")
-	first, _ := fieldText(from, "first_name")
-	last, _ := fieldText(from, "last_name")
-	e.userName = strings.TrimSpace(first + " " + last)
+	e.userName = strings.TrimSpace(textOrNumber(from, "first_name") + " " + textOrNumber(from, "last_name"))
 	return e, nil
 }
 
@@ -160,21 +148,26 @@ func telegramFiles(m value.Value) (files []file) {
 		if f.Kind() == value.KindList && f.Len() > 0 { // a photo in several sizes
 			f = f.At(f.Len() - 1)
 		}
-		id, _ := fieldText(f, "file_id")
-		name, _ := fieldText(f, "file_name")
-		mime, _ := fieldText(f, "mime_type")
-		size, _ := f.Get("file_size")
-		bytes, _ := size.AsInt()
-		files = append(files, file{Name: name, URL: "telegram:" + id, Type: mime, Size: bytes})
+		bytes, _ := at(f, "file_size").AsInt()
+		files = append(files, file{Name: textOrNumber(f, "file_name"), URL: "telegram:" + textOrNumber(f, "file_id"), Type: textOrNumber(f, "mime_type"), Size: bytes})
 	}
 	return files
 }
 
-// textOrNumber returns a field of a map as text.
-func textOrNumber(v value.Value, name string) string {
-	if v.Kind() != value.KindMap {
+// at returns what is in maps within maps; null if it is not there.
+func at(v value.Value, names ...string) value.Value {
+	for _, name := range names {
+		v, _ = v.Get(name)
+	}
+	return v
+}
+
+// textOrNumber returns what is in maps within maps as text; empty if it is not there.
+func textOrNumber(v value.Value, names ...string) string {
+	v = at(v, names...)
+	if v.IsNull() {
 		return ""
 	}
-	s, _ := fieldText(v, name)
+	s, _ := textOf(v)
 	return s
 }
