@@ -113,7 +113,8 @@ func (c *conversations) take(conversation string, payload value.Value, to outlet
 		c.counts.delivered.Add(1)
 		return true, nil
 	}
-	e := newEntry(c, conversation, payload, to)
+	e := &entry{conversations: c, payload: payload, to: to}
+	e.place.Key, e.place.Value = conversation, e
 	first, err := c.join(e)
 	if err != nil {
 		c.counts.refused.Add(1)

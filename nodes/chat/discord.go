@@ -31,16 +31,13 @@ func discordPlatform() *platform {
 A request without a signature of the application's key, or with one that is older than five minutes, is refused with 401. An interaction that Discord repeats is answered, and handled once.`,
 		payload: "`conversation` is `discord/CHANNEL/USER`; `text`" + ` of a command is its name and its arguments, ` + "`data`" + ` a map of these; ` + "`raw`" + ` is the interaction, without its token.`,
 		answers: `No text mentions anyone. Discord takes answers for 15 minutes after a command or a button.`,
-		longest: discordLongest, raw: true,
+		longest: 2000, raw: true,
 		example: `  public_key: 3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29
 `,
 		fields: []*schema.Field{schema.String("public_key").Required().Doc("The public key of the application, in hexadecimal.")},
 		hook:   newDiscord,
 	}
 }
-
-// discordLongest is how long a text may be, of a message.
-const discordLongest = 2000
 
 // A discord reads interactions, and answers them.
 type discord struct {
@@ -57,8 +54,6 @@ func newDiscord(init *node.Init, a *api) (webhook, error) {
 	}
 	return &discord{api: a, key: key}, nil
 }
-
-func (h *discord) longest() int { return discordLongest }
 
 // read checks the signature of an interaction, and reads it.
 func (h *discord) read(r *request, now time.Time) (*event, value.Value, error) {

@@ -32,12 +32,6 @@ const (
 	entryWaited        // Start has returned first: done goes on
 )
 
-func newEntry(c *conversations, conversation string, payload value.Value, to outlet) *entry {
-	e := &entry{conversations: c, payload: payload, to: to}
-	e.place.Key, e.place.Value = conversation, e
-	return e
-}
-
 // runAll runs a message and those that wait for it, until one of them waits itself for
 // something outside, or none is left.
 func (c *conversations) runAll(e *entry) {

@@ -119,17 +119,21 @@ func (h *hub) resume() {
 	}
 }
 
-// shut ends all connections, and waits for that or for ctx.
-func (h *hub) shut(ctx context.Context) error {
-	h.drain()
+// stop cuts off all connections, and lets none in until resume. alone reports that there were none.
+func (h *hub) stop() (alone bool) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.mu.stopped = true
-	alone := len(h.mu.guests) == 0
 	for g := range h.mu.guests {
 		g.cut(errStopped)
 	}
-	h.mu.Unlock()
-	if alone { // what is left of sockets does not wait for anything
+	return len(h.mu.guests) == 0
+}
+
+// shut ends all connections, and waits for that or for ctx.
+func (h *hub) shut(ctx context.Context) error {
+	h.drain()
+	if h.stop() { // what is left of sockets does not wait for anything
 		h.sockets.Wait()
 		return nil
 	}
@@ -141,14 +145,8 @@ func (h *hub) shut(ctx context.Context) error {
 	return node.WaitFor(ctx, done)
 }
 
-// Close implements io.Closer for the pool.
 func (h *hub) Close() error {
-	h.mu.Lock()
-	h.mu.stopped = true
-	for g := range h.mu.guests {
-		g.cut(errStopped)
-	}
-	h.mu.Unlock()
+	h.stop()
 	h.sockets.Wait()
 	defer h.held.Close()
 	return h.conversations.Close()

@@ -20,20 +20,18 @@ type outbox struct {
 	clock         node.Clock
 	log           *slog.Logger
 	every         time.Duration
+	longest       int                    // UTF-16 units of a message
 	poster        atomic.Pointer[poster] // of the last generation
 
 	mu     sync.Mutex
 	queues state.Queues[string, *outgoing] // by conversation; the first is being sent
 }
 
-func newOutbox(c *conversations, held *node.Account, clock node.Clock, log *slog.Logger, p poster) *outbox {
-	o := &outbox{conversations: c, held: held, clock: clock, log: log, every: editEvery}
+func newOutbox(c *conversations, held *node.Account, clock node.Clock, log *slog.Logger, p poster, longest int) *outbox {
+	o := &outbox{conversations: c, held: held, clock: clock, log: log, every: editEvery, longest: longest}
 	o.poster.Store(&p)
 	return o
 }
-
-// use makes a poster send from now on.
-func (o *outbox) use(p poster) { o.poster.Store(&p) }
 
 var errCrowded = errors.New("too many messages wait to be sent")
 

@@ -34,9 +34,6 @@ type poster interface {
 
 	// silent says that a message is not answered.
 	silent(ctx context.Context, to target) error
-
-	// longest is how many UTF-16 units the text of a message may have.
-	longest() int
 }
 
 // A target is where answers go: a chat, a thread, or an interaction.
@@ -132,7 +129,7 @@ func (o *outbox) send(ctx context.Context, m *outgoing, state draft) error {
 		m.ids, m.before = before.ids, nil
 		_ = o.clock.Sleep(ctx, o.every-o.clock.Now().Sub(before.sent)) // what sends sees the end of ctx
 	}
-	pieces := split(state.text, p.longest())
+	pieces := split(state.text, o.longest)
 	if !state.final {
 		pieces = pieces[:1] // the others follow at the end
 	}

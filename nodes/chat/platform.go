@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -72,15 +71,9 @@ type branch struct {
 
 // A platformNode is the part of a platform that belongs to one generation.
 type platformNode struct {
-	name    string
-	ref     node.Ref
-	pool    *node.Pool
-	memory  *node.Memory
-	log     *slog.Logger
-	clock   node.Clock
-	waits   node.Waits
-	failure string
-	hook    webhook
+	*platform
+	init *node.Init
+	hook webhook
 
 	branch     *branch // from Open on, as the next three
 	release    func() error
@@ -89,23 +82,16 @@ type platformNode struct {
 	generation *generation // from Serve on
 }
 
-func newPlatformNode(init *node.Init, name string, hook webhook) *platformNode {
-	return &platformNode{
-		name: name, ref: init.Node, pool: init.Pool, memory: init.Memory, log: init.Log, clock: init.Clock, waits: init.Waits,
-		failure: init.Config.String("failure"), hook: hook,
-	}
-}
-
 // key names what is in the pool.
 func (n *platformNode) key() string {
-	return "chat." + n.name + " " + n.ref.Namespace + "/" + n.ref.String()
+	return "chat." + n.kind + " " + n.init.Node.Namespace + "/" + n.init.Node.String()
 }
 
 // Open finds the conversations of the generation before, and its connection.
 func (n *platformNode) Open(context.Context) (err error) {
-	n.branch, n.release, err = node.Acquire(n.pool, n.key(), func() (*branch, error) {
-		d, held := newConversations(), n.memory.Account(n.name)
-		return &branch{conversations: d, held: held, clock: n.clock, seen: newMemory(n.clock), outbox: newOutbox(d, held, n.clock, n.log, n.hook)}, nil
+	n.branch, n.release, err = node.Acquire(n.init.Pool, n.key(), func() (*branch, error) {
+		c, held, clock := newConversations(), n.init.Memory.Account(n.kind), n.init.Clock
+		return &branch{conversations: c, held: held, clock: clock, seen: newMemory(clock), outbox: newOutbox(c, held, clock, n.init.Log, n.hook, n.longest)}, nil
 	})
 	if err != nil {
 		return err
@@ -118,9 +104,10 @@ func (n *platformNode) Open(context.Context) (err error) {
 
 // Serve makes new messages start their processes here.
 func (n *platformNode) Serve(src node.Starter) error {
-	n.generation = &generation{starter: src, waits: n.waits, log: n.log, failure: n.failure, node: n}
+	n.generation = &generation{starter: src, waits: n.init.Waits, log: n.init.Log, failure: n.init.Config.String("failure"), node: n}
 	n.branch.attach(n.generation)
-	n.branch.outbox.use(n.hook)
+	sends := poster(n.hook)
+	n.branch.outbox.poster.Store(&sends)
 	if n.feed != nil {
 		n.feed.join()
 	}
@@ -151,7 +138,7 @@ func (n *platformNode) Close() error {
 }
 
 // Measure reports the conversations and their messages.
-func (n *platformNode) Measure(report func(node.Metric)) { n.branch.measure(n.name, report) }
+func (n *platformNode) Measure(report func(node.Metric)) { n.branch.measure(n.kind, report) }
 
 // Receive handles a request of the platform, or sends a message.
 func (n *platformNode) Receive(_ node.Process, pkt node.Packet) node.Result {
@@ -163,7 +150,7 @@ func (n *platformNode) Receive(_ node.Process, pkt node.Packet) node.Result {
 		return node.Fail(errNotRequest)
 	}
 	r.raw, _ = at(pkt.Payload, "raw").AsBinary()
-	e, direct, err := n.hook.read(r, n.clock.Now())
+	e, direct, err := n.hook.read(r, n.init.Clock.Now())
 	switch {
 	case err != nil:
 		return node.Fail(err)

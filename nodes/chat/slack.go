@@ -30,7 +30,7 @@ A request without a signature of ` + "`signing_secret`" + `, or with one that is
 Or by Socket Mode, with ` + "`app_token`" + `: the node connects to Slack, and needs no address that Slack can reach. Switch it on in the app's settings, and make an app-level token with the scope ` + "`connections:write`" + `. What was not confirmed within three seconds, as when too many messages wait, Slack sends again. A connection that Slack ends, or that is dead, is made again; a reload with the same settings keeps it.`,
 		payload: "`conversation` is `slack/TEAM/CHANNEL`, with `/THREAD`" + ` outside of direct messages: the bot answers in threads there. ` + "`raw`" + ` is what Slack has sent.`,
 		answers: "`&`, `<` and `>`" + ` in them are escaped, so that no text mentions a channel.`,
-		longest: slackLongest, sends: true, raw: true,
+		longest: 4000, sends: true, raw: true,
 		example: `  token: "{{ .SLACK_TOKEN }}"
   signing_secret: "{{ .SLACK_SIGNING_SECRET }}"
   env:
@@ -47,9 +47,6 @@ Or by Socket Mode, with ` + "`app_token`" + `: the node connects to Slack, and n
 		hook: newSlack,
 	}
 }
-
-// slackLongest is how long a text may be, of a message.
-const slackLongest = 4000
 
 // A slack reads requests of Slack, and sends messages there.
 type slack struct {
@@ -84,8 +81,6 @@ func newSlack(init *node.Init, a *api) (webhook, error) {
 }
 
 func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
-
-func (h *slack) longest() int { return slackLongest }
 
 // checkTime refuses a signature that is too old, or of the future.
 func checkTime(text string, now time.Time) error {

@@ -32,7 +32,7 @@ curl "https://api.telegram.org/bot$TOKEN/setWebhook" \
 Or with ` + "`poll: true`" + `, which asks Telegram for messages and needs no address that Telegram can reach; there must not be a webhook then.`,
 		payload: "`conversation` is `telegram/BOT/CHAT`; `raw`" + ` is Telegram's update.`,
 		answers: `Texts are plain: Telegram reads no formatting in them. A button's ` + "`data`" + ` has 64 bytes at most.`,
-		longest: telegramLongest, sends: true,
+		longest: 4096, sends: true,
 		example: `  token: "{{ .TELEGRAM_TOKEN }}"
   webhook_secret: "{{ .WEBHOOK_SECRET }}"
   env:
@@ -49,9 +49,6 @@ Or with ` + "`poll: true`" + `, which asks Telegram for messages and needs no ad
 		hook: newTelegram,
 	}
 }
-
-// telegramLongest is how long a text may be, of a message.
-const telegramLongest = 4096
 
 // telegramToken is the form of a token: the bot's id, and its secret.
 var telegramToken = regexp.MustCompile(`^[0-9]{1,20}:[A-Za-z0-9_-]{5,}$`)
@@ -76,8 +73,6 @@ func newTelegram(init *node.Init, a *api) (webhook, error) {
 	}
 	return h, nil
 }
-
-func (h *telegram) longest() int { return telegramLongest }
 
 // read checks the secret of a request, and reads its update.
 func (h *telegram) read(r *request, _ time.Time) (*event, value.Value, error) {

@@ -168,7 +168,6 @@ type silentPoster struct{}
 func (silentPoster) post(context.Context, target, string, []button) (string, error) { return "1", nil }
 func (silentPoster) edit(context.Context, target, string, string, []button) error   { return nil }
 func (silentPoster) silent(context.Context, target) error                           { return nil }
-func (silentPoster) longest() int                                                   { return 4096 }
 
 // TestMemoryOfPlatforms has messages of many conversations wait: in total they have half of the
 // memory of the program, what is more comes again, and all of it is free in the end.
@@ -176,7 +175,7 @@ func TestMemoryOfPlatforms(t *testing.T) {
 	const limit = 1 << 20
 	d, held := newConversations(), node.NewMemory(limit).Account("telegram")
 	b := &branch{conversations: d, held: held, clock: node.SystemClock{}, seen: newMemory(node.SystemClock{})}
-	b.outbox = newOutbox(d, held, b.clock, slog.New(slog.DiscardHandler), silentPoster{})
+	b.outbox = newOutbox(d, held, b.clock, slog.New(slog.DiscardHandler), silentPoster{}, 4096)
 	defer b.Close()
 	starter := &endless{ends: make(chan func(node.Response), 1000)}
 	d.attach(&generation{starter: starter, log: slog.New(slog.DiscardHandler)})
