@@ -25,8 +25,8 @@ type entry[V any] struct {
 
 func (e *entry[V]) expired(now time.Time) bool { return !e.until.IsZero() && !now.Before(e.until) }
 
-// Room is what entries may take.
-type Room struct {
+// Limits is what entries may take.
+type Limits struct {
 	Count int
 	Bytes int64
 }
@@ -61,7 +61,7 @@ func (e *Entries[K, V]) Has(k K, now time.Time) bool {
 // Put keeps a value until a time, zero is for ever, in place of the one that its key has. Others
 // make room for it; it may be larger than all may be together. It reports false, and the value
 // before stays, if the program has no memory left for it.
-func (e *Entries[K, V]) Put(k K, v V, size int64, now, until time.Time, room Room) (ok bool) {
+func (e *Entries[K, V]) Put(k K, v V, size int64, now, until time.Time, limits Limits) (ok bool) {
 	for {
 		_, oldest, ok := e.lru.GetOldest()
 		if !ok || !oldest.expired(now) {
@@ -73,7 +73,7 @@ func (e *Entries[K, V]) Put(k K, v V, size int64, now, until time.Time, room Roo
 	if old, ok := e.lru.Get(k); ok { // which makes it the last to go
 		more, before = size-old.size, 1
 	}
-	for e.lru.Len()-before >= room.Count || e.held != nil && e.held.Held()+more > room.Bytes || !e.take(more) {
+	for e.lru.Len()-before >= limits.Count || e.held != nil && e.held.Held()+more > limits.Bytes || !e.take(more) {
 		if e.lru.Len() > before {
 			e.lru.RemoveOldest()
 			e.Evicted++

@@ -13,7 +13,7 @@ func TestQueues(t *testing.T) {
 	want := make(map[int][]*Place[int, int])
 	var all []*Place[int, int]
 	var empty <-chan struct{} // asked for before
-	for range 20_000 {
+	for range 5000 {
 		if rnd.IntN(5) < 2 {
 			p := &Place[int, int]{Key: rnd.IntN(5), Value: len(all)}
 			first := q.Join(p)

@@ -28,6 +28,7 @@ func TestWait(t *testing.T) {
 			end(&w, cancel)
 			cancel(gone) // also of those that have been answered: the context is that of another process then
 			<-time.After(time.Hour)
+			synctest.Wait()
 			if got != want || w.Open() || (want == gone.Error()) != (left != nil) {
 				t.Errorf("got %s, want %s; left because of %v", got, want, left)
 			}
@@ -48,7 +49,7 @@ func TestWait(t *testing.T) {
 // TestWaitRace lets the three ways race. Each wait is answered once.
 func TestWaitRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for range 2000 {
+		for range 500 {
 			ctx, cancel := context.WithCancel(t.Context())
 			var w Wait
 			var answers atomic.Int32
@@ -58,6 +59,7 @@ func TestWaitRace(t *testing.T) {
 			cancel() // what watches the context begins on another goroutine
 			w.Answer(node.None())
 			<-time.After(time.Second)
+			synctest.Wait()
 			if n := answers.Load(); n != 1 {
 				t.Fatalf("it was answered %d times", n)
 			}

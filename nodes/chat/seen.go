@@ -38,7 +38,7 @@ func (m *memory) first(id string) bool {
 		return false
 	}
 	id = strings.Clone(id) // it may be a part of the event
-	return m.ids.Put(id, struct{}{}, 0, now, now.Add(seenFor), state.Room{Count: mostSeen})
+	return m.ids.Put(id, struct{}{}, 0, now, now.Add(seenFor), state.Limits{Count: mostSeen})
 }
 
 // forget takes first back for an event that was refused: it may come again.

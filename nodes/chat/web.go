@@ -66,7 +66,7 @@ func chatDef() *node.Def {
 }
 
 // A chatNode is the part of a chat that belongs to one generation. Its rooms and
-// connections belong to the hub.
+// connections belong to the node.
 type chatNode struct {
 	init    *node.Init
 	log     *slog.Logger
@@ -79,7 +79,7 @@ type chatNode struct {
 	memory                         int64 // of the conversations
 	join                           bool
 
-	hub        *hub         // from Open on
+	rooms      *rooms       // from Open on
 	release    func() error // from Open on
 	starter    node.Starter // from Serve on
 	generation *generation  // from Serve on
@@ -108,8 +108,8 @@ func newChatNode(init *node.Init) (node.Node, error) {
 
 // Open finds the conversations of the generation before.
 func (n *chatNode) Open(context.Context) (err error) {
-	n.hub, n.release, err = node.Acquire(n.init.Pool, "chat "+n.init.Node.Namespace+"/"+n.init.Node.String(), func() (*hub, error) {
-		return newHub(n.init.Memory), nil
+	n.rooms, n.release, err = node.Acquire(n.init.Pool, "chat "+n.init.Node.Namespace+"/"+n.init.Node.String(), func() (*rooms, error) {
+		return newRooms(n.init.Memory), nil
 	})
 	return err
 }
@@ -118,17 +118,17 @@ func (n *chatNode) Open(context.Context) (err error) {
 func (n *chatNode) Serve(src node.Starter) error {
 	n.starter = src
 	n.generation = &generation{starter: src, waits: n.init.Waits, log: n.log, failure: n.failure, node: n}
-	n.hub.attach(n.generation)
-	n.hub.most.Store(n.memory)
-	n.hub.resume()
+	n.rooms.attach(n.generation)
+	n.rooms.most.Store(n.memory)
+	n.rooms.resume()
 	return nil
 }
 
 // Drain ends streams of events, unless a later generation goes on with them: their server
 // waits for them.
 func (n *chatNode) Drain() {
-	if n.generation != nil && n.hub.Current() == n.generation {
-		n.hub.drain()
+	if n.generation != nil && n.rooms.Current() == n.generation {
+		n.rooms.drain()
 	}
 }
 
@@ -138,15 +138,15 @@ func (n *chatNode) Stop(ctx context.Context) error {
 	if n.generation == nil {
 		return nil
 	}
-	last, err := n.hub.detach(ctx, n.generation)
+	last, err := n.rooms.detach(ctx, n.generation)
 	if !last || err != nil {
 		return err
 	}
-	return n.hub.shut(ctx)
+	return n.rooms.shut(ctx)
 }
 
 // Close releases the conversations.
 func (n *chatNode) Close() error { return n.release() }
 
 // Measure reports the conversations and their messages.
-func (n *chatNode) Measure(report func(node.Metric)) { n.hub.measure(report) }
+func (n *chatNode) Measure(report func(node.Metric)) { n.rooms.measure(report) }

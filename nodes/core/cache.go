@@ -40,7 +40,7 @@ func cacheDef(o Options) *node.Def {
 				return nil, err
 			}
 			cfg := init.Config
-			n.limits = limits{cfg.Duration("ttl"), state.Room{Count: int(cfg.Int("capacity")), Bytes: cfg.Int("bytes")}}
+			n.limits = limits{cfg.Duration("ttl"), state.Limits{Count: int(cfg.Int("capacity")), Bytes: cfg.Int("bytes")}}
 			n.shared = sharedKey(init, n.limits)
 			return n, nil
 		},
@@ -137,7 +137,7 @@ type memory struct {
 // limits bound what a memory keeps.
 type limits struct {
 	ttl  time.Duration // 0 is none
-	room state.Room
+	room state.Limits
 }
 
 // answerSize is what an answer takes in addition to its value: the entries of the map

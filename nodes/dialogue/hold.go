@@ -19,7 +19,7 @@ import (
 type hold struct {
 	node  *sessionNode
 	outer *hold                         // that they had before; may have ended
-	place state.Place[string, *waiting] // under the key of the session; guarded by the room. Without a value it was the first
+	place state.Place[string, *waiting] // under the key of the session; guarded by the sessions. Without a value it was the first
 
 	mu struct {
 		sync.Mutex
@@ -48,9 +48,9 @@ type result struct {
 var holdKey = node.NewKey[*hold]("session turn")
 
 // find returns the hold of a session among those of a process that have not ended.
-func (h *hold) find(r *room, key string) *hold {
+func (h *hold) find(r *sessions, key string) *hold {
 	for ; h != nil; h = h.outer {
-		if h.place.Key == key && h.node.room == r && !h.ended() {
+		if h.place.Key == key && h.node.sessions == r && !h.ended() {
 			return h
 		}
 	}
@@ -127,14 +127,14 @@ func (h *hold) wait(p node.Process, payload value.Value) node.Result {
 		h.place.Value = w
 		fail := func(err error) node.Result {
 			h.settle(nil, stamp{}, err)
-			n.room.leave(h)
+			n.sessions.leave(h)
 			return node.Fail(err)
 		}
 		w.Begin(ctx, done, func(cause error) { fail(cause) })
 		w.Limit(n.clock, n.patience, func() node.Result {
 			return fail(errNoTurn("another process has had this session for %s", n.patience))
 		})
-		switch first, err := n.room.take(h, n.queue); {
+		switch first, err := n.sessions.take(h, n.queue); {
 		case !first && err == nil:
 		case !w.Claim():
 		case err != nil:
@@ -148,7 +148,7 @@ func (h *hold) wait(p node.Process, payload value.Value) node.Result {
 // begin loads the session, which is the process's turn to have, and sends the payload.
 func (h *hold) begin(p node.Process, payload value.Value) node.Result {
 	p.Root().Enlist(node.PhaseSession, h.end)
-	if !h.node.room.store.blocks() {
+	if !h.node.sessions.store.blocks() {
 		return h.load(p.Context(), p, payload)
 	}
 	return node.Block(func(ctx context.Context) node.Result { return h.load(ctx, p, payload) })
@@ -156,7 +156,7 @@ func (h *hold) begin(p node.Process, payload value.Value) node.Result {
 
 func (h *hold) load(ctx context.Context, p node.Process, payload value.Value) node.Result {
 	n := h.node
-	k, err := n.room.store.load(ctx, h.place.Key, n.clock.Now())
+	k, err := n.sessions.store.load(ctx, h.place.Key, n.clock.Now())
 	if err != nil {
 		err = stored("load", err)
 		h.settle(nil, k.stamp, err)
@@ -182,7 +182,7 @@ func stored(what string, err error) error {
 // end saves the session if the process has ended well, and gives it to the next. It is a
 // [node.Participant].
 func (h *hold) end(ctx context.Context, failure error) (kept bool, err error) {
-	defer h.node.room.leave(h)
+	defer h.node.sessions.leave(h)
 	h.mu.Lock()
 	s, k := h.mu.session, h.mu.kept
 	h.mu.session, h.mu.over = nil, true // nothing is settled any more
@@ -217,7 +217,7 @@ func (n *sessionNode) save(ctx context.Context, key string, k stamp, values valu
 	if n.ttl > 0 {
 		k.until = now.Add(n.ttl)
 	}
-	err := n.room.store.save(context.WithoutCancel(ctx), key, kept{k, values}, now)
+	err := n.sessions.store.save(context.WithoutCancel(ctx), key, kept{k, values}, now)
 	if err == nil || !changed && errors.Is(err, errConflict) { // who has changed it has renewed it
 		return nil
 	}

@@ -49,7 +49,7 @@ type memoryStore struct {
 	mu   struct {
 		sync.Mutex
 		sessions *state.Entries[string, kept]
-		room     state.Room // of the generation that was loaded last
+		limits   state.Limits // of the generation that was loaded last
 	}
 }
 
@@ -67,10 +67,10 @@ func newMemoryStore(held *node.Account) *memoryStore {
 
 func (s *memoryStore) blocks() bool { return false }
 
-func (s *memoryStore) limit(room state.Room) {
+func (s *memoryStore) limit(limits state.Limits) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.room = room
+	s.mu.limits = limits
 }
 
 func (s *memoryStore) load(_ context.Context, key string, now time.Time) (kept, error) {
@@ -91,7 +91,7 @@ func (s *memoryStore) save(_ context.Context, key string, k kept, now time.Time)
 		key = strings.Clone(key) // it may be a part of the payload
 	}
 	k.there = true
-	if !s.mu.sessions.Put(key, k, int64(keptSize+len(key)+k.values.Size()), now, k.until, s.mu.room) {
+	if !s.mu.sessions.Put(key, k, int64(keptSize+len(key)+k.values.Size()), now, k.until, s.mu.limits) {
 		return errNoMemory
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 
 // take gives a hold its place in the queue of its session, and reports whether it is its turn
 // then. With more than most before it that wait, it is an error.
-func (r *room) take(h *hold, most int) (first bool, err error) {
+func (r *sessions) take(h *hold, most int) (first bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch n := r.turns.Count(h.place.Key); {
@@ -26,13 +26,13 @@ func (r *room) take(h *hold, most int) (first bool, err error) {
 
 // leave ends the turn of a hold, or its wait. The next that waits goes on, on a goroutine of
 // its own: that may run all of its process, and the caller's has an answer to give.
-func (r *room) leave(h *hold) {
+func (r *sessions) leave(h *hold) {
 	if w := r.next(h); w != nil {
 		h.node.clock.AfterFunc(0, func(context.Context) { w.Done(w.hold.begin(w.process, w.payload)) })
 	}
 }
 
-func (r *room) next(h *hold) *waiting {
+func (r *sessions) next(h *hold) *waiting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for place := r.turns.Leave(&h.place); place != nil; place = r.turns.Leave(place) {
@@ -44,7 +44,7 @@ func (r *room) next(h *hold) *waiting {
 }
 
 // count returns how many sessions processes have, and how many processes wait.
-func (r *room) count() (held, waiting int) {
+func (r *sessions) count() (held, waiting int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.turns.Keys(), r.turns.Len() - r.turns.Keys()

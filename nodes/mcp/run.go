@@ -17,7 +17,7 @@ import (
 
 // call runs a tool: it implements [sdk.ToolHandler]. A failure is a result, so that the
 // model that has called sees it.
-func (h *hub) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+func (h *endpoint) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	s := h.generations.Current()
 	defer h.running.Add(-1)
 	if h.running.Add(1) > s.calls {

@@ -130,7 +130,7 @@ func (n *dedupe) mark(k state.Key, _ node.Response, now time.Time) {
 	if n.ttl > 0 {
 		until = now.Add(n.ttl)
 	}
-	n.marks.seen.Put(k, struct{}{}, 0, now, until, state.Room{Count: n.capacity})
+	n.marks.seen.Put(k, struct{}{}, 0, now, until, state.Limits{Count: n.capacity})
 }
 
 // share is what becomes of a duplicate.
