@@ -59,14 +59,14 @@ func (k *keeper) def() *node.Def {
 	}
 }
 
-const keys = 8
+const keys = 10
 
 // chaos runs processes with several keys each, in any order and partly side by side. Packets
 // fail, processes fail after their packets were answered well, and clients leave. Each is tried
 // again until it ends well. next is called for each packet that is sent.
 func chaos(t *testing.T, seed uint64, k *keeper, next func(p node.Process, key int64, rnd *rand.Rand) node.Result) {
 	synctest.Test(t, func(t *testing.T) {
-		const each = 3
+		const each = 4
 		f := flowtest.New(t, k.def())
 		f.Options.Clock = node.SystemClock{}
 		f.Load("- {kind: source, name: from, ports: {'out[0]': [{name: k, port: in}]}}\n- {kind: keeper, name: k, ports: {out: [{name: next}]}}\n")
@@ -79,7 +79,7 @@ func chaos(t *testing.T, seed uint64, k *keeper, next func(p node.Process, key i
 			return next(p, key, shared)
 		})
 		var work sync.WaitGroup
-		for i := range 12 {
+		for i := range 16 {
 			rnd := rand.New(rand.NewPCG(seed, uint64(i+1)))
 			work.Go(func() {
 				for attempt := 0; ; attempt++ {
@@ -142,7 +142,7 @@ func sometimes(rnd *rand.Rand, v value.Value) node.Result {
 // TestClaimsInTheEnd settles keys at the end of processes: each has its effect once, and is not
 // sent any more.
 func TestClaimsInTheEnd(t *testing.T) {
-	for range 2 {
+	for range 4 {
 		seed := rand.Uint64()
 		k := newKeeper(false)
 		var mu sync.Mutex
@@ -169,7 +169,7 @@ func TestClaimsInTheEnd(t *testing.T) {
 // TestClaimsByAnswer settles keys when they are answered: one packet of a key is on its way at a
 // time, and what a process has settled that fails is not known any more.
 func TestClaimsByAnswer(t *testing.T) {
-	for range 2 {
+	for range 4 {
 		seed := rand.Uint64()
 		k := newKeeper(true)
 		var mu sync.Mutex
