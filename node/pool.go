@@ -20,16 +20,16 @@ type Pool struct {
 type poolEntry struct {
 	users    int           // guarded by Pool.mu
 	ready    chan struct{} // closed when open has returned
-	resource io.Closer     // immutable once ready is closed
+	resource any           // immutable once ready is closed
 	err      error         // immutable once ready is closed
 }
 
 // Acquire returns the resource of a key; if there is none, open makes it. The last
-// call of release closes the resource and returns the error of that; each caller
-// calls its release once. Callers of the same key wait for open, others do not. If
+// call of release closes the resource, if it is an [io.Closer], and returns the error of that;
+// each caller calls its release once. Callers of the same key wait for open, others do not. If
 // open fails or panics, all that wait for it get an error, and the key is free
 // again.
-func Acquire[T io.Closer](p *Pool, key string, open func() (T, error)) (resource T, release func() error, err error) {
+func Acquire[T any](p *Pool, key string, open func() (T, error)) (resource T, release func() error, err error) {
 	entry, made := p.enter(key)
 	if made {
 		makeEntry(p, key, entry, open)
@@ -45,8 +45,11 @@ func Acquire[T io.Closer](p *Pool, key string, open func() (T, error)) (resource
 		return resource, nil, fmt.Errorf("shared resource %q is a %T, not a %T", key, entry.resource, resource)
 	}
 	return resource, func() error {
-		if p.leave(key, entry) {
-			return entry.resource.Close()
+		if !p.leave(key, entry) {
+			return nil
+		}
+		if c, ok := entry.resource.(io.Closer); ok {
+			return c.Close()
 		}
 		return nil
 	}, nil
@@ -54,7 +57,7 @@ func Acquire[T io.Closer](p *Pool, key string, open func() (T, error)) (resource
 
 // makeEntry opens the resource of an entry. A panic is passed on; it leaves the
 // entry as an error does.
-func makeEntry[T io.Closer](p *Pool, key string, entry *poolEntry, open func() (T, error)) {
+func makeEntry[T any](p *Pool, key string, entry *poolEntry, open func() (T, error)) {
 	returned := false
 	defer func() {
 		if !returned {

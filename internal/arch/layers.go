@@ -53,6 +53,7 @@ var layers = []layer{
 // uses are the imports allowed within a layer, with the reason.
 var uses = map[string]string{
 	"internal/servertest -> internal/ground/freeport": "servers of tests need ports",
+	"internal/waits -> node/state":                    "who waits stands in queues by key",
 	"nodes/ai -> nodes/mcp":                           "a model may call the tools of servers",
 	"nodes/dialogue -> nodes/data":                    "sessions are kept in its databases",
 	"schema -> value":                                 "a config holds values",

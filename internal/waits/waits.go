@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -23,59 +24,45 @@ type Memory struct {
 	clock node.Clock
 	mu    struct {
 		sync.Mutex
-		waiting map[string]*waiter // by key, the first
-		n       int
+		waiting state.Queues[string, waiting]
 		ended   bool
 		next    time.Time   // when sweep is called; zero if nothing waits
 		stop    func() bool // that call
 	}
 }
 
-// New returns one whose times are of a clock.
-func New(clock node.Clock) *Memory {
-	m := &Memory{clock: clock}
-	m.mu.waiting = make(map[string]*waiter)
-	return m
-}
-
-// A waiter waits once.
-type waiter struct {
-	of    *Memory
-	key   string
+// A waiting process waits once.
+type waiting struct {
 	done  func(value.Value, error)
-	next  *waiter // under the same key
 	ctx   context.Context
 	until time.Time
 }
 
+type place = state.Place[string, waiting]
+
+// New returns one whose times are of a clock.
+func New(clock node.Clock) *Memory { return &Memory{clock: clock} }
+
 // Wait implements [node.Waits].
 func (m *Memory) Wait(ctx context.Context, key string, until time.Time, done func(value.Value, error)) (stop func() bool) {
-	w := &waiter{of: m, key: key, done: done, ctx: ctx, until: until}
-	if err := m.add(w); err != nil {
+	p := &place{Key: key, Value: waiting{done: done, ctx: ctx, until: until}}
+	if err := m.add(p); err != nil {
 		done(value.Value{}, err)
 	}
-	return w.stop
+	return func() bool { return m.remove(p) }
 }
 
-func (m *Memory) add(w *waiter) error {
+func (m *Memory) add(p *place) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case m.mu.ended:
 		return node.ErrWaitsEnded
-	case m.mu.n >= Most:
+	case m.mu.waiting.Len() >= Most:
 		return node.ErrTooManyWaits
 	}
-	m.mu.n++
-	if last := m.mu.waiting[w.key]; last == nil {
-		m.mu.waiting[w.key] = w
-	} else {
-		for last.next != nil {
-			last = last.next
-		}
-		last.next = w
-	}
-	m.armLocked(m.clock.Now(), w.until)
+	m.mu.waiting.Join(p)
+	m.armLocked(m.clock.Now(), p.Value.until)
 	return nil
 }
 
@@ -96,13 +83,14 @@ func (m *Memory) armLocked(now, at time.Time) {
 // sweep ends the waits whose time or context has ended. at is when it was to be called.
 func (m *Memory) sweep(at time.Time) {
 	now := m.clock.Now()
-	for _, w := range m.list(now, at) {
+	for _, p := range m.list(now, at) {
+		w := &p.Value
 		// The context may be that of another process by now, but then the wait has ended.
 		err := w.ctx.Err()
 		if err == nil && !w.until.After(now) {
 			err = node.ErrWaitTimeout
 		}
-		if err != nil && w.stop() {
+		if err != nil && m.remove(p) {
 			w.done(value.Value{}, err)
 		}
 	}
@@ -110,21 +98,18 @@ func (m *Memory) sweep(at time.Time) {
 
 // list returns all who wait, and arms the next sweep; none if another call of sweep has
 // taken the place of this one.
-func (m *Memory) list(now, at time.Time) []*waiter {
+func (m *Memory) list(now, at time.Time) []*place {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.mu.next != at {
 		return nil
 	}
 	m.mu.next = time.Time{}
-	all := make([]*waiter, 0, m.mu.n)
+	all := m.mu.waiting.All()
 	next := now.Add(look)
-	for _, w := range m.mu.waiting {
-		for ; w != nil; w = w.next {
-			all = append(all, w)
-			if w.until.After(now) && w.until.Before(next) {
-				next = w.until
-			}
+	for _, p := range all {
+		if until := p.Value.until; until.After(now) && until.Before(next) {
+			next = until
 		}
 	}
 	if len(all) > 0 {
@@ -133,43 +118,21 @@ func (m *Memory) list(now, at time.Time) []*waiter {
 	return all
 }
 
-// stop ends the wait; not ok if it has ended. Then nothing else calls done.
-func (w *waiter) stop() (ok bool) {
-	m := w.of
+// remove ends a wait; not ok if it has ended. Then nothing else calls done.
+func (m *Memory) remove(p *place) (ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	first := m.mu.waiting[w.key]
-	if first == w {
-		m.removeFirstLocked(w)
-		return true
-	}
-	for ; first != nil; first = first.next {
-		if first.next == w {
-			first.next = w.next
-			m.forgetLocked(w)
-			return true
-		}
-	}
-	return false
+	return m.removeLocked(p)
 }
 
-// removeFirstLocked removes the first of its key.
-func (m *Memory) removeFirstLocked(w *waiter) {
-	if w.next != nil {
-		m.mu.waiting[w.key] = w.next
-	} else {
-		delete(m.mu.waiting, w.key)
-	}
-	m.forgetLocked(w)
-}
-
-// forgetLocked counts one that does not wait any more.
-func (m *Memory) forgetLocked(w *waiter) {
-	w.next = nil
-	if m.mu.n--; m.mu.n == 0 && !m.mu.next.IsZero() {
+func (m *Memory) removeLocked(p *place) (ok bool) {
+	before := m.mu.waiting.Len()
+	m.mu.waiting.Leave(p)
+	if m.mu.waiting.Len() == 0 && !m.mu.next.IsZero() {
 		m.mu.stop()
 		m.mu.next = time.Time{}
 	}
+	return m.mu.waiting.Len() < before
 }
 
 // Deliver implements [node.Waits].
@@ -185,33 +148,32 @@ func (m *Memory) Deliver(key string, v value.Value) bool {
 	return false
 }
 
-func (m *Memory) first(key string) *waiter {
+func (m *Memory) first(key string) *waiting {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	w := m.mu.waiting[key]
-	if w != nil {
-		m.removeFirstLocked(w)
+	p := m.mu.waiting.First(key)
+	if p == nil {
+		return nil
 	}
-	return w
+	m.removeLocked(p)
+	return &p.Value
 }
 
 // End ends all waits with [node.ErrWaitsEnded], and those that begin later. The engine
 // calls it when it shuts down.
 func (m *Memory) End() {
-	for _, w := range m.all() {
-		w.done(value.Value{}, node.ErrWaitsEnded)
+	for _, p := range m.all() {
+		p.Value.done(value.Value{}, node.ErrWaitsEnded)
 	}
 }
 
-func (m *Memory) all() (all []*waiter) {
+func (m *Memory) all() []*place {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.ended = true
-	for _, w := range m.mu.waiting {
-		for ; w != nil; w = m.mu.waiting[w.key] {
-			m.removeFirstLocked(w)
-			all = append(all, w)
-		}
+	all := m.mu.waiting.All()
+	for _, p := range all {
+		m.removeLocked(p)
 	}
 	return all
 }

@@ -49,8 +49,8 @@ func TestDeliver(t *testing.T) {
 			t.Errorf("got %v, want %q", r, text)
 		}
 	}
-	if m.Deliver("a", value.Null()) || m.mu.n != 0 {
-		t.Errorf("%d wait although all have got theirs", m.mu.n)
+	if m.Deliver("a", value.Null()) || m.mu.waiting.Len() != 0 {
+		t.Errorf("%d wait although all have got theirs", m.mu.waiting.Len())
 	}
 }
 
@@ -104,8 +104,8 @@ func TestMost(t *testing.T) {
 	for range Most {
 		<-ended
 	}
-	if m.mu.n != 0 || len(m.mu.waiting) != 0 {
-		t.Errorf("%d wait, under %d keys", m.mu.n, len(m.mu.waiting))
+	if m.mu.waiting.Len() != 0 || m.mu.waiting.Keys() != 0 {
+		t.Errorf("%d wait, under %d keys", m.mu.waiting.Len(), m.mu.waiting.Keys())
 	}
 }
 
@@ -120,7 +120,7 @@ func TestStop(t *testing.T) {
 			t.Errorf("wait %d: it was not stopped once", i)
 		}
 	}
-	if m.Deliver("a", value.Null()) || m.mu.n != 0 {
+	if m.Deliver("a", value.Null()) || m.mu.waiting.Len() != 0 {
 		t.Error("one that was stopped waits")
 	}
 }
@@ -134,8 +134,8 @@ func TestEnd(t *testing.T) {
 			t.Errorf("got %v", r)
 		}
 	}
-	if m.mu.n != 0 || len(m.mu.waiting) != 0 {
-		t.Errorf("%d wait after the end", m.mu.n)
+	if m.mu.waiting.Len() != 0 || m.mu.waiting.Keys() != 0 {
+		t.Errorf("%d wait after the end", m.mu.waiting.Len())
 	}
 }
 
@@ -178,7 +178,7 @@ func TestHammer(t *testing.T) {
 func (m *Memory) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.n
+	return m.mu.waiting.Len()
 }
 
 // BenchmarkSweep is one look at the most that can wait.

@@ -1,5 +1,8 @@
 // Package state has the mechanisms of kinds whose nodes keep something between processes and
-// across reloads, each once: which generation serves ([Generations]).
+// across reloads, each once: which generation serves ([Generations]), a packet that waits
+// ([Wait]), who of a key is first ([Queues]), the key of a value ([Key]), what is kept under keys
+// ([Entries]), what packets hold until they are answered ([Tickets]), and which process settles a
+// key while others wait for that ([Claims]).
 //
 // What a kind keeps lives in [node.Pool], under a key that its nodes of successive generations
 // share. The package must not know what is kept, nor any kind.

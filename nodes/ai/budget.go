@@ -2,7 +2,6 @@ package ai
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -30,21 +30,17 @@ func (b *budget) read(c schema.Config) {
 func (b *budget) keyOf(ctx context.Context, payload value.Value) (key account, err error) {
 	if b.by == nil {
 		conversation, _ := node.ConversationOf(ctx)
-		return sha256.Sum256([]byte(conversation)), nil
+		return state.KeyOf(value.String(conversation)), nil
 	}
 	v, err := b.by.Eval(ctx, payload)
 	if err != nil {
 		return key, fmt.Errorf("budget.by: %w", err)
 	}
-	data, err := v.AppendJSON(nil)
-	if err != nil {
-		return key, fmt.Errorf("budget.by: %w", err)
-	}
-	return sha256.Sum256(data), nil
+	return state.KeyOf(v), nil
 }
 
-// An account stands for a key, so that its size does not depend on the key's.
-type account [sha256.Size]byte
+// An account stands for a key.
+type account = state.Key
 
 // maxAccounts bounds the memory of a ledger: 65,536 keys take 8 MB. When there are as many,
 // a key that has used least of its budget lately is forgotten.
@@ -71,9 +67,6 @@ func newLedger(most int64, window time.Duration) *ledger {
 	l.mu.spent = make(map[account]*spending)
 	return l
 }
-
-// Close forgets everything.
-func (l *ledger) Close() error { return nil }
 
 // hold reserves up to so many tokens for a request. granted is fewer if there are not as
 // many left, and 0 if there are none. wait is how long until the next window.

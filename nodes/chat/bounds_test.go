@@ -7,7 +7,7 @@ import (
 
 // TestRoomsAreBounded opens conversations without an end, as clients may that send no token.
 func TestRoomsAreBounded(t *testing.T) {
-	h := newHub(nil)
+	h := newRooms(nil)
 	defer h.Close()
 	for i := range mostRooms + 100 {
 		r, made := h.open(strconv.Itoa(i))
@@ -31,29 +31,29 @@ func TestRoomsAreBounded(t *testing.T) {
 	}
 }
 
-// TestGuestsAreBounded counts connections, of all conversations and of one.
-func TestGuestsAreBounded(t *testing.T) {
-	h := newHub(nil)
+// TestViewersAreBounded counts connections, of all conversations and of one.
+func TestViewersAreBounded(t *testing.T) {
+	h := newRooms(nil)
 	defer h.Close()
-	var all []*guest
+	var all []*viewer
 	for range 3 {
-		g := &guest{hub: h, frames: make(chan []byte, 1), cut: func(error) {}}
+		g := &viewer{rooms: h, frames: make(chan []byte, 1), cut: func(error) {}}
 		if h.enter(g, 3) {
 			all = append(all, g)
 		}
 	}
-	late := &guest{hub: h, frames: make(chan []byte, 1), cut: func(error) {}}
+	late := &viewer{rooms: h, frames: make(chan []byte, 1), cut: func(error) {}}
 	if len(all) != 3 || h.enter(late, 3) {
-		t.Errorf("got %d guests or more, want 3", len(all))
+		t.Errorf("got %d viewers or more, want 3", len(all))
 	}
 	if h.leave(all[0]); !h.enter(late, 3) {
 		t.Error("got no place after one has left")
 	}
 	r := newRoom(h, "r")
-	for i := range mostGuests + 1 {
-		g := &guest{hub: h, frames: make(chan []byte, 1), cut: func(error) {}}
-		if got, want := r.enter(g, frame{Type: "hello"}), i < mostGuests; got != want {
-			t.Errorf("guest %d of a room: got %v, want %v", i, got, want)
+	for i := range mostViewers + 1 {
+		g := &viewer{rooms: h, frames: make(chan []byte, 1), cut: func(error) {}}
+		if got, want := r.enter(g, frame{Type: "hello"}), i < mostViewers; got != want {
+			t.Errorf("viewer %d of a room: got %v, want %v", i, got, want)
 		}
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -16,8 +16,8 @@ const (
 	// mostWaiting is how many messages of a conversation may wait for the one before.
 	mostWaiting = 32
 
-	// mostTalks is how many conversations may have a process at a time.
-	mostTalks = 10_000
+	// mostRunning is how many conversations may have a process at a time.
+	mostRunning = 10_000
 )
 
 var (
@@ -26,171 +26,146 @@ var (
 	errStopped = errors.New("the program takes no new messages")
 )
 
-// An outlet is where the answers to one message go. The desk calls begin before its
-// process starts and end after it has ended, once each; neither blocks. Nodes of the
-// process call Part.
+// An outlet is where the answers to one message go. begin is called before its process starts
+// and end after it has ended, once each; neither blocks. Nodes of the process call Part.
 type outlet interface {
 	node.Parts
 	begin()
 	end(answers []answer)
 }
 
-// A desk runs the processes of the conversations of a node, one after the other in each.
-// It lives in the pool, so that a reload neither loses what waits nor lets two processes of
-// a conversation run side by side: the next message starts in the last shift. Any goroutine
-// may call the methods.
-type desk struct {
-	current atomic.Pointer[shift] // nil before the first
-	ctx     context.Context       // of the processes
-	cancel  context.CancelFunc
-	work    sync.WaitGroup // of processes whose start follows from another's end
-	call    *node.Call
-	counts  struct{ taken, delivered, refused, failed atomic.Uint64 }
+// conversations run the processes of a node's conversations, one after the other in each.
+// They live in the pool, so that a reload neither loses what waits nor lets two processes of
+// a conversation run side by side: the next message starts in the generation that serves then.
+// Any goroutine may call the methods.
+type conversations struct {
+	ctx    context.Context // of the processes
+	cancel context.CancelFunc
+	work   sync.WaitGroup // of processes whose start follows from another's end
+	call   *node.Call
+	counts struct{ taken, delivered, refused, failed atomic.Uint64 }
 
-	mu struct {
-		sync.Mutex
-		shifts []*shift
-		talks  map[string]*talk // by conversation, while a process runs
-		empty  chan struct{}    // closed when talks is empty; nil unless detach waits for that
-	}
+	state.Generations[generation]
+	mu     sync.Mutex
+	queues state.Queues[string, *entry] // by conversation; the first has a process
 }
 
-// A shift is what a desk needs of one generation. It is immutable.
-type shift struct {
+// A generation is what conversations need of one. It is immutable.
+type generation struct {
 	starter node.Starter
 	waits   node.Waits
 	log     *slog.Logger
-	failure string // what a client is told of an error that is not public; empty is nothing
+	failure string // what a client gets for an error that is not public; empty is nothing
 	node    node.Node
 }
 
-func newDesk() *desk {
-	d := &desk{}
-	d.ctx, d.cancel = context.WithCancel(context.Background())
-	d.mu.talks = make(map[string]*talk)
-	d.call = node.NewCall(func(_ node.Process, resp node.Response) node.Result {
+func newConversations() *conversations {
+	c := &conversations{}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.call = node.NewCall(func(_ node.Process, resp node.Response) node.Result {
 		if resp.IsError() {
 			return node.Fail(resp.Payload.AsError()) // to the port error
 		}
 		return node.Respond(resp)
 	})
-	return d
+	return c
 }
 
-// attach makes new processes start in a shift.
-func (d *desk) attach(s *shift) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.mu.shifts = append(d.mu.shifts, s)
-	d.current.Store(s)
+// attach makes new processes start in a generation.
+func (c *conversations) attach(g *generation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Attach(g)
 }
 
-// detach ends what attach began. If no other shift is there, new messages are refused, and
+// detach ends what attach began. If no other generation is there, new messages are refused, and
 // it waits until the others are answered, or for ctx, whose end ends their processes.
-func (d *desk) detach(ctx context.Context, s *shift) (last bool, err error) {
-	d.mu.Lock()
-	d.mu.shifts = slices.DeleteFunc(d.mu.shifts, func(other *shift) bool { return other == s })
-	if n := len(d.mu.shifts); n > 0 {
-		d.current.Store(d.mu.shifts[n-1])
-		d.mu.Unlock()
+func (c *conversations) detach(ctx context.Context, g *generation) (last bool, err error) {
+	c.mu.Lock()
+	last = c.Detach(g)
+	empty := c.queues.Empty()
+	c.mu.Unlock()
+	if !last {
 		return false, nil
 	}
-	empty := make(chan struct{})
-	if d.mu.empty = empty; len(d.mu.talks) == 0 {
-		close(empty)
-		d.mu.empty = nil
-	}
-	d.mu.Unlock()
 	if err = node.WaitFor(ctx, empty); err != nil {
-		d.cancel()
+		c.cancel()
 	}
 	return true, err
 }
 
-// Close ends what is left. The pool calls it when no generation uses the desk any more.
-func (d *desk) Close() error {
-	d.cancel()
-	d.work.Wait()
+// Close ends what is left. The pool calls it when no generation uses the conversations any more.
+func (c *conversations) Close() error {
+	c.cancel()
+	c.work.Wait()
 	return nil
 }
 
 // take gives a message to the process that waits for one in its conversation, or else to
 // one of its own. It does not wait for the answer. delivered reports the former: to is not
 // used then.
-func (d *desk) take(conversation string, payload value.Value, to outlet) (delivered bool, err error) {
-	s := d.current.Load()
-	if s == nil {
+func (c *conversations) take(conversation string, payload value.Value, to outlet) (delivered bool, err error) {
+	g := c.Current()
+	if g == nil {
 		return false, errStopped
 	}
-	if s.waits != nil && s.waits.Deliver(conversation, payload) {
-		d.counts.delivered.Add(1)
+	if g.waits != nil && g.waits.Deliver(conversation, payload) {
+		c.counts.delivered.Add(1)
 		return true, nil
 	}
-	t, err := d.queue(conversation, entry{payload, to})
+	e := &entry{conversations: c, payload: payload, to: to}
+	e.place.Key, e.place.Value = conversation, e
+	first, err := c.join(e)
 	if err != nil {
-		d.counts.refused.Add(1)
+		c.counts.refused.Add(1)
 		return false, err
 	}
-	d.counts.taken.Add(1)
-	if t != nil {
-		d.work.Go(t.runAll)
+	c.counts.taken.Add(1)
+	if first {
+		c.work.Go(func() { c.runAll(e) })
 	}
 	return false, nil
 }
 
-// queue lets a message wait for those before it. If there are none, it returns the talk to
-// run.
-func (d *desk) queue(conversation string, e entry) (*talk, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t := d.mu.talks[conversation]
+// join lets a message wait for those before it, if there are some.
+func (c *conversations) join(e *entry) (first bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.queues.Count(e.place.Key)
 	switch {
-	case len(d.mu.shifts) == 0 || d.ctx.Err() != nil:
-		return nil, errStopped
-	case t == nil && len(d.mu.talks) >= mostTalks:
-		return nil, errBusy
-	case t == nil:
-		t = &talk{desk: d, conversation: conversation, entry: e}
-		t.ctx = node.WithConversation(d.ctx, conversation)
-		t.done = t.onDone
-		d.mu.talks[conversation] = t
-		return t, nil
-	case len(t.waiting) >= mostWaiting:
-		return nil, errTooFast
+	case !c.Serving() || c.ctx.Err() != nil:
+		return false, errStopped
+	case n == 0 && c.queues.Keys() >= mostRunning:
+		return false, errBusy
+	case n > mostWaiting:
+		return false, errTooFast
 	}
-	t.waiting = append(t.waiting, e)
-	return nil, nil
+	return c.queues.Join(&e.place), nil
 }
 
-// next takes the message that has waited longest; without one, the talk ends.
-func (d *desk) next(t *talk) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(t.waiting) > 0 {
-		t.entry, t.waiting = t.waiting[0], t.waiting[1:]
-		return true
+// leave ends the turn of a message, and returns the next of its conversation, or nil.
+func (c *conversations) leave(e *entry) *entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if next := c.queues.Leave(&e.place); next != nil {
+		return next.Value
 	}
-	delete(d.mu.talks, t.conversation)
-	if len(d.mu.talks) == 0 && d.mu.empty != nil {
-		close(d.mu.empty)
-		d.mu.empty = nil
-	}
-	return false
+	return nil
 }
 
-func (d *desk) measure(platform string, report func(node.Metric)) {
-	d.mu.Lock()
-	running := len(d.mu.talks)
-	d.mu.Unlock()
+func (c *conversations) measure(platform string, report func(node.Metric)) {
+	c.mu.Lock()
+	running := c.queues.Keys()
+	c.mu.Unlock()
 	report(node.Metric{Name: platform + "_processes", Help: "Conversations with a process.", Value: float64(running)})
 	for _, m := range []struct {
 		name, help string
 		count      *atomic.Uint64
 	}{
-		{"_messages_total", "Messages that started a process.", &d.counts.taken},
-		{"_replies_total", "Messages that a process had waited for.", &d.counts.delivered},
-		{"_refused_total", "Messages refused, as too many waited.", &d.counts.refused},
-		{"_failed_total", "Processes of messages that ended with an error.", &d.counts.failed},
+		{"_messages_total", "Messages that started a process.", &c.counts.taken},
+		{"_replies_total", "Messages that a process had waited for.", &c.counts.delivered},
+		{"_refused_total", "Messages refused, as too many waited.", &c.counts.refused},
+		{"_failed_total", "Processes of messages that ended with an error.", &c.counts.failed},
 	} {
 		report(node.Metric{Name: platform + m.name, Help: m.help, Type: node.MetricCounter, Value: float64(m.count.Load())})
 	}

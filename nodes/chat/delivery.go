@@ -10,14 +10,14 @@ import (
 
 // A delivery is the outlet of a message of a platform.
 type delivery struct {
-	office *postOffice
+	outbox *outbox
 	to     target
 	held   int64 // bytes of the message, counted until its process has ended
 
 	mu struct {
 		sync.Mutex
-		open *bubble // that is being written
-		last *bubble
+		open *outgoing // that is being written
+		last *outgoing
 		any  bool
 	}
 }
@@ -33,7 +33,7 @@ func (d *delivery) Part(ctx context.Context, v value.Value) error {
 	if err != nil {
 		return err
 	}
-	if d.office.held.Full() {
+	if d.outbox.held.Full() {
 		return errCrowd()
 	}
 	d.mu.Lock()
@@ -50,14 +50,14 @@ func (d *delivery) Part(ctx context.Context, v value.Value) error {
 		return nil
 	}
 	if d.mu.open == nil {
-		d.mu.open = &bubble{to: d.to, text: piece}
+		d.mu.open = &outgoing{to: d.to, text: piece}
 		d.mu.last, d.mu.any = d.mu.open, true
-		return d.office.add(d.mu.open)
+		return d.outbox.add(d.mu.open)
 	}
 	if len(d.mu.open.text)+len(piece) > mostText {
 		return errors.New("the answer is too long")
 	}
-	d.office.change(d.mu.open, func() { d.mu.open.text += piece })
+	d.outbox.change(d.mu.open, func() { d.mu.open.text += piece })
 	return nil
 }
 
@@ -72,7 +72,7 @@ func (d *delivery) put(a answer) error {
 	d.mu.open = nil
 	if b != nil {
 		into := a.edit
-		d.office.change(b, func() {
+		d.outbox.change(b, func() {
 			if into = into && !b.failed; into {
 				b.text, b.buttons = a.whole(), a.buttons
 			}
@@ -82,19 +82,19 @@ func (d *delivery) put(a answer) error {
 			return nil
 		}
 	}
-	b = &bubble{to: d.to, text: a.whole(), buttons: a.buttons, final: true}
+	b = &outgoing{to: d.to, text: a.whole(), buttons: a.buttons, final: true}
 	if a.edit {
 		b.before = d.mu.last
 	}
 	d.mu.last, d.mu.any = b, true
-	return d.office.add(b)
+	return d.outbox.add(b)
 }
 
 // end sends the answers. The first is the whole of the message that is being written.
 func (d *delivery) end(answers []answer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.office.held.Free(d.held)
+	d.outbox.held.Free(d.held)
 	err := error(nil)
 	for i, a := range answers {
 		if i == 0 && d.mu.open != nil && !a.failed {
@@ -105,14 +105,14 @@ func (d *delivery) end(answers []answer) {
 		}
 	}
 	if b := d.mu.open; b != nil {
-		d.office.change(b, func() { b.final = true })
+		d.outbox.change(b, func() { b.final = true })
 		d.mu.open = nil
 	}
 	if !d.mu.any && err == nil {
-		err = d.office.add(&bubble{to: d.to, silent: true, final: true})
+		err = d.outbox.add(&outgoing{to: d.to, silent: true, final: true})
 	}
 	if err != nil {
-		d.office.log.Error("an answer could not be sent", "conversation", d.to.conversation, "error", err)
+		d.outbox.log.Error("an answer could not be sent", "conversation", d.to.conversation, "error", err)
 	}
 }
 

@@ -31,16 +31,13 @@ func discordPlatform() *platform {
 A request without a signature of the application's key, or with one that is older than five minutes, is refused with 401. An interaction that Discord repeats is answered, and handled once.`,
 		payload: "`conversation` is `discord/CHANNEL/USER`; `text`" + ` of a command is its name and its arguments, ` + "`data`" + ` a map of these; ` + "`raw`" + ` is the interaction, without its token.`,
 		answers: `No text mentions anyone. Discord takes answers for 15 minutes after a command or a button.`,
-		longest: discordLongest, raw: true,
+		longest: 2000, raw: true,
 		example: `  public_key: 3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29
 `,
 		fields: []*schema.Field{schema.String("public_key").Required().Doc("The public key of the application, in hexadecimal.")},
 		hook:   newDiscord,
 	}
 }
-
-// discordLongest is how long a text may be, of a message.
-const discordLongest = 2000
 
 // A discord reads interactions, and answers them.
 type discord struct {
@@ -58,43 +55,39 @@ func newDiscord(init *node.Init, a *api) (webhook, error) {
 	return &discord{api: a, key: key}, nil
 }
 
-func (h *discord) longest() int { return discordLongest }
-
 // read checks the signature of an interaction, and reads it.
 func (h *discord) read(r *request, now time.Time) (*event, value.Value, error) {
-	at := r.get("X-Signature-Timestamp")
+	stamp := r.get("X-Signature-Timestamp")
 	signature, err := hex.DecodeString(r.get("X-Signature-Ed25519"))
-	if err != nil || len(signature) != ed25519.SignatureSize || !ed25519.Verify(h.key, append([]byte(at), r.raw...), signature) {
+	if err != nil || len(signature) != ed25519.SignatureSize || !ed25519.Verify(h.key, append([]byte(stamp), r.raw...), signature) {
 		return nil, value.Null(), errUnsigned("the signature is missing or wrong")
 	}
-	if err := checkTime(at, now); err != nil {
+	if err := checkTime(stamp, now); err != nil {
 		return nil, value.Null(), err
 	}
 	v := r.body
 	if v.Kind() != value.KindMap {
 		return nil, value.Null(), public(http.StatusBadRequest, "want a map, got %s", v.Kind())
 	}
-	kind, _ := v.Get("type")
-	n, _ := kind.AsInt()
+	n, _ := at(v, "type").AsInt()
 	if n == discordPing {
 		return nil, object(map[string]any{"type": discordPong}), nil
 	}
 	e := &event{once: textOrNumber(v, "id")}
-	data, _ := v.Get("data")
+	data := at(v, "data")
 	switch n {
 	case discordCommand:
 		e.event = eventCommand
 		e.text, e.data = discordArguments(data)
 	case discordButton:
-		e.event = eventAction
-		e.data, _ = data.Get("custom_id")
+		e.event, e.data = eventAction, at(data, "custom_id")
 		e.text, _ = e.data.AsString()
 	default:
 		return nil, value.Null(), public(http.StatusBadRequest, "the type of the interaction is not known")
 	}
-	user, _ := v.Get("user")
-	if member, has := v.Get("member"); has && member.Kind() == value.KindMap {
-		user, _ = member.Get("user")
+	user := at(v, "user")
+	if member := at(v, "member"); member.Kind() == value.KindMap {
+		user = at(member, "user")
 	}
 	channel, application, token := textOrNumber(v, "channel_id"), textOrNumber(v, "application_id"), textOrNumber(v, "token")
 	if e.once == "" || channel == "" || application == "" || token == "" {
@@ -124,9 +117,8 @@ func discordArguments(data value.Value) (text string, arguments value.Value) {
 	var all strings.Builder
 	all.WriteString("/" + textOrNumber(data, "name"))
 	var b value.MapBuilder
-	options, _ := data.Get("options")
-	for _, o := range options.Elems() {
-		v, _ := o.Get("value")
+	for _, o := range at(data, "options").Elems() {
+		v := at(o, "value")
 		all.WriteString(" " + v.String())
 		b.Set(textOrNumber(o, "name"), v)
 	}

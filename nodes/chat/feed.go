@@ -44,7 +44,7 @@ func acquireFeed(n *platformNode) (*feed, func() error, error) {
 		return nil, func() error { return nil }, nil
 	}
 	sum := sha256.Sum256([]byte(strings.Join(hook.feedBy(), "\x00")))
-	return node.Acquire(n.pool, n.key()+" "+hex.EncodeToString(sum[:]), func() (*feed, error) {
+	return node.Acquire(n.init.Pool, n.key()+" "+hex.EncodeToString(sum[:]), func() (*feed, error) {
 		return &feed{hook: hook, branch: n.branch}, nil
 	})
 }
@@ -80,7 +80,6 @@ func (f *feed) leave(ctx context.Context) error {
 	return node.WaitFor(ctx, ended)
 }
 
-// Close implements io.Closer for the pool.
 func (f *feed) Close() error {
 	f.work.Wait()
 	f.hook.close()

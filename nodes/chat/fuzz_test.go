@@ -24,7 +24,7 @@ func FuzzSaid(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := saidOf(value.String(text), 100, nil)
+		s, err := postedOf(value.String(text), 100, nil)
 		if err == nil && (len(s.text) > 100 || len(s.id) > maxID) {
 			t.Errorf("got %+v", s)
 		}

@@ -3,11 +3,11 @@ package chat
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -50,66 +50,48 @@ type request struct {
 }
 
 // get returns a header, in canonical form; of several the first.
-func (r *request) get(name string) string {
-	list, _ := r.header.Get(name)
-	if list.Kind() == value.KindList && list.Len() > 0 {
-		list = list.At(0)
-	}
-	s, _ := list.AsString()
-	return s
-}
+func (r *request) get(name string) string { return formField(r.header, name) }
 
 // errNoWebhook refuses requests of a bot that gets its messages by itself.
 var errNoWebhook = public(http.StatusNotFound, "this bot takes no requests: it asks for its messages")
+
+var errNotRequest = errors.New("want the request of a listener")
 
 // errUnsigned refuses what a platform has not sent.
 func errUnsigned(why string) error { return public(http.StatusUnauthorized, "%s", why) }
 
 // A branch is what the nodes of a platform share over reloads.
 type branch struct {
-	*desk
+	*conversations
 	held   *node.Account // bytes of messages from when they come until they are answered, and of what is sent
 	clock  node.Clock
 	seen   *memory
-	office *postOffice
+	outbox *outbox
 }
 
 // A platformNode is the part of a platform that belongs to one generation.
 type platformNode struct {
-	name    string
-	ref     node.Ref
-	pool    *node.Pool
-	memory  *node.Memory
-	log     *slog.Logger
-	clock   node.Clock
-	waits   node.Waits
-	failure string
-	hook    webhook
+	*platform
+	init *node.Init
+	hook webhook
 
-	branch  *branch // from Open on, as the next three
-	release func() error
-	feed    *feed // nil if all events come as requests
-	unfeed  func() error
-	shift   *shift // from Serve on
-}
-
-func newPlatformNode(init *node.Init, name string, hook webhook) *platformNode {
-	return &platformNode{
-		name: name, ref: init.Node, pool: init.Pool, memory: init.Memory, log: init.Log, clock: init.Clock, waits: init.Waits,
-		failure: init.Config.String("failure"), hook: hook,
-	}
+	branch     *branch // from Open on, as the next three
+	release    func() error
+	feed       *feed // nil if all events come as requests
+	unfeed     func() error
+	generation *generation // from Serve on
 }
 
 // key names what is in the pool.
 func (n *platformNode) key() string {
-	return "chat." + n.name + " " + n.ref.Namespace + "/" + n.ref.String()
+	return "chat." + n.kind + " " + n.init.Node.Namespace + "/" + n.init.Node.String()
 }
 
 // Open finds the conversations of the generation before, and its connection.
 func (n *platformNode) Open(context.Context) (err error) {
-	n.branch, n.release, err = node.Acquire(n.pool, n.key(), func() (*branch, error) {
-		d, held := newDesk(), n.memory.Account(n.name)
-		return &branch{desk: d, held: held, clock: n.clock, seen: newMemory(n.clock), office: newPostOffice(d, held, n.clock, n.log, n.hook)}, nil
+	n.branch, n.release, err = node.Acquire(n.init.Pool, n.key(), func() (*branch, error) {
+		c, held, clock := newConversations(), n.init.Memory.Account(n.kind), n.init.Clock
+		return &branch{conversations: c, held: held, clock: clock, seen: newMemory(clock), outbox: newOutbox(c, held, clock, n.init.Log, n.hook, n.longest)}, nil
 	})
 	if err != nil {
 		return err
@@ -122,9 +104,10 @@ func (n *platformNode) Open(context.Context) (err error) {
 
 // Serve makes new messages start their processes here.
 func (n *platformNode) Serve(src node.Starter) error {
-	n.shift = &shift{starter: src, waits: n.waits, log: n.log, failure: n.failure, node: n}
-	n.branch.attach(n.shift)
-	n.branch.office.use(n.hook)
+	n.generation = &generation{starter: src, waits: n.init.Waits, log: n.init.Log, failure: n.init.Config.String("failure"), node: n}
+	n.branch.attach(n.generation)
+	sends := poster(n.hook)
+	n.branch.outbox.poster.Store(&sends)
 	if n.feed != nil {
 		n.feed.join()
 	}
@@ -133,16 +116,16 @@ func (n *platformNode) Serve(src node.Starter) error {
 
 // Stop waits until what has come is answered, and sent.
 func (n *platformNode) Stop(ctx context.Context) error {
-	if n.shift == nil {
+	if n.generation == nil {
 		return nil
 	}
 	late := error(nil)
 	if n.feed != nil {
 		late = n.feed.leave(ctx)
 	}
-	last, err := n.branch.detach(ctx, n.shift)
+	last, err := n.branch.detach(ctx, n.generation)
 	if last && err == nil {
-		err = n.branch.office.flush(ctx)
+		err = n.branch.outbox.flush(ctx)
 	}
 	return errors.Join(late, err)
 }
@@ -155,22 +138,19 @@ func (n *platformNode) Close() error {
 }
 
 // Measure reports the conversations and their messages.
-func (n *platformNode) Measure(report func(node.Metric)) { n.branch.measure(n.name, report) }
+func (n *platformNode) Measure(report func(node.Metric)) { n.branch.measure(n.kind, report) }
 
 // Receive handles a request of the platform, or sends a message.
 func (n *platformNode) Receive(_ node.Process, pkt node.Packet) node.Result {
 	if pkt.Port == inSend {
 		return n.send(pkt.Payload)
 	}
-	header, _ := pkt.Payload.Get("header")
-	if pkt.Payload.Kind() != value.KindMap || header.Kind() != value.KindMap {
-		return node.Fail(errors.New("want the request of a listener"))
+	r := &request{header: at(pkt.Payload, "header"), body: at(pkt.Payload, "body")}
+	if r.header.Kind() != value.KindMap {
+		return node.Fail(errNotRequest)
 	}
-	r := &request{header: header}
-	r.body, _ = pkt.Payload.Get("body")
-	raw, _ := pkt.Payload.Get("raw")
-	r.raw, _ = raw.AsBinary()
-	e, direct, err := n.hook.read(r, n.clock.Now())
+	r.raw, _ = at(pkt.Payload, "raw").AsBinary()
+	e, direct, err := n.hook.read(r, n.init.Clock.Now())
 	switch {
 	case err != nil:
 		return node.Fail(err)
@@ -195,7 +175,7 @@ func ok(body value.Value) node.Result {
 // Close ends what is left, for the pool.
 func (b *branch) Close() error {
 	defer b.held.Close()
-	return b.desk.Close()
+	return b.conversations.Close()
 }
 
 // takeOnce takes an event, unless it has come before.
@@ -207,7 +187,7 @@ func (b *branch) takeOnce(e *event) (answer value.Value, err error) {
 	size := int64(payload.Size())
 	delivered, err := false, errMemory
 	if b.held.Take(size) {
-		delivered, err = b.take(e.conversation, payload, &delivery{office: b.office, to: e.to, held: size})
+		delivered, err = b.take(e.conversation, payload, &delivery{outbox: b.outbox, to: e.to, held: size})
 		if delivered || err != nil {
 			b.held.Free(size)
 		}
@@ -242,16 +222,17 @@ func (n *platformNode) send(v value.Value) node.Result {
 		return node.Fail(errCrowd())
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
-		w := newWaiter(ctx, done)
-		err := n.branch.office.add(&bubble{to: to, text: a.whole(), buttons: a.buttons, final: true, done: func(err error) {
+		var w state.Wait
+		w.Begin(ctx, done, nil)
+		sent := func(err error) {
 			if err != nil {
-				w.finish(node.Fail(err))
+				w.Answer(node.Fail(err))
 			} else {
-				w.finish(node.None())
+				w.Answer(node.None())
 			}
-		}})
-		if err != nil {
-			w.finish(node.Fail(err))
+		}
+		if err := n.branch.outbox.add(&outgoing{to: to, text: a.whole(), buttons: a.buttons, final: true, done: sent}); err != nil {
+			sent(err)
 		}
 	})
 }

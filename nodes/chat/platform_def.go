@@ -45,7 +45,7 @@ func (p *platform) def() *node.Def {
 	if p.raw {
 		traits.Is = node.NeedsRaw
 	}
-	def := &node.Def{
+	return &node.Def{
 		Kind: p.kind, Summary: p.summary, Doc: doc,
 		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: bot, port: in}]}}
 - kind: ` + p.kind + `
@@ -71,10 +71,9 @@ func (p *platform) def() *node.Def {
 			if err != nil {
 				return nil, err
 			}
-			return newPlatformNode(init, p.kind, hook), nil
+			return &platformNode{platform: p, init: init, hook: hook}, nil
 		},
 	}
-	return def
 }
 
 // checkToken refuses what cannot be in a header.

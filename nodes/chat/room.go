@@ -19,8 +19,8 @@ const (
 	// further behind is cut off: it comes back, and gets the whole conversation.
 	mostFrames = 256
 
-	// mostGuests is how many connections a conversation may have.
-	mostGuests = 16
+	// mostViewers is how many connections a conversation may have.
+	mostViewers = 16
 )
 
 // A line is a message as clients see it.
@@ -59,7 +59,7 @@ func (f *frame) encode() []byte {
 // A room is a conversation of the widget: its last messages, and who looks at them. Any
 // goroutine may call the methods.
 type room struct {
-	hub          *hub
+	rooms        *rooms
 	conversation string
 	pins         atomic.Int64  // how many use it; see unpin
 	prepared     atomic.Bool   // earlier messages are being read, have been, or need not be
@@ -69,16 +69,16 @@ type room struct {
 		sync.Mutex
 		lines   []*line
 		bytes   int   // what the lines weigh
-		counted int   // what the hub knows of the weight
+		counted int   // what the node knows of the weight
 		last    int   // number of the last line of the bot
 		turn    *turn // whose process runs, or nil
-		guests  map[*guest]struct{}
+		viewers map[*viewer]struct{}
 	}
 }
 
-// A guest is a connection that looks at a room.
-type guest struct {
-	hub    *hub
+// A viewer is a connection that looks at a room.
+type viewer struct {
+	rooms  *rooms
 	frames chan []byte  // of [mostFrames]; never closed
 	queued atomic.Int64 // bytes in frames
 	cut    context.CancelCauseFunc
@@ -86,18 +86,18 @@ type guest struct {
 
 var errBehind = errors.New("the client does not take its messages")
 
-func newRoom(h *hub, conversation string) *room {
-	r := &room{hub: h, conversation: conversation, ready: make(chan struct{})}
-	r.mu.guests = make(map[*guest]struct{})
+func newRoom(h *rooms, conversation string) *room {
+	r := &room{rooms: h, conversation: conversation, ready: make(chan struct{})}
+	r.mu.viewers = make(map[*viewer]struct{})
 	r.weighLocked()
 	return r
 }
 
-// enter adds a guest, whose first frame is the conversation so far.
-func (r *room) enter(g *guest, hello frame) bool {
+// enter adds a viewer, whose first frame is the conversation so far.
+func (r *room) enter(g *viewer, hello frame) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.mu.guests) >= mostGuests {
+	if len(r.mu.viewers) >= mostViewers {
 		return false
 	}
 	for _, l := range r.mu.lines {
@@ -105,14 +105,14 @@ func (r *room) enter(g *guest, hello frame) bool {
 	}
 	hello.Busy = r.mu.turn != nil && !r.mu.turn.paused
 	g.put(hello.encode()) // it is the first
-	r.mu.guests[g] = struct{}{}
+	r.mu.viewers[g] = struct{}{}
 	return true
 }
 
-func (r *room) leave(g *guest) {
+func (r *room) leave(g *viewer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.mu.guests, g)
+	delete(r.mu.viewers, g)
 }
 
 // fresh says that there is nothing to read from before.
@@ -129,22 +129,22 @@ func (r *room) isQuiet() bool {
 	return r.mu.turn == nil
 }
 
-// tell sends a frame to all guests. The caller holds the lock.
+// tell sends a frame to all viewers. The caller holds the lock.
 func (r *room) tell(f frame) {
-	if len(r.mu.guests) == 0 {
+	if len(r.mu.viewers) == 0 {
 		return
 	}
 	data := f.encode()
-	for g := range r.mu.guests {
+	for g := range r.mu.viewers {
 		if !g.put(data) {
 			r.cutLocked(g)
 		}
 	}
 }
 
-// cutLocked cuts off a guest that is behind.
-func (r *room) cutLocked(g *guest) {
-	delete(r.mu.guests, g)
+// cutLocked cuts off a viewer that is behind.
+func (r *room) cutLocked(g *viewer) {
+	delete(r.mu.viewers, g)
 	g.cut(errBehind)
 }
 

@@ -1,12 +1,12 @@
 package chat
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 )
 
 const (
@@ -21,22 +21,12 @@ const (
 // A memory knows the ids of the last events. Any goroutine may call its methods.
 type memory struct {
 	clock node.Clock
-	mu    struct {
-		sync.Mutex
-		ids   map[string]struct{}
-		order []seenID // the oldest first
-	}
-}
-
-type seenID struct {
-	id string
-	at time.Time
+	mu    sync.Mutex
+	ids   *state.Entries[string, struct{}]
 }
 
 func newMemory(clock node.Clock) *memory {
-	m := &memory{clock: clock}
-	m.mu.ids = make(map[string]struct{})
-	return m
+	return &memory{clock: clock, ids: state.NewEntries[string, struct{}](nil)}
 }
 
 // first reports whether an id is new, and remembers it.
@@ -44,30 +34,16 @@ func (m *memory) first(id string) bool {
 	now := m.clock.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := 0
-	for n < len(m.mu.order) && (now.Sub(m.mu.order[n].at) > seenFor || len(m.mu.order)-n >= mostSeen) {
-		delete(m.mu.ids, m.mu.order[n].id)
-		n++
-	}
-	m.mu.order = m.mu.order[n:]
-	if _, is := m.mu.ids[id]; is {
+	if m.ids.Has(id, now) {
 		return false
 	}
 	id = strings.Clone(id) // it may be a part of the event
-	m.mu.ids[id] = struct{}{}
-	m.mu.order = append(m.mu.order, seenID{id, now})
-	return true
+	return m.ids.Put(id, struct{}{}, 0, now, now.Add(seenFor), state.Limits{Count: mostSeen})
 }
 
 // forget takes first back for an event that was refused: it may come again.
 func (m *memory) forget(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.mu.ids, id)
-	for i := len(m.mu.order) - 1; i >= 0; i-- {
-		if m.mu.order[i].id == id {
-			m.mu.order = slices.Delete(m.mu.order, i, i+1) // near the end
-			return
-		}
-	}
+	m.ids.Remove(id)
 }

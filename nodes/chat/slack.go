@@ -30,7 +30,7 @@ A request without a signature of ` + "`signing_secret`" + `, or with one that is
 Or by Socket Mode, with ` + "`app_token`" + `: the node connects to Slack, and needs no address that Slack can reach. Switch it on in the app's settings, and make an app-level token with the scope ` + "`connections:write`" + `. What was not confirmed within three seconds, as when too many messages wait, Slack sends again. A connection that Slack ends, or that is dead, is made again; a reload with the same settings keeps it.`,
 		payload: "`conversation` is `slack/TEAM/CHANNEL`, with `/THREAD`" + ` outside of direct messages: the bot answers in threads there. ` + "`raw`" + ` is what Slack has sent.`,
 		answers: "`&`, `<` and `>`" + ` in them are escaped, so that no text mentions a channel.`,
-		longest: slackLongest, sends: true, raw: true,
+		longest: 4000, sends: true, raw: true,
 		example: `  token: "{{ .SLACK_TOKEN }}"
   signing_secret: "{{ .SLACK_SIGNING_SECRET }}"
   env:
@@ -47,9 +47,6 @@ Or by Socket Mode, with ` + "`app_token`" + `: the node connects to Slack, and n
 		hook: newSlack,
 	}
 }
-
-// slackLongest is how long a text may be, of a message.
-const slackLongest = 4000
 
 // A slack reads requests of Slack, and sends messages there.
 type slack struct {
@@ -85,8 +82,6 @@ func newSlack(init *node.Init, a *api) (webhook, error) {
 
 func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
 
-func (h *slack) longest() int { return slackLongest }
-
 // checkTime refuses a signature that is too old, or of the future.
 func checkTime(text string, now time.Time) error {
 	seconds, err := strconv.ParseInt(text, 10, 64)
@@ -104,12 +99,12 @@ func (h *slack) read(r *request, now time.Time) (*event, value.Value, error) {
 	if h.secret == "" {
 		return nil, value.Null(), errNoWebhook
 	}
-	at := r.get("X-Slack-Request-Timestamp")
-	if err := checkTime(at, now); err != nil {
+	stamp := r.get("X-Slack-Request-Timestamp")
+	if err := checkTime(stamp, now); err != nil {
 		return nil, value.Null(), err
 	}
 	mac := hmac.New(sha256.New, []byte(h.secret))
-	mac.Write([]byte("v0:" + at + ":"))
+	mac.Write([]byte("v0:" + stamp + ":"))
 	mac.Write(r.raw)
 	signature := r.get("X-Slack-Signature")
 	if !hmac.Equal([]byte(signature), []byte("v0="+hex.EncodeToString(mac.Sum(nil)))) {
@@ -121,8 +116,7 @@ func (h *slack) read(r *request, now time.Time) (*event, value.Value, error) {
 	}
 	switch kind := textOrNumber(v, "type"); {
 	case kind == "url_verification":
-		challenge, _ := v.Get("challenge")
-		return nil, object(map[string]any{"challenge": challenge.String()}), nil
+		return nil, object(map[string]any{"challenge": at(v, "challenge").String()}), nil
 	case kind == "event_callback":
 		return h.event(v), value.Null(), nil
 	}
@@ -141,11 +135,11 @@ func (h *slack) read(r *request, now time.Time) (*event, value.Value, error) {
 
 // formField returns a field of a form, of several values the first.
 func formField(v value.Value, name string) string {
-	list, _ := v.Get(name)
-	if list.Kind() == value.KindList && list.Len() > 0 {
-		list = list.At(0)
+	field := at(v, name)
+	if field.Kind() == value.KindList && field.Len() > 0 {
+		field = field.At(0)
 	}
-	s, _ := list.AsString()
+	s, _ := field.AsString()
 	return s
 }
 
@@ -165,7 +159,7 @@ func (h *slack) begin(e *event, team, channel, thread string, raw value.Value) *
 
 // event reads an event. One that is not a message of a person is nil.
 func (h *slack) event(v value.Value) *event {
-	inner, _ := v.Get("event")
+	inner := at(v, "event")
 	kind, once := textOrNumber(inner, "type"), textOrNumber(v, "event_id")
 	e := &event{once: once}
 	e.id, e.userID = textOrNumber(inner, "ts"), textOrNumber(inner, "user")
@@ -203,8 +197,7 @@ func withoutMention(text string) string {
 }
 
 func slackFiles(inner value.Value) (files []file) {
-	list, _ := inner.Get("files")
-	for _, f := range list.Elems() {
+	for _, f := range at(inner, "files").Elems() {
 		size, _ := strconv.ParseInt(textOrNumber(f, "size"), 10, 64)
 		files = append(files, file{Name: textOrNumber(f, "name"), URL: textOrNumber(f, "url_private"), Type: textOrNumber(f, "mimetype"), Size: size})
 	}
@@ -213,24 +206,18 @@ func slackFiles(inner value.Value) (files []file) {
 
 // action reads the press of a button. Slack gives it no id: once names it.
 func (h *slack) action(v value.Value, once string) *event {
-	actions, _ := v.Get("actions")
+	actions := at(v, "actions")
 	if textOrNumber(v, "type") != "block_actions" || actions.Kind() != value.KindList || actions.Len() == 0 {
 		return nil
 	}
 	first := actions.At(0)
-	if value, has := first.Get("value"); !has || value.IsNull() {
+	e := &event{once: once}
+	if e.data = at(first, "value"); e.data.IsNull() {
 		return nil // a link
 	}
-	user, _ := v.Get("user")
-	team, _ := v.Get("team")
-	channel, _ := v.Get("channel")
-	m, _ := v.Get("message")
-	label, _ := first.Get("text")
-	e := &event{once: once}
-	e.event, e.id, e.text = eventAction, textOrNumber(first, "action_ts"), textOrNumber(label, "text")
-	e.data, _ = first.Get("value")
-	e.userID, e.userName = textOrNumber(user, "id"), textOrNumber(user, "name")
-	return h.begin(e, textOrNumber(team, "id"), textOrNumber(channel, "id"), textOrNumber(m, "thread_ts"), v)
+	e.event, e.id, e.text = eventAction, textOrNumber(first, "action_ts"), textOrNumber(first, "text", "text")
+	e.userID, e.userName = textOrNumber(v, "user", "id"), textOrNumber(v, "user", "name")
+	return h.begin(e, textOrNumber(v, "team", "id"), textOrNumber(v, "channel", "id"), textOrNumber(v, "message", "thread_ts"), v)
 }
 
 // command reads a slash command.

@@ -79,7 +79,7 @@ func errEnd(v value.Value) error {
 // event for the bot.
 func (h *slack) envelope(v value.Value) (id string, e *event) {
 	id = textOrNumber(v, "envelope_id")
-	payload, _ := v.Get("payload")
+	payload := at(v, "payload")
 	if payload.Kind() != value.KindMap {
 		return id, nil
 	}

@@ -40,7 +40,7 @@ func slackMethod(ctx context.Context, a *api, name string, body value.Value) (va
 	if err != nil {
 		return v, err
 	}
-	if good, _ := v.Get("ok"); v.Kind() != value.KindMap || !good.Truth() {
+	if !at(v, "ok").Truth() {
 		e := &apiError{method: name, status: http.StatusOK, says: textOrNumber(v, "error")}
 		if e.says == "ratelimited" || e.says == "rate_limited" {
 			e.status = http.StatusTooManyRequests

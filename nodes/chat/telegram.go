@@ -32,7 +32,7 @@ curl "https://api.telegram.org/bot$TOKEN/setWebhook" \
 Or with ` + "`poll: true`" + `, which asks Telegram for messages and needs no address that Telegram can reach; there must not be a webhook then.`,
 		payload: "`conversation` is `telegram/BOT/CHAT`; `raw`" + ` is Telegram's update.`,
 		answers: `Texts are plain: Telegram reads no formatting in them. A button's ` + "`data`" + ` has 64 bytes at most.`,
-		longest: telegramLongest, sends: true,
+		longest: 4096, sends: true,
 		example: `  token: "{{ .TELEGRAM_TOKEN }}"
   webhook_secret: "{{ .WEBHOOK_SECRET }}"
   env:
@@ -49,9 +49,6 @@ Or with ` + "`poll: true`" + `, which asks Telegram for messages and needs no ad
 		hook: newTelegram,
 	}
 }
-
-// telegramLongest is how long a text may be, of a message.
-const telegramLongest = 4096
 
 // telegramToken is the form of a token: the bot's id, and its secret.
 var telegramToken = regexp.MustCompile(`^[0-9]{1,20}:[A-Za-z0-9_-]{5,}$`)
@@ -77,8 +74,6 @@ func newTelegram(init *node.Init, a *api) (webhook, error) {
 	return h, nil
 }
 
-func (h *telegram) longest() int { return telegramLongest }
-
 // read checks the secret of a request, and reads its update.
 func (h *telegram) read(r *request, _ time.Time) (*event, value.Value, error) {
 	if h.secret == "" {
@@ -101,28 +96,22 @@ func (h *telegram) event(v value.Value) (*event, error) {
 	e.platform, e.raw = platformTelegram, v
 	var m, from value.Value
 	if callback, has := v.Get("callback_query"); has {
-		m, _ = callback.Get("message")
-		from, _ = callback.Get("from")
-		e.event, e.id = eventAction, textOrNumber(callback, "id")
-		e.data, _ = callback.Get("data")
-		e.text, _ = fieldText(callback, "data")
+		m, from, e.data = at(callback, "message"), at(callback, "from"), at(callback, "data")
+		e.event, e.id, e.text = eventAction, textOrNumber(callback, "id"), textOrNumber(callback, "data")
 		// The answer to the request ends the clock on the button.
 		e.answer = func(bool) value.Value {
 			return object(map[string]any{"method": "answerCallbackQuery", "callback_query_id": e.id})
 		}
 	} else if joined, has := v.Get("my_chat_member"); has {
-		m = joined
-		from, _ = joined.Get("from")
-		state, _ := joined.Get("new_chat_member")
-		if status, _ := fieldText(state, "status"); status != "member" && status != "administrator" {
+		m, from = joined, at(joined, "from")
+		if status := textOrNumber(joined, "new_chat_member", "status"); status != "member" && status != "administrator" {
 			return nil, nil
 		}
 		e.event, e.id = eventJoin, id
 	} else if m, has = v.Get("message"); has {
-		from, _ = m.Get("from")
-		e.text, _ = fieldText(m, "text")
-		if e.text == "" {
-			e.text, _ = fieldText(m, "caption")
+		from = at(m, "from")
+		if e.text = textOrNumber(m, "text"); e.text == "" {
+			e.text = textOrNumber(m, "caption")
 		}
 		e.event, e.id = eventOf(e.text), textOrNumber(m, "message_id")
 		e.files = telegramFiles(m)
@@ -132,20 +121,14 @@ func (h *telegram) event(v value.Value) (*event, error) {
 			return nil, nil // a pinned message, a changed photo, and so on
 		}
 	}
-	chat, _ := m.Get("chat")
-	e.to.channel = textOrNumber(chat, "id")
-	if e.to.channel == "" {
+	e.to.channel = textOrNumber(m, "chat", "id")
+	if e.to.channel == "" || at(from, "is_bot").Truth() {
 		return nil, nil // an event that was not asked for
-	}
-	if isBot, _ := from.Get("is_bot"); isBot.Truth() {
-		return nil, nil
 	}
 	e.conversation = platformTelegram + "/" + h.bot + "/" + e.to.channel
 	e.to.conversation = e.conversation
 	e.userID = textOrNumber(from, "id")
-	first, _ := fieldText(from, "first_name")
-	last, _ := fieldText(from, "last_name")
-	e.userName = strings.TrimSpace(first + " " + last)
+	e.userName = strings.TrimSpace(textOrNumber(from, "first_name") + " " + textOrNumber(from, "last_name"))
 	return e, nil
 }
 
@@ -160,21 +143,26 @@ func telegramFiles(m value.Value) (files []file) {
 		if f.Kind() == value.KindList && f.Len() > 0 { // a photo in several sizes
 			f = f.At(f.Len() - 1)
 		}
-		id, _ := fieldText(f, "file_id")
-		name, _ := fieldText(f, "file_name")
-		mime, _ := fieldText(f, "mime_type")
-		size, _ := f.Get("file_size")
-		bytes, _ := size.AsInt()
-		files = append(files, file{Name: name, URL: "telegram:" + id, Type: mime, Size: bytes})
+		bytes, _ := at(f, "file_size").AsInt()
+		files = append(files, file{Name: textOrNumber(f, "file_name"), URL: "telegram:" + textOrNumber(f, "file_id"), Type: textOrNumber(f, "mime_type"), Size: bytes})
 	}
 	return files
 }
 
-// textOrNumber returns a field of a map as text.
-func textOrNumber(v value.Value, name string) string {
-	if v.Kind() != value.KindMap {
+// at returns what is in maps within maps; null if it is not there.
+func at(v value.Value, names ...string) value.Value {
+	for _, name := range names {
+		v, _ = v.Get(name)
+	}
+	return v
+}
+
+// textOrNumber returns what is in maps within maps as text; empty if it is not there.
+func textOrNumber(v value.Value, names ...string) string {
+	v = at(v, names...)
+	if v.IsNull() {
 		return ""
 	}
-	s, _ := fieldText(v, name)
+	s, _ := textOf(v)
 	return s
 }

@@ -26,16 +26,14 @@ func (h *telegram) method(ctx context.Context, name string, body map[string]any,
 	v, err := h.call(ctx, http.MethodPost, name, "/bot"+h.token+"/"+name, object(body), timeout)
 	var e *apiError
 	if errors.As(err, &e) && v.Kind() == value.KindMap {
-		parameters, _ := v.Get("parameters")
-		if seconds, parseErr := strconv.Atoi(textOrNumber(parameters, "retry_after")); parseErr == nil && seconds > 0 {
+		if seconds, parseErr := strconv.Atoi(textOrNumber(v, "parameters", "retry_after")); parseErr == nil && seconds > 0 {
 			e.retryAfter = time.Duration(seconds) * time.Second
 		}
 	}
 	if err != nil {
 		return v, err
 	}
-	result, _ := v.Get("result")
-	return result, nil
+	return at(v, "result"), nil
 }
 
 func (h *telegram) post(ctx context.Context, to target, text string, buttons []button) (string, error) {

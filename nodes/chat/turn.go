@@ -17,7 +17,7 @@ type turn struct {
 	done   func([]line) // gets the answers once the process ends or asks back; may be nil
 	paused bool         // the process has asked back
 	open   *line        // that is being written
-	said   []*line      // for done
+	made   []*line      // for done
 	prev   *line        // the last one
 }
 
@@ -70,7 +70,7 @@ func (t *turn) TryPart(ctx context.Context, v value.Value) (rest func(context.Co
 func (t *turn) add(l *line) {
 	t.prev = l
 	if t.done != nil {
-		t.said = append(t.said, l)
+		t.made = append(t.made, l)
 	}
 	t.room.add(l)
 }
@@ -134,7 +134,7 @@ func (t *turn) finish(answers []answer) (done func([]line), lines []line) {
 	t.close()
 	r.forget()
 	r.mu.turn = nil
-	r.hub.held.Free(t.held)
+	r.rooms.held.Free(t.held)
 	r.unpin()
 	r.tell(frame{Type: "busy"})
 	return t.hand()
@@ -159,11 +159,11 @@ func (t *turn) pause() (done func([]line), lines []line) {
 
 // hand returns what to call with which lines. The caller holds the lock.
 func (t *turn) hand() (done func([]line), lines []line) {
-	lines = make([]line, len(t.said))
-	for i, l := range t.said {
+	lines = make([]line, len(t.made))
+	for i, l := range t.made {
 		lines[i] = *l
 	}
-	done, t.done, t.said = t.done, nil, nil
+	done, t.done, t.made = t.done, nil, nil
 	return done, lines
 }
 
@@ -185,5 +185,5 @@ func (r *room) resume(done func([]line)) *turn {
 func (t *turn) quit() {
 	t.room.mu.Lock()
 	defer t.room.mu.Unlock()
-	t.done, t.said = nil, nil
+	t.done, t.made = nil, nil
 }

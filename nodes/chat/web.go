@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	_ "embed"
 	"log/slog"
 	"path"
 	"strings"
@@ -13,6 +14,9 @@ import (
 
 const platformChat = "chat"
 
+//go:embed web.md
+var webDoc string
+
 // Out-ports of a chat.
 const (
 	outMessage = 0
@@ -23,23 +27,7 @@ func chatDef() *node.Def {
 	return &node.Def{
 		Kind:    "chat",
 		Summary: "Talks to people by a widget on web pages, or by JSON.",
-		Doc: `The requests of a listener, or of a router, come in at ` + "`in`. Below `path`" + ` there are:
-
-| request | answer |
-| --- | --- |
-| ` + "`GET /`" + ` | a page that shows the widget |
-| ` + "`GET /widget.js`" + ` | the widget: ` + "`<script src=\"https://…/chat/widget.js\" async></script>`" + ` puts a button on any page |
-| ` + "`GET /socket`" + ` | a WebSocket: the first message is ` + "`{\"conversation\": TOKEN}`" + ` or ` + "`{}`" + `, the others are like those below |
-| ` + "`POST /events`" + ` with ` + "`{\"conversation\": TOKEN}` or `{}`" + ` | the same as a stream of events, for networks without WebSockets |
-| ` + "`POST /messages` with `{\"conversation\", \"text\", \"id\", \"data\"}`" + ` | 202 with ` + "`conversation`" + ` and ` + "`id`; with `\"wait\": true`" + ` 200 with ` + "`messages`" + `, the answers, once the process has ended or asks back |
-
-` + payloadDoc + `
-
-` + answersDoc + `
-
-A conversation begins without ` + "`conversation`" + `; the token that comes back is signed with ` + "`secret`" + `, and who has it takes part. If the request has ` + "`auth`" + ` (see the kind of this name), the token is of use to the same subject only, and ` + "`user`" + ` is that.
-The messages are kept in memory, for 10,000 conversations and ` + "`memory`" + ` in bytes; a page that is loaded again, or a second tab, shows them. Past either, the conversations that were not used for the longest time are forgotten, and then earlier messages of those in use; a message that still has no room is refused with 503. After a restart, or for a conversation that was forgotten, ` + "`history`" + ` is asked: its answer is a list of ` + "`{role, content}`" + ` as models have it.
-Processes go on when a page is closed. Nothing of a message becomes HTML.`,
+		Doc:     strings.NewReplacer("{message}", payloadDoc, "{answers}", answersDoc).Replace(strings.TrimSpace(webDoc)),
 		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: desk, port: in}]}}
 - kind: chat
   name: desk
@@ -78,37 +66,34 @@ Processes go on when a page is closed. Nothing of a message becomes HTML.`,
 }
 
 // A chatNode is the part of a chat that belongs to one generation. Its rooms and
-// connections belong to the hub.
+// connections belong to the node.
 type chatNode struct {
-	ref     node.Ref
-	pool    *node.Pool
+	init    *node.Init
 	log     *slog.Logger
-	waits   node.Waits
 	recalls bool // the port history is linked
 	signer  signer
 
 	path, title, greeting, failure string
 	origins                        node.Hosts
 	maxText, connections           int
-	memory                         int64        // of the conversations
-	bytes                          *node.Memory // of the program
+	memory                         int64 // of the conversations
 	join                           bool
 
-	hub     *hub         // from Open on
-	release func() error // from Open on
-	starter node.Starter // from Serve on
-	shift   *shift       // from Serve on
+	rooms      *rooms       // from Open on
+	release    func() error // from Open on
+	starter    node.Starter // from Serve on
+	generation *generation  // from Serve on
 }
 
 func newChatNode(init *node.Init) (node.Node, error) {
 	c := init.Config
 	n := &chatNode{
-		ref: init.Node, pool: init.Pool, log: init.Log, waits: init.Waits,
+		init: init, log: init.Log,
 		recalls: init.OutLinks[outHistory] > 0,
 		path:    strings.TrimSuffix(c.String("path"), "/"),
 		title:   c.String("title"), greeting: c.String("greeting"), failure: c.String("failure"),
 		maxText: int(c.Int("max_message")), connections: int(c.Int("connections")), memory: c.Int("memory"),
-		join: c.Bool("join"), bytes: init.Memory,
+		join: c.Bool("join"),
 	}
 	if n.path != "" && (!strings.HasPrefix(n.path, "/") || path.Clean(n.path) != n.path) {
 		return nil, c.Errorf("path", diag.CodeBadValue, "%q is not a path", c.String("path")).WithHint("write one such as /chat")
@@ -123,8 +108,8 @@ func newChatNode(init *node.Init) (node.Node, error) {
 
 // Open finds the conversations of the generation before.
 func (n *chatNode) Open(context.Context) (err error) {
-	n.hub, n.release, err = node.Acquire(n.pool, "chat "+n.ref.Namespace+"/"+n.ref.String(), func() (*hub, error) {
-		return newHub(n.bytes), nil
+	n.rooms, n.release, err = node.Acquire(n.init.Pool, "chat "+n.init.Node.Namespace+"/"+n.init.Node.String(), func() (*rooms, error) {
+		return newRooms(n.init.Memory), nil
 	})
 	return err
 }
@@ -132,36 +117,36 @@ func (n *chatNode) Open(context.Context) (err error) {
 // Serve makes new messages start their processes here.
 func (n *chatNode) Serve(src node.Starter) error {
 	n.starter = src
-	n.shift = &shift{starter: src, waits: n.waits, log: n.log, failure: n.failure, node: n}
-	n.hub.attach(n.shift)
-	n.hub.most.Store(n.memory)
-	n.hub.resume()
+	n.generation = &generation{starter: src, waits: n.init.Waits, log: n.log, failure: n.failure, node: n}
+	n.rooms.attach(n.generation)
+	n.rooms.most.Store(n.memory)
+	n.rooms.resume()
 	return nil
 }
 
 // Drain ends streams of events, unless a later generation goes on with them: their server
 // waits for them.
 func (n *chatNode) Drain() {
-	if n.shift != nil && n.hub.current.Load() == n.shift {
-		n.hub.drain()
+	if n.generation != nil && n.rooms.Current() == n.generation {
+		n.rooms.drain()
 	}
 }
 
 // Stop waits for the answers, and then closes the connections, unless a later generation
 // has taken them over.
 func (n *chatNode) Stop(ctx context.Context) error {
-	if n.shift == nil {
+	if n.generation == nil {
 		return nil
 	}
-	last, err := n.hub.detach(ctx, n.shift)
+	last, err := n.rooms.detach(ctx, n.generation)
 	if !last || err != nil {
 		return err
 	}
-	return n.hub.shut(ctx)
+	return n.rooms.shut(ctx)
 }
 
 // Close releases the conversations.
 func (n *chatNode) Close() error { return n.release() }
 
 // Measure reports the conversations and their messages.
-func (n *chatNode) Measure(report func(node.Metric)) { n.hub.measure(report) }
+func (n *chatNode) Measure(report func(node.Metric)) { n.rooms.measure(report) }

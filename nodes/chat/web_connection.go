@@ -32,15 +32,15 @@ func (n *chatNode) hello(token string) frame {
 	return frame{Type: "hello", Conversation: token, Title: n.title, Greeting: n.greeting}
 }
 
-// newGuest returns a guest whose context ends when it is cut off.
-func newGuest(ctx context.Context, h *hub) (*guest, context.Context) {
-	g := &guest{hub: h, frames: make(chan []byte, mostFrames)}
+// newViewer returns a viewer whose context ends when it is cut off.
+func newViewer(ctx context.Context, h *rooms) (*viewer, context.Context) {
+	g := &viewer{rooms: h, frames: make(chan []byte, mostFrames)}
 	ctx, g.cut = context.WithCancelCause(ctx)
 	return g, ctx
 }
 
-// attend lets a guest into the room of a token. leave is to be called once if err is nil.
-func (n *chatNode) attend(ctx context.Context, g *guest, token string, c *caller) (r *room, leave func(), err error) {
+// attend lets a viewer into the room of a token. leave is to be called once if err is nil.
+func (n *chatNode) attend(ctx context.Context, g *viewer, token string, c *caller) (r *room, leave func(), err error) {
 	r, token, err = n.enter(token, c)
 	if err != nil {
 		return nil, nil, err
@@ -65,8 +65,8 @@ type socket struct {
 
 // ServeHTTP makes the connection, which goes on after it has returned.
 func (s *socket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := s.node.hub
-	g, ctx := newGuest(h.ctx, h)
+	h := s.node.rooms
+	g, ctx := newViewer(h.ctx, h)
 	if !h.enter(g, s.node.connections) {
 		g.cut(nil)
 		w.Header().Set("Retry-After", "1")
@@ -129,7 +129,7 @@ func end(ctx context.Context, ws *websocket.Conn, conn net.Conn) {
 }
 
 // serve reads the frames of a client until the connection ends.
-func (s *socket) serve(ctx context.Context, g *guest, ws *websocket.Conn) error {
+func (s *socket) serve(ctx context.Context, g *viewer, ws *websocket.Conn) error {
 	late := time.AfterFunc(helloWait, func() { g.cut(errLost) })
 	in, err := s.read(ws)
 	late.Stop()
@@ -165,8 +165,8 @@ var (
 )
 
 // read reads a frame. An error that is errFrame is about what it says.
-func (s *socket) read(ws *websocket.Conn) (in said, err error) {
-	h, held := s.node.hub, int64(0)
+func (s *socket) read(ws *websocket.Conn) (in posted, err error) {
+	h, held := s.node.rooms, int64(0)
 	defer func() { h.held.Free(held) }()
 	_, r, err := ws.Reader(context.Background())
 	if err != nil {
@@ -189,7 +189,7 @@ func (s *socket) read(ws *websocket.Conn) (in said, err error) {
 	if !errors.Is(err, io.EOF) {
 		return in, err
 	}
-	if in, err = h.said(value.Binary(data), s.node.maxText); err != nil && !errors.Is(err, errMemory) {
+	if in, err = h.read(value.Binary(data), s.node.maxText); err != nil && !errors.Is(err, errMemory) {
 		err = &frameError{err}
 	}
 	return in, err
@@ -205,8 +205,8 @@ func (e *frameError) Error() string        { return e.cause.Error() }
 func (e *frameError) Unwrap() error        { return e.cause }
 func (e *frameError) Is(target error) bool { return target == errFrame }
 
-// offer sends a frame to one guest, unless it is too far behind.
-func (g *guest) offer(data []byte) {
+// offer sends a frame to one viewer, unless it is too far behind.
+func (g *viewer) offer(data []byte) {
 	if !g.put(data) {
 		g.cut(errBehind)
 	}
@@ -224,8 +224,8 @@ func refusal(id string, err error) []byte {
 	return f.encode()
 }
 
-// writeAll sends the frames of a guest, until its context ends.
-func writeAll(ctx context.Context, g *guest, ws *websocket.Conn) error {
+// writeAll sends the frames of a viewer, until its context ends.
+func writeAll(ctx context.Context, g *viewer, ws *websocket.Conn) error {
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
 	for {

@@ -19,7 +19,7 @@ type events struct {
 
 // serveEvents leaves the handler for a stream of events.
 func (n *chatNode) serveEvents(p node.Process, c *caller) node.Result {
-	s, err := n.hub.said(c.body, n.maxText)
+	s, err := n.rooms.read(c.body, n.maxText)
 	if err != nil {
 		return node.Fail(err)
 	}
@@ -36,8 +36,8 @@ func (n *chatNode) serveEvents(p node.Process, c *caller) node.Result {
 
 // ServeHTTP sends events until the client leaves.
 func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	n, h := e.node, e.node.hub
-	g, ctx := newGuest(r.Context(), h)
+	n, h := e.node, e.node.rooms
+	g, ctx := newViewer(r.Context(), h)
 	defer g.cut(nil)
 	headers := e.caller.cors("Content-Type", "text/event-stream", "X-Accel-Buffering", "no")
 	for i := 0; i < len(headers); i += 2 {
@@ -60,9 +60,9 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": node.Message(d)}) // fails if the client has left
 }
 
-// sendEvents sends the frames of a guest until it leaves; after drained, until no process of
+// sendEvents sends the frames of a viewer until it leaves; after drained, until no process of
 // the room runs.
-func sendEvents(ctx context.Context, w http.ResponseWriter, g *guest, in *room, drained <-chan struct{}) {
+func sendEvents(ctx context.Context, w http.ResponseWriter, g *viewer, in *room, drained <-chan struct{}) {
 	rc := http.NewResponseController(w)
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -26,7 +27,7 @@ func (n *chatNode) enter(token string, c *caller) (r *room, newToken string, err
 		}
 		token = n.signer.token(id, c.subject) // the secret may have changed
 	}
-	r, made := n.hub.open(platformChat + "/" + id)
+	r, made := n.rooms.open(platformChat + "/" + id)
 	if r == nil {
 		return nil, "", errCrowd()
 	}
@@ -48,13 +49,13 @@ var errToken = public(http.StatusForbidden, "the token of the conversation is no
 // joined starts the process of a new conversation.
 func (n *chatNode) joined(r *room, c *caller) {
 	m := message{platform: platformChat, conversation: r.conversation, userID: c.userOf(r), userName: c.name, event: eventJoin, id: rand.Text()}
-	if _, err := n.hub.hand(&turn{room: r, held: heldWeight}, &m); err != nil {
+	if _, err := n.rooms.hand(&turn{room: r, held: heldWeight}, &m); err != nil {
 		n.log.Debug("a new conversation was not told of", "conversation", r.conversation, "error", err)
 	}
 }
 
 // hand takes a message for a turn, and counts what it weighs.
-func (h *hub) hand(t *turn, m *message) (delivered bool, err error) {
+func (h *rooms) hand(t *turn, m *message) (delivered bool, err error) {
 	t.room.pins.Add(1) // finish takes both back, maybe before take returns
 	h.held.Hold(t.held)
 	delivered, err = h.take(m.conversation, m.payload(), t)
@@ -74,7 +75,7 @@ func (c *caller) userOf(r *room) string {
 
 // say takes a message into a room. done, if not nil, gets the answers until the process ends
 // or asks back. heard reports whether it will, or has.
-func (n *chatNode) say(r *room, c *caller, s *said, done func([]line)) (id string, heard bool, err error) {
+func (n *chatNode) say(r *room, c *caller, s *posted, done func([]line)) (id string, heard bool, err error) {
 	s.text = strings.TrimSpace(s.text)
 	if s.text == "" {
 		return "", false, public(http.StatusUnprocessableEntity, "the message has no text")
@@ -85,7 +86,7 @@ func (n *chatNode) say(r *room, c *caller, s *said, done func([]line)) (id strin
 	r.fresh()
 	id = "u" + s.id
 	weight := int64(heldWeight + lineWeight + 2*len(s.text) + 2*len(id))
-	if !n.hub.fits(0, weight) {
+	if !n.rooms.fits(0, weight) {
 		return id, false, errCrowd()
 	}
 	if !r.say(id, s.text) {
@@ -100,7 +101,7 @@ func (n *chatNode) say(r *room, c *caller, s *said, done func([]line)) (id strin
 	}
 	asked := r.resume(done)
 	data, _ := s.data.AsString()
-	delivered, err := n.hub.hand(&turn{room: r, done: done, held: int64(heldWeight + len(s.text) + len(data))}, &m)
+	delivered, err := n.rooms.hand(&turn{room: r, done: done, held: int64(heldWeight + len(s.text) + len(data))}, &m)
 	if asked != nil && !delivered {
 		asked.quit()
 	}
@@ -125,7 +126,7 @@ func eventOf(text string) string {
 
 // receiveMessage takes a message that was posted.
 func (n *chatNode) receiveMessage(c *caller) node.Result {
-	s, err := n.hub.said(c.body, n.maxText)
+	s, err := n.rooms.read(c.body, n.maxText)
 	if err != nil {
 		return node.Fail(err)
 	}
@@ -147,28 +148,29 @@ func (n *chatNode) receiveMessage(c *caller) node.Result {
 		return accepted(id)
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
-		w := newWaiter(ctx, done)
-		r, _ := n.hub.open(r.conversation)
+		var w state.Wait
+		w.Begin(ctx, done, nil)
+		r, _ := n.rooms.open(r.conversation)
 		if r == nil {
-			w.finish(node.Fail(errCrowd()))
+			w.Answer(node.Fail(errCrowd()))
 			return
 		}
 		defer r.unpin()
 		id, heard, err := n.say(r, c, &s, func(lines []line) {
 			messages, err := value.Encode(lines)
 			if err != nil {
-				w.finish(node.Fail(err))
+				w.Answer(node.Fail(err))
 				return
 			}
-			w.finish(reply(http.StatusOK, value.UniqueMap([]value.Field{
+			w.Answer(reply(http.StatusOK, value.UniqueMap([]value.Field{
 				{Name: "conversation", Value: value.String(token)}, {Name: "messages", Value: messages},
 			}), c.cors()...))
 		})
 		switch {
 		case err != nil:
-			w.finish(node.Fail(err))
+			w.Answer(node.Fail(err))
 		case !heard: // the answer is that of another message
-			w.finish(accepted(id))
+			w.Answer(accepted(id))
 		}
 	})
 }

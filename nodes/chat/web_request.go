@@ -87,31 +87,21 @@ var errNoRequest = errors.New("there is no request to take over: another node ha
 
 // caller reads a request.
 func (n *chatNode) caller(v value.Value) (c caller, err error) {
-	header, _ := v.Get("header")
-	if v.Kind() != value.KindMap || header.Kind() != value.KindMap {
-		return c, errors.New("want the request of a listener")
+	header := at(v, "header")
+	if header.Kind() != value.KindMap {
+		return c, errNotRequest
 	}
-	c.method, _ = fieldText(v, "method")
-	c.host, _ = fieldText(v, "host")
-	c.body, _ = v.Get("body")
-	origins, _ := header.Get("Origin")
-	for _, origin := range origins.Elems() {
+	c.method, c.host, c.body = textOrNumber(v, "method"), textOrNumber(v, "host"), at(v, "body")
+	for _, origin := range at(header, "Origin").Elems() {
 		text, _ := origin.AsString()
 		c.origins = append(c.origins, text)
 	}
-	at, _ := fieldText(v, "path")
-	rest, ok := strings.CutPrefix(at, n.path)
+	rest, ok := strings.CutPrefix(textOrNumber(v, "path"), n.path)
 	if !ok || rest != "" && rest[0] != '/' {
 		return c, public(http.StatusNotFound, "there is nothing at this path")
 	}
 	c.rest = rest
-	auth, _ := v.Get("auth")
-	if auth.Kind() == value.KindMap {
-		c.subject, _ = fieldText(auth, "subject")
-		if claims, _ := auth.Get("claims"); claims.Kind() == value.KindMap {
-			c.name, _ = fieldText(claims, "name")
-		}
-	}
+	c.subject, c.name = textOrNumber(v, "auth", "subject"), textOrNumber(v, "auth", "claims", "name")
 	return c, nil
 }
 

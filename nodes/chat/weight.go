@@ -14,7 +14,7 @@ const (
 	// short, it is [littleQueued].
 	mostQueued, littleQueued = 1 << 20, 16 << 10
 
-	// mostMemory is what the conversations of a hub may have before its first node serves.
+	// mostMemory is what the conversations of a chat may have before its first node serves.
 	mostMemory = 64 << 20
 )
 
@@ -22,7 +22,7 @@ var errMemory = errors.New("there is no room for more conversations or messages"
 
 // fits reports whether a number of rooms and bytes may be added. It forgets
 // what need not be kept.
-func (h *hub) fits(rooms int, bytes int64) bool {
+func (h *rooms) fits(rooms int, bytes int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.fitsLocked(rooms, bytes)
@@ -32,7 +32,7 @@ func (h *hub) fits(rooms int, bytes int64) bool {
 // longest time. In rooms that are in use, only messages are forgotten, and not if it is
 // others who take the memory of the program. It looks at some rooms only, so that many
 // clients that stay do not make it slow.
-func (h *hub) fitsLocked(rooms int, bytes int64) bool {
+func (h *rooms) fitsLocked(rooms int, bytes int64) bool {
 	over := func() (many, much, full bool) {
 		if full = !h.held.Take(bytes); !full {
 			h.held.Free(bytes) // they are counted once they are there
@@ -68,11 +68,11 @@ func (l *line) weight() int {
 	return n
 }
 
-// unlock ends a change of the lines, and tells the hub what they weigh.
+// unlock ends a change of the lines, and tells the node what they weigh.
 func (r *room) unlock() {
 	r.weighLocked()
 	r.mu.Unlock()
-	if h := r.hub; h.held.Held() > h.most.Load() {
+	if h := r.rooms; h.held.Held() > h.most.Load() {
 		h.fits(0, 0)
 	}
 }
@@ -80,16 +80,16 @@ func (r *room) unlock() {
 func (r *room) weighLocked() {
 	weight := roomWeight + r.mu.bytes
 	if more := int64(weight - r.mu.counted); more > 0 {
-		r.hub.held.Hold(more)
+		r.rooms.held.Hold(more)
 	} else {
-		r.hub.held.Free(-more)
+		r.rooms.held.Free(-more)
 	}
 	r.mu.counted = weight
 }
 
 // unpin takes back that the room is in use: by a request, a connection, or a message whose
 // process has not ended. A room that is not is forgotten sooner or later. The first pin is
-// that of [hub.open]; who adds one has one.
+// that of [rooms.open]; who adds one has one.
 func (r *room) unpin() { r.pins.Add(-1) }
 
 // retire ends the counting of a room that is not in use, and reports true. In another one it
@@ -99,7 +99,7 @@ func (r *room) retire(short bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pins.Load() == 0 {
-		r.hub.held.Free(int64(r.mu.counted))
+		r.rooms.held.Free(int64(r.mu.counted))
 		return true
 	}
 	if !short {
@@ -117,7 +117,7 @@ func (r *room) retire(short bool) bool {
 	}
 	clear(r.mu.lines[len(kept):])
 	r.mu.lines = slices.Clip(kept)
-	for g := range r.mu.guests {
+	for g := range r.mu.viewers {
 		if g.queued.Load() > littleQueued {
 			r.cutLocked(g)
 		}
@@ -125,15 +125,15 @@ func (r *room) retire(short bool) bool {
 	return false
 }
 
-// put gives a frame to a guest, unless that is too far behind.
-func (g *guest) put(data []byte) bool {
+// put gives a frame to a viewer, unless that is too far behind.
+func (g *viewer) put(data []byte) bool {
 	if g.queued.Load() > mostQueued {
 		return false
 	}
 	select {
 	case g.frames <- data:
 		g.queued.Add(int64(len(data)))
-		g.hub.held.Hold(int64(len(data)))
+		g.rooms.held.Hold(int64(len(data)))
 		return true
 	default:
 		return false
@@ -141,7 +141,7 @@ func (g *guest) put(data []byte) bool {
 }
 
 // took says that a frame was taken from the queue.
-func (g *guest) took(data []byte) {
+func (g *viewer) took(data []byte) {
 	g.queued.Add(-int64(len(data)))
-	g.hub.held.Free(int64(len(data)))
+	g.rooms.held.Free(int64(len(data)))
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // weigh returns what a hub should have counted, if no process runs.
-func weigh(h *hub) (bytes int64) {
+func weigh(h *rooms) (bytes int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for e := h.mu.recent.Front(); e != nil; e = e.Next() {
@@ -25,13 +25,13 @@ func weigh(h *hub) (bytes int64) {
 		}
 		r.mu.Unlock()
 	}
-	for g := range h.mu.guests {
+	for g := range h.mu.viewers {
 		bytes += g.queued.Load()
 	}
 	return bytes
 }
 
-func (h *hub) check(t *testing.T, when string) {
+func (h *rooms) check(t *testing.T, when string) {
 	t.Helper()
 	if used, want := h.held.Held(), weigh(h); used != want || used > h.most.Load() {
 		t.Fatalf("%s: counted %d bytes, want %d, and %d at most", when, used, want, h.most.Load())
@@ -41,7 +41,7 @@ func (h *hub) check(t *testing.T, when string) {
 // TestMemoryIsBounded opens conversations with long texts. Those that were not used for the
 // longest time are forgotten first.
 func TestMemoryIsBounded(t *testing.T) {
-	h := newHub(nil)
+	h := newRooms(nil)
 	defer h.Close()
 	h.most.Store(1 << 20)
 	long := strings.Repeat("x", 8<<10)
@@ -75,29 +75,29 @@ func TestMemoryIsBounded(t *testing.T) {
 // TestMemoryInUse fills rooms that clients look at: what they have on the screen need not be
 // kept, and what they do not read is not.
 func TestMemoryInUse(t *testing.T) {
-	h := newHub(nil)
+	h := newRooms(nil)
 	defer h.Close()
 	h.most.Store(1 << 20)
 	long := strings.Repeat("x", 8<<10)
 	var rooms []*room
-	var guests []*guest
+	var viewers []*viewer
 	var cut []context.Context
 	for i := range 100 {
 		r, _ := h.open(fmt.Sprint(i))
 		if r == nil {
 			t.Fatalf("room %d was not made", i)
 		}
-		g, ctx := newGuest(t.Context(), h)
+		g, ctx := newViewer(t.Context(), h)
 		if !h.enter(g, 100) || !r.enter(g, frame{Type: "hello"}) {
 			t.Fatal("not let in")
 		}
-		rooms, guests, cut = append(rooms, r), append(guests, g), append(cut, ctx)
+		rooms, viewers, cut = append(rooms, r), append(viewers, g), append(cut, ctx)
 		for k := range 20 {
 			r.say(fmt.Sprint("u", k), long)
 		}
 		for i, ctx := range cut { // their connections end
 			if ctx.Err() != nil {
-				h.leave(guests[i])
+				h.leave(viewers[i])
 			}
 		}
 		h.check(t, fmt.Sprint("room ", i))
@@ -106,8 +106,8 @@ func TestMemoryInUse(t *testing.T) {
 		t.Errorf("got %d rooms, want all of those that are in use", len(h.mu.rooms))
 	}
 	for i, r := range rooms {
-		r.leave(guests[i])
-		h.leave(guests[i])
+		r.leave(viewers[i])
+		h.leave(viewers[i])
 		r.unpin()
 	}
 	h.check(t, "after all have left")
@@ -116,10 +116,10 @@ func TestMemoryInUse(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAnswers has a process write into a room of a hub that is full: the answer that
+// TestMemoryOfAnswers has a process write into a room of a chat that is full: the answer that
 // is being written stays whole.
 func TestMemoryOfAnswers(t *testing.T) {
-	h := newHub(nil)
+	h := newRooms(nil)
 	defer h.Close()
 	h.most.Store(64 << 10)
 	r, _ := h.open("r")
@@ -168,18 +168,17 @@ type silentPoster struct{}
 func (silentPoster) post(context.Context, target, string, []button) (string, error) { return "1", nil }
 func (silentPoster) edit(context.Context, target, string, string, []button) error   { return nil }
 func (silentPoster) silent(context.Context, target) error                           { return nil }
-func (silentPoster) longest() int                                                   { return 4096 }
 
 // TestMemoryOfPlatforms has messages of many conversations wait: in total they have half of the
 // memory of the program, what is more comes again, and all of it is free in the end.
 func TestMemoryOfPlatforms(t *testing.T) {
 	const limit = 1 << 20
-	d, held := newDesk(), node.NewMemory(limit).Account("telegram")
-	b := &branch{desk: d, held: held, clock: node.SystemClock{}, seen: newMemory(node.SystemClock{})}
-	b.office = newPostOffice(d, held, b.clock, slog.New(slog.DiscardHandler), silentPoster{})
+	d, held := newConversations(), node.NewMemory(limit).Account("telegram")
+	b := &branch{conversations: d, held: held, clock: node.SystemClock{}, seen: newMemory(node.SystemClock{})}
+	b.outbox = newOutbox(d, held, b.clock, slog.New(slog.DiscardHandler), silentPoster{}, 4096)
 	defer b.Close()
 	starter := &endless{ends: make(chan func(node.Response), 1000)}
-	d.attach(&shift{starter: starter, log: slog.New(slog.DiscardHandler)})
+	d.attach(&generation{starter: starter, log: slog.New(slog.DiscardHandler)})
 	take := func(i int) error {
 		name := fmt.Sprint("telegram/", i)
 		m := message{platform: "telegram", conversation: name, text: strings.Repeat("x", 10<<10), event: eventMessage}
@@ -203,10 +202,10 @@ func TestMemoryOfPlatforms(t *testing.T) {
 	for range n {
 		(<-starter.ends)(node.Response{Payload: value.String(strings.Repeat("y", 10<<10))})
 	}
-	if _, err := d.detach(t.Context(), d.current.Load()); err != nil {
+	if _, err := d.detach(t.Context(), d.Current()); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.office.flush(t.Context()); err != nil || held.Held() != 0 {
+	if err := b.outbox.flush(t.Context()); err != nil || held.Held() != 0 {
 		t.Errorf("got %v, and %d bytes are held in the end", err, held.Held())
 	}
 }
@@ -215,7 +214,7 @@ func TestMemoryOfPlatforms(t *testing.T) {
 // happens, refuses new messages, and keeps those of rooms in use.
 func TestMemoryOfTheProgram(t *testing.T) {
 	memory := node.NewMemory(1 << 20)
-	h := newHub(memory)
+	h := newRooms(memory)
 	defer h.Close()
 	idle, _ := h.open("idle")
 	idle.say("u1", "hello")
@@ -231,7 +230,7 @@ func TestMemoryOfTheProgram(t *testing.T) {
 	if len(h.mu.rooms) != 1 || len(used.mu.lines) != 1 {
 		t.Errorf("got %d rooms, and %d messages of the one in use", len(h.mu.rooms), len(used.mu.lines))
 	}
-	if _, err := h.said(value.String(`{"text": "hello", "rest": [`+strings.Repeat("0,", 1<<10)+`0]}`), 1000); !errors.Is(err, errMemory) {
+	if _, err := h.read(value.String(`{"text": "hello", "rest": [`+strings.Repeat("0,", 1<<10)+`0]}`), 1000); !errors.Is(err, errMemory) {
 		t.Errorf("got %v", err)
 	}
 	other.Close()

@@ -41,7 +41,7 @@ func TestAllocs(t *testing.T) {
 	f(0, "{kind: switch, name: n, matches: [{when: 'false', port: out}], default: 'out[1]', ports: {out: [], 'out[1]': [{name: end}]}}")
 	f(0, "{kind: try, name: n, ports: {out: [{name: end}]}}")
 	f(0, "{kind: cache, name: n, ports: {out: [{name: end}]}}") // answers from memory
-	f(3, "{kind: cache, name: n, bytes: 1B, ports: {out: [{name: end}]}}")
+	f(2, "{kind: cache, name: n, bytes: 1B, ports: {out: [{name: end}]}}")
 	f(0, "{kind: limit, name: n, rate: 1e9, ports: {out: [{name: end}]}}")
 	f(2, "{kind: limit, name: n, concurrency: 1, ports: {out: [{name: end}]}}") // the context for the deferred function
 	f(0, "{kind: pipe, name: n}")

@@ -2,14 +2,12 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -42,7 +40,7 @@ func cacheDef(o Options) *node.Def {
 				return nil, err
 			}
 			cfg := init.Config
-			n.limits = limits{cfg.Duration("ttl"), int(cfg.Int("capacity")), int(cfg.Int("bytes"))}
+			n.limits = limits{cfg.Duration("ttl"), state.Limits{Count: int(cfg.Int("capacity")), Bytes: cfg.Int("bytes")}}
 			n.shared = sharedKey(init, n.limits)
 			return n, nil
 		},
@@ -77,15 +75,9 @@ type cache struct {
 	release func() error
 }
 
-// limits bound what a memory keeps.
-type limits struct {
-	ttl             time.Duration // 0 is none
-	capacity, bytes int
-}
-
 // Open finds the memory of the generation before, or makes one.
 func (n *cache) Open(context.Context) (err error) {
-	n.memory, n.release, err = node.Acquire(n.pool, n.shared, func() (*memory, error) { return newMemory(n.limits, n.clock, n.bytes.Account("cache")) })
+	n.memory, n.release, err = node.Acquire(n.pool, n.shared, func() (*memory, error) { return newMemory(n.limits, n.clock, n.bytes.Account("cache")), nil })
 	return err
 }
 
@@ -99,92 +91,29 @@ func (n *cache) Receive(p node.Process, pkt node.Packet) node.Result {
 	if err != nil {
 		return node.Fail(err)
 	}
-	r, f := n.answer(p, k, pkt.Payload)
-	if f == nil {
-		return r
-	}
-	return n.await(p, k, pkt.Payload, f)
-}
-
-// await answers a payload with the answer of a flight, or as the first of its key if
-// the flight has none.
-func (n *cache) await(p node.Process, k key, payload value.Value, f *flight) node.Result {
-	return node.Block(func(ctx context.Context) node.Result {
-		for f := f; ; {
-			switch err := n.wait(ctx, f); {
-			case errors.Is(err, errPatience):
-				n.memory.count(&n.memory.misses)
-				return node.Send(0, payload)
-			case err != nil:
-				return node.Fail(err)
-			case f.kept:
-				n.memory.count(&n.memory.hits)
-				return node.Answer(f.answer)
-			}
-			var r node.Result
-			if r, f = n.answer(p, k, payload); f == nil {
-				return r
-			}
-		}
-	})
+	return n.memory.keys.Enter(p, k, pkt.Payload, &n.memory.rules)
 }
 
 // evalKey returns the key of a payload.
-func evalKey(p node.Process, program lang.Program, payload value.Value) (key, error) {
+func evalKey(p node.Process, program lang.Program, payload value.Value) (state.Key, error) {
 	if program == nil {
-		return keyOf(payload), nil
+		return state.KeyOf(payload), nil
 	}
 	v, err := program.Eval(p.Context(), payload)
 	if err != nil {
-		return key{}, thrown(err)
+		return state.Key{}, thrown(err)
 	}
-	return keyOf(v), nil
+	return state.KeyOf(v), nil
 }
 
 // patience is how long a packet waits for the answer to another one.
 const patience = time.Minute
 
-var errPatience = errors.New("another packet of this key has had no answer for a minute")
-
-// wait waits until a flight is over.
-func (n *cache) wait(ctx context.Context, f *flight) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := n.clock.AfterFunc(patience, func(context.Context) { cancel(errPatience) })
-	err := n.clock.Wait(ctx, f.over)
-	stop()
-	cancel(nil)
-	return err
-}
-
-// answer answers a payload from memory, or sends it on, or returns the flight that it
-// has to wait for.
-func (n *cache) answer(p node.Process, k key, payload value.Value) (node.Result, *flight) {
-	m := n.memory
-	now := n.clock.Now()
-	m.Lock()
-	defer m.Unlock()
-	if kept, ok := m.find(k, now); ok {
-		m.hits++
-		return node.Answer(kept), nil
-	}
-	if f := m.flights[k]; f != nil {
-		if f.over == nil {
-			f.over = make(chan struct{})
-		}
-		return node.Result{}, f
-	}
-	m.misses++
-	t := m.give(p, k)
-	t.flight = new(flight)
-	m.flights[k] = t.flight
-	return t.send(payload), nil
-}
-
 // Measure implements [node.Measured].
 func (n *cache) Measure(report func(node.Metric)) {
 	m := n.memory
 	m.Lock()
-	hits, misses, evicted, entries, bytes := m.hits, m.misses, m.evicted, m.lru.Len(), m.held.Held()
+	hits, misses, evicted, entries, bytes := m.hits, m.keys.Sent+m.late, m.answers.Evicted, m.answers.Len(), m.held.Held()
 	m.Unlock()
 	report(node.Metric{Name: "cache_hits_total", Help: "Packets that were answered from memory, or with the answer that another packet has waited for.", Type: node.MetricCounter, Value: float64(hits)})
 	report(node.Metric{Name: "cache_misses_total", Help: "Packets that were sent on.", Type: node.MetricCounter, Value: float64(misses)})
@@ -193,118 +122,93 @@ func (n *cache) Measure(report func(node.Metric)) {
 	report(node.Metric{Name: "cache_bytes", Help: "Memory that they take, approximately.", Value: float64(bytes)})
 }
 
-// A memory holds the answers of a cache. Its desk guards all of it.
+// A memory holds the answers of a cache. The lock of its claims guards all of it.
 type memory struct {
-	*desk
+	*state.Claims
+	keys   state.Keys
+	rules  state.Rules
 	limits limits
-	clock  node.Clock
-	held   *node.Account // bytes of the answers in lru
+	held   *node.Account // bytes of the answers
 
-	lru                   *simplelru.LRU[key, answer]
-	flights               map[key]*flight
-	hits, misses, evicted uint64
+	answers    *state.Entries[state.Key, value.Value]
+	hits, late uint64
 }
 
-// An answer is one that is kept.
-type answer struct {
-	value value.Value
-	until time.Time // zero for as long as there is room
+// limits bound what a memory keeps.
+type limits struct {
+	ttl  time.Duration // 0 is none
+	room state.Limits
 }
 
 // answerSize is what an answer takes in addition to its value: the entries of the map
 // and the list, with the key in both.
 const answerSize = 256
 
-func (a *answer) size() int64 { return int64(answerSize + a.value.Size()) }
-
-// A flight is a packet that was sent, for which others of the same key may wait.
-type flight struct {
-	over   chan struct{} // made for the first that waits; closed when the packet is answered
-	kept   bool          // there is an answer to share; immutable once over is closed
-	answer value.Value   // immutable once over is closed
-}
-
-func newMemory(l limits, clock node.Clock, held *node.Account) (*memory, error) {
-	m := &memory{limits: l, clock: clock, held: held, flights: make(map[key]*flight)}
-	m.desk = newDesk(m.land)
-	m.undo = m.forget
-	var err error
-	m.lru, err = simplelru.NewLRU(l.capacity, func(_ key, a answer) { m.held.Free(a.size()) })
-	return m, err
+func newMemory(l limits, clock node.Clock, held *node.Account) *memory {
+	m := &memory{limits: l, held: held, answers: state.NewEntries[state.Key, value.Value](held)}
+	m.Claims = state.NewClaims(clock, m.forget)
+	m.keys = state.Keys{Claims: m.Claims, Patience: patience}
+	m.rules = state.Rules{Known: m.find, Settles: keeps, Settle: m.keep, Share: m.share, Late: m.tooLate}
+	return m
 }
 
 // Close lets the answers go.
 func (m *memory) Close() error {
 	m.Lock()
 	defer m.Unlock()
-	m.lru.Purge()
+	m.answers.Purge()
 	m.held.Close()
 	return nil
 }
 
-func (m *memory) count(n *uint64) {
+// find returns the answer that is kept for a key.
+func (m *memory) find(k state.Key, _ value.Value, now time.Time) (r node.Result, ok bool) {
+	v, ok := m.answers.Get(k, now)
+	if !ok {
+		return r, false
+	}
+	m.hits++
+	return node.Answer(v), true
+}
+
+// keeps reports whether an answer is one to keep, and to share.
+func keeps(resp node.Response) bool { return !resp.None && !resp.IsError() }
+
+func (m *memory) share(_ value.Value, resp node.Response) node.Result {
+	m.hits++
+	return node.Respond(resp)
+}
+
+// tooLate sends a packet that has waited for too long. It locks.
+func (m *memory) tooLate(payload value.Value) node.Result {
 	m.Lock()
 	defer m.Unlock()
-	*n++
-}
-
-// find returns the answer that is kept for a key. The caller holds the lock.
-func (m *memory) find(k key, now time.Time) (value.Value, bool) {
-	kept, ok := m.lru.Get(k)
-	if !ok {
-		return value.Value{}, false
-	}
-	if !kept.until.IsZero() && !now.Before(kept.until) {
-		m.lru.Remove(k)
-		return value.Value{}, false
-	}
-	return kept.value, true
-}
-
-// land ends the flight of a ticket, and keeps the answer. The lock is held.
-func (m *memory) land(t *ticket, resp node.Response) {
-	f := t.flight
-	delete(m.flights, t.key)
-	if !resp.None && !resp.IsError() {
-		f.kept, f.answer = true, resp.Payload
-		m.keep(t.key, answer{value: resp.Payload})
-		m.desk.keep(t)
-	}
-	if f.over != nil {
-		close(f.over)
-	}
+	m.late++
+	return node.Send(0, payload)
 }
 
 // forget drops the answers of a process that has failed: what they say may have been undone.
-// Without knowing all of their keys, it drops all. The lock is held.
-func (m *memory) forget(keys []key, all bool) {
+// Without knowing all of their keys, it drops all.
+func (m *memory) forget(keys []state.Key, all bool) {
 	if all {
-		m.lru.Purge()
+		m.answers.Purge()
 		return
 	}
 	for _, k := range keys {
-		m.lru.Remove(k)
+		m.answers.Remove(k)
 	}
 }
 
 // keep keeps an answer, if there is memory for it. There is none for its key: packets that
 // find one are not sent.
-func (m *memory) keep(k key, a answer) {
-	if a.size() > int64(m.limits.bytes) {
+func (m *memory) keep(k state.Key, resp node.Response, now time.Time) {
+	size := int64(answerSize + resp.Payload.Size())
+	if size > m.limits.room.Bytes {
 		return
 	}
-	a.value = a.value.Clone()
-	for !m.held.TakeWithin(a.size(), int64(m.limits.bytes)) {
-		if m.lru.Len() == 0 {
-			return
-		}
-		m.lru.RemoveOldest()
-		m.evicted++
-	}
+	var until time.Time
 	if m.limits.ttl > 0 {
-		a.until = m.clock.Now().Add(m.limits.ttl)
+		until = now.Add(m.limits.ttl)
 	}
-	if m.lru.Add(k, a) {
-		m.evicted++
-	}
+	m.answers.Put(k, resp.Payload.Clone(), size, now, until, m.limits.room)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -270,4 +271,25 @@ func BenchmarkCache(b *testing.B) {
 	f("hit", "n")
 	f("hit of a payload", "whole")
 	f("miss", "miss")
+}
+
+// BenchmarkCacheShared measures packets that come together and wait for the answer to the
+// first of them.
+func BenchmarkCacheShared(b *testing.B) {
+	const together = 100
+	e := engine(b, "- {kind: cache, name: n, key: self.id, bytes: 1B, ports: {out: [{name: slow}]}}\n- {kind: sleep, name: slow, interval: 1ms, ports: {out: [{name: end}]}}\n"+mark("end"))
+	payload := value.Map(value.Field{Name: "id", Value: value.String("a-7")})
+	b.ReportAllocs()
+	for b.Loop() {
+		var work sync.WaitGroup
+		for range together {
+			work.Go(func() {
+				if _, _, err := e.Run(b.Context(), "n", payload); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		work.Wait()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/together, "ns/packet")
 }

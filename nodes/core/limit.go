@@ -14,6 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/openapi"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -87,20 +88,20 @@ type limit struct {
 
 // Open finds the buckets of the generation before, or makes them.
 func (n *limit) Open(context.Context) (err error) {
-	n.buckets, n.release, err = node.Acquire(n.pool, n.shared, func() (*buckets, error) { return newBuckets(n.quota), nil })
+	n.buckets, n.release, err = node.Acquire(n.pool, n.shared, func() (*buckets, error) { return newBuckets(n.quota, n.clock), nil })
 	return err
 }
 
 func (n *limit) Close() error { return n.release() }
 
 func (n *limit) Receive(p node.Process, pkt node.Packet) node.Result {
-	var k key
+	var k state.Key
 	if !n.single {
 		v, err := n.key.Eval(p.Context(), pkt.Payload)
 		if err != nil {
 			return node.Fail(thrown(err))
 		}
-		k = keyOf(counted(v, n.prefix))
+		k = state.KeyOf(counted(v, n.prefix))
 	}
 	t, err := n.buckets.pass(p, k, n.clock.Now())
 	switch {
@@ -109,7 +110,7 @@ func (n *limit) Receive(p node.Process, pkt node.Packet) node.Result {
 	case t == nil:
 		return node.Send(0, pkt.Payload)
 	}
-	return t.send(pkt.Payload)
+	return t.Send(pkt.Payload)
 }
 
 // Measure implements [node.Measured].
@@ -130,20 +131,20 @@ func (n *limit) Measure(report func(node.Metric)) {
 }
 
 // buckets has the buckets of all keys, and the number of packets of each key that are on
-// their way. Their desk guards all of it.
+// their way. The lock of the tickets guards all of it.
 type buckets struct {
-	*desk
+	*state.Tickets[state.Key]
 	quota quota
 
 	// A bucket that was not used for as long as it takes to refill an empty one is as
 	// good as a new one. So buckets move from young to old after that time, or
 	// earlier if there are maxYoung; those that were there before and were not used
 	// since are dropped.
-	young, old map[key]*rate.Limiter
+	young, old map[state.Key]*rate.Limiter
 	turned     time.Time     // when young became old
 	refill     time.Duration // that time, or a minute if that is longer
 
-	inFlight                          map[key]int
+	inFlight                          map[state.Key]int
 	out                               int // sum of inFlight
 	passed, overRate, overConcurrency uint64
 }
@@ -151,13 +152,13 @@ type buckets struct {
 // maxYoung bounds the memory for keys: twice as many take 14 MB (BenchmarkLimitKeys).
 const maxYoung = 1 << 16
 
-func newBuckets(q quota) *buckets {
-	b := &buckets{quota: q, inFlight: make(map[key]int)}
+func newBuckets(q quota, clock node.Clock) *buckets {
+	b := &buckets{quota: q, inFlight: make(map[state.Key]int)}
 	if q.rate > 0 {
 		refill := float64(q.burst) / float64(q.rate) * float64(time.Second)
 		b.refill = time.Duration(min(max(refill, float64(time.Minute)), math.MaxInt64/4))
 	}
-	b.desk = newDesk(b.leave)
+	b.Tickets = state.NewTickets(clock, b.leave)
 	return b
 }
 
@@ -176,7 +177,7 @@ var (
 
 // pass lets a packet pass, with a ticket if the number of those on their way is
 // limited, or returns an error.
-func (b *buckets) pass(p node.Process, k key, now time.Time) (*ticket, error) {
+func (b *buckets) pass(p node.Process, k state.Key, now time.Time) (*state.Ticket[state.Key], error) {
 	b.Lock()
 	defer b.Unlock()
 	if b.quota.concurrency > 0 && b.inFlight[k] >= b.quota.concurrency {
@@ -196,13 +197,13 @@ func (b *buckets) pass(p node.Process, k key, now time.Time) (*ticket, error) {
 	}
 	b.inFlight[k]++
 	b.out++
-	return b.give(p, k), nil
+	return b.Give(p, k), nil
 }
 
 // bucket returns the bucket of a key.
-func (b *buckets) bucket(k key, now time.Time) *rate.Limiter {
+func (b *buckets) bucket(k state.Key, now time.Time) *rate.Limiter {
 	if idle := now.Sub(b.turned); idle >= b.refill || len(b.young) >= maxYoung {
-		b.old, b.young, b.turned = b.young, make(map[key]*rate.Limiter), now
+		b.old, b.young, b.turned = b.young, make(map[state.Key]*rate.Limiter), now
 		if idle >= 2*b.refill {
 			b.old = nil
 		}
@@ -219,9 +220,10 @@ func (b *buckets) bucket(k key, now time.Time) *rate.Limiter {
 }
 
 // leave takes a packet from those on their way.
-func (b *buckets) leave(t *ticket, _ node.Response) {
+func (b *buckets) leave(t *state.Ticket[state.Key], _ node.Response, _ bool) (kept bool) {
 	b.out--
-	if b.inFlight[t.key]--; b.inFlight[t.key] == 0 {
-		delete(b.inFlight, t.key)
+	if b.inFlight[t.Value]--; b.inFlight[t.Value] == 0 {
+		delete(b.inFlight, t.Value)
 	}
+	return false
 }

@@ -49,7 +49,7 @@ func (n *asker) Receive(p node.Process, pkt node.Packet) node.Result {
 		}
 		return node.None()
 	}
-	a := &asking{node: n, p: p, key: key, input: pkt.Payload}
+	a := &prompt{node: n, p: p, key: key, input: pkt.Payload}
 	if n.form {
 		a.answers = value.Map()
 	}

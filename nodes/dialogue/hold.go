@@ -10,16 +10,16 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/session"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // A hold is the session that a process has, or waits for, with those that it ends with: it
 // is saved when the last of these has ended.
 type hold struct {
-	node    *sessionNode
-	process node.Process // the first of them that has asked for it
-	key     string
-	outer   *hold // that they had before; may have ended
+	node  *sessionNode
+	outer *hold                         // that they had before; may have ended
+	place state.Place[string, *waiting] // under the key of the session; guarded by the sessions. Without a value it was the first
 
 	mu struct {
 		sync.Mutex
@@ -31,6 +31,14 @@ type hold struct {
 	}
 }
 
+// A waiting packet is the first that has asked for a session, which another process has.
+type waiting struct {
+	state.Wait
+	hold    *hold
+	process node.Process
+	payload value.Value
+}
+
 // A result is what a hold has come to.
 type result struct {
 	session *session.Session
@@ -40,9 +48,9 @@ type result struct {
 var holdKey = node.NewKey[*hold]("session turn")
 
 // find returns the hold of a session among those of a process that have not ended.
-func (h *hold) find(r *room, key string) *hold {
+func (h *hold) find(r *sessions, key string) *hold {
 	for ; h != nil; h = h.outer {
-		if h.key == key && h.node.room == r && !h.ended() {
+		if h.place.Key == key && h.node.sessions == r && !h.ended() {
 			return h
 		}
 	}
@@ -113,32 +121,42 @@ func (h *hold) settle(s *session.Session, k stamp, err error) {
 }
 
 // wait waits for the process's turn, without a goroutine.
-func (h *hold) wait(payload value.Value) node.Result {
+func (h *hold) wait(p node.Process, payload value.Value) node.Result {
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
-		n := h.node
-		n.room.turns.wait(ctx, n.clock, h.key, n.queue, n.patience, func(err error) {
-			if err != nil {
-				h.settle(nil, stamp{}, err)
-				done(node.Fail(err))
-				return
-			}
-			done(h.begin(payload))
+		n, w := h.node, &waiting{hold: h, process: p, payload: payload}
+		h.place.Value = w
+		fail := func(err error) node.Result {
+			h.settle(nil, stamp{}, err)
+			n.sessions.leave(h)
+			return node.Fail(err)
+		}
+		w.Begin(ctx, done, func(cause error) { fail(cause) })
+		w.Limit(n.clock, n.patience, func() node.Result {
+			return fail(errNoTurn("another process has had this session for %s", n.patience))
 		})
+		switch first, err := n.sessions.take(h, n.queue); {
+		case !first && err == nil:
+		case !w.Claim():
+		case err != nil:
+			done(fail(err))
+		default:
+			done(h.begin(p, payload))
+		}
 	})
 }
 
 // begin loads the session, which is the process's turn to have, and sends the payload.
-func (h *hold) begin(payload value.Value) node.Result {
-	h.process.Root().Enlist(node.PhaseSession, h.end)
-	if !h.node.room.store.blocks() {
-		return h.load(h.process.Context(), payload)
+func (h *hold) begin(p node.Process, payload value.Value) node.Result {
+	p.Root().Enlist(node.PhaseSession, h.end)
+	if !h.node.sessions.store.blocks() {
+		return h.load(p.Context(), p, payload)
 	}
-	return node.Block(func(ctx context.Context) node.Result { return h.load(ctx, payload) })
+	return node.Block(func(ctx context.Context) node.Result { return h.load(ctx, p, payload) })
 }
 
-func (h *hold) load(ctx context.Context, payload value.Value) node.Result {
+func (h *hold) load(ctx context.Context, p node.Process, payload value.Value) node.Result {
 	n := h.node
-	k, err := n.room.store.load(ctx, h.key, n.clock.Now())
+	k, err := n.sessions.store.load(ctx, h.place.Key, n.clock.Now())
 	if err != nil {
 		err = stored("load", err)
 		h.settle(nil, k.stamp, err)
@@ -149,7 +167,7 @@ func (h *hold) load(ctx context.Context, payload value.Value) node.Result {
 		values = n.init
 	}
 	s := session.New(values)
-	s.Begin(h.process)
+	s.Begin(p)
 	h.settle(s, k.stamp, nil)
 	return node.Send(0, payload)
 }
@@ -164,7 +182,7 @@ func stored(what string, err error) error {
 // end saves the session if the process has ended well, and gives it to the next. It is a
 // [node.Participant].
 func (h *hold) end(ctx context.Context, failure error) (kept bool, err error) {
-	defer h.node.room.turns.give(h.node.clock, h.key)
+	defer h.node.sessions.leave(h)
 	h.mu.Lock()
 	s, k := h.mu.session, h.mu.kept
 	h.mu.session, h.mu.over = nil, true // nothing is settled any more
@@ -176,7 +194,7 @@ func (h *hold) end(ctx context.Context, failure error) (kept bool, err error) {
 	if failure != nil {
 		return false, nil
 	}
-	err = h.node.save(ctx, h.key, k, values, changed)
+	err = h.node.save(ctx, h.place.Key, k, values, changed)
 	return changed && err == nil, err
 }
 
@@ -199,7 +217,7 @@ func (n *sessionNode) save(ctx context.Context, key string, k stamp, values valu
 	if n.ttl > 0 {
 		k.until = now.Add(n.ttl)
 	}
-	err := n.room.store.save(context.WithoutCancel(ctx), key, kept{k, values}, now)
+	err := n.sessions.store.save(context.WithoutCancel(ctx), key, kept{k, values}, now)
 	if err == nil || !changed && errors.Is(err, errConflict) { // who has changed it has renewed it
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/session"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/nodes/data"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -85,34 +86,34 @@ type sessionNode struct {
 	patience time.Duration
 	max      int
 	queue    int
-	limits   limits
+	limits   state.Limits
 	db       *data.Database // nil is memory
 	table    string
-	shared   string // key of the room in the pool
+	shared   string // key of the sessions in the pool
 
-	room    *room
-	release []func() error
+	sessions *sessions
+	release  []func() error
 }
 
-// A room has the sessions of a store, for all nodes that share it, of all generations.
-type room struct {
-	turns *turns
+// sessions are those of a store, for all nodes that share it, of all generations.
+type sessions struct {
 	store store
 	entry sync.Mutex // one process at a time looks for its hold, and makes one
+
+	mu    sync.Mutex
+	turns state.Queues[string, *waiting] // guarded by mu
 }
 
-func (r *room) Close() error { return r.store.Close() }
+func (r *sessions) Close() error { return r.store.Close() }
 
 // A cookieSecret is a random secret, kept over reloads.
 type cookieSecret [sha256.Size]byte
-
-func (*cookieSecret) Close() error { return nil }
 
 func newSession(init *node.Init, o stream.Options) (node.Node, error) {
 	c, at := init.Config, init.Config.Group("store")
 	n := &sessionNode{
 		pool: init.Pool, memory: init.Memory, log: init.Log, clock: init.Clock, init: c.Value("init"), ttl: c.Duration("ttl"), patience: c.Duration("patience"),
-		max: int(c.Int("max")), queue: int(c.Int("queue")), limits: limits{int(at.Int("capacity")), int(at.Int("bytes"))}, table: at.String("table"),
+		max: int(c.Int("max")), queue: int(c.Int("queue")), limits: state.Limits{Count: int(at.Int("capacity")), Bytes: at.Int("bytes")}, table: at.String("table"),
 	}
 	if !n.init.IsNull() && n.init.Kind() != value.KindMap {
 		return nil, c.Errorf("init", diag.CodeBadValue, "is a %s", n.init.Kind()).WithHint("want a map of the values of a new session, such as {visits: 0}")
@@ -151,20 +152,20 @@ var exampleSources = map[string]string{"sqlite": "chat.db", "postgres": "postgre
 
 // Open finds the sessions of the generation before, or connects to where they are.
 func (n *sessionNode) Open(ctx context.Context) error {
-	r, release, err := node.Acquire(n.pool, n.shared, func() (*room, error) {
+	r, release, err := node.Acquire(n.pool, n.shared, func() (*sessions, error) {
 		if n.db == nil {
-			return &room{turns: newTurns(), store: newMemoryStore(n.memory.Account("session"))}, nil
+			return &sessions{store: newMemoryStore(n.memory.Account("session"))}, nil
 		}
 		s := newSQLStore(n.db, n.log, n.table)
 		if err := s.open(ctx); err != nil {
 			return nil, err
 		}
-		return &room{turns: newTurns(), store: s}, nil
+		return &sessions{store: s}, nil
 	})
 	if err != nil {
 		return err
 	}
-	n.room, n.release = r, append(n.release, release)
+	n.sessions, n.release = r, append(n.release, release)
 	if m, ok := r.store.(*memoryStore); ok {
 		m.limit(n.limits)
 	}
@@ -198,7 +199,7 @@ func (n *sessionNode) Concurrency() int { return 1024 }
 
 // Receive sends a payload on when its process has its session.
 func (n *sessionNode) Receive(p node.Process, pkt node.Packet) node.Result {
-	if n.room == nil {
+	if n.sessions == nil {
 		return node.Fail(node.ErrNotOpen)
 	}
 	key, err := n.keyOf(p, pkt.Payload)
@@ -209,33 +210,34 @@ func (n *sessionNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	if found {
 		return h.join(p, pkt.Payload)
 	}
-	if n.room.turns.take(key) {
-		return h.begin(pkt.Payload)
+	if first, err := n.sessions.take(h, 0); err == nil && first {
+		return h.begin(p, pkt.Payload)
 	}
-	return h.wait(pkt.Payload)
+	return h.wait(p, pkt.Payload)
 }
 
 // hold returns the hold of a session that a process, or one that it ends with, has already.
 // Otherwise it makes one, until the last of these processes has ended.
 func (n *sessionNode) hold(p node.Process, key string) (h *hold, found bool) {
 	root := p.Root()
-	n.room.entry.Lock()
-	defer n.room.entry.Unlock()
+	n.sessions.entry.Lock()
+	defer n.sessions.entry.Unlock()
 	outer, _ := holdKey.Load(root)
-	if h := outer.find(n.room, key); h != nil {
+	if h := outer.find(n.sessions, key); h != nil {
 		return h, true
 	}
-	h = &hold{node: n, process: p, key: key, outer: outer}
+	h = &hold{node: n, outer: outer}
+	h.place.Key = key
 	holdKey.Store(root, h)
 	return h, false
 }
 
 // Measure implements [node.Measured].
 func (n *sessionNode) Measure(report func(node.Metric)) {
-	held, waiting := n.room.turns.count()
+	held, waiting := n.sessions.count()
 	report(node.Metric{Name: "session_held", Help: "Sessions that processes have.", Value: float64(held)})
 	report(node.Metric{Name: "session_waiting", Help: "Processes that wait for a session that another one has.", Value: float64(waiting)})
-	m, ok := n.room.store.(*memoryStore)
+	m, ok := n.sessions.store.(*memoryStore)
 	if !ok {
 		return
 	}

@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -44,111 +43,64 @@ type stamp struct {
 
 func (k *stamp) expired(now time.Time) bool { return !k.until.IsZero() && !now.Before(k.until) }
 
-// limits are those of sessions in memory.
-type limits struct{ capacity, bytes int }
-
 // memoryStore keeps sessions until the program ends.
 type memoryStore struct {
 	held *node.Account // bytes of the sessions
 	mu   struct {
 		sync.Mutex
-		lru     *simplelru.LRU[string, kept]
-		limits  limits // of the generation that was loaded last
-		evicted uint64
+		sessions *state.Entries[string, kept]
+		limits   state.Limits // of the generation that was loaded last
 	}
 }
 
 // keptSize is what a session takes in addition to its values, in bytes.
 const keptSize = 256
 
-func (k *kept) size(key string) int64 { return int64(keptSize + len(key) + k.values.Size()) }
-
 // errNoMemory is why a session is not saved.
 var errNoMemory = &node.Error{Err: errors.New("the program has no memory left for this"), Status: http.StatusServiceUnavailable, Code: codeBusy, RetryAfter: time.Second}
 
 func newMemoryStore(held *node.Account) *memoryStore {
 	s := &memoryStore{held: held}
-	var err error
-	s.mu.lru, err = simplelru.NewLRU(1<<31-1, func(key string, k kept) { s.held.Free(k.size(key)) })
-	if err != nil { // of a size that is not positive
-		panic(err)
-	}
+	s.mu.sessions = state.NewEntries[string, kept](held)
 	return s
 }
 
 func (s *memoryStore) blocks() bool { return false }
 
-func (s *memoryStore) limit(l limits) {
+func (s *memoryStore) limit(limits state.Limits) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.limits = l
+	s.mu.limits = limits
 }
 
 func (s *memoryStore) load(_ context.Context, key string, now time.Time) (kept, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k, ok := s.mu.lru.Get(key)
-	if ok && k.expired(now) {
-		s.mu.lru.Remove(key)
-		k = kept{}
-	}
+	k, _ := s.mu.sessions.Get(key, now)
 	return k, nil
 }
 
 func (s *memoryStore) save(_ context.Context, key string, k kept, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for {
-		_, oldest, ok := s.mu.lru.GetOldest()
-		if !ok || !oldest.expired(now) {
-			break
-		}
-		s.mu.lru.RemoveOldest()
-	}
 	if k.values.Len() == 0 {
-		s.mu.lru.Remove(key)
+		s.mu.sessions.Remove(key)
 		return nil
 	}
-	k.there = true
-	more, before := k.size(key), 0
-	if old, ok := s.mu.lru.Get(key); ok { // which makes it the last to go
-		more -= old.size(key)
-		before = 1
-	} else {
+	if !s.mu.sessions.Has(key, now) {
 		key = strings.Clone(key) // it may be a part of the payload
 	}
-	for !s.fitsLocked(before, more) {
-		if s.mu.lru.Len() > before {
-			s.mu.lru.RemoveOldest()
-			s.mu.evicted++
-		} else if s.take(more) { // it is larger than all may be
-			break
-		} else {
-			return errNoMemory
-		}
+	k.there = true
+	if !s.mu.sessions.Put(key, k, int64(keptSize+len(key)+k.values.Size()), now, k.until, s.mu.limits) {
+		return errNoMemory
 	}
-	s.mu.lru.Add(key, k)
 	return nil
-}
-
-// fitsLocked takes the bytes that a session needs more, unless one of the limits is reached.
-// before is how many of the sessions that are kept it replaces.
-func (s *memoryStore) fitsLocked(before int, more int64) bool {
-	return s.mu.lru.Len()-before < s.mu.limits.capacity && s.held.Held()+more <= int64(s.mu.limits.bytes) && s.take(more)
-}
-
-func (s *memoryStore) take(bytes int64) bool {
-	if bytes > 0 {
-		return s.held.Take(bytes)
-	}
-	s.held.Free(-bytes)
-	return true
 }
 
 func (s *memoryStore) count() (sessions int, bytes int64, evicted uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.lru.Len(), s.held.Held(), s.mu.evicted
+	return s.mu.sessions.Len(), s.held.Held(), s.mu.sessions.Evicted
 }
 
 // Close lets the sessions go.

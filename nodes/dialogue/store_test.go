@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // TestMemoryStoreBounds fills a store with sessions of clients that do not come back.
 func TestMemoryStoreBounds(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	f := func(l limits, size, most int) {
+	f := func(l state.Limits, size, most int) {
 		t.Helper()
 		s := newMemoryStore((*node.Memory)(nil).Account(""))
 		s.limit(l)
@@ -25,7 +26,7 @@ func TestMemoryStoreBounds(t *testing.T) {
 			}
 		}
 		n, bytes, evicted := s.count()
-		if n == 0 || n > most || bytes > int64(l.bytes) || evicted != uint64(1000-n) {
+		if n == 0 || n > most || bytes > l.Bytes || evicted != uint64(1000-n) {
 			t.Errorf("%+v: got %d sessions, %d bytes, %d evicted; want %d sessions at most", l, n, bytes, evicted, most)
 		}
 		if k, err := s.load(t.Context(), "999", now); err != nil || !k.there {
@@ -35,8 +36,8 @@ func TestMemoryStoreBounds(t *testing.T) {
 			t.Errorf("%+v: the first session is there: %v", l, err)
 		}
 	}
-	f(limits{capacity: 10, bytes: 1 << 30}, 10, 10)
-	f(limits{capacity: 1000, bytes: 100_000}, 10_000, 10)
+	f(state.Limits{Count: 10, Bytes: 1 << 30}, 10, 10)
+	f(state.Limits{Count: 1000, Bytes: 100_000}, 10_000, 10)
 }
 
 // TestMemoryStoreAccount has little memory in the program: the oldest sessions make room for
@@ -45,7 +46,7 @@ func TestMemoryStoreAccount(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	memory := node.NewMemory(1 << 20)
 	s := newMemoryStore(memory.Account("session"))
-	s.limit(limits{capacity: 1000, bytes: 1 << 30})
+	s.limit(state.Limits{Count: 1000, Bytes: 1 << 30})
 	values := value.Map(value.Field{Name: "a", Value: value.String(strings.Repeat("x", 10<<10))})
 	save := func(i int) error {
 		return s.save(t.Context(), fmt.Sprint(i), kept{stamp{until: now.Add(time.Hour)}, values}, now)
@@ -62,7 +63,7 @@ func TestMemoryStoreAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = newMemoryStore(memory.Account("session"))
-	s.limit(limits{capacity: 1000, bytes: 1 << 30})
+	s.limit(state.Limits{Count: 1000, Bytes: 1 << 30})
 	other := memory.Account("listener")
 	other.Hold(1 << 20)
 	if err := save(1); node.Describe(err).Status != http.StatusServiceUnavailable {

@@ -39,7 +39,7 @@ func BenchmarkCall(b *testing.B) {
 			b.Fatal(err)
 		}
 		w := httptest.NewRecorder()
-		(&taken{s.hub, r}).ServeHTTP(w, benchRequest())
+		(&taken{s.endpoint, r}).ServeHTTP(w, benchRequest())
 		if w.Code != http.StatusOK {
 			b.Fatal(w.Body)
 		}

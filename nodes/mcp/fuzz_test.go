@@ -101,7 +101,7 @@ func FuzzRequest(f *testing.F) {
 			}
 		}
 		w := httptest.NewRecorder()
-		(&taken{s.hub, r}).ServeHTTP(w, req)
+		(&taken{s.endpoint, r}).ServeHTTP(w, req)
 		switch w.Code {
 		case http.StatusOK:
 			for line := range strings.Lines(w.Body.String()) {
@@ -113,7 +113,7 @@ func FuzzRequest(f *testing.F) {
 		default:
 			t.Errorf("%s %s: got %d %s", method, body, w.Code, w.Body)
 		}
-		if n := len(s.hub.mu.requests); n > 0 {
+		if n := len(s.endpoint.mu.requests); n > 0 {
 			t.Errorf("%d requests are remembered", n)
 		}
 	})

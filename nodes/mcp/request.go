@@ -137,15 +137,15 @@ const callHeader = "X-Uniflow-Call"
 
 // taken is the handler of a request that a server has taken over.
 type taken struct {
-	hub     *hub
-	request *request
+	endpoint *endpoint
+	request  *request
 }
 
 // ServeHTTP implements [http.Handler]. It is called after the process of the request has
 // ended, maybe by a later generation.
 func (t *taken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The text, its copy that the library makes, and the arguments as they are decoded.
-	size, held := 2*int64(len(t.request.body))+t.request.size, t.hub.held
+	size, held := 2*int64(len(t.request.body))+t.request.size, t.endpoint.held
 	if !held.Take(size) {
 		noRoom(w, "there is no memory for another request")
 		return
@@ -154,11 +154,11 @@ func (t *taken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	clone := r.Clone(context.WithValue(r.Context(), subjectKey{}, t.request.subject))
 	clone.Body = io.NopCloser(bytes.NewReader(t.request.body))
 	clone.ContentLength = int64(len(t.request.body))
-	id, forget := t.hub.remember(&origin{r.Context(), t.request})
+	id, forget := t.endpoint.remember(&origin{r.Context(), t.request})
 	defer forget()
 	clone.Header.Set(callHeader, id)
 	clone.Header.Set("Authorization", "Bearer -") // for signedIn; node auth has read the real one
-	t.hub.ServeHTTP(w, clone, t.request.method, t.request.size)
+	t.endpoint.ServeHTTP(w, clone, t.request.method, t.request.size)
 }
 
 type subjectKey struct{}

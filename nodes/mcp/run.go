@@ -17,8 +17,8 @@ import (
 
 // call runs a tool: it implements [sdk.ToolHandler]. A failure is a result, so that the
 // model that has called sees it.
-func (h *hub) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	s := h.current.Load()
+func (h *endpoint) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	s := h.generations.Current()
 	defer h.running.Add(-1)
 	if h.running.Add(1) > s.calls {
 		h.failed.Add(1)
@@ -34,7 +34,7 @@ func (h *hub) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolRe
 	}
 	for {
 		result, resp, id, err := s.run(ctx, r, from)
-		if next := h.current.Load(); errors.Is(resp.Payload.AsError(), node.ErrStopped) && next != nil && next != s {
+		if next := h.generations.Current(); errors.Is(resp.Payload.AsError(), node.ErrStopped) && next != nil && next != s {
 			s = next // a reload came between
 			continue
 		}

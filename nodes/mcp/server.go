@@ -82,7 +82,7 @@ A page in a browser may call the server only if it is of the same host, or of ` 
 }
 
 // A server is the part of a server of tools that belongs to one generation. Sessions, if
-// there are any, belong to its hub.
+// there are any, belong to its endpoint.
 type server struct {
 	ref     node.Ref
 	pool    *node.Pool
@@ -95,9 +95,9 @@ type server struct {
 	hosts   node.Hosts
 	calls   int64
 
-	hub     *hub         // from Open on
-	release func() error // from Open on
-	starter node.Starter // from Serve on
+	endpoint *endpoint    // from Open on
+	release  func() error // from Open on
+	starter  node.Starter // from Serve on
 }
 
 // about is what the sessions of a server depend on. If it changes, they end.
@@ -140,24 +140,24 @@ func newServer(init *node.Init) (node.Node, error) {
 // Open finds the sessions of the generation before.
 func (s *server) Open(context.Context) (err error) {
 	key := "mcp " + s.ref.Namespace + "/" + s.ref.String() + " " + s.about.key()
-	s.hub, s.release, err = node.Acquire(s.pool, key, func() (*hub, error) { return newHub(s.about, s.memory), nil })
+	s.endpoint, s.release, err = node.Acquire(s.pool, key, func() (*endpoint, error) { return newEndpoint(s.about, s.memory), nil })
 	return err
 }
 
 // Serve makes new calls start their processes here.
 func (s *server) Serve(src node.Starter) error {
 	s.starter = src
-	s.hub.attach(s)
+	s.endpoint.attach(s)
 	return nil
 }
 
 // Drain ends the sessions, unless a later generation has taken them over: a client may
 // hold a request open for as long as it has one.
-func (s *server) Drain() { s.hub.detach(s) }
+func (s *server) Drain() { s.endpoint.detach(s) }
 
 // Stop takes back what Serve began, also if the generation has never begun to drain.
 func (s *server) Stop(context.Context) error {
-	s.hub.detach(s)
+	s.endpoint.detach(s)
 	return nil
 }
 
@@ -165,18 +165,18 @@ func (s *server) Stop(context.Context) error {
 func (s *server) Close() error { return s.release() }
 
 // Measure reports calls and sessions.
-func (s *server) Measure(report func(node.Metric)) { s.hub.measure(report) }
+func (s *server) Measure(report func(node.Metric)) { s.endpoint.measure(report) }
 
 // Receive takes a request over, or serves a client on another way of transport.
 func (s *server) Receive(p node.Process, pkt node.Packet) node.Result {
 	if t, ok := p.Context().Value(transportKey{}).(sdk.Transport); ok {
-		return node.Block(func(ctx context.Context) node.Result { return s.hub.serveSession(ctx, t) })
+		return node.Block(func(ctx context.Context) node.Result { return s.endpoint.serveSession(ctx, t) })
 	}
 	r, err := s.requestOf(pkt.Payload)
 	if err != nil {
 		return node.Fail(err)
 	}
-	if !handover.Leave(p.Context(), &taken{s.hub, r}) {
+	if !handover.Leave(p.Context(), &taken{s.endpoint, r}) {
 		return node.Fail(errors.New("there is no request to take over: another node has taken it, or it has been answered"))
 	}
 	return node.None()

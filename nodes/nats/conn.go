@@ -101,8 +101,8 @@ func (c *connection) serve(ctx context.Context, conn *nats.Conn, ended <-chan st
 	defer tick.Stop()
 	for {
 		select {
-		case <-tick.C:
-			c.expire()
+		case now := <-tick.C:
+			c.fail(nats.ErrTimeout, func(r *request) bool { return now.After(r.until) })
 		case <-ended:
 			return
 		case <-ctx.Done():
@@ -135,13 +135,9 @@ func (c *connection) lose(conn *nats.Conn) {
 	}
 	err := fmt.Errorf("%s: %w: %w", strings.Join(c.settings.urls, ", "), stream.ErrLost, reason)
 	c.mu.Lock()
-	c.mu.conn, c.mu.err = nil, err
-	open := c.mu.open
-	c.mu.open = make(map[string]*request)
+	c.mu.conn, c.mu.err = nil, err // so no request begins
 	c.mu.Unlock()
-	for _, r := range open {
-		r.done(nil, err)
-	}
+	c.fail(err, func(*request) bool { return true })
 }
 
 // live returns the connection. If there is none, it waits for the outcome of an attempt,

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -121,17 +121,15 @@ func isMessage(payload value.Value) (ok bool) {
 // send sends a request; done gets what its answer makes of the packet.
 func (n *requester) send(ctx context.Context, m *nats.Msg, done func(node.Result)) {
 	number := n.conn.number()
-	late := time.AfterFunc(n.timeout, func() { n.conn.end(number, nats.ErrTimeout) })
-	stop := context.AfterFunc(ctx, func() { n.conn.end(number, context.Canceled) }) // ctx may be used no more by then
-	err := n.conn.request(number, m, n.timeout, func(answer *nats.Msg, err error) {
-		late.Stop()
-		stop()
-		done(n.result(answer, err, m.Subject))
+	var w state.Wait
+	w.Begin(ctx, done, func(error) { n.conn.take(number) })
+	w.Limit(node.SystemClock{}, n.timeout, func() node.Result {
+		n.conn.take(number)
+		return node.Fail(n.failure(nats.ErrTimeout, m.Subject))
 	})
+	err := n.conn.request(number, m, n.timeout, func(answer *nats.Msg, err error) { w.Answer(n.result(answer, err, m.Subject)) })
 	if err != nil {
-		late.Stop()
-		stop()
-		done(node.Fail(n.failure(err, m.Subject)))
+		w.Answer(node.Fail(n.failure(err, m.Subject)))
 	}
 }
 

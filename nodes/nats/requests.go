@@ -36,27 +36,19 @@ func (c *connection) request(number string, m *nats.Msg, timeout time.Duration, 
 	return nil // if the connection has ended meanwhile, done knows
 }
 
-// end ends a request that waits.
-func (c *connection) end(number string, err error) {
-	if r := c.take(number); r != nil {
-		r.done(nil, err)
-	}
-}
-
-// expire ends the requests whose time is over.
-func (c *connection) expire() {
-	now := time.Now()
-	var over []*request
+// fail ends the requests that which reports.
+func (c *connection) fail(err error, which func(*request) bool) {
+	var ended []*request
 	c.mu.Lock()
-	for id, r := range c.mu.open {
-		if now.After(r.until) {
-			over = append(over, r)
-			delete(c.mu.open, id)
+	for number, r := range c.mu.open {
+		if which(r) {
+			ended = append(ended, r)
+			delete(c.mu.open, number)
 		}
 	}
 	c.mu.Unlock()
-	for _, r := range over {
-		r.done(nil, nats.ErrTimeout)
+	for _, r := range ended {
+		r.done(nil, err)
 	}
 }
 
@@ -84,21 +76,8 @@ func (c *connection) answer(m *nats.Msg) {
 // refused fails the requests to a subject that the user must not publish to: the server
 // does not say which message it was.
 func (c *connection) refused(err error) {
-	subject := deniedSubject(err)
-	if subject == "" {
-		return
-	}
-	var denied []*request
-	c.mu.Lock()
-	for id, r := range c.mu.open {
-		if r.subject == subject {
-			denied = append(denied, r)
-			delete(c.mu.open, id)
-		}
-	}
-	c.mu.Unlock()
-	for _, r := range denied {
-		r.done(nil, denial(subject))
+	if subject := deniedSubject(err); subject != "" {
+		c.fail(denial(subject), func(r *request) bool { return r.subject == subject })
 	}
 }
 

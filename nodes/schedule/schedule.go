@@ -10,12 +10,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -62,7 +62,7 @@ const (
 	setBack = time.Hour
 )
 
-// A ticker is a node of kind schedule. It shares its line with the same node of
+// A ticker is a node of kind schedule. It shares its timetable with the same node of
 // earlier and later generations.
 type ticker struct {
 	plan    plan
@@ -75,13 +75,13 @@ type ticker struct {
 	clock   node.Clock
 	log     *slog.Logger
 	pool    *node.Pool
-	shared  string // key of the line in the pool
+	shared  string // key of the timetable in the pool
 
-	line    *line
-	release func() error
-	source  node.Starter // immutable after Serve
+	timetable *timetable
+	release   func() error
+	source    node.Starter // immutable after Serve
 
-	// Guarded by the line.
+	// Guarded by the timetable.
 	stop    func() bool // of the timer; nil if there is none
 	due, at time.Time   // of the next tick: by the plan, and with jitter
 	stopped bool
@@ -142,43 +142,40 @@ func (n *ticker) setPlan(cfg schema.Config, found *diag.List) {
 // Receive is never called: a schedule has no in-port.
 func (n *ticker) Receive(node.Process, node.Packet) node.Result { return node.None() }
 
-// Open finds the line of the generation before, or makes one.
+// Open finds the timetable of the generation before, or makes one.
 func (n *ticker) Open(context.Context) (err error) {
-	n.line, n.release, err = node.Acquire(n.pool, n.shared, func() (*line, error) { return new(line), nil })
+	n.timetable, n.release, err = node.Acquire(n.pool, n.shared, func() (*timetable, error) { return new(timetable), nil })
 	return err
 }
 
 func (n *ticker) Close() error { return n.release() }
 
-// A line is what the nodes of several generations share. Its lock guards all of it.
-type line struct {
+// A timetable is what the nodes of several generations share. Its lock guards all of it.
+type timetable struct {
 	sync.Mutex
-	nodes   []*ticker   // that serve, the newest last; that one has the ticks
-	last    time.Time   // when the last tick was due; zero before the first node serves
-	running int         // processes
-	queue   []time.Time // ticks that wait
-	told    bool        // that ticks are left out because of the running process
+	nodes   state.Generations[ticker] // the one that serves has the ticks
+	last    time.Time                 // when the last tick was due; zero before the first node serves
+	running int                       // processes
+	queue   []time.Time               // ticks that wait
+	told    bool                      // that ticks are left out because of the running process
 
 	ticks, skipped, missed uint64
 }
 
-// Close has nothing to release.
-func (l *line) Close() error { return nil }
-
 // newest returns the node that has the ticks, or nil.
-func (l *line) newest() *ticker {
-	if len(l.nodes) == 0 {
+func (t *timetable) newest() *ticker {
+	if !t.nodes.Serving() {
 		return nil
 	}
-	return l.nodes[len(l.nodes)-1]
+	return t.nodes.Current()
 }
 
 // Serve begins to tick.
 func (n *ticker) Serve(src node.Starter) error {
 	n.source = src
-	n.line.Lock()
-	defer n.line.Unlock()
-	n.line.nodes = append(n.line.nodes, n)
+	n.timetable.Lock()
+	defer n.timetable.Unlock()
+	n.timetable.nodes.Attach(n)
 	n.arm()
 	return nil
 }
@@ -194,11 +191,11 @@ func (n *ticker) now() time.Time {
 
 // arm sets the timer for the next tick. The caller holds the lock.
 func (n *ticker) arm() {
-	l, now := n.line, n.now()
-	if l.last.IsZero() || l.last.Sub(now) > setBack {
-		l.last = now
+	t, now := n.timetable, n.now()
+	if t.last.IsZero() || t.last.Sub(now) > setBack {
+		t.last = now
 	}
-	due := n.plan.next(l.last)
+	due := n.plan.next(t.last)
 	if due.IsZero() {
 		return
 	}
@@ -224,10 +221,10 @@ func (n *ticker) wake(ctx context.Context) {
 
 // tick sets the next timer, and reports whether a process is to be started now.
 func (n *ticker) tick() (due time.Time, start bool) {
-	l := n.line
-	l.Lock()
-	defer l.Unlock()
-	if n.stopped || l.newest() != n {
+	t := n.timetable
+	t.Lock()
+	defer t.Unlock()
+	if n.stopped || t.newest() != n {
 		return due, false
 	}
 	defer n.arm()
@@ -236,9 +233,9 @@ func (n *ticker) tick() (due time.Time, start bool) {
 		return due, false
 	}
 	due, missed := n.plan.late(n.due, now)
-	l.last = due
+	t.last = due
 	if missed > 0 {
-		l.missed += uint64(missed)
+		t.missed += uint64(missed)
 		n.log.Warn("ticks were missed", "count", missed, "since", n.due)
 	}
 	return due, n.admit(due)
@@ -246,20 +243,20 @@ func (n *ticker) tick() (due time.Time, start bool) {
 
 // admit decides whether a tick starts a process now. The caller holds the lock.
 func (n *ticker) admit(due time.Time) bool {
-	l := n.line
+	t := n.timetable
 	switch {
-	case l.running == 0 || n.overlap == "allow" && l.running < maxRunning:
-		l.ticks++
-		l.running++
+	case t.running == 0 || n.overlap == "allow" && t.running < maxRunning:
+		t.ticks++
+		t.running++
 		n.running++
 		return true
-	case n.overlap == "queue" && len(l.queue) < maxQueue:
-		l.queue = append(l.queue, due)
+	case n.overlap == "queue" && len(t.queue) < maxQueue:
+		t.queue = append(t.queue, due)
 		return false
 	}
-	l.skipped++
-	if !l.told {
-		l.told = true
+	t.skipped++
+	if !t.told {
+		t.told = true
 		n.log.Warn("ticks are left out, because an earlier process is running", "since", due)
 	}
 	return false
@@ -285,15 +282,15 @@ func (n *ticker) run(ctx context.Context, due time.Time) {
 // ended counts a process that has ended. If a tick has waited for that, it returns the
 // tick and the node that runs it.
 func (n *ticker) ended() (next *ticker, due time.Time) {
-	l := n.line
-	l.Lock()
-	defer l.Unlock()
-	l.running--
-	l.told = false
-	if next = l.newest(); next != nil && len(l.queue) > 0 {
-		due, l.queue = l.queue[0], l.queue[1:]
-		l.ticks++
-		l.running++
+	t := n.timetable
+	t.Lock()
+	defer t.Unlock()
+	t.running--
+	t.told = false
+	if next = t.newest(); next != nil && len(t.queue) > 0 {
+		due, t.queue = t.queue[0], t.queue[1:]
+		t.ticks++
+		t.running++
 		next.running++
 	} else {
 		next = nil
@@ -310,12 +307,12 @@ func (n *ticker) Stop(ctx context.Context) error {
 	return node.WaitFor(ctx, n.leave())
 }
 
-// leave takes the node out of its line. It returns a channel that is closed when none
+// leave takes the node out of its timetable. It returns a channel that is closed when none
 // of its processes is running.
 func (n *ticker) leave() <-chan struct{} {
-	l := n.line
-	l.Lock()
-	defer l.Unlock()
+	t := n.timetable
+	t.Lock()
+	defer t.Unlock()
 	n.stopped = true
 	n.idle = make(chan struct{})
 	if n.running == 0 {
@@ -324,26 +321,26 @@ func (n *ticker) leave() <-chan struct{} {
 	if n.stop != nil {
 		n.stop()
 	}
-	serving := l.newest() == n
-	l.nodes = slices.DeleteFunc(l.nodes, func(other *ticker) bool { return other == n })
-	switch next := l.newest(); {
+	serving := t.newest() == n
+	t.nodes.Detach(n)
+	switch next := t.newest(); {
 	case !serving:
 	case next != nil:
 		next.arm()
-	case len(l.queue) > 0:
-		l.skipped += uint64(len(l.queue))
-		n.log.Warn("ticks that waited are left out", "count", len(l.queue))
-		l.queue = nil
+	case len(t.queue) > 0:
+		t.skipped += uint64(len(t.queue))
+		n.log.Warn("ticks that waited are left out", "count", len(t.queue))
+		t.queue = nil
 	}
 	return n.idle
 }
 
 // Measure implements [node.Measured].
 func (n *ticker) Measure(report func(node.Metric)) {
-	l := n.line
-	l.Lock()
-	ticks, skipped, missed, running, queued := l.ticks, l.skipped, l.missed, l.running, len(l.queue)
-	l.Unlock()
+	t := n.timetable
+	t.Lock()
+	ticks, skipped, missed, running, queued := t.ticks, t.skipped, t.missed, t.running, len(t.queue)
+	t.Unlock()
 	report(node.Metric{Name: "schedule_ticks_total", Help: "Ticks that have started a process.", Type: node.MetricCounter, Value: float64(ticks)})
 	report(node.Metric{Name: "schedule_skipped_total", Help: "Ticks that were left out because a process was running.", Type: node.MetricCounter, Value: float64(skipped)})
 	report(node.Metric{Name: "schedule_missed_total", Help: "Ticks that were overdue when the next one was, such as after a pause of the machine.", Type: node.MetricCounter, Value: float64(missed)})

@@ -12,6 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -21,7 +22,7 @@ func collectDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "collect",
 		Summary: "Makes one process of the payloads of many.",
-		Doc: "Payloads wait until there are `count` of them, or `bytes`, or until `linger` after the first. Then a new process sends them on `out` as a list, in the order of their arrival. With `key`, payloads of equal keys make a list.\n\n" +
+		Doc: "Payloads wait until there are `count` of them, or `bytes`, or until `linger` after the first. Then a new process sends them on `out` as a list, in the order of their arrival. With `key`, payloads of equal keys make a list; 1 and 1.0 are equal, and maps whatever the order of their fields.\n\n" +
 			"The packets that have brought them wait meanwhile, and get the answer: an error is the answer to each of them; a list of as many elements is dealt out, one element each; otherwise each is answered None. So a source acknowledges its messages when the list is done.\n\n" +
 			"A packet whose process ends leaves the list, unless that is on its way. If the workflow is replaced or ends, what waits is sent on immediately, in shorter lists, and what still comes to the old workflow in lists of one: nothing is lost.\n\n" +
 			"A list can only be full if as many messages may be in flight. Where sources lead here, and what is in between makes one payload of one, a `count` above their `max_in_flight` is an error; unset, it is as many.",
@@ -39,7 +40,7 @@ func collectDef(o stream.Options) *node.Def {
 			c := init.Config
 			n := &collector{
 				count: int(c.Int("count")), bytes: int(c.Int("bytes")), linger: c.Duration("linger"), clock: init.Clock,
-				groups: make(map[string]*group),
+				groups: make(map[state.Key]*group),
 			}
 			if most := init.InFlight(); most > 0 && n.count > most {
 				if c.Has("count") {
@@ -73,7 +74,7 @@ type collector struct {
 	serves       atomic.Bool
 
 	mu       sync.Mutex
-	groups   map[string]*group // that are not full, by key
+	groups   map[state.Key]*group // that are not full, by key
 	draining bool
 	waiting  int
 	lists    uint64
@@ -81,10 +82,16 @@ type collector struct {
 
 // A group is the payloads of a list. The collector guards it until it is sent.
 type group struct {
-	key   string
-	items []*waiting
+	key   state.Key // zero without the field key
+	items []*item
 	bytes int
 	stop  func() bool // of the timer
+}
+
+// An item is a packet of a list.
+type item struct {
+	state.Wait
+	payload value.Value
 }
 
 // Concurrency lets the packets of one process wait together.
@@ -104,13 +111,13 @@ func (n *collector) Receive(p node.Process, pkt node.Packet) node.Result {
 	if !n.serves.Load() {
 		return node.Fail(errNotServing)
 	}
-	key := ""
+	var key state.Key
 	if n.key != nil {
 		k, err := n.key.Eval(p.Context(), pkt.Payload)
 		if err != nil {
 			return node.Fail(fmt.Errorf("key: %w", err))
 		}
-		key = keyText(k)
+		key = state.KeyOf(k)
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
 		n.add(ctx, key, pkt.Payload, done)
@@ -118,13 +125,13 @@ func (n *collector) Receive(p node.Process, pkt node.Packet) node.Result {
 }
 
 // add puts a payload into the group of its key, and sends the group if it is full.
-func (n *collector) add(ctx context.Context, key string, payload value.Value, done func(node.Result)) {
-	w := &waiting{payload: payload, done: done}
-	w.watch(ctx, func() { n.leave(key, w) })
+func (n *collector) add(ctx context.Context, key state.Key, payload value.Value, done func(node.Result)) {
+	w := &item{payload: payload}
+	w.Begin(ctx, done, func(error) { n.leave(key, w) })
 	g, full := n.join(key, w)
 	switch {
 	case g == nil: // the node is drained
-		n.lead(&group{items: []*waiting{w}})
+		n.lead(&group{items: []*item{w}})
 	case full:
 		g.stop()
 		// The list has a goroutine of its own, as its end continues these processes.
@@ -134,7 +141,7 @@ func (n *collector) add(ctx context.Context, key string, payload value.Value, do
 
 // join adds a packet to its group; nil if the node is drained. A full one is taken: the
 // caller sends it.
-func (n *collector) join(key string, w *waiting) (g *group, full bool) {
+func (n *collector) join(key state.Key, w *item) (g *group, full bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.draining {
@@ -149,7 +156,7 @@ func (n *collector) join(key string, w *waiting) (g *group, full bool) {
 			}
 		})
 	}
-	if w.open() { // else its process has ended
+	if w.Open() { // else its process has ended
 		g.items = append(g.items, w)
 		g.bytes += w.payload.Size()
 		n.waiting++
@@ -159,7 +166,7 @@ func (n *collector) join(key string, w *waiting) (g *group, full bool) {
 }
 
 // leave takes a packet whose process ends from its group, unless that is sent.
-func (n *collector) leave(key string, w *waiting) {
+func (n *collector) leave(key state.Key, w *item) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	g := n.groups[key]
@@ -207,7 +214,7 @@ func (n *collector) run(ctx context.Context, g *group) {
 // lead sends a list in the process of its first packet, because no new one may start.
 func (n *collector) lead(g *group) {
 	for i, w := range g.items {
-		if w.answer(node.SendThen(0, g.list(), func(_ node.Process, resp node.Response) node.Result {
+		if w.Answer(node.SendThen(0, g.list(), func(_ node.Process, resp node.Response) node.Result {
 			g.deal(resp)
 			return g.share(i, resp)
 		})) {
@@ -227,7 +234,7 @@ func (g *group) list() value.Value {
 // deal answers the packets of a list.
 func (g *group) deal(resp node.Response) {
 	for i, w := range g.items {
-		w.answer(g.share(i, resp))
+		w.Answer(g.share(i, resp))
 	}
 }
 
@@ -247,7 +254,7 @@ func (n *collector) Drain() {
 	n.mu.Lock()
 	n.draining = true
 	groups := n.groups
-	n.groups = make(map[string]*group)
+	n.groups = make(map[state.Key]*group)
 	n.waiting = 0
 	n.mu.Unlock()
 	for _, g := range groups {

@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 )
 
 // TestCollectIsFull lets more payloads come before a full list is on its way.
 func TestCollectIsFull(t *testing.T) {
-	n := &collector{count: 2, bytes: 1 << 20, linger: time.Hour, clock: node.SystemClock{}, groups: make(map[string]*group)}
+	n := &collector{count: 2, bytes: 1 << 20, linger: time.Hour, clock: node.SystemClock{}, groups: make(map[state.Key]*group)}
 	var first *group
 	for i := range 5 {
-		g, full := n.join("k", &waiting{})
+		g, full := n.join(state.Key{}, &item{})
 		if full != (i%2 == 1) || len(g.items) > n.count {
 			t.Errorf("payload %d: got a list of %d, full: %v", i, len(g.items), full)
 		}

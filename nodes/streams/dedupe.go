@@ -9,6 +9,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -18,7 +19,7 @@ func dedupeDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "dedupe",
 		Summary: "Lets each message through once.",
-		Doc: "A payload whose key has not been seen is sent on `out`. The key is marked when the whole process has ended well, with all its branches and the commits of its transactions: see [How a process ends](../workflows.md#how-a-process-ends). A payload with a marked key is a duplicate: it is sent on `duplicate`, or answered None without a link there.\n\n" +
+		Doc: "A payload whose key has not been seen is sent on `out`. The key is marked when the whole process has ended well, with all its branches and the commits of its transactions: see [How a process ends](../workflows.md#how-a-process-ends). A payload with a marked key is a duplicate: it is sent on `duplicate`, or answered None without a link there. Keys that are equal are the same: 1 and 1.0, maps whatever the order of their fields.\n\n" +
 			"Until then, others of that key wait. If the process ends well, they are duplicates; if the answer to the first payload or to its process is an error, the next of them is let through. So a message that failed is not lost when it comes again. Payloads of one process wait only for the answer to the first, as they fail together.\n\n" +
 			"Processes with several keys, such as those of batches, could wait for each other. Then one of them fails, with the code `deadlock` and status 503, so that a source tries it again.\n\n" +
 			"A process that does not end, such as one of `subscribe`, holds at most `capacity` keys; further ones are marked when they are answered.\n\n" +
@@ -59,25 +60,34 @@ type dedupe struct {
 	clock    node.Clock
 	shared   string
 
-	desk    *desk
-	marks   *marks
+	marks   *marks // from Open on, as the others
+	rules   state.Rules
 	release []func() error
 }
 
-// Open finds the marks of the generation before, or makes some.
+// marks are the keys that have been seen. The lock of the claims guards them.
+type marks struct {
+	keys       state.Keys
+	seen       *state.Entries[state.Key, struct{}]
+	duplicates uint64
+}
+
+// Open finds the marks of the generation before, or makes some. All nodes of an engine share
+// their claims: their processes could wait for each other.
 func (n *dedupe) Open(context.Context) error {
-	desk, release, err := node.Acquire(n.pool, "dedupe", func() (*desk, error) {
-		return &desk{families: make(map[node.Process]*family)}, nil
-	})
+	claims, release, err := node.Acquire(n.pool, "dedupe", func() (*state.Claims, error) { return state.NewClaims(n.clock, nil), nil })
 	if err != nil {
 		return err
 	}
-	n.desk, n.release = desk, append(n.release, release)
-	n.marks, release, err = node.Acquire(n.pool, n.shared, func() (*marks, error) { return newMarks(n.capacity) })
+	n.release = append(n.release, release)
+	n.marks, release, err = node.Acquire(n.pool, n.shared, func() (*marks, error) {
+		return &marks{keys: state.Keys{Claims: claims, Most: n.capacity, TTL: n.ttl}, seen: state.NewEntries[state.Key, struct{}](nil)}, nil
+	})
 	if err != nil {
 		return errors.Join(err, n.Close())
 	}
 	n.release = append(n.release, release)
+	n.rules = state.Rules{Known: n.known, Settles: settles, Settle: n.mark, Share: n.share}
 	return nil
 }
 
@@ -102,82 +112,42 @@ func (n *dedupe) Receive(p node.Process, pkt node.Packet) node.Result {
 	if err != nil {
 		return node.Fail(&node.Error{Err: fmt.Errorf("key: %w", err), Code: "key", Status: http.StatusUnprocessableEntity, Data: pkt.Payload})
 	}
-	r := &rival{node: n, process: p, root: p.Root(), key: keyText(k)}
-	r.payload = pkt.Payload
-	if result, waits := n.enter(r, false); !waits {
-		return result
-	}
-	return node.Await(func(ctx context.Context, done func(node.Result)) {
-		r.done = done
-		r.watch(ctx, func() { n.desk.leave(r) })
-		if result, waits := n.enter(r, true); !waits {
-			done(result)
-		}
-	})
+	return n.marks.keys.Enter(p, state.KeyOf(k), pkt.Payload, &n.rules)
 }
 
-// errDeadlock ends one of several processes that wait for each other.
-var errDeadlock = &node.Error{
-	Err: errors.New("processes wait for each other's keys, so this one has to be tried again"), Code: "deadlock", Status: http.StatusServiceUnavailable,
+func (n *dedupe) known(k state.Key, payload value.Value, now time.Time) (r node.Result, ok bool) {
+	if ok = n.marks.seen.Has(k, now); ok {
+		r = n.share(payload, node.Response{})
+	}
+	return r, ok
 }
 
-// enter returns what to do with a payload, or that it has to wait. If it is parked, enter
-// claims it in the first case, and lists it in the other.
-func (n *dedupe) enter(r *rival, parked bool) (result node.Result, waits bool) {
-	var after outcomes
-	defer func() { after.tell() }()
-	d, m := n.desk, n.marks
-	d.Lock()
-	defer d.Unlock()
-	now := n.clock.Now()
-	f := m.flights[r.key]
-	if f != nil && f.answered && f.expired(now) { // its process goes on and on
-		after = d.land(f, false)
-		f = m.flights[r.key]
+func settles(resp node.Response) bool { return !resp.IsError() }
+
+// mark marks a key. Marks are in the order in which they expire.
+func (n *dedupe) mark(k state.Key, _ node.Response, now time.Time) {
+	var until time.Time
+	if n.ttl > 0 {
+		until = now.Add(n.ttl)
 	}
-	marked := f == nil && m.marked(r.key, now)
-	cycle := f != nil && f.owner != r.root && d.waitsFor(f.owner, r.root)
-	if f != nil && !(f.answered && f.owner == r.root) && !cycle {
-		if parked {
-			d.park(r, f)
-		}
-		return result, true
-	}
-	if parked && !r.claim() {
-		return result, true // its process has ended
-	}
-	switch {
-	case cycle:
-		return node.Fail(errDeadlock), false
-	case marked || f != nil:
-		m.duplicates++
-		return n.duplicate(r.payload), false
-	}
-	f = &flight{key: r.key}
-	m.flights[r.key] = f
-	return d.begin(f, r), false
+	n.marks.seen.Put(k, struct{}{}, 0, now, until, state.Limits{Count: n.capacity})
 }
 
-func (n *dedupe) duplicate(payload value.Value) node.Result {
+// share is what becomes of a duplicate.
+func (n *dedupe) share(payload value.Value, _ node.Response) node.Result {
+	n.marks.duplicates++
 	if n.linked {
 		return node.Send(1, payload)
 	}
 	return node.None()
 }
 
-// until returns when a mark expires that is made now; zero is never.
-func (n *dedupe) until() (end time.Time) {
-	if n.ttl > 0 {
-		end = n.clock.Now().Add(n.ttl)
-	}
-	return end
-}
-
 // Measure reports how many keys are marked, and how many duplicates came.
 func (n *dedupe) Measure(report func(node.Metric)) {
-	n.desk.Lock()
-	keys, held, duplicates := n.marks.seen.Len(), n.marks.held, n.marks.duplicates
-	n.desk.Unlock()
+	m := n.marks
+	m.keys.Claims.Lock()
+	keys, held, duplicates := m.seen.Len(), m.keys.Held, m.duplicates
+	m.keys.Claims.Unlock()
 	report(node.Metric{Name: "dedupe_keys", Help: "Keys that are marked, also those that have expired and were not dropped yet.", Value: float64(keys)})
 	report(node.Metric{Name: "dedupe_held", Help: "Keys that are answered, and are marked when their process ends well.", Value: float64(held)})
 	report(node.Metric{Name: "dedupe_duplicates_total", Help: "Payloads that were duplicates.", Type: node.MetricCounter, Value: float64(duplicates)})

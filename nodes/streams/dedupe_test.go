@@ -243,3 +243,27 @@ func TestDedupeManyKeys(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkDedupe measures a whole process through the node: one that is let through to a node
+// that answers, and a duplicate.
+func BenchmarkDedupe(b *testing.B) {
+	f := flowtest.New(b, std.Defs("")...)
+	f.Options.Clock = node.SystemClock{}
+	f.Load("- {kind: dedupe, name: first, key: self, capacity: 1000, ports: {out: [{name: next, port: in}]}}\n" +
+		"- {kind: dedupe, name: again, key: self, ttl: 24h, ports: {out: [{name: next, port: in}]}}\n- {kind: nop, name: next}\n")
+	run := func(name string, payload func(n int) value.Value) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				n++
+				if _, _, err := f.Engine().Run(b.Context(), name, payload(n)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	run("first", func(n int) value.Value { return value.Int(int64(n)) })
+	again := value.String("order-1234567890")
+	run("again", func(int) value.Value { return again })
+}

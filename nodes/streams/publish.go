@@ -37,13 +37,13 @@ type publisher struct {
 	topic template.Template
 	init  *node.Init
 
-	hub     *hub
+	topics  *topics
 	release func() error
 }
 
 // Open finds the topics.
 func (n *publisher) Open(context.Context) (err error) {
-	n.hub, n.release, err = acquireHub(n.init)
+	n.topics, n.release, err = acquireTopics(n.init)
 	return err
 }
 
@@ -56,6 +56,6 @@ func (n *publisher) Receive(p node.Process, pkt node.Packet) node.Result {
 	if err != nil {
 		return node.Fail(err)
 	}
-	took := n.hub.publish(topic, pkt.Payload)
+	took := n.topics.publish(topic, pkt.Payload)
 	return node.Answer(value.Map(value.Field{Name: "subscriptions", Value: value.Int(int64(took))}))
 }

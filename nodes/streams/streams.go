@@ -2,8 +2,7 @@
 // collect and distribute payloads, and pass parts of answers on.
 //
 // Each kind is one literal, in a file of its name. topics.go has what publish and
-// subscribe share, waiting.go the packets that are parked. The package must not know how
-// processes are run.
+// subscribe share. The package must not know how processes are run.
 package streams
 
 import (

@@ -53,7 +53,7 @@ type subscriber struct {
 	init     *node.Init
 	clock    node.Clock
 
-	hub     *hub
+	topics  *topics
 	release func() error
 
 	mu            sync.Mutex
@@ -66,7 +66,7 @@ func (n *subscriber) Concurrency() int { return 1024 }
 
 // Open finds the topics.
 func (n *subscriber) Open(context.Context) (err error) {
-	n.hub, n.release, err = acquireHub(n.init)
+	n.topics, n.release, err = acquireTopics(n.init)
 	return err
 }
 
@@ -101,7 +101,7 @@ func (n *subscriber) enter(topic string) (s *subscription, ok bool) {
 	if n.drained {
 		return nil, false
 	}
-	s = newSubscription(n.hub, topic, n.buffer, n.drop)
+	s = newSubscription(n.topics, topic, n.buffer, n.drop)
 	n.subscriptions[s] = struct{}{}
 	return s, true
 }
@@ -136,9 +136,9 @@ func (n *subscriber) Measure(report func(node.Metric)) {
 	n.mu.Lock()
 	held := len(n.subscriptions)
 	n.mu.Unlock()
-	n.hub.Lock()
-	published, delivered, dropped := n.hub.published, n.hub.delivered, n.hub.dropped
-	n.hub.Unlock()
+	n.topics.Lock()
+	published, delivered, dropped := n.topics.published, n.topics.delivered, n.topics.dropped
+	n.topics.Unlock()
 	report(node.Metric{Name: "subscribe_subscriptions", Help: "Processes that are subscribed.", Value: float64(held)})
 	report(node.Metric{Name: "topics_published_total", Help: "Payloads that were published on the topics of the namespace.", Type: node.MetricCounter, Value: float64(published)})
 	report(node.Metric{Name: "topics_delivered_total", Help: "Payloads that subscriptions took.", Type: node.MetricCounter, Value: float64(delivered)})

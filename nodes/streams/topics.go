@@ -11,23 +11,20 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A hub has the topics of a namespace, for the nodes of all generations.
-type hub struct {
+// topics are those of a namespace, for the nodes of all generations.
+type topics struct {
 	sync.Mutex
-	topics    map[string]map[*subscription]struct{}
-	held      *node.Account // bytes of payloads that wait, each once
-	published uint64
-	delivered uint64
-	dropped   uint64
+	subscriptions map[string]map[*subscription]struct{}
+	held          *node.Account // bytes of payloads that wait, each once
+	published     uint64
+	delivered     uint64
+	dropped       uint64
 }
 
-// Close has nothing to release.
-func (h *hub) Close() error { return nil }
-
-// acquireHub returns the hub of a node's namespace.
-func acquireHub(init *node.Init) (*hub, func() error, error) {
-	return node.Acquire(init.Pool, "topics "+init.Node.Namespace, func() (*hub, error) {
-		return &hub{topics: make(map[string]map[*subscription]struct{}), held: init.Memory.Account("subscribe")}, nil
+// acquireTopics returns the topics of a node's namespace.
+func acquireTopics(init *node.Init) (*topics, func() error, error) {
+	return node.Acquire(init.Pool, "topics "+init.Node.Namespace, func() (*topics, error) {
+		return &topics{subscriptions: make(map[string]map[*subscription]struct{}), held: init.Memory.Account("subscribe")}, nil
 	})
 }
 
@@ -39,18 +36,18 @@ type posted struct {
 }
 
 // left says that one of them does not wait for it any more.
-func (h *hub) left(p *posted) {
+func (h *topics) left(p *posted) {
 	if p.waiting.Add(-1) == 0 {
 		h.held.Free(int64(p.size))
 	}
 }
 
 // publish gives a payload to the subscriptions of a topic, and returns how many they are.
-func (h *hub) publish(topic string, payload value.Value) int {
+func (h *topics) publish(topic string, payload value.Value) int {
 	h.Lock()
 	h.published++
-	ready := make([]*subscription, 0, len(h.topics[topic]))
-	for s := range h.topics[topic] {
+	ready := make([]*subscription, 0, len(h.subscriptions[topic]))
+	for s := range h.subscriptions[topic] {
 		ready = append(ready, s)
 	}
 	h.Unlock()
@@ -77,23 +74,23 @@ func (h *hub) publish(topic string, payload value.Value) int {
 	return int(delivered)
 }
 
-func (h *hub) enter(s *subscription) {
+func (h *topics) enter(s *subscription) {
 	h.Lock()
 	defer h.Unlock()
-	subs := h.topics[s.topic]
+	subs := h.subscriptions[s.topic]
 	if subs == nil {
 		subs = make(map[*subscription]struct{})
-		h.topics[s.topic] = subs
+		h.subscriptions[s.topic] = subs
 	}
 	subs[s] = struct{}{}
 }
 
-func (h *hub) leave(s *subscription) {
+func (h *topics) leave(s *subscription) {
 	h.Lock()
 	defer h.Unlock()
-	subs := h.topics[s.topic]
+	subs := h.subscriptions[s.topic]
 	if delete(subs, s); len(subs) == 0 {
-		delete(h.topics, s.topic)
+		delete(h.subscriptions, s.topic)
 	}
 }
 
@@ -101,7 +98,7 @@ func (h *hub) leave(s *subscription) {
 // for the answer to the one before.
 type subscription struct {
 	topic  string
-	hub    *hub
+	topics *topics
 	most   int
 	drop   bool // the oldest, when full
 	resume func(ctx context.Context, done func(node.Result))
@@ -119,8 +116,8 @@ type subscription struct {
 // errSubscriberSlow is the end of a subscription with full: close.
 var errSubscriberSlow = &node.Error{Err: errors.New("the subscriber is too slow: its buffer is full"), Code: "slow", Status: http.StatusServiceUnavailable}
 
-func newSubscription(h *hub, topic string, most int, drop bool) *subscription {
-	s := &subscription{topic: topic, hub: h, most: most, drop: drop}
+func newSubscription(h *topics, topic string, most int, drop bool) *subscription {
+	s := &subscription{topic: topic, topics: h, most: most, drop: drop}
 	s.resume = s.park
 	s.send = node.NewCall(func(_ node.Process, resp node.Response) node.Result {
 		if resp.IsError() {
@@ -182,7 +179,7 @@ func (s *subscription) push(v value.Value, waits **posted) (ok, lost bool) {
 	}
 	if *waits == nil {
 		p := &posted{payload: v, size: v.Size()}
-		if !s.hub.held.Take(int64(p.size)) {
+		if !s.topics.held.Take(int64(p.size)) {
 			s.mu.Unlock()
 			if !s.drop {
 				s.close(node.Fail(errSubscriberSlow))
@@ -215,7 +212,7 @@ const mostBuffered = 4 << 20
 // dropLocked takes the oldest payload from the buffer.
 func (s *subscription) dropLocked() {
 	s.bytes -= s.buffer[0].size
-	s.hub.left(s.buffer[0])
+	s.topics.left(s.buffer[0])
 	s.buffer[0] = nil
 	if s.buffer = s.buffer[1:]; len(s.buffer) == 0 {
 		s.buffer = nil
@@ -239,7 +236,7 @@ func (s *subscription) drain(r node.Result) {
 	}
 	s.final = &r
 	s.mu.Unlock()
-	s.hub.leave(s)
+	s.topics.leave(s)
 }
 
 // cancel ends the subscription because its process ends. As long as the subscription has
@@ -269,7 +266,7 @@ func (s *subscription) finishLocked(r node.Result) {
 		s.forget() // while there is a process
 	}
 	s.mu.Unlock()
-	s.hub.leave(s)
+	s.topics.leave(s)
 	if done != nil {
 		done(r)
 	}

@@ -12,7 +12,7 @@ import (
 // waits. Payloads count once, however many subscriptions wait for them.
 func TestTopicsBytes(t *testing.T) {
 	memory := node.NewMemory(1 << 30)
-	h := &hub{topics: make(map[string]map[*subscription]struct{}), held: memory.Account("subscribe")}
+	h := &topics{subscriptions: make(map[string]map[*subscription]struct{}), held: memory.Account("subscribe")}
 	var all []*subscription
 	for range 5 {
 		all = append(all, newSubscription(h, "all", 64, true))
@@ -50,7 +50,7 @@ func TestTopicsBytes(t *testing.T) {
 
 // TestTopicsWithoutMemory drops what the program has no memory for.
 func TestTopicsWithoutMemory(t *testing.T) {
-	h := &hub{topics: make(map[string]map[*subscription]struct{}), held: node.NewMemory(1 << 20).Account("subscribe")}
+	h := &topics{subscriptions: make(map[string]map[*subscription]struct{}), held: node.NewMemory(1 << 20).Account("subscribe")}
 	drops, closes := newSubscription(h, "all", 64, true), newSubscription(h, "all", 64, false)
 	if n := h.publish("all", value.String(strings.Repeat("x", 1<<20))); n != 0 || h.dropped != 2 || closes.end == nil || drops.end != nil {
 		t.Errorf("got %d, %d dropped", n, h.dropped)

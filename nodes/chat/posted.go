@@ -7,8 +7,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A said is what a client sends.
-type said struct {
+// A posted message is what a client sends.
+type posted struct {
 	conversation string // a token; empty for a new one
 	id           string
 	text         string
@@ -22,11 +22,11 @@ const maxID = 64
 // maxBody is how long the JSON of a message may be, whose text may be escaped.
 func maxBody(maxText int) int { return 6*maxText + 4<<10 }
 
-// said reads what a client sends. What it takes meanwhile is counted.
-func (h *hub) said(v value.Value, maxText int) (said, error) {
+// read reads what a client sends. What it takes meanwhile is counted.
+func (h *rooms) read(v value.Value, maxText int) (posted, error) {
 	taken := int64(0)
 	defer func() { h.held.Free(taken) }()
-	return saidOf(v, maxText, func(bytes int) error {
+	return postedOf(v, maxText, func(bytes int) error {
 		if !h.held.Take(int64(bytes)) {
 			return errCrowd()
 		}
@@ -35,9 +35,9 @@ func (h *hub) said(v value.Value, maxText int) (said, error) {
 	})
 }
 
-// saidOf reads a body of JSON, which may have come as text: a page of another host may send
+// postedOf reads a body of JSON, which may have come as text: a page of another host may send
 // that without asking before.
-func saidOf(v value.Value, maxText int, reserve func(bytes int) error) (s said, err error) {
+func postedOf(v value.Value, maxText int, reserve func(bytes int) error) (s posted, err error) {
 	data, ok := v.AsBinary()
 	if text, isText := v.AsString(); isText {
 		data, ok = []byte(text), true

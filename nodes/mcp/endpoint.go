@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -13,14 +12,14 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 )
 
-// A hub serves clients. It lives in the pool: calls start processes in the last
+// An endpoint serves clients. It lives in the pool: calls start processes in the last
 // generation, and sessions go on through reloads.
-type hub struct {
+type endpoint struct {
 	about   about
-	held    *node.Account          // bytes of requests that are handled, and of sessions
-	current atomic.Pointer[server] // not nil once there are requests
+	held    *node.Account // bytes of requests that are handled, and of sessions
 	server  *sdk.Server
 	handler http.Handler // of requests without a session
 	keeping http.Handler // of sessions; nil without them
@@ -32,12 +31,13 @@ type hub struct {
 
 	closing sync.WaitGroup // of sessions, and of who waits for their end
 
+	generations state.Generations[server] // guarded by mu; one is current once there are requests
+
 	mu struct {
 		sync.Mutex
-		generations []*server          // attached
-		offered     map[string]string  // tools that clients see, by name
-		last        uint64             // id of a request
-		requests    map[string]*origin // that are being answered, by id
+		offered  map[string]string  // tools that clients see, by name
+		last     uint64             // id of a request
+		requests map[string]*origin // that are being answered, by id
 	}
 }
 
@@ -51,8 +51,8 @@ func (a about) key() string {
 	return fmt.Sprintf("%q %q %q %t %t %d %d", a.title, a.version, a.instructions, a.anyHost, a.sessions, a.most, a.idle)
 }
 
-func newHub(a about, memory *node.Memory) *hub {
-	h := &hub{about: a, held: memory.Account("mcp")}
+func newEndpoint(a about, memory *node.Memory) *endpoint {
+	h := &endpoint{about: a, held: memory.Account("mcp")}
 	h.mu.offered, h.mu.requests = make(map[string]string), make(map[string]*origin)
 	h.server = sdk.NewServer(
 		&sdk.Implementation{Name: a.title, Version: a.version},
@@ -67,7 +67,7 @@ func newHub(a about, memory *node.Memory) *hub {
 	return h
 }
 
-func (h *hub) handlerOf(o sdk.StreamableHTTPOptions) http.Handler {
+func (h *endpoint) handlerOf(o sdk.StreamableHTTPOptions) http.Handler {
 	return signedIn(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return h.server }, &o))
 }
 
@@ -78,7 +78,7 @@ const sessionWeight = 32 << 10
 // ServeHTTP gives a request to the session that it belongs to, or begins. Those of newer
 // versions of the protocol have none: a request that waits for changes stands for one.
 // introduction is what a session keeps of the request, in bytes.
-func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request, method string, introduction int64) {
+func (h *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, method string, introduction int64) {
 	begins, waits := method == "initialize", method == "subscriptions/listen"
 	if waits && !h.about.sessions {
 		http.Error(w, "this server has no subscriptions", http.StatusNotFound)
@@ -106,7 +106,7 @@ func noRoom(w http.ResponseWriter, text string) {
 }
 
 // keep frees the bytes of a session when it ends, or immediately if there is none.
-func (h *hub) keep(id string, bytes int64) {
+func (h *endpoint) keep(id string, bytes int64) {
 	session := h.session(id)
 	if session != nil && h.follow(session, bytes) {
 		return
@@ -118,7 +118,7 @@ func (h *hub) keep(id string, bytes int64) {
 }
 
 // session returns a session by its id, or nil.
-func (h *hub) session(id string) *sdk.ServerSession {
+func (h *endpoint) session(id string) *sdk.ServerSession {
 	for session := range h.server.Sessions() {
 		if id != "" && session.ID() == id {
 			return session
@@ -128,10 +128,10 @@ func (h *hub) session(id string) *sdk.ServerSession {
 }
 
 // follow frees bytes when a session ends. It reports false if no generation is attached.
-func (h *hub) follow(session *sdk.ServerSession, bytes int64) bool {
+func (h *endpoint) follow(session *sdk.ServerSession, bytes int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.mu.generations) == 0 {
+	if !h.generations.Serving() {
 		return false
 	}
 	h.closing.Go(func() {
@@ -142,7 +142,7 @@ func (h *hub) follow(session *sdk.ServerSession, bytes int64) bool {
 }
 
 // sessions returns how many sessions there are, with those that begin.
-func (h *hub) sessions() (n int) {
+func (h *endpoint) sessions() (n int) {
 	for session := range h.server.Sessions() {
 		if session.ID() != "" { // others end with their request
 			n++
@@ -153,15 +153,15 @@ func (h *hub) sessions() (n int) {
 
 // attach makes a generation run all calls from now on. Clients with a session are told
 // what tools have changed.
-func (h *hub) attach(s *server) {
+func (h *endpoint) attach(s *server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.generations = append(slices.DeleteFunc(h.mu.generations, func(other *server) bool { return other == s }), s)
-	h.serveLocked(s)
+	h.generations.Attach(s)
+	h.offerLocked(s)
 }
 
-func (h *hub) serveLocked(s *server) {
-	h.current.Store(s)
+// offerLocked lets clients see the tools of a generation. It does nothing to those that they see.
+func (h *endpoint) offerLocked(s *server) {
 	left := make(map[string]bool)
 	for name := range h.mu.offered {
 		left[name] = true
@@ -181,14 +181,11 @@ func (h *hub) serveLocked(s *server) {
 
 // detach ends what attach began. If no other generation is attached, all sessions end,
 // each when its calls are answered.
-func (h *hub) detach(s *server) {
+func (h *endpoint) detach(s *server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.generations = slices.DeleteFunc(h.mu.generations, func(other *server) bool { return other == s })
-	if n := len(h.mu.generations); n > 0 {
-		if h.current.Load() == s {
-			h.serveLocked(h.mu.generations[n-1])
-		}
+	if !h.generations.Detach(s) {
+		h.offerLocked(h.generations.Current())
 		return
 	}
 	if !h.about.sessions {
@@ -199,21 +196,21 @@ func (h *hub) detach(s *server) {
 	}
 }
 
-func (h *hub) stopped() bool {
+func (h *endpoint) stopped() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.mu.generations) == 0
+	return !h.generations.Serving()
 }
 
-// Close waits for what is left. The pool calls it when no generation uses the hub any more.
-func (h *hub) Close() error {
+// Close waits for what is left. The pool calls it when no generation uses the endpoint any more.
+func (h *endpoint) Close() error {
 	h.closing.Wait()
 	h.held.Close()
 	return nil
 }
 
 // remember makes a request known under an id until forget is called.
-func (h *hub) remember(o *origin) (id string, forget func()) {
+func (h *endpoint) remember(o *origin) (id string, forget func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.last++
@@ -227,7 +224,7 @@ func (h *hub) remember(o *origin) (id string, forget func()) {
 }
 
 // originOf returns the request that a call came with; nil for one that came otherwise.
-func (h *hub) originOf(r *sdk.CallToolRequest) *origin {
+func (h *endpoint) originOf(r *sdk.CallToolRequest) *origin {
 	if r.Extra == nil {
 		return nil
 	}
@@ -241,7 +238,7 @@ func (h *hub) originOf(r *sdk.CallToolRequest) *origin {
 type sessionKey struct{}
 
 // serveSession serves one client until it leaves or ctx ends.
-func (h *hub) serveSession(ctx context.Context, t sdk.Transport) node.Result {
+func (h *endpoint) serveSession(ctx context.Context, t sdk.Transport) node.Result {
 	err := h.server.Run(context.WithValue(ctx, sessionKey{}, ctx), t)
 	if err != nil && (ctx.Err() == nil || !errors.Is(err, ctx.Err())) {
 		return node.Fail(err)
@@ -249,7 +246,7 @@ func (h *hub) serveSession(ctx context.Context, t sdk.Transport) node.Result {
 	return node.None()
 }
 
-func (h *hub) measure(report func(node.Metric)) {
+func (h *endpoint) measure(report func(node.Metric)) {
 	report(node.Metric{Name: "mcp_calls", Help: "Calls of tools that run.", Value: float64(h.running.Load())})
 	report(node.Metric{Name: "mcp_sessions", Help: "Sessions of clients.", Value: float64(h.sessions())})
 	report(node.Metric{Name: "mcp_calls_total", Help: "Calls of tools that were answered.", Type: node.MetricCounter, Value: float64(h.answered.Load())})

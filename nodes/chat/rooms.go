@@ -14,10 +14,10 @@ import (
 // the longest time is forgotten first.
 const mostRooms = 10_000
 
-// A hub has the rooms and the connections of a node of kind chat. It lives in the pool, so
+// rooms are those of a node of kind chat, with its connections. They live in the pool, so
 // that a reload keeps both.
-type hub struct {
-	*desk
+type rooms struct {
+	*conversations
 	sockets sync.WaitGroup
 
 	held *node.Account // bytes of the rooms, of what waits for processes and clients, and of what is read
@@ -27,25 +27,25 @@ type hub struct {
 		sync.Mutex
 		rooms   map[string]*list.Element // of *room, by conversation
 		recent  *list.List               // the last one that was used first
-		guests  map[*guest]struct{}
+		viewers map[*viewer]struct{}
 		drained chan struct{} // closed when streams of events have to end
 		stopped bool
 	}
 }
 
-func newHub(memory *node.Memory) *hub {
-	h := &hub{desk: newDesk(), held: memory.Account(platformChat)}
+func newRooms(memory *node.Memory) *rooms {
+	h := &rooms{conversations: newConversations(), held: memory.Account(platformChat)}
 	h.most.Store(mostMemory)
 	h.mu.rooms = make(map[string]*list.Element)
 	h.mu.recent = list.New()
-	h.mu.guests = make(map[*guest]struct{})
+	h.mu.viewers = make(map[*viewer]struct{})
 	h.mu.drained = make(chan struct{})
 	return h
 }
 
 // front returns the node of the last generation, or n before the first serves.
 func (n *chatNode) front() *chatNode {
-	if s := n.hub.current.Load(); s != nil {
+	if s := n.rooms.Current(); s != nil {
 		return s.node.(*chatNode)
 	}
 	return n
@@ -53,7 +53,7 @@ func (n *chatNode) front() *chatNode {
 
 // open returns the room of a conversation, for use until unpin. made reports that there was none. Without room
 // for another one it returns nil.
-func (h *hub) open(conversation string) (r *room, made bool) {
+func (h *rooms) open(conversation string) (r *room, made bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if e := h.mu.rooms[conversation]; e != nil {
@@ -71,27 +71,27 @@ func (h *hub) open(conversation string) (r *room, made bool) {
 	return r, true
 }
 
-// enter counts a guest, unless there are too many.
-func (h *hub) enter(g *guest, most int) bool {
+// enter counts a viewer, unless there are too many.
+func (h *rooms) enter(g *viewer, most int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.stopped || len(h.mu.guests) >= most {
+	if h.mu.stopped || len(h.mu.viewers) >= most {
 		h.counts.refused.Add(1)
 		return false
 	}
-	h.mu.guests[g] = struct{}{}
+	h.mu.viewers[g] = struct{}{}
 	return true
 }
 
-func (h *hub) leave(g *guest) {
+func (h *rooms) leave(g *viewer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.mu.guests, g)
+	delete(h.mu.viewers, g)
 	h.held.Free(g.queued.Swap(0)) // nothing is put into its queue any more
 }
 
 // drain lets the streams of events end, so that their server can.
-func (h *hub) drain() {
+func (h *rooms) drain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
@@ -101,14 +101,14 @@ func (h *hub) drain() {
 	}
 }
 
-func (h *hub) drained() <-chan struct{} {
+func (h *rooms) drained() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.mu.drained
 }
 
 // resume takes a drain back: another generation has come.
-func (h *hub) resume() {
+func (h *rooms) resume() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.stopped = false
@@ -119,17 +119,21 @@ func (h *hub) resume() {
 	}
 }
 
-// shut ends all connections, and waits for that or for ctx.
-func (h *hub) shut(ctx context.Context) error {
-	h.drain()
+// stop cuts off all connections, and lets none in until resume. alone reports that there were none.
+func (h *rooms) stop() (alone bool) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.mu.stopped = true
-	alone := len(h.mu.guests) == 0
-	for g := range h.mu.guests {
+	for g := range h.mu.viewers {
 		g.cut(errStopped)
 	}
-	h.mu.Unlock()
-	if alone { // what is left of sockets does not wait for anything
+	return len(h.mu.viewers) == 0
+}
+
+// shut ends all connections, and waits for that or for ctx.
+func (h *rooms) shut(ctx context.Context) error {
+	h.drain()
+	if h.stop() { // what is left of sockets does not wait for anything
 		h.sockets.Wait()
 		return nil
 	}
@@ -141,27 +145,21 @@ func (h *hub) shut(ctx context.Context) error {
 	return node.WaitFor(ctx, done)
 }
 
-// Close implements io.Closer for the pool.
-func (h *hub) Close() error {
-	h.mu.Lock()
-	h.mu.stopped = true
-	for g := range h.mu.guests {
-		g.cut(errStopped)
-	}
-	h.mu.Unlock()
+func (h *rooms) Close() error {
+	h.stop()
 	h.sockets.Wait()
 	defer h.held.Close()
-	return h.desk.Close()
+	return h.conversations.Close()
 }
 
-func (h *hub) measure(report func(node.Metric)) {
+func (h *rooms) measure(report func(node.Metric)) {
 	h.mu.Lock()
-	guests, rooms := len(h.mu.guests), len(h.mu.rooms)
+	viewers, rooms := len(h.mu.viewers), len(h.mu.rooms)
 	h.mu.Unlock()
-	report(node.Metric{Name: "chat_connections", Help: "Connections that look at a conversation.", Value: float64(guests)})
+	report(node.Metric{Name: "chat_connections", Help: "Connections that look at a conversation.", Value: float64(viewers)})
 	report(node.Metric{Name: "chat_memory_bytes", Help: "Memory of the conversations.", Value: float64(h.held.Held())})
 	report(node.Metric{Name: "chat_conversations", Help: "Conversations in memory.", Value: float64(rooms)})
-	h.desk.measure("chat", report)
+	h.conversations.measure("chat", report)
 }
 
 // prepare reads what was said in a room before, if there is a port for that. The first
@@ -179,7 +177,7 @@ func (n *chatNode) prepare(ctx context.Context, r *room) {
 		return
 	}
 	asked := message{platform: platformChat, conversation: r.conversation, event: "history"}
-	resp := n.starter.Run(n.hub.ctx, n.hub.call.Send(outHistory, asked.payload()))
+	resp := n.starter.Run(n.rooms.ctx, n.rooms.call.Send(outHistory, asked.payload()))
 	if resp.IsError() {
 		n.log.Warn("earlier messages cannot be read", "conversation", r.conversation, "error", node.Clip(resp.Payload.AsError().Error(), 1000))
 		return
@@ -191,23 +189,14 @@ func (n *chatNode) prepare(ctx context.Context, r *room) {
 // for clients.
 func historyOf(v value.Value) []*line {
 	var lines []*line
-	if v.Kind() != value.KindList {
-		return nil
-	}
 	for i, elem := range v.Elems() {
 		if v.Len()-i > mostLines || elem.Kind() != value.KindMap {
 			continue
 		}
-		role, _ := fieldText(elem, "role")
-		content, err := fieldText(elem, "content")
-		if err != nil || content == "" {
-			continue
-		}
-		switch role {
-		case "user":
-			lines = append(lines, &line{From: "user", Text: content})
-		case "assistant":
-			lines = append(lines, &line{From: "bot", Text: content})
+		content := textOrNumber(elem, "content")
+		from := map[string]string{"user": "user", "assistant": "bot"}[textOrNumber(elem, "role")]
+		if content != "" && from != "" {
+			lines = append(lines, &line{From: from, Text: content})
 		}
 	}
 	return lines

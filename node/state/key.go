@@ -1,4 +1,4 @@
-package core
+package state
 
 import (
 	"crypto/sha256"
@@ -12,13 +12,13 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A key stands for a value in a map: equal values have equal keys, and others have
+// A Key stands for a value in a map: equal values have equal keys, and others have
 // not. It is a hash that a client cannot find a second value for, so that its size does
 // not depend on the value's.
-type key [sha256.Size]byte
+type Key [sha256.Size]byte
 
-// keyOf returns the key of a value.
-func keyOf(v value.Value) key {
+// KeyOf returns the key of a value.
+func KeyOf(v value.Value) Key {
 	w := keyWriters.Get().(*keyWriter)
 	w.value(v)
 	k := w.sum()
@@ -41,7 +41,7 @@ var keyWriters = sync.Pool{New: func() any { return &keyWriter{digest: sha256.Ne
 // keyBuffer is how many bytes are collected before they are hashed.
 const keyBuffer = 4096
 
-func (w *keyWriter) sum() key {
+func (w *keyWriter) sum() Key {
 	if w.long {
 		return w.longSum()
 	}
@@ -51,7 +51,7 @@ func (w *keyWriter) sum() key {
 }
 
 // longSum is not a part of sum because its key is on the heap.
-func (w *keyWriter) longSum() (k key) {
+func (w *keyWriter) longSum() (k Key) {
 	w.flush()
 	w.digest.Sum(k[:0])
 	w.digest.Reset()

@@ -27,7 +27,7 @@ func TestMostSessions(t *testing.T) {
 			req.Header.Set("Accept", "application/json, text/event-stream")
 			w := httptest.NewRecorder()
 			<-start
-			(&taken{s.hub, &request{body: []byte(initialize), method: "initialize"}}).ServeHTTP(w, req)
+			(&taken{s.endpoint, &request{body: []byte(initialize), method: "initialize"}}).ServeHTTP(w, req)
 			switch {
 			case w.Code == http.StatusOK:
 				began.Add(1)
@@ -43,7 +43,7 @@ func TestMostSessions(t *testing.T) {
 	if began.Load() > most || began.Load()+refused.Load() != 100 {
 		t.Errorf("%d sessions have begun, %d were refused, want at most %d", began.Load(), refused.Load(), most)
 	}
-	if n := s.hub.sessions(); n != int(began.Load()) {
+	if n := s.endpoint.sessions(); n != int(began.Load()) {
 		t.Errorf("there are %d sessions, want %d", n, began.Load())
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// An asking is a packet that has asked, or does so. What is not guarded belongs to what
+// A prompt is a packet that has asked, or does so. What is not guarded belongs to what
 // goes on with the packet, which is one goroutine at a time.
-type asking struct {
+type prompt struct {
 	node    *asker
 	p       node.Process
 	key     string
@@ -33,11 +33,11 @@ type asking struct {
 }
 
 // question returns that which is asked.
-func (a *asking) question() *question { return &a.node.questions[a.at] }
+func (a *prompt) question() *question { return &a.node.questions[a.at] }
 
 // seen returns what the expressions of a question see: the payload, and in a form the answers
 // so far.
-func (a *asking) seen() value.Value {
+func (a *prompt) seen() value.Value {
 	if a.node.form && a.input.Kind() == value.KindMap {
 		return a.input.With("answers", a.answers)
 	}
@@ -46,7 +46,7 @@ func (a *asking) seen() value.Value {
 
 // ask says the text of the question, or one in its place, and waits for the next message. It
 // waits before it asks: an answer may be fast.
-func (a *asking) ask(instead string) node.Result {
+func (a *prompt) ask(instead string) node.Result {
 	q, ctx := a.question(), a.p.Context()
 	said, err := a.said(ctx, instead)
 	if err != nil {
@@ -82,7 +82,7 @@ func (a *asking) ask(instead string) node.Result {
 }
 
 // said returns what the question says.
-func (a *asking) said(ctx context.Context, instead string) (said value.Value, err error) {
+func (a *prompt) said(ctx context.Context, instead string) (said value.Value, err error) {
 	q, seen := a.question(), a.seen()
 	if q.pick && a.choices == nil {
 		list, _, err := q.choices.Render(ctx, seen)
@@ -103,7 +103,7 @@ func (a *asking) said(ctx context.Context, instead string) (said value.Value, er
 }
 
 // park waits for what comes, without a goroutine.
-func (a *asking) park(_ context.Context, done func(node.Result)) {
+func (a *prompt) park(_ context.Context, done func(node.Result)) {
 	// Before done is kept: from then on the process may go on, and so not wait.
 	if !a.parked(nil) {
 		a.pause()
@@ -114,7 +114,7 @@ func (a *asking) park(_ context.Context, done func(node.Result)) {
 }
 
 // pause tells who takes the parts that the process waits for them.
-func (a *asking) pause() {
+func (a *prompt) pause() {
 	ctx := a.p.Context()
 	if conversation, ok := node.ConversationOf(ctx); !ok || conversation != a.key {
 		return
@@ -127,7 +127,7 @@ func (a *asking) pause() {
 }
 
 // parked keeps done, and reports whether a message, or an error, is there already.
-func (a *asking) parked(done func(node.Result)) (came bool) {
+func (a *prompt) parked(done func(node.Result)) (came bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.done = done
@@ -135,13 +135,13 @@ func (a *asking) parked(done func(node.Result)) (came bool) {
 }
 
 // come is called once for each question: with the message, or with why there is none.
-func (a *asking) come(message value.Value, err error) {
+func (a *prompt) come(message value.Value, err error) {
 	if done := a.came(message, err); done != nil {
 		done(a.next())
 	}
 }
 
-func (a *asking) came(message value.Value, err error) (done func(node.Result)) {
+func (a *prompt) came(message value.Value, err error) (done func(node.Result)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.came, a.mu.message, a.mu.err = true, message, err
@@ -149,7 +149,7 @@ func (a *asking) came(message value.Value, err error) (done func(node.Result)) {
 }
 
 // next returns what follows from what came.
-func (a *asking) next() node.Result {
+func (a *prompt) next() node.Result {
 	n, q := a.node, a.question()
 	switch err := a.mu.err; {
 	case errors.Is(err, node.ErrWaitTimeout):
@@ -186,7 +186,7 @@ var (
 	filled = value.NewShape("input", "answers")
 )
 
-func (a *asking) tooLate() node.Result {
+func (a *prompt) tooLate() node.Result {
 	n := a.node
 	if !n.late {
 		return node.Fail(&node.Error{Err: fmt.Errorf("no answer has come for %s", n.timeout), Code: "timeout", Status: http.StatusRequestTimeout})
@@ -198,7 +198,7 @@ func (a *asking) tooLate() node.Result {
 }
 
 // again asks once more, after an answer that does not fit.
-func (a *asking) again(answer value.Value, problem string) node.Result {
+func (a *prompt) again(answer value.Value, problem string) node.Result {
 	n, q, ctx := a.node, a.question(), a.p.Context()
 	if a.attempt++; int(a.attempt) >= n.attempts {
 		return node.Fail(&node.Error{
