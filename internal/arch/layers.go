@@ -27,7 +27,7 @@ var layers = []layer{
 	{"The loader, and the references that tests compare with", []string{"batch/internal/oracle", "internal/loader", "internal/trailtest"}},
 	{"The contract for kinds, documents, languages, and watching", []string{
 		"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "bench/baseline", "internal/loader/trailstore"}},
-	{"What answers of HTTP mean", []string{"node/envelope"}},
+	{"What answers of HTTP mean, and fields", []string{"node/envelope", "node/field"}},
 	{"What several kinds share", []string{
 		"node/accept", "node/content", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "node/state", "internal/waits"}},
 	{"The way out by HTTP", []string{"node/httpclient"}},

@@ -11,7 +11,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node/envelope"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -139,7 +139,7 @@ func (e *Endpoint) setTransport(c schema.Config) *diag.Diagnostic {
 	}
 	var err error
 	var d *diag.Diagnostic
-	e.Settings.TLS, err = stream.NewTLS(c)
+	e.Settings.TLS, err = field.TLSOf(c)
 	errors.As(err, &d)
 	return d
 }

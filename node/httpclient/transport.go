@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -34,7 +34,7 @@ type Settings struct {
 	IdleTimeout    time.Duration // of a connection; 0 for none
 	HeaderBytes    int64         // longest header of an answer
 	Connections    int           // to a host, idle ones included
-	TLS            stream.TLS
+	TLS            field.TLS
 }
 
 const proxyNone = "none"
@@ -79,12 +79,12 @@ func (t *sharedTransport) Close() error {
 // their files. Call release once. The error is placed in c, which has the field tls.
 func (t Settings) Acquire(pool *node.Pool, owner string, c schema.Config) (rt http.RoundTripper, release func() error, err error) {
 	if t.TLS, err = t.TLS.Load(); err != nil {
-		return nil, nil, stream.Place(err, c)
+		return nil, nil, field.Place(err, c)
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", t)) // a key is shown in messages, and t contains secrets
 	shared, release, err := node.Acquire(pool, owner+" "+hex.EncodeToString(sum[:]), t.open)
 	if err != nil {
-		return nil, nil, stream.Place(err, c)
+		return nil, nil, field.Place(err, c)
 	}
 	return shared, release, nil
 }

@@ -49,10 +49,10 @@ func (r *run) begin(ctx context.Context, body []byte) (x *exchange, piece string
 			r.finish(x)
 		}
 		r.n.counts.failed(err)
-		if f == nil || !f.again {
+		if f == nil || !f.again || failed > r.n.retries {
 			return nil, "", err
 		}
-		wait, ok := r.n.retry.wait(failed, f.after)
+		wait, ok := r.n.backoff.After(failed, f.after)
 		if !ok {
 			return nil, "", err
 		}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/format/sse"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -89,7 +89,7 @@ func (n *llm) classify(ctx, limited context.Context, err error) error {
 		return &failure{code: "connect", again: true, text: fmt.Sprintf("no connection within %v: is the server running, and url right?", n.transport.connectTimeout)}
 	case errors.As(err, &dial):
 		return &failure{code: "connect", again: true, text: fmt.Sprintf("%v: is the server running, and url right?", dial.err)}
-	case stream.IsTLSError(err):
+	case field.IsTLSError(err):
 		return &failure{code: "tls", text: node.Clip(err.Error(), maxQuote)}
 	case errors.Is(err, errLarge), errors.Is(err, sse.ErrTooLong):
 		return &failure{code: "too_large", text: fmt.Sprintf("the answer has more than limits.answer_bytes, which are %d", n.answerBytes)}

@@ -16,6 +16,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/jsonschema"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -50,7 +51,8 @@ type llm struct {
 	schema     *jsonschema.Schema // of the answer; nil without one
 	schemaText string             // the same, as JSON
 	maxTurns   int
-	retry      retry
+	retries    int
+	backoff    field.Backoff
 	budget     budget
 	timeout    time.Duration
 	silence    time.Duration
@@ -75,7 +77,7 @@ func newLLM(init *node.Init, o stream.Options) (node.Node, error) {
 		transport: transport{connectTimeout: limits.Duration("connect_timeout"), connections: int(limits.Int("connections"))},
 	}
 	n.parted = len(init.OutLinks) > partPort && init.OutLinks[partPort] > 0
-	n.retry.read(c.Group("retry"))
+	n.retries, n.backoff = int(c.Group("retry").Int("threshold")), field.BackoffOf(c.Group("retry"))
 	var found diag.List
 	add := func(err error) {
 		var list diag.List
@@ -98,7 +100,7 @@ func newLLM(init *node.Init, o stream.Options) (node.Node, error) {
 	add(n.setSchema(c))
 	add(n.setExpressions(c, o))
 	var err error
-	n.transport.tls, err = stream.NewTLS(c)
+	n.transport.tls, err = field.TLSOf(c)
 	add(err)
 	if err := found.Err(); err != nil {
 		return nil, err

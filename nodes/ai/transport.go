@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -18,7 +18,7 @@ import (
 type transport struct {
 	connectTimeout time.Duration
 	connections    int
-	tls            stream.TLS
+	tls            field.TLS
 }
 
 // A dialError is why there is no connection.
@@ -40,12 +40,12 @@ func (c *connections) Close() error {
 func (t transport) acquire(pool *node.Pool, c schema.Config) (*http.Client, func() error, error) {
 	var err error
 	if t.tls, err = t.tls.Load(); err != nil {
-		return nil, nil, stream.Place(err, c)
+		return nil, nil, field.Place(err, c)
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", t)) // a key is shown in messages, and t contains secrets
 	shared, release, err := node.Acquire(pool, "ai.connections "+hex.EncodeToString(sum[:]), t.open)
 	if err != nil {
-		return nil, nil, stream.Place(err, c)
+		return nil, nil, field.Place(err, c)
 	}
 	// Another host must not get the key and the conversation.
 	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -19,7 +19,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -27,7 +27,7 @@ import (
 type origin struct {
 	issuer string // of OpenID Connect, which says where its keys are; or empty
 	jwks   string // the URL of the keys, without issuer
-	tls    stream.TLS
+	tls    field.TLS
 }
 
 func (o origin) String() string {
@@ -181,7 +181,7 @@ func acquire(init *node.Init, o origin) (*issuer, func() error, error) {
 	return node.Acquire(init.Pool, fmt.Sprintf("auth issuer %q", fmt.Sprintf("%#v", o)), func() (*issuer, error) {
 		config, err := o.tls.Config()
 		if err != nil {
-			return nil, stream.Place(err, init.Config)
+			return nil, field.Place(err, init.Config)
 		}
 		return newIssuer(o, newClient(config), init.Clock, init.Log), nil
 	})

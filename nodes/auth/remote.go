@@ -8,7 +8,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -22,7 +22,7 @@ type remote struct {
 
 func (t *tokens) newRemote(o origin) (*remote, error) {
 	var err error
-	o.tls, err = stream.NewTLS(t.init.Config)
+	o.tls, err = field.TLSOf(t.init.Config)
 	return &remote{origin: o, clock: t.init.Clock}, err
 }
 

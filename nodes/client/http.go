@@ -15,6 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -92,7 +93,7 @@ A process that is part of a trace sends ` + "`traceparent`" + `.`,
 		In:     []node.Port{{Name: "in", Doc: "What to send: a request, or a body."}},
 		Out:    []node.Port{{Name: "out", Doc: "The answer, with status, protocol, header and body."}},
 		Recall: node.Always(node.Effects), // also with method: GET, as the payload may have another
-		Lint:   stream.LintTLS,
+		Lint:   field.LintTLS,
 		New:    func(init *node.Init) (node.Node, error) { return newHTTP(init, o) },
 	}
 }

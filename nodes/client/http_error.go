@@ -15,8 +15,8 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/httpclient"
-	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -110,7 +110,7 @@ func (n *httpNode) classify(limited context.Context, err error) (code string, st
 		return codeRedirect, http.StatusBadGateway, err.Error()
 	case strings.HasPrefix(err.Error(), "failed to parse Location header"):
 		return codeRedirect, http.StatusBadGateway, "a redirect to a malformed URL" // which may repeat the query
-	case stream.IsTLSError(err):
+	case field.IsTLSError(err):
 		return codeTLS, http.StatusBadGateway, err.Error()
 	case errors.Is(err, content.ErrBusy):
 		return codeBusy, http.StatusServiceUnavailable, err.Error()

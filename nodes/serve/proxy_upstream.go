@@ -18,7 +18,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -29,7 +29,7 @@ type upstreamSettings struct {
 	retries        int
 	connectTimeout time.Duration
 	connections    int
-	tls            stream.TLS
+	tls            field.TLS
 }
 
 // targetsOf reads the field target.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -29,7 +29,7 @@ func Fields() []*schema.Field {
 		schema.String("url").Doc("Where the server is, such as `https://tools.example.com/mcp`. Or write `command`."),
 		schema.String("token").Secret().Doc("The token for bearer authentication at `url`."),
 		schema.Any("header").Doc("Headers of each request to `url`: a map of text. A key belongs into a variable that is secret."),
-		stream.TLSField("How a server is trusted over HTTPS. The files are read when the node starts."),
+		field.NewTLS("How a server is trusted over HTTPS. The files are read when the node starts."),
 		schema.Strings("command").Doc("A program and its arguments that is a server on its standard input and output. It is started when the first call needs it, started again when it has ended, and ended with the node."),
 		schema.Any("environment").Secret().Doc("Variables of the environment of the program: a map of text. Of those of this process it gets only `PATH`, `HOME`, `USER`, `LANG`, `TMPDIR` and, on Windows, what programs cannot run without."),
 		schema.String("dir").Doc("The folder that the program runs in; by default that of this process."),
@@ -47,7 +47,7 @@ type Settings struct {
 	url     string
 	label   string // the server, for messages
 	header  http.Header
-	tls     stream.TLS
+	tls     field.TLS
 	command []string
 	env     []string // NAME=TEXT, sorted
 	dir     string
@@ -138,7 +138,7 @@ func (s *Settings) setHeader() error {
 }
 
 func (s *Settings) setTLS() (err error) {
-	s.tls, err = stream.NewTLS(s.config)
+	s.tls, err = field.TLSOf(s.config)
 	var d *diag.Diagnostic
 	if errors.As(err, &d) {
 		return d

@@ -11,7 +11,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 )
 
 // transport returns what a connection is made with, and what releases it afterwards. tooLong
@@ -23,7 +23,7 @@ func (c *Client) transport(tooLong *atomic.Bool) (t sdk.Transport, release func(
 	}
 	config, err := c.s.tls.Config()
 	if err != nil {
-		return nil, nil, stream.Place(err, c.s.config)
+		return nil, nil, field.Place(err, c.s.config)
 	}
 	base := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
