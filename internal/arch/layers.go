@@ -29,8 +29,7 @@ var layers = []layer{
 		"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "bench/baseline", "internal/loader/trailstore"}},
 	{"What answers of HTTP mean, and fields", []string{"node/envelope", "node/field"}},
 	{"What several kinds share", []string{
-		"node/accept", "node/content", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "node/state", "internal/waits"}},
-	{"The way out by HTTP", []string{"node/httpclient"}},
+		"node/accept", "node/content", "node/httpclient", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "node/state", "internal/waits"}},
 	{"Kinds by name", []string{"internal/registry"}},
 	{"Sub-graphs", []string{"internal/expand"}},
 	{"The compiler", []string{"internal/compile", "internal/check"}},

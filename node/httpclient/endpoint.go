@@ -130,10 +130,10 @@ func (e *Endpoint) setTransport(c schema.Config) *diag.Diagnostic {
 	if err := e.Settings.checkProxy(); err != nil {
 		return c.Errorf("proxy", diag.CodeBadValue, "%s", err).WithHint("write one such as http://proxy.example.com:3128, or none")
 	}
-	if c.Has("proxy_auth") && (e.Settings.Proxy == "" || e.Settings.Proxy == proxyNone) {
+	if c.Has("proxy_auth") && (e.Settings.Proxy == "" || e.Settings.Proxy == NoProxy) {
 		return c.Errorf("proxy_auth", diag.CodeBadValue, "credentials without a proxy").WithHint("add proxy, or remove proxy_auth")
 	}
-	if e.Settings.Public && e.Settings.Proxy != "" && e.Settings.Proxy != proxyNone {
+	if e.Settings.Public && e.Settings.Proxy != "" && e.Settings.Proxy != NoProxy {
 		return c.Errorf("proxy", diag.CodeBadValue, "a proxy looks up names itself, so egress: public cannot check the addresses").
 			WithHint("remove proxy, or remove egress and let the proxy refuse addresses")
 	}
