@@ -51,21 +51,15 @@ func (e *Endpoint) Request() http.Request {
 
 // setURL checks the field url. Nothing of it is in a message, as it may be a secret.
 func (e *Endpoint) setURL(c schema.Config, scheme string) *diag.Diagnostic {
-	bad := func(format string) *diag.Diagnostic {
-		return c.Errorf("url", diag.CodeBadValue, "%s", format).WithHint("write one such as %ss://api.example.com/v1", scheme)
+	bad := func(text string) *diag.Diagnostic {
+		return c.Errorf("url", diag.CodeBadValue, "%s", text).WithHint("write one such as %ss://api.example.com/v1", scheme)
 	}
-	u, err := url.Parse(c.String("url"))
+	u, err := field.ParseURL(c.String("url"), scheme, scheme+"s")
 	switch {
+	case errors.Is(err, field.ErrCredentials):
+		return bad(err.Error()).WithHint("write them as auth: {user: …, password: …}")
 	case err != nil:
-		return bad("not a URL")
-	case u.Scheme != scheme && u.Scheme != scheme+"s":
-		return bad("want a URL of " + scheme + " or " + scheme + "s")
-	case u.Hostname() == "":
-		return bad("the URL has no host")
-	case u.User != nil:
-		return bad("a URL must not contain credentials").WithHint("write them as auth: {user: …, password: …}")
-	case u.Fragment != "":
-		return bad("a URL of a service has no fragment")
+		return bad(err.Error())
 	}
 	if addr, err := netip.ParseAddr(u.Hostname()); err == nil && e.Settings.Public && !isPublic(addr) {
 		return bad("egress: public does not allow this address").WithHint("remove egress, or call a public address")
@@ -108,11 +102,19 @@ func (e *Endpoint) setCredentials(text string) {
 	e.HasAuth, e.Header = true, http.Header{"Authorization": {text}}
 }
 
-func (e *Endpoint) setHeader(c schema.Config) *diag.Diagnostic {
-	h := make(http.Header)
+// SetHeader adds what the field header of a config has: a map of strings or lists of strings.
+func SetHeader(h http.Header, c schema.Config) *diag.Diagnostic {
 	// The error of SetHeaders may contain what a template made.
 	if _, err := envelope.SetHeaders(h, c.Value("header"), envelope.ServerHeader); err != nil {
 		return c.Errorf("header", diag.CodeBadValue, "must be a map of text").WithHint("write one such as {X-Team: shop}")
+	}
+	return nil
+}
+
+func (e *Endpoint) setHeader(c schema.Config) *diag.Diagnostic {
+	h := make(http.Header)
+	if d := SetHeader(h, c); d != nil {
+		return d
 	}
 	if host := h.Get("Host"); host != "" {
 		e.Host = host

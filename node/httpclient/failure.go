@@ -23,7 +23,7 @@ const (
 	CodeTimeout  = "timeout"   // no connection, header or answer in time
 	CodeAnswer   = "answer"    // what came is not an answer, or it broke off
 	CodeTooLarge = "too_large" // the answer has more bytes than it may
-	CodeRedirect = "redirect"  // too many redirects, or one to what is no URL of HTTP
+	CodeRedirect = "redirect"  // too many redirects, or one that leads out of HTTP
 	CodeEgress   = "egress"    // the address is not one that may be connected to
 )
 

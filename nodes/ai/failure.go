@@ -5,16 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/format/sse"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/field"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -42,7 +39,6 @@ func (f *failure) free() bool {
 var (
 	errSilence = errors.New("the server is silent")
 	errTimeout = errors.New("the turn takes too long")
-	errLarge   = errors.New("the answer is too long")
 )
 
 // node returns the error as workflows see it.
@@ -77,31 +73,22 @@ func (n *llm) classify(ctx, limited context.Context, err error) error {
 	case errors.Is(cause, errTimeout):
 		return &failure{code: "timeout", text: fmt.Sprintf("no complete answer within %v", n.timeout)}
 	}
-	var ofURL *url.Error
-	if errors.As(err, &ofURL) { // its text has the whole URL
-		err = ofURL.Err
-	}
-	var dial *dialError
-	var timeout net.Error
-	isTimeout := errors.As(err, &timeout) && timeout.Timeout()
+	why := httpclient.Explain(err)
+	text := why.Error()
 	switch {
-	case errors.As(err, &dial) && isTimeout:
-		return &failure{code: "connect", again: true, text: fmt.Sprintf("no connection within %v: is the server running, and url right?", n.transport.connectTimeout)}
-	case errors.As(err, &dial):
-		return &failure{code: "connect", again: true, text: fmt.Sprintf("%v: is the server running, and url right?", dial.err)}
-	case field.IsTLSError(err):
-		return &failure{code: "tls", text: node.Clip(err.Error(), maxQuote)}
-	case errors.Is(err, errLarge), errors.Is(err, sse.ErrTooLong):
+	case errors.Is(err, httpclient.ErrTooLarge), errors.Is(err, sse.ErrTooLong):
 		return &failure{code: "too_large", text: fmt.Sprintf("the answer has more than limits.answer_bytes, which are %d", n.answerBytes)}
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return &failure{code: "cut", again: true, text: "the answer broke off"}
+	case why.Code == httpclient.CodeTLS:
+		return &failure{code: "tls", text: text}
+	case why.Away, why.Code == httpclient.CodeTimeout: // limited has the other times
+		return &failure{code: "connect", again: true, text: text + ": is the server running, and url right?"}
 	}
-	return &failure{code: "cut", again: true, text: "the answer broke off: " + node.Clip(err.Error(), maxQuote)}
+	return &failure{code: "cut", again: true, text: text}
 }
 
 // refused describes an answer of another status than 200.
 func (r *run) refused(resp *http.Response) *failure {
-	f := &failure{status: resp.StatusCode, after: retryAfter(resp.Header, r.n.clock.Now())}
+	f := &failure{status: resp.StatusCode, after: httpclient.RetryAfter(resp.Header, r.n.clock.Now())}
 	doc := value.Null()
 	if body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10)); err == nil {
 		if v, err := value.ParseJSON(body); err == nil {
