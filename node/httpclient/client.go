@@ -94,6 +94,9 @@ func Fetch(c *http.Client, req *http.Request, most int) (resp *http.Response, bo
 		return nil, nil, Explain(err)
 	}
 	body, err = io.ReadAll(&Limited{R: resp.Body, Left: int64(most)})
+	if errors.Is(err, ErrTooLarge) {
+		err = fmt.Errorf("%w: it has more than %d bytes", err, most)
+	}
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		return nil, nil, Explain(err)
 	}
