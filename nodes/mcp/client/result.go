@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -110,7 +111,7 @@ func (c *Client) describe(ctx context.Context, err error) error {
 	case errors.As(err, &status):
 		cause = status
 	case errors.As(err, &request):
-		cause = request.Err
+		cause = httpclient.Explain(request)
 	case errors.As(err, &protocol):
 		cause = errors.New(node.Clip(protocol.Message, maxSaid))
 	}
