@@ -7,7 +7,10 @@
 package field
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -39,6 +42,13 @@ func Place(err error, c schema.Config) error {
 	d := c.Errorf(field, diag.CodeBadValue, "%v", refused)
 	d.Err = refused
 	return d
+}
+
+// Sum returns what stands for settings in the key of a [node.Pool]: keys are shown in messages,
+// and settings contain secrets.
+func Sum(settings any) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", settings))
+	return hex.EncodeToString(sum[:])
 }
 
 // ErrCredentials is the error of a URL with a user, which belongs into fields that are secret.

@@ -12,8 +12,6 @@ package httpclient
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -92,8 +90,7 @@ func (t Settings) Acquire(pool *node.Pool, key string, c schema.Config) (shared 
 	if t.TLS, err = t.TLS.Load(); err != nil {
 		return nil, nil, field.Place(err, c)
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", t)) // a key is shown in messages, and t contains secrets
-	shared, release, err = node.Acquire(pool, key+" "+hex.EncodeToString(sum[:]), t.Open)
+	shared, release, err = node.Acquire(pool, key+" "+field.Sum(t), t.Open)
 	return shared, release, field.Place(err, c)
 }
 

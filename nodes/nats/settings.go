@@ -3,9 +3,7 @@ package nats
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -109,10 +107,7 @@ func checkURL(text string) string {
 }
 
 // poolKey tells settings apart, and shows nothing of them.
-func (s *settings) poolKey() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", *s))
-	return "nats " + hex.EncodeToString(sum[:])
-}
+func (s *settings) poolKey() string { return "nats " + field.Sum(*s) }
 
 // dial connects once. lost is called when the connection has ended: the library does not
 // connect again by itself. refused gets the errors that the server reports meanwhile. Both

@@ -2,8 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,6 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -96,7 +95,11 @@ func newProxy(init *node.Init, o stream.Options) (node.Node, error) {
 	n := &proxy{
 		ref: init.Node, pool: init.Pool, config: c, clock: init.Clock, timeout: c.Duration("timeout"), bodyBytes: bodyLimit(c),
 		settings: upstreamSettings{
-			retries: int(c.Int("retries")), connectTimeout: c.Duration("connect_timeout"), connections: int(c.Int("connections")),
+			retries: int(c.Int("retries")),
+			http: httpclient.Settings{
+				Proxy: httpclient.NoProxy, ConnectTimeout: c.Duration("connect_timeout"), IdleTimeout: 90 * time.Second,
+				HeaderBytes: 1 << 20, Connections: int(c.Int("connections")), Raw: true, // the answer is the client's
+			},
 		},
 	}
 	var err error
@@ -134,7 +137,7 @@ func newProxy(init *node.Init, o stream.Options) (node.Node, error) {
 	if n.answered, err = changesOf(c.Value("answer_header")); err != nil {
 		return nil, c.Errorf("answer_header", diag.CodeBadValue, "%v", err)
 	}
-	n.settings.tls, err = field.TLSOf(c)
+	n.settings.http.TLS, err = field.TLSOf(c)
 	return n, err
 }
 
@@ -142,11 +145,10 @@ func newProxy(init *node.Init, o stream.Options) (node.Node, error) {
 func (n *proxy) Open(context.Context) error {
 	s := n.settings
 	var err error
-	if s.tls, err = s.tls.Load(); err != nil {
+	if s.http.TLS, err = s.http.TLS.Load(); err != nil {
 		return field.Place(err, n.config)
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", s)) // a key is shown in messages, and s contains a private key
-	n.upstream, n.release, err = node.Acquire(n.pool, "serve.proxy "+n.ref.Namespace+"/"+n.ref.String()+" "+hex.EncodeToString(sum[:]), func() (*upstream, error) {
+	n.upstream, n.release, err = node.Acquire(n.pool, "serve.proxy "+n.ref.Namespace+"/"+n.ref.String()+" "+field.Sum(s), func() (*upstream, error) {
 		return newUpstream(s, n.clock)
 	})
 	return field.Place(err, n.config)
