@@ -26,10 +26,11 @@ var layers = []layer{
 	{"The event store", []string{"trail"}},
 	{"The loader, and the references that tests compare with", []string{"batch/internal/oracle", "internal/loader", "internal/trailtest"}},
 	{"The contract for kinds, documents, languages, and watching", []string{
-		"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "bench/baseline", "internal/loader/trailstore"}},
+		"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "bench/baseline", "internal/loader/trailstore"}},
 	{"What answers of HTTP mean, and fields", []string{"node/envelope", "node/field"}},
 	{"What several kinds share", []string{
 		"node/accept", "node/content", "node/httpclient", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "node/state", "internal/waits"}},
+	{"What sends timelines", []string{"observe/otlp"}},
 	{"Kinds by name", []string{"internal/registry"}},
 	{"Sub-graphs", []string{"internal/expand"}},
 	{"The compiler", []string{"internal/compile", "internal/check"}},
@@ -58,7 +59,6 @@ var uses = map[string]string{
 	"observe/prom -> observe":                         "it shows metrics",
 	"observe/prom -> node":                            "it shows what nodes report of themselves",
 	"observe/flight -> observe":                       "it keeps timelines",
-	"observe/otlp -> observe":                         "it sends timelines",
 	"internal/docgen -> internal/cli":                 "it writes the pages that the command line shows",
 	"internal/docgen -> internal/arch":                "it writes the map of packages",
 }

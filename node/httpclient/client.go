@@ -88,7 +88,7 @@ func isHarmless(name string) bool {
 }
 
 // Fetch sends a request, and reads and closes the body of its answer, which may have so many
-// bytes. The error is a [*Failure].
+// bytes. The error is a [*Failure]; resp and the body are there as far as they have come.
 func Fetch(c *http.Client, req *http.Request, most int) (resp *http.Response, body []byte, err error) {
 	if resp, err = c.Do(req); err != nil {
 		return nil, nil, Explain(err)
@@ -98,7 +98,7 @@ func Fetch(c *http.Client, req *http.Request, most int) (resp *http.Response, bo
 		err = fmt.Errorf("%w: it has more than %d bytes", err, most)
 	}
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return nil, nil, Explain(err)
+		return resp, body, Explain(err)
 	}
 	return resp, body, nil
 }
