@@ -3,7 +3,6 @@ package httpclient
 import (
 	"encoding/base64"
 	"errors"
-	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -34,9 +33,9 @@ func NewEndpoint(c schema.Config, scheme string, s Settings) (*Endpoint, error) 
 	s.Public = c.String("egress") == "public"
 	s.Proxy = c.String("proxy")
 	s.ProxyUser, s.ProxyPassword = c.Group("proxy_auth").String("user"), c.Group("proxy_auth").String("password")
-	e := &Endpoint{Settings: s}
+	e := &Endpoint{Settings: s, Header: make(http.Header)}
 	var found diag.List
-	for _, d := range []*diag.Diagnostic{e.setURL(c, scheme), e.setAuth(c), e.setHeader(c), e.setTransport(c)} {
+	for _, d := range []*diag.Diagnostic{e.setURL(c, scheme), e.setHeader(c), e.setAuth(c), e.setTransport(c)} {
 		if d != nil {
 			found.Add(d)
 		}
@@ -86,20 +85,16 @@ func (e *Endpoint) setAuth(c schema.Config) *diag.Diagnostic {
 	case auth.Has("token") && (token == "" || !envelope.ValidHeaderValue(token)):
 		return auth.Errorf("token", diag.CodeBadValue, "the token is empty or has control characters").WithHint("check the variable that it comes from")
 	case auth.Has("token"):
-		e.setCredentials("Bearer " + token)
+		e.Header["Authorization"] = []string{"Bearer " + token}
 	case user == "":
 		return auth.Errorf("", diag.CodeBadValue, "neither a user nor a token").WithHint(hint)
 	case strings.Contains(user, ":"):
 		return auth.Errorf("user", diag.CodeBadValue, "the user of basic authentication cannot contain a colon").WithHint("put what is after the colon into password")
 	default:
-		e.setCredentials("Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
+		e.Header["Authorization"] = []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))}
 	}
+	e.HasAuth = true
 	return nil
-}
-
-// setCredentials sets the header Authorization.
-func (e *Endpoint) setCredentials(text string) {
-	e.HasAuth, e.Header = true, http.Header{"Authorization": {text}}
 }
 
 // SetHeader adds what the field header of a config has: a map of strings or lists of strings.
@@ -112,7 +107,7 @@ func SetHeader(h http.Header, c schema.Config) *diag.Diagnostic {
 }
 
 func (e *Endpoint) setHeader(c schema.Config) *diag.Diagnostic {
-	h := make(http.Header)
+	h := e.Header
 	if d := SetHeader(h, c); d != nil {
 		return d
 	}
@@ -123,8 +118,6 @@ func (e *Endpoint) setHeader(c schema.Config) *diag.Diagnostic {
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = []string{"uniflow"}
 	}
-	maps.Copy(h, e.Header)
-	e.Header = h
 	return nil
 }
 

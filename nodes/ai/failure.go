@@ -107,14 +107,14 @@ func (r *run) refused(resp *http.Response) *failure {
 
 // explain describes the error document of a server, as far as its codes are known.
 func (r *run) explain(f *failure, doc value.Value) {
-	said := text(doc, "message")
+	message := text(doc, "message")
 	if s, ok := doc.AsString(); ok { // Ollama
-		said = s
+		message = s
 	}
-	if said == "" {
-		said = text(doc, "detail") // FastAPI
+	if message == "" {
+		message = text(doc, "detail") // FastAPI
 	}
-	code, lower := text(doc, "code")+" "+text(doc, "type"), strings.ToLower(said)
+	code, lower := text(doc, "code")+" "+text(doc, "type"), strings.ToLower(message)
 	has := func(parts ...string) bool {
 		for _, part := range parts {
 			if strings.Contains(code, part) || strings.Contains(lower, part) {
@@ -136,7 +136,7 @@ func (r *run) explain(f *failure, doc value.Value) {
 	case has("model_not_found", "model not found") || (f.status == http.StatusNotFound || f.status == http.StatusBadRequest) && strings.Contains(lower, "model") && has("not found", "does not exist", "unknown model", "not_found", "invalid model", "not a valid model"):
 		f.code, f.text = "model", fmt.Sprintf("the server does not have the model %q", r.n.model)
 	}
-	f.text += r.quote(said, f.code)
+	f.text += r.quote(message, f.code)
 }
 
 // explainStatus describes an answer by its status alone.
@@ -159,30 +159,30 @@ func (r *run) explainStatus(f *failure) {
 
 // quote returns what a server says, to be appended to a message, if it may be shown: what
 // is about the key may have the key, and some servers repeat the conversation.
-func (r *run) quote(said, code string) string {
-	said = strings.ToValidUTF8(node.Clip(strings.Join(strings.Fields(said), " "), maxQuote), "")
-	if said == "" || code == "auth" || r.repeats(said) {
+func (r *run) quote(message, code string) string {
+	message = strings.ToValidUTF8(node.Clip(strings.Join(strings.Fields(message), " "), maxQuote), "")
+	if message == "" || code == "auth" || r.repeats(message) {
 		return ""
 	}
-	return ": " + said
+	return ": " + message
 }
 
 // repeated is how many bytes of the conversation an error may have by chance.
 const repeated = 12
 
 // repeats reports whether a text has a part of the conversation in it.
-func (r *run) repeats(said string) bool {
+func (r *run) repeats(message string) bool {
 	for _, m := range r.messages {
 		for _, content := range []string{content(get(m, "content")), arguments(m)} {
 			content = strings.Join(strings.Fields(content), " ")
 			if len(content) <= repeated {
-				if len(content) > 3 && strings.Contains(said, content) {
+				if len(content) > 3 && strings.Contains(message, content) {
 					return true
 				}
 				continue
 			}
-			for i := 0; i+repeated <= len(said); i++ {
-				if strings.Contains(content, said[i:i+repeated]) {
+			for i := 0; i+repeated <= len(message); i++ {
+				if strings.Contains(content, message[i:i+repeated]) {
 					return true
 				}
 			}

@@ -66,7 +66,7 @@ func (m *remote) keysFor(ctx context.Context, r *request, token *token) ([]any, 
 	for {
 		have := m.issuer.current()
 		keys := have.keysFor(token)
-		var f *flight
+		var f *reading
 		if len(keys) > 0 {
 			f = m.issuer.due(have)
 		} else {

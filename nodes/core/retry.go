@@ -58,7 +58,7 @@ func retryDef(o Options) *node.Def {
 
 type retry struct {
 	threshold int
-	when      lang.Program // nil: always
+	when      lang.Program   // nil: always
 	backoff   *field.Backoff // nil: no wait
 }
 

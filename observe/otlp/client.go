@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/httpclient"
 )
@@ -96,28 +97,22 @@ func headerOfEnvironment() (http.Header, error) {
 	name, list := variable("HEADERS")
 	err := pairs(name, list, func(key, value string) bool {
 		header.Set(key, strings.TrimSpace(value))
-		return !strings.ContainsAny(value, "\r\n\x00") && !strings.ContainsFunc(key, notInHeader)
+		return envelope.ValidHeaderValue(value) && envelope.ValidToken(key)
 	})
 	return header, err
-}
-
-// notInHeader reports whether the name of a header cannot have a character.
-func notInHeader(r rune) bool {
-	letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
-	return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 }
 
 // variableOf are the variables for the fields of TLS.
 var variableOf = map[string]string{"tls.ca": "CERTIFICATE", "tls.cert": "CLIENT_CERTIFICATE", "tls.key": "CLIENT_KEY"}
 
 // tlsOfEnvironment returns the certificates that are given.
-func tlsOfEnvironment() (tls field.TLS) {
-	_, tls.CA = variable("CERTIFICATE")
+func tlsOfEnvironment() (t field.TLS) {
+	_, t.CA = variable("CERTIFICATE")
 	_, cert := variable("CLIENT_CERTIFICATE")
 	if _, key := variable("CLIENT_KEY"); cert != "" && key != "" {
-		tls.Cert, tls.Key = cert, key
+		t.Cert, t.Key = cert, key
 	}
-	return tls
+	return t
 }
 
 // A refusal is the answer of a receiver that did not take a batch.
