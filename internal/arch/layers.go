@@ -27,11 +27,11 @@ var layers = []layer{
 	{"The event store", []string{"trail"}},
 	{"The loader, and the references that tests compare with", []string{"batch/internal/oracle", "internal/loader", "internal/trailtest"}},
 	{"The contract for kinds, documents, languages, and watching", []string{
-		"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "internal/loader/trailstore"}},
-	{"What answers of HTTP mean", []string{"node/envelope"}},
+		"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "internal/loader/trailstore"}},
+	{"What answers of HTTP mean, and fields", []string{"node/envelope", "node/field"}},
 	{"What several kinds share", []string{
-		"node/accept", "node/content", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "node/state", "internal/waits"}},
-	{"The way out by HTTP", []string{"node/httpclient"}},
+		"node/accept", "node/content", "node/httpclient", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "node/state", "internal/waits"}},
+	{"What sends timelines", []string{"observe/otlp"}},
 	{"Kinds by name", []string{"internal/registry"}},
 	{"Sub-graphs, and the rules of the linter", []string{"internal/expand", "internal/check"}},
 	{"The compiler", []string{"internal/compile"}},
@@ -62,7 +62,6 @@ var uses = map[string]string{
 	"observe/prom -> observe":                         "it shows metrics",
 	"observe/prom -> node":                            "it shows what nodes report of themselves",
 	"observe/flight -> observe":                       "it keeps timelines",
-	"observe/otlp -> observe":                         "it sends timelines",
 	"internal/docgen -> internal/cli":                 "it writes the pages that the command line shows",
 	"internal/docgen -> internal/arch":                "it writes the map of packages",
 }

@@ -30,7 +30,7 @@ func PlainBody(m Media, v value.Value) (data []byte, detected string, ok bool, e
 	}
 	switch {
 	case m.Kind == Form && v.Kind() == value.KindMap:
-		data, err = encodeForm(v)
+		data, err = AppendForm(nil, "form field", v)
 		return data, "", err == nil, err
 	case m.Kind == PlainText && v.IsNull():
 		return nil, "", true, nil
@@ -58,21 +58,24 @@ func fromUTF8(charset, s string) []byte {
 	return data
 }
 
-// encodeForm writes a map as a form.
-func encodeForm(v value.Value) ([]byte, error) {
-	var out []byte
+// AppendForm appends a map of texts, or of lists of texts, in the encoding of forms and queries.
+// Null adds nothing. what is what an entry is called by errors.
+func AppendForm(dst []byte, what string, form value.Value) ([]byte, error) {
 	add := func(name string, v value.Value) error {
+		if v.IsNull() {
+			return nil
+		}
 		s, ok := Text(v)
 		if !ok {
-			return fmt.Errorf("form field %q is a %s: want a string or a list of strings", node.Clip(name, MaxQuote), v.Kind())
+			return fmt.Errorf("%s %q is a %s: want a string or a list of strings", what, node.Clip(name, MaxQuote), v.Kind())
 		}
-		if len(out) > 0 {
-			out = append(out, '&')
+		if len(dst) > 0 {
+			dst = append(dst, '&')
 		}
-		out = append(append(append(out, url.QueryEscape(name)...), '='), url.QueryEscape(s)...)
+		dst = append(append(append(dst, url.QueryEscape(name)...), '='), url.QueryEscape(s)...)
 		return nil
 	}
-	for name, field := range v.Fields() {
+	for name, field := range form.Fields() {
 		if field.Kind() != value.KindList {
 			if err := add(name, field); err != nil {
 				return nil, err
@@ -85,5 +88,5 @@ func encodeForm(v value.Value) ([]byte, error) {
 			}
 		}
 	}
-	return out, nil
+	return dst, nil
 }

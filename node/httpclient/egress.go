@@ -6,11 +6,11 @@ import (
 	"syscall"
 )
 
-// A DeniedError is an address that egress: public does not allow.
-type DeniedError struct{ Address string }
+// A deniedError is an address that egress: public does not allow.
+type deniedError struct{ address string }
 
-func (e *DeniedError) Error() string {
-	return "egress: public does not allow connections to " + e.Address
+func (e *deniedError) Error() string {
+	return "egress: public does not allow connections to " + e.address
 }
 
 // denyPrivate refuses connections to addresses that are not public. It is called with
@@ -19,7 +19,7 @@ func (e *DeniedError) Error() string {
 func denyPrivate(_ context.Context, network, address string, _ syscall.RawConn) error {
 	addr, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" || !isPublic(addr.Addr()) {
-		return &DeniedError{address}
+		return &deniedError{address}
 	}
 	return nil
 }

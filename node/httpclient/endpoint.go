@@ -3,7 +3,6 @@ package httpclient
 import (
 	"encoding/base64"
 	"errors"
-	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -11,7 +10,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node/envelope"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -34,9 +33,9 @@ func NewEndpoint(c schema.Config, scheme string, s Settings) (*Endpoint, error) 
 	s.Public = c.String("egress") == "public"
 	s.Proxy = c.String("proxy")
 	s.ProxyUser, s.ProxyPassword = c.Group("proxy_auth").String("user"), c.Group("proxy_auth").String("password")
-	e := &Endpoint{Settings: s}
+	e := &Endpoint{Settings: s, Header: make(http.Header)}
 	var found diag.List
-	for _, d := range []*diag.Diagnostic{e.setURL(c, scheme), e.setAuth(c), e.setHeader(c), e.setTransport(c)} {
+	for _, d := range []*diag.Diagnostic{e.setURL(c, scheme), e.setHeader(c), e.setAuth(c), e.setTransport(c)} {
 		if d != nil {
 			found.Add(d)
 		}
@@ -51,21 +50,15 @@ func (e *Endpoint) Request() http.Request {
 
 // setURL checks the field url. Nothing of it is in a message, as it may be a secret.
 func (e *Endpoint) setURL(c schema.Config, scheme string) *diag.Diagnostic {
-	bad := func(format string) *diag.Diagnostic {
-		return c.Errorf("url", diag.CodeBadValue, "%s", format).WithHint("write one such as %ss://api.example.com/v1", scheme)
+	bad := func(text string) *diag.Diagnostic {
+		return c.Errorf("url", diag.CodeBadValue, "%s", text).WithHint("write one such as %ss://api.example.com/v1", scheme)
 	}
-	u, err := url.Parse(c.String("url"))
+	u, err := field.ParseURL(c.String("url"), scheme, scheme+"s")
 	switch {
+	case errors.Is(err, field.ErrCredentials):
+		return bad(err.Error()).WithHint("write them as auth: {user: …, password: …}")
 	case err != nil:
-		return bad("not a URL")
-	case u.Scheme != scheme && u.Scheme != scheme+"s":
-		return bad("want a URL of " + scheme + " or " + scheme + "s")
-	case u.Hostname() == "":
-		return bad("the URL has no host")
-	case u.User != nil:
-		return bad("a URL must not contain credentials").WithHint("write them as auth: {user: …, password: …}")
-	case u.Fragment != "":
-		return bad("a URL of a service has no fragment")
+		return bad(err.Error())
 	}
 	if addr, err := netip.ParseAddr(u.Hostname()); err == nil && e.Settings.Public && !isPublic(addr) {
 		return bad("egress: public does not allow this address").WithHint("remove egress, or call a public address")
@@ -92,27 +85,31 @@ func (e *Endpoint) setAuth(c schema.Config) *diag.Diagnostic {
 	case auth.Has("token") && (token == "" || !envelope.ValidHeaderValue(token)):
 		return auth.Errorf("token", diag.CodeBadValue, "the token is empty or has control characters").WithHint("check the variable that it comes from")
 	case auth.Has("token"):
-		e.setCredentials("Bearer " + token)
+		e.Header["Authorization"] = []string{"Bearer " + token}
 	case user == "":
 		return auth.Errorf("", diag.CodeBadValue, "neither a user nor a token").WithHint(hint)
 	case strings.Contains(user, ":"):
 		return auth.Errorf("user", diag.CodeBadValue, "the user of basic authentication cannot contain a colon").WithHint("put what is after the colon into password")
 	default:
-		e.setCredentials("Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
+		e.Header["Authorization"] = []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))}
+	}
+	e.HasAuth = true
+	return nil
+}
+
+// SetHeader adds what the field header of a config has: a map of strings or lists of strings.
+func SetHeader(h http.Header, c schema.Config) *diag.Diagnostic {
+	// The error of SetHeaders may contain what a template made.
+	if _, err := envelope.SetHeaders(h, c.Value("header"), envelope.ServerHeader); err != nil {
+		return c.Errorf("header", diag.CodeBadValue, "must be a map of text").WithHint("write one such as {X-Team: shop}")
 	}
 	return nil
 }
 
-// setCredentials sets the header Authorization.
-func (e *Endpoint) setCredentials(text string) {
-	e.HasAuth, e.Header = true, http.Header{"Authorization": {text}}
-}
-
 func (e *Endpoint) setHeader(c schema.Config) *diag.Diagnostic {
-	h := make(http.Header)
-	// The error of SetHeaders may contain what a template made.
-	if _, err := envelope.SetHeaders(h, c.Value("header"), envelope.ServerHeader); err != nil {
-		return c.Errorf("header", diag.CodeBadValue, "must be a map of text").WithHint("write one such as {X-Team: shop}")
+	h := e.Header
+	if d := SetHeader(h, c); d != nil {
+		return d
 	}
 	if host := h.Get("Host"); host != "" {
 		e.Host = host
@@ -121,8 +118,6 @@ func (e *Endpoint) setHeader(c schema.Config) *diag.Diagnostic {
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = []string{"uniflow"}
 	}
-	maps.Copy(h, e.Header)
-	e.Header = h
 	return nil
 }
 
@@ -130,16 +125,16 @@ func (e *Endpoint) setTransport(c schema.Config) *diag.Diagnostic {
 	if err := e.Settings.checkProxy(); err != nil {
 		return c.Errorf("proxy", diag.CodeBadValue, "%s", err).WithHint("write one such as http://proxy.example.com:3128, or none")
 	}
-	if c.Has("proxy_auth") && (e.Settings.Proxy == "" || e.Settings.Proxy == proxyNone) {
+	if c.Has("proxy_auth") && (e.Settings.Proxy == "" || e.Settings.Proxy == NoProxy) {
 		return c.Errorf("proxy_auth", diag.CodeBadValue, "credentials without a proxy").WithHint("add proxy, or remove proxy_auth")
 	}
-	if e.Settings.Public && e.Settings.Proxy != "" && e.Settings.Proxy != proxyNone {
+	if e.Settings.Public && e.Settings.Proxy != "" && e.Settings.Proxy != NoProxy {
 		return c.Errorf("proxy", diag.CodeBadValue, "a proxy looks up names itself, so egress: public cannot check the addresses").
 			WithHint("remove proxy, or remove egress and let the proxy refuse addresses")
 	}
 	var err error
 	var d *diag.Diagnostic
-	e.Settings.TLS, err = stream.NewTLS(c)
+	e.Settings.TLS, err = field.TLSOf(c)
 	errors.As(err, &d)
 	return d
 }

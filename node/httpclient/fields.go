@@ -1,7 +1,7 @@
 package httpclient
 
 import (
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -21,6 +21,6 @@ func Fields() []*schema.Field {
 			schema.String("user").Required().Doc("The user."),
 			schema.String("password").Secret().Doc("The password of the user."),
 		)).Doc("The credentials for the proxy."),
-		stream.TLSField("How services are trusted over HTTPS. The files are read when the node starts, so also at each reload."),
+		field.NewTLS("How services are trusted over HTTPS. The files are read when the node starts, so also at each reload."),
 	}
 }

@@ -2,15 +2,13 @@ package httpclient
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"sync/atomic"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -36,7 +34,7 @@ type Stream struct {
 // NewStream reads the fields of a config. The scheme is "http" or "ws".
 func NewStream(c schema.Config, scheme string) (*Stream, error) {
 	e, err := NewEndpoint(c, scheme, Settings{
-		ConnectTimeout: streamConnectTimeout, HeaderTimeout: streamHeaderTimeout, HeaderBytes: 64 << 10, Connections: 4,
+		ConnectTimeout: streamConnectTimeout, HeaderTimeout: streamHeaderTimeout, Connections: 4, Raw: true,
 	})
 	if err != nil {
 		return nil, err
@@ -52,7 +50,7 @@ func (s *Stream) Client() (*http.Client, error) {
 	if s.http != nil {
 		return s.http, nil
 	}
-	transport, err := s.Settings.open()
+	transport, err := s.Settings.Open()
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +70,7 @@ func (s *Stream) Client() (*http.Client, error) {
 			return c, err
 		}
 	}
-	s.http = &http.Client{Transport: transport, CheckRedirect: toSameHost}
+	s.http = transport.Client(SameHost) // others would get what the header has
 	return s.http, nil
 }
 
@@ -104,31 +102,12 @@ func (s *Stream) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// MaxRedirects is how many redirects of one request are followed.
-const MaxRedirects = 10
-
-// toSameHost follows redirects to the same host only: others would get what the
-// header has.
-func toSameHost(req *http.Request, via []*http.Request) error {
-	if len(via) > MaxRedirects {
-		return fmt.Errorf("more than %d redirects", MaxRedirects)
-	}
-	if req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
-		return http.ErrUseLastResponse
-	}
-	return nil
-}
-
 // Request returns a request, which the caller may change.
 func (s *Stream) Request(ctx context.Context) *http.Request { return s.base.Clone(ctx) }
 
 // Failure describes an error without the URL, which may be a secret.
 func (s *Stream) Failure(err error) error {
-	var ofURL *url.Error
-	if errors.As(err, &ofURL) {
-		err = ofURL.Err
-	}
-	return fmt.Errorf("%s%w", s.Label, err)
+	return fmt.Errorf("%s%w", s.Label, Explain(err))
 }
 
 // Check returns an error for an answer of another status, whose body it closes.
@@ -139,7 +118,7 @@ func (s *Stream) Check(resp *http.Response, want int) error {
 	resp.Body.Close()
 	err := fmt.Errorf("%sthe service answers %s", s.Label, resp.Status)
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-		return &stream.RefusedError{Field: "auth", Err: err}
+		return &field.RefusedError{Field: "auth", Err: err}
 	}
 	return err
 }

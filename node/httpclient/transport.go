@@ -1,6 +1,9 @@
-// Package httpclient is the way out by HTTP: [NewEndpoint] reads what the config of a node says
-// about a service, with the fields of [Fields], [Settings.Acquire] makes the connections,
-// which generations share, and a [Stream] connects to what sends without end.
+// Package httpclient is the one way out by HTTP. [Settings] make a [Transport]: connections, with
+// TLS, a proxy, limits, and rules where they may lead. [Settings.Acquire] shares it among
+// nodes and generations. Why there is no answer is a [Failure], in the same words for all.
+//
+// [NewEndpoint] reads what the config of a node says about a service, with the fields of
+// [Fields], and a [Stream] connects to what sends without end. [Fetch] reads a small answer.
 //
 // With egress: public, addresses are checked when a connection is made: see egress.go. No
 // error has the query of a URL, its path if that may be a secret, or credentials. The
@@ -9,8 +12,6 @@ package httpclient
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -19,29 +20,31 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
 // Settings are what makes one pool of connections differ from another.
 type Settings struct {
 	Public         bool   // only addresses that anybody on the internet may have
-	Proxy          string // a URL, "none", or empty for the environment
+	Proxy          string // a URL, [NoProxy], or empty for the environment
 	ProxyUser      string
 	ProxyPassword  string
 	ConnectTimeout time.Duration // to look up a name and to connect, and again for the TLS handshake; 0 for none
 	HeaderTimeout  time.Duration // from the end of a request to the header of its answer; 0 for none
 	IdleTimeout    time.Duration // of a connection; 0 for none
-	HeaderBytes    int64         // longest header of an answer
-	Connections    int           // to a host, idle ones included
-	TLS            stream.TLS
+	HeaderBytes    int64         // longest header of an answer; 0 for 64 KiB
+	Connections    int           // to a host, idle ones included; 0 for 1024
+	Raw            bool          // bodies come as they were sent; else gzip is asked for, and decompressed
+	TLS            field.TLS
 }
 
-const proxyNone = "none"
+// NoProxy is a proxy that is none, whatever the environment says.
+const NoProxy = "none"
 
 // checkProxy returns what is wrong with the field proxy. It does not show it.
 func (t *Settings) checkProxy() error {
-	if t.Proxy == "" || t.Proxy == proxyNone {
+	if t.Proxy == "" || t.Proxy == NoProxy {
 		return nil
 	}
 	u, err := url.Parse(t.Proxy)
@@ -58,39 +61,48 @@ func (t *Settings) checkProxy() error {
 	return errors.New("want a proxy of http, https or socks5")
 }
 
-// A DialError is why there is no connection.
-type DialError struct{ err error }
+// A Transport is a pool of connections. Any goroutine may call its methods. Errors of RoundTrip
+// are [*Failure]s.
+type Transport struct {
+	http.Transport
+	settings Settings
+}
 
-func (e *DialError) Error() string { return e.err.Error() }
-func (e *DialError) Unwrap() error { return e.err }
-
-// A sharedTransport is the connections of the generations of a node.
-type sharedTransport struct{ *http.Transport }
-
-// Close closes the idle connections. There are no others when the last process has
-// ended.
-func (t *sharedTransport) Close() error {
+// Close closes the idle connections. There are no others when the last request has ended.
+func (t *Transport) Close() error {
 	t.CloseIdleConnections()
 	return nil
 }
 
-// Acquire returns the connections of these settings, which nodes with the same owner and
-// settings share, those of the generation before included. The certificates are read from
-// their files. Call release once. The error is placed in c, which has the field tls.
-func (t Settings) Acquire(pool *node.Pool, owner string, c schema.Config) (rt http.RoundTripper, release func() error, err error) {
-	if t.TLS, err = t.TLS.Load(); err != nil {
-		return nil, nil, stream.Place(err, c)
-	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", t)) // a key is shown in messages, and t contains secrets
-	shared, release, err := node.Acquire(pool, owner+" "+hex.EncodeToString(sum[:]), t.open)
+// RoundTrip implements [http.RoundTripper].
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.Transport.RoundTrip(req)
 	if err != nil {
-		return nil, nil, stream.Place(err, c)
+		return nil, t.settings.explain(err)
 	}
-	return shared, release, nil
+	return resp, nil
 }
 
-// open makes a transport.
-func (t *Settings) open() (*sharedTransport, error) {
+// Acquire returns the connections of these settings, which all nodes share that have the same
+// key and settings, those of the generation before included. The certificates are read from
+// their files. Call release once. The error is placed in c, which has the field tls.
+func (t Settings) Acquire(pool *node.Pool, key string, c schema.Config) (shared *Transport, release func() error, err error) {
+	if t.TLS, err = t.TLS.Load(); err != nil {
+		return nil, nil, field.Place(err, c)
+	}
+	shared, release, err = node.Acquire(pool, key+" "+field.Sum(t), t.Open)
+	return shared, release, field.Place(err, c)
+}
+
+// Open makes a transport. The certificates are read from their files; the error is a
+// [*field.RefusedError].
+func (t Settings) Open() (*Transport, error) {
+	if t.HeaderBytes == 0 {
+		t.HeaderBytes = 64 << 10
+	}
+	if t.Connections == 0 {
+		t.Connections = 1024
+	}
 	config, err := t.TLS.Config()
 	if err != nil {
 		return nil, err
@@ -99,17 +111,17 @@ func (t *Settings) open() (*sharedTransport, error) {
 	if t.Public {
 		dialer.ControlContext = denyPrivate
 	}
-	transport := &http.Transport{
+	transport := &Transport{settings: t, Transport: http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := dialer.DialContext(ctx, network, address)
 			if err != nil {
-				return nil, &DialError{err}
+				return nil, &dialError{err}
 			}
 			return c, nil
 		},
 		OnProxyConnectResponse: func(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
 			if resp.StatusCode != http.StatusOK {
-				return &DialError{fmt.Errorf("the proxy answered %d", resp.StatusCode)}
+				return &dialError{fmt.Errorf("the proxy answered %d", resp.StatusCode)}
 			}
 			return nil
 		},
@@ -122,12 +134,12 @@ func (t *Settings) open() (*sharedTransport, error) {
 		MaxConnsPerHost:        t.Connections,
 		MaxIdleConnsPerHost:    t.Connections, // fewer would close connections under load, to open them again
 		MaxIdleConns:           t.Connections, // redirects may lead to any number of hosts
-		DisableCompression:     true,          // the node decompresses, within its limits
-		ForceAttemptHTTP2:      true,          // net/http does not by itself with a dialer of ours
+		DisableCompression:     t.Raw,
+		ForceAttemptHTTP2:      true, // net/http does not by itself with a dialer of ours
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 30 * time.Second},
-	}
+	}}
 	switch {
-	case t.Proxy == proxyNone || t.Proxy == "" && t.Public: // a proxy would look up names itself
+	case t.Proxy == NoProxy || t.Proxy == "" && t.Public: // a proxy would look up names itself
 	case t.Proxy == "":
 		transport.Proxy = http.ProxyFromEnvironment
 	default:
@@ -140,5 +152,5 @@ func (t *Settings) open() (*sharedTransport, error) {
 		}
 		transport.Proxy = http.ProxyURL(u)
 	}
-	return &sharedTransport{transport}, nil
+	return transport, nil
 }

@@ -366,7 +366,7 @@ func (s *session) wait(t *task) time.Duration {
 	if t.err != nil {
 		asked = node.Describe(t.err).RetryAfter
 	}
-	return s.mu.front.settings.retry.backoff.wait(failed, asked)
+	return s.mu.front.settings.retry.wait(failed, asked)
 }
 
 // later repeats a task after a while. The caller holds the lock.

@@ -10,9 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/node/field"
 )
 
 // A connection connects a reader or a writer, and connects it again when it is lost,
@@ -41,7 +40,7 @@ type logTexts struct{ failed, succeeded string }
 var connecting = logTexts{"connecting failed", "connected"}
 
 // reconnects are the waits between attempts.
-var reconnects = backoff{initial: 100 * time.Millisecond, max: 3 * time.Second, factor: 2, jitter: 0.5}
+var reconnects = field.Backoff{Initial: 100 * time.Millisecond, Max: 3 * time.Second, Factor: 2, Jitter: 0.5}
 
 // firstConnect limits the first attempt, for which the start of a workflow waits, and
 // laterConnect each other: a network that swallows packets would hold it long after it
@@ -100,7 +99,7 @@ func (c *connection) keep(ctx context.Context, use func() (used bool, err error)
 			c.tries = 0
 		}
 		c.tries++
-		c.next = reconnects.wait(c.tries, 0)
+		c.next = reconnects.Wait(c.tries)
 	}
 }
 
@@ -144,7 +143,7 @@ func (c *connection) try(ctx context.Context, limit time.Duration) error {
 func (c *connection) postpone(err error) {
 	c.because(err)
 	c.tries++
-	c.next = reconnects.wait(c.tries, 0)
+	c.next = reconnects.Wait(c.tries)
 	if c.tries <= 6 || c.tries%25 == 0 {
 		c.log.Warn(c.failed, "error", err, "attempts", c.tries, "next", c.next.Round(time.Millisecond))
 	}
@@ -204,15 +203,3 @@ type panicError struct {
 }
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic in %s: %v", e.call, e.value) }
-
-// Place returns a refusal at its field of a config, and any other error as it is.
-func Place(err error, c schema.Config) error {
-	var refused *RefusedError
-	if !errors.As(err, &refused) {
-		return err
-	}
-	c, field := c.Find(refused.Field)
-	d := c.Errorf(field, diag.CodeBadValue, "%v", refused)
-	d.Err = refused
-	return d
-}

@@ -8,6 +8,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -47,12 +48,8 @@ func (s Source) fields() []*schema.Field {
 		)).Doc("Sends lists of messages. Without it, there is a process for each message."),
 		schema.Group("retry", schema.Fields(
 			schema.Int("threshold").Default(4).Range(0, 1_000_000).Doc("How many times a message is tried again."),
-			schema.Group("backoff", schema.Fields(
-				schema.Duration("initial").Default(100*time.Millisecond).Range(0, maxWait).Doc("The first wait."),
-				schema.Float("factor").Default(2.0).Range(1, 1000).Doc("How much longer each wait is than the one before."),
-				schema.Duration("max").Default(30*time.Second).Range(0, maxWait).Doc("The longest wait, except if an error asks for a longer one."),
-				schema.Float("jitter").Default(1.0).Range(0, 1).Doc("The share of a wait that chance may take away, from 0 to 1."),
-			)).Doc("How long to wait before a message is tried again."),
+			field.NewBackoff(field.Backoff{Initial: 100 * time.Millisecond, Factor: 2, Max: 30 * time.Second, Jitter: 1},
+				"How long to wait before a message is tried again.", "The longest wait, except if an error asks for a longer one."),
 			schema.Expr("when").Doc("Whether to try again, over the error as `self`; `"+defaultWhen+"` unless set."),
 			schema.Duration("give_up").Default(time.Duration(0)).Range(0, maxWait).Doc("How long messages are held while the system that takes them is away: see [outages](../streams.md#outages). After that, each failure is one of the message. 0 is for ever."),
 		)).Doc("What happens after an error."),

@@ -9,7 +9,7 @@ import (
 func (s *session) connect(ctx context.Context) error {
 	if s.keeper != nil && s.keeper.positions == nil {
 		if err := s.keeper.resume(s.reader); err != nil {
-			return &RefusedError{s.settings.named, err}
+			return &RefusedError{Field: s.settings.named, Err: err}
 		}
 	}
 	if err := s.guard("Connect", func() error { return s.reader.Connect(ctx, host{s}) }); err != nil {

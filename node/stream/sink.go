@@ -11,6 +11,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -164,7 +165,7 @@ func (n *sinkNode) Open(ctx context.Context) error {
 	})
 	n.writer = nil // it is the outlet's, or of no use
 	if err != nil {
-		return errors.Join(Place(err, n.config), forget())
+		return errors.Join(field.Place(err, n.config), forget())
 	}
 	n.outlet = o
 	o.expect(n.inFlight)

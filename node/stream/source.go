@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -111,7 +112,7 @@ func (n *sourceNode) Open(ctx context.Context) error {
 		n.release = func() error { return errors.Join(unclaim(), release()) }
 	}
 	if err := seat.open(ctx, n); err != nil {
-		return errors.Join(Place(err, n.init.Config), n.release())
+		return errors.Join(field.Place(err, n.init.Config), n.release())
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -171,16 +172,7 @@ var ErrLost = errors.New("connection lost")
 
 // A RefusedError is a reason not to connect that does not go away by itself: wrong
 // credentials, a file that may not be read.
-type RefusedError struct {
-	Field string // of the config, such as "sasl.password"; may be empty
-	Err   error
-}
-
-// Error is the message of Err alone: the field is for the place.
-func (e *RefusedError) Error() string { return e.Err.Error() }
-
-// Unwrap lets errors.Is find the reason.
-func (e *RefusedError) Unwrap() error { return e.Err }
+type RefusedError = field.RefusedError
 
 // Settled is what a reader must tell its system.
 type Settled struct {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/format/sse"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -24,7 +25,7 @@ type exchange struct {
 	stop    context.CancelCauseFunc
 	timer   *time.Timer // ends the exchange when the server is silent; nil without a limit
 	resp    *http.Response
-	body    *limitedBody
+	body    *heardBody
 	events  *sse.Reader // nil if the answer is one document
 	reply   reply
 	done    bool
@@ -49,10 +50,10 @@ func (r *run) begin(ctx context.Context, body []byte) (x *exchange, piece string
 			r.finish(x)
 		}
 		r.n.counts.failed(err)
-		if f == nil || !f.again {
+		if f == nil || !f.again || failed > r.n.retries {
 			return nil, "", err
 		}
-		wait, ok := r.n.retry.wait(failed, f.after)
+		wait, ok := r.n.backoff.After(failed, f.after)
 		if !ok {
 			return nil, "", err
 		}
@@ -90,7 +91,7 @@ func (r *run) send(ctx context.Context, body []byte) (*exchange, error) {
 	if x.resp.StatusCode != http.StatusOK {
 		return x, r.refused(x.resp)
 	}
-	x.body = &limitedBody{r: x.resp.Body, left: n.answerBytes, heard: x.heard}
+	x.body = &heardBody{httpclient.Limited{R: x.resp.Body, Left: int64(n.answerBytes)}, x.heard}
 	if kind, _, err := mime.ParseMediaType(x.resp.Header.Get("Content-Type")); err == nil && kind == "text/event-stream" {
 		x.events = sse.NewReader(x.body, n.answerBytes)
 	}
@@ -223,20 +224,16 @@ func (x *exchange) close() {
 	x.stop(nil)
 }
 
-// A limitedBody fails after a number of bytes.
-type limitedBody struct {
-	r     io.Reader
-	left  int
-	heard func() // called when there are bytes
+// A heardBody is a body of limited length that reports when there are bytes.
+type heardBody struct {
+	httpclient.Limited
+	heard func()
 }
 
-func (b *limitedBody) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p[:min(len(p), b.left+1)])
+func (b *heardBody) Read(p []byte) (int, error) {
+	n, err := b.Limited.Read(p)
 	if n > 0 {
 		b.heard()
-	}
-	if b.left -= n; b.left < 0 {
-		return 0, errLarge
 	}
 	return n, err
 }

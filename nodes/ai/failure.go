@@ -5,16 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/format/sse"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -42,7 +39,6 @@ func (f *failure) free() bool {
 var (
 	errSilence = errors.New("the server is silent")
 	errTimeout = errors.New("the turn takes too long")
-	errLarge   = errors.New("the answer is too long")
 )
 
 // node returns the error as workflows see it.
@@ -77,31 +73,22 @@ func (n *llm) classify(ctx, limited context.Context, err error) error {
 	case errors.Is(cause, errTimeout):
 		return &failure{code: "timeout", text: fmt.Sprintf("no complete answer within %v", n.timeout)}
 	}
-	var ofURL *url.Error
-	if errors.As(err, &ofURL) { // its text has the whole URL
-		err = ofURL.Err
-	}
-	var dial *dialError
-	var timeout net.Error
-	isTimeout := errors.As(err, &timeout) && timeout.Timeout()
+	why := httpclient.Explain(err)
+	text := why.Error()
 	switch {
-	case errors.As(err, &dial) && isTimeout:
-		return &failure{code: "connect", again: true, text: fmt.Sprintf("no connection within %v: is the server running, and url right?", n.transport.connectTimeout)}
-	case errors.As(err, &dial):
-		return &failure{code: "connect", again: true, text: fmt.Sprintf("%v: is the server running, and url right?", dial.err)}
-	case stream.IsTLSError(err):
-		return &failure{code: "tls", text: node.Clip(err.Error(), maxQuote)}
-	case errors.Is(err, errLarge), errors.Is(err, sse.ErrTooLong):
+	case errors.Is(err, httpclient.ErrTooLarge), errors.Is(err, sse.ErrTooLong):
 		return &failure{code: "too_large", text: fmt.Sprintf("the answer has more than limits.answer_bytes, which are %d", n.answerBytes)}
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return &failure{code: "cut", again: true, text: "the answer broke off"}
+	case why.Code == httpclient.CodeTLS:
+		return &failure{code: "tls", text: text}
+	case why.Away, why.Code == httpclient.CodeTimeout: // limited has the other times
+		return &failure{code: "connect", again: true, text: text + ": is the server running, and url right?"}
 	}
-	return &failure{code: "cut", again: true, text: "the answer broke off: " + node.Clip(err.Error(), maxQuote)}
+	return &failure{code: "cut", again: true, text: text}
 }
 
 // refused describes an answer of another status than 200.
 func (r *run) refused(resp *http.Response) *failure {
-	f := &failure{status: resp.StatusCode, after: retryAfter(resp.Header, r.n.clock.Now())}
+	f := &failure{status: resp.StatusCode, after: httpclient.RetryAfter(resp.Header, r.n.clock.Now())}
 	doc := value.Null()
 	if body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10)); err == nil {
 		if v, err := value.ParseJSON(body); err == nil {
@@ -120,14 +107,14 @@ func (r *run) refused(resp *http.Response) *failure {
 
 // explain describes the error document of a server, as far as its codes are known.
 func (r *run) explain(f *failure, doc value.Value) {
-	said := text(doc, "message")
+	message := text(doc, "message")
 	if s, ok := doc.AsString(); ok { // Ollama
-		said = s
+		message = s
 	}
-	if said == "" {
-		said = text(doc, "detail") // FastAPI
+	if message == "" {
+		message = text(doc, "detail") // FastAPI
 	}
-	code, lower := text(doc, "code")+" "+text(doc, "type"), strings.ToLower(said)
+	code, lower := text(doc, "code")+" "+text(doc, "type"), strings.ToLower(message)
 	has := func(parts ...string) bool {
 		for _, part := range parts {
 			if strings.Contains(code, part) || strings.Contains(lower, part) {
@@ -149,7 +136,7 @@ func (r *run) explain(f *failure, doc value.Value) {
 	case has("model_not_found", "model not found") || (f.status == http.StatusNotFound || f.status == http.StatusBadRequest) && strings.Contains(lower, "model") && has("not found", "does not exist", "unknown model", "not_found", "invalid model", "not a valid model"):
 		f.code, f.text = "model", fmt.Sprintf("the server does not have the model %q", r.n.model)
 	}
-	f.text += r.quote(said, f.code)
+	f.text += r.quote(message, f.code)
 }
 
 // explainStatus describes an answer by its status alone.
@@ -172,30 +159,30 @@ func (r *run) explainStatus(f *failure) {
 
 // quote returns what a server says, to be appended to a message, if it may be shown: what
 // is about the key may have the key, and some servers repeat the conversation.
-func (r *run) quote(said, code string) string {
-	said = strings.ToValidUTF8(node.Clip(strings.Join(strings.Fields(said), " "), maxQuote), "")
-	if said == "" || code == "auth" || r.repeats(said) {
+func (r *run) quote(message, code string) string {
+	message = strings.ToValidUTF8(node.Clip(strings.Join(strings.Fields(message), " "), maxQuote), "")
+	if message == "" || code == "auth" || r.repeats(message) {
 		return ""
 	}
-	return ": " + said
+	return ": " + message
 }
 
 // repeated is how many bytes of the conversation an error may have by chance.
 const repeated = 12
 
 // repeats reports whether a text has a part of the conversation in it.
-func (r *run) repeats(said string) bool {
+func (r *run) repeats(message string) bool {
 	for _, m := range r.messages {
 		for _, content := range []string{content(get(m, "content")), arguments(m)} {
 			content = strings.Join(strings.Fields(content), " ")
 			if len(content) <= repeated {
-				if len(content) > 3 && strings.Contains(said, content) {
+				if len(content) > 3 && strings.Contains(message, content) {
 					return true
 				}
 				continue
 			}
-			for i := 0; i+repeated <= len(said); i++ {
-				if strings.Contains(content, said[i:i+repeated]) {
+			for i := 0; i+repeated <= len(message); i++ {
+				if strings.Contains(content, message[i:i+repeated]) {
 					return true
 				}
 			}

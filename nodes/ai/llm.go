@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/session"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/nodes/mcp/client"
@@ -72,12 +73,8 @@ func llmFields(o stream.Options) schema.Object {
 		schema.Int("max_turns").Default(8).Range(1, 1000).Doc("How many requests one packet may need, calls of tools and repairs included."),
 		schema.Group("retry", schema.Fields(
 			schema.Int("threshold").Default(3).Range(0, 100).Doc("How many times a request is sent again, after the first time."),
-			schema.Group("backoff", schema.Fields(
-				schema.Duration("initial").Default(500*time.Millisecond).Range(0, maxWait).Doc("The first wait."),
-				schema.Float("factor").Default(2.0).Range(1, 1000).Doc("How much longer each wait is than the one before."),
-				schema.Duration("max").Default(30*time.Second).Range(0, maxWait).Doc("The longest wait. If the server asks for a longer one, the request is not sent again."),
-				schema.Float("jitter").Default(0.5).Range(0, 1).Doc("The share of a wait that chance may take away, from 0 to 1."),
-			)).Doc("How long to wait before that."),
+			field.NewBackoff(field.Backoff{Initial: 500 * time.Millisecond, Factor: 2, Max: 30 * time.Second, Jitter: 0.5},
+				"How long to wait before that.", "The longest wait. If the server asks for a longer one, the request is not sent again."),
 		)).Doc("What happens when the server cannot be reached, breaks off, or answers 408, 429 or 5xx, before the first piece of text has come."),
 		schema.Group("budget", schema.Fields(
 			schema.Int("run").Range(1, 1<<40).Doc("How many tokens one packet may take, in all turns, what is sent included."),
@@ -94,7 +91,7 @@ func llmFields(o stream.Options) schema.Object {
 			schema.Bytes("result_bytes").Default("64KiB").Range(1<<7, 1<<30).Doc("The longest result of a tool; of a longer one, the model gets the beginning."),
 			schema.Int("connections").Default(1024).Range(1, 1<<16).Doc("How many connections to the server there may be, idle ones included. Further requests wait."),
 		)).Doc("What a turn may use."),
-		stream.TLSField("Connections to a URL of https use TLS. Files are read when the node opens."),
+		field.NewTLS("Connections to a URL of https use TLS. Files are read when the node opens."),
 		schema.String("language").Words(false, o.Languages.Names()...).Doc("The language of the expressions; `"+o.Language+"` unless set."),
 	)
 }

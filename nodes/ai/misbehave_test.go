@@ -76,7 +76,7 @@ func TestMisbehaving(t *testing.T) {
 		f("too slow", "timeout 504: HOST: no complete answer within 50ms", 1, "timeout: 50ms", modeltest.Turn{Silent: true}, good)
 		f("silence after the header", "silence 504: HOST: the server has sent nothing for 50ms", 1, "limits: {silence: 50ms}", modeltest.Turn{Text: "half an answer", Stall: 20}, good)
 		f("cut before the first piece", "well", 2, "", modeltest.Turn{Text: "half", Cut: 10}, good)
-		f("cut each time", "cut 502: HOST: the answer broke off", 3, "", modeltest.Turn{Text: "half", Cut: 10}, modeltest.Turn{Text: "half", Cut: 10}, modeltest.Turn{Text: "half", Cut: 10}, good)
+		f("cut each time", "cut 502: HOST: the connection was closed before the answer was complete", 3, "", modeltest.Turn{Text: "half", Cut: 10}, modeltest.Turn{Text: "half", Cut: 10}, modeltest.Turn{Text: "half", Cut: 10}, good)
 		f("a page of HTML", "answer 502: HOST: the answer is not JSON: is url right? (Content-Type \"text/html\")", 1, "", modeltest.Turn{Body: "<html>Welcome</html>", Type: "text/html"}, good)
 		f("half a document", "answer 502: HOST: the answer is not JSON: is url right? (Content-Type \"application/json\")", 1, "", modeltest.Turn{Body: `{"choices": [{"mess`, Type: "application/json"}, good)
 		f("half an event", "answer 502: HOST: an event of the answer is not JSON", 1, "", modeltest.Turn{Body: "data: {\"choices\": [{\"de\n\n", Type: "text/event-stream"}, good)
@@ -92,7 +92,7 @@ func TestMisbehaving(t *testing.T) {
 		f("silence after the last piece", "well", 1, "limits: {silence: 50ms}", modeltest.Turn{Body: said, Type: "text/event-stream", Stall: len(said)})
 		said += "data: [DONE]\n\n"
 		f("silence after the end", "well", 1, "", modeltest.Turn{Body: said, Type: "text/event-stream", Stall: len(said)})
-		f("no end", "cut 502: HOST: the answer broke off", 1, "", modeltest.Turn{Body: "data: {\"choices\": [{\"delta\": {\"content\": \"well\"}}]}\n\n", Type: "text/event-stream"}, good)
+		f("no end", "cut 502: HOST: the connection was closed before the answer was complete", 1, "", modeltest.Turn{Body: "data: {\"choices\": [{\"delta\": {\"content\": \"well\"}}]}\n\n", Type: "text/event-stream"}, good)
 		f("a list of parts", "well", 1, "", modeltest.Turn{Body: `{"choices": [{"message": {"content": [{"type": "text", "text": "we"}, {"type": "text", "text": "ll"}]}}]}`, Type: "application/json"})
 		f("a refusal", "I cannot help with that", 1, "", modeltest.Turn{Body: `{"choices": [{"message": {"content": null, "refusal": "I cannot help with that"}}]}`, Type: "application/json"})
 		f("a redirect", "not_found 502: HOST: the server answers with a redirect (status 307): set url to where it leads", 1, "", modeltest.Turn{Status: 307}, good)

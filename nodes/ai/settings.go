@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -16,6 +15,8 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/node/jsonschema"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -50,13 +51,14 @@ type llm struct {
 	schema     *jsonschema.Schema // of the answer; nil without one
 	schemaText string             // the same, as JSON
 	maxTurns   int
-	retry      retry
+	retries    int
+	backoff    field.Backoff
 	budget     budget
 	timeout    time.Duration
 	silence    time.Duration
 
 	answerBytes, resultBytes int
-	transport                transport
+	transport                httpclient.Settings
 
 	http    *http.Client // from Open on
 	ledger  *ledger      // likewise; nil without a budget of keys
@@ -72,10 +74,12 @@ func newLLM(init *node.Init, o stream.Options) (node.Node, error) {
 		model: c.String("model"), history: int(c.Int("history")), most: int(c.Int("max_tokens")), mostName: "max_tokens",
 		streams: c.Bool("stream"), maxTurns: int(c.Int("max_turns")), timeout: c.Duration("timeout"), silence: limits.Duration("silence"),
 		answerBytes: int(limits.Int("answer_bytes")), resultBytes: int(limits.Int("result_bytes")),
-		transport: transport{connectTimeout: limits.Duration("connect_timeout"), connections: int(limits.Int("connections"))},
+		transport: httpclient.Settings{
+			ConnectTimeout: limits.Duration("connect_timeout"), IdleTimeout: 90 * time.Second, Connections: int(limits.Int("connections")),
+		},
 	}
 	n.parted = len(init.OutLinks) > partPort && init.OutLinks[partPort] > 0
-	n.retry.read(c.Group("retry"))
+	n.retries, n.backoff = int(c.Group("retry").Int("threshold")), field.BackoffOf(c.Group("retry"))
 	var found diag.List
 	add := func(err error) {
 		var list diag.List
@@ -98,7 +102,7 @@ func newLLM(init *node.Init, o stream.Options) (node.Node, error) {
 	add(n.setSchema(c))
 	add(n.setExpressions(c, o))
 	var err error
-	n.transport.tls, err = stream.NewTLS(c)
+	n.transport.TLS, err = field.TLSOf(c)
 	add(err)
 	if err := found.Err(); err != nil {
 		return nil, err
@@ -108,22 +112,9 @@ func newLLM(init *node.Init, o stream.Options) (node.Node, error) {
 
 // setURL checks the field url. Nothing of it is in a message, as it may be a secret.
 func (n *llm) setURL(c schema.Config) error {
-	u, err := url.Parse(c.String("url"))
-	problem := ""
-	switch {
-	case err != nil:
-		problem = "not a URL"
-	case u.Scheme != "http" && u.Scheme != "https":
-		problem = "want a URL of http or https"
-	case u.Hostname() == "":
-		problem = "the URL has no host"
-	case u.User != nil:
-		problem = "a URL must not contain credentials"
-	case u.Fragment != "":
-		problem = "the URL has a fragment"
-	}
-	if problem != "" {
-		return c.Errorf("url", diag.CodeBadValue, "%s", problem).WithHint("write one such as http://127.0.0.1:11434/v1, and the key as key")
+	u, err := field.ParseURL(c.String("url"), "http", "https")
+	if err != nil {
+		return c.Errorf("url", diag.CodeBadValue, "%v", err).WithHint("write one such as http://127.0.0.1:11434/v1, and the key as key")
 	}
 	n.label = u.Scheme + "://" + u.Host
 	// A URL that was copied with its last step is as good.
@@ -144,17 +135,8 @@ func (n *llm) setHeader(c schema.Config) error {
 		}
 		n.header["Authorization"] = []string{"Bearer " + c.String("key")}
 	}
-	const hint = "write one such as {X-Team: shop}"
-	header := c.Value("header")
-	if k := header.Kind(); k != value.KindMap && k != value.KindNull {
-		return c.Errorf("header", diag.CodeBadValue, "must be a map of text").WithHint(hint)
-	}
-	for name, v := range header.Fields() {
-		text, ok := v.AsString()
-		if !ok || !httpguts.ValidHeaderFieldValue(text) || !httpguts.ValidHeaderFieldName(name) {
-			return c.Errorf("header", diag.CodeBadValue, "must be a map of text").WithHint(hint)
-		}
-		n.header.Set(name, text)
+	if d := httpclient.SetHeader(n.header, c); d != nil {
+		return d
 	}
 	return nil
 }
@@ -190,11 +172,12 @@ func (n *llm) setRequest(c schema.Config) error {
 // settings.
 func (n *llm) Open(context.Context) error {
 	owner := n.ref.Namespace + "/" + n.ref.String()
-	client, release, err := n.transport.acquire(n.pool, n.config)
+	connections, release, err := n.transport.Acquire(n.pool, "ai.connections", n.config)
 	if err != nil {
 		return err
 	}
-	n.http, n.release = client, append(n.release, release)
+	// Another host must not get the key and the conversation.
+	n.http, n.release = connections.Client(httpclient.NoRedirects), append(n.release, release)
 	if n.counts, release, err = node.Acquire(n.pool, "ai.llm counts "+owner, func() (*counts, error) { return new(counts), nil }); err != nil {
 		return errors.Join(err, n.Close())
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -46,7 +47,7 @@ func authDef(o stream.Options) *node.Def {
 			schema.List("any", schemeFields()).Required().Doc("The schemes, in the order in which they are tried. The first one that accepts a request decides who sends it."),
 			schema.Strings("scopes").Doc("What a sender must be allowed to do. All of them are needed."),
 			schema.Expr("require").Doc("A condition on the sender, over `subject`, `scopes`, `claims`, `type` and the request as `request`, such as `claims.tenant == request.params.tenant`."),
-			stream.TLSField("How to connect to issuers whose URL is `https`. Files are read when a node opens."),
+			field.NewTLS("How to connect to issuers whose URL is `https`. Files are read when a node opens."),
 			schema.String("realm").Default("api").Doc("What is protected, as `WWW-Authenticate` calls it."),
 		),
 		In:      []node.Port{{Name: "in", Doc: "A request."}},
@@ -63,7 +64,7 @@ func authDef(o stream.Options) *node.Def {
 			}
 			return t
 		},
-		Lint: stream.LintTLS,
+		Lint: field.LintTLS,
 		New:  func(init *node.Init) (node.Node, error) { return newGuard(o, init) },
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 )
 
 // TestSlowIssuer gives up on an issuer that does not answer, and never waits for it longer
@@ -20,12 +21,15 @@ import (
 func TestSlowIssuer(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer s.Close()
-	client := newClient(nil)
+	client, err := newClient(field.TLS{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	client.Timeout = 20 * time.Millisecond
 	m := &remote{clock: node.SystemClock{}}
 	m.issuer = newIssuer(origin{issuer: s.URL}, client, m.clock, slog.New(slog.DiscardHandler))
 	defer m.issuer.Close()
-	_, err := m.keysFor(context.Background(), &request{wait: true}, &token{kid: "a"})
+	_, err = m.keysFor(context.Background(), &request{wait: true}, &token{kid: "a"})
 	if !errors.Is(err, errNoKeys) {
 		t.Errorf("got %v, want that there are no keys", err)
 	}

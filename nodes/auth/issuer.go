@@ -2,13 +2,10 @@ package auth
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -19,7 +16,8 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -27,7 +25,7 @@ import (
 type origin struct {
 	issuer string // of OpenID Connect, which says where its keys are; or empty
 	jwks   string // the URL of the keys, without issuer
-	tls    stream.TLS
+	tls    field.TLS
 }
 
 func (o origin) String() string {
@@ -41,9 +39,9 @@ func (o origin) String() string {
 // readURL checks a field that is the URL of an issuer. It must be one that cannot be changed on
 // the way: keys that were changed let anyone in.
 func readURL(c schema.Config, name string) error {
-	u, err := url.Parse(c.String(name))
+	u, err := field.ParseURL(c.String(name), "http", "https")
 	switch {
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.Fragment != "":
+	case err != nil:
 		return c.Errorf(name, diag.CodeBadValue, "want a URL such as https://id.example.com").
 			WithHint("it has no user and no fragment")
 	case !isSafe(u):
@@ -138,24 +136,12 @@ func get(ctx context.Context, client *http.Client, at, token string, into any) e
 	if token != "" {
 		r.Header.Set("Authorization", bearer+token)
 	}
-	resp, err := client.Do(r)
-	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
-			err = u.Err
-		}
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("the answer has the status %d", resp.StatusCode)
-	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
+	resp, data, err := httpclient.Fetch(client, r, maxDocument)
 	switch {
 	case err != nil:
 		return err
-	case len(data) > maxDocument:
-		return fmt.Errorf("the answer is larger than %d bytes", maxDocument)
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("the answer has the status %d", resp.StatusCode)
 	case json.Unmarshal(data, into) != nil:
 		return errors.New("the answer is not the JSON that is expected")
 	}
@@ -164,26 +150,24 @@ func get(ctx context.Context, client *http.Client, at, token string, into any) e
 
 // newClient returns a client for issuers. It follows no redirects, which could lead to a
 // place that isSafe would refuse.
-func newClient(config *tls.Config) *http.Client {
-	return &http.Client{
-		Timeout: patience,
-		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
-			DialContext:     (&net.Dialer{Timeout: patience}).DialContext,
-			IdleConnTimeout: 30 * time.Second, MaxIdleConns: 4,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+func newClient(tls field.TLS) (*http.Client, error) {
+	t, err := httpclient.Settings{ConnectTimeout: patience, IdleTimeout: 30 * time.Second, TLS: tls}.Open()
+	if err != nil {
+		return nil, err
 	}
+	client := t.Client(httpclient.NoRedirects)
+	client.Timeout = patience
+	return client, nil
 }
 
 // acquire returns the issuer of an origin, which nodes share.
 func acquire(init *node.Init, o origin) (*issuer, func() error, error) {
 	return node.Acquire(init.Pool, fmt.Sprintf("auth issuer %q", fmt.Sprintf("%#v", o)), func() (*issuer, error) {
-		config, err := o.tls.Config()
+		client, err := newClient(o.tls)
 		if err != nil {
-			return nil, stream.Place(err, init.Config)
+			return nil, field.Place(err, init.Config)
 		}
-		return newIssuer(o, newClient(config), init.Clock, init.Log), nil
+		return newIssuer(o, client, init.Clock, init.Log), nil
 	})
 }
 

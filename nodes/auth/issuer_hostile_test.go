@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/uniflow-labs/uniflow/node/field"
 )
 
 // TestHostileIssuer reads keys of issuers that are not what they should be.
@@ -37,7 +39,10 @@ func TestHostileIssuer(t *testing.T) {
 			io.WriteString(w, answer) //nolint:errcheck // the client notices
 		}))
 		defer s.Close()
-		client := newClient(nil)
+		client, err := newClient(field.TLS{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer client.CloseIdleConnections()
 		have, err := readIssuer(context.Background(), client, origin{jwks: s.URL})
 		switch {
@@ -50,7 +55,7 @@ func TestHostileIssuer(t *testing.T) {
 	f("good", keys(maxKeys), "")
 	f("a redirect", "to "+other.URL, "the answer has the status 302")
 	f("too many keys", keys(maxKeys+1), "there are more than 100")
-	f("too long", keys(1)+strings.Repeat(" ", maxDocument), "larger than 1048576 bytes")
+	f("too long", keys(1)+strings.Repeat(" ", maxDocument), "more than 1048576 bytes")
 	f("not JSON", "<html>", "not the JSON that is expected")
 	f("half", keys(2)[:100], "not the JSON that is expected")
 	f("no keys", "{}", "there is none for signatures")

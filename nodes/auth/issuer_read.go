@@ -34,18 +34,18 @@ type issuerState struct {
 
 	mu struct {
 		sync.Mutex
-		closed bool
-		have   *snapshot // nil until it was read
-		read   time.Time // when have was read
-		tried  time.Time // when the last attempt began
-		err    error     // of the last attempt
-		flight *flight   // the attempt that is made or planned; nil for none
-		wait   time.Duration
+		closed  bool
+		have    *snapshot // nil until it was read
+		read    time.Time // when have was read
+		tried   time.Time // when the last attempt began
+		err     error     // of the last attempt
+		attempt *reading  // the attempt that is made or planned; nil for none
+		wait    time.Duration
 	}
 }
 
-// A flight is one attempt to read, which all that need it wait for.
-type flight struct {
+// A reading is an attempt to read the keys, which all that need it wait for.
+type reading struct {
 	over chan struct{} // closed at its end
 	stop func() bool   // of the timer that begins it
 }
@@ -60,19 +60,19 @@ func newIssuer(o origin, client *http.Client, clock node.Clock, log *slog.Logger
 }
 
 // plan begins an attempt after a time. The caller holds mu.
-func (s *issuer) plan(after time.Duration) *flight {
-	f := &flight{over: make(chan struct{})}
-	s.mu.flight = f
+func (s *issuer) plan(after time.Duration) *reading {
+	f := &reading{over: make(chan struct{})}
+	s.mu.attempt = f
 	s.reading.Add(1)
 	f.stop = s.clock.AfterFunc(after, func(context.Context) {
 		defer s.reading.Done()
-		s.attempt(f)
+		s.try(f)
 	})
 	return f
 }
 
-// attempt reads the keys. If there are none yet, it plans the next attempt.
-func (s *issuer) attempt(f *flight) {
+// try reads the keys. If there are none yet, it plans the next attempt.
+func (s *issuer) try(f *reading) {
 	s.mu.Lock()
 	s.mu.tried = s.clock.Now()
 	s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *issuer) attempt(f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(f.over)
-	s.mu.flight, s.mu.err = nil, err
+	s.mu.attempt, s.mu.err = nil, err
 	if s.mu.closed {
 		return
 	}
@@ -103,7 +103,7 @@ func (s *issuer) current() *snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
-	if s.mu.have != nil && s.mu.flight == nil && !s.mu.closed && now.Sub(s.mu.read) >= rereadOld && now.Sub(s.mu.tried) >= rereadUnknown {
+	if s.mu.have != nil && s.mu.attempt == nil && !s.mu.closed && now.Sub(s.mu.read) >= rereadOld && now.Sub(s.mu.tried) >= rereadUnknown {
 		s.plan(0)
 	}
 	return s.mu.have
@@ -111,26 +111,26 @@ func (s *issuer) current() *snapshot {
 
 // due returns the attempt to wait for although have has the key of a token; nil for none. An
 // issuer that did not answer the last time is not waited for.
-func (s *issuer) due(have *snapshot) *flight {
+func (s *issuer) due(have *snapshot) *reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.have != have || s.mu.err != nil || s.clock.Now().Sub(s.mu.read) < tooOld {
 		return nil
 	}
-	return s.mu.flight
+	return s.mu.attempt
 }
 
 // fresh returns the attempt to wait for, for a token whose key is not in have; nil if none
 // may be made now.
-func (s *issuer) fresh(have *snapshot) *flight {
+func (s *issuer) fresh(have *snapshot) *reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.mu.closed, s.mu.have != have:
 		return nil // there is news already: the caller looks once more
-	case s.mu.flight != nil && (have != nil || s.mu.wait == 0):
-		return s.mu.flight
-	case s.mu.flight != nil: // it waits until the issuer may be there again
+	case s.mu.attempt != nil && (have != nil || s.mu.wait == 0):
+		return s.mu.attempt
+	case s.mu.attempt != nil: // it waits until the issuer may be there again
 		return nil
 	case s.clock.Now().Sub(s.mu.tried) < rereadUnknown:
 		return nil
@@ -167,7 +167,7 @@ func (s *issuer) Close() error {
 	s.cancel()
 	s.mu.Lock()
 	s.mu.closed = true
-	if f := s.mu.flight; f != nil && f.stop() {
+	if f := s.mu.attempt; f != nil && f.stop() {
 		s.reading.Done()
 		close(f.over)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -60,14 +60,14 @@ func loginDef() *node.Def {
 			)).Doc("Sessions that the server has ended."),
 			schema.Bool("required").Default(true).Doc("Whether a session is needed. Otherwise requests without one pass, without `auth`; `PATH/login` begins one."),
 			schema.String("cookie").Default("login").Doc("What the names of the cookies begin with."),
-			stream.TLSField("How to connect to a provider whose URL is `https`. Files are read when the node opens."),
+			field.NewTLS("How to connect to a provider whose URL is `https`. Files are read when the node opens."),
 		),
 		In:      []node.Port{{Name: "in", Doc: "A request."}},
 		Out:     []node.Port{{Name: "out", Doc: "The request, with `auth`."}},
 		Error:   "Why there is no session, with a `status` of 401, 403 or 503, and a `code`.",
 		Recall:  node.Always(node.Effects),
 		Traits:  node.Fixed(node.Traits{Is: node.SendsParts | node.IgnoresBody}), // a session that is renewed adds a header to the answer
-		Lint:    stream.LintTLS,
+		Lint:    field.LintTLS,
 		OpenAPI: describeLogin,
 		New:     newLogin,
 	}

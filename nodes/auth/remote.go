@@ -8,7 +8,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -22,7 +22,7 @@ type remote struct {
 
 func (t *tokens) newRemote(o origin) (*remote, error) {
 	var err error
-	o.tls, err = stream.NewTLS(t.init.Config)
+	o.tls, err = field.TLSOf(t.init.Config)
 	return &remote{origin: o, clock: t.init.Clock}, err
 }
 
@@ -66,7 +66,7 @@ func (m *remote) keysFor(ctx context.Context, r *request, token *token) ([]any, 
 	for {
 		have := m.issuer.current()
 		keys := have.keysFor(token)
-		var f *flight
+		var f *reading
 		if len(keys) > 0 {
 			f = m.issuer.due(have)
 		} else {

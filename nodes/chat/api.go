@@ -4,17 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -23,7 +21,7 @@ const (
 	// apiTimeout is how long a call of a platform may take.
 	apiTimeout = 15 * time.Second
 
-	// maxAPIAnswer is how many bytes of an answer are read.
+	// maxAPIAnswer is how many bytes an answer may have.
 	maxAPIAnswer = 1 << 20
 )
 
@@ -35,19 +33,14 @@ type api struct {
 }
 
 func newAPI(c schema.Config) (*api, error) {
-	u, err := url.Parse(c.String("api"))
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
-		return nil, c.Errorf("api", diag.CodeBadValue, "want a URL of http or https without credentials")
+	if _, err := field.ParseURL(c.String("api"), "http", "https"); err != nil {
+		return nil, c.Errorf("api", diag.CodeBadValue, "%v", err)
 	}
-	return &api{
-		base: strings.TrimSuffix(c.String("api"), "/"),
-		client: &http.Client{
-			Transport: &http.Transport{
-				Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second,
-			},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a token goes nowhere else
-		},
-	}, nil
+	t, err := httpclient.Settings{ConnectTimeout: apiTimeout, IdleTimeout: 90 * time.Second}.Open()
+	if err != nil {
+		return nil, err
+	}
+	return &api{base: strings.TrimSuffix(c.String("api"), "/"), client: t.Client(httpclient.NoRedirects)}, nil // a token goes nowhere else
 }
 
 // An apiError is an answer of a platform that is not good.
@@ -89,28 +82,16 @@ func (a *api) call(ctx context.Context, verb, method, path string, body value.Va
 	if data != nil {
 		req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	}
-	resp, err := a.client.Do(req)
+	resp, data, err := httpclient.Fetch(a.client, req, maxAPIAnswer)
 	if err != nil {
-		var u *url.Error // its text has the address, and so may have a token
-		if errors.As(err, &u) {
-			err = u.Err
-		}
-		return value.Value{}, fmt.Errorf("%s: the platform cannot be reached: %w", method, err)
-	}
-	defer resp.Body.Close()
-	data, err = io.ReadAll(io.LimitReader(resp.Body, maxAPIAnswer))
-	if err != nil {
-		return value.Value{}, fmt.Errorf("%s: the answer broke off: %w", method, err)
+		return value.Value{}, fmt.Errorf("%s: the platform gives no answer: %w", method, err)
 	}
 	v, err := value.ParseJSON(data)
 	if len(bytes.TrimSpace(data)) == 0 {
 		v, err = value.Null(), nil
 	}
 	if resp.StatusCode >= 300 || err != nil {
-		e := &apiError{method: method, status: resp.StatusCode}
-		if seconds, convErr := strconv.ParseFloat(resp.Header.Get("Retry-After"), 64); convErr == nil && seconds >= 0 && seconds < 1e6 {
-			e.retryAfter = time.Duration(seconds * float64(time.Second))
-		}
+		e := &apiError{method: method, status: resp.StatusCode, retryAfter: httpclient.RetryAfter(resp.Header, time.Now())}
 		for _, name := range []string{"description", "error", "message"} {
 			if v.Kind() == value.KindMap && e.says == "" {
 				e.says, _ = fieldText(v, name)

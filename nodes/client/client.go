@@ -11,12 +11,13 @@ package client
 
 import (
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
 // Defs returns the kinds of this package.
 func Defs(o stream.Options) []*node.Def {
 	events := sseSource().Def(o)
-	events.Lint = stream.LintTLS
+	events.Lint = field.LintTLS
 	return []*node.Def{httpDef(o), events}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -77,7 +78,7 @@ A process that is part of a trace sends ` + "`traceparent`" + `.`,
 			schema.String("method").Words(true, "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS").Doc("The method, unless the payload has one."),
 			expectField(),
 			schema.Duration("timeout").Default("30s").Doc("How long a call may take, from its beginning to the end of the answer, with all redirects. 0 means no limit."),
-			schema.Enum("redirects", "follow", "same_host", "none").Default("follow").Doc("Which redirects are followed: all, those to the same host, port and scheme, or none. One that is not followed is the answer."),
+			schema.Enum("redirects", httpclient.AllRedirects, httpclient.SameHost, httpclient.NoRedirects).Default(httpclient.AllRedirects).Doc("Which redirects are followed: all, those to the same host, port and scheme, or none. One that is not followed is the answer."),
 		}, httpclient.Fields(), []*schema.Field{
 			schema.Group("limits", schema.Fields(
 				schema.Duration("connect_timeout").Default("10s").Doc("How long it may take to look up the name and to connect, and again for the TLS handshake. 0 means no limit."),
@@ -99,7 +100,7 @@ A process that is part of a trace sends ` + "`traceparent`" + `.`,
 			return t
 		},
 		Recall: node.Always(node.Effects), // also with method: GET, as the payload may have another
-		Lint:   stream.LintTLS,
+		Lint:   field.LintTLS,
 		New:    func(init *node.Init) (node.Node, error) { return newHTTP(init, o) },
 	}
 }
@@ -148,6 +149,7 @@ func newHTTP(init *node.Init, o stream.Options) (node.Node, error) {
 		IdleTimeout:    lim.Duration("idle_timeout"),
 		HeaderBytes:    lim.Int("header_bytes"),
 		Connections:    int(lim.Int("connections")),
+		Raw:            true, // the node decompresses, within its limits
 	})
 	n.base = n.service.Request()
 	if err := errors.Join(err, n.setMethod(c), n.setExpect(o, c)); err != nil {
@@ -195,7 +197,7 @@ func (n *httpNode) Open(context.Context) error {
 		return errors.Join(err, n.Close())
 	}
 	n.metrics, n.release = m, append(n.release, release)
-	n.http = &http.Client{Transport: transport, CheckRedirect: n.checkRedirect}
+	n.http = transport.Client(n.redirects)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -51,11 +52,11 @@ func (n *httpNode) readBody(resp *http.Response) (v value.Value, size int, err e
 	var r io.Reader = resp.Body
 	length := resp.ContentLength
 	if encodings := resp.Header["Content-Encoding"]; len(encodings) > 0 && length != 0 {
-		decoded, err := content.NewReader(&boundedReader{resp.Body, n.bodyBytes}, encodings, a.reserve)
+		decoded, err := content.NewReader(&httpclient.Limited{R: resp.Body, Left: int64(n.bodyBytes)}, encodings, a.reserve)
 		switch {
 		case errors.Is(err, io.EOF): // there is no body
 		case errors.Is(err, content.ErrUnknownCoding):
-			return value.Value{}, 0, &bodyError{codeBody, err}
+			return value.Value{}, 0, &bodyError{err}
 		case err != nil:
 			return value.Value{}, 0, err
 		default:
@@ -79,24 +80,9 @@ func (n *httpNode) readBody(resp *http.Response) (v value.Value, size int, err e
 	}
 	v, _, err = content.Decode(contentType, data, a.reserve)
 	if err != nil && !errors.Is(err, content.ErrBusy) {
-		return value.Value{}, 0, &bodyError{codeBody, err}
+		return value.Value{}, 0, &bodyError{err}
 	}
 	return v, len(data), err
-}
-
-// A boundedReader fails after a number of bytes: what compresses to nothing would never
-// reach the limit on the decompressed body.
-type boundedReader struct {
-	r    io.Reader
-	left int
-}
-
-func (b *boundedReader) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p[:min(len(p), b.left+1)])
-	if b.left -= n; b.left < 0 {
-		return 0, &bodyError{codeTooLarge, errors.New("the compressed body is too large")}
-	}
-	return n, err
 }
 
 // An account counts the bytes that one answer reserves while it is read.

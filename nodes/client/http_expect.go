@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -53,22 +53,10 @@ func (n *httpNode) unexpected(ctx context.Context, hasClient bool, resp *http.Re
 	}
 	body, _ := answer.Get(envelope.KeyBody)
 	e.Data = value.UniqueMap([]value.Field{{Name: envelope.KeyStatus, Value: value.Int(int64(resp.StatusCode))}, {Name: envelope.KeyBody, Value: body}})
-	e.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	e.RetryAfter = httpclient.RetryAfter(resp.Header, time.Now())
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		e.Outage = true
 	}
 	return e
-}
-
-// retryAfter reads the header Retry-After: seconds, or a date (RFC 9110, section 10.2.3). What
-// is neither, or has passed, is 0.
-func retryAfter(text string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
 }

@@ -24,6 +24,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/test/httpbin"
 	"github.com/uniflow-labs/uniflow/value"
@@ -77,8 +78,8 @@ func TestHTTPRedirects(t *testing.T) {
 	if a = follow(`"redirects":"same_host","url":"`+to("/echo", 302)+`"`, `null`); get(a, "status").String() != "200" {
 		t.Errorf("same_host: got %s", a)
 	}
-	failed(t, `{"url":"`+to("file:///etc/passwd", 302)+`"}`, value.Null(), codeRedirect)
-	e := failed(t, `{"url":"`+to("http://%zz/?token=hunter2", 302)+`"}`, value.Null(), codeRedirect)
+	failed(t, `{"url":"`+to("file:///etc/passwd", 302)+`"}`, value.Null(), httpclient.CodeRedirect)
+	e := failed(t, `{"url":"`+to("http://%zz/?token=hunter2", 302)+`"}`, value.Null(), httpclient.CodeRedirect)
 	if strings.Contains(e.Error(), "hunter2") {
 		t.Errorf("the error has the query: %v", e)
 	}
@@ -91,8 +92,8 @@ func TestHTTPEgress(t *testing.T) {
 	// The resolver of the system may take numbers for addresses, or for names that do
 	// not exist.
 	for host, codes := range map[string][]string{
-		"localhost": {codeEgress}, "LOCALHOST.": {codeEgress, codeConnect},
-		"2130706433": {codeEgress, codeConnect}, "0177.0.0.1": {codeEgress, codeConnect}, "0x7f.1": {codeEgress, codeConnect}, "127.1": {codeEgress, codeConnect},
+		"localhost": {httpclient.CodeEgress}, "LOCALHOST.": {httpclient.CodeEgress, httpclient.CodeConnect},
+		"2130706433": {httpclient.CodeEgress, httpclient.CodeConnect}, "0177.0.0.1": {httpclient.CodeEgress, httpclient.CodeConnect}, "0x7f.1": {httpclient.CodeEgress, httpclient.CodeConnect}, "127.1": {httpclient.CodeEgress, httpclient.CodeConnect},
 	} {
 		n := newService(t, `{"egress":"public","url":"http://`+host+":"+port+`/json"}`)
 		var e *node.Error
@@ -106,7 +107,7 @@ func TestHTTPEgress(t *testing.T) {
 		n := newService(t, `{"egress":"public","url":"http://public.example/"}`)
 		n.http.Transport = &firstFrom{s, to, n.http.Transport}
 		var e *node.Error
-		if v := runClient(t.Context(), n, value.Null()); !errors.As(v.AsError(), &e) || e.Code != codeEgress {
+		if v := runClient(t.Context(), n, value.Null()); !errors.As(v.AsError(), &e) || e.Code != httpclient.CodeEgress {
 			t.Errorf("redirect to %s: got %s", to, v)
 		}
 	}
@@ -145,14 +146,14 @@ func TestHTTPTLS(t *testing.T) {
 		t.Errorf("got %s", a)
 	}
 	for _, path := range []string{"/slow-header", "/slow-body"} {
-		failed(t, `{"url":"`+s.URL+path+`","timeout":"200ms","tls":{"ca":`+ca+`}}`, value.Null(), codeTimeout)
+		failed(t, `{"url":"`+s.URL+path+`","timeout":"200ms","tls":{"ca":`+ca+`}}`, value.Null(), httpclient.CodeTimeout)
 	}
-	failed(t, `{"url":"`+s.URL+`/huge","limits":{"body_bytes":"64KiB"},"tls":{"ca":`+ca+`}}`, value.Null(), codeTooLarge)
-	failed(t, `{"url":"`+s.URL+`/slow-header","limits":{"header_timeout":"50ms"},"tls":{"ca":`+ca+`}}`, value.Null(), codeTimeout)
-	failed(t, `{"url":"`+s.URL+`/json"}`, value.Null(), codeTLS)
+	failed(t, `{"url":"`+s.URL+`/huge","limits":{"body_bytes":"64KiB"},"tls":{"ca":`+ca+`}}`, value.Null(), httpclient.CodeTooLarge)
+	failed(t, `{"url":"`+s.URL+`/slow-header","limits":{"header_timeout":"50ms"},"tls":{"ca":`+ca+`}}`, value.Null(), httpclient.CodeTimeout)
+	failed(t, `{"url":"`+s.URL+`/json"}`, value.Null(), httpclient.CodeTLS)
 	ask(t, `{"url":"`+s.URL+`/json","tls":{"ca":`+ca+`,"server_name":"example.com"}}`, value.Null())
-	failed(t, `{"url":"`+s.URL+`/json","tls":{"ca":`+ca+`,"server_name":"other.example"}}`, value.Null(), codeTLS)
-	failed(t, strings.Replace(`{"url":"`+bin(t).URL+`/json"}`, "http:", "https:", 1), value.Null(), codeTLS)
+	failed(t, `{"url":"`+s.URL+`/json","tls":{"ca":`+ca+`,"server_name":"other.example"}}`, value.Null(), httpclient.CodeTLS)
+	failed(t, strings.Replace(`{"url":"`+bin(t).URL+`/json"}`, "http:", "https:", 1), value.Null(), httpclient.CodeTLS)
 
 	// A handshake that does not come.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -160,7 +161,7 @@ func TestHTTPTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	e := failed(t, `{"url":"https://`+l.Addr().String()+`","limits":{"connect_timeout":"50ms"}}`, value.Null(), codeTimeout)
+	e := failed(t, `{"url":"https://`+l.Addr().String()+`","limits":{"connect_timeout":"50ms"}}`, value.Null(), httpclient.CodeTimeout)
 	if !strings.Contains(node.Message(e), "no TLS handshake within 50ms") {
 		t.Errorf("got %v", e)
 	}
@@ -192,7 +193,7 @@ func TestHTTPCertificate(t *testing.T) {
 			t.Errorf("got %s", a)
 		}
 	}
-	failed(t, `{"url":"`+s.URL+`/json","tls":{"ca":`+cert+`}}`, value.Null(), codeTLS)
+	failed(t, `{"url":"`+s.URL+`/json","tls":{"ca":`+cert+`}}`, value.Null(), httpclient.CodeTLS)
 }
 
 // A proxy forwards requests, and makes tunnels to one server whatever their name is.
@@ -264,13 +265,13 @@ func TestHTTPProxy(t *testing.T) {
 	if a = ask(t, tunnel+p.URL+credentials, value.Null()); get(a, "status").String() != "200" {
 		t.Errorf("got %s", a)
 	}
-	e := failed(t, tunnel+p.URL+`"}`, value.Null(), codeConnect)
+	e := failed(t, tunnel+p.URL+`"}`, value.Null(), httpclient.CodeConnect)
 	if !strings.Contains(node.Message(e), "the proxy answered 407") {
 		t.Errorf("got %v", e)
 	}
 	closed := httptest.NewServer(nil)
 	closed.Close()
-	e = failed(t, tunnel+closed.URL+credentials, value.Null(), codeConnect)
+	e = failed(t, tunnel+closed.URL+credentials, value.Null(), httpclient.CodeConnect)
 	if strings.Contains(e.Error(), "hunter2") {
 		t.Errorf("the error has the password: %v", e)
 	}
@@ -290,8 +291,8 @@ func TestHTTPProxyOfEnvironment(t *testing.T) {
 		if a := ask(t, config+`}`, value.Null()); !get(a, "body").Equal(value.String("by proxy")) {
 			t.Errorf("got %s", a)
 		}
-		failed(t, config+`,"proxy":"none"}`, value.Null(), codeConnect)
-		failed(t, config+`,"egress":"public"}`, value.Null(), codeConnect)
+		failed(t, config+`,"proxy":"none"}`, value.Null(), httpclient.CodeConnect)
+		failed(t, config+`,"egress":"public"}`, value.Null(), httpclient.CodeConnect)
 		return
 	}
 	p := newProxy(t, "")

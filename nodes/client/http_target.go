@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
@@ -85,33 +84,6 @@ func appendQuery(query string, more value.Value) (string, error) {
 	if more.Len() == 0 {
 		return query, nil
 	}
-	b := []byte(query)
-	add := func(name string, v value.Value) error {
-		if v.IsNull() {
-			return nil
-		}
-		s, ok := envelope.Text(v)
-		if !ok {
-			return fmt.Errorf("query %q: want a string or a list of strings, got %s", node.Clip(name, envelope.MaxQuote), v.Kind())
-		}
-		if len(b) > 0 {
-			b = append(b, '&')
-		}
-		b = append(append(append(b, url.QueryEscape(name)...), '='), url.QueryEscape(s)...)
-		return nil
-	}
-	for name, field := range more.Fields() {
-		if field.Kind() != value.KindList {
-			if err := add(name, field); err != nil {
-				return "", err
-			}
-			continue
-		}
-		for _, elem := range field.Elems() {
-			if err := add(name, elem); err != nil {
-				return "", err
-			}
-		}
-	}
-	return string(b), nil
+	b, err := envelope.AppendForm([]byte(query), "query", more)
+	return string(b), err
 }

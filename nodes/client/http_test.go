@@ -17,6 +17,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/test/httpbin"
@@ -269,38 +270,38 @@ func TestHTTPFailures(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", path, node.Message(e), want)
 		}
 	}
-	f("/slow-header", `,"timeout":"20ms"`, codeTimeout, 504, 0, "no complete answer within 20ms")
-	f("/slow-header", `,"limits":{"header_timeout":"20ms"}`, codeTimeout, 504, 0, "no header of an answer within 20ms")
-	f("/slow-body", `,"timeout":"50ms"`, codeTimeout, 504, 200, "no complete answer within 50ms")
+	f("/slow-header", `,"timeout":"20ms"`, httpclient.CodeTimeout, 504, 0, "no complete answer within 20ms")
+	f("/slow-header", `,"limits":{"header_timeout":"20ms"}`, httpclient.CodeTimeout, 504, 0, "no header of an answer within 20ms")
+	f("/slow-body", `,"timeout":"50ms"`, httpclient.CodeTimeout, 504, 200, "no complete answer within 50ms")
 	const cut = "the connection was closed before the answer was complete"
-	f("/broken-chunk", "", codeAnswer, 502, 200, "invalid byte in chunk length")
-	f("/early-close", "", codeAnswer, 502, 200, cut)
-	f("/no-answer", "", codeAnswer, 502, 0, cut)
-	f("/garbage", "", codeAnswer, 502, 0, `net/http: HTTP/1.x transport connection broken: malformed HTTP status code "mail.example.com"`)
-	f("/long-header", "", codeAnswer, 502, 0, "net/http: HTTP/1.x transport connection broken: net/http: server response headers exceeded 65536 bytes; aborted")
-	f("/no-status", "", codeAnswer, 502, 0, "the service answered with the status 000, which is not one of HTTP")
-	f("/switch", "", codeAnswer, 502, 101, "the service answered 101 Switching Protocols, for which nothing has asked")
+	f("/broken-chunk", "", httpclient.CodeAnswer, 502, 200, "invalid byte in chunk length")
+	f("/early-close", "", httpclient.CodeAnswer, 502, 200, cut)
+	f("/no-answer", "", httpclient.CodeAnswer, 502, 0, cut)
+	f("/garbage", "", httpclient.CodeAnswer, 502, 0, `net/http: HTTP/1.x transport connection broken: malformed HTTP status code "mail.example.com"`)
+	f("/long-header", "", httpclient.CodeAnswer, 502, 0, "net/http: HTTP/1.x transport connection broken: net/http: server response headers exceeded 65536 bytes; aborted")
+	f("/no-status", "", httpclient.CodeAnswer, 502, 0, "the service answered with the status 000, which is not one of HTTP")
+	f("/switch", "", httpclient.CodeAnswer, 502, 101, "the service answered 101 Switching Protocols, for which nothing has asked")
 	const large = "answer: body of more than 1048576 bytes"
 	const limit = `,"limits":{"body_bytes":"1MiB"}`
-	f("/huge", limit, codeTooLarge, 502, 200, large)
-	f("/huge-chunked", limit, codeTooLarge, 502, 200, large)
+	f("/huge", limit, httpclient.CodeTooLarge, 502, 200, large)
+	f("/huge-chunked", limit, httpclient.CodeTooLarge, 502, 200, large)
 	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
-		f("/bomb/"+coding, limit, codeTooLarge, 502, 200, large)
+		f("/bomb/"+coding, limit, httpclient.CodeTooLarge, 502, 200, large)
 	}
-	f("/empty-members", limit, codeTooLarge, 502, 200, "answer: the compressed body is too large")
+	f("/empty-members", limit, httpclient.CodeTooLarge, 502, 200, "answer: the compressed body is too large")
 	f("/unknown-coding", "", codeBody, 502, 200, `answer: unknown content encoding "rot13"`)
 	f("/bad-json", "", codeBody, 502, 200, "answer: body: JSON, line 1, column 8: unexpected end, want a value")
 	f("/html-as-json", "", codeBody, 502, 200, "answer: body: JSON, line 1, column 1: unexpected '<', want a value")
-	f("/redirect/11", "", codeRedirect, 502, 0, "more than 10 redirects")
-	f("/loop", "", codeRedirect, 502, 0, "more than 10 redirects")
+	f("/redirect/11", "", httpclient.CodeRedirect, 502, 0, "more than 10 redirects")
+	f("/loop", "", httpclient.CodeRedirect, 502, 0, "more than 10 redirects")
 
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
-	e := failed(t, `{"url":"`+closed.URL+`/a"}`, value.Null(), codeConnect)
+	e := failed(t, `{"url":"`+closed.URL+`/a"}`, value.Null(), httpclient.CodeConnect)
 	if e.Status != 502 || !strings.HasSuffix(node.Message(e), "connection refused") {
 		t.Errorf("got %d %v", e.Status, e)
 	}
-	e = failed(t, `{"url":"http://name.invalid/"}`, value.Null(), codeConnect)
+	e = failed(t, `{"url":"http://name.invalid/"}`, value.Null(), httpclient.CodeConnect)
 	if !strings.Contains(node.Message(e), "name.invalid") {
 		t.Errorf("got %v", e)
 	}
@@ -325,8 +326,8 @@ func TestHTTPBadPayloads(t *testing.T) {
 	f(`{"path":"a\\..\\b"}`, errDotSegment.Error())
 	f(`{"path":"a/..;x=1/b"}`, errDotSegment.Error())
 	f(`{"query":"a=1"}`, "query: want a map, got string")
-	f(`{"query":{"a":{"b":1}}}`, `query "a": want a string or a list of strings, got map`)
-	f(`{"query":{"a":[["b"]]}}`, `query "a": want a string or a list of strings, got list`)
+	f(`{"query":{"a":{"b":1}}}`, `query "a" is a map: want a string or a list of strings`)
+	f(`{"query":{"a":[["b"]]}}`, `query "a" is a list: want a string or a list of strings`)
 	f(`{"header":"a"}`, "header is a string: want a map")
 	f(`{"header":{"a b":"c"}}`, `"a b" is not a valid header name`)
 	f(`{"header":{"a":"b\r\nc: d"}}`, `header "a" has control characters`)

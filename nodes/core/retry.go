@@ -3,12 +3,11 @@ package core
 import (
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -31,12 +30,8 @@ func retryDef(o Options) *node.Def {
 			"- kind: throw\n  name: flaky\n  status: 503\n",
 		Config: schema.Fields(
 			schema.Int("threshold").Default(3).Range(0, 1_000_000).Doc("How many times to send again, after the first time."),
-			schema.Group("backoff", schema.Fields(
-				schema.Duration("initial").Default(100*time.Millisecond).Range(0, maxInterval).Doc("The first wait."),
-				schema.Float("factor").Default(2.0).Range(1, 1000).Doc("How much longer each wait is than the one before."),
-				schema.Duration("max").Default(30*time.Second).Range(0, maxInterval).Doc("The longest wait; at least `initial` unless set."),
-				schema.Float("jitter").Default(0.0).Range(0, 1).Doc("The share of a wait that chance may take away, from 0 to 1."),
-			)).Doc("How long to wait before sending again. Without it, there is no wait."),
+			field.NewBackoff(field.Backoff{Initial: 100 * time.Millisecond, Factor: 2, Max: 30 * time.Second},
+				"How long to wait before sending again. Without it, there is no wait.", "The longest wait; at least `initial` unless set."),
 			schema.Expr("when").Doc("Whether to send again, over the error as `self`. Without it, after any error."),
 			languageField(o),
 			timeoutField(),
@@ -49,14 +44,8 @@ func retryDef(o Options) *node.Def {
 			cfg := init.Config
 			n := &retry{threshold: int(cfg.Int("threshold"))}
 			if cfg.Has("backoff") {
-				b := cfg.Group("backoff")
-				n.backoff = backoff{
-					set: true, initial: b.Duration("initial"), factor: b.Float("factor"),
-					max: b.Duration("max"), jitter: b.Float("jitter"),
-				}
-				if !b.Has("max") {
-					n.backoff.max = max(n.backoff.max, n.backoff.initial)
-				}
+				b := field.BackoffOf(cfg)
+				n.backoff = &b
 			}
 			if !cfg.Has("when") {
 				return n, nil
@@ -70,8 +59,8 @@ func retryDef(o Options) *node.Def {
 
 type retry struct {
 	threshold int
-	when      lang.Program // nil: always
-	backoff   backoff
+	when      lang.Program   // nil: always
+	backoff   *field.Backoff // nil: no wait
 }
 
 func (n *retry) Receive(_ node.Process, pkt node.Packet) node.Result {
@@ -107,9 +96,12 @@ func (a *attempts) ended(p node.Process, resp node.Response) node.Result {
 			return node.Fail(err)
 		}
 	}
-	wait, ok := a.backoff.wait(a.again, node.Describe(err).RetryAfter)
-	if !ok {
-		return node.Fail(err)
+	wait := time.Duration(0)
+	if a.backoff != nil {
+		var ok bool
+		if wait, ok = a.backoff.After(a.again+1, node.Describe(err).RetryAfter); !ok {
+			return node.Fail(err)
+		}
 	}
 	a.again++
 	if wait == 0 {
@@ -124,27 +116,3 @@ func (a *attempts) ended(p node.Process, resp node.Response) node.Result {
 }
 
 func (a *attempts) send() node.Result { return node.Again(a.call.Send(0, a.payload)) }
-
-// A backoff says how long to wait. The zero backoff does not wait.
-type backoff struct {
-	set          bool
-	initial, max time.Duration
-	factor       float64
-	jitter       float64
-}
-
-// wait returns how long to wait before the packet is sent again, which has been done so
-// many times. asked is what the error asks for. ok is false if that is too long.
-func (b *backoff) wait(again int, asked time.Duration) (d time.Duration, ok bool) {
-	if !b.set {
-		return 0, true
-	}
-	if asked > b.max {
-		return 0, false
-	}
-	if b.initial > 0 { // as 0 times an infinity is not a number
-		d = time.Duration(min(float64(b.initial)*math.Pow(b.factor, float64(again)), float64(b.max)))
-	}
-	d -= time.Duration(float64(d) * b.jitter * rand.Float64())
-	return max(d, asked), true
-}

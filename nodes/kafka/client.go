@@ -20,6 +20,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -28,7 +29,7 @@ import (
 func clientFields(own ...*schema.Field) schema.Object {
 	return schema.Fields(append([]*schema.Field{
 		schema.Strings("brokers").Required().Doc("The addresses of some brokers, such as `kafka-1:9092`. They tell where the others are."),
-		stream.TLSField("Connects over TLS; `tls: {}` trusts the authorities of the system. Files are read for each connection."),
+		field.NewTLS("Connects over TLS; `tls: {}` trusts the authorities of the system. Files are read for each connection."),
 		schema.Group("sasl", schema.Fields(
 			schema.Enum("mechanism", "plain", "scram-sha-256", "scram-sha-512").Required().Doc("How the password is proved. `plain` sends it, so use TLS."),
 			schema.String("user").Required().Doc("The user."),
@@ -40,7 +41,7 @@ func clientFields(own ...*schema.Field) schema.Object {
 // A connector makes the clients of one node.
 type connector struct {
 	config schema.Config
-	tls    stream.TLS
+	tls    field.TLS
 	log    *slog.Logger
 	clock  node.Clock
 }
@@ -54,7 +55,7 @@ func newConnector(init *node.Init) (connector, error) {
 		}
 	}
 	var err error
-	c.tls, err = stream.NewTLS(c.config)
+	c.tls, err = field.TLSOf(c.config)
 	return c, err
 }
 

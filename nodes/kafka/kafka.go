@@ -7,6 +7,7 @@ package kafka
 
 import (
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
@@ -14,6 +15,6 @@ import (
 func Defs(o stream.Options) []*node.Def {
 	in, out := sourceDef().Def(o), sinkDef().Def(o)
 	in.Role, out.Role = node.Connects, node.Connects
-	in.Lint, out.Lint = stream.LintTLS, stream.LintTLS
+	in.Lint, out.Lint = field.LintTLS, field.LintTLS
 	return []*node.Def{in, out}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/nodes/mcp/client"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -51,7 +52,7 @@ Packets of one process are sent concurrently. The timeouts are of the real clock
 			return t
 		},
 		Recall: node.Always(node.Effects),
-		Lint:   stream.LintTLS,
+		Lint:   field.LintTLS,
 		New:    func(init *node.Init) (node.Node, error) { return newCaller(init, o) },
 	}
 }

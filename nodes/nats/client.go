@@ -13,6 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -64,7 +65,7 @@ func (n *client) Open(ctx context.Context) error {
 	var refused *stream.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		return errors.Join(stream.Place(refused, n.config), n.release())
+		return errors.Join(field.Place(refused, n.config), n.release())
 	case err != nil:
 		n.log.Warn("connecting failed", "error", err)
 	}

@@ -8,6 +8,7 @@ package nats
 
 import (
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
@@ -15,7 +16,7 @@ import (
 func Defs(o stream.Options) []*node.Def {
 	defs := []*node.Def{source().Def(o), sink().Def(o), requestDef(o), kvDef(o)}
 	for _, def := range defs {
-		def.Role, def.Lint = node.Connects, stream.LintTLS
+		def.Role, def.Lint = node.Connects, field.LintTLS
 	}
 	return defs
 }

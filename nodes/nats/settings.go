@@ -3,9 +3,7 @@ package nats
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -31,7 +30,7 @@ func withConnection(own ...*schema.Field) schema.Object {
 		schema.String("token").Secret().Doc("A token, instead of a user."),
 		schema.String("nkey").Doc("The path of a file with the seed of an nkey, instead of a user."),
 		schema.String("credentials").Doc("The path of a file of credentials (a JWT and a seed), instead of a user. It is read at each connect."),
-		stream.TLSField("How servers are trusted. With any of these fields, or a URL of `tls` or `wss`, a connection without TLS is refused."),
+		field.NewTLS("How servers are trusted. With any of these fields, or a URL of `tls` or `wss`, a connection without TLS is refused."),
 	)...)
 }
 
@@ -39,7 +38,7 @@ func withConnection(own ...*schema.Field) schema.Object {
 type settings struct {
 	urls                                     []string
 	user, password, token, nkey, credentials string
-	tls                                      stream.TLS
+	tls                                      field.TLS
 	secure                                   bool
 	given                                    string // the field of the credentials; "user" without
 }
@@ -79,7 +78,7 @@ func newSettings(c schema.Config) (*settings, error) {
 		return nil, c.Errorf("", diag.CodeBadValue, "user and password belong together")
 	}
 	var err error
-	if s.tls, err = stream.NewTLS(c); err != nil {
+	if s.tls, err = field.TLSOf(c); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -108,10 +107,7 @@ func checkURL(text string) string {
 }
 
 // poolKey tells settings apart, and shows nothing of them.
-func (s *settings) poolKey() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", *s))
-	return "nats " + hex.EncodeToString(sum[:])
-}
+func (s *settings) poolKey() string { return "nats " + field.Sum(*s) }
 
 // dial connects once. lost is called when the connection has ended: the library does not
 // connect again by itself. refused gets the errors that the server reports meanwhile. Both

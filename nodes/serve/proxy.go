@@ -2,8 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,7 +13,9 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -53,12 +53,12 @@ If no target answers, that is an error with status 502, or 504 after ` + "`timeo
 			schema.Duration("timeout").Default(30*time.Second).Doc("How long until the answer begins, retries included. While a body passes through, the time begins again with each piece that the target takes, and the time in which the client is waited for does not count. 0 means no limit."),
 			schema.Duration("connect_timeout").Default(5*time.Second).Doc("How long it may take to connect, and again for the TLS handshake."),
 			schema.Int("connections").Default(4096).Range(1, 1<<16).Doc("How many connections to a server there may be, WebSockets included. Further requests wait for one."),
-			stream.TLSField("How servers are trusted over HTTPS. The files are read when the node starts, so also at each reload."),
+			field.NewTLS("How servers are trusted over HTTPS. The files are read when the node starts, so also at each reload."),
 		),
 		In:     []node.Port{{Name: "in", Doc: "The request of a listener."}},
 		Error:  "No server has answered.",
 		Traits: node.Fixed(node.Traits{Is: node.SendsParts | node.NeedsRaw | node.IgnoresBody, Needs: []node.Need{handover.Needed()}}),
-		Lint:   stream.LintTLS,
+		Lint:   field.LintTLS,
 		Recall: node.Always(node.Effects),
 		New:    func(init *node.Init) (node.Node, error) { return newProxy(init, o) },
 	}
@@ -95,7 +95,11 @@ func newProxy(init *node.Init, o stream.Options) (node.Node, error) {
 	n := &proxy{
 		ref: init.Node, pool: init.Pool, config: c, clock: init.Clock, timeout: c.Duration("timeout"), bodyBytes: bodyLimit(c),
 		settings: upstreamSettings{
-			retries: int(c.Int("retries")), connectTimeout: c.Duration("connect_timeout"), connections: int(c.Int("connections")),
+			retries: int(c.Int("retries")),
+			http: httpclient.Settings{
+				Proxy: httpclient.NoProxy, ConnectTimeout: c.Duration("connect_timeout"), IdleTimeout: 90 * time.Second,
+				HeaderBytes: 1 << 20, Connections: int(c.Int("connections")), Raw: true, // the answer is the client's
+			},
 		},
 	}
 	var err error
@@ -133,7 +137,7 @@ func newProxy(init *node.Init, o stream.Options) (node.Node, error) {
 	if n.answered, err = changesOf(c.Value("answer_header")); err != nil {
 		return nil, c.Errorf("answer_header", diag.CodeBadValue, "%v", err)
 	}
-	n.settings.tls, err = stream.NewTLS(c)
+	n.settings.http.TLS, err = field.TLSOf(c)
 	return n, err
 }
 
@@ -141,14 +145,13 @@ func newProxy(init *node.Init, o stream.Options) (node.Node, error) {
 func (n *proxy) Open(context.Context) error {
 	s := n.settings
 	var err error
-	if s.tls, err = s.tls.Load(); err != nil {
-		return stream.Place(err, n.config)
+	if s.http.TLS, err = s.http.TLS.Load(); err != nil {
+		return field.Place(err, n.config)
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", s)) // a key is shown in messages, and s contains a private key
-	n.upstream, n.release, err = node.Acquire(n.pool, "serve.proxy "+n.ref.Namespace+"/"+n.ref.String()+" "+hex.EncodeToString(sum[:]), func() (*upstream, error) {
+	n.upstream, n.release, err = node.Acquire(n.pool, "serve.proxy "+n.ref.Namespace+"/"+n.ref.String()+" "+field.Sum(s), func() (*upstream, error) {
 		return newUpstream(s, n.clock)
 	})
-	return stream.Place(err, n.config)
+	return field.Place(err, n.config)
 }
 
 // Close closes the connections, unless a later generation uses them.

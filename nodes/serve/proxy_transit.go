@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -142,12 +143,12 @@ func describe(err error) error {
 		return known
 	case !errors.As(err, &sent): // httputil has not sent it
 		return refusal(http.StatusBadRequest, "the request cannot be sent on")
-	case sent.timeout():
-		return &node.Error{Err: err, Status: http.StatusGatewayTimeout, Code: "timeout"}
-	case sent.connect:
-		return &node.Error{Err: err, Status: http.StatusBadGateway, Code: "connect"}
 	}
-	return &node.Error{Err: err, Status: http.StatusBadGateway, Code: "answer"}
+	code := sent.why.Code
+	if code != httpclient.CodeTimeout && code != httpclient.CodeConnect {
+		code = httpclient.CodeAnswer
+	}
+	return &node.Error{Err: err, Status: sent.why.Status(), Code: code}
 }
 
 // rewrite makes the request that a target gets, except for the target.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -18,33 +17,32 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
 // upstreamSettings are what makes the connections of one proxy differ from those of
 // another.
 type upstreamSettings struct {
-	targets        []string
-	retries        int
-	connectTimeout time.Duration
-	connections    int
-	tls            stream.TLS
+	targets []string
+	retries int
+	http    httpclient.Settings
 }
 
 // targetsOf reads the field target.
 func targetsOf(c schema.Config) ([]string, error) {
 	targets := c.Strings("target")
 	for _, target := range targets {
-		u, err := url.Parse(target)
-		if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, c.Errorf("target", diag.CodeBadValue, "want URLs of http or https").WithHint("write one such as http://127.0.0.1:8081")
+		u, err := field.ParseURL(target, "http", "https")
+		if errors.Is(err, field.ErrCredentials) {
+			return nil, c.Errorf("target", diag.CodeBadValue, "%v", err).WithHint("write them into header: {Authorization: …}")
 		}
-		if u.User != nil {
-			return nil, c.Errorf("target", diag.CodeBadValue, "a URL must not contain credentials").WithHint("write them into header: {Authorization: …}")
+		if err != nil {
+			return nil, c.Errorf("target", diag.CodeBadValue, "%v", err).WithHint("write one such as http://127.0.0.1:8081")
 		}
-		if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-			return nil, c.Errorf("target", diag.CodeBadValue, "a URL cannot have a query or a fragment: those of the request are sent")
+		if u.RawQuery != "" || u.ForceQuery {
+			return nil, c.Errorf("target", diag.CodeBadValue, "a URL cannot have a query: that of the request is sent")
 		}
 	}
 	if len(targets) == 0 {
@@ -56,7 +54,7 @@ func targetsOf(c schema.Config) ([]string, error) {
 // An upstream is the servers of a proxy and the connections to them. The generations of a
 // node share it.
 type upstream struct {
-	transport *http.Transport
+	transport *httpclient.Transport
 	reverse   *httputil.ReverseProxy
 	targets   []*upstreamTarget
 	retries   int
@@ -71,15 +69,19 @@ type upstreamTarget struct {
 	until atomic.Int64 // in nanoseconds: left out until then
 }
 
+// name returns the target for messages.
+func (t *upstreamTarget) name() string { return t.url.Scheme + "://" + t.url.Host }
+
 // leftOut is how long a target is left out that cannot be connected to.
 const leftOut = time.Second
 
 func newUpstream(s upstreamSettings, clock node.Clock) (*upstream, error) {
-	config, err := s.tls.Config()
+	transport, err := s.http.Open()
 	if err != nil {
 		return nil, err
 	}
-	u := &upstream{retries: s.retries, clock: clock}
+	transport.MaxIdleConns = 0 // each target may keep all of its connections
+	u := &upstream{transport: transport, retries: s.retries, clock: clock}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	for _, text := range s.targets {
 		target, err := url.Parse(text)
@@ -89,26 +91,6 @@ func newUpstream(s upstreamSettings, clock node.Clock) (*upstream, error) {
 		target.RawPath = strings.TrimSuffix(target.EscapedPath(), "/")
 		target.Path = strings.TrimSuffix(target.Path, "/")
 		u.targets = append(u.targets, &upstreamTarget{url: target})
-	}
-	dialer := &net.Dialer{Timeout: s.connectTimeout}
-	u.transport = &http.Transport{
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dialer.DialContext(ctx, network, address)
-			if err != nil {
-				return nil, &connectError{err}
-			}
-			return conn, nil
-		},
-		TLSClientConfig:        config,
-		TLSHandshakeTimeout:    s.connectTimeout,
-		IdleConnTimeout:        90 * time.Second,
-		MaxConnsPerHost:        s.connections,
-		MaxIdleConnsPerHost:    s.connections, // fewer would close connections under load, to open them again
-		ExpectContinueTimeout:  time.Second,
-		MaxResponseHeaderBytes: 1 << 20,
-		DisableCompression:     true, // the answer is the client's
-		ForceAttemptHTTP2:      true, // net/http does not by itself with a dialer of ours
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 30 * time.Second},
 	}
 	u.reverse = &httputil.ReverseProxy{
 		Rewrite:        rewrite,
@@ -129,26 +111,14 @@ func (u *upstream) Close() error {
 	return nil
 }
 
-// A connectError says that a target cannot be connected to.
-type connectError struct{ err error }
-
-func (e *connectError) Error() string { return e.err.Error() }
-func (e *connectError) Unwrap() error { return e.err }
-
 // A targetError is why a target has not answered.
 type targetError struct {
-	target  string
-	err     error
-	connect bool
+	target string
+	why    *httpclient.Failure
 }
 
-func (e *targetError) Error() string { return fmt.Sprintf("%s: %v", e.target, e.err) }
-func (e *targetError) Unwrap() error { return e.err }
-
-func (e *targetError) timeout() bool {
-	var t net.Error
-	return errors.As(e.err, &t) && t.Timeout()
-}
+func (e *targetError) Error() string { return fmt.Sprintf("%s: %v", e.target, e.why) }
+func (e *targetError) Unwrap() error { return e.why }
 
 // RoundTrip sends a request to a target, and to others if that is possible.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -166,19 +136,18 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.Body = io.NopCloser(bytes.NewReader(whole))
 		}
 		resp, err := u.transport.RoundTrip(r)
-		failed := &targetError{target: target.url.Scheme + "://" + target.url.Host, err: err}
-		switch {
-		case err == nil && resp.StatusCode < 100: // net/http reads 000, and panics when it is to send it
-			failed.err = fmt.Errorf("the status of the answer is %03d", resp.StatusCode)
-			return nil, errors.Join(failed, resp.Body.Close())
-		case err == nil:
+		if err == nil && resp.StatusCode < 100 { // net/http reads 000, and panics when it is to send it
+			err = errors.Join(fmt.Errorf("the status of the answer is %03d", resp.StatusCode), resp.Body.Close())
+			return nil, &targetError{target.name(), httpclient.Explain(err)}
+		}
+		if err == nil {
 			return resp, nil
 		}
-		var connect *connectError
-		if failed.connect = errors.As(err, &connect); failed.connect {
+		failed := &targetError{target.name(), httpclient.Explain(err)}
+		if failed.why.Away {
 			target.until.Store(u.clock.Now().Add(leftOut).UnixNano())
 		}
-		if try == u.retries || t.body.used.Load() || r.Context().Err() != nil || !failed.connect && !repeatable(r) {
+		if try == u.retries || t.body.used.Load() || r.Context().Err() != nil || !failed.why.Away && !repeatable(r) {
 			return nil, failed
 		}
 	}

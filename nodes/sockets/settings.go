@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -22,7 +23,7 @@ func withAddress(own ...*schema.Field) schema.Object {
 		schema.Enum("network", "tcp", "udp", "unix", "tls").Default("tcp").Doc("What sort of socket it is; `tls` is TCP with TLS."),
 		schema.String("address").Required().Doc("Host and port, such as `127.0.0.1:5170`, or the path of a socket of `unix`."),
 		schema.Enum("frame", "lines", "length", "raw").Default("lines").Doc("Where a message ends: at a line feed; after as many bytes as four bytes before it say, the most significant first; or `raw`, where a read ends. With `network: udp`, each datagram is a message."),
-		stream.TLSField("For `network: tls`. The files are read at each connect. Who listens with `ca` takes only clients with a certificate of these authorities."),
+		field.NewTLS("For `network: tls`. The files are read at each connect. Who listens with `ca` takes only clients with a certificate of these authorities."),
 	}, own...)...)
 }
 
@@ -31,7 +32,7 @@ type settings struct {
 	network, address, host string // network is tcp, udp or unix
 	frame                  framing
 	secure, listens        bool
-	tls                    stream.TLS
+	tls                    field.TLS
 }
 
 func newSettings(c schema.Config, listens bool) (*settings, error) {
@@ -59,7 +60,7 @@ func newSettings(c schema.Config, listens bool) (*settings, error) {
 		s.host = host
 	}
 	var err error
-	if s.tls, err = stream.NewTLS(c); err != nil {
+	if s.tls, err = field.TLSOf(c); err != nil {
 		return nil, err
 	}
 	if s.secure && listens && s.tls.Cert == "" {

@@ -7,13 +7,14 @@ package sockets
 
 import (
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
 // Defs returns the kinds of the package, freshly made.
 func Defs(o stream.Options) []*node.Def {
 	in, out := source().Def(o), sink().Def(o)
-	in.Lint, out.Lint = stream.LintTLS, stream.LintTLS
+	in.Lint, out.Lint = field.LintTLS, field.LintTLS
 	in.Role, out.Role = node.Connects, node.Connects
 	return []*node.Def{in, out}
 }

@@ -3,13 +3,9 @@ package otlp
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -21,6 +17,10 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/field"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 )
 
 // maxAnswer is how much of an answer is read, in bytes.
@@ -30,7 +30,7 @@ const maxAnswer = 4 << 20
 type client struct {
 	url    string
 	header http.Header
-	http   http.Client
+	http   *http.Client
 	zip    *gzip.Writer
 }
 
@@ -45,18 +45,21 @@ func newClient(target string, opts *Options) (*client, error) {
 	}
 	header.Set("Content-Type", "application/x-protobuf")
 	header.Set("Content-Encoding", "gzip")
-	config, err := tlsOfEnvironment()
+	certs := tlsOfEnvironment()
+	if certs != (field.TLS{}) && !strings.HasPrefix(target, "https:") {
+		return nil, fmt.Errorf("URL %q: must begin with https:, as the environment has certificates for it", target)
+	}
+	t, err := httpclient.Settings{ConnectTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, TLS: certs}.Open()
+	var refused *field.RefusedError
+	if errors.As(err, &refused) {
+		name, _ := variable(variableOf[refused.Field])
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if config != nil && !strings.HasPrefix(target, "https:") {
-		return nil, fmt.Errorf("URL %q: must begin with https:, as the environment has certificates for it", target)
-	}
-	c := &client{url: target, header: header, zip: gzip.NewWriter(nil)}
-	c.http = http.Client{Timeout: opts.Timeout, Transport: &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
-		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
-	}}
+	c := &client{url: target, header: header, zip: gzip.NewWriter(nil), http: t.Client(httpclient.AllRedirects)}
+	c.http.Timeout = opts.Timeout
 	return c, nil
 }
 
@@ -94,42 +97,22 @@ func headerOfEnvironment() (http.Header, error) {
 	name, list := variable("HEADERS")
 	err := pairs(name, list, func(key, value string) bool {
 		header.Set(key, strings.TrimSpace(value))
-		return !strings.ContainsAny(value, "\r\n\x00") && !strings.ContainsFunc(key, notInHeader)
+		return envelope.ValidHeaderValue(value) && envelope.ValidToken(key)
 	})
 	return header, err
 }
 
-// notInHeader reports whether the name of a header cannot have a character.
-func notInHeader(r rune) bool {
-	letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
-	return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-}
+// variableOf are the variables for the fields of TLS.
+var variableOf = map[string]string{"tls.ca": "CERTIFICATE", "tls.cert": "CLIENT_CERTIFICATE", "tls.key": "CLIENT_KEY"}
 
-// tlsOfEnvironment returns the certificates that are given, nil if there are none.
-func tlsOfEnvironment() (*tls.Config, error) {
-	config := &tls.Config{}
-	if name, file := variable("CERTIFICATE"); file != "" {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(data) {
-			return nil, fmt.Errorf("%s: %s has no certificate in PEM", name, file)
-		}
+// tlsOfEnvironment returns the certificates that are given.
+func tlsOfEnvironment() (t field.TLS) {
+	_, t.CA = variable("CERTIFICATE")
+	_, cert := variable("CLIENT_CERTIFICATE")
+	if _, key := variable("CLIENT_KEY"); cert != "" && key != "" {
+		t.Cert, t.Key = cert, key
 	}
-	name, file := variable("CLIENT_CERTIFICATE")
-	if _, key := variable("CLIENT_KEY"); file != "" && key != "" {
-		pair, err := tls.LoadX509KeyPair(file, key)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	if config.RootCAs == nil && config.Certificates == nil {
-		return nil, nil
-	}
-	return config, nil
+	return t
 }
 
 // A refusal is the answer of a receiver that did not take a batch.
@@ -177,16 +160,12 @@ func (c *client) post(ctx context.Context, body []byte) error {
 		return err
 	}
 	req.Header = c.header.Clone()
-	resp, err := c.http.Do(req)
-	if err != nil {
+	resp, answer, err := httpclient.Fetch(c.http, req, maxAnswer)
+	if err != nil && !errors.Is(err, httpclient.ErrTooLarge) {
 		return err
 	}
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return fmt.Errorf("answer: %w", err)
-	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return &refusal{resp.StatusCode, strings.TrimSpace(clip(string(answer))), retryAfter(resp.Header.Get("Retry-After"))}
+		return &refusal{resp.StatusCode, strings.TrimSpace(clip(string(answer))), httpclient.RetryAfter(resp.Header, time.Now())}
 	}
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "application/x-protobuf" {
 		return nil
@@ -250,18 +229,6 @@ func fields(message []byte, f func(number protowire.Number, n uint64, data []byt
 	return nil
 }
 
-// retryAfter reads a header Retry-After, which has seconds or a time.
-func retryAfter(text string) time.Duration {
-	const most = 1 << 30 // seconds; the retries of a batch end long before
-	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
-		return time.Duration(min(n, most)) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(time.Until(at), 0)
-	}
-	return 0
-}
-
 // retryable reports whether another attempt to send a batch makes sense, and how long to
 // wait before it at least.
 func retryable(err error) (later time.Duration, ok bool) {
@@ -273,12 +240,12 @@ func retryable(err error) (later time.Duration, ok bool) {
 		}
 		return 0, false
 	}
-	var unanswered *url.Error
-	return 0, errors.As(err, &unanswered) && unanswered.Timeout() || unreachable(err)
+	var f *httpclient.Failure
+	return 0, errors.As(err, &f) && (f.Code == httpclient.CodeTimeout || f.Away)
 }
 
 // unreachable reports whether a request failed to get a connection.
 func unreachable(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	var f *httpclient.Failure
+	return errors.As(err, &f) && f.Away
 }

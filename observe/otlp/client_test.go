@@ -190,7 +190,7 @@ func TestBadEnvironment(t *testing.T) {
 	f("http://127.0.0.1:1", "EXPORTER_OTLP_HEADERS", "=hunter2", "OTEL_EXPORTER_OTLP_HEADERS: must be")
 	f("http://127.0.0.1:1", "EXPORTER_OTLP_TRACES_HEADERS", "a b=hunter2", "OTEL_EXPORTER_OTLP_TRACES_HEADERS: must be")
 	f("https://127.0.0.1:1", "EXPORTER_OTLP_CERTIFICATE", "/nowhere", "OTEL_EXPORTER_OTLP_CERTIFICATE: open /nowhere")
-	f("https://127.0.0.1:1", "EXPORTER_OTLP_TRACES_CERTIFICATE", "client_test.go", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE: client_test.go has no certificate")
+	f("https://127.0.0.1:1", "EXPORTER_OTLP_TRACES_CERTIFICATE", "client_test.go", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE: no certificate in PEM form")
 	f("https://127.0.0.1:1", "EXPORTER_OTLP_CLIENT_CERTIFICATE", cert, "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: ")
 	f("http://127.0.0.1:1", "RESOURCE_ATTRIBUTES", "a=hunter2%", "OTEL_RESOURCE_ATTRIBUTES: must be KEY=VALUE")
 	f("http://127.0.0.1:1", "RESOURCE_ATTRIBUTES", "hunter2", "OTEL_RESOURCE_ATTRIBUTES: must be KEY=VALUE")

@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/observe"
 )
 
@@ -59,11 +60,8 @@ const (
 // the default length would hold 350 MB if all its timelines had 1,000 spans, the most.
 const queueSpans = 128
 
-// Pauses between attempts to send a batch, the first and the longest.
-const (
-	firstPause = 500 * time.Millisecond
-	maxPause   = 10 * time.Second
-)
+// pauses are those between attempts to send a batch. Programs do not try in step.
+var pauses = field.Backoff{Initial: 500 * time.Millisecond, Factor: 2, Max: 10 * time.Second, Jitter: 0.5}
 
 // dropLogEvery is how often it is logged that traces were dropped.
 const dropLogEvery = time.Minute

@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -101,10 +100,10 @@ func (e *Exporter) upload(spans []*tracepb.ResourceSpans, processes int) error {
 		return err
 	}
 	until := time.Now().Add(e.opts.Retry)
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+	for failed := 1; ; failed++ {
 		err := e.client.post(e.sending, body)
 		later, ok := retryable(err)
-		wait := max(later, pause/2+rand.N(pause)) // so that programs do not try in step
+		wait := max(later, pauses.Wait(failed))
 		if !ok || time.Now().Add(wait).After(until) {
 			return err
 		}

@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,7 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -51,11 +49,10 @@ type Client struct {
 func (s *Settings) Open(pool *node.Pool) (c *Client, release func() error, err error) {
 	loaded := *s
 	if loaded.tls, err = s.tls.Load(); err != nil {
-		return nil, nil, stream.Place(err, s.config)
+		return nil, nil, field.Place(err, s.config)
 	}
-	// A key is shown in messages, and the settings contain secrets.
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %#v %q %q %q %d %d %d", s.url, s.header, loaded.tls, s.command, s.env, s.dir, s.connect, s.timeout, s.most))
-	return node.Acquire(pool, "mcp.client "+s.owner+" "+hex.EncodeToString(sum[:]), func() (*Client, error) {
+	sum := field.Sum([]any{s.url, s.header, loaded.tls, s.command, s.env, s.dir, s.connect, s.timeout, s.most})
+	return node.Acquire(pool, "mcp.client "+s.owner+" "+sum, func() (*Client, error) {
 		c := &Client{s: loaded, list: make(chan struct{}, 1)}
 		c.life, c.end = context.WithCancel(context.Background())
 		c.mu.progress = make(map[string]chan value.Value)

@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -30,10 +31,10 @@ type ToolError struct {
 	Text string // what the tool says
 }
 
-func (e *ToolError) Error() string { return "the tool has failed: " + node.Clip(e.Text, maxSaid) }
+func (e *ToolError) Error() string { return "the tool has failed: " + node.Clip(e.Text, maxQuote) }
 
-// maxSaid is how much of what a server says a message shows, in bytes.
-const maxSaid = 1 << 10
+// maxQuote is how much of what a server says a message shows, in bytes.
+const maxQuote = 1 << 10
 
 // rawJSON is JSON that stands for itself.
 type rawJSON = json.RawMessage
@@ -110,9 +111,9 @@ func (c *Client) describe(ctx context.Context, err error) error {
 	case errors.As(err, &status):
 		cause = status
 	case errors.As(err, &request):
-		cause = request.Err
+		cause = httpclient.Explain(request)
 	case errors.As(err, &protocol):
-		cause = errors.New(node.Clip(protocol.Message, maxSaid))
+		cause = errors.New(node.Clip(protocol.Message, maxQuote))
 	}
 	described.Err = fmt.Errorf("%s: %w", c.s.label, cause)
 	return described

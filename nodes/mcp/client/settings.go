@@ -10,7 +10,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -19,8 +18,10 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // Fields are what says which server it is, in the config of a node or in a group of it.
@@ -29,7 +30,7 @@ func Fields() []*schema.Field {
 		schema.String("url").Doc("Where the server is, such as `https://tools.example.com/mcp`. Or write `command`."),
 		schema.String("token").Secret().Doc("The token for bearer authentication at `url`."),
 		schema.Any("header").Doc("Headers of each request to `url`: a map of text. A key belongs into a variable that is secret."),
-		stream.TLSField("How a server is trusted over HTTPS. The files are read when the node starts."),
+		field.NewTLS("How a server is trusted over HTTPS. The files are read when the node starts."),
 		schema.Strings("command").Doc("A program and its arguments that is a server on its standard input and output. It is started when the first call needs it, started again when it has ended, and ended with the node."),
 		schema.Any("environment").Secret().Doc("Variables of the environment of the program: a map of text. Of those of this process it gets only `PATH`, `HOME`, `USER`, `LANG`, `TMPDIR` and, on Windows, what programs cannot run without."),
 		schema.String("dir").Doc("The folder that the program runs in; by default that of this process."),
@@ -47,7 +48,7 @@ type Settings struct {
 	url     string
 	label   string // the server, for messages
 	header  http.Header
-	tls     stream.TLS
+	tls     field.TLS
 	command []string
 	env     []string // NAME=TEXT, sorted
 	dir     string
@@ -97,35 +98,21 @@ func (s *Settings) setPlace() error {
 		s.label = "program " + s.command[0]
 		return nil
 	}
-	u, err := url.Parse(s.url)
-	bad := func(text string) error {
-		return c.Errorf("url", diag.CodeBadValue, "%s", text).WithHint("write one such as https://tools.example.com/mcp")
-	}
+	u, err := field.ParseURL(s.url, "http", "https")
 	switch {
+	case errors.Is(err, field.ErrCredentials):
+		return c.Errorf("url", diag.CodeBadValue, "%v", err).WithHint("write token: …")
 	case err != nil:
-		return bad("not a URL")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return bad("want a URL of http or https")
-	case u.Hostname() == "":
-		return bad("the URL has no host")
-	case u.User != nil:
-		return c.Errorf("url", diag.CodeBadValue, "a URL must not contain credentials").WithHint("write token: …")
+		return c.Errorf("url", diag.CodeBadValue, "%v", err).WithHint("write one such as https://tools.example.com/mcp")
 	}
 	s.label = u.Scheme + "://" + u.Host
 	return nil
 }
 
 func (s *Settings) setHeader() error {
-	pairs, ok := texts(s.config, "header")
-	if !ok {
-		return s.config.Errorf("header", diag.CodeBadValue, "must be a map of text").WithHint("write one such as {X-Team: shop}")
-	}
 	s.header = make(http.Header)
-	for name, text := range pairs {
-		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(text) {
-			return s.config.Errorf("header", diag.CodeBadValue, "a name or a text that a header cannot have").WithHint("write one such as {X-Team: shop}")
-		}
-		s.header.Set(name, text)
+	if d := httpclient.SetHeader(s.header, s.config); d != nil {
+		return d
 	}
 	token := s.config.String("token")
 	if !httpguts.ValidHeaderFieldValue(token) {
@@ -138,43 +125,23 @@ func (s *Settings) setHeader() error {
 }
 
 func (s *Settings) setTLS() (err error) {
-	s.tls, err = stream.NewTLS(s.config)
-	var d *diag.Diagnostic
-	if errors.As(err, &d) {
-		return d
-	}
+	s.tls, err = field.TLSOf(s.config)
 	return err
 }
 
 func (s *Settings) setEnvironment() error {
-	pairs, ok := texts(s.config, "environment")
-	bad := func() error {
-		return s.config.Errorf("environment", diag.CodeBadValue, "must be a map of text").WithHint("write one such as {API_TOKEN: …}")
+	bad := s.config.Errorf("environment", diag.CodeBadValue, "must be a map of text").WithHint("write one such as {API_TOKEN: …}")
+	v := s.config.Value("environment")
+	if v.Kind() != value.KindMap && !v.IsNull() {
+		return bad
 	}
-	if !ok {
-		return bad()
-	}
-	for name, text := range pairs {
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(text, "\x00") {
-			return bad()
+	for name, elem := range v.Fields() {
+		text, ok := elem.AsString()
+		if !ok || name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(text, "\x00") {
+			return bad
 		}
 		s.env = append(s.env, name+"="+text)
 	}
 	slices.Sort(s.env)
 	return nil
-}
-
-// texts reads a field that is a map of text.
-func texts(c schema.Config, field string) (pairs map[string]string, ok bool) {
-	v := c.Value(field)
-	if v.IsNull() {
-		return nil, true
-	}
-	pairs = make(map[string]string)
-	for name, elem := range v.Fields() {
-		if pairs[name], ok = elem.AsString(); !ok {
-			return nil, false
-		}
-	}
-	return pairs, len(pairs) == v.Len()
 }

@@ -51,7 +51,7 @@ func TestMistakes(t *testing.T) {
 		`{"url": "http://u:p@a"}`:                          "url: a URL must not contain credentials",
 		`{"command": ["a"], "token": "x"}`:                 "token: a program is not called over HTTP",
 		`{"url": "http://a", "environment": {}}`:           "environment: the server at a url is not started here",
-		`{"url": "http://a", "header": {"a b": "c"}}`:      "header: a name or a text",
+		`{"url": "http://a", "header": {"a b": "c"}}`:      "header: must be a map of text",
 		`{"url": "http://a", "header": [1]}`:               "header: must be a map of text",
 		`{"command": ["a"], "environment": {"a=b": "c"}}`:  "environment: must be a map of text",
 		`{"url": "http://a", "token": "a\nb"}`:             "token: the token has control characters",

@@ -85,7 +85,7 @@ func readTools(found []*sdk.Tool) ([]Tool, error) {
 	for i, t := range found {
 		input, err := jsonOf(t.InputSchema)
 		if err != nil {
-			return nil, fmt.Errorf("tool %q: %w", node.Clip(t.Name, maxSaid), err)
+			return nil, fmt.Errorf("tool %q: %w", node.Clip(t.Name, maxQuote), err)
 		}
 		tools[i] = Tool{t.Name, t.Description, input}
 	}

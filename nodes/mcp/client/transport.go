@@ -11,7 +11,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/node/field"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 )
 
 // transport returns what a connection is made with, and what releases it afterwards. tooLong
@@ -21,24 +22,15 @@ func (c *Client) transport(tooLong *atomic.Bool) (t sdk.Transport, release func(
 		cmd := c.s.program()
 		return &command{cmd, c.s.most, tooLong}, func() { killGroup(cmd) }, nil
 	}
-	config, err := c.s.tls.Config()
+	base, err := httpclient.Settings{ConnectTimeout: c.s.connect, IdleTimeout: 90 * time.Second, TLS: c.s.tls}.Open()
 	if err != nil {
-		return nil, nil, stream.Place(err, c.s.config)
+		return nil, nil, field.Place(err, c.s.config)
 	}
-	base := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		TLSClientConfig:     config,
-		TLSHandshakeTimeout: c.s.connect,
-		IdleConnTimeout:     90 * time.Second,
-		MaxIdleConnsPerHost: 16,
-		ForceAttemptHTTP2:   true,
-	}
+	client := base.Client(httpclient.NoRedirects) // the token is for one server
+	client.Transport = &requests{base, c.s.header, c.s.most, c.life}
 	return &sdk.StreamableClientTransport{
-		Endpoint: c.s.url,
-		HTTPClient: &http.Client{
-			Transport:     &requests{base, c.s.header, c.s.most, c.life},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for one server
-		},
+		Endpoint:             c.s.url,
+		HTTPClient:           client,
 		MaxRetries:           -1, // an answer that was cut is an error: whether the tool ran is not known
 		DisableStandaloneSSE: true,
 		MaxEventSize:         -1, // requests have a limit
@@ -92,7 +84,7 @@ func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errors.Join(&statusError{code}, resp.Body.Close())
 	}
 	tooLong, _ := ctx.Value(tooLongKey{}).(*atomic.Bool)
-	resp.Body = &limited{resp.Body, r.most, tooLong, end}
+	resp.Body = &limited{httpclient.Limited{R: resp.Body, Left: r.most}, resp.Body, tooLong, end}
 	return resp, nil
 }
 
@@ -121,28 +113,21 @@ func wasTooLong(ctx context.Context) bool {
 
 // limited is the body of an answer that must not be too long.
 type limited struct {
-	io.ReadCloser
-	left    int64
+	httpclient.Limited
+	body    io.Closer
 	tooLong *atomic.Bool // set when it is; nil outside of a call
 	end     func()
 }
 
 func (l *limited) Read(p []byte) (int, error) {
-	if l.left < 0 {
-		return 0, errTooLong
-	}
-	n, err := l.ReadCloser.Read(p[:min(int64(len(p)), l.left+1)])
-	l.left -= int64(n)
-	if l.left < 0 {
-		if l.tooLong != nil {
-			l.tooLong.Store(true)
-		}
-		return n, errTooLong
+	n, err := l.Limited.Read(p)
+	if errors.Is(err, httpclient.ErrTooLarge) && l.tooLong != nil {
+		l.tooLong.Store(true)
 	}
 	return n, err
 }
 
 func (l *limited) Close() error {
 	l.end()
-	return l.ReadCloser.Close()
+	return l.body.Close()
 }

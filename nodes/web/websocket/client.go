@@ -16,6 +16,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -56,7 +57,7 @@ Messages have ` + "`id`" + ` and ` + "`binary`" + `.`,
 		Open:   openClient,
 	}.Def(o)
 	def.In = []node.Port{{Name: "send", Doc: "A message to send."}}
-	def.Role, def.Lint = node.Begins|node.Connects, stream.LintTLS
+	def.Role, def.Lint = node.Begins|node.Connects, field.LintTLS
 	source := def.New
 	def.New = func(init *node.Init) (node.Node, error) {
 		n, err := source(init)

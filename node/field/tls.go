@@ -1,4 +1,4 @@
-package stream
+package field
 
 import (
 	"crypto/tls"
@@ -22,9 +22,9 @@ type TLS struct {
 	SkipVerify    bool
 }
 
-// TLSField declares the field. doc says when there is TLS, and when files are read. A
-// kind with it has the Lint [LintTLS].
-func TLSField(doc string) *schema.Field {
+// NewTLS declares the field. doc says when there is TLS, and when files are read. A kind with
+// it has the Lint [LintTLS].
+func NewTLS(doc string) *schema.Field {
 	return schema.Group("tls", schema.Fields(
 		schema.String("ca").Doc("The certificates of the authorities to trust instead of those of the system: PEM, or the path of a file."),
 		schema.String("cert").Doc("The certificate of this side: PEM, or the path of a file."),
@@ -34,8 +34,9 @@ func TLSField(doc string) *schema.Field {
 	)).Doc(doc)
 }
 
-// NewTLS reads the field of a config, and checks what needs no file.
-func NewTLS(c schema.Config) (TLS, error) {
+// TLSOf reads the field of a config, and checks what needs no file. The error is a
+// [*diag.Diagnostic].
+func TLSOf(c schema.Config) (TLS, error) {
 	group := c.Group("tls")
 	t := TLS{
 		CA: group.String("ca"), Cert: group.String("cert"), Key: group.String("key"),
