@@ -197,6 +197,9 @@ func (h *cursors) step() error {
 		*h = rest
 		return nil
 	}
+	if len(rest) == 0 || first.compare(rest[0]) <= 0 {
+		return nil
+	}
 	i, _ := slices.BinarySearchFunc(rest, first, (*cursor).compare)
 	copy(*h, rest[:i])
 	(*h)[i] = first
