@@ -18,7 +18,7 @@ func ExampleMain() {
 		Summary: "Turns text into capitals.",
 		In:      []node.Port{{Name: "in", Doc: "A text."}},
 		Out:     []node.Port{{Name: "out", Doc: "The same in capitals."}},
-		Example: "kind: upper\nname: loud\n",
+		Page:    node.Page{Example: "kind: upper\nname: loud\n"},
 		New: func(*node.Init) (node.Node, error) {
 			return node.Func(func(_ node.Process, in value.Value) (value.Value, error) {
 				text, _ := in.AsString()

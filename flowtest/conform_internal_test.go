@@ -87,7 +87,7 @@ func kind(receive node.ReceiverFunc) *node.Def {
 	return &node.Def{
 		Kind:    "k",
 		Summary: "Sends on what it gets.",
-		Example: "- {kind: k, name: n}",
+		Page:    node.Page{Example: "- {kind: k, name: n}"},
 		Config:  schema.Fields(schema.Int("limit").Default(3).Range(1, 10).Doc("A number."), schema.String("mode").Doc("A word.")),
 		In:      []node.Port{{Name: "in", Doc: "Anything."}},
 		Out:     []node.Port{{Name: "out", Doc: "The same."}},

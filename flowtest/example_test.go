@@ -18,7 +18,7 @@ import (
 var upperDef = &node.Def{
 	Kind:    "upper",
 	Summary: "Turns text into capitals.",
-	Example: "- {kind: upper, name: shout}\n",
+	Page:    node.Page{Example: "- {kind: upper, name: shout}\n"},
 	In:      []node.Port{{Name: "in", Doc: "Text."}},
 	Out:     []node.Port{{Name: "out", Doc: "The same in capitals."}},
 	Recall:  node.Always(node.Pure),
@@ -37,7 +37,7 @@ var upperDef = &node.Def{
 var laterDef = &node.Def{
 	Kind:    "later",
 	Summary: "Holds each payload for a time.",
-	Example: "- {kind: later, name: hold, for: 1h}\n",
+	Page:    node.Page{Example: "- {kind: later, name: hold, for: 1h}\n"},
 	Config:  schema.Fields(schema.Duration("for").Required().Doc("How long.")),
 	In:      []node.Port{{Name: "in", Doc: "Anything."}},
 	Out:     []node.Port{{Name: "out", Doc: "The same, later."}},

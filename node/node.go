@@ -28,8 +28,7 @@ import (
 type Def struct {
 	Kind    string        // the value of a spec's field kind
 	Summary string        // one sentence, for listings
-	Doc     string        // Markdown, for the reference page; may be empty
-	Example string        // a YAML document that loads as it stands
+	Page                  // for the reference
 	Config  schema.Object // the kind's own fields
 
 	// In and Out are the ports, without those of the lifecycle, which every node

@@ -28,7 +28,7 @@ func (e *expander) template(n *spec.Node) {
 	e.report(n, found...)
 	t := &template{spec: n, body: copied(n.Config), broken: found.HasErrors()}
 	t.def = &node.Def{
-		Kind: n.Name, Summary: cfg.String("summary"), Doc: cfg.String("doc"), Example: cfg.String("example"),
+		Kind: n.Name, Summary: cfg.String("summary"), Page: node.Page{Doc: cfg.String("doc"), Example: cfg.String("example")},
 		Subgraph: node.SubgraphGraph,
 	}
 	if t.def.Summary == "" {

@@ -80,7 +80,7 @@ const recordDocument = `
 // waits is a kind that sends on from another goroutine.
 func waits() *node.Def {
 	return &node.Def{
-		Kind: "waits", Summary: "Waits.", Example: "kind: waits\n", In: []node.Port{{Name: "in", Doc: "A message."}}, Out: []node.Port{{Name: "out", Doc: "It."}},
+		Kind: "waits", Summary: "Waits.", Page: node.Page{Example: "kind: waits\n"}, In: []node.Port{{Name: "in", Doc: "A message."}}, Out: []node.Port{{Name: "out", Doc: "It."}},
 		New: func(*node.Init) (node.Node, error) {
 			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
 				return node.Block(func(context.Context) node.Result { return node.Send(0, pkt.Payload) })

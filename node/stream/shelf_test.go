@@ -112,7 +112,7 @@ func (s *shelf) settledAll() bool {
 // source is the kind mem that reads the system.
 func (s *shelf) source(o stream.Options) *node.Def {
 	return stream.Source{
-		Kind: "mem", Summary: "Reads memory.", Example: "kind: mem\n", Traits: s.traits,
+		Kind: "mem", Summary: "Reads memory.", Page: node.Page{Example: "kind: mem\n"}, Traits: s.traits,
 		Config: schema.Fields(schema.String("topic"), schema.Group("auth", schema.Fields(schema.String("password").Secret()))),
 		Open: func(*node.Init) (stream.Reader, error) {
 			if s.asked {

@@ -37,7 +37,7 @@ func (s Sink) Def(o Options) *node.Def {
 		own = ", or the kind's own `" + strings.Join(s.Keys, "`, `") + "`"
 	}
 	return &node.Def{
-		Kind: s.Kind, Summary: s.Summary, Doc: s.Doc + fmt.Sprintf(sinkDoc, own), Example: s.Example,
+		Kind: s.Kind, Summary: s.Summary, Page: node.Page{Doc: s.Doc + fmt.Sprintf(sinkDoc, own), Example: s.Example},
 		Config: s.config(),
 		In:     []node.Port{{Name: "in", Doc: "A message, or a list of them."}},
 		Out:    []node.Port{{Name: "out", Doc: "With `answer: receipt`, where the message is, or a list of that. Otherwise the answer is None, and nothing leaves here."}},

@@ -100,7 +100,7 @@ func (m *memory) String() string {
 // sink is a kind that writes to a system in memory.
 func sink(m *memory) stream.Sink {
 	return stream.Sink{
-		Kind: "memory_sink", Summary: "Writes to memory.", Example: "- {kind: memory_sink, name: n}\n",
+		Kind: "memory_sink", Summary: "Writes to memory.", Page: node.Page{Example: "- {kind: memory_sink, name: n}\n"},
 		Config: schema.Fields(
 			schema.String("topic").Default("all").Doc("A topic."),
 			schema.Group("sasl", schema.Fields(schema.String("password").Secret().Doc("A password."))).Doc("Credentials."),
@@ -487,7 +487,7 @@ func TestSinkExpects(t *testing.T) {
 // ticks is a source of 100 messages.
 func ticks() stream.Source {
 	return stream.Source{
-		Kind: "ticks", Summary: "Ticks.", Example: "- {kind: ticks, name: t}\n",
+		Kind: "ticks", Summary: "Ticks.", Page: node.Page{Example: "- {kind: ticks, name: t}\n"},
 		Traits: stream.Traits{Raw: true},
 		Ends:   func(schema.Config) bool { return true },
 		Open:   func(*node.Init) (stream.Reader, error) { return &ticker{}, nil },

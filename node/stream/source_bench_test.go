@@ -56,7 +56,7 @@ func (r *burst) Close(context.Context) error                  { return nil }
 func benchmarkSource(b testing.TB, n int, traits stream.Traits, fields string) {
 	reader := &burst{left: n, bodies: bodies()}
 	source := stream.Source{
-		Kind: "burst", Summary: "Reads.", Example: "kind: burst\n", Traits: traits, Config: schema.Fields(),
+		Kind: "burst", Summary: "Reads.", Page: node.Page{Example: "kind: burst\n"}, Traits: traits, Config: schema.Fields(),
 		Open: func(*node.Init) (stream.Reader, error) { return reader, nil },
 	}.Def(stream.Options{Languages: builtin.Languages(), Language: "cel"})
 	var finite node.Finite

@@ -449,7 +449,7 @@ func TestASourceThatEnds(t *testing.T) {
 func TestALaterNodeThatFailsToServe(t *testing.T) {
 	each(t, func(t *testing.T, s *shelf) {
 		bad := &node.Def{
-			Kind: "bad", Summary: "Fails.", Example: "kind: bad\n", Out: []node.Port{{Name: "out", Doc: "None."}},
+			Kind: "bad", Summary: "Fails.", Page: node.Page{Example: "kind: bad\n"}, Out: []node.Port{{Name: "out", Doc: "None."}},
 			New: func(*node.Init) (node.Node, error) { return badTrigger{}, nil },
 		}
 		r := startWith(t, s, source(""), nil, bad)

@@ -50,7 +50,7 @@ func startWith(t testing.TB, s *shelf, document string, handle func(ctx context.
 	r := &run{shelf: s, t: t}
 	r.mu.handle, r.mu.change = handle, make(chan struct{})
 	take := &node.Def{
-		Kind: "take", Summary: "Takes.", Example: "kind: take\n",
+		Kind: "take", Summary: "Takes.", Page: node.Page{Example: "kind: take\n"},
 		In: []node.Port{{Name: "in", Doc: "A message."}, {Name: "dead", Doc: "A dead letter."}},
 		New: func(*node.Init) (node.Node, error) {
 			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {

@@ -33,7 +33,8 @@ type Options struct {
 
 // A Source describes a kind that takes messages in. [Source.Def] makes the kind.
 type Source struct {
-	Kind, Summary, Doc, Example string
+	Kind, Summary string
+	node.Page
 
 	// Config are the kind's own fields. The common ones are added as Traits say.
 	Config schema.Object
@@ -284,7 +285,8 @@ type Counter interface {
 // A Sink describes a kind that gives messages to another system. [Sink.Def] makes the
 // kind.
 type Sink struct {
-	Kind, Summary, Doc, Example string
+	Kind, Summary string
+	node.Page
 
 	// Config are the kind's own fields. The common ones are added.
 	Config schema.Object

@@ -1,6 +1,7 @@
 package ai
 
 import (
+	_ "embed"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -10,6 +11,9 @@ import (
 	"github.com/uniflow-labs/uniflow/nodes/mcp/client"
 	"github.com/uniflow-labs/uniflow/schema"
 )
+
+//go:embed llm.md
+var llmPage string
 
 // The out-ports. Tool k is toolPort+k.
 const (
@@ -24,8 +28,7 @@ func llmDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "llm",
 		Summary: "Asks a language model, and lets it call nodes as tools.",
-		Doc:     llmDoc,
-		Example: llmExample,
+		Page:    node.ReadPage(llmPage),
 		Config:  llmFields(o),
 		In:      []node.Port{{Name: "in", Doc: "What `prompt`, `messages` and `system` are made of."}},
 		Out: []node.Port{

@@ -1,6 +1,7 @@
 package api
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,9 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
+
+//go:embed validate.md
+var validatePage string
 
 // The parts of a payload that can be checked.
 const (
@@ -25,36 +29,7 @@ func validateDef() *node.Def {
 	return &node.Def{
 		Kind:    "validate",
 		Summary: "Lets payloads pass that match a JSON Schema.",
-		Doc: `A payload that does not match is an error with status 422 that names what is wrong, and that the client may read. Its data is ` + "`{errors: [{path, message}]}`" + `, with at most 20 of them; ` + "`path`" + ` is a JSON Pointer into the payload, such as ` + "`/body/items/0/count`" + `.
-
-The schema is one of draft 2020-12, and ` + "`format`" + ` is checked, too. A ` + "`$ref`" + ` leads to a place within the schema, such as ` + "`#/$defs/item`" + `; nothing is loaded. A keyword that JSON Schema does not have is an error unless its name begins with ` + "`x-`" + `.
-
-To check several parts of a request, put one node after the other. With ` + "`on: query`, `on: params` and `on: header`" + ` the schema has a property for each name:
-
-- The texts that came are read as what the schema asks for: a number, a boolean, or a list. One that cannot be read stays a text, and so does not match.
-- A name that was left out gets its ` + "`default`" + `.
-- What follows the node sees the values: ` + "`query.limit`" + ` is a number, not a list of texts. Headers stay as they came; those that the schema does not name are not looked at.
-
-` + "`coerce: true`" + ` does that with a body, too, as for the fields of a form, and ` + "`coerce: false`" + ` with none.
-
-In the OpenAPI document of a router, the schema is that of the body or of the parameters of the routes that lead to the node.`,
-		Example: `- kind: validate
-  name: order
-  schema:
-    type: object
-    required: [item, count]
-    additionalProperties: false
-    properties:
-      item: {type: string, maxLength: 100}
-      count: {type: integer, minimum: 1}
-  ports:
-    out: [{name: accepted, port: in}]
-
-- kind: snippet
-  name: accepted
-  language: cel
-  code: '{"status": 201, "body": body}'
-`,
+		Page:    node.ReadPage(validatePage),
 		Config: schema.Fields(
 			schema.Any("schema").Required().Doc("The schema: an object, or `false` to refuse everything."),
 			schema.Enum("on", onBody, onQuery, onParams, onHeader, onSelf).Default(onBody).Doc("What to check: a part of the request or the message, or `self`, the payload as it is."),

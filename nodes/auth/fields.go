@@ -1,6 +1,7 @@
 package auth
 
 import (
+	_ "embed"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -8,6 +9,9 @@ import (
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
+
+//go:embed auth.md
+var authPage string
 
 // The types of schemes.
 const (
@@ -38,11 +42,7 @@ func authDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "auth",
 		Summary: "Lets requests pass whose sender is known.",
-		Doc:     authDoc,
-		Example: "- kind: listener\n  name: web\n  protocol: http\n  port: 8080\n  ports:\n    out: [{name: guard, port: in}]\n\n" +
-			"- kind: auth\n  name: guard\n  any:\n    - type: key\n      keys:\n        - {id: billing, sha256: 8332a6cba48bd9d037db2bcfa31d993bf58b37d933d3b822be7b4b2df08fa170, scopes: [orders]}\n    - type: jwt\n      issuer: https://id.example.com\n      audience: [orders]\n      keys:\n        - {algorithms: [HS256], secret: an example of at least 32 bytes!}\n" +
-			"  scopes: [orders]\n  ports:\n    out: [{name: hello, port: in}]\n\n" +
-			"- kind: snippet\n  name: hello\n  language: cel\n  code: '\"hello \" + auth.subject'\n",
+		Page:    node.ReadPage(authPage),
 		Config: schema.Fields(
 			schema.List("any", schemeFields()).Required().Doc("The schemes, in the order in which they are tried. The first one that accepts a request decides who sends it."),
 			schema.Strings("scopes").Doc("What a sender must be allowed to do. All of them are needed."),

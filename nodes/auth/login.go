@@ -1,6 +1,7 @@
 package auth
 
 import (
+	_ "embed"
 	"errors"
 	"net/url"
 	"slices"
@@ -12,6 +13,9 @@ import (
 	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
+
+//go:embed login.md
+var loginPage string
 
 const loginDoc = "A request with a session goes on to `out`, with the field `auth`: `{subject, scopes, claims, type}`. A browser without one is sent to the provider, with the code flow of OpenID Connect, PKCE, a state and a nonce, and comes back to where it was. Other clients without a session, and requests that are not GET, get 401.\n\n" +
 	"Put the node before the router. It answers these paths itself:\n\n" +
@@ -36,11 +40,7 @@ func loginDef() *node.Def {
 	return &node.Def{
 		Kind:    "login",
 		Summary: "Sends people to a provider of OpenID Connect, and knows them afterwards.",
-		Doc:     loginDoc,
-		Example: "- kind: listener\n  name: web\n  protocol: http\n  port: 8080\n  ports:\n    out: [{name: door, port: in}]\n\n" +
-			"- kind: login\n  name: door\n  issuer: http://127.0.0.1:9998\n  url: http://127.0.0.1:8080\n  client_id: shop\n  client_secret: a secret of the provider\n  secret: an example of at least 32 bytes!\n  required: false\n" +
-			"  ports:\n    out: [{name: hello, port: in}]\n\n" +
-			"- kind: snippet\n  name: hello\n  language: cel\n  code: 'has(self.auth) ? \"hello \" + self.auth.subject : \"log in at /auth/login\"'\n",
+		Page:    node.ReadPage(loginPage),
 		Config: schema.Fields(
 			schema.String("issuer").Required().Doc("The URL of the provider, which describes itself there."),
 			schema.String("url").Required().Doc("The URL of this site, as browsers see it: scheme, host and port."),

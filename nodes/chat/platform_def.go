@@ -46,14 +46,13 @@ func (p *platform) def() *node.Def {
 		traits.Is = node.NeedsRaw
 	}
 	return &node.Def{
-		Kind: p.kind, Summary: p.summary, Doc: doc,
-		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: bot, port: in}]}}
+		Kind: p.kind, Summary: p.summary, Page: node.Page{Doc: doc, Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: bot, port: in}]}}
 - kind: ` + p.kind + `
   name: bot
 ` + p.example + `  ports:
     out: [{name: echo, port: in}]
 - {kind: snippet, name: echo, language: cel, code: '"You said: " + self.text'}
-`,
+`},
 		Config: schema.Fields(append(p.fields,
 			schema.String("api").Default(p.address).Doc("Where the platform's API is."),
 			failureField(),

@@ -14,8 +14,8 @@ import (
 
 const platformChat = "chat"
 
-//go:embed web.md
-var webDoc string
+//go:embed chat.md
+var chatPage string
 
 // Out-ports of a chat.
 const (
@@ -27,19 +27,7 @@ func chatDef() *node.Def {
 	return &node.Def{
 		Kind:    "chat",
 		Summary: "Talks to people by a widget on web pages, or by JSON.",
-		Doc:     strings.NewReplacer("{message}", payloadDoc, "{answers}", answersDoc).Replace(strings.TrimSpace(webDoc)),
-		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: desk, port: in}]}}
-- kind: chat
-  name: desk
-  path: /
-  secret: "{{ .CHAT_SECRET }}"
-  env:
-    CHAT_SECRET:
-      data: "{{ .CHAT_SECRET }}"
-  ports:
-    out: [{name: echo, port: in}]
-- {kind: snippet, name: echo, language: cel, code: '"You said: " + self.text'}
-`,
+		Page:    node.ReadPage(strings.NewReplacer("{message}", payloadDoc, "{answers}", answersDoc).Replace(chatPage)),
 		Config: schema.Fields(
 			schema.String("path").Default("/chat").Doc("The path below which requests come."),
 			schema.Strings("secret").Required().Secret().Doc("Signs the tokens of conversations: at least 16 characters, such as what `openssl rand -hex 32` prints. Of several, at most 8, the first signs, and all are good; browsers get a new token when they come back. Another secret alone makes all tokens void."),

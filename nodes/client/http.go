@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"io"
 	"net/http"
@@ -21,58 +22,14 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
+//go:embed http.md
+var httpPage string
+
 func httpDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "http",
 		Summary: "Calls an HTTP service, and sends its answer on.",
-		Doc: `A payload that is a map of nothing but ` + "`method`, `path`, `query`, `header` and `body`" + ` (one of them is enough; the other keys of a request, such as ` + "`host`" + `, may be there and are ignored) says what to send.
-Any other payload is the body. To send a map with only these keys as the body, write ` + "`{body: …}`" + ` around it.
-
-The method is that of the payload, else that of the node, else GET, or POST if there is a body. A body of null sends none.
-` + "`path`" + ` is not encoded; it continues the path of ` + "`url`" + ` and cannot leave it, so ` + "`..`" + ` in it is an error.
-` + "`query`" + ` is added to that of ` + "`url`" + `. A header of the payload replaces that of the node.
-The payload cannot choose the host, the credentials of ` + "`auth`, `Accept-Encoding`" + `, or what is about the connection.
-The body is encoded as its ` + "`Content-Type`" + ` says (JSON, form, multipart, text); without one a string is sent as text, a binary as octets, all else as JSON.
-
-What goes to ` + "`out`" + ` is a map of ` + "`status`, `protocol`, `header` and `body`" + `. The body is decompressed, and decoded as its ` + "`Content-Type`" + ` says, like that of a request at a listener.
-
-**A status of 400 and more** is an answer like any other where a client waits for the process: under ` + "`listener`, `websocket`, `chat` and `mcp`" + `, in tests and calls. The workflow can tell the client. Elsewhere (under a source, a ` + "`schedule`, `fork` or `collect`" + `, or at a lifecycle port) it is an error with that status, so that a transaction is rolled back, and a message is tried again or becomes a dead letter. ` + "`expect`" + ` decides in both cases if it is set: ` + "`expect: status < 400 || status == 404`" + ` sends answers with 404 on, and all other failures are errors.
-
-The error has the code ` + "`status`" + `, and ` + "`data.status` and `data.body`" + ` are what the service has said. Sources try 408, 425, 429 and 5xx again, after ` + "`Retry-After`" + ` if the service has sent it; 429, 502, 503 and 504 count as an outage.
-
-Without an answer, and with one that cannot be decoded, an error goes to ` + "`error`" + `, with a ` + "`code`" + `:
-` + "`connect`, `tls`, `timeout`, `answer` (malformed or cut off), `body` (not what its type says), `too_large`, `redirect`, `egress`, `request`" + ` (the payload cannot be sent) or ` + "`busy`" + `.
-Its status is 502, 504 for a timeout and 503 if busy; if the service has answered, ` + "`data.status`" + ` is what it said. The message has neither the query nor credentials.
-
-Ten redirects are followed, and the eleventh is an error. To another host, port or scheme only headers that cannot be credentials go along, such as ` + "`Accept` and `Content-Type`" + `.
-
-With ` + "`egress: public`" + `, connections to addresses that are not public are refused: of this machine, private, link-local (so also metadata services), shared (100.64.0.0/10), multicast and reserved ones, in each of their IPv6 forms.
-The address is checked when the connection is made, after the name was looked up, and again for each redirect. A proxy would look up names itself, so none is used.
-
-Packets of one process are sent concurrently, so they may arrive at the service in any order: see ` + "`limits.concurrency`" + `. The timeouts are of the real clock, also in tests with another.
-A process that is part of a trace sends ` + "`traceparent`" + `.`,
-		Example: `- kind: http
-  name: users
-  url: https://api.example.com/v1
-  timeout: 5s
-  ports:
-    out:
-      - name: body
-        port: in
-    error:
-      - name: sorry
-        port: in
-
-- kind: snippet
-  name: body
-  language: cel
-  code: 'status == 200 ? body : {"status": 502}'
-
-- kind: snippet
-  name: sorry
-  language: cel
-  code: '{"status": 503, "body": {"reason": code}}'
-`,
+		Page:    node.ReadPage(httpPage),
 		Config: schema.Fields(slices.Concat([]*schema.Field{
 			schema.String("url").Required().Doc("Where requests go, such as https://api.example.com/v1. It may have a query."),
 			schema.String("method").Words(true, "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS").Doc("The method, unless the payload has one."),

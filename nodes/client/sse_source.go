@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed sse_source.md
+var sseSourcePage string
+
 // typeEvents is the media type of events.
 const typeEvents = "text/event-stream"
 
@@ -28,21 +32,7 @@ func sseSource() stream.Source {
 	return stream.Source{
 		Kind:    "sse_source",
 		Summary: "Takes server-sent events from a service.",
-		Doc: `Each event is a message, with ` + "`event`" + ` (` + "`message`" + ` unless the service gives a name) and ` + "`id`" + `.
-When the connection is lost, the next one asks to go on after the last event that had an id (` + "`Last-Event-ID`" + `), at the earliest after the time that the service asks for by ` + "`retry`" + `. Whether something is lost meanwhile is up to the service. With ` + "`checkpoint.file`" + `, that also works when the program starts again: what was not settled comes again.
-
-A status of 204 ends the source. With 401 and 403 the workflow does not start; other answers that are not events are tried again.`,
-		Example: `- kind: sse_source
-  name: changes
-  url: https://stream.example.com/changes
-  ports:
-    out: [{name: keep, port: in}]
-
-- kind: snippet
-  name: keep
-  language: cel
-  code: body
-`,
+		Page:    node.ReadPage(sseSourcePage),
 		Config: schema.Fields(slices.Concat([]*schema.Field{
 			schema.String("url").Required().Doc("Where the events come from, such as https://stream.example.com/changes."),
 		}, httpclient.Fields(), []*schema.Field{

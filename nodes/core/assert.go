@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -13,21 +14,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed assert.md
+var assertPage string
+
 func assertDef(o Options) *node.Def {
 	return &node.Def{
 		Kind:    "assert",
 		Summary: "Judges what a test has done.",
-		Doc: "It takes `[payload, index]` from a [test](#test) or another assert. Without a `target`, it judges that payload. With one, it\n" +
-			"looks for the first packet after the index that the target has received, if the port is an in-port, or sent, and judges that.\n" +
-			"If there is none yet, as it may be after a fork, it waits for one for `timeout`.\n\n" +
-			"If `expect` is true, `[payload, index]` of what it has judged goes to `out`, so that a second assert looks further on from\n" +
-			"there; otherwise it fails with `assert failed`. For an expression such as `a == b`, also as a part of `a == b && c`, the\n" +
-			"report of `uniflow test` shows how both sides differ. In an error payload, `self.message`, `self.status` and `self.code` can\n" +
-			"be judged: the port `error` is a place, too.\n\n" +
-			"A target needs a test that runs: elsewhere it fails.",
-		Example: "- kind: test\n  name: greets\n  ports:\n    out[0]:\n      - name: greet\n    out[1]:\n      - name: says_hello\n\n" +
-			"- kind: snippet\n  name: greet\n  language: text\n  code: hello\n  ports:\n    out:\n      - name: log\n\n- kind: nop\n  name: log\n\n" +
-			"- kind: assert\n  name: says_hello\n  expect: self == \"hello\"\n  target:\n    name: log\n    port: in\n",
+		Page:    node.ReadPage(assertPage),
 		Config: schema.Fields(
 			schema.Expr("expect").Required().Doc("The condition, over the payload as `self` and its keys."),
 			languageField(o),

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"time"
 
@@ -12,16 +13,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed cache.md
+var cachePage string
+
 func cacheDef(o Options) *node.Def {
 	return &node.Def{
 		Kind:    "cache",
 		Summary: "Answers from memory what was answered before for the same key.",
-		Doc: "The first payload of a key is sent on `out`, and its answer is kept for `ttl`. Keys that are equal share an answer: 1 and 1.0, maps whatever the order of their fields. Errors and None are not kept, and neither is the answer of a process that fails in the end: what it says may have been rolled back.\n\n" +
-			"Payloads that arrive while the first one of their key is on its way wait for its answer. If that is an error or None, or if its process ends without one, they do not get it: the next of them is sent, and the others wait for that. " +
-			"One that has waited for a minute is sent without waiting any longer; its answer is not kept.\n\n" +
-			"When there are more than `capacity` answers, or more than `bytes`, those that were not used longest are dropped, as they are where [the memory of the program](../workflows.md#memory) is short. An answer larger than `bytes` is not kept.\n\n" +
-			"A reload keeps the answers if the node has the same name and fields, also if what follows it has changed.",
-		Example: "- kind: cache\n  name: remember\n  key: sku\n  ttl: 30s\n  ports:\n    out: [{name: price, port: in}]\n\n- kind: snippet\n  name: price\n  language: cel\n  code: '{\"sku\": sku, \"cents\": 995}'\n",
+		Page:    node.ReadPage(cachePage),
 		Config: schema.Fields(
 			schema.Expr("key").Doc("What the answer depends on, an expression over the payload as `self` and its keys; the payload itself unless set."),
 			schema.Duration("ttl").Default(5*time.Minute).Doc("How long an answer is kept; 0 sets no limit."),

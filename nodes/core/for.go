@@ -1,6 +1,7 @@
 package core
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 
@@ -9,23 +10,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed for.md
+var forPage string
+
 func forDef() *node.Def {
 	return &node.Def{
 		Kind:    "for",
 		Summary: "Sends each element of a list by itself, and makes a list of the answers.",
-		Doc: "A list always gives a list, an empty one an empty list. Elements that are answered None have no place in it. Anything else\n" +
-			"than a list, also a map, is one element, and its bare answer is the answer. If `out[1]` is linked, the answers go there, and\n" +
-			"what it answers is the answer.\n\n" +
-			"The elements go through one process together: while one waits, the next ones go on, and each node gets them in\n" +
-			"their order. At most 10,000 of them wait at a time. With `concurrency`, each element runs in a child process of its own, at\n" +
-			"most that many at a time: so also a node that handles one packet at a time, such as a call, handles several. The answers\n" +
-			"are in the order of the elements in both cases.\n\n" +
-			"An element that fails fails the whole: elements that have not been sent yet are left out, those under way run to their end,\n" +
-			"and the errors, at most ten, go to `error`. Without a link there they are the answer.\n\n" +
-			"A process may deliver 10 million packets in all, so a list of 1 million elements has room for nine nodes for each.",
-		Example: "- kind: for\n  name: prices\n  ports:\n    out[0]: [{name: price, port: in}]\n    out[1]: [{name: total, port: in}]\n\n" +
-			"- kind: snippet\n  name: price\n  language: cel\n  code: self.amount * self.price\n\n" +
-			"- kind: reduce\n  name: total\n  init: 0\n  step: acc + item\n",
+		Page:    node.ReadPage(forPage),
 		Config: schema.Fields(
 			schema.Int("concurrency").Range(1, maxConcurrency).Doc("How many elements run at a time, each in a child process of its own. Without it, all run in one process."),
 		),

@@ -1,17 +1,21 @@
 package core
 
 import (
+	_ "embed"
+
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
+//go:embed if.md
+var ifPage string
+
 func ifDef(o Options) *node.Def {
 	return &node.Def{
 		Kind:    "if",
 		Summary: "Sends each payload one of two ways, by a condition.",
-		Doc:     "False, null, 0, \"\" and an empty list or map are false; all else is true.",
-		Example: "- kind: if\n  name: large\n  when: self.total > 100\n  ports:\n    out[0]: [{name: refuse, port: in}]\n- {kind: throw, name: refuse}\n",
+		Page:    node.ReadPage(ifPage),
 		Config: schema.Fields(
 			schema.Expr("when").Required().Doc("The condition, over the payload as `self` and its keys."),
 			languageField(o),

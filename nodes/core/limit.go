@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"math"
@@ -19,15 +20,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed limit.md
+var limitPage string
+
 func limitDef(o Options) *node.Def {
 	return &node.Def{
 		Kind:    "limit",
 		Summary: "Lets payloads pass at a rate, or so many at a time, for each key.",
-		Doc: "Each key has a bucket of `burst` tokens, full in the beginning, that `rate` refills; a payload takes one. With `concurrency`, so many payloads of a key may be on their way: from when they are sent on `out` until they are answered, or their process ends.\n\n" +
-			"A payload past a limit goes to `error` with status 429, the code `rate` or `concurrency`, and the time after which to try again, which a listener sends as `Retry-After`. Without a link there, that is the answer. A payload past `concurrency` takes no token.\n\n" +
-			"Keys that are equal share a bucket: 1 and 1.0, maps whatever the order of their fields. A text that is an address of IPv6 counts as its network, by itself or in a list or map: one client has 2^64 addresses of it, and often more. `::ffff:192.0.2.1` counts as `192.0.2.1`. Without `key` there is one bucket. At most 131,072 keys are remembered; a key that was forgotten has a full bucket again, as one has after a time without payloads.\n\n" +
-			"A reload keeps the buckets if the node has the same name and fields.",
-		Example: "- kind: limit\n  name: guard\n  key: client\n  rate: 100/m\n  burst: 20\n  concurrency: 5\n  ports:\n    out: [{name: work, port: in}]\n\n- kind: snippet\n  name: work\n  language: cel\n  code: '\"hello \" + client'\n",
+		Page:    node.ReadPage(limitPage),
 		Config: schema.Fields(
 			schema.Expr("key").Doc("What is limited by itself, an expression over the payload as `self` and its keys, such as the address of a client."),
 			schema.Text("rate").Pattern(ratePattern).Doc("How many payloads may pass: a number a second such as 5, or a number in a time such as `100/m` or `5/10s`. The units are s, m, h and d. No limit unless set."),

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -13,24 +14,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed merge.md
+var mergePage string
+
 func mergeDef() *node.Def {
 	return &node.Def{
 		Kind:    "merge",
 		Summary: "Waits for a packet at each in-port, and sends them on as one list.",
-		Doc: "It waits within one process: what other processes send, also children of this one, does not count. The list, called a row, is\n" +
-			"in the order of the ports. The packet that completes a row gets the answer of what comes after; those that came before are\n" +
-			"answered None immediately, so nothing waits for them.\n\n" +
-			"A port may get more packets: its second one belongs to the second row, and so on.\n\n" +
-			"With `timeout`, a row that is not complete in time is dropped, and an error goes to `error`, in a child process, because\n" +
-			"its packets have been answered; without a link there, it is logged. A packet that comes later counts for the next row. When\n" +
-			"a process ends, no row of it can become complete any more: it is dropped then, with the same error if there is a `timeout`,\n" +
-			"and otherwise with a line in the log at level debug.\n\n" +
-			"The rows of a process may hold 100,000 packets and 64 MiB; a packet past that fails. With `timeout`, those of a process that\n" +
-			"wait take one of the 16,384 children that a [fork](#fork) may run at a time; past that, the first packet of a row fails.",
-		Example: "- kind: snippet\n  name: start\n  language: cel\n  code: self\n  ports:\n    out: [{name: double, port: in}, {name: square, port: in}]\n\n" +
-			"- kind: snippet\n  name: double\n  language: cel\n  code: self * 2\n  ports:\n    out: [{name: both, port: 'in[0]'}]\n\n" +
-			"- kind: snippet\n  name: square\n  language: cel\n  code: self * self\n  ports:\n    out: [{name: both, port: 'in[1]'}]\n\n" +
-			"- kind: merge\n  name: both\n  timeout: 5s\n",
+		Page:    node.ReadPage(mergePage),
 		Config: schema.Fields(
 			schema.Duration("timeout").Default(time.Duration(0)).Range(0, maxInterval).Doc("How long a row may wait for the rest of its packets. 0 means until the process ends."),
 		),

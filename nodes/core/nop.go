@@ -1,13 +1,17 @@
 package core
 
+import _ "embed"
+
 import "github.com/uniflow-labs/uniflow/node"
+
+//go:embed nop.md
+var nopPage string
 
 func nopDef() *node.Def {
 	return &node.Def{
 		Kind:    "nop",
 		Summary: "Accepts each packet and says nothing.",
-		Doc:     "Its answer is None: an HTTP client gets 200 with an empty body.",
-		Example: "- kind: nop\n  name: done\n",
+		Page:    node.ReadPage(nopPage),
 		In:      in("Anything."),
 		Recall:  node.Always(node.Pure),
 		New:     func(*node.Init) (node.Node, error) { return nop{}, nil },

@@ -1,21 +1,24 @@
 package core
 
 import (
+	_ "embed"
+
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
+
+//go:embed pipe.md
+var pipePage string
 
 func pipeDef() *node.Def {
 	return &node.Def{
 		Kind:    "pipe",
 		Summary: "Sends each payload through its out-ports in turn: the answer of one goes to the next.",
-		Doc:     "The answer of the last is the answer of the pipe. None is passed on as null. An error goes to `error`.",
-		Example: "- kind: pipe\n  name: both\n  ports:\n    out[0]:\n      - name: first\n        port: in\n    out[1]:\n      - name: second\n        port: in\n\n" +
-			"- kind: snippet\n  name: first\n  language: cel\n  code: self + 1\n\n- kind: snippet\n  name: second\n  language: cel\n  code: self * 2\n",
-		In:     in("What goes to `out[0]`."),
-		Out:    []node.Port{{Name: "out", Doc: "`out[0]` first, then `out[1]`, and so on.", Indexes: node.Linked, Contiguous: true}},
-		Traits: node.Fixed(node.Traits{Is: node.InTurn}),
-		Recall: node.Always(node.Pure),
+		Page:    node.ReadPage(pipePage),
+		In:      in("What goes to `out[0]`."),
+		Out:     []node.Port{{Name: "out", Doc: "`out[0]` first, then `out[1]`, and so on.", Indexes: node.Linked, Contiguous: true}},
+		Traits:  node.Fixed(node.Traits{Is: node.InTurn}),
+		Recall:  node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			return newPipe(len(init.OutLinks), init.ErrorLinks > 0), nil
 		},

@@ -1,6 +1,7 @@
 package core
 
 import (
+	_ "embed"
 	"fmt"
 	"time"
 
@@ -10,16 +11,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed reduce.md
+var reducePage string
+
 func reduceDef(o Options) *node.Def {
 	return &node.Def{
 		Kind:    "reduce",
 		Summary: "Folds a list into one value.",
-		Doc: "`step` is evaluated for each element in turn. It sees `acc`, which is `init` at first and then what `step` gave for the\n" +
-			"element before, `item`, the element, and `index`, its place from 0. What it gives for the last one is sent. An empty list\n" +
-			"gives `init`. Anything else than a list, also a map, is an error.\n\n" +
-			"Each step makes a new value, so a step that adds to a list or a text takes longer the longer that gets. To make a list,\n" +
-			"use a `for` or a `snippet`.",
-		Example: "- kind: reduce\n  name: total\n  init: 0\n  step: acc + item.amount * item.price\n",
+		Page:    node.ReadPage(reducePage),
 		Config: schema.Fields(
 			schema.Any("init").Doc("What `acc` is at first; null unless set."),
 			schema.Expr("step").Required().Doc("The next `acc`, over `acc`, `item` and `index`."),

@@ -1,6 +1,7 @@
 package core
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -12,22 +13,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed retry.md
+var retryPage string
+
 func retryDef(o Options) *node.Def {
 	return &node.Def{
 		Kind:    "retry",
 		Summary: "Sends each payload again when an error comes back.",
-		Doc: "It sends up to `threshold` more times, while `when` holds and the process is not cancelled. Then the last error goes to\n" +
-			"`error`; without a link there, it is the answer. Any other answer, None as well, is the answer.\n\n" +
-			"There is no waiting unless `backoff` is set. With it, the first wait is `initial`, and each later one is `factor` times as\n" +
-			"long, up to `max`. `jitter` makes each wait shorter by a random share of itself, up to the one given: 0 is none, 1 is\n" +
-			"anything between no wait and the whole. If the error says when to try again, as an answer with `Retry-After` does, a longer\n" +
-			"wait is taken from there; if that is longer than `max`, the payload is not sent again.\n\n" +
-			"`when` sees the error as `self`, a map with `message`, and where known `code`, `status`, `node`, `public` and `data`. A field\n" +
-			"that the error does not have is an error of the expression, so write `has(self.status) && self.status >= 500`. An\n" +
-			"expression that fails ends the attempts, and its error is joined to the other one.\n\n" +
-			"Attempts have one idempotency key. Other packets at the node do not wait for one that is sent again.",
-		Example: "- kind: retry\n  name: again\n  threshold: 5\n  backoff: {initial: 50ms, jitter: 0.5}\n  when: '!has(self.status) || self.status >= 500'\n  ports:\n    out: [{name: flaky, port: in}]\n\n" +
-			"- kind: throw\n  name: flaky\n  status: 503\n",
+		Page:    node.ReadPage(retryPage),
 		Config: schema.Fields(
 			schema.Int("threshold").Default(3).Range(0, 1_000_000).Doc("How many times to send again, after the first time."),
 			field.NewBackoff(field.Backoff{Initial: 100 * time.Millisecond, Factor: 2, Max: 30 * time.Second},

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -9,15 +10,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed sleep.md
+var sleepPage string
+
 func sleepDef() *node.Def {
 	return &node.Def{
 		Kind:    "sleep",
 		Summary: "Holds each payload for a time, then sends it.",
-		Doc: "It ends with an error as soon as its process is cancelled: when the client leaves, the deadline passes, or the grace of a\n" +
-			"shutdown is over.\n\n" +
-			"Packets do not wait for each other: those that arrive together go on together, each after its own interval, in the order\n" +
-			"in which they arrived. At most 10,000 packets of one process sleep at a time; more of them wait for their turn.",
-		Example: "- kind: sleep\n  name: pause\n  interval: 500ms\n",
+		Page:    node.ReadPage(sleepPage),
 		Config: schema.Fields(
 			schema.Duration("interval").Required().Range(0, maxInterval).Doc("How long to hold a packet."),
 		),

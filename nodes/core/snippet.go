@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"slices"
 
@@ -13,17 +14,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed snippet.md
+var snippetPage string
+
 func snippetDef(o Options) *node.Def {
 	return &node.Def{
 		Kind:    "snippet",
 		Summary: "Evaluates code on each payload and sends the result.",
-		Doc: "`text`, `json` and `yaml` are constants. A `cel` expression sees the payload as `self` and, if that is a\n" +
-			"map, its keys as variables. `javascript` and `typescript` export a function of the payload, which may be\n" +
-			"async; one run does not see what another has left behind. `console.log` writes to the node's log.\n\n" +
-			"With `isolate: true`, a script runs in a process of its own, which is ended when the timeout has passed or it takes more\n" +
-			"than 1 GiB of memory, whatever it does: see\n" +
-			"[Limits of scripts](../workflows.md#limits-of-scripts).",
-		Example: "- kind: snippet\n  name: greet\n  language: cel\n  code: '{\"hello\": name}'\n",
+		Page:    node.ReadPage(snippetPage),
 		Config: schema.Fields(
 			schema.String("language").Words(false, o.Languages.Names()...).Default("text").Doc("The language of the code."),
 			schema.Text("code").Required().Doc("The code."),

@@ -1,25 +1,24 @@
 package core
 
 import (
+	_ "embed"
 	"fmt"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed split.md
+var splitPage string
+
 func splitDef() *node.Def {
 	return &node.Def{
 		Kind:    "split",
 		Summary: "Sends each element of a list to an out-port of its own.",
-		Doc: "The first element goes to `out[0]`, the second to `out[1]`, and so on. A list may have fewer elements than there are ports.\n" +
-			"A list with more fails, and nothing of it is sent. Anything else than a list, also a map, goes to `out[0]`.\n\n" +
-			"The answer is that of several links: an error wins, None is skipped, one answer stays as it is, more are a list in the\n" +
-			"order of the ports. An empty list is answered with an empty list.",
-		Example: "- kind: split\n  name: name-and-age\n  ports:\n    out[0]: [{name: name, port: in}]\n    out[1]: [{name: age, port: in}]\n\n" +
-			"- kind: snippet\n  name: name\n  language: cel\n  code: self.upperAscii()\n\n- kind: snippet\n  name: age\n  language: cel\n  code: self + 1\n",
-		In:     in("A list to take apart."),
-		Out:    []node.Port{{Name: "out", Doc: "`out[i]` takes element i.", Indexes: node.Linked, Contiguous: true}},
-		Recall: node.Always(node.Pure),
+		Page:    node.ReadPage(splitPage),
+		In:      in("A list to take apart."),
+		Out:     []node.Port{{Name: "out", Doc: "`out[i]` takes element i.", Indexes: node.Linked, Contiguous: true}},
+		Recall:  node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			return splitter{len(init.OutLinks)}, nil
 		},

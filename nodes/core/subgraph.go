@@ -1,9 +1,20 @@
 package core
 
 import (
+	_ "embed"
+
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 )
+
+//go:embed step.md
+var stepPage string
+
+//go:embed block.md
+var blockPage string
+
+//go:embed template.md
+var templatePage string
 
 // The kinds below have no nodes: the engine compiles the specs in them with all others.
 
@@ -13,12 +24,9 @@ func specsField() *schema.Field {
 
 func stepDef() *node.Def {
 	return &node.Def{
-		Kind:    "step",
-		Summary: "Runs specs one after the other.",
-		Doc: "The port `out` of each spec is linked to `in` of the next, and that of the last to `out` of the step. An error in it goes\n" +
-			"to its port `error` if that is linked. Metrics and traces call its nodes `STEP/NODE`. Its specs see the `env` of the step.",
-		Example: "- kind: step\n  name: total\n  specs:\n    - kind: snippet\n      language: cel\n      code: self.count * self.price\n" +
-			"    - kind: snippet\n      language: cel\n      code: '{\"total\": self}'\n",
+		Kind:     "step",
+		Summary:  "Runs specs one after the other.",
+		Page:     node.ReadPage(stepPage),
 		Subgraph: node.SubgraphSequence,
 		Config:   schema.Fields(specsField()),
 		In:       in("What goes to the first spec."),
@@ -36,12 +44,9 @@ func graphFields(more ...*schema.Field) schema.Object {
 
 func blockDef() *node.Def {
 	return &node.Def{
-		Kind:    "block",
-		Summary: "Is a workflow within the workflow, with names and ports of its own.",
-		Doc: "Its specs link to one another by `ports`, as in a document. An error in it goes to its port `error` if that is linked.\n" +
-			"Metrics and traces call its nodes `BLOCK/NODE`. Its specs see the `env` of the block.",
-		Example: "- kind: block\n  name: check\n  specs:\n    - kind: if\n      name: large\n      when: self > 100\n      ports:\n        out[0]:\n          - name: refuse\n        out[1]: []\n" +
-			"    - kind: throw\n      name: refuse\n      status: 413\n  inbounds:\n    in:\n      - name: large\n  outbounds:\n    out:\n      - name: large\n        port: out[1]\n",
+		Kind:     "block",
+		Summary:  "Is a workflow within the workflow, with names and ports of its own.",
+		Page:     node.ReadPage(blockPage),
 		Subgraph: node.SubgraphGraph,
 		Config:   graphFields(),
 	}
@@ -49,14 +54,9 @@ func blockDef() *node.Def {
 
 func templateDef() *node.Def {
 	return &node.Def{
-		Kind:    "template",
-		Summary: "Declares a kind, which other specs use by the name of the template.",
-		Doc: "The specs of a template are those of a [block](#block). Strings in them may contain `{{ .PARAMETER }}`; a string that is\n" +
-			"nothing else becomes the list or the map that the parameter has. `env` of the template is bound for each use. Templates may use\n" +
-			"others. They are found in all documents, in any order. `uniflow describe KIND -f FILE` shows one as any other kind.",
-		Example: "- kind: template\n  name: greeting\n  summary: Greets by name.\n  parameters:\n    - name: word\n      type: string\n      default: hello\n      doc: What to greet with.\n" +
-			"  specs:\n    - kind: snippet\n      name: greet\n      language: cel\n      code: '\"{{ .word }} \" + self'\n  inbounds:\n    in:\n      - name: greet\n  outbounds:\n    out:\n      - name: greet\n\n" +
-			"- kind: greeting\n  name: welcome\n  word: welcome\n",
+		Kind:     "template",
+		Summary:  "Declares a kind, which other specs use by the name of the template.",
+		Page:     node.ReadPage(templatePage),
 		Subgraph: node.SubgraphTemplate,
 		Config: graphFields(
 			schema.String("summary").Doc("One sentence about the kind, for listings."),

@@ -12,7 +12,7 @@ func switchDef(o Options) *node.Def {
 	return &node.Def{
 		Kind:    "switch",
 		Summary: "Sends each payload the way of the first condition that holds.",
-		Example: "- kind: switch\n  name: size\n  matches:\n    - when: total > 100\n      port: out[0]\n    - when: total > 10\n      port: out[1]\n  default: out[2]\n  ports:\n    out[0]: [{name: large, port: in}]\n    out[1]: [{name: large, port: in}]\n    out[2]: [] # the response is the payload\n- {kind: nop, name: large}\n",
+		Page:    node.Page{Example: "- kind: switch\n  name: size\n  matches:\n    - when: total > 100\n      port: out[0]\n    - when: total > 10\n      port: out[1]\n  default: out[2]\n  ports:\n    out[0]: [{name: large, port: in}]\n    out[1]: [{name: large, port: in}]\n    out[2]: [] # the response is the payload\n- {kind: nop, name: large}\n"},
 		Config: schema.Fields(
 			schema.List("matches", schema.Fields(
 				schema.Expr("when").Required().Doc("A condition, over the payload as `self` and its keys."),

@@ -1,24 +1,22 @@
 package core
 
 import (
+	_ "embed"
+
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed test.md
+var testPage string
+
 func testDef() *node.Def {
 	return &node.Def{
 		Kind:    "test",
 		Summary: "Tests the workflow when uniflow test runs it.",
-		Doc: "It sends null on `out[0]`. An error that comes back fails the test. Otherwise `[answer, -1]` goes to `out[1]`, usually to an\n" +
-			"[assert](#assert), and an error from there fails it, too. An answer of nothing counts as null. Errors go to the port `error`\n" +
-			"if that is linked; its answer then decides.\n\n" +
-			"Each test has nodes, caches and connections of its own, so tests run concurrently. Triggers start nothing meanwhile, except\n" +
-			"for `schedule` with `clock: fake`. When the test ends, what it has forked is cancelled.\n\n" +
-			"`uniflow start` never starts a test. See [Tests](../testing.md).",
-		Example: "- kind: test\n  name: adds\n  ports:\n    out[0]:\n      - name: sum\n    out[1]:\n      - name: is_three\n\n" +
-			"- kind: snippet\n  name: sum\n  language: cel\n  code: 1 + 2\n\n- kind: assert\n  name: is_three\n  expect: self == 3\n",
+		Page:    node.ReadPage(testPage),
 		Config: schema.Fields(
 			schema.Duration("timeout").Doc("How long the test may take, in real time; `--timeout` of the command unless set."),
 			schema.Enum("clock", "real", "fake").Default("real").Doc("With `fake`, time stands still while something is done, and jumps ahead when everything waits."),

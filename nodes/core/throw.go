@@ -1,6 +1,7 @@
 package core
 
 import (
+	_ "embed"
 	"errors"
 	"slices"
 	"strings"
@@ -11,13 +12,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed throw.md
+var throwPage string
+
 func throwDef() *node.Def {
 	return &node.Def{
 		Kind:    "throw",
 		Summary: "Answers each packet with an error made of its payload.",
-		Doc: "A list chains its messages, the last in front. A map may carry `message`, `status`, `code` and `public`,\n" +
-			"which win over the fields. The message of a map without `message` is the map as JSON, without its `header`.",
-		Example: "- kind: throw\n  name: denied\n  status: 403\n",
+		Page:    node.ReadPage(throwPage),
 		Config: schema.Fields(
 			schema.Int("status").Range(100, 599).Doc("The HTTP status of the answer to a client."),
 			schema.Bool("public").Doc("Whether a client may read the message."),

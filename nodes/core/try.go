@@ -1,17 +1,20 @@
 package core
 
+import _ "embed"
+
 import "github.com/uniflow-labs/uniflow/node"
+
+//go:embed try.md
+var tryPage string
 
 func tryDef() *node.Def {
 	return &node.Def{
 		Kind:    "try",
 		Summary: "Sends each payload on, and an error that comes back to its error port.",
-		Doc:     "The answer of the error port is then the answer. Without a link there, the error is.",
-		Example: "- kind: try\n  name: guard\n  ports:\n    out:\n      - name: risky\n        port: in\n    error:\n      - name: sorry\n        port: in\n\n" +
-			"- kind: throw\n  name: risky\n\n- kind: snippet\n  name: sorry\n  language: text\n  code: sorry\n",
-		In:     in("What to try."),
-		Out:    []node.Port{{Name: "out", Doc: "The payload."}},
-		Recall: node.Always(node.Pure),
+		Page:    node.ReadPage(tryPage),
+		In:      in("What to try."),
+		Out:     []node.Port{{Name: "out", Doc: "The payload."}},
+		Recall:  node.Always(node.Pure),
 		New: func(*node.Init) (node.Node, error) {
 			return &try{node.NewCall(failed)}, nil
 		},

@@ -2,6 +2,7 @@ package data
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,13 +17,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed sql.md
+var sqlPage string
+
 func sqlDef() *node.Def {
 	return &node.Def{
 		Kind:    "sql",
 		Summary: "Runs statements of SQL on SQLite, PostgreSQL or MySQL, in one transaction a process.",
-		Doc:     sqlDoc,
-		Example: "- kind: snippet\n  name: recent\n  language: cel\n  code: '[\"SELECT 1 + :n AS sum\", {\"n\": 2}]'\n  ports:\n    out:\n      - name: shop\n        port: in\n\n" +
-			"- kind: sql\n  name: shop\n  driver: sqlite\n  source: ':memory:'\n",
+		Page:    node.ReadPage(sqlPage),
 		Config: schema.Fields(
 			schema.Enum("driver", "sqlite", "postgres", "mysql", "internal").Required().Doc("The database. `mysql` is for MariaDB, too; `internal` shows what the engine runs."),
 			schema.String("source").Secret().Doc("Where the database is: see below."),

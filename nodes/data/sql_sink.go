@@ -2,6 +2,7 @@ package data
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,13 +15,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed sql_sink.md
+var sqlSinkPage string
+
 func sinkDef() stream.Sink {
 	return stream.Sink{
 		Kind:    "sql_sink",
 		Summary: "Writes rows into a table of SQLite, PostgreSQL or MySQL, many at a time.",
-		Doc:     sinkDoc,
-		Example: "- kind: snippet\n  name: total\n  language: cel\n  code: '{\"id\": self.id, \"total\": self.price * self.n}'\n  ports:\n    out:\n      - name: totals\n        port: in\n\n" +
-			"- kind: sql_sink\n  name: totals\n  driver: sqlite\n  source: ':memory:'\n  table: totals\n  mode: upsert\n  keys: [id]\n",
+		Page:    node.ReadPage(sqlSinkPage),
 		Config: streamFields(
 			schema.String("table").Required().Doc("The table, such as `orders` or `shop.orders`, in the letters that the database has."),
 			schema.Enum("mode", modeInsert, modeUpsert, modeCopy).Default(modeInsert).Doc("`insert` adds rows, `upsert` changes those whose keys are there, and `copy` adds them as `COPY` of PostgreSQL does, which is the fastest."),

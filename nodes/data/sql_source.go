@@ -2,6 +2,7 @@ package data
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -15,13 +16,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed sql_source.md
+var sqlSourcePage string
+
 func sourceDef() stream.Source {
 	return stream.Source{
 		Kind:    "sql_source",
 		Summary: "Starts a process for each row of a table or query of SQLite, PostgreSQL or MySQL.",
-		Doc:     sourceDoc,
-		Example: "- kind: sql_source\n  name: orders\n  driver: sqlite\n  source: ':memory:'\n  query: SELECT :cursor + 1 AS id WHERE :cursor < 3\n  cursor: id\n  start: 0\n  ends: true\n  ports:\n    out:\n      - name: order\n        port: in\n\n" +
-			"- kind: snippet\n  name: order\n  language: cel\n  code: self.body.id\n",
+		Page:    node.ReadPage(sqlSourcePage),
 		Config: streamFields(
 			schema.String("table").Doc("The table to read, such as `orders` or `shop.orders`, in the letters that the database has."),
 			schema.String("query").Doc("A statement to read by, in place of `table`. It gives the rows after `:cursor`, in the order of the cursor."),

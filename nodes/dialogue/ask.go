@@ -1,6 +1,7 @@
 package dialogue
 
 import (
+	_ "embed"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -10,6 +11,9 @@ import (
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
+
+//go:embed ask.md
+var askPage string
 
 const waitingDoc = "The conversation's next message is the answer, and starts no process. A `chat` and its like know conversations. Elsewhere set `key`, and send replies to the in-port `reply`, whose payload must give the same key: it is answered None if a question has waited for it, else it goes to `error` with status 404 and the code `no_question`. A key is of its namespace, and not that of a conversation, unless the process belongs to that one: a reply whose sender has chosen the key reaches no question of a chat.\n\n" +
 	"Of a message that is a map, `data` (of a button), `text` or `body` is the answer. An answer that does not fit is told so and asked for again; after `attempts` of them the packet goes to `error` with the code `attempts`. " +
@@ -35,9 +39,7 @@ func askDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "ask",
 		Summary: "Asks a question, and goes on with the next message of the conversation.",
-		Doc:     waitingDoc,
-		Example: "- kind: ask\n  name: size\n  text: \"Which size, ${self.user}?\"\n  choices: [small, large]\n  key: self.user\n  ports:\n    out: [{name: order, port: in}]\n\n" +
-			"- kind: snippet\n  name: order\n  language: cel\n  code: '{\"text\": \"A \" + answer + \" one, then.\"}'\n",
+		Page:    node.ReadPage(askPage),
 		Config: schema.Fields(append(append(
 			[]*schema.Field{schema.String("text").Doc("The question. It may hold expressions over the payload, as in `${self.name}`. Unset asks nothing: the workflow has done so by other means.")},
 			questionFields()...), askingFields()...)...),

@@ -1,12 +1,17 @@
 package dialogue
 
 import (
+	_ "embed"
+
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
+
+//go:embed form.md
+var formPage string
 
 func formDef(o stream.Options) *node.Def {
 	in, out := askerPorts("`{input, answers}`: the payload, and a map of the answers by the names of the fields.")
@@ -18,12 +23,9 @@ func formDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "form",
 		Summary: "Asks several questions, one after the other.",
-		Doc:     "Each field is asked as by an [ask](#ask), in order. " + waitingDoc,
-		Example: "- kind: form\n  name: signup\n  key: self.user\n  fields:\n    - {name: name, text: What is your name?}\n" +
-			"    - {name: age, text: \"How old are you, ${answers.name}?\", schema: {type: integer, minimum: 18}}\n  ports:\n    out: [{name: done, port: in}]\n\n" +
-			"- kind: snippet\n  name: done\n  language: cel\n  code: '{\"text\": \"Welcome, \" + answers.name}'\n",
-		Config: schema.Fields(append([]*schema.Field{schema.List("fields", schema.Fields(fields...)).Required().Doc("The questions.")}, askingFields()...)...),
-		In:     in, Out: out,
+		Page:    node.ReadPage(formPage),
+		Config:  schema.Fields(append([]*schema.Field{schema.List("fields", schema.Fields(fields...)).Required().Doc("The questions.")}, askingFields()...)...),
+		In:      in, Out: out,
 		Traits: func(c schema.Config) node.Traits { return askerTraits(c, true) },
 		Recall: node.Always(node.Holds),
 		New: func(init *node.Init) (node.Node, error) {

@@ -1,10 +1,15 @@
 package dialogue
 
 import (
+	_ "embed"
+
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/session"
 	"github.com/uniflow-labs/uniflow/value"
 )
+
+//go:embed recall.md
+var recallPage string
 
 // recalled is what recall sends.
 var recalled = value.NewShape("input", "session")
@@ -13,8 +18,7 @@ func recallDef() *node.Def {
 	return &node.Def{
 		Kind:    "recall",
 		Summary: "Adds what the session has to the payload.",
-		Doc:     "Sends `{input, session}`: the payload, and the values of the session as they are now, with what nodes before this one have changed. Without a `session` before it, it fails with the code `no_session`.",
-		Example: "- kind: session\n  name: memory\n  key: self.user\n  ports:\n    out: [{name: load, port: in}]\n\n- kind: recall\n  name: load\n",
+		Page:    node.ReadPage(recallPage),
 		In:      in("A payload."),
 		Out:     out("`{input, session}`."),
 		Recall:  node.Always(node.Reads),

@@ -1,6 +1,7 @@
 package dialogue
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 
@@ -13,14 +14,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed remember.md
+var rememberPage string
+
 func rememberDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "remember",
 		Summary: "Changes what the session has.",
-		Doc: "Texts in `set` and `append` may hold expressions over the payload, as in `\"${self.name}\"`; after a `recall` they see the session as well, as in `\"${session.visits + 1}\"`. The fields work in the order `clear`, `forget`, `set`, `append`, and the payload is sent on unchanged. " +
-			"The session is saved when the process has ended well. Without a `session` before it, the node fails with the code `no_session`.",
-		Example: "- kind: session\n  name: memory\n  key: self.user\n  ports:\n    out: [{name: note, port: in}]\n\n" +
-			"- kind: remember\n  name: note\n  set: {name: \"${self.user}\"}\n  append: {said: \"${self.text}\"}\n  most: 20\n",
+		Page:    node.ReadPage(rememberPage),
 		Config: schema.Fields(
 			schema.Any("set").Doc("A map of values to set. One whose expression is null is left as it is."),
 			schema.Any("append").Doc("A map of what to put at the end of lists: an item, or a list of them."),

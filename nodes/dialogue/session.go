@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,6 +23,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed session.md
+var sessionPage string
+
 const sessionDoc = "The values of the session that the payload belongs to are loaded, and the payload is sent on. Nodes downstream read them with `recall` and change them with `remember`; `llm` keeps the `history` of a conversation in them. " +
 	"What was changed is saved when the process has ended well, before its answer is out: see [How a process ends](../workflows.md#how-a-process-ends). So a process changes all of its session, or nothing. A child that a process waits for, as in `for`, ends with it.\n\n" +
 	"One process at a time has a session. Others of its key wait in order, up to `queue` of them and for `patience`; the next one, and one that has waited too long, goes to `error` with status 503 and the code `busy`. " +
@@ -36,9 +40,7 @@ func sessionDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "session",
 		Summary: "Gives processes the memory of their client or conversation.",
-		Doc:     sessionDoc,
-		Example: "- kind: session\n  name: memory\n  key: self.user\n  ttl: 24h\n  init: {visits: 0}\n  ports:\n    out: [{name: load, port: in}]\n\n" +
-			"- kind: recall\n  name: load\n  ports:\n    out: [{name: greet, port: in}]\n\n- kind: snippet\n  name: greet\n  language: cel\n  code: '\"Hello \" + input.user'\n",
+		Page:    node.ReadPage(sessionPage),
 		Config: schema.Fields(
 			schema.Expr("key").Doc("An expression over the payload for what the session belongs to. Unset is a signed cookie."),
 			schema.Duration("ttl").Default("24h").Doc("How long a session is kept after its last use; 0 sets no limit."),

@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,17 +23,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed batch.md
+var batchPage string
+
 func batchDef(o Options) *node.Def {
 	return &node.Def{
 		Kind:    "batch",
 		Summary: "Ships events in batches to an HTTP receiver, and loses none.",
-		Doc: "A payload is one event; each element of a list is one. Events are queued, and sent as lines of JSON when `count` or `bytes` of them wait, or `linger` after the first. " +
-			"A batch is sent again until the receiver has taken it, with the same header `Idempotency-Key`, so that a receiver that remembers the keys takes each event once.\n\n" +
-			"With `ack: accepted` the packet is answered None when the event is queued, and on disk if there is a `spool`; with `ack: delivered`, when the receiver has taken it.\n\n" +
-			"An event that is not accepted, that the receiver refuses, or that is dropped goes to `error`: a message, the reason as `code` (`full`, `too_large`, `refused`, `exhausted`), and the event as `data`. " +
-			"If `ack` is `accepted`, events that are dropped start a process of their own there, for the packet has been answered; without a link the log tells of each, with its first 200 bytes.\n\n" +
-			"When the workflow is replaced or ends, the node sends what it holds for as long as the grace lasts. What is left stays in the `spool`, and is sent by the next node on it; without a spool it is logged as lost.",
-		Example: "- kind: batch\n  name: ship\n  url: http://127.0.0.1:8090/batch\n  linger: 500ms\n",
+		Page:    node.ReadPage(batchPage),
 		Config: schema.Fields(
 			schema.String("url").Required().Doc("Where batches are posted, such as that of `uniflow loader`."),
 			schema.String("method").Default("POST").Doc("The method of the requests."),

@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,14 +16,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed trail_append.md
+var trailAppendPage string
+
 func trailAppendDef(o Options) *node.Def {
 	return &node.Def{
 		Kind:    "trail_append",
 		Summary: "Adds events to a store that you can query for funnels, retention and more.",
-		Doc: "A payload is one event; each element of a list is one. An event has a user, a time and a name. Its other fields are its properties: text, numbers and booleans. Maps within it become properties such as `item.price`; null and empty text are left out; lists are refused.\n\n" +
-			"The packet is answered `{\"appended\": N}` when the events survive a loss of power and queries see them. All of a list are added, or none: an event that cannot be taken goes to `error` with its number in the list, the code `refused`, and itself as `data`. A property keeps the type of its first value; integers and other numbers can be mixed.\n\n" +
-			"All nodes of a process that name one folder share its store. No other process may write to the store at the same time: `uniflow loader --trail` and `uniflow trail import` need another folder, or another time.",
-		Example: "- kind: trail_append\n  name: keep\n  db: shop.trail\n  user: customer\n  event: \"'order.' + status\"\n",
+		Page:    node.ReadPage(trailAppendPage),
 		Config:  schema.Fields(eventFields("Null is none. Unset keeps all.")...),
 		In:      []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
 		Error:   node.OwnFailure,

@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,18 +21,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed trail_query.md
+var trailQueryPage string
+
 func trailQueryDef(o Options) *node.Def {
 	return &node.Def{
 		Kind:    "trail_query",
 		Summary: "Queries a store of events for a funnel, retention, a segment, a cohort or paths.",
-		Doc: "The query is a document as `uniflow trail query` takes it, written as a map or as text in YAML. Texts in it may hold expressions over the payload, in the language of expressions:\n\n" +
-			"- `${query.within[0]}` alone becomes what the expression makes, with its type: a number, a list, a map. If that is null, the field is left out.\n" +
-			"- `cart-${query.shop[0]}` becomes text.\n" +
-			"- `$${` is the text `${`.\n\n" +
-			"A payload stays data: it cannot add keys, steps or conditions, except where an expression makes a map.\n\n" +
-			"The answer leaves by `out`, as `uniflow trail query --json` prints it (except that a share of 1.0 is the number 1, as everywhere in workflows). Failures go to `error`: a query that a payload has made wrong with the status 400 and the code `bad_query`; a query that needs more than `memory` with 413 and `too_large`; a query that takes longer than `timeout` with 504 and `timeout`; any query while there is no store with 503 and `no_store`.\n\n" +
-			"The store may be written by another process, such as `uniflow loader --trail`; each query sees what was there when it began.",
-		Example: "- kind: trail_query\n  name: signups\n  db: shop.trail\n  query:\n    segment:\n      event: signup\n      bucket: day\n      from: ${query.from[0]}\n",
+		Page:    node.ReadPage(trailQueryPage),
 		Config: schema.Fields(
 			schema.String("db").Required().Doc("The folder of the store."),
 			schema.Any("query").Required().Doc("The query: a map, or text in YAML."),

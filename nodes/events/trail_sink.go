@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -15,15 +16,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed trail_sink.md
+var trailSinkPage string
+
 func trailSinkDef(o Options) *node.Def {
 	return stream.Sink{
 		Kind:    "trail_sink",
 		Summary: "Writes the messages of a stream to a store of events.",
-		Doc: "The body of a message is one event, as `trail_append` takes it: a user, a time and a name; its other fields are its properties. The expressions are over the body. " +
-			"An event without a time has that of the message, and one without an id the `id` of the message, so that a message that comes twice is kept once.\n\n" +
-			"The packet is answered when the events survive a loss of power and queries see them. An event that cannot be taken fails with the code `refused`, and the others of its batch are kept.\n\n" +
-			"All nodes of a process that name one folder share its store. No other process may write to it at the same time.",
-		Example: "- kind: trail_sink\n  name: keep\n  db: shop.trail\n  user: customer\n  event: \"'order.' + status\"\n",
+		Page:    node.ReadPage(trailSinkPage),
 		Config:  schema.Fields(eventFields("Null is none. Unset takes the `id` of the message.")...),
 		Batches: true,
 		Raw:     true,

@@ -1,6 +1,7 @@
 package files
 
 import (
+	_ "embed"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -12,14 +13,14 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
+//go:embed file_sink.md
+var fileSinkPage string
+
 func fileSink() stream.Sink {
 	return stream.Sink{
 		Kind:    "file_sink",
 		Summary: "Appends records to files.",
-		Doc: "A record is confirmed when it is in the file, or with `fsync: each` on the disk; those that come meanwhile are written together. A record that cannot be written, as the disk is full, fails, and what there is of it is cut off: the next one is tried again. " +
-			"When a file is opened, a torn last line, which only a crash leaves behind, is cut off if it is not JSON under `encode: json`, and ended otherwise. A file that another program renames or deletes is made again.\n\n" +
-			"A path may hold expressions over the message, such as `out/${self.body.country}.csv`. What they give must stay in the folder in front of the first one. Missing folders are made. The receipt is `{path, offset}`.",
-		Example: "- kind: file_sink\n  name: keep\n  path: orders.ndjson\n  rotate: {bytes: 100MiB, keep: 10}\n",
+		Page:    node.ReadPage(fileSinkPage),
 		Config: schema.Fields(append([]*schema.Field{
 			schema.Text("path").Required().Doc("The file, made if it is missing."),
 			schema.Bool("append").Default(true).Doc("Keep what the file has. Without it, a file is emptied when the workflow starts and opens it."),

@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -18,16 +19,14 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
+//go:embed file_source.md
+var fileSourcePage string
+
 func fileSource() stream.Source {
 	return stream.Source{
 		Kind:    "file_source",
 		Summary: "Reads the records of files, such as lines, NDJSON and CSV.",
-		Doc: "Each record is a message `{body, id, path, line, offset}`: line counts from 1, offset in bytes from 0, after unpacking; of Parquet they are numbers of rows. Files `.gz` and `.zst` are unpacked. The files are read in the order of `paths`, those of one pattern by name; each is a lane, so `order: key` keeps the records of a file in order.\n\n" +
-			"A record that is damaged (not JSON, not UTF-8, a row with too few fields, longer than `max_record`) goes to `error` with its place, and reading goes on.\n\n" +
-			"A file is known by its inode and by fingerprints of what was read, not by its name. With `follow`, what is appended is read, also when the file has been renamed, and a file that was truncated is read again from its beginning; a last line without its end waits for the rest, until its file is gone. " +
-			"The patterns should match the names of rotated files, too: a file that was renamed, compressed, or copied and truncated is [read on](../streams.md#files-that-are-rotated) where it was left. " +
-			"With `checkpoint.file`, a file is read on where it was settled.",
-		Example: "- kind: file_source\n  name: orders\n  paths: [orders/*.ndjson]\n  checkpoint: {file: orders.pos}\n  ports:\n    out: [{name: seen}]\n\n- {kind: log, name: seen}\n",
+		Page:    node.ReadPage(fileSourcePage),
 		Config: schema.Fields(append([]*schema.Field{
 			schema.Strings("paths").Required().Doc("The files: paths, or patterns with `*`, `?` and `[a-z]`. A file that two of them name is read once."),
 			schema.Bool("follow").Default(false).Doc("Wait for more in the files, and for more files, instead of ending."),

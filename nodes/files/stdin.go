@@ -3,6 +3,7 @@ package files
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -16,13 +17,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed stdin.md
+var stdinPage string
+
 func stdinSource() stream.Source {
 	return stream.Source{
 		Kind:    "stdin",
 		Summary: "Reads the records that the program gets on its standard input.",
-		Doc: "Each record is a message `{body, id, line, offset}`: line counts from 1, offset in bytes from 0. The source ends with the input. A damaged record goes to `error`, and reading goes on. " +
-			"One node of a program reads the input. What it has read and not settled when it stops goes to the next one after a reload, and is lost when the program ends.",
-		Example: "- {kind: stdin, name: lines, ports: {out: [{name: seen}]}}\n\n- {kind: log, name: seen}\n",
+		Page:    node.ReadPage(stdinPage),
 		Config:  schema.Fields(inputFields("", format.Lines, format.NDJSON, format.CSV, format.JSON, format.Raw)...),
 		Traits:  stream.Traits{Positions: true, Raw: true, Order: stream.OrderTotal},
 		Open: func(init *node.Init) (stream.Reader, error) {

@@ -1,6 +1,7 @@
 package files
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed stdout.md
+var stdoutPage string
+
 // Stdout is the kind of nodes that write to the standard output.
 const Stdout = "stdout"
 
@@ -22,9 +26,7 @@ func stdoutSink() stream.Sink {
 	return stream.Sink{
 		Kind:    Stdout,
 		Summary: "Writes records to the standard output of the program.",
-		Doc: "A record is confirmed when it is written; those that come meanwhile are written together. Records of several nodes never mix within a line. CSV begins with the names of the columns. " +
-			"When the reader of the output has gone, as `head` does, the record fails with the code `closed`, and the program is told to end, as by SIGTERM: what was not written is not confirmed.",
-		Example: "- {kind: stdout, name: show, encode: text}\n",
+		Page:    node.ReadPage(stdoutPage),
 		Config:  schema.Fields(outputFields()...),
 		Raw:     true,
 		Open: func(init *node.Init) (stream.Writer, error) {

@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	_ "embed"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -17,13 +18,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed watch.md
+var watchPage string
+
 func watchSource() stream.Source {
 	return stream.Source{
 		Kind:    "watch",
 		Summary: "Says which files were made, changed and removed.",
-		Doc: "Each change is a message with the body `{path, change, size, time}`: the change is `created`, `changed` or `removed`; size in bytes and the time of the last change are missing for a file that is gone. " +
-			"Changes of a file that come while one of it is not reported yet are one. A file that gets another name was removed and created. What happens while the program does not run is not seen: with `existing`, all files are `created` at the start.",
-		Example: "- {kind: watch, name: changes, paths: [config/*.yaml], ports: {out: [{name: seen}]}}\n\n- {kind: log, name: seen}\n",
+		Page:    node.ReadPage(watchPage),
 		Config: schema.Fields(
 			schema.Strings("paths").Required().Doc("The files: paths, or patterns with `*`, `?` and `[a-z]`."),
 			schema.Bool("existing").Default(false).Doc("Whether the files that are there at the start are reported as created."),

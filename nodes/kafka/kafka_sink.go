@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,12 +20,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed kafka_sink.md
+var kafkaSinkPage string
+
 func sinkDef() stream.Sink {
 	return stream.Sink{
 		Kind:    "kafka_sink",
 		Summary: "Writes messages to topics of Kafka.",
-		Doc:     sinkDoc,
-		Example: "- kind: kafka_sink\n  name: orders\n  brokers: ['127.0.0.1:9092']\n  topic: orders\n  key: ${self.body.customer}\n",
+		Page:    node.ReadPage(kafkaSinkPage),
 		Config: clientFields(
 			schema.String("topic").Required().Doc("The topic, such as `orders` or `orders.${self.body.country}`."),
 			schema.String("key").Doc("The key of the message; without it, the field `key` of the payload."),

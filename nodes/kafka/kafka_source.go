@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,13 +21,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed kafka_source.md
+var kafkaSourcePage string
+
 func sourceDef() stream.Source {
 	return stream.Source{
 		Kind:    "kafka_source",
 		Summary: "Starts a process for each message of topics of Kafka.",
-		Doc:     sourceDoc,
-		Example: "- kind: kafka_source\n  name: orders\n  brokers: ['127.0.0.1:9092']\n  topics: [orders]\n  group: shop\n  ports:\n    out:\n      - name: price\n        port: in\n\n" +
-			"- kind: snippet\n  name: price\n  language: cel\n  code: self.body\n",
+		Page:    node.ReadPage(kafkaSourcePage),
 		Config: clientFields(
 			schema.Strings("topics").Required().Doc("The topics to read."),
 			schema.String("group").Doc("The consumer group: its members share the partitions, and Kafka keeps how far each partition is. Without it, this node reads all partitions: see `checkpoint.file`."),

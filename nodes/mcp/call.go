@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"net/http"
 
@@ -15,29 +16,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed mcp_call.md
+var mcpCallPage string
+
 func callDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "mcp_call",
 		Summary: "Calls a tool of a server of the Model Context Protocol.",
-		Doc: `The server is at ` + "`url`" + `, or is a program, ` + "`command`" + `, that is started with the first call. A connection that was lost is made again by the next call.
-
-What goes to ` + "`out`" + ` is a map of ` + "`text`" + ` (all that the tool says), ` + "`data`" + ` (what it answers for programs, or null) and ` + "`content`" + ` (a list of images, sounds and resources).
-
-An error goes to ` + "`error`" + `, with a ` + "`code`" + `: ` + "`tool`" + ` (the tool says that it has failed), ` + "`connect`, `timeout`, `too_large`" + ` or ` + "`answer`" + ` (the server refuses the call, or what it says makes no sense).
-After ` + "`connect` and `timeout`" + ` it may be that the tool has run.
-
-With ` + "`progress`" + `, what the tool reports meanwhile is a part of the answer, a map of ` + "`progress`, `total` and `message`" + `.
-
-Packets of one process are sent concurrently. The timeouts are of the real clock.`,
-		Example: `- kind: mcp_call
-  name: weather
-  url: https://tools.example.com/mcp
-  tool: weather
-  arguments: {city: "${self.city}"}
-  ports:
-    out: [{name: tell, port: in}]
-- {kind: snippet, name: tell, language: cel, code: text}
-`,
+		Page:    node.ReadPage(mcpCallPage),
 		Config: schema.Fields(append([]*schema.Field{
 			schema.Any("tool").Required().Doc("The name of the tool. `${…}` in it is an expression over the payload."),
 			schema.Any("arguments").Doc("The arguments, a map in which `${…}` is an expression over the payload. By default they are the payload."),

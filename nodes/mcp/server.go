@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"log/slog"
 	"time"
@@ -14,6 +15,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed mcp.md
+var mcpPage string
+
 // Kind is the kind of nodes that serve tools.
 const Kind = "mcp"
 
@@ -22,30 +26,7 @@ func serverDef() *node.Def {
 		Kind:    Kind,
 		Role:    node.HasClient,
 		Summary: "Serves nodes as tools of the Model Context Protocol.",
-		Doc: `The requests of a listener come in at ` + "`in`" + ` (POST; also GET and DELETE with ` + "`sessions`" + `), and are answered as the protocol's streamable HTTP says.
-Put ` + "`auth`" + ` in front to say who may call. On standard input and output ` + "`uniflow mcp FILE`" + ` serves the same tools, without a listener.
-
-A call of tool k starts a process at ` + "`out[k]`" + `. Its payload is the arguments, which match ` + "`input`" + `; with ` + "`payload: call`" + ` it is a map of ` + "`tool`, `arguments` and `request`" + ` (what came in, without its body).
-The answer is the result: a string is text; a map is data, and its JSON as text; a binary is an image, a sound or a resource; all else is JSON as text.
-An error goes to ` + "`error`" + `. If that has no link, the result says that the tool has failed, with the message if that is public, or with the id of the process.
-
-Parts of an answer are progress for clients that ask for it: a map of ` + "`progress`, `total` and `message`" + `, or anything else as the message. A client that leaves, cancels its call or waits longer than ` + "`timeout`" + ` ends the process.
-
-Each request stands for itself, so that any number of programs can serve the same clients, and a reload or a restart disturbs none. With ` + "`sessions`" + `, clients of older versions of the protocol can cancel calls, and are told when a reload has changed the tools.
-
-A page in a browser may call the server only if it is of the same host, or of ` + "`origins`" + `. Requests that come to an address of this machine itself must name it as their host (` + "`localhost`, `127.0.0.1`" + `), unless ` + "`hosts`" + ` says what hosts there are: else a page could reach it by a name of its own that leads here.`,
-		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: routes, port: in}]}}
-- {kind: router, name: routes, routes: [{method: POST, path: /mcp, port: out}], ports: {out: [{name: tools, port: in}]}}
-- kind: mcp
-  name: tools
-  tools:
-    - name: add
-      description: Adds two numbers.
-      input: {properties: {a: {type: number}, b: {type: number}}, required: [a, b]}
-  ports:
-    out: [{name: add, port: in}]
-- {kind: snippet, name: add, language: cel, code: 'self.a + self.b'}
-`,
+		Page:    node.ReadPage(mcpPage),
 		Config: schema.Fields(
 			schema.List("tools", schema.Fields(
 				schema.String("name").Required().Pattern(`^[A-Za-z0-9_.-]{1,128}$`).Doc("What clients call it."),

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,30 +21,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed nats_kv.md
+var natsKvPage string
+
 func kvDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "nats_kv",
 		Summary: "Reads and writes the keys of a bucket of JetStream.",
-		Doc: `| ` + "`operation`" + ` | what leaves at ` + "`out`" + ` |
-| --- | --- |
-| ` + "`get`" + ` | ` + "`{key, value, revision, time}`" + `; an error with status 404 if there is no such key. With ` + "`revision`" + `, the key as it was then |
-| ` + "`put`" + ` | ` + "`{key, revision}`" + ` |
-| ` + "`create`" + ` | the same; an error with status 409 if there is such a key |
-| ` + "`update`" + ` | the same; an error with status 409 if the key has another ` + "`revision`" + ` than that of the field |
-| ` + "`delete`, `purge`" + ` | ` + "`{key}`" + `. A key that is deleted keeps its history, one that is purged does not. With ` + "`revision`" + `, only if the key has that one |
-| ` + "`keys`" + ` | a list of the keys, in order; with ` + "`key`" + `, of those that match it, such as ` + "`user.*`" + ` |
-| ` + "`history`" + ` | a list of ` + "`{key, value, revision, time, operation}`" + `, the oldest first: as many as the bucket keeps |
-
-A write that was answered is stored as the bucket says. One that failed without a status, or with 503 or 504, may have been stored nevertheless: ` + "`create` and `update`" + ` then tell, when they are repeated.
-The bucket must be there: until it is, the node is not ready, operations fail with the status 503 and the code ` + "`bucket`" + `, and a source holds its messages. To watch it, read its stream with a ` + "`nats_source`" + `.`,
-		Example: `- kind: nats_kv
-  name: remember
-  urls: nats://127.0.0.1:4222
-  bucket: settings
-  operation: put
-  key: user.${self.id}
-  value: self.settings
-`,
+		Page:    node.ReadPage(natsKvPage),
 		Config: withClient(append([]*schema.Field{
 			schema.String("bucket").Required().Doc("The name of the bucket."),
 			schema.Enum("operation", "get", "put", "create", "update", "delete", "purge", "keys", "history").Required().Doc("What to do."),

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"strconv"
 
@@ -15,32 +16,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed nats_request.md
+var natsRequestPage string
+
 func requestDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "nats_request",
 		Summary: "Sends a request over NATS, and passes the answer on.",
-		Doc: `The first answer to the request leaves at ` + "`out`" + `, as a map of ` + "`body`, `header` and `subject`" + `. A payload that is a map of ` + "`body`" + `, and of nothing but ` + "`header`, `key`, `time` and `id`" + `, is a body with a header; any other payload is the body.
-
-While it waits, a packet holds no goroutine: many requests of a process, or of many, are under way over one connection for all nodes with the same settings.
-
-If nothing answers requests to the subject, the server says so immediately: status 503, code ` + "`no_responders`" + `. Without an answer in time: 504, ` + "`timeout`" + `. Without a connection: 503, ` + "`lost`" + `; the request may have arrived.
-An answer with the headers ` + "`Nats-Service-Error` and `Nats-Service-Error-Code`" + `, as services send them, is an error with that text and status; one that cannot be decoded has the status 502.
-Nothing is sent again by itself: put a ` + "`retry`" + ` in front if what answers can take a request twice.`,
-		Example: `- kind: nats_request
-  name: price
-  urls: nats://127.0.0.1:4222
-  subject: prices.${self.country}
-  timeout: 2s
-  ports:
-    out:
-      - name: answer
-        port: in
-
-- kind: snippet
-  name: answer
-  language: cel
-  code: body.amount
-`,
+		Page:    node.ReadPage(natsRequestPage),
 		Config: withClient(append([]*schema.Field{
 			schema.String("subject").Required().Doc("The subject. It may have expressions over the payload in it: `prices.${self.country}`."),
 		}, bodyFields()...)...),

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,25 +19,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed nats_sink.md
+var natsSinkPage string
+
 func sink() stream.Sink {
 	return stream.Sink{
 		Kind:    "nats_sink",
 		Summary: "Publishes messages to NATS, and answers when a stream has stored them.",
-		Doc: `With ` + "`mode: jetstream`" + `, each message is confirmed by the stream that takes its subject: it is stored as the stream says. Many are under way at a time, over one connection for all nodes with the same settings.
-` + "`Nats-Msg-Id`" + ` is the ` + "`id`" + ` of the payload: a message that comes again within the window of the stream (two minutes by default) is stored once, so a source and this sink together deliver exactly once within it.
-Without a stream for the subject, the answer is an error with status 503.
-
-With ` + "`mode: core`" + `, the answer means that the server has read the message, not that anything has received it: at most once beyond the server. It costs a round trip for all that is sent meanwhile.
-
-The subject is always that of the field, which may be ` + "`${self.subject}`" + `.
-With ` + "`answer: receipt`" + `, ` + "`{stream, sequence}`" + ` goes to ` + "`out`" + `, with ` + "`duplicate: true`" + ` if the stream had it already.
-
-A message that is larger than the server takes fails with status 413, a subject that the user must not publish to with 403.`,
-		Example: `- kind: nats_sink
-  name: store
-  urls: nats://127.0.0.1:4222
-  subject: orders.${self.body.country}
-`,
+		Page:    node.ReadPage(natsSinkPage),
 		Config: withConnection(
 			schema.String("subject").Required().Doc("The subject. It may have expressions over the payload in it: `orders.${self.body.country}`."),
 			schema.Enum("mode", "jetstream", "core").Default("jetstream").Doc("Who confirms: the stream that takes the subject, or the server."),

@@ -6,6 +6,7 @@ package schedule
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,20 +21,15 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed schedule.md
+var schedulePage string
+
 // Defs returns the kind of the package, freshly made.
 func Defs() []*node.Def {
 	return []*node.Def{{
 		Kind:    "schedule",
 		Summary: "Starts a process at given times.",
-		Doc: "Each tick sends `payload` on `out`. An error that comes back goes to `error`; without a link there, the log tells of it.\n\n" +
-			"`cron` is minute, hour, day of the month, month and day of the week, such as `30 2 * * 1-5`; a second may stand before them. Each is a number, `*`, a list, a range or a step such as `*/5`; months and days of the week have names, too, such as `jan` and `mon`. If both the day of the month and the day of the week are given, one of them suffices. " +
-			"`@yearly`, `@monthly`, `@weekly`, `@daily` and `@hourly` stand for their first minute.\n\n" +
-			"When clocks change in the time zone, an expression that names the minute and the hour has one tick a day nevertheless: a time that is skipped is made up for at the moment of the change, and of a time that comes twice the first counts. An expression whose minute or hour begins with `*` follows the clock: it has no ticks in an hour that is skipped, and ticks in both hours that look alike.\n\n" +
-			"With `interval`, the first tick is one interval after the start.\n\n" +
-			"If the process of a tick is still running when the next is due, `overlap` decides: `skip` leaves the next one out, `queue` starts it afterwards (at most 100 wait; more are left out), `allow` starts it immediately (at most 1000 run concurrently).\n\n" +
-			"If the machine was suspended, or too busy, one tick takes the place of all that are overdue: the last of them. The log tells how many were missed.\n\n" +
-			"A reload keeps the plan if the node has the same name and fields: no tick is lost or doubled, and a process of the earlier workflow that is still running counts. Ticks that wait in the queue at a shutdown are left out.",
-		Example: "- kind: schedule\n  name: nightly\n  cron: 30 2 * * *\n  timezone: Europe/Berlin\n  ports:\n    out: [{name: report, port: in}]\n\n- kind: snippet\n  name: report\n  language: cel\n  code: '\"the report of \" + string(time)'\n",
+		Page:    node.ReadPage(schedulePage),
 		Config: schema.Fields(
 			schema.Text("cron").Pattern(cronPattern).Doc("When ticks are due, as five or six parts, or one such as `@hourly`."),
 			schema.String("timezone").Default("UTC").Doc("The time zone of `cron`, such as `Europe/Berlin`; `Local` is that of the machine."),

@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"html/template"
@@ -18,26 +19,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed page.md
+var pagePage string
+
 func pageDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "page",
 		Summary: "Makes a page of HTML of a payload.",
-		Doc: `The template is one of Go's [html/template](https://pkg.go.dev/html/template), in ` + "`text` or in `file`" + `. ` + "`{{ .name }}`" + ` stands for a field of the payload, or of what ` + "`data`" + ` makes of it. What it holds is escaped as its place needs: in text, in an attribute, in an address, in a script. A template cannot switch that off, so nothing that a client has sent becomes part of the page's code. What a payload does not have is empty.
-
-With ` + "`layout`" + `, the file of that name is the page: it says where the parts are that ` + "`text` or `file`" + ` defines, such as ` + "`{{ block \"content\" . }}{{ end }}`" + ` for ` + "`{{ define \"content\" }}…{{ end }}`" + `. ` + "`partials`" + ` are files that define more of them; each is also a template by its own name.
-
-In addition to the functions of Go's templates there are ` + "`join LIST SEPARATOR`, `default VALUE PAYLOAD` and `date LAYOUT TIME`" + `, with a [layout of Go](https://pkg.go.dev/time#pkg-constants) and a time, or a text as RFC 3339 has it.
-
-What leaves ` + "`out`" + ` is the answer to a request: a map of ` + "`status`, `header` and `body`" + `. Files are read, and checked, when the workflow is loaded.
-
-The braces are those of ` + "`env`" + ` as well: in a spec that has it, or within one, write the template into a file.`,
-		Example: `- kind: page
-  name: list
-  text: |
-    <!doctype html>
-    <title>{{ .title }}</title>
-    <ul>{{ range .orders }}<li>{{ .item }}</li>{{ end }}</ul>
-`,
+		Page:    node.ReadPage(pagePage),
 		Config: schema.Fields(
 			schema.Text("text").Braces().Doc("The template."),
 			schema.String("file").Doc("The file of the template, instead of `text`."),

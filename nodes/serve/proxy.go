@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,27 +22,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed proxy.md
+var proxyPage string
+
 func proxyDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "proxy",
 		Summary: "Answers the request of a listener with the answer of another server.",
-		Doc: `The request goes to ` + "`target`" + ` with its method, path, query, headers and body; the path of the payload counts, if it is a map that has one. The answer comes back as it is, piece by piece: events and large files pass through, and so do WebSockets.
-
-The body of a request passes through, too, byte for byte and as the client sends it. Up to 32 KiB are read first; what is longer is not kept anywhere. The target may answer before it has read the body. A client must send it at the minimum rate of the listener, while the target reads it. A longer body than ` + "`body_bytes`" + ` is answered with 413.
-
-That takes a workflow in which all nodes that get the request do not need its body: ` + "`router`, `static`, `login`, `auth` (without `require` and `hmac`) and `limit` (without `key`)" + `. What comes after the first ` + "`router`" + ` counts for each route by itself, and what is linked to a port ` + "`error`" + ` does not count. Otherwise the listener reads and decodes the body, up to its ` + "`limits.body_bytes`" + `, and the proxy sends the bytes as they came. A body that passes through is ` + "`null`" + ` in ` + "`header`" + ` and in recordings.
-
-The other server sees ` + "`X-Forwarded-For`, `X-Forwarded-Host` and `X-Forwarded-Proto`" + ` of the listener, whatever the client has sent, and ` + "`X-Forwarded-Prefix`" + ` with ` + "`strip`" + `. Headers that are about the connection, and those that ` + "`Connection`" + ` names, stay here, as do those with underscores in place of the hyphens of one that the proxy sets. ` + "`TRACE` and `CONNECT`" + ` are answered with 501. A path with parts such as ` + "`..`" + ` is refused: it would reach what no rule has looked at.
-
-With several targets each gets a request in turn. One that cannot be connected to is left out for a second. A request that could not be sent goes to the next one; so does one without a body, of a method that may be repeated, whose answer did not begin.
-
-If no target answers, that is an error with status 502, or 504 after ` + "`timeout`" + `: its ` + "`code` is `connect`, `answer` or `timeout`" + `. An answer that breaks off is broken off here, too.`,
-		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: shop, port: in}]}}
-- kind: proxy
-  name: shop
-  target: [http://127.0.0.1:8081, http://127.0.0.1:8082]
-  timeout: 10s
-`,
+		Page:    node.ReadPage(proxyPage),
 		Config: schema.Fields(
 			schema.Strings("target").Required().Doc("The URL of the server, such as `http://127.0.0.1:8081/base`; several are used in turn. The path of the request is appended."),
 			schema.String("strip").Doc("What is removed from the beginning of the path, such as `/api`. A path that does not begin with it is not found."),

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -18,24 +19,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed static.md
+var staticPage string
+
 func staticDef() *node.Def {
 	return &node.Def{
 		Kind:    "static",
 		Summary: "Answers the request of a listener with a file of a folder.",
-		Doc: `The path of the request, without ` + "`strip`" + `, is that of a file in ` + "`root`" + `; the path of the payload counts, if it is a map that has one. Nothing outside of the folder is served, whatever the path or a symbolic link says, and no name that begins with a dot, except for ` + "`.well-known`" + `. A folder is answered with its ` + "`index`" + `, never with a list.
-
-The answer has an ` + "`ETag`" + ` of the size and the time of the file, and ` + "`Last-Modified`" + `: a client that has the file gets 304, and may ask for ranges. If there is a file with the same name and ` + "`.br`, `.zst` or `.gz`" + ` next to it, that is not older, a client that accepts it gets that one.
-
-What is not there is an error with status 404 (403 if the file may not be read, 405 if the method is neither GET nor HEAD), which goes to ` + "`error`" + ` if that has a link.`,
-		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: routes, port: in}]}}
-- kind: router
-  name: routes
-  routes:
-    - {method: GET, path: /assets/*, port: out}
-  ports:
-    out: [{name: files, port: in}]
-- {kind: static, name: files, root: ., strip: /assets, immutable: "*.min.js"}
-`,
+		Page:    node.ReadPage(staticPage),
 		Config: schema.Fields(
 			schema.String("root").Required().Doc("The folder."),
 			schema.String("strip").Doc("What a path begins with that is not part of the name of a file, such as `/assets`. A path that does not begin with it is not found."),

@@ -2,6 +2,7 @@ package sockets
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -15,19 +16,15 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed socket_sink.md
+var socketSinkPage string
+
 func sink() stream.Sink {
 	return stream.Sink{
 		Kind:    "socket_sink",
 		Summary: "Writes messages to a socket: TCP, UDP, TLS or one of Unix.",
-		Doc: `A message is confirmed when the system has taken it to send: at most once beyond that, as a socket has no way to say that the other side has it. What was on its way when a connection breaks is lost, although it was confirmed; what breaks while it is written fails, and may have arrived in part.
-The node connects again by itself. A line must not have a line feed in it; ` + "`encode: json`" + ` never makes one.
-
-With ` + "`network: udp`" + `, each message is a datagram, of at most 65,507 bytes, which may be lost on its way.`,
-		Example: `- kind: socket_sink
-  name: forward
-  address: 127.0.0.1:5171
-`,
-		Config: withAddress(),
+		Page:    node.ReadPage(socketSinkPage),
+		Config:  withAddress(),
 		Open: func(init *node.Init) (stream.Writer, error) {
 			s, err := newSettings(init.Config, false)
 			if err != nil {

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,15 +19,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed collect.md
+var collectPage string
+
 func collectDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "collect",
 		Summary: "Makes one process of the payloads of many.",
-		Doc: "Payloads wait until there are `count` of them, or `bytes`, or until `linger` after the first. Then a new process sends them on `out` as a list, in the order of their arrival. With `key`, payloads of equal keys make a list; 1 and 1.0 are equal, and maps whatever the order of their fields.\n\n" +
-			"The packets that have brought them wait meanwhile, and get the answer: an error is the answer to each of them; a list of as many elements is dealt out, one element each; otherwise each is answered None. So a source acknowledges its messages when the list is done.\n\n" +
-			"A packet whose process ends leaves the list, unless that is on its way. If the workflow is replaced or ends, what waits is sent on immediately, in shorter lists, and what still comes to the old workflow in lists of one: nothing is lost.\n\n" +
-			"A list can only be full if as many messages may be in flight. Where sources lead here, and what is in between makes one payload of one, a `count` above their `max_in_flight` is an error; unset, it is as many.",
-		Example: "- kind: collect\n  name: rows\n  count: 500\n  linger: 100ms\n  ports:\n    out: [{name: store, port: in}]\n\n- kind: snippet\n  name: store\n  language: cel\n  code: self.size()\n",
+		Page:    node.ReadPage(collectPage),
 		Config: schema.Fields(
 			schema.Int("count").Default(1000).Range(1, 1_000_000).Doc("The most payloads of a list."),
 			schema.Bytes("bytes").Default("1MiB").Range(1, 1<<40).Doc("The size at which a list is sent, approximately as in memory."),

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +13,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed decode.md
+var decodePage string
+
 // maxDecoded is the longest payload that decode takes, in bytes.
 const maxDecoded = 64 << 20
 
@@ -19,9 +23,7 @@ func decodeDef() *node.Def {
 	return &node.Def{
 		Kind:    "decode",
 		Summary: "Turns text in a format, such as CSV, into a payload.",
-		Doc: "`json` is one value. The others are containers, and give a list: `ndjson` has a JSON value in each line, and empty lines are passed over; `lines` are texts; `csv` is RFC 4180, with a map of texts for each row. " +
-			"The payload is text or binary of at most 64 MiB. If any record is damaged, the packet fails, with the status 422 and the line of the first one.",
-		Example: "- {kind: decode, name: rows, format: csv}\n",
+		Page:    node.ReadPage(decodePage),
 		Config:  schema.Fields(formatFields("What the payload is.")...),
 		In:      []node.Port{{Name: "in", Doc: "Text or binary."}},
 		Out:     []node.Port{{Name: "out", Doc: "A value, or a list of the records."}},

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,16 +16,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed dedupe.md
+var dedupePage string
+
 func dedupeDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "dedupe",
 		Summary: "Lets each message through once.",
-		Doc: "A payload whose key has not been seen is sent on `out`. The key is marked when the whole process has ended well, with all its branches and the commits of its transactions: see [How a process ends](../workflows.md#how-a-process-ends). A payload with a marked key is a duplicate: it is sent on `duplicate`, or answered None without a link there. Keys that are equal are the same: 1 and 1.0, maps whatever the order of their fields.\n\n" +
-			"Until then, others of that key wait. If the process ends well, they are duplicates; if the answer to the first payload or to its process is an error, the next of them is let through. So a message that failed is not lost when it comes again. Payloads of one process wait only for the answer to the first, as they fail together.\n\n" +
-			"Processes with several keys, such as those of batches, could wait for each other. Then one of them fails, with the code `deadlock` and status 503, so that a source tries it again.\n\n" +
-			"A process that does not end, such as one of `subscribe`, holds at most `capacity` keys; further ones are marked when they are answered.\n\n" +
-			"A reload keeps the marks if the node has the same name and fields. They are in memory: after a restart, or past `ttl` and `capacity`, a duplicate is let through.",
-		Example: "- kind: dedupe\n  name: once\n  key: self.order\n  ports:\n    out: [{name: charge, port: in}]\n\n- kind: snippet\n  name: charge\n  language: cel\n  code: self.order\n",
+		Page:    node.ReadPage(dedupePage),
 		Config: schema.Fields(
 			schema.Expr("key").Default("self.id").Doc("An expression over the payload for what makes it the same as another."),
 			schema.Duration("ttl").Default("10m").Doc("How long a key is marked; 0 sets no limit."),

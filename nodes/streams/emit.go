@@ -1,6 +1,7 @@
 package streams
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,14 +13,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed emit.md
+var emitPage string
+
 func emitDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "emit",
 		Summary: "Sends a payload as a part of the answer, before its end.",
-		Doc: "A listener whose client takes events or lines, a WebSocket and `uniflow run` pass parts on as they come; the answer of the process is the end. The packet is answered None when the receiver has taken the part: a slow receiver slows the workflow, and one that has left ends the process.\n\n" +
-			"With `event`, the part is `{\"event\": …, \"data\": payload}`, which is an event of that name for a client of `text/event-stream`.\n\n" +
-			"Where no one takes parts, `otherwise` decides: `error` fails with the code `no_parts`, `drop` answers None.",
-		Example: "- kind: emit\n  name: part\n  event: price\n",
+		Page:    node.ReadPage(emitPage),
 		Config: schema.Fields(
 			schema.String("event").Doc("The name of the event. It may hold expressions over the payload. Unset makes the payload itself the part."),
 			schema.Enum("otherwise", "error", "drop").Default("error").Doc("What happens where no one takes parts."),

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 
@@ -11,13 +12,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed encode.md
+var encodePage string
+
 func encodeDef() *node.Def {
 	return &node.Def{
 		Kind:    "encode",
 		Summary: "Turns a payload into text in a format, such as CSV.",
-		Doc: "`json` is the payload as one line of JSON, without a line end. The others are containers: each element of a list is a record, with a line end behind it, and anything else is the one record. `ndjson` is a JSON value in each line. " +
-			"`lines` are texts; other values are JSON in them. `csv` is a row for each map or list, after a row of the names of the columns.",
-		Example: "- {kind: encode, name: table, format: csv, columns: [id, total]}\n",
+		Page:    node.ReadPage(encodePage),
 		Config: schema.Fields(append(formatFields("What the payload becomes."),
 			schema.Bool("header").Default(true).Doc("Whether CSV begins with the names of the columns."))...),
 		In:     []node.Port{{Name: "in", Doc: "Any payload."}},

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"strconv"
@@ -16,13 +17,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed generate.md
+var generatePage string
+
 func generateDef(o stream.Options) *node.Def {
 	return stream.Source{
 		Kind:    "generate",
 		Summary: "Makes messages, as test data.",
-		Doc: "Each message has as `body` what `payload` makes of `{\"n\": …, \"time\": …}`: its number, from 0, and the current time. Texts in it may hold expressions: `{id: \"${self.n}\", total: \"${self.n * 3}\", name: \"order ${self.n}\"}`. Its `id` and its `n` are the number.\n\n" +
-			"Messages come as fast as the workflow takes them, or at `rate`, or one after each `interval`. With `count` they come to an end, as `uniflow run` needs it.",
-		Example: "- kind: generate\n  name: orders\n  count: 1000\n  rate: 100\n  payload: {id: \"${self.n}\", customer: \"c${self.n % 7}\"}\n  ports:\n    out: [{name: seen, port: in}]\n\n- {kind: log, name: seen}\n",
+		Page:    node.ReadPage(generatePage),
 		Config: schema.Fields(
 			schema.Int("count").Default(0).Range(0, 1<<53).Doc("How many messages to make; 0 has no end."),
 			schema.Float("rate").Default(0.0).Range(0, 1e7).Doc("How many a second, evenly; 0 as many as the workflow takes."),

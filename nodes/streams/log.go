@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"log/slog"
 	"unicode/utf8"
@@ -13,13 +14,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed log.md
+var logPage string
+
 func logDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "log",
 		Summary: "Writes a payload to the program's log, and sends it on.",
-		Doc: "The record has the node, the message and, as `payload`, the payload in JSON, which is cut at `bytes`. Nothing is made of the payload if the log does not show the level.\n\n" +
-			"A log is not a place to keep data: what must not be lost goes to a sink.",
-		Example: "- kind: log\n  name: seen\n  level: info\n  message: order ${self.id} came\n",
+		Page:    node.ReadPage(logPage),
 		Config: schema.Fields(
 			schema.Enum("level", "debug", "info", "warn", "error").Default("info").Doc("The level of the record."),
 			schema.String("message").Default("payload").Doc("The message. It may hold expressions over the payload."),

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
@@ -10,13 +11,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed publish.md
+var publishPage string
+
 func publishDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "publish",
 		Summary: "Gives a payload to all that have subscribed to a topic.",
-		Doc: "Each `subscribe` node of this namespace whose process holds a subscription to the topic gets the payload, in this program; nothing is stored, and a topic without subscriptions takes payloads, too. " +
-			"The packet is answered `{\"subscriptions\": N}`: how many took the payload. It does not wait for what they do with it.\n\nTopics survive a reload.",
-		Example: "- kind: publish\n  name: tell\n  topic: room.${self.room}\n",
+		Page:    node.ReadPage(publishPage),
 		Config: schema.Fields(
 			schema.String("topic").Required().Doc("The topic. It may hold expressions over the payload, such as `room.${self.room}`."),
 		),

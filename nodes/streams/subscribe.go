@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"net/http"
 	"sync"
@@ -14,14 +15,14 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
+//go:embed subscribe.md
+var subscribePage string
+
 func subscribeDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "subscribe",
 		Summary: "Holds its process, and sends on what is published on a topic.",
-		Doc: "The packet subscribes: from then on, each payload that a `publish` node of this namespace gives to the topic is sent on `out`, in order, one at a time. The process ends when its client leaves, when the answer to a payload is an error, after `lifetime`, when it is answered None, or when the workflow is replaced or ends, when it is answered with an error of status 503. " +
-			"With `emit` behind `out`, each payload is a part of the answer, such as an event for a browser. A reload ends the stream, when what was published before has been sent, without an event `end`: so a browser connects again, and gets what is published from then on. What is published in between, it does not get.\n\n" +
-			"While `out` is busy, up to `buffer` payloads wait, of 4 MiB together. When there are more, `full` decides: `drop_oldest` drops those that wait longest, `close` ends the process with the code `slow`.",
-		Example: "- kind: subscribe\n  name: live\n  topic: room.${self.params.room}\n  ports:\n    out: [{name: part, port: in}]\n\n- {kind: emit, name: part}\n",
+		Page:    node.ReadPage(subscribePage),
 		Config: schema.Fields(
 			schema.String("topic").Required().Doc("The topic. It may hold expressions over the packet that subscribes."),
 			schema.Int("buffer").Default(64).Range(1, 65_536).Doc("How many payloads wait while `out` is busy."),

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"net"
 	"slices"
@@ -19,40 +20,16 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
+//go:embed listener.md
+var listenerPage string
+
 func listenerDef() *node.Def {
 	return &node.Def{
 		Kind:    "listener",
 		Role:    node.HasClient,
 		Traits:  node.Fixed(node.Traits{Gives: []string{node.GivesRequest, node.GivesParts}}),
 		Summary: "Serves HTTP: each request starts a process, whose response is the answer.",
-		Doc: `The payload of a request is a map with ` + "`method`, `scheme`, `host`, `path`, `query`, `protocol`, `header` and `body`" + `.
-The body is decoded as its ` + "`Content-Type`" + ` says.
-
-It also has ` + "`remote`" + `, the address of the client, and ` + "`id`" + ` if the request has one: an ` + "`X-Request-Id`" + ` of at most 128 visible characters. The answer has the same.
-
-A response that is a map of ` + "`status`, `header` and `body`" + ` (one of them is enough) says how to answer.
-Any other response is the body of an answer with status 200: a string as text, a binary as octets, all else as JSON.
-The bare request as a response gives its body back.
-
-An error, and a request whose body cannot be decoded, goes to ` + "`error`" + `. If that has no link, the answer is the error's status (500 unless it has one) without the message.
-
-If nodes send parts of the answer (` + "`emit`" + `), a client that accepts ` + "`text/event-stream`" + ` gets events, one that accepts ` + "`application/x-ndjson`" + ` lines of JSON, others the parts as they are.
-
-HTTP/1.1 and HTTP/2 are served on one port, with TLS or without it.
-A client must send a body, and take an answer, at 1 KiB a second at least, once ` + "`limits.header_timeout`" + ` has passed; while it sends a body it must not be silent for longer than 10 seconds, or that timeout. Otherwise its connection is closed.
-A change of the workflow keeps the port and the connections.`,
-		Example: `kind: listener
-name: web
-protocol: http
-port: 8000
-ports:
-  out: [{name: hello, port: in}]
----
-kind: snippet
-name: hello
-language: text
-code: hello
-`,
+		Page:    node.ReadPage(listenerPage),
 		Config: schema.Fields(slices.Concat([]*schema.Field{
 			schema.Enum("protocol", "http").Default("http").Doc("What is spoken."),
 			schema.String("host").Doc("The name or address to listen on; all addresses of the machine if left out."),

@@ -53,10 +53,9 @@ func TestMain(m *testing.M) {
 func careless() *node.Def {
 	return &node.Def{
 		Kind: "careless", Summary: "Shows a secret in all ways.",
-		Doc:     "It is for tests.",
-		Example: "kind: careless\nname: a\ntext: b\n",
-		Config:  schema.Fields(schema.String("text").Secret(), schema.String("mode")),
-		In:      []node.Port{{Name: "in", Doc: "Anything."}}, Out: []node.Port{{Name: "out", Doc: "Nothing."}},
+		Page:   node.Page{Doc: "It is for tests.", Example: "kind: careless\nname: a\ntext: b\n"},
+		Config: schema.Fields(schema.String("text").Secret(), schema.String("mode")),
+		In:     []node.Port{{Name: "in", Doc: "Anything."}}, Out: []node.Port{{Name: "out", Doc: "Nothing."}},
 		New: func(init *node.Init) (node.Node, error) {
 			c := &carelessNode{init: init, text: init.Config.String("text"), mode: init.Config.String("mode")}
 			init.Log.Info("made of "+c.text, "text", c.text, "list", []string{c.text}, "group", map[string]any{"a": c.text})

@@ -5,6 +5,7 @@
 package router
 
 import (
+	_ "embed"
 	"errors"
 	"net/http"
 	"strings"
@@ -18,6 +19,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed router.md
+var routerPage string
+
 // Kind is the name of the kind.
 const Kind = "router"
 
@@ -26,29 +30,7 @@ func Def() *node.Def {
 	return &node.Def{
 		Kind:    Kind,
 		Summary: "Sends each HTTP request on the out-port of the route that it matches.",
-		Doc: `A request goes to ` + "`out[k]`" + ` with the parameters of its route as ` + "`params`" + `, a map of strings.
-
-In a path, ` + "`:name`" + ` matches one segment, and ` + "`*` or `*name`" + ` the rest, also in the middle.
-Fixed text is preferred to a parameter, and that to a rest. A backslash before ` + "`:`, `*`, `{` or `}`" + ` makes it an ordinary character.
-Trailing slashes and case matter. A route for GET also answers HEAD. The method ` + "`*`" + ` is any that has no route of its own for the path.
-
-A request that no route matches is an error with status 404, or 405 if only its method differs. Both go to ` + "`error`" + ` if that is linked, and then to the listener like any other error.
-The answer to a 405 names the methods in ` + "`Allow`" + `, also if a node makes that answer; the error has them as ` + "`data.allow`" + `.
-` + "`OPTIONS`" + ` on a path that has routes, none of them for it, is answered with status 204 and ` + "`Allow`" + `.`,
-		Example: `kind: router
-name: api
-routes:
-  - {method: GET, path: "/users/:id", port: "out[0]"}
-  - {method: POST, path: /users, port: "out[1]"}
-ports:
-  out[0]: [{name: show, port: in}]
-  out[1]: [] # the response is the request
----
-kind: snippet
-name: show
-language: cel
-code: params.id
-`,
+		Page:    node.ReadPage(routerPage),
 		Config: schema.Fields(
 			schema.List("routes", schema.Fields(
 				schema.String("method").Words(true, "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "*").Required().Doc("The method, such as GET, or * for any."),

@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -23,28 +24,15 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed websocket_client.md
+var websocketClientPage string
+
 // clientDef is a source of messages with an in-port that sends.
 func clientDef(o stream.Options) *node.Def {
 	def := stream.Source{
 		Kind:    "websocket_client",
 		Summary: "Takes messages from a WebSocket server, and sends some.",
-		Doc: `Each message of the server starts a process at ` + "`out`" + `. WebSockets have no acknowledgement: what the server sends while there is no connection does not come, and a message that was read is lost if the program is killed before its process has ended.
-A lost connection is made again. With 401 and 403 the workflow does not start.
-
-A packet at ` + "`send`" + ` is sent: a string as text, a binary as binary, all else as JSON; of a map of nothing but ` + "`body`" + ` and fields of a message, the body. It is answered when the socket has taken it, and is an error with status 503 while there is no connection.
-
-Messages have ` + "`id`" + ` and ` + "`binary`" + `.`,
-		Example: `- kind: websocket_client
-  name: prices
-  url: wss://stream.example.com/prices
-  ports:
-    out: [{name: keep, port: in}]
-
-- kind: snippet
-  name: keep
-  language: cel
-  code: body
-`,
+		Page:    node.ReadPage(websocketClientPage),
 		Config: schema.Fields(slices.Concat([]*schema.Field{
 			schema.String("url").Required().Doc("The server, such as wss://stream.example.com/prices."),
 			schema.Strings("protocols").Doc("Subprotocols to offer, best first."),

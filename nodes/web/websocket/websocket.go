@@ -9,6 +9,7 @@ package websocket
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -27,6 +28,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+//go:embed websocket.md
+var websocketPage string
+
 // Defs returns the kinds of this package.
 func Defs(o stream.Options) []*node.Def { return []*node.Def{serverDef(o), clientDef(o)} }
 
@@ -44,24 +48,7 @@ func serverDef(o stream.Options) *node.Def {
 		Kind:    "websocket",
 		Role:    node.HasClient,
 		Summary: "Makes a WebSocket of a request, and starts a process for each message.",
-		Doc: `The request of a listener comes in at ` + "`in`" + `. Link ` + "`open`" + ` to look at it first: an error there, or an answer with a status of 300 or more, is the answer, and there is no WebSocket.
-
-Each message starts a process at ` + "`out`, with `body`, `connection` (an id) and `params`" + ` of a router. Messages of one connection are handled one after the other. The answer is sent back: a string as text, a binary as binary, all else as JSON; none is silence.
-An error goes to ` + "`error`" + `, also that of a message which cannot be decoded. If that has no link, the connection is closed, with code 1011, or 1007 for a message which cannot be decoded.
-
-A packet ` + "`{to, body}`" + ` at ` + "`send`" + ` goes to one connection, and is answered when its socket has taken it. ` + "`{topic, body}`" + ` goes to all connections with that topic; a client that falls 1,024 messages behind is closed with code 1013.
-When a connection has ended, ` + "`close`" + ` gets ` + "`connection`, `params`, `code` and `reason`" + `.
-
-A change of the workflow keeps the connections. If the node is removed, they are closed with code 1012; when the program stops, with 1001.`,
-		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: chat, port: in}]}}
-- {kind: websocket, name: chat, topics: [room], ports: {out: [{name: tell, port: in}]}}
-- kind: snippet
-  name: tell
-  language: cel
-  code: '{"topic": "room", "body": body}'
-  ports:
-    out: [{name: chat, port: send}]
-`,
+		Page:    node.ReadPage(websocketPage),
 		Config: schema.Fields(
 			schema.Enum("decode", "json", "text", "raw").Default("json").Doc("What messages become: values of JSON, texts, or with `raw` texts and binaries."),
 			schema.Strings("topics").Doc("Topics of a connection. `${…}` in a topic is an expression over the request, such as `room/${self.params.room}`."),

@@ -14,7 +14,7 @@ func Log() stream.Source {
 	return stream.Source{
 		Kind:    "reference_log",
 		Summary: "Takes messages of the reference server, and commits a position for each lane.",
-		Example: "- {kind: reference_log, name: in, address: '127.0.0.1:7000', ports: {out: [{name: work, port: in}]}}\n- {kind: nop, name: work}\n",
+		Page:    node.Page{Example: "- {kind: reference_log, name: in, address: '127.0.0.1:7000', ports: {out: [{name: work, port: in}]}}\n- {kind: nop, name: work}\n"},
 		Config:  settings(),
 		Traits:  stream.Traits{Lanes: true, Positions: true, Order: stream.OrderKey},
 		Open: func(init *node.Init) (stream.Reader, error) {

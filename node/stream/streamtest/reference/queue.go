@@ -15,7 +15,7 @@ func Queue() stream.Source {
 	return stream.Source{
 		Kind:    "reference_queue",
 		Summary: "Takes messages of the reference server, each of which it acknowledges.",
-		Example: "- {kind: reference_queue, name: in, address: '127.0.0.1:7000', ports: {out: [{name: work, port: in}]}}\n- {kind: nop, name: work}\n",
+		Page:    node.Page{Example: "- {kind: reference_queue, name: in, address: '127.0.0.1:7000', ports: {out: [{name: work, port: in}]}}\n- {kind: nop, name: work}\n"},
 		Config:  settings(),
 		Traits:  stream.Traits{Redelivers: true},
 		Open: func(init *node.Init) (stream.Reader, error) {

@@ -16,7 +16,7 @@ func Sink() stream.Sink {
 	return stream.Sink{
 		Kind:    "reference_sink",
 		Summary: "Puts messages to the reference server.",
-		Example: "- {kind: reference_sink, name: out, address: '127.0.0.1:7000'}\n",
+		Page:    node.Page{Example: "- {kind: reference_sink, name: out, address: '127.0.0.1:7000'}\n"},
 		Config:  settings(),
 		Open: func(init *node.Init) (stream.Writer, error) {
 			return &writer{config: init.Config}, nil
