@@ -103,8 +103,8 @@ func Tables() []File {
 	add("a footer longer than the file", append(slices.Clone(sound[:len(sound)-8]), "\xff\xff\xff\x7fPAR1"...))
 	raw("a footer that is empty", nil)
 	raw("a footer with a list of 2^31 structs", append([]byte{0x15, 2, 0x19, 0xfc}, binary.AppendUvarint(nil, 1<<31-1)...))
-	raw("a footer with a list of empty structs", append(append([]byte{0x15, 2, 0x19, 0xfc}, binary.AppendUvarint(nil, 8<<20)...), make([]byte, 8<<20)...))
-	raw("a footer with many small structs", append(append([]byte{0x15, 2, 0x19, 0xfc}, binary.AppendUvarint(nil, 4<<20)...), bytes.Repeat([]byte{0x15, 2, 0}, 4<<20)...))
+	raw("a footer with a list of empty structs", append(append([]byte{0x15, 2, 0x19, 0xfc}, binary.AppendUvarint(nil, 1<<20)...), make([]byte, 1<<20)...))
+	raw("a footer with many small structs", append(append([]byte{0x15, 2, 0x19, 0xfc}, binary.AppendUvarint(nil, 9<<18)...), bytes.Repeat([]byte{0x15, 2, 0}, 9<<18)...))
 	raw("a footer of structs in structs", bytes.Repeat([]byte{0x1c}, 1<<20))
 	raw("a footer with an endless number", append([]byte{0x15}, bytes.Repeat([]byte{0xff}, 1<<20)...))
 

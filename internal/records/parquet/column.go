@@ -181,14 +181,12 @@ func (c *Column) values(run *Run, n int) (err error) {
 		if err := c.index.read(c.codes); err != nil {
 			return err
 		}
-		size := int64(0)
-		if c.dict != nil {
-			size = int64(c.dict.Len())
-		}
+		highest := uint32(0)
 		for _, code := range c.codes {
-			if int64(code) >= size {
-				return errors.New("a page refers to a value that its dictionary has not")
-			}
+			highest = max(highest, code)
+		}
+		if c.dict == nil || n > 0 && int64(highest) >= int64(c.dict.Len()) {
+			return errors.New("a page refers to a value that its dictionary has not")
 		}
 		run.Codes, run.Dict = c.codes, c.dict
 		return nil
