@@ -98,37 +98,3 @@ func llmFields(o stream.Options) schema.Object {
 		schema.String("language").Words(false, o.Languages.Names()...).Doc("The language of the expressions; `"+o.Language+"` unless set."),
 	)
 }
-
-const llmDoc = "It speaks the protocol of chat completions, as OpenAI made it and most servers have it: Ollama, vLLM, llama.cpp, LM Studio, Mistral, Groq, OpenRouter, Azure.\n\n" +
-	"A packet may need several turns. When the model calls tools, each call is a packet at `tool[k]`, in a child process: the calls of a turn run side by side. The payload is the arguments, checked against `input`; the response goes back as text, or as JSON. " +
-	"An error goes back as its message, so that the model can try something else; so does a tool that does not exist, and arguments that do not fit. " +
-	"Whatever a person writes can make a model call any tool with any arguments: let a tool do only what that person may do.\n\n" +
-	"What goes to `out` has `text`, `data` (with `schema`, else null), `usage` (`prompt_tokens`, `completion_tokens`, `total_tokens` of all turns; `estimated` if the server did not say), `finish` (`stop`, or `length` if the answer is cut off at `max_tokens`, or another word of the server) and `turns`.\n\n" +
-	"Errors have a `code`: `connect` (the server cannot be reached), `tls`, `auth` (it refuses the key), `model` (it does not have the model), `context` (the conversation is too long for the model), `rate` (too many requests), `quota` (the account has nothing left), " +
-	"`request` (the server refuses the request), `server` (it failed), `not_found` (`url` is wrong), `cut` (the answer broke off), `answer` (what came is not an answer), `silence`, `timeout`, `too_large`, `schema`, `refusal` (the model refuses to answer in the form of `schema`), `turns`, `tools` (a server of `tools_from` cannot be reached), `budget`, `prompt` (the payload makes no message), `no_session`. " +
-	"None of them shows the key or the conversation.\n\n" +
-	"The time limits are of the real clock; waits between attempts are of the engine's."
-
-const llmExample = `- kind: llm
-  name: bot
-  url: http://127.0.0.1:11434/v1
-  key: "{{ .KEY }}"
-  model: small
-  env: {KEY: {data: "{{ .LLM_KEY }}"}}
-  system: Help customers of the shop. Look orders up, never guess.
-  prompt: self.text
-  max_tokens: 500
-  stream: true
-  budget: {run: 8000, key: 100000, window: 24h}
-  tools:
-    - name: find_order
-      description: The state of an order.
-      input: {properties: {id: {type: integer}}, required: [id]}
-  ports:
-    "tool[0]": [{name: lookup, port: in}]
-
-- kind: snippet
-  name: lookup
-  language: cel
-  code: '{"id": id, "state": "on its way"}'
-`

@@ -22,22 +22,6 @@ const (
 	typeHMAC  = "hmac"
 )
 
-const authDoc = "A request passes if one of the schemes in `any` accepts what it brings. It gains the field `auth`: `{subject, scopes, claims, type}`. Other requests go to `error`:\n\n" +
-	"| status | code | when |\n| --- | --- | --- |\n" +
-	"| 401 | `credentials` | the request brings nothing that a scheme looks for, or none of them accepts it. The answer has `WWW-Authenticate` for each scheme, and says what is wrong |\n" +
-	"| 403 | `scope`, `forbidden` | it is known who sends it, but `scopes` or `require` refuse it |\n" +
-	"| 409 | `replay` | a signature came before |\n" +
-	"| 503 | `busy`, `keys` | too many passwords are being checked, or the keys of an issuer cannot be read. Try again |\n\n" +
-	"**`key`** looks for one of `keys` in a header (`X-API-Key` unless set), the query or a cookie. A key is given as `secret`, or as `sha256`, in hexadecimal, so that the document does not hold it: `printf %s KEY | sha256sum`. `id` is the subject.\n\n" +
-	"**`basic`** checks name and password. Passwords are given as bcrypt hashes: `htpasswd -nbBC 12 ann PASSWORD`. The last password that was right is remembered, as a hash under a random key, since bcrypt takes 50 ms and more.\n\n" +
-	"**`jwt`** checks a bearer token. Each of `keys` names the `algorithms` that it is good for; a token cannot choose another one, and `none` is never accepted. A key is a `secret` for HS256, HS384 and HS512, or a public key or certificate as `pem`. " +
-	"The token must have `exp`. `iss` and `aud` must be those of `issuer` and `audience`; a token for an audience is refused if `audience` is not set. `typ` must be `JWT` or `at+jwt` if the token has it, and `crit` is refused. Times may be off by `leeway`. `sub` is the subject; scopes are those of `scope` and `scp`.\n\n" +
-	"Keys of an issuer are read from `jwks` when the node opens, by a request after 45 minutes, and when a token names a key that is not known, at most once a minute. After an hour requests wait for that, so a key that was withdrawn is not accepted any more. If they cannot be read, those that were read before are kept. Without any, the node is not ready, and requests with tokens are answered 503.\n\n" +
-	"**`oidc`** is `jwt` for an issuer of OpenID Connect, which says where its keys are.\n\n" +
-	"**`hmac`** checks the signature of the body, as webhooks have it. The `preset` says how `github`, `shopify`, `slack`, `standard` (Standard Webhooks) or `stripe` sign; otherwise `header`, `signed` and their like do. A signature with a timestamp is good for `tolerance`, and only once: a request that comes again is answered 409 with the code `replay`, also after a reload, but not after a restart. If the process ends with an error, the sender may try again. " +
-	"At most 131,072 signatures are remembered for a time; requests past that are answered 503. A listener keeps the bytes of bodies only for workflows with such a node.\n\n" +
-	"A token in a cookie is sent by browsers with each request, also by those that other sites cause: set `SameSite` on it."
-
 func authDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "auth",

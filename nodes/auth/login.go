@@ -17,25 +17,6 @@ import (
 //go:embed login.md
 var loginPage string
 
-const loginDoc = "A request with a session goes on to `out`, with the field `auth`: `{subject, scopes, claims, type}`. A browser without one is sent to the provider, with the code flow of OpenID Connect, PKCE, a state and a nonce, and comes back to where it was. Other clients without a session, and requests that are not GET, get 401.\n\n" +
-	"Put the node before the router. It answers these paths itself:\n\n" +
-	"| path | what it does |\n| --- | --- |\n" +
-	"| `PATH/login?return_to=/there` | begins a login. `return_to` is a path of this site |\n" +
-	"| `PATH/callback` | ends it. Register `URL` + `PATH/callback` with the provider |\n" +
-	"| `PATH/logout` | ends the session here, and at the provider if that has a page for it |\n\n" +
-	"**The session** is a cookie: encrypted and signed with a key made of `secret` (AES-GCM), `HttpOnly`, `SameSite=Lax`, and with an `https` URL `Secure` and bound to the host (`__Host-`). The server keeps nothing, so sessions survive restarts, and all servers with the same `secret` know them. " +
-	"A cookie holds 4 KB: `claims` says what is kept.\n\n" +
-	"To change `secret`, put the new one in front: `[new, old]`. Cookies are made with the first and read with all. Leave the old one out after `ttl`. Until all servers know the new secret, put it behind the old one.\n\n" +
-	"To end sessions before their `ttl`, add to `ended`: the sessions of one person, or of all people, that were begun before a time. Entries older than `ttl` can go. The provider may still know the browser, and begin a new session without a question: end the session there, too.\n\n" +
-	"If the provider gives a refresh token (for most: scope `offline_access`), the session is renewed when its access token has expired, and ends when the provider refuses that. If the provider cannot be asked, the answer is 503. Otherwise the session lasts for `ttl`.\n\n" +
-	"Requests that change something are refused with 403 and the code `cross_site` if another site has caused them.\n\n" +
-	"| status | code | when |\n| --- | --- | --- |\n" +
-	"| 401 | `credentials` | there is no session, and the client is not a browser that opens a page |\n" +
-	"| 403 | `state` | the login was not begun in this browser, or more than ten minutes ago |\n" +
-	"| 403 | `denied` | the provider has refused the login, or what it said is not genuine |\n" +
-	"| 403 | `loop` | ten logins in a minute: the browser does not keep the session |\n" +
-	"| 503 | `keys`, `provider` | the provider cannot be asked |"
-
 func loginDef() *node.Def {
 	return &node.Def{
 		Kind:    "login",

@@ -35,15 +35,6 @@ func sinkDef() stream.Sink {
 	}
 }
 
-const sinkDoc = `The body of a message is a map: a field for each column. What the types of columns accept, and how values become theirs, is as for the arguments of ` + "`sql`" + `.
-
-**Batches.** The rows of a batch are written together: by one ` + "`INSERT`" + ` of up to 512 rows after the other in a transaction, or by one ` + "`COPY`" + `. Without ` + "`columns`" + `, bodies with other fields, or with the same in another order, make a new transaction. A batch that the database refuses for what is in it is written again in halves, until the rows that it refuses are alone; only they fail, and the others are written.
-
-**Twice.** A row whose message comes again, after a failure, is added again by ` + "`insert` and `copy`" + `, unless a unique index refuses it; with ` + "`upsert`" + ` it stays one row. Of the rows of a batch with equal keys the last one counts.
-
-The errors are those of ` + "`sql`" + `; texts and numbers that do not fit their column have the code ` + "`data`" + ` and status 422. What is wrong with the connection, and what another transaction has caused, fails the whole batch.
-`
-
 // streamFields are the fields of sources and sinks, in front of their own.
 func streamFields(own ...*schema.Field) schema.Object {
 	return schema.Fields(append([]*schema.Field{

@@ -40,13 +40,6 @@ func sourceDef() stream.Source {
 	}
 }
 
-const sourceDoc = `The ` + "`body`" + ` of a message is the row, as ` + "`sql`" + ` gives it, and ` + "`cursor`" + ` the value of its cursor. ` + "`id`" + ` is the table, or the name of the node, with that value.
-
-The cursor must be unique, and no row may appear below one that was read, or it is left out. A number that the database gives to new rows is such a cursor, unless transactions take it and commit late: let a ` + "`query`" + ` leave out what is only seconds old, as in ` + "`SELECT * FROM orders WHERE id > :cursor AND created < now() - interval '10 seconds' ORDER BY id LIMIT 1000`" + `. Changes of rows that were read, and rows that are gone, are not seen.
-
-A start goes on after the last row that is settled, if the position is kept: in ` + "`checkpoint.file`" + `, or in the table ` + "`track`" + `, next to the rows. Without both, each start begins at ` + "`start`" + `.
-`
-
 // A sourceReader reads rows by a cursor.
 type sourceReader struct {
 	pool   *pool

@@ -15,11 +15,6 @@ import (
 //go:embed ask.md
 var askPage string
 
-const waitingDoc = "The conversation's next message is the answer, and starts no process. A `chat` and its like know conversations. Elsewhere set `key`, and send replies to the in-port `reply`, whose payload must give the same key: it is answered None if a question has waited for it, else it goes to `error` with status 404 and the code `no_question`. A key is of its namespace, and not that of a conversation, unless the process belongs to that one: a reply whose sender has chosen the key reaches no question of a chat.\n\n" +
-	"Of a message that is a map, `data` (of a button), `text` or `body` is the answer. An answer that does not fit is told so and asked for again; after `attempts` of them the packet goes to `error` with the code `attempts`. " +
-	"Questions go out as parts of the answer, `{text, buttons: [{text, data}]}`; where the trigger takes none, the node fails with the code `no_parts`.\n\n" +
-	"A process that waits holds no goroutine, and survives a reload: the workflow that it began in goes on with it. At most 10,000 wait in a program; then, and when the program ends, they fail with status 503 and the code `busy`, as they do when an answer comes that [the memory of the program](../workflows.md#memory) has no room for; at `reply` that answer is refused, and the question stays. Sessions stay with their process meanwhile."
-
 // askingFields are those of ask and form.
 func askingFields() []*schema.Field {
 	return []*schema.Field{

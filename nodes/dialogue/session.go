@@ -26,16 +26,6 @@ import (
 //go:embed session.md
 var sessionPage string
 
-const sessionDoc = "The values of the session that the payload belongs to are loaded, and the payload is sent on. Nodes downstream read them with `recall` and change them with `remember`; `llm` keeps the `history` of a conversation in them. " +
-	"What was changed is saved when the process has ended well, before its answer is out: see [How a process ends](../workflows.md#how-a-process-ends). So a process changes all of its session, or nothing. A child that a process waits for, as in `for`, ends with it.\n\n" +
-	"One process at a time has a session. Others of its key wait in order, up to `queue` of them and for `patience`; the next one, and one that has waited too long, goes to `error` with status 503 and the code `busy`. " +
-	"A process that is forked, and goes on when the one that forked it has ended, has no session.\n\n" +
-	"**Keys.** Without `key`, a session is that of a browser: the payload must be a request of a `listener`, and the answer sets a cookie, and then is in no cache (`Cache-Control: no-store`). The cookie holds an id that cannot be guessed and a signature, and nothing of what the session has. " +
-	"With `key`, it is that of what the expression gives, such as `self.conversation` of a chat.\n\n" +
-	"**Stores.** `memory` forgets all when the program ends, and keeps it over reloads; `capacity`, `bytes` and [the memory of the program](../workflows.md#memory) bound it, and the sessions that were not used longest go first. " +
-	"`sqlite` and `postgres` keep it in a table, which is made if it is not there. In a table, a session is JSON: times and bytes come back as text. Sessions that are not used for `ttl` are removed. " +
-	"Engines may share a table: if two change one session concurrently, the process that ends last fails with status 503 and the code `conflict`."
-
 func sessionDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "session",

@@ -42,21 +42,6 @@ func sinkDef() stream.Sink {
 	}
 }
 
-const sinkDoc = `A message is written when all replicas that are in sync have it (` + "`acks: all`" + `), and the client writes it once, however often it tries (idempotent), as long as the process runs. What follows a failure may come twice.
-
-The client makes the batches by itself: what arrives while another one is on its way goes together. With ` + "`answer: receipt`" + ` the answer is ` + "`{topic, partition, offset}`" + `.
-
-The fields of a payload that ` + "`kafka_source`" + ` has made are known, so its message may be passed on as it is; ` + "`topic`, `partition` and `offset`" + ` of the payload count only where a field names them. A ` + "`body`" + ` of null is a message without a value, which deletes its key from a compacted topic.
-
-| error | status | |
-| --- | --- | --- |
-| ` + "`too_large`" + ` | 413 | larger than ` + "`max_message`" + `, or than the topic allows |
-| ` + "`refused`" + ` | 422 | the broker does not take the message |
-| ` + "`bad_partition`" + ` | 422 | ` + "`partition`" + ` is not the number of one |
-| ` + "`unknown_topic`" + ` | | the topic does not exist; the next attempt may find it |
-
-Transactions are not supported yet.`
-
 var compressions = map[string]kgo.CompressionCodec{
 	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
 }

@@ -40,19 +40,6 @@ func sourceDef() stream.Source {
 	}
 }
 
-const sourceDoc = `The payload has, apart from what every source gives, ` + "`topic`, `partition`, `offset` and `header`" + `. ` + "`id` is `topic/partition/offset`" + `. A message without a value has a ` + "`body`" + ` of null. A header that occurs several times is a list.
-
-**Group.** The positions are committed to Kafka. When a partition goes to another member, the processes of its messages that run have 30 seconds to end, and those that have not begun are left to that member. Partitions are assigned as cooperative-sticky: those that stay are read on meanwhile.
-
-**Without a group** the positions are kept in ` + "`checkpoint.file`" + `; without that one, too, every start begins at ` + "`start`" + `.
-
-**Order.** With ` + "`order: record`" + `, messages with the same key run one after the other, and those without a key in the order of their partition; the next one begins when a sink has queued the one before. ` + "`order: key`" + ` without ` + "`key`" + ` runs one message of each partition at a time. See [order](../streams.md#order).
-
-The client reads ahead at most ` + "`bytes`" + ` from each broker, decompressed, and not more than 32 MiB; what comes on top of that, as brokers count compressed bytes, is not decompressed and is asked for again. A batch that has more than a sixteenth of [the memory of the program](../workflows.md#memory) when it is decompressed stops its partition: the node is not ready then, and the log says where. Partitions take turns. It connects again by itself, and is not ready while no broker answers; a topic that does not exist when the node starts keeps it from being ready, and one that vanishes later is read on when it is there again. If the position of a partition is no longer there, reading goes on at the first message that is.
-
-Transactions are not supported yet: messages of a transaction that was aborted are not read, but what a workflow sends is not part of one.
-`
-
 // handOver is how long processes may run on whose partition another member gets. It is
 // half of the time that the group waits.
 const handOver = 30 * time.Second
