@@ -35,8 +35,8 @@ func newAdmission(st *state, limit int) *admission {
 }
 
 // admit returns the schema of the store with the events of the requests that can be
-// taken, and by request why those of others cannot, nil for those that can. The list is
-// lent until the next call.
+// taken, and for each request why its events cannot, or nil. The list is valid until the
+// next call.
 func (a *admission) admit(group []*request) (event.Schema, []error) {
 	sn := a.state.current.Load()
 	schema := sn.schema

@@ -159,7 +159,7 @@ func (s *Store) raiseHorizon(horizon int64) error {
 	})
 }
 
-// expire raises the horizon to that of Options.Retention, if that removes a segment.
+// expire raises the horizon as Options.Retention asks, if a segment can then go.
 func (s *Store) expire() error {
 	horizon := s.state.horizonAt(math.MinInt64)
 	sn, err := s.state.view()

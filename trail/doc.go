@@ -53,8 +53,8 @@
 // Locks are taken in this order: catalog.mu or reader.mu, which is held during the I/O of
 // the manifest and serializes it; state.mu, which is never held during I/O;
 // tombstones.mu. committer.late is before all of them, and Store.mu is held alone. What
-// has no lock belongs to one goroutine: the admission and the runBuilder to that of
-// committer.run, which also runs what others give to committer.do.
+// has no lock belongs to one goroutine: committer.run owns the admission and the runBuilder,
+// and also runs what others give to committer.do.
 //
 // It knows nothing of the engine, of HTTP, or of command lines, except for the
 // commands of uniflow that its errors name as a remedy.

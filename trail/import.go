@@ -145,7 +145,7 @@ type importEnv struct {
 	between func(f func())
 	// admit returns the schema of the store with segments, or why it cannot take them.
 	admit func(segments []*source, schema event.Schema) (event.Schema, error)
-	// replace is that of a catalog.
+	// replace is catalog.replace.
 	replace func(out, made []*source, change func(m *manifest) error, apply func()) error
 }
 

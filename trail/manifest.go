@@ -141,7 +141,7 @@ func encodeManifest(m *manifest) ([]byte, error) {
 	return fmt.Appendf(b, "%s%08x\n", checksumLine, crc32.Checksum(b, castagnoli)), nil
 }
 
-// A versionError tells of a store that a newer program wrote.
+// A versionError reports a store that a newer program wrote.
 type versionError struct{ version int }
 
 func (e *versionError) Error() string {

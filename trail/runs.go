@@ -38,8 +38,8 @@ const (
 	maxSpilled = 256 << 20
 )
 
-// An import makes two segments at a time, which are therefore smaller than those of
-// merges.
+// An import makes two segments at a time, which are therefore smaller than the segments
+// of merges.
 const (
 	importing  = 2
 	importedOf = 4 // a segment has at most importedTo/importedOf of segmentRows
@@ -76,7 +76,7 @@ type builderSet struct {
 	terms    *segment.Terms
 	schema   event.Schema // when it was handed over
 	rows     int
-	// last is the builder of the row before, mostly that of the next.
+	// last is the builder of the row before; the next row mostly has the same.
 	last   *segment.Builder
 	bucket int64
 }
@@ -119,7 +119,7 @@ func (w *runWriter) extend(schema event.Schema) {
 	}
 }
 
-// A recoding turns the codes of a file's dictionary into those of the terms, so that a
+// A recoding maps the codes of a file's dictionary to the codes of the terms, so that a
 // string is looked up once for each dictionary that has it.
 type recoding struct {
 	of []string

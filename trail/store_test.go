@@ -370,7 +370,7 @@ func TestUnknownFilesAreDeleted(t *testing.T) {
 	wantSound(t, dir)
 }
 
-// TestInfoParts holds that Info tells what takes the bytes of segments.
+// TestInfoParts holds that Info reports what takes the bytes of segments.
 func TestInfoParts(t *testing.T) {
 	s := open(t, t.TempDir(), quiet())
 	add(t, s, draw(rand.New(rand.NewPCG(1, 8)), 2000, "a")...)

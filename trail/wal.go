@@ -41,7 +41,7 @@ type encoder struct {
 	listed  []string // names in order
 	times   window
 	body    []byte
-	last    []int            // properties of the event before, mostly those of the next, too
+	last    []int            // properties of the event before; the next mostly has the same
 	large   []event.Property // integers that a number cannot hold exactly, one for each property
 	refused []Rejection
 }
@@ -288,8 +288,8 @@ func openChunk(b []byte) (*chunkReader, error) {
 	return c, nil
 }
 
-// next reads an event into r, whose values it uses again. It is false at the end,
-// and where the chunk is malformed, which err tells then.
+// next reads an event into r, whose values it reuses. It is false at the end, and where
+// the chunk is malformed: then err is set.
 func (c *chunkReader) next(r *row) bool {
 	d := &c.d
 	if c.left == 0 || d.bad {

@@ -23,8 +23,8 @@
 // A missing string is empty in ClickHouse, and empty or NULL in DuckDB; anything
 // else missing is NULL.
 //
-// Statements of both dialects were executed: the tests in test/oracle run those of
-// DuckDB. Those of ClickHouse in testdata, and thousands of random ones, ran on
+// Statements of both dialects were executed: the tests in test/oracle run the statements
+// of DuckDB. The statements of ClickHouse in testdata, and thousands of random ones, ran on
 // ClickHouse 26.9 when they were written; its rows are in testdata.
 //
 // Invariants: whatever comes from a query document reaches the SQL as a quoted
@@ -76,7 +76,7 @@ type Statement struct {
 	read   answerReader
 }
 
-// An UnsupportedError tells which part of a query a dialect cannot express.
+// An UnsupportedError reports which part of a query a dialect cannot express.
 type UnsupportedError struct {
 	Dialect   Dialect
 	Construct string // such as "a filter by cohort"
@@ -86,7 +86,7 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("%s cannot be expressed in SQL of %s", e.Construct, e.Dialect)
 }
 
-// A LiteralError tells that a literal cannot be of the type of its property.
+// A LiteralError reports that a literal cannot be of the type of its property.
 type LiteralError struct {
 	Property string
 	Type     event.Type

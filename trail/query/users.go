@@ -11,8 +11,8 @@ import (
 
 // A Selection selects one number of an answer. Fields for other kinds are zero.
 type Selection struct {
-	// Of a funnel: those who reached a step, from 1; with Dropped those who
-	// reached no step after it. With Bucket, those of a bucket of the trend.
+	// Of a funnel: the users who reached a step, from 1; with Dropped, the users who
+	// reached no step after it. With Bucket, only users in a bucket of the trend.
 	Step    int
 	Dropped bool
 
@@ -149,7 +149,7 @@ func (p *parser) group(n *doctree.Node, to *[]Literal) {
 
 func usersHint(k kind) string {
 	names, _ := k.selects()
-	return fmt.Sprintf("those of a %s are selected by %s", k.name(), list(names))
+	return fmt.Sprintf("users of a %s are selected by %s", k.name(), list(names))
 }
 
 // users checks a selection of users.

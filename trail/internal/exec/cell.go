@@ -95,7 +95,7 @@ func (s *segmentation) unkey(key uint64) query.Measured {
 	return query.Measured{Type: event.Float, Float: math.Float64frombits(key)}
 }
 
-// add adds a cell of one worker to that of all.
+// add adds a cell of one worker to the cell of all.
 func (s *segmentationFold) add(to, c *cell) {
 	to.rows += c.rows
 	to.squares += c.squares

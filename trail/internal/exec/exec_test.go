@@ -117,7 +117,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestNested has the users of a sample be among those of a larger one.
+// TestNested holds that the users of a sample are among the users of a larger one.
 func TestNested(t *testing.T) {
 	in := shop(t, 2000)
 	found := func(share string) []query.User {
@@ -207,7 +207,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestWarnings tells of unknown names, with the nearest that there is.
+// TestWarnings has a warning for each unknown name, with the nearest known one.
 func TestWarnings(t *testing.T) {
 	in := shop(t, 10)
 	for _, c := range []struct{ doc, want string }{

@@ -136,7 +136,7 @@ func (b *builder) test(q *query.Test) (*test, error) {
 	}
 	for _, l := range q.Literals {
 		if l.Text == "" && q.Op >= query.Eq && q.Op <= query.NotIn {
-			continue // the missing value, which missing tells about
+			continue // the missing value: the field missing is for it
 		}
 		v, err := literal(t.typ, q.Property, l)
 		if err != nil {

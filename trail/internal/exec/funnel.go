@@ -196,7 +196,7 @@ func (f *funnel) answer(p *plan) (*query.Answer, error) {
 }
 
 // answerSteps makes counts by level cumulative: users who reached a step have reached
-// the steps before. Times are those of the steps from 2 on, or none.
+// the steps before. took has an element for each step from 2 on, or none.
 func (f *funnel) answerSteps(p *plan, reached []int64, took []took) []query.FunnelStep {
 	steps := make([]query.FunnelStep, f.steps)
 	var users int64

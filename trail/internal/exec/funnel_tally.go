@@ -13,7 +13,7 @@ import (
 type group [3]int32
 
 // A tally has the users of a funnel by level, and how long they took: of all, and of
-// each group. The memory is that of its dictionary.
+// each group. Its dictionary accounts for its memory.
 type tally struct {
 	steps  int
 	width  int     // of the groups: properties
@@ -71,8 +71,8 @@ func (t *tally) at(g group) int {
 	return i
 }
 
-// add counts a user. Times are those of the steps of the user's winning chain, if they
-// are asked for.
+// add counts a user. The times are the ones of the steps of the winning chain, if the
+// query asks for them.
 func (t *tally) add(level int, g group, times []int64, of query.TimesOf) {
 	t.reached[level-1]++
 	i := 0

@@ -145,7 +145,7 @@ func (f *funnelScan) startAt(parts []part, level int) int64 {
 			}
 			t := p.base + p.unit*int64(at)
 			if f.modes.StrictIncrease {
-				for k := 1; k < level; k++ { // done[k+1] is still that of later events
+				for k := 1; k < level; k++ { // done[k+1] is still of later events
 					if m>>(k-1)&1 != 0 && done[k+1] != none {
 						done[k] = done[k+1]
 					}

@@ -129,7 +129,7 @@ func (g *grid) cellBytes() int64 {
 // dense reports whether so many cells can have a number each.
 func (g *grid) dense(n int) bool { return n <= alwaysDense || int64(n)*g.cellBytes() <= g.room }
 
-// grow makes room for the cells that have a number, and for those of new groups.
+// grow makes room for the cells that have a number, and for the cells of new groups.
 func (g *grid) grow() error {
 	n := g.groups * g.buckets
 	if g.sparse == nil && !g.dense(n) {

@@ -18,7 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// merge merges the segments of each bucket, those of a part of the hashes alone.
+// merge merges the segments of each bucket, separately for each part of the hashes.
 func merge(t *testing.T, sources []exec.Source, parts int) (merged []exec.Source) {
 	t.Helper()
 	of := map[int64][]segment.Input{}
@@ -99,7 +99,7 @@ func count(in exec.Input, reached exec.Reached) {
 
 // TestLayouts asks questions about worlds, whose events lie in segments in several ways:
 // many small ones without summaries, which overlap, and others that must answer alike.
-// The reference answers some of the questions, too. The test tells how often the questions
+// The reference answers some of the questions, too. The test counts how often the questions
 // came to each way to save work; none may be left out.
 func TestLayouts(t *testing.T) {
 	reached := exec.Reached{}

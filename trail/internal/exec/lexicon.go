@@ -128,7 +128,7 @@ func (l *lexicon) value(id int32) event.Value {
 	return v
 }
 
-// numbers are those of the values of a column of a source.
+// numbers has the numbers of the values of a column of a source.
 type numbers struct {
 	ids []int32 // by code: number+1; nil if the column is not in the lexicon
 

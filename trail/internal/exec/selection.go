@@ -82,7 +82,7 @@ type picked struct {
 	missing   string          // what to say if the answer does not have the number
 	absent    bool            // the answer does not have the number
 	group     []event.Value   // of the number; nil for any
-	shown     [][]event.Value // the groups of the answer, for those of all others
+	shown     [][]event.Value // the groups of the answer, where users of all other groups are wanted
 	seen      bool
 }
 
@@ -184,7 +184,7 @@ func (b *builder) pickGroup(p *picked, by []string) error {
 	return nil
 }
 
-// shownGroups returns the groups of an answer, without that of the others.
+// shownGroups returns the groups of an answer, without the group of the others.
 func shownGroups(a *query.Answer) (groups [][]event.Value) {
 	if a.Funnel != nil {
 		for _, g := range a.Funnel.Groups {

@@ -161,7 +161,7 @@ func (l *leaf) possible(block int) bool {
 }
 
 // presence returns the leaf of a selector that passes only rows with a value, and whose
-// column tells which these are; nil for none. Its bits are much cheaper than its codes.
+// column has a bit for each row with one; nil for none. Its bits are much cheaper than its codes.
 func (s *selector) presence() *leaf {
 	if l := s.leaf; l != nil && l.column != nil && !l.bare && !l.missing && l.column.KeepsPresence() {
 		return l

@@ -478,8 +478,8 @@ type users struct {
 	heads []uint64 // by view: the hash of its next user
 	parts []part   // of the user that next found, by time of the views
 
-	// While the next user of one view comes before those of all others, the others
-	// need not be looked at: a large segment does not pay for many small runs.
+	// While the next user of one view comes before the next users of all others, the
+	// others need not be compared: a large segment does not pay for many small runs.
 	lead  int    // the view, -1 for none
 	limit uint64 // the lowest hash of the others
 

@@ -51,7 +51,7 @@ type Column struct {
 	blocks []uint64 // index of runs
 	bits   []uint64 // which rows have a value
 	ranks  []uint32 // how many exceptions or values lie before a row
-	low16  []uint16 // rows of exceptions of user-sparse, without what their stripe tells
+	low16  []uint16 // rows of exceptions of user-sparse, relative to their stripe
 
 	summary summary // of blocks
 
@@ -264,7 +264,7 @@ func (c *Column) Value(code uint32) event.Value {
 	return event.Value{}
 }
 
-// end returns where the string of a code ends in the text; that of code 0 is empty.
+// end returns where the string of a code ends in the text; code 0 has the empty string.
 func (c *Column) end(code uint32) uint32 {
 	if c.offs != nil {
 		return c.offs[code]

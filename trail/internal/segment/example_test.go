@@ -266,7 +266,7 @@ func (d *dump) column(places *[]section) {
 	}
 }
 
-// values tells what a section of the example holds.
+// values returns what a section of the example holds, as text.
 func values(image []byte, p section) string {
 	b := image[p.span.off:][:p.span.len]
 	var list []string

@@ -133,9 +133,9 @@ func (c *Column) ReadRaw(dst []uint64, lo, hi int) []uint64 {
 	return dst
 }
 
-// Default tells of a column of which nearly all rows have one code: which, and what
-// rows in [lo,hi) have another one, ascending. It lends the map. It is not ok if the
-// column is laid out in another way.
+// Default returns the code of nearly all rows of a column, and the rows in [lo,hi) that
+// have another one, ascending, with their codes, both in the mapped file. It is not ok if
+// the column is laid out in another way.
 func (c *Column) Default(lo, hi int) (code uint32, rows []uint32, codes Codes, ok bool) {
 	switch c.enc {
 	case encConstant:
@@ -250,8 +250,7 @@ func spread[D, S code](dst []D, starts *rowStarts, codes []S, table *[256]uint8,
 }
 
 // expand gives the rows from lo on the code of their run, or what a table has for
-// it. The index tells the run
-// of every 1024th row, and how many of its rows lie before.
+// it. The index has the run of every 1024th row, and how many of its rows lie before.
 func expand[D, S code](dst []D, runs []uint8, codes []S, table *[256]uint8, blocks []uint64, lo int) {
 	if len(dst) == 0 {
 		return

@@ -169,7 +169,7 @@ func (s *Segment) FirstRow(ord int) int { return s.starts.row(ord) }
 func (s *Segment) FirstRows(dst []uint32, lo, hi int) []uint32 { return s.starts.read(dst, lo, hi) }
 
 // Range finds the users whose hash is at least from and at most to, and their rows.
-// It checks the pages of the user index that it reads, and those of the users found.
+// It checks the pages of the user index that it reads, and the pages of the users found.
 // It returns the bytes of the index that the users take.
 func (s *Segment) Range(from, to uint64) (r Range, bytes int64, err error) {
 	if s.users == 0 || from > to {

@@ -317,7 +317,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestFilled tells the events of a builder from the memory that it keeps.
+// TestFilled holds that Filled counts the bytes of events, and Bytes the memory kept.
 func TestFilled(t *testing.T) {
 	b := NewBuilder(event.Schema{{Name: "n", Type: event.Int}, {Name: "s", Type: event.String}})
 	for i := range 1000 {

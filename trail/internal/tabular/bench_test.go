@@ -14,7 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// The files of the benchmarks are those of a shop: a user, a time, an event and
+// The files of the benchmarks have the events of a shop: a user, a time, an event and
 // four properties, one of them missing in 40 % of the rows.
 const benchRows = 100_000
 

@@ -18,7 +18,7 @@ type ndjsonSource struct {
 	opt   Options
 	unit  unit
 	names [roles]string
-	named bool // names are those of lines; before, no line with any could be read
+	named bool // names has been resolved; before, no line with any name could be read
 	in    *records.Reader
 	scan  scanner
 
@@ -59,8 +59,8 @@ func newNDJSON(in *input, opt Options) (*ndjsonSource, error) {
 	return s, nil
 }
 
-// name tells by the names in lines which are the user's, the time's and so on. If
-// no line could be read yet, the first one that can is asked later.
+// name finds which names of lines are the user's, the time's and so on. If no line could
+// be read yet, it is called again with the first one that can.
 func (s *ndjsonSource) name(columns []string) (err error) {
 	if len(columns) == 0 {
 		return nil
@@ -227,8 +227,8 @@ func (s *ndjsonSource) take(line []byte, row *Row) error {
 	return nil
 }
 
-// role tells what the i-th member of a line stands for; it is not known if it is
-// a property that did not come before.
+// role returns what the i-th member of a line is: a column, a property or, as -1, nothing
+// that is read. It is not known if it is a new property.
 func (s *ndjsonSource) role(i int, name string) (role int, known bool) {
 	if i < len(s.order) && s.order[i].name == name {
 		return s.order[i].role, true

@@ -66,8 +66,8 @@ func newParquet(in *input, opt Options) (s *parquetSource, err error) {
 // countBytes counts the bytes of a page. The bytes of headers are counted at the end.
 func (s *parquetSource) countBytes(n int64) { s.in.done.Store(min(s.in.done.Load()+n, s.in.total)) }
 
-// nameOf returns the name of a leaf: the names on the way to it, with dots between; of a
-// list, that of the list.
+// nameOf returns the name of a leaf: the names on the way to it, with dots between. The
+// leaf of a list has the name of the list.
 func (s *parquetSource) nameOf(leaf int) string {
 	l := &s.file.Leaves[leaf]
 	switch name := strings.Join(l.Path, "."); {

@@ -32,7 +32,7 @@ type Options struct {
 	User, Time, Event, ID string
 
 	// TimeUnit is the unit of times that are numbers: s, ms, us or ns. Empty
-	// tells them apart by size. Texts and Parquet timestamps say their own.
+	// guesses it by size. Texts and Parquet timestamps have their own.
 	TimeUnit string
 
 	// Times returns why a time, in milliseconds since 1970 UTC, is not taken, nil if
@@ -117,7 +117,7 @@ type coded interface {
 	terms(field int) []string
 }
 
-// Open opens a file for reading. Its name tells its format; see formats.go. "-" is
+// Open opens a file for reading. The extension decides the format; see formats.go. "-" is
 // newline-delimited JSON from stdin. The caller must call Close.
 //
 // It is a *ColumnError if a column that Options or the defaults name is missing, and
