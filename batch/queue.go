@@ -276,7 +276,7 @@ func (q *queue) maySend(lane int) bool {
 	return q.maySendLocked(q.lanes[lane])
 }
 
-// unsent returns the number of unsettled events, without those of open chunks.
+// unsent returns the number of unsettled events, without the events of open chunks.
 func (q *queue) unsent() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -489,7 +489,7 @@ func (q *queue) drain() <-chan struct{} {
 	return drained
 }
 
-// drainedLocked tells Close when no batch is on the way and events wait only in
+// drainedLocked lets Close go on when no batch is on the way and events wait only in
 // lanes that have stopped.
 func (q *queue) drainedLocked() {
 	if q.mu.drained == nil {

@@ -23,7 +23,7 @@ type foundRecord struct {
 type recovery struct {
 	*settings
 	lanes         []*lane
-	ack           func(...spool.Position) // tells the spool that records are not needed
+	ack           func(...spool.Position) // acknowledges records to the spool
 	corrupt, lost uint64                  // records that cannot be decoded, and their events
 }
 
