@@ -45,8 +45,8 @@ func (t *table) queue(word *uint32) (all []*waiter) {
 	return all
 }
 
-// came sets how long the sleepers of m have waited, in order, and the state to that of
-// a mutex without late waiters. The caller holds m.
+// came sets how long the sleepers of m have waited, in order, and the state as of a
+// mutex without late waiters. The caller holds m.
 func came(m *Mutex, ago ...time.Duration) {
 	all := sleepers(m)
 	p := placeOf(&m.state)
