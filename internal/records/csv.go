@@ -164,7 +164,7 @@ func header(rec Record, delimiter byte) (names []string, err error) {
 	return names, CheckColumns(names)
 }
 
-// CheckColumns returns why names cannot be those of the columns of one table.
+// CheckColumns returns why names cannot name the columns of one table.
 func CheckColumns(names []string) error {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {

@@ -24,8 +24,8 @@ type Framing uint8
 
 const (
 	Lines Framing = iota // end with LF or CRLF
-	JSON                 // lines; those of white space are passed over
-	CSV                  // rows as RFC 4180 has them, with CRLF or LF; empty lines are passed over
+	JSON                 // lines; lines of white space are skipped
+	CSV                  // rows of RFC 4180, with CRLF or LF; empty lines are skipped
 	Whole                // all bytes
 )
 
@@ -248,8 +248,7 @@ func (r *Reader) skip(rest []byte, last bool) (rec Record, ok bool) {
 	return rec, true
 }
 
-// Read returns the next record. It gives those of earlier calls back. The error is that of
-// [Reader.More].
+// Read calls Return and returns the next record. Its errors are the errors of [Reader.More].
 func (r *Reader) Read() (Record, error) {
 	r.Return()
 	for {
