@@ -17,7 +17,7 @@ import (
 // A predicate reports whether a row is meant.
 type predicate func(r row) bool
 
-// never is the predicate of a test that is wrong, of which t.err tells.
+// never is the predicate of an invalid test, whose error is in t.err.
 func never(row) bool { return false }
 
 func (t *table) match(m query.Match) predicate {

@@ -95,7 +95,7 @@ func (t *table) segmentUsers(s *query.Segment, sel *query.Selection) []uint64 {
 }
 
 // placed returns the events that a segment means, and where they count: in the groups
-// with the most events, as many as the limit allows, or in that of all others. Of groups
+// with the most events, as many as the limit allows, or in the group of all others. Of groups
 // with equally many events the one with the smaller values comes first.
 func (t *table) placed(s *query.Segment) []placed {
 	t.require(len(s.By) > 0 || s.Limit == 0 && !s.Other, "a limit of groups and the others go with by")
