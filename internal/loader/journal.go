@@ -133,7 +133,7 @@ func (j *journal) restore() error {
 // replay shows the groups, the oldest first. Found is false if there are none.
 //
 // A group that was not durable when it was written may be there all the same. Its
-// batches were answered 503, so it does not count. The group after it tells: it
+// batches were answered 503, so it does not count. The group after it shows this: it
 // does not include the batches of the one before.
 func (j *journal) replay(show func(g *group)) (found bool, err error) {
 	var before, next group

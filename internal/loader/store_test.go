@@ -295,7 +295,7 @@ func TestJournalFails(t *testing.T) {
 }
 
 // TestStoreRefuses takes what is left of a batch of which the store refuses events
-// that did not look wrong, and tells which.
+// that passed the checks, and reports which.
 func TestStoreRefuses(t *testing.T) {
 	v := newFileStore(t)
 	r := openRig(t, Options{Store: v})
