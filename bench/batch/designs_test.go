@@ -52,8 +52,8 @@ type design struct {
 	under, copies []string
 }
 
-// designs returns those of the founding article and the last of them with a queue, ours, and
-// those of others.
+// designs returns the designs of the founding article, the last of them with a queue, ours,
+// and designs of other libraries.
 func designs() []design {
 	return []design{
 		pooled("10 workers, synchronous", shape{workers: 10}),
@@ -335,7 +335,7 @@ func (x *exporter) Shutdown(context.Context) error {
 
 // captures is posthog-go. An event is a capture with the event's fields as properties; what
 // else it writes, a UUID, the library's name and the time among it, makes the body about
-// three times as long. It sends no more than 500 kB at a time, whatever it is told.
+// three times as long. It sends no more than 500 kB at a time, whatever its configuration.
 type captures struct {
 	client    posthog.Client
 	transport *http.Transport

@@ -88,7 +88,7 @@ func partMade(line []byte) (at time.Time, ok bool) {
 	return at, err == nil
 }
 
-// listen lets clients read parts until the server ends them. path is that of each client.
+// listen lets clients read parts until the server ends them. path returns the path that client i reads.
 func listen(ctx context.Context, addr string, clients int, d time.Duration, path func(i int) string, made func(line []byte) (time.Time, bool)) (*listening, error) {
 	g := new(listening)
 	g.silent.Store(int64(clients))

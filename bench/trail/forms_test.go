@@ -17,7 +17,7 @@ type form struct {
 }
 
 // forms returns the ways to ask a question: what trail/dialect makes of it, of both
-// tables, then those of this file, of both tables.
+// tables, then the forms of this file, of both tables.
 func (s *shape) forms(q *question, statement *dialect.Statement) []form {
 	all := []form{
 		{"dialect, users as text", statement.SQL},

@@ -221,7 +221,7 @@ var streamQuestions = []struct{ name, doc string }{
 	{"day-country", "segment: {where: {campaign: exists}, bucket: day, by: [country]}"},
 }
 
-// TestLessonStreams compares the answers of clusters with those of the reference.
+// TestLessonStreams compares the answers of clusters with the reference.
 func TestLessonStreams(t *testing.T) {
 	const events = 3000
 	shards := makeShards(t, events, 16)
@@ -347,8 +347,9 @@ func newStorm(tb testing.TB, events int, way metadata) *lessonStorm {
 	return &lessonStorm{s, parsed(tb, "sample: 0.05\nfunnel: {steps: [view, cart, purchase], within: 7d}"), all[:500], way}
 }
 
-// keepAsking asks as long as more says so. The profiles are searched for it.
-func (s *lessonStorm) keepAsking(ctx context.Context, more func() bool, times *load.Histogram) error {
+// runQueries runs queries while more returns true. The test finds its samples in profiles by
+// its name.
+func (s *lessonStorm) runQueries(ctx context.Context, more func() bool, times *load.Histogram) error {
 	for more() {
 		begin := time.Now()
 		err := s.way.look(func() error {
@@ -395,7 +396,7 @@ func BenchmarkLessonSnapshot(b *testing.B) {
 				}
 			})
 			b.ResetTimer()
-			times := clients(b, 64, func(more func() bool, times *load.Histogram) error { return s.keepAsking(b.Context(), more, times) })
+			times := clients(b, 64, func(more func() bool, times *load.Histogram) error { return s.runQueries(b.Context(), more, times) })
 			stop()
 			flusher.Wait()
 			b.ReportMetric(times.Quantile(0.5).Seconds()*1e3, "p50-ms")
@@ -417,7 +418,7 @@ func TestNoLocks(t *testing.T) {
 	var all sync.WaitGroup
 	for range 64 {
 		all.Go(func() {
-			if err := s.keepAsking(t.Context(), func() bool { return ctx.Err() == nil }, new(load.Histogram)); err != nil {
+			if err := s.runQueries(t.Context(), func() bool { return ctx.Err() == nil }, new(load.Histogram)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -449,7 +450,7 @@ func lockWaits(t *testing.T) (waits int64) {
 			has := func(part string) bool {
 				return slices.ContainsFunc(functions, func(f string) bool { return strings.Contains(f, part) })
 			}
-			if has(".keepAsking") && (has("sync.(*Mutex)") || has("sync.(*RWMutex)") || has("semaphore.(*Weighted)")) {
+			if has(".runQueries") && (has("sync.(*Mutex)") || has("sync.(*RWMutex)") || has("semaphore.(*Weighted)")) {
 				waits += s.Value[0]
 			}
 		}

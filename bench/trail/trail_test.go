@@ -237,7 +237,7 @@ func (l *lab) compare(ctx context.Context, q question, log func(string, ...any))
 			return nil, fmt.Errorf("%s: %w", p.engine, err)
 		}
 		s.best[p.engine] = best
-		log("%s: the fastest form is that of %s", p.engine, best.name)
+		log("%s: the fastest form is %s", p.engine, best.name)
 	}
 	return s, nil
 }
@@ -470,7 +470,7 @@ func TestPeer(t *testing.T) {
 		t.Errorf("got %v, %v, want 1,000 and 8", got, err)
 	}
 	if _, err := p.exec("x"); err == nil || !strings.Contains(err.Error(), "DuckDB: exec: no such table") {
-		t.Errorf("got %v, want what DuckDB said", err)
+		t.Errorf("got %v, want the output of DuckDB", err)
 	}
 	if err := p.shut(); err == nil {
 		t.Error("got no error of nonsense")
