@@ -42,7 +42,6 @@ type bucketBuilder struct {
 // chunkRows says that the rows of a builder from one on are of a chunk.
 type chunkRows struct{ row, chunk int }
 
-// chunkOf returns the chunk of a row.
 func (b *bucketBuilder) chunkOf(row uint32) int {
 	behind := sort.Search(len(b.begins), func(i int) bool { return b.begins[i].row > int(row) })
 	return b.begins[behind-1].chunk

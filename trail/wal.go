@@ -11,7 +11,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// A record of the write-ahead log is one commit of appends:
+// recordVersion is the version of records. A record of the write-ahead log is one commit of
+// appends:
 //
 //	1   version: 1
 //	8   number of the commit

@@ -63,7 +63,6 @@ func (c *checker) problem(key, hint, format string, args ...any) {
 	c.report(at, hint, format, args...)
 }
 
-// between checks a number.
 func (c *checker) between(key string, n, low, high int) {
 	if n < low || n > high {
 		c.problem(key, "", "%s must be from %d to %d, got %d", key, low, high, n)

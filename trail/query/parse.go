@@ -214,7 +214,6 @@ func (p *parser) query(root *doctree.Node) *Query {
 	return q
 }
 
-// kind is the key of a kind of query.
 func (p *parser) kind(k kind, q *Query) key {
 	name := k.name()
 	return key{name, func(n *doctree.Node) {

@@ -100,7 +100,6 @@ func (m Measure) String() string {
 
 const measureHint = "write count, users, sum(price), avg(price), min(price), max(price) or a percentile such as p50(price)"
 
-// measureOf reads a measure.
 func measureOf(s string) (m Measure, hint string, err error) {
 	name, property, has := strings.Cut(s, "(")
 	if has && !strings.HasSuffix(property, ")") {

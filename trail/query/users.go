@@ -152,7 +152,6 @@ func usersHint(k kind) string {
 	return fmt.Sprintf("users of a %s are selected by %s", k.name(), list(names))
 }
 
-// users checks a selection of users.
 func (c *checker) users(q *Query) {
 	k, ok := q.kind(), true
 	names, _ := k.selects()
@@ -187,7 +186,6 @@ func (c *checker) selection(q *Query, key, hint, format string, args ...any) {
 	c.report(at, hint, format, args...)
 }
 
-// selectedGroup checks which group of by is selected.
 func (c *checker) selectedGroup(q *Query, by []string, other bool) {
 	s := q.Users
 	switch {
@@ -225,7 +223,6 @@ func (c *checker) label(q *Query, key, label string, unit Unit) {
 	}
 }
 
-// selectedBucket checks which bucket is selected.
 func (c *checker) selectedBucket(q *Query, unit Unit) {
 	switch label := q.Users.Bucket; {
 	case label == "":

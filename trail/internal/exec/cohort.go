@@ -57,7 +57,6 @@ func (c *cohort) fork(w *worker) fold {
 	return &cohortFold{cohort: c, lister: lister{to: &c.listing, w: w}, counts: make([]int, len(c.limits))}
 }
 
-// A cohortFold is the fold of a cohort.
 type cohortFold struct {
 	*cohort
 	lister

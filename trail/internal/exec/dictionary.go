@@ -104,7 +104,6 @@ func (d *dictionary) widen(column int, value event.Value) event.Value {
 	return wide
 }
 
-// number returns the number of a value.
 func (d *dictionary) number(value event.Value) int32 {
 	if value.Missing() {
 		return 0

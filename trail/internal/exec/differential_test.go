@@ -203,7 +203,6 @@ func scale(q *query.Query, a *query.Answer, share float64) {
 	}
 }
 
-// text shows a query.
 func text(q *query.Query) string {
 	doc, err := json.Marshal(q)
 	if err != nil {

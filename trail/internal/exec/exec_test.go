@@ -49,7 +49,6 @@ func shop(t testing.TB, users int) exec.Input {
 	return exec.Input{Sources: split(t, c, 2, random), Schema: c.Schema, Horizon: math.MinInt64}
 }
 
-// ask runs a query.
 func ask(t testing.TB, in exec.Input, doc string) *query.Answer {
 	t.Helper()
 	a, err := exec.Run(t.Context(), in, parse(t, doc), exec.Options{})

@@ -190,7 +190,6 @@ func (g *grid) at(group, bucket uint32) uint32 {
 	return at
 }
 
-// split returns the group and the bucket of a cell.
 func (g *grid) split(at int) (group, bucket uint32) {
 	if g.sparse == nil {
 		return uint32(at / g.buckets), uint32(at % g.buckets)

@@ -75,7 +75,6 @@ func (p *paths) answer(pl *plan) (*query.Answer, error) {
 	return &query.Answer{Paths: a}, nil
 }
 
-// A pathsFold is the fold of paths.
 type pathsFold struct {
 	*paths
 	w      *worker

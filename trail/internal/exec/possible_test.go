@@ -386,7 +386,6 @@ func checkPossible(t *testing.T, in Input, f, other *query.Filter, left map[quer
 	}
 }
 
-// described shows a filter.
 func described(f *query.Filter) string {
 	if f.Test == nil {
 		return fmt.Sprintf("all %v any %v", f.All, f.Any)

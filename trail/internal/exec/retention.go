@@ -106,7 +106,6 @@ func (r *retention) answer(p *plan) (*query.Answer, error) {
 	return answer, nil
 }
 
-// A retentionFold is the fold of a retention.
 type retentionFold struct {
 	*retention
 	w       *worker

@@ -316,5 +316,4 @@ func (b *budget) take(n int64) error {
 	return nil
 }
 
-// give returns n bytes to the budget.
 func (b *budget) give(n int64) { b.held.Add(-n) }

@@ -45,7 +45,6 @@ type lister struct {
 	verdicts map[group]bool // by the numbers of the values
 }
 
-// add lists a user.
 func (l *lister) add(p *part) error {
 	l.count++
 	if !l.to.users {

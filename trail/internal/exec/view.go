@@ -393,7 +393,6 @@ type codes struct {
 	numbers numbers // of a lexicon; none unless the kernel has one
 }
 
-// codes reads a column.
 func (w *worker) codes(v *view, col *segment.Column) (codes, error) {
 	c := codes{col: col}
 	if col == nil {

@@ -501,7 +501,6 @@ func (b *Builder) sortUserRows(o *order, mine, rows []uint32) {
 	}
 }
 
-// numberOf returns the number of a row.
 func numberOf(rows []uint32, row uint32) uint32 {
 	if rows == nil {
 		return row

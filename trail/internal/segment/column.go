@@ -27,7 +27,7 @@ const rawNaN = 0x7ff8000000000000
 // maxScale is how many decimals a frame can have.
 const maxScale = 6
 
-// powers of ten by scale.
+// power returns 10 to the power of scale.
 func power(scale int) float64 {
 	return [maxScale + 1]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6}[scale]
 }

@@ -124,7 +124,7 @@ func (d *dump) text(what string) string {
 	return s
 }
 
-// spans takes a place in the file and remembers what is there.
+// span reads the place of a section, and keeps it for the dump of the section.
 func (d *dump) span(what string, places *[]section) {
 	off, n := binary.Uvarint(d.b[d.at:])
 	length, m := binary.Uvarint(d.b[d.at+n:])

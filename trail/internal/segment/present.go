@@ -19,7 +19,7 @@ func (c *Column) rank(row int) int {
 	return n + bits.OnesCount64(c.bits[row/64]&(1<<(row&63)-1))
 }
 
-// values returns how many of the rows [lo,hi) have a value.
+// valuesIn returns how many of the rows [lo,hi) have a value.
 func (c *Column) valuesIn(lo, hi int) int {
 	n := -bits.OnesCount64(c.bits[lo/64] & (1<<(lo&63) - 1))
 	for _, word := range c.bits[lo/64 : hi/64] {

@@ -160,7 +160,6 @@ func compareColumn(t testing.TB, s *Segment, f event.Field, want []row, i int) {
 	}
 }
 
-// readValues reads rows as values.
 func readValues(c *Column, lo, hi int) []event.Value {
 	values := make([]event.Value, hi-lo)
 	if c.Codes() == 0 {
