@@ -30,7 +30,7 @@ func appendClick(dst []byte, c *Click) ([]byte, error) {
 	return append(dst, b...), err
 }
 
-// receiver is a service that takes batches, such as uniflow loader.
+// exampleReceiver is a service that takes batches, such as uniflow loader.
 func exampleReceiver() *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // errors are ignored in this example

@@ -61,7 +61,6 @@ func newIntake(s *settings, lanes []*lane, arenas *arenas, env intakeEnv) *intak
 	return in
 }
 
-// of returns the shards of a lane.
 func (in *intake) of(lane int) []*shard {
 	return in.shards[lane*in.laneShards : (lane+1)*in.laneShards]
 }

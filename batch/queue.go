@@ -258,7 +258,6 @@ func (q *queue) flush() *flush {
 	return f
 }
 
-// settled removes settled chunks.
 func (q *queue) settled(chunks ...*chunk) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

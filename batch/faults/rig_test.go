@@ -394,7 +394,6 @@ func random(t *testing.T) *rand.Rand {
 // lock, because they are called one after the other.
 func chance(rnd *rand.Rand, percent int) bool { return rnd.IntN(100) < percent }
 
-// orders are the orders to test.
 var orders = []batch.Order{batch.OrderNone, batch.OrderPerKey, batch.OrderTotal}
 
 func name(parts ...any) string { return fmt.Sprint(parts...) }
