@@ -102,10 +102,8 @@ func newMetrics(l *Loader) (*metrics, error) {
 	return m, nil
 }
 
-// synced observes the duration of an fsync.
 func (m *metrics) synced(d time.Duration) { m.fsync.Observe(d.Seconds()) }
 
-// handler serves the metrics.
 func (m *metrics) handler(log *slog.Logger) http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog: errorLog{log}, MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true,

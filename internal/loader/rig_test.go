@@ -62,7 +62,6 @@ func (r *rig) reopen(opts Options) *rig {
 	return openRig(r.t, opts)
 }
 
-// reply is an answer.
 type reply struct {
 	status   int
 	header   http.Header

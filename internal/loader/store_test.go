@@ -124,7 +124,6 @@ func (v *fileStore) Append(batches []Batch, mark []byte) error {
 	return err
 }
 
-// A fileBatch is a batch of a fileStore.
 type fileBatch struct{ events []fileEvent }
 
 type fileEvent struct {
