@@ -226,7 +226,6 @@ func deliver(ctx context.Context, url string, d *design, o options, rate int, le
 	return r, errors.Join(err, countErr, closeErr, lateErr)
 }
 
-// protocol returns the options of the protocol.
 func protocol(url, dir string) options {
 	return options{url: url, dir: dir, interval: interval, limit: limit}
 }

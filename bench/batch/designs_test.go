@@ -230,7 +230,6 @@ func processor(name string, ahead bool) design {
 	}
 }
 
-// An ours is our processor.
 type ours struct {
 	*batch.Processor[event]
 	dropped atomic.Int64

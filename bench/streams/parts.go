@@ -145,7 +145,6 @@ type partsHub struct {
 	clients [partTopics]map[chan string]struct{}
 }
 
-// add adds a client of a topic.
 func (h *partsHub) add(topic int, c chan string) {
 	h.Lock()
 	defer h.Unlock()
@@ -178,7 +177,6 @@ func (h *partsHub) run(ctx context.Context) {
 	}
 }
 
-// part is a part of a topic.
 func part(topic int, made time.Time) string {
 	return fmt.Sprintf("id: %d\ndata: %s\n\n", topic, made.Format(time.RFC3339Nano))
 }

@@ -32,7 +32,6 @@ import (
 // Two of the five founding lessons of the event store, each with the naive way
 // next to ours. The other three are benchmarks of trail/internal/exec.
 
-// lessonEvents returns events of a shop.
 func lessonEvents(n int) []event.Event {
 	g := trailtest.Ecom{Seed: 1, Events: n}
 	schema := g.Schema()

@@ -127,7 +127,6 @@ func (a *asked) questions() []question {
 	}
 }
 
-// parse returns the questions of a shape, parsed.
 func (s *shape) parse(tb testing.TB) []question {
 	tb.Helper()
 	all := slices.Clone(s.queries)

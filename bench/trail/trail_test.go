@@ -35,7 +35,6 @@ var (
 	alone  = flag.Bool("alone", false, "measure without DuckDB and ClickHouse")
 )
 
-// seed is of the data.
 const seed = 1
 
 // A lab has the events of a shape in a store that is open, and in the other engines.
