@@ -13,7 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 )
 
-// How long until waits for a goroutine to sleep.
+// soon is how long until waits for a goroutine to sleep.
 const soon = 20 * time.Second
 
 // until yields until ok holds.
