@@ -27,7 +27,7 @@ type runBuilder struct {
 type built struct {
 	runs  []*source
 	marks map[string][]byte // by source
-	twice []int64           // by chunk; lent until the next record
+	twice []int64           // by chunk; valid until the next record
 }
 
 // errBuild is wrapped by errors about events which the segment format refuses.

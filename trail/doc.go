@@ -56,6 +56,6 @@
 // has no lock belongs to one goroutine: committer.run owns the admission and the runBuilder,
 // and also runs what others give to committer.do.
 //
-// It knows nothing of the engine, of HTTP, or of command lines, except for the
+// It does not depend on the engine, on HTTP, or on command lines, except for the
 // commands of uniflow that its errors name as a remedy.
 package trail

@@ -197,7 +197,7 @@ func TestEndOfTheLogRebuilt(t *testing.T) {
 	}
 }
 
-// TestInfoOfALog asks a reader of a store that has a writer what is in the log.
+// TestInfoOfALog calls Info of a reader while a writer has events in the log alone.
 func TestInfoOfALog(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, quiet())

@@ -238,8 +238,8 @@ func TestVerifyParts(t *testing.T) {
 }
 
 // TestMergeMemory checks that the memory of a merge does not grow with the bucket: with
-// four times the rows there are four times as many segments, and each takes what it
-// took.
+// four times the rows there are four times as many segments, and the memory for each is
+// the same.
 func TestMergeMemory(t *testing.T) {
 	perSegment := func(rows int) float64 {
 		opt := quiet()

@@ -287,7 +287,7 @@ func (w *runWriter) build() error {
 	return w.inParallel(jobs, f.schema, f.terms)
 }
 
-// A runJob makes a run, with a builder that is lent to it.
+// A runJob makes a run, with a builder that it must not keep.
 type runJob func(ctx context.Context, b *segment.Builder) (*source, error)
 
 // inParallel makes runs. Each of a few goroutines has a builder of its own.

@@ -255,7 +255,7 @@ func TestDeletedStayDeleted(t *testing.T) {
 	wantCount(t, s, 0, "gone")
 }
 
-// TestNoQuery asks nothing.
+// TestNoQuery has an error for a nil query.
 func TestNoQuery(t *testing.T) {
 	s := open(t, t.TempDir(), quiet())
 	if _, err := s.Query(t.Context(), nil, QueryOptions{}); err == nil {

@@ -204,7 +204,7 @@ func appendValue(b []byte, v event.Value) []byte {
 	return b
 }
 
-// A record is a commit as the log has it. It lends the bytes it was read from.
+// A record is a commit as the log has it. It refers to the bytes it was read from.
 type record struct {
 	commit uint64
 	voided []uint64
@@ -245,7 +245,7 @@ func decodeRecord(b []byte) (record, error) {
 	return r, nil
 }
 
-// A chunkReader reads the events of a chunk. Strings are lent from its bytes.
+// A chunkReader reads the events of a chunk. Strings share its bytes.
 type chunkReader struct {
 	source string
 	mark   []byte // nil for none
@@ -397,7 +397,7 @@ func (d *decoder) count(each uint64) int {
 
 func (d *decoder) bytes() []byte { return d.take(d.uvarint()) }
 
-// text lends a string from the bytes, which must not change.
+// text returns a string that shares the bytes, which must not change.
 func (d *decoder) text() string {
 	b := d.bytes()
 	return unsafe.String(unsafe.SliceData(b), len(b))

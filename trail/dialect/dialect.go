@@ -106,7 +106,7 @@ func (e *LiteralError) Error() string {
 // properties have the types of the schema. The query must have passed query.Check
 // (Parse does that), and neither it nor the schema may change any more. The error
 // is an *UnsupportedError, a *LiteralError, or a *query.Error about a property that
-// is of the wrong type for what is asked.
+// is of the wrong type for the query.
 func Compile(d Dialect, q *query.Query, schema event.Schema) (*Statement, error) {
 	c := &compiler{dialect: d, query: q, schema: schema, missing: map[string]bool{}, used: map[string]bool{}}
 	var s *selection

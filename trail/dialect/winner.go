@@ -115,8 +115,8 @@ func (c *compiler) ends(s *selection, f *query.Funnel, m query.Modes, seen cond,
 	return previous
 }
 
-// timed returns of how many steps the times are needed to tell which chain wins, and
-// what is asked of it; 0 if the first time is enough.
+// timed returns of how many steps the times are needed to find the winning chain and to
+// answer the query; 0 if the first time is enough.
 func (c *compiler) timed(f *query.Funnel) int {
 	switch k := byStep(f); {
 	case f.Times != query.NoTimes, f.Same != "", k == 0:

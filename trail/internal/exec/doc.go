@@ -37,7 +37,7 @@
 //   - A sample is the users with the lowest hashes: a range of each segment. What
 //     lies outside it is never read.
 //   - Between shards a worker takes no lock, and what it allocates is its own. The
-//     atomic counters are the next shard, and the budget, which is asked when
+//     atomic counters are the next shard, and the budget, which is used when
 //     something grows.
 //
 // It must not know where segments come from, nor how a query was written.

@@ -337,7 +337,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainAsked says what a question asks for besides its kind.
+// TestExplainAsked explains what a query asks for besides its kind.
 func TestExplainAsked(t *testing.T) {
 	in := shop(t, 500)
 	f := func(doc string, want ...string) {

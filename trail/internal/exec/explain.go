@@ -114,7 +114,7 @@ func options(q *query.Query) (lines []explained) {
 	return lines
 }
 
-// numberText says which number of an answer users are asked of.
+// numberText names the number of an answer whose users are wanted.
 func numberText(q *query.Query) string {
 	s := q.Users
 	var parts []string

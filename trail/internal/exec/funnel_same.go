@@ -244,9 +244,9 @@ func (f *funnelFold) begin(parts []part) {
 	}
 }
 
-// sift adds the entries of the values that were chosen, except for those that match first:
-// those in the ranges are there, and of the others it takes what matches a later step as
-// well. It sorts all by value, and then by time.
+// sift adds the entries of the chosen values. Entries that match first and lie in the ranges
+// have been added before; other ones are added only if they match a later step as well. It
+// sorts all by value, and then by time.
 func (f *funnelFold) sift(parts []part, first uint64) {
 	counts := f.keys.counts
 	for i := range f.entries {

@@ -8,7 +8,7 @@ import (
 )
 
 // won counts a user whose level the scan has found, or lists the user. It looks for
-// the winning chain as far as that is asked for, and where it can be.
+// the winning chain as far as the query needs it, and where it can be.
 //
 // A chain of all steps is finished when the scan found the first one, or another one
 // with the same start would be. So it is looked for in the window before that time,

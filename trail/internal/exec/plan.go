@@ -153,7 +153,7 @@ func (b *builder) match(m query.Match, lo, hi int64) {
 // eventName stands for the names of the events among the columns of a plan.
 const eventName = ""
 
-// column asks for a property; it returns its place in the columns of a view.
+// column adds a property to the columns of a view, and returns its place in them.
 func (b *builder) column(property string) int {
 	if property != eventName && b.in.Schema.Index(property) < 0 {
 		b.unknownProperty(property)

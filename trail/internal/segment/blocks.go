@@ -31,7 +31,7 @@ type summary struct {
 func blocksOf(rows int) int { return (rows + BlockRows - 1) / BlockRows }
 
 // PrepareBlocks checks the pages of the summaries of the blocks that rows [lo,hi) lie
-// in, and returns their bytes. Occurs and Span may be asked for these blocks from then
+// in, and returns their bytes. Occurs and Span may be called for these blocks from then
 // on. A column without summaries takes no bytes.
 func (c *Column) PrepareBlocks(lo, hi int) (bytes int64, err error) {
 	if c.summary.kind == blocksNone || lo >= hi {
@@ -167,7 +167,7 @@ func (w *imageWriter) blocksRecord() record {
 }
 
 // readBlocks reads the record of summaries. Blocks of another size, and kinds that a
-// later version may write, are passed over.
+// later version may write, are skipped.
 func (s *Segment) readBlocks(c *cursor) {
 	if c.uint(1<<62) != BlockRows || c.bad {
 		return

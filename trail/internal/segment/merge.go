@@ -312,7 +312,7 @@ func uniteFrames(m *meta, columns []*Column) (to []recoding, ok bool) {
 }
 
 // uniteTerms merges sorted dictionaries. to gives the new code of each code of each
-// input. The strings are lent from the inputs.
+// input. The strings are in the mapped files of the inputs.
 func uniteTerms(columns []*Column) (terms []string, to []recoding) {
 	to = make([]recoding, len(columns))
 	type head struct {

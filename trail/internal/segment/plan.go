@@ -142,7 +142,7 @@ func (p *plan) users() error {
 			heads.push(head{in.Segment.hashes[r.UserLo], uint32(i), uint32(r.UserLo)}, less)
 		}
 	}
-	dropped := make([]int, len(p.inputs)) // how far Dropped was gone through
+	dropped := make([]int, len(p.inputs)) // how far Dropped was read
 	var same []head
 	for len(heads) > 0 {
 		h := heads[0]

@@ -90,8 +90,8 @@ func readPresent[T code](c *Column, dst []T, lo int) {
 // value: only then Presence may be called.
 func (c *Column) KeepsPresence() bool { return c.enc == encPresent }
 
-// PreparePresence checks the bits of rows [lo,hi), and returns their bytes. Presence may
-// be asked for these rows from then on. The values are not looked at.
+// PreparePresence checks the bits of rows [lo,hi), and returns their bytes. Presence may be
+// called for these rows from then on. The values are not checked.
 func (c *Column) PreparePresence(lo, hi int) (bytes int64, err error) {
 	words := c.meta.places.part(lo/64, (hi+63)/64, 8)
 	return words.len, c.s.check(words, c.who)

@@ -32,9 +32,9 @@ func (c Codes) At(i int) uint32 {
 	return c.U32[i]
 }
 
-// Read8 returns the codes of rows [lo,hi) of a column with at most 256 codes. It
-// lends the map if they lie there as they are, and fills dst otherwise, a longer
-// one if it is too short. What it returned must not be written to.
+// Read8 returns the codes of rows [lo,hi) of a column with at most 256 codes. The
+// result is in the mapped file if they are stored as such; otherwise dst is filled, or a
+// longer slice if it is too short. The caller must not write to the result.
 func (c *Column) Read8(dst []uint8, lo, hi int) []uint8 {
 	if c.enc == encPlain && c.width == 1 {
 		return c.data8[lo:hi:hi]
@@ -120,8 +120,8 @@ func (c *Column) Read32(dst []uint32, lo, hi int) []uint32 {
 }
 
 // ReadRaw returns the values of rows [lo,hi) of a raw column: integers in two's
-// complement, numbers as IEEE 754, RawMissing for no value. It lends or fills as
-// Read8 does.
+// complement, numbers as IEEE 754, RawMissing for no value. dst is used as by
+// Read8.
 func (c *Column) ReadRaw(dst []uint64, lo, hi int) []uint64 {
 	if c.enc == encRaw {
 		return c.data64[lo:hi:hi]

@@ -131,7 +131,7 @@ func (w *termTable) reset() {
 	}
 	clear(w.slots)
 	clear(w.terms)
-	// The text stays with those who were lent strings of it.
+	// The text is not reused: strings that were returned share it.
 	*w = termTable{slots: w.slots, shift: w.shift, terms: w.terms[:0]}
 }
 

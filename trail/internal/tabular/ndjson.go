@@ -12,8 +12,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// An ndjsonSource reads lines of JSON objects. Properties are found as they come;
-// empty lines are passed over.
+// An ndjsonSource reads lines of JSON objects. Properties are found while lines are
+// read; empty lines are skipped.
 type ndjsonSource struct {
 	opt   Options
 	unit  unit
@@ -78,7 +78,7 @@ func (s *ndjsonSource) name(columns []string) (err error) {
 }
 
 // memberNames returns the names in a line and in those that were read already behind it.
-// What was lent of lines before is void.
+// Lines that were returned before are no longer valid.
 func (s *ndjsonSource) memberNames(line []byte) (columns []string) {
 	seen := make(map[string]bool)
 	for b := s.in.Peek(); len(columns) < maxProperties; {
@@ -119,7 +119,7 @@ func (s *ndjsonSource) next(rows []Row) (n int, bad []BadRow, err error) {
 		}
 		rec, ok := s.in.Next()
 		if !ok {
-			if n > 0 || len(s.bad) > 0 { // what was lent must stay
+			if n > 0 || len(s.bad) > 0 { // rows that are returned refer to the buffer
 				break
 			}
 			if err := s.in.More(); err != nil {
@@ -335,7 +335,7 @@ func (m *member) time(u unit) (int64, error) {
 
 // convert reads the value of a member for a property of type t, Unknown for one
 // that did not come before. An Int may come out as a Float, which widens it. A
-// String lends.
+// String shares the memory of m.
 func (o *Options) convert(m *member, t event.Type, forced bool) (event.Value, error) {
 	if forced && t == event.Unknown {
 		t = o.Types[m.name]

@@ -11,8 +11,7 @@
 // for Parquet, one page of each column, not by the file. A row that cannot be
 // taken never ends the reading: it is returned as a BadRow with its line.
 //
-// It knows nothing of stores, segments or queries; a store's schema comes in as
-// Options.Known.
+// It does not depend on stores, segments or queries; Options.Known has a store's schema.
 package tabular
 
 import (
@@ -65,8 +64,8 @@ func (o Options) checkTime(millis int64) error {
 	return nil
 }
 
-// A Row is one event. Its strings and its Values are lent: they are good until
-// the next call of Next.
+// A Row is one event. Its strings and its Values are valid until the next call
+// of Next.
 type Row struct {
 	User   string
 	Time   int64 // milliseconds since 1970 UTC
