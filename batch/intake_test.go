@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A testIntake is an intake with what it asked its environment for.
+// A testIntake is an intake that records the calls of its environment.
 type testIntake struct {
 	*intake
 	full   chan struct{} // if not nil, there is no room

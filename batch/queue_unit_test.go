@@ -44,7 +44,7 @@ func TestUnsettled(t *testing.T) {
 	}
 }
 
-// A testQueue is a queue with what its environment was asked for.
+// A testQueue is a queue that records the calls of its environment.
 type testQueue struct {
 	*queue
 	checked map[int]bool

@@ -59,7 +59,7 @@ func (l *faultyLog) sync(err error) {
 	}
 }
 
-// A testStore is a store with what it asked its environment for.
+// A testStore is a store that records the calls of its environment.
 type testStore struct {
 	*store
 	log    *faultyLog
@@ -71,7 +71,7 @@ func (d *testStore) note(format string, args ...any) {
 	d.calls = append(d.calls, fmt.Sprintf(format, args...))
 }
 
-// want compares what the environment was asked for since the last call.
+// want compares the calls of the environment since the last call of want.
 func (d *testStore) want(t *testing.T, calls ...string) {
 	t.Helper()
 	if !slices.Equal(d.calls, calls) {

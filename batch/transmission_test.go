@@ -87,7 +87,7 @@ func (tr *testTransmission) left() (all string) {
 	return all
 }
 
-// want compares the attempts and what the environment was asked for.
+// want compares the attempts and the calls of the environment.
 func (tr *testTransmission) want(t *testing.T, sends string, calls ...string) {
 	t.Helper()
 	if got := strings.Join(tr.sends, " "); got != sends {
