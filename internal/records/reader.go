@@ -77,7 +77,7 @@ type Reader struct {
 	line   int64  // of buf[lo]
 	row    rowScan
 
-	// A record that is too long is passed over up to its end.
+	// A record that is too long is skipped up to its end.
 	long *Record
 }
 
@@ -94,7 +94,7 @@ func (r *Reader) Return() { r.lent = false }
 func (r *Reader) Offset() (offset, line int64) { return r.offset, r.line }
 
 // Peek returns the bytes that were read and not returned, without a byte order mark. They
-// are lent until the next call.
+// are valid until the next call.
 func (r *Reader) Peek() []byte {
 	rest := r.buf[r.lo:r.hi]
 	if r.first && !r.o.Mark {
@@ -162,7 +162,7 @@ func (r *Reader) use(n int, lines int64) {
 	r.row = rowScan{}
 }
 
-// blank reports whether a record is passed over.
+// blank reports whether a record is skipped.
 func (r *Reader) blank(raw []byte) bool {
 	switch r.o.Framing {
 	case JSON:
