@@ -129,7 +129,7 @@ func (c *cluster) serve(shards []*trail.Store, w http.ResponseWriter, r *http.Re
 	}
 }
 
-// ask asks all shards: on one stream for each node, or on one for each shard.
+// ask queries all shards: on one stream for each node, or on one for each shard.
 func (c *cluster) ask(ctx context.Context, perShard bool) (partial, error) {
 	total := partial{}
 	var mu sync.Mutex
@@ -256,7 +256,7 @@ func clients(b *testing.B, n int, ask func(more func() bool, times *load.Histogr
 	return times
 }
 
-// BenchmarkLessonStreams asks 256 shards on 4 nodes, from 8 clients: on a stream
+// BenchmarkLessonStreams queries 256 shards on 4 nodes, from 8 clients: on a stream
 // for each shard, and on one for each node.
 func BenchmarkLessonStreams(b *testing.B) {
 	shards := makeShards(b, 200_000, 256)
@@ -320,7 +320,7 @@ func metadataWays() []metadata {
 	}
 }
 
-// A lessonStorm is a store that is asked while it is flushed all the time.
+// A lessonStorm is a store that is queried while it is flushed all the time.
 type lessonStorm struct {
 	store *trail.Store
 	query *query.Query

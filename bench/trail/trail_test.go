@@ -65,7 +65,7 @@ func (l *lab) close() error {
 }
 
 // BenchmarkEvents imports events of each shape into the store and the other engines, shuffled and
-// sorted, and asks questions of those that were sorted. Each b.N is a round, in which all
+// sorted, and queries the sorted ones. Each b.N is a round, in which all
 // engines take turns; -benchtime 5x makes medians of five.
 func BenchmarkEvents(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(min(cores, runtime.NumCPU())))
@@ -211,7 +211,7 @@ func (l *lab) ask(ctx context.Context, q *question, workers int) (*query.Answer,
 // taken in another order.
 const tolerance = 1e-9
 
-// compare asks a question of the store with one worker and with two, and in every form of
+// compare runs a question in the store with one worker and with two, and in every form in
 // the other engines. All answers must be equal.
 func (l *lab) compare(ctx context.Context, q question, log func(string, ...any)) (*subject, error) {
 	s := &subject{question: q, best: make(map[string]timedForm)}
@@ -241,16 +241,16 @@ func (l *lab) compare(ctx context.Context, q question, log func(string, ...any))
 	return s, nil
 }
 
-// again is how often a form is asked after the first answer, to find the fastest; slow after
-// how much time once is enough; and hopeless how many times the fastest a form may take so that
-// it is worth that.
+// again is the number of rounds in which the forms run, to find the fastest. There is only
+// one if the fastest takes as long as slow. Later rounds leave out forms that took more than
+// hopeless times the fastest.
 const (
 	again    = 3
 	slow     = 2 * time.Second
 	hopeless = 3
 )
 
-// compareForms asks an engine in every form, and returns the fastest.
+// compareForms runs every form in an engine, and returns the fastest.
 func (l *lab) compareForms(s *subject, p *peer) (best timedForm, err error) {
 	statement, err := dialect.Compile(p.dialect, s.parsed, l.data(0, 0).Schema())
 	if err != nil {
@@ -298,7 +298,7 @@ type arm struct {
 }
 
 // measure measures one question: the engines take turns, in rotating order; then it is
-// asked once after the files were dropped from memory, and by new processes.
+// run once after the files were dropped from memory, and by new processes.
 func (l *lab) measure(b *testing.B, s *subject, binary string) error {
 	ours := func(workers int) func(context.Context) (time.Duration, error) {
 		return func(ctx context.Context) (time.Duration, error) {
@@ -394,8 +394,8 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestForms checks that all questions can be asked of both engines, in forms that are
-// complete and have names of their own. Their answers are compared when they are measured.
+// TestForms checks that all questions have forms for both engines, which are complete and
+// have names of their own. Their answers are compared when they are measured.
 func TestForms(t *testing.T) {
 	for _, s := range shapes() {
 		for _, q := range s.parse(t) {
