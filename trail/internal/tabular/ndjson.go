@@ -132,7 +132,7 @@ func (s *ndjsonSource) next(rows []Row) (n int, bad []BadRow, err error) {
 			continue
 		}
 		line := rec.Raw
-		if !s.named { // and so n is 0: nothing is lent
+		if !s.named { // and so n is 0: no row refers to the buffer
 			if err := s.name(s.memberNames(line)); err != nil {
 				return n, s.bad, err
 			}
