@@ -8,7 +8,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// TestAppendCounted has appends tell how many of their events the store, or the append
+// TestAppendCounted has appends return how many of their events the store, or the append
 // itself, had already: in memory, in a segment, after a new start and a deletion.
 func TestAppendCounted(t *testing.T) {
 	dir := t.TempDir()

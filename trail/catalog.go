@@ -21,7 +21,7 @@ type catalog struct {
 // commit writes the manifest that change makes of a copy of the current one. Then apply
 // changes the state in the same way; it has state.mu. It returns the sources that left
 // the state, whose files are deleted when the last snapshot that has them is freed. Files
-// of cohorts that left it are deleted at once.
+// of cohorts that left it are deleted immediately.
 //
 // After an error nothing has changed. But if mayBeCommitted holds, the next Open may
 // find the new manifest, and the files that it names must stay.

@@ -44,8 +44,8 @@ func (o ImportOptions) tabular(known event.Schema) tabular.Options {
 // dot; the last ones are of compressed files.
 func ImportExtensions() []string { return tabular.Extensions() }
 
-// CheckImportName returns an error for a file whose name does not tell Import its
-// format.
+// CheckImportName returns an error for a file whose extension is not of a format that
+// Import reads.
 func CheckImportName(file string) error { return tabular.CheckName(file) }
 
 // Import adds the events of files: CSV, newline-delimited JSON and Parquet by

@@ -24,8 +24,8 @@ func lossOf(t *testing.T, s *Store) string {
 }
 
 // TestLostRecordsAreNotForgotten damages the log in several ways. Queries and
-// Verify tell of it, before a writer opened the store and ever after, until the
-// user takes the quarantine away.
+// Verify report it, before and after a writer opened the store, until the user
+// removes the quarantine.
 func TestLostRecordsAreNotForgotten(t *testing.T) {
 	logFile := func(t *testing.T, dir string) string {
 		found, err := filepath.Glob(filepath.Join(dir, walDir, "*.seg"))

@@ -280,7 +280,7 @@ func TestMergeMemory(t *testing.T) {
 }
 
 // TestHeavyUser merges the events of one user, which are more than a segment should
-// have, again and again: the parts get no smaller than a manifest can tell.
+// have, again and again: the parts get no smaller than a manifest can record.
 func TestHeavyUser(t *testing.T) {
 	dir := t.TempDir()
 	opt := parted()

@@ -86,7 +86,7 @@ func (e *RejectedError) Unwrap() []error {
 type QueryOptions struct {
 	Sample  float64       // share of users, above 0 up to 1; 0 takes the sample of the query
 	Memory  int64         // bytes beyond the mapped files, of all workers: default 64 MiB
-	Timeout time.Duration // 0 for none beside the context's
+	Timeout time.Duration // 0 for no other than the context's
 	Workers int           // at most; default and limit GOMAXPROCS
 	Users   bool          // the answer has the hashes of the users
 	IDs     bool          // and their ids

@@ -41,7 +41,7 @@ func (c *compiler) bounds(b query.Bounds) cond {
 	return all(from, to)
 }
 
-// share returns the share of users that is looked at.
+// share returns the share of users that the query reads.
 func (c *compiler) share() float64 { return share(c.query) }
 
 func share(q *query.Query) float64 {

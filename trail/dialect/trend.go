@@ -14,7 +14,7 @@ import (
 // of runs: user; total, 1 for the whole; bucket; since and until, the times of the first
 // and the last step 1. Their names are none of the table's.
 
-// runColumns returns the columns that tell runs apart, the user first.
+// runColumns returns the columns that identify a run, the user first.
 func (c *compiler) runColumns(f *query.Funnel) []string {
 	if f.Bucket == query.NoUnit {
 		return []string{"user"}

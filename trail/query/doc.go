@@ -16,7 +16,7 @@
 // segment, cohort and paths, and next to it
 //
 //	name: buyers     # the name under which users are kept; otherwise for people
-//	sample: 0.1      # share of users to look at, above 0 up to 1; default 1
+//	sample: 0.1      # share of users to read, above 0 up to 1; default 1
 //	users: {step: 2} # asks for the users behind one number of the answer; see below
 //
 // Unknown keys, duplicate keys and values out of bounds are refused. All problems are

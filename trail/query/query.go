@@ -14,7 +14,7 @@ type Query struct {
 	Cohort    *Cohort
 	Paths     *Paths
 
-	Sample float64 // share of users to look at, above 0 up to 1; Check makes 0 to 1
+	Sample float64 // share of users to read, above 0 up to 1; Check makes 0 to 1
 
 	// Users asks for the users behind one number of the answer; nil for the answer
 	// itself. The answer is a CohortAnswer then, and can be kept as one.

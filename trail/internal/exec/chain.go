@@ -24,7 +24,7 @@ type chain struct {
 	trail   []entry // the events of the moments; nil unless strict_once needs them
 	held    int64   // bytes that were accounted for
 
-	// What level looked at: the moments before end, of the last one the steps of
+	// What level has read: the moments before end, of the last one the steps of
 	// endMask alone.
 	end     int
 	endMask uint64
@@ -266,7 +266,7 @@ func (c *chain) once(f *funnel, t int64, i, k int) (ended bool) {
 	return false
 }
 
-// mask returns the mask of a moment as far as level looked at it.
+// mask returns the mask of a moment, of the steps that level has read.
 func (c *chain) mask(f *funnel, i int) uint64 {
 	if i == c.end-1 {
 		return c.moments[i].mask & (c.endMask | ^f.stepMask)
@@ -298,7 +298,7 @@ func (c *chain) reach(f *funnel, i int) *[33]int {
 }
 
 // start returns the first moment at which a chain of a level begins, among those that
-// level looked at; -1 if there is none. It calls each, unless nil, for all of them.
+// level has read; -1 if there is none. It calls each, unless nil, for all of them.
 func (c *chain) start(f *funnel, level int, each func(i int)) int {
 	// From the end backwards: done[k] is when the steps from k to the level can be
 	// finished if k is taken after here.
@@ -373,7 +373,7 @@ func (c *chain) start(f *funnel, level int, each func(i int)) int {
 }
 
 // winner returns the times of the steps of the winning chain: of all that level has
-// looked at and that reach it, the one whose step 1 comes first, of those the one
+// read and that reach it, the one whose step 1 comes first, of those the one
 // whose step 2 comes first, and so on.
 func (c *chain) winner(f *funnel, level int) []int64 {
 	times := c.times[:level]

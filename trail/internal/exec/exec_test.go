@@ -189,7 +189,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestErrors says what is wrong with queries that only the store can tell.
+// TestErrors has errors for queries that only the store can find wrong.
 func TestErrors(t *testing.T) {
 	in := shop(t, 10)
 	for _, c := range []struct{ doc, want string }{

@@ -11,7 +11,7 @@ import (
 )
 
 // A lexicon numbers all values of a column of the plan, in their order, before any row
-// is looked at: 0 is the missing value. The dictionaries of the segments are in order,
+// is read: 0 is the missing value. The dictionaries of the segments are in order,
 // so it merges them. All workers read it, so that the tables by code exist once, and
 // what workers have found need not be translated.
 type lexicon struct {

@@ -31,7 +31,7 @@ type matcher struct {
 	lo, hi int64      // times, hi exclusive
 }
 
-// A plan is what is decided before any row is looked at.
+// A plan is what is decided before any row is read.
 type plan struct {
 	in       Input
 	opt      Options
@@ -42,7 +42,7 @@ type plan struct {
 	skipped  int          // sources that cannot
 	overlap  bool         // the times of two sources overlap
 	rows     int64        // of sources
-	hashTo   uint64       // the last hash that is looked at
+	hashTo   uint64       // the last hash that is read
 	share    float64      // of the users, up to hashTo
 	shards   int
 	width    int   // of masks in bits: 8 or 64
@@ -90,7 +90,7 @@ type builder struct {
 
 	ranked *query.Answer // of a query for users, what it answers without them; nil if that does not matter
 
-	// Of the segment that is looked at:
+	// Of the current segment:
 	selectors map[*condition]*selector
 	opened    []*segment.Column
 }

@@ -83,7 +83,7 @@ func (s *source) possible(block int) (live uint64) {
 }
 
 // someUser reports whether a user of a view can have an event that matches, by the event
-// sets as far as the first such user. Summaries of events tell more where there are any.
+// sets as far as the first such user. Summaries of events are more exact, where there are any.
 func (w *worker) someUser(v *view) (bool, error) {
 	sets := v.seg.EventSets()
 	if sets == nil || v.every {

@@ -22,7 +22,7 @@ type view struct {
 	cells  []uint32 // by row, of a segmentation
 	base   int64    // time of offset 0
 	unit   int64    // milliseconds of an offset
-	sets   []uint64 // by user: the codes of the user's events as bits; nil if they are not looked at
+	sets   []uint64 // by user: the codes of the user's events as bits; nil if they are not read
 	wanted uint64   // the codes of required events as bits
 	user   int      // the next one
 
@@ -482,7 +482,7 @@ type users struct {
 	lead  int    // the view, -1 for none
 	limit uint64 // the lowest hash of the others
 
-	selective bool // a view has event sets to look at
+	selective bool // a view has event sets to read
 }
 
 // open begins with the views of a shard.

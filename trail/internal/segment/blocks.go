@@ -9,7 +9,7 @@ import (
 // rows from b*BlockRows on.
 const BlockRows = 4096
 
-// A blockKind is what the summaries of a column tell.
+// A blockKind is what the summaries of a column hold.
 type blockKind uint8
 
 const (
@@ -82,7 +82,7 @@ type columnBlocks struct {
 	summary
 }
 
-// summarize writes the summaries of a column if they tell something.
+// summarize writes the summaries of a column if they can leave out blocks.
 func (w *imageWriter) summarize(m *meta, codes []uint32) {
 	if len(codes) < 2*BlockRows || m.enc == encConstant {
 		return

@@ -102,7 +102,7 @@ func (b *Builder) Add(user string, millis int64, name string, id uint64, values 
 }
 
 // AddCoded is Add, but where codes has an entry other than 0, that is the string's code
-// in the builder's terms, and the entry of values is not looked at.
+// in the builder's terms, and the entry of values is ignored.
 func (b *Builder) AddCoded(user string, millis int64, name string, id uint64, values []event.Value, codes []uint32) {
 	row := len(b.times)
 	last := len(b.users) - 1
@@ -357,7 +357,7 @@ func (b *Builder) words(property int, o *order) (terms []string, ok bool, err er
 	return slices.Clone(sorted), ok, err
 }
 
-// numbers sets values to the values of a property that is no string, by row of the segment.
+// numbers sets values to the values of a property other than a string, by row of the segment.
 func (b *Builder) numbers(property int, o *order) (ok bool, err error) {
 	t := b.schema[property].Type
 	b.values = sized(b.values, len(b.codes))
