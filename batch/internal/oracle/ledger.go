@@ -148,5 +148,5 @@ func (l *Ledger) problemLocked(format string, args ...any) {
 	}
 }
 
-// maxProblems is how many problems are kept: the first ones tell enough.
+// maxProblems is how many problems are kept: the first ones are enough.
 const maxProblems = 20
