@@ -20,9 +20,9 @@ var (
 )
 
 // A rowScan finds the end of a row. It goes on where it stopped when there was no more, so
-// that no byte of a row that comes in small pieces is looked at twice.
+// that no byte of a row that comes in small pieces is read twice.
 type rowScan struct {
-	at    int // what was looked at
+	at    int // bytes that were read
 	state rowState
 	lines int64 // that have ended within quotes
 	err   error

@@ -6,7 +6,7 @@
 //
 // Invariants: input is not trusted. Any bytes give records, damaged ones among them, and
 // never a panic; memory is bounded by the longest record that is allowed, and no byte is
-// looked at more than a few times. A damaged record does not end the reading. What is read
+// read more than a few times. A damaged record does not end the reading. What is read
 // does not depend on how the bytes arrive.
 package records
 
