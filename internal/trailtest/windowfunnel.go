@@ -50,7 +50,7 @@ type state struct {
 }
 
 // level returns how many steps the best chain has, as windowFunnel of ClickHouse
-// 26.9 counts them, and how many of the entries it has looked at until it was sure.
+// 26.9 counts them, and how many of the entries it has read until it was sure.
 func (s search) level(entries []entry) (level, seen int) {
 	if s.modes.StrictOnce {
 		return s.levelOnce(entries)

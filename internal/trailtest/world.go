@@ -14,7 +14,7 @@ import (
 // A WorldOptions says how large a world is.
 type WorldOptions struct {
 	Events  int // about as many; 0 is 12,000, and up to 150,000 for some seeds
-	Queries int // random ones, beside one of each operator; 0 is 20
+	Queries int // random ones, in addition to one of each operator; 0 is 20
 }
 
 // worldValues are how many values a property may have: about the limits of what a
