@@ -21,7 +21,7 @@ type journal struct {
 	synced func(time.Duration) // gets the duration of each fsync
 	spool  *spool.Spool
 	note   vfs.Note         // of the totals that were acknowledged
-	acked  totals           // what the note said at the start; zero if nothing is known
+	acked  totals           // what the note held at the start; zero if nothing is known
 	totals totals           // after the newest group
 	noted  [ackedSize]byte  // scratch
 	failed bool             // a group could not be made durable, and may come back after a crash

@@ -186,7 +186,7 @@ func gzipOf(t testing.TB, text string) string {
 	return b.String()
 }
 
-// zstdOf compresses; streamed frames do not tell their size.
+// zstdOf compresses; streamed frames do not have their size.
 func zstdOf(t testing.TB, text string, streamed bool) string {
 	t.Helper()
 	var b bytes.Buffer
