@@ -203,7 +203,7 @@ func deliver(ctx context.Context, url string, d *design, o options, rate int, le
 	if err != nil {
 		return nil, err
 	}
-	// The account is looked at when the time is up, whether or not everything could be
+	// The account is read when the time is up, whether or not everything could be
 	// offered by then.
 	var stop sync.WaitGroup
 	var countErr error
