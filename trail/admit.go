@@ -14,7 +14,7 @@ import (
 // nearly four.
 const maxBuckets = 1 << 15
 
-// An admission decides which events a store can take: those that begin no bucket too
+// An admission decides which events a store can take: events that begin no bucket too
 // many, and whose properties have the types that the store has them in, and can be kept
 // exactly. It is used between commits only.
 type admission struct {

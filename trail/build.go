@@ -65,8 +65,8 @@ func (b *runBuilder) build(rec record, schema event.Schema, sn *snapshot) (made 
 	return made, err
 }
 
-// add puts the events of a record into builders. It leaves out those that the store has
-// already and those older than its horizon. It returns the marks of the record.
+// add puts the events of a record into builders. It leaves out events that the store has
+// already, and events older than its horizon. It returns the marks of the record.
 func (b *runBuilder) add(rec record, schema event.Schema, sn *snapshot) (map[string][]byte, error) {
 	var marks map[string][]byte
 	horizon := sn.kept()

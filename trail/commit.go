@@ -20,8 +20,8 @@ const (
 	maxGroup   = 8 << 20  // bytes of appends that are committed together
 )
 
-// A committer writes appends to the write-ahead log, those that wait at one time as one
-// record with one fsync, and then makes them visible. Its goroutine, run, owns what is
+// A committer writes appends to the write-ahead log, and then makes them visible. Appends
+// that wait at the same time become one record with one fsync. Its goroutine, run, owns what is
 // not a channel, and what env works on.
 type committer struct {
 	env   commitEnv

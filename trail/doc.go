@@ -24,7 +24,7 @@
 //     of power. An append and a file of an import are there whole or not at all.
 //   - The manifest decides: a file that it does not name is not part of the store.
 //   - A segment has events of one bucket of time and, if the bucket has many, of a part
-//     of the users: those whose hash lies in one of 2^k equal ranges. So a merge takes
+//     of the users: the users whose hash lies in one of 2^k equal ranges. So a merge takes
 //     memory for one segment, whatever the bucket has.
 //   - What was acknowledged and is damaged is not forgotten: a segment until Discard
 //     gives it up, records of the log until the user removes wal/quarantine.

@@ -174,7 +174,7 @@ func (im *importer) run() (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { im.files.dropFiles(segments) }() // those that were not taken
+	defer func() { im.files.dropFiles(segments) }() // the segments that were not taken
 	if segments, err = im.install(segments, w.schema); err != nil {
 		return err
 	}
@@ -379,7 +379,7 @@ func (im *importer) take(segments []*source, schema event.Schema) error {
 	return nil
 }
 
-// move puts temporary segments into their place, durably. It returns those that it has
+// move puts temporary segments into their place, durably. It returns the segments that it has
 // moved.
 func (im *importer) move(segments []*source, commit uint64) (installed []*source, err error) {
 	for _, tmp := range segments {

@@ -49,7 +49,7 @@ var manifestNames = [2]string{"MANIFEST.a", "MANIFEST.b"}
 type entry struct {
 	File    string `json:"file"`
 	Bucket  int64  `json:"bucket"`  // its number, counted from the week of 1970-01-05
-	Commit  uint64 `json:"commit"`  // the last of those that brought its events
+	Commit  uint64 `json:"commit"`  // the last commit that brought events of it
 	Applied uint64 `json:"applied"` // deletions up to this commit are carried out
 	Rows    int64  `json:"rows"`
 	Users   int64  `json:"users"`

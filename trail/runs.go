@@ -20,7 +20,7 @@ import (
 )
 
 // An import spills its rows to a temporary file when it has this many in memory, or
-// this many bytes. It may hold twice as much: rows that are added, and those that are
+// this many bytes. It may hold twice as much: rows that are added, and rows that are
 // written.
 const (
 	spillRows  = 1 << 20
@@ -51,7 +51,7 @@ const maxIDs = 64 << 20
 
 // A runWriter makes temporary segments of any number of rows in any order, one for
 // each bucket and part of the users, without a commit. While one goroutine adds rows,
-// another spills those before.
+// another spills the rows before.
 type runWriter struct {
 	files  *folder
 	opt    Options // for its bounds

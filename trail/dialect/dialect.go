@@ -66,7 +66,7 @@ type Statement struct {
 	Dialect Dialect
 	SQL     string // one SELECT, without a semicolon; ends with a newline
 
-	// Warnings name properties that the schema does not have, and of steps that
+	// Warnings name properties that the schema does not have, and steps that
 	// overlap. (Events that no user has done, and labels and groups that the answer
 	// does not have, are not known here.)
 	Warnings []string

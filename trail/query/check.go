@@ -16,7 +16,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// The bounds that kinds share. Those of filters keep a query from taking the stack.
+// The bounds that kinds share. The bounds of filters keep a query from taking the stack.
 const (
 	maxFilter   = 32     // levels of a filter
 	maxName     = 200    // bytes of a cohort's name

@@ -97,7 +97,7 @@ type FunnelAnswer struct {
 	Steps  []FunnelStep
 	By     []string // the properties of Groups; nil for none
 	Groups []FunnelGroup
-	Trend  []FunnelBucket // of a funnel with Bucket: those with users, by time; nil for none, which is not empty
+	Trend  []FunnelBucket // of a funnel with Bucket: the buckets with users, by time; nil for none, which is not empty
 }
 
 // A FunnelStep is a step and the users who reached it.

@@ -22,7 +22,7 @@ type Selection struct {
 	Period    int
 	HasPeriod bool
 
-	// Of a segment: those with an event in a row. A label as the answer has it;
+	// Of a segment: the users with an event in a row. A label as the answer has it;
 	// "" for all buckets.
 	Bucket string
 
@@ -31,7 +31,7 @@ type Selection struct {
 	Group []Literal
 	Other bool
 
-	// Of paths: those with this path, anchor included.
+	// Of paths: the users with this path, anchor included.
 	Path []string
 
 	Pos Pos

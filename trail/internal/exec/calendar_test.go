@@ -9,7 +9,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// zones are those whose clocks do what is easily forgotten: change at midnight
+// zones have clocks that do what is easily forgotten: change at midnight
 // forward and back, by half an hour, by a day, or have no whole hour.
 var zones = []string{
 	"UTC", "America/New_York", "Europe/Berlin", "Asia/Amman", "Asia/Beirut", "America/Sao_Paulo", "Australia/Lord_Howe", "Asia/Kathmandu",

@@ -14,7 +14,7 @@ import (
 // A cell has the figures of one bucket of one group.
 type cell struct {
 	rows    int64   // or users, for Users
-	n       int64   // those that have a value of the property that is measured
+	n       int64   // events that have a value of the property that is measured
 	i       int64   // Min and Max of integers, the low half of Sum
 	high    int64   // the high half of Sum
 	f       float64 // Sum, Min and Max of numbers

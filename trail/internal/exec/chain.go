@@ -54,7 +54,7 @@ type moment struct {
 // none stands for the start of a chain where there is no chain.
 const none = math.MinInt64
 
-// add adds an event, which must not be earlier than those before.
+// add adds an event, which must not be earlier than the events before.
 func (c *chain) add(f *funnel, t int64, mask uint64) *moment {
 	n := len(c.moments)
 	if n == 0 || c.moments[n-1].t != t {

@@ -227,7 +227,7 @@ func (t *test) passes(v event.Value) bool {
 	case query.Between:
 		return compare(v, t.values[0]) >= 0 && compare(v, t.values[1]) <= 0
 	}
-	return false // those on strings have codes
+	return false // strings have codes
 }
 
 // compare orders two values of one type, or an integer and a number by value.

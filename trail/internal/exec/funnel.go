@@ -22,7 +22,7 @@ type funnel struct {
 	stepMask  uint64      // of the steps among the matchers
 	orderMask uint64      // of every event, of strict_order; else 0
 	window    int64       // in milliseconds, inclusive; math.MaxInt64 for none
-	modes     query.Modes // those that can make a difference
+	modes     query.Modes // the modes that can make a difference
 	by        []int       // columns
 	same      int         // column, -1 for none
 	trend     *calendar   // nil for none

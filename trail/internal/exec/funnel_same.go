@@ -46,7 +46,7 @@ type rowRange struct{ lo, hi int }
 // A place is a row of a part.
 type place struct{ part, row int }
 
-// take adds a row behind those that there are.
+// take adds a row behind the others.
 func (r *rowRange) take(row int) {
 	if r.hi == 0 {
 		r.lo = row

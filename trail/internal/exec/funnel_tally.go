@@ -124,7 +124,7 @@ func (t *tally) join(o *tally) error {
 	return t.values.err
 }
 
-// answer returns the groups: those with the most users, then the others as one.
+// answer returns the groups: the ones with the most users, then the others as one.
 func (t *tally) answer(f *funnel, p *plan) ([]query.FunnelGroup, error) {
 	type ranked struct {
 		values []event.Value

@@ -44,7 +44,7 @@ const alwaysDense = 1 << 12
 func newGrid(p *plan, measure query.MeasureKind, by, buckets int) *grid {
 	g := &grid{
 		measure: measure, buckets: buckets, held: p.held, sampled: p.share < 1,
-		byUser: measure == query.Users || p.share < 1 && measure <= query.Sum, // those are scaled to the whole
+		byUser: measure == query.Users || p.share < 1 && measure <= query.Sum, // counts and sums are scaled to the whole
 		room:   p.held.limit / int64(2*p.opt.Workers),
 	}
 	if by > 1 {

@@ -38,7 +38,7 @@ type plan struct {
 	matchers []matcher
 	columns  []string     // properties that the kernel reads in addition to filters, or eventName
 	types    []event.Type // of columns
-	sources  []*source    // those that may have a matching event, by time
+	sources  []*source    // sources that may have a matching event, by time
 	skipped  int          // sources that cannot
 	overlap  bool         // the times of two sources overlap
 	rows     int64        // of sources

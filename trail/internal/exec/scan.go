@@ -69,7 +69,7 @@ func (f *funnelScan) level() int {
 // others is a word of eight masks in which bits other than step 1 are set.
 const others = ^uint64(ones)
 
-// scan takes the rows of a part, which lie after those it was given before, and
+// scan takes the rows of a part, which lie after the rows of earlier calls, and
 // returns the level.
 func (f *funnelScan) scan(p *part) int {
 	masks := p.mask8

@@ -7,7 +7,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// segmentUsers are the users behind a number of a segment: those with an event in a row.
+// segmentUsers are the users behind a number of a segment: the users with an event in a row.
 type segmentUsers struct {
 	*picked
 	by []int // columns

@@ -408,7 +408,7 @@ func (o *order) id(dst []byte, user int) ([]byte, error) {
 // reads.
 const sortedRows = 256 << 10
 
-// order sorts the rows. Those in a file are sorted some ranges at a time, which takes
+// order sorts the rows. Rows in a file are sorted some ranges at a time, which takes
 // memory for these alone.
 func (b *Builder) order() (*order, error) {
 	n := b.Rows()

@@ -7,7 +7,7 @@ import (
 	"sort"
 )
 
-// A HashRange is a part of the hashes of users: those whose upper Bits bits are Index.
+// A HashRange is a part of the hashes of users: the hashes whose upper Bits bits are Index.
 // The zero HashRange has all hashes.
 type HashRange struct {
 	Bits  int    `json:"bits"`
