@@ -137,7 +137,7 @@ func (r *recovery) regroup(n note, records []*foundRecord) *chunk {
 	return c
 }
 
-// group makes chunks of the records that are not taken. They are as large as those
+// group makes chunks of the records that are not taken. They are as large as the chunks
 // filled by producers.
 func (r *recovery) group(records []*foundRecord) []*chunk {
 	var chunks []*chunk
