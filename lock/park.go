@@ -12,7 +12,7 @@ import (
 const patience = time.Millisecond
 
 // A waiter is a goroutine that sleeps, or is about to. The first waiter for a
-// mutex also holds the queue of those behind it.
+// mutex also holds the queue of the waiters behind it.
 type waiter struct {
 	// word is the mutex for which it waits. The pointer keeps mutexes off stacks, so
 	// that the address neither changes nor is reused while a goroutine waits.
