@@ -32,7 +32,7 @@ type rowState uint8
 
 const (
 	atField     rowState = iota // a field begins
-	inField                     // without quotes; those in the middle are taken as they are
+	inField                     // without quotes; quotes in the middle are taken as they are
 	inQuotes                    // up to the next quote
 	behindQuote                 // a second quote, or the end of the field
 	behindCR                    // the line feed of a CRLF
