@@ -242,7 +242,7 @@ func stepTime(took []int64) *query.StepTime {
 	return s
 }
 
-// partition splits rows by the value of a property; those without one take no part.
+// partition splits rows by the value of a property; rows without one are left out.
 // Without a property all rows are one part.
 func partition(rows []row, property string) [][]row {
 	if property == "" {

@@ -51,7 +51,7 @@ func (t *table) retentionUsers(q *query.Retention, s *query.Selection) []uint64 
 type returning struct {
 	hash    uint64
 	cohort  string // its label
-	periods []bool // those that the user counts in
+	periods []bool // the periods that the user counts in
 }
 
 func (t *table) returns(q *query.Retention) []returning {

@@ -29,7 +29,7 @@ type place struct {
 
 func (p place) key() string { return fmt.Sprintf("%d %v %q", p.bucket, p.other, p.group) }
 
-// A placed is an event that a segment means. Those of groups that are not answered
+// A placed is an event that a segment means. Events of groups that are not answered
 // have no place.
 type placed struct {
 	row
@@ -135,7 +135,7 @@ func (t *table) placed(s *query.Segment) []placed {
 }
 
 // fill adds an empty row for each group in each bucket, from the first bucket that has
-// events to the last, also if those are of groups that are not answered.
+// events to the last, also if these events are of groups that are not answered.
 func fill(rows map[string]*accumulator, events []placed) {
 	if len(events) == 0 {
 		return
