@@ -125,7 +125,7 @@ func (s schedule) due(tickNumber int) int {
 
 // An outcome counts what became of offers.
 type outcome struct {
-	offered  int64 // with those that were missed
+	offered  int64 // with the missed ones
 	accepted atomic.Int64
 	missed   int64         // were due while a closed load was kept waiting
 	stall    time.Duration // the longest that the machine was late to wake the load

@@ -46,9 +46,10 @@ type design struct {
 	ours   bool // loses nothing
 	other  bool // written by others: measured at a rate only
 	make   func(options) (subject, error)
-	// under are prefixes of the names of the functions that run the processor, and
-	// copies of those that copy events which are in memory already. Encoding an event or
-	// handing its memory on is not a copy. Without, the share of copies is not measured.
+	// under are prefixes of the names of the functions that run the processor, and copies
+	// of the names of the functions that copy events from memory to memory. Encoding an
+	// event or handing its memory on is not a copy. Without, the share of copies is not
+	// measured.
 	under, copies []string
 }
 

@@ -197,7 +197,7 @@ func (r *row) time(ns float64) string {
 	return fmt.Sprintf("%.4g ms", ns/1e6)
 }
 
-// table writes the rows, and under them why those that failed did.
+// table writes the rows, and under them why rows failed.
 func table(w io.Writer, rows []*row) error {
 	var t program.Table
 	t.Text("benchmark")

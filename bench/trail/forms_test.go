@@ -10,7 +10,7 @@ import (
 )
 
 // A form is one way to put a question in SQL. All forms of a question answer the same
-// rows, those that the Statement of trail/dialect reads.
+// rows, the same that the Statement of trail/dialect reads.
 type form struct {
 	name string
 	sql  string
