@@ -83,25 +83,25 @@ func TestHooks(t *testing.T) {
 			return batch.Outcome{Duplicate: true, Refused: []batch.Refusal{{Index: 0, Reason: "bad"}}}
 		}}
 		var mu sync.Mutex
-		var told []string
+		var calls []string
 		p := start(t, batch.Options[int]{
 			Send: r.send, Producer: "me", Retry: batch.Retry{Initial: time.Nanosecond, Max: time.Nanosecond}, OnDrop: func(batch.Dropped) {},
 			Hooks: batch.Hooks{
 				OnAttempt: func(a batch.Attempt) {
 					mu.Lock()
 					defer mu.Unlock()
-					told = append(told, fmt.Sprint("attempt ", a.Number, " ", a.Events, " ", a.Bytes, " ", a.Took, " ", a.Outcome.Verdict))
+					calls = append(calls, fmt.Sprint("attempt ", a.Number, " ", a.Events, " ", a.Bytes, " ", a.Took, " ", a.Outcome.Verdict))
 				},
 				OnDelivered: func(d batch.Delivery) {
 					mu.Lock()
 					defer mu.Unlock()
-					told = append(told, fmt.Sprint("delivered ", d.Events, " ", d.Duplicate, " ", d.Age.Round(time.Millisecond)))
+					calls = append(calls, fmt.Sprint("delivered ", d.Events, " ", d.Duplicate, " ", d.Age.Round(time.Millisecond)))
 				},
 			},
 		})
 		add(t, p, 0, 3)
 		finish(t, p)
-		if got, want := fmt.Sprint(told), "[attempt 1 3 6 1s again attempt 2 3 6 1s taken delivered 2 true 2s]"; got != want {
+		if got, want := fmt.Sprint(calls), "[attempt 1 3 6 1s again attempt 2 3 6 1s taken delivered 2 true 2s]"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
@@ -221,14 +221,14 @@ func TestSeededKeys(t *testing.T) {
 	}
 }
 
-// TestToldOnce closes processors while some events of a batch are settled. Refused events
+// TestReportedOnce closes processors while some events of a batch are settled. Refused events
 // are reported once, delivered ones are not sent again, and the next processor continues
 // with the rest.
-func TestToldOnce(t *testing.T) {
+func TestReportedOnce(t *testing.T) {
 	for _, ahead := range []bool{true, false} {
 		t.Run(fmt.Sprint("write ahead ", ahead), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "spool")
-			told := make(map[string]int)
+			dropped := make(map[string]int)
 			taken := make(map[string]int)
 			reached := make(chan struct{}, 1)
 			var mu sync.Mutex
@@ -260,7 +260,7 @@ func TestToldOnce(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, e := range d.Events {
-					told[string(e)]++
+					dropped[string(e)]++
 				}
 			}
 			c := batch.Options[int]{
@@ -294,12 +294,12 @@ func TestToldOnce(t *testing.T) {
 				t.Errorf("got %+v", s)
 			}
 			if len(again.mu.keys) != 1 || !slices.Contains(keys, again.mu.keys[0]) {
-				t.Errorf("got the keys %v, want that of the piece that was tried before, of %v", again.mu.keys, keys)
+				t.Errorf("got the keys %v, want the key of the part that was tried before, one of %v", again.mu.keys, keys)
 			}
 			for i := range 100 {
 				e := fmt.Sprint(i)
-				if told[e]+taken[e] != 1 {
-					t.Errorf("event %d: told %d times, taken %d times", i, told[e], taken[e])
+				if dropped[e]+taken[e] != 1 {
+					t.Errorf("event %d: dropped %d times, taken %d times", i, dropped[e], taken[e])
 				}
 			}
 		})

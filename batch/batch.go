@@ -302,7 +302,6 @@ func (b *Batch) cut(at int) (first, second *Batch) {
 	return b.piece(head, ".0"), b.piece(tail, ".1")
 }
 
-// at returns event i of the batch as a part.
 func (b *Batch) at(i int) part {
 	for _, x := range b.parts {
 		if n := x.n(); i >= n {
@@ -319,7 +318,6 @@ func (b *Batch) compare(x, y part) int {
 	return cmp.Or(cmp.Compare(slices.Index(b.chunks, x.chunk), slices.Index(b.chunks, y.chunk)), cmp.Compare(x.from, y.from))
 }
 
-// copies returns copies of the events.
 func copies(parts []part, f Format) [][]byte {
 	var all [][]byte
 	for _, x := range parts {

@@ -51,7 +51,7 @@ func (a *arena) release() {
 	}
 }
 
-// arenas makes arenas, and reuses those of the usual size.
+// arenas makes arenas, and reuses the ones of the usual size.
 type arenas struct {
 	pool          sync.Pool
 	events, bytes int // that fit into one of the usual size

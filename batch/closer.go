@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A Report tells what happened to the events of a processor that was closed.
+// A Report counts the events of a closed processor by what happened to them.
 type Report struct {
 	Delivered    uint64
 	Dropped      uint64 // by a full queue, Retry.MaxElapsed or Retry.Attempts, or unreadable on disk
@@ -127,5 +127,5 @@ func (c *closer) join(ctx context.Context) {
 }
 
 // joinGrace is how long Close waits, after its context has ended, for goroutines
-// that were told to end.
+// whose contexts have ended.
 const joinGrace = 10 * time.Millisecond

@@ -197,7 +197,7 @@ func TestBadSector(t *testing.T) {
 	})
 }
 
-// TestDropOldestBehindTheSpool has events of an earlier run before those that fill memory.
+// TestDropOldestBehindTheSpool has events of an earlier run before the events that fill memory.
 func TestDropOldestBehindTheSpool(t *testing.T) {
 	fs := vfstest.New()
 	var v valve

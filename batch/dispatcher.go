@@ -61,7 +61,6 @@ func newDispatcher(s *settings, env dispatchEnv) *dispatcher {
 	return d
 }
 
-// check makes the dispatcher check a lane.
 func (d *dispatcher) check(lane int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

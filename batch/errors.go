@@ -54,7 +54,7 @@ func (r Reason) String() string {
 // An EventError says why the event of a Ticket was not delivered.
 type EventError struct {
 	Reason Reason
-	Err    error // what the receiver or the disk said; may be nil
+	Err    error // the error of the receiver or the disk; may be nil
 }
 
 func (e *EventError) Error() string {
@@ -71,7 +71,7 @@ type Dropped struct {
 	Reason Reason
 	// Key is the key of the batch in which they were sent, empty if they never were.
 	Key string
-	// Err is what the receiver or the disk said; may be nil.
+	// Err is the error of the receiver or the disk; may be nil.
 	Err error
 	// Events are the encoded events, which the callee may keep. An event that
 	// cannot be read from disk is nil.

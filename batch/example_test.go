@@ -30,7 +30,7 @@ func appendClick(dst []byte, c *Click) ([]byte, error) {
 	return append(dst, b...), err
 }
 
-// receiver is a service that takes batches, such as uniflow loader.
+// exampleReceiver is a service that takes batches, such as uniflow loader.
 func exampleReceiver() *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // errors are ignored in this example
@@ -61,7 +61,7 @@ func Example() {
 	// delivered 1 <nil>
 }
 
-// Events of one user arrive in the order in which they were added; those of
+// Events of one user arrive in the order in which they were added; events of
 // different users may overtake each other.
 func Example_orderedByKey() {
 	last := make(chan string, 100)
@@ -104,7 +104,7 @@ func Example_orderedByKey() {
 	// <nil>
 }
 
-// With a spool, events outlive the process. A ticket tells when one is on disk.
+// With a spool, events outlive the process. A ticket reports when one is on disk.
 func Example_spool() {
 	dir, err := os.MkdirTemp("", "spool")
 	if err != nil {

@@ -197,11 +197,11 @@ func TestDeadLetter(t *testing.T) {
 			}
 			return nil
 		}
-		var told []bool
+		var reported []bool
 		p := start(t, batch.Options[int]{Send: r.send, DeadLetter: dead, Retry: batch.Retry{Initial: time.Second, Max: time.Second}, OnDrop: func(x batch.Dropped) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, x.DeadLettered)
+			reported = append(reported, x.DeadLettered)
 		}})
 		add(t, p, 0, 10)
 		p2, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
@@ -218,7 +218,7 @@ func TestDeadLetter(t *testing.T) {
 			t.Errorf("got %d delivered, %d dead letters, %d refused", s.Delivered, s.DeadLettered, s.Refused)
 		}
 		slices.Sort(took)
-		if got := fmt.Sprint(took, told); got != "[5 refused bad event 7 refused no id] [true true]" {
+		if got := fmt.Sprint(took, reported); got != "[5 refused bad event 7 refused no id] [true true]" {
 			t.Errorf("got %s", got)
 		}
 	})
@@ -270,7 +270,7 @@ func TestRefusesEverything(t *testing.T) {
 	for _, c := range []struct {
 		count int // events of a batch
 		order batch.Order
-		told  int // events that are given up before the processor notices
+		lost  int // events that are given up before the processor notices
 	}{
 		{1000, batch.OrderTotal, 0}, {1000, batch.OrderNone, 0}, {100, batch.OrderNone, 0}, {100, batch.OrderPerKey, 0},
 		{1, batch.OrderTotal, 7}, {1, batch.OrderNone, 7},
@@ -295,8 +295,8 @@ func TestRefusesEverything(t *testing.T) {
 				all := min(2000, 500*c.count) // more would not fit into the queue
 				add(t, p, 0, all)
 				sleep(5*time.Minute + 10*time.Second)
-				if s := balance(t, p); s.Delivered != 0 || int(s.Refused) > c.told || s.LanesPaused == 0 {
-					t.Errorf("got %d delivered, %d refused, %d lanes paused; want none, at most %d, and some", s.Delivered, s.Refused, s.LanesPaused, c.told)
+				if s := balance(t, p); s.Delivered != 0 || int(s.Refused) > c.lost || s.LanesPaused == 0 {
+					t.Errorf("got %d delivered, %d refused, %d lanes paused; want none, at most %d, and some", s.Delivered, s.Refused, s.LanesPaused, c.lost)
 				}
 				// For each batch: some requests at first, and then in each of ten
 				// half minutes the first event again, and eight others.
@@ -313,7 +313,7 @@ func TestRefusesEverything(t *testing.T) {
 					t.Error(err)
 				}
 				s := finishStats(t, p)
-				if int(s.Delivered) != all-int(s.Refused) || int(s.Refused) > c.told {
+				if int(s.Delivered) != all-int(s.Refused) || int(s.Refused) > c.lost {
 					t.Errorf("in the end: got %d delivered, %d refused", s.Delivered, s.Refused)
 				}
 				last := map[int]int{}

@@ -18,7 +18,7 @@ type health struct {
 		failedInRow int    // events that failed alone since the last success
 		resume      chan struct{}
 		requests    uint64 // attempts
-		retried     uint64 // events in those after the first of a batch
+		retried     uint64 // events in attempts after the first of a batch
 		latency     histogram
 	}
 }

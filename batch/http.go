@@ -30,7 +30,7 @@ type HTTPOptions struct {
 	// defaults. Idempotency-Key is not allowed here: every batch has its own.
 	Header http.Header
 	// Headers returns further headers for one attempt, such as a token that expires.
-	// They replace those of the same name in Header. Each attempt calls it, several
+	// They replace headers of the same name in Header. Each attempt calls it, several
 	// concurrently, within Timeout. An error counts as a failed attempt.
 	Headers func(ctx context.Context) (http.Header, error)
 	// Verdicts replace the verdicts on responses, by status; see NewHTTP for the
@@ -231,16 +231,16 @@ func read(resp *http.Response, body []byte, failed error) Outcome {
 			return out
 		}
 		out.Verdict = VerdictAccepted
-		var said struct {
+		var verdicts struct {
 			Duplicate bool
 			Rejected  []Refusal
 		}
 		if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '{' {
-			if err := json.Unmarshal(body, &said); err != nil {
+			if err := json.Unmarshal(body, &verdicts); err != nil {
 				out.Err = fmt.Errorf("the response cannot be decoded: %w", err)
 				return out
 			}
-			out.Duplicate, out.Refused = said.Duplicate, said.Rejected
+			out.Duplicate, out.Refused = verdicts.Duplicate, verdicts.Rejected
 		}
 		return out
 	case code == 408, code == 425, code == 429, code >= 500:
@@ -261,14 +261,14 @@ func read(resp *http.Response, body []byte, failed error) Outcome {
 // statusError returns an error with the status and the beginning of the body.
 func statusError(resp *http.Response, body []byte) error {
 	const most = 200
-	said := strings.Join(strings.Fields(string(body[:min(len(body), most)])), " ")
+	reason := strings.Join(strings.Fields(string(body[:min(len(body), most)])), " ")
 	if where := resp.Header.Get("Location"); where != "" && resp.StatusCode < 400 {
-		said = "redirects to " + where + ", which is not followed: use that url"
+		reason = "redirects to " + where + ", which is not followed: use that url"
 	}
-	if said == "" {
+	if reason == "" {
 		return errors.New(resp.Status)
 	}
-	return fmt.Errorf("%s: %s", resp.Status, strings.ToValidUTF8(said, "?"))
+	return fmt.Errorf("%s: %s", resp.Status, strings.ToValidUTF8(reason, "?"))
 }
 
 // retryAfter reads a Retry-After header, seconds or a date (RFC 9110, section

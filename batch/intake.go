@@ -41,7 +41,7 @@ type shard struct {
 		open     *chunk // gets the next event; nil if there is none
 		longest  int    // bytes of the longest event in open
 		closed   bool
-		unsaved  bool   // the spool writer was told that events wait for the disk
+		unsaved  bool   // the spool writer was woken for events that wait for the disk
 		accepted uint64 // events
 		base     uint64 // ordinal of the first event of open, or of the next event
 	}
@@ -61,7 +61,6 @@ func newIntake(s *settings, lanes []*lane, arenas *arenas, env intakeEnv) *intak
 	return in
 }
 
-// of returns the shards of a lane.
 func (in *intake) of(lane int) []*shard {
 	return in.shards[lane*in.laneShards : (lane+1)*in.laneShards]
 }

@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// A testIntake is an intake with what it asked its environment for.
+// A testIntake is an intake that records the calls of its environment.
 type testIntake struct {
 	*intake
 	full   chan struct{} // if not nil, there is no room
 	passed []string      // the events of each chunk that was passed on
-	said   []string
+	calls  []string
 }
 
 func newTestIntake(s settings) *testIntake {
@@ -25,7 +25,7 @@ func newTestIntake(s settings) *testIntake {
 	}
 	s.log = newThrottledLogger(slog.New(slog.DiscardHandler))
 	g := &testIntake{}
-	s.onDrop = func(d Dropped) { g.said = append(g.said, fmt.Sprintf("dropped %s %v", join(d.Events), d.Reason)) }
+	s.onDrop = func(d Dropped) { g.calls = append(g.calls, fmt.Sprintf("dropped %s %v", join(d.Events), d.Reason)) }
 	lanes := make([]*lane, s.laneCount)
 	for i := range lanes {
 		lanes[i] = &lane{id: i}
@@ -37,8 +37,8 @@ func newTestIntake(s settings) *testIntake {
 			c.n = n
 			g.passed = append(g.passed, fmt.Sprintf("%d:%d:%s", c.lane.id, c.base, c.arena.buf))
 		},
-		unsaved: func() { g.said = append(g.said, "unsaved") },
-		dropped: func() { g.said = append(g.said, "counted") },
+		unsaved: func() { g.calls = append(g.calls, "unsaved") },
+		dropped: func() { g.calls = append(g.calls, "counted") },
 	})
 	return g
 }
@@ -143,8 +143,8 @@ func TestIntakeClosed(t *testing.T) {
 	if _, _, err := g.put(0, "a"); err != ErrClosed {
 		t.Errorf("got %v, want ErrClosed", err)
 	}
-	if err := g.dropNewest(0, []byte("a"), nil); err != ErrClosed || len(g.said) > 0 {
-		t.Errorf("got %v, want ErrClosed; the intake called %q", err, g.said)
+	if err := g.dropNewest(0, []byte("a"), nil); err != ErrClosed || len(g.calls) > 0 {
+		t.Errorf("got %v, want ErrClosed; the intake called %q", err, g.calls)
 	}
 	if g.accepted(0) != 0 {
 		t.Error("an event was accepted after close")
@@ -198,8 +198,8 @@ func TestIntakeDropNewest(t *testing.T) {
 	if err := g.dropNewest(0, nil, errAway); !errors.Is(err, ErrEncode) {
 		t.Errorf("got %v, want ErrEncode", err)
 	}
-	if want := []string{"counted", "dropped a full"}; !slices.Equal(g.said, want) || g.accepted(0) != 1 {
-		t.Errorf("the intake called %q, want %q", g.said, want)
+	if want := []string{"counted", "dropped a full"}; !slices.Equal(g.calls, want) || g.accepted(0) != 1 {
+		t.Errorf("the intake called %q, want %q", g.calls, want)
 	}
 }
 
@@ -218,8 +218,8 @@ func TestIntakeShrinks(t *testing.T) {
 func TestIntakeUnsaved(t *testing.T) {
 	g := newTestIntake(settings{ahead: true})
 	g.accept(t, "a", "b")
-	if want := []string{"unsaved"}; !slices.Equal(g.said, want) {
-		t.Errorf("the intake called %q, want %q", g.said, want)
+	if want := []string{"unsaved"}; !slices.Equal(g.calls, want) {
+		t.Errorf("the intake called %q, want %q", g.calls, want)
 	}
 	for w := range g.newEvents {
 		if got := string(w.events.buf); got != "a\nb\n" || w.receipt == nil {
@@ -227,7 +227,7 @@ func TestIntakeUnsaved(t *testing.T) {
 		}
 		g.close() // what was read is not reused
 		if n := w.memory.refs.Load(); n != 2 {
-			t.Errorf("%d references to the memory, want those of the chunk and of the reader", n)
+			t.Errorf("%d references to the memory, want one of the chunk and one of the reader", n)
 		}
 		w.memory.release()
 	}

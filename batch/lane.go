@@ -13,7 +13,7 @@ type lane struct {
 	// Guarded by the lock of the queue.
 	opened  []*chunk // open chunks of the shards
 	queue   deque    // sealed chunks
-	memory  deque    // those of them that are in memory
+	memory  deque    // the chunks of queue that are in memory
 	events  int      // in queue
 	size    int64    // bytes in queue
 	sending int      // batches on the way, and not aside

@@ -125,8 +125,8 @@ func (p *Processor[T]) Flush(ctx context.Context) error {
 	}
 }
 
-// Resume makes all waiting lanes send now: those that the receiver does not allow
-// to send, those in which it refused one event after the other, and those that
+// Resume makes all waiting lanes send now: lanes that the receiver does not allow
+// to send, lanes in which it refused one event after the other, and lanes that
 // Lanes.Gapless stopped. In the second case Resume also says that the events are at
 // fault, not the receiver: they are given up if they are refused again.
 func (p *Processor[T]) Resume() {

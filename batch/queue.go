@@ -258,7 +258,6 @@ func (q *queue) flush() *flush {
 	return f
 }
 
-// settled removes settled chunks.
 func (q *queue) settled(chunks ...*chunk) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -276,7 +275,7 @@ func (q *queue) maySend(lane int) bool {
 	return q.maySendLocked(q.lanes[lane])
 }
 
-// unsent returns the number of unsettled events, without those of open chunks.
+// unsent returns the number of unsettled events, without the events of open chunks.
 func (q *queue) unsent() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -489,7 +488,7 @@ func (q *queue) drain() <-chan struct{} {
 	return drained
 }
 
-// drainedLocked tells Close when no batch is on the way and events wait only in
+// drainedLocked lets Close go on when no batch is on the way and events wait only in
 // lanes that have stopped.
 func (q *queue) drainedLocked() {
 	if q.mu.drained == nil {

@@ -15,7 +15,7 @@ func TestCapacity(t *testing.T) {
 	}
 	made, first := r.await()
 	if again, second := r.await(); !first || second || again != made || !r.wanted() {
-		t.Error("all that wait must get one channel, and the first must be told so")
+		t.Error("all callers of await must get one channel, and only the first must get true")
 	}
 	if r.give(1, 0); !isClosed(made) || r.wanted() || !r.take(1, 0) {
 		t.Error("those that wait were not woken")
@@ -44,7 +44,7 @@ func TestUnsettled(t *testing.T) {
 	}
 }
 
-// A testQueue is a queue with what its environment was asked for.
+// A testQueue is a queue that records the calls of its environment.
 type testQueue struct {
 	*queue
 	checked map[int]bool

@@ -23,7 +23,7 @@ type foundRecord struct {
 type recovery struct {
 	*settings
 	lanes         []*lane
-	ack           func(...spool.Position) // tells the spool that records are not needed
+	ack           func(...spool.Position) // acknowledges records to the spool
 	corrupt, lost uint64                  // records that cannot be decoded, and their events
 }
 
@@ -137,7 +137,7 @@ func (r *recovery) regroup(n note, records []*foundRecord) *chunk {
 	return c
 }
 
-// group makes chunks of the records that are not taken. They are as large as those
+// group makes chunks of the records that are not taken. They are as large as the chunks
 // filled by producers.
 func (r *recovery) group(records []*foundRecord) []*chunk {
 	var chunks []*chunk

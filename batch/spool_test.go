@@ -297,17 +297,17 @@ func TestCloseWithinOnDrop(t *testing.T) {
 	r := receiver{answer: func(int, *batch.Batch, []string) batch.Outcome {
 		return batch.Outcome{Refused: []batch.Refusal{{Index: 2, Reason: "no id"}}}
 	}}
-	told, closed, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	dropping, closed, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	p := start(t, batch.Options[int]{
 		Send: r.send, Trigger: batch.Trigger{Count: 5}, Spool: &batch.Spool{Dir: dir, WriteAhead: true},
 		OnDrop: func(batch.Dropped) {
 			defer close(done)
-			close(told)
+			close(dropping)
 			<-closed
 		},
 	})
 	add(t, p, 0, 5)
-	<-told
+	<-dropping
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	report, err := p.Close(ctx)

@@ -16,7 +16,7 @@ const (
 )
 
 // A spoolWriter writes events to the spool: with WriteAhead all events, soon after they
-// were added, and with PolicySpill those for which memory has no room. It has one
+// were added, and with PolicySpill the events for which memory has no room. It has one
 // goroutine.
 type spoolWriter struct {
 	disk *store

@@ -177,7 +177,7 @@ func (s *store) rewrite(c *chunk, round int) bool {
 	return true
 }
 
-// ack tells the spool that the events of chunks are settled. It does so in one call,
+// ack acknowledges the events of chunks to the spool. It does so in one call,
 // so that after a crash a batch comes back as a whole, under its key, or not at all.
 func (s *store) ack(chunks ...*chunk) {
 	if s == nil {

@@ -59,25 +59,25 @@ func (l *faultyLog) sync(err error) {
 	}
 }
 
-// A testStore is a store with what it asked its environment for.
+// A testStore is a store that records the calls of its environment.
 type testStore struct {
 	*store
 	log    *faultyLog
-	said   []string // calls of the environment
+	calls  []string // calls of the environment
 	logged bytes.Buffer
 }
 
 func (d *testStore) note(format string, args ...any) {
-	d.said = append(d.said, fmt.Sprintf(format, args...))
+	d.calls = append(d.calls, fmt.Sprintf(format, args...))
 }
 
-// want compares what the environment was asked for since the last call.
+// want compares the calls of the environment since the last call of want.
 func (d *testStore) want(t *testing.T, calls ...string) {
 	t.Helper()
-	if !slices.Equal(d.said, calls) {
-		t.Errorf("the store called %q, want %q", d.said, calls)
+	if !slices.Equal(d.calls, calls) {
+		t.Errorf("the store called %q, want %q", d.calls, calls)
 	}
-	d.said = nil
+	d.calls = nil
 }
 
 func newTestStore(t *testing.T, disk Spool) *testStore {
@@ -344,7 +344,7 @@ func TestSpoolWriter(t *testing.T) {
 
 		surplus = nil
 		d.log.sync(nil)
-		d.said = nil
+		d.calls = nil
 		todo = []*chunk{sealed(5)}
 		w.syncFailed()
 		want("0s broken true", "250ms broken false")

@@ -103,7 +103,7 @@ func (r *receipt) enter(w waiter) (err error, known bool) {
 	return err, known
 }
 
-// change calls f and wakes those that wait. A nil receipt has no tickets. The caller may
+// change calls f and wakes the goroutines that wait. A nil receipt has no tickets. The caller may
 // hold locks, so the waiters' functions are called by another goroutine.
 func (r *receipt) change(f func()) {
 	if r == nil {

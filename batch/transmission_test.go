@@ -21,7 +21,7 @@ type testTransmission struct {
 	cancel    context.CancelFunc // ends sending
 	abandoned bool               // Close has taken over
 	sends     []string           // the events of each attempt
-	said      []string           // calls of the environment, and of OnDrop
+	calls     []string           // calls of the environment, and of OnDrop
 }
 
 // newTestTransmission makes a transmission of a chunk with n events, to a receiver that responds by answer.
@@ -38,10 +38,10 @@ func newTestTransmission(n int, s settings, answer func(events string) Outcome) 
 		tr.sends = append(tr.sends, all)
 		return answer(all)
 	}
-	s.onDrop = func(d Dropped) { tr.said = append(tr.said, fmt.Sprintf("dropped %s %v", join(d.Events), d.Reason)) }
+	s.onDrop = func(d Dropped) { tr.calls = append(tr.calls, fmt.Sprintf("dropped %s %v", join(d.Events), d.Reason)) }
 	sh := &shipper{settings: &s, throttle: newThrottle(1), health: newHealth(), draining: make(chan struct{})}
 	sh.sending, tr.cancel = context.WithCancel(context.Background())
-	note := func(what string) { tr.said = append(tr.said, what) }
+	note := func(what string) { tr.calls = append(tr.calls, what) }
 	sh.env = transmissionEnv{
 		edit: func(do func(*counts)) bool {
 			if !tr.abandoned {
@@ -87,20 +87,20 @@ func (tr *testTransmission) left() (all string) {
 	return all
 }
 
-// want compares the attempts and what the environment was asked for.
-func (tr *testTransmission) want(t *testing.T, sends string, said ...string) {
+// want compares the attempts and the calls of the environment.
+func (tr *testTransmission) want(t *testing.T, sends string, calls ...string) {
 	t.Helper()
 	if got := strings.Join(tr.sends, " "); got != sends {
 		t.Errorf("sent %q, want %q", got, sends)
 	}
-	if !slices.Equal(tr.said, said) {
-		t.Errorf("the transmission called %q, want %q", tr.said, said)
+	if !slices.Equal(tr.calls, calls) {
+		t.Errorf("the transmission called %q, want %q", tr.calls, calls)
 	}
 	n := tr.counts
 	if in := n.InFlight + n.Delivered + n.DroppedExpired + n.DroppedExhausted + n.Refused + n.DeadLettered; in != uint64(tr.whole.chunks[0].n) {
 		t.Errorf("%d events are counted, want each once: %+v", in, n.Stats)
 	}
-	tr.sends, tr.said = nil, nil
+	tr.sends, tr.calls = nil, nil
 }
 
 // holds makes a receiver respond out to batches with one of the events, and take others.
@@ -141,12 +141,12 @@ var (
 
 // TestTransmission has transmissions that end, by what the receiver does.
 func TestTransmission(t *testing.T) {
-	f := func(name string, s settings, answer func(string) Outcome, sends string, said ...string) {
+	f := func(name string, s settings, answer func(string) Outcome, sends string, calls ...string) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr := newTestTransmission(4, s, answer)
 				tr.run()
-				tr.want(t, sends, append(said, "settled", "finished with 0 left")...)
+				tr.want(t, sends, append(calls, "settled", "finished with 0 left")...)
 				if tr.left() != "" || tr.counts.InFlight != 0 {
 					t.Errorf("%q is left, %d events on the way", tr.left(), tr.counts.InFlight)
 				}
@@ -200,8 +200,8 @@ func TestTransmissionEnds(t *testing.T) {
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("the transmission ended %v after the end of sending", took-time.Second)
 		}
-		if last := tr.said[len(tr.said)-1]; tr.left() != "abcd" || last != "finished with 1 left" || slices.Contains(tr.said, "settled") {
-			t.Errorf("%q is left; the transmission called %q", tr.left(), tr.said)
+		if last := tr.calls[len(tr.calls)-1]; tr.left() != "abcd" || last != "finished with 1 left" || slices.Contains(tr.calls, "settled") {
+			t.Errorf("%q is left; the transmission called %q", tr.left(), tr.calls)
 		}
 	})
 }
@@ -222,8 +222,8 @@ func TestTransmissionTakenOver(t *testing.T) {
 			tr.cancel()
 			close(release)
 			end()
-			if tr.left() != "abcd" || tr.counts.InFlight != 4 || slices.Contains(tr.said, "settled") {
-				t.Errorf("%v: %q is left, %d on the way; the transmission called %q", out.Verdict, tr.left(), tr.counts.InFlight, tr.said)
+			if tr.left() != "abcd" || tr.counts.InFlight != 4 || slices.Contains(tr.calls, "settled") {
+				t.Errorf("%v: %q is left, %d on the way; the transmission called %q", out.Verdict, tr.left(), tr.counts.InFlight, tr.calls)
 			}
 		})
 	}
@@ -289,7 +289,7 @@ func TestTransmissionRecovers(t *testing.T) {
 		})
 		tr.run()
 		if tr.counts.Delivered != 10 {
-			t.Errorf("%d of 10 delivered; the transmission called %q", tr.counts.Delivered, tr.said)
+			t.Errorf("%d of 10 delivered; the transmission called %q", tr.counts.Delivered, tr.calls)
 		}
 	})
 }

@@ -163,7 +163,7 @@ func measureJSON(ctx context.Context, l *lab, line Line) ([]Row, error) {
 }
 
 // versusBench makes a row of each pair of benchmarks of package value; the
-// contract is about those that counts picks.
+// contract is about the pairs that counts picks.
 func (l *lab) versusBench(ctx context.Context, line Line, pattern, ours, baseline string, counts func(name string) bool) ([]Row, error) {
 	// The halves of a pair are neighbours in one run of the binary, so each
 	// round has both sides.

@@ -77,7 +77,7 @@ func guards(ctx context.Context, url, header string) error {
 	return f(header, strings.Replace(server.Order, `"count":3`, `"count":0`, 1), "422 ")
 }
 
-// guardedSchema is that of guarded.yaml.
+// guardedSchema is the schema in guarded.yaml.
 const guardedSchema = `{"type": "object", "required": ["customer", "lines"], "additionalProperties": false, "properties": {
 	"customer": {"type": "string", "minLength": 1, "maxLength": 200}, "note": {"type": "string", "maxLength": 1000},
 	"lines": {"type": "array", "minItems": 1, "maxItems": 100, "items": {"type": "object", "required": ["sku", "count"], "additionalProperties": false, "properties": {

@@ -9,7 +9,7 @@ import (
 
 const kindsPkg = "bench/kinds"
 
-// measureFor is N5. A body of two nodes tells what a body costs.
+// measureFor is N5. A second node in the body shows what a node in a body costs.
 func measureFor(ctx context.Context, l *lab, line Line) ([]Row, error) {
 	got, err := l.benchTurns(ctx, bench{pkg: kindsPkg, name: "^BenchmarkFor$", cpu: 1})
 	if err != nil {

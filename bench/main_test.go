@@ -131,7 +131,7 @@ func TestBaseline(t *testing.T) {
 		}
 	}
 	if _, err := l.serve(t.Context(), "broken", "127.0.0.1:1", self, "-serve", "nowhere"); err == nil || !strings.Contains(err.Error(), "missing port") {
-		t.Errorf("got %v, want what the server said", err)
+		t.Errorf("got %v, want the output of the server", err)
 	}
 }
 
@@ -273,7 +273,7 @@ func TestWaits(t *testing.T) {
 		defer mu.Unlock()
 	})
 	<-held
-	for range 1000 { // until the other one waits, which nothing tells
+	for range 1000 { // until the other one waits, which cannot be observed
 		runtime.Gosched()
 	}
 	mu.Unlock()

@@ -16,7 +16,7 @@ import (
 )
 
 // measureReloads is P9: the workflow file is rewritten with another answer as soon
-// as the last one is served. The latency is compared with that of load before and
+// as the last one is served. The latency is compared with the latency before and
 // after.
 func measureReloads(ctx context.Context, l *lab, line Line) (rows []Row, err error) {
 	reloads := 1000
@@ -124,5 +124,5 @@ func served(ctx context.Context, s *server.Server, want string) error {
 			break
 		}
 	}
-	return fmt.Errorf("%q is not served after 20 s: %s", want, s.Said())
+	return fmt.Errorf("%q is not served after 20 s: %s", want, s.Output())
 }

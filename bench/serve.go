@@ -8,8 +8,8 @@ import (
 )
 
 // serve is the baseline server: GET /ping answered by hand with net/http, the shop
-// in several forms, and those of web.go. It has no limits and no timeouts, which ours has
-// and which cost time for each request.
+// in several forms, and the baselines of web.go. It has no limits and no timeouts; ours has
+// both, and they cost time for each request.
 func serve(ctx context.Context, c config) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) {

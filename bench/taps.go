@@ -56,7 +56,7 @@ func (l *lab) withoutTaps(ctx context.Context) (string, error) {
 	return overlay, errors.Join(os.WriteFile(cut, text, 0o600), os.WriteFile(overlay, replace, 0o600))
 }
 
-// check is the if statement that asks for observers, at the top level of a
+// check is the if statement that checks for observers, at the top level of a
 // function that gofmt has formatted.
 var check = regexp.MustCompile(`(?m)^\tif [^\n]*\.watched\.Load\(\);[^\n]*\{\n(?:\t\t[^\n]*\n)*\t\}\n`)
 

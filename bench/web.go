@@ -24,8 +24,8 @@ import (
 
 // This file has N6 and N7: files of a folder, and the answers of another server.
 
-// webForms are the baselines by the path that they serve at: see serve. Those of N6 serve
-// root, those of N7 send to target.
+// webForms are the baselines by the path that they serve at: see serve. The ones of N6 serve
+// root, the ones of N7 send to target.
 func webForms(root, target string) (map[string]http.Handler, error) {
 	forms := make(map[string]http.Handler)
 	if root != "" {

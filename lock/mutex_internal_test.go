@@ -13,7 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 )
 
-// How long until waits for a goroutine to sleep.
+// soon is how long until waits for a goroutine to sleep.
 const soon = 20 * time.Second
 
 // until yields until ok holds.
@@ -45,8 +45,8 @@ func (t *table) queue(word *uint32) (all []*waiter) {
 	return all
 }
 
-// came sets how long the sleepers of m have waited, in order, and the state to that of
-// a mutex without late waiters. The caller holds m.
+// came sets how long the sleepers of m have waited, in order, and the state as of a
+// mutex without late waiters. The caller holds m.
 func came(m *Mutex, ago ...time.Duration) {
 	all := sleepers(m)
 	p := placeOf(&m.state)

@@ -12,7 +12,7 @@ import (
 const patience = time.Millisecond
 
 // A waiter is a goroutine that sleeps, or is about to. The first waiter for a
-// mutex also holds the queue of those behind it.
+// mutex also holds the queue of the waiters behind it.
 type waiter struct {
 	// word is the mutex for which it waits. The pointer keeps mutexes off stacks, so
 	// that the address neither changes nor is reused while a goroutine waits.
@@ -84,7 +84,7 @@ type place struct {
 // places are found by the address of a mutex. They take 32 kB of address space.
 var places [256]place
 
-// hash spreads neighbouring addresses, such as those of the elements of a slice. Its
+// hash spreads neighbouring addresses, as of the elements of a slice. Its
 // first byte selects the place, the bits below the chain in the table there.
 func hash(word *uint32) uint64 {
 	return uint64(uintptr(unsafe.Pointer(word))>>2) * 0x9E3779B97F4A7C15

@@ -13,8 +13,7 @@ const (
 	owed
 )
 
-// A ticket is what a locker knows about its wait. The zero value is that of a new
-// locker.
+// A ticket is what a locker knows about its wait. A new locker has the zero value.
 type ticket struct {
 	others bool // there were more sleepers when this one was woken, and they depend on it
 	late   bool // it has waited so long that it may ask for a hand-over

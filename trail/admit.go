@@ -14,7 +14,7 @@ import (
 // nearly four.
 const maxBuckets = 1 << 15
 
-// An admission decides which events a store can take: those that begin no bucket too
+// An admission decides which events a store can take: events that begin no bucket too
 // many, and whose properties have the types that the store has them in, and can be kept
 // exactly. It is used between commits only.
 type admission struct {
@@ -35,8 +35,8 @@ func newAdmission(st *state, limit int) *admission {
 }
 
 // admit returns the schema of the store with the events of the requests that can be
-// taken, and by request why those of others cannot, nil for those that can. The list is
-// lent until the next call.
+// taken, and for each request why its events cannot, or nil. The list is valid until the
+// next call.
 func (a *admission) admit(group []*request) (event.Schema, []error) {
 	sn := a.state.current.Load()
 	schema := sn.schema

@@ -14,12 +14,12 @@ const maxAppend = 512 << 20 // bytes of one append
 // already, it blocks until ctx is done.
 //
 // The error is a *RejectedError for events that can never be taken: malformed ones,
-// those outside Options.Times or from before the horizon of the store, and those
-// with a property of another type. Any other error, such as that of a full disk, may
+// events outside Options.Times or before the horizon of the store, and events
+// with a property of another type. Any other error, such as a full disk, may
 // go away.
 //
 // Of events equal in user, time and id (other than "") the store keeps the first;
-// AppendCounted tells how many it had already.
+// AppendCounted returns how many it had already.
 func (s *Store) Append(ctx context.Context, events []event.Event) error {
 	_, err := s.append(ctx, events, "", nil)
 	return err
@@ -31,14 +31,14 @@ type Appended struct {
 	Duplicates int64 // left out because the store, or the same append, has the same user, time and id
 }
 
-// AppendCounted is Append, and tells how many of the events were new. Counts are zero
+// AppendCounted is Append, and returns how many of the events were new. Counts are zero
 // with an error.
 func (s *Store) AppendCounted(ctx context.Context, events []event.Event) (Appended, error) {
 	return s.append(ctx, events, "", nil)
 }
 
 // AppendMarked adds events, and keeps a mark under the name of their source, both
-// or neither: after a crash, Mark tells what has to be appended again. events may be
+// or neither: after a crash, Mark returns the last mark kept, from which to append again. events may be
 // empty.
 func (s *Store) AppendMarked(ctx context.Context, events []event.Event, source string, mark []byte) error {
 	if mark == nil {

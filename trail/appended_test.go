@@ -8,7 +8,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// TestAppendCounted has appends tell how many of their events the store, or the append
+// TestAppendCounted has appends return how many of their events the store, or the append
 // itself, had already: in memory, in a segment, after a new start and a deletion.
 func TestAppendCounted(t *testing.T) {
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ func TestAppendCounted(t *testing.T) {
 }
 
 // TestAppendCountedTogether has appends that are committed together each count as new
-// those of their events that are in the store.
+// the events that they brought into the store.
 func TestAppendCountedTogether(t *testing.T) {
 	s := open(t, t.TempDir(), quiet())
 	const writers, rounds, each = 8, 10, 5
@@ -100,7 +100,7 @@ func TestAppendCountedTogether(t *testing.T) {
 	total := int64(0)
 	for w, sum := range sums {
 		if got[w] != sum.Events {
-			t.Errorf("writer %d: the store has %d of its events, and it was told %+v", w, got[w], sum)
+			t.Errorf("writer %d: the store has %d of its events, and AppendCounted returned %+v", w, got[w], sum)
 		}
 		total += sum.Events
 	}

@@ -27,7 +27,7 @@ type runBuilder struct {
 type built struct {
 	runs  []*source
 	marks map[string][]byte // by source
-	twice []int64           // by chunk; lent until the next record
+	twice []int64           // by chunk; valid until the next record
 }
 
 // errBuild is wrapped by errors about events which the segment format refuses.
@@ -42,7 +42,6 @@ type bucketBuilder struct {
 // chunkRows says that the rows of a builder from one on are of a chunk.
 type chunkRows struct{ row, chunk int }
 
-// chunkOf returns the chunk of a row.
 func (b *bucketBuilder) chunkOf(row uint32) int {
 	behind := sort.Search(len(b.begins), func(i int) bool { return b.begins[i].row > int(row) })
 	return b.begins[behind-1].chunk
@@ -66,8 +65,8 @@ func (b *runBuilder) build(rec record, schema event.Schema, sn *snapshot) (made 
 	return made, err
 }
 
-// add puts the events of a record into builders. It leaves out those that the store has
-// already and those older than its horizon. It returns the marks of the record.
+// add puts the events of a record into builders. It leaves out events that the store has
+// already, and events older than its horizon. It returns the marks of the record.
 func (b *runBuilder) add(rec record, schema event.Schema, sn *snapshot) (map[string][]byte, error) {
 	var marks map[string][]byte
 	horizon := sn.kept()

@@ -114,7 +114,7 @@ func (d *folder) makeCohort(name string, hashes []uint64) (*cohort, error) {
 	return c, nil
 }
 
-// saveCohort keeps users under a name, and replaces those kept before.
+// saveCohort keeps users under a name, in place of the users kept before.
 func (s *Store) saveCohort(name string, found []query.User) error {
 	if name == "" || len(name) > maxCohortName {
 		return fmt.Errorf("the name of a cohort must have 1 to %d bytes", maxCohortName)

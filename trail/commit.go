@@ -20,8 +20,8 @@ const (
 	maxGroup   = 8 << 20  // bytes of appends that are committed together
 )
 
-// A committer writes appends to the write-ahead log, those that wait at one time as one
-// record with one fsync, and then makes them visible. Its goroutine, run, owns what is
+// A committer writes appends to the write-ahead log, and then makes them visible. Appends
+// that wait at the same time become one record with one fsync. Its goroutine, run, owns what is
 // not a channel, and what env works on.
 type committer struct {
 	env   commitEnv
@@ -48,8 +48,8 @@ type commitEnv struct {
 	}
 	// room reports whether memory has room for more, or why it will not soon.
 	room func() (bool, error)
-	// admit returns the schema of the store with the events that can be taken, and by
-	// request why those of others cannot, nil for those that can.
+	// admit returns the schema of the store with the events that can be taken, and for
+	// each request why its events cannot, or nil.
 	admit func(group []*request) (event.Schema, []error)
 	// build makes runs of a record, while it becomes durable.
 	build func(rec record, schema event.Schema) (built, error)
@@ -87,8 +87,8 @@ func newCommitter(env commitEnv, st *state) *committer {
 	}
 }
 
-// submit commits a request and returns the outcome. It is ErrClosed after run has ended,
-// and that of ctx while the request was not taken.
+// submit commits a request and returns the outcome: ErrClosed after run has ended, the
+// error of ctx if it ends before the request was taken.
 func (c *committer) submit(ctx context.Context, r *request) error {
 	r.done = make(chan error, 1)
 	size := min(int64(len(r.chunk)), maxWaiting)

@@ -25,7 +25,7 @@ type compactEnv struct {
 	expire func() error
 	// write makes segments of others, which no manifest names yet.
 	write func(ctx context.Context, sources []*source) ([]*source, error)
-	// replace and commit are those of a catalog.
+	// replace and commit are the methods of catalog.
 	replace func(out, made []*source, change func(m *manifest) error, apply func()) error
 	commit  func(change func(m *manifest) error, apply func() []*source) error
 }

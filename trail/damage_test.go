@@ -186,8 +186,8 @@ func TestRebuild(t *testing.T) {
 	wantSound(t, dir)
 }
 
-// TestDamagedSegment looks at what a damaged or missing segment costs: the queries
-// that need it, and nothing else.
+// TestDamagedSegment has the queries that need a damaged or missing segment fail, and
+// nothing else.
 func TestDamagedSegment(t *testing.T) {
 	for _, how := range []string{"missing", "footer", "page"} {
 		t.Run(how, func(t *testing.T) {

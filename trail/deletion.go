@@ -15,7 +15,7 @@ import (
 // queries do not see them; the next compaction removes them from the segments. They
 // leave the cohorts that were kept, too. Events appended later are
 // seen. known is how many of the users had events. It does not count events in
-// damaged segments, and the deletions stay in force for those.
+// damaged segments, and the deletions stay in force for these segments.
 func (s *Store) DeleteUser(ctx context.Context, users ...string) (known int, err error) {
 	err = s.change(ctx, func(context.Context) error {
 		if len(users) == 0 {
@@ -159,7 +159,7 @@ func (s *Store) raiseHorizon(horizon int64) error {
 	})
 }
 
-// expire raises the horizon to that of Options.Retention, if that removes a segment.
+// expire raises the horizon as Options.Retention asks, if a segment can then go.
 func (s *Store) expire() error {
 	horizon := s.state.horizonAt(math.MinInt64)
 	sn, err := s.state.view()

@@ -14,7 +14,7 @@ import (
 
 // TestAnswersDoNotDependOnTheWay appends random events in random portions, with
 // flushes, compactions and new starts in between, and compares the answers with
-// those of the reference, which knows of no store.
+// the reference, which has no store.
 func TestAnswersDoNotDependOnTheWay(t *testing.T) {
 	cases := 25
 	first := uint64(1)

@@ -13,7 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
-// A DamagedError tells that a segment of the store is damaged or missing. Discard
+// A DamagedError reports that a segment of the store is damaged or missing. Discard
 // gives the segment up.
 type DamagedError struct {
 	Dir  string // of the store

@@ -24,7 +24,7 @@
 //     of power. An append and a file of an import are there whole or not at all.
 //   - The manifest decides: a file that it does not name is not part of the store.
 //   - A segment has events of one bucket of time and, if the bucket has many, of a part
-//     of the users: those whose hash lies in one of 2^k equal ranges. So a merge takes
+//     of the users: the users whose hash lies in one of 2^k equal ranges. So a merge takes
 //     memory for one segment, whatever the bucket has.
 //   - What was acknowledged and is damaged is not forgotten: a segment until Discard
 //     gives it up, records of the log until the user removes wal/quarantine.
@@ -53,9 +53,9 @@
 // Locks are taken in this order: catalog.mu or reader.mu, which is held during the I/O of
 // the manifest and serializes it; state.mu, which is never held during I/O;
 // tombstones.mu. committer.late is before all of them, and Store.mu is held alone. What
-// has no lock belongs to one goroutine: the admission and the runBuilder to that of
-// committer.run, which also runs what others give to committer.do.
+// has no lock belongs to one goroutine: committer.run owns the admission and the runBuilder,
+// and also runs what others give to committer.do.
 //
-// It knows nothing of the engine, of HTTP, or of command lines, except for the
+// It does not depend on the engine, on HTTP, or on command lines, except for the
 // commands of uniflow that its errors name as a remedy.
 package trail

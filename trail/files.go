@@ -59,8 +59,8 @@ func (d *folder) names(elem ...string) ([]string, error) {
 
 func (d *folder) segmentPath(name string) string { return d.path(segmentDir, name) }
 
-// isAccessError reports whether an error, such as that of a permission or of too many
-// open files, does not mean that the file is damaged: the next try, or another user,
+// isAccessError reports whether an error, such as a missing permission or too many open
+// files, does not mean that the file is damaged: the next try, or another user,
 // may find it sound.
 func isAccessError(err error) bool {
 	_, of := errors.AsType[*fs.PathError](err)

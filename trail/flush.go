@@ -34,12 +34,12 @@ type flushEnv struct {
 	between func(f func())
 	// write makes segments of runs, which no manifest names yet.
 	write func(ctx context.Context, runs []*source) ([]*source, error)
-	// replace is that of a catalog, which it also is after an error.
+	// replace is catalog.replace, and has its contract after an error.
 	replace func(out, made []*source, change func(m *manifest) error, apply func()) error
 	// deleted reports whether users were deleted after the last flush. The manifest
 	// cannot forget their deletions before the next, even if nothing came since.
 	deleted func() bool
-	// ack tells the log that records are in segments.
+	// ack marks records of the log as being in segments.
 	ack func(positions ...spool.Position)
 	// flushed is called after each flush.
 	flushed func()

@@ -136,8 +136,8 @@ func TestFlusherNeverIsDue(t *testing.T) {
 	})
 }
 
-// TestFlusherFails has flushes fail: the events stay in memory, and it tries again, not
-// immediately.
+// TestFlusherFails has flushes fail: the events stay in memory, and the flusher tries again
+// later.
 func TestFlusherFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newFlushBench(t, func(opt *Options, _ *flushEnv) { opt.Memory = 1 })

@@ -64,7 +64,7 @@ func storm(t testing.TB, s *Store, lasting time.Duration, queries int) {
 	wg.Wait()
 }
 
-// smallQuery returns a query that looks at few events.
+// smallQuery returns a query that reads few events.
 func smallQuery(i int) *query.Query {
 	bounds := query.Bounds{From: day(int64(i)), To: day(int64(i + 3)), HasFrom: true, HasTo: true}
 	switch i % 3 {
@@ -166,7 +166,7 @@ func TestSnapshotsAreFreed(t *testing.T) {
 		want[src.File] = true
 	}
 	if held := files(); held != len(want) {
-		t.Errorf("got %d files while a query reads, want %d: the present ones and those of the query", held, len(want))
+		t.Errorf("got %d files while a query reads, want %d: the present ones, and the older ones that the query reads", held, len(want))
 	}
 	sn.unpin()
 	if left, kept := files(), len(s.Info().Segments); left != kept {

@@ -44,8 +44,8 @@ func (o ImportOptions) tabular(known event.Schema) tabular.Options {
 // dot; the last ones are of compressed files.
 func ImportExtensions() []string { return tabular.Extensions() }
 
-// CheckImportName returns an error for a file whose name does not tell Import its
-// format.
+// CheckImportName returns an error for a file whose extension is not of a format that
+// Import reads.
 func CheckImportName(file string) error { return tabular.CheckName(file) }
 
 // Import adds the events of files: CSV, newline-delimited JSON and Parquet by
@@ -145,7 +145,7 @@ type importEnv struct {
 	between func(f func())
 	// admit returns the schema of the store with segments, or why it cannot take them.
 	admit func(segments []*source, schema event.Schema) (event.Schema, error)
-	// replace is that of a catalog.
+	// replace is catalog.replace.
 	replace func(out, made []*source, change func(m *manifest) error, apply func()) error
 }
 
@@ -174,7 +174,7 @@ func (im *importer) run() (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { im.files.dropFiles(segments) }() // those that were not taken
+	defer func() { im.files.dropFiles(segments) }() // the segments that were not taken
 	if segments, err = im.install(segments, w.schema); err != nil {
 		return err
 	}
@@ -379,7 +379,7 @@ func (im *importer) take(segments []*source, schema event.Schema) error {
 	return nil
 }
 
-// move puts temporary segments into their place, durably. It returns those that it has
+// move puts temporary segments into their place, durably. It returns the segments that it has
 // moved.
 func (im *importer) move(segments []*source, commit uint64) (installed []*source, err error) {
 	for _, tmp := range segments {

@@ -180,7 +180,7 @@ func TestExport(t *testing.T) {
 func TestImportKilled(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, quiet())
-	read, told := func() []string {
+	read, unfinished := func() []string {
 		r := open(t, dir, Options{ReadOnly: true})
 		return ask(t, r, countQuery()).Stats.Warnings
 	}, func() bool {
@@ -190,22 +190,22 @@ func TestImportKilled(t *testing.T) {
 		}
 		return report.Unfinished
 	}
-	if got := read(); len(got) > 0 || told() {
-		t.Errorf("got %q and %v of an empty store, want nothing", got, told())
+	if got := read(); len(got) > 0 || unfinished() {
+		t.Errorf("got %q and %v of an empty store, want nothing", got, unfinished())
 	}
 	// While an import runs, the folder has what a kill of it would leave.
 	during := 0
 	file := write(t, "one.csv", csvOf(draw(rand.New(rand.NewPCG(1, 2)), 100, "a")))
 	if _, err := s.Import(t.Context(), []string{file}, ImportOptions{ID: "key", TimeUnit: "ms", Progress: func(p ImportProgress) {
 		if during++; p.Phase == "merge" {
-			if got := read(); !slices.Equal(got, []string{UnfinishedImport}) || !told() {
-				t.Errorf("got %q and %v during an import, want %q", got, told(), UnfinishedImport)
+			if got := read(); !slices.Equal(got, []string{UnfinishedImport}) || !unfinished() {
+				t.Errorf("got %q and %v during an import, want %q", got, unfinished(), UnfinishedImport)
 			}
 		}
 	}}); err != nil || during == 0 {
 		t.Fatal(err, during)
 	}
-	if got := read(); len(got) > 0 || told() {
-		t.Errorf("got %q and %v after an import, want nothing", got, told())
+	if got := read(); len(got) > 0 || unfinished() {
+		t.Errorf("got %q and %v after an import, want nothing", got, unfinished())
 	}
 }

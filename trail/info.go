@@ -15,7 +15,7 @@ import (
 // exactUsers is the number of users up to which Info counts exactly.
 const exactUsers = 20_000_000
 
-// Info tells what is in the store. It counts the events by name, which takes about
+// Info returns what is in the store. It counts the events by name, which takes about
 // a nanosecond for each. A closed store returns the zero Info.
 func (s *Store) Info() Info {
 	sn, err := s.state.view()
@@ -61,7 +61,7 @@ func (s *Store) Info() Info {
 		if err == nil {
 			continue
 		}
-		if _, told := errors.AsType[*DamagedError](err); !told {
+		if _, damaged := errors.AsType[*DamagedError](err); !damaged {
 			if _, named := errors.AsType[*segment.DamageError](err); !named {
 				err = fmt.Errorf("%s/%s: %w", segmentDir, src.File, err)
 			}

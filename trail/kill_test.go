@@ -33,7 +33,7 @@ func killOptions(round int) Options {
 }
 
 // eventOf returns the n-th event of a writer: its user, time, id and one property
-// tell which it is. Events of odd writers have no id, so that nothing but the store
+// depend on both numbers. Events of odd writers have no id, so that nothing but the store
 // keeps them from being there twice.
 func eventOf(writer, n int) event.Event {
 	e := ev(fmt.Sprintf("w%d-%d", writer, n%7), day(int64(n%5))+int64(n), "write",
@@ -120,7 +120,7 @@ func childMain(dir string) {
 	wg.Wait()
 }
 
-// acknowledged is what the children have said.
+// acknowledged is what the children have reported.
 type acknowledged struct {
 	written  [writers]int
 	imported map[string]bool // false if it was only begun

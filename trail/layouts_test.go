@@ -15,9 +15,9 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// TestWays asks stores that have the same world in different ways: in memory, in many
-// small segments, compacted, divided by users, and imported from what another has
-// exported. All must answer alike, also after users were deleted and the horizon moved.
+// TestWays queries stores that hold the same events in different ways: in memory, in many
+// small segments, compacted, divided by users, and imported from an export of another
+// store. All must answer alike, also after users were deleted and the horizon moved.
 func TestWays(t *testing.T) {
 	divided, asked := 0, 0
 	worlds, first := uint64(3), uint64(50)

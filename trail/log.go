@@ -58,8 +58,8 @@ func (s *Store) openLog(missing bool) error {
 	return s.state.replay(live)
 }
 
-// wantedRecords reports which records are to be replayed: not those that are in
-// segments, were refused later, or come a second time.
+// wantedRecords reports which records are to be replayed: all except records that
+// are in segments, were refused later, or come a second time.
 func wantedRecords(records []record, flushed uint64) []bool {
 	known := make(map[uint64]bool)
 	for _, r := range records {

@@ -40,11 +40,11 @@ func killed(t *testing.T) (dir, log string, content int64) {
 	return dir, found[0], int64(len(bytes.TrimRight(b, "\x00")))
 }
 
-// wantLoss opens a store in every way: it is told that events are missing, before a
-// writer was there and ever after, until the user takes the quarantine away.
+// wantLoss opens a store in every way: each reports that events are missing, before and
+// after a writer opened the store, until the user removes the quarantine.
 func wantLoss(t *testing.T, dir, how string) {
 	t.Helper()
-	tells := func(when string) {
+	wantMissing := func(when string) {
 		t.Helper()
 		r, err := Verify(t.Context(), dir, nil)
 		if err != nil || r.OK() {
@@ -61,7 +61,7 @@ func wantLoss(t *testing.T, dir, how string) {
 			t.Fatal(err)
 		}
 	}
-	tells("before a writer")
+	wantMissing("before a writer")
 	for _, opt := range []Options{quiet(), {}} {
 		s, err := Open(dir, opt)
 		if err != nil {
@@ -75,14 +75,14 @@ func wantLoss(t *testing.T, dir, how string) {
 			t.Fatal(err)
 		}
 	}
-	tells("after a writer")
+	wantMissing("after a writer")
 	if err := os.RemoveAll(filepath.Join(dir, walDir, quarantineDir)); err != nil {
 		t.Fatal(err)
 	}
 	wantNoLoss(t, dir, how+", and the quarantine removed")
 }
 
-// wantNoLoss opens a store in every way, and is told of nothing.
+// wantNoLoss opens a store in every way: none reports a loss.
 func wantNoLoss(t *testing.T, dir, how string) {
 	t.Helper()
 	for _, opt := range []Options{{ReadOnly: true}, quiet(), {ReadOnly: true}} {
@@ -197,7 +197,7 @@ func TestEndOfTheLogRebuilt(t *testing.T) {
 	}
 }
 
-// TestInfoOfALog asks a reader of a store that has a writer what is in the log.
+// TestInfoOfALog calls Info of a reader while a writer has events in the log alone.
 func TestInfoOfALog(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, quiet())

@@ -24,8 +24,8 @@ func lossOf(t *testing.T, s *Store) string {
 }
 
 // TestLostRecordsAreNotForgotten damages the log in several ways. Queries and
-// Verify tell of it, before a writer opened the store and ever after, until the
-// user takes the quarantine away.
+// Verify report it, before and after a writer opened the store, until the user
+// removes the quarantine.
 func TestLostRecordsAreNotForgotten(t *testing.T) {
 	logFile := func(t *testing.T, dir string) string {
 		found, err := filepath.Glob(filepath.Join(dir, walDir, "*.seg"))
@@ -62,7 +62,7 @@ func TestLostRecordsAreNotForgotten(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			tells := func(when string) {
+			wantMissing := func(when string) {
 				t.Helper()
 				s, err := Open(dir, Options{ReadOnly: true})
 				if err != nil {
@@ -82,7 +82,7 @@ func TestLostRecordsAreNotForgotten(t *testing.T) {
 					t.Errorf("%s: got a sound store, %v", when, err)
 				}
 			}
-			tells("before a writer")
+			wantMissing("before a writer")
 			for range 2 {
 				s, err := Open(dir, quiet())
 				if err != nil {
@@ -95,7 +95,7 @@ func TestLostRecordsAreNotForgotten(t *testing.T) {
 				if err := s.Close(); err != nil {
 					t.Fatal(err)
 				}
-				tells("after a writer")
+				wantMissing("after a writer")
 			}
 			r, err := Verify(t.Context(), dir, nil)
 			if err != nil || len(r.Damages) == 0 || !strings.Contains(r.Damages[0].Hint, filepath.Join(walDir, quarantineDir)) {

@@ -49,7 +49,7 @@ var manifestNames = [2]string{"MANIFEST.a", "MANIFEST.b"}
 type entry struct {
 	File    string `json:"file"`
 	Bucket  int64  `json:"bucket"`  // its number, counted from the week of 1970-01-05
-	Commit  uint64 `json:"commit"`  // the last of those that brought its events
+	Commit  uint64 `json:"commit"`  // the last commit that brought events of it
 	Applied uint64 `json:"applied"` // deletions up to this commit are carried out
 	Rows    int64  `json:"rows"`
 	Users   int64  `json:"users"`
@@ -141,7 +141,7 @@ func encodeManifest(m *manifest) ([]byte, error) {
 	return fmt.Appendf(b, "%s%08x\n", checksumLine, crc32.Checksum(b, castagnoli)), nil
 }
 
-// A versionError tells of a store that a newer program wrote.
+// A versionError reports a store that a newer program wrote.
 type versionError struct{ version int }
 
 func (e *versionError) Error() string {

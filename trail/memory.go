@@ -8,8 +8,8 @@ import (
 )
 
 // Runs in memory are merged so that there are few of them: when tierRuns of one
-// tier are in a bucket, a tier being the runs of up to four times as many rows as
-// those of the tier below, they become one. A row is thus copied a logarithmic
+// tier are in a bucket, they become one. The runs of a tier have up to four times as many
+// rows as the runs of the tier below, so a row is copied a logarithmic
 // number of times. Merges of few rows are done by the committer between two
 // commits; larger ones by the flusher, so that appends do not wait for them.
 const (

@@ -65,8 +65,8 @@ func (s *Store) openReader() error {
 	return nil
 }
 
-// open sets the manifest: the one that is there, with both copies made equal, or that of
-// a new store.
+// open sets the manifest: the one on disk, with both copies made equal, or the first
+// manifest of a new store.
 func (c *catalog) open(opt Options) error {
 	found := c.files.readManifests()
 	for i, err := range found.errs {

@@ -238,8 +238,8 @@ func TestVerifyParts(t *testing.T) {
 }
 
 // TestMergeMemory checks that the memory of a merge does not grow with the bucket: with
-// four times the rows there are four times as many segments, and each takes what it
-// took.
+// four times the rows there are four times as many segments, and the memory for each is
+// the same.
 func TestMergeMemory(t *testing.T) {
 	perSegment := func(rows int) float64 {
 		opt := quiet()
@@ -280,7 +280,7 @@ func TestMergeMemory(t *testing.T) {
 }
 
 // TestHeavyUser merges the events of one user, which are more than a segment should
-// have, again and again: the parts get no smaller than a manifest can tell.
+// have, again and again: the parts get no smaller than a manifest can record.
 func TestHeavyUser(t *testing.T) {
 	dir := t.TempDir()
 	opt := parted()

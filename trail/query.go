@@ -19,7 +19,7 @@ import (
 // lock, and writes do not disturb it. Queries share GOMAXPROCS workers; a query waits
 // until one is free.
 //
-// The error is a *query.Error or query.Errors about the query, that of ctx, or names
+// The error is a *query.Error or query.Errors about the query, the error of ctx, or names
 // a damaged or missing file. Queries that do not need the file still get their
 // answers.
 func (s *Store) Query(ctx context.Context, q *query.Query, opt QueryOptions) (*query.Answer, error) {
@@ -141,7 +141,7 @@ func (s *Store) run(ctx context.Context, q *query.Query, opt QueryOptions) (*que
 	}
 }
 
-// without returns the sources except that of a path, if a query cannot reach its
+// without returns the sources except the one at a path, if a query cannot reach its
 // events.
 func (sn *snapshot) without(sources []exec.Source, path string, q *query.Query) []exec.Source {
 	from, to := reach(q)

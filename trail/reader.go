@@ -226,8 +226,8 @@ func (r *reader) scanLog(man *manifest, before logScan) (log logScan, lost int, 
 	return log, lost, err
 }
 
-// lostPlaces counts the places of the log that have lost records: those that are
-// broken now, those that a writer has found before, its end, and the whole log.
+// lostPlaces counts the places of the log that have lost records: the ones that are
+// broken now, the ones that a writer has found before, its end, and the whole log.
 func (r *reader) lostPlaces(man *manifest, log logScan) (int, error) {
 	names, err := r.files.quarantined()
 	if err != nil {

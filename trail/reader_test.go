@@ -147,7 +147,7 @@ func TestReaderAlone(t *testing.T) {
 	}
 	want(made.Rows)
 
-	// A record that cannot be read is an error each time, and not passed over.
+	// A record that cannot be read is an error each time, and not skipped.
 	write(encodeRecord(nil, record{commit: 5, chunks: [][]byte{[]byte("not a chunk")}}))
 	for range 2 {
 		if err := r.load(); !errors.Is(err, errRecord) {

@@ -127,7 +127,7 @@ func (b *block) read(lo, hi int) error {
 	if _, err := b.col.Prepare(lo, hi); err != nil {
 		return err
 	}
-	// The slices may be lent from the map, so the next call must not fill them.
+	// The slices may be parts of the mapped file, so the next call must not fill them.
 	if b.col.Codes() > 0 {
 		b.codes = b.col.Read32(nil, lo, hi)
 	} else {

@@ -20,7 +20,7 @@ import (
 )
 
 // An import spills its rows to a temporary file when it has this many in memory, or
-// this many bytes. It may hold twice as much: rows that are added, and those that are
+// this many bytes. It may hold twice as much: rows that are added, and rows that are
 // written.
 const (
 	spillRows  = 1 << 20
@@ -38,8 +38,8 @@ const (
 	maxSpilled = 256 << 20
 )
 
-// An import makes two segments at a time, which are therefore smaller than those of
-// merges.
+// An import makes two segments at a time, which are therefore smaller than the segments
+// of merges.
 const (
 	importing  = 2
 	importedOf = 4 // a segment has at most importedTo/importedOf of segmentRows
@@ -51,7 +51,7 @@ const maxIDs = 64 << 20
 
 // A runWriter makes temporary segments of any number of rows in any order, one for
 // each bucket and part of the users, without a commit. While one goroutine adds rows,
-// another spills those before.
+// another spills the rows before.
 type runWriter struct {
 	files  *folder
 	opt    Options // for its bounds
@@ -76,7 +76,7 @@ type builderSet struct {
 	terms    *segment.Terms
 	schema   event.Schema // when it was handed over
 	rows     int
-	// last is the builder of the row before, mostly that of the next.
+	// last is the builder of the row before; the next row mostly has the same.
 	last   *segment.Builder
 	bucket int64
 }
@@ -119,7 +119,7 @@ func (w *runWriter) extend(schema event.Schema) {
 	}
 }
 
-// A recoding turns the codes of a file's dictionary into those of the terms, so that a
+// A recoding maps the codes of a file's dictionary to the codes of the terms, so that a
 // string is looked up once for each dictionary that has it.
 type recoding struct {
 	of []string
@@ -287,7 +287,7 @@ func (w *runWriter) build() error {
 	return w.inParallel(jobs, f.schema, f.terms)
 }
 
-// A runJob makes a run, with a builder that is lent to it.
+// A runJob makes a run, with a builder that it must not keep.
 type runJob func(ctx context.Context, b *segment.Builder) (*source, error)
 
 // inParallel makes runs. Each of a few goroutines has a builder of its own.

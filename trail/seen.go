@@ -96,7 +96,7 @@ func (x *seen) find(seg *segment.Segment, hash uint64, user string, millis int64
 			return false, err
 		}
 		x.ids = slices.Grow(x.ids[:0], hi-lo)
-		if !slices.Contains(ids.ReadRaw(x.ids, lo, hi), id) { // the result may be lent
+		if !slices.Contains(ids.ReadRaw(x.ids, lo, hi), id) { // the result may be in the mapped file, so x.ids is kept
 			continue
 		}
 		name, err := seg.UserID(ord)

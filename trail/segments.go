@@ -72,7 +72,7 @@ func (w *segmentWriter) segment(ctx context.Context, sources []*source, users se
 	return src, err
 }
 
-// commonHashes returns the smallest range that has those of all sources.
+// commonHashes returns the smallest range that holds the ranges of all sources.
 func commonHashes(sources []*source) segment.HashRange {
 	common := sources[0].Hashes
 	for _, src := range sources[1:] {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestUsersOfNumbersAreCohorts keeps the users behind a number of each kind of
-// question. Events of users in the cohort are those of as many users.
+// question. A segment restricted to the cohort counts as many users.
 func TestUsersOfNumbersAreCohorts(t *testing.T) {
 	const hour = 3600_000
 	s := open(t, t.TempDir(), quiet())

@@ -255,7 +255,7 @@ func TestDeletedStayDeleted(t *testing.T) {
 	wantCount(t, s, 0, "gone")
 }
 
-// TestNoQuery asks nothing.
+// TestNoQuery has an error for a nil query.
 func TestNoQuery(t *testing.T) {
 	s := open(t, t.TempDir(), quiet())
 	if _, err := s.Query(t.Context(), nil, QueryOptions{}); err == nil {
@@ -370,7 +370,7 @@ func TestUnknownFilesAreDeleted(t *testing.T) {
 	wantSound(t, dir)
 }
 
-// TestInfoParts holds that Info tells what takes the bytes of segments.
+// TestInfoParts holds that Info reports what takes the bytes of segments.
 func TestInfoParts(t *testing.T) {
 	s := open(t, t.TempDir(), quiet())
 	add(t, s, draw(rand.New(rand.NewPCG(1, 8)), 2000, "a")...)

@@ -122,7 +122,7 @@ func (w window) plausible(millis int64) error {
 	return nil
 }
 
-// A TimeError tells of an event whose time is outside Options.Times.
+// A TimeError reports an event whose time is outside Options.Times.
 type TimeError struct {
 	Time     int64 // in milliseconds since 1970 UTC
 	From, To int64 // what is taken, To exclusive

@@ -55,7 +55,7 @@ func TestTimesOfAppend(t *testing.T) {
 			t.Errorf("%+v: got %d taken, want %d", c.times, taken, c.taken)
 		}
 	}
-	// All that are outside are told, and nothing of the call is taken.
+	// The error lists all events outside, and nothing of the call is taken.
 	s := open(t, t.TempDir(), clocked(Times{}))
 	err := s.Append(t.Context(), events[:5])
 	refused, ok := errors.AsType[*RejectedError](err)

@@ -11,13 +11,13 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/internal/tabular"
 )
 
-// MemoryError tells that a query needs more memory than QueryOptions.Memory.
+// MemoryError reports that a query needs more memory than QueryOptions.Memory.
 type MemoryError = exec.MemoryError
 
 type (
-	// ColumnError tells of a column that is missing from a file.
+	// ColumnError reports a column that is missing from a file.
 	ColumnError = tabular.ColumnError
-	// PropertyError tells of a property that Import or EventParser cannot read.
+	// PropertyError reports a property that Import or EventParser cannot read.
 	PropertyError = tabular.PropertyError
 )
 
@@ -36,7 +36,7 @@ var (
 )
 
 // A LockedError is returned by Open if another process writes to the store, or
-// this one has opened it already. PID is 0 if the holder could not be told.
+// this one has opened it already. PID is 0 if the holder is unknown.
 type LockedError struct {
 	Dir     string
 	PID     int
@@ -84,9 +84,9 @@ func (e *RejectedError) Unwrap() []error {
 // are about a cohort and about a query with Users, whose answer is a cohort too; for
 // others Users and IDs change nothing, and Save is an error.
 type QueryOptions struct {
-	Sample  float64       // share of users, above 0 up to 1; 0 takes that of the query
+	Sample  float64       // share of users, above 0 up to 1; 0 takes the sample of the query
 	Memory  int64         // bytes beyond the mapped files, of all workers: default 64 MiB
-	Timeout time.Duration // 0 for none but that of the context
+	Timeout time.Duration // 0 for no other than the context's
 	Workers int           // at most; default and limit GOMAXPROCS
 	Users   bool          // the answer has the hashes of the users
 	IDs     bool          // and their ids
@@ -97,7 +97,7 @@ type QueryOptions struct {
 type ImportOptions struct {
 	User, Time, Event string                // columns; by default the usual names
 	ID                string                // column with the id of an event; "" for none
-	TimeUnit          string                // s, ms, us or ns, of times that are integers; "" tells by size
+	TimeUnit          string                // s, ms, us or ns, of times that are integers; "" guesses by size
 	Types             map[string]event.Type // of columns that are not to be guessed
 	MaxBad            int                   // bad rows of a file up to which it is taken
 	Stdin             io.Reader             // what the file "-" stands for

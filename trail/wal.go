@@ -11,7 +11,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// A record of the write-ahead log is one commit of appends:
+// recordVersion is the version of records. A record of the write-ahead log is one commit of
+// appends:
 //
 //	1   version: 1
 //	8   number of the commit
@@ -41,7 +42,7 @@ type encoder struct {
 	listed  []string // names in order
 	times   window
 	body    []byte
-	last    []int            // properties of the event before, mostly those of the next, too
+	last    []int            // properties of the event before; the next mostly has the same
 	large   []event.Property // integers that a number cannot hold exactly, one for each property
 	refused []Rejection
 }
@@ -203,7 +204,7 @@ func appendValue(b []byte, v event.Value) []byte {
 	return b
 }
 
-// A record is a commit as the log has it. It lends the bytes it was read from.
+// A record is a commit as the log has it. It refers to the bytes it was read from.
 type record struct {
 	commit uint64
 	voided []uint64
@@ -244,7 +245,7 @@ func decodeRecord(b []byte) (record, error) {
 	return r, nil
 }
 
-// A chunkReader reads the events of a chunk. Strings are lent from its bytes.
+// A chunkReader reads the events of a chunk. Strings share its bytes.
 type chunkReader struct {
 	source string
 	mark   []byte // nil for none
@@ -288,8 +289,8 @@ func openChunk(b []byte) (*chunkReader, error) {
 	return c, nil
 }
 
-// next reads an event into r, whose values it uses again. It is false at the end,
-// and where the chunk is malformed, which err tells then.
+// next reads an event into r, whose values it reuses. It is false at the end, and where
+// the chunk is malformed: then err is set.
 func (c *chunkReader) next(r *row) bool {
 	d := &c.d
 	if c.left == 0 || d.bad {
@@ -396,7 +397,7 @@ func (d *decoder) count(each uint64) int {
 
 func (d *decoder) bytes() []byte { return d.take(d.uvarint()) }
 
-// text lends a string from the bytes, which must not change.
+// text returns a string that shares the bytes, which must not change.
 func (d *decoder) text() string {
 	b := d.bytes()
 	return unsafe.String(unsafe.SliceData(b), len(b))

@@ -29,16 +29,16 @@ func on(s *batch.Spool, fs vfs.FS) *batch.Spool {
 // A machine is a processor on a disk that can lose its power.
 type machine struct {
 	*rig
-	disk *vfstest.FS
-	mu   sync.Mutex
-	off  bool                // without power: nothing is sent or reported
-	said map[uint64]struct{} // events that were reported as durable
+	disk    *vfstest.FS
+	mu      sync.Mutex
+	off     bool                // without power: nothing is sent or reported
+	durable map[uint64]struct{} // events that were reported as durable
 }
 
 // boot starts the processor of the machine, with files of segment bytes.
-func boot(t *testing.T, l *oracle.Ledger, disk *vfstest.FS, segment int64, said map[uint64]struct{}, send batch.SendFunc) *machine {
+func boot(t *testing.T, l *oracle.Ledger, disk *vfstest.FS, segment int64, durable map[uint64]struct{}, send batch.SendFunc) *machine {
 	t.Helper()
-	m := &machine{disk: disk, said: said}
+	m := &machine{disk: disk, durable: durable}
 	m.rig = startOn(t, l, config{
 		Send: func(ctx context.Context, b *batch.Batch) batch.Outcome {
 			m.mu.Lock()
@@ -80,7 +80,7 @@ func (m *machine) work(ctx context.Context, producers int) {
 				}
 				m.mu.Lock()
 				if !m.off {
-					m.said[a.e.ID] = struct{}{}
+					m.durable[a.e.ID] = struct{}{}
 				}
 				m.mu.Unlock()
 			}
@@ -150,21 +150,21 @@ func flaky(store *oracle.Store, rnd *rand.Rand, n int) batch.SendFunc {
 }
 
 // survives checks that all events that were reported as durable have arrived.
-func survives(t *testing.T, store *oracle.Store, l *oracle.Ledger, said map[uint64]struct{}) {
+func survives(t *testing.T, store *oracle.Store, l *oracle.Ledger, durable map[uint64]struct{}) {
 	t.Helper()
 	copies := store.Copies()
 	lost := 0
-	for id := range said {
+	for id := range durable {
 		if copies[id] == 0 {
 			if lost++; lost <= 5 {
 				t.Errorf("event %d was durable, and never arrived", id)
 			}
 		}
 	}
-	if len(said) == 0 {
+	if len(durable) == 0 {
 		t.Error("no event was durable")
 	}
-	t.Logf("%d events durable, %d taken, %d lost", len(said), len(copies), lost)
+	t.Logf("%d events durable, %d taken, %d lost", len(durable), len(copies), lost)
 	for _, problem := range oracle.Judge(store, l, oracle.Promise{Order: true, Doubt: true, Lost: math.MaxInt32}) {
 		t.Error(problem)
 	}
@@ -181,16 +181,16 @@ func TestFault06_Once(t *testing.T) {
 			store := oracle.NewStore(oracle.Rules{})
 			send := flaky(store, answers, 10)
 			ledger := new(oracle.Ledger)
-			said := make(map[uint64]struct{})
+			durable := make(map[uint64]struct{})
 			disk := vfstest.New()
 			for range scale(20, 300) {
-				m := boot(t, ledger, disk, segment, said, send)
+				m := boot(t, ledger, disk, segment, durable, send)
 				disk = m.workFor(t.Context(), time.Duration(rnd.IntN(60_000))*time.Microsecond, m.kill)
 			}
-			last := boot(t, ledger, disk, segment, said, into(store))
+			last := boot(t, ledger, disk, segment, durable, into(store))
 			last.flush()
 			last.end(patience)
-			survives(t, store, ledger, said)
+			survives(t, store, ledger, durable)
 			twice := 0
 			for _, n := range store.Copies() {
 				if n > 1 {
@@ -227,21 +227,21 @@ func TestFault07_Power(t *testing.T) {
 			store := oracle.NewStore(oracle.Rules{})
 			send := flaky(store, answers, 4)
 			ledger := new(oracle.Ledger)
-			said := make(map[uint64]struct{})
+			durable := make(map[uint64]struct{})
 			disk := vfstest.New()
 			for range scale(20, 300) {
-				m := boot(t, ledger, disk, 16<<10, said, send)
+				m := boot(t, ledger, disk, 16<<10, durable, send)
 				if c.fail != nil {
 					disk.SetFail(c.fail(faults))
 				}
 				disk = m.workFor(t.Context(), time.Duration(rnd.IntN(60_000))*time.Microsecond, func() *vfstest.FS { return m.crash(rnd) })
 			}
-			last := boot(t, ledger, disk, 16<<10, said, into(store))
+			last := boot(t, ledger, disk, 16<<10, durable, into(store))
 			last.flush()
 			if _, s := last.end(patience); s.Delivered != s.Accepted+s.Recovered {
 				t.Errorf("got %d of %d delivered", s.Delivered, s.Recovered)
 			}
-			survives(t, store, ledger, said)
+			survives(t, store, ledger, durable)
 		})
 	}
 }

@@ -292,8 +292,8 @@ func (r *rig) end(within time.Duration) (batch.Report, batch.Stats) {
 	return report, s
 }
 
-// verdict returns that of the oracle, after the last Add. It also checks that OnDrop got
-// the dropped events of the stats.
+// verdict fails the test for each violation that the oracle finds, after the last Add. It
+// also checks that OnDrop got the dropped events of the stats.
 func (r *rig) verdict(store *oracle.Store, p oracle.Promise) {
 	r.Helper()
 	s := r.balance("at the end")
@@ -306,7 +306,7 @@ func (r *rig) verdict(store *oracle.Store, p oracle.Promise) {
 		{batch.ReasonQueueFull, s.DroppedFull}, {batch.ReasonExpired, s.DroppedExpired}, {batch.ReasonExhausted, s.DroppedExhausted}, {batch.ReasonRefused, s.Refused}, {batch.ReasonUnreadable, s.Unreadable},
 	} {
 		if got := r.drops.of[x.why]; got != x.want {
-			r.Errorf("OnDrop was told of %d events that are %s, the stats say %d", got, x.why, x.want)
+			r.Errorf("OnDrop got %d events that are %s, the stats count %d", got, x.why, x.want)
 		}
 	}
 	for _, problem := range oracle.Judge(store, r.ledger, p) {
@@ -394,7 +394,6 @@ func random(t *testing.T) *rand.Rand {
 // lock, because they are called one after the other.
 func chance(rnd *rand.Rand, percent int) bool { return rnd.IntN(100) < percent }
 
-// orders are the orders to test.
 var orders = []batch.Order{batch.OrderNone, batch.OrderPerKey, batch.OrderTotal}
 
 func name(parts ...any) string { return fmt.Sprint(parts...) }

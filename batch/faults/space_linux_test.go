@@ -36,13 +36,13 @@ func TestFault08_FullDisk(t *testing.T) {
 	for _, kind := range []string{"tmpfs", "rlimit"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			said := runSpace(t, kind)
-			if kind == "tmpfs" && strings.HasPrefix(said, noTmpfs) {
-				t.Logf("%s; a limit on the size of files does instead", said)
-				said = runSpace(t, "rlimit")
+			outcome := runSpace(t, kind)
+			if kind == "tmpfs" && strings.HasPrefix(outcome, noTmpfs) {
+				t.Logf("%s; a limit on the size of files does instead", outcome)
+				outcome = runSpace(t, "rlimit")
 			}
-			if said != "done" {
-				t.Errorf("the child ended with %q, want done", said)
+			if outcome != "done" {
+				t.Errorf("the child ended with %q, want done", outcome)
 			}
 		})
 	}

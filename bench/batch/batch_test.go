@@ -125,7 +125,7 @@ func (s schedule) due(tickNumber int) int {
 
 // An outcome counts what became of offers.
 type outcome struct {
-	offered  int64 // with those that were missed
+	offered  int64 // with the missed ones
 	accepted atomic.Int64
 	missed   int64         // were due while a closed load was kept waiting
 	stall    time.Duration // the longest that the machine was late to wake the load
@@ -203,7 +203,7 @@ func deliver(ctx context.Context, url string, d *design, o options, rate int, le
 	if err != nil {
 		return nil, err
 	}
-	// The account is looked at when the time is up, whether or not everything could be
+	// The account is read when the time is up, whether or not everything could be
 	// offered by then.
 	var stop sync.WaitGroup
 	var countErr error
@@ -226,7 +226,6 @@ func deliver(ctx context.Context, url string, d *design, o options, rate int, le
 	return r, errors.Join(err, countErr, closeErr, lateErr)
 }
 
-// options returns those of the protocol.
 func protocol(url, dir string) options {
 	return options{url: url, dir: dir, interval: interval, limit: limit}
 }
@@ -493,7 +492,7 @@ func TestOffer(t *testing.T) {
 	const last = 495 * time.Millisecond
 	f(false, 1000, 0, last)
 	// Of the tick at 100 ms all are offered, late; the ticks from 105 to 245 ms
-	// are missed; that of 250 ms is not.
+	// are missed; the tick at 250 ms is not.
 	f(true, 1000-29*10, 29*10, last)
 }
 
@@ -542,7 +541,7 @@ func TestDesigns(t *testing.T) {
 	}
 }
 
-// TestCopyShare checks that the designs that copy are told from those that do not.
+// TestCopyShare checks that copies are found in the designs that copy, and in no others.
 func TestCopyShare(t *testing.T) {
 	if invariant.Race {
 		return // it makes functions of its own part of stacks
@@ -621,7 +620,7 @@ func TestFind(t *testing.T) {
 	f(`[{"seq":1,"time":10},{"seq":2,"time":20}]`, stamp{1, 10}, stamp{2, 20})
 	f("{\"seq\":1,\"time\":10}\n{\"seq\":2,\"time\":20}\n", stamp{1, 10}, stamp{2, 20})
 	f(`{"batch":[{"type":"capture","properties":{"payload":"x","seq":3,"time":30},"timestamp":"y"}]}`, stamp{3, 30})
-	f(`[{"seq":1},{"seq":2,"time":20}]`, stamp{2, 20}) // the time is not that of the next
+	f(`[{"seq":1},{"seq":2,"time":20}]`, stamp{2, 20}) // the time does not come from the next
 	f(`[{"seq":`)
 }
 

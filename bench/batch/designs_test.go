@@ -46,14 +46,15 @@ type design struct {
 	ours   bool // loses nothing
 	other  bool // written by others: measured at a rate only
 	make   func(options) (subject, error)
-	// under are prefixes of the names of the functions that run the processor, and
-	// copies of those that copy events which are in memory already. Encoding an event or
-	// handing its memory on is not a copy. Without, the share of copies is not measured.
+	// under are prefixes of the names of the functions that run the processor, and copies
+	// of the names of the functions that copy events from memory to memory. Encoding an
+	// event or handing its memory on is not a copy. Without, the share of copies is not
+	// measured.
 	under, copies []string
 }
 
-// designs returns those of the founding article and the last of them with a queue, ours, and
-// those of others.
+// designs returns the designs of the founding article, the last of them with a queue, ours,
+// and designs of other libraries.
 func designs() []design {
 	return []design{
 		pooled("10 workers, synchronous", shape{workers: 10}),
@@ -230,7 +231,6 @@ func processor(name string, ahead bool) design {
 	}
 }
 
-// An ours is our processor.
 type ours struct {
 	*batch.Processor[event]
 	dropped atomic.Int64
@@ -335,7 +335,7 @@ func (x *exporter) Shutdown(context.Context) error {
 
 // captures is posthog-go. An event is a capture with the event's fields as properties; what
 // else it writes, a UUID, the library's name and the time among it, makes the body about
-// three times as long. It sends no more than 500 kB at a time, whatever it is told.
+// three times as long. It sends no more than 500 kB at a time, whatever its configuration.
 type captures struct {
 	client    posthog.Client
 	transport *http.Transport

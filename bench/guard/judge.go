@@ -134,7 +134,7 @@ func Confirmed(r Rule, second, all Samples, p, pAll float64) bool {
 	return says(second, p) && says(all, pAll)
 }
 
-// confidence is that of [Samples.Resolution]. Of ten samples, an interval of 85 %
+// confidence is the level of the intervals of [Samples.Resolution]. Of ten samples, an interval of 85 %
 // leaves out the two largest, which may have been disturbed.
 const confidence = 0.85
 

@@ -49,7 +49,7 @@ func TestMannWhitney(t *testing.T) {
 	}
 }
 
-// A noise makes the time of a slice from the true time.
+// A noiseOf returns the measured time of a slice for its true time.
 type noiseOf func(r *rand.Rand, true float64) float64
 
 // quiet is 2 % of jitter, and a rare interruption.

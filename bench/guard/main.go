@@ -1,4 +1,4 @@
-// Command guard compares the performance of the code as it is with that of a
+// Command guard compares the performance of the working tree with a
 // revision, and fails when something has become slower.
 //
 //	go run ./bench/guard [-base REV] [-rounds N] [-only REGEXP] [-limit PERCENT]

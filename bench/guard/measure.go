@@ -40,7 +40,7 @@ type comparer struct {
 	start  time.Time
 	rng    *rand.Rand
 	cpus   *chooser
-	told   time.Time     // when progress within a measurement was last reported
+	shown  time.Time     // when progress within a measurement was last reported
 	longer time.Duration // that measuring longer has taken
 }
 
@@ -218,16 +218,16 @@ func (c *comparer) measure(ctx context.Context, subjects []subject, rounds int) 
 		}
 		took := time.Since(began)
 		left := took / time.Duration(round+1) * time.Duration(rounds-round-1)
-		if time.Since(c.told) >= tellEvery {
-			c.told = time.Now()
+		if time.Since(c.shown) >= showEvery {
+			c.shown = time.Now()
 			c.Progress("round %d of %d, %v left", round+1, rounds, left.Round(time.Second))
 		}
 	}
 	return got, nil
 }
 
-// tellEvery is the time between reports of progress within a measurement.
-const tellEvery = 10 * time.Second
+// showEvery is the time between reports of progress within a measurement.
+const showEvery = 10 * time.Second
 
 // sharpen measures subjects again until their times are precise enough to be
 // judged, or the patience is used up.

@@ -127,7 +127,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestNoise checks that what is too noisy to judge is measured longer, and said to
+// TestNoise checks that what is too noisy to judge is measured longer, and reported to
 // be so if that does not help.
 func TestNoise(t *testing.T) { synctest.Test(t, testNoise) }
 

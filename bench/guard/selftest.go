@@ -159,7 +159,7 @@ func fifteen(ctx context.Context, b *testbed) (wrong []string, err error) {
 		return nil, err
 	}
 	// Of the benchmarks that call Send, the one that becomes 15 % slower. Processes
-	// of one hop become 17 % slower, and those of 1,000 hops 12 %, since the second
+	// of one hop become 17 % slower, and processes of 1,000 hops 12 %, since the second
 	// run finds everything in the cache.
 	const id = "internal/run.Observer/observed=false"
 	c, p, err := b.compare(ctx, "fifteen", tree, "^unobserved chain$")

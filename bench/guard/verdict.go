@@ -175,7 +175,7 @@ func (r *row) allocsReason() string {
 	return fmt.Sprintf("%.4g → %.4g allocations/op (%s), p = %.2g", f.Base, f.Head, allowed, f.Corrected)
 }
 
-// change is that of the time, or of the rate.
+// change returns the change of the time, or of the rate.
 func (r *row) change() string {
 	c := r.Time.Change()
 	if r.rate {
@@ -197,7 +197,7 @@ func (r *row) time(ns float64) string {
 	return fmt.Sprintf("%.4g ms", ns/1e6)
 }
 
-// table writes the rows, and under them why those that failed did.
+// table writes the rows, and under them why rows failed.
 func table(w io.Writer, rows []*row) error {
 	var t program.Table
 	t.Text("benchmark")

@@ -31,7 +31,7 @@ type Options struct {
 	JSON   string // a body to POST; empty for GET
 	Header string // more lines of the header, each with its line break; may be empty
 
-	ContentType string // of the body; that of JSON if empty
+	ContentType string // of the body; application/json if empty
 
 	Conns     int  // at the same time; 1
 	KeepAlive bool // false: a connection for every request
@@ -177,8 +177,8 @@ func (w *worker) hangUp() {
 	}
 }
 
-// dial connects. The connection has one deadline, that of the run, since one for
-// each request costs a timer.
+// dial connects. The connection has one deadline, the end of the run, since a deadline
+// for each request costs a timer.
 func (w *worker) dial(ctx context.Context) error {
 	d := net.Dialer{Timeout: w.Timeout, KeepAlive: -1}
 	conn, err := d.DialContext(ctx, "tcp", w.Addr)

@@ -487,7 +487,7 @@ func TestContestFindsBrokenLocks(t *testing.T) {
 	t.Error("got no error in 100 contests, want one")
 }
 
-// TestLocks checks that all locks work, and that those in C count as the others do.
+// TestLocks checks that all locks work, and that the locks in C count as the others do.
 func TestLocks(t *testing.T) {
 	all := goLocks()
 	native, err := cLocks(t)

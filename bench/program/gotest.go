@@ -57,7 +57,7 @@ type BenchRun struct {
 	Bench  string   // what -test.bench takes
 	CPU    int      // GOMAXPROCS of the benchmarks; 1
 	Dir    string   // where it runs; the folder of the binary if empty
-	Env    []string // its environment; that of this process if nil
+	Env    []string // its environment; the environment of this process if nil
 	Args   []string // more flags, as in -test.cpuprofile=FILE
 
 	// Benchtime is how long to repeat each benchmark. 0 runs each once.

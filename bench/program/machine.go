@@ -28,8 +28,8 @@ func (f Facts) String() string {
 		f.CPU, f.Processors, f.MemoryGB, f.Kernel, f.Go, f.Load)
 }
 
-// Inspect returns the facts as they are now. The commit is that of the current
-// folder.
+// Inspect returns the facts as they are now. The commit is the one checked out in the
+// current folder.
 func Inspect(ctx context.Context) Facts {
 	f := Facts{
 		Time: time.Now().UTC().Truncate(time.Second), Processors: runtime.NumCPU(), Go: runtime.Version(),

@@ -36,7 +36,7 @@ func Pinned(cpus []int, start func() error) error {
 	return err
 }
 
-// Processors returns those that this process may use.
+// Processors returns the processors that this process may use.
 func Processors() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {

@@ -13,7 +13,7 @@ const CanForget = false
 // Pinned calls start. Only on Linux is the process confined to processors.
 func Pinned(_ []int, start func() error) error { return start() }
 
-// Processors returns those that this process may use.
+// Processors returns the processors that this process may use.
 func Processors() ([]int, error) {
 	cpus := make([]int, runtime.NumCPU())
 	for i := range cpus {

@@ -33,7 +33,7 @@ type Options struct {
 	Status  int    // 200 if 0
 	Program string
 	Args    []string
-	Env     []string // the whole environment; that of this process if nil
+	Env     []string // the whole environment; the environment of this process if nil
 	Log     string   // the file that gets what the server writes
 }
 
@@ -132,16 +132,16 @@ func (s *Server) await(ctx context.Context, limit time.Duration) error {
 		}
 		select {
 		case <-s.exited:
-			return fmt.Errorf("%s exited (%v): %s", s.Name, s.err, s.Said())
+			return fmt.Errorf("%s exited (%v): %s", s.Name, s.err, s.Output())
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not answer: %w: %s", s.Name, err, s.Said())
+			return fmt.Errorf("%s does not answer: %w: %s", s.Name, err, s.Output())
 		case <-tick.C:
 		}
 	}
 }
 
-// Said returns the end of the server's output.
-func (s *Server) Said() string {
+// Output returns the end of the server's output.
+func (s *Server) Output() string {
 	data, err := os.ReadFile(s.log)
 	if err != nil {
 		return err.Error()
@@ -168,7 +168,7 @@ func (s *Server) Stop() error {
 		return fmt.Errorf("%s did not end within 20 s of SIGTERM", s.Name)
 	}
 	if s.err != nil {
-		return fmt.Errorf("%s: %w: %s", s.Name, s.err, s.Said())
+		return fmt.Errorf("%s: %w: %s", s.Name, s.err, s.Output())
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func TestStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), "second exited") || !strings.Contains(err.Error(), "nowhere") {
-		t.Errorf("got %v, want what the server said", err)
+		t.Errorf("got %v, want the output of the server", err)
 	}
 	// It knows nothing of SIGTERM, so that ends it with an error.
 	if err := s.Stop(); err == nil || !strings.Contains(err.Error(), "signal: terminated") {
@@ -64,8 +64,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestPing looks at the text; that it is a program is checked where the engine
-// may be imported, by the tests of bench.
+// TestPing checks the text. That it is a valid program is checked by the tests of
+// bench, which may import the engine.
 func TestPing(t *testing.T) {
 	got := Ping("8123")
 	for _, want := range []string{"port: 8123\n", "path: /ping\n", "code: pong\n"} {

@@ -18,15 +18,15 @@ import (
 
 // A child is a program that runs until it is stopped.
 type child struct {
-	cmd   *exec.Cmd
-	stdin io.Closer // whose end stops a broker
-	said  strings.Builder
+	cmd    *exec.Cmd
+	stdin  io.Closer // whose end stops a broker
+	output strings.Builder
 }
 
 // background starts a program.
 func (l *lab) background(ctx context.Context, name string, args ...string) (*child, error) {
 	c := &child{cmd: exec.CommandContext(ctx, name, args...)}
-	c.cmd.Dir, c.cmd.Stdout, c.cmd.Stderr = l.Dir, &c.said, &c.said
+	c.cmd.Dir, c.cmd.Stdout, c.cmd.Stderr = l.Dir, &c.output, &c.output
 	return c, c.cmd.Start()
 }
 
@@ -46,7 +46,7 @@ func (l *lab) broker(ctx context.Context, args ...string) (c *child, addr string
 		}
 	}
 	c = &child{cmd: exec.CommandContext(ctx, path, args...)}
-	c.cmd.Stderr = &c.said
+	c.cmd.Stderr = &c.output
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, "", err
 	}
@@ -60,7 +60,7 @@ func (l *lab) broker(ctx context.Context, args ...string) (c *child, addr string
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		c.stop()
-		return nil, "", fmt.Errorf("broker %s: %w: %s", strings.Join(args, " "), err, c.said.String())
+		return nil, "", fmt.Errorf("broker %s: %w: %s", strings.Join(args, " "), err, c.output.String())
 	}
 	return c, strings.TrimSpace(line), nil
 }
@@ -81,7 +81,7 @@ func (l *lab) through(ctx context.Context, n int, arrived func(context.Context) 
 	for {
 		got, err := arrived(ctx)
 		if err != nil {
-			return cost{}, 0, errors.Join(err, errors.New(p.said.String()))
+			return cost{}, 0, errors.Join(err, errors.New(p.output.String()))
 		}
 		switch {
 		case got > 0 && first == 0:
@@ -102,7 +102,7 @@ func (l *lab) through(ctx context.Context, n int, arrived func(context.Context) 
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return cost{}, 0, fmt.Errorf("%d of %d messages came: %w: %s", got, n, context.Cause(ctx), p.said.String())
+			return cost{}, 0, fmt.Errorf("%d of %d messages came: %w: %s", got, n, context.Cause(ctx), p.output.String())
 		}
 	}
 }

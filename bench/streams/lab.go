@@ -59,12 +59,12 @@ type cost struct {
 // do runs a program to its end.
 func (l *lab) do(ctx context.Context, program string, args ...string) (cost, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.Dir = l.Dir
 	begun := time.Now()
 	if err := cmd.Run(); err != nil {
-		return cost{}, fmt.Errorf("%s %s: %w: %s", filepath.Base(program), strings.Join(args, " "), err, said.String())
+		return cost{}, fmt.Errorf("%s %s: %w: %s", filepath.Base(program), strings.Join(args, " "), err, output.String())
 	}
 	c := cost{wall: time.Since(begun), cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
 	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {

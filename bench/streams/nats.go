@@ -56,7 +56,7 @@ func measureNATS(ctx context.Context, l *lab) error {
 				}, program, args...)
 				in, inErr := js.Stream(ctx, "in")
 				if inErr == nil {
-					_ = in.DeleteConsumer(ctx, "ours") // that of the other side is not there
+					_ = in.DeleteConsumer(ctx, "ours") // the consumer of the other side does not exist
 					_ = in.DeleteConsumer(ctx, "theirs")
 				}
 				return c, moved, errors.Join(err, inErr, js.DeleteStream(ctx, "out"))

@@ -88,7 +88,7 @@ func partMade(line []byte) (at time.Time, ok bool) {
 	return at, err == nil
 }
 
-// listen lets clients read parts until the server ends them. path is that of each client.
+// listen lets clients read parts until the server ends them. path returns the path that client i reads.
 func listen(ctx context.Context, addr string, clients int, d time.Duration, path func(i int) string, made func(line []byte) (time.Time, bool)) (*listening, error) {
 	g := new(listening)
 	g.silent.Store(int64(clients))
@@ -145,7 +145,6 @@ type partsHub struct {
 	clients [partTopics]map[chan string]struct{}
 }
 
-// add adds a client of a topic.
 func (h *partsHub) add(topic int, c chan string) {
 	h.Lock()
 	defer h.Unlock()
@@ -178,7 +177,6 @@ func (h *partsHub) run(ctx context.Context) {
 	}
 }
 
-// part is a part of a topic.
 func part(topic int, made time.Time) string {
 	return fmt.Sprintf("id: %d\ndata: %s\n\n", topic, made.Format(time.RFC3339Nano))
 }

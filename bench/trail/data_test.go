@@ -48,7 +48,6 @@ const (
 	parquetBatch = 1024    // rows that are given to the writer at a time
 )
 
-// parquetNode returns the column of a type.
 func parquetNode(t event.Type) parquet.Node {
 	switch t {
 	case event.Int:

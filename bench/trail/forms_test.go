@@ -10,14 +10,14 @@ import (
 )
 
 // A form is one way to put a question in SQL. All forms of a question answer the same
-// rows, those that the Statement of trail/dialect reads.
+// rows, the same that the Statement of trail/dialect reads.
 type form struct {
 	name string
 	sql  string
 }
 
 // forms returns the ways to ask a question: what trail/dialect makes of it, of both
-// tables, then those of this file, of both tables.
+// tables, then the forms of this file, of both tables.
 func (s *shape) forms(q *question, statement *dialect.Statement) []form {
 	all := []form{
 		{"dialect, users as text", statement.SQL},
@@ -108,8 +108,8 @@ func anyReturn(forms []form) []form {
 	return all
 }
 
-// The winning start of a chain is the latest that is early enough, so a cumulative maximum
-// of starts is enough, and ASOF joins find it too.
+// duckFunnels are funnels in SQL of DuckDB. The winning start of a chain is the latest that
+// is early enough, so a cumulative maximum of starts is enough, and ASOF joins find it too.
 var duckFunnels = []form{
 	{"ASOF joins of integers", `
 WITH seen AS (SELECT count(DISTINCT user) AS n FROM «table» WHERE event = «step 1»),
@@ -171,8 +171,9 @@ SELECT (SELECT count(*) FROM lists WHERE a IS NOT NULL),
 FROM pairs`},
 }
 
-// From each start the earliest second step, and the earliest third step after one, are enough;
-// times that begin with the steps that are missing put the winning chain first.
+// duckGroup is a funnel by group. From each start the earliest second step, and the earliest
+// third step after one, are enough; times that begin with the missing steps put the winning
+// chain first.
 const duckGroup = `
 SELECT grouping(code) AS total, any_value(enum_range(NULL::values_of_«group»)[code]), sum(a)::BIGINT, sum(b)::BIGINT, sum(c)::BIGINT
 FROM (
@@ -251,7 +252,7 @@ var duckSegments = []form{
 	{"day by integer division", "SELECT make_date(day::INTEGER), «group», n FROM (SELECT «ms» // «day» AS day, «group», count(*) AS n FROM «table» WHERE «there» GROUP BY day, «group») ORDER BY 1, 3 DESC, 2 NULLS FIRST"},
 }
 
-// In order of users: the table is sorted by them, so a group ends where the next begins.
+// inOrder lets ClickHouse aggregate users one by one, since the table is sorted by user.
 const inOrder = " SETTINGS optimize_aggregation_in_order = 1"
 
 const houseFunnel = `

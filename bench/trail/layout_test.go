@@ -14,7 +14,7 @@ import (
 // The tables of the other engines, both sorted by user and time. events is as
 // trail/dialect describes it. In numbered the user is an integer, which counts the ids, the
 // column ms is the time as an integer, and what is missing is NULL; the other columns are
-// those of events.
+// the same as in events.
 const (
 	tableEvents   = "events"
 	tableNumbered = "numbered"
@@ -82,7 +82,7 @@ func (p *peer) size(path string) (int64, error) {
 	return info.Size(), nil
 }
 
-// countValues tells which strings have few values.
+// countValues returns which properties of type string have few values.
 func (p *peer) countValues(parquet string, schema event.Schema) (few map[string]bool, err error) {
 	count, from := "approx_count_distinct", "read_parquet("+quoted(parquet)+")"
 	if p.dialect == dialect.ClickHouse {

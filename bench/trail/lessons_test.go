@@ -32,7 +32,6 @@ import (
 // Two of the five founding lessons of the event store, each with the naive way
 // next to ours. The other three are benchmarks of trail/internal/exec.
 
-// lessonEvents returns events of a shop.
 func lessonEvents(n int) []event.Event {
 	g := trailtest.Ecom{Seed: 1, Events: n}
 	schema := g.Schema()
@@ -130,7 +129,7 @@ func (c *cluster) serve(shards []*trail.Store, w http.ResponseWriter, r *http.Re
 	}
 }
 
-// ask asks all shards: on one stream for each node, or on one for each shard.
+// ask queries all shards: on one stream for each node, or on one for each shard.
 func (c *cluster) ask(ctx context.Context, perShard bool) (partial, error) {
 	total := partial{}
 	var mu sync.Mutex
@@ -221,7 +220,7 @@ var streamQuestions = []struct{ name, doc string }{
 	{"day-country", "segment: {where: {campaign: exists}, bucket: day, by: [country]}"},
 }
 
-// TestLessonStreams compares the answers of clusters with those of the reference.
+// TestLessonStreams compares the answers of clusters with the reference.
 func TestLessonStreams(t *testing.T) {
 	const events = 3000
 	shards := makeShards(t, events, 16)
@@ -257,7 +256,7 @@ func clients(b *testing.B, n int, ask func(more func() bool, times *load.Histogr
 	return times
 }
 
-// BenchmarkLessonStreams asks 256 shards on 4 nodes, from 8 clients: on a stream
+// BenchmarkLessonStreams queries 256 shards on 4 nodes, from 8 clients: on a stream
 // for each shard, and on one for each node.
 func BenchmarkLessonStreams(b *testing.B) {
 	shards := makeShards(b, 200_000, 256)
@@ -321,7 +320,7 @@ func metadataWays() []metadata {
 	}
 }
 
-// A lessonStorm is a store that is asked while it is flushed all the time.
+// A lessonStorm is a store that is queried while it is flushed all the time.
 type lessonStorm struct {
 	store *trail.Store
 	query *query.Query
@@ -347,8 +346,9 @@ func newStorm(tb testing.TB, events int, way metadata) *lessonStorm {
 	return &lessonStorm{s, parsed(tb, "sample: 0.05\nfunnel: {steps: [view, cart, purchase], within: 7d}"), all[:500], way}
 }
 
-// keepAsking asks as long as more says so. The profiles are searched for it.
-func (s *lessonStorm) keepAsking(ctx context.Context, more func() bool, times *load.Histogram) error {
+// runQueries runs queries while more returns true. The test finds its samples in profiles by
+// its name.
+func (s *lessonStorm) runQueries(ctx context.Context, more func() bool, times *load.Histogram) error {
 	for more() {
 		begin := time.Now()
 		err := s.way.look(func() error {
@@ -395,7 +395,7 @@ func BenchmarkLessonSnapshot(b *testing.B) {
 				}
 			})
 			b.ResetTimer()
-			times := clients(b, 64, func(more func() bool, times *load.Histogram) error { return s.keepAsking(b.Context(), more, times) })
+			times := clients(b, 64, func(more func() bool, times *load.Histogram) error { return s.runQueries(b.Context(), more, times) })
 			stop()
 			flusher.Wait()
 			b.ReportMetric(times.Quantile(0.5).Seconds()*1e3, "p50-ms")
@@ -417,7 +417,7 @@ func TestNoLocks(t *testing.T) {
 	var all sync.WaitGroup
 	for range 64 {
 		all.Go(func() {
-			if err := s.keepAsking(t.Context(), func() bool { return ctx.Err() == nil }, new(load.Histogram)); err != nil {
+			if err := s.runQueries(t.Context(), func() bool { return ctx.Err() == nil }, new(load.Histogram)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -449,7 +449,7 @@ func lockWaits(t *testing.T) (waits int64) {
 			has := func(part string) bool {
 				return slices.ContainsFunc(functions, func(f string) bool { return strings.Contains(f, part) })
 			}
-			if has(".keepAsking") && (has("sync.(*Mutex)") || has("sync.(*RWMutex)") || has("semaphore.(*Weighted)")) {
+			if has(".runQueries") && (has("sync.(*Mutex)") || has("sync.(*RWMutex)") || has("semaphore.(*Weighted)")) {
 				waits += s.Value[0]
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// A shape is a kind of data, and what is asked of it.
+// A shape is a kind of data, and the questions about it.
 type shape struct {
 	name    string
 	data    func(seed uint64, events int) trailtest.Generator
@@ -42,7 +42,7 @@ const (
 	nameWide         = "group by "  // and a property of many values
 )
 
-// A question is asked of the store and of the other engines.
+// A question is a query that the store and the other engines answer.
 type question struct {
 	name   string
 	doc    string
@@ -106,7 +106,7 @@ func shapes() []shape {
 	return all
 }
 
-// questions returns those that are asked of every shape. Sorting by user does not help
+// questions returns the questions that every shape has. Sorting by user does not help
 // with the last three.
 func (a *asked) questions() []question {
 	list := func(names []string) string { return "[" + strings.Join(names, ", ") + "]" }
@@ -127,7 +127,6 @@ func (a *asked) questions() []question {
 	}
 }
 
-// parse returns the questions of a shape, parsed.
 func (s *shape) parse(tb testing.TB) []question {
 	tb.Helper()
 	all := slices.Clone(s.queries)

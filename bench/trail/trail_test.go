@@ -35,7 +35,6 @@ var (
 	alone  = flag.Bool("alone", false, "measure without DuckDB and ClickHouse")
 )
 
-// seed is of the data.
 const seed = 1
 
 // A lab has the events of a shape in a store that is open, and in the other engines.
@@ -66,7 +65,7 @@ func (l *lab) close() error {
 }
 
 // BenchmarkEvents imports events of each shape into the store and the other engines, shuffled and
-// sorted, and asks questions of those that were sorted. Each b.N is a round, in which all
+// sorted, and queries the sorted ones. Each b.N is a round, in which all
 // engines take turns; -benchtime 5x makes medians of five.
 func BenchmarkEvents(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(min(cores, runtime.NumCPU())))
@@ -212,7 +211,7 @@ func (l *lab) ask(ctx context.Context, q *question, workers int) (*query.Answer,
 // taken in another order.
 const tolerance = 1e-9
 
-// compare asks a question of the store with one worker and with two, and in every form of
+// compare runs a question in the store with one worker and with two, and in every form in
 // the other engines. All answers must be equal.
 func (l *lab) compare(ctx context.Context, q question, log func(string, ...any)) (*subject, error) {
 	s := &subject{question: q, best: make(map[string]timedForm)}
@@ -237,21 +236,21 @@ func (l *lab) compare(ctx context.Context, q question, log func(string, ...any))
 			return nil, fmt.Errorf("%s: %w", p.engine, err)
 		}
 		s.best[p.engine] = best
-		log("%s: the fastest form is that of %s", p.engine, best.name)
+		log("%s: the fastest form is %s", p.engine, best.name)
 	}
 	return s, nil
 }
 
-// again is how often a form is asked after the first answer, to find the fastest; slow after
-// how much time once is enough; and hopeless how many times the fastest a form may take so that
-// it is worth that.
+// again is the number of rounds in which the forms run, to find the fastest. There is only
+// one if the fastest takes as long as slow. Later rounds leave out forms that took more than
+// hopeless times the fastest.
 const (
 	again    = 3
 	slow     = 2 * time.Second
 	hopeless = 3
 )
 
-// compareForms asks an engine in every form, and returns the fastest.
+// compareForms runs every form in an engine, and returns the fastest.
 func (l *lab) compareForms(s *subject, p *peer) (best timedForm, err error) {
 	statement, err := dialect.Compile(p.dialect, s.parsed, l.data(0, 0).Schema())
 	if err != nil {
@@ -299,7 +298,7 @@ type arm struct {
 }
 
 // measure measures one question: the engines take turns, in rotating order; then it is
-// asked once after the files were dropped from memory, and by new processes.
+// run once after the files were dropped from memory, and by new processes.
 func (l *lab) measure(b *testing.B, s *subject, binary string) error {
 	ours := func(workers int) func(context.Context) (time.Duration, error) {
 		return func(ctx context.Context) (time.Duration, error) {
@@ -395,8 +394,8 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestForms checks that all questions can be asked of both engines, in forms that are
-// complete and have names of their own. Their answers are compared when they are measured.
+// TestForms checks that all questions have forms for both engines, which are complete and
+// have names of their own. Their answers are compared when they are measured.
 func TestForms(t *testing.T) {
 	for _, s := range shapes() {
 		for _, q := range s.parse(t) {
@@ -470,7 +469,7 @@ func TestPeer(t *testing.T) {
 		t.Errorf("got %v, %v, want 1,000 and 8", got, err)
 	}
 	if _, err := p.exec("x"); err == nil || !strings.Contains(err.Error(), "DuckDB: exec: no such table") {
-		t.Errorf("got %v, want what DuckDB said", err)
+		t.Errorf("got %v, want the output of DuckDB", err)
 	}
 	if err := p.shut(); err == nil {
 		t.Error("got no error of nonsense")

@@ -27,7 +27,7 @@ type process struct {
 	http *http.Client
 }
 
-// spawn starts a child. The error is the first line that it said, if that is no
+// spawn starts a child. The error is the first line that it wrote, if that is no
 // address.
 func spawn(t *testing.T, dir string, attr *syscall.SysProcAttr, env ...string) (*process, error) {
 	t.Helper()
@@ -63,7 +63,7 @@ func (p *process) line() string {
 	p.t.Helper()
 	line, err := p.out.ReadString('\n')
 	if err != nil {
-		p.t.Fatalf("the child said %q: %v", line, err)
+		p.t.Fatalf("the child wrote %q: %v", line, err)
 	}
 	return strings.TrimSuffix(line, "\n")
 }

@@ -51,7 +51,6 @@ func newWindow(keys int) *window {
 	return w
 }
 
-// find returns the outcome of a key.
 func (w *window) find(key digest) (outcome, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -126,7 +126,7 @@ func (s *files) sync() error {
 }
 
 // cut removes all events after a position: it shortens the file of the position,
-// and removes those after it. After an error the next event begins a new file: a
+// and removes the files after it. After an error the next event begins a new file: a
 // file that could not be written or synced is not trusted with more, and one that
 // is as large as the system allows takes no more.
 func (s *files) cut(p position) error {

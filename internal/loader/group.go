@@ -57,7 +57,6 @@ func (g *group) after() totals {
 	return t
 }
 
-// append appends the group to dst.
 func (g *group) append(dst []byte) []byte {
 	dst = append(dst, groupVersion)
 	for _, v := range []uint64{g.events, g.batches, g.end.File, uint64(g.end.Offset), uint64(len(g.records))} {

@@ -269,7 +269,7 @@ func TestWaitsForFirst(t *testing.T) {
 	r.wantEvents("1")
 }
 
-// TestMemory refuses a batch when those in flight take too much memory, and takes
+// TestMemory refuses a batch when the batches in flight take too much memory, and takes
 // one that alone takes more. What a client has announced and not sent takes none.
 func TestMemory(t *testing.T) {
 	r := openRig(t, Options{MaxInflightBytes: 200_000})

@@ -21,7 +21,7 @@ type journal struct {
 	synced func(time.Duration) // gets the duration of each fsync
 	spool  *spool.Spool
 	note   vfs.Note         // of the totals that were acknowledged
-	acked  totals           // what the note said at the start; zero if nothing is known
+	acked  totals           // what the note held at the start; zero if nothing is known
 	totals totals           // after the newest group
 	noted  [ackedSize]byte  // scratch
 	failed bool             // a group could not be made durable, and may come back after a crash
@@ -133,7 +133,7 @@ func (j *journal) restore() error {
 // replay shows the groups, the oldest first. Found is false if there are none.
 //
 // A group that was not durable when it was written may be there all the same. Its
-// batches were answered 503, so it does not count. The group after it tells: it
+// batches were answered 503, so it does not count. The group after it shows this: it
 // does not include the batches of the one before.
 func (j *journal) replay(show func(g *group)) (found bool, err error) {
 	var before, next group

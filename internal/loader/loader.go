@@ -261,7 +261,7 @@ func (l *Loader) remember(key digest, o outcome) {
 	l.journal.forget(forgotten)
 }
 
-// Close ends the loader: it refuses new batches, finishes those in flight, and
+// Close ends the loader: it refuses new batches, finishes the batches in flight, and
 // unlocks the folder. It waits for clients that are still sending, up to
 // Options.BodyTimeout; end their connections first.
 func (l *Loader) Close() error {

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 
 func readFiles(dir string) ([]string, error) { return readEvents(vfs.OS{}, dir) }
 
-// child is a loader that is told what to do by lines of standard input, answers
+// child is a loader that reads commands as lines of standard input, answers
 // each with a line, and ends with the input. The first line is its address.
 func child(dir string) error {
 	if size := os.Getenv("UNIFLOW_TEST_TMPFS"); size != "" {

@@ -38,7 +38,7 @@ func figures() []figure {
 	return []figure{
 		{counter, "batches_total", "Batches that were taken.", func(l *Loader) float64 { return float64(l.counts.batches.Load()) }},
 		{counter, "duplicates_total", "Batches that were answered again, because their key had come before.", func(l *Loader) float64 { return float64(l.counts.duplicates.Load()) }},
-		{counter, "refused_total", "Batches that were not taken as a whole; uniflow_loader_request_seconds tells them by status.", func(l *Loader) float64 { return float64(l.counts.refused.Load()) }},
+		{counter, "refused_total", "Batches that were not taken as a whole; uniflow_loader_request_seconds counts them by status.", func(l *Loader) float64 { return float64(l.counts.refused.Load()) }},
 		{counter, "events_accepted_total", "Events that were written.", func(l *Loader) float64 { return float64(l.counts.accepted.Load()) }},
 		{counter, "written_bytes_total", "The size of the events that were written.", func(l *Loader) float64 { return float64(l.counts.bytes.Load()) }},
 		{counter, "received_bytes_total", "The size of the bodies that were read, as they were sent.", func(l *Loader) float64 { return float64(l.counts.received.Load()) }},
@@ -102,10 +102,8 @@ func newMetrics(l *Loader) (*metrics, error) {
 	return m, nil
 }
 
-// synced observes the duration of an fsync.
 func (m *metrics) synced(d time.Duration) { m.fsync.Observe(d.Seconds()) }
 
-// handler serves the metrics.
 func (m *metrics) handler(log *slog.Logger) http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog: errorLog{log}, MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true,

@@ -63,7 +63,7 @@ func TestCompaction(t *testing.T) {
 		r.want(r.post(array(i, 1)), 200)
 	}
 	if n := len(r.glob("journal/*.seg")); n > 9 {
-		t.Errorf("got %d journals, want those of 5 keys", n)
+		t.Errorf("got %d journals, want no more than 5 keys need", n)
 	}
 	for range 2 {
 		for i := 95; i < 100; i++ {
@@ -285,7 +285,7 @@ func TestDamagedEnd(t *testing.T) {
 			if got := l.Recovered(); got.Batches != tornBatches || got.Events != 2*tornBatches || got.Keys != tornBatches-1 {
 				t.Errorf("%s, round %d: got %+v", name, round, got)
 			}
-			if told := strings.Contains(log.String(), "is damaged"); told != (round == 0) {
+			if logged := strings.Contains(log.String(), "is damaged"); logged != (round == 0) {
 				t.Errorf("%s, round %d: got log %s", name, round, log.String())
 			}
 			if err := l.Close(); err != nil {

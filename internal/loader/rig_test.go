@@ -62,7 +62,6 @@ func (r *rig) reopen(opts Options) *rig {
 	return openRig(r.t, opts)
 }
 
-// reply is an answer.
 type reply struct {
 	status   int
 	header   http.Header
@@ -187,7 +186,7 @@ func gzipOf(t testing.TB, text string) string {
 	return b.String()
 }
 
-// zstdOf compresses; streamed frames do not tell their size.
+// zstdOf compresses; streamed frames do not have their size.
 func zstdOf(t testing.TB, text string, streamed bool) string {
 	t.Helper()
 	var b bytes.Buffer

@@ -171,7 +171,6 @@ func (r *request) remove(i int, why error) error {
 // maxReason is how many bytes of a store's reason a verdict has.
 const maxReason = 200
 
-// reasonText returns the text of a verdict.
 func reasonText(err error) string {
 	text := err.Error()
 	if len(text) > maxReason {

@@ -124,7 +124,6 @@ func (v *fileStore) Append(batches []Batch, mark []byte) error {
 	return err
 }
 
-// A fileBatch is a batch of a fileStore.
 type fileBatch struct{ events []fileEvent }
 
 type fileEvent struct {
@@ -295,7 +294,7 @@ func TestJournalFails(t *testing.T) {
 }
 
 // TestStoreRefuses takes what is left of a batch of which the store refuses events
-// that did not look wrong, and tells which.
+// that passed the checks, and reports which.
 func TestStoreRefuses(t *testing.T) {
 	v := newFileStore(t)
 	r := openRig(t, Options{Store: v})

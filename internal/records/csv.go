@@ -20,9 +20,9 @@ var (
 )
 
 // A rowScan finds the end of a row. It goes on where it stopped when there was no more, so
-// that no byte of a row that comes in small pieces is looked at twice.
+// that no byte of a row that comes in small pieces is read twice.
 type rowScan struct {
-	at    int // what was looked at
+	at    int // bytes that were read
 	state rowState
 	lines int64 // that have ended within quotes
 	err   error
@@ -32,7 +32,7 @@ type rowState uint8
 
 const (
 	atField     rowState = iota // a field begins
-	inField                     // without quotes; those in the middle are taken as they are
+	inField                     // without quotes; quotes in the middle are taken as they are
 	inQuotes                    // up to the next quote
 	behindQuote                 // a second quote, or the end of the field
 	behindCR                    // the line feed of a CRLF
@@ -164,7 +164,7 @@ func header(rec Record, delimiter byte) (names []string, err error) {
 	return names, CheckColumns(names)
 }
 
-// CheckColumns returns why names cannot be those of the columns of one table.
+// CheckColumns returns why names cannot name the columns of one table.
 func CheckColumns(names []string) error {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {

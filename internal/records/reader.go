@@ -6,7 +6,7 @@
 //
 // Invariants: input is not trusted. Any bytes give records, damaged ones among them, and
 // never a panic; memory is bounded by the longest record that is allowed, and no byte is
-// looked at more than a few times. A damaged record does not end the reading. What is read
+// read more than a few times. A damaged record does not end the reading. What is read
 // does not depend on how the bytes arrive.
 package records
 
@@ -24,8 +24,8 @@ type Framing uint8
 
 const (
 	Lines Framing = iota // end with LF or CRLF
-	JSON                 // lines; those of white space are passed over
-	CSV                  // rows as RFC 4180 has them, with CRLF or LF; empty lines are passed over
+	JSON                 // lines; lines of white space are skipped
+	CSV                  // rows of RFC 4180, with CRLF or LF; empty lines are skipped
 	Whole                // all bytes
 )
 
@@ -77,7 +77,7 @@ type Reader struct {
 	line   int64  // of buf[lo]
 	row    rowScan
 
-	// A record that is too long is passed over up to its end.
+	// A record that is too long is skipped up to its end.
 	long *Record
 }
 
@@ -94,7 +94,7 @@ func (r *Reader) Return() { r.lent = false }
 func (r *Reader) Offset() (offset, line int64) { return r.offset, r.line }
 
 // Peek returns the bytes that were read and not returned, without a byte order mark. They
-// are lent until the next call.
+// are valid until the next call.
 func (r *Reader) Peek() []byte {
 	rest := r.buf[r.lo:r.hi]
 	if r.first && !r.o.Mark {
@@ -162,7 +162,7 @@ func (r *Reader) use(n int, lines int64) {
 	r.row = rowScan{}
 }
 
-// blank reports whether a record is passed over.
+// blank reports whether a record is skipped.
 func (r *Reader) blank(raw []byte) bool {
 	switch r.o.Framing {
 	case JSON:
@@ -248,8 +248,7 @@ func (r *Reader) skip(rest []byte, last bool) (rec Record, ok bool) {
 	return rec, true
 }
 
-// Read returns the next record. It gives those of earlier calls back. The error is that of
-// [Reader.More].
+// Read calls Return and returns the next record. Its errors are the errors of [Reader.More].
 func (r *Reader) Read() (Record, error) {
 	r.Return()
 	for {

@@ -94,7 +94,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// FuzzCSV reads rows, and the fields of those that encoding/csv takes too.
+// FuzzCSV reads rows, and the fields of rows that encoding/csv takes too.
 func FuzzCSV(f *testing.F) {
 	for _, text := range []string{
 		"a,b\n1,2\n\"x\ny\",\"\"\"\"\r\n\"open\n", "user,time\nada,1,view\n", "\"a\"\"b\",2,\"x\ny\"\r\n\r\nc,2026-01-05,v", "\"a,1,v\nb,2,v", ",,\n", "a,1,v,\n", "\"\",\"1\",v\n\xff",

@@ -11,8 +11,8 @@ import (
 // GitHub is the data of a place where people keep source code: 15 kinds of events,
 // and one user in a hundred is a bot, who together do half of all.
 //
-// repo is 1 to 1,048,575 in the manner of Zipf, and that of the event before half
-// of the time; language belongs to repo; action is of some kinds of events alone;
+// repo is 1 to 1,048,575 in the manner of Zipf, and half of the time the same as in
+// the event before; language belongs to repo; action is of some kinds of events alone;
 // commits, of push alone, is 1 or more; bot is a boolean.
 type GitHub struct {
 	Seed   uint64

@@ -41,7 +41,7 @@ func TestFunnelByHand(t *testing.T) {
 		{"exclude: the chain goes another way", "u1 A@1 B@2 X@3 B@4 C@5", "funnel: {steps: [A, B, C], exclude: [{event: X, between: [2, 3]}]}", "1 1 1"},
 		{"exclude comes first at a time", "u1 A@1 B@2 X@2\nu2 A@1 X@1 B@2", "funnel: {steps: [A, B], exclude: [{event: X, between: [1, 2]}]}", "2 1"},
 		{"same", "u1 A@1{i=1} B@2{i=2}\nu2 A@1{i=1} A@2{i=2} B@3{i=1}\nu3 A@1 B@2", "funnel: {steps: [A, B], same: i}", "2 1"},
-		{"same: strict_order looks at one value", "u1 A@1{i=1} X@2{i=2} B@3{i=1}\nu2 A@1{i=1} X@2{i=1} B@3{i=1}", "funnel: {steps: [A, B], same: i, mode: [strict_order]}", "2 1"},
+		{"same: strict_order sees one value", "u1 A@1{i=1} X@2{i=2} B@3{i=1}\nu2 A@1{i=1} X@2{i=1} B@3{i=1}", "funnel: {steps: [A, B], same: i, mode: [strict_order]}", "2 1"},
 		{"same: so does exclude", "u1 A@1{i=1} X@2{i=2} B@3{i=1}\nu2 A@1{i=1} X@2{i=1} B@3{i=1}", "funnel: {steps: [A, B], same: i, exclude: [{event: X, between: [1, 2]}]}", "2 1"},
 		{"any order", "u1 C@1 B@2 A@3\nu2 B@1 X@2\nu3 A@1 C@20", "funnel: {steps: [A, B, C], order: any, within: 10s}", "3 1 1"},
 		{"any order: at the end of the window", "u1 B@0 A@10\nu2 B@0 A@10.001", "funnel: {steps: [A, B], order: any, within: 10s}", "2 1"},

@@ -74,7 +74,7 @@ func equalValue(what string, a, b event.Value) error {
 
 func quoted(v event.Value) string { return fmt.Sprintf("%s %q", v.Type(), v.String()) }
 
-// equalGroup compares the values of two groups, each of which may be that of the rest.
+// equalGroup compares the values of two groups, each of which may be the group of the rest.
 func equalGroup(what string, a, b []event.Value, otherA, otherB bool) error {
 	if err := first(differ(what+", other", otherA, otherB), differ(what+", properties", len(a), len(b))); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 // A predicate reports whether a row is meant.
 type predicate func(r row) bool
 
-// never is the predicate of a test that is wrong, of which t.err tells.
+// never is the predicate of an invalid test, whose error is in t.err.
 func never(row) bool { return false }
 
 func (t *table) match(m query.Match) predicate {
@@ -163,7 +163,7 @@ func sensible(x *query.Test, typ event.Type) error {
 // empty reports whether a literal is the missing value.
 func empty(l query.Literal) bool { return l.Value.Missing() }
 
-// text returns a literal as a string. Those made in Go may have no text.
+// text returns a literal as a string. Literals made in Go may have no text.
 func text(l query.Literal) string {
 	return cmp.Or(l.Text, l.Value.String())
 }

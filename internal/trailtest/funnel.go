@@ -110,7 +110,7 @@ func (t *table) steps(f *query.Funnel) []predicate {
 	return steps
 }
 
-// wins returns the winning chain of each user who has one. The steps are those of the
+// wins returns the winning chain of each user who has one. The steps are the steps of the
 // funnel, or stricter ones.
 func (t *table) wins(f *query.Funnel, steps []predicate) []win {
 	var excludes []predicate
@@ -242,7 +242,7 @@ func stepTime(took []int64) *query.StepTime {
 	return s
 }
 
-// partition splits rows by the value of a property; those without one take no part.
+// partition splits rows by the value of a property; rows without one are left out.
 // Without a property all rows are one part.
 func partition(rows []row, property string) [][]row {
 	if property == "" {
@@ -304,7 +304,7 @@ func mask(steps []predicate, r row) uint64 {
 	return m
 }
 
-// inTieOrder returns rows by time, and those of one time by their masks. The order of
+// inTieOrder returns rows by time, and rows of one time by their masks. The order of
 // one time matters only with strict_deduplication and strict_once together: there
 // windowFunnel takes events of one step in the order of arrival, and the first one that
 // makes a chain excludes the others. A store does not keep that order, so here the event

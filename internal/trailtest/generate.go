@@ -70,7 +70,7 @@ func (s *source) below(n uint64) uint64 {
 // perMille is true that many times out of a thousand.
 func (s *source) perMille(n uint64) bool { return s.below(1000) < n }
 
-// The fixed point of logarithms: log2 of a number, times 65536.
+// one is 1 in logarithms, which are fixed-point numbers: log2 of a number, times 65536.
 const one = 1 << 16
 
 // pow2Table has 2^(i/1024), times 2^62.
@@ -232,7 +232,6 @@ func numbered(buffer []byte, prefix string, n uint64) string {
 	return string(strconv.AppendUint(append(buffer[:0], prefix...), n, 10))
 }
 
-// stringValues returns strings as values.
 func stringValues(list ...string) []event.Value {
 	values := make([]event.Value, len(list))
 	for i, s := range list {

@@ -21,7 +21,7 @@ type pencil struct {
 	want   string // see show
 }
 
-// The types of the properties that pencil cases use.
+// pencilSchema returns the properties that pencil cases use.
 func pencilSchema() event.Schema {
 	return event.Schema{
 		{Name: "c", Type: event.String},

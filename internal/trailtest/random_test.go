@@ -70,7 +70,7 @@ func TestDraw(t *testing.T) {
 func sameText(t *testing.T, a *query.Answer) {
 	t.Helper()
 	if a.Funnel != nil && len(a.Funnel.By) > 0 && len(a.Funnel.Groups) == 0 {
-		return // without a group nothing tells what they are by
+		return // without a group, JSON does not have their properties
 	}
 	text, err := json.Marshal(a)
 	if err != nil {

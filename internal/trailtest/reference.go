@@ -8,7 +8,7 @@
 //
 // Answer is written to be obviously right: it goes through events one by one, with
 // maps and sorts, and shares no code with the engine, which it must not know. The
-// level of a funnel is that of windowFunnel of ClickHouse 26.9 in every mode;
+// level of a funnel equals windowFunnel of ClickHouse 26.9 in every mode;
 // testdata/windowfunnel.txt holds cases answered by ClickHouse itself.
 package trailtest
 

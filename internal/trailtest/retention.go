@@ -31,7 +31,7 @@ func (t *table) retention(q *query.Retention) *query.RetentionAnswer {
 	return answer
 }
 
-// retentionUsers returns the users of a cohort, or those of them who count in a period.
+// retentionUsers returns the users of a cohort, or only the ones who count in a period.
 func (t *table) retentionUsers(q *query.Retention, s *query.Selection) []uint64 {
 	t.require(s.Cohort != "", "users of a retention need a cohort")
 	t.require(!s.HasPeriod || s.Period >= 0 && s.Period < q.Periods, "there is no period %d", s.Period)
@@ -51,7 +51,7 @@ func (t *table) retentionUsers(q *query.Retention, s *query.Selection) []uint64 
 type returning struct {
 	hash    uint64
 	cohort  string // its label
-	periods []bool // those that the user counts in
+	periods []bool // the periods that the user counts in
 }
 
 func (t *table) returns(q *query.Retention) []returning {

@@ -29,7 +29,7 @@ type place struct {
 
 func (p place) key() string { return fmt.Sprintf("%d %v %q", p.bucket, p.other, p.group) }
 
-// A placed is an event that a segment means. Those of groups that are not answered
+// A placed is an event that a segment means. Events of groups that are not answered
 // have no place.
 type placed struct {
 	row
@@ -95,7 +95,7 @@ func (t *table) segmentUsers(s *query.Segment, sel *query.Selection) []uint64 {
 }
 
 // placed returns the events that a segment means, and where they count: in the groups
-// with the most events, as many as the limit allows, or in that of all others. Of groups
+// with the most events, as many as the limit allows, or in the group of all others. Of groups
 // with equally many events the one with the smaller values comes first.
 func (t *table) placed(s *query.Segment) []placed {
 	t.require(len(s.By) > 0 || s.Limit == 0 && !s.Other, "a limit of groups and the others go with by")
@@ -135,7 +135,7 @@ func (t *table) placed(s *query.Segment) []placed {
 }
 
 // fill adds an empty row for each group in each bucket, from the first bucket that has
-// events to the last, also if those are of groups that are not answered.
+// events to the last, also if these events are of groups that are not answered.
 func fill(rows map[string]*accumulator, events []placed) {
 	if len(events) == 0 {
 		return

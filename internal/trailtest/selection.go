@@ -66,7 +66,7 @@ func (t *table) checkGroup(s *query.Selection, by []string, other bool) {
 	}
 }
 
-// isGroup reports whether values are those of a selected group, which has as many,
+// isGroup reports whether values equal the values of a selected group, which has as many,
 // compared as by eq.
 func isGroup(values []event.Value, group []query.Literal) bool {
 	for i, v := range values {

@@ -10,7 +10,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// Shuffled yields the rows of a generator in the order in which they arrive, those of
+// Shuffled yields the rows of a generator in the order in which they arrive, rows of
 // one time, or all if none is late, in a random order, which the seed decides. It holds
 // all of them, in some 30 to 60 bytes each, and each value once.
 func Shuffled(g Generator, seed uint64) iter.Seq[*Row] {
@@ -66,7 +66,7 @@ func Shuffled(g Generator, seed uint64) iter.Seq[*Row] {
 	}
 }
 
-// sortByArrival sorts rows by the time at their start, and keeps the order of those of one time.
+// sortByArrival sorts rows by the time at their start, and keeps the order of rows of one time.
 func sortByArrival(starts []uint64, packed []byte) {
 	type arrived struct{ at, place, start uint64 }
 	all := make([]arrived, len(starts))

@@ -147,9 +147,9 @@ func (g Skew) Rows() iter.Seq[*Row] {
 // events draws how many events a user has.
 func (w *skewWorld) events(s *source) int {
 	const (
-		median = 165000 // log2 of that of most users, 5.7
+		median = 165000 // log2 of the median of most users, 5.7
 		spread = 98304
-		heavy  = 604000 // log2 of that of one in a hundred, 595
+		heavy  = 604000 // log2 of the median of one user in a hundred, 595
 		wide   = 91750
 	)
 	if s.perMille(10) {

@@ -20,7 +20,7 @@ const (
 type entry struct {
 	time  int64
 	step  int // 1 to the number of steps, exclusion or other
-	event int // tells which event it is
+	event int // the number of the event
 	after int // of an exclusion: the levels that it ends, after to before-1
 	upto  int
 }
@@ -41,7 +41,7 @@ type search struct {
 	modes   query.Modes
 }
 
-// A state is that of the chains that stand at a level.
+// A state is the state of the chains that have come to a level.
 type state struct {
 	reached bool // some chain has come here; it stays so
 	alive   bool // the chain below can go on
@@ -50,7 +50,7 @@ type state struct {
 }
 
 // level returns how many steps the best chain has, as windowFunnel of ClickHouse
-// 26.9 counts them, and how many of the entries it has looked at until it was sure.
+// 26.9 counts them, and how many of the entries it has read until it was sure.
 func (s search) level(entries []entry) (level, seen int) {
 	if s.modes.StrictOnce {
 		return s.levelOnce(entries)
@@ -137,7 +137,7 @@ func (s search) begin(e entry) chain {
 
 func mark(e entry) string { return fmt.Sprintf(",%d,", e.event) }
 
-// grow adds the chains that an entry makes to those of each level. Levels are counted
+// grow adds the chains that an entry makes to the chains of each level. Levels are counted
 // from 1.
 func (s search) grow(chains []map[chain]bool, e entry) {
 	switch {

@@ -54,7 +54,7 @@ func TestWinnerHasTheLevel(t *testing.T) {
 	}
 }
 
-// TestLevelIsTheBestStart checks, without modes, that the level is that of the best
+// TestLevelIsTheBestStart checks, without modes, that the level is the level of the best
 // start if each takes the next step as early as it can, and that the first of the
 // best starts wins.
 func TestLevelIsTheBestStart(t *testing.T) {

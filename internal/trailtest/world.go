@@ -14,7 +14,7 @@ import (
 // A WorldOptions says how large a world is.
 type WorldOptions struct {
 	Events  int // about as many; 0 is 12,000, and up to 150,000 for some seeds
-	Queries int // drawn ones, without those of each operator; 0 is 20
+	Queries int // random ones, in addition to one of each operator; 0 is 20
 }
 
 // worldValues are how many values a property may have: about the limits of what a
@@ -30,8 +30,8 @@ const Worlds = 11
 
 // DrawWorld makes a case with as many events as a segment needs to do all that it does
 // to save work: sessions in milliseconds with days between them, users of all sizes up to
-// one with most events, and properties whose values are those of a user, a session, a
-// time or a part of the hashes, rare, as often as words are, or mostly missing. Queries
+// one with most events, and properties whose values depend on the user, the session, the
+// time or a part of the hashes, are rare, as frequent as words, or mostly missing. Queries
 // are random ones, few of them slow, and one of each operator on each property.
 //
 // A property is called after its kind and the number of its values. One world in Worlds

@@ -165,7 +165,6 @@ func (r *reader) date(v any) string {
 	return day
 }
 
-// value reads a value of a property.
 func (r *reader) value(v any, t event.Type) event.Value {
 	if v == nil {
 		return event.Value{}
@@ -187,7 +186,6 @@ func (r *reader) value(v any, t event.Type) event.Value {
 	return event.StringOf(r.text(v))
 }
 
-// users reads a count of users.
 func (r *reader) users(v any) query.Number {
 	n := r.integer(v)
 	return query.ScaleCount(n, float64(n), r.sample)

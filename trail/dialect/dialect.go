@@ -23,8 +23,8 @@
 // A missing string is empty in ClickHouse, and empty or NULL in DuckDB; anything
 // else missing is NULL.
 //
-// Statements of both dialects were executed: the tests in test/oracle run those of
-// DuckDB. Those of ClickHouse in testdata, and thousands of random ones, ran on
+// Statements of both dialects were executed: the tests in test/oracle run the statements
+// of DuckDB. The statements of ClickHouse in testdata, and thousands of random ones, ran on
 // ClickHouse 26.9 when they were written; its rows are in testdata.
 //
 // Invariants: whatever comes from a query document reaches the SQL as a quoted
@@ -66,7 +66,7 @@ type Statement struct {
 	Dialect Dialect
 	SQL     string // one SELECT, without a semicolon; ends with a newline
 
-	// Warnings tell of properties that the schema does not have, and of steps that
+	// Warnings name properties that the schema does not have, and steps that
 	// overlap. (Events that no user has done, and labels and groups that the answer
 	// does not have, are not known here.)
 	Warnings []string
@@ -76,7 +76,7 @@ type Statement struct {
 	read   answerReader
 }
 
-// An UnsupportedError tells which part of a query a dialect cannot express.
+// An UnsupportedError reports which part of a query a dialect cannot express.
 type UnsupportedError struct {
 	Dialect   Dialect
 	Construct string // such as "a filter by cohort"
@@ -86,7 +86,7 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("%s cannot be expressed in SQL of %s", e.Construct, e.Dialect)
 }
 
-// A LiteralError tells that a literal cannot be of the type of its property.
+// A LiteralError reports that a literal cannot be of the type of its property.
 type LiteralError struct {
 	Property string
 	Type     event.Type
@@ -106,7 +106,7 @@ func (e *LiteralError) Error() string {
 // properties have the types of the schema. The query must have passed query.Check
 // (Parse does that), and neither it nor the schema may change any more. The error
 // is an *UnsupportedError, a *LiteralError, or a *query.Error about a property that
-// is of the wrong type for what is asked.
+// is of the wrong type for the query.
 func Compile(d Dialect, q *query.Query, schema event.Schema) (*Statement, error) {
 	c := &compiler{dialect: d, query: q, schema: schema, missing: map[string]bool{}, used: map[string]bool{}}
 	var s *selection

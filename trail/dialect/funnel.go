@@ -144,7 +144,7 @@ func (c *compiler) windowFunnel(f *query.Funnel) *selection {
 	}
 	s := c.runs(f)
 	if column != "" || c.query.Users != nil || f.Bucket != query.NoUnit {
-		// The level of a user is that of the best value of column.
+		// A user has the level of the best value of column.
 		s.let("levels", levels)
 		return c.best(s, f)
 	}

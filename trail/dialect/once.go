@@ -9,7 +9,7 @@ import (
 )
 
 // onceFunnel is strict_once where an event can be two steps: a chain must not use it
-// twice. Only events of one time can be used twice, so a chain keeps those of its last
+// twice. Only events of one time can be used twice, so a chain keeps the events of its last
 // time in used. Of the chains that ended before that time, the one that began last is
 // the best.
 func (c *compiler) onceFunnel(f *query.Funnel, m query.Modes) *selection {

@@ -156,7 +156,7 @@ func (c *compiler) limited(s *selection, q *query.Segment, names []string) []str
 	}
 	join := "JOIN"
 	if q.Other || q.Fill {
-		join = "LEFT JOIN" // all buckets are filled, also those with events of the rest alone
+		join = "LEFT JOIN" // all buckets are filled, also buckets with events of the rest alone
 	}
 	s.from = "matched AS m"
 	s.joins = []string{join + " top AS t ON " + strings.Join(on, " AND ")}

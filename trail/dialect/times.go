@@ -41,7 +41,7 @@ func (c *compiler) bounds(b query.Bounds) cond {
 	return all(from, to)
 }
 
-// share returns the share of users that is looked at.
+// share returns the share of users that the query reads.
 func (c *compiler) share() float64 { return share(c.query) }
 
 func share(q *query.Query) float64 {
@@ -146,7 +146,7 @@ func (c *compiler) ordinal(column string, unit query.Unit, zone *time.Location) 
 	}
 	length := clockMillis(unit)
 	millis := c.millis(column)
-	if shift := c.shift(unit, zone); shift != 0 {
+	if shift := c.zoneShift(unit, zone); shift != 0 {
 		millis += " + " + strconv.FormatInt(shift, 10)
 	}
 	if c.dialect == DuckDB {
@@ -156,9 +156,9 @@ func (c *compiler) ordinal(column string, unit query.Unit, zone *time.Location) 
 	return "toInt64(floor((" + millis + ") / " + strconv.FormatInt(length, 10) + "))"
 }
 
-// shift returns by how many milliseconds full hours or minutes of a zone are off
-// those of UTC.
-func (c *compiler) shift(unit query.Unit, zone *time.Location) int64 {
+// zoneShift returns by how many milliseconds full hours or minutes of a zone differ
+// from UTC.
+func (c *compiler) zoneShift(unit query.Unit, zone *time.Location) int64 {
 	if zone == nil || zone == time.UTC {
 		return 0
 	}

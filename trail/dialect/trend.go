@@ -9,12 +9,12 @@ import (
 
 // A trend asks for a funnel of each bucket in which a user did step 1. So each event of
 // a user takes part once for each such bucket; together they are a run. One run more, of
-// all buckets, is that of the funnel as a whole. A run goes from the first event of step
+// all buckets, answers for the funnel as a whole. A run goes from the first event of step
 // 1 to the end of the window after the last: what is outside changes no level. Columns
 // of runs: user; total, 1 for the whole; bucket; since and until, the times of the first
 // and the last step 1. Their names are none of the table's.
 
-// runColumns returns the columns that tell runs apart, the user first.
+// runColumns returns the columns that identify a run, the user first.
 func (c *compiler) runColumns(f *query.Funnel) []string {
 	if f.Bucket == query.NoUnit {
 		return []string{"user"}
@@ -119,7 +119,7 @@ func (c *compiler) labelled(column string, unit query.Unit, zone *time.Location,
 	if err != nil {
 		return never
 	}
-	n := floorDiv(at.UnixMilli()+c.shift(unit, zone), clockMillis(unit))
+	n := floorDiv(at.UnixMilli()+c.zoneShift(unit, zone), clockMillis(unit))
 	if bucketLabel(unit, zone, n) != label {
 		return never
 	}
@@ -165,6 +165,6 @@ func bucketLabel(u query.Unit, zone *time.Location, n int64) string {
 	if zone == nil {
 		zone = time.UTC
 	}
-	shift := (&compiler{}).shift(u, zone)
+	shift := (&compiler{}).zoneShift(u, zone)
 	return time.UnixMilli(n*clockMillis(u) - shift).In(zone).Format(time.RFC3339)
 }

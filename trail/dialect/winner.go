@@ -86,7 +86,7 @@ func (c *compiler) concluded(s *selection, f *query.Funnel, m query.Modes, stops
 // ends adds end_k of the entries that the scan has seen, from the last step to the first.
 func (c *compiler) ends(s *selection, f *query.Funnel, m query.Modes, seen cond, where []cond) (last string) {
 	n := len(f.Steps)
-	// Values may be those of an event of the same time that the scan did not come to.
+	// Values may be from an event of the same time that the scan did not come to.
 	switch k := byStep(f); {
 	case len(f.By) == 0 || k == 1:
 		where, seen = append(where, seen), always
@@ -115,8 +115,8 @@ func (c *compiler) ends(s *selection, f *query.Funnel, m query.Modes, seen cond,
 	return previous
 }
 
-// timed returns of how many steps the times are needed to tell which chain wins, and
-// what is asked of it; 0 if the first time is enough.
+// timed returns of how many steps the times are needed to find the winning chain and to
+// answer the query; 0 if the first time is enough.
 func (c *compiler) timed(f *query.Funnel) int {
 	switch k := byStep(f); {
 	case f.Times != query.NoTimes, f.Same != "", k == 0:
@@ -176,8 +176,8 @@ func (c *compiler) best(s *selection, f *query.Funnel) *selection {
 	return s
 }
 
-// winners picks one entry of each user among those that pass: that of the longest chain,
-// of several the first by order, then by the values.
+// winners picks one entry of each user among those that pass: the one with the longest chain;
+// of several, the first by order, then by the values.
 func (c *compiler) winners(s *selection, f *query.Funnel, from string, winning []cond, order []string) {
 	order = slices.Concat([]string{"level DESC"}, order, values(f, true))
 	columns := []string{"user", "level"}
@@ -189,7 +189,7 @@ func (c *compiler) winners(s *selection, f *query.Funnel, from string, winning [
 		columns = append(columns, fmt.Sprintf("t_%d - t_%d AS took_%d", k, since, k))
 	}
 	if k := byStep(f); k > 1 && !f.AnyOrder {
-		// The event is not that of the step if the chain does not reach it.
+		// The event does not belong to the step if the chain does not reach it.
 		inner := &selection{columns: []string{"*"}, from: from, where: winning}
 		for i, property := range f.By {
 			inner.columns = append(inner.columns, fmt.Sprintf("CASE WHEN level >= %d THEN %s%s END AS of_%s", k, value(i), c.otherwise(property), value(i)))

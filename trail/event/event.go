@@ -3,7 +3,7 @@
 //
 // Read Event, then Value and Schema.
 //
-// It knows nothing of files, stores or queries.
+// It does not depend on files, stores or queries.
 package event
 
 import (

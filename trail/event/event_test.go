@@ -23,7 +23,7 @@ func TestHash(t *testing.T) {
 		t.Errorf("no id: got %d, want 0", got)
 	}
 	if event.HashID("a") == event.HashID("b") || event.HashID("a") == 0 {
-		t.Error("ids are not told apart")
+		t.Error("two ids have one hash, or an id has hash 0")
 	}
 }
 
@@ -107,6 +107,6 @@ func TestTime(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	if event.Time(event.MaxTime).Year() != 9999 || event.Time(event.MinTime).Year() != 1 {
-		t.Error("the bounds are not those of the years 1 and 9999")
+		t.Error("the bounds are not in the years 1 and 9999")
 	}
 }

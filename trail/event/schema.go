@@ -85,7 +85,7 @@ func Widen(a, b Type) (t Type, ok bool) {
 }
 
 // Merge returns a schema that holds the events of both: the fields of s, widened
-// where they must be, then those of other that are new. s is not changed. The
+// where they must be, then the new fields of other. s is not changed. The
 // error is a *TypeError.
 func (s Schema) Merge(other Schema) (Schema, error) {
 	merged := slices.Clone(s)

@@ -92,12 +92,11 @@ func (v Value) Float() float64 {
 // Bool returns the boolean of a Bool.
 func (v Value) Bool() bool { return v.bits != 0 }
 
-// Bits returns 64 bits that identify a value among those of its type, 0 for strings.
+// Bits returns 64 bits that identify a value among the values of its type, 0 for strings.
 func (v Value) Bits() uint64 { return v.bits }
 
 // String returns the value as answers show it, "" for the missing one. A number from
-// 2^53 on has an exponent: its shortest digits are not those of the integer that they
-// would be read as.
+// 2^53 on has an exponent: without it, its shortest digits would read as another integer.
 func (v Value) String() string {
 	switch v.typ {
 	case String:

@@ -16,7 +16,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// The bounds that kinds share. Those of filters keep a query from taking the stack.
+// The bounds that kinds share. The bounds of filters keep a query from taking the stack.
 const (
 	maxFilter   = 32     // levels of a filter
 	maxName     = 200    // bytes of a cohort's name
@@ -63,7 +63,6 @@ func (c *checker) problem(key, hint, format string, args ...any) {
 	c.report(at, hint, format, args...)
 }
 
-// between checks a number.
 func (c *checker) between(key string, n, low, high int) {
 	if n < low || n > high {
 		c.problem(key, "", "%s must be from %d to %d, got %d", key, low, high, n)

@@ -56,8 +56,8 @@ func TestCheckDefaults(t *testing.T) {
 	}
 }
 
-// TestCheckRefuses tells what is wrong with queries that no document can have, or
-// that a document has been told otherwise.
+// TestCheckRefuses has errors for queries built in Go that no document can have, or that
+// have another error in a document.
 func TestCheckRefuses(t *testing.T) {
 	f := func(q *Query, want string) {
 		t.Helper()

@@ -16,7 +16,7 @@
 // segment, cohort and paths, and next to it
 //
 //	name: buyers     # the name under which users are kept; otherwise for people
-//	sample: 0.1      # share of users to look at, above 0 up to 1; default 1
+//	sample: 0.1      # share of users to read, above 0 up to 1; default 1
 //	users: {step: 2} # asks for the users behind one number of the answer; see below
 //
 // Unknown keys, duplicate keys and values out of bounds are refused. All problems are
@@ -70,8 +70,8 @@
 //	  return: {}                   # here any event
 //	  every: 168h                  # a duration of elapsed time, or a unit of the calendar
 //	  periods: 8                   # 1 to 366
-//	  cohort: week                 # or day, week_sunday, month; default that of every, else
-//	                               # week for whole weeks, else day
+//	  cohort: week                 # or day, week_sunday, month; default the unit of every,
+//	                               # else week for whole weeks, else day
 //	  unbounded: true              # who is back later counts before, too; default false
 //	  timezone: Asia/Seoul         # of calendar units; default UTC
 //
@@ -125,7 +125,7 @@
 //	                                           # other: true; {} for any event that matches
 //	users: {path: [signup, view]}              # of paths
 //
-// Labels are those of the answer. One that the answer does not have gives no users, and
+// Labels are written as in the answer. One that the answer does not have gives no users, and
 // a warning.
 //
 // # Where

@@ -35,7 +35,7 @@ type Funnel struct {
 	Exclude  []Exclude
 	Same     string         // property whose value must be equal in all steps; "" for none
 	By       []string       // up to 3 properties to break down by; nil for none
-	ByStep   ByStep         // the event of the winning chain whose values By are; default that of step 1
+	ByStep   ByStep         // the event of the winning chain that has the values of By; default step 1
 	Limit    int            // groups that are answered, up to a million; default 1000
 	Other    bool           // the groups beyond Limit are answered as one
 	Times    TimesOf        // how long users took for each step; default not answered
@@ -97,7 +97,7 @@ type FunnelAnswer struct {
 	Steps  []FunnelStep
 	By     []string // the properties of Groups; nil for none
 	Groups []FunnelGroup
-	Trend  []FunnelBucket // of a funnel with Bucket: those with users, by time; nil for none, which is not empty
+	Trend  []FunnelBucket // of a funnel with Bucket: the buckets with users, by time; nil for none, which is not empty
 }
 
 // A FunnelStep is a step and the users who reached it.
@@ -113,8 +113,8 @@ type StepTime struct {
 	Histogram   []TimeBucket // from the first to the last bucket with users
 }
 
-// A TimeBucket has the users who took less than a time, and not less than that of the
-// bucket before.
+// A TimeBucket has the users who took less than its time, and no less than the time of
+// the bucket before.
 type TimeBucket struct {
 	Below time.Duration // one of TimeBounds; 0 for the last one, which has no bound
 	Users Number
@@ -326,10 +326,10 @@ func (funnelKind) check(c *checker, q *Query) {
 	}
 	c.trend(f)
 	if f.AnyOrder && f.ByStep != 1 {
-		c.problem("by_step", "leave by_step out; values are those of the first event", "order: any has no step that comes at a place")
+		c.problem("by_step", "leave by_step out; the values of the first event count", "order: any has no step that comes at a place")
 	}
 	if f.AnyOrder && f.Times != NoTimes {
-		c.problem("times", "leave one of the two out", "order: any has no steps one after the other, whose times could be told")
+		c.problem("times", "leave one of the two out", "order: any has no steps one after the other, so there are no times between steps")
 	}
 	c.bounds(f.Bounds)
 }
@@ -341,7 +341,7 @@ func (c *checker) trend(f *Funnel) {
 	_, bucketed := c.places["bucket"]
 	switch {
 	case zoned && !bucketed:
-		c.problem("timezone", "write bucket: day; from and to have their own, such as 2026-01-01T00:00:00+09:00", "timezone is that of buckets, and there is no bucket")
+		c.problem("timezone", "write bucket: day; from and to have their own, such as 2026-01-01T00:00:00+09:00", "timezone is for buckets, and there is no bucket")
 	case f.Bucket > Month:
 		c.problem("bucket", "", "bucket: no such unit: %s", f.Bucket)
 	case f.Bucket == NoUnit:
@@ -524,7 +524,7 @@ func readGroup(text []byte) (g FunnelGroup, names []string, err error) {
 	if err != nil {
 		return g, nil, err
 	}
-	// A property may be called steps, too: the last key is that of the answer.
+	// A property may be called steps, too: the last key belongs to the answer.
 	n := len(keys) - 1
 	if n < 1 || keys[n] != "steps" {
 		return g, nil, errors.New("a group must have properties and steps")

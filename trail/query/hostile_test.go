@@ -42,7 +42,8 @@ func TestHostile(t *testing.T) {
 	f("segment: {}\n---\npaths: {anchor: a}", "h:3:1: a second document; a query is one")
 }
 
-// TestJSON tells the places of JSON, whose escapes are read as JSON has them.
+// TestJSON holds that errors name places in JSON documents, and that escapes are read as
+// JSON defines them.
 func TestJSON(t *testing.T) {
 	f := func(doc, want string) {
 		t.Helper()

@@ -168,7 +168,6 @@ func (w answerWriter) users(n Number) {
 	}
 }
 
-// value is a value of a group.
 func (w answerWriter) value(v event.Value) {
 	switch v.Type() {
 	case event.Int:

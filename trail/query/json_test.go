@@ -20,7 +20,7 @@ func back(t *testing.T, a *Answer, text string) {
 		return
 	}
 	if f := a.Funnel; f != nil && len(f.Groups) == 0 {
-		got.Funnel.By = f.By // JSON does not tell
+		got.Funnel.By = f.By // JSON does not have it
 	}
 	if again, err := json.Marshal(&got); err != nil || string(again) != text {
 		t.Errorf("got  %s, %v\nof   %s", again, err, text)

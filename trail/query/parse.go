@@ -167,7 +167,7 @@ func (p *parser) unknown(f *doctree.Field, what string, names []string) {
 	}
 	hint := hintOf(f.Name, names, meant)
 	if slices.Contains(weekStarts, strings.ToLower(f.Name)) {
-		hint = "weeks from Sunday are the unit week_sunday, those of week begin on Monday"
+		hint = "write week_sunday for weeks from Sunday; a week begins on Monday"
 	}
 	if (f.Name == "name" || f.Name == "sample" || f.Name == "users") && !slices.Contains(names, f.Name) && what != "a query" {
 		hint = f.Name + " stands at the top of the document, next to " + list(kindNames())
@@ -206,7 +206,7 @@ func (p *parser) query(root *doctree.Node) *Query {
 	var users *doctree.Node
 	keys = append(keys, key{"sample", func(n *doctree.Node) { p.sample(n, &q.Sample) }}, key{"users", func(n *doctree.Node) { users = n }})
 	p.keys(root, "a query", p.placed(root, keys))
-	if k := q.kind(); users != nil && k != nil { // its keys are those of the kind, which can stand after it
+	if k := q.kind(); users != nil && k != nil { // it has the keys of the kind, which can stand after it
 		before := len(p.errs)
 		p.users(users, k, q)
 		p.bad["users"] = len(p.errs) > before
@@ -214,7 +214,6 @@ func (p *parser) query(root *doctree.Node) *Query {
 	return q
 }
 
-// kind is the key of a kind of query.
 func (p *parser) kind(k kind, q *Query) key {
 	name := k.name()
 	return key{name, func(n *doctree.Node) {

@@ -29,7 +29,7 @@ type Paths struct {
 	Steps    int           // events in addition to the anchor, 1 to 7; default 4
 	Gap      time.Duration // a longer pause ends the path; 0 for none
 	Top      int           // paths that are answered, up to 10,000; default 20
-	Where    *Filter       // of all events that are looked at, anchors too
+	Where    *Filter       // of all events that count, anchors too
 	Bounds
 }
 

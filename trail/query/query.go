@@ -14,7 +14,7 @@ type Query struct {
 	Cohort    *Cohort
 	Paths     *Paths
 
-	Sample float64 // share of users to look at, above 0 up to 1; Check makes 0 to 1
+	Sample float64 // share of users to read, above 0 up to 1; Check makes 0 to 1
 
 	// Users asks for the users behind one number of the answer; nil for the answer
 	// itself. The answer is a CohortAnswer then, and can be kept as one.
@@ -66,14 +66,14 @@ func (q *Query) kind() kind {
 	return nil
 }
 
-// Reach returns the bounds of the events that the query, which has a kind, looks at.
+// Reach returns the bounds of the events that the query reads. It must have a kind.
 func (q *Query) Reach() Bounds { return q.kind().reach(q) }
 
 // A Pos is a place in the document that a query was read from, counted from 1;
 // the zero Pos is none.
 type Pos struct{ Line, Column int }
 
-// Bounds are the times of the events that a query looks at, in milliseconds since
+// Bounds are the times of the events that a query reads, in milliseconds since
 // 1970 UTC. The zero Bounds do not bound, since HasFrom and HasTo are false.
 type Bounds struct {
 	From, To       int64 // To is exclusive
@@ -88,7 +88,7 @@ type Match struct {
 	Pos    Pos
 }
 
-// A Unit is a unit of the calendar. Weeks begin on Monday, those of WeekSunday on Sunday.
+// A Unit is a unit of the calendar. Weeks begin on Monday, with WeekSunday on Sunday.
 type Unit uint8
 
 // The units. NoUnit is the zero value.
@@ -109,7 +109,7 @@ type Filter struct {
 	Test *Test
 }
 
-// A Test looks at one property, or at the user (InCohort and NotInCohort).
+// A Test compares one property, or the user (InCohort and NotInCohort).
 type Test struct {
 	Property string // or the name of a kept cohort
 	Op       Op

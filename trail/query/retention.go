@@ -29,7 +29,7 @@ type Retention struct {
 	Start, Return Match
 	Every         Every
 	Periods       int            // 1 to 366
-	Cohort        Unit           // Day, Week, WeekSunday or Month; default that of Every, else Week if Every is whole weeks, else Day
+	Cohort        Unit           // Day, Week, WeekSunday or Month; default the unit of Every, else Week if Every is whole weeks, else Day
 	Unbounded     bool           // a user who comes back in period k counts in earlier periods, too
 	Zone          *time.Location // of calendar periods and cohorts; never nil after Parse or Check
 	Bounds                       // of the start event

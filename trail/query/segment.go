@@ -29,7 +29,7 @@ type Segment struct {
 	Bucket  Unit     // NoUnit puts all in one
 	By      []string // up to 3 properties
 	Measure Measure
-	Limit   int  // groups that are answered, up to a million: those with the most events in all buckets, then by values; 0 for all
+	Limit   int  // groups that are answered, up to a million: the ones with the most events in all buckets, then by values; 0 for all
 	Other   bool // the groups beyond Limit are answered as one
 	Fill    bool // buckets without events are answered too, between the first and the last
 	Zone    *time.Location
@@ -100,7 +100,6 @@ func (m Measure) String() string {
 
 const measureHint = "write count, users, sum(price), avg(price), min(price), max(price) or a percentile such as p50(price)"
 
-// measureOf reads a measure.
 func measureOf(s string) (m Measure, hint string, err error) {
 	name, property, has := strings.Cut(s, "(")
 	if has && !strings.HasSuffix(property, ")") {

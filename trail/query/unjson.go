@@ -114,7 +114,7 @@ func inOrder(object []byte) (keys []string, values []json.RawMessage, err error)
 }
 
 // groupKeys returns the properties of groups whose keys are names. at returns the values
-// of a group and whether it is that of the rest, which has the key other; it is set here.
+// of a group, and whether it is the group of the rest, which has the key other; it is set here.
 // Where all groups have this key alone, it is a property.
 func groupKeys(names [][]string, at func(i int) (*[]event.Value, *bool)) (by []string, err error) {
 	rest := func(i int) bool {

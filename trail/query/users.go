@@ -11,8 +11,8 @@ import (
 
 // A Selection selects one number of an answer. Fields for other kinds are zero.
 type Selection struct {
-	// Of a funnel: those who reached a step, from 1; with Dropped those who
-	// reached no step after it. With Bucket, those of a bucket of the trend.
+	// Of a funnel: the users who reached a step, from 1; with Dropped, the users who
+	// reached no step after it. With Bucket, only users in a bucket of the trend.
 	Step    int
 	Dropped bool
 
@@ -22,7 +22,7 @@ type Selection struct {
 	Period    int
 	HasPeriod bool
 
-	// Of a segment: those with an event in a row. A label as the answer has it;
+	// Of a segment: the users with an event in a row. A label as the answer has it;
 	// "" for all buckets.
 	Bucket string
 
@@ -31,7 +31,7 @@ type Selection struct {
 	Group []Literal
 	Other bool
 
-	// Of paths: those with this path, anchor included.
+	// Of paths: the users with this path, anchor included.
 	Path []string
 
 	Pos Pos
@@ -149,10 +149,9 @@ func (p *parser) group(n *doctree.Node, to *[]Literal) {
 
 func usersHint(k kind) string {
 	names, _ := k.selects()
-	return fmt.Sprintf("those of a %s are selected by %s", k.name(), list(names))
+	return fmt.Sprintf("users of a %s are selected by %s", k.name(), list(names))
 }
 
-// users checks a selection of users.
 func (c *checker) users(q *Query) {
 	k, ok := q.kind(), true
 	names, _ := k.selects()
@@ -187,7 +186,6 @@ func (c *checker) selection(q *Query, key, hint, format string, args ...any) {
 	c.report(at, hint, format, args...)
 }
 
-// selectedGroup checks which group of by is selected.
 func (c *checker) selectedGroup(q *Query, by []string, other bool) {
 	s := q.Users
 	switch {
@@ -225,7 +223,6 @@ func (c *checker) label(q *Query, key, label string, unit Unit) {
 	}
 }
 
-// selectedBucket checks which bucket is selected.
 func (c *checker) selectedBucket(q *Query, unit Unit) {
 	switch label := q.Users.Bucket; {
 	case label == "":

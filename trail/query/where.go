@@ -92,7 +92,7 @@ func (p *parser) named(n *doctree.Node) []Filter {
 	return p.tests(property, Pos(n.Pos), rest)
 }
 
-// tests reads what is asked of a property.
+// tests reads the tests of a property.
 func (p *parser) tests(property string, at Pos, n *doctree.Node) []Filter {
 	one := func(op Op, at Pos, literals ...Literal) Filter {
 		return Filter{Test: &Test{Property: property, Op: op, Literals: literals, Pos: at}}

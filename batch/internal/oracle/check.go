@@ -67,7 +67,7 @@ func Judge(s *Store, l *Ledger, p Promise) []string {
 		reported := f.dropped != "" || f.returned
 		switch {
 		case n > 0 && f.rejected != nil:
-			v.add("rejected", "event %d: the producer was told %q, but the store took it", id, f.rejected)
+			v.add("rejected", "event %d: Add returned %q, but the store took it", id, f.rejected)
 		case n == 0 && reported && f.rejected != nil:
 			v.add("reported", "event %d: reported as dropped or returned, but never accepted: %v", id, f.rejected)
 		case n > 0 && reported && !p.Doubt:

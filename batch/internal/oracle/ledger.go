@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A Ledger makes events and keeps what their producers were told about them.
+// A Ledger makes events and keeps what the processor reported about them.
 // Its methods may be called from any number of goroutines. The zero value is
 // ready to use.
 type Ledger struct {
@@ -18,7 +18,7 @@ type Ledger struct {
 	}
 }
 
-// A fate is what the producer of an event was told about it.
+// A fate is what the processor reported about an event.
 type fate struct {
 	event    Event
 	accepted bool
@@ -28,8 +28,8 @@ type fate struct {
 }
 
 // Next makes an event of a key, with a payload of pad bytes. Where order matters,
-// the caller must not interleave Next and the addition of the event with those of
-// another event of the key.
+// the caller must not interleave Next and the addition of the event with Next and the
+// addition of another event of the key.
 func (l *Ledger) Next(key uint64, pad int) *Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *Ledger) Added(e *Event, err error) error {
 	return err
 }
 
-// Dropped records that the processor said it dropped an event, and why.
+// Dropped records that the processor reported an event as dropped, and why.
 func (l *Ledger) Dropped(raw []byte, reason string) {
 	l.reported(raw, "dropped as "+reason, func(id uint64, f *fate) {
 		if f.dropped != "" {
@@ -106,7 +106,7 @@ func (l *Ledger) reported(raw []byte, as string, note func(id uint64, f *fate)) 
 	}
 }
 
-// Counts are the events of a Ledger by what their producers were told.
+// Counts are the events of a Ledger by what the processor reported.
 type Counts struct {
 	Made, Accepted, Rejected, Dropped, Returned int
 }
@@ -148,5 +148,5 @@ func (l *Ledger) problemLocked(format string, args ...any) {
 	}
 }
 
-// maxProblems is how many problems are kept: the first ones tell enough.
+// maxProblems is how many problems are kept: the first ones are enough.
 const maxProblems = 20

@@ -1,7 +1,7 @@
 // Package oracle is a receiver of batches that verifies them, for tests of package
 // batch.
 //
-// A Ledger makes the events and keeps what their producers were told about
+// A Ledger makes the events and keeps what the processor reported about
 // them. Each event carries its number, its key, its place among the events of
 // that key, and a payload which is computed from the number, so that every byte
 // can be verified and memory that was reused too early is noticed. A Store is the

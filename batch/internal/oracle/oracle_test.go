@@ -67,7 +67,7 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// bodies of n new events of one key.
+// lines returns n new events of one key, and a body with them.
 func lines(l *Ledger, n int) ([]*Event, []byte) {
 	var events []*Event
 	var body []byte

@@ -71,7 +71,7 @@ const (
 	AtHead Stage = iota + 1
 	// AtBody is after Act.Bytes of the body were read.
 	AtBody
-	// BeforeTake is when the body has been read, and the store not asked.
+	// BeforeTake is when the body has been read, and the store has not got the batch.
 	BeforeTake
 	// AfterTake is when the store has taken the batch, but no byte of the
 	// answer is sent.
@@ -236,7 +236,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // abort ends a request without an answer. Returning would answer 200: all taken.
 func abort() { panic(http.ErrAbortHandler) }
 
-// meet counts the request and asks the script, unless the server has ended.
+// meet counts the request and runs the script, unless the server has ended.
 func (s *Server) meet(r *http.Request) (visit int, act Act, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,8 +39,8 @@ type taken struct {
 // Rules are what a Store makes of the content of batches. They are called with
 // the store's lock held, and must not call it.
 type Rules struct {
-	// Poison tells which events make the store refuse their whole batch as
-	// malformed: status 400. Nil: none.
+	// Poison reports whether an event makes the store refuse its whole batch as
+	// malformed: status 400. Nil: none does.
 	Poison func(Event) bool
 	// Verdict refuses single events: with a reason, which is empty for an
 	// event that is taken. Nil takes all.
@@ -153,8 +153,8 @@ func (s *Store) Take(key string, raws [][]byte) (a Answer, status int) {
 	return a, 200
 }
 
-// Events returns how many events were taken, those of duplicate batches not
-// counted.
+// Events returns how many events were taken, without the events of duplicate
+// batches.
 func (s *Store) Events() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail"
 )
 
-// TestStore takes what a store takes, keeps the mark, and tells of events
-// that do not go together which batch they are of.
+// TestStore takes what a store takes, keeps the mark, and reports the batch
+// of events whose types do not go together.
 func TestStore(t *testing.T) {
 	store, err := trail.Open(t.TempDir(), trail.Options{})
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package hostile has files that are made to break readers, for the tests of all readers of
-// records. The columns are those of events, so that an importer of events reads them too.
+// records. They have the columns of events, so that an importer of events reads them too.
 package hostile
 
 import (
@@ -20,7 +20,7 @@ type File struct {
 	Data      []byte
 	Good, Bad int  // records that can be read, and damaged ones
 	Fails     bool // opening it or reading is an error
-	Room      int  // bytes that reading may take beyond those of other files
+	Room      int  // bytes of memory that reading may take beyond the limit of other files
 }
 
 // Texts returns files of CSV and NDJSON.

@@ -37,7 +37,7 @@ type Values struct {
 func (v *Values) Len() int { return max(len(v.Ints), len(v.Floats), len(v.Bytes)) }
 
 // A Run has the next entries of a column: one for each row, but in lists one for each
-// element, and for each list without any. Its slices are lent until the next call.
+// element, and for each list without any. Its slices are valid until the next call.
 type Run struct {
 	N          int
 	Defs, Reps []uint32 // levels of the entries; nil if all are 0
@@ -82,7 +82,7 @@ type Column struct {
 	dict     *Values
 	dictHeld int64
 
-	// What a run lends.
+	// The memory of a Run.
 	levels, repeats, codes []uint32
 	scratch                Values
 	streams                []byte

@@ -88,8 +88,8 @@ func Open(src io.ReaderAt, size int64) (*File, error) {
 // Close releases what reading pages holds.
 func (f *File) Close() { f.close() }
 
-// Batch says that the caller does not need more values at a time than those of the runs
-// that follow: their size is bounded.
+// Batch begins a batch. The prefixes that its texts share with the texts before them take
+// no more than maxPage bytes; then reading is an error.
 func (f *File) Batch() { f.built = 0 }
 
 func (f *File) footer() error {

@@ -94,7 +94,7 @@ func (w *walker) fields(depth int) (n int, err error) {
 func (w *walker) value(t byte, depth int) error {
 	var err error
 	switch t {
-	case thriftTrue, thriftFalse, thriftByte: // booleans here are those in lists
+	case thriftTrue, thriftFalse, thriftByte: // booleans here are elements of lists
 		_, err = w.take(1)
 	case thriftI16, thriftI32, thriftI64:
 		_, err = w.varint()

@@ -16,7 +16,7 @@ import (
 )
 
 // An unpacker decompresses pages of Parquet. It does not use the codecs of parquet-go,
-// which trust the lengths that a page claims: that of LZ4 doubles its buffer without
+// which trust the lengths that a page claims: its LZ4 codec doubles its buffer without
 // end if a page is damaged.
 type unpacker struct {
 	zstd   *zstd.Decoder // made when first needed

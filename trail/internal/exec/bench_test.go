@@ -15,7 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-var events = flag.Int("events", 200_000, "events of the benchmarks; the published figures are those of bench/trail")
+var events = flag.Int("events", 200_000, "events of the benchmarks; the published figures come from bench/trail")
 
 // ecom returns segments of the ecom shape.
 func ecom(b *testing.B) exec.Input {

@@ -176,7 +176,7 @@ type bucketIndex struct {
 }
 
 // index makes an index for offsets up to last of unit milliseconds each from base on.
-// It is nil if it would have more steps than there are rows to look at: calendar.find
+// It is nil if it would have more steps than there are rows: calendar.find
 // is cheaper then.
 func (c *calendar) index(base, unit int64, last uint32, rows int, held *budget) (*bucketIndex, error) {
 	steps := c.shortest / unit // of offsets in the shortest unit

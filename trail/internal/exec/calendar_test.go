@@ -9,7 +9,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// zones are those whose clocks do what is easily forgotten: change at midnight
+// zones have clocks that do what is easily forgotten: change at midnight
 // forward and back, by half an hour, by a day, or have no whole hour.
 var zones = []string{
 	"UTC", "America/New_York", "Europe/Berlin", "Asia/Amman", "Asia/Beirut", "America/Sao_Paulo", "Australia/Lord_Howe", "Asia/Kathmandu",
@@ -52,7 +52,7 @@ func TestCalendar(t *testing.T) {
 				case query.Hour:
 					want = local.Format("2006-01-02T15")
 					if got := start.Format("2006-01-02T15"); got != want {
-						t.Fatalf("%s, hour: %s is in that of %s", name, local, start)
+						t.Fatalf("%s, hour: %s is in the unit that begins at %s", name, local, start)
 					}
 					continue
 				case query.Week:
@@ -61,7 +61,7 @@ func TestCalendar(t *testing.T) {
 					want = local.Format("2006-01") + "-01"
 				}
 				if got := c.label(got); got != want && name != "Pacific/Apia" {
-					t.Fatalf("%s, %s: %s is in that of %s, want %s", name, unit, local, got, want)
+					t.Fatalf("%s, %s: %s is in the unit of %s, want %s", name, unit, local, got, want)
 				}
 			}
 		}

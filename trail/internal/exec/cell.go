@@ -14,7 +14,7 @@ import (
 // A cell has the figures of one bucket of one group.
 type cell struct {
 	rows    int64   // or users, for Users
-	n       int64   // those that have a value of the property that is measured
+	n       int64   // events that have a value of the property that is measured
 	i       int64   // Min and Max of integers, the low half of Sum
 	high    int64   // the high half of Sum
 	f       float64 // Sum, Min and Max of numbers
@@ -95,7 +95,7 @@ func (s *segmentation) unkey(key uint64) query.Measured {
 	return query.Measured{Type: event.Float, Float: math.Float64frombits(key)}
 }
 
-// add adds a cell of one worker to that of all.
+// add adds a cell of one worker to the cell of all.
 func (s *segmentationFold) add(to, c *cell) {
 	to.rows += c.rows
 	to.squares += c.squares

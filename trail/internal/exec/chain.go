@@ -24,7 +24,7 @@ type chain struct {
 	trail   []entry // the events of the moments; nil unless strict_once needs them
 	held    int64   // bytes that were accounted for
 
-	// What level looked at: the moments before end, of the last one the steps of
+	// What level has read: the moments before end, of the last one the steps of
 	// endMask alone.
 	end     int
 	endMask uint64
@@ -54,7 +54,7 @@ type moment struct {
 // none stands for the start of a chain where there is no chain.
 const none = math.MinInt64
 
-// add adds an event, which must not be earlier than those before.
+// add adds an event, which must not be earlier than the events before.
 func (c *chain) add(f *funnel, t int64, mask uint64) *moment {
 	n := len(c.moments)
 	if n == 0 || c.moments[n-1].t != t {
@@ -91,7 +91,7 @@ func (c *chain) addTrail(f *funnel, trail []entry) {
 	for i := range c.moments {
 		if m := &c.moments[i]; m.shared && m.hi-m.lo > 1 {
 			// Only together with strict_deduplication does it matter which of two
-			// events of one step comes first; the order must not be that of the rows.
+			// events of one step comes first; it must not depend on the order of rows.
 			slices.SortFunc(trail[m.lo:m.hi], func(a, b entry) int { return cmp.Compare(a.mask&f.stepMask, b.mask&f.stepMask) })
 		}
 	}
@@ -266,7 +266,7 @@ func (c *chain) once(f *funnel, t int64, i, k int) (ended bool) {
 	return false
 }
 
-// mask returns the mask of a moment as far as level looked at it.
+// mask returns the mask of a moment, of the steps that level has read.
 func (c *chain) mask(f *funnel, i int) uint64 {
 	if i == c.end-1 {
 		return c.moments[i].mask & (c.endMask | ^f.stepMask)
@@ -298,7 +298,7 @@ func (c *chain) reach(f *funnel, i int) *[33]int {
 }
 
 // start returns the first moment at which a chain of a level begins, among those that
-// level looked at; -1 if there is none. It calls each, unless nil, for all of them.
+// level has read; -1 if there is none. It calls each, unless nil, for all of them.
 func (c *chain) start(f *funnel, level int, each func(i int)) int {
 	// From the end backwards: done[k] is when the steps from k to the level can be
 	// finished if k is taken after here.
@@ -373,7 +373,7 @@ func (c *chain) start(f *funnel, level int, each func(i int)) int {
 }
 
 // winner returns the times of the steps of the winning chain: of all that level has
-// looked at and that reach it, the one whose step 1 comes first, of those the one
+// read and that reach it, the one whose step 1 comes first, of those the one
 // whose step 2 comes first, and so on.
 func (c *chain) winner(f *funnel, level int) []int64 {
 	times := c.times[:level]
@@ -387,7 +387,7 @@ func (c *chain) winner(f *funnel, level int) []int64 {
 		return times
 	}
 	// From the end backwards again: bit k is set if the steps behind the first k can be
-	// finished in time after here; open keeps that of each moment.
+	// finished in time after here; c.open keeps these bits for each moment.
 	c.open = slices.Grow(c.open[:0], c.end)[:c.end]
 	open := uint64(1) << level
 	for i := c.end - 1; i >= at; i-- {
@@ -416,8 +416,8 @@ func (c *chain) winner(f *funnel, level int) []int64 {
 	return times
 }
 
-// jump returns how far a chain of some steps comes with the events of a moment, so that
-// those behind it can be finished after it, as open tells; 0 if it cannot.
+// jump returns how far a chain of some steps comes with the events of a moment, such that
+// the remaining steps can be finished after it, by the bits of open; 0 if it cannot.
 func (c *chain) jump(f *funnel, i, taken int, open uint64, level int) (to int) {
 	steps := c.mask(f, i) & upTo(level) & f.stepMask
 	if steps>>taken&1 == 0 {
@@ -510,9 +510,9 @@ func (g *matching) begin(f *funnel, trail []entry) {
 	}
 }
 
-// extend gives one of the first hits of step k an event, after those of the steps before
-// it. If there are not enough events it takes away those of the lowest steps; a step
-// without any, which was not extended, takes away all before it. It returns the lowest
+// extend gives one of the first hits of step k an event, after the events of the steps
+// before it. If there are not enough events it takes them from the lowest steps; a step
+// without any, which was not extended, takes from all steps before it. It returns the lowest
 // step that still has an event.
 func (g *matching) extend(k, hits int) int {
 	for ; g.next < k; g.next++ { // steps that were not extended

@@ -7,8 +7,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// A cohort finds users by how often they did things. Its matchers are those of
-// Did, then those of DidNot.
+// A cohort finds users by how often they did things. It has the matchers of Did,
+// then the matchers of DidNot.
 type cohort struct {
 	listing
 	limits []limit // by matcher
@@ -57,7 +57,6 @@ func (c *cohort) fork(w *worker) fold {
 	return &cohortFold{cohort: c, lister: lister{to: &c.listing, w: w}, counts: make([]int, len(c.limits))}
 }
 
-// A cohortFold is the fold of a cohort.
 type cohortFold struct {
 	*cohort
 	lister

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// A decision says which codes of a column pass a test. It has one of three forms: a
-// table, a set, or a range. Everything that asks whether a code passes asks it, so that
-// rows and the summaries of their blocks cannot get different answers.
+// A decision holds which codes of a column pass a test. It has one of three forms: a
+// table, a set, or a range. Rows and the summaries of their blocks are checked by the same
+// decision, so that they cannot differ.
 type decision struct {
 	table   []uint8  // by code: pass or 0; nil if there are too many codes
 	set     []uint32 // without a table: sorted codes that pass, each once; nil for none

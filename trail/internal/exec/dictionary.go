@@ -19,7 +19,7 @@ const maxRemap = 1 << 18
 // values costs only the values that are seen.
 type dictionary struct {
 	plan     *plan
-	lexicons []*lexicon // by column; nil for those that it numbers itself
+	lexicons []*lexicon // by column; nil for columns that it numbers itself
 	strings  map[string]int32
 	others   map[other]int32
 	values   []event.Value               // by number
@@ -104,7 +104,6 @@ func (d *dictionary) widen(column int, value event.Value) event.Value {
 	return wide
 }
 
-// number returns the number of a value.
 func (d *dictionary) number(value event.Value) int32 {
 	if value.Missing() {
 		return 0

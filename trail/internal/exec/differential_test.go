@@ -79,7 +79,7 @@ func once(c *trailtest.Case) {
 }
 
 // TestReference draws random schemas, events and queries, and has every answer of
-// the executor equal that of the reference, over one segment a bucket and over
+// the executor equal the reference's, over one segment a bucket and over
 // many that overlap.
 func TestReference(t *testing.T) {
 	for seed := *first; seed < *first+*seeds; seed++ {
@@ -121,7 +121,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestReferenceOfSamples has the answers to samples equal those of the reference over
+// TestReferenceOfSamples has the answers to samples equal the reference's over
 // the users of the sample, scaled. Counts and sums of segments are left out, as their
 // intervals depend on what each user contributes.
 func TestReferenceOfSamples(t *testing.T) {
@@ -203,7 +203,6 @@ func scale(q *query.Query, a *query.Answer, share float64) {
 	}
 }
 
-// text shows a query.
 func text(q *query.Query) string {
 	doc, err := json.Marshal(q)
 	if err != nil {

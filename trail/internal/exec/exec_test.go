@@ -49,7 +49,6 @@ func shop(t testing.TB, users int) exec.Input {
 	return exec.Input{Sources: split(t, c, 2, random), Schema: c.Schema, Horizon: math.MinInt64}
 }
 
-// ask runs a query.
 func ask(t testing.TB, in exec.Input, doc string) *query.Answer {
 	t.Helper()
 	a, err := exec.Run(t.Context(), in, parse(t, doc), exec.Options{})
@@ -117,7 +116,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestNested has the users of a sample be among those of a larger one.
+// TestNested holds that the users of a sample are among the users of a larger one.
 func TestNested(t *testing.T) {
 	in := shop(t, 2000)
 	found := func(share string) []query.User {
@@ -190,7 +189,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestErrors says what is wrong with queries that only the store can tell.
+// TestErrors has errors for queries that only the store can find wrong.
 func TestErrors(t *testing.T) {
 	in := shop(t, 10)
 	for _, c := range []struct{ doc, want string }{
@@ -207,7 +206,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestWarnings tells of unknown names, with the nearest that there is.
+// TestWarnings has a warning for each unknown name, with the nearest known one.
 func TestWarnings(t *testing.T) {
 	in := shop(t, 10)
 	for _, c := range []struct{ doc, want string }{
@@ -338,7 +337,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainAsked says what a question asks for besides its kind.
+// TestExplainAsked explains what a query asks for besides its kind.
 func TestExplainAsked(t *testing.T) {
 	in := shop(t, 500)
 	f := func(doc string, want ...string) {

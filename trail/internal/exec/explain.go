@@ -36,7 +36,7 @@ func (b *builder) explain(q *query.Query, k kernel) string {
 		fmt.Fprintf(&out, "%-9s "+format+"\n", append([]any{name}, args...)...)
 	}
 	line("kernel", "%s", k.explain())
-	for _, part := range asked(q) {
+	for _, part := range options(q) {
 		line(part.name, "%s", part.text)
 	}
 	share := "all users"
@@ -62,12 +62,12 @@ func (b *builder) explain(q *query.Query, k kernel) string {
 	return out.String()
 }
 
-// A said is a line of an explanation.
-type said struct{ name, text string }
+// An explained is a line of an explanation: an option, and its value in words.
+type explained struct{ name, text string }
 
-// asked says what a query asks for besides its kind, in the order of explanations.
-func asked(q *query.Query) (lines []said) {
-	add := func(name, text string) { lines = append(lines, said{name, text}) }
+// options returns what a query asks for besides its kind, in the order of explanations.
+func options(q *query.Query) (lines []explained) {
+	add := func(name, text string) { lines = append(lines, explained{name, text}) }
 	groups := func(by []string, of string, limit int, other bool) {
 		if len(by) == 0 {
 			return
@@ -114,7 +114,7 @@ func asked(q *query.Query) (lines []said) {
 	return lines
 }
 
-// numberText says which number of an answer users are asked of.
+// numberText names the number of an answer whose users are wanted.
 func numberText(q *query.Query) string {
 	s := q.Users
 	var parts []string

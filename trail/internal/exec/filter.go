@@ -136,7 +136,7 @@ func (b *builder) test(q *query.Test) (*test, error) {
 	}
 	for _, l := range q.Literals {
 		if l.Text == "" && q.Op >= query.Eq && q.Op <= query.NotIn {
-			continue // the missing value, which missing tells about
+			continue // the missing value: the field missing is for it
 		}
 		v, err := literal(t.typ, q.Property, l)
 		if err != nil {
@@ -227,7 +227,7 @@ func (t *test) passes(v event.Value) bool {
 	case query.Between:
 		return compare(v, t.values[0]) >= 0 && compare(v, t.values[1]) <= 0
 	}
-	return false // those on strings have codes
+	return false // strings have codes
 }
 
 // compare orders two values of one type, or an integer and a number by value.

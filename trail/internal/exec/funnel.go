@@ -22,7 +22,7 @@ type funnel struct {
 	stepMask  uint64      // of the steps among the matchers
 	orderMask uint64      // of every event, of strict_order; else 0
 	window    int64       // in milliseconds, inclusive; math.MaxInt64 for none
-	modes     query.Modes // those that can make a difference
+	modes     query.Modes // the modes that can make a difference
 	by        []int       // columns
 	same      int         // column, -1 for none
 	trend     *calendar   // nil for none
@@ -196,7 +196,7 @@ func (f *funnel) answer(p *plan) (*query.Answer, error) {
 }
 
 // answerSteps makes counts by level cumulative: users who reached a step have reached
-// the steps before. Times are those of the steps from 2 on, or none.
+// the steps before. took has an element for each step from 2 on, or none.
 func (f *funnel) answerSteps(p *plan, reached []int64, took []took) []query.FunnelStep {
 	steps := make([]query.FunnelStep, f.steps)
 	var users int64

@@ -18,7 +18,7 @@ type funnelFold struct {
 	w       *worker
 	tally   *tally
 	lister  *lister     // of the users that are asked for; else nil
-	values  *dictionary // of by and same; that of tally
+	values  *dictionary // of by and same; the same as in tally
 	buckets []int64
 	chain   chain
 	entries []entry
@@ -34,7 +34,7 @@ type funnelFold struct {
 	levels  []uint8   // of a trend: by moment
 }
 
-// An entry is an event of a user that the funnel looks at.
+// An entry is an event of a user that counts in the funnel.
 type entry struct {
 	t    int64
 	mask uint64 // of matchers
@@ -182,7 +182,7 @@ func byTime(entries []entry) {
 }
 
 // follow finds the winning chain of the moments, which have a value of same or are all,
-// and makes it that of the user if it is better.
+// and makes it the chain of the user if it is better.
 func (f *funnelFold) follow(parts []part, key uint32) {
 	c := &f.chain
 	if len(c.moments) == 0 {
@@ -214,7 +214,7 @@ func (f *funnelFold) follow(parts []part, key uint32) {
 	}
 }
 
-// better makes a chain that of the user if it wins.
+// better makes a chain the chain of the user if it wins.
 func (f *funnelFold) better(parts []part, level int, times []int64, key uint32) {
 	order := cmp.Or(cmp.Compare(f.best.level, level), slices.Compare(times, f.best.times))
 	if order > 0 {

@@ -12,7 +12,7 @@ import (
 // mostly few do. So their events alone are collected, by value; of the others the
 // first event that begins a chain is enough.
 //
-// The values of a user whose rows are in one view are told apart by their codes.
+// The values of a user whose rows are in one view are compared by their codes.
 func (f *funnelFold) sameUser(parts []part, ordered bool) {
 	f.keys.open(slices.ContainsFunc(parts, func(p part) bool { return p.view != parts[0].view }))
 	f.entries, f.ranges, f.others = f.entries[:0], f.ranges[:0], f.others[:0]
@@ -46,7 +46,7 @@ type rowRange struct{ lo, hi int }
 // A place is a row of a part.
 type place struct{ part, row int }
 
-// take adds a row behind those that there are.
+// take adds a row behind the others.
 func (r *rowRange) take(row int) {
 	if r.hi == 0 {
 		r.lo = row
@@ -98,11 +98,11 @@ func (f *funnelFold) addKeys(parts []part, i int, first uint64) (found rowRange)
 	return found
 }
 
-// narrow turns the ranges of step 2 into those of the events of step 1 that can begin a
-// chain to one of them: no later, and within the window. With strict_order and in any
+// narrow turns the ranges of step 2 into the ranges of the events of step 1 that can begin
+// a chain to one of them: no later, and within the window. With strict_order and in any
 // order, and where the rows are not by time, they are all rows.
 func (f *funnelFold) narrow(parts []part, ordered bool) {
-	const few = 16                // rows that are sooner looked at than left out
+	const few = 16                // rows that are read sooner than left out
 	next, some := int64(0), false // the first event of step 2 in the parts behind
 	for i := len(parts) - 1; i >= 0; i-- {
 		p, r := &parts[i], &f.ranges[i]
@@ -244,9 +244,9 @@ func (f *funnelFold) begin(parts []part) {
 	}
 }
 
-// sift adds the entries of the values that were chosen, except for those that match first:
-// those in the ranges are there, and of the others it takes what matches a later step as
-// well. It sorts all by value, and then by time.
+// sift adds the entries of the chosen values. Entries that match first and lie in the ranges
+// have been added before; other ones are added only if they match a later step as well. It
+// sorts all by value, and then by time.
 func (f *funnelFold) sift(parts []part, first uint64) {
 	counts := f.keys.counts
 	for i := range f.entries {
@@ -282,8 +282,8 @@ func (f *funnelFold) sift(parts []part, first uint64) {
 }
 
 // key returns what stands for the value of same in a row, 0 for the missing one: its code,
-// or, of a user in several views, its number and one: that of the lexicon, or if there is
-// none, of the dictionary.
+// or, of a user in several views, its number plus one, in the lexicon, or if there is
+// none, in the dictionary.
 func (f *funnelFold) key(p *part, row int) uint32 {
 	c := &p.codes[f.same]
 	if c.col == nil {

@@ -13,7 +13,7 @@ import (
 type group [3]int32
 
 // A tally has the users of a funnel by level, and how long they took: of all, and of
-// each group. The memory is that of its dictionary.
+// each group. Its dictionary accounts for its memory.
 type tally struct {
 	steps  int
 	width  int     // of the groups: properties
@@ -71,8 +71,8 @@ func (t *tally) at(g group) int {
 	return i
 }
 
-// add counts a user. Times are those of the steps of the user's winning chain, if they
-// are asked for.
+// add counts a user. The times are the ones of the steps of the winning chain, if the
+// query asks for them.
 func (t *tally) add(level int, g group, times []int64, of query.TimesOf) {
 	t.reached[level-1]++
 	i := 0
@@ -124,7 +124,7 @@ func (t *tally) join(o *tally) error {
 	return t.values.err
 }
 
-// answer returns the groups: those with the most users, then the others as one.
+// answer returns the groups: the ones with the most users, then the others as one.
 func (t *tally) answer(f *funnel, p *plan) ([]query.FunnelGroup, error) {
 	type ranked struct {
 		values []event.Value

@@ -107,7 +107,7 @@ func TestUsersBehind(t *testing.T) {
 }
 
 // TestUsersOfFilledRows asks for the users of rows without events, which an answer with
-// fill has: there are none, and nothing to warn of.
+// fill has: there are none, and no warning.
 func TestUsersOfFilledRows(t *testing.T) {
 	in := shop(t, 200)
 	const doc = "segment: {by: country, limit: 2, other: true, bucket: hour, fill: true, measure: users}"

@@ -8,7 +8,7 @@ import (
 )
 
 // won counts a user whose level the scan has found, or lists the user. It looks for
-// the winning chain as far as that is asked for, and where it can be.
+// the winning chain as far as the query needs it, and where it can be.
 //
 // A chain of all steps is finished when the scan found the first one, or another one
 // with the same start would be. So it is looked for in the window before that time,
@@ -145,7 +145,7 @@ func (f *funnelScan) startAt(parts []part, level int) int64 {
 			}
 			t := p.base + p.unit*int64(at)
 			if f.modes.StrictIncrease {
-				for k := 1; k < level; k++ { // done[k+1] is still that of later events
+				for k := 1; k < level; k++ { // done[k+1] is still of later events
 					if m>>(k-1)&1 != 0 && done[k+1] != none {
 						done[k] = done[k+1]
 					}

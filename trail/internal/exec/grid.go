@@ -44,7 +44,7 @@ const alwaysDense = 1 << 12
 func newGrid(p *plan, measure query.MeasureKind, by, buckets int) *grid {
 	g := &grid{
 		measure: measure, buckets: buckets, held: p.held, sampled: p.share < 1,
-		byUser: measure == query.Users || p.share < 1 && measure <= query.Sum, // those are scaled to the whole
+		byUser: measure == query.Users || p.share < 1 && measure <= query.Sum, // counts and sums are scaled to the whole
 		room:   p.held.limit / int64(2*p.opt.Workers),
 	}
 	if by > 1 {
@@ -129,7 +129,7 @@ func (g *grid) cellBytes() int64 {
 // dense reports whether so many cells can have a number each.
 func (g *grid) dense(n int) bool { return n <= alwaysDense || int64(n)*g.cellBytes() <= g.room }
 
-// grow makes room for the cells that have a number, and for those of new groups.
+// grow makes room for the cells that have a number, and for the cells of new groups.
 func (g *grid) grow() error {
 	n := g.groups * g.buckets
 	if g.sparse == nil && !g.dense(n) {
@@ -190,7 +190,6 @@ func (g *grid) at(group, bucket uint32) uint32 {
 	return at
 }
 
-// split returns the group and the bucket of a cell.
 func (g *grid) split(at int) (group, bucket uint32) {
 	if g.sparse == nil {
 		return uint32(at / g.buckets), uint32(at % g.buckets)

@@ -18,7 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// merge merges the segments of each bucket, those of a part of the hashes alone.
+// merge merges the segments of each bucket, separately for each part of the hashes.
 func merge(t *testing.T, sources []exec.Source, parts int) (merged []exec.Source) {
 	t.Helper()
 	of := map[int64][]segment.Input{}
@@ -77,8 +77,8 @@ func mostOfOne(c *trailtest.Case) int {
 	return slices.Max(slices.Collect(maps.Values(users)))
 }
 
-// count counts columns about the limits of what a segment does, of properties that are
-// all asked for.
+// count counts columns near the limits of what a segment does. The query must read all
+// properties.
 func count(in exec.Input, reached exec.Reached) {
 	for _, s := range in.Sources {
 		for _, f := range s.Segment.Schema() {
@@ -97,9 +97,9 @@ func count(in exec.Input, reached exec.Reached) {
 	}
 }
 
-// TestLayouts asks questions about worlds, whose events lie in segments in several ways:
+// TestLayouts queries worlds, whose events lie in segments in several ways:
 // many small ones without summaries, which overlap, and others that must answer alike.
-// The reference answers some of the questions, too. The test tells how often the questions
+// The reference answers some of the questions, too. The test counts how often the questions
 // came to each way to save work; none may be left out.
 func TestLayouts(t *testing.T) {
 	reached := exec.Reached{}

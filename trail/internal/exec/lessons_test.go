@@ -116,8 +116,8 @@ type row struct {
 	name, country, device, campaign string
 }
 
-// A cursor goes through the rows of a segment. What next returns of one that lends
-// is good until the next call; one that copies gives its caller memory of its own.
+// A cursor reads the rows of a segment. What next returns is valid until the next call,
+// unless the cursor copies: then it belongs to the caller.
 type cursor struct {
 	copies bool
 	seg    *segment.Segment
@@ -241,8 +241,8 @@ func BenchmarkLessonCursor(b *testing.B) {
 	})
 }
 
-// BenchmarkLessonSample asks the funnel of a tenth of the users: of those whose hash
-// divides by ten, for which everything is read, and of the first tenth of each
+// BenchmarkLessonSample runs a funnel over a tenth of the users: over the users whose hash
+// divides by ten, for which everything is read, and over the first tenth of each
 // segment.
 func BenchmarkLessonSample(b *testing.B) {
 	in := ecom(b)

@@ -11,7 +11,7 @@ import (
 )
 
 // A lexicon numbers all values of a column of the plan, in their order, before any row
-// is looked at: 0 is the missing value. The dictionaries of the segments are in order,
+// is read: 0 is the missing value. The dictionaries of the segments are in order,
 // so it merges them. All workers read it, so that the tables by code exist once, and
 // what workers have found need not be translated.
 type lexicon struct {
@@ -128,7 +128,7 @@ func (l *lexicon) value(id int32) event.Value {
 	return v
 }
 
-// numbers are those of the values of a column of a source.
+// numbers has the numbers of the values of a column of a source.
 type numbers struct {
 	ids []int32 // by code: number+1; nil if the column is not in the lexicon
 

@@ -121,7 +121,7 @@ func TestOrdinaryMemory(t *testing.T) {
 	}
 }
 
-// TestLongSets has sets on columns without codes be searched, not gone through.
+// TestLongSets has sets on columns without codes searched, not scanned.
 func TestLongSets(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	in := store(t, event.Int, image(t, event.Int, 100_000, func(i int) (string, int64, event.Value) {

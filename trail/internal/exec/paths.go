@@ -12,7 +12,7 @@ import (
 const maxPath = 8
 
 // paths counts the sequences of events from an anchor or to it. Its matchers are all
-// events that are looked at, and the anchor.
+// events that count, and the anchor.
 type paths struct {
 	q     *query.Paths
 	gap   int64 // milliseconds; 0 for none
@@ -75,7 +75,6 @@ func (p *paths) answer(pl *plan) (*query.Answer, error) {
 	return &query.Answer{Paths: a}, nil
 }
 
-// A pathsFold is the fold of paths.
 type pathsFold struct {
 	*paths
 	w      *worker

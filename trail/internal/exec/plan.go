@@ -31,18 +31,18 @@ type matcher struct {
 	lo, hi int64      // times, hi exclusive
 }
 
-// A plan is what is decided before any row is looked at.
+// A plan is what is decided before any row is read.
 type plan struct {
 	in       Input
 	opt      Options
 	matchers []matcher
 	columns  []string     // properties that the kernel reads in addition to filters, or eventName
 	types    []event.Type // of columns
-	sources  []*source    // those that may have a matching event, by time
+	sources  []*source    // sources that may have a matching event, by time
 	skipped  int          // sources that cannot
 	overlap  bool         // the times of two sources overlap
 	rows     int64        // of sources
-	hashTo   uint64       // the last hash that is looked at
+	hashTo   uint64       // the last hash that is read
 	share    float64      // of the users, up to hashTo
 	shards   int
 	width    int   // of masks in bits: 8 or 64
@@ -90,7 +90,7 @@ type builder struct {
 
 	ranked *query.Answer // of a query for users, what it answers without them; nil if that does not matter
 
-	// Of the segment that is looked at:
+	// Of the current segment:
 	selectors map[*condition]*selector
 	opened    []*segment.Column
 }
@@ -153,7 +153,7 @@ func (b *builder) match(m query.Match, lo, hi int64) {
 // eventName stands for the names of the events among the columns of a plan.
 const eventName = ""
 
-// column asks for a property; it returns its place in the columns of a view.
+// column adds a property to the columns of a view, and returns its place in them.
 func (b *builder) column(property string) int {
 	if property != eventName && b.in.Schema.Index(property) < 0 {
 		b.unknownProperty(property)

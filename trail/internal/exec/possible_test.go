@@ -173,8 +173,8 @@ func testsOf(property string, typ event.Type, values int, random *rand.Rand) (li
 
 // TestPossible has no row pass in a block that is left out: for each operator, type of
 // value, number of values and way they are placed, alone and in trees, and for events.
-// What is told of a block with a set is also that a row passes. The masks of rows that
-// are read are those of all rows, each looked at. A filter may also be on a property
+// For a block with a set, a row must pass if the plan says that one can. The masks of rows
+// that are read must equal the masks when all rows are read. A filter may also be on a property
 // that the segment lacks, one that is an integer there and a number elsewhere, and one
 // with too many values for codes.
 func TestPossible(t *testing.T) {
@@ -287,7 +287,7 @@ func placedIn(t *testing.T, schema event.Schema, ways []string, values int, rand
 	return seg
 }
 
-// checkPossible compares what the plan of a filter tells of blocks with their rows. With a
+// checkPossible compares what the plan of a filter finds possible in blocks with their rows. With a
 // tree, a matcher with another filter is in the plan.
 func checkPossible(t *testing.T, in Input, f, other *query.Filter, left map[query.Op]int, by map[string]int) {
 	t.Helper()
@@ -344,14 +344,14 @@ func checkPossible(t *testing.T, in Input, f, other *query.Filter, left map[quer
 		for _, m := range masks[block*segment.BlockRows : min((block+1)*segment.BlockRows, len(masks))] {
 			have |= m
 		}
-		told := s.possible(block)
-		if have&^told != 0 {
-			t.Fatalf("%s: rows of block %d have the matchers %b, and it can have %b", described(f), block, have, told)
+		possible := s.possible(block)
+		if have&^possible != 0 {
+			t.Fatalf("%s: rows of block %d have the matchers %b, and it can have %b", described(f), block, have, possible)
 		}
-		if f.Test == nil || told&1 != 0 && told&2 != 0 && told&4 != 0 {
+		if f.Test == nil || possible&1 != 0 && possible&2 != 0 && possible&4 != 0 {
 			continue
 		}
-		if told&1 != 0 {
+		if possible&1 != 0 {
 			by["events"]++
 			continue
 		}
@@ -386,7 +386,6 @@ func checkPossible(t *testing.T, in Input, f, other *query.Filter, left map[quer
 	}
 }
 
-// described shows a filter.
 func described(f *query.Filter) string {
 	if f.Test == nil {
 		return fmt.Sprintf("all %v any %v", f.All, f.Any)

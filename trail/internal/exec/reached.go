@@ -13,7 +13,7 @@ type Reached map[string]int64
 type ways struct {
 	blocks   int64 // left out by summaries
 	views    int64 // left out by event sets
-	sets     int64 // views of which event sets tell which users count
+	sets     int64 // views whose event sets decide which users count
 	presence int64 // parts of blocks in which bits of presence were asked
 	sparse   int64 // stretches of which only the rare events were read
 }

@@ -106,7 +106,6 @@ func (r *retention) answer(p *plan) (*query.Answer, error) {
 	return answer, nil
 }
 
-// A retentionFold is the fold of a retention.
 type retentionFold struct {
 	*retention
 	w       *worker
@@ -217,7 +216,7 @@ func (r *retentionFold) calendar(parts []part, t0 int64) {
 	}
 	for i := range parts {
 		p := &parts[i]
-		until := t0 // those before are of a period that is noted, or of none
+		until := t0 // events before are of a period that is noted, or of none
 		for row := p.lo; row < p.hi; row++ {
 			t := p.time(row)
 			if t < until || p.mask8[row]&returnBit == 0 {

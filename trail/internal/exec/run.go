@@ -47,7 +47,7 @@ const DefaultMemory = 64 << 20
 
 // Run answers a query that has passed query.Check. The error is a *query.Error if
 // it is about the query, a *segment.DamageError if a segment is damaged, a
-// *MemoryError if the budget was too small, or that of ctx.
+// *MemoryError if the budget was too small, or the error of ctx.
 func Run(ctx context.Context, in Input, q *query.Query, opt Options) (*query.Answer, error) {
 	start := time.Now()
 	var (
@@ -316,5 +316,4 @@ func (b *budget) take(n int64) error {
 	return nil
 }
 
-// give returns n bytes to the budget.
 func (b *budget) give(n int64) { b.held.Add(-n) }

@@ -69,7 +69,7 @@ func (f *funnelScan) level() int {
 // others is a word of eight masks in which bits other than step 1 are set.
 const others = ^uint64(ones)
 
-// scan takes the rows of a part, which lie after those it was given before, and
+// scan takes the rows of a part, which lie after the rows of earlier calls, and
 // returns the level.
 func (f *funnelScan) scan(p *part) int {
 	masks := p.mask8
@@ -96,7 +96,7 @@ func (f *funnelScan) scan(p *part) int {
 		if j == hi {
 			return f.level()
 		}
-		// The row at j, and those of its time: in order of the steps.
+		// The row at j, and the others of its time: in order of the steps.
 		t, m := p.times[j], uint64(masks[j])
 		for i = j + 1; i < hi && p.times[i] == t; i++ {
 			m |= uint64(masks[i])
@@ -129,7 +129,7 @@ func load(masks []uint8, at int) uint64 {
 	return binary.LittleEndian.Uint64(unsafe.Slice((*uint8)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(masks)), at)), 8))
 }
 
-// inOrder reports whether all times of a part come before those of the next part.
+// inOrder reports whether all times of a part come before the times of the next part.
 func inOrder(parts []part) bool {
 	for i := 1; i < len(parts); i++ {
 		before, after := &parts[i-1], &parts[i]

@@ -220,7 +220,7 @@ func (s *segmentation) keyOf(group uint32) [3]int32 {
 	return s.grid.key(group)
 }
 
-// isOther reports whether a group is all those that were not chosen.
+// isOther reports whether a group stands for all groups that were not chosen.
 func (s *segmentation) isOther(group uint32) bool {
 	return s.chosen != nil && int(group) == s.chosen.groups
 }

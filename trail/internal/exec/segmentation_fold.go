@@ -14,7 +14,7 @@ type segmentationFold struct {
 	w        *worker
 	grid     *grid
 	values   *dictionary
-	calendar *calendar // nil if rows are not told apart by time
+	calendar *calendar // nil if rows are not grouped by time
 	user     uint32    // the number of the user, from 1
 }
 
@@ -113,7 +113,7 @@ func (s *segmentationFold) simple(views []*view) bool {
 			}
 		}
 	}
-	return s.grid.dense(2 * (s.grid.groups + values) * s.grid.buckets) // with those of odd
+	return s.grid.dense(2 * (s.grid.groups + values) * s.grid.buckets) // with the cells of odd
 }
 
 // count counts the rows of a shard.
@@ -371,7 +371,7 @@ func (s *segmentationFold) measure(v *view, lo, hi int) error {
 	return g.held.take(grown)
 }
 
-// join adds the grid to that of the kernel. The first one becomes it.
+// join adds the grid to the grid of the kernel. The first one becomes it.
 func (s *segmentationFold) join() error {
 	all, g := s.segmentation, s.grid
 	g.even()

@@ -45,7 +45,6 @@ type lister struct {
 	verdicts map[group]bool // by the numbers of the values
 }
 
-// add lists a user.
 func (l *lister) add(p *part) error {
 	l.count++
 	if !l.to.users {
@@ -82,12 +81,12 @@ type picked struct {
 	missing   string          // what to say if the answer does not have the number
 	absent    bool            // the answer does not have the number
 	group     []event.Value   // of the number; nil for any
-	shown     [][]event.Value // the groups of the answer, for those of all others
+	shown     [][]event.Value // the groups of the answer, where users of all other groups are wanted
 	seen      bool
 }
 
-// ranked asks the query itself, without Users, if its answer decides which numbers
-// there are: it may have a part of the groups or paths alone.
+// ranked runs the query without Users, if its answer decides which numbers exist: it may
+// have only a part of the groups or paths.
 func ranked(ctx context.Context, in Input, q *query.Query, opt Options) (*query.Answer, error) {
 	if q.Users == nil {
 		return nil, nil
@@ -140,7 +139,7 @@ func (b *builder) behind(q *query.Query) (k kernel, err error) {
 	return k, err
 }
 
-// pickGroup finds out which values the group has that is asked for.
+// pickGroup finds the values of the group whose users are wanted.
 func (b *builder) pickGroup(p *picked, by []string) error {
 	s := p.selection
 	if !s.Other && len(s.Group) == 0 {
@@ -184,7 +183,7 @@ func (b *builder) pickGroup(p *picked, by []string) error {
 	return nil
 }
 
-// shownGroups returns the groups of an answer, without that of the others.
+// shownGroups returns the groups of an answer, without the group of the others.
 func shownGroups(a *query.Answer) (groups [][]event.Value) {
 	if a.Funnel != nil {
 		for _, g := range a.Funnel.Groups {
@@ -205,7 +204,7 @@ func shownGroups(a *query.Answer) (groups [][]event.Value) {
 
 func equalGroups(a, b []event.Value) bool { return slices.CompareFunc(a, b, compareValues) == 0 }
 
-// has reports whether a row of a segment is one that is asked for.
+// has reports whether the users of a row of a segment are wanted.
 func (p *picked) has(r query.SegmentRow) bool {
 	s := p.selection
 	if s.Bucket != "" && s.Bucket != r.Bucket || s.Other && !r.Other {
@@ -226,8 +225,8 @@ func (p *picked) fork(w *worker, values *dictionary) *lister {
 	return &lister{to: &p.listing, w: w, picked: p, values: values, verdicts: make(map[group]bool)}
 }
 
-// chosen reports whether a group is the one that is asked for. It has noted then that
-// there is one.
+// chosen reports whether a group is the one whose users are wanted, and then notes that
+// the group exists.
 func (l *lister) chosen(g group) bool {
 	if l.absent {
 		return false

@@ -83,7 +83,7 @@ func (s *source) possible(block int) (live uint64) {
 }
 
 // someUser reports whether a user of a view can have an event that matches, by the event
-// sets as far as the first such user. Summaries of events tell more where there are any.
+// sets as far as the first such user. Summaries of events are more exact, where there are any.
 func (w *worker) someUser(v *view) (bool, error) {
 	sets := v.seg.EventSets()
 	if sets == nil || v.every {
@@ -161,7 +161,7 @@ func (l *leaf) possible(block int) bool {
 }
 
 // presence returns the leaf of a selector that passes only rows with a value, and whose
-// column tells which these are; nil for none. Its bits are much cheaper than its codes.
+// column has a bit for each row with one; nil for none. Its bits are much cheaper than its codes.
 func (s *selector) presence() *leaf {
 	if l := s.leaf; l != nil && l.column != nil && !l.bare && !l.missing && l.column.KeepsPresence() {
 		return l

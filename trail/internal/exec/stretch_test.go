@@ -64,8 +64,8 @@ func sealedBy(t *testing.T, segments int) exec.Input {
 	return in
 }
 
-// TestStretches asks questions about few rows of a segment with summaries of blocks. The
-// answers are those of small segments without, and the rows that were read are few.
+// TestStretches runs queries of few rows of a segment with summaries of blocks. The
+// answers equal the answers of small segments without, and few rows were read.
 func TestStretches(t *testing.T) {
 	large, small := sealedBy(t, 1), sealedBy(t, 12)
 	rows := int64(large.Sources[0].Segment.Rows())

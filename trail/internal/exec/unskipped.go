@@ -7,7 +7,7 @@ import (
 )
 
 // unskipped returns the masks that the rows of a view have if all of them are read, and
-// none are left out by what summaries, event sets and bits of presence tell. It is not
+// none are left out because of summaries, event sets and bits of presence. It is not
 // ok if a part of the file is damaged, which a query may never come to.
 func (v *view) unskipped() (masks []uint64, ok bool) {
 	w := &worker{arena: &arena{held: newBudget(math.MaxInt64)}}

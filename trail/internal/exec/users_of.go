@@ -7,7 +7,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// segmentUsers are the users behind a number of a segment: those with an event in a row.
+// segmentUsers are the users behind a number of a segment: the users with an event in a row.
 type segmentUsers struct {
 	*picked
 	by []int // columns
@@ -89,8 +89,8 @@ func (s *segmentUsersFold) join() error {
 	return nil
 }
 
-// retentionUsers are the users behind a number of a retention: those of a cohort, or
-// those of them who came back in a period.
+// retentionUsers are the users behind a number of a retention: all of a cohort, or the
+// ones who came back in a period.
 type retentionUsers struct {
 	*retention
 	picked   *picked
@@ -104,7 +104,7 @@ func (b *builder) retentionUsers(q *query.Retention, p *picked) kernel {
 }
 
 func (r *retentionUsers) explain() string {
-	return "users of a retention: those of the cohort who came back in the period"
+	return "users of a retention: members of the cohort who came back in the period"
 }
 
 func (r *retentionUsers) fork(w *worker) fold {

@@ -22,7 +22,7 @@ type view struct {
 	cells  []uint32 // by row, of a segmentation
 	base   int64    // time of offset 0
 	unit   int64    // milliseconds of an offset
-	sets   []uint64 // by user: the codes of the user's events as bits; nil if they are not looked at
+	sets   []uint64 // by user: the codes of the user's events as bits; nil if they are not read
 	wanted uint64   // the codes of required events as bits
 	user   int      // the next one
 
@@ -393,7 +393,6 @@ type codes struct {
 	numbers numbers // of a lexicon; none unless the kernel has one
 }
 
-// codes reads a column.
 func (w *worker) codes(v *view, col *segment.Column) (codes, error) {
 	c := codes{col: col}
 	if col == nil {
@@ -478,12 +477,12 @@ type users struct {
 	heads []uint64 // by view: the hash of its next user
 	parts []part   // of the user that next found, by time of the views
 
-	// While the next user of one view comes before those of all others, the others
-	// need not be looked at: a large segment does not pay for many small runs.
+	// While the next user of one view comes before the next users of all others, the
+	// others need not be compared: a large segment does not pay for many small runs.
 	lead  int    // the view, -1 for none
 	limit uint64 // the lowest hash of the others
 
-	selective bool // a view has event sets to look at
+	selective bool // a view has event sets to read
 }
 
 // open begins with the views of a shard.

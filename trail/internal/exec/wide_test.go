@@ -14,7 +14,7 @@ import (
 )
 
 // wide returns events with columns of many values, which the executor numbers before it
-// looks at rows: a string, an integer, and a number that older segments have as an
+// reads rows: a string, an integer, and a number that older segments have as an
 // integer.
 func wide(t testing.TB, events int) (exec.Input, []event.Event, event.Schema) {
 	t.Helper()

@@ -10,7 +10,6 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// shopSchema is that of the benchmark's events.
 var shopSchema = event.Schema{
 	{Name: "country", Type: event.String}, {Name: "device", Type: event.String}, {Name: "campaign", Type: event.String},
 	{Name: "item", Type: event.Int}, {Name: "price", Type: event.Int},

@@ -9,7 +9,7 @@ import (
 // rows from b*BlockRows on.
 const BlockRows = 4096
 
-// A blockKind is what the summaries of a column tell.
+// A blockKind is what the summaries of a column hold.
 type blockKind uint8
 
 const (
@@ -31,7 +31,7 @@ type summary struct {
 func blocksOf(rows int) int { return (rows + BlockRows - 1) / BlockRows }
 
 // PrepareBlocks checks the pages of the summaries of the blocks that rows [lo,hi) lie
-// in, and returns their bytes. Occurs and Span may be asked for these blocks from then
+// in, and returns their bytes. Occurs and Span may be called for these blocks from then
 // on. A column without summaries takes no bytes.
 func (c *Column) PrepareBlocks(lo, hi int) (bytes int64, err error) {
 	if c.summary.kind == blocksNone || lo >= hi {
@@ -42,7 +42,7 @@ func (c *Column) PrepareBlocks(lo, hi int) (bytes int64, err error) {
 }
 
 // Occurs returns which codes the rows of a block have, of a column with at most 64
-// codes: bit c for code c, so bit 0 tells that a row has no value. It is not ok if the
+// codes: bit c for code c, so bit 0 is set if a row has no value. It is not ok if the
 // column has no such summary; then any code may occur.
 func (c *Column) Occurs(block int) (set uint64, ok bool) {
 	if c.summary.kind != blocksSets {
@@ -82,14 +82,14 @@ type columnBlocks struct {
 	summary
 }
 
-// summarize writes the summaries of a column if they tell something.
+// summarize writes the summaries of a column if they can leave out blocks.
 func (w *imageWriter) summarize(m *meta, codes []uint32) {
 	if len(codes) < 2*BlockRows || m.enc == encConstant {
 		return
 	}
 	b := columnBlocks{column: len(w.columns) - 1}
 	n := blocksOf(len(codes))
-	var told []uint32
+	var spans []uint32
 	if m.codes <= maxOccurs {
 		sets, worth := setsOf(codes, n)
 		if !worth {
@@ -99,11 +99,11 @@ func (w *imageWriter) summarize(m *meta, codes []uint32) {
 		b.at = w.o.section(narrowSets(sets, b.width))
 	} else {
 		var worth bool
-		if told, worth = spansOf(codes, n, m.codes); !worth {
+		if spans, worth = spansOf(codes, n, m.codes); !worth {
 			return
 		}
 		b.kind, b.width = blocksSpans, 2*codeWidth(m.codes)
-		b.at = narrow(w.o, told, b.width/2)
+		b.at = narrow(w.o, spans, b.width/2)
 	}
 	w.blocks = append(w.blocks, b)
 }
@@ -135,18 +135,18 @@ func narrowSets(sets []uint64, width int) []byte {
 
 // spansOf returns the least and the greatest code of each block. They are worth their
 // bytes if they leave out a quarter of the codes.
-func spansOf(codes []uint32, n, all int) (told []uint32, worth bool) {
-	told = make([]uint32, 0, 2*n)
+func spansOf(codes []uint32, n, all int) (spans []uint32, worth bool) {
+	spans = make([]uint32, 0, 2*n)
 	within := 0.0
 	for i := range n {
 		lo, hi := ^uint32(0), uint32(0)
 		for _, c := range codes[i*BlockRows : min((i+1)*BlockRows, len(codes))] {
 			lo, hi = min(lo, c), max(hi, c)
 		}
-		told = append(told, lo, hi)
+		spans = append(spans, lo, hi)
 		within += float64(hi-lo) + 1
 	}
-	return told, within <= 0.75*float64(n)*float64(all)
+	return spans, within <= 0.75*float64(n)*float64(all)
 }
 
 // blocksRecord returns the record of all summaries, nil if there are none.
@@ -167,7 +167,7 @@ func (w *imageWriter) blocksRecord() record {
 }
 
 // readBlocks reads the record of summaries. Blocks of another size, and kinds that a
-// later version may write, are passed over.
+// later version may write, are skipped.
 func (s *Segment) readBlocks(c *cursor) {
 	if c.uint(1<<62) != BlockRows || c.bad {
 		return
@@ -209,7 +209,7 @@ func (s *Segment) giveBlocks() (ok bool) {
 	return true
 }
 
-// blocks checks that summaries are those of the codes.
+// blocks checks summaries against the codes.
 func (v *verifier) blocks(c *Column) {
 	if c.summary.kind == blocksNone {
 		return
@@ -223,12 +223,12 @@ func (v *verifier) blocks(c *Column) {
 			got, _ := c.Occurs(b)
 			same = got == sets[0]
 		} else {
-			told, _ := spansOf(codes, 1, c.codes)
+			spans, _ := spansOf(codes, 1, c.codes)
 			lo, hi, _ := c.Span(b)
-			same = lo == told[0] && hi == told[1]
+			same = lo == spans[0] && hi == spans[1]
 		}
 		if !same {
-			v.fail(nameBlocks, c.summary.at.part(b, b+1, int64(c.summary.width)), "the summary of block %d of %s is not that of its codes", b, c.section())
+			v.fail(nameBlocks, c.summary.at.part(b, b+1, int64(c.summary.width)), "the summary of block %d of %s does not match its codes", b, c.section())
 			return
 		}
 	}

@@ -26,7 +26,7 @@ type Builder struct {
 	names   []uint32 // codes
 	ids     []uint64 // nil if no event has one
 	columns []columnBuffer
-	loaded  *loaded // nil unless the rows are in a file; then the columns above have those of a range
+	loaded  *loaded // nil unless the rows are in a file; then the columns above have the rows of a range
 
 	// Scratch of order.
 	keys, other []userKey
@@ -102,7 +102,7 @@ func (b *Builder) Add(user string, millis int64, name string, id uint64, values 
 }
 
 // AddCoded is Add, but where codes has an entry other than 0, that is the string's code
-// in the builder's terms, and the entry of values is not looked at.
+// in the builder's terms, and the entry of values is ignored.
 func (b *Builder) AddCoded(user string, millis int64, name string, id uint64, values []event.Value, codes []uint32) {
 	row := len(b.times)
 	last := len(b.users) - 1
@@ -327,7 +327,7 @@ func (b *Builder) writeColumns(w *imageWriter, o *order) error {
 	return nil
 }
 
-// words sets codes to those of a property, or of the names for -1, by row of the
+// words sets codes to the codes of a property, or of the names for -1, by row of the
 // segment, and returns the sorted strings that they stand for, from code 1 on. The
 // caller may change the strings. It is not ok if no row has any.
 func (b *Builder) words(property int, o *order) (terms []string, ok bool, err error) {
@@ -357,7 +357,7 @@ func (b *Builder) words(property int, o *order) (terms []string, ok bool, err er
 	return slices.Clone(sorted), ok, err
 }
 
-// numbers sets values to those of a property of another type than string, by row of the segment.
+// numbers sets values to the values of a property other than a string, by row of the segment.
 func (b *Builder) numbers(property int, o *order) (ok bool, err error) {
 	t := b.schema[property].Type
 	b.values = sized(b.values, len(b.codes))
@@ -408,7 +408,7 @@ func (o *order) id(dst []byte, user int) ([]byte, error) {
 // reads.
 const sortedRows = 256 << 10
 
-// order sorts the rows. Those in a file are sorted some ranges at a time, which takes
+// order sorts the rows. Rows in a file are sorted some ranges at a time, which takes
 // memory for these alone.
 func (b *Builder) order() (*order, error) {
 	n := b.Rows()
@@ -501,7 +501,6 @@ func (b *Builder) sortUserRows(o *order, mine, rows []uint32) {
 	}
 }
 
-// numberOf returns the number of a row.
 func numberOf(rows []uint32, row uint32) uint32 {
 	if rows == nil {
 		return row
@@ -569,7 +568,7 @@ func radixPass(to, from []userKey, shift, width int) {
 	}
 }
 
-// sortGroup sorts runs by hash, and those of one hash by id. Nearly always they are of
+// sortGroup sorts runs by hash, and runs of one hash by id. Nearly always they are of
 // one user.
 func (b *Builder) sortGroup(keys []userKey) {
 	if slices.ContainsFunc(keys, func(k userKey) bool { return k.hash != keys[0].hash }) {

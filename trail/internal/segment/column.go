@@ -27,7 +27,7 @@ const rawNaN = 0x7ff8000000000000
 // maxScale is how many decimals a frame can have.
 const maxScale = 6
 
-// powers of ten by scale.
+// power returns 10 to the power of scale.
 func power(scale int) float64 {
 	return [maxScale + 1]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6}[scale]
 }
@@ -51,7 +51,7 @@ type Column struct {
 	blocks []uint64 // index of runs
 	bits   []uint64 // which rows have a value
 	ranks  []uint32 // how many exceptions or values lie before a row
-	low16  []uint16 // rows of exceptions of user-sparse, without what their stripe tells
+	low16  []uint16 // rows of exceptions of user-sparse, relative to their stripe
 
 	summary summary // of blocks
 
@@ -240,7 +240,7 @@ func (c *Column) checkRuns(lo, hi int) (int64, error) {
 }
 
 // Value returns the value of a code: the missing value for 0 and for codes out of
-// range. Strings are lent from the map.
+// range. Strings are in the mapped file.
 func (c *Column) Value(code uint32) event.Value {
 	if code == 0 || int64(code) >= int64(c.codes) {
 		return event.Value{}
@@ -264,7 +264,7 @@ func (c *Column) Value(code uint32) event.Value {
 	return event.Value{}
 }
 
-// end returns where the string of a code ends in the text; that of code 0 is empty.
+// end returns where the string of a code ends in the text; code 0 has the empty string.
 func (c *Column) end(code uint32) uint32 {
 	if c.offs != nil {
 		return c.offs[code]
@@ -272,7 +272,7 @@ func (c *Column) end(code uint32) uint32 {
 	return unpackOne(c.packs, int(code), int64(c.ends))
 }
 
-// term returns the string of a code, lent from the map; empty if the ends are
+// term returns the string of a code, which is in the mapped file; empty if the ends are
 // out of order.
 func (c *Column) term(code uint32) string {
 	from, to := c.end(code-1), c.end(code)
@@ -295,7 +295,7 @@ func (c *Column) Raw(bits uint64) event.Value {
 
 // Search returns the smallest code from 1 on whose value is not below v, and
 // whether it is v. It is Codes() if there is none. v is of the column's type; an
-// integer column can be asked for a number, too. Of a raw column it returns 0.
+// in an integer column it may be a number, too. Of a raw column it returns 0.
 func (c *Column) Search(v event.Value) (code uint32, exact bool) {
 	if c.codes == 0 {
 		return 0, false

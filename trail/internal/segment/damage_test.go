@@ -311,7 +311,7 @@ func (d *discard) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// fuzzRows bounds what fuzzing reads: a few forged bytes can tell of any number of
+// fuzzRows bounds what fuzzing reads: a few forged bytes can stand for any number of
 // rows that are all the same.
 const fuzzRows = 1 << 16
 

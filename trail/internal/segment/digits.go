@@ -77,7 +77,7 @@ func readDigits[T code](dst []T, data []uint8, table *digitTable, k, lo int) {
 		data = data[1:]
 	}
 	if len(dst)-at >= 8 {
-		// Eight entries are set at a time; those after the k-th are set again.
+		// Eight entries are set at a time; the ones after the k-th are set again.
 		n := min((len(dst)-at-8)/k+1, len(data))
 		base, step := unsafe.Pointer(&dst[at]), uintptr(k)*unsafe.Sizeof(dst[0])
 		for i, b := range data[:n] {

@@ -124,7 +124,7 @@ func (d *dump) text(what string) string {
 	return s
 }
 
-// spans takes a place in the file and remembers what is there.
+// span reads the place of a section, and keeps it for the dump of the section.
 func (d *dump) span(what string, places *[]section) {
 	off, n := binary.Uvarint(d.b[d.at:])
 	length, m := binary.Uvarint(d.b[d.at+n:])
@@ -266,7 +266,7 @@ func (d *dump) column(places *[]section) {
 	}
 }
 
-// values tells what a section of the example holds.
+// values returns what a section of the example holds, as text.
 func values(image []byte, p section) string {
 	b := image[p.span.off:][:p.span.len]
 	var list []string

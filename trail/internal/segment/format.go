@@ -8,7 +8,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// The fixed parts of a segment. docs/trail-format.md tells what changes them.
+// The fixed parts of a segment. docs/trail-format.md lists what changes them.
 const (
 	headMagic   = "TRAILSEG"
 	tailMagic   = "TRL1"

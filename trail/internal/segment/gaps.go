@@ -220,7 +220,7 @@ type gapShape struct {
 	bytes int64 // of all sections
 }
 
-// measureGaps finds the least width that makes gaps small. width is that of an offset.
+// measureGaps finds the least width that makes gaps small. width is the width of an offset.
 func measureGaps(offsets, rowStart []uint32, width int64) gapShape {
 	var blocks [33]int64
 	top := 0

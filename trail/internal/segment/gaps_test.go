@@ -130,7 +130,7 @@ func readGaps(t *testing.T, rnd *rand.Rand, s *Segment, want []uint32) {
 }
 
 // TestGapsOfAllRows holds that times of events a few minutes apart become gaps, and that
-// those of unlike users do not.
+// times of unlike users do not.
 func TestGapsOfAllRows(t *testing.T) {
 	s := open(t, shopImage(t, 5, 20_000))
 	if got := s.Times().Encoding(); got != "gaps" {

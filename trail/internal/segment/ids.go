@@ -83,7 +83,7 @@ func (x *idIndex) number(s *Segment, ord int) uint64 {
 	return x.base + word>>(bit&7)&(1<<x.bits-1)
 }
 
-// block returns a block of ids, which the segment or the cache lends.
+// block returns a block of ids, which belongs to the segment or the cache.
 func (x *idIndex) block(s *Segment, n int) ([]byte, error) {
 	if err := s.check(x.offsets.part(n, n+2, 8), nameIDs); err != nil {
 		return nil, err

@@ -4,7 +4,7 @@ package segment
 
 import "os"
 
-// mapFile reads a file where the system has no maps that the package knows of.
+// mapFile reads a file on systems where the package cannot map files.
 func mapFile(path string) (image []byte, unmap func() error, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -28,7 +28,7 @@ type Summary struct {
 }
 
 // Merge writes one segment with the rows of all inputs. Of rows that are equal in
-// user, time and id, that of the first input stays. A property that is integer in
+// user, time and id, the row of the first input stays. A property that is integer in
 // one and a number in another becomes a number; other differences give a
 // *event.TypeError. Values that occur only in rows left out are gone.
 //
@@ -126,7 +126,7 @@ func (m *merging) run(schema event.Schema) error {
 	return m.finish()
 }
 
-// writeTimes merges the times. They are in seconds if those of all inputs are.
+// writeTimes merges the times. They are in seconds if the times of all inputs are.
 func (m *merging) writeTimes() error {
 	p := m.plan
 	base, last := int64(0), int64(0)
@@ -193,7 +193,7 @@ func (w *window[T]) from(lo, hi uint32, rows int, read func(dst []T, lo, hi int)
 	return part[:min(len(part), int(hi-lo))]
 }
 
-// A recoding turns the codes of an input's column into those of the merged one: by
+// A recoding maps the codes of an input's column to the codes of the merged one: by
 // a table, or by adding to all but 0.
 type recoding struct {
 	table []uint32
@@ -259,7 +259,7 @@ func (m *merging) mergeWords(meta *meta, column func(*Segment) *Column, codes []
 }
 
 // mergeNumbers merges a column of integers, numbers or booleans: as codes if one range
-// covers those of all inputs, which takes half the memory, or else as raw values.
+// covers the values of all inputs, which takes half the memory, or else as raw values.
 func (m *merging) mergeNumbers(meta *meta, column func(*Segment) *Column, codes []uint32) error {
 	columns, err := m.plan.prepared(column)
 	if err != nil {
@@ -277,8 +277,8 @@ func (m *merging) mergeNumbers(meta *meta, column func(*Segment) *Column, codes 
 	return m.numbers(meta, values)
 }
 
-// uniteFrames finds the range that covers those of all columns. It is not ok if one
-// has no range, another scale, or they are too far apart.
+// uniteFrames finds the range that covers the ranges of all columns. It is not ok if a
+// column has no range or another scale, or if the ranges are too far apart.
 func uniteFrames(m *meta, columns []*Column) (to []recoding, ok bool) {
 	to = make([]recoding, len(columns))
 	low, top := int64(math.MaxInt64), int64(math.MinInt64)
@@ -312,7 +312,7 @@ func uniteFrames(m *meta, columns []*Column) (to []recoding, ok bool) {
 }
 
 // uniteTerms merges sorted dictionaries. to gives the new code of each code of each
-// input. The strings are lent from the inputs.
+// input. The strings are in the mapped files of the inputs.
 func uniteTerms(columns []*Column) (terms []string, to []recoding) {
 	to = make([]recoding, len(columns))
 	type head struct {

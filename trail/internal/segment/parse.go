@@ -66,7 +66,7 @@ func (s *Segment) frame() ([]byte, error) {
 	}
 	off, length := binary.LittleEndian.Uint64(tail), uint64(binary.LittleEndian.Uint32(tail[8:]))
 	if off < headerSize || off > uint64(at.off) || off+length != uint64(at.off) || binary.LittleEndian.Uint64(tail[16:]) != uint64(size) {
-		return nil, s.damage(nameTrailer, at, "tells of a file of another length")
+		return nil, s.damage(nameTrailer, at, "describes a file of another length")
 	}
 	footer := image[off:at.off]
 	if crc32.Checksum(footer, castagnoli) != binary.LittleEndian.Uint32(tail[12:]) {

@@ -2,9 +2,9 @@ package segment
 
 import "sort"
 
-// User-sparse: a code for each user, which most rows of the user have, and the rows that
-// do not. Of such a row two bytes are stored: its place in a stripe of 65,536 rows. The
-// index has the number of exceptions before each stripe.
+// stripe is a number of rows. The encoding user-sparse has a code for each user, which most
+// of the user's rows have, and the exceptions: for each, its place in its stripe in two
+// bytes. The index has the number of exceptions before each stripe.
 const stripe = 1 << 16
 
 // patches finds the code that most rows of each user have. It returns how many rows have

@@ -7,7 +7,7 @@ import (
 	"sort"
 )
 
-// A HashRange is a part of the hashes of users: those whose upper Bits bits are Index.
+// A HashRange is a part of the hashes of users: the hashes whose upper Bits bits are Index.
 // The zero HashRange has all hashes.
 type HashRange struct {
 	Bits  int    `json:"bits"`
@@ -29,8 +29,8 @@ func (r HashRange) Has(hash uint64) bool {
 	return low <= hash && hash <= top
 }
 
-// Overlaps reports whether two ranges have hashes in common: then one has all those of
-// the other.
+// Overlaps reports whether two ranges have hashes in common: then one contains the
+// other.
 func (r HashRange) Overlaps(other HashRange) bool {
 	low, _ := r.Bounds()
 	otherLow, _ := other.Bounds()
@@ -48,8 +48,8 @@ type rowRef struct{ input, row uint32 }
 // A rowRange is rows of one input that follow each other in the output, too.
 type rowRange struct{ input, lo, n uint32 }
 
-// A plan tells where each user and each row of a merged segment comes from. Each
-// input is gone through in the order of its rows.
+// A plan records where each user and each row of a merged segment comes from. Each
+// input is read in the order of its rows.
 type plan struct {
 	inputs   []Input
 	times    []timesWindow // of the inputs
@@ -133,7 +133,7 @@ type head struct {
 	user  uint32
 }
 
-// users merges the users: those of one hash are mostly one, of several inputs.
+// users merges the users. Users with one hash mostly are one user, of several inputs.
 func (p *plan) users() error {
 	less := func(a, b head) bool { return a.hash < b.hash || a.hash == b.hash && a.input < b.input }
 	var heads heap[head]
@@ -142,7 +142,7 @@ func (p *plan) users() error {
 			heads.push(head{in.Segment.hashes[r.UserLo], uint32(i), uint32(r.UserLo)}, less)
 		}
 	}
-	dropped := make([]int, len(p.inputs)) // how far Dropped was gone through
+	dropped := make([]int, len(p.inputs)) // how far Dropped was read
 	var same []head
 	for len(heads) > 0 {
 		h := heads[0]

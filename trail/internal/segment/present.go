@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Present: a bit for each row tells whether it has a value; the codes of those that do
+// Present: each row has a bit, set if it has a value; the codes of the rows that do
 // lie packed one after another, less one. Every 1024th row has a rank: how many values
 // lie before it.
 
@@ -19,7 +19,7 @@ func (c *Column) rank(row int) int {
 	return n + bits.OnesCount64(c.bits[row/64]&(1<<(row&63)-1))
 }
 
-// values returns how many of the rows [lo,hi) have a value.
+// valuesIn returns how many of the rows [lo,hi) have a value.
 func (c *Column) valuesIn(lo, hi int) int {
 	n := -bits.OnesCount64(c.bits[lo/64] & (1<<(lo&63) - 1))
 	for _, word := range c.bits[lo/64 : hi/64] {
@@ -86,18 +86,18 @@ func readPresent[T code](c *Column, dst []T, lo int) {
 	}
 }
 
-// KeepsPresence reports whether the column has a bit for each row that tells whether the
-// row has a value, so that Presence can be asked.
+// KeepsPresence reports whether the column has a bit for each row, set if the row has a
+// value: only then Presence may be called.
 func (c *Column) KeepsPresence() bool { return c.enc == encPresent }
 
-// PreparePresence checks the bits of rows [lo,hi), and returns their bytes. Presence may
-// be asked for these rows from then on. The values are not looked at.
+// PreparePresence checks the bits of rows [lo,hi), and returns their bytes. Presence may be
+// called for these rows from then on. The values are not checked.
 func (c *Column) PreparePresence(lo, hi int) (bytes int64, err error) {
 	words := c.meta.places.part(lo/64, (hi+63)/64, 8)
 	return words.len, c.s.check(words, c.who)
 }
 
-// Presence sets dst to 0xff for those of the rows [lo,hi) that have a value, and to 0 for
+// Presence sets dst to 0xff for the rows of [lo,hi) that have a value, and to 0 for
 // the others; without, it is the other way round. dst must have a byte for each row.
 func (c *Column) Presence(dst []uint8, without bool, lo, hi int) {
 	flip := uint64(0)

@@ -32,9 +32,9 @@ func (c Codes) At(i int) uint32 {
 	return c.U32[i]
 }
 
-// Read8 returns the codes of rows [lo,hi) of a column with at most 256 codes. It
-// lends the map if they lie there as they are, and fills dst otherwise, a longer
-// one if it is too short. What it returned must not be written to.
+// Read8 returns the codes of rows [lo,hi) of a column with at most 256 codes. The
+// result is in the mapped file if they are stored as such; otherwise dst is filled, or a
+// longer slice if it is too short. The caller must not write to the result.
 func (c *Column) Read8(dst []uint8, lo, hi int) []uint8 {
 	if c.enc == encPlain && c.width == 1 {
 		return c.data8[lo:hi:hi]
@@ -120,8 +120,8 @@ func (c *Column) Read32(dst []uint32, lo, hi int) []uint32 {
 }
 
 // ReadRaw returns the values of rows [lo,hi) of a raw column: integers in two's
-// complement, numbers as IEEE 754, RawMissing for no value. It lends or fills as
-// Read8 does.
+// complement, numbers as IEEE 754, RawMissing for no value. dst is used as by
+// Read8.
 func (c *Column) ReadRaw(dst []uint64, lo, hi int) []uint64 {
 	if c.enc == encRaw {
 		return c.data64[lo:hi:hi]
@@ -133,9 +133,9 @@ func (c *Column) ReadRaw(dst []uint64, lo, hi int) []uint64 {
 	return dst
 }
 
-// Default tells of a column of which nearly all rows have one code: which, and what
-// rows in [lo,hi) have another one, ascending. It lends the map. It is not ok if the
-// column is laid out in another way.
+// Default returns the code of nearly all rows of a column, and the rows in [lo,hi) that
+// have another one, ascending, with their codes, both in the mapped file. It is not ok if
+// the column is laid out in another way.
 func (c *Column) Default(lo, hi int) (code uint32, rows []uint32, codes Codes, ok bool) {
 	switch c.enc {
 	case encConstant:
@@ -250,8 +250,7 @@ func spread[D, S code](dst []D, starts *rowStarts, codes []S, table *[256]uint8,
 }
 
 // expand gives the rows from lo on the code of their run, or what a table has for
-// it. The index tells the run
-// of every 1024th row, and how many of its rows lie before.
+// it. The index has the run of every 1024th row, and how many of its rows lie before.
 func expand[D, S code](dst []D, runs []uint8, codes []S, table *[256]uint8, blocks []uint64, lo int) {
 	if len(dst) == 0 {
 		return

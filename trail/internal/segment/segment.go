@@ -12,7 +12,7 @@
 // caller must not read anything that they have not checked. What they have checked
 // can be read without errors and without locks, concurrently.
 //
-// The package knows nothing of stores, buckets or queries.
+// The package does not depend on stores, buckets or queries.
 package segment
 
 import (
@@ -93,7 +93,7 @@ func aligned(image []byte) []byte {
 	return append(bytesOf(make([]uint64, (len(image)+7)/8))[:0], image...)
 }
 
-// Close unmaps the file. The segment, and anything it lent, must not be used after it.
+// Close unmaps the file. The segment, and any slice or string of it, must not be used after it.
 func (s *Segment) Close() error {
 	if s.unmap == nil {
 		return nil
@@ -155,21 +155,21 @@ func (s *Segment) IDs() *Column { return s.eventIDs }
 func (s *Segment) EventSets() *Sets { return s.sets }
 
 // Hashes returns the hashes of the users by ordinal, ascending; two users may share
-// one. It lends the map: only ordinals inside a Range that was taken may be read.
+// one. They are in the mapped file: only ordinals inside a Range that was taken may be read.
 func (s *Segment) Hashes() []uint64 { return s.hashes }
 
 // FirstRow returns the first row of a user by ordinal, or the number of rows for the
-// ordinal after the last one. Ordinals from UserLo to UserHi of a Range that was taken may
-// be asked for.
+// ordinal after the last one. ord must be from UserLo to UserHi of a Range that was
+// taken.
 func (s *Segment) FirstRow(ord int) int { return s.starts.row(ord) }
 
-// FirstRows returns the first rows of users [lo,hi) as FirstRow does. It lends the map if
-// they are stored as such, and fills dst otherwise, or a longer slice if it is too short.
-// The caller must not write to the result.
+// FirstRows returns the first rows of users [lo,hi) as FirstRow does. The result is in the
+// mapped file if they are stored as such; otherwise dst is filled, or a longer slice if it
+// is too short. The caller must not write to the result.
 func (s *Segment) FirstRows(dst []uint32, lo, hi int) []uint32 { return s.starts.read(dst, lo, hi) }
 
 // Range finds the users whose hash is at least from and at most to, and their rows.
-// It checks the pages of the user index that it reads, and those of the users found.
+// It checks the pages of the user index that it reads, and the pages of the users found.
 // It returns the bytes of the index that the users take.
 func (s *Segment) Range(from, to uint64) (r Range, bytes int64, err error) {
 	if s.users == 0 || from > to {

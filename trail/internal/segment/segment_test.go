@@ -160,7 +160,6 @@ func compareColumn(t testing.TB, s *Segment, f event.Field, want []row, i int) {
 	}
 }
 
-// readValues reads rows as values.
 func readValues(c *Column, lo, hi int) []event.Value {
 	values := make([]event.Value, hi-lo)
 	if c.Codes() == 0 {
@@ -317,7 +316,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestFilled tells the events of a builder from the memory that it keeps.
+// TestFilled holds that Filled counts the bytes of events, and Bytes the memory kept.
 func TestFilled(t *testing.T) {
 	b := NewBuilder(event.Schema{{Name: "n", Type: event.Int}, {Name: "s", Type: event.String}})
 	for i := range 1000 {

@@ -9,7 +9,7 @@ type Size struct {
 }
 
 // Sizes returns the sizes of the sections by the names that errors have, in the order of
-// the file. The names are lent from it.
+// the file. The names share its memory.
 func (s *Segment) Sizes() iter.Seq2[string, Size] {
 	layouts := map[string]string{nameTimes: s.times.Encoding()}
 	for _, c := range s.all {

@@ -259,8 +259,8 @@ type loadedPart struct {
 	first  int // number of row lo in the builder
 }
 
-// Load sets the rows of a builder to those of some ranges of parts that Spill wrote,
-// from range lo on up to hi, which is exclusive. The builder must have the terms that
+// Load sets the rows of a builder to the rows in the ranges [lo,hi) of parts that Spill
+// wrote. The builder must have the terms that
 // the parts were made with. It reads when it writes: a range of users and times at a
 // time, and then one column.
 func (b *Builder) Load(r io.ReaderAt, parts []*Part, lo, hi int) error {

@@ -7,7 +7,7 @@ import (
 )
 
 // Terms are the strings of the columns of a Builder, each once. Several builders may
-// share them; but only one goroutine may add events to those.
+// share them; but only one goroutine may add events to these builders.
 type Terms struct {
 	names   termTable
 	columns []*termTable // by property
@@ -61,7 +61,7 @@ type termTable struct {
 	order  []uint32
 }
 
-// termSeed makes the places of strings unknown to those who send them.
+// termSeed makes the places of strings unknown to senders.
 var termSeed = maphash.MakeSeed()
 
 // termText is how many bytes are allocated for strings at a time.
@@ -131,7 +131,7 @@ func (w *termTable) reset() {
 	}
 	clear(w.slots)
 	clear(w.terms)
-	// The text stays with those who were lent strings of it.
+	// The text is not reused: strings that were returned share it.
 	*w = termTable{slots: w.slots, shift: w.shift, terms: w.terms[:0]}
 }
 

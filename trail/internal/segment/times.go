@@ -52,7 +52,7 @@ func (t *Times) At(row int) uint32 {
 	return unpackOne(t.data, row, t.bits)
 }
 
-// Read returns the offsets of rows [lo,hi). It lends the map if the offsets are
+// Read returns the offsets of rows [lo,hi). They are in the mapped file if they are
 // stored as such. Otherwise it fills dst, or a longer slice if dst is too short. The
 // caller must not write to the result.
 func (t *Times) Read(dst []uint32, lo, hi int) []uint32 {
@@ -68,7 +68,7 @@ func (t *Times) Read(dst []uint32, lo, hi int) []uint32 {
 	return dst
 }
 
-// A timesWindow reads the times of rows that are mostly asked for in ascending order.
+// A timesWindow reads the times of rows, which are fast if rows mostly ascend.
 type timesWindow struct {
 	t   *Times
 	lo  int
@@ -191,7 +191,7 @@ func (x *Sets) Prepare(userLo, userHi int) (bytes int64, err error) {
 
 // Read returns the sets of users [userLo,userHi): bit code-1 of each reports whether
 // the user has an event of that code. It fills dst, or a longer slice if dst is too
-// short; sets of eight bytes are lent from the map. The caller must not write to the
+// short; sets of eight bytes are in the mapped file. The caller must not write to the
 // result.
 func (x *Sets) Read(dst []uint64, userLo, userHi int) []uint64 {
 	switch x.width {

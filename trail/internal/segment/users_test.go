@@ -35,7 +35,7 @@ func TestUserIDs(t *testing.T) {
 	f(idNumbers, "0", "7", "72057594037927935")
 	f(idNumbers, "2025-0000001", "2025-0000009")
 	f(idNumbers, "18446744073709551615", "18446744073709551614")
-	f(idBlocks, "u007", "u010") // the zeros of one are not those of the other
+	f(idBlocks, "u007", "u010") // with other zeros
 	f(idBlocks, "u1", "v2")
 	f(idBlocks, "a", "b")
 	f(idBlocks, "1", "18446744073709551615") // 64 bits do not fit

@@ -52,7 +52,7 @@ func codeInts(m *meta, values []uint64) []uint32 {
 	return codes
 }
 
-// tighten reduces the range of a frame to that of the codes in codes. At least one
+// tighten reduces the range of a frame to the range of codes. At least one
 // row must have a value.
 func (m *meta) tighten(codes []uint32) {
 	low, top := uint32(math.MaxUint32), uint32(0)

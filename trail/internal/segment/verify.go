@@ -82,7 +82,7 @@ func (v *verifier) fail(section string, at span, format string, args ...any) {
 	v.add(v.s.damage(section, at, fmt.Sprintf(format, args...)))
 }
 
-// users checks the order of the users and that hashes are those of the ids.
+// users checks the order of the users, and their hashes against their ids.
 func (v *verifier) users() {
 	s := v.s
 	if err := s.checkOrder(); err != nil {
@@ -102,7 +102,7 @@ func (v *verifier) users() {
 		}
 		h := s.hashes[u]
 		if event.Hash(id) != h {
-			v.fail(nameUsers, s.hashAt.part(u, u+1, 8), "the hash of user %d is not that of the id", u)
+			v.fail(nameUsers, s.hashAt.part(u, u+1, 8), "the stored hash of user %d is not the hash of the id", u)
 			return
 		}
 		if u > 0 && (h < s.hashes[u-1] || h == s.hashes[u-1] && id <= before) {
@@ -141,7 +141,7 @@ func (v *verifier) times() {
 		}
 	}
 	if v.s.rows > 0 && (low != v.s.minTime || top != v.s.maxTime) {
-		v.fail(nameTimes, t.place(0), "times from %d to %d, the footer tells of %d to %d", low, top, v.s.minTime, v.s.maxTime)
+		v.fail(nameTimes, t.place(0), "times from %d to %d, the footer has %d to %d", low, top, v.s.minTime, v.s.maxTime)
 	}
 }
 
@@ -193,7 +193,7 @@ func (v *verifier) column(c *Column) {
 		}
 	}
 	if missing != c.missing || c.role == roleEvents && missing > 0 {
-		v.fail(c.section(), c.meta.data, "%d rows without a value, the footer tells of %d", missing, c.missing)
+		v.fail(c.section(), c.meta.data, "%d rows without a value, the footer has %d", missing, c.missing)
 	}
 }
 
@@ -284,7 +284,7 @@ func (v *verifier) present(c *Column) bool {
 		return false
 	}
 	if n != c.count {
-		v.fail(c.section(), c.meta.places, "%d rows have values, the footer tells of %d", n, c.count)
+		v.fail(c.section(), c.meta.places, "%d rows have values, the footer has %d", n, c.count)
 		return false
 	}
 	return true

@@ -28,7 +28,7 @@ func TestVerifyFinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := &verifier{s: changed}
-		if v.users(); len(v.found) == 0 { // forged users are not those of their hashes
+		if v.users(); len(v.found) == 0 { // forged users do not have their hashes
 			v.found = changed.Verify()
 		} else if section != nameUsers {
 			v.found = nil
@@ -38,7 +38,7 @@ func TestVerifyFinds(t *testing.T) {
 			t.Errorf("%s, byte %d: got %v, want %s with %q", section, i, v.found, section, reason)
 		}
 	}
-	f(s, s.hashAt, 7, 0x80, nameUsers, "not that of the id")
+	f(s, s.hashAt, 7, 0x80, nameUsers, "not the hash of the id")
 	f(s, s.starts.at, 0, 1, nameUsers, "out of order")
 	f(s, s.starts.at, 4, 0x80, nameUsers, "out of order")
 	f(s, span{s.starts.at.off, 0}, s.starts.at.len-4, 1, nameUsers, "out of order")

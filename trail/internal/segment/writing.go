@@ -157,7 +157,7 @@ func (w *imageWriter) numbers(m *meta, values []uint64) error {
 }
 
 // coded writes a column of integers, numbers or booleans, given as codes of a range
-// that may be larger than that of the values.
+// that may be larger than the range of the values.
 func (w *imageWriter) coded(m *meta, codes []uint32) {
 	m.missing = missingIn(codes, 0)
 	if m.missing == w.rows {

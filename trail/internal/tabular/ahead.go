@@ -10,7 +10,7 @@ import (
 const aheadRows = 4096
 
 // An ahead reads the next batch of a source while the caller works on one. The source
-// must leave what it lent for a batch as it is during the next call, and its schema
+// must not reuse the memory of a batch during the next call, and its schema
 // must not change.
 type ahead struct {
 	src    source

@@ -14,8 +14,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// The files of the benchmarks are those of a shop: a user, a time, an event and
-// four properties, one of them missing in 40 % of the rows.
+// benchRows is the number of rows in a file. They are the events of a shop: a user, a time,
+// an event and four properties, one of them missing in 40 % of the rows.
 const benchRows = 100_000
 
 func benchRow(i int) (user, at, name, country, item, price, campaign string) {

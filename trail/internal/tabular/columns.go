@@ -44,8 +44,8 @@ func (o Options) columnSpecs() [roles]columnSpec {
 	}
 }
 
-// resolve returns the names of the columns for user, time, event and id ("" for no
-// id) among those of the file.
+// resolve returns which columns of the file are for user, time, event and id ("" for no
+// id).
 func (o Options) resolve(columns []string) (names [roles]string, err error) {
 	for i, w := range o.columnSpecs() {
 		candidates := w.defaults

@@ -143,7 +143,7 @@ func (a *target) ofBool(v bool) (event.Value, error) {
 	return a.finish(event.BoolOf(v))
 }
 
-// ofBytes makes a value of stored bytes, which it lends.
+// ofBytes makes a value of stored bytes. A String shares their memory.
 func (a *target) ofBytes(b []byte) (event.Value, error) {
 	switch a.Meaning {
 	case parquet.Decimal:

@@ -146,7 +146,7 @@ func (s *csvSource) next(rows []Row) (n int, bad []BadRow, err error) {
 	for n < limit && len(s.bad) < maxBad {
 		rec, ok := s.in.Next()
 		if !ok {
-			if n > 0 || len(s.bad) > 0 { // what was lent must stay
+			if n > 0 || len(s.bad) > 0 { // rows that are returned refer to the buffer
 				break
 			}
 			if err := s.in.More(); err != nil {

@@ -127,8 +127,8 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// TestCSVTypesOfTheFirstRows looks at a value that does not fit what the first
-// 10,000 rows say.
+// TestCSVTypesOfTheFirstRows reads a value that does not fit the type guessed from the
+// first 10,000 rows.
 func TestCSVTypesOfTheFirstRows(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(head + ",n\n")

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A ColumnError tells of a column that is missing.
+// A ColumnError reports a column that is missing.
 type ColumnError struct {
 	Role    string   // user, time, event or id; empty for a property
 	Name    string   // the name in quotes, or the names that are looked for by default
@@ -24,7 +24,7 @@ func (e *ColumnError) Error() string {
 	return fmt.Sprintf("there is no column %s among %s%s", e.Name, strings.Join(shown, ", "), more)
 }
 
-// A PropertyError tells of a property that cannot be read.
+// A PropertyError reports a property that cannot be read.
 type PropertyError struct {
 	Property string
 	Reason   string // names the property

@@ -39,7 +39,7 @@ func Extensions() []string {
 	return append(all, packings...)
 }
 
-// CheckName returns an error for a file whose name does not tell its format.
+// CheckName returns an error for a file whose extension is not of a known format.
 func CheckName(path string) error {
 	_, _, err := formatOf(path)
 	return err

@@ -20,7 +20,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestMemory looks at what the readers hold while they read: windows, and the
+// TestMemory bounds the memory that the readers hold while they read: windows, and the
 // dictionaries of Parquet.
 func TestMemory(t *testing.T) {
 	if invariant.Race {

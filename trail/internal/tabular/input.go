@@ -15,8 +15,8 @@ import (
 )
 
 // maxWindow is the largest window of a zstd stream that is taken, and so the
-// memory it can ask for: that of zstd --long=27, the largest that its own tool
-// reads without being told to.
+// memory it can ask for: the window of zstd --long=27, the largest that its own tool
+// reads without a flag.
 const maxWindow = 128 << 20
 
 // An input is an opened file, unpacked while it is read. It counts the packed

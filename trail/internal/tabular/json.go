@@ -27,7 +27,7 @@ func (k kind) String() string {
 }
 
 // A member is a name and a value in an object, or in an object in it: then the
-// name is that of both with a dot between.
+// name is both names with a dot between.
 type member struct {
 	name, text string
 	kind       kind

@@ -12,13 +12,13 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// An ndjsonSource reads lines of JSON objects. Properties are found as they come;
-// empty lines are passed over.
+// An ndjsonSource reads lines of JSON objects. Properties are found while lines are
+// read; empty lines are skipped.
 type ndjsonSource struct {
 	opt   Options
 	unit  unit
 	names [roles]string
-	named bool // names are those of lines; before, no line with any could be read
+	named bool // names has been resolved; before, no line with any name could be read
 	in    *records.Reader
 	scan  scanner
 
@@ -59,8 +59,8 @@ func newNDJSON(in *input, opt Options) (*ndjsonSource, error) {
 	return s, nil
 }
 
-// name tells by the names in lines which are the user's, the time's and so on. If
-// no line could be read yet, the first one that can is asked later.
+// name finds which names of lines are the user's, the time's and so on. If no line could
+// be read yet, it is called again with the first one that can.
 func (s *ndjsonSource) name(columns []string) (err error) {
 	if len(columns) == 0 {
 		return nil
@@ -78,7 +78,7 @@ func (s *ndjsonSource) name(columns []string) (err error) {
 }
 
 // memberNames returns the names in a line and in those that were read already behind it.
-// What was lent of lines before is void.
+// Lines that were returned before are no longer valid.
 func (s *ndjsonSource) memberNames(line []byte) (columns []string) {
 	seen := make(map[string]bool)
 	for b := s.in.Peek(); len(columns) < maxProperties; {
@@ -119,7 +119,7 @@ func (s *ndjsonSource) next(rows []Row) (n int, bad []BadRow, err error) {
 		}
 		rec, ok := s.in.Next()
 		if !ok {
-			if n > 0 || len(s.bad) > 0 { // what was lent must stay
+			if n > 0 || len(s.bad) > 0 { // rows that are returned refer to the buffer
 				break
 			}
 			if err := s.in.More(); err != nil {
@@ -132,7 +132,7 @@ func (s *ndjsonSource) next(rows []Row) (n int, bad []BadRow, err error) {
 			continue
 		}
 		line := rec.Raw
-		if !s.named { // and so n is 0: nothing is lent
+		if !s.named { // and so n is 0: no row refers to the buffer
 			if err := s.name(s.memberNames(line)); err != nil {
 				return n, s.bad, err
 			}
@@ -227,8 +227,8 @@ func (s *ndjsonSource) take(line []byte, row *Row) error {
 	return nil
 }
 
-// role tells what the i-th member of a line stands for; it is not known if it is
-// a property that did not come before.
+// role returns what the i-th member of a line is: a column, a property or, as -1, nothing
+// that is read. It is not known if it is a new property.
 func (s *ndjsonSource) role(i int, name string) (role int, known bool) {
 	if i < len(s.order) && s.order[i].name == name {
 		return s.order[i].role, true
@@ -335,7 +335,7 @@ func (m *member) time(u unit) (int64, error) {
 
 // convert reads the value of a member for a property of type t, Unknown for one
 // that did not come before. An Int may come out as a Float, which widens it. A
-// String lends.
+// String shares the memory of m.
 func (o *Options) convert(m *member, t event.Type, forced bool) (event.Value, error) {
 	if forced && t == event.Unknown {
 		t = o.Types[m.name]

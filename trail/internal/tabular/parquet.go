@@ -26,11 +26,11 @@ type parquetSource struct {
 	left  int64 // rows of the current one that were not read yet
 	row   int64 // rows read
 
-	// What next lends; it alternates between two, because one is read while the
+	// The batches that next returns. It alternates between two, because one is read while the
 	// other is filled.
-	lent   [2]parquetBatch
-	turn   int
-	reason []string
+	batches [2]parquetBatch
+	turn    int
+	reason  []string
 }
 
 // A parquetBatch has the values of a batch.
@@ -66,8 +66,8 @@ func newParquet(in *input, opt Options) (s *parquetSource, err error) {
 // countBytes counts the bytes of a page. The bytes of headers are counted at the end.
 func (s *parquetSource) countBytes(n int64) { s.in.done.Store(min(s.in.done.Load()+n, s.in.total)) }
 
-// nameOf returns the name of a leaf: the names on the way to it, with dots between; of a
-// list, that of the list.
+// nameOf returns the name of a leaf: the names on the way to it, with dots between. The
+// leaf of a list has the name of the list.
 func (s *parquetSource) nameOf(leaf int) string {
 	l := &s.file.Leaves[leaf]
 	switch name := strings.Join(l.Path, "."); {
@@ -172,7 +172,7 @@ func (s *parquetSource) next(rows []Row) (n int, bad []BadRow, err error) {
 	n = min(len(rows), maxRows, max(1, maxValues/max(1, width)))
 	n = int(min(int64(n), s.left))
 	s.turn = 1 - s.turn
-	b := &s.lent[s.turn]
+	b := &s.batches[s.turn]
 	b.values = grown(b.values, n*width)
 	if s.opt.Coded {
 		b.codes = grown(b.codes, n*width)
@@ -204,7 +204,7 @@ func (s *parquetSource) next(rows []Row) (n int, bad []BadRow, err error) {
 	return taken, b.bad, nil
 }
 
-func (s *parquetSource) terms(field int) []string { return s.lent[s.turn].terms[field] }
+func (s *parquetSource) terms(field int) []string { return s.batches[s.turn].terms[field] }
 
 func (s *parquetSource) begin() error {
 	s.left = s.file.Groups[s.group]

@@ -13,7 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// all reads a file to its end, a few rows at a time, and copies what is lent.
+// all reads a file to its end, a few rows at a time, and copies them.
 func all(t *testing.T, r *Reader, batch int) (rows []Row, bad []BadRow, err error) {
 	t.Helper()
 	buf := make([]Row, batch)

@@ -106,7 +106,7 @@ func parseBool(s string) (v, ok bool) {
 }
 
 // parseValue reads a text as a type; it is not ok if it does not fit. The empty
-// text is missing in any type. A String lends s.
+// text is missing in any type. A String shares the memory of s.
 func parseValue(s string, t event.Type) (v event.Value, ok bool) {
 	if s == "" {
 		return event.Value{}, true

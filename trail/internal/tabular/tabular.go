@@ -11,8 +11,7 @@
 // for Parquet, one page of each column, not by the file. A row that cannot be
 // taken never ends the reading: it is returned as a BadRow with its line.
 //
-// It knows nothing of stores, segments or queries; a store's schema comes in as
-// Options.Known.
+// It does not depend on stores, segments or queries; Options.Known has a store's schema.
 package tabular
 
 import (
@@ -32,7 +31,7 @@ type Options struct {
 	User, Time, Event, ID string
 
 	// TimeUnit is the unit of times that are numbers: s, ms, us or ns. Empty
-	// tells them apart by size. Texts and Parquet timestamps say their own.
+	// guesses it by size. Texts and Parquet timestamps have their own.
 	TimeUnit string
 
 	// Times returns why a time, in milliseconds since 1970 UTC, is not taken, nil if
@@ -65,8 +64,8 @@ func (o Options) checkTime(millis int64) error {
 	return nil
 }
 
-// A Row is one event. Its strings and its Values are lent: they are good until
-// the next call of Next.
+// A Row is one event. Its strings and its Values are valid until the next call
+// of Next.
 type Row struct {
 	User   string
 	Time   int64 // milliseconds since 1970 UTC
@@ -117,7 +116,7 @@ type coded interface {
 	terms(field int) []string
 }
 
-// Open opens a file for reading. Its name tells its format; see formats.go. "-" is
+// Open opens a file for reading. The extension decides the format; see formats.go. "-" is
 // newline-delimited JSON from stdin. The caller must call Close.
 //
 // It is a *ColumnError if a column that Options or the defaults name is missing, and

@@ -120,7 +120,7 @@ func nodeOf(t event.Type) parquet.Node {
 	return parquet.Optional(parquet.Encoded(parquet.String(), &parquet.RLEDictionary))
 }
 
-// add takes one row and copies what it lends.
+// add takes one row and copies its strings.
 func (p *parquetWriter) add(row Row) error {
 	p.columns[0] = append(p.columns[0], p.copy(row.User).Level(0, 0, 0))
 	p.columns[1] = append(p.columns[1], parquet.Int64Value(row.Time).Level(0, 0, 1))
