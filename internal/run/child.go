@@ -40,8 +40,8 @@ func (p *process) startChild(at int32, to continuation, r node.Result) {
 	}
 	ctx, parent := (*lazyContext)(p).made(), p.storage()
 	root := p
-	if p.family != nil {
-		root = p.family
+	if p.outermost != nil {
+		root = p.outermost
 	}
 	var limit time.Duration
 	if e := r.Effect(); e.Op == effect.Within {
@@ -137,6 +137,6 @@ func (g *Generation) forkEnded(resp node.Response, bytes int64) {
 // something. root is the process that ends last of those that wait for it, nil for a
 // forked child.
 func (p *process) runChild(root *process, end ending, at int32, r node.Result) {
-	p.family, p.ending = root, end
+	p.outermost, p.ending = root, end
 	p.proceed(true, at, &r)
 }

@@ -77,7 +77,7 @@ type Options struct {
 	Secrets          *redact.Secrets // hidden in errors and timelines; nil for none
 }
 
-// A BusyClock is told which goroutines do something, so that it can jump ahead once
+// A BusyClock counts the goroutines that do something, so that it can jump ahead once
 // none does. A goroutine that sleeps by it does nothing, and neither does a process that
 // awaits a result.
 type BusyClock interface {
@@ -156,7 +156,7 @@ type shard struct {
 }
 
 // errGrace ends the processes that are left when the grace of a stop is over. A client may
-// try again elsewhere, so it is told 503.
+// try again elsewhere, so the status is 503.
 var errGrace error = &node.Error{Err: errors.New("the grace of the shutdown is over"), Status: http.StatusServiceUnavailable}
 
 // add notes a process that the pool has made. So one that waits can be found, and none
@@ -682,9 +682,9 @@ func (g *Generation) goroutine(f func()) {
 	})
 }
 
-// begin tells the clock that a goroutine from outside runs a process, until end. The
-// process has the context that it returns, so that a process started by one of its
-// nodes does not begin a second time.
+// begin registers a goroutine from outside, which runs a process, with the clock until
+// end. The process has the context that begin returns, so that a process started by one
+// of its nodes does not begin a second time.
 func (g *Generation) begin(ctx context.Context) (begun context.Context, end func()) {
 	if g.busyClock == nil || g.busyClock.Begun(ctx) {
 		return ctx, func() {}

@@ -133,8 +133,8 @@ func (p *process) detach(outcome observe.Outcome, resp node.Response) {
 	p.packets, p.observer = nil, nil
 }
 
-// unlabel restores the labels of the goroutine: those of the trigger that started
-// the process, or those that the caller had.
+// unlabel restores the labels that the goroutine had before: of the trigger that
+// started the process, or of the caller.
 func (p *process) unlabel() {
 	if p.origin == fromCaller {
 		p.label = p.base

@@ -59,7 +59,8 @@ func fail(message string) nodeFunc {
 	return func(node.Process, node.Packet) node.Result { return node.Fail(errors.New(message)) }
 }
 
-// suffix sends its payload on with a letter added, after blocking if told to.
+// suffix adds a letter to its payload and sends it on, from blocking work if blocks is
+// set.
 func suffix(letter string, blocks bool) nodeFunc {
 	return func(_ node.Process, pkt node.Packet) node.Result {
 		s, _ := pkt.Payload.AsString()
