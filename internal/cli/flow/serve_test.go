@@ -42,7 +42,7 @@ func serve(t *testing.T, args ...string) *served {
 	return serveKinds(t, nil, args...)
 }
 
-// serveKinds is serve with more kinds than those of package std.
+// serveKinds is serve with kinds in addition to package std.
 func serveKinds(t *testing.T, kinds []*node.Def, args ...string) *served {
 	t.Helper()
 	return launch(t, kinds, append([]string{"start"}, args...)...)

@@ -219,7 +219,7 @@ func (a commands) mocks(o *testOptions, outline uniflow.Outline) ([]*suite.Mock,
 			return nil, app.Usagef(o.command, "write --mock NAME=FILE", "--mock takes NAME=FILE, got %q", pair)
 		}
 		if !suite.IsRecording(file) && !languages.Has(lang.OfExtension(filepath.Ext(file))) {
-			return nil, app.Usagef(o.command, "name the file .js, .ts, .cel, .json, .yaml, .txt or .jsonl", "--mock %s: the extension of %s is not that of a language", name, file)
+			return nil, app.Usagef(o.command, "name the file .js, .ts, .cel, .json, .yaml, .txt or .jsonl", "--mock %s: %s does not have the extension of a language", name, file)
 		}
 		code, err := readMock(file)
 		if errors.Is(err, fs.ErrNotExist) && suite.IsRecording(file) {

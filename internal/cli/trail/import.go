@@ -18,7 +18,7 @@ import (
 )
 
 const importLong = `Import adds the events in files to the store in FOLDER, and creates the store if it does
-not exist. The extension of a file tells its format: CSV, NDJSON (one JSON object per line)
+not exist. The extension of a file gives its format: CSV, NDJSON (one JSON object per line)
 or Parquet. Files with .gz and .zst after it are decompressed. "-" is NDJSON on standard
 input.
 
