@@ -8,8 +8,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// recordings returns an observer that does what o does, and tells the mocks that record
-// what their nodes send.
+// recordings returns an observer that does what o does, and passes what nodes send to
+// the mocks that record it.
 func (s *session) recordings(o *observe.Observer) *observe.Observer {
 	records := false
 	for _, m := range s.Mocks {

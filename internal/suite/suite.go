@@ -8,8 +8,8 @@
 // another; what a test has started has ended when its result is reported, unless the
 // result says otherwise.
 //
-// The package must not know which kinds exist, except that of the trigger that a fake
-// clock lets run.
+// The package must not know which kinds exist, except for the trigger that a fake clock
+// lets run.
 package suite
 
 import (
@@ -249,8 +249,8 @@ func (s *session) replace(fake bool) func(node.Ref, *node.Def) func(*node.Init) 
 	}
 }
 
-// firstOut returns the index of the first out-port, as the engine counts: those of a
-// sub-graph follow its in-ports.
+// firstOut returns the index of the first out-port, as the engine counts: in a
+// sub-graph, the out-ports follow the in-ports.
 func firstOut(def *node.Def) int {
 	if def.Subgraph == node.NoSubgraph {
 		return 0

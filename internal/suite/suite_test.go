@@ -302,7 +302,7 @@ func TestShared(t *testing.T) {
 		t.Errorf("got %d nodes made for 100 tests, want %d", more, want)
 	}
 	if linked == 0 || again != 10*linked {
-		t.Errorf("got %d looks at ports of tests for 100, want ten times the %d for 10", again, linked)
+		t.Errorf("ports of 100 tests were read %d times, want ten times the %d of 10 tests", again, linked)
 	}
 }
 

@@ -71,7 +71,7 @@ func (t *Totals) Remove(g *run.Generation) {
 	maps.DeleteFunc(t.nodes, func(key nodeKey, _ observe.NodeMetrics) bool { return !known[key] })
 }
 
-// addNodes adds counts to those of the same nodes.
+// addNodes adds counts to the sums of the same nodes.
 func addNodes(sums map[nodeKey]observe.NodeMetrics, nodes []observe.NodeMetrics) {
 	for i := range nodes {
 		n := &nodes[i]

@@ -70,12 +70,12 @@ type Leg struct {
 type Break uint8
 
 const (
-	// Pass never does anything.
+	// Pass leaves the connection as it is.
 	Pass Break = iota
 	// Sever resets both sides with a RST.
 	Sever
-	// Half tells the receiving side that the sending one has ended, and passes
-	// nothing more in this direction.
+	// Half closes the connection to the receiving side for writing: nothing more passes
+	// in this direction.
 	Half
 	// Hole passes nothing more in this direction, and the other side does not see it.
 	Hole
@@ -171,7 +171,7 @@ func (p *Proxy) accept() {
 		plan, ok := p.meet(c)
 		if !ok {
 			Reset(c)
-			continue // Accept tells whether the proxy has ended
+			continue // Accept fails if the proxy has ended
 		}
 		p.work.Go(func() { p.join(c.(*net.TCPConn), plan) })
 	}

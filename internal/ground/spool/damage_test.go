@@ -346,7 +346,7 @@ func TestUnreadable(t *testing.T) {
 	}
 	shut(t, s)
 	if rep.Corrupt == 0 || len(rep.Problems) == 0 {
-		t.Errorf("got %+v, want it told", rep)
+		t.Errorf("got %+v, want the damage reported", rep)
 	}
 	sp.fs.SetFail(nil)
 	s, _ = open(t, quiet(sp.fs))
