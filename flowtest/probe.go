@@ -13,7 +13,8 @@ import (
 var errNotLoaded = errors.New("flowtest: nothing is loaded: call Load first")
 
 // A Probe is a node of kind probe, or all of that name in later generations. It keeps
-// the payloads that it receives, and answers each with itself unless told otherwise.
+// the payloads that it receives, and answers each with itself, unless the test sets
+// another answer.
 type Probe struct {
 	flow     *Flow
 	name     string

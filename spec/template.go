@@ -131,8 +131,8 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// functions are available in templates in addition to those of text/template. None
-// has access to anything outside of the document.
+// functions are available in templates in addition to the functions of text/template.
+// None has access to anything outside of the document.
 var functions = template.FuncMap{
 	"lower": strings.ToLower,
 	"upper": strings.ToUpper,

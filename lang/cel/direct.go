@@ -101,7 +101,7 @@ type directNode struct {
 	entries *entries    // of a map
 }
 
-// The entries of a map whose keys are known.
+// entries are the fields of a map whose keys are known.
 type entries struct {
 	shape *value.Shape
 	vals  []directNode
