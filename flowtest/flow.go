@@ -74,7 +74,7 @@ func New(tb testing.TB, kinds ...*node.Def) *Flow {
 	return f
 }
 
-// ready makes the engine.
+// ready makes the engine before the first Load.
 func (f *Flow) ready() {
 	if f.engine != nil {
 		return
@@ -204,7 +204,7 @@ func missing(doc spec.Document) []byte {
 	return specs
 }
 
-// compact returns JSON.
+// compact returns a value as JSON on one line.
 func compact(v value.Value) string {
 	text, err := v.AppendJSON(nil)
 	if err != nil {

@@ -354,7 +354,6 @@ func (p *process) ID() string {
 	return p.mu.id
 }
 
-// newID makes the id of a process.
 func newID() string {
 	return uuid.Must(uuid.NewV7()).String() // fails only without a source of randomness
 }

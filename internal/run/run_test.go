@@ -229,7 +229,7 @@ func TestPipelining(t *testing.T) {
 	wantText(t, gen.Send(t.Context(), nil, root, 0, value.Null()), "[released releaser]")
 }
 
-// TestErrorPort is rule 6.
+// TestErrorPort is rule 6: a failure goes to the error port, if that is linked.
 func TestErrorPort(t *testing.T) {
 	t.Run("own failure goes to the error port", func(t *testing.T) {
 		g := &graph{}

@@ -123,7 +123,6 @@ type session struct {
 	mu    sync.Mutex // held while Done is called
 }
 
-// test runs one test.
 func (s *session) test(ctx context.Context, t uniflow.Test) *Result {
 	r := &Result{Test: t, Start: time.Now(), redact: s.Redact}
 	limit := s.Timeout

@@ -140,7 +140,6 @@ func kinds() []*node.Def {
 	return append(std.Defs(""), waits(), forks(), hangs(), stubbornDef(), counts(), ticks())
 }
 
-// run runs the tests in a document.
 func run(t *testing.T, ctx context.Context, text string, opts suite.Options) (map[string]*suite.Result, *suite.Coverage) {
 	t.Helper()
 	opts.Kinds = kinds()
@@ -331,7 +330,6 @@ func TestMock(t *testing.T) {
 	}
 }
 
-// mock returns a mock.
 func mock(t *testing.T, name, file, code string) *suite.Mock {
 	t.Helper()
 	m, err := suite.NewMock(name, file, []byte(code), builtin.Languages())

@@ -93,7 +93,7 @@ func TestBrowser(t *testing.T) {
 		defer cancel()
 		if _, err := chromedp.Run(ctx, chromedp.Poll[bool](is)); err != nil {
 			seen, seenErr := chromedp.Run(page, chromedp.Evaluate[string]("JSON.stringify({...seen, events: seen.events.length, last: seen.events.at(-1)})"))
-			t.Fatalf("%s: %v; the page has seen %s; the program said:\n%s", what, errors.Join(err, seenErr), seen, p.said.Tail(4000))
+			t.Fatalf("%s: %v; the page has seen %s; the program said:\n%s", what, errors.Join(err, seenErr), seen, p.output.Tail(4000))
 		}
 	}
 	wait("events of a stream without an end", "seen.events.length >= 5 && seen.ids.every((id, i) => i == 0 || +id == +seen.ids[i-1] + 1)")
@@ -109,7 +109,7 @@ func TestBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("the program ended with %v:\n%s", err, p.said.Tail(4000))
+		t.Errorf("the program ended with %v:\n%s", err, p.output.Tail(4000))
 	}
 	wait("the end of the WebSocket", "seen.closes.length == 1 && seen.closes[0] == 1001")
 	write(3)

@@ -96,7 +96,6 @@ func runCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// addJob adds the flags of a job.
 func (o *runOptions) addJob(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.progress, "progress", progressAuto, "show `HOW` far the sources are: auto, none or json")

@@ -61,7 +61,6 @@ func launch(t *testing.T, kinds []*node.Def, args ...string) *served {
 	return s
 }
 
-// await waits for a line of the log.
 func (s *served) await(line string) {
 	s.t.Helper()
 	re := regexp.MustCompile(line)
@@ -88,7 +87,6 @@ func (s *served) text() string {
 	return s.mu.log.String()
 }
 
-// ended waits for the end.
 func (s *served) ended(want int) {
 	s.t.Helper()
 	defer s.cancel()

@@ -82,7 +82,6 @@ func row(source, indent string) string {
 	return indent + strings.TrimSpace(cells[0]) + "\n" + wrap(strings.Join(rest, "; "), indent+"    ")
 }
 
-// indented indents the lines of a text.
 func indented(text, indent string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -140,7 +140,6 @@ func olderListener(own value.Value) value.Value {
 	return own.With("properties", properties).With("required", list("address"))
 }
 
-// kindSchema is the schema of a spec of one kind.
 func kindSchema(def *node.Def, kind string, shared *sharer, change func(value.Value) value.Value) value.Value {
 	own := def.Config.JSONSchema()
 	if change != nil {

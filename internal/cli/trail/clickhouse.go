@@ -218,7 +218,6 @@ func inner(kind string) string {
 	return rest
 }
 
-// clickHouseType converts a type of ClickHouse.
 func clickHouseType(kind string) event.Type {
 	for _, wrapper := range []string{"LowCardinality(", "Nullable("} {
 		if inner, ok := strings.CutPrefix(kind, wrapper); ok {

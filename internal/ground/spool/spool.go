@@ -383,7 +383,6 @@ func (s *Spool) unreported(err error) error {
 	return err
 }
 
-// wakeLoop wakes the goroutine.
 func (s *Spool) wakeLoop() {
 	select {
 	case s.wake <- struct{}{}:
