@@ -550,8 +550,8 @@ func TestLifecycleTimeout(t *testing.T) {
 	}
 }
 
-// TestStop is the end of rule 9: when the grace is over, contexts end, also that
-// of a process which only its own work knows.
+// TestStop is the end of rule 9: when the grace is over, contexts end, also in a
+// process which only its own work knows.
 func TestStop(t *testing.T) {
 	g := &graph{}
 	started := make(chan struct{})
