@@ -409,7 +409,7 @@ const abandon = 800 * time.Millisecond
 //  2. triggers take no new work, what waits for a message from outside fails, and what
 //     they took is answered;
 //  3. processes in progress, also of replaced generations, run to their end;
-//  4. when the grace is over, or ctx is done, the contexts of those left end;
+//  4. when the grace is over, or ctx is done, the contexts of processes that are left end;
 //  5. nodes are closed, at most 100 ms later, although a process that ignores its
 //     context may still be inside them.
 //

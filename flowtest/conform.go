@@ -397,7 +397,7 @@ func (k *conformance) checkAllocs(t testing.TB) {
 	f := k.bare(t)
 	f.quiet = true
 	if f.Options.Clock == nil {
-		f.Options.Clock = node.SystemClock{} // which allocates nothing to know of a process
+		f.Options.Clock = node.SystemClock{} // which does not allocate for a process
 	}
 	f.Load(k.Document)
 	f.Send(k.spec.Name, k.Payload) // which ends if the process does not

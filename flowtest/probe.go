@@ -50,8 +50,8 @@ func (f *Flow) probe(name string) *Probe {
 	return p
 }
 
-// Do makes the probe answer as a function does: one of those below, or any other that
-// obeys the rules of [node.Node]. It returns the probe.
+// Do makes the probe answer as a function does: [Echo], [None], [Answer], [Fail],
+// [Panic], or any other that obeys the rules of [node.Node]. It returns the probe.
 func (p *Probe) Do(receive func(node.Process, node.Packet) node.Result) *Probe {
 	p.flow.mu.Lock()
 	defer p.flow.mu.Unlock()

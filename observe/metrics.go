@@ -35,9 +35,9 @@ type Figure struct {
 }
 
 // NodeMetrics are about one node. Packets and errors are exact. Times are estimates
-// under load: at most about a hundred processes a second are measured, each of
-// which represents those that are not. For a trigger, packets are the processes
-// that it started, and the latency is how long they took.
+// under load: at most about a hundred processes a second are measured, each of which
+// represents others that are not. For a trigger, packets are the processes that it
+// started, and the latency is how long they took.
 type NodeMetrics struct {
 	Kind, Namespace, Name string // Name is empty for nodes without one
 

@@ -212,7 +212,7 @@ var (
 func (t *renderer) fail(raw *schema.Raw, path string, dot any, err error, rendering bool) {
 	pos, msg := raw.Text.Start(), err.Error()
 	if m := templatePlace.FindStringSubmatch(msg); m != nil {
-		line, _ := strconv.Atoi(m[1]) // digits, and so is the column
+		line, _ := strconv.Atoi(m[1]) // line and column are digits
 		col, _ := strconv.Atoi(m[2])
 		pos, msg = raw.Text.Pos(line, col+1), m[3]
 	}

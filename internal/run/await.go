@@ -14,8 +14,8 @@ import (
 
 // A parking holds what the process awaits. The holder of the token owns it.
 type parking struct {
-	first     await  // the memory of most; p is set with the process
-	free      *await // those not in use
+	first     await  // enough for most processes; p is set with the process
+	free      *await // list of awaits that are not in use
 	beginning *await // the one whose begin runs
 	use       uint64 // of beginning
 }

@@ -123,7 +123,8 @@ func (g *Generation) refusesFork(bytes int64) error {
 	return err
 }
 
-// forkEnded is the end of a detached child.
+// forkEnded logs the error of a forked child that has ended, and releases what it
+// counted for.
 func (g *Generation) forkEnded(resp node.Response, bytes int64) {
 	if resp.IsError() {
 		g.log.Error("forked process", "error", resp.Payload.AsError())

@@ -198,8 +198,8 @@ func (p *process) release() {
 	p.gen.processes.Put(p)
 }
 
-// clear clears what other goroutines have used. All packets have been answered, so none
-// touches the process, and those that did have posted to the inbox since. Only its
+// clear clears what other goroutines have used. All packets have been answered, so no
+// goroutine touches the process; each that did has posted to the inbox since. Only its
 // context may be used too long: what watches it, such as a context.AfterFunc, must find
 // it ended, and must not get the context of the next run.
 func (p *process) clear() (watched bool) {

@@ -113,8 +113,9 @@ func TestFanOut(t *testing.T) {
 	}
 }
 
-// TestOrder is rule 5: a node gets the packets of one process in the order in
-// which they were sent, also if it blocks, and so does the sender its responses.
+// TestOrder is rule 5: a node gets the packets of one process in the order in which
+// they were sent, also if it blocks, and the sender gets the responses in the same
+// order.
 func TestOrder(t *testing.T) {
 	const n = 200
 	g := &graph{}

@@ -1,5 +1,5 @@
-// Package totals sums up the metrics of an engine over its generations, those that are alive and
-// those that have ended, and instruments them. It starts nothing.
+// Package totals sums up the metrics of an engine over its generations, which may be alive or
+// have ended, and instruments them. It starts nothing.
 package totals
 
 import (

@@ -235,7 +235,7 @@ func (p *example) until(what string, is func() bool) {
 	defer ticker.Stop()
 	for limit := time.Now().Add(2 * time.Minute); !is(); <-ticker.C {
 		if time.Now().After(limit) {
-			p.t.Fatalf("waited in vain for %s, counted are %v; the program said:\n%s", what, p.counts(), p.output.Tail(4000))
+			p.t.Fatalf("waited in vain for %s, counted are %v; the program wrote:\n%s", what, p.counts(), p.output.Tail(4000))
 		}
 	}
 }

@@ -79,7 +79,7 @@ func (p *flow) start() {
 			return
 		}
 		if time.Now().After(limit) {
-			p.t.Fatalf("%s does not answer: %v; the program said:\n%s", p.path, err, p.output.Tail(4000))
+			p.t.Fatalf("%s does not answer: %v; the program wrote:\n%s", p.path, err, p.output.Tail(4000))
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (b *tab) wait(what, is string) {
 	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
 	defer cancel()
 	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("(() => {"+inChromium+"return !!("+is+")})()")); err != nil {
-		b.t.Fatalf("%s: %v; the page shows %s; the program said:\n%s", what, err, b.run("return JSON.stringify(all()) + root?.querySelector('.note').textContent"), b.p.output.Tail(4000))
+		b.t.Fatalf("%s: %v; the page shows %s; the program wrote:\n%s", what, err, b.run("return JSON.stringify(all()) + root?.querySelector('.note').textContent"), b.p.output.Tail(4000))
 	}
 }
 

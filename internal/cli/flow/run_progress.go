@@ -59,7 +59,7 @@ func (a commands) newJobProgress(form string) *jobProgress {
 	return &jobProgress{w: a.Stderr, form: form, line: a.Progress(), now: time.Now}
 }
 
-// begin remembers where the sources begin.
+// begin notes where the sources begin.
 func (p *jobProgress) begin(triggers []uniflow.Trigger) {
 	for _, t := range triggers {
 		if t.Progress != nil {

@@ -213,7 +213,8 @@ func described(own value.Value, name string) value.Value {
 	return doc
 }
 
-// portsSchema is the schema of the out-ports of a kind. Those of a block are its own.
+// portsSchema is the schema of the out-ports of a kind. A block declares its own, so
+// any name is allowed.
 func portsSchema(def *node.Def) value.Value {
 	if def.Subgraph == node.SubgraphGraph && def.Config.Has("outbounds") {
 		return object("type", list("object", "null"), "description", text("Links, by out-port."), "additionalProperties", ref("links"))

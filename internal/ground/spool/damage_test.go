@@ -359,7 +359,8 @@ func TestUnreadable(t *testing.T) {
 	shut(t, s)
 }
 
-// TestReadDamaged shows that Read reports damage, and so does Recovered after the start.
+// TestReadDamaged checks that Read reports damage, and Recovered as well after the
+// start.
 func TestReadDamaged(t *testing.T) {
 	sp := newSpecimen(t, 3000, 200)
 	s, _ := open(t, quiet(sp.fs))

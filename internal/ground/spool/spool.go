@@ -185,7 +185,7 @@ type segment struct {
 	number   uint64   // immutable
 	path     string   // immutable
 	file     vfs.File // nil if closed; closed only when refs is 0
-	refs     int      // of those who use the file
+	refs     int      // uses of the file
 	end      int64    // of the last record
 	synced   int64    // everything before is durable
 	failed   *SyncError
@@ -196,7 +196,7 @@ type segment struct {
 	acks     ackSet
 
 	events       uint64 // appended, or found when opened
-	syncedEvents uint64 // those before synced
+	syncedEvents uint64 // events before synced
 	ackedEvents  uint64
 
 	entered bool   // the folder entry is durable; owned by the goroutine
