@@ -168,9 +168,9 @@ func TestHandledError(t *testing.T) {
 		t.Errorf("got %d %q", got.Status, got.Body)
 	}
 	f.Close()
-	told := regexp.MustCompile(`level=WARN msg="error goes to an error port" node=size at=test.yaml:3:3 port_of=web process=(\S+) error=.`).FindStringSubmatch(f.Log())
-	if told == nil || !strings.Contains(f.Log(), "msg=request ") || strings.Count(f.Log(), "process="+told[1]) != 3 {
-		t.Errorf("got %v in\n%s", told, f.Log())
+	record := regexp.MustCompile(`level=WARN msg="error goes to an error port" node=size at=test.yaml:3:3 port_of=web process=(\S+) error=.`).FindStringSubmatch(f.Log())
+	if record == nil || !strings.Contains(f.Log(), "msg=request ") || strings.Count(f.Log(), "process="+record[1]) != 3 {
+		t.Errorf("got %v in\n%s", record, f.Log())
 	}
 }
 

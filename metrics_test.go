@@ -38,8 +38,8 @@ const twoSteps = `
 - {kind: nop}
 `
 
-// TestMetricsAcrossReloads goes on counting through reloads: nodes by name,
-// those without one by kind, and no longer those that are gone.
+// TestMetricsAcrossReloads goes on counting through reloads: nodes by name, nodes
+// without a name by kind. Removed nodes no longer count.
 func TestMetricsAcrossReloads(t *testing.T) {
 	e := engineWith(t, uniflow.Options{Metrics: true})
 	apply := func(text string, want bool) {

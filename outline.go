@@ -60,18 +60,18 @@ func (e *Engine) Outline(source Source) (Outline, diag.List) {
 }
 
 // ApplyTest is [Engine.Apply] of the part of a source that a test of its outline needs: the
-// nodes that the test leads to, and those of its namespace that no test leads to, with all
-// that these lead to. Nothing is compiled again, so it takes the same time however many
-// tests there are. The kinds are those of the engine that made the outline; any number of
+// nodes that the test leads to, and the nodes of its namespace that no test leads to, with
+// all that these lead to. Nothing is compiled again, so it takes the same time however many
+// tests there are. The kinds come from the engine that made the outline; any number of
 // engines may use the same outline at a time.
 //
 // Replace returns what makes a node in place of its kind's New, or nil. With Whole, the
-// engine that made the outline also asks it for sub-graphs: the def has the ports of that
-// one, and the indexes of its out-ports follow those of its in-ports. What is in a
-// sub-graph that is replaced is left out, unless the test is in it.
+// engine that made the outline also asks it for sub-graphs: the def has the ports of the
+// sub-graph, and the indexes of its out-ports follow the indexes of its in-ports. What is
+// in a sub-graph that is replaced is left out, unless the test is in it.
 func (e *Engine) ApplyTest(ctx context.Context, t Test, replace func(node.Ref, *node.Def) func(*node.Init) (node.Node, error)) error {
 	if t.of == nil {
-		return errors.New("the test is not that of an outline")
+		return errors.New("the test is not from an outline")
 	}
 	sys := *t.of.sys
 	sys.Current = e.current.Load
@@ -196,7 +196,7 @@ func (e *Engine) Triggers() []Trigger {
 }
 
 // TriggersOf is [Engine.Triggers] of a source before it is served: it starts nothing, and
-// the results have only Node and Ends. The list is that of [Engine.Check].
+// the results have only Node and Ends. The findings are as from [Engine.Check].
 func (e *Engine) TriggersOf(source Source) ([]Trigger, diag.List) {
 	prog, _, list := e.compile(source, false, false)
 	if prog == nil {

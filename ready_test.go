@@ -14,7 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-// A lateNode is ready when it is told.
+// A lateNode is not ready while it has a reason.
 type lateNode struct {
 	node.ReceiverFunc
 	reason *atomic.Pointer[string]
@@ -31,7 +31,7 @@ func (n lateNode) Ready() error {
 	}
 }
 
-// TestReady tells which nodes of the current generation are not ready.
+// TestReady reports which nodes of the current generation are not ready.
 func TestReady(t *testing.T) {
 	var reason atomic.Pointer[string]
 	late := &node.Def{
@@ -74,8 +74,8 @@ func TestReady(t *testing.T) {
 
 var pass = node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result { return node.Send(0, pkt.Payload) })
 
-// TestParts tells a node whether something downstream may send parts of the answer, or
-// needs the bytes of a body.
+// TestParts reports to a node whether something downstream may send parts of the
+// answer, or needs the bytes of a body.
 func TestParts(t *testing.T) {
 	got := make(map[string]bool)
 	def := &node.Def{
@@ -113,12 +113,12 @@ func TestParts(t *testing.T) {
 		}
 		for _, name := range strings.Fields(want) {
 			if !got[name] {
-				t.Errorf("%s\n%q is not told", doc, name)
+				t.Errorf("%s\n%q is not reported", doc, name)
 			}
 			delete(got, name)
 		}
 		if len(got) > 0 {
-			t.Errorf("%s\nalso told: %v", doc, got)
+			t.Errorf("%s\nalso reported: %v", doc, got)
 		}
 	}
 	f("", `

@@ -50,7 +50,7 @@ type Options struct {
 	LifecycleTimeout time.Duration // of each workflow at a lifecycle port; 10 s
 	Budget           Budget
 	Memory           int64      // bytes that nodes may hold of what has come and is not done, see [node.Memory]; half of what the program may take
-	Clock            node.Clock // what nodes wait by; that of the machine
+	Clock            node.Clock // what nodes wait by; the clock of the machine by default
 	Job              *node.Job  // for a program that ends with its work; nil for one that serves
 
 	Observer  *observe.Observer  // sees every process; nil costs nothing
@@ -155,8 +155,8 @@ func (e *Engine) CheckAll(source Source) diag.List {
 }
 
 // compile makes a program of a source, from the nodes of the engine's namespace or of
-// all, and what these were made with. A panic, such as that of a function in a Def,
-// becomes a finding: a document must not end the host.
+// all, and what these were made with. A panic, such as in a function of a Def, becomes
+// a finding: a document must not end the host.
 func (e *Engine) compile(source Source, outline, all bool) (prog *compile.Program, sys *inspect.System, list diag.List) {
 	defer func() { list = e.hide(list, source) }()
 	defer func() {
@@ -203,7 +203,7 @@ func (e *Engine) nodeOptions(sys *inspect.System) compile.Options {
 	}
 }
 
-// read reads the specs of a source, those of the engine's namespace or all.
+// read reads the specs of a source, of the engine's namespace or all.
 func (e *Engine) read(source Source, all bool) (*expand.Specs, diag.List) {
 	var specs []*spec.Node
 	var list diag.List
@@ -224,8 +224,8 @@ func (e *Engine) read(source Source, all bool) (*expand.Specs, diag.List) {
 	return expanded, list
 }
 
-// Kinds returns the kinds that the documents of a source can use: those of the engine,
-// and the templates of the documents. They are sorted by name.
+// Kinds returns the kinds that the documents of a source can use: the kinds of the
+// engine, and the templates of the documents. They are sorted by name.
 func (e *Engine) Kinds(source Source) ([]*node.Def, diag.List) {
 	specs, list := e.read(source, true)
 	e.secrets.Learn(inspect.Secrets(specs.Nodes, specs.Kinds))
@@ -410,7 +410,7 @@ const abandon = 800 * time.Millisecond
 //  2. triggers take no new work, what waits for a message from outside fails, and what
 //     they took is answered;
 //  3. processes in progress, also of replaced generations, run to their end;
-//  4. when the grace is over, or ctx is done, the contexts of those left end;
+//  4. when the grace is over, or ctx is done, the contexts of processes that are left end;
 //  5. nodes are closed, at most 100 ms later, although a process that ignores its
 //     context may still be inside them.
 //

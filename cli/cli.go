@@ -1,5 +1,5 @@
 // Package cli is the command uniflow for programs with kinds of their own: start,
-// check, fmt, list, describe, schema and the rest know these like those of package
+// check, fmt, list, describe, schema and the rest know these like the kinds of package
 // std.
 //
 //	func main() {
@@ -21,17 +21,17 @@ import (
 )
 
 // Main runs a command line, without the program's name, and returns its exit code.
-// Documents may use the kinds in addition to those of package std. If a kind has an
-// invalid description or the name of another, check and start fail with a message.
-// When ctx ends, a program that serves shuts down as upon SIGTERM.
+// Documents may use the kinds in addition to package std. If a kind has an invalid
+// description or the name of another, check and start fail with a message. When ctx
+// ends, a program that serves shuts down as upon SIGTERM.
 //
-// If args are those of the process, scripts can be isolated: Main then starts the
-// executable again for each of their processes, so a program should call Main before
-// it does anything else.
+// If args are the arguments of the process, scripts can be isolated: Main then starts
+// the executable again for each of their processes, so a program should call Main
+// before it does anything else.
 //
 // It reads the environment, standard input and signals of the process, and writes to
-// its standard output and error. Time zones of queries are those of the system;
-// import time/tzdata for others.
+// its standard output and error. Queries know the time zones of the system; import
+// time/tzdata for others.
 func Main(ctx context.Context, args []string, kinds ...*node.Def) (code int) {
 	machine := app.System()
 	machine.Kinds = kinds

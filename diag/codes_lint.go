@@ -42,7 +42,7 @@ func lintEntries() []Entry {
 			"kind: snippet\nlanguage: text\ncode: hello {{ .NAME }}\n",
 			"kind: snippet\nlanguage: text\nenv: {NAME: {data: world}}\ncode: hello {{ .NAME }}\n"},
 		{CodeInsecure, "certificates that are not verified",
-			"With `skip_verify`, any server can pretend to be the service, and read and change all that is sent. To trust a certificate of your own, put that of its authority into `ca`.",
+			"With `skip_verify`, any server can pretend to be the service, and read and change all that is sent. To trust a certificate of your own, put the certificate of its authority into `ca`.",
 			"kind: http\nurl: https://10.0.0.5/\ntls: {skip_verify: true}\n",
 			"kind: http\nurl: https://10.0.0.5/\ntls: {ca: /etc/service/ca.pem}\n"},
 		{CodeStatement, "template in a statement",

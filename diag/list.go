@@ -81,9 +81,9 @@ func (l List) Unwrap() []error {
 	return errs
 }
 
-// Sort orders the findings by file, line and column, those without a place first. It
-// removes duplicates and cuts the list to [MaxFindings]. One more entry without a
-// place counts what was cut; it is an error if one of those was.
+// Sort orders the findings by file, line and column; findings without a place come
+// first. It removes duplicates and cuts the list to [MaxFindings]. One more entry
+// without a place counts the findings that were cut; it is an error if one of them was.
 func (l *List) Sort() {
 	rest := &Diagnostic{Severity: SeverityWarning}
 	kept := make(List, 0, len(*l))

@@ -50,8 +50,8 @@ func NewText(code, file string, start Pos, lines []Pos) Text {
 	return t
 }
 
-// NewFoldedText is [NewText] for code whose lines differ from those of the document.
-// parts are sorted by offset; the function takes ownership of them.
+// NewFoldedText is [NewText] for code whose lines differ from the lines of the
+// document. parts are sorted by offset; the function takes ownership of them.
 func NewFoldedText(code, file string, start Pos, parts []Part) Text {
 	return Text{Code: code, File: file, start: start, parts: parts}
 }

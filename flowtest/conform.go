@@ -59,7 +59,7 @@ type Case struct {
 //     does not answer, and while many of its packets wait;
 //   - order: many packets of a process have an answer each; if the kind is [node.Pure]
 //     it is the one that a packet alone has;
-//   - concurrent: so have those of many processes;
+//   - concurrent: so have the packets of many processes;
 //   - reload: a packet that is under way while the document is loaded again has the
 //     answer that it would have had;
 //   - allocs: a packet stays within its budget of allocations;
@@ -161,7 +161,7 @@ func (k *conformance) everywhere(f *Flow, do func(node.Process, node.Packet) nod
 	}
 }
 
-// sound fails if a response tells of a mistake in the kind.
+// sound fails if a response shows a mistake in the kind.
 func sound(t testing.TB, what string, r node.Response) {
 	t.Helper()
 	if !r.IsError() {
@@ -397,7 +397,7 @@ func (k *conformance) checkAllocs(t testing.TB) {
 	f := k.bare(t)
 	f.quiet = true
 	if f.Options.Clock == nil {
-		f.Options.Clock = node.SystemClock{} // which allocates nothing to know of a process
+		f.Options.Clock = node.SystemClock{} // which does not allocate for a process
 	}
 	f.Load(k.Document)
 	f.Send(k.spec.Name, k.Payload) // which ends if the process does not

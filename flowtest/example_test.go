@@ -76,7 +76,7 @@ func TestLater(t *testing.T) {
 	})
 }
 
-// A link to a name without a spec leads to a probe, which answers as it is told.
+// A link to a name without a spec leads to a probe, which answers as the test says.
 func ExampleNew() {
 	t := newT() // the *testing.T of a test
 	defer t.end()

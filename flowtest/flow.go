@@ -1,11 +1,11 @@
 // Package flowtest tests kinds of nodes.
 //
-// A [Flow] runs workflows for one test. [New] makes it from kinds, [Flow.Load] serves
-// a YAML document, and [Flow.Send] sends a payload to a node and returns the response.
-// A link to a name that no spec has leads to a [Probe], which keeps what it gets and
-// answers as it is told: with a payload, an error, nothing, never, with a panic.
-// Loading again is a reload. Time is that of a clock that stands still while the test
-// or a node does something, and jumps to the next timer when all of them wait: see
+// A [Flow] runs workflows for one test. [New] makes it from kinds, [Flow.Load] serves a
+// YAML document, and [Flow.Send] sends a payload to a node and returns the response. A
+// link to a name that no spec has leads to a [Probe], which keeps what it gets and
+// answers as the test says: with a payload, an error, nothing, never, with a panic.
+// Loading again is a reload. Time is from a clock that stands still while the test or a
+// node does something, and jumps to the next timer when all of them wait: see
 // [Flow.Sleep].
 //
 // [Flow.Serve] and [Flow.Request] are for documents with a listener, by the clock of the machine.
@@ -39,8 +39,8 @@ var epoch = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 // first Load. Only the goroutine of the test may call its methods, unless they say
 // otherwise.
 type Flow struct {
-	// Options are those of the engine. Kinds are those given to New. Without a Log,
-	// the log is kept for [Flow.Log]; without a Clock, time jumps.
+	// Options are for the engine; New sets Kinds. Without a Log, the log is kept for
+	// [Flow.Log]; without a Clock, time jumps.
 	Options     uniflow.Options
 	Variables   string            // a values file
 	Environment map[string]string // of the process, for env
@@ -74,7 +74,7 @@ func New(tb testing.TB, kinds ...*node.Def) *Flow {
 	return f
 }
 
-// ready makes the engine.
+// ready makes the engine before the first Load.
 func (f *Flow) ready() {
 	if f.engine != nil {
 		return
@@ -128,7 +128,7 @@ func (f *Flow) paused(wait func()) {
 	wait()
 }
 
-// context returns ctx as that of a goroutine that the clock knows.
+// context returns ctx for a goroutine that the clock counts.
 func (f *Flow) context(ctx context.Context) context.Context {
 	if f.time == nil {
 		return ctx
@@ -204,7 +204,7 @@ func missing(doc spec.Document) []byte {
 	return specs
 }
 
-// compact returns JSON.
+// compact returns a value as JSON on one line.
 func compact(v value.Value) string {
 	text, err := v.AppendJSON(nil)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 var errNotLoaded = errors.New("flowtest: nothing is loaded: call Load first")
 
 // A Probe is a node of kind probe, or all of that name in later generations. It keeps
-// the payloads that it receives, and answers each with itself unless told otherwise.
+// the payloads that it receives, and answers each with itself, unless the test sets
+// another answer.
 type Probe struct {
 	flow     *Flow
 	name     string
@@ -49,8 +50,8 @@ func (f *Flow) probe(name string) *Probe {
 	return p
 }
 
-// Do makes the probe answer as a function does: one of those below, or any other that
-// obeys the rules of [node.Node]. It returns the probe.
+// Do makes the probe answer as a function does: [Echo], [None], [Answer], [Fail],
+// [Panic], or any other that obeys the rules of [node.Node]. It returns the probe.
 func (p *Probe) Do(receive func(node.Process, node.Packet) node.Result) *Probe {
 	p.flow.mu.Lock()
 	defer p.flow.mu.Unlock()

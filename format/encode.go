@@ -10,8 +10,8 @@ import (
 )
 
 // An Encoder appends values as records of a format. JSON is NDJSON for it. Only CSV without
-// Options.Columns has a state: the columns are those of its first record then, and it is
-// not for concurrent use.
+// Options.Columns has a state: the first record then gives the columns, and it is not for
+// concurrent use.
 type Encoder struct{ o Options }
 
 // NewEncoder returns an encoder.

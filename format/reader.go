@@ -58,10 +58,10 @@ func (r *Reader) Rest() (rec Record, ok bool) { return r.in.Rest() }
 func (r *Reader) Fill() error { return r.in.Fill() }
 
 // Read appends records to dst until it has limit records, or room bytes, or src is empty;
-// the last one may exceed room. It returns as soon as it has records and would have to
-// read. The error is io.EOF if src was at its end and there are no records: Read may be
-// called again when src has more, or after [Reader.End]. After another error, of src or a
-// *HeaderError, the reader is unusable.
+// the last one may exceed room. Once it has records, it returns instead of reading from
+// src again. The error is io.EOF if src was at its end and there are no records: Read may
+// be called again when src has more, or after [Reader.End]. After another error, of src
+// or a *HeaderError, the reader is unusable.
 func (r *Reader) Read(dst []Record, limit int, room int64) ([]Record, error) {
 	n := len(dst)
 	for limit > 0 && room > 0 {

@@ -55,9 +55,9 @@ type Program interface {
 	Eval(ctx context.Context, in value.Value) (value.Value, error)
 }
 
-// An Isolator is a [Language] whose code can run in processes of its own. That
-// bounds what cannot be bounded inside this one. Isolate compiles a function; its
-// errors are those of Compile, and one without a place is about isolation itself.
+// An Isolator is a [Language] whose code can run in processes of its own. That bounds
+// what cannot be bounded inside this one. Isolate compiles a function; its errors are
+// as for Compile, and one without a place is about isolation itself.
 type Isolator interface {
 	Isolate(code diag.Text, opts Options) (Isolated, error)
 }

@@ -58,9 +58,9 @@ func (s *Set) Compile(name string, code diag.Text, opts Options) (Program, error
 	return s.byName[name].Compile(code, opts)
 }
 
-// Isolate compiles a function in the named language so that it runs in processes of
-// its own. Errors are those of Compile; the error of a language that is not an
-// [Isolator] has no place.
+// Isolate compiles a function in the named language so that it runs in processes of its
+// own. Errors are as for Compile; the error of a language that is not an [Isolator] has
+// no place.
 func (s *Set) Isolate(name string, code diag.Text, opts Options) (Isolated, error) {
 	if err := s.Check(name); err != nil {
 		return nil, err

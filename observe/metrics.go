@@ -7,10 +7,10 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// Metrics are what an engine has done so far, and what it is doing. Counts begin
-// when the engine is made; those of a node when it is first served, and they
-// continue after reloads. They are read one after the other while processes run, so
-// sums may not match exactly.
+// Metrics are what an engine has done so far, and what it is doing. Counts begin when
+// the engine is made, and counts of a node when it is first served; they continue after
+// reloads. They are read one after the other while processes run, so sums may not match
+// exactly.
 type Metrics struct {
 	Generation   int // the one that serves; 0 if none does
 	Draining     int // generations that were replaced and have processes in progress
@@ -35,9 +35,9 @@ type Figure struct {
 }
 
 // NodeMetrics are about one node. Packets and errors are exact. Times are estimates
-// under load: at most about a hundred processes a second are measured, each of
-// which represents those that are not. For a trigger, packets are the processes
-// that it started, and the latency is how long they took.
+// under load: at most about a hundred processes a second are measured, each of which
+// represents others that are not. For a trigger, packets are the processes that it
+// started, and the latency is how long they took.
 type NodeMetrics struct {
 	Kind, Namespace, Name string // Name is empty for nodes without one
 
@@ -47,7 +47,7 @@ type NodeMetrics struct {
 	Latency Histogram     // of packets: waiting, running and blocking work; see [Span.Own]
 }
 
-// Add adds what other processes have done, such as those of another generation.
+// Add adds what other processes have done, such as the processes of another generation.
 // Nodes, figures and reloads are left out.
 func (m *Metrics) Add(other *Metrics) {
 	m.Started += other.Started
@@ -86,7 +86,7 @@ func (h *Histogram) Bucket(d time.Duration) int {
 	return min((bits.Len64(micros-1)+1)/2, buckets-1)
 }
 
-// Add adds the counts of another histogram.
+// Add adds the counts of other to h.
 func (h *Histogram) Add(other Histogram) {
 	for i, n := range other.Counts {
 		h.Counts[i] += n

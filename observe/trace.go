@@ -86,7 +86,7 @@ func WithTrace(ctx context.Context, t Trace) context.Context {
 }
 
 // TraceOf returns the trace of a context. In a process that is recorded for a trace,
-// its span is that of the process, and a node passes it on with its requests.
+// its span is the span of the process, and a node passes it on with its requests.
 // Otherwise it is the trace that the trigger got, if any.
 func TraceOf(ctx context.Context) (t Trace, ok bool) {
 	t, ok = ctx.Value(traceKey{}).(Trace)

@@ -119,8 +119,8 @@ type OutPortUse struct {
 	Path  string
 }
 
-// OutPorts returns the out-ports named by fields of the config, including those of
-// lists and groups, in the order of declaration.
+// OutPorts returns the out-ports named by fields of the config, also within lists and
+// groups, in the order of declaration.
 func (c Config) OutPorts() []OutPortUse {
 	var uses []OutPortUse
 	for i, f := range c.object.fields {
@@ -152,8 +152,8 @@ func (c Config) List(name string) []Config { return c.slot(name, TypeList).list 
 // defaults of its fields.
 func (c Config) Group(name string) Config { return c.slot(name, TypeGroup).group }
 
-// Pos returns the position of the field's value, or that of its object if the field
-// was left out. The empty name is the object itself.
+// Pos returns the position of the field's value, or of its object if the field was left
+// out. The empty name is the object itself.
 func (c Config) Pos(name string) diag.Pos {
 	if name == "" {
 		return c.pos

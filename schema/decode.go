@@ -24,7 +24,7 @@ func (o Object) Decode(raw *Raw) (Config, diag.List) {
 
 type decoder struct{ list diag.List }
 
-// report adds findings. Those without a position get that of raw.
+// report adds findings. A finding without a position gets the position of raw.
 func (d *decoder) report(raw *Raw, path string, found ...*diag.Diagnostic) {
 	for _, f := range found {
 		if !f.Pos.IsValid() {

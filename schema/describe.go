@@ -204,8 +204,8 @@ func (f *Field) written() value.Value {
 	return f.def
 }
 
-// Markdown returns a table of the fields. Those of lists and groups have the name of
-// their list or group in front. The table is empty if there are no fields.
+// Markdown returns a table of the fields. The name of a field of a list or group
+// follows the name of its list or group. The table is empty if there are no fields.
 func (o Object) Markdown() string {
 	if len(o.fields) == 0 {
 		return ""

@@ -72,7 +72,7 @@ type Field struct {
 	braces   bool
 	pattern  string // of the JSON Schema; empty for none
 	enum     []string
-	open     bool // strings other than those of enum are allowed
+	open     bool // strings that are not in enum are allowed
 	ranged   bool
 	min, max float64
 	fields   Object
@@ -169,8 +169,8 @@ func (f *Field) Pattern(expr string) *Field {
 	return f
 }
 
-// Range bounds a number, both ends included. The bounds of a duration are
-// nanoseconds, those of a size bytes.
+// Range bounds a number, both ends included. The bounds of a duration are in
+// nanoseconds, the bounds of a size in bytes.
 func (f *Field) Range(least, most float64) *Field {
 	f.ranged, f.min, f.max = true, least, most
 	return f

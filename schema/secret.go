@@ -30,7 +30,7 @@ func (o Object) Secrets(raw *Raw) []string {
 	return texts
 }
 
-// SecretNames returns the names of all secret fields, those of lists and groups included.
+// SecretNames returns the names of all secret fields, also within lists and groups.
 func (o Object) SecretNames() []string {
 	var names []string
 	for _, f := range o.fields {

@@ -209,7 +209,7 @@ func (l *layouter) blockScalar(n *yaml.Node, c *cell, in *entry, at int) {
 		c.text = "|" + chomp
 		return
 	}
-	if indent < 0 { // with an indicator: rare, and the lines cannot be told apart
+	if indent < 0 { // with an indicator: rare, and folded lines cannot be distinguished
 		c.text = strconv.Quote(n.Value)
 		return
 	}

@@ -23,7 +23,7 @@ func parsed(t *testing.T, text string) []*Node {
 	return nodes
 }
 
-// findings renders what Parse has to say.
+// findings renders what Parse reports.
 func findings(t *testing.T, text string) string {
 	t.Helper()
 	_, list := Parse(Document{File: "x.yaml", Data: []byte(text)}, ParseOptions{})

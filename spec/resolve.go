@@ -104,7 +104,7 @@ func (r *Resolver) add(v *Variable) {
 	}
 }
 
-// bind returns the keys of an env, including those of outer. It reports the keys that
+// bind returns the keys of an env, and the keys of outer. It reports the keys that
 // cannot be bound.
 func (r *Resolver) bind(s scope, namespace string, env []Binding, outer keys) keys {
 	if len(env) == 0 {

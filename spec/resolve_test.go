@@ -21,7 +21,6 @@ const values = `- name: db
   data: [a, b]
 `
 
-// resolveAll resolves nodes in their order.
 func resolveAll(nodes []*Node, vars []*Variable, environment map[string]string) diag.List {
 	r := NewResolver(vars, environment)
 	for _, n := range nodes {

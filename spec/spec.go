@@ -9,8 +9,8 @@
 // finding has a place; nothing in a document is ignored silently; no finding shows
 // the value of a variable.
 //
-// The package must not know kinds of nodes, except for those of the older form
-// (legacy.go), languages, or how workflows run.
+// The package must not know languages, how workflows run, or kinds of nodes, except for
+// the older form (legacy.go).
 package spec
 
 import (
@@ -88,8 +88,8 @@ type Boundary struct {
 	Out []string // "error" last, if there is a link to it
 }
 
-// Path is the name of the node with those of the sub-graphs around it in front, such
-// as "outer/inner". It is empty for a node of a document without a name.
+// Path is the name of the node after the names of the sub-graphs around it, such as
+// "outer/inner". It is empty for a node of a document without a name.
 func (n *Node) Path() string {
 	if n.Outer == nil {
 		return n.Name
@@ -137,8 +137,8 @@ type Binding struct {
 	// NamePos is the place of the id or name, or of the key.
 	NamePos diag.Pos
 	// Data is a tree of strings, which may be templates over the variable or the
-	// environment. If it is nil, the data is that of the variable, or the value of
-	// Key in the environment.
+	// environment. If it is nil, the variable has the data, or it is the value of Key
+	// in the environment.
 	Data *schema.Raw
 }
 

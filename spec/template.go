@@ -125,8 +125,8 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// functions are available in templates in addition to those of text/template. None
-// has access to anything outside of the document.
+// functions are available in templates in addition to the functions of text/template.
+// None has access to anything outside of the document.
 var functions = template.FuncMap{
 	"lower": strings.ToLower,
 	"upper": strings.ToUpper,
@@ -206,7 +206,7 @@ var (
 func (t *renderer) fail(raw *schema.Raw, path string, dot any, err error, rendering bool) {
 	pos, msg := raw.Text.Start(), err.Error()
 	if m := templatePlace.FindStringSubmatch(msg); m != nil {
-		line, _ := strconv.Atoi(m[1]) // digits, and so is the column
+		line, _ := strconv.Atoi(m[1]) // line and column are digits
 		col, _ := strconv.Atoi(m[2])
 		pos, msg = raw.Text.Pos(line, col+1), m[3]
 	}

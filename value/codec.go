@@ -15,9 +15,9 @@ import (
 // codec_types.go finds the fields of a struct and their tags, codec_encode.go and
 // codec_decode.go compile the two directions, convert.go converts scalars.
 //
-// The use of unsafe relies on this: a pointer passed to a closure points to the Go
-// type that the closure was compiled for. Offsets are those of reflect. Only memory
-// that reflect, new or make allocated for the type is written. Maps and interfaces of
+// The use of unsafe relies on this: a pointer passed to a closure points to the Go type
+// that the closure was compiled for. Offsets come from reflect. Only memory that
+// reflect, new or make allocated for the type is written. Maps and interfaces of
 // uncommon types, whose layout belongs to the runtime, go through reflect.
 
 // A ConvertError says what cannot be converted, and where it is in the value.
@@ -94,14 +94,14 @@ func isPrintable(name string) bool {
 // an empty list, a nil map an empty map. To convert a struct, pass a pointer to it:
 // that saves an allocation.
 //
-// The fields of a struct keep their order; those of a Go map are sorted. Fields
-// are named by their tag value:"name", or json:"name", or else by their Go name in
-// snake_case. After the name may follow ",omitempty" (left out if false,
-// 0, "", nil, of length 0 or the zero time), ",inline" (fields of this struct, or
-// entries of this map, are fields of the outer struct; a field wins over an entry of
-// its name) and ",alias=other" (a second name to decode from). The name "-" leaves
-// the field out. Embedded structs are as in encoding/json. Methods are called on
-// pointers too, and must not change what they convert.
+// The fields of a struct keep their order; the keys of a Go map are sorted. Fields are
+// named by their tag value:"name", or json:"name", or else by their Go name in
+// snake_case. After the name may follow ",omitempty" (left out if false, 0, "", nil, of
+// length 0 or the zero time), ",inline" (fields of this struct, or entries of this map,
+// are fields of the outer struct; a field wins over an entry of its name) and
+// ",alias=other" (a second name to decode from). The name "-" leaves the field out.
+// Embedded structs are as in encoding/json. Methods are called on pointers too, and
+// must not change what they convert.
 //
 // The result shares no memory with v except strings, and what values and errors
 // in v share. The error is a [*ConvertError]: for functions, channels, complex
@@ -113,12 +113,12 @@ func Encode(v any) (Value, error) { return encodeAny(v, 0) }
 // (RFC 3339); numbers are milliseconds as durations, Unix milliseconds as times;
 // a lone scalar is a slice of one. Integers must fit. Text is base64 as bytes.
 //
-// Fields that the value does not have stay as they are, and names that the struct
-// does not have are ignored. Null makes pointers, maps, slices and interfaces
-// nil, and leaves anything else as it is. Maps are added to, slices are replaced. An
-// array takes at most its length, and its other elements become zero. An interface{}
-// gets what [Value.Go] returns. Names of fields are those of [Encode]; if a field is
-// given by its name and by an alias, the name counts.
+// Fields that the value does not have stay as they are, and names that the struct does
+// not have are ignored. Null makes pointers, maps, slices and interfaces nil, and
+// leaves anything else as it is. Maps are added to, slices are replaced. An array takes
+// at most its length, and its other elements become zero. An interface{} gets what
+// [Value.Go] returns. Fields have the same names as in [Encode]; if a field is given by
+// its name and by an alias, the name counts.
 //
 // The error is a [*ConvertError]; into may then be half filled.
 func Decode(v Value, into any) error {

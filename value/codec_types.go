@@ -23,7 +23,8 @@ var (
 	typeJSONUnmarshaler = reflect.TypeFor[jsonUnmarshaler]()
 )
 
-// The interfaces of encoding/json, which the package does not import.
+// jsonMarshaler and jsonUnmarshaler are the interfaces of encoding/json, which the
+// package does not import.
 type (
 	jsonMarshaler   interface{ MarshalJSON() ([]byte, error) }
 	jsonUnmarshaler interface{ UnmarshalJSON([]byte) error }
@@ -83,8 +84,8 @@ func snakeCase(name string) string {
 	return b.String()
 }
 
-// A structCodec is a struct type with all its fields, those of embedded and
-// inline structs included.
+// A structCodec is a struct type with all its fields, which include the fields of
+// embedded and inline structs.
 type structCodec struct {
 	fields  []fieldCodec
 	byName  map[string]int // names and aliases; nil for few

@@ -93,7 +93,7 @@ func mapBlock[A any](n int) *mapData {
 }
 
 // seal makes a map of m, whose fields are set. size is the size of the fields, depth
-// that of the deepest.
+// the depth of the deepest.
 func (m *mapData) seal(size int, depth uint16) Value {
 	if depth >= MaxDepth {
 		return errTooDeep()

@@ -131,8 +131,8 @@ func TestCompareLaws(t *testing.T) {
 	}
 }
 
-// TestHashOfHostileLists has lists that a client can make for a mixing that it knows, that of
-// splitmix64, so that all have one hash: a set of n of them would take n² comparisons.
+// TestHashOfHostileLists has lists that a client can make so that all have one hash, if it
+// knows the mixing function (splitmix64): a set of n of them would take n² comparisons.
 func TestHashOfHostileLists(t *testing.T) {
 	const add, first, second = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 	mix := func(k value.Kind, x uint64) uint64 {

@@ -84,8 +84,8 @@ const SlowPath = "/api/v1/slow/"
 var ErrNoToken = errors.New("an address that is not loopback needs a token")
 
 // CheckAddress returns the reason why an address cannot be served, such as
-// [ErrNoToken]. Host names other than localhost count as reachable by others,
-// whatever they resolve to; so does an empty host, which is all addresses.
+// [ErrNoToken]. Host names other than localhost count as reachable by others, whatever
+// they resolve to. An empty host counts as well: it is all addresses.
 func CheckAddress(address, token string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

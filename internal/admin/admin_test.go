@@ -238,7 +238,7 @@ func TestCrossSite(t *testing.T) {
 	f(403, "Origin", "null")
 }
 
-// TestCmdline shows the command line that it is given, not that of the process.
+// TestCmdline shows the command line of the options, not of the process.
 func TestCmdline(t *testing.T) {
 	s := start(t, Options{Cmdline: []string{"uniflow", "start"}})
 	if got, body := get(t, s, "GET", "/debug/pprof/cmdline"); got != 200 || body != "uniflow\x00start" {

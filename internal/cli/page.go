@@ -113,7 +113,6 @@ func flagCell(f *pflag.Flag, usage string) string {
 	return strings.ReplaceAll(usage, "|", `\|`)
 }
 
-// indent indents lines for the help.
 func indent(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ")
 }

@@ -22,8 +22,8 @@ func Secrets(nodes []*spec.Node, kinds *registry.Registry) (texts []string) {
 	return texts
 }
 
-// Redact hides secrets in findings, and keeps lines with secrets out of their rendering, as well
-// as those of a document that cannot be read which match field.
+// Redact hides secrets in findings, and keeps lines with secrets out of their rendering. In a
+// document that cannot be read, lines that match field are left out as well.
 func Redact(list diag.List, documents []spec.Document, secrets *redact.Secrets, field func() *regexp.Regexp) diag.List {
 	list = secrets.Findings(list)
 	lines := make(map[string][][]byte)

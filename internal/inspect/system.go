@@ -20,9 +20,9 @@ type Generation struct {
 	Since  time.Time
 }
 
-// A System shows nodes what the engine runs: see [node.System]. The specs and
-// variables are those that the node was made with; they stay in memory only if a
-// node keeps the system.
+// A System shows nodes what the engine runs: see [node.System]. The specs and variables
+// are the ones that the node was made with; they stay in memory only if a node keeps
+// the system.
 type System struct {
 	Current   func() *Generation // that serves; nil while the first one opens
 	Kinds     *registry.Registry

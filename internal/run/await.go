@@ -14,8 +14,8 @@ import (
 
 // A parking holds what the process awaits. The holder of the token owns it.
 type parking struct {
-	first     await  // the memory of most; p is set with the process
-	free      *await // those not in use
+	first     await  // enough for most processes; p is set with the process
+	free      *await // list of awaits that are not in use
 	beginning *await // the one whose begin runs
 	use       uint64 // of beginning
 }
@@ -63,7 +63,7 @@ func (p *process) freeAwait(a *await) {
 	a.next, p.parked.free = p.parked.free, a
 }
 
-// beginFailed is called after each panic. If it was that of a function of an Await, the
+// beginFailed is called after each panic. If a function of an Await panicked, its
 // result is not awaited any longer. It reports whether the packet has to be answered:
 // not if the function's result has come already.
 func (p *process) beginFailed() (unanswered bool) {
@@ -115,7 +115,7 @@ func (a *await) done(use uint64, at int32, r node.Result) {
 	}
 }
 
-// doneTwice logs a mistake of a node.
+// doneTwice logs, at most once per faultPace, that a node called done twice.
 func (g *Generation) doneTwice(at int32) {
 	ref := g.prog.Vertices[at].Ref
 	gate := g.gate(ref, at)

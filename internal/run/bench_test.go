@@ -155,8 +155,8 @@ func BenchmarkAwait(b *testing.B) {
 // parkedProcesses is how many processes wait in BenchmarkParked.
 const parkedProcesses = 100_000
 
-// BenchmarkParked is the memory of many processes that wait for a result (S7), each with
-// a payload of its own, and that of goroutines that wait for one.
+// BenchmarkParked measures the memory of many processes that wait for a result (S7),
+// each with a payload of its own. Goroutines that wait for one are the baseline.
 func BenchmarkParked(b *testing.B) {
 	memory := func() float64 {
 		runtime.GC()

@@ -40,8 +40,8 @@ func (p *process) startChild(at int32, to continuation, r node.Result) {
 	}
 	ctx, parent := (*lazyContext)(p).made(), p.storage()
 	root := p
-	if p.family != nil {
-		root = p.family
+	if p.outermost != nil {
+		root = p.outermost
 	}
 	var limit time.Duration
 	if e := r.Effect(); e.Op == effect.Within {
@@ -123,7 +123,8 @@ func (g *Generation) refusesFork(bytes int64) error {
 	return err
 }
 
-// forkEnded is the end of a detached child.
+// forkEnded logs the error of a forked child that has ended, and releases what it
+// counted for.
 func (g *Generation) forkEnded(resp node.Response, bytes int64) {
 	if resp.IsError() {
 		g.log.Error("forked process", "error", resp.Payload.AsError())
@@ -137,6 +138,6 @@ func (g *Generation) forkEnded(resp node.Response, bytes int64) {
 // something. root is the process that ends last of those that wait for it, nil for a
 // forked child.
 func (p *process) runChild(root *process, end ending, at int32, r node.Result) {
-	p.family, p.ending = root, end
+	p.outermost, p.ending = root, end
 	p.proceed(true, at, &r)
 }

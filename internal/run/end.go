@@ -91,7 +91,7 @@ func (p *process) partial(kept []node.Phase, err error) error {
 	return &e
 }
 
-// count tells what was committed, such as "2 databases, 1 session".
+// count lists what was committed, such as "2 databases, 1 session".
 func count(kept []node.Phase) string {
 	var counts [node.PhaseMark + 1]int
 	for _, phase := range kept {

@@ -132,7 +132,7 @@ func (p *process) runWork(w work) (a arrival) {
 	return arrival{work: w, value: w.run(ctx)}
 }
 
-// worked is the end of blocking work.
+// worked removes one blocking function of a node from mu.working.
 func (p *process) worked(at int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,7 +153,7 @@ func (p *process) spawnWork(w work) {
 	p.gen.goroutine(func() { p.resume(p.runWork(w), true) })
 }
 
-// arrive uses what another goroutine has posted.
+// arrive continues with what another goroutine has posted.
 func (p *process) arrive(a *arrival) {
 	p.outside--
 	p.checkLimits()

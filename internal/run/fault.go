@@ -11,10 +11,10 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// Only this log shows failures that go to a linked error port outside of the
-// workflow. A node logs a burst of faultBurst, then one each faultPace, a source one each
-// letterPace; the next record has the number of those left out. Of a bad file, all
-// messages are dead letters, and metrics count them.
+// Only this log shows failures that go to a linked error port outside of the workflow. A
+// node logs a burst of faultBurst, then one each faultPace, a source one each letterPace;
+// the next record has the number of records left out. Of a bad file, all messages are
+// dead letters, and metrics count them.
 const (
 	faultPace  = time.Second
 	faultBurst = 10

@@ -64,7 +64,7 @@ type unsent struct {
 // while more of a node.UntilError are sent.
 const maxOutside = 10_000
 
-// sendLater makes packets unsent.
+// sendLater keeps packets for sendNext, which sends them one by one.
 func (p *process) sendLater(f *frame, packets []node.Out) {
 	bytes := 0
 	for i := range packets {

@@ -77,7 +77,7 @@ type Options struct {
 	Secrets          *redact.Secrets // hidden in errors and timelines; nil for none
 }
 
-// A BusyClock is told which goroutines do something, so that it can jump ahead once
+// A BusyClock counts the goroutines that do something, so that it can jump ahead once
 // none does. A goroutine that sleeps by it does nothing, and neither does a process that
 // awaits a result.
 type BusyClock interface {
@@ -139,7 +139,7 @@ type Generation struct {
 // metrics must: processes in flight have started and not ended.
 type shard struct {
 	started atomic.Uint64
-	refused atomic.Uint64 // of those started, because the generation drains
+	refused atomic.Uint64 // started but refused, because the generation drains
 	ended   [len(observe.Metrics{}.Ended)]atomic.Uint64
 
 	// Of processes that are watched.
@@ -156,7 +156,7 @@ type shard struct {
 }
 
 // errGrace ends the processes that are left when the grace of a stop is over. A client may
-// try again elsewhere, so it is told 503.
+// try again elsewhere, so the status is 503.
 var errGrace error = &node.Error{Err: errors.New("the grace of the shutdown is over"), Status: http.StatusServiceUnavailable}
 
 // add notes a process that the pool has made. So one that waits can be found, and none
@@ -171,7 +171,7 @@ func (s *shard) add(p *process) {
 	s.mu.all = append(s.mu.all, weak.Make(p))
 }
 
-// processes returns those that are in use, or in the pool.
+// processes returns the process objects that are in use, or in the pool.
 func (s *shard) processes() []*process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -401,11 +401,11 @@ func (g *Generation) Serve() error {
 //
 //  1. the nodes that hold packets let them go;
 //  2. the triggers take no new work and answer what they took;
-//  3. no process starts any more, and Stop waits for those in progress, detached
+//  3. no process starts any more, and Stop waits for all in progress, detached
 //     children included;
 //  4. when ctx is done, Stop cancels the contexts of all that are left, and waits
 //     for them, as nodes must obey their context;
-//  5. Stop abandons those that have not ended [Abandon] later: the error is then
+//  5. Stop abandons processes that have not ended [Abandon] later: the error is then
 //     [ErrAbandoned], and the generation may be closed nevertheless.
 func (g *Generation) Stop(ctx context.Context) error {
 	var errs []error
@@ -456,9 +456,9 @@ const Abandon = 100 * time.Millisecond
 // ErrAbandoned says that something did not end although its context was cancelled.
 var ErrAbandoned = errors.New("something did not end and was abandoned")
 
-// busy reports whether a process is in progress. It is for a draining generation:
-// no root process starts any more, so a shard that was read as 0 stays without
-// one, and forks, which is read last, counts the children that outlive theirs.
+// busy reports whether a process is in progress. It is for a draining generation: no
+// root process starts any more, so a shard that was read as 0 stays at 0. forks is read
+// last, as it counts children that outlive their root process.
 func (g *Generation) busy() bool {
 	for i := range g.shards {
 		if g.shards[i].inFlight() != 0 {
@@ -682,9 +682,9 @@ func (g *Generation) goroutine(f func()) {
 	})
 }
 
-// begin tells the clock that a goroutine from outside runs a process, until end. The
-// process has the context that it returns, so that a process started by one of its
-// nodes does not begin a second time.
+// begin registers a goroutine from outside, which runs a process, with the clock until
+// end. The process has the context that begin returns, so that a process started by one
+// of its nodes does not begin a second time.
 func (g *Generation) begin(ctx context.Context) (begun context.Context, end func()) {
 	if g.busyClock == nil || g.busyClock.Begun(ctx) {
 		return ctx, func() {}

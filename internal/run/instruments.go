@@ -29,12 +29,12 @@ const (
 type variants struct {
 	Instruments
 	every    []compile.Vertex  // for processes that are not recorded
-	recorded []compile.Vertex  // for those that are
+	recorded []compile.Vertex  // for recorded processes
 	labels   []context.Context // of each vertex; nil without labels
 }
 
-// Instrument replaces the instruments for processes that start from now on.
-// Processes in progress keep those that they started with.
+// Instrument replaces the instruments for processes that start from now on. Processes
+// in progress keep the instruments that they started with.
 func (g *Generation) Instrument(in Instruments) {
 	if in.Observer == nil && len(in.Recorders) == 0 && !in.Metrics && !in.Labels {
 		g.watched.Store(nil)
@@ -133,8 +133,8 @@ func (p *process) detach(outcome observe.Outcome, resp node.Response) {
 	p.packets, p.observer = nil, nil
 }
 
-// unlabel restores the labels of the goroutine: those of the trigger that started
-// the process, or those that the caller had.
+// unlabel restores the labels that the goroutine had before: of the trigger that
+// started the process, or of the caller.
 func (p *process) unlabel() {
 	if p.origin == fromCaller {
 		p.label = p.base

@@ -176,7 +176,7 @@ func TestPanicCounts(t *testing.T) {
 	}
 }
 
-// TestCancelled tells a process that ran out of time from one that failed.
+// TestCancelled distinguishes a process that ran out of time from one that failed.
 func TestCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &graph{}
@@ -321,11 +321,11 @@ func TestPanicOutsideTheToken(t *testing.T) {
 	}
 }
 
-// TestTraces puts a process and its children into the trace that it was asked
-// in, and tells nodes of it.
+// TestTraces puts a process and its children into the trace of its request, which nodes
+// find in their context.
 func TestTraces(t *testing.T) {
 	g := &graph{}
-	var seen sync.Map // traces by where nodes were told of them
+	var seen sync.Map // the traces that nodes found, by node
 	tell := func(name string, p node.Process) {
 		if trace, ok := observe.TraceOf(p.Context()); ok {
 			seen.Store(name, trace)
@@ -480,7 +480,7 @@ func TestLabels(t *testing.T) {
 // TestMetricsAllocate nothing where a process is not measured.
 func TestMetricsAllocate(t *testing.T) {
 	if invariant.Enabled {
-		t.Log("allocations are not those of a build without checks")
+		t.Log("not measured: a build with checks allocates more")
 		return
 	}
 	synctest.Test(t, func(t *testing.T) { // whose clock stands still, so that only the first few are measured

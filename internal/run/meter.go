@@ -79,9 +79,9 @@ func (l *rateLimit) allow(now, pace time.Duration, burst int) bool {
 // maxStride is the largest number of processes between two readings of the clock.
 const maxStride = 64
 
-// sample decides whether this process is measured. If so, it returns how many
-// processes it represents: itself and those before it that were not measured. It
-// is called when the countdown is over.
+// sample decides whether this process is measured. If so, it returns how many processes
+// it represents: itself and the processes before it that were not measured. It is
+// called when the countdown is over.
 func (p *process) sample() (weight uint64) {
 	if !p.shard.samples.allow(time.Since(p.gen.meter.since), samplePace, sampleBurst) {
 		p.stride = min(max(1, 2*p.stride), maxStride)

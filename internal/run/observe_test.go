@@ -13,8 +13,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// TestObserve tells all that a process does, through every kind of result, and
-// nothing once it is stopped.
+// TestObserve reports all that a process does, through every kind of result, and
+// nothing once the observer is stopped.
 func TestObserve(t *testing.T) {
 	g := &graph{}
 	a := g.fn(2, func(_ node.Process, pkt node.Packet) node.Result {
@@ -81,8 +81,8 @@ func BenchmarkObserver(b *testing.B) {
 	}
 }
 
-// TestObserveTrigger tells what a trigger begins a process with, and how that is
-// answered; of nodes that are not wanted, nothing.
+// TestObserveTrigger reports what a trigger begins a process with, and the answer;
+// nothing about nodes that the observer does not want.
 func TestObserveTrigger(t *testing.T) {
 	g := &graph{}
 	trigger := &starter{}

@@ -22,7 +22,7 @@ type stage uint8
 const (
 	running  stage = iota // it holds the token
 	blocking              // it waits for something
-	awaited               // the time since the last piece was that of an Await, whose result run returns
+	awaited               // it awaited a result since the last piece; run returns it
 )
 
 // instrument returns a node that does what n does, each piece within the

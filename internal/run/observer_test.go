@@ -15,7 +15,8 @@ type fixed struct{ result node.Result }
 
 func (f fixed) Receive(node.Process, node.Packet) node.Result { return f.result }
 
-// TestObserved tells what a result sends, and leaves the result as it is.
+// TestObserved reports the ports that a result sends to, and leaves the result as it
+// is.
 func TestObserved(t *testing.T) {
 	f := func(r node.Result, wantPorts ...int) {
 		t.Helper()

@@ -72,12 +72,12 @@ type process struct {
 	countdown, stride int
 	owed              uint64 // processes that no sample represents yet
 
-	base   context.Context // the starter's; nil between runs; immutable during the run
-	lent   bool            // a function of an Await has had the context, and may still: base is guarded by mu as well
-	parent *storage        // immutable during the run
-	family *process        // the last to end of those that wait for this one; nil for itself; immutable during the run
-	done   chan struct{}   // gets one signal if the process finishes on another goroutine; nil before the first run
-	ending ending          // immutable during the run
+	base      context.Context // the starter's; nil between runs; immutable during the run
+	lent      bool            // a function of an Await has had the context, and may still: base is guarded by mu as well
+	parent    *storage        // immutable during the run
+	outermost *process        // of the processes that wait for this one; nil for itself; immutable during the run
+	done      chan struct{}   // gets one signal if the process finishes on another goroutine; nil before the first run
+	ending    ending          // immutable during the run
 
 	// The memory of gates and mu.working, as long as they are few: what lies elsewhere
 	// is not in the processor's cache when a wait ends.
@@ -184,7 +184,7 @@ func (p *process) release() {
 	if watched := p.clear(); watched {
 		return
 	}
-	p.family, p.aborted = nil, nil
+	p.outermost, p.aborted = nil, nil
 	p.ending = ending{}
 	p.resp, p.judge, p.failure = node.Response{}, nil, nil
 	p.root = frame{}
@@ -198,10 +198,10 @@ func (p *process) release() {
 	p.gen.processes.Put(p)
 }
 
-// clear clears what other goroutines have used. All packets have been answered, so none
-// touches the process, and those that did have posted to the inbox since. Only its
+// clear clears what other goroutines have used. All packets have been answered, so no
+// goroutine touches the process; each that did has posted to the inbox since. Only its
 // context may be used too long: what watches it, such as a context.AfterFunc, must find
-// that it has ended, and not that of the next run.
+// it ended, and must not get the context of the next run.
 func (p *process) clear() (watched bool) {
 	watched = p.lent && p.mu.ctx != nil
 	if p.lent || p.mu.waited {
@@ -311,8 +311,8 @@ func (p *process) runLoop(at int32, first *node.Result, came *arrival) step {
 func (p *process) applyFirst(at int32, r *node.Result) {
 	p.current.node, p.current.to = at, continuation{frame: &p.root}
 	if p.observer != nil {
-		told := observedStart(p.facade(), *r, p.gen.prog.Vertices[at].Ref, p.observer)
-		r = &told
+		start := observedStart(p.facade(), *r, p.gen.prog.Vertices[at].Ref, p.observer)
+		r = &start
 	}
 	if t, direct := p.apply(at, noInPort, continuation{frame: &p.root}, r); direct {
 		p.deliver(t)
@@ -354,7 +354,6 @@ func (p *process) ID() string {
 	return p.mu.id
 }
 
-// newID makes the id of a process.
 func newID() string {
 	return uuid.Must(uuid.NewV7()).String() // fails only without a source of randomness
 }
@@ -385,15 +384,15 @@ func (p *process) atEnd(e atEnd) {
 
 func (p *process) HasClient() bool {
 	root := p
-	if p.family != nil {
-		root = p.family
+	if p.outermost != nil {
+		root = p.outermost
 	}
 	return root.origin == fromCaller || root.origin == fromTrigger && p.gen.prog.Vertices[root.startedAt].Client
 }
 
 func (p *process) Root() node.Process {
-	if p.family != nil {
-		return p.family.facade()
+	if p.outermost != nil {
+		return p.outermost.facade()
 	}
 	return p.facade()
 }
@@ -408,10 +407,10 @@ func (p *process) storage() *storage {
 	return p.mu.storage
 }
 
-// A lazyContext is the context of a process. Most code only asks for its error or
-// a value; the context with a channel and a cancel function is made on demand. After the
-// end of the process it has ended, too, until the process object runs again: then it is
-// that of the other run.
+// A lazyContext is the context of a process. Most code only asks for its error or a
+// value; the context with a channel and a cancel function is made on demand. It ends
+// with the process. Once the process object runs again, it is the context of the new
+// run.
 type lazyContext process
 
 // made returns the context with a channel.

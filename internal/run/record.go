@@ -201,7 +201,7 @@ func (n recorded) enter(facade node.Process, pkt node.Packet) middleware {
 		}
 		begin := time.Since(start)
 		if what == awaited {
-			begin = s.End // that of the piece that began to wait
+			begin = s.End // when the piece that began to wait ended
 		}
 		s.Error = "panic" // until run returns
 		defer func() {
@@ -221,7 +221,7 @@ func (n recorded) enter(facade node.Process, pkt node.Packet) middleware {
 
 func plainly(_ node.Process, _ stage, run func() node.Result) node.Result { return run() }
 
-// note keeps the failure in a result, unless it is that of another node.
+// note keeps the failure in a result, unless another node failed.
 func (s *span) note(r node.Result) {
 	e := r.Effect()
 	if (e.Op == effect.Fail || e.Op == effect.Answer) && e.Payload.IsError() {

@@ -59,7 +59,8 @@ func fail(message string) nodeFunc {
 	return func(node.Process, node.Packet) node.Result { return node.Fail(errors.New(message)) }
 }
 
-// suffix sends its payload on with a letter added, after blocking if told to.
+// suffix adds a letter to its payload and sends it on, from blocking work if blocks is
+// set.
 func suffix(letter string, blocks bool) nodeFunc {
 	return func(_ node.Process, pkt node.Packet) node.Result {
 		s, _ := pkt.Payload.AsString()
@@ -112,8 +113,9 @@ func TestFanOut(t *testing.T) {
 	}
 }
 
-// TestOrder is rule 5: a node gets the packets of one process in the order in
-// which they were sent, also if it blocks, and so does the sender its responses.
+// TestOrder is rule 5: a node gets the packets of one process in the order in which
+// they were sent, also if it blocks, and the sender gets the responses in the same
+// order.
 func TestOrder(t *testing.T) {
 	const n = 200
 	g := &graph{}
@@ -228,7 +230,7 @@ func TestPipelining(t *testing.T) {
 	wantText(t, gen.Send(t.Context(), nil, root, 0, value.Null()), "[released releaser]")
 }
 
-// TestErrorPort is rule 6.
+// TestErrorPort is rule 6: a failure goes to the error port, if that is linked.
 func TestErrorPort(t *testing.T) {
 	t.Run("own failure goes to the error port", func(t *testing.T) {
 		g := &graph{}
@@ -549,8 +551,8 @@ func TestLifecycleTimeout(t *testing.T) {
 	}
 }
 
-// TestStop is the end of rule 9: when the grace is over, contexts end, also that
-// of a process which only its own work knows.
+// TestStop is the end of rule 9: when the grace is over, contexts end, also in a
+// process which only its own work knows.
 func TestStop(t *testing.T) {
 	g := &graph{}
 	started := make(chan struct{})

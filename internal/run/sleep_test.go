@@ -64,7 +64,8 @@ func TestSleepGate(t *testing.T) {
 }
 
 // TestSleepTogether lets packets of a concurrent node sleep at the same time. They
-// arrive downstream in the order of their times, and answer in that of their packets.
+// arrive downstream in the order of their times; the answers keep the order of the
+// packets.
 func TestSleepTogether(t *testing.T) {
 	c, opts := timed(t)
 	g := &graph{}

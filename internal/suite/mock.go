@@ -30,7 +30,7 @@ type Mock struct {
 
 	mu        sync.Mutex
 	exchanges map[string]exchange // by the payload: see key
-	unclear   bool                // what made a sub-graph send could not be told
+	unclear   bool                // it is not known which payload made a sub-graph send
 }
 
 // An exchange is a line of a recording.
@@ -85,8 +85,8 @@ func (m *Mock) read(text []byte) error {
 	return nil
 }
 
-// key returns what a recording finds a payload by. It has no secrets, as those of a
-// recording are hidden.
+// key returns what a recording finds a payload by. Secrets are hidden in it, as they
+// are in the recording.
 func key(v value.Value, redact func(string) string) string { return redact(canonical(v)) }
 
 func unchanged(text string) string { return text }

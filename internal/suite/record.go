@@ -8,8 +8,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// recordings returns an observer that does what o does, and tells the mocks that record
-// what their nodes send.
+// recordings returns an observer that does what o does, and passes what nodes send to
+// the mocks that record it.
 func (s *session) recordings(o *observe.Observer) *observe.Observer {
 	records := false
 	for _, m := range s.Mocks {
@@ -61,9 +61,9 @@ func (s *session) recordings(o *observe.Observer) *observe.Observer {
 	}
 }
 
-// An entry is a payload that has come to a sub-graph. The engine does not say which of
-// them makes it send something, so it has to be the only one that is under way in its
-// process. Those of the parents of a process count, too.
+// An entry is a payload that has come to a sub-graph. The engine does not report which
+// payload makes the sub-graph send something, so only one may be under way in a process
+// and its parents.
 type entry struct {
 	payload value.Value
 	root    string // the id of the process that ends last
@@ -111,7 +111,7 @@ func (m *Mock) leave(p observe.Packet, graph *node.Def) {
 }
 
 // answered records an error in a sub-graph without a link from its port error, and the
-// answer of one that cannot send.
+// answer of a sub-graph that cannot send.
 func (m *Mock) answered(a observe.Answer, graph *node.Def) {
 	e, _ := m.entered.Load(a.Process)
 	for e != nil && (e.done.Load() || key(e.payload, m.redact) != key(a.Payload, m.redact)) {

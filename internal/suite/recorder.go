@@ -81,7 +81,6 @@ func (r *recorder) keep(p observe.Packet, out bool) (begins bool) {
 	return false
 }
 
-// nodeLocked returns the index of a node.
 func (r *recorder) nodeLocked(ref node.Ref) int32 {
 	i, ok := r.nodes[ref.ID]
 	if !ok {
@@ -174,7 +173,6 @@ func newPortNames(kinds []*node.Def, outline uniflow.Outline) *portNames {
 	return n
 }
 
-// out returns the name of an out-port.
 func (n *portNames) out(ref node.Ref, port int) string {
 	if port == observe.ErrorPort {
 		return "error"

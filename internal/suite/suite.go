@@ -8,8 +8,8 @@
 // another; what a test has started has ended when its result is reported, unless the
 // result says otherwise.
 //
-// The package must not know which kinds exist, except that of the trigger that a fake
-// clock lets run.
+// The package must not know which kinds exist, except for the trigger that a fake clock
+// lets run.
 package suite
 
 import (
@@ -115,7 +115,6 @@ type session struct {
 	mu    sync.Mutex // held while Done is called
 }
 
-// test runs one test.
 func (s *session) test(ctx context.Context, t uniflow.Test) *Result {
 	r := &Result{Test: t, Start: time.Now(), redact: s.Redact}
 	limit := s.Timeout
@@ -241,8 +240,8 @@ func (s *session) replace(fake bool) func(node.Ref, *node.Def) func(*node.Init) 
 	}
 }
 
-// firstOut returns the index of the first out-port, as the engine counts: those of a
-// sub-graph follow its in-ports.
+// firstOut returns the index of the first out-port, as the engine counts: in a
+// sub-graph, the out-ports follow the in-ports.
 func firstOut(def *node.Def) int {
 	if def.Subgraph == node.NoSubgraph {
 		return 0

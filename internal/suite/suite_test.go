@@ -140,7 +140,6 @@ func kinds() []*node.Def {
 	return append(std.Defs(""), waits(), forks(), hangs(), stubbornDef(), counts(), ticks())
 }
 
-// run runs the tests in a document.
 func run(t *testing.T, ctx context.Context, text string, opts suite.Options) (map[string]*suite.Result, *suite.Coverage) {
 	t.Helper()
 	opts.Kinds = kinds()
@@ -302,7 +301,7 @@ func TestShared(t *testing.T) {
 		t.Errorf("got %d nodes made for 100 tests, want %d", more, want)
 	}
 	if linked == 0 || again != 10*linked {
-		t.Errorf("got %d looks at ports of tests for 100, want ten times the %d for 10", again, linked)
+		t.Errorf("ports of 100 tests were read %d times, want ten times the %d of 10 tests", again, linked)
 	}
 }
 
@@ -331,7 +330,6 @@ func TestMock(t *testing.T) {
 	}
 }
 
-// mock returns a mock.
 func mock(t *testing.T, name, file, code string) *suite.Mock {
 	t.Helper()
 	m, err := suite.NewMock(name, file, []byte(code), builtin.Languages())

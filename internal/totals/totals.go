@@ -1,5 +1,5 @@
-// Package totals sums up the metrics of an engine over its generations, those that are alive and
-// those that have ended, and instruments them. It starts nothing.
+// Package totals sums up the metrics of an engine over its generations, which may be alive or
+// have ended, and instruments them. It starts nothing.
 package totals
 
 import (
@@ -71,7 +71,7 @@ func (t *Totals) Remove(g *run.Generation) {
 	maps.DeleteFunc(t.nodes, func(key nodeKey, _ observe.NodeMetrics) bool { return !known[key] })
 }
 
-// addNodes adds counts to those of the same nodes.
+// addNodes adds counts to the sums of the same nodes.
 func addNodes(sums map[nodeKey]observe.NodeMetrics, nodes []observe.NodeMetrics) {
 	for i := range nodes {
 		n := &nodes[i]

@@ -63,7 +63,7 @@ func TestEval(t *testing.T) {
 		}
 	}
 
-	// Scalars, and those of a payload.
+	// Scalars, as constants and in a payload.
 	f("null", value.Null())
 	f("self.none", value.Null())
 	f("true && !false", value.Bool(true))

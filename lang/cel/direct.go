@@ -52,7 +52,7 @@ func (p *program) evalDirect(a *activation) (value.Value, bool) {
 // admits reports whether a result is surely within the limits, as if the interpreter had
 // copied it. It may be large although little has been made, because its parts are shared.
 func (m *meter) admits(v value.Value) bool {
-	const least = 16 // bytes of a part, of those that are its size
+	const least = 16 // bytes of a part in Value.Size
 	size := v.Size()
 	return size/least < m.steps && size/least*entryBytes < m.bytes || m.count(v)
 }
@@ -60,7 +60,7 @@ func (m *meter) admits(v value.Value) bool {
 // count charges for each part of a value.
 func (m *meter) count(v value.Value) bool {
 	if _, lazy := value.FieldSourceOf(v); lazy {
-		return m.steps > 0 // it is of the payload, and stays unread
+		return m.steps > 0 // it belongs to the payload, and stays unread
 	}
 	steps, bytes := 1, 0
 	switch v.Kind() {
@@ -101,7 +101,7 @@ type directNode struct {
 	entries *entries    // of a map
 }
 
-// The entries of a map whose keys are known.
+// entries are the fields of a map whose keys are known.
 type entries struct {
 	shape *value.Shape
 	vals  []directNode

@@ -118,9 +118,9 @@ func macroOf(c ast.ComprehensionExpr) (m macro, ok bool) {
 	return m, m.do != nil
 }
 
-// each makes one element after the other the variable: those of a list, the names of a
-// map. It charges for the pass and calls do, until that returns false. It is not ok if
-// the interpreter has to go on.
+// each makes one element after the other the variable: the elements of a list, or the
+// names of a map. It charges for the pass and calls do, until do returns false. It is
+// not ok if the interpreter has to go on.
 func (l *folding) each(f *frame, in value.Value, do func() (more bool)) (ok bool) {
 	switch in.Kind() {
 	case value.KindList:

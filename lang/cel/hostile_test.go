@@ -159,12 +159,12 @@ func (a attack) run(t *testing.T, limit time.Duration) {
 	if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 1024 {
 		t.Errorf("made %d MiB, want at most 1024", made)
 	}
-	said := got.String()
+	text := got.String()
 	if err != nil {
-		said = err.Error()
+		text = err.Error()
 	}
-	if !strings.Contains(said, a.want) && (limit == 0 || said != "timed out after "+limit.String()) {
-		t.Errorf("got %.200s, want %s", said, a.want)
+	if !strings.Contains(text, a.want) && (limit == 0 || text != "timed out after "+limit.String()) {
+		t.Errorf("got %.200s, want %s", text, a.want)
 	}
 }
 

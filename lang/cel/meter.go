@@ -21,8 +21,8 @@ import (
 // second.
 const CostLimit = 10_000_000
 
-// MemoryLimit is how many bytes of text, lists and maps one evaluation may make, with
-// those that it no longer uses.
+// MemoryLimit is how many bytes of text, lists and maps one evaluation may make in
+// total, whether it still uses them or not.
 const MemoryLimit = 128 << 20
 
 const (

@@ -28,7 +28,6 @@ func (a adapter) NativeToValue(v any) ref.Val {
 	return a.Adapter.NativeToValue(v)
 }
 
-// toCEL wraps a payload.
 func toCEL(v value.Value) ref.Val {
 	switch v.Kind() {
 	case value.KindBool:

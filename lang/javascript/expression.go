@@ -93,7 +93,7 @@ func (l *Language) translate(code diag.Text, marked string) (string, error) {
 			if m.Location == nil {
 				continue
 			}
-			m.Location.Line-- // the first line is that of the marker
+			m.Location.Line-- // the first line is the marker
 		}
 		return "", diagnose(code, &imports{}, result.Errors)
 	}
@@ -190,12 +190,12 @@ func (x *expression) call(e *engine, in value.Value) (goja.Value, error) {
 	return f(goja.Undefined(), args...)
 }
 
-// maxKept limits the functions that an engine keeps. Beyond it, all are dropped, with
-// those of workflows that no longer exist.
+// maxKept limits the functions that an engine keeps. Beyond it, all are dropped, so
+// that functions of workflows that no longer exist go as well.
 const maxKept = 256
 
-// function returns the function of an expression. Unlike that of a module it can be kept:
-// it has no outer variables, and the code cannot name it.
+// function returns the function of an expression. Unlike the function of a module it can
+// be kept: it has no outer variables, and the code cannot name it.
 func (e *engine) function(script *goja.Program) (goja.Callable, error) {
 	if f, ok := e.kept[script]; ok {
 		return f, nil

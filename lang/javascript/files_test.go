@@ -42,7 +42,7 @@ func TestDeepCodeIsRefused(t *testing.T) {
 	}
 }
 
-// Long code that does not nest is not refused.
+// TestLongCodeIsNotRefused has long code that does not nest.
 func TestLongCodeIsNotRefused(t *testing.T) {
 	for name, code := range map[string]string{
 		"no semicolons": strings.Repeat("globalThis.a\n  ?.b(1 + 2)\n{\n  function f1() { return [1, 2].map(x => x * 2) }\n}\n{ let f1 = /[/{(]/.test('(') ? `a${1}b` : {}\n}\n", 900),

@@ -311,14 +311,14 @@ func newWorker(argv []string) (*worker, error) {
 	cmd := &exec.Cmd{Path: path, Args: argv, Dir: "/", Env: []string{"GOMAXPROCS=1", "GOTRACEBACK=none"}}
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
-	said, err3 := cmd.StderrPipe()
+	stderr, err3 := cmd.StderrPipe()
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	return &worker{cmd: cmd, in: in, out: bufio.NewReader(out), err: said}, nil
+	return &worker{cmd: cmd, in: in, out: bufio.NewReader(out), err: stderr}, nil
 }
 
 func (w *worker) kill() { _ = w.cmd.Process.Kill() } // it fails only if the process has ended
@@ -327,14 +327,14 @@ func (w *worker) kill() { _ = w.cmd.Process.Kill() } // it fails only if the pro
 func (w *worker) end() error {
 	w.kill()
 	w.ended = true
-	said, err := io.ReadAll(io.LimitReader(w.err, 64<<10))
+	stderr, err := io.ReadAll(io.LimitReader(w.err, 64<<10))
 	err = errors.Join(err, w.cmd.Wait())
 	for _, mark := range []string{"out of memory", "cannot allocate memory", "cannot map pages", "failed to create new OS thread"} {
-		if bytes.Contains(said, []byte(mark)) {
+		if bytes.Contains(stderr, []byte(mark)) {
 			return errMemory
 		}
 	}
-	if line, _, _ := bytes.Cut(said, []byte("\n")); len(line) > 0 {
+	if line, _, _ := bytes.Cut(stderr, []byte("\n")); len(line) > 0 {
 		err = fmt.Errorf("%w: %s", err, line)
 	}
 	return fmt.Errorf("the process of the script has ended: %w", err)

@@ -121,7 +121,7 @@ func TestEvalReadsNoFiles(t *testing.T) {
 	check(t, language, "export default () => eval('1 //# sourceMappingURL=/etc/passwd\\n//# sourceMappingURL=/etc/passwd')", lang.Options{}, value.Null(), value.Int(1))
 }
 
-// Ordinary code works with frozen prototypes.
+// TestOrdinaryCodeWorks with frozen prototypes.
 func TestOrdinaryCodeWorks(t *testing.T) {
 	f := func(code, want string) {
 		t.Helper()

@@ -143,8 +143,8 @@ func (p *program) failure(e *engine, err error) error {
 	return &lang.Thrown{Message: err.Error()}
 }
 
-// thrown describes a thrown value with a place: that of the error object if it is one,
-// otherwise that of the throw.
+// thrown describes a thrown value with a place: where the error object was made if it
+// is one, otherwise where it was thrown.
 func (p *program) thrown(e *engine, v goja.Value, stack []goja.StackFrame) error {
 	var t *lang.Thrown
 	var trace string
@@ -205,7 +205,7 @@ func (p *program) placeOf(trace string) diag.Pos {
 func (p *program) place(file string, line, col int) diag.Pos {
 	switch {
 	case file == exprFile:
-		return p.code.Pos(line-1, col) // the first line is that of the function
+		return p.code.Pos(line-1, col) // the first line is the head of the function
 	case file == translatedFile:
 		return p.code.Pos(1, 1)
 	case line < 1 || file == "" || file == "bundle.js" || file == "bootstrap.js" || strings.HasPrefix(file, "<"):

@@ -38,7 +38,7 @@ type patternKey struct {
 	ignoreCase, multiline, dotAll, unicode, flagged bool // flagged: global or sticky
 }
 
-// A pattern is a compiled regular expression, like that of the interpreter.
+// A pattern is a compiled regular expression, which matches as the interpreter does.
 type pattern struct {
 	key     patternKey
 	linear  *regexp.Regexp  // nil if package regexp cannot

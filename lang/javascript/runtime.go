@@ -202,7 +202,7 @@ type engine struct {
 	// For the current run.
 	log     *slog.Logger            // of its node; nil: records are dropped
 	records int                     // written so far
-	symbols map[string]*goja.Symbol // those of Symbol.for
+	symbols map[string]*goja.Symbol // registered by Symbol.for
 	joining []*goja.Object          // nested arrays in join
 	text    struct {                // the last rehearsed text
 		of    goja.String

@@ -165,7 +165,7 @@ func (f *foreign) ErrorFields() []value.Field { return f.fields }
 // invalid frame is an error.
 type reader struct {
 	buf    []byte
-	worker bool    // it has sent no errors, and keeps the numbers of those that it reads
+	worker bool    // it has sent no errors, and keeps the numbers of the errors that it reads
 	sent   []error // the errors of the payload, in order
 	count  int     // of the errors read
 	depth  int

@@ -49,8 +49,8 @@ const (
 // A CompileFunc compiles an expression that stands within a text.
 type CompileFunc func(code diag.Text) (lang.Program, error)
 
-// New reads a document. The error is that of compile, or a *diag.Diagnostic with the
-// place of the text, but not with the path of a config.
+// New reads a document. The error is from compile, or a *diag.Diagnostic with the place
+// of the text, but not with the path of a config.
 func New(doc *schema.Raw, compile CompileFunc) (Template, error) {
 	switch doc.Kind {
 	case schema.RawMap:

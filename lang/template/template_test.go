@@ -92,7 +92,7 @@ func TestTemplateTypes(t *testing.T) {
 	}
 }
 
-// TestText makes text of what is not.
+// TestText renders values of other types as text.
 func TestText(t *testing.T) {
 	languages := builtin.Languages()
 	f := func(text, want string) {

@@ -124,8 +124,8 @@ func (r *Recorder) Close() {
 	r.window.Stop()
 }
 
-// work writes slow processes. Those of the same second share a trace, which is taken
-// after the last of them has ended.
+// work writes slow processes. Slow processes of the same second share a trace, which is
+// taken after the last of them has ended.
 func (r *Recorder) work(ctx context.Context) {
 	var slow []*observe.Timeline
 	var due <-chan time.Time

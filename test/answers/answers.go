@@ -91,13 +91,12 @@ type Trigger struct {
 	Name      string
 	Processes uint64 // of a message, at least
 	Passes    bool   // it gives an answer to its caller, whatever that is
-	Tells     string // what send returns of each failure; if empty, that is part of the cell
+	Failure   string // what send returns of each failure; if empty, that is part of the cell
 
 	// Begin returns the specs of the trigger, which send to the node form. A source is
 	// called source, and sends its dead letters to the node dead. send sends a form, and
-	// returns "" if the client was told of a good end, or was told nothing; else how it was
-	// told of a failure.
-	Begin func(w *World) (specs string, send func(form string) (told string))
+	// returns how the client learned of a failure: "" if it got an answer, or nothing.
+	Begin func(w *World) (specs string, send func(form string) (failure string))
 }
 
 // A World serves the document with one trigger.
@@ -202,9 +201,9 @@ func (w *World) Acknowledged() (good, letters float64, ok bool) {
 	return good, letters, ok
 }
 
-// Letter waits until the source has settled one more message than before, and tells of a
-// dead letter.
-func (w *World) Letter(send func()) (told string) {
+// Letter waits until the source has settled one more message than before, and returns
+// "dead letter" if it became one.
+func (w *World) Letter(send func()) (failure string) {
 	good, letters, _ := w.Acknowledged()
 	send()
 	w.Settle(func() bool { g, l, _ := w.Acknowledged(); return g+l > good+letters })
@@ -214,7 +213,7 @@ func (w *World) Letter(send func()) (told string) {
 	return ""
 }
 
-// Logged returns "logged" if a process has failed in f, which the log must tell.
+// Logged returns "logged" if a process has failed in f, which must be in the log.
 func (w *World) Logged(f func()) string {
 	before, failures := len(w.Log.String()), func() uint64 { failed, _ := w.Ended(); return failed }
 	failed := failures()
@@ -246,21 +245,21 @@ func (w *World) kept(form string) (row, saved, marked bool) {
 	}
 	row = has(rows, func(v value.Value) value.Value { f, _ := v.Get("form"); return f })
 	saved = has(seen, func(v value.Value) value.Value { return v })
-	if form == "left" { // its client is not there to be told of a duplicate
+	if form == "left" { // its client has gone, and gets no answer about a duplicate
 		return row, saved, row
 	}
-	answer, _ := w.Run("form", value.String(form)) // its error is that of the form
+	answer, _ := w.Run("form", value.String(form)) // its error is the answer to the form
 	text, _ := answer.AsString()
 	return row, saved, text == "duplicate"
 }
 
-// Send sends a form, and returns what followed, as the table has it. What was told,
+// Send sends a form, and returns what followed, as the table has it. What was answered,
 // committed, saved, marked, acknowledged and counted must agree.
 func (w *World) Send(trigger Trigger, form string) string {
 	t := w.T
 	failed, before := w.Ended()
 	good, letters, source := w.Acknowledged()
-	told := w.send(form)
+	failure := w.send(form)
 	w.Settle(func() bool {
 		_, all := w.Ended()
 		g, l, _ := w.Acknowledged()
@@ -278,16 +277,16 @@ func (w *World) Send(trigger Trigger, form string) string {
 	if source && (row != (nowGood == good+1) || row != (nowLetters == letters)) {
 		t.Errorf("%s: committed %t, but %v messages were acknowledged, and %v dead letters", form, row, nowGood-good, nowLetters-letters)
 	}
-	if told != "" && row || told == "" && !row && !trigger.Passes {
-		t.Errorf("%s: committed %t, but told %q", form, row, told)
+	if failure != "" && row || failure == "" && !row && !trigger.Passes {
+		t.Errorf("%s: committed %t, but the failure is %q", form, row, failure)
 	}
 	switch {
 	case row:
 		return "kept"
-	case trigger.Tells == "":
-		return "undone, " + told
-	case told != "" && told != trigger.Tells:
-		t.Errorf("%s: told %q, want %q", form, told, trigger.Tells)
+	case trigger.Failure == "":
+		return "undone, " + failure
+	case failure != "" && failure != trigger.Failure:
+		t.Errorf("%s: got the failure %q, want %q", form, failure, trigger.Failure)
 	}
 	return "undone"
 }
@@ -308,12 +307,12 @@ var table = regexp.MustCompile(`(?s)\| answer \| .*?\n\n`)
 
 // A Column of the table has triggers with the same cells.
 type Column struct {
-	Doc   string
-	Told  string // how the triggers tell of a failure
-	Cells []string
+	Doc     string
+	Failure string // how the triggers report a failure
+	Cells   []string
 }
 
-// Check compares the table with columns. With update, it writes that of the page.
+// Check compares the table with columns. With update, it writes the table of the page.
 func Check(t *testing.T, columns []Column, update bool) {
 	var b strings.Builder
 	b.WriteString("| answer |")
@@ -328,9 +327,9 @@ func Check(t *testing.T, columns []Column, update bool) {
 		}
 		b.WriteByte('\n')
 	}
-	b.WriteString("| *how one that is undone is told* |")
+	b.WriteString("| *how a failure is reported* |")
 	for _, c := range columns {
-		b.WriteString(" " + c.Told + " |")
+		b.WriteString(" " + c.Failure + " |")
 	}
 	b.WriteString("\n\n")
 	text := read(t)

@@ -28,38 +28,38 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 var update = flag.Bool("update", false, "write the table of answers in docs/workflows.md")
 
-// A trigger begins with the specs and the function send of a [answers.Trigger].
-type begin = func(w *answers.World) (specs string, send func(form string) (told string))
+// begin is [answers.Trigger.Begin].
+type begin = func(w *answers.World) (specs string, send func(form string) (failure string))
 
-// columns are those of the table. Triggers with one rule share a column.
+// columns are the columns of the table. Triggers with one rule share a column.
 var columns = []struct {
-	doc, told string
-	triggers  []answers.Trigger
+	doc, failure string
+	triggers     []answers.Trigger
 }{
 	{"`listener`", "the status", []answers.Trigger{
 		{Name: "listener", Processes: 1, Begin: web("", "form", overHTTP)},
 	}},
 	{"`listener`, in parts", "the connection is cut, events end with `error`", []answers.Trigger{
-		{Name: "parts", Processes: 1, Tells: "cut", Begin: inParts("")},
-		{Name: "events", Processes: 1, Tells: "cut", Begin: inParts("text/event-stream")},
+		{Name: "parts", Processes: 1, Failure: "cut", Begin: inParts("")},
+		{Name: "events", Processes: 1, Failure: "cut", Begin: inParts("text/event-stream")},
 	}},
 	{"`call`, tests", "an error; a status as it is", []answers.Trigger{
-		{Name: "call", Processes: 1, Passes: true, Tells: "error", Begin: run("form", "", value.String)},
+		{Name: "call", Processes: 1, Passes: true, Failure: "error", Begin: run("form", "", value.String)},
 	}},
 	{"`websocket`, `mcp`, replies of sources", "`websocket` closes, others send an error", []answers.Trigger{
-		{Name: "websocket", Processes: 2, Tells: "closed", Begin: web("- {kind: websocket, name: socket, ports: {out: [{name: form}]}}", "socket", overSocket)},
-		{Name: "mcp", Processes: 2, Tells: "error", Begin: web("- {kind: mcp, name: tools, tools: [{name: run, description: Runs., input: {properties: {form: {type: string}}}}], ports: {out: [{name: form}]}}", "tools", overMCP)},
-		{Name: "socket_source", Processes: 1, Tells: "error", Begin: overLines},
+		{Name: "websocket", Processes: 2, Failure: "closed", Begin: web("- {kind: websocket, name: socket, ports: {out: [{name: form}]}}", "socket", overSocket)},
+		{Name: "mcp", Processes: 2, Failure: "error", Begin: web("- {kind: mcp, name: tools, tools: [{name: run, description: Runs., input: {properties: {form: {type: string}}}}], ports: {out: [{name: form}]}}", "tools", overMCP)},
+		{Name: "socket_source", Processes: 1, Failure: "error", Begin: overLines},
 	}},
 	{"`chat`", "an apology", []answers.Trigger{
-		{Name: "chat", Processes: 2, Tells: "apology", Begin: web("- {kind: chat, name: desk, path: /, secret: 0123456789abcdef, ports: {out: [{name: form}]}}", "desk", overChat)},
+		{Name: "chat", Processes: 2, Failure: "apology", Begin: web("- {kind: chat, name: desk, path: /, secret: 0123456789abcdef, ports: {out: [{name: form}]}}", "desk", overChat)},
 	}},
 	{"all others", "sources: a dead letter; `for`, `collect`: an error; `init`, `active`: no start; others: in the log", []answers.Trigger{
-		{Name: "file_source", Processes: 1, Tells: "dead letter", Begin: inFile},
-		{Name: "for", Processes: 1, Tells: "error", Begin: run("each", "- {kind: for, name: each, ports: {'out[0]': [{name: form}], 'out[1]': [{name: dead}]}}\n", func(form string) value.Value { return value.List(value.String(form)) })},
-		{Name: "collect", Processes: 2, Tells: "error", Begin: run("collect", "- {kind: collect, name: collect, count: 1, ports: {out: [{name: first}]}}\n- {kind: snippet, name: first, language: cel, code: 'self[0]', ports: {out: [{name: form}]}}\n", value.String)},
-		{Name: "fork", Processes: 2, Tells: "logged", Begin: inChild},
-		{Name: "schedule", Processes: 1, Tells: "logged", Begin: onTime},
+		{Name: "file_source", Processes: 1, Failure: "dead letter", Begin: inFile},
+		{Name: "for", Processes: 1, Failure: "error", Begin: run("each", "- {kind: for, name: each, ports: {'out[0]': [{name: form}], 'out[1]': [{name: dead}]}}\n", func(form string) value.Value { return value.List(value.String(form)) })},
+		{Name: "collect", Processes: 2, Failure: "error", Begin: run("collect", "- {kind: collect, name: collect, count: 1, ports: {out: [{name: first}]}}\n- {kind: snippet, name: first, language: cel, code: 'self[0]', ports: {out: [{name: form}]}}\n", value.String)},
+		{Name: "fork", Processes: 2, Failure: "logged", Begin: inChild},
+		{Name: "schedule", Processes: 1, Failure: "logged", Begin: onTime},
 		start("init"), start("active"), end("deactive"), end("deinit"),
 	}},
 }
@@ -253,7 +253,7 @@ func starts(w *answers.World, port, form string) error {
 }
 
 func start(port string) answers.Trigger {
-	return answers.Trigger{Name: port, Processes: 1, Tells: "no start", Begin: func(w *answers.World) (string, func(string) string) {
+	return answers.Trigger{Name: port, Processes: 1, Failure: "no start", Begin: func(w *answers.World) (string, func(string) string) {
 		return "", func(form string) string {
 			if starts(w, port, form) != nil {
 				return "no start"
@@ -265,7 +265,7 @@ func start(port string) answers.Trigger {
 }
 
 func end(port string) answers.Trigger {
-	return answers.Trigger{Name: port, Processes: 1, Tells: "logged", Begin: func(w *answers.World) (string, func(string) string) {
+	return answers.Trigger{Name: port, Processes: 1, Failure: "logged", Begin: func(w *answers.World) (string, func(string) string) {
 		return "", func(form string) string {
 			return w.Logged(func() {
 				if err := starts(w, port, form); err != nil {
@@ -283,7 +283,7 @@ func end(port string) answers.Trigger {
 func TestAnswers(t *testing.T) {
 	var all []answers.Column
 	for _, c := range columns {
-		column := answers.Column{Doc: c.doc, Told: c.told}
+		column := answers.Column{Doc: c.doc, Failure: c.failure}
 		for _, trigger := range c.triggers {
 			t.Run(trigger.Name, func(t *testing.T) {
 				cells := answers.Cells(t, trigger)
@@ -311,7 +311,7 @@ func TestAnswerWithoutClient(t *testing.T) {
 		resp := request(ctx, w, port, "text/plain", "", form)
 		defer resp.Body.Close()
 		if part, err := bufio.NewReader(resp.Body).ReadString('}'); err != nil {
-			w.T.Errorf("got %q and %v, want a part that tells of the row", part, err)
+			w.T.Errorf("got %q and %v, want a part with the row", part, err)
 		}
 		return "left"
 	})

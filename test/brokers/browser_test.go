@@ -24,7 +24,7 @@ import (
 // browserPage shows what comes by an EventSource and by a WebSocket.
 const browserPage = `<!doctype html><title>live</title>
 <script>
-const seen = {events: [], ids: [], opened: 0, said: [], talks: 0, closes: []}
+const seen = {events: [], ids: [], opened: 0, messages: [], talks: 0, closes: []}
 function connect(host) {
   const events = new EventSource('http://' + host + '/events')
   events.onopen = () => seen.opened++
@@ -32,7 +32,7 @@ function connect(host) {
   events.onerror = () => seen.state = events.readyState
   window.chat = new WebSocket('ws://' + host + '/chat')
   chat.onopen = () => seen.talks++
-  chat.onmessage = e => seen.said.push(e.data)
+  chat.onmessage = e => seen.messages.push(e.data)
   chat.onclose = e => seen.closes.push(e.code)
 }
 </script>`
@@ -93,23 +93,23 @@ func TestBrowser(t *testing.T) {
 		defer cancel()
 		if _, err := chromedp.Run(ctx, chromedp.Poll[bool](is)); err != nil {
 			seen, seenErr := chromedp.Run(page, chromedp.Evaluate[string]("JSON.stringify({...seen, events: seen.events.length, last: seen.events.at(-1)})"))
-			t.Fatalf("%s: %v; the page has seen %s; the program said:\n%s", what, errors.Join(err, seenErr), seen, p.said.Tail(4000))
+			t.Fatalf("%s: %v; the page has seen %s; the program wrote:\n%s", what, errors.Join(err, seenErr), seen, p.output.Tail(4000))
 		}
 	}
 	wait("events of a stream without an end", "seen.events.length >= 5 && seen.ids.every((id, i) => i == 0 || +id == +seen.ids[i-1] + 1)")
 	do(t, page, "", "chat.send('one')")
-	wait("an answer", "seen.said.at(-1) == 'version 1: one'")
+	wait("an answer", "seen.messages.at(-1) == 'version 1: one'")
 
 	write(2)
 	wait("events after a reload", "seen.opened == 2 && seen.events.at(-1) == 'version 2'")
 	do(t, page, "", "chat.send('two')")
-	wait("an answer on the same WebSocket", "seen.said.at(-1) == 'version 2: two' && seen.talks == 1 && seen.closes.length == 0")
+	wait("an answer on the same WebSocket", "seen.messages.at(-1) == 'version 2: two' && seen.talks == 1 && seen.closes.length == 0")
 
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("the program ended with %v:\n%s", err, p.said.Tail(4000))
+		t.Errorf("the program ended with %v:\n%s", err, p.output.Tail(4000))
 	}
 	wait("the end of the WebSocket", "seen.closes.length == 1 && seen.closes[0] == 1001")
 	write(3)

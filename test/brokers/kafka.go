@@ -32,14 +32,14 @@ type Kafka struct {
 	SASL string         // of an Apache Kafka: the address for the user ann, with the password r1ght
 	Fake *kfake.Cluster // of a cluster in this process, while it runs
 
-	named atomic.Pointer[net.TCPAddr] // what clients are told; nil for Addr
+	named atomic.Pointer[net.TCPAddr] // the address that clients get; nil for Addr
 	user  []kgo.Opt                   // of clients of tests
 	start func(tb testing.TB)
 	stop  func()
 }
 
 // Advertise lets a fake cluster in this process name another address to its clients, such
-// as that of a proxy. Clients of [Kafka.Client] go to the cluster all the same.
+// as the address of a proxy. Clients of [Kafka.Client] go to the cluster all the same.
 func (k *Kafka) Advertise(addr string) {
 	if named, err := net.ResolveTCPAddr("tcp", addr); err == nil {
 		k.named.Store(named)

@@ -25,7 +25,7 @@ func TestNATSAnswers(t *testing.T) {
 			}
 		})
 	}
-	f("replies of sources", answers.Trigger{Name: "replies", Processes: 1, Tells: "error", Begin: func(w *answers.World) (string, func(string) string) {
+	f("replies of sources", answers.Trigger{Name: "replies", Processes: 1, Failure: "error", Begin: func(w *answers.World) (string, func(string) string) {
 		return specs("subjects: ask"), func(form string) string {
 			answer, err := n.conn.Request("ask", []byte(`"`+form+`"`), time.Minute)
 			if err != nil {
@@ -38,21 +38,21 @@ func TestNATSAnswers(t *testing.T) {
 		}
 	}})
 
-	// The server tells of each message that is terminated. All others were acknowledged, or
-	// they would wait for that.
+	// The server publishes an advisory for each message that is terminated. All others were
+	// acknowledged, or they would wait for that.
 	terminated, err := n.conn.SubscribeSync("$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.ORDERS.answers")
 	if err != nil {
 		t.Fatal(err)
 	}
 	letters := 0
-	f("all others", answers.Trigger{Name: "stream", Processes: 1, Tells: "dead letter", Begin: func(w *answers.World) (string, func(string) string) {
-		return specs("stream: ORDERS, durable: answers"), func(form string) (told string) {
-			told = w.Letter(func() {
+	f("all others", answers.Trigger{Name: "stream", Processes: 1, Failure: "dead letter", Begin: func(w *answers.World) (string, func(string) string) {
+		return specs("stream: ORDERS, durable: answers"), func(form string) (failure string) {
+			failure = w.Letter(func() {
 				if _, err := n.js.Publish(w.T.Context(), "orders.made", []byte(`"`+form+`"`)); err != nil {
 					w.T.Fatal(err)
 				}
 			})
-			if told != "" {
+			if failure != "" {
 				letters++
 				if _, err := terminated.NextMsg(time.Minute); err != nil {
 					w.T.Errorf("%s: a dead letter is not terminated: %v", form, err)
@@ -62,7 +62,7 @@ func TestNATSAnswers(t *testing.T) {
 				c, err := n.js.Consumer(w.T.Context(), "ORDERS", "answers")
 				return err == nil && c.CachedInfo().NumAckPending == 0 && c.CachedInfo().NumPending == 0
 			})
-			return told
+			return failure
 		}
 	}})
 	if msg, err := terminated.NextMsg(100 * time.Millisecond); letters == 0 || err != nats.ErrTimeout {

@@ -47,7 +47,7 @@ func (n *natsSystem) make(t testing.TB, name string, subjects ...string) jetstre
 	return s
 }
 
-// fields are those of each kind, for a server at an address.
+// fields returns the fields that each kind needs for a server at an address.
 func (n *natsSystem) fields(kind, addr string) map[string]any {
 	return map[string]any{"kind": kind, "urls": "nats://" + addr, "user": "ann", "password": "correct"}
 }

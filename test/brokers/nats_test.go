@@ -19,7 +19,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// natsFlow returns a flow whose time is that of the machine, as servers are outside of it.
+// natsFlow returns a flow with the clock of the machine, as servers do not know another
+// one.
 func natsFlow(t *testing.T) *flowtest.Flow {
 	t.Helper()
 	f := flowtest.New(t, std.Defs("")...)
@@ -155,7 +156,7 @@ func TestNATSMissingBucket(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run := func(limit string) (code int, said string) {
+	run := func(limit string) (code int, output string) {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "run", "job.yaml", "--progress", "none", "--connect-timeout", limit)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), asProgram+"=1")
 		text, err := cmd.CombinedOutput()
@@ -164,8 +165,8 @@ func TestNATSMissingBucket(t *testing.T) {
 		}
 		return cmd.ProcessState.ExitCode(), string(text)
 	}
-	if code, said := run("300ms"); code != 3 || !strings.Contains(said, `waiting for node "keep" (job.yaml:3:3): there is no bucket "seen"`) {
-		t.Errorf("without the bucket: exit %d, %s", code, said)
+	if code, output := run("300ms"); code != 3 || !strings.Contains(output, `waiting for node "keep" (job.yaml:3:3): there is no bucket "seen"`) {
+		t.Errorf("without the bucket: exit %d, %s", code, output)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "bad.ndjson")); len(text) > 0 {
 		t.Errorf("dead letters: %s, %v", text, err)
@@ -174,8 +175,8 @@ func TestNATSMissingBucket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, said := run("30s"); code != 0 {
-		t.Errorf("with the bucket: exit %d, %s", code, said)
+	if code, output := run("30s"); code != 0 {
+		t.Errorf("with the bucket: exit %d, %s", code, output)
 	}
 	if keys, err := kv.Keys(t.Context()); err != nil || len(keys) != 2 {
 		t.Errorf("got the keys %v, %v, want two", keys, err)
@@ -309,7 +310,7 @@ func TestNATSLate(t *testing.T) {
 }
 
 // TestNATSStreamLater waits for a stream that does not exist when the workflow starts, and
-// tells of it with its place.
+// logs so with the place of the node.
 func TestNATSStreamLater(t *testing.T) {
 	n := newNATSSystem(t)
 	f := natsFlow(t)

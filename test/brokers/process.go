@@ -71,7 +71,7 @@ func Clean() {
 }
 
 // Start starts the command broker with its arguments, such as kafka -dir DIR, and waits
-// until it has said where it listens. It is killed at the end of the test.
+// until it has logged where it listens. It is killed at the end of the test.
 func Start(tb testing.TB, args ...string) *Process {
 	tb.Helper()
 	path, err := command()

@@ -104,13 +104,13 @@ func TestStreamExample(t *testing.T) {
 
 // An example is the running program with its folder.
 type example struct {
-	t     *testing.T
-	dir   string
-	addr  string // of the page
-	args  []string
-	wrote int // how often the document was written
-	cmd   *exec.Cmd
-	said  syncbuffer.Buffer
+	t      *testing.T
+	dir    string
+	addr   string // of the page
+	args   []string
+	wrote  int // how often the document was written
+	cmd    *exec.Cmd
+	output syncbuffer.Buffer
 }
 
 // write writes the document, each time with another annotation, which the program reloads.
@@ -174,7 +174,7 @@ func (p *example) start() {
 	}
 	p.cmd = exec.Command(self, p.args...)
 	p.cmd.Dir, p.cmd.Env = p.dir, append(os.Environ(), asProgram+"=1")
-	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func (p *example) until(what string, is func() bool) {
 	defer ticker.Stop()
 	for limit := time.Now().Add(2 * time.Minute); !is(); <-ticker.C {
 		if time.Now().After(limit) {
-			p.t.Fatalf("waited in vain for %s, counted are %v; the program said:\n%s", what, p.counts(), p.said.Tail(4000))
+			p.t.Fatalf("waited in vain for %s, counted are %v; the program wrote:\n%s", what, p.counts(), p.output.Tail(4000))
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package docs holds the documentation to its word: links lead somewhere,
-// workflows are sound, commands print what they are said to print.
+// Package docs holds the documentation to its word: links lead somewhere, workflows are
+// sound, commands print what the pages show.
 package docs
 
 import (
@@ -198,8 +198,8 @@ func enterFolder(t *testing.T) {
 	t.Chdir(folder)
 }
 
-// alike tells whether text is as a page shows it, where "…" stands for anything on
-// a line.
+// alike reports whether text is as a page shows it, where "…" stands for anything on a
+// line.
 func alike(got, want string) bool {
 	parts := strings.Split(want, "…")
 	for i := range parts {

@@ -21,9 +21,9 @@ type part struct {
 }
 
 // listParts prints what a program consists of: its own packages, the modules that they
-// need, and the standard library. The program has symbols; those of a stripped one are
-// the same otherwise. The tables that the runtime needs for each function are shared out
-// by the size of the code.
+// need, and the standard library. The program has symbols; apart from them, a stripped
+// one is the same. The tables that the runtime needs for each function are shared out by
+// the size of the code.
 func listParts(t *testing.T, program string, stripped int64) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {

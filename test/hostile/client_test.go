@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// front answers without any work, so that all cost is that of the attack.
+// front answers without any work, so that all cost comes from the attack.
 const front = `
 - kind: listener
   name: listener
@@ -96,17 +96,17 @@ func (s *target) closed(conns []net.Conn) {
 	go func() { all.Wait(); close(finished) }()
 	asked, slowest := 0, time.Duration(0)
 	for {
-		asking := time.Now()
+		start := time.Now()
 		if err := s.small(5 * time.Second); err != nil {
 			s.t.Errorf("another client, after %v: %v", time.Since(began), err)
 		}
-		asked, slowest = asked+1, max(slowest, time.Since(asking))
+		asked, slowest = asked+1, max(slowest, time.Since(start))
 		select {
 		case <-finished:
 			s.t.Logf("%d connections closed within %v; others: %d requests, the slowest %v", len(conns), time.Since(began), asked, slowest)
 			return
 		case <-s.done:
-			s.t.Fatalf("the program has ended: %v\n%s", s.err, s.said())
+			s.t.Fatalf("the program has ended: %v\n%s", s.err, s.output())
 		default:
 			s.wait(50 * time.Millisecond)
 		}
@@ -235,9 +235,9 @@ func bodies(t *testing.T) {
 		if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		said, err := io.ReadAll(conn)
-		if n := bytes.Count(said, []byte("HTTP/1.1 ")); n != 1 || err != nil && !errors.Is(err, net.ErrClosed) && !strings.Contains(err.Error(), "reset") {
-			t.Errorf("got %d answers and %v, want one answer and a closed connection: %.500q", n, err, said)
+		output, err := io.ReadAll(conn)
+		if n := bytes.Count(output, []byte("HTTP/1.1 ")); n != 1 || err != nil && !errors.Is(err, net.ErrClosed) && !strings.Contains(err.Error(), "reset") {
+			t.Errorf("got %d answers and %v, want one answer and a closed connection: %.500q", n, err, output)
 		}
 	})
 }

@@ -150,16 +150,16 @@ func (s *target) await(what string, limit time.Duration, f func() error) {
 		}
 		select {
 		case <-s.done:
-			s.t.Fatalf("%s: the program has ended: %v\n%s", what, s.err, s.said())
+			s.t.Fatalf("%s: the program has ended: %v\n%s", what, s.err, s.output())
 		case <-late.C:
-			s.t.Fatalf("%s: not within %v: %v\n%s", what, limit, err, s.said())
+			s.t.Fatalf("%s: not within %v: %v\n%s", what, limit, err, s.output())
 		case <-tick.C:
 		}
 	}
 }
 
-// said returns the end of what the program wrote.
-func (s *target) said() string {
+// output returns the end of what the program wrote.
+func (s *target) output() string {
 	data, err := os.ReadFile(s.log)
 	if err != nil {
 		return err.Error()
@@ -181,7 +181,7 @@ func (s *target) alive() {
 	s.t.Helper()
 	select {
 	case <-s.done:
-		s.t.Fatalf("the program has ended: %v\n%s", s.err, s.said())
+		s.t.Fatalf("the program has ended: %v\n%s", s.err, s.output())
 	default:
 	}
 	s.await("an answer for others", 20*time.Second, func() error { return s.small(2 * time.Second) })
@@ -304,7 +304,7 @@ func (s *target) terminate(limit time.Duration) (code int, took time.Duration) {
 	select {
 	case <-s.done:
 	case <-late.C:
-		s.t.Fatalf("the program did not end within %v of SIGTERM\n%s", limit, s.said())
+		s.t.Fatalf("the program did not end within %v of SIGTERM\n%s", limit, s.output())
 	}
 	return s.cmd.ProcessState.ExitCode(), time.Since(began)
 }

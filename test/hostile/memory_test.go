@@ -25,7 +25,7 @@ import (
 // Why a kind needs no attack of its own: what it holds is counted by others.
 const (
 	inProcess = "holds packets of a process, which its budget bounds; what the trigger has counted stays counted until that ends"
-	inSource  = "a source: what it holds is counted by node/stream, as that of file_source"
+	inSource  = "a source: what it holds is counted by node/stream, as for file_source"
 	inSink    = "a sink: what it writes is held by processes, which wait for it"
 	inSession = "what it keeps is in the session"
 	ownLimit  = "has a field that bounds what it keeps"
@@ -36,7 +36,7 @@ const (
 // A hold is how a kind is made to hold as much as it can, or why that is not needed.
 type hold struct {
 	attack func(t *testing.T, s *target)
-	more   string // documents next to those of the front; ADDRESS and FOLDER are replaced
+	more   string // documents in addition to front; ADDRESS and FOLDER are replaced
 	reason string
 }
 

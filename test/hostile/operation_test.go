@@ -173,7 +173,7 @@ func receivers(t *testing.T) {
 			t.Errorf("an event of now: %v", err)
 		}
 		if code, took := s.terminate(60 * time.Second); code != 0 {
-			t.Errorf("it ended with %d after %v: %s", code, took, s.said())
+			t.Errorf("it ended with %d after %v: %s", code, took, s.output())
 		}
 		out, err := exec.CommandContext(t.Context(), program, "trail", "info", "--db", store, "--json").CombinedOutput()
 		if err != nil {

@@ -85,12 +85,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		said := "noticed by " + m.test
+		output := "noticed by " + m.test
 		if err != nil {
-			said = err.Error()
+			output = err.Error()
 			errs = append(errs, fmt.Errorf("%s: %w", m.name, err))
 		}
-		fmt.Fprintf(out, "%-32s %6.1fs  %s\n", m.name, time.Since(start).Seconds(), said)
+		fmt.Fprintf(out, "%-32s %6.1fs  %s\n", m.name, time.Since(start).Seconds(), output)
 	}
 	if len(errs) == 0 {
 		return nil
@@ -123,7 +123,7 @@ func (b *bench) try(ctx context.Context, m mutation) error {
 	if err := b.passesNow(ctx, m); err != nil {
 		return err
 	}
-	said, err := b.test(ctx, m, "-overlay", overlay)
+	output, err := b.test(ctx, m, "-overlay", overlay)
 	top, _, _ := strings.Cut(m.test, "/")
 	var exit *exec.ExitError
 	switch {
@@ -131,14 +131,14 @@ func (b *bench) try(ctx context.Context, m mutation) error {
 		return fmt.Errorf("%s did not notice", m.test)
 	case !errors.As(err, &exit):
 		return err
-	case bytes.Contains(said, []byte("[build failed]")), bytes.Contains(said, []byte("[setup failed]")):
-		return fmt.Errorf("what is left does not compile:\n%s", said)
-	case bytes.Contains(said, []byte("no tests to run")):
+	case bytes.Contains(output, []byte("[build failed]")), bytes.Contains(output, []byte("[setup failed]")):
+		return fmt.Errorf("what is left does not compile:\n%s", output)
+	case bytes.Contains(output, []byte("no tests to run")):
 		return fmt.Errorf("there is no test %s", m.test)
 	case !slices.ContainsFunc([]string{"--- FAIL: " + top + " ", "panic: ", "fatal error: "}, func(s string) bool {
-		return bytes.Contains(said, []byte(s))
+		return bytes.Contains(output, []byte(s))
 	}):
-		return fmt.Errorf("%s did not fail itself:\n%s", m.test, said)
+		return fmt.Errorf("%s did not fail itself:\n%s", m.test, output)
 	}
 	return nil
 }
@@ -170,9 +170,9 @@ func (b *bench) passesNow(ctx context.Context, m mutation) error {
 	name := m.in + " " + m.test
 	err, known := b.passes[name]
 	if !known {
-		var said []byte
-		if said, err = b.test(ctx, m); err != nil {
-			err = fmt.Errorf("%s fails without a change: %w\n%s", m.test, err, said)
+		var output []byte
+		if output, err = b.test(ctx, m); err != nil {
+			err = fmt.Errorf("%s fails without a change: %w\n%s", m.test, err, output)
 		}
 		b.passes[name] = err
 	}
@@ -190,9 +190,9 @@ func (b *bench) test(ctx context.Context, m mutation, flags ...string) ([]byte, 
 	// After an interrupt, it ends its children itself.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
-	said, err := cmd.CombinedOutput()
+	output, err := cmd.CombinedOutput()
 	if b.verbose {
-		fmt.Fprintf(b.out, "%s\n", said)
+		fmt.Fprintf(b.out, "%s\n", output)
 	}
-	return said, err
+	return output, err
 }

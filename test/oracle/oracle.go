@@ -49,9 +49,9 @@ func (db *DB) Exec(ctx context.Context, statement string) error {
 	return err
 }
 
-// Load makes the table events of a Parquet file as trail exports it: rows by user
-// and time, strings of at most 65,535 different values as ENUM. The order of an
-// ENUM is that of the bytes.
+// Load makes the table events of a Parquet file as trail exports it: rows by user and
+// time, strings of at most 65,535 different values as ENUM. An ENUM has the order of
+// the bytes.
 func (db *DB) Load(ctx context.Context, parquet string) (rows int64, err error) {
 	source := "read_parquet('" + strings.ReplaceAll(parquet, "'", "''") + "')"
 	columns, err := db.Query(ctx, "DESCRIBE SELECT * FROM "+source)

@@ -126,7 +126,6 @@ func asks(q *query.Query) []string {
 	return list
 }
 
-// ask has DuckDB answer a statement.
 func ask(t *testing.T, db *DB, s *dialect.Statement) (*query.Answer, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()

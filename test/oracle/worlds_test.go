@@ -12,7 +12,7 @@ import (
 )
 
 // TestWorlds asks a store and DuckDB questions about sets of events that are large enough
-// for all that a segment does to save work. The first one is of the largest.
+// for all that a segment does to save work. The first set is one of the largest.
 func TestWorlds(t *testing.T) {
 	const first uint64 = trailtest.Worlds - 1
 	asked, most, worlds := 0, 0, seeds(t)/12

@@ -157,8 +157,8 @@ func TestTrace(t *testing.T) {
 
 func id(spans map[string]ptrace.Span, name string) string { return spans[name].SpanID().String() }
 
-// TestStateBytes sends a tracestate that is not UTF-8, as HTTP permits. The trace and
-// those of other clients must still be sent, without that tracestate.
+// TestStateBytes sends a tracestate that is not UTF-8, as HTTP permits. The trace must
+// still be sent, without that tracestate, and the traces of other clients as well.
 func TestStateBytes(t *testing.T) {
 	url, sink := collect(t)
 	exporter, err := otlp.New(otlp.Options{URL: url})

@@ -34,14 +34,14 @@ func TestImportKilled(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), program, append([]string{"trail"}, args...)...)
 		cmd.Dir = dir
-		var said bytes.Buffer
-		cmd.Stderr = &said
+		var output bytes.Buffer
+		cmd.Stderr = &output
 		text, err := cmd.Output()
 		var exit *exec.ExitError
 		if err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)
 		}
-		return cmd.ProcessState.ExitCode(), string(text), said.String()
+		return cmd.ProcessState.ExitCode(), string(text), output.String()
 	}
 
 	cmd := exec.CommandContext(t.Context(), program, "trail", "import", "killed", "-")

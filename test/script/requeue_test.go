@@ -63,7 +63,7 @@ func TestRequeueKilled(t *testing.T) {
 		cmd.Dir = dir
 		return cmd
 	}
-	// Positions of a file that is gone are not those of this one.
+	// Positions of a file that is gone do not apply to this one.
 	if err := os.WriteFile(file("dead.ndjson.requeue.a.pos"), []byte(`{"positions":{"letters":"100000"}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}

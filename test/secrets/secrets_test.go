@@ -111,9 +111,10 @@ type place struct {
 	ticks bool   // it starts processes itself, and no route leads to it
 }
 
-// Add a row for each new kind of place. A document has to be valid unless fails is set.
-// Those called bad-… are not served, those called test-… only tested: their answer is the
-// secret, which a workflow may send to whom it likes. POSTGRES and MARIADB are addresses.
+// places has a row for each kind of place; add one for each new kind. A document has to
+// be valid unless fails is set. Documents called bad-… are not served; documents called
+// test-… are only tested: their answer is the secret, which a workflow may send to whom
+// it likes. POSTGRES and MARIADB are addresses.
 var places = []place{
 	{name: "thrown", spec: "kind: snippet\nlanguage: javascript\ncode: |\n  export default () => { throw new Error('not {{ .S | js }}') }"},
 	{name: "logged", spec: "kind: snippet\nlanguage: javascript\ncode: |\n  export default () => { console.log('it is', '{{ .S | js }}'); return 1 }"},
@@ -312,8 +313,8 @@ func serveAll(t *testing.T, format string) {
 		"status after bad-open", "readyz after bad-open", "start of bad-open")
 }
 
-// databases writes the addresses of databases into the places. A guest of one has a
-// secret for a password.
+// databases writes the addresses of databases into the places. In MariaDB, the user
+// guest has a secret for a password.
 var databases = func() func(t *testing.T) {
 	var once sync.Once
 	return func(t *testing.T) {

@@ -7,7 +7,7 @@
 //
 // The program is stopped by SIGSTOP after a random time of up to 200 ms, for as long, again
 // and again; its children, such as databases, and the clock go on. STUTTER is the seed of the
-// times, which is printed to repeat a run; the exit status is that of the program.
+// times, which is printed to repeat a run; the exit status is the status of the program.
 package main
 
 import (

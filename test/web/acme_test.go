@@ -84,8 +84,8 @@ func externalAccount(t *testing.T, uniflow, pebble string) {
 	}
 }
 
-// buildPebble builds the authority, and returns the file. The flags are those of the release,
-// whose packages of the standard library are compiled already.
+// buildPebble builds the authority, and returns the file. It builds with the flags of the
+// release, with which the standard library is compiled already.
 func buildPebble(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pebble")

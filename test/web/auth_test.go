@@ -23,8 +23,8 @@ import (
 
 const hookSecret = "a secret of the webhook"
 
-// TestAuthBehindListener checks signatures of bodies as they were sent, and what clients are
-// told.
+// TestAuthBehindListener checks signatures of bodies as they were sent, and the answers to
+// clients.
 func TestAuthBehindListener(t *testing.T) {
 	port := freeport.Port(t)
 	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs(""), Log: slog.New(slog.DiscardHandler)})

@@ -25,13 +25,13 @@ import (
 
 // A flow is the command uniflow in a process of its own, with a folder.
 type flow struct {
-	t    *testing.T
-	dir  string
-	addr string
-	path string   // that answers when it is ready
-	vars []string // NAME=VALUE
-	cmd  *exec.Cmd
-	said syncbuffer.Buffer
+	t      *testing.T
+	dir    string
+	addr   string
+	path   string   // that answers when it is ready
+	vars   []string // NAME=VALUE
+	cmd    *exec.Cmd
+	output syncbuffer.Buffer
 }
 
 // startFlow writes a document, whose port 8000 becomes a free one.
@@ -62,7 +62,7 @@ func (p *flow) start() {
 	p.cmd = exec.Command(self, args...)
 	p.cmd.Dir = p.dir
 	p.cmd.Env = append(os.Environ(), asProgram+"=1")
-	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func (p *flow) start() {
 			return
 		}
 		if time.Now().After(limit) {
-			p.t.Fatalf("%s does not answer: %v; the program said:\n%s", p.path, err, p.said.Tail(4000))
+			p.t.Fatalf("%s does not answer: %v; the program wrote:\n%s", p.path, err, p.output.Tail(4000))
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (b *tab) wait(what, is string) {
 	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
 	defer cancel()
 	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("(() => {"+inChromium+"return !!("+is+")})()")); err != nil {
-		b.t.Fatalf("%s: %v; the page shows %s; the program said:\n%s", what, err, b.run("return JSON.stringify(all()) + root?.querySelector('.note').textContent"), b.p.said.Tail(4000))
+		b.t.Fatalf("%s: %v; the page shows %s; the program wrote:\n%s", what, err, b.run("return JSON.stringify(all()) + root?.querySelector('.note').textContent"), b.p.output.Tail(4000))
 	}
 }
 

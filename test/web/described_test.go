@@ -30,7 +30,7 @@ func newJudge(t *testing.T, document []byte) validator.Validator {
 	return judge
 }
 
-// A judged transport looks at each answer of a host.
+// A judged transport validates each answer of a host.
 type judged struct {
 	http.RoundTripper
 	t     *testing.T

@@ -41,7 +41,7 @@ type site struct {
 	tokens atomic.Int64 // how many times it was asked for tokens
 }
 
-// An aheadClock is that of the machine, some time ahead.
+// An aheadClock is some time ahead of the clock of the machine.
 type aheadClock struct {
 	node.SystemClock
 	ahead atomic.Int64

@@ -116,7 +116,7 @@ func TestWithoutSession(t *testing.T) {
 	f("GET", "/auth/logout", 403, "Sec-Fetch-Site", "cross-site")
 }
 
-// TestForgedCallback has answers that are not those of the login that was begun.
+// TestForgedCallback has answers that do not belong to the login that was begun.
 func TestForgedCallback(t *testing.T) {
 	s := newSite(t, "")
 	b := s.browser()
@@ -264,7 +264,7 @@ func TestChangedSecret(t *testing.T) {
 	}
 }
 
-// TestEnded ends sessions from the server: those of one person, and those of everyone.
+// TestEnded ends sessions from the server: the sessions of one person, then all.
 func TestEnded(t *testing.T) {
 	s := newSite(t, "")
 	b := s.browser()

@@ -45,7 +45,6 @@ func startOrders(t *testing.T, replaced ...string) (base string) {
 	return fmt.Sprintf("http://localhost:%d", port)
 }
 
-// fetch returns the body of a URL.
 func fetch(t *testing.T, url string) []byte {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

@@ -12,7 +12,6 @@ import (
 // user's cache, once.
 const schemathesis = "4.32.5"
 
-// installSchemathesis returns the program.
 func installSchemathesis(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()

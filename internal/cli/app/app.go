@@ -56,7 +56,7 @@ func ExitCodes() [][]string {
 // A Machine is what a command sees of the process it runs in. All fields but Kinds
 // and Program are required.
 type Machine struct {
-	Kinds   []*node.Def // that documents may use in addition to those of package std
+	Kinds   []*node.Def // that documents may use in addition to package std
 	Program string      // the executable to start for isolated scripts, which must call Main; without it, no script can be isolated
 
 	Stdin  io.Reader
@@ -169,7 +169,7 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// hint returns the hint, or that of the finding that the error is.
+// hint returns the hint of the error, or of the finding that it wraps.
 func (e *ExitError) hint() string {
 	var d *diag.Diagnostic
 	if e.Hint == "" && errors.As(e.Err, &d) {

@@ -26,7 +26,7 @@ type stderr struct {
 	mu struct {
 		sync.Mutex
 		queue   []byte        // not written yet
-		dropped uint64        // records, later than those in queue
+		dropped uint64        // records, later than the ones in queue
 		room    chan struct{} // closed when the queue has been taken
 		stalled bool          // nothing was read while a writer waited
 	}

@@ -178,7 +178,6 @@ func (a commands) findings(ctx context.Context, src *sources, s *settings.Settin
 	return found, engine.Shutdown(ctx)
 }
 
-// checkLanguage refuses an unknown language.
 func checkLanguage(command, language string) error {
 	err := builtin.Languages().Check(language)
 	if err == nil {

@@ -178,7 +178,7 @@ func (a commands) printLetters(all []listedLetter, files bool) error {
 func deadShowCommand(a commands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show FILE [LINE...]", Short: "Print dead letters in full",
-		Long:    "Show prints the dead letters of a file as indented JSON: all, or those in the lines that dead list tells. - is standard input.",
+		Long:    "Show prints the dead letters of a file as indented JSON: all, or only the lines with the given numbers, which dead list prints. - is standard input.",
 		Example: "  uniflow dead show dead.ndjson 3 4",
 		Args:    someFiles,
 	}
@@ -187,7 +187,7 @@ func deadShowCommand(a commands) *cobra.Command {
 		for _, text := range args[1:] {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 1 {
-				return app.Usagef(cmd.CommandPath(), "the numbers are those of dead list", "show takes a file and numbers of lines, got %q", text)
+				return app.Usagef(cmd.CommandPath(), "dead list prints the numbers", "show takes a file and numbers of lines, got %q", text)
 			}
 			lines = append(lines, n)
 		}

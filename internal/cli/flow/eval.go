@@ -157,7 +157,7 @@ func (a commands) eval(ctx context.Context, language, code string, in value.Valu
 	return a.printValue(out)
 }
 
-// asFindings makes findings of an error of code.
+// asFindings turns an error in code into findings.
 func asFindings(err error) diag.List {
 	var list diag.List
 	var d *diag.Diagnostic

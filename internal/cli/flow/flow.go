@@ -27,8 +27,8 @@ func Commands(shared *app.App) []*cobra.Command {
 	}
 }
 
-// kinds are all that documents may use. Language is that of expressions that name
-// none.
+// kinds returns all kinds that documents may use. Expressions that name no language are
+// in the given one.
 func (a commands) kinds(language string) []*node.Def {
 	return append(std.Defs(language, a.worker()...), a.Kinds...)
 }

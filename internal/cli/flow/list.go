@@ -99,7 +99,7 @@ func kind(command string, defs []*node.Def, name string) (*node.Def, error) {
 	}
 	hint := app.DidYouMean(name, names, "")
 	if hint == "" {
-		hint = "uniflow list shows all kinds; those of templates need -f FILE"
+		hint = "uniflow list shows all kinds; templates need -f FILE"
 	}
 	return nil, app.Usagef(command, hint, "unknown kind %q", name)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// A lateNode is ready when it is told.
+// A lateNode is ready once the test sets ready.
 type lateNode struct {
 	node.ReceiverFunc
 	ready *atomic.Bool
@@ -45,7 +45,7 @@ func TestReadyLater(t *testing.T) {
 	ready.Store(true)
 	s.await("msg=ready nodes=2")
 	if n := strings.Count(s.text(), "not ready yet"); n != 2 {
-		t.Errorf("said %d times what is waited for, want 2:\n%s", n, s.text())
+		t.Errorf("got %d log records about nodes that are not ready, want 2:\n%s", n, s.text())
 	}
 	s.signals <- syscall.SIGTERM
 	s.ended(0)

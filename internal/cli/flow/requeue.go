@@ -25,9 +25,9 @@ import (
 )
 
 const requeueLong = `Requeue sends the messages of dead letters through a workflow again. Each begins at the
-source that it was of, with the payload that it had, and with the retries, batches and
+source that it came from, with the payload that it had, and with the retries, batches and
 order of that source. The source does not connect to its system, and no other trigger of
-the workflow is opened; all other nodes are those of the workflow. It may run meanwhile.
+the workflow is opened; all other nodes run as usual. The workflow may run meanwhile.
 
 FILE is renamed to FILE.requeue first, so that a letter that fails again, or a new one,
 comes into a new FILE. When all letters are settled, that is, answered well or taken by
@@ -36,7 +36,7 @@ again: it goes on with FILE.requeue, where it was. A letter that had been under 
 settled just before a kill, goes through the workflow once more: use the id
 of the message where that must not have an effect.
 
-The exit code is that of run: 1 if more letters than --allow-dead have failed again, or
+The exit code is as with run: 1 if more letters than --allow-dead have failed again, or
 --max-dead in a row. Those that have failed are in the new FILE then, the others still in
 FILE.requeue.`
 

@@ -96,7 +96,6 @@ func runCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// addJob adds the flags of a job.
 func (o *runOptions) addJob(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.progress, "progress", progressAuto, "show `HOW` far the sources are: auto, none or json")
@@ -109,8 +108,8 @@ func (o *runOptions) addJob(cmd *cobra.Command) {
 	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
 }
 
-// splitRun tells the name of a node from files: it is the last of several arguments if it
-// does not look like a path, and there is no such file.
+// splitRun separates files from the name of a node. The last of several arguments is a
+// name if it does not look like a path, and there is no such file.
 func splitRun(args []string) (files, name []string) {
 	last := args[len(args)-1]
 	_, err := os.Stat(last)
@@ -268,7 +267,7 @@ func (o *runOptions) job() *node.Job {
 	return job
 }
 
-// refuse returns why the triggers are not those of a job.
+// refuse returns why the triggers cannot run as a job.
 func (j *job) refuse(command string, triggers []uniflow.Trigger, src *sources) error {
 	if hint := src.elsewhere(j.opts.Namespace); hint != "" {
 		return app.Usagef(command, hint, "nothing to run: the namespace %q has no nodes", j.opts.Namespace)
@@ -438,7 +437,7 @@ func notReady(reasons []error) error {
 	return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("the job was never ready: %w", errors.Join(reasons...))}
 }
 
-// outcome returns the error whose exit code is that of the job.
+// outcome returns the error that has the exit code of the job.
 func (j *job) outcome(sig os.Signal, triggers []uniflow.Trigger) error {
 	var errs []error
 	j.settled = sig == nil

@@ -36,10 +36,10 @@ type jobProgress struct {
 	now   func() time.Time
 	began time.Time
 
-	sources []uniflow.Trigger // those that say how far they are
+	sources []uniflow.Trigger // with progress to report
 	last    []node.Progress   // of each: a source that is closed may have forgotten what there is to do
 	start   amount            // when the job began: a source goes on where it was
-	told    time.Time         // when the last line of JSON was written
+	wrote   time.Time         // when the last line of JSON was written
 	recent  []sample          // of the last seconds, for the rate
 }
 
@@ -59,7 +59,7 @@ func (a commands) newJobProgress(form string) *jobProgress {
 	return &jobProgress{w: a.Stderr, form: form, line: a.Progress(), now: time.Now}
 }
 
-// begin remembers where the sources begin.
+// begin notes where the sources begin.
 func (p *jobProgress) begin(triggers []uniflow.Trigger) {
 	for _, t := range triggers {
 		if t.Progress != nil {
@@ -67,7 +67,7 @@ func (p *jobProgress) begin(triggers []uniflow.Trigger) {
 		}
 	}
 	p.last = make([]node.Progress, len(p.sources))
-	p.began, p.told = p.now(), p.now()
+	p.began, p.wrote = p.now(), p.now()
 	p.start = p.amount()
 	p.recent = []sample{{p.began, p.start.messages}}
 }
@@ -139,8 +139,8 @@ func (p *jobProgress) tick() {
 	case progressAuto:
 		p.line.Line(p.text())
 	case progressJSON:
-		if p.now().Sub(p.told) >= time.Second {
-			p.told = p.now()
+		if p.now().Sub(p.wrote) >= time.Second {
+			p.wrote = p.now()
 			p.writeJSON("")
 		}
 	}
@@ -225,7 +225,7 @@ func (p *jobProgress) writeJSON(kind string) {
 	_, _ = p.w.Write(append(line, '\n')) // there is nowhere to report a failure
 }
 
-// note tells what happens, in a line of its own.
+// note prints a message on a line of its own.
 func (p *jobProgress) note(format string, args ...any) {
 	if p.form == progressAuto {
 		p.line.End()
@@ -233,7 +233,7 @@ func (p *jobProgress) note(format string, args ...any) {
 	}
 }
 
-// summary tells what was done.
+// summary prints the totals of a job.
 func (p *jobProgress) summary() {
 	if p.began.IsZero() { // a signal came while the nodes opened
 		return

@@ -128,7 +128,7 @@ var partsDef = &node.Def{
 
 var runKinds = []*node.Def{countDef, partsDef}
 
-// TestRun runs jobs and single processes, and looks at exit codes and messages.
+// TestRun runs jobs and single processes, and checks exit codes and messages.
 func TestRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	f := func(doc string, wantCode int, wantOut, wantErr string, args ...string) {
@@ -256,7 +256,7 @@ func TestProgressForms(t *testing.T) {
 	p.summary()
 }
 
-// TestSplitRun tells the node from the files.
+// TestSplitRun separates the name of a node from files.
 func TestSplitRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	apptest.Write(t, "flows", "")

@@ -45,14 +45,14 @@ type server struct {
 	admin   *admin.Server // nil without --admin
 	traces  recorders
 	packets *packetLog
-	unread  atomic.Uint64 // reloads that the engine was not asked for
+	unread  atomic.Uint64 // reloads that did not reach the engine
 	watch   *watcher      // nil without --watch
 
 	applying sync.WaitGroup
 	results  chan outcome // of an apply; buffer of one
 	ready    bool         // the first apply succeeded
 
-	told  bool             // the log says what is waited for
+	waits bool             // the log says what is waited for
 	check <-chan time.Time // fires when to look whether all nodes are ready; nil once they are
 
 	// After a reload that could not be started:
@@ -138,7 +138,7 @@ func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
 	return err
 }
 
-// metrics are those of the engine, plus reloads that did not reach it.
+// metrics returns what the engine has counted, plus reloads that did not reach it.
 func (s *server) metrics() observe.Metrics {
 	m := s.engine.Metrics()
 	m.Refused += s.unread.Load()
@@ -338,7 +338,7 @@ func (s *server) applied(r outcome) error {
 		return nil
 	}
 	if reasons := s.engine.Ready(); len(reasons) > 0 {
-		s.told = false
+		s.waits = false
 		s.lookReady()
 	}
 	return nil
@@ -350,13 +350,13 @@ const readyPace = 200 * time.Millisecond
 // lookReady logs that all nodes are ready, or, once, what is waited for.
 func (s *server) lookReady() {
 	if reasons := s.engine.Ready(); len(reasons) > 0 {
-		if !s.told {
+		if !s.waits {
 			s.log.Info("not ready yet", keyLogError, errors.Join(reasons...))
 		}
-		s.told, s.check = true, time.After(readyPace)
+		s.waits, s.check = true, time.After(readyPace)
 		return
 	}
-	s.told, s.check = false, nil
+	s.waits, s.check = false, nil
 	s.log.Info("ready", keyLogNodes, len(s.engine.Status().Nodes), keyLogNamespace, s.opts.Namespace, keyLogVersion, app.Version())
 }
 

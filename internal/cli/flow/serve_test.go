@@ -42,7 +42,7 @@ func serve(t *testing.T, args ...string) *served {
 	return serveKinds(t, nil, args...)
 }
 
-// serveKinds is serve with more kinds than those of package std.
+// serveKinds is serve with kinds in addition to package std.
 func serveKinds(t *testing.T, kinds []*node.Def, args ...string) *served {
 	t.Helper()
 	return launch(t, kinds, append([]string{"start"}, args...)...)
@@ -61,7 +61,6 @@ func launch(t *testing.T, kinds []*node.Def, args ...string) *served {
 	return s
 }
 
-// await waits for a line of the log.
 func (s *served) await(line string) {
 	s.t.Helper()
 	re := regexp.MustCompile(line)
@@ -88,7 +87,6 @@ func (s *served) text() string {
 	return s.mu.log.String()
 }
 
-// ended waits for the end.
 func (s *served) ended(want int) {
 	s.t.Helper()
 	defer s.cancel()

@@ -115,7 +115,7 @@ func TestReloadTold(t *testing.T) {
 	s.ended(0)
 }
 
-// TestTransient tells what may go away from what does not.
+// TestTransient distinguishes failures that may go away from others.
 func TestTransient(t *testing.T) {
 	f := func(want bool, r outcome) {
 		t.Helper()

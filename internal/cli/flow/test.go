@@ -47,7 +47,6 @@ const testExample = `  uniflow test --from-specs examples
   uniflow test -f flows --mock payment=approved.json --mock eu/stock=stock.js
   uniflow test -f flows --junit report.xml --cover`
 
-// testOptions are the flags of test.
 type testOptions struct {
 	json         bool
 	junit        string
@@ -103,7 +102,7 @@ func testCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// pattern reads the argument.
+// pattern returns the pattern of names in the argument.
 func (o *testOptions) pattern(args []string) (err error) {
 	if len(args) > 1 {
 		return app.Usagef(o.command, "write test REGEX --from-specs FILE", "test takes one REGEX, got %q too", args[1])
@@ -187,7 +186,6 @@ func (a commands) test(ctx context.Context, r *reading, s *settings.Settings, o 
 	return errors.Join(a.reportTests(o, src, tests, results, coverage, took), ctx.Err())
 }
 
-// chosen returns the tests to run.
 func (o *testOptions) chosen(all []uniflow.Test, namespace string) (tests []uniflow.Test, err error) {
 	var names []string
 	for _, t := range all {
@@ -209,7 +207,6 @@ func (o *testOptions) chosen(all []uniflow.Test, namespace string) (tests []unif
 	return nil, &app.ExitError{Code: app.ExitUsage, Err: errors.New("the documents have no tests"), Hint: "a test is a node of kind test; uniflow describe test shows one"}
 }
 
-// mocks reads the files of the mocks.
 func (a commands) mocks(o *testOptions, outline uniflow.Outline) ([]*suite.Mock, error) {
 	var mocks []*suite.Mock
 	languages := builtin.Languages(a.worker()...)
@@ -219,7 +216,7 @@ func (a commands) mocks(o *testOptions, outline uniflow.Outline) ([]*suite.Mock,
 			return nil, app.Usagef(o.command, "write --mock NAME=FILE", "--mock takes NAME=FILE, got %q", pair)
 		}
 		if !suite.IsRecording(file) && !languages.Has(lang.OfExtension(filepath.Ext(file))) {
-			return nil, app.Usagef(o.command, "name the file .js, .ts, .cel, .json, .yaml, .txt or .jsonl", "--mock %s: the extension of %s is not that of a language", name, file)
+			return nil, app.Usagef(o.command, "name the file .js, .ts, .cel, .json, .yaml, .txt or .jsonl", "--mock %s: %s does not have the extension of a language", name, file)
 		}
 		code, err := readMock(file)
 		if errors.Is(err, fs.ErrNotExist) && suite.IsRecording(file) {
@@ -358,7 +355,6 @@ func (a commands) reportTests(o *testOptions, src *sources, tests []uniflow.Test
 	return nil
 }
 
-// coverage returns the coverage as text.
 func (a commands) coverage(o *testOptions, src *sources, report *suite.Report, coverage *suite.Coverage) string {
 	var b strings.Builder
 	if o.coverListing {

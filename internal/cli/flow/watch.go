@@ -30,7 +30,7 @@ const (
 // symbolic links and editors that replace files.
 type watcher struct {
 	paths   []string                 // that were named
-	folders []string                 // of paths, those in which every file matters
+	folders []string                 // the paths in which every file matters
 	more    atomic.Pointer[[]string] // files that values files refer to
 	log     *slog.Logger
 	notify  *fsnotify.Watcher

@@ -48,7 +48,6 @@ const example = `  uniflow loader --addr 127.0.0.1:9100 --out events
   uniflow loader --addr 127.0.0.1:9100 --out events --rotate 256MiB --max-body 16MiB
   uniflow loader --addr 127.0.0.1:9100 --trail store --user customer --time at`
 
-// options are the flags of loader.
 type options struct {
 	addr                              string
 	out                               string
@@ -103,7 +102,6 @@ func Command(shared *app.App) *cobra.Command {
 	return cmd
 }
 
-// check returns an error for invalid options.
 func (o *options) check(cmd *cobra.Command) error {
 	command := cmd.CommandPath()
 	if o.out == "" && o.store == "" {

@@ -51,7 +51,6 @@ const profileExample = `  uniflow profile 127.0.0.1:9000
 // commands are the commands of one run.
 type commands struct{ *app.App }
 
-// options are the flags of profile.
 type options struct {
 	*settings.Settings
 	seconds int
@@ -256,7 +255,6 @@ func (a commands) showWait(name string, seconds int) (stop func()) {
 }
 
 const (
-	// dialTimeout bounds the time to connect.
 	dialTimeout = 10 * time.Second
 
 	// fetchSlack is how much longer than the profile the answer may take.

@@ -102,7 +102,6 @@ func idle(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// adminServer answers requests for profiles.
 func adminServer(t *testing.T, answer http.HandlerFunc) (address string) {
 	t.Helper()
 	mux := http.NewServeMux()

@@ -10,7 +10,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
-// The elements of the rows that --json prints. Shares are from 0 to 1.
+// What profile --json prints. Shares are from 0 to 1.
 type (
 	nodeJSON struct {
 		Node      string     `json:"node"`

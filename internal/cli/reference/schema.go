@@ -140,7 +140,6 @@ func olderListener(own value.Value) value.Value {
 	return own.With("properties", properties).With("required", list("address"))
 }
 
-// kindSchema is the schema of a spec of one kind.
 func kindSchema(def *node.Def, kind string, shared *sharer, change func(value.Value) value.Value) value.Value {
 	own := def.Config.JSONSchema()
 	if change != nil {
@@ -214,7 +213,8 @@ func described(own value.Value, name string) value.Value {
 	return doc
 }
 
-// portsSchema is the schema of the out-ports of a kind. Those of a block are its own.
+// portsSchema is the schema of the out-ports of a kind. A block declares its own, so
+// any name is allowed.
 func portsSchema(def *node.Def) value.Value {
 	if def.Subgraph == node.SubgraphGraph && def.Config.Has("outbounds") {
 		return object("type", list("object", "null"), "description", text("Links, by out-port."), "additionalProperties", ref("links"))

@@ -21,7 +21,7 @@ import (
 )
 
 // validators are what compile has made, by the text of the schema: most examples define no
-// kind, so that the schema is that of all others.
+// kind, so they share one schema.
 var validators = make(map[string]*jsonschema.Schema)
 
 // compile makes a validator of the schema of some kinds, checking the schema
@@ -80,8 +80,8 @@ func validate(t *testing.T, s *jsonschema.Schema, text string) error {
 	}
 }
 
-// named makes texts of the keys of maps, as JSON has them: YAML has numbers, too, such as
-// those of statuses.
+// named turns the keys of maps into strings, as in JSON: in YAML they can be numbers,
+// such as HTTP statuses.
 func named(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

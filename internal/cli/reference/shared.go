@@ -75,7 +75,8 @@ func (s *sharer) share(place string, schema value.Value) value.Value {
 	})
 }
 
-// eachSchema replaces what the keywords of a schema, or those of a list of schemas, have.
+// eachSchema replaces the values of the keywords of a schema, or of each schema in a
+// list.
 func eachSchema(schema value.Value, f func(keyword string, below value.Value) value.Value) value.Value {
 	switch schema.Kind() {
 	case value.KindList:

@@ -25,7 +25,8 @@ type kind struct {
 	flag  func(flags *pflag.FlagSet) // adds the flag
 	field *schema.Field              // of the config file
 
-	// values are those of a decoded config file at a path, as the flag takes them.
+	// values returns the values of a decoded config file at a path, as the flag takes
+	// them.
 	values func(path string, cfg schema.Config) ([]string, diag.List)
 
 	split func(text string) []string // makes values of an environment variable

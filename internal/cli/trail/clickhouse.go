@@ -57,7 +57,7 @@ func newClickHouse(command, dsn string) (*clickHouse, error) {
 	switch u.Port() {
 	case "":
 	case "9000", "9440":
-		return nil, app.Usagef(command, "the port of the HTTP interface is 8123, with TLS 8443", "--dsn: port %s is that of the native protocol", u.Port())
+		return nil, app.Usagef(command, "the port of the HTTP interface is 8123, with TLS 8443", "--dsn: port %s is for the native protocol", u.Port())
 	default:
 		port = u.Port()
 	}
@@ -218,7 +218,6 @@ func inner(kind string) string {
 	return rest
 }
 
-// clickHouseType converts a type of ClickHouse.
 func clickHouseType(kind string) event.Type {
 	for _, wrapper := range []string{"LowCardinality(", "Nullable("} {
 		if inner, ok := strings.CutPrefix(kind, wrapper); ok {

@@ -18,7 +18,7 @@ import (
 )
 
 const importLong = `Import adds the events in files to the store in FOLDER, and creates the store if it does
-not exist. The extension of a file tells its format: CSV, NDJSON (one JSON object per line)
+not exist. The extension of a file gives its format: CSV, NDJSON (one JSON object per line)
 or Parquet. Files with .gz and .zst after it are decompressed. "-" is NDJSON on standard
 input.
 
@@ -39,7 +39,6 @@ const importExample = `  uniflow trail import shop.trail examples/shop.csv
   uniflow trail import shop.trail --types zip:string,price:number --max-bad 100 *.csv
   producer | uniflow trail import shop.trail --id event_id -`
 
-// importOptions are the flags of trail import.
 type importOptions struct {
 	Fields
 	db     string
@@ -122,7 +121,6 @@ type badRowJSON struct {
 	Reason string `json:"reason"`
 }
 
-// runImport adds files to a store.
 func (a commands) runImport(ctx context.Context, command string, o *importOptions, files []string) error {
 	if err := o.check(command, files); err != nil {
 		return err
@@ -216,7 +214,6 @@ func fileSummary(f trail.ImportFile) string {
 // maxBadShown is how many bad rows of a file are printed.
 const maxBadShown = 20
 
-// printBadRows lists the first bad rows of a file.
 func (a commands) printBadRows(f trail.ImportFile) {
 	shown := f.BadRows[:min(len(f.BadRows), maxBadShown)]
 	for _, row := range shown {

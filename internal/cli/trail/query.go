@@ -51,7 +51,6 @@ const queryExample = `  uniflow trail query shop.trail funnel.yaml
   uniflow trail query shop.trail funnel.yaml --explain clickhouse
   uniflow trail query --dsn clickhouse://reader:secret@localhost:8123/shop -f funnel.yaml`
 
-// queryOptions are the flags of trail query.
 type queryOptions struct {
 	db, file, expr string
 	sample         share
@@ -173,7 +172,6 @@ func (o *queryOptions) takeForm(args []string) []string {
 	return args
 }
 
-// runQuery asks a question.
 func (a commands) runQuery(ctx context.Context, command string, o *queryOptions) error {
 	if o.dsn == "" && o.db == "" {
 		o.dsn = a.Getenv("UNIFLOW_TRAIL_DSN")

@@ -67,7 +67,6 @@ func infoCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// infoText is what info prints.
 func infoText(info trail.Info, segments bool) string {
 	var t show.Table
 	t.Text("", "")

@@ -56,7 +56,6 @@ func Command(shared *app.App) *cobra.Command {
 // flagDB names the store, in all commands of trail.
 const flagDB = "db"
 
-// dbFlag adds the flag of the store.
 func dbFlag(cmd *cobra.Command, flags *pflag.FlagSet, db *string, made string) {
 	flags.StringVar(db, flagDB, "", "the `FOLDER` of the store, instead of the first argument"+made)
 	if err := cmd.MarkFlagDirname(flagDB); err != nil {

@@ -88,7 +88,7 @@ func TestTrailUsage(t *testing.T) {
 	f("--save and --ids are about users: the document asks for numbers", "query", "--db", "x", "--save", "-e", "paths: {anchor: a}")
 	f("--save: the cohort has no name\nhint: add name: NAME", "query", "--db", "x", "--save", "-e", "cohort: {did: {event: a}}")
 	f("--explain plan is not about --dsn", "query", "--dsn", "clickhouse://localhost", "-e", "paths: {anchor: a}", "--explain")
-	f("port 9000 is that of the native protocol", "query", "--dsn", "clickhouse://localhost:9000", "-e", "paths: {anchor: a}")
+	f("port 9000 is for the native protocol", "query", "--dsn", "clickhouse://localhost:9000", "-e", "paths: {anchor: a}")
 	f("must be clickhouse://HOST:PORT/DATABASE\nhint: ", "query", "--dsn", "http://a:secret@localhost", "-e", "paths: {anchor: a}")
 	f("secure is the only parameter", "query", "--dsn", "clickhouse://localhost?tls=1", "-e", "paths: {anchor: a}")
 	f("nowhere to write to", "export", "--db", "x")
@@ -250,7 +250,8 @@ func TestClickHouse(t *testing.T) {
 	f("Code: 81. DB::Exception: Database shop does not exist.\nstack", "clickhouse: 404 Not Found: Code: 81. DB::Exception: Database shop does not exist.")
 }
 
-// TestSecondWriter is told who holds the store; readers are not disturbed.
+// TestSecondWriter gets an error that names the holder of the store; readers are not
+// disturbed.
 func TestSecondWriter(t *testing.T) {
 	t.Chdir(t.TempDir())
 	apptest.Write(t, "events.csv", "user,time,event\nu1,2026-01-05T10:00:00Z,view\n")
@@ -338,7 +339,7 @@ func TestAskClickHouse(t *testing.T) {
 	}
 }
 
-// TestNullableHint tells how a column becomes one that the statements are right for.
+// TestNullableHint has statements that make a column one that queries are right for.
 func TestNullableHint(t *testing.T) {
 	for _, tt := range []struct{ name, kind, want string }{
 		{"country", "Nullable(String)", "ALTER TABLE events UPDATE country = '' WHERE country IS NULL SETTINGS mutations_sync = 1; ALTER TABLE events MODIFY COLUMN country String"},
@@ -510,7 +511,7 @@ func TestWarningHandler(t *testing.T) {
 	}
 }
 
-// TestVerifyText tells damage and what may not be read apart.
+// TestVerifyText distinguishes damage from files that may not be read.
 func TestVerifyText(t *testing.T) {
 	damage := trail.Damage{File: "segments/1.seg", Section: "times", Offset: 4, Length: 8, Reason: "checksum", Hint: "copy it back"}
 	for _, tt := range []struct {
@@ -528,8 +529,8 @@ func TestVerifyText(t *testing.T) {
 	}
 }
 
-// FuzzTrailFlags has flags that are written in any way: they are refused with an
-// error of usage, which tells no password, or read.
+// FuzzTrailFlags has flags that are written in any way: they are refused with an error
+// of usage that does not contain the password, or read.
 func FuzzTrailFlags(f *testing.F) {
 	for _, seed := range []string{
 		"clickhouse://localhost", "clickhouse://me:secret@[::1]:8123/shop?secure=true", "clickhouse://me:secret@host:9000", "http://me:secret@host/a/b",
@@ -548,7 +549,7 @@ func FuzzTrailFlags(f *testing.F) {
 		case !errors.As(err, &exit) || exit.Code != app.ExitUsage:
 			t.Errorf("%q: got %v, want an error of usage", text, err)
 		case strings.Contains(text, ":secret@") && strings.Contains(err.Error(), "secret@"):
-			t.Errorf("%q: got %v, which tells the password", text, err)
+			t.Errorf("%q: got %v, which contains the password", text, err)
 		}
 		if types, err := columnTypes("import", []string{text}); err == nil && len(types) != 1 {
 			t.Errorf("%q: got %v, want one type", text, types)

@@ -103,9 +103,9 @@ func plainDirectives(text string) string {
 	return string(out)
 }
 
-// shift returns how many more characters the document has between two offsets of
-// one line.
-func (s *Source) shift(from, to int) int {
+// extra returns how many more characters the document has between two offsets of one
+// line.
+func (s *Source) extra(from, to int) int {
 	wider := func(offset int) int {
 		i := sort.Search(len(s.edits), func(i int) bool { return s.edits[i].offset > offset })
 		if i == 0 {

@@ -100,7 +100,7 @@ func (s *Source) At(offset int) Pos {
 	}
 	col += utf8.RuneCountInString(s.Text[from:offset])
 	s.near.line, s.near.col, s.near.offset = line, col, offset
-	return Pos{line, col + s.shift(s.Lines[line-1], offset)}
+	return Pos{line, col + s.extra(s.Lines[line-1], offset)}
 }
 
 // Content returns where the content of a scalar begins whose node begins at line

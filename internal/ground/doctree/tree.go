@@ -27,7 +27,7 @@ import (
 // Limits bound a document. They keep hostile ones from taking the memory.
 type Limits struct {
 	Size   int // bytes of the text
-	Values int // about as many keys and values, those that aliases repeat included
+	Values int // about as many keys and values, with what aliases repeat
 }
 
 const (

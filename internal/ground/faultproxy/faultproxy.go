@@ -1,5 +1,5 @@
 // Package faultproxy passes TCP connections on to a server, and breaks them, for tests of
-// programs that must live with that.
+// programs that must survive that.
 //
 // A [Proxy] breaks a connection at a given byte as its [Plan] says; and, with
 // [Proxy.Disturb], all connections that there are, until [Proxy.Heal].
@@ -70,12 +70,12 @@ type Leg struct {
 type Break uint8
 
 const (
-	// Pass never does anything.
+	// Pass leaves the connection as it is.
 	Pass Break = iota
 	// Sever resets both sides with a RST.
 	Sever
-	// Half tells the receiving side that the sending one has ended, and passes
-	// nothing more in this direction.
+	// Half closes the connection to the receiving side for writing: nothing more passes
+	// in this direction.
 	Half
 	// Hole passes nothing more in this direction, and the other side does not see it.
 	Hole
@@ -116,8 +116,8 @@ func (p *Proxy) Retarget(target string) {
 	p.mu.target = target
 }
 
-// Disturb makes trouble for all connections, those that there are and new ones, in place
-// of the trouble before.
+// Disturb makes trouble for all connections, open and new ones. It replaces the trouble
+// before.
 func (p *Proxy) Disturb(t Trouble) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +171,7 @@ func (p *Proxy) accept() {
 		plan, ok := p.meet(c)
 		if !ok {
 			Reset(c)
-			continue // Accept tells whether the proxy has ended
+			continue // Accept fails if the proxy has ended
 		}
 		p.work.Go(func() { p.join(c.(*net.TCPConn), plan) })
 	}
@@ -187,8 +187,8 @@ func (p *Proxy) meet(c net.Conn) (Plan, bool) {
 	return p.mu.plan(p.mu.seen), p.keepLocked(c)
 }
 
-// keepLocked remembers the connection for Break and Close, unless the proxy has
-// ended.
+// keepLocked adds the connection to the open ones, which Break and Close end, unless
+// the proxy has ended.
 func (p *Proxy) keepLocked(c net.Conn) bool {
 	select {
 	case <-p.quit:

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Systems give ports from last on to connections and listeners that do not ask for one: Linux
-// from 32768, others from 49152. Those of other tests, and of servers that were stopped for a
-// moment, are taken from there all the time.
+// first and last bound the ports that Find tries. The system gives higher ones to connections
+// and listeners that do not ask for a port (Linux from 32768, others from 49152), so another
+// process may take those at any time, such as the port of a server that a test restarts.
 const first, last = 10_000, 32_768
 
 var given = struct {

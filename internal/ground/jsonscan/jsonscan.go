@@ -295,7 +295,6 @@ func AppendText(dst, quoted []byte) []byte {
 	return dst
 }
 
-// hex reads four hexadecimal digits.
 func hex(b []byte) rune {
 	v, err := strconv.ParseUint(string(b[:4]), 16, 16)
 	if err != nil {

@@ -32,9 +32,9 @@ func Main(m *testing.M, after ...func()) {
 	os.Exit(code)
 }
 
-// Since remembers the goroutines that run. The function that it returns waits for all
-// others to end, and returns the stacks of those that do not. Only one test at a time
-// can use it.
+// Since notes the goroutines that run. The function that it returns waits for all
+// others to end, and returns the stacks of the goroutines that do not. Only one test at
+// a time can use it.
 func Since() (left func() []string) {
 	before := make(map[string]bool)
 	for _, stack := range stray() {

@@ -31,7 +31,8 @@ func Thousands(n int64) string {
 	return sign + digits
 }
 
-// Count writes how many there are of a thing, whose plural has an s.
+// Count writes a number with its noun, such as "1 message" or "2,000 messages". The
+// plural is the noun with an s.
 func Count(n int64, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -346,7 +346,7 @@ func TestUnreadable(t *testing.T) {
 	}
 	shut(t, s)
 	if rep.Corrupt == 0 || len(rep.Problems) == 0 {
-		t.Errorf("got %+v, want it told", rep)
+		t.Errorf("got %+v, want the damage reported", rep)
 	}
 	sp.fs.SetFail(nil)
 	s, _ = open(t, quiet(sp.fs))
@@ -359,7 +359,8 @@ func TestUnreadable(t *testing.T) {
 	shut(t, s)
 }
 
-// TestReadDamaged shows that Read reports damage, and so does Recovered after the start.
+// TestReadDamaged checks that Read reports damage, and Recovered as well after the
+// start.
 func TestReadDamaged(t *testing.T) {
 	sp := newSpecimen(t, 3000, 200)
 	s, _ := open(t, quiet(sp.fs))

@@ -134,7 +134,6 @@ func headerFields(b []byte) Record {
 	}
 }
 
-// appendSegmentHeader appends the first bytes of a segment.
 func appendSegmentHeader(dst []byte, number, epoch uint64) []byte {
 	start := len(dst)
 	dst = append(dst, segmentMagic...)

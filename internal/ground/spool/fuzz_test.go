@@ -52,7 +52,7 @@ func FuzzOpen(f *testing.F) {
 			s.Ack(p)
 		}
 		if n != rep.Records {
-			t.Errorf("got %d records, want %d as told", n, rep.Records)
+			t.Errorf("got %d records, want %d as reported", n, rep.Records)
 		}
 		shut(t, s)
 		s, rep = open(t, quiet(fs))

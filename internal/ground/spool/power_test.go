@@ -18,14 +18,14 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
-// A ledger has what the spool told the writer of the test.
+// A ledger has what the spool reported to the writer of the test.
 type ledger struct {
 	mu struct {
 		sync.Mutex
 		sent    map[key][]byte // ever appended
 		durable map[key]bool   // the callback got nil
 		acked   map[key]bool   // about to be acknowledged, or more
-		over    bool           // the power is lost: what is told now counts no more
+		over    bool           // the power is lost: reports no longer count
 	}
 }
 
@@ -52,7 +52,7 @@ func (l *ledger) check(t *testing.T, s *spool.Spool, rep spool.Recovery) map[key
 		}
 	}
 	if uint64(len(got)) != rep.Records {
-		t.Errorf("got %d records, want %d as told", len(got), rep.Records)
+		t.Errorf("got %d records, want %d as reported", len(got), rep.Records)
 	}
 	return at
 }
@@ -173,12 +173,12 @@ func TestSyncFails(t *testing.T) {
 	})
 	var at []spool.Position
 	var again []spool.Position
-	told := 0
+	calls := 0
 	for seq := uint64(1); seq <= 3; seq++ {
 		p := put(t, s, 0, seq, 100)
 		at = append(at, p)
 		s.Durable(p, func(err error) {
-			told++
+			calls++
 			var failed *spool.SyncError
 			if !errors.As(err, &failed) || !errors.Is(err, syscall.EIO) {
 				t.Errorf("got %v, want a SyncError of EIO", err)
@@ -194,8 +194,8 @@ func TestSyncFails(t *testing.T) {
 	if err := s.Sync(); !errors.As(err, &failed) {
 		t.Errorf("got %v, want a SyncError", err)
 	}
-	if told != 3 {
-		t.Errorf("got %d callbacks, want 3", told)
+	if calls != 3 {
+		t.Errorf("got %d callbacks, want 3", calls)
 	}
 	if err := s.Sync(); err != nil {
 		t.Errorf("got %v for the new segment", err)
@@ -401,8 +401,8 @@ func TestKilledBeforeFolderSync(t *testing.T) {
 	shut(t, s)
 }
 
-// TestCloseAfterFailedSync fails if an fsync has failed that nothing else was told of:
-// before Close, and in its end.
+// TestCloseAfterFailedSync gets an error from Close for an fsync that failed, before it
+// or within it, and that nothing else has reported.
 func TestCloseAfterFailedSync(t *testing.T) {
 	begin := func() (s *spool.Spool, fail func()) {
 		fs := vfstest.New()

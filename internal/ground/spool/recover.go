@@ -544,8 +544,8 @@ func (g *gaps) record(r Record) {
 	g.lanes[k] = lane{next: r.Seq + uint64(r.Count), damages: g.damages, exact: g.exact}
 }
 
-// damage takes note of a damaged place. Its header is believed for now, if there
-// is one that fits the record before: when nothing follows, there is no gap.
+// damage counts a damaged place. A header that fits the record before is taken as right
+// for now: when nothing follows, there is no gap.
 func (g *gaps) damage(head Record, payload int64) {
 	g.damages++
 	if head.Kind != Data || int64(head.Count) > payload {

@@ -32,8 +32,8 @@ type Cursor struct {
 // checkpoint.
 //
 // Scan begins at a cursor, and returns a cursor for the records that come later. A
-// missing folder has no records. The error is that of yield, which ends the scan, or
-// of reading the folder. fs.ErrNotExist means that a spool deleted a segment
+// missing folder has no records. The error is from yield, whose error ends the scan, or
+// from reading the folder. fs.ErrNotExist means that a spool deleted a segment
 // meanwhile: scan again.
 func Scan(fsys vfs.FS, dir string, from Cursor, yield func(Record) error) (Cursor, []Damage, error) {
 	if fsys == nil {

@@ -104,7 +104,6 @@ func (s *Spool) openSlot(i uint64) (vfs.File, error) {
 	return f, nil
 }
 
-// makeSpare makes the spare file.
 func (s *Spool) makeSpare() error {
 	f, err := s.openOrFill(s.join(spareName), spareBytes)
 	if err != nil {

@@ -140,7 +140,7 @@ type Spool struct {
 	wg      sync.WaitGroup
 	loop    loopState // of the goroutine
 	w       writer
-	remover remover // its lock is taken after that of w
+	remover remover // its lock is taken after the lock of w
 
 	closeOnce sync.Once
 	closeErr  error
@@ -182,21 +182,21 @@ type waiter struct {
 
 // A segment is one file. Fields without another note are guarded by Spool.mu.
 type segment struct {
-	number uint64   // immutable
-	path   string   // immutable
-	file   vfs.File // nil if closed; closed only when refs is 0
-	refs   int      // of those who use the file
-	end    int64    // of the last record
-	synced int64    // everything before is durable
-	failed *SyncError
-	told   bool // a callback of Durable has got failed
-	sealed bool // no more records are appended
-	queued bool // it is in Spool.mu.queue
-	dying  bool // it is being deleted
-	acks   ackSet
+	number   uint64   // immutable
+	path     string   // immutable
+	file     vfs.File // nil if closed; closed only when refs is 0
+	refs     int      // uses of the file
+	end      int64    // of the last record
+	synced   int64    // everything before is durable
+	failed   *SyncError
+	reported bool // a callback of Durable has got failed
+	sealed   bool // no more records are appended
+	queued   bool // it is in Spool.mu.queue
+	dying    bool // it is being deleted
+	acks     ackSet
 
 	events       uint64 // appended, or found when opened
-	syncedEvents uint64 // those before synced
+	syncedEvents uint64 // events before synced
 	ackedEvents  uint64
 
 	entered bool   // the folder entry is durable; owned by the goroutine
@@ -207,8 +207,8 @@ type segment struct {
 // deadLocked reports whether all records of the segment are acknowledged.
 func (g *segment) deadLocked() bool { return g.acks.mark >= g.end }
 
-// Epoch returns a number of this opening of the folder. It is greater than that of any
-// earlier one.
+// Epoch returns a number of this opening of the folder. It is greater than the number
+// of any earlier opening.
 func (s *Spool) Epoch() uint64 { return s.epoch }
 
 // Stats returns the current figures.
@@ -317,7 +317,7 @@ func (s *Spool) use(number uint64) (*segment, vfs.File, error) {
 	return g, f, nil
 }
 
-// release drops a reference, that of use or of the writer.
+// release drops a reference of use or of the writer.
 func (s *Spool) release(g *segment) {
 	var f vfs.File
 	s.mu.Lock()
@@ -345,13 +345,13 @@ func (s *Spool) closeFile(f vfs.File, path string) {
 // durable. Do not call Close from a callback.
 func (s *Spool) Close() error {
 	s.closeOnce.Do(func() {
-		var untold error
+		var unreported error
 		err := s.Sync()
 		for range 2 { // callbacks have appended the records of a broken file again
 			if err == nil {
 				break
 			}
-			untold = errors.Join(untold, s.untold(err))
+			unreported = errors.Join(unreported, s.unreported(err))
 			err = s.Sync()
 		}
 		s.w.Lock()
@@ -365,25 +365,24 @@ func (s *Spool) Close() error {
 		s.mu.Lock()
 		last := s.mu.syncErr // of records that were appended after the last Sync
 		s.mu.Unlock()
-		s.closeErr = errors.Join(untold, err, last, s.loop.err, s.lock.Close())
+		s.closeErr = errors.Join(unreported, err, last, s.loop.err, s.lock.Close())
 	})
 	return s.closeErr
 }
 
-// untold returns the error of Sync, unless a callback was told of it, which can append the
+// unreported returns the error of Sync, unless a callback has got it, which can append the
 // records again.
-func (s *Spool) untold(err error) error {
+func (s *Spool) unreported(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range s.mu.segments {
-		if g.told && errors.Is(err, g.failed) {
+		if g.reported && errors.Is(err, g.failed) {
 			return nil
 		}
 	}
 	return err
 }
 
-// wakeLoop wakes the goroutine.
 func (s *Spool) wakeLoop() {
 	select {
 	case s.wake <- struct{}{}:

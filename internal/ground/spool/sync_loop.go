@@ -280,7 +280,7 @@ func (s *Spool) runCallbacks() {
 			k.ready = append(k.ready, w)
 			k.readyErr = append(k.readyErr, err)
 			if err != nil {
-				s.findLocked(w.p.segment).told = true
+				s.findLocked(w.p.segment).reported = true
 			}
 		} else {
 			rest = append(rest, w)

@@ -8,8 +8,8 @@ import (
 )
 
 // A Note is a file of a few bytes that says what a log has acknowledged. A log whose
-// end was damaged looks like one whose last write was interrupted; the note tells the
-// difference. The file holds the bytes, then their CRC-32C, little endian.
+// end was damaged looks like one whose last write was interrupted; the note
+// distinguishes them. The file holds the bytes, then their CRC-32C, little endian.
 //
 // The bytes are written in place, after the fsync of what they say and before it is
 // acknowledged, and without an fsync of the note: so a note never promises what is not

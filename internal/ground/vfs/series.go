@@ -21,7 +21,8 @@ func (s Series) Name(n uint64) string {
 	return s.Prefix + strings.Repeat("0", max(0, s.Digits-len(digits))) + digits + s.Suffix
 }
 
-// Number returns the number of a name, and whether the name is of the series.
+// Number returns the number in a name. It is not ok if the name does not belong to the
+// series.
 func (s Series) Number(name string) (n uint64, ok bool) {
 	digits, ok := strings.CutPrefix(name, s.Prefix)
 	if !ok {
@@ -35,7 +36,7 @@ func (s Series) Number(name string) (n uint64, ok bool) {
 	return n, err == nil && s.Name(n) == name
 }
 
-// Numbers returns the numbers of those names that are of the series, sorted.
+// Numbers returns the numbers in the names that belong to the series, sorted.
 func (s Series) Numbers(names []string) []uint64 {
 	var all []uint64
 	for _, name := range names {
