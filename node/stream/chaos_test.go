@@ -128,10 +128,10 @@ func TestChaos(t *testing.T) {
 		if !traits.Redelivers && !traits.Positions {
 			continue // it loses messages with its connections
 		}
+		traits.Order = stream.OrderRecord
 		for name, set := range settings {
 			t.Run(system+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				traits.Order = stream.OrderRecord
 				s := newShelf(traits)
 				j := newJudge(t, set.by)
 				per := 1
