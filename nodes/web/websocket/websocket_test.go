@@ -365,7 +365,7 @@ func TestWebsocketReload(t *testing.T) {
 		w.Load(doc(n))
 	}
 	client.Wait()
-	// Removed: the connection is told to come back.
+	// Removed: the close code asks the client to connect again.
 	w.Load("- {kind: listener, name: web, host: 127.0.0.1, port: 0}\n")
 	wantHeard(t, c, "closed 1012")
 }
