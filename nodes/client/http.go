@@ -141,7 +141,7 @@ func (n *httpNode) setHeaders() {
 	}
 }
 
-// Open makes the connection pool, or takes that of the generation before if it has the
+// Open makes the connection pool, or shares the pool of the generation before if it has the
 // same settings.
 func (n *httpNode) Open(context.Context) error {
 	transport, release, err := n.service.Settings.Acquire(n.pool, "client.http "+n.owner, n.config)
