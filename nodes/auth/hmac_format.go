@@ -85,7 +85,7 @@ func newFormat(c schema.Config) (format, error) {
 	return f, nil
 }
 
-// minSecret is the shortest secret, in bytes: people make up those of webhooks.
+// minSecret is the shortest secret, in bytes: people make up the secrets of webhooks.
 const minSecret = 16
 
 // secret reads the secret of a key.

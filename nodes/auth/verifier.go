@@ -101,7 +101,7 @@ func readAlgorithms(c schema.Config) (list []jose.SignatureAlgorithm, err error)
 // maxQuote is how many bytes of a token an error quotes.
 const maxQuote = 60
 
-// readPEM reads a public key, or that of a certificate.
+// readPEM reads a public key, or the public key of a certificate.
 func readPEM(c schema.Config) (crypto.PublicKey, error) {
 	fail := func(msg string) error {
 		return c.Errorf("pem", diag.CodeBadValue, "%s", msg).WithHint("paste a public key or a certificate, which begins with -----BEGIN PUBLIC KEY----- or -----BEGIN CERTIFICATE-----")
