@@ -83,8 +83,8 @@ type shelf struct {
 	}
 }
 
-// gather returns the tools of a run: those of the node, and those of its servers. It waits
-// for these.
+// gather returns the tools of a run: the tools of the node and of its servers. It waits for
+// the servers.
 func (n *llm) gather(ctx context.Context) (*toolset, error) {
 	lists := make([][]client.Tool, len(n.servers))
 	for i := range n.servers {
