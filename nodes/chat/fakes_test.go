@@ -28,7 +28,7 @@ type fake struct {
 	t        testing.TB
 	platform string
 	server   *httptest.Server
-	clock    node.Clock // that of the workflow
+	clock    node.Clock // of the workflow
 	exchange *exchange  // of Socket Mode; nil if the app has none
 	changed  chan struct{}
 
