@@ -113,7 +113,7 @@ func (a *prompt) park(_ context.Context, done func(node.Result)) {
 	}
 }
 
-// pause tells who takes the parts that the process waits for them.
+// pause notifies the receiver of the parts that the process waits for a message.
 func (a *prompt) pause() {
 	ctx := a.p.Context()
 	if conversation, ok := node.ConversationOf(ctx); !ok || conversation != a.key {
