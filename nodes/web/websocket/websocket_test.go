@@ -432,7 +432,6 @@ func frame(first byte, payload string) []byte {
 	return append(append(b, 0, 0, 0, 0), payload...)
 }
 
-// readFrame reads a frame of the server.
 func readFrame(r *bufio.Reader) (first byte, payload []byte, err error) {
 	head := make([]byte, 2)
 	if _, err := io.ReadFull(r, head); err != nil {
