@@ -297,7 +297,6 @@ func TestLastDataEndsStream(t *testing.T) {
 	}
 }
 
-// certificate makes a certificate and its key.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	s := httptest.NewTLSServer(nil)

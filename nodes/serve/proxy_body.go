@@ -188,7 +188,6 @@ func (p *pace) check(context.Context) {
 	}
 }
 
-// end ends the time.
 func (p *pace) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

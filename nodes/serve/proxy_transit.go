@@ -230,7 +230,6 @@ func (t *transit) Close() error {
 
 // transit is the writer of its answer, too.
 
-// Header returns the header of the answer.
 func (t *transit) Header() http.Header {
 	if t.w != nil {
 		return t.w.Header()

@@ -184,7 +184,6 @@ type copyBuffers struct{ pool sync.Pool }
 // calls of the kernel each way.
 const copyBytes = 64 << 10
 
-// Get returns a buffer.
 func (b *copyBuffers) Get() []byte {
 	if buffer, ok := b.pool.Get().(*[copyBytes]byte); ok {
 		return buffer[:]
@@ -192,5 +191,4 @@ func (b *copyBuffers) Get() []byte {
 	return make([]byte, copyBytes)
 }
 
-// Put takes a buffer back.
 func (b *copyBuffers) Put(p []byte) { b.pool.Put((*[copyBytes]byte)(p)) }

@@ -107,7 +107,6 @@ func stripOf(c schema.Config) (string, error) {
 	return strip, nil
 }
 
-// Open opens the folder.
 func (n *static) Open(context.Context) error {
 	root, err := openFolder(n.dir)
 	if err != nil {
@@ -121,7 +120,6 @@ func (n *static) Open(context.Context) error {
 	return nil
 }
 
-// Close closes the folder.
 func (n *static) Close() error { return n.root.Close() }
 
 // reason returns what is wrong with a file, without its name.
