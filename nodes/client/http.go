@@ -171,7 +171,6 @@ func (n *httpNode) Close() error {
 // Concurrency is how many packets of one process are sent concurrently.
 func (n *httpNode) Concurrency() int { return n.concurrency }
 
-// Measure reports the calls of the node.
 func (n *httpNode) Measure(report func(node.Metric)) { n.metrics.measure(report) }
 
 var _ interface {
