@@ -79,7 +79,6 @@ func (t *tokens) newVerifier(c schema.Config) (verifier, error) {
 	return v, nil
 }
 
-// readAlgorithms reads the field algorithms.
 func readAlgorithms(c schema.Config) (list []jose.SignatureAlgorithm, err error) {
 	for _, name := range c.Strings("algorithms") {
 		if !slices.Contains(algorithms, jose.SignatureAlgorithm(name)) {
