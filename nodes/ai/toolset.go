@@ -145,7 +145,6 @@ func callable(name string) string {
 	return name[:min(len(name), 64)]
 }
 
-// callServer calls a tool of a server.
 func (t *tool) callServer(args value.Value) node.Result {
 	return node.Block(func(ctx context.Context) node.Result {
 		result, err := t.server.client.Call(ctx, t.remote, args, nil)
