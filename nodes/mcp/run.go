@@ -60,7 +60,6 @@ var (
 	errLeft     = errors.New("the client has left")
 )
 
-// run runs one call in a process.
 func (s *server) run(ctx context.Context, r *sdk.CallToolRequest, from *origin) (result *sdk.CallToolResult, resp node.Response, id string, err error) {
 	var t *tool
 	for _, other := range s.tools {
