@@ -35,7 +35,6 @@ type caller struct {
 	body         value.Value
 }
 
-// Receive handles a request.
 func (n *chatNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	c, err := n.caller(pkt.Payload)
 	if err != nil {
