@@ -81,7 +81,6 @@ func (a *prompt) ask(instead string) node.Result {
 	})
 }
 
-// said returns what the question says.
 func (a *prompt) said(ctx context.Context, instead string) (said value.Value, err error) {
 	q, seen := a.question(), a.seen()
 	if q.pick && a.choices == nil {
