@@ -152,7 +152,7 @@ func (h *endpoint) sessions() (n int) {
 }
 
 // attach makes a generation run all calls from now on. Clients with a session are
-// notified of the tools that have changed.
+// notified if the tools have changed.
 func (h *endpoint) attach(s *server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
