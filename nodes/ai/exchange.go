@@ -208,7 +208,6 @@ func (r *run) finish(x *exchange) {
 	r.n.counts.used(x.reply.usage)
 }
 
-// close ends the exchange.
 func (x *exchange) close() {
 	if x.timer != nil {
 		x.timer.Stop()

@@ -58,7 +58,7 @@ func (f *failure) node(label string) error {
 	return e
 }
 
-// classify describes why an exchange ended. ctx is that of the process.
+// classify describes why an exchange ended. ctx is the context of the process.
 func (n *llm) classify(ctx, limited context.Context, err error) error {
 	var known *failure
 	if ctx.Err() != nil {
@@ -191,7 +191,7 @@ func (r *run) repeats(message string) bool {
 	return false
 }
 
-// arguments returns those of the calls of a message.
+// arguments returns the arguments of all calls of a message, joined.
 func arguments(m value.Value) string {
 	var b strings.Builder
 	for _, c := range get(m, "tool_calls").Elems() {

@@ -118,7 +118,7 @@ func (a *reply) takeCall(c value.Value) {
 		}
 	}
 	if at < 0 {
-		if len(a.calls) > maxCalls { // one more than are run, so that the model is told
+		if len(a.calls) > maxCalls { // one more than are run, so that the model gets an error for it
 			return
 		}
 		a.calls = append(a.calls, call{index: index})

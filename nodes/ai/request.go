@@ -51,7 +51,6 @@ func (r *run) settle() {
 	r.held, r.owed = 0, 0
 }
 
-// body returns the body of a request.
 func (r *run) body(most int) ([]byte, error) {
 	n := r.n
 	var b value.MapBuilder

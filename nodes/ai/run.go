@@ -194,7 +194,7 @@ func (r *run) decide(a *reply) node.Result {
 	return node.Send(outPort, object("text", said, "data", data, "usage", r.used.value(), "finish", a.finish, "turns", r.turns))
 }
 
-// repair tells the model what is wrong with its answer, once.
+// repair sends an answer back to the model with what is wrong with it, once.
 func (r *run) repair(a *reply, problem string) node.Result {
 	switch {
 	case a.finish == "refusal":

@@ -168,8 +168,8 @@ func (n *llm) setRequest(c schema.Config) error {
 	return nil
 }
 
-// Open makes the connections, or takes those of the generation before if it has the same
-// settings.
+// Open makes the connections, or shares the connections of the generation before if it has
+// the same settings.
 func (n *llm) Open(context.Context) error {
 	owner := n.ref.Namespace + "/" + n.ref.String()
 	connections, release, err := n.transport.Acquire(n.pool, "ai.connections", n.config)

@@ -102,7 +102,7 @@ func (n *llm) setSchema(c schema.Config) error {
 	return nil
 }
 
-// maxProblems bounds what a model is told about one value.
+// maxProblems is how many problems of one value are sent to a model.
 const maxProblems = 10
 
 // problemsOf returns what is wrong with a value, a line each, "" if it fits.
@@ -179,7 +179,7 @@ func (r *run) call(c *call, i int) (node.Result, string) {
 	return node.Within(t.timeout, node.Send(t.port, args)), ""
 }
 
-// result returns what the model is told of a response.
+// result returns the text that the model gets for a response.
 func (n *llm) result(resp node.Response) string {
 	var result string
 	switch {

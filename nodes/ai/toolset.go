@@ -83,8 +83,8 @@ type shelf struct {
 	}
 }
 
-// gather returns the tools of a run: those of the node, and those of its servers. It waits
-// for these.
+// gather returns the tools of a run: the tools of the node and of its servers. It waits for
+// the servers.
 func (n *llm) gather(ctx context.Context) (*toolset, error) {
 	lists := make([][]client.Tool, len(n.servers))
 	for i := range n.servers {
@@ -145,7 +145,6 @@ func callable(name string) string {
 	return name[:min(len(name), 64)]
 }
 
-// callServer calls a tool of a server.
 func (t *tool) callServer(args value.Value) node.Result {
 	return node.Block(func(ctx context.Context) node.Result {
 		result, err := t.server.client.Call(ctx, t.remote, args, nil)

@@ -31,7 +31,7 @@ func weather(t *testing.T) (url string) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.ImageContent{Data: []byte("x"), MIMEType: "image/png"}}}, nil, nil
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "delete_all", Description: "Deletes all."}, func(context.Context, *sdk.CallToolRequest, place) (*sdk.CallToolResult, any, error) {
-		t.Error("a tool was called that is not among those of only")
+		t.Error("a tool was called that only does not list")
 		return nil, nil, nil
 	})
 	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil))

@@ -16,7 +16,7 @@ import (
 
 const oneTool = "tools: [{name: find, input: {properties: {id: {type: integer}}, required: [id]}, timeout: 500ms}]\n  ports: {'tool[0]': [{name: find}]}"
 
-// TestToolMistakes has calls that cannot be made: the model is told why, and goes on.
+// TestToolMistakes has calls that cannot be made: the model gets the reason, and goes on.
 func TestToolMistakes(t *testing.T) {
 	f := func(name string, calls []modeltest.Call, answer node.ReceiverFunc, wantTold, wantFound string) {
 		t.Helper()
@@ -222,7 +222,7 @@ func TestHistory(t *testing.T) {
 	expect(t, "session", string(kept), `[{"role":"user","content":"question 2"},{"role":"assistant","content":"answer 2"},{"role":"user","content":"question 3"},{"role":"assistant","content":"answer 3"}]`)
 }
 
-// TestSession checks that the history is that of each conversation, with the kind session.
+// TestSession checks that each conversation has a history of its own, with the kind session.
 func TestSession(t *testing.T) {
 	m := modeltest.New(t, func(r modeltest.Request) modeltest.Turn {
 		if r.Last() == "fail" {

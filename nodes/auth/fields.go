@@ -53,7 +53,7 @@ func authDef(o stream.Options) *node.Def {
 	}
 }
 
-// schemeFields are those of all types: [fieldsOf] says which type has which.
+// schemeFields returns the fields of all types: [fieldsOf] says which type has which.
 func schemeFields() schema.Object {
 	return schema.Fields(
 		schema.Enum("type", typeKey, typeBasic, typeJWT, typeOIDC, typeHMAC).Required().Doc("What the scheme looks for."),

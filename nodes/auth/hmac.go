@@ -67,7 +67,7 @@ func newSignatures(c schema.Config, init *node.Init) (scheme, error) {
 	return s, errors.Join(found...)
 }
 
-// maxSignatures is how many signatures of a request are looked at: a sender that changes
+// maxSignatures is how many signatures of a request are checked: a sender that changes
 // its secret sends two.
 const maxSignatures = 4
 

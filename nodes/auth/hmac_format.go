@@ -41,7 +41,6 @@ func presets() map[string]format {
 	}
 }
 
-// presetNames are the names of presets.
 func presetNames() []string { return slices.Sorted(maps.Keys(presets())) }
 
 // newFormat reads the fields of a scheme.
@@ -85,10 +84,9 @@ func newFormat(c schema.Config) (format, error) {
 	return f, nil
 }
 
-// minSecret is the shortest secret, in bytes: people make up those of webhooks.
+// minSecret is the shortest secret, in bytes: people make up the secrets of webhooks.
 const minSecret = 16
 
-// secret reads the secret of a key.
 func (f *format) secret(key schema.Config) ([]byte, error) {
 	text := key.String("secret")
 	if f.encoded != "" {

@@ -28,7 +28,7 @@ type tokens struct {
 type verifier struct {
 	id         string // kid of its tokens; empty is any
 	algorithms []jose.SignatureAlgorithm
-	key        any // []byte or a public key; nil for those of remote
+	key        any // []byte or a public key; nil if remote has the keys
 	remote     *remote
 }
 
@@ -81,7 +81,7 @@ func (t *tokens) identify(ctx context.Context, r *request) (identity, error) {
 	if err != nil {
 		return identity{}, err
 	}
-	// The issuer is looked at first, so that the keys of one are not asked for tokens of
+	// The issuer is checked first, so that the keys of one are not asked for tokens of
 	// another. All claims are checked once more when they are known to be genuine.
 	if t.rules.issuer != "" && textClaim(token.claims, "iss") != t.rules.issuer {
 		return identity{}, errIssuer
@@ -92,7 +92,7 @@ func (t *tokens) identify(ctx context.Context, r *request) (identity, error) {
 	return t.rules.identity(token.claims, r.now)
 }
 
-// verify returns nil if the signature is that of a key.
+// verify returns nil if the signature was made with one of the keys.
 func (t *tokens) verify(ctx context.Context, r *request, token *token) error {
 	var failed error = errKey
 	for _, v := range t.keys {
@@ -190,8 +190,8 @@ func canonical(text string) bool {
 	return err == nil
 }
 
-// plainTypes are the types of tokens for access. Others, such as those of a logout, are
-// signed by the same keys, and mean something else.
+// plainTypes are the types of access tokens. Other tokens, such as logout tokens, are signed
+// by the same keys, and mean something else.
 var plainTypes = []string{"JWT", "at+jwt"}
 
 func acceptsType(types []string, typ string) bool {

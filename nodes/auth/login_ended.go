@@ -8,9 +8,8 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-// ended lists the sessions that the server has ended: those of a subject that were begun
-// before a time, in seconds since 1970. Those of the subject "" are of everyone. It is
-// immutable.
+// ended lists the sessions that the server has ended: by subject, the time before which they
+// were begun, in seconds since 1970. The subject "" stands for everyone. It is immutable.
 type ended map[string]int64
 
 // newEnded reads the field ended. latest is what the time may be: one that is later would

@@ -32,7 +32,8 @@ func describeLogin(c schema.Config) value.Value {
 	)
 }
 
-// ownPaths describes the paths of a login, given those of its answers that several have.
+// ownPaths describes the paths of a login. begun and down are answers that several of them
+// have.
 func ownPaths(path string, begun, down value.Value) value.Value {
 	operation := func(summary string, responses value.Value, query ...string) value.Value {
 		parameters := make([]value.Value, len(query))

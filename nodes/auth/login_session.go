@@ -156,8 +156,8 @@ func (n *login) claimsOf(ctx context.Context, text string) (value.Value, error) 
 	return id.claims, nil
 }
 
-// fill takes from tokens what the session keeps. Most providers tell more of a person where
-// the access token is good for it than in the ID token.
+// fill takes from tokens what the session keeps. Most providers return more about a person for
+// the access token than the ID token has.
 func (n *login) fill(ctx context.Context, s *session, claims value.Value, token *oauth2.Token) error {
 	more, err := n.userInfo(ctx, s, claims, token)
 	if err != nil {

@@ -82,7 +82,7 @@ func (p place) find(payload value.Value) (string, error) {
 	case p.prefix == "":
 		return text, nil
 	case len(text) < len(p.prefix) || !strings.EqualFold(text[:len(p.prefix)], p.prefix):
-		return "", errAbsent // those of another scheme
+		return "", errAbsent // credentials of another scheme
 	}
 	return strings.TrimLeft(text[len(p.prefix):], " "), nil
 }

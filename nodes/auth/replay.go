@@ -17,7 +17,7 @@ type seen struct {
 
 	mu struct {
 		sync.Mutex
-		young, old map[[sha256.Size]byte]struct{} // those since turned, and those of the window before
+		young, old map[[sha256.Size]byte]struct{} // signatures since turned, and of the window before
 		turned     time.Time                      // when young became old
 	}
 }

@@ -79,7 +79,6 @@ func (t *tokens) newVerifier(c schema.Config) (verifier, error) {
 	return v, nil
 }
 
-// readAlgorithms reads the field algorithms.
 func readAlgorithms(c schema.Config) (list []jose.SignatureAlgorithm, err error) {
 	for _, name := range c.Strings("algorithms") {
 		if !slices.Contains(algorithms, jose.SignatureAlgorithm(name)) {
@@ -101,7 +100,7 @@ func readAlgorithms(c schema.Config) (list []jose.SignatureAlgorithm, err error)
 // maxQuote is how many bytes of a token an error quotes.
 const maxQuote = 60
 
-// readPEM reads a public key, or that of a certificate.
+// readPEM reads a public key, or the public key of a certificate.
 func readPEM(c schema.Config) (crypto.PublicKey, error) {
 	fail := func(msg string) error {
 		return c.Errorf("pem", diag.CodeBadValue, "%s", msg).WithHint("paste a public key or a certificate, which begins with -----BEGIN PUBLIC KEY----- or -----BEGIN CERTIFICATE-----")

@@ -17,12 +17,12 @@ type answer struct {
 	buttons []button
 	files   []file
 	edit    bool // it replaces the message before it
-	failed  bool // it tells of a failure
+	failed  bool // it reports a failure
 }
 
 const (
-	// mostAnswers is how many messages one answer may be; mostButtons and mostFiles are
-	// those of a message.
+	// mostAnswers is how many messages one answer may be; mostButtons and mostFiles are how
+	// many buttons and files one message may have.
 	mostAnswers, mostButtons, mostFiles = 32, 24, 16
 
 	// mostText is how long the text of an answer may be, in bytes.
@@ -32,7 +32,7 @@ const (
 var errAnswer = errors.New("want a text, a map of text, buttons, files and edit (one of text, buttons and files at least), or a list of these")
 
 // answersOf reads the answer of a process: a text, a map, or a list of them. Fields of a map
-// that are not of an answer are not looked at, as those of a model's usage.
+// that are not of an answer are ignored, such as the usage of a model.
 func answersOf(v value.Value) ([]answer, error) {
 	if v.Kind() != value.KindList {
 		a, err := answerOf(v)
@@ -84,7 +84,7 @@ func answerOf(v value.Value) (a answer, err error) {
 	return a, err
 }
 
-// textOf reads text, also that of a number.
+// textOf reads text, or writes a number or a boolean as text.
 func textOf(v value.Value) (string, error) {
 	s, ok := v.AsString()
 	if !ok {

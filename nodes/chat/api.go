@@ -105,7 +105,6 @@ func (a *api) call(ctx context.Context, verb, method, path string, body value.Va
 	return v, nil
 }
 
-// close closes idle connections.
 func (a *api) close() { a.client.CloseIdleConnections() }
 
 // object makes a value of what encoding/json takes.

@@ -28,7 +28,7 @@ type fake struct {
 	t        testing.TB
 	platform string
 	server   *httptest.Server
-	clock    node.Clock // that of the workflow
+	clock    node.Clock // of the workflow
 	exchange *exchange  // of Socket Mode; nil if the app has none
 	changed  chan struct{}
 
@@ -384,7 +384,6 @@ func (f *fake) message(id int, text string) string {
 	return fmt.Sprintf(`{"type": 2, "id": "%d", "application_id": "app", "token": "%s", "channel_id": "42", "member": {"user": {"id": "7", "username": "ann"}}, "data": {"name": "ask", "options": [{"name": "q", "value": %s}]}}`, id, discordToken, quoted)
 }
 
-// press is the press of a button.
 func (f *fake) press(id int, data string) string {
 	switch f.platform {
 	case "telegram":

@@ -8,8 +8,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// describe is the [node.Def.OpenAPI] of chat. The paths below that of the node have one
-// description: which of them a route has is not known here.
+// describe is the [node.Def.OpenAPI] of chat. The paths below the path of the node have
+// one description: which of them a route has is not known here.
 func describe(schema.Config) value.Value {
 	field := func(name string, v value.Value) value.Field { return value.Field{Name: name, Value: v} }
 	typed := func(name string) value.Value {

@@ -130,7 +130,6 @@ func (n *platformNode) Stop(ctx context.Context) error {
 	return errors.Join(late, err)
 }
 
-// Close releases the conversations.
 func (n *platformNode) Close() error {
 	err := errors.Join(n.unfeed(), n.release())
 	n.hook.close()

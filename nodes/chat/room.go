@@ -56,7 +56,7 @@ func (f *frame) encode() []byte {
 	return data
 }
 
-// A room is a conversation of the widget: its last messages, and who looks at them. Any
+// A room is a conversation of the widget: its last messages, and its viewers. Any
 // goroutine may call the methods.
 type room struct {
 	rooms        *rooms
@@ -76,7 +76,7 @@ type room struct {
 	}
 }
 
-// A viewer is a connection that looks at a room.
+// A viewer is a connection that follows a room.
 type viewer struct {
 	rooms  *rooms
 	frames chan []byte  // of [mostFrames]; never closed

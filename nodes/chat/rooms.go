@@ -10,12 +10,12 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// mostRooms is how many conversations are remembered. The one that no one has looked at for
-// the longest time is forgotten first.
+// mostRooms is how many conversations are remembered. The one that was not used for the
+// longest time is forgotten first.
 const mostRooms = 10_000
 
-// rooms are those of a node of kind chat, with its connections. They live in the pool, so
-// that a reload keeps both.
+// rooms are the conversations of a node of kind chat, with its connections. They live in the
+// pool, so that a reload keeps both.
 type rooms struct {
 	*conversations
 	sockets sync.WaitGroup

@@ -220,7 +220,6 @@ func (h *slack) action(v value.Value, once string) *event {
 	return h.begin(e, textOrNumber(v, "team", "id"), textOrNumber(v, "channel", "id"), textOrNumber(v, "message", "thread_ts"), v)
 }
 
-// command reads a slash command.
 func (h *slack) command(v value.Value) *event {
 	e := &event{once: formField(v, "trigger_id")}
 	if e.once == "" {

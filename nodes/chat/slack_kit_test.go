@@ -204,7 +204,7 @@ func (c *wire) hears(kind, payload string) {
 	c.x.confirmed(c.send(kind, payload))
 }
 
-// confirmed waits for the next confirmation, which must be that of an envelope.
+// confirmed waits for the next confirmation, which must have the id of an envelope.
 func (x *exchange) confirmed(id string) {
 	x.f.t.Helper()
 	select {

@@ -64,7 +64,7 @@ func (h *slack) feed(ctx context.Context, b *branch) {
 			continue
 		}
 		h.log.Warn("Slack gives no messages", "error", err)
-		_ = b.clock.Sleep(ctx, pauseAfter(failed, err)) // the loop looks at ctx
+		_ = b.clock.Sleep(ctx, pauseAfter(failed, err)) // the loop checks ctx
 	}
 }
 

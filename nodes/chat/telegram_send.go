@@ -111,7 +111,7 @@ func (h *telegram) feed(ctx context.Context, b *branch) {
 			next = max(next, id+1)
 		}
 		if pause > 0 {
-			_ = b.clock.Sleep(ctx, pause) // the loop looks at ctx
+			_ = b.clock.Sleep(ctx, pause) // the loop checks ctx
 		}
 	}
 }

@@ -133,7 +133,6 @@ func (n *chatNode) Stop(ctx context.Context) error {
 	return n.rooms.shut(ctx)
 }
 
-// Close releases the conversations.
 func (n *chatNode) Close() error { return n.release() }
 
 // Measure reports the conversations and their messages.

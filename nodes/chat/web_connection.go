@@ -74,7 +74,7 @@ func (s *socket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	kept := &hijacked{ResponseWriter: w}
-	ws, err := websocket.Accept(kept, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the node has looked at the origin
+	ws, err := websocket.Accept(kept, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the node has checked the origin
 	if err != nil {
 		g.cut(nil)
 		h.leave(g)
@@ -212,7 +212,7 @@ func (g *viewer) offer(data []byte) {
 	}
 }
 
-// refusal tells a client that its message, or its token, was refused.
+// refusal returns the frame for a client whose message, or token, was refused.
 func refusal(id string, err error) []byte {
 	f := frame{Type: "error", ID: id, Text: "The message was refused."}
 	if errors.Is(err, errToken) {

@@ -116,7 +116,7 @@ func (n *chatNode) say(r *room, c *caller, s *posted, done func([]line)) (id str
 	return id, !delivered || asked != nil, nil
 }
 
-// eventOf tells commands from other messages.
+// eventOf distinguishes commands from other messages.
 func eventOf(text string) string {
 	if len(text) > 1 && text[0] == '/' && text[1] != '/' && text[1] != ' ' {
 		return eventCommand
@@ -169,7 +169,7 @@ func (n *chatNode) receiveMessage(c *caller) node.Result {
 		switch {
 		case err != nil:
 			w.Answer(node.Fail(err))
-		case !heard: // the answer is that of another message
+		case !heard: // the answer belongs to another message
 			w.Answer(accepted(id))
 		}
 	})

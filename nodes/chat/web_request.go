@@ -26,7 +26,7 @@ const pagePolicy = "default-src 'none'; script-src 'self'; connect-src 'self'; s
 
 // A caller is who has sent a request.
 type caller struct {
-	method, rest string // rest is the path below that of the node
+	method, rest string // rest is the path below the path of the node
 	host         string
 	origins      []string // the headers Origin
 	origin       string   // of a page of another host, which asks for leave to read
@@ -35,7 +35,6 @@ type caller struct {
 	body         value.Value
 }
 
-// Receive handles a request.
 func (n *chatNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	c, err := n.caller(pkt.Payload)
 	if err != nil {

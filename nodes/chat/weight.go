@@ -7,7 +7,7 @@ import (
 
 const (
 	// roomWeight and lineWeight are what a room and a line have in memory, in bytes, without
-	// their texts; heldWeight is that of a message whose process has not ended.
+	// their texts; heldWeight is what a message has whose process has not ended.
 	roomWeight, lineWeight, heldWeight = 1024, 256, 1024
 
 	// mostQueued is how many bytes may wait for a client that is slow. Where memory is
@@ -30,7 +30,7 @@ func (h *rooms) fits(rooms int, bytes int64) bool {
 
 // fitsLocked forgets rooms in which nothing happens, first those that were not used for the
 // longest time. In rooms that are in use, only messages are forgotten, and not if it is
-// others who take the memory of the program. It looks at some rooms only, so that many
+// others who take the memory of the program. It tries some rooms only, so that many
 // clients that stay do not make it slow.
 func (h *rooms) fitsLocked(rooms int, bytes int64) bool {
 	over := func() (many, much, full bool) {
@@ -68,7 +68,7 @@ func (l *line) weight() int {
 	return n
 }
 
-// unlock ends a change of the lines, and tells the node what they weigh.
+// unlock ends a change of the lines, and counts their weight for the node.
 func (r *room) unlock() {
 	r.weighLocked()
 	r.mu.Unlock()
@@ -88,8 +88,8 @@ func (r *room) weighLocked() {
 }
 
 // unpin takes back that the room is in use: by a request, a connection, or a message whose
-// process has not ended. A room that is not is forgotten sooner or later. The first pin is
-// that of [rooms.open]; who adds one has one.
+// process has not ended. A room that is not is forgotten sooner or later. [rooms.open]
+// sets the first pin; who adds one has one.
 func (r *room) unpin() { r.pins.Add(-1) }
 
 // retire ends the counting of a room that is not in use, and reports true. In another one it

@@ -72,7 +72,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestMemoryInUse fills rooms that clients look at: what they have on the screen need not be
+// TestMemoryInUse fills rooms that clients follow: what they have on the screen need not be
 // kept, and what they do not read is not.
 func TestMemoryInUse(t *testing.T) {
 	h := newRooms(nil)
@@ -211,7 +211,7 @@ func TestMemoryOfPlatforms(t *testing.T) {
 }
 
 // TestMemoryOfTheProgram has others take the memory: a chat forgets rooms in which nothing
-// happens, refuses new messages, and keeps those of rooms in use.
+// happens, refuses new messages, and keeps the messages of rooms in use.
 func TestMemoryOfTheProgram(t *testing.T) {
 	memory := node.NewMemory(1 << 20)
 	h := newRooms(memory)

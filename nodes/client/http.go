@@ -141,7 +141,7 @@ func (n *httpNode) setHeaders() {
 	}
 }
 
-// Open makes the connection pool, or takes that of the generation before if it has the
+// Open makes the connection pool, or shares the pool of the generation before if it has the
 // same settings.
 func (n *httpNode) Open(context.Context) error {
 	transport, release, err := n.service.Settings.Acquire(n.pool, "client.http "+n.owner, n.config)
@@ -171,7 +171,6 @@ func (n *httpNode) Close() error {
 // Concurrency is how many packets of one process are sent concurrently.
 func (n *httpNode) Concurrency() int { return n.concurrency }
 
-// Measure reports the calls of the node.
 func (n *httpNode) Measure(report func(node.Metric)) { n.metrics.measure(report) }
 
 var _ interface {

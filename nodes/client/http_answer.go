@@ -36,7 +36,7 @@ func (n *httpNode) read(resp *http.Response) (value.Value, error) {
 }
 
 // readBody reads and decodes the body of an answer, and removes the headers that are
-// about its encoding. size is that of the decompressed body.
+// about its encoding. size is the length of the decompressed body, in bytes.
 func (n *httpNode) readBody(resp *http.Response) (v value.Value, size int, err error) {
 	if resp.StatusCode < http.StatusContinue {
 		return value.Value{}, 0, fmt.Errorf("the service answered with the status %03d, which is not one of HTTP", resp.StatusCode)

@@ -7,7 +7,6 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// Receive makes one call.
 func (n *httpNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	hasClient := p.HasClient()
 	return node.Block(func(ctx context.Context) node.Result { return n.call(ctx, hasClient, pkt) })

@@ -14,7 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// The codes of a client's errors, in addition to those of package httpclient.
+// The codes of a client's errors that package httpclient does not have.
 const (
 	codeBody    = "body"
 	codeBusy    = "busy"
@@ -27,8 +27,8 @@ type bodyError struct{ err error }
 func (e *bodyError) Error() string { return node.Message(e.err) }
 func (e *bodyError) Unwrap() error { return e.err }
 
-// describe returns the error of a call that has failed. ctx is that of the process, and
-// limited the one with the timeout of the node.
+// describe returns the error of a call that has failed. ctx is the context of the
+// process, and limited has the timeout of the node.
 func (n *httpNode) describe(ctx, limited context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -30,8 +30,8 @@ func (n *httpNode) setExpect(o stream.Options, c schema.Config) (err error) {
 }
 
 // unexpected returns an answer as an error, or nil if it is to be sent on. Where a client
-// waits for the process, the workflow tells it what the service has said. Where none does,
-// its failure would go unseen.
+// waits for the process, the workflow passes the answer on to it. Where none does, a failure
+// of the service would go unseen.
 func (n *httpNode) unexpected(ctx context.Context, hasClient bool, resp *http.Response, answer value.Value) error {
 	expected := hasClient || resp.StatusCode < http.StatusBadRequest
 	if n.expect != nil {

@@ -380,7 +380,7 @@ func TestHTTPReload(t *testing.T) {
 	second := generation(`,"timeout":"10s"`)
 	run(second, "/b")
 	if first.http.Transport != second.http.Transport {
-		t.Error("the connections are not those of the generation before")
+		t.Error("the connections of the generation before are not used")
 	}
 	held := make(chan string, 1)
 	var w sync.WaitGroup
@@ -545,7 +545,7 @@ func FuzzTarget(f *testing.F) {
 			t.Errorf("got path %q, which leaves %q", got.Path, u.Path)
 		}
 		if !strings.HasPrefix(got.RawQuery, u.RawQuery) || got.Query().Get(key) != val && query != key {
-			t.Errorf("got query %q, want that of %q and %q=%q", got.RawQuery, u.RawQuery, key, val)
+			t.Errorf("got query %q, want the query of %q and %q=%q", got.RawQuery, u.RawQuery, key, val)
 		}
 	})
 }

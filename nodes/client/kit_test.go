@@ -15,7 +15,6 @@ type process struct{ node.Process }
 
 func (process) HasClient() bool { return true }
 
-// parse parses the JSON of a test.
 func parse(t testing.TB, text string) value.Value {
 	t.Helper()
 	v, err := value.ParseJSON([]byte(text))

@@ -90,7 +90,7 @@ func (r *sseReader) Connect(ctx context.Context, _ stream.Host) error {
 			}
 		}
 	}
-	// The connection outlives ctx, which is that of the attempt.
+	// The connection outlives ctx, the context of the attempt.
 	conn, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	undo := context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
 	defer undo()
@@ -190,7 +190,7 @@ func (r *sseReader) disconnect(err error) error {
 	return err
 }
 
-// Settle implements [stream.Reader]: the service is not told.
+// Settle implements [stream.Reader]: events have no confirmation.
 func (r *sseReader) Settle(context.Context, stream.Settled) error { return nil }
 
 // Fields implements [stream.Reader].

@@ -15,7 +15,7 @@ import (
 //go:embed ask.md
 var askPage string
 
-// askingFields are those of ask and form.
+// askingFields returns the fields that ask and form share.
 func askingFields() []*schema.Field {
 	return []*schema.Field{
 		schema.Duration("timeout").Default(15 * time.Minute).Doc("How long an answer is waited for, each time. Then the payload leaves by the port `timeout`; without a link there, the node fails with the code `timeout`."),

@@ -19,7 +19,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// cookieFields are those of the field cookie.
+// cookieFields returns the fields of a cookie.
 func cookieFields() schema.Object {
 	return schema.Fields(
 		schema.String("name").Default("session").Doc("Its name."),

@@ -47,7 +47,7 @@ type result struct {
 
 var holdKey = node.NewKey[*hold]("session turn")
 
-// find returns the hold of a session among those of a process that have not ended.
+// find returns the hold of a session among the holds of a process that have not ended, or nil.
 func (h *hold) find(r *sessions, key string) *hold {
 	for ; h != nil; h = h.outer {
 		if h.place.Key == key && h.node.sessions == r && !h.ended() {

@@ -81,7 +81,6 @@ func (a *prompt) ask(instead string) node.Result {
 	})
 }
 
-// said returns what the question says.
 func (a *prompt) said(ctx context.Context, instead string) (said value.Value, err error) {
 	q, seen := a.question(), a.seen()
 	if q.pick && a.choices == nil {
@@ -113,7 +112,7 @@ func (a *prompt) park(_ context.Context, done func(node.Result)) {
 	}
 }
 
-// pause tells who takes the parts that the process waits for them.
+// pause notifies the receiver of the parts that the process waits for a message.
 func (a *prompt) pause() {
 	ctx := a.p.Context()
 	if conversation, ok := node.ConversationOf(ctx); !ok || conversation != a.key {

@@ -12,7 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// questionFields are those of a question, of ask and of each field of a form.
+// questionFields returns the fields of a question: of ask, and of each field of a form.
 func questionFields() []*schema.Field {
 	return []*schema.Field{
 		schema.Any("choices").Doc("What may be chosen, a list: of texts, of `{text, data}`, or an expression that makes one, as in `\"${self.orders}\"`. The answer is the text, or the data."),

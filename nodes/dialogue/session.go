@@ -87,7 +87,7 @@ type sessionNode struct {
 	release  []func() error
 }
 
-// sessions are those of a store, for all nodes that share it, of all generations.
+// sessions has the sessions of a store, for all nodes that share it, of all generations.
 type sessions struct {
 	store store
 	entry sync.Mutex // one process at a time looks for its hold, and makes one

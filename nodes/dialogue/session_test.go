@@ -15,7 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// counter is a workflow that counts the visits of a user, and tells the probe "end".
+// counter is a workflow that counts the visits of a user, and sends them to the probe "end".
 func counter(fields string) string {
 	return fmt.Sprintf(`
 - {kind: session, name: s, key: self.user, init: {visits: 0}, %s, ports: {out: [{name: load}], error: [{name: failed}]}}

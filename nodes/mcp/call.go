@@ -43,7 +43,6 @@ func callDef(o stream.Options) *node.Def {
 	}
 }
 
-// A caller calls a tool.
 type caller struct {
 	pool      *node.Pool
 	settings  *client.Settings
@@ -91,7 +90,6 @@ func (n *caller) Close() error { return n.release() }
 // Concurrency is how many packets of one process are sent concurrently.
 func (n *caller) Concurrency() int { return 16 }
 
-// Receive makes one call.
 func (n *caller) Receive(_ node.Process, pkt node.Packet) node.Result {
 	if n.client == nil {
 		return node.Fail(node.ErrNotOpen)

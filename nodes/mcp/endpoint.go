@@ -151,8 +151,8 @@ func (h *endpoint) sessions() (n int) {
 	return n + int(h.entering.Load())
 }
 
-// attach makes a generation run all calls from now on. Clients with a session are told
-// what tools have changed.
+// attach makes a generation run all calls from now on. Clients with a session are
+// notified if the tools have changed.
 func (h *endpoint) attach(s *server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

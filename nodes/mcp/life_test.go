@@ -68,7 +68,7 @@ func TestBusy(t *testing.T) {
 }
 
 // TestReload expects that a call goes on through a reload, and that clients see what has
-// changed: those with a session are told.
+// changed: clients with a session are notified.
 func TestReload(t *testing.T) {
 	for _, f := range forms {
 		sessions := f.sessions

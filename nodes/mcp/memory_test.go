@@ -102,7 +102,7 @@ func TestSessionMemory(t *testing.T) {
 	for _, id := range ids {
 		w.end(id)
 	}
-	for try := 0; ; try++ { // the end of a session is told of a little later
+	for try := 0; ; try++ { // a session that has ended counts a little longer
 		if status, id := w.begin("again"); id != "" {
 			break
 		} else if try == 1000 {

@@ -163,7 +163,7 @@ func (t *taken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 type subjectKey struct{}
 
-// signedIn tells the library whose request it is, so that sessions are not shared.
+// signedIn passes the subject of a request to the library, so that sessions are not shared.
 func signedIn(h http.Handler) http.Handler {
 	return auth.RequireBearerToken(func(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
 		subject, _ := ctx.Value(subjectKey{}).(string)

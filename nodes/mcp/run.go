@@ -60,7 +60,6 @@ var (
 	errLeft     = errors.New("the client has left")
 )
 
-// run runs one call in a process.
 func (s *server) run(ctx context.Context, r *sdk.CallToolRequest, from *origin) (result *sdk.CallToolResult, resp node.Response, id string, err error) {
 	var t *tool
 	for _, other := range s.tools {
@@ -108,7 +107,7 @@ func (s *server) run(ctx context.Context, r *sdk.CallToolRequest, from *origin) 
 
 var errTimeout = &node.Error{Err: errors.New("the tool has taken too long"), Status: http.StatusGatewayTimeout, Code: "timeout", Public: true}
 
-// progress tells a client how far a call is. It implements [node.Parts].
+// progress notifies a client of how far a call is. It implements [node.Parts].
 type progress struct {
 	session *sdk.ServerSession
 	token   any // nil if the client has not asked
@@ -119,8 +118,8 @@ type progress struct {
 	}
 }
 
-// Part implements [node.Parts]. Of numbers only those that increase are told, as the
-// protocol says; without a number it counts.
+// Part implements [node.Parts]. It sends only numbers that increase, as the protocol
+// requires; a part without a number counts as one more.
 func (p *progress) Part(ctx context.Context, v value.Value) error {
 	if p.token == nil {
 		return ctx.Err()

@@ -142,7 +142,6 @@ func (s *server) Stop(context.Context) error {
 	return nil
 }
 
-// Close releases the sessions.
 func (s *server) Close() error { return s.release() }
 
 // Measure reports calls and sessions.

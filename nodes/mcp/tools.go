@@ -127,7 +127,7 @@ func accepted(t *sdk.Tool) (err error) {
 	return nil
 }
 
-// maxProblems is how many problems of arguments, or of an answer, are told.
+// maxProblems is how many problems of arguments, or of an answer, an error lists.
 const maxProblems = 20
 
 // read returns arguments, or what is wrong with them.

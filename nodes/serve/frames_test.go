@@ -138,8 +138,7 @@ func (c *frameClient) do(method, path string, header ...string) (body []byte, fr
 	}
 }
 
-// want checks that frames are those of a body whose last frame ends the stream: no frame is
-// empty.
+// want checks that the last frame of a body ends the stream, and that no frame is empty.
 func (c *frameClient) want(name, frames string, body []byte, want []byte) {
 	c.t.Helper()
 	if !bytes.Equal(body, want) {
@@ -298,7 +297,6 @@ func TestLastDataEndsStream(t *testing.T) {
 	}
 }
 
-// certificate makes a certificate and its key.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	s := httptest.NewTLSServer(nil)

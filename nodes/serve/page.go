@@ -74,7 +74,6 @@ func newPage(init *node.Init, o stream.Options) (node.Node, error) {
 	return n, err
 }
 
-// Receive makes a page.
 func (n *page) Receive(p node.Process, pkt node.Packet) node.Result {
 	body, err := n.render(p.Context(), pkt.Payload)
 	if err != nil {

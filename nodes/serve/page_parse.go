@@ -164,8 +164,8 @@ func (p *parser) place(err error, name string) error {
 	return d
 }
 
-// plainMessage shortens a message of html/template, whose contexts are those of its own
-// code.
+// plainMessage shortens a message of html/template: it names contexts that only the code of
+// that package has.
 func plainMessage(msg string) string {
 	if before, _, ok := strings.Cut(msg, " end in different contexts"); ok {
 		return before + " end in different contexts: one of them leaves a tag, an attribute or a text of a script open"
@@ -177,8 +177,8 @@ const nameStop = "uniflow_stop"
 
 var errStop = errors.New("stop")
 
-// functions are those of templates in addition to Go's. None makes a text that is not
-// escaped.
+// functions returns what templates may call in addition to Go's functions. No result is
+// exempt from escaping.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		nameStop: func() (string, error) { return "", errStop },

@@ -59,8 +59,8 @@ type proxy struct {
 	config   schema.Config
 	clock    node.Clock
 	strip    string
-	host     string            // empty for that of the target
-	client   bool              // the host is that of the client
+	host     string            // empty for the host of the target
+	client   bool              // the host is the one that the client has sent
 	header   template.Template // a map of text or null
 	answered []headerChange
 	timeout  time.Duration
@@ -129,7 +129,7 @@ func newProxy(init *node.Init, o stream.Options) (node.Node, error) {
 	return n, err
 }
 
-// Open makes the connections, or finds those of the generation before.
+// Open makes the connections, or shares the connections of the generation before.
 func (n *proxy) Open(context.Context) error {
 	s := n.settings
 	var err error

@@ -36,7 +36,7 @@ const smallBody = 32 << 10
 // firstBytes is how much of a body of unknown length is read first, as it may be all.
 const firstBytes = 4 << 10
 
-// bodyLimit returns the limit of the node, or -1 for that of the listener.
+// bodyLimit returns the limit of the node, or -1 for the limit of the listener.
 func bodyLimit(c schema.Config) int64 {
 	switch n := c.Int("body_bytes"); {
 	case !c.Has("body_bytes"):
@@ -66,7 +66,7 @@ func (b *transitBody) take(ctx context.Context, r *http.Request, payload value.V
 }
 
 // read reads a body that is small, or the beginning of one that may be. It waits for the
-// client. One that waits until it is told to go on is not asked for anything yet: the target
+// client. A client that waits for 100 Continue is not asked for anything yet: the target
 // may refuse the request. Over HTTP/2, a body of unknown length may be one side of a talk;
 // over HTTP/3, there may be none.
 func (b *transitBody) read(r *http.Request) error {
@@ -188,7 +188,6 @@ func (p *pace) check(context.Context) {
 	}
 }
 
-// end ends the time.
 func (p *pace) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

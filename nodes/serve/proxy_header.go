@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// removeForged removes the headers that a target takes for those of the proxy, or for
+// removeForged removes the headers that a target would take for headers of the proxy, or for
 // settings. CGI, and what follows its conventions, reads a header with underscores as the one
 // with hyphens: X_User stands for X-User there, which the proxy may set.
 func removeForged(h http.Header, changes []headerChange) {

@@ -60,7 +60,7 @@ func placeOf(path, escaped, strip string) (place, error) {
 	return place{rest, escaped}, nil
 }
 
-// on appends the path to that of a target.
+// on appends the path to the path of a target.
 func (p place) on(target *url.URL) (path, rawPath string) {
 	path, rawPath = target.Path+p.path, target.EscapedPath()+p.escaped
 	if rawPath == path {

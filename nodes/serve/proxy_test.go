@@ -219,7 +219,7 @@ func TestProxyErrors(t *testing.T) {
 		t.Errorf("nothing listens: got %d %s", status, title)
 	}
 	if strings.Contains(w.Request("GET", "/", "").Body, "127.0.0.1") {
-		t.Error("a client is told the address of the target")
+		t.Error("a client sees the address of the target")
 	}
 
 	release := make(chan struct{})

@@ -134,7 +134,7 @@ func (t *transit) begin(ctx context.Context, r *http.Request) error {
 	return describe(t.err)
 }
 
-// describe returns the error of a node for that of a target.
+// describe returns the error of the node for a failure of a target.
 func describe(err error) error {
 	var known *node.Error
 	var sent *targetError
@@ -230,7 +230,6 @@ func (t *transit) Close() error {
 
 // transit is the writer of its answer, too.
 
-// Header returns the header of the answer.
 func (t *transit) Header() http.Header {
 	if t.w != nil {
 		return t.w.Header()

@@ -53,7 +53,7 @@ func (w *site) upload(client *http.Client, body io.Reader, length int64, header 
 	return flowtest.ReadReply(resp)
 }
 
-// clients are those of HTTP/1 and HTTP/2.
+// clients returns a client for HTTP/1 and one for HTTP/2.
 func (w *site) clients() map[string]*http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
@@ -139,7 +139,7 @@ func TestUploadBytes(t *testing.T) {
 	}
 }
 
-// The limit is that of the proxy, or that of the listener.
+// The proxy has a limit, or the limit of the listener counts.
 func TestUploadLimit(t *testing.T) {
 	var began atomic.Int32
 	h := func(w http.ResponseWriter, r *http.Request) {
@@ -236,7 +236,7 @@ func TestUploadRead(t *testing.T) {
 	}
 }
 
-// A broken is a target that tells what became of the bodies that it has read.
+// A broken is a target that reports what became of the bodies that it has read.
 type broken struct {
 	*httptest.Server
 	began, ended chan error
@@ -281,7 +281,7 @@ func (w *site) say(conn net.Conn, text string) {
 	}
 }
 
-// A client that stalls is told so, and the target is not kept.
+// A client that stalls gets status 408, and the target is not kept.
 func TestUploadStalls(t *testing.T) {
 	b := reads(t)
 	w := serve(t, proxyOf("limits: {header_timeout: 300ms},|timeout: 10s", b.URL))
@@ -506,7 +506,7 @@ func TestUploadTargetDies(t *testing.T) {
 	}
 }
 
-// A client that asks first is told to go on when the target asks for the body.
+// A client that expects 100 Continue gets it when the target asks for the body.
 func TestUploadExpect(t *testing.T) {
 	w := proxied(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "" {

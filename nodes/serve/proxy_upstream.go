@@ -22,8 +22,7 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-// upstreamSettings are what makes the connections of one proxy differ from those of
-// another.
+// upstreamSettings are the settings of a proxy that its connections depend on.
 type upstreamSettings struct {
 	targets []string
 	retries int
@@ -131,7 +130,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		switch whole := t.body.whole; {
 		case t.body.rest != nil:
 			r.Body = t.body.sending()
-		case len(whole) > 0: // that of httputil hides from net/http that it is in memory, to be written in one go
+		case len(whole) > 0: // httputil's body hides from net/http that it is in memory, to be written in one go
 			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(whole)), nil }
 			r.Body = io.NopCloser(bytes.NewReader(whole))
 		}
@@ -185,7 +184,6 @@ type copyBuffers struct{ pool sync.Pool }
 // calls of the kernel each way.
 const copyBytes = 64 << 10
 
-// Get returns a buffer.
 func (b *copyBuffers) Get() []byte {
 	if buffer, ok := b.pool.Get().(*[copyBytes]byte); ok {
 		return buffer[:]
@@ -193,5 +191,4 @@ func (b *copyBuffers) Get() []byte {
 	return make([]byte, copyBytes)
 }
 
-// Put takes a buffer back.
 func (b *copyBuffers) Put(p []byte) { b.pool.Put((*[copyBytes]byte)(p)) }

@@ -107,7 +107,6 @@ func stripOf(c schema.Config) (string, error) {
 	return strip, nil
 }
 
-// Open opens the folder.
 func (n *static) Open(context.Context) error {
 	root, err := openFolder(n.dir)
 	if err != nil {
@@ -121,7 +120,6 @@ func (n *static) Open(context.Context) error {
 	return nil
 }
 
-// Close closes the folder.
 func (n *static) Close() error { return n.root.Close() }
 
 // reason returns what is wrong with a file, without its name.
@@ -158,8 +156,8 @@ func (n *static) Receive(p node.Process, pkt node.Packet) node.Result {
 
 var errTaken = errors.New("there is no request to take over: another node has taken it, or it has been answered")
 
-// pathOf returns the path of a request: that of the payload, which the workflow may have
-// changed, if there is one.
+// pathOf returns the path in the payload, which the workflow may have changed, or the path
+// of the request if the payload has none.
 func pathOf(r *http.Request, payload value.Value) string {
 	if payload.Kind() == value.KindMap {
 		if field, ok := payload.Get("path"); ok {

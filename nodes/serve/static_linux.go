@@ -40,7 +40,6 @@ func openFolder(name string) (*folderRoot, error) {
 	return f, err
 }
 
-// Close closes the folder.
 func (f *folderRoot) Close() error {
 	if f.dir == nil {
 		return f.root.Close()
@@ -93,7 +92,6 @@ func (d *descriptor) fail(op string, err error) error {
 	return &fs.PathError{Op: op, Path: d.name, Err: err}
 }
 
-// Stat describes the file.
 func (d *descriptor) Stat() (fs.FileInfo, error) {
 	info := &descriptorInfo{name: path.Base(d.name)}
 	if _, err := retry(func() (int, error) { return 0, unix.Fstat(d.fd, &info.stat) }); err != nil {
@@ -131,7 +129,6 @@ func (d *descriptor) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// Close closes the file.
 func (d *descriptor) Close() error { return unix.Close(d.fd) }
 
 // SyscallConn lets the kernel send the file, from where it is: see [syscall.Conn]. Read does

@@ -20,8 +20,8 @@ type target struct {
 var errNotFound = errors.New("not found")
 
 // fileOf returns the file that a path of a request, which is decoded, stands for. A path
-// that is written in another way than that of a file is not one: with empty parts, dots
-// alone, backslashes, NUL. So no two rules of a router can disagree about it.
+// with empty parts, parts of dots alone, backslashes or NUL is not the path of a file: so
+// each file has one path, and no two rules of a router can disagree about it.
 func fileOf(urlPath, strip string) (t target, ok bool) {
 	rest, ok := strings.CutPrefix(urlPath, strip)
 	if !ok || rest != "" && rest[0] != '/' {
@@ -72,8 +72,8 @@ func (n *static) find(r *http.Request, urlPath string) (*fileAnswer, error) {
 	return nil, err
 }
 
-// isRoute reports whether a path may be one of an application in the browser, rather than
-// that of a file which is missing.
+// isRoute reports whether a path may be a route of an application in the browser, rather
+// than the path of a file which is missing.
 func isRoute(name string) bool { return name == "." || !strings.Contains(path.Base(name), ".") }
 
 // open opens a file, or the index of a folder. The error is errNotFound if there is none.

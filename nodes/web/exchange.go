@@ -258,7 +258,6 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 	}
 }
 
-// payload returns the payload of the request.
 func (x *exchange) payload() value.Value {
 	raw := x.gen.raw && !x.in.skipped
 	if x.in.id == "" && !raw {

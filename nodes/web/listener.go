@@ -195,7 +195,6 @@ func (n *listener) Stop(ctx context.Context) error {
 	return n.server.detach(ctx, &n.generation)
 }
 
-// Close releases the server.
 func (n *listener) Close() error {
 	if n.server == nil {
 		return nil

@@ -276,7 +276,7 @@ func TestTwoListeners(t *testing.T) {
 	w.end(c)
 }
 
-// load sends requests until it is told to stop, and returns how many were
+// load sends requests until stop is closed; wait returns how many were
 // answered. Any failure fails the test.
 func load(t testing.TB, url string, keepAlive bool, stop <-chan struct{}) (wait func() int) {
 	var mu sync.Mutex
@@ -501,7 +501,7 @@ func TestStopInTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	if err := n.Stop(ctx); err == nil {
-		t.Error("Stop: got no error, want that of its context")
+		t.Error("Stop: got no error, want the error of its context")
 	}
 	close(release)
 	if err := n.Close(); err != nil {
@@ -694,7 +694,7 @@ func FuzzListenerInput(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	s := start(f, `"limits":{"body_bytes":"64KiB","header_timeout":"1s"}`, func(_ context.Context, payload value.Value) node.Response {
-		if _, err := payload.AppendJSON(nil); err != nil { // looks at all of it
+		if _, err := payload.AppendJSON(nil); err != nil { // reads all of it
 			return reply(value.Error(err))
 		}
 		return echoBody(context.Background(), payload)

@@ -43,8 +43,8 @@ func TestRequestIDAlways(t *testing.T) {
 	s.do("GET", "/", "", "X-Request-Id: mine").want(t, 200, `["mine"]`, "X-Request-Id: mine")
 }
 
-// TestRequestIDOfErrors has the id in what a client shows to those who look for it in the
-// log: without one of its own, it is that of the process.
+// TestRequestIDOfErrors checks the id that a client can quote to people who search the log:
+// its own, or else the id of the process.
 func TestRequestIDOfErrors(t *testing.T) {
 	s := start(t, "", failing(errTest))
 	s.do("GET", "/", "").want(t, 500, "Internal Server Error", "X-Request-Id: "+processID)
@@ -61,7 +61,7 @@ func TestRequestIDOfWorkflow(t *testing.T) {
 	s.do("GET", "/", "", "X-Request-Id: mine").want(t, 200, "", "X-Request-Id: theirs")
 }
 
-// TestRequestKeys tells a request from a body by its method.
+// TestRequestKeys checks that a map is a request if it has a method, and a body otherwise.
 func TestRequestKeys(t *testing.T) {
 	s := start(t, "", always(parse(t, `{"id":7,"body":"a comment"}`)))
 	s.do("GET", "/", "").want(t, 200, `{"id":7,"body":"a comment"}`)

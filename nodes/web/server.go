@@ -140,7 +140,6 @@ func (s *server) open(ctx context.Context, ref *node.Ref) error {
 	return s.lifecycle.bound.Claim(ref)
 }
 
-// port returns the port that is bound.
 func (s *server) port() int {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()

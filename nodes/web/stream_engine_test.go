@@ -197,7 +197,7 @@ func TestStreamDeafSubscribers(t *testing.T) {
 }
 
 // subscribed is a workflow whose streams are of a topic, to which POST publishes. An event that
-// has the version tells that the stream is open.
+// has the version shows that the stream is open.
 func subscribed(version int) string {
 	return fmt.Sprintf(`
 - {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: routes, port: in}]}}
@@ -229,7 +229,7 @@ func TestSubscribersComeBack(t *testing.T) {
 		bursts := time.NewTicker(20 * time.Millisecond)
 		defer bursts.Stop()
 		for n := 0; ; n++ {
-			if n%10 == 0 { // those of a burst wait for one another
+			if n%10 == 0 { // within a burst, each request waits for the answer to the one before
 				select {
 				case <-stop:
 					return

@@ -31,7 +31,7 @@ func (u *unread) leaves(r *http.Request) bool {
 	return found != nil && found.Port >= 0 && found.Port < len(u.ports) && u.ports[found.Port]
 }
 
-// unreadFrom looks at the nodes that the requests of a listener come to. It returns nil if
+// unreadFrom inspects the nodes that get the requests of a listener. It returns nil if
 // none of them sends bodies on. A router that all requests come to, by nodes that let them
 // pass, may lead some to such a node and others to one that reads the body.
 //

@@ -30,7 +30,7 @@ func takesBody(ctx context.Context, payload value.Value) node.Response {
 	return reply(value.String(fmt.Sprint(n, " bytes")))
 }
 
-// Each protocol can read a body late, and be told to stop.
+// Each protocol can read a body late, and answer before the body has ended.
 func TestUploadProtocols(t *testing.T) {
 	config := `"limits":{"header_timeout":"200ms","body_bytes":"1KiB"}`
 	f := func(name string, s *site) {

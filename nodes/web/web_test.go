@@ -94,7 +94,6 @@ func (s *source) RunID(ctx context.Context, j node.Judge, r node.Result) (resp n
 	return resp, processID
 }
 
-// parse parses the JSON of a test.
 func parse(t testing.TB, text string) value.Value {
 	t.Helper()
 	v, err := value.ParseJSON([]byte(text))

@@ -69,7 +69,6 @@ func (c *Client) usableLocked() (s *session, trying chan struct{}) {
 	return nil, c.mu.trying
 }
 
-// try connects.
 func (c *Client) try(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(c.life, c.s.connect)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 )
 
 // A command is a program that is a server on its standard input and output, with a message
-// a line. It implements [sdk.Transport]; that of the library has a limit of its own.
+// a line. It implements [sdk.Transport]; the transport of the library has a limit of its own.
 type command struct {
 	cmd     *exec.Cmd
 	most    int64        // bytes of a message

@@ -45,7 +45,7 @@ func TestForwarded(t *testing.T) {
 	f("IPv6", "2001:db8::1", "2001:4860::1 http a.example", "X-Forwarded-For: [2001:4860::1]:80")
 	f("IPv4 in IPv6", "::ffff:10.0.0.1", "198.51.100.1 http a.example", "X-Forwarded-For: ::ffff:198.51.100.1")
 	f("another scheme", "10.1.2.3", "10.1.2.3 http a.example", "X-Forwarded-Proto: javascript")
-	f("that of the last proxy", "10.1.2.3", "10.1.2.3 https a.example", "X-Forwarded-Proto: http, HTTPS")
+	f("scheme of the last proxy", "10.1.2.3", "10.1.2.3 https a.example", "X-Forwarded-Proto: http, HTTPS")
 	f("not a host", "10.1.2.3", "10.1.2.3 http a.example", "X-Forwarded-Host: a b/c")
 	f("long host", "10.1.2.3", "10.1.2.3 http a.example", "X-Forwarded-Host: "+strings.Repeat("a", 300))
 	f("Forwarded", "10.1.2.3", "198.51.100.1 https shop.example", `Forwarded: for=10.0.0.9;proto=http, For="198.51.100.1:80";Proto=https;host="shop.example", for=10.0.0.1;proto=http`)

@@ -111,7 +111,6 @@ var (
 	noParams = value.Map()
 )
 
-// Receive routes one request.
 func (n *router) Receive(_ node.Process, pkt node.Packet) node.Result {
 	t, ok := targetOf(pkt.Payload)
 	if !ok {

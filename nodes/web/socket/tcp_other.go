@@ -11,7 +11,6 @@ func listenConfig() *net.ListenConfig { return &net.ListenConfig{} }
 // be reset.
 func dropNewConns(*net.TCPListener) bool { return false }
 
-// admitNewConns does nothing.
 func admitNewConns(*net.TCPListener) {}
 
 // connsQueued does not know.

@@ -87,7 +87,6 @@ func linkKey(ref node.Ref) string {
 	return "web.websocket_client " + ref.Namespace + "/" + ref.String()
 }
 
-// Open opens the source.
 func (n *clientNode) Open(ctx context.Context) (err error) {
 	if n.link, n.release, err = acquireLink(n.pool, n.key); err != nil {
 		return err
@@ -98,7 +97,6 @@ func (n *clientNode) Open(ctx context.Context) (err error) {
 	return nil
 }
 
-// Close closes the source.
 func (n *clientNode) Close() error { return errors.Join(n.sourceOfStream.Close(), n.release()) }
 
 // Receive sends a message.

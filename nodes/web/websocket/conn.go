@@ -107,7 +107,6 @@ func (c *conn) serve() {
 	c.end(err)
 }
 
-// read reads one message.
 func (c *conn) read() (m message, err error) {
 	c.ws.SetReadLimit(c.server.generations.Current().settings.maxMessage) // a reload may have changed it
 	c.atRead.Store(true)

@@ -156,7 +156,6 @@ func (n *endpoint) Stop(ctx context.Context) error {
 	return n.server.detach(ctx, &n.generation)
 }
 
-// Close releases the connections.
 func (n *endpoint) Close() error { return n.release() }
 
 // Measure reports the connections and their messages.

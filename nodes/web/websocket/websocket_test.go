@@ -365,7 +365,7 @@ func TestWebsocketReload(t *testing.T) {
 		w.Load(doc(n))
 	}
 	client.Wait()
-	// Removed: the connection is told to come back.
+	// Removed: the close code asks the client to connect again.
 	w.Load("- {kind: listener, name: web, host: 127.0.0.1, port: 0}\n")
 	wantHeard(t, c, "closed 1012")
 }
@@ -432,7 +432,6 @@ func frame(first byte, payload string) []byte {
 	return append(append(b, 0, 0, 0, 0), payload...)
 }
 
-// readFrame reads a frame of the server.
 func readFrame(r *bufio.Reader) (first byte, payload []byte, err error) {
 	head := make([]byte, 2)
 	if _, err := io.ReadFull(r, head); err != nil {
