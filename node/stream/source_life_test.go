@@ -200,8 +200,8 @@ func TestAPoisonedBatchRunsInHalves(t *testing.T) {
 	}
 }
 
-// TestAnUndecodableMessageKeepsItsPlace has batches with undecodable messages: those of the
-// same line wait for the dead letter, which waits for those before it.
+// TestAnUndecodableMessageKeepsItsPlace has batches with undecodable messages: messages of
+// the same line wait for the dead letter, which waits for the ones before it.
 func TestAnUndecodableMessageKeepsItsPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		traits stream.Traits
@@ -422,7 +422,7 @@ func TestPositionsThatCannotBeKept(t *testing.T) {
 	r.until("the messages", func() bool { return len(r.got()) == 10 })
 	r.shutdown(5 * time.Second)
 	if n := strings.Count(r.log.String(), "settling messages"); n > 10 {
-		t.Errorf("it told %d times that positions are not kept", n)
+		t.Errorf("it logged %d times that positions are not kept", n)
 	}
 }
 
