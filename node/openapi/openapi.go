@@ -186,7 +186,6 @@ func (b *builder) component(group, name string, entry value.Value) string {
 	}
 }
 
-// document returns the document.
 func (b *builder) document(info Info) value.Value {
 	var about, paths, components, doc value.MapBuilder
 	about.Set("title", value.String(cmp.Or(info.Title, "API")))

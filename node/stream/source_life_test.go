@@ -161,7 +161,7 @@ func TestAStuckMessageDoesNotStopOthers(t *testing.T) {
 			return n
 		}
 		r.until("the others to be done", func() bool { return done() == 50 })
-		r.until("the log to tell", func() bool { return strings.Contains(r.log.String(), "a message is stuck") })
+		r.until("the log to have it", func() bool { return strings.Contains(r.log.String(), "a message is stuck") })
 		s.mu.Lock()
 		if s.traits.Positions && s.mu.committed[0] > 0 {
 			t.Errorf("committed %d, past the message that is stuck", s.mu.committed[0])
@@ -274,7 +274,7 @@ func TestAReaderThatPanicsConnectsAgain(t *testing.T) {
 		s.numbers(0, 0, 3)
 		r.until("all to be settled", s.settledAll)
 		if !strings.Contains(r.log.String(), "panic in a connector") {
-			t.Error("the log does not tell")
+			t.Error("the log does not have it")
 		}
 	})
 }

@@ -463,7 +463,6 @@ const (
 	keptStatements = 128      // prepared statements of a connection
 )
 
-// get returns the script of a text.
 func (c *scripts) get(text string, named bool) (*script, error) {
 	key := scriptKey{text, named}
 	if r := c.recent.Load(); r != nil && r.key == key {

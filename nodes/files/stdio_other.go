@@ -7,7 +7,6 @@ import (
 	"os"
 )
 
-// standardOutput returns a file for the standard output.
 func standardOutput() (*os.File, error) { return os.Stdout, nil }
 
 // terminate signals this program to end.
