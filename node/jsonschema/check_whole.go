@@ -45,8 +45,8 @@ type counted struct {
 var errWork = errors.New(tooMuchWork)
 
 // count makes parts of a schema, and those that they lead to, take what they do from c.left. The
-// library checks the format first, after the type, before it goes on to other
-// parts. So each part gets one.
+// library checks the format first, after the type, before it goes on to other parts. So each
+// part gets a format.
 func (c *counted) count(seen map[*library.Schema]bool, parts ...*library.Schema) {
 	for _, s := range parts {
 		if s == nil || seen[s] {

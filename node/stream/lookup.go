@@ -32,7 +32,7 @@ func NewLookup(ctx context.Context, ref node.Ref, log *slog.Logger, find func(co
 	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if !l.connection.open {
 		l.work.Go(func() {
-			// The error comes from the function, which has none.
+			// The error comes from the function, which returns none.
 			_ = l.connection.keep(ctx, func() (used bool, err error) { return true, nil })
 		})
 	}
