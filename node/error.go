@@ -13,7 +13,7 @@ import (
 
 // An Error is a failure as workflows and triggers see it. Nodes may return any
 // error; the engine wraps one that is not an Error, and adds the node that failed.
-// A node returns an Error if it has more to tell than a message.
+// A node returns an Error if it has more to report than a message.
 type Error struct {
 	Err        error         // the cause; never nil
 	Status     int           // HTTP status for the answer to a client; 0 if unset
@@ -75,8 +75,8 @@ func (e *Error) Retryable() bool {
 	return e.Status == 0 || e.Status > 499
 }
 
-// ErrorFields returns the fields that expressions and snippets see: message, and
-// those of code, status, node, public, challenges, data and letter that are set. See
+// ErrorFields returns the fields that expressions and snippets see: message, and code,
+// status, node, public, challenges, data and letter, each if it is set. See
 // [value.ErrorMap].
 func (e *Error) ErrorFields() []value.Field {
 	fields := []value.Field{{Name: "message", Value: value.String(Message(e))}}

@@ -30,7 +30,7 @@ func NewHosts(c schema.Config, field string) (Hosts, error) {
 func (h Hosts) IsZero() bool { return len(h.patterns) == 0 }
 
 // Match reports whether a host, with its port if it has one, matches a pattern, whatever
-// the case of its letters. The empty host, which is that of pages without an origin,
+// the case of its letters. The empty host, which pages without an origin have,
 // matches nothing but "*".
 func (h Hosts) Match(host string) bool {
 	if host == "" {

@@ -22,7 +22,7 @@ type Phase uint8
 const (
 	PhaseDatabase Phase = iota // transactions commit
 	PhaseSession               // sessions are saved
-	PhaseMark                  // marks are set, such as those of dedupe
+	PhaseMark                  // marks are set, such as the marks of dedupe
 )
 
 func (p Phase) String() string { return [...]string{"database", "session", "mark"}[p] }

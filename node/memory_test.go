@@ -57,7 +57,7 @@ func TestMemory(t *testing.T) {
 	}
 	one, other := m.Account("a"), m.Account("b")
 	if !one.Take(limit/2) || one.Take(1) || !one.Full() || !other.Take(limit/2-limit/8) || other.Take(1) || !other.Full() {
-		t.Error("the shares are not those of the beginning")
+		t.Error("the shares are not as at the beginning")
 	}
 	one.Hold(limit) // what is under way
 	one.Free(limit)

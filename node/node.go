@@ -31,7 +31,7 @@ type Def struct {
 	Page                  // for the reference
 	Config  schema.Object // the kind's own fields
 
-	// In and Out are the ports, without those of the lifecycle, which every node
+	// In and Out are the ports, without the ports of the lifecycle, which every node
 	// has, and without the out-port "error", where failures of a node ([Fail]) go.
 	In, Out []Port
 
@@ -137,10 +137,10 @@ const (
 	// their nodes.
 	Begins Role = 1 << iota
 
-	// HasClient is for kinds whose processes answer a client, which is told of a failure and
+	// HasClient is for kinds whose processes answer a client, which learns of a failure and
 	// can decide what to do: a person, a model or a program that has asked. For such a process,
 	// the status that another service answers is a part of the answer; for others, such as
-	// those of sources and schedules, it may be a failure.
+	// processes of sources and schedules, it may be a failure.
 	HasClient
 
 	// Connects is for kinds whose nodes connect to another system when they are opened, as
@@ -266,7 +266,7 @@ type Job struct {
 	Letters string
 }
 
-// A System tells what an engine runs, for nodes that show it. Any goroutine may call
+// A System reports what an engine runs, for nodes that show it. Any goroutine may call
 // its methods.
 type System interface {
 	// Rows returns the rows of a table, as maps: specs, symbols (nodes that run),

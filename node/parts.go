@@ -23,7 +23,7 @@ type TryParts interface {
 	TryPart(ctx context.Context, v value.Value) (rest func(context.Context) error, err error)
 }
 
-// PauseParts is what [Parts] may be, too: it is told of processes that ask back.
+// PauseParts is what [Parts] may be, too: it is informed of processes that ask back.
 type PauseParts interface {
 	// Pause says that the process waits for the next message of its conversation, and that
 	// what it has asked for was passed on as parts. It does not block.

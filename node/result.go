@@ -161,7 +161,7 @@ func Block(f func(ctx context.Context) Result) Result {
 // for it. begin starts what the packet waits for: it gets the process's context and must
 // not block. done is called once, from any goroutine, by begin itself or later. If ctx
 // ends first, call it soon after that; the process waits for it. Do not use ctx after
-// done was called: it has ended, or is that of another process.
+// done was called: it has ended, or belongs to another process.
 //
 // done may run the rest of the process before it returns, other nodes included: hold no
 // lock when you call it. It does not block. A second call of done is a mistake of the

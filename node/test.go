@@ -14,7 +14,7 @@ type Tester interface {
 
 // TestSettings are how a test is run.
 type TestSettings struct {
-	Timeout   time.Duration // 0 is that of the run of tests
+	Timeout   time.Duration // 0 means the timeout of the run of tests
 	FakeClock bool          // time jumps to the next timer when nothing else is left to do
 }
 
@@ -39,6 +39,5 @@ type Frames interface {
 	Next(from int, at Place) (f Frame, index int, changed <-chan struct{})
 }
 
-// FramesKey is where processes of a test have its frames. Those of other processes have
-// none.
+// FramesKey is where processes of a test have its frames. Other processes have none.
 var FramesKey = NewKey[Frames]("frames")

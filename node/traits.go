@@ -3,10 +3,10 @@ package node
 import "github.com/uniflow-labs/uniflow/schema"
 
 // Traits are what others must know of a node before it runs: see [Def.Traits]. The zero
-// Traits are those of a node of which nothing must be known.
+// Traits say that nothing must be known of the node.
 //
 // To add one that nodes upstream ask for, add a constant of type [Trait]; the kind that has
-// it sets it in Is, and the kind that asks looks at [Vertex.Below].
+// it sets it in Is, and the kind that asks reads [Vertex.Below].
 type Traits struct {
 	Is    Trait
 	Gives []string // what the node gives to its process for those after it: see [Need]

@@ -8,8 +8,8 @@ import (
 )
 
 // A Vertex is a node of a workflow as others see it before it runs: what it is, and where
-// its packets go. There is one graph of them for all nodes of a program, made once. Those of
-// a cycle refer to each other. It is immutable.
+// its packets go. There is one graph of them for all nodes of a program, made once. Vertices
+// of a cycle refer to each other. It is immutable.
 type Vertex struct {
 	Ref    Ref
 	Def    *Def // nil if the kind is not known, or Config has errors

@@ -2,8 +2,8 @@
 // contradict each other.
 //
 // Read [Lint] first, which checks specs as they were written, then [Graph] and [Needs], which
-// check how the nodes made of them are linked. Each rule is a function; those of a single kind
-// are in its Def. The package must not know which kinds there are, or how programs are run.
+// check how the nodes made of them are linked. Each rule is a function; rules of a single
+// kind are in its Def. The package must not know which kinds there are, or how programs are run.
 package check
 
 import (

@@ -89,7 +89,7 @@ func behind(graph []node.Vertex, v *node.Vertex) map[*node.Vertex]bool {
 // status matches what compares the status of a payload, in CEL and JavaScript.
 var status = regexp.MustCompile(`(^|[^\w."'-])((self|input|payload)\.)?status\s*([=!]=|[<>]|in\b)`)
 
-// parameter matches the parameter of a script, whose fields are those of the payload.
+// parameter matches the parameter of a script, whose fields are the fields of the payload.
 var parameter = regexp.MustCompile(`export\s+default\s+(?:async\s+)?(?:function\b\s*\w*\s*)?\(?\s*([A-Za-z_$][\w$]*)`)
 
 // comparesStatus reports whether an expression of a node compares the status of a payload.

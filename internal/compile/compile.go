@@ -109,7 +109,7 @@ type scoped struct {
 
 func scopeOf(s *spec.Node, name string) scoped { return scoped{s.Namespace, s.Outer, name} }
 
-// report adds findings. Those without a node or a place get those of the spec.
+// report adds findings. One without a node or a place gets the node or the place of the spec.
 func (c *compiler) report(u *unit, list ...*diag.Diagnostic) {
 	for _, d := range list {
 		if d.Node == "" {
@@ -287,7 +287,7 @@ func findings(err error) []*diag.Diagnostic {
 }
 
 // order lists the vertices so that each comes after those that it sends to; in
-// cycles the order is that of the specs.
+// cycles the order of the specs counts.
 func order(vertices []Vertex) []int32 {
 	type step struct {
 		at   int32

@@ -58,7 +58,7 @@ func (c *compiler) unlinked(u *unit) {
 // unreachable warns of nodes that no trigger and no lifecycle port leads to. It reports nothing
 // in namespaces without a trigger, or in which tests are the only ones, because nodes are run by
 // name then. All kinds must be known, and no link may be lost. It works on the links as they are
-// written, with those of lifecycle ports: c.graph has neither these nor hops through sub-graphs.
+// written, links of lifecycle ports included: c.graph has neither these nor hops through sub-graphs.
 func (c *compiler) unreachable() {
 	from := slices.Clone(c.wrong)
 	served := make(map[string]bool) // namespaces

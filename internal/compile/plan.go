@@ -37,14 +37,14 @@ func (p *Plan) Outer(i int32) int32 {
 }
 
 // A Replace returns what makes a node in place of what the kind makes; nil for none. The
-// def of a sub-graph has the ports of that, and the indexes of its out-ports follow those
-// of its in-ports. It is asked for sub-graphs only if all hops through them were kept.
+// def of a sub-graph has the ports of that, and the indexes of its out-ports follow the
+// indexes of its in-ports. It is asked for sub-graphs only if all hops through them were kept.
 type Replace func(ref node.Ref, def *node.Def) func(*node.Init) (node.Node, error)
 
 // Test returns a program for the test at an index. It has the nodes that the test leads
 // to, and of its namespace those that no test leads to, with all that these lead to.
 // The nodes in a sub-graph that is replaced are left out; one that has the test in it is
-// not replaced. Of the options, only those of the nodes count.
+// not replaced. Only the options of the nodes count.
 func (p *Plan) Test(test int32, opts Options, replace Replace) (*Program, diag.List) {
 	opts.Kinds, opts.Whole = p.c.opts.Kinds, p.c.opts.Whole
 	c := *p.c
@@ -100,7 +100,7 @@ func moved(edges []Edge, index map[int32]int32) []Edge {
 // A part is a node of a program for a test.
 type part struct {
 	at   int32
-	make func(*node.Init) (node.Node, error) // nil for that of the kind
+	make func(*node.Init) (node.Node, error) // nil for the one of the kind
 }
 
 // parts returns nodes with what makes them, without those in sub-graphs that are replaced.

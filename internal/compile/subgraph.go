@@ -56,7 +56,7 @@ func (c *compiler) exit(from int32, port spec.Port, l spec.Link) Edge {
 	return Edge{outer, int32(index)}
 }
 
-// shorten removes hops through sub-graphs that add nothing: no error port looks at
+// shorten removes hops through sub-graphs that add nothing: no error port handles
 // what passes, and exactly one link leads on. A link to an exit that leads nowhere is
 // removed if it is the only one of its port, so that the payload is its own response.
 func (c *compiler) shorten() {

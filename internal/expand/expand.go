@@ -1,5 +1,5 @@
-// Package expand replaces sub-graphs by their nodes: those of the kinds that run specs
-// one after the other or as a graph of their own, and those of templates. What comes
+// Package expand replaces sub-graphs by their nodes: sub-graphs of the kinds that run
+// specs one after the other or as a graph of their own, and of templates. What comes
 // out is one flat list; a sub-graph itself stays in it for its ports.
 //
 // Read [Subgraphs] first, then [Specs.Instantiate].
@@ -233,7 +233,7 @@ func (e *expander) exit(n *spec.Node, nodes []*spec.Node, port spec.Port, l spec
 	addLink(nodes[i], l.Port, l.PortPos, spec.Link{Exit: true, Port: port.Name, Pos: l.Pos, NamePos: l.NamePos, PortPos: l.PortPos})
 }
 
-// report adds findings about a node. Those without a place get that of the node.
+// report adds findings about a node. One without a place gets the place of the node.
 func (e *expander) report(n *spec.Node, list ...*diag.Diagnostic) {
 	for _, d := range list {
 		if d.Node == "" {

@@ -105,11 +105,11 @@ func (e *expander) parameters(n *spec.Node, list []schema.Config) schema.Object 
 			e.report(n, p.Errorf("default", diag.CodeBadValue, "a default is not rendered as a template").WithHint("use the key in the specs, as in {{ .KEY }}"))
 			continue
 		}
-		// A default that does not fit is reported here; as that of a field it would panic.
+		// A default that does not fit is reported here; as the default of a field it would panic.
 		given := schema.RawField{Name: name, Pos: p.Pos("default"), Value: p.Raw("default")}
 		decoded, found := schema.Fields(f).Decode(&schema.Raw{Kind: schema.RawMap, Fields: []schema.RawField{given}})
 		for _, d := range found {
-			d.Code = diag.CodeBadValue // no schema can tell
+			d.Code = diag.CodeBadValue // no schema can check it
 		}
 		if e.report(n, found...); !found.HasErrors() {
 			fields = append(fields, fieldOf(p).Default(decoded.Value(name)))

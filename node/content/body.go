@@ -29,7 +29,7 @@ import (
 // ErrBusy is wrapped by the errors of what may take no more memory.
 var ErrBusy = errors.New("the server holds too many bytes")
 
-// Errorf returns an error that a malformed message causes. A client is told the reason, of
+// Errorf returns an error that a malformed message causes. A client gets the reason, of
 // which [envelope.MaxQuote] bytes are kept.
 func Errorf(status int, format string, args ...any) *node.Error {
 	return &node.Error{Err: errors.New(node.Clip(fmt.Sprintf(format, args...), envelope.MaxQuote)), Status: status, Public: true}

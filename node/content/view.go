@@ -52,8 +52,7 @@ func Sent(header value.Value) (h http.Header, path, rawPath string) {
 	return nil, "", ""
 }
 
-// IsEmpty reports whether a body is that of an answer without one, which header belongs
-// to.
+// IsEmpty reports whether header and body are from an answer that has no body.
 func IsEmpty(header, body value.Value) bool {
 	if !body.IsNull() {
 		return false

@@ -13,8 +13,8 @@ import (
 )
 
 // PlainBody returns the bytes of a body in the form of a media type, and the type of
-// one without: [TypeText] or [TypeOctets]. ok is false for a value that is written as JSON. The bytes may be those
-// of the value.
+// one without: [TypeText] or [TypeOctets]. ok is false for a value that is written as JSON. The bytes may belong
+// to the value.
 func PlainBody(m Media, v value.Value) (data []byte, detected string, ok bool, err error) {
 	if s, isString := v.AsString(); isString {
 		switch {

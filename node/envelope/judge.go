@@ -29,7 +29,7 @@ func FailureStatus(e *node.Error) int {
 	return http.StatusInternalServerError
 }
 
-// Judge is the [node.Judge] of processes whose answers a client of HTTP could get: those of
+// Judge is the [node.Judge] of processes whose answers a client of HTTP could get: processes of
 // a call, a test or a program that embeds the engine. Listeners decide likewise, but keep
 // what they have encoded.
 func Judge(resp node.Response) error {

@@ -18,7 +18,7 @@ import (
 // it shows. It is comparable.
 type TLS struct {
 	CA, Cert, Key string // PEM, or the path of a file; empty for none
-	ServerName    string // that the other side must have; empty for that of its address
+	ServerName    string // that the other side must have; empty for the name in its address
 	SkipVerify    bool
 }
 

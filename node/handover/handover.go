@@ -60,12 +60,12 @@ func Request(ctx context.Context) *http.Request {
 
 // Body returns the body of the request of a process as the client sends it. ok is false if
 // the listener has read it, or if there is none: it is in the payload then. A body of more
-// than limit bytes is an error; a negative limit is that of the listener. A body can be
+// than limit bytes is an error; a negative limit means the listener's. A body can be
 // had once.
 //
 // One goroutine at a time may read it, also when the process has ended, until the request
 // has been answered. Reads fail then, and one that waits for the client returns. An error
-// that tells what the client has done is a *node.Error, to answer with.
+// that reports what the client has done is a *node.Error, to answer with.
 func Body(ctx context.Context, limit int64) (body io.Reader, ok bool, err error) {
 	s, ok := ctx.Value(slotKey{}).(*Slot)
 	if !ok || s.Open == nil {
@@ -142,7 +142,7 @@ func SetHeader(ctx context.Context, name, value string) bool {
 	return true
 }
 
-// AddTo adds the headers that were set to those of an answer.
+// AddTo adds the headers that were set to the headers of an answer.
 func (s *Slot) AddTo(h http.Header) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

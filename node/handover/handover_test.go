@@ -55,7 +55,7 @@ func TestDrop(t *testing.T) {
 		s, h := Slot{Request: &http.Request{}}, &closing{Handler: http.NotFoundHandler()}
 		ctx := With(context.Background(), &s)
 		if Request(ctx) != s.Request {
-			t.Error("the request is not that of the slot")
+			t.Error("the request is not the one in the slot")
 		}
 		if !Leave(ctx, h) {
 			t.Fatal("an empty slot took no handler")

@@ -53,8 +53,8 @@ var ErrTooLarge = errors.New("the answer is too large")
 // maxQuote is how many bytes of an error of net/http are shown, which may quote the service.
 const maxQuote = 200
 
-// Explain returns why a request has failed, or why its answer could not be read: err is that
-// of a client with a [Transport], or that of a body.
+// Explain returns why a request has failed, or why its answer could not be read: err comes
+// from a client with a [Transport], or from reading a body.
 func Explain(err error) *Failure { return (&Settings{}).explain(err) }
 
 // A dialError is why there is no connection.

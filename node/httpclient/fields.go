@@ -6,7 +6,7 @@ import (
 )
 
 // Fields are the fields that [NewEndpoint] reads, except for url, whose text and schemes are
-// those of a kind.
+// different for each kind.
 func Fields() []*schema.Field {
 	return []*schema.Field{
 		schema.Any("header").Doc("Headers of each request: a map of strings or lists of strings. `Host` names another host than that of `url` to the service. A key belongs into a variable that is secret."),

@@ -84,7 +84,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // Acquire returns the connections of these settings, which all nodes share that have the same
-// key and settings, those of the generation before included. The certificates are read from
+// key and settings, nodes of the generation before included. The certificates are read from
 // their files. Call release once. The error is placed in c, which has the field tls.
 func (t Settings) Acquire(pool *node.Pool, key string, c schema.Config) (shared *Transport, release func() error, err error) {
 	if t.TLS, err = t.TLS.Load(); err != nil {

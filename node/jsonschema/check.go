@@ -46,8 +46,8 @@ func (s *Schema) Problems(v value.Value, most int) []Problem {
 	return to.found
 }
 
-// A report collects problems. A nil report is that of a caller who asks only whether there
-// is one.
+// A report collects problems. A nil report is for a caller who asks only whether there is
+// one.
 type report struct {
 	path  []string // of the value that is being checked
 	most  int      // problems

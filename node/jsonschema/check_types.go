@@ -26,7 +26,7 @@ const (
 	isObject
 )
 
-// typeNames are those of the bits, with their articles.
+// typeNames are the names of the bits, with their articles.
 var typeNames = [...]string{"null", "a boolean", "an integer", "a number", "a string", "a list", "an object"}
 
 func typesOf(t *library.Types) (all types) {

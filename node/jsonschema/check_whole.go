@@ -44,9 +44,9 @@ type counted struct {
 // errWork is what ends a check with a panic: the library has no other way to end one.
 var errWork = errors.New(tooMuchWork)
 
-// count makes parts of a schema, and those that they lead to, take what they do from c.left. A
-// format is the first that the library looks at, after the type, before it goes on to other
-// parts. So each part gets one.
+// count makes parts of a schema, and those that they lead to, take what they do from c.left. The
+// library checks the format first, after the type, before it goes on to other parts. So each
+// part gets a format.
 func (c *counted) count(seen map[*library.Schema]bool, parts ...*library.Schema) {
 	for _, s := range parts {
 		if s == nil || seen[s] {

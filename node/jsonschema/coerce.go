@@ -10,7 +10,7 @@ import (
 // A Coercion reads the texts of a map as what a schema asks for its fields. It is immutable,
 // and made by [Schema.Coercion].
 type Coercion struct {
-	fields  map[string]*rule // as the schema has them, those of $ref and allOf included
+	fields  map[string]*rule // as the schema has them, fields of $ref and allOf included
 	others  *rule            // of other fields; nil if they stay as they are
 	presets []value.Field    // of fields that may be left out
 	picks   bool             // only the fields that the schema names
@@ -99,7 +99,7 @@ func (c *Coercion) pick(v value.Value) value.Value {
 	return value.UniqueMap(fields)
 }
 
-// expects returns the types that a rule lets through, those of its parts included; 0 for any.
+// expects returns the types that a rule lets through, types of its parts included; 0 for any.
 func (r *rule) expects() (types, *rule) {
 	for ; ; r = r.ref {
 		switch {

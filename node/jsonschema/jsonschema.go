@@ -28,7 +28,7 @@ type Schema struct {
 	whole *whole
 }
 
-// Options say how a schema is compiled. The zero Options are those of a schema in a document,
+// Options say how a schema is compiled. The zero Options are for a schema in a document,
 // which must be one of draft 2020-12, and whose formats are checked.
 type Options struct {
 	// Hidden keeps values of the schema out of messages: a template made a part of it, which

@@ -35,7 +35,7 @@ func (m Mistakes) Error() string {
 func mistake(path, message string) Mistakes { return Mistakes{{Path: path, Message: message}} }
 
 // At returns an error of [Compile] as findings at the places of the field whose value was
-// compiled, or as close as there is one. hint is that of mistakes without one of their own.
+// compiled, or as close as there is one. hint is for mistakes without one of their own.
 func At(c schema.Config, field string, err error, hint string) (found diag.List) {
 	var mistakes Mistakes
 	if !errors.As(err, &mistakes) {

@@ -172,7 +172,7 @@ func valueOf(v *any) *value.Value {
 	return &encoded
 }
 
-// bound returns a limit as a number that compares with those of payloads. It was one in the
+// bound returns a limit as a number that compares with numbers of payloads. It was one in the
 // document, so no digit is lost.
 func bound(n *big.Rat) *value.Value {
 	if n == nil {

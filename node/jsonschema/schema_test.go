@@ -102,7 +102,7 @@ func TestTypes(t *testing.T) {
 	f(`{"enum": ["a", 1.5]}`, "number string")
 }
 
-// TestMost bounds what is told of a value.
+// TestMost bounds what is shown of a value.
 func TestMost(t *testing.T) {
 	list := make([]value.Value, 1000)
 	for i := range list {

@@ -2,8 +2,8 @@ package openapi
 
 import "github.com/uniflow-labs/uniflow/value"
 
-// adopt moves the components of a fragment to those of the document, and returns the
-// fragment with the references to those that had to get another name.
+// adopt moves the components of a fragment to the document, and returns the fragment with
+// the references to those that had to get another name.
 func (b *builder) adopt(fragment value.Value) value.Value {
 	components, ok := fragment.Get("components")
 	if !ok {

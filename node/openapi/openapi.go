@@ -1,5 +1,5 @@
 // Package openapi describes the requests that a workflow serves, as documents of OpenAPI
-// 3.1. What a kind adds is its [node.Def.OpenAPI]; the routes are those of nodes with
+// 3.1. What a kind adds is its [node.Def.OpenAPI]; the routes come from nodes with
 // [node.Routes], and requests come from those that give [node.GivesRequest]. The package must
 // not know kinds.
 //
@@ -24,7 +24,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// version is that of OpenAPI.
+// version is the version of OpenAPI.
 const version = "3.1.1"
 
 // Info is what a document says of itself.
@@ -33,7 +33,7 @@ type Info struct {
 	Version     string // empty is "0.0.0"
 	Description string // Markdown; may be empty
 
-	// Components is a Components Object whose entries win over those of nodes; null has none.
+	// Components is a Components Object whose entries win over the entries of nodes; null has none.
 	Components value.Value
 }
 
@@ -186,7 +186,6 @@ func (b *builder) component(group, name string, entry value.Value) string {
 	}
 }
 
-// document returns the document.
 func (b *builder) document(info Info) value.Value {
 	var about, paths, components, doc value.MapBuilder
 	about.Set("title", value.String(cmp.Or(info.Title, "API")))

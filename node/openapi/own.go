@@ -11,7 +11,7 @@ import (
 )
 
 // ownPaths adds the paths that a node answers itself: all of them if it stands in front of
-// the routes, and else those of the route that leads to it. op is what the requests have
+// the routes, and else the paths of the route that leads to it. op is what the requests have
 // passed before.
 func (b *builder) ownPaths(op *operation, v *node.Vertex, fragment value.Value) {
 	paths, _ := fragment.Get("paths")

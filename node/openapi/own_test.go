@@ -99,7 +99,7 @@ func TestOwnPaths(t *testing.T) {
 	f(r, "null", own, "get", "responses", "403")
 	f(r, "#/components/responses/Gone", own, "get", "responses", "410", "$ref")
 
-	// Behind a route, there are those of the route.
+	// Behind a route, there are the paths of the route.
 	ownOf := func(path string, want string) {
 		t.Helper()
 		r := router(t, `[{"method": "*", "path": "`+path+`", "port": "out"}]`, []node.Target{to(adds(t, fragment, to(end)))})

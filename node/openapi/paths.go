@@ -9,7 +9,7 @@ import (
 )
 
 // path returns the path of a route, and the names that its parameters have in the route:
-// those of another route with the same shape may differ, and a document has one of them.
+// another route with the same shape may name them differently, and a document has one of them.
 func (b *builder) path(route string) (p *path, names []string, ok bool) {
 	template, shape, names, ok := templateOf(route)
 	if !ok {

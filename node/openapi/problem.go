@@ -45,8 +45,8 @@ var problemSchema = sync.OnceValue(func() value.Value {
 
 // Failure returns the responses of an error with a status, for a [node.Def.OpenAPI]: one
 // entry of a Responses Object. The listener answers with problem details, or with text. The
-// names of headers are those that the answer always has. An empty description is that of
-// the status.
+// headers are the names of headers that the answer always has. An empty description means
+// the text of the status.
 func Failure(status int, description string, headers ...string) value.Value {
 	if description == "" {
 		description = cmp.Or(http.StatusText(status), "An error") + "."

@@ -1,5 +1,5 @@
 // Package session is the memory that the processes of one key have in common, one after
-// the other: that of a conversation, or of a client.
+// the other: the memory of a conversation, or of a client.
 //
 // The kind session loads a [Session] and gives it to its process with [Session.Begin];
 // nodes downstream read and change it, and find it with [Of]. What was changed is saved
@@ -48,7 +48,7 @@ func New(values value.Value) *Session {
 	return s
 }
 
-// Begin makes the session that of a process and its children.
+// Begin gives the session to a process and its children.
 func (s *Session) Begin(p node.Process) { key.Store(p, s) }
 
 // Of returns the session of a process, if it has one that has not ended.

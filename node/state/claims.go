@@ -84,7 +84,7 @@ func NewClaims(clock node.Clock, undo func(keys []Key, all bool)) *Claims {
 	return c
 }
 
-// Keys are those of one node, over its generations. The lock of its claims guards the fields.
+// Keys are the keys of one node, over its generations. The lock of its claims guards the fields.
 type Keys struct {
 	Claims   *Claims
 	Patience time.Duration // that a packet waits; 0 sets no limit

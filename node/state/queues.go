@@ -82,7 +82,7 @@ func (q *Queues[K, T]) Empty() <-chan struct{} {
 // First returns the first of a key, or nil.
 func (q *Queues[K, T]) First(key K) *Place[K, T] { return q.first[key] }
 
-// All returns all places, those of one key in order.
+// All returns all places, the places of one key in order.
 func (q *Queues[K, T]) All() []*Place[K, T] {
 	all := make([]*Place[K, T], 0, q.n)
 	for _, p := range q.first {

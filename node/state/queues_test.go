@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestQueues compares random changes with those of slices.
+// TestQueues compares random changes with the same changes of slices.
 func TestQueues(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var q Queues[int, int]

@@ -22,7 +22,7 @@ type Wait struct {
 
 // Begin begins the wait, with what the function given to [node.Await] has got. When ctx ends
 // first, leave is called with the cause, and the packet is answered with that. leave may be nil.
-// After the answer, ctx may be that of another process: it is not used then.
+// After the answer, ctx may belong to another process: it is not used then.
 func (w *Wait) Begin(ctx context.Context, done func(node.Result), leave func(cause error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -26,7 +26,7 @@ func TestWait(t *testing.T) {
 			w.Begin(ctx, func(r node.Result) { got = r.Effect().Payload.String() }, func(cause error) { left = cause })
 			w.Limit(node.SystemClock{}, time.Minute, func() node.Result { return node.Answer(value.String("late")) })
 			end(&w, cancel)
-			cancel(gone) // also of those that have been answered: the context is that of another process then
+			cancel(gone) // also after the answer: the context belongs to another process then
 			<-time.After(time.Hour)
 			synctest.Wait()
 			if got != want || w.Open() || (want == gone.Error()) != (left != nil) {

@@ -100,7 +100,7 @@ func (r *letterReader) Read(ctx context.Context, room Room) (messages []Message,
 // Settle implements [Reader]: the file does not know.
 func (r *letterReader) Settle(context.Context, Settled) error { return nil }
 
-// Fields implements [Reader]. They are those of a line that is not a letter.
+// Fields implements [Reader]. They describe a line that is not a letter.
 func (r *letterReader) Fields(m *Message, b *value.MapBuilder) {
 	b.Set("id", value.String(fmt.Sprintf("%s:%d", r.path, m.Offset)))
 	b.Set("path", value.String(r.path))

@@ -101,7 +101,7 @@ func (t *task) finished(resp node.Response) {
 	}
 }
 
-// judge returns that of the next process. An answer that goes back to the system is
+// judge returns the judge of the next process. An answer that goes back to the system is
 // encoded before anything is committed.
 func (t *task) judge() node.Judge {
 	t.encoded = nil
@@ -265,7 +265,7 @@ func (s *session) mayQueue(m *message) bool {
 	return s.settings.order == OrderRecord && s.settings.batch.count == 0 && m.Key == "" && !m.again
 }
 
-// joined makes one task of those of a line that have failed while others were under way:
+// joined makes one task of the tasks of a line that have failed while others were under way:
 // the messages are its pieces, in their order. The caller holds the lock.
 func (s *session) joined(l *line) *task {
 	slices.SortFunc(l.failed, func(a, b *task) int { return cmp.Compare(a.messages[0].Offset, b.messages[0].Offset) })
@@ -579,7 +579,7 @@ func keyError(err error) error {
 	return &e
 }
 
-// stuck marks a message that nothing takes, and tells of it once a minute. The caller
+// stuck marks a message that nothing takes, and logs it once a minute. The caller
 // holds the lock.
 func (s *session) stuck(m *message) {
 	if !m.stuck {

@@ -91,7 +91,7 @@ func (k *keeper) load() error {
 	return nil
 }
 
-// readKept reads the text of a file. One without a sum tells of no owner.
+// readKept reads the text of a file. One without a sum names no owner.
 func readKept(text []byte) (by *owner, positions map[string]string, err error) {
 	var file kept
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -185,7 +185,7 @@ func (k *keeper) put(lane, position string) {
 }
 
 // A mover is a [Resumer] whose lanes get other names, or come to an end. Moved returns the
-// positions that have changed so since the last call, by lane; those of marks go over them.
+// positions that have changed so since the last call, by lane; positions of marks go over them.
 type mover interface{ Moved() map[string]string }
 
 // replaceFile writes a file next to the one of that name, and renames it when the disk
@@ -221,7 +221,7 @@ type claim struct {
 	by        string
 }
 
-// claim makes the file of positions that of this seat, and checks it. Two sources would
+// claim takes the file of positions for this seat, and checks it. Two sources would
 // overwrite the positions of each other.
 func (n *sourceNode) claim() (release func() error, err error) {
 	group, field := n.init.Config.Find(n.settings.named)

@@ -51,7 +51,7 @@ const firstConnect, laterConnect = 5 * time.Second, 10 * time.Second
 // that failed: a system that accepts and hangs up is not asked again and again.
 const settledIn = time.Second
 
-// start makes the first attempt. The error is a *RefusedError, or that of ctx. After any
+// start makes the first attempt. The error is a *RefusedError, or the error of ctx. After any
 // other failure, keep goes on.
 func (c *connection) start(ctx context.Context) error {
 	err := c.try(ctx, firstConnect)
@@ -138,7 +138,7 @@ func (c *connection) try(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// postpone notes a failed attempt. The log tells as long as the waits grow, and then about
+// postpone notes a failed attempt. It is logged as long as the waits grow, and then about
 // once a minute.
 func (c *connection) postpone(err error) {
 	c.because(err)

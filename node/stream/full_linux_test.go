@@ -52,7 +52,7 @@ func TestPositionsOnAFullDisk(t *testing.T) {
 	r.until("the first position", func() bool { return kept() == `{"positions":{"0":"10"}}` })
 	fill()
 	s.numbers(0, 10, 10)
-	r.until("the log to tell", func() bool { return strings.Contains(r.log.String(), "no space left on device") })
+	r.until("the log to have it", func() bool { return strings.Contains(r.log.String(), "no space left on device") })
 	r.until("all to be answered", func() bool { return len(r.got()) == 20 })
 	if got := kept(); got != `{"positions":{"0":"10"}}` {
 		t.Errorf("on the full disk the file has %s", got)

@@ -33,7 +33,7 @@ func (s *session) admit(messages []Message) {
 	defer s.mu.Unlock()
 	var slab []message
 	for i := range messages {
-		if len(messages[i].Raw) >= largeBody { // its body would stay for as long as those of the others
+		if len(messages[i].Raw) >= largeBody { // its body would stay for as long as the bodies of the others
 			s.hold(&messages[i], new(message))
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 // mostReasons is how many dead letters the error of a job that fails wholly quotes.
 const mostReasons = 3
 
-// holdsMarks reports whether marks are not committed: those of a run of dead letters wait for
+// holdsMarks reports whether marks are not committed: marks of a run of dead letters wait for
 // the next good message, or the end of the job. If the job fails, its next run reads them
 // again. Of dead requeue they do not wait: what has failed again is in a new file. The caller holds
 // the lock.

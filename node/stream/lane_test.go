@@ -87,7 +87,7 @@ func TestRingShrinks(t *testing.T) {
 	}
 }
 
-// FuzzOrder runs messages of some keys: those of one key are never out together, except
+// FuzzOrder runs messages of some keys: messages of one key are never out together, except
 // in one batch, and always in order. Keys that are idle cost nothing.
 func FuzzOrder(f *testing.F) {
 	f.Add(uint64(1))

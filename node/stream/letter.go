@@ -11,7 +11,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// letter returns what a dead letter tells apart from its message: when and where it has
+// letter returns what a dead letter has besides its message: when and where it has
 // failed, how often, and which values JSON does not have. err is the last failure.
 func (m *message) letter(err *node.Error) value.Value {
 	var b value.MapBuilder

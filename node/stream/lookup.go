@@ -21,8 +21,8 @@ type Lookup struct {
 }
 
 // NewLookup calls find, for at most 5 s, and again in the background until it returns nil. One
-// goroutine at a time calls find. ref and log are those of the node. The error is a
-// *RefusedError of find, or that of ctx.
+// goroutine at a time calls find. ref and log belong to the node. The error is a
+// *RefusedError of find, or the error of ctx.
 func NewLookup(ctx context.Context, ref node.Ref, log *slog.Logger, find func(context.Context) error) (*Lookup, error) {
 	l := new(Lookup)
 	l.connection = connection{connect: find, made: &l.made, clock: node.SystemClock{}, log: log.With("at", ref.Pos.String()), logTexts: logTexts{"not found yet", "found"}}
@@ -32,7 +32,7 @@ func NewLookup(ctx context.Context, ref node.Ref, log *slog.Logger, find func(co
 	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if !l.connection.open {
 		l.work.Go(func() {
-			// The error is that of the function, which has none.
+			// The error comes from the function, which returns none.
 			_ = l.connection.keep(ctx, func() (used bool, err error) { return true, nil })
 		})
 	}

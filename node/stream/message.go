@@ -68,7 +68,7 @@ const (
 // here reports whether the message is held.
 func (m *message) here() bool { return m.state != stateGone }
 
-// streamMessage tells a sink that a payload is a message of a source.
+// streamMessage shows a sink that a payload is a message of a source.
 func (m *message) streamMessage() {}
 
 // Fields implements [value.FieldSource] for the first attempt.

@@ -1,6 +1,6 @@
 package stream
 
-// A line is the messages that wait for each other: those of one key or lane, or all. A
+// A line is the messages that wait for each other: messages of one key or lane, or all. A
 // loose line is for messages without order.
 //
 // A message that a sink has in its queue need not be waited for: it has its place. If it

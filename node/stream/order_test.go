@@ -90,7 +90,7 @@ func waits() *node.Def {
 }
 
 // TestRecordOrder holds the order record to what it says, while a sink fails: records of a
-// key come one at a time, and those of a lane without a key in their order, many of them on
+// key come one at a time, and records of a lane without a key in their order, many of them on
 // their way. What fails comes again before the rest, in its order.
 func TestRecordOrder(t *testing.T) {
 	t.Run("queued", func(t *testing.T) { recordOrder(t, "n", 20) })

@@ -145,7 +145,7 @@ func TestGiveUpForgets(t *testing.T) {
 	})
 }
 
-// TestOutageSince tells since when messages are held, not since when the last of them is.
+// TestOutageSince checks since when messages are held, not since when the last of them is.
 func TestOutageSince(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newShelf(stream.Traits{Redelivers: true})

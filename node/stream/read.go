@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// connect connects, after it has told the reader where to go on.
+// connect connects, after it has given the reader the positions to go on from.
 func (s *session) connect(ctx context.Context) error {
 	if s.keeper != nil && s.keeper.positions == nil {
 		if err := s.keeper.resume(s.reader); err != nil {

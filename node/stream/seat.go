@@ -31,7 +31,7 @@ func (p *seat) newest() *session {
 }
 
 // sessionNow returns the session of a node: the newest, or after that the one it has served
-// in, whose failure is that of a job. It is nil before Open.
+// in, whose failure is the failure of a job. It is nil before Open.
 func (n *sourceNode) sessionNow() *session {
 	n.seat.mu.Lock()
 	defer n.seat.mu.Unlock()

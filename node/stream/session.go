@@ -105,7 +105,7 @@ type session struct {
 		aborted bool    // there were too many
 
 		outcomes  []Outcome
-		telling   int // messages that Settle is told of, by outcomes or marks
+		telling   int // messages that a call of Settle has, by outcomes or marks
 		unsettled int // messages settled since the last commit
 		dirty     []*lane
 		left      []Mark // of lanes that were released, for the file of positions

@@ -17,8 +17,8 @@ const commitAfter = 1000
 // with its name on the disk, and save little.
 func (s *session) enough() int { return max(commitAfter, s.settings.limit) }
 
-// tells reports whether the reader is told of each message. One that only keeps positions
-// is told of marks.
+// tells reports whether the reader gets the outcome of each message. One that only keeps
+// positions gets marks.
 func (s *session) tells() bool {
 	return !s.source.Traits.Positions || s.source.Traits.Redelivers
 }
@@ -77,7 +77,7 @@ func (s *session) settleSoon() {
 // counts as lost, or a system that is silent would stop a source without a word.
 const longestSettle = 30 * time.Second
 
-// settleAll tells the system what is settled, until the session closes.
+// settleAll reports to the system what is settled, until the session closes.
 func (s *session) settleAll() {
 	ctx, end := context.WithCancel(s.settling)
 	defer func() { end() }()
@@ -114,7 +114,7 @@ func (s *session) settleAll() {
 	}
 }
 
-// lastTries is how often the last positions are told if that fails, with a pause of
+// lastTries is how often the last positions are reported if that fails, with a pause of
 // lastPause after the first time, and of twice as long after each other.
 const (
 	lastTries = 4
@@ -127,8 +127,8 @@ func (s *session) ending() bool {
 	return s.mu.closing
 }
 
-// lastTry waits until the last positions may be told again. It returns false if they are
-// given up: nothing comes after them that would tell them.
+// lastTry waits until the last positions may be reported again. It returns false if they are
+// given up: nothing comes after them that would replace them.
 func (s *session) lastTry(tries int, err error) bool {
 	if tries < lastTries {
 		timer := time.NewTimer(lastPause << (tries - 1))

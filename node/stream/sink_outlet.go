@@ -91,7 +91,7 @@ var errCallTooLong = errors.New("the call of Write has taken too long")
 const sweepInterval = 25 * time.Millisecond
 
 // openOutlet makes an outlet and connects it. If that does not succeed soon, it goes on
-// in the background. The error is a *RefusedError, or that of ctx.
+// in the background. The error is a *RefusedError, or the error of ctx.
 func openOutlet(ctx context.Context, n *sinkNode, counts *sinkCounts) (*outlet, error) {
 	c := n.config
 	o := &outlet{

@@ -10,14 +10,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A delivery is a packet on its way: one record, or those of a list. It is used again
+// A delivery is a packet on its way: one record, or the records of a list. It is used again
 // when the writer has answered for all its records, and not if it was given up before.
 type delivery struct {
 	outlet *outlet
 	await  node.Result                                    // of the queue, always the same one
 	taken  func(turn int, receipt value.Value, err error) // confirmed
 	turn   int                                            // how often a Taker has answered; guarded by the outlet's lock
-	space  []Record                                       // for those of the next list
+	space  []Record                                       // for the records of the next list
 	passage
 	one   [1]Record
 	texts [2]string // of one
@@ -263,7 +263,7 @@ func (q *queue) compact() {
 }
 
 // A flight is the records of one call of Write. It is used again when the writer has
-// answered for all of them, and the call has returned; turn tells the uses apart.
+// answered for all of them, and the call has returned; turn distinguishes the uses.
 type flight struct {
 	outlet   *outlet
 	records  []Record
@@ -365,7 +365,7 @@ func (o *outlet) flightLocked(n int) *flight {
 	return f
 }
 
-// load takes the records of the items: those of a list as they are, if they are all.
+// load takes the records of the items: the slice of a list as it is, if it has all of them.
 func (f *flight) load() {
 	if len(f.items) == 0 {
 		return

@@ -62,7 +62,7 @@ func (f format) encode(r *Record) (err error) {
 	return err
 }
 
-// records makes the records of a payload. The error has that of each record that could
+// records makes the records of a payload. The error contains the error of each record that could
 // not be made.
 func (n *sinkNode) records(ctx context.Context, d *delivery, payload value.Value) error {
 	if payload.Kind() != value.KindList {

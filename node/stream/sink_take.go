@@ -48,7 +48,7 @@ func (o *outlet) take(d *delivery) {
 }
 
 // confirmed is what the writer calls for a record that it has taken. What it calls twice
-// is ignored: turn tells the uses of a delivery apart.
+// is ignored: turn distinguishes the uses of a delivery.
 func (d *delivery) confirmed(turn int, receipt value.Value, err error) {
 	o := d.outlet
 	o.mu.Lock()

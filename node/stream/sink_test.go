@@ -112,7 +112,7 @@ func sink(m *memory) stream.Sink {
 
 var options = stream.Options{Languages: builtin.Languages(), Language: "cel"}
 
-// serve loads a document with the kind, by the clock of the machine: that of the bubble.
+// serve loads a document with the kind, by the clock of the system, which synctest replaces.
 func serve(t testing.TB, s stream.Sink, document string) *flowtest.Flow {
 	f := flowtest.New(t, s.Def(options))
 	f.Options.Clock = node.SystemClock{}

@@ -140,7 +140,7 @@ func TestSourceAllocs(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	benchmarkSource(t, n, stream.Traits{}, "order: key, decode: raw")
 	runtime.ReadMemStats(&after)
-	if got := float64(after.Mallocs-before.Mallocs) / n; got > 2.5 { // those of an engine included
+	if got := float64(after.Mallocs-before.Mallocs) / n; got > 2.5 { // allocations of the engine included
 		t.Errorf("got %.2f allocations for a message, want 2", got)
 	}
 }

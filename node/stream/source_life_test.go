@@ -161,7 +161,7 @@ func TestAStuckMessageDoesNotStopOthers(t *testing.T) {
 			return n
 		}
 		r.until("the others to be done", func() bool { return done() == 50 })
-		r.until("the log to tell", func() bool { return strings.Contains(r.log.String(), "a message is stuck") })
+		r.until("the log to have it", func() bool { return strings.Contains(r.log.String(), "a message is stuck") })
 		s.mu.Lock()
 		if s.traits.Positions && s.mu.committed[0] > 0 {
 			t.Errorf("committed %d, past the message that is stuck", s.mu.committed[0])
@@ -200,8 +200,8 @@ func TestAPoisonedBatchRunsInHalves(t *testing.T) {
 	}
 }
 
-// TestAnUndecodableMessageKeepsItsPlace has batches with undecodable messages: those of the
-// same line wait for the dead letter, which waits for those before it.
+// TestAnUndecodableMessageKeepsItsPlace has batches with undecodable messages: messages of
+// the same line wait for the dead letter, which waits for the ones before it.
 func TestAnUndecodableMessageKeepsItsPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		traits stream.Traits
@@ -274,7 +274,7 @@ func TestAReaderThatPanicsConnectsAgain(t *testing.T) {
 		s.numbers(0, 0, 3)
 		r.until("all to be settled", s.settledAll)
 		if !strings.Contains(r.log.String(), "panic in a connector") {
-			t.Error("the log does not tell")
+			t.Error("the log does not have it")
 		}
 	})
 }
@@ -422,7 +422,7 @@ func TestPositionsThatCannotBeKept(t *testing.T) {
 	r.until("the messages", func() bool { return len(r.got()) == 10 })
 	r.shutdown(5 * time.Second)
 	if n := strings.Count(r.log.String(), "settling messages"); n > 10 {
-		t.Errorf("it told %d times that positions are not kept", n)
+		t.Errorf("it logged %d times that positions are not kept", n)
 	}
 }
 

@@ -150,7 +150,7 @@ type Reader interface {
 	// failed.
 	Read(ctx context.Context, room Room) ([]Message, error)
 
-	// Settle tells the system which messages are done. A Token may be of an earlier
+	// Settle reports to the system which messages are done. A Token may be of an earlier
 	// connection: what means nothing any more is left out. s.Outcomes is used again
 	// after the call; a Message may be kept. An error other than ErrLost is
 	// logged; the messages count as not settled and may come again.
@@ -175,7 +175,7 @@ var ErrLost = errors.New("connection lost")
 // credentials, a file that may not be read.
 type RefusedError = field.RefusedError
 
-// Settled is what a reader must tell its system.
+// Settled is what a reader must report to its system.
 type Settled struct {
 	// Outcomes are messages that are done, in the order in which they were. There are
 	// none with [Traits.Positions] unless the system redelivers.
@@ -196,7 +196,7 @@ type Outcome struct {
 	Delay time.Duration
 
 	// DeadLetter says that the port error has taken the message: it is acknowledged,
-	// and a system that counts refusals may be told.
+	// and a system that counts refusals may be informed.
 	DeadLetter bool
 }
 
@@ -221,7 +221,7 @@ type Host interface {
 	Release(ctx context.Context, lanes []int32) []Mark
 
 	// InFlight calls f for each message that is held and not settled, for systems
-	// that must be told that work is in progress. f must not block.
+	// that need reports of work in progress. f must not block.
 	InFlight(f func(m *Message))
 }
 
@@ -259,7 +259,7 @@ type Replier interface {
 
 // An Asker is a [Replier] that knows which messages have an address for the answer. An
 // error that such a message is answered with is the end of it, unless the port error is
-// linked: its sender has been told, and can ask again.
+// linked: its sender knows of it, and can ask again.
 type Asker interface {
 	// Asked reports whether an answer to m goes somewhere. Any goroutine may call it;
 	// it must not block.
@@ -334,11 +334,11 @@ type Record struct {
 	Fields value.Value // the whole payload, for the fields of [Sink.Keys]; null if it is the body, or a source's message
 }
 
-// A Writer writes records. One goroutine calls Connect and Close, as those of a [Reader],
+// A Writer writes records. One goroutine calls Connect and Close, as with a [Reader],
 // and others Write, concurrently with Connect; see [Sink.Calls]. A writer that loses its
-// connection without having anything to write need not tell before the next Write.
+// connection without having anything to write need not report it before the next Write.
 type Writer interface {
-	// Connect connects, as that of a [Reader].
+	// Connect connects, like Connect of a [Reader].
 	Connect(ctx context.Context) error
 
 	// Write begins to write records. It calls done once for each of them, from any
@@ -349,7 +349,7 @@ type Writer interface {
 	// the one record; with [ErrLost], the runtime connects again, and calls Write when
 	// it has. A panic fails the records that are not done.
 	//
-	// A receipt tells where the record is, such as {topic, partition, offset}; null
+	// A receipt says where the record is, such as {topic, partition, offset}; null
 	// without. It is asked for by the field answer: receipt. The index
 	// [Rest] is done for all records for which it was not called.
 	Write(ctx context.Context, records []Record, done func(i int, receipt value.Value, err error))

@@ -12,7 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A runner is a goroutine that starts processes, and looks at how they have ended. It
+// A runner is a goroutine that starts processes, and evaluates how they have ended. It
 // takes the lock once for several messages.
 type runner struct {
 	*session

@@ -1,7 +1,7 @@
 // Package api holds the kind validate, which checks payloads against a JSON Schema.
 //
 // Read validate.go first: the node. describe.go says what a node adds to the description of
-// an API. Schemas are those of package jsonschema.
+// an API. Schemas come from package jsonschema.
 //
 // The package must not know listeners.
 package api

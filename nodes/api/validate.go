@@ -78,7 +78,7 @@ type validate struct {
 	coerce *jsonschema.Coercion // nil if texts stay texts
 }
 
-// maxProblems bounds what an error tells: a list of a million wrong elements has as many
+// maxProblems bounds what an error lists: a list of a million wrong elements has as many
 // problems.
 const maxProblems = 20
 

@@ -59,7 +59,7 @@ func assertDef(o Options) *node.Def {
 	}
 }
 
-// target finds the place that an assert looks at.
+// target finds the place that an assert checks.
 func target(init *node.Init, cfg schema.Config) (node.Place, error) {
 	if (cfg.String("name") == "") == (cfg.String("id") == "") {
 		return node.Place{}, cfg.Errorf("", diag.CodeUnknownTarget, "a target has a name, or else an id")

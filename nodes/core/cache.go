@@ -93,7 +93,6 @@ func (n *cache) Receive(p node.Process, pkt node.Packet) node.Result {
 	return n.memory.keys.Enter(p, k, pkt.Payload, &n.memory.rules)
 }
 
-// evalKey returns the key of a payload.
 func evalKey(p node.Process, program lang.Program, payload value.Value) (state.Key, error) {
 	if program == nil {
 		return state.KeyOf(payload), nil

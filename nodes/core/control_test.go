@@ -398,7 +398,7 @@ func TestMergeNoTimer(t *testing.T) {
 	}
 }
 
-// TestMergeChild keeps the rows of a forked child apart from those of its parent.
+// TestMergeChild keeps the rows of a forked child apart from the rows of its parent.
 func TestMergeChild(t *testing.T) {
 	r := newRig(t, "- {kind: snippet, name: n, language: cel, code: self, ports: {out: [{name: m, port: 'in[0]'}, {name: f}]}}\n"+
 		"- {kind: fork, name: f, ports: {out: [{name: m, port: 'in[1]'}]}}\n- {kind: merge, name: m, ports: {out: [{name: row}]}}\n- {kind: probe, name: row}")

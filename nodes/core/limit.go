@@ -200,7 +200,6 @@ func (b *buckets) pass(p node.Process, k state.Key, now time.Time) (*state.Ticke
 	return b.Give(p, k), nil
 }
 
-// bucket returns the bucket of a key.
 func (b *buckets) bucket(k state.Key, now time.Time) *rate.Limiter {
 	if idle := now.Sub(b.turned); idle >= b.refill || len(b.young) >= maxYoung {
 		b.old, b.young, b.turned = b.young, make(map[state.Key]*rate.Limiter), now

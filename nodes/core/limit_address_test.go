@@ -49,7 +49,7 @@ func must(t *testing.T) func([]byte, error) []byte {
 	}
 }
 
-// TestCountedAllocs looks at keys that are not addresses of IPv6.
+// TestCountedAllocs counts for keys that are not IPv6 addresses.
 func TestCountedAllocs(t *testing.T) {
 	keys := []value.Value{value.String("192.0.2.1"), value.String("user:7"), value.String("urn:isbn:7"), value.Int(7), value.List(value.String("192.0.2.1"), value.String("/orders"))}
 	if got := testing.AllocsPerRun(100, func() {

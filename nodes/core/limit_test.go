@@ -17,7 +17,7 @@ import (
 const limitDoc = "- {kind: limit, name: n, %s, ports: {out: [{name: b}]}}\n- {kind: backend, name: b}\n"
 
 // TestLimitRate sends some payloads after each time that passes: some of them pass, and
-// the others are told when to try again.
+// the answers of the others say when to try again.
 func TestLimitRate(t *testing.T) {
 	type step struct {
 		after      time.Duration

@@ -60,8 +60,8 @@ func (n *fold) Receive(p node.Process, pkt node.Packet) node.Result {
 	return node.Send(0, acc)
 }
 
-// checkEvery is how many steps there are between two looks at the clock. A step is
-// stopped by its own timeout, and each looks at the context.
+// checkEvery is how many steps there are between two readings of the clock. A step is
+// stopped by its own timeout, and each checks the context.
 const checkEvery = 256
 
 func (n *fold) fold(p node.Process, list value.Value) (acc value.Value, err error) {

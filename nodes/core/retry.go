@@ -31,7 +31,7 @@ func retryDef(o Options) *node.Def {
 		),
 		In:     in("What to send."),
 		Out:    []node.Port{{Name: "out", Doc: "The payload, once for each attempt."}},
-		Traits: node.Fixed(node.Traits{Is: node.OwnStatus}), // that of an error
+		Traits: node.Fixed(node.Traits{Is: node.OwnStatus}), // the status of an error
 		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config

@@ -65,7 +65,7 @@ func makeRows(b *testing.B, d database) {
 func selectByNode(b *testing.B, d database) {
 	e := engine(b, d.node("n"))
 	in := value.List(value.String(selectOrders), value.Map(value.Field{Name: "least", Value: value.Int(0)}))
-	ctx, cancel := context.WithCancel(b.Context()) // as that of a request
+	ctx, cancel := context.WithCancel(b.Context()) // like the context of a request
 	defer cancel()
 	b.ReportAllocs()
 	for b.Loop() {

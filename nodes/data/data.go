@@ -1,7 +1,7 @@
 // Package data holds the kinds that keep data in databases.
 //
-// [Defs] lists them; sql.go has the kind sql, sql_source.go and sql_sink.go those of
-// streams, with rows_write.go for statements of many rows. statement.go takes the text of a
+// [Defs] lists them; sql.go has the kind sql, sql_source.go and sql_sink.go the kinds
+// of streams, with rows_write.go for statements of many rows. statement.go takes the text of a
 // statement apart, pool.go keeps the connections, transaction.go the transaction of a
 // process, names.go looks for what statements name. sqlite.go, postgres.go, mysql.go and
 // internal.go are the drivers: each makes a conn. The package must not know how processes

@@ -29,7 +29,7 @@ const (
 // the driver is sqlite, postgres or mysql. It does not connect. The error is placed at the
 // field, and does not quote the source.
 //
-// What a database in a file of SQLite was told to keep survives the end of the program, and
+// What was written to a database in a file of SQLite survives the end of the program, and
 // a power cut may lose the last of it, unless the source sets the pragma synchronous.
 func NewDatabase(init *node.Init, c schema.Config) (*Database, error) {
 	name, source := c.String("driver"), c.String("source")
@@ -56,7 +56,7 @@ func (d *Database) Close() error { return d.sql.Close() }
 
 // Run runs one statement by itself, outside of the transactions of processes, and returns
 // its rows, as maps, or how many rows it has changed. Placeholders are $1, $2 and so on. It
-// takes at most 10 s. The errors are those of kind sql.
+// takes at most 10 s. The errors are the same as of the kind sql.
 func (d *Database) Run(ctx context.Context, text string, args ...value.Value) (rows []value.Value, affected int64, err error) {
 	p := d.sql.pool
 	if p == nil {

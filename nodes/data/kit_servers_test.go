@@ -236,7 +236,7 @@ func served(t *testing.T, document string) (log, reasons string, failed error) {
 	return out.String(), reasons, err
 }
 
-// TestStreamsUnreachable starts without the database, which the log tells without the
+// TestStreamsUnreachable starts without the database, which the log reports without the
 // password, and is not ready.
 func TestStreamsUnreachable(t *testing.T) {
 	addr := freeport.Addr(t)

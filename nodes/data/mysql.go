@@ -163,7 +163,7 @@ func (c *mysqlConn) state() state {
 
 func (c *mysqlConn) ping(ctx context.Context) error { return c.conn.Ping(ctx) }
 
-// close says what it could tell to no one: nothing is under way.
+// close drops the error: nothing is under way.
 func (c *mysqlConn) close() { c.conn.Close() }
 
 func (c *mysqlConn) begin(ctx context.Context, isolation string) error {

@@ -85,7 +85,7 @@ func fixedStatements(from, to *node.Vertex, s syntax) (fixed []fixedStatement, o
 	return fixed, true
 }
 
-// share tells the other nodes with the database whether this one changes what names mean.
+// share informs the other nodes of the database whether this one changes what names mean.
 func (n *sqlNode) share() (err error) {
 	if n.database == "" { // of a Database
 		return nil

@@ -43,7 +43,7 @@ func TestMissingTable(t *testing.T) {
 	})
 }
 
-// TestNamesLookedFor tells which statements are looked at before the first message.
+// TestNamesLookedFor checks which statements are examined before the first message.
 func TestNamesLookedFor(t *testing.T) {
 	onEach(t, func(t *testing.T, d database) {
 		must(t, engine(t, d.node("n")), "n", "DROP TABLE IF EXISTS there", "DROP TABLE IF EXISTS made", "CREATE TABLE there (id INTEGER)")

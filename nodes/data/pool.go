@@ -273,7 +273,7 @@ func failure(err error, status int, code, own string) *node.Error {
 	return &node.Error{Err: err, Status: status, Code: code, Outage: code == codeConnection || code == codeBusy || code == codeFull, Data: value.UniqueMap(fields)}
 }
 
-// failed describes an error. ctx is that of the statement.
+// failed describes an error. ctx is the context of the statement.
 func (p *pool) failed(ctx context.Context, err error) error {
 	var described *node.Error
 	switch {

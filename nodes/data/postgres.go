@@ -188,7 +188,7 @@ func (c *postgresConn) ping(ctx context.Context) error { return c.conn.Ping(ctx)
 func (c *postgresConn) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), c.driver.cancel)
 	defer cancel()
-	_ = c.conn.Close(ctx) // what it could tell is of no use: nothing is under way
+	_ = c.conn.Close(ctx) // its error is of no use: nothing is under way
 }
 
 func (c *postgresConn) begin(_ context.Context, isolation string) error {
@@ -297,7 +297,7 @@ func (c *postgresConn) attempt(ctx context.Context, st *statement, rows [][]valu
 // pipeline runs a statement in a transaction, in one round trip.
 func (c *postgresConn) pipeline(ctx context.Context, p *postgresStatement, rows [][]value.Value, to *result) (err error) {
 	inside := c.pending == "" && c.conn.TxStatus() == 'T'
-	first := 0 // results before those of the statement
+	first := 0 // results before the results of the statement
 	pl := c.conn.StartPipeline(ctx)
 	defer func() {
 		if e := pl.Close(); err == nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // copyRows sends rows by COPY, all or none. The types of the columns are asked once for a
-// connection. If all of them, and the values, are among those of appendBinary, the rows go
+// connection. If appendBinary can encode all of them, and the values, the rows go
 // in the binary form, which both sides make and read for less. Otherwise they go as texts,
 // which the server reads as it reads arguments.
 func (c *postgresConn) copyRows(ctx context.Context, table, names string, rows [][]value.Value) error {
@@ -23,7 +23,7 @@ func (c *postgresConn) copyRows(ctx context.Context, table, names string, rows [
 	buf, ok := p.appendBinaryRows(c.buf[:0], rows)
 	if ok {
 		// In the binary form the server would take eight bytes of one type for another,
-		// were the table changed meanwhile. So it runs the statement that tells the types,
+		// were the table changed meanwhile. So it runs the statement that reports the types,
 		// which then fails, in the transaction of the COPY.
 		err = c.copyFrom(ctx, buf, "EXECUTE "+p.Name+"; "+copied+" WITH (FORMAT binary)")
 		if !stale(err) || c.state() == stateLost {

@@ -201,7 +201,7 @@ func (w *tableWriter) conflict(columns []string) string {
 	return target + "UPDATE SET " + strings.Join(sets, ", ")
 }
 
-// ofRow reports whether an error may be that of one row among many: what is in it, and not
+// ofRow reports whether an error may be caused by one row among many: by what is in it, not by
 // the table, the connection or another transaction.
 func ofRow(err error) bool {
 	var refused *node.Error

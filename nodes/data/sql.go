@@ -125,7 +125,7 @@ var exampleSources = map[string]string{
 	"mysql":    "user:password@tcp(localhost:3306)/shop",
 }
 
-// The isolations; their numbers are those of database/sql.
+// The isolations, numbered as in database/sql.
 var (
 	isolationWords   = []string{"default", "read uncommitted", "read committed", "repeatable read", "snapshot", "serializable"}
 	isolationNumbers = map[string]string{"0": "default", "1": "read uncommitted", "2": "read committed", "4": "repeatable read", "5": "snapshot", "6": "serializable"}

@@ -47,7 +47,7 @@ func streamFields(own ...*schema.Field) schema.Object {
 type sinkWriter struct {
 	pool    *pool
 	columns []string
-	check   string // a statement that tells whether there is such a table
+	check   string // a statement that checks whether there is such a table
 	table   tableWriter
 	rows    [][]value.Value // of the last call, to be used again
 	values  []value.Value   // of the rows

@@ -141,7 +141,7 @@ func (r *sourceReader) Connect(ctx context.Context, _ stream.Host) error {
 	return err
 }
 
-// tracked makes the table of positions, and returns that of the node.
+// tracked makes the table of positions, and returns the position of the node.
 func (r *sourceReader) tracked(ctx context.Context) (value.Value, error) {
 	create := "CREATE TABLE IF NOT EXISTS " + r.track.table + " (name VARCHAR(250) PRIMARY KEY, position VARCHAR(2000))"
 	if err := r.pool.reach(ctx, "SELECT name, position FROM "+r.track.table+" WHERE 1 = 0"); err != nil {

@@ -170,7 +170,7 @@ func (c *sqliteConn) close() {
 	for e := c.statements.order.Front(); e != nil; e = e.Next() {
 		e.Value.(*lruEntry[string, *sqliteStatement]).value.Close()
 	}
-	// What it could tell is of no use: nothing is left to write.
+	// Its error is of no use: nothing is left to write.
 	c.conn.Close()
 }
 

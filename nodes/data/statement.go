@@ -37,7 +37,7 @@ type statement struct {
 	effect  effect
 	rows    bool // it may give rows
 	inserts bool // it may make an id
-	counts  bool // it tells how many rows it has changed
+	counts  bool // it reports how many rows it has changed
 	ddl     bool
 }
 
@@ -83,7 +83,7 @@ type parser struct {
 	operand    bool // what came last ends an operand
 }
 
-// words are those of a statement that say what it does.
+// words are the words of a statement that say what it does.
 type words struct {
 	first, second, last string
 	changes, locks      bool
@@ -463,7 +463,6 @@ const (
 	keptStatements = 128      // prepared statements of a connection
 )
 
-// get returns the script of a text.
 func (c *scripts) get(text string, named bool) (*script, error) {
 	key := scriptKey{text, named}
 	if r := c.recent.Load(); r != nil && r.key == key {

@@ -12,7 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A transaction is that of one process in one database. It is made when the process
+// A transaction belongs to one process and one database. It is made when the process
 // needs one, and begins with the statement that needs it.
 type transaction struct {
 	pool *pool

@@ -20,7 +20,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// kinds are those of the engine and some for tests. each sends the elements of a
+// kinds returns the kinds of the engine and some for tests. each sends the elements of a
 // list one after the other, and answers with what came back, errors as their codes. In
 // children, it runs each in a child process. gate waits until it is opened.
 func kinds(g *gate) []*node.Def {
@@ -260,7 +260,7 @@ func TestDeadlock(t *testing.T) {
 		close(g.open)
 		both.Wait()
 		if n := strings.Count(got[0]+got[1], "conflict]") + strings.Count(got[0]+got[1], "error: conflict"); n != 1 {
-			t.Errorf("%d of 2 were told of a conflict: %q", n, got)
+			t.Errorf("%d of 2 got a conflict: %q", n, got)
 		}
 	})
 }

@@ -303,7 +303,7 @@ func (d *delivery) await(ctx context.Context, done func(node.Result)) {
 	}
 }
 
-// cancel answers because the process ends. ctx is that of the process until the packet
+// cancel answers because the process ends. ctx is the process's context until the packet
 // is answered.
 func (d *delivery) cancel(ctx context.Context, done func(node.Result)) {
 	d.mu.Lock()
@@ -386,7 +386,7 @@ func (n *batchNode) rejected(payload value.Value, err error) error {
 	return e
 }
 
-// Open makes the processor, or finds that of the generation before.
+// Open makes the processor, or finds the processor of the generation before.
 func (n *batchNode) Open(context.Context) error {
 	key := fmt.Sprintf("batch %+v", n.settings)
 	if n.settings.spool != "" {

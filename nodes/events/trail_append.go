@@ -103,7 +103,7 @@ func (n *appendNode) refused(i int, list bool, payload value.Value, err error) e
 	return e
 }
 
-// Open opens the store, or finds that of another node.
+// Open opens the store, or finds the store of another node.
 func (n *appendNode) Open(context.Context) (err error) {
 	n.store, n.release, err = acquireStore(n.pool, n.log, n.db, true)
 	return err

@@ -185,8 +185,8 @@ func (n *queryNode) answer(ctx context.Context, payload value.Value) (value.Valu
 // A badQuery is the error of a query that a payload has made wrong.
 type badQuery struct{ err error }
 
-// Error tells the problems, one on a line, without their places, which are those
-// of a document that a template made.
+// Error returns the problems, one on a line, without their places, which are in
+// a document that a template made.
 func (e *badQuery) Error() string {
 	var all query.Errors
 	if !errors.As(e.err, &all) {

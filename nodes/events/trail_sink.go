@@ -46,7 +46,7 @@ type trailWriter struct {
 	release func() error
 }
 
-// Connect opens the store, or finds that of another node. A store that cannot be opened
+// Connect opens the store, or finds the store of another node. A store that cannot be opened
 // is a reason not to start.
 func (w *trailWriter) Connect(context.Context) error {
 	store, release, err := acquireStore(w.pool, w.log, w.db, true)

@@ -78,7 +78,7 @@ func count(t *testing.T, dir, doc string) string {
 	return strings.Join(rows, "; ")
 }
 
-// TestTrailAppend adds one event and many, and tells how many.
+// TestTrailAppend adds one event and many, and answers how many.
 func TestTrailAppend(t *testing.T) {
 	dir := t.TempDir()
 	e := serve(t, `{kind: trail_append, name: n, db: %s}`, dir)

@@ -102,7 +102,7 @@ func (in input) packed() bool { return in.packing != "" || in.table() }
 // table reports whether the file is Parquet: its positions are numbers of rows.
 func (in input) table() bool { return in.options.Name == format.Parquet }
 
-// maxWindow is the memory that a zstd stream may ask for: that of zstd --long=27.
+// maxWindow is the memory that a zstd stream may ask for: as much as with zstd --long=27.
 const maxWindow = 128 << 20
 
 // unpack returns a reader of what a file has from an offset on, after unpacking.

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// printSize is how much of the beginning of a file, and in front of a place in it, tells it
-// from another.
+// printSize is how many bytes of the beginning of a file, and in front of a place in it,
+// distinguish it from another.
 const printSize = 1 << 10
 
 // A position is a place in a file, after unpacking.
 type position struct{ offset, line int64 }
 
-// A fingerprint tells how a file begins.
+// A fingerprint identifies how a file begins.
 type fingerprint struct {
 	sum  string // in hexadecimal, of the first size bytes
 	size int    // at most printSize
 }
 
-// A place tells what a file has just in front of some offset. Zero tells nothing.
+// A place identifies what a file has just in front of some offset. Zero identifies nothing.
 type place struct {
 	sum string // in hexadecimal, of up to printSize bytes
 	at  int64
@@ -84,7 +84,7 @@ func parseMark(text string) (m mark, ok bool) {
 
 // fits reports whether a file may be the one of the mark: first if it begins so, and whole
 // if it also has what is in front of the place. A mark of 4d86ea6 has no place: what
-// it tells of is known if all of it was in the fingerprint.
+// it covers is known if all of it was in the fingerprint.
 func (m mark) fits(f io.ReaderAt) (first, whole bool, err error) {
 	fp, err := printOf(f, m.size)
 	if err != nil || fp != m.fingerprint {

@@ -7,7 +7,7 @@ import (
 )
 
 // originals returns the names that a file may have had before it was rotated, unless it was
-// renamed: those of the log a.log of which it is a.log.1, a.log.1.gz, a.log-20240102,
+// renamed: the log a.log, of which it is a.log.1, a.log.1.gz, a.log-20240102,
 // a-20240102.log or a.2024-01-02T00:00:00.log.zst, and a.log.1 and a.log.2 of a.log.2.gz. The
 // log may be in the same folder, or in the one above.
 func originals(path string) (paths []string) {

@@ -220,7 +220,7 @@ func matching(t *testing.T, pattern string) []string {
 }
 
 // TestRotatedUnderReader does the same while the source follows the file, with some lines read
-// that are settled afterwards: positions are those of the file that has the lines now, and
+// that are settled afterwards: positions belong to the file that has the lines now, and
 // the messages keep their ids.
 func TestRotatedUnderReader(t *testing.T) {
 	for _, r := range rotations {
@@ -510,7 +510,7 @@ func TestEqualDays(t *testing.T) {
 }
 
 // TestCopyIsHeld does not read a copy before the file that it is of is truncated, and then not
-// what was read; but lines that were added before it was truncated count as those of the copy.
+// what was read; but lines that were added before it was truncated count as lines of the copy.
 func TestCopyIsHeld(t *testing.T) {
 	folder(t, "app.log", numbered(0, 100))
 	r := newReading(t, `{"paths": "app*", "idle": "1h", "rescan": "1ms", "follow": true}`, nil)
@@ -575,7 +575,7 @@ func TestCopyOfWholeFile(t *testing.T) {
 	r = newReading(t, `{"paths": "app*", "idle": "1h"}`, r.marks)
 	same(t, "the run after", r.read(-1), "")
 	r.close()
-	pack(t, "app.log.1") // its mark is that of app.log still, as nothing was settled
+	pack(t, "app.log.1") // it still has the mark of app.log, as nothing was settled
 	r = newReading(t, `{"paths": "app*", "idle": "0s"}`, r.marks)
 	same(t, "the last run", r.read(-1), "")
 }

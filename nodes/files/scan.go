@@ -331,8 +331,8 @@ func (s *source) forgetLocked(t *tail) {
 	}
 }
 
-// Position keeps where a file is settled, under its inode. That of a file that is gone, and
-// not remembered, is forgotten.
+// Position keeps where a file is settled, under its inode. The position of a file that
+// is gone, and not remembered, is forgotten.
 func (s *source) Position(m stream.Mark) (lane, kept string) {
 	tok := m.Token.(*token)
 	t := tok.tail

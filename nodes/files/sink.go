@@ -77,7 +77,7 @@ const (
 	maxSpare   = 1 << 20 // bytes that are kept for the next batch
 	maxOpen    = 128     // files of one sink
 	mostOpen   = 256     // the same, while those are written that are too many
-	maxDepth   = 32      // folders between that of the field and a file
+	maxDepth   = 32      // folders between the folder of the field and a file
 )
 
 func newSink(init *node.Init, acquire func(path string) (target, error), release func(target) error) *sink {
@@ -320,7 +320,7 @@ func (s *sink) roomier() {
 	}
 }
 
-// write writes a batch, and tells its records.
+// write writes a batch, and reports the result of each record.
 func (s *sink) write(b *batch) {
 	at := b.out.write(b)
 	failed := func(w written) bool { return w.err != nil }

@@ -287,7 +287,7 @@ func TestFileSinkShared(t *testing.T) {
 	}
 }
 
-// TestFileSinkReceipt tells where records are.
+// TestFileSinkReceipt checks that receipts say where records are.
 func TestFileSinkReceipt(t *testing.T) {
 	folder(t, "out", "12\n")
 	w := newWriting(t, `{"path": "out", "answer": "receipt"}`)

@@ -316,7 +316,7 @@ func TestFileSourceSettled(t *testing.T) {
 		t.Errorf("in the end: got %s", got)
 	}
 	if len(r.marks) != 1 {
-		t.Errorf("got positions %v, want that of bad.csv", r.marks)
+		t.Errorf("got positions %v, want the position of bad.csv", r.marks)
 	}
 
 	folder(t, "a", "1\n", "b", "2\n")

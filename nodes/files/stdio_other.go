@@ -7,10 +7,9 @@ import (
 	"os"
 )
 
-// standardOutput returns a file for the standard output.
 func standardOutput() (*os.File, error) { return os.Stdout, nil }
 
-// terminate tells this program to end.
+// terminate signals this program to end.
 func terminate() error {
 	p, err := os.FindProcess(os.Getpid())
 	if err != nil {

@@ -215,7 +215,7 @@ func TestStdoutClosed(t *testing.T) {
 	same(t, "second", w.write("", "2"), "0: the standard output is closed [closed]")
 	w.close()
 	if told != 1 || !strings.Contains(log.String(), "the program ends") {
-		t.Errorf("told %d times to end, with the log %s", told, &log)
+		t.Errorf("asked %d times to end, with the log %s", told, &log)
 	}
 }
 

@@ -25,7 +25,7 @@ func standardOutput() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "stdout"), nil
 }
 
-// terminate tells this program to end.
+// terminate signals this program to end.
 func terminate() error { return syscall.Kill(os.Getpid(), syscall.SIGTERM) }
 
 // A standardInput reads the standard input, and can be interrupted.

@@ -180,7 +180,7 @@ func (t *tail) changed() (fp fingerprint, changed bool, err error) {
 		return t.print, true, nil
 	}
 	fp = t.print
-	if t.place.at > 0 { // tells of more than the fingerprint
+	if t.place.at > 0 { // covers more than the fingerprint
 		at, err := placeOf(t.file, t.place.at)
 		if err != nil || at != t.place {
 			return fp, true, err
@@ -201,7 +201,7 @@ const placeStep = 16 << 10
 // the last one otherwise, or if the file is not what was read any more.
 func (t *tail) noted(last place, end, read int64) place {
 	step := int64(placeStep)
-	if last.at == 0 { // the fingerprint tells as much
+	if last.at == 0 { // the fingerprint covers as much
 		step = printSize + 1
 	}
 	if t.fixed || t.file == nil || end != read && end-last.at < step {

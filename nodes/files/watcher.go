@@ -9,7 +9,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// A watcher tells which files of some folders have changed, as far as the system reports
+// A watcher finds which files of some folders have changed, as far as the system reports
 // it. It is not for concurrent use. Without the system's help it only waits.
 type watcher struct {
 	log     *slog.Logger

@@ -115,7 +115,7 @@ func (c *connector) connect(ctx context.Context, more ...kgo.Opt) (*kgo.Client, 
 	return client, w, nil
 }
 
-// refused tells reasons that do not go away from others.
+// refused distinguishes reasons that do not go away from others.
 func refused(err error) error {
 	field := ""
 	var verify *tls.CertificateVerificationError

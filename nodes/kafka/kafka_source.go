@@ -56,7 +56,7 @@ type sourceReader struct {
 	held   *node.Account // of what is read ahead
 	resume map[string]map[int32]kgo.Offset
 
-	oneTurn int // messages of a partition, before those of the next one
+	oneTurn int // messages of a partition, before the messages of the next one
 
 	host    stream.Host
 	client  *kgo.Client
@@ -100,7 +100,7 @@ func openSource(init *node.Init) (stream.Reader, error) {
 		return nil, c.config.Group("checkpoint").Errorf("file", diag.CodeBadValue, "is not used with a group, whose positions are kept by Kafka").WithHint("remove group, or checkpoint.file")
 	}
 	if r.oneTurn = 512; c.config.String("order") == "key" && !c.config.Has("key") {
-		r.oneTurn = 16 // those of one partition wait for each other
+		r.oneTurn = 16 // messages of one partition wait for each other
 	}
 	switch text := c.config.String("start"); text {
 	case "first":

@@ -72,7 +72,7 @@ func (w *watcher) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ ne
 	}
 }
 
-// OnBrokerRead implements [kgo.HookBrokerRead]. A connection alone may be that of a proxy.
+// OnBrokerRead implements [kgo.HookBrokerRead]. A connection alone may lead only to a proxy.
 func (w *watcher) OnBrokerRead(_ kgo.BrokerMetadata, _ int16, _ int, _, _ time.Duration, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -156,7 +156,7 @@ func (r *jetStreamReader) wait(ctx context.Context) (*nats.Msg, error) {
 	}
 }
 
-// Settle implements [stream.Reader]. What cannot be told to the server comes again.
+// Settle implements [stream.Reader]. What cannot be reported to the server comes again.
 func (r *jetStreamReader) Settle(_ context.Context, s stream.Settled) error {
 	conn := r.conn.Load()
 	if conn == nil {

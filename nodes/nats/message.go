@@ -56,7 +56,7 @@ func parseAck(reply string) (m ackMeta, ok bool) {
 	return ackMeta{tokens[0], sequence, int(delivered), time.Unix(0, at).UTC()}, true
 }
 
-// Headers that tell a server what to do with a message. They are not part of what a
+// Headers that instruct a server what to do with a message. They are not part of what a
 // message says: passed on, they would be obeyed again.
 var instructions = map[string]bool{
 	jetstream.ExpectedStreamHeader: true, jetstream.ExpectedLastSeqHeader: true, jetstream.ExpectedLastSubjSeqHeader: true,
@@ -212,7 +212,7 @@ var (
 	duplicateShape = value.NewShape("stream", "sequence", "duplicate")
 )
 
-// receipt tells where a message is.
+// receipt returns where a message is.
 func (a *pubAck) receipt() value.Value {
 	if a.Duplicate {
 		return duplicateShape.Map(value.String(a.Stream), value.Uint(a.Sequence), value.Bool(true))

@@ -21,7 +21,7 @@ func (r *jetStreamReader) schedule() {
 	})
 }
 
-// tick tells the server that work on all messages in flight is in progress.
+// tick reports to the server that work on all messages in flight is in progress.
 func (r *jetStreamReader) tick() {
 	var replies []string
 	r.host.InFlight(func(m *stream.Message) { replies = append(replies, m.Token.(*delivery).msg.Reply) })

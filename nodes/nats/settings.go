@@ -106,7 +106,7 @@ func checkURL(text string) string {
 	return "want a URL of nats, tls, ws or wss"
 }
 
-// poolKey tells settings apart, and shows nothing of them.
+// poolKey distinguishes settings, and shows nothing of them.
 func (s *settings) poolKey() string { return "nats " + field.Sum(*s) }
 
 // dial connects once. lost is called when the connection has ended: the library does not

@@ -30,8 +30,8 @@ func (d interval) late(due, now time.Time) (time.Time, int) {
 	return due.Add(missed * time.Duration(d)), int(missed)
 }
 
-// A calendar is the plan of a cron expression. Its times are those of clocks on the
-// wall, which skip some and show others twice when the offset of the zone changes.
+// A calendar is the plan of a cron expression. Its times are read from a clock on
+// the wall, which skips some and shows others twice when the offset of the zone changes.
 type calendar struct {
 	spec *cron.SpecSchedule // computes in UTC, where nothing is skipped or repeated
 	zone *time.Location

@@ -249,7 +249,7 @@ func TestReload(t *testing.T) {
 	busy(flow, 15*time.Minute)
 	flow.Sleep(6 * time.Minute) // 12:41: the process of 12:40 is running
 	flow.Load(doc("interval: 10m"))
-	flow.Sleep(10 * time.Minute) // that of 12:50 is left out
+	flow.Sleep(10 * time.Minute) // the tick of 12:50 is left out
 	figures(t, flow, "ticks=4 skipped=1 running=1")
 	flow.Load(doc("interval: 1h"))
 	flow.Sleep(70 * time.Minute)

@@ -20,7 +20,7 @@ const (
 
 var framings = map[string]framing{"lines": frameLines, "length": frameLength, "raw": frameRaw}
 
-// errTooLong ends a connection: what follows cannot be told apart.
+// errTooLong ends a connection: the messages after it cannot be separated.
 var errTooLong = errors.New("a message is longer than max_message")
 
 const lengthBytes = 4

@@ -207,7 +207,7 @@ func (r *reader) Read(ctx context.Context, room stream.Room) ([]stream.Message, 
 	}
 }
 
-// Settle implements [stream.Reader]. Nothing is told to the other side.
+// Settle implements [stream.Reader]. Nothing is reported to the other side.
 func (r *reader) Settle(_ context.Context, s stream.Settled) error {
 	for i := range s.Outcomes {
 		if t := s.Outcomes[i].Message.Token.(*token); t.link != nil {

@@ -1,7 +1,7 @@
-// Package sockets has the kinds whose nodes read from and write to sockets: TCP, UDP and those of Unix.
+// Package sockets has the kinds whose nodes read from and write to sockets: TCP, UDP and Unix.
 //
 // Each kind is one literal, in a file of its name. reader.go serves the connections of a
-// socket_source, conn.go one of them; frame.go tells messages apart; settings.go connects
+// socket_source, conn.go one of them; frame.go separates messages; settings.go connects
 // and listens. The package must not know how processes are run.
 package sockets
 

@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// flow returns a flow whose time is that of the machine, as sockets are outside of it.
+// flow returns a flow that uses the clock of the machine, as sockets are outside of it.
 func flow(t *testing.T) *flowtest.Flow {
 	t.Helper()
 	f := flowtest.New(t, std.Defs("")...)
@@ -261,9 +261,9 @@ func TestSinkReconnects(t *testing.T) {
 	if got := f.SendJSON("to", "1"); !strings.Contains(got, "not connected") {
 		t.Errorf("without a listener: got %s", got)
 	}
-	// Each tells once that its first attempt has failed, with the address.
+	// Each logs once that its first attempt has failed, with the address.
 	if got := regexp.MustCompile(`connecting failed.*`+regexp.QuoteMeta(address)+`.*attempts=1 `).FindAllString(f.Log(), -1); len(got) != 2 {
-		t.Errorf("without a listener: the log tells of %q in\n%s", got, f.Log())
+		t.Errorf("without a listener: the log has %q in\n%s", got, f.Log())
 	}
 	source := fmt.Sprintf("- {kind: socket_source, name: from, address: %q, ports: {out: [{name: got}]}}\n", address)
 	f.Load(source + sink)

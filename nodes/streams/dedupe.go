@@ -99,7 +99,7 @@ func (n *dedupe) Close() (err error) {
 	return err
 }
 
-// Concurrency lets the packets of one process wait for those of others.
+// Concurrency lets the packets of one process wait for the packets of others.
 func (n *dedupe) Concurrency() int { return 1024 }
 
 // Receive sends a payload on, or makes it wait, or finds that it is a duplicate.

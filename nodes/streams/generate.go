@@ -114,7 +114,7 @@ func (g *generator) body(ctx context.Context, n int64, now time.Time) (value.Val
 // generated is the shape of what the expressions of a payload see.
 var generated = value.NewShape("n", "time")
 
-// Settle implements [stream.Reader]: no system has to be told.
+// Settle implements [stream.Reader]: no system waits for it.
 func (g *generator) Settle(context.Context, stream.Settled) error { return nil }
 
 // Fields adds the number of the message.

@@ -11,7 +11,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// topics are those of a namespace, for the nodes of all generations.
+// topics are the topics of a namespace, for the nodes of all generations.
 type topics struct {
 	sync.Mutex
 	subscriptions map[string]map[*subscription]struct{}
@@ -227,7 +227,7 @@ func (s *subscription) close(r node.Result) {
 }
 
 // drain ends the subscription with a result when what it has taken has been sent: publishers
-// were told that it took that. It takes nothing more.
+// got the answer that it took that. It takes nothing more.
 func (s *subscription) drain(r node.Result) {
 	s.mu.Lock()
 	if s.parked != nil { // nothing waits
@@ -240,7 +240,7 @@ func (s *subscription) drain(r node.Result) {
 }
 
 // cancel ends the subscription because its process ends. As long as the subscription has
-// not ended, ctx is that of the process.
+// not ended, ctx is the context of the process.
 func (s *subscription) cancel(ctx context.Context) {
 	s.mu.Lock()
 	if s.end != nil {

@@ -34,7 +34,7 @@ import (
 // OTEL_EXPORTER_OTLP_TRACES_HEADERS.
 type Options struct {
 	URL     string            // http://HOST:PORT or https://HOST:PORT; "/v1/traces" is the path if there is none
-	Headers map[string]string // of requests, in addition to those of the environment, over which they take precedence
+	Headers map[string]string // of requests, in addition to the headers of the environment, over which they take precedence
 
 	// Ratio is the share, 0 to 1, of processes to send if their request has no
 	// trace. If it has one, the process is sent if that trace is sampled.
@@ -78,7 +78,7 @@ type Exporter struct {
 	closing chan struct{} // closed by Close
 	once    sync.Once
 	worker  sync.WaitGroup
-	sending context.Context // of requests; done when that of Close is
+	sending context.Context // of requests; done when the context of Close is
 	giveUp  context.CancelFunc
 	stats   struct{ spans, rejected, dropped, failed atomic.Uint64 }
 

@@ -85,7 +85,7 @@ func estimate(t *observe.Timeline) int {
 	return n
 }
 
-// appendSpans appends the span of a process and those of its packets.
+// appendSpans appends the span of a process and the spans of its packets.
 func appendSpans(spans []*tracepb.Span, t *observe.Timeline) []*tracepb.Span {
 	kind := tracepb.Span_SPAN_KIND_INTERNAL
 	flags := local

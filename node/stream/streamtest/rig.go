@@ -54,13 +54,13 @@ type rig struct {
 	subject *Subject
 	system  *System
 	proxy   *faultproxy.Proxy // nil without an address
-	addr    string            // that of the proxy
+	addr    string            // of the proxy
 	ledger  *ledger
 	rnd     *rand.Rand
 	log     syncbuffer.Buffer
 
 	flow   *flowtest.Flow
-	engine *uniflow.Engine // that of the flow while it runs; nil otherwise
+	engine *uniflow.Engine // of the flow while it runs; nil otherwise
 	mu     struct {
 		sync.Mutex
 		made int            // messages, which are numbered from 1

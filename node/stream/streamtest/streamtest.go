@@ -55,15 +55,15 @@ type Subject struct {
 	Largest int
 }
 
-// A System is another system, for one row. Functions that are nil are those of rows that
-// do not apply.
+// A System is another system, for one row. Functions are nil for rows that do not
+// apply.
 type System struct {
 	// Addr is the host and port that a proxy can be put in front of; empty if there is
 	// none, as for files. It stays the same after a Restart.
 	Addr string
 
-	// Advertise tells a system that names its own address to clients, as Kafka does,
-	// to name another one, that of the proxy.
+	// Advertise makes a system that gives its own address to clients, as Kafka does,
+	// give another one: the address of the proxy.
 	Advertise func(addr string)
 
 	// Restart ends the system as a crash does, and starts it with what it had kept.
@@ -73,16 +73,16 @@ type System struct {
 	// (checkpoint.file excepted), for a system at an address. The maps are the kit's.
 	Source func(addr string) map[string]any
 
-	// Produce gives messages to the system. Those of one key keep their order.
+	// Produce gives messages to the system. Messages of one key keep their order.
 	Produce func(t testing.TB, messages []Message)
 
 	// Unsettled returns how many of the messages that were produced have not been
 	// acknowledged, or are above the position that was committed. Nil if the system
-	// cannot tell: then the rows see it by what comes again.
+	// cannot report it: then the rows see it by what comes again.
 	Unsettled func(t testing.TB) int
 
 	// Ahead returns how many messages the system has sent to the source that are not
-	// settled. Nil if it cannot tell.
+	// settled. Nil if it cannot report it.
 	Ahead func(t testing.TB) int
 
 	// Sink returns the kind of the sink and its fields, likewise. It takes payloads
@@ -90,7 +90,7 @@ type System struct {
 	Sink func(addr string) map[string]any
 
 	// Consume returns the bodies that sinks have given to the system, in order, from
-	// the beginning. Those of a Raw sink are encoded as JSON.
+	// the beginning. Bodies of a Raw sink are encoded as JSON.
 	Consume func(t testing.TB) [][]byte
 
 	// Reject returns a payload that the system, or the sink, refuses, and that does not
@@ -214,7 +214,7 @@ func Run(t *testing.T, s Subject) {
 					continue
 				}
 				t.Run(string(r.row), func(t *testing.T) {
-					if r.row != Backlog && r.row != Restarts { // memory is that of the whole test; a port that is free for a moment may be taken
+					if r.row != Backlog && r.row != Restarts { // memory is measured over the whole test; a port that is free for a moment may be taken
 						t.Parallel()
 					}
 					rig := s.rig(t)
