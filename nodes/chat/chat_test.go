@@ -84,7 +84,7 @@ func TestOrder(t *testing.T) {
 		t.Errorf("got %d %s", status, body)
 	}
 	c.say("1", "m1 again") // the id has come already
-	w.apply(chatDocument("title: other", ""))
+	w.Load(chatDocument("title: other", ""))
 	close(release)
 	for got := c.hear("message"); got.Message.Text != "m32" || got.Message.From != "bot"; {
 		got = c.hear("message")
@@ -121,7 +121,7 @@ func TestAsk(t *testing.T) {
 	if buttons := c.seen[len(c.seen)-1].Message.Buttons; len(buttons) != 2 || buttons[1]["data"] != "blue" {
 		t.Errorf("got %v", buttons)
 	}
-	w.apply(chatDocument("title: other", ""))
+	w.Load(chatDocument("title: other", ""))
 	c.write(map[string]any{"id": "2", "text": "blue", "data": "blue"})
 	want := []string{"message user blue", "message bot you like blue (action)"}
 	if got := c.rest(); !slices.Equal(got, want) {
@@ -136,7 +136,7 @@ func TestAsk(t *testing.T) {
 func TestHistory(t *testing.T) {
 	first := serve(t, "", "", echo)
 	token := first.dial("").token
-	first.stop()
+	first.Close()
 	w := serve(t, "greeting: Hello", "", echo)
 	c := w.dial(token)
 	if got := c.seen[0]; len(got.Messages) != 2 || got.Messages[0].Text != "earlier" || got.Messages[1].From != "bot" || got.Greeting != "Hello" || got.Conversation != token {
@@ -196,7 +196,7 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", f.text, got, f.want)
 		}
 	}
-	if !strings.Contains(w.logs.String(), "a map without them, want a text") {
+	if !strings.Contains(w.Log(), "a map without them, want a text") {
 		t.Error("the log does not say what is wrong with the answer")
 	}
 }

@@ -348,7 +348,7 @@ func (f *fake) document(fields string) string {
 }
 
 // hook sends a request as the platform does.
-func (f *fake) hook(w *world, body string, headers ...string) (int, string) {
+func (f *fake) hook(w *site, body string, headers ...string) (int, string) {
 	f.t.Helper()
 	now := strconv.FormatInt(time.Now().Unix(), 10)
 	kind := "Content-Type: application/json"

@@ -57,9 +57,9 @@ func TestTokens(t *testing.T) {
 }
 
 // bare connects without a first message.
-func (w *world) bare() *websocket.Conn {
+func (w *site) bare() *websocket.Conn {
 	w.t.Helper()
-	ws, _, err := websocket.Dial(w.t.Context(), "ws://"+w.addr+"/chat/socket", &websocket.DialOptions{HTTPClient: w.client})
+	ws, _, err := websocket.Dial(w.t.Context(), "ws://"+w.Address()+"/chat/socket", &websocket.DialOptions{HTTPClient: w.Client()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestSubject(t *testing.T) {
 func TestOrigins(t *testing.T) {
 	w := serve(t, "origins: ['*.shop.example']", "", echo)
 	for origin, allowed := range map[string]string{
-		"http://" + w.addr: "", "https://www.shop.example": "https://www.shop.example",
+		"http://" + w.Address(): "", "https://www.shop.example": "https://www.shop.example",
 		"https://evil.example": "403", "https://shop.example": "403", "https://shop.example.evil.example": "403", "null": "403", "": "", "https://www.shop.example.": "403",
 	} {
 		header := []string{"Content-Type: text/plain;charset=UTF-8"}
@@ -110,7 +110,7 @@ func TestOrigins(t *testing.T) {
 		} else if status != 202 || got.Get("Access-Control-Allow-Origin") != allowed {
 			t.Errorf("%s: got %d %s, %s", origin, status, body, got)
 		}
-		ws, _, err := websocket.Dial(t.Context(), "ws://"+w.addr+"/chat/socket", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {origin}}, HTTPClient: w.client})
+		ws, _, err := websocket.Dial(t.Context(), "ws://"+w.Address()+"/chat/socket", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {origin}}, HTTPClient: w.Client()})
 		if (err != nil) != (allowed == "403") {
 			t.Errorf("%s: WebSocket: %v", origin, err)
 		}
@@ -148,7 +148,7 @@ func TestBadRequests(t *testing.T) {
 		{"POST", "/chat/messages", `{"text": "x", "id": "` + strings.Repeat("i", 65) + `"}`, 422, "id"},
 		{"POST", "/chat/messages", `{"text": "x", "conversation": {}}`, 422, "conversation"},
 	} {
-		w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		w.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		status, _, body := w.request(f.method, f.path, f.body, "Content-Type: application/json")
 		if status != f.status || !strings.Contains(body, f.says) {
 			t.Errorf("%s %s %s: got %d %s", f.method, f.path, f.body, status, body)
@@ -188,7 +188,7 @@ func TestStop(t *testing.T) {
 	<-begun
 	stopped := make(chan struct{})
 	time.AfterFunc(50*time.Millisecond, func() { close(release) })
-	stopping := time.AfterFunc(0, func() { w.stop(); close(stopped) })
+	stopping := time.AfterFunc(0, func() { w.Close(); close(stopped) })
 	defer stopping.Stop()
 	for _, c := range []*client{events, c} {
 		if got := c.rest(); got[len(got)-1] != "message bot whole" {

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -17,12 +15,10 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
-	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
-	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -106,22 +102,17 @@ func ask(ctx context.Context, waits node.Waits, question value.Value) (value.Val
 	return r.v, r.err
 }
 
-// A world is an engine that serves a workflow.
-type world struct {
-	t      testing.TB
-	engine *uniflow.Engine
-	logs   syncbuffer.Buffer
-	bot    bot
-	addr   string
-	client *http.Client
+// A site is a workflow with a bot.
+type site struct {
+	*flowtest.Flow
+	t   testing.TB
+	bot bot
 }
-
-var listening = regexp.MustCompile(`msg=listening .*address=(\S+)`)
 
 const secret = "a secret of the tests"
 
 // serve starts a workflow of a chat at /chat and a bot, which says what the function says.
-func serve(t testing.TB, fields, more string, answer func(ctx context.Context, waits node.Waits, m value.Value) (value.Value, error)) *world {
+func serve(t testing.TB, fields, more string, answer func(ctx context.Context, waits node.Waits, m value.Value) (value.Value, error)) *site {
 	t.Helper()
 	return serveDocument(t, chatDocument(fields, more), answer)
 }
@@ -138,74 +129,35 @@ func chatDocument(fields, more string) string {
 %s`, secret, fields, more)
 }
 
-func serveDocument(t testing.TB, document string, answer func(ctx context.Context, waits node.Waits, m value.Value) (value.Value, error)) *world {
+func serveDocument(t testing.TB, document string, answer func(ctx context.Context, waits node.Waits, m value.Value) (value.Value, error)) *site {
 	t.Helper()
 	return serveClock(t, node.SystemClock{}, document, answer)
 }
 
-func serveClock(t testing.TB, clock node.Clock, document string, answer func(ctx context.Context, waits node.Waits, m value.Value) (value.Value, error)) *world {
+func serveClock(t testing.TB, clock node.Clock, document string, answer func(ctx context.Context, waits node.Waits, m value.Value) (value.Value, error)) *site {
 	t.Helper()
-	w := &world{t: t, client: &http.Client{Transport: &http.Transport{}}}
+	w := &site{t: t}
 	w.bot.answer = answer
-	engine, err := uniflow.New(uniflow.Options{
-		Kinds: append(std.Defs(""), w.bot.def()),
-		Clock: clock,
-		Log:   slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.engine = engine
-	w.apply(document)
-	if found := listening.FindStringSubmatch(w.logs.String()); found != nil {
-		w.addr = found[1]
-	}
-	t.Cleanup(w.stop)
+	w.Flow = flowtest.New(t, append(std.Defs(""), w.bot.def())...)
+	w.Options.Clock = clock
+	w.Serve(document)
 	return w
 }
 
-func (w *world) stop() {
-	w.client.CloseIdleConnections()
-	if w.engine == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := w.engine.Shutdown(ctx); err != nil {
-		w.t.Error(err)
-	}
-	w.engine = nil
-}
-
-func (w *world) apply(document string) {
-	w.t.Helper()
-	list, err := w.engine.Apply(context.Background(), uniflow.Source{Documents: []spec.Document{{File: "test.yaml", Data: []byte(document)}}})
-	if err != nil || list.HasErrors() {
-		w.t.Fatal(err, list)
-	}
-}
-
 // request returns the status, the header and the body of an answer.
-func (w *world) request(method, path, body string, headers ...string) (int, http.Header, string) {
+func (w *site) request(method, path, body string, headers ...string) (int, http.Header, string) {
 	w.t.Helper()
-	req, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+w.addr+path, strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	set := make(map[string]string) // the last of a name counts
 	for _, line := range headers {
 		name, v, _ := strings.Cut(line, ": ")
-		req.Header.Set(name, v)
+		set[http.CanonicalHeaderKey(name)] = v
 	}
-	resp, err := w.client.Do(req)
-	if err != nil {
-		w.t.Fatal(err)
+	var header []string
+	for name, v := range set {
+		header = append(header, name, v)
 	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return resp.StatusCode, resp.Header, string(data)
+	reply := w.Request(method, path, body, header...)
+	return reply.Status, reply.Header, reply.Body
 }
 
 // A frame is what clients of a chat get.
@@ -232,14 +184,14 @@ type client struct {
 }
 
 // dial connects by a WebSocket, and takes part in a conversation, a new one without a token.
-func (w *world) dial(token string, headers ...string) *client {
+func (w *site) dial(token string, headers ...string) *client {
 	w.t.Helper()
 	header := http.Header{}
 	for _, line := range headers {
 		name, v, _ := strings.Cut(line, ": ")
 		header.Set(name, v)
 	}
-	ws, _, err := websocket.Dial(w.t.Context(), "ws://"+w.addr+"/chat/socket", &websocket.DialOptions{HTTPHeader: header, HTTPClient: w.client})
+	ws, _, err := websocket.Dial(w.t.Context(), "ws://"+w.Address()+"/chat/socket", &websocket.DialOptions{HTTPHeader: header, HTTPClient: w.Client()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -252,24 +204,24 @@ func (w *world) dial(token string, headers ...string) *client {
 }
 
 // listen takes part by a stream of events.
-func (w *world) listen(token string) *client {
+func (w *site) listen(token string) *client {
 	w.t.Helper()
 	data, err := json.Marshal(map[string]any{"conversation": token})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://"+w.addr+"/chat/events", strings.NewReader(string(data)))
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://"+w.Address()+"/chat/events", strings.NewReader(string(data)))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	resp, err := w.client.Do(req)
+	resp, err := w.Client().Do(req)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { resp.Body.Close() })
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(resp.Body)
-		w.t.Fatalf("events: %s: %s; %s", resp.Status, text, w.logs.String())
+		w.t.Fatalf("events: %s: %s; %s", resp.Status, text, w.Log())
 	}
 	c := &client{t: w.t, lines: bufio.NewScanner(resp.Body)}
 	c.token = c.hear("hello").Conversation

@@ -311,7 +311,7 @@ func TestSend(t *testing.T) {
 			f := newFake(t, name)
 			w := serveDocument(t, f.document(""), echo)
 			send := func(conversation, text string) string {
-				answer, _, err := w.engine.Run(t.Context(), "tell", value.Map(value.Field{Name: "conversation", Value: value.String(conversation)}, value.Field{Name: "text", Value: value.String(text)}))
+				answer, _, err := w.Engine().Run(t.Context(), "tell", value.Map(value.Field{Name: "conversation", Value: value.String(conversation)}, value.Field{Name: "text", Value: value.String(text)}))
 				return fmt.Sprint(answer, err)
 			}
 			good := map[string]string{"telegram": "telegram/123456/42", "slack": "slack/T1/C1/17.5"}[name]
@@ -323,7 +323,7 @@ func TestSend(t *testing.T) {
 				t.Errorf("got %s", got)
 			}
 			bad := map[string]string{"telegram": "telegram/123456/nobody", "slack": "slack/T1/X9"}[name]
-			if got := send(bad, "news"); !strings.Contains(got, "the platform answered") || strings.Contains(got+w.logs.String(), telegramToken) {
+			if got := send(bad, "news"); !strings.Contains(got, "the platform answered") || strings.Contains(got+w.Log(), telegramToken) {
 				t.Errorf("got %s", got)
 			}
 		})

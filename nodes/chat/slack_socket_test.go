@@ -11,7 +11,6 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -67,7 +66,7 @@ func TestSlackSocket(t *testing.T) {
 			t.Errorf("%d processes, want %d", n, want)
 		}
 	}
-	if logs := w.logs.String(); strings.Contains(logs, "xapp-") || strings.Contains(logs, "ticket-") {
+	if logs := w.Log(); strings.Contains(logs, "xapp-") || strings.Contains(logs, "ticket-") {
 		t.Errorf("the log has a secret: %s", logs)
 	}
 }
@@ -195,7 +194,7 @@ func TestSlackSocketLost(t *testing.T) {
 	after(32*time.Second, func() {}) // more than Retry-After says
 	x.accept().hears("events_api", f.message(1, "hello"))
 	f.wait(1)
-	logs := w.logs.String()
+	logs := w.Log()
 	for _, want := range []string{"what is not a map of JSON", "have Socket Mode off", "internal_error", "not the address of a WebSocket", "cannot be reached", "429"} {
 		if !strings.Contains(logs, want) {
 			t.Errorf("the log does not say %q", want)
@@ -235,7 +234,7 @@ func TestSlackSocketRefused(t *testing.T) {
 	w := serveClock(t, clock, f.document(socketMode), echo)
 	clock.fire(2 * time.Second)
 	clock.has(4 * time.Second)
-	if logs := w.logs.String(); !strings.Contains(logs, "invalid_auth: app_token must be an app-level token with the scope connections:write") || strings.Contains(logs, "xapp-") {
+	if logs := w.Log(); !strings.Contains(logs, "invalid_auth: app_token must be an app-level token with the scope connections:write") || strings.Contains(logs, "xapp-") {
 		t.Errorf("got %s", logs)
 	}
 }
@@ -256,21 +255,21 @@ func TestSlackSocketReload(t *testing.T) {
 	}
 	hear(c)
 	for i := range 5 {
-		w.apply(f.document(socketMode + ", failure: no " + strconv.Itoa(i)))
+		w.Load(f.document(socketMode + ", failure: no " + strconv.Itoa(i)))
 		hear(c)
 	}
 	if x.opened != 1 {
 		t.Errorf("%d connections were made, want 1", x.opened)
 	}
-	w.apply(f.document(socketMode + "-2"))
+	w.Load(f.document(socketMode + "-2"))
 	hear(x.accept())
 	if code := c.end(); code != websocket.StatusNormalClosure {
 		t.Errorf("the old connection ended with %v", code)
 	}
-	w.apply(strings.ReplaceAll(f.document(socketMode+"-2"), "name: desk", "name: desks"))
+	w.Load(strings.ReplaceAll(f.document(socketMode+"-2"), "name: desk", "name: desks"))
 	last := x.accept()
 	hear(last)
-	w.stop()
+	w.Close()
 	if code := last.end(); code != websocket.StatusNormalClosure {
 		t.Errorf("the last connection ended with %v", code)
 	}
@@ -298,9 +297,7 @@ func TestSlackSocketStop(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
 			defer cancel()
-			var engine *uniflow.Engine
-			engine, w.engine = w.engine, nil
-			if err := engine.Shutdown(ctx); err != nil {
+			if err := w.Engine().Shutdown(ctx); err != nil {
 				t.Error(err)
 			}
 		})
