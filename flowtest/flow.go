@@ -50,9 +50,9 @@ type Flow struct {
 	time   *clock.Fake // nil if the options have a clock
 	calls  sync.WaitGroup
 	log    syncbuffer.Buffer
-	quiet  bool         // probes keep nothing
-	doing  string       // for the message of a wait in vain
-	client *http.Client // nil until [Flow.Client]
+	quiet  bool                // probes keep nothing
+	doing  string              // for the message of a wait in vain
+	client func() *http.Client // made when it is asked for
 
 	patience time.Duration // how long a test waits for what should happen immediately
 
@@ -69,6 +69,7 @@ type Flow struct {
 func New(tb testing.TB, kinds ...*node.Def) *Flow {
 	f := &Flow{tb: tb, patience: 30 * time.Second}
 	f.Options.Kinds = kinds
+	f.client = sync.OnceValue(f.newClient)
 	f.mu.probes = make(map[string]*Probe)
 	f.mu.sources = make(map[string]node.Starter)
 	return f

@@ -32,16 +32,16 @@ func (f *Flow) Address() string {
 }
 
 // Client returns a client of HTTP/1.1 whose connections end with the test. It follows no
-// redirects and decompresses nothing.
-func (f *Flow) Client() *http.Client {
-	if f.client == nil {
-		f.client = &http.Client{
-			Transport:     &http.Transport{DisableCompression: true},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}
-		f.tb.Cleanup(f.client.CloseIdleConnections)
+// redirects and decompresses nothing. Any goroutine may call Client.
+func (f *Flow) Client() *http.Client { return f.client() }
+
+func (f *Flow) newClient() *http.Client {
+	c := &http.Client{
+		Transport:     &http.Transport{DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return f.client
+	f.tb.Cleanup(c.CloseIdleConnections)
+	return c
 }
 
 // A Reply is an answer of HTTP whose body has been read.
