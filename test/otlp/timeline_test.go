@@ -22,7 +22,7 @@ func timeline() *observe.Timeline {
 		Process: "019a0000-0000-7000-8000-000000000000",
 		Trace:   observe.Trace{ID: [16]byte{0xa, 15: 1}, Span: [8]byte{0xb, 7: 2}, Sampled: true, State: "vendor=1,other=2"},
 		Parent:  [8]byte{0xc, 7: 3},
-		Trigger: node.Ref{Kind: "listener", Name: "web", Namespace: "shop"},
+		Trigger: node.Ref{Kind: "listener", Name: "web", Namespace: "shop"}, Serves: true,
 		Start:   start, Duration: 20 * time.Millisecond,
 		Outcome: observe.Failed, Failed: true, Error: "no tea", Unrecorded: 7,
 		Spans: []observe.Span{
