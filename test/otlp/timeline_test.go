@@ -23,7 +23,7 @@ func timeline() *observe.Timeline {
 		Trace:   observe.Trace{ID: [16]byte{0xa, 15: 1}, Span: [8]byte{0xb, 7: 2}, Sampled: true, State: "vendor=1,other=2"},
 		Parent:  [8]byte{0xc, 7: 3},
 		Trigger: node.Ref{Kind: "listener", Name: "web", Namespace: "shop"}, Serves: true,
-		Start:   start, Duration: 20 * time.Millisecond,
+		Start: start, Duration: 20 * time.Millisecond,
 		Outcome: observe.Failed, Failed: true, Error: "no tea", Unrecorded: 7,
 		Spans: []observe.Span{
 			{Node: node.Ref{Kind: "snippet", Name: "price", Namespace: "shop"}, Start: time.Millisecond, Queue: 250 * time.Microsecond, Run: 3 * time.Millisecond, End: 10 * time.Millisecond},
