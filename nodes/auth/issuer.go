@@ -162,7 +162,7 @@ func newClient(tls field.TLS) (*http.Client, error) {
 
 // acquire returns the issuer of an origin, which nodes share.
 func acquire(init *node.Init, o origin) (*issuer, func() error, error) {
-	return node.Acquire(init.Pool, fmt.Sprintf("auth issuer %q", fmt.Sprintf("%#v", o)), func() (*issuer, error) {
+	return node.Acquire(init.Pool, "auth issuer "+field.Sum(o), func() (*issuer, error) {
 		client, err := newClient(o.tls)
 		if err != nil {
 			return nil, field.Place(err, init.Config)
