@@ -38,13 +38,18 @@ func (l *lane) pushLocked(c *chunk) {
 
 func (l *lane) popLocked() *chunk {
 	c := l.queue.pop()
-	c.queued = false
 	if c.arena != nil {
 		l.memory.pop() // it is the first of them too
 	}
+	l.leftLocked(c)
+	return c
+}
+
+// leftLocked counts a chunk that was taken out of the queue.
+func (l *lane) leftLocked(c *chunk) {
+	c.queued = false
 	l.events -= c.n
 	l.size -= c.size
-	return c
 }
 
 // removeLocked removes the first chunk in memory. Chunks of an earlier run, which are
@@ -56,9 +61,7 @@ func (l *lane) removeLocked(c *chunk) {
 	}
 	l.queue.remove(c)
 	l.memory.pop()
-	c.queued = false
-	l.events -= c.n
-	l.size -= c.size
+	l.leftLocked(c)
 }
 
 // oldestLocked returns when the oldest waiting event of the lane was added.

@@ -38,7 +38,7 @@ type queue struct {
 type queueEnv struct {
 	check    func(lane int) // the dispatcher has to check a lane
 	checkAll func()
-	write    func() // the spool writer has something to do; nil without a spool
+	write    func() // the spool writer has something to do, if there is one
 }
 
 func newQueue(s *settings, env queueEnv) *queue {
@@ -115,7 +115,7 @@ func (q *queue) enqueue(c *chunk, n int) {
 	if q.ahead {
 		q.mu.unwritten = append(q.mu.unwritten, c)
 	}
-	if q.ahead || q.spills && q.mu.capacity.wanted() {
+	if q.ahead || q.producersWaitLocked() {
 		q.env.write()
 	}
 	if l.events >= q.count || l.size >= q.bytes {
@@ -425,8 +425,10 @@ func (q *queue) setBroken(broken bool) {
 func (q *queue) producersWait() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.spills && q.mu.capacity.wanted()
+	return q.producersWaitLocked()
 }
+
+func (q *queue) producersWaitLocked() bool { return q.spills && q.mu.capacity.wanted() }
 
 // nextUnwritten returns the first sealed chunk with events that are not on disk.
 func (q *queue) nextUnwritten() *chunk {
@@ -447,7 +449,7 @@ func (q *queue) nextUnwritten() *chunk {
 func (q *queue) evictionCandidates() []*chunk {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.spills || !q.mu.capacity.wanted() {
+	if !q.producersWaitLocked() {
 		return nil
 	}
 	var all []*chunk
