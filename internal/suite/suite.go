@@ -1,7 +1,7 @@
 // Package suite runs the tests in documents, and reports what they found.
 //
 // Read [Run] first, then recorder.go (what a test has sent and received), mock.go
-// (nodes that a run replaces), record.go (what mocks record), and the reports: text.go, json.go, junit.go and
+// (nodes that a run replaces), record.go (what mocks record), and what is reported: report.go, failure.go and
 // coverage.go.
 //
 // Invariants: each test has an engine of its own, so nothing that one does is seen by

@@ -50,7 +50,8 @@ type root struct {
 	end      node.Participant
 }
 
-// Rules say what a kind makes of keys. The functions are called with the lock held.
+// Rules say what a kind makes of keys. The functions are called with the lock held, except for
+// Late, which may lock.
 type Rules struct {
 	// Known returns what becomes of a packet whose key is settled.
 	Known func(k Key, payload value.Value, now time.Time) (r node.Result, ok bool)

@@ -3,8 +3,8 @@
 // their processes one after the other for each conversation. The package must not know
 // models.
 //
-// A [desk] runs the processes of conversations, and an [outlet] takes the answers to one
-// message: the room of a widget, or a platform. Read conversation.go and message.go first.
+// [conversations] run the processes, and an [outlet] takes the answers to one message: the
+// room of a widget, or a platform. Read conversation.go and message.go first.
 package chat
 
 import (

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/state"
@@ -19,7 +18,6 @@ type outbox struct {
 	held          *node.Account // bytes of what waits
 	clock         node.Clock
 	log           *slog.Logger
-	every         time.Duration
 	longest       int                    // UTF-16 units of a message
 	poster        atomic.Pointer[poster] // of the last generation
 
@@ -28,7 +26,7 @@ type outbox struct {
 }
 
 func newOutbox(c *conversations, held *node.Account, clock node.Clock, log *slog.Logger, p poster, longest int) *outbox {
-	o := &outbox{conversations: c, held: held, clock: clock, log: log, every: editEvery, longest: longest}
+	o := &outbox{conversations: c, held: held, clock: clock, log: log, longest: longest}
 	o.poster.Store(&p)
 	return o
 }

@@ -81,7 +81,7 @@ func (o *outbox) sendAll(m *outgoing) (next *outgoing) {
 		}
 		// It is being written: the next edit has to wait. What sends sees the end of ctx.
 		if o.clock.Wait(ctx, m.changed) == nil {
-			_ = o.clock.Sleep(ctx, o.every-o.clock.Now().Sub(m.sent))
+			_ = o.clock.Sleep(ctx, editEvery-o.clock.Now().Sub(m.sent))
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (o *outbox) send(ctx context.Context, m *outgoing, state draft) error {
 	}
 	if before := m.before; before != nil {
 		m.ids, m.before = before.ids, nil
-		_ = o.clock.Sleep(ctx, o.every-o.clock.Now().Sub(before.sent)) // what sends sees the end of ctx
+		_ = o.clock.Sleep(ctx, editEvery-o.clock.Now().Sub(before.sent)) // what sends sees the end of ctx
 	}
 	pieces := split(state.text, o.longest)
 	if !state.final {
@@ -161,7 +161,7 @@ func (o *outbox) send(ctx context.Context, m *outgoing, state draft) error {
 
 // try repeats what the platform refuses for now.
 func (o *outbox) try(ctx context.Context, f func() error) error {
-	wait := o.every
+	wait := editEvery
 	for n := 1; ; n++ {
 		err := f()
 		var e *apiError

@@ -16,7 +16,6 @@ import (
 const (
 	keyLogAddress  = "address"
 	keyLogBytes    = "bytes"
-	keyLogCoding   = "coding"
 	keyLogDuration = "duration"
 	keyLogError    = "error"
 	keyLogHost     = "host"

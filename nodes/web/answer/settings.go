@@ -2,8 +2,8 @@
 // headers and a body, which is compressed.
 //
 // Read encode.go first. settings.go has what the fields of a listener say of all answers: their
-// headers (headers.go), which pages may read them (cors.go), and which are compressed
-// (compress.go). The package must not know how an answer is sent.
+// headers, which pages may read them (cors.go), and which are compressed (compress.go). The
+// package must not know how an answer is sent.
 package answer
 
 import (

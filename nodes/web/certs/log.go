@@ -13,7 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// MaxLogged is how many bytes a text in a log record may have.
+// maxLogged is how many bytes a text in a log record may have.
 const maxLogged = 1000
 
 // newZap returns a logger for certmagic. What it says of the usual course is for debugging.

@@ -22,13 +22,10 @@ import (
 //go:embed router.md
 var routerPage string
 
-// Kind is the name of the kind.
-const Kind = "router"
-
 // Def returns the kind router.
 func Def() *node.Def {
 	return &node.Def{
-		Kind:    Kind,
+		Kind:    "router",
 		Summary: "Sends each HTTP request on the out-port of the route that it matches.",
 		Page:    node.ReadPage(routerPage),
 		Config: schema.Fields(

@@ -228,7 +228,7 @@ func (r *reader) Connect(ctx context.Context, _ stream.Host) error {
 		HTTPClient: client, HTTPHeader: req.Header, Host: req.Host, Subprotocols: r.protocols,
 	})
 	if err != nil {
-		if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
+		if resp != nil {
 			if err := r.call.Check(resp, http.StatusSwitchingProtocols); err != nil {
 				return err
 			}

@@ -1,10 +1,9 @@
 // Package websocket has the kinds websocket and websocket_client.
 //
 // Read websocket.go first: an [endpoint] is a node of one generation, and server.go has the
-// connections, which outlive it. take.go takes a request over, and upgrade.go makes a
-// connection of it. conn.go reads messages, run.go runs their processes, send.go sends, end.go
-// ends. client.go is the other side, whose reader is reader.go. The package must not know the
-// listener that a request comes from.
+// connections, which outlive it. upgrade.go takes a request over, and makes a connection of it.
+// conn.go reads messages and ends, run.go runs their processes, send.go sends. client.go is the
+// other side. The package must not know the listener that a request comes from.
 package websocket
 
 import (
