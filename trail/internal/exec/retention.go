@@ -176,8 +176,9 @@ func firstStart(parts []part) (at, first int) {
 }
 
 // elapsed sets the periods in which the user came back, for less than 64 periods of
-// a fixed length. It has no branch for a row: users come back at random times, so that
-// most branches would be mispredicted.
+// a fixed length. Events come in visits, so that most groups of eight rows are of one
+// period: such a group has one branch and no work for a row. The rows of other groups
+// have no branch: users come back at random times, and most would be mispredicted.
 func (r *retentionFold) elapsed(parts []part, t0 int64) {
 	var found uint64 // bit k+1 for period k; bit 0 for times before t0
 	end := t0 + r.every*int64(r.q.Periods)
@@ -186,18 +187,28 @@ func (r *retentionFold) elapsed(parts []part, t0 int64) {
 	}
 	for i := range parts {
 		p := &parts[i]
-		times, masks := p.times[p.lo:p.hi], p.mask8[p.lo:p.hi]
-		if len(times) == 0 || p.time(p.hi-1) < t0 {
+		if p.lo == p.hi || p.time(p.hi-1) < t0 {
 			continue
 		}
 		// A multiplication finds the period. Half a millisecond is added so that rounding
 		// cannot make a full number of periods less than that.
 		scale := r.inverse * float64(p.unit)
 		start := (float64(p.base-t0)+0.5)*r.inverse + 1
+		period := func(t uint32) uint64 { return uint64(int64(float64(t)*scale + start)) }
+		times, masks := p.times[p.lo:p.hi], p.mask8[p.lo:p.hi]
 		for len(times) > 0 && p.base+p.unit*int64(times[0]) < end {
-			n := min(len(times), 128)
+			n := min(len(times), 8)
+			if n == 8 {
+				if k := period(times[7]); k == period(times[0]) {
+					if load(masks, 0)&(returnBit*ones) != 0 {
+						found |= 1 << k
+					}
+					times, masks = times[8:], masks[8:]
+					continue
+				}
+			}
 			for i, t := range times[:n] {
-				found |= uint64(masks[:n][i]) / returnBit & 1 << uint64(int64(float64(t)*scale+start))
+				found |= uint64(masks[:n][i]) / returnBit & 1 << period(t)
 			}
 			times, masks = times[n:], masks[n:]
 		}
