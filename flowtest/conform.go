@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -62,6 +63,9 @@ type Case struct {
 //   - concurrent: so have the packets of many processes;
 //   - reload: a packet that is under way while the document is loaded again has the
 //     answer that it would have had;
+//   - start: a packet from a workflow at the port init, which comes before Open, has the answer
+//     [node.ErrNotOpen] if the kind is a [node.Opener]; packets from the port active, which
+//     come before Serve, and those of processes have answers as ever;
 //   - allocs: a packet stays within its budget of allocations;
 //   - and none of this leaves a goroutine behind.
 //
@@ -101,6 +105,7 @@ func conform(t testing.TB, c Case, run func(name string, check func(testing.TB))
 		run("order", k.checkOrder)
 		run("concurrent", k.checkConcurrent)
 		run("reload", k.checkReload)
+		run("start", k.checkStart)
 		run("allocs", k.checkAllocs)
 	}
 	if k.Close != nil {
@@ -280,7 +285,7 @@ const many = 100
 // sendMany sends many packets to the node in one process.
 func (k *conformance) sendMany(t testing.TB, f *Flow, ctx context.Context) (resps []node.Response, all node.Response) {
 	t.Helper()
-	f.Load(k.Document + k.sourceSpec())
+	f.Load(k.Document + k.before("source", "conform", "out[0]"))
 	packets := make([]node.Out, many)
 	for i := range packets {
 		packets[i] = node.Out{Payload: k.Payload}
@@ -292,12 +297,12 @@ func (k *conformance) sendMany(t testing.TB, f *Flow, ctx context.Context) (resp
 	return resps, all
 }
 
-// sourceSpec returns the spec of a source before the node, for the end of the document.
-func (k *conformance) sourceSpec() string {
+// before returns the spec of a node whose out-port leads to the node, for the end of the document.
+func (k *conformance) before(kind, name, out string) string {
 	port := k.def.In[0].Name
 	return "\n---\n" + compact(value.Map(
-		field("kind", value.String("source")), field("name", value.String("conform")), field("namespace", value.String(k.spec.Namespace)),
-		field("ports", value.Map(field("out[0]", value.List(value.Map(field("name", value.String(k.spec.Name)), field("port", value.String(port))))))),
+		field("kind", value.String(kind)), field("name", value.String(name)), field("namespace", value.String(k.spec.Namespace)),
+		field("ports", value.Map(field(out, value.List(value.Map(field("name", value.String(k.spec.Name)), field("port", value.String(port))))))),
 	)) + "\n"
 }
 
@@ -388,6 +393,58 @@ func (k *conformance) checkReload(t testing.TB) {
 	if k.pure(f) && (got != want || Show(after) != want) {
 		t.Errorf("got %s over a reload, and %s after it, want %s", got, Show(after), want)
 	}
+}
+
+// checkStart sends from the ports init and active of the node to the node.
+func (k *conformance) checkStart(t testing.TB) {
+	f := k.bare(t)
+	opens := false
+	def := *k.def
+	def.New = func(init *node.Init) (node.Node, error) {
+		n, err := k.def.New(init)
+		_, opens = n.(node.Opener)
+		return n, err
+	}
+	f.Options.Kinds = slices.Clone(k.Kinds)
+	f.Options.Kinds[slices.Index(k.Kinds, k.def)] = &def
+
+	early := *k.spec
+	answers := make(map[string]node.Response)
+	more := ""
+	for _, port := range []string{"init", "active"} {
+		name := "conform_" + port
+		early.Ports = append(slices.Clip(early.Ports), spec.Port{Name: port, Links: []spec.Link{{Name: name, Port: "in"}}})
+		more += k.before("probe", name, "out")
+		f.Probe(name).Do(func(node.Process, node.Packet) node.Result {
+			return node.SendThen(0, k.Payload, func(_ node.Process, r node.Response) node.Result {
+				answers[port] = r
+				return node.None()
+			})
+		})
+	}
+	nodes := slices.Clone(k.nodes)
+	nodes[slices.Index(nodes, k.spec)] = &early
+	started := conformance{Case: k.Case, def: k.def, nodes: nodes, spec: &early}
+	src := f.source(started.document(early.Config.ToValue()) + more)
+	f.ready()
+	if r := f.call(t.Context(), func(ctx context.Context) node.Response { // which may hang
+		list, err := f.engine.Apply(ctx, src)
+		return node.Response{Payload: value.Error(errors.Join(err, list.Err()))}
+	}).Response(); r.IsError() {
+		t.Fatal(r.Payload.AsError())
+	}
+	if len(answers) != 2 {
+		t.Fatalf("got answers at %v, want one at init and one at active", slices.Collect(maps.Keys(answers)))
+	}
+	if r := answers["init"]; opens && !errors.Is(r.Payload.AsError(), node.ErrNotOpen) {
+		t.Errorf("before Open: got %s, want %v", Show(r), node.ErrNotOpen)
+	}
+	sound(t, "before Open", answers["init"])
+	sound(t, "before Serve", answers["active"])
+	if errors.Is(answers["active"].Payload.AsError(), node.ErrNotOpen) {
+		t.Errorf("after Open: got %s", Show(answers["active"]))
+	}
+	sound(t, "after the start", f.Send(k.spec.Name, k.Payload))
 }
 
 func (k *conformance) checkAllocs(t testing.TB) {

@@ -183,6 +183,9 @@ func TestConformFinds(t *testing.T) {
 	f("closes with processes", change(pass, func(d *node.Def) {
 		d.New = func(*node.Init) (node.Node, error) { return &fragile{}, nil }
 	}), "reload", "port is taken")
+	f("needs Serve", change(pass, func(d *node.Def) {
+		d.New = func(*node.Init) (node.Node, error) { return &early{}, nil }
+	}), "start", "it does not serve")
 	if !invariant.Race && !invariant.Enabled {
 		f("allocates", kind(func(_ node.Process, pkt node.Packet) node.Result {
 			return node.Send(0, value.List(pkt.Payload))
@@ -196,6 +199,18 @@ func TestConformFinds(t *testing.T) {
 	close(end)
 	workers.Wait()
 }
+
+// An early node gets a packet before Serve.
+type early struct{ src node.Starter }
+
+func (n *early) Receive(_ node.Process, pkt node.Packet) node.Result {
+	if n.src == nil {
+		panic("it does not serve")
+	}
+	return pass(nil, pkt)
+}
+
+func (n *early) Serve(src node.Starter) error { n.src = src; return nil }
 
 var open atomic.Int64
 

@@ -290,8 +290,9 @@ func (r Ref) String() string {
 }
 
 // An Opener acquires what its node needs before the first packet: it connects,
-// binds, loads. Open is called once, after everything downstream has opened. If it
-// returns an error, it has released everything, and the generation does not start.
+// binds, loads. Open is called once, after everything downstream has opened. A packet that
+// comes earlier, from a workflow at the port init, is answered with [ErrNotOpen] and does not
+// reach the node. If Open returns an error, it has released everything, and the generation does not start.
 //
 // A node that opens implements io.Closer, too. Close is called once if Open has
 // returned nil, and not at all otherwise. If the node is not an Opener, Close is
@@ -313,8 +314,7 @@ type Finder interface {
 	Find(ctx context.Context) error
 }
 
-// ErrNotOpen is the error of a packet that comes to a node before it has opened, from a workflow
-// at the port init.
+// ErrNotOpen is the answer of the engine to a packet for an [Opener] that has not opened.
 var ErrNotOpen = errors.New("the node has not opened yet: link the port active, which runs when it has, and not init")
 
 // A Trigger starts processes. Serve is called when the whole generation is open,

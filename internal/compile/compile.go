@@ -299,7 +299,7 @@ func order(vertices []Vertex) []int32 {
 	visit := func(i int32) {
 		if !seen[i] {
 			seen[i] = true
-			stack = append(stack, step{i, vertices[i].targets()})
+			stack = append(stack, step{i, vertices[i].Targets()})
 		}
 	}
 	for root := range vertices {
@@ -319,7 +319,8 @@ func order(vertices []Vertex) []int32 {
 	return list
 }
 
-func (v *Vertex) targets() []int32 {
+// Targets returns the nodes that the links of a node lead to, those of its lifecycle ports included.
+func (v *Vertex) Targets() []int32 {
 	var all []int32
 	add := func(edges []Edge) {
 		for _, e := range edges {

@@ -172,7 +172,7 @@ func (c *compiler) reach(from, base []int32) []int32 {
 		if !seen[at] {
 			seen[at] = true
 			reached = append(reached, at)
-			todo = append(todo, c.prog.Vertices[at].targets()...)
+			todo = append(todo, c.prog.Vertices[at].Targets()...)
 		}
 	}
 	slices.Sort(reached)

@@ -98,6 +98,7 @@ type BusyClock interface {
 // goroutine may use Run and Send between Open and Close.
 type Generation struct {
 	prog      *compile.Program
+	vertices  []compile.Vertex // of prog, with opening nodes; immutable
 	budget    Budget
 	timeout   time.Duration
 	log       *slog.Logger
@@ -222,15 +223,16 @@ func (s *shard) waiting(g *Generation, f func(id string, at []node.Ref)) {
 // New returns a generation that runs a program.
 func New(prog *compile.Program, opts Options) *Generation {
 	g := &Generation{
-		prog:    prog,
-		budget:  opts.Budget.withDefaults(),
-		timeout: opts.LifecycleTimeout,
-		log:     opts.Log,
-		clock:   opts.Clock,
-		forked:  opts.Memory.Account("fork"),
-		secrets: opts.Secrets,
-		ended:   make(chan struct{}, 1),
-		shards:  make([]shard, 2*runtime.GOMAXPROCS(0)),
+		prog:     prog,
+		vertices: withOpening(prog),
+		budget:   opts.Budget.withDefaults(),
+		timeout:  opts.LifecycleTimeout,
+		log:      opts.Log,
+		clock:    opts.Clock,
+		forked:   opts.Memory.Account("fork"),
+		secrets:  opts.Secrets,
+		ended:    make(chan struct{}, 1),
+		shards:   make([]shard, 2*runtime.GOMAXPROCS(0)),
 	}
 	if g.timeout == 0 {
 		g.timeout = 10 * time.Second
@@ -318,6 +320,9 @@ func (g *Generation) openNode(ctx context.Context, at int32) error {
 	if opener, ok := v.Node.(node.Opener); ok {
 		if err := compile.Guard(g.log, v.Ref, "Open", func() error { return opener.Open(ctx) }); err != nil {
 			return err
+		}
+		if n, ok := g.vertices[at].Node.(*opening); ok {
+			n.open.Store(true)
 		}
 	}
 	if closer, ok := v.Node.(io.Closer); ok {

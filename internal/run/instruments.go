@@ -41,7 +41,7 @@ func (g *Generation) Instrument(in Instruments) {
 		return
 	}
 	g.meter.open(len(g.prog.Vertices))
-	v := &variants{Instruments: in, every: g.prog.Vertices}
+	v := &variants{Instruments: in, every: g.vertices}
 	if in.Observer != nil {
 		v.every = wrap(v.every, func(_ int32, at *compile.Vertex) node.Node {
 			if !observes(in.Observer, at.Ref) {

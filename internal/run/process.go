@@ -157,7 +157,7 @@ func (p *process) start(base context.Context, parent *storage, at int32) {
 	p.begin(base)
 	p.parent = parent
 	p.current.node, p.startedAt = at, at
-	p.vertices = p.gen.prog.Vertices
+	p.vertices = p.gen.vertices
 	if watched := p.gen.watched.Load(); watched != nil {
 		p.attach(watched, at)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -491,6 +493,60 @@ func TestLifecycle(t *testing.T) {
 	want := "init a; open; active a; find; serve; stop; deactive a; close; deinit a"
 	if got := strings.Join(log, "; "); got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestNotOpen sends to a node from the workflow at its port init, and to another one that opens
+// later. Neither gets the packet; those that come later they get, also from a fork that began before.
+func TestNotOpen(t *testing.T) {
+	for _, in := range []run.Instruments{{}, {Metrics: true, Observer: &observe.Observer{}}} {
+		var log []string
+		g := &graph{}
+		var answers []string
+		early := g.fn(2, func(_ node.Process, pkt node.Packet) node.Result {
+			return node.SendThen(0, pkt.Payload, func(_ node.Process, r node.Response) node.Result {
+				answers = append(answers, text(r))
+				return node.SendThen(1, pkt.Payload, func(_ node.Process, r node.Response) node.Result {
+					answers = append(answers, text(r))
+					return node.None()
+				})
+			})
+		})
+		opened := make(chan struct{})
+		late := make(chan node.Response, 1)
+		forks := g.fn(1, func(_ node.Process, pkt node.Packet) node.Result {
+			return node.Fork(node.Block(func(context.Context) node.Result {
+				<-opened
+				return node.SendThen(0, pkt.Payload, func(_ node.Process, r node.Response) node.Result {
+					late <- r
+					return node.None()
+				})
+			}))
+		})
+		own, later := g.add(&recorded{log: &log}, 1), g.add(&recorded{log: &log}, 1)
+		g.link(early, 0, own)
+		g.link(early, 1, later)
+		g.link(forks, 0, own)
+		g.vertices[own].Lifecycle[lifecycle.Init] = []compile.Edge{{Node: early}, {Node: forks}}
+		gen := run.New(&compile.Program{Vertices: g.vertices, Order: []int32{early, forks, own, later}}, run.Options{})
+		gen.Instrument(in)
+		if err := gen.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		close(opened)
+		wantText(t, <-late, "None")
+		not := "error: " + node.ErrNotOpen.Error()
+		if want := []string{not, not}; !slices.Equal(answers, want) {
+			t.Errorf("got %q, want %q", answers, want)
+		}
+		answers = nil
+		gen.Send(t.Context(), nil, early, 0, value.Null())
+		if want := []string{"None", "None"}; !slices.Equal(answers, want) {
+			t.Errorf("got %q after Open, want %q", answers, want)
+		}
+		if err := errors.Join(gen.Stop(t.Context()), gen.Close(t.Context())); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -135,9 +135,6 @@ func (n *sinkNode) Concurrency() int { return int(n.config.Int("max_in_flight"))
 
 // Receive gives the messages of a packet to the outlet, which answers it.
 func (n *sinkNode) Receive(p node.Process, pkt node.Packet) node.Result {
-	if n.outlet == nil {
-		return node.Fail(node.ErrNotOpen)
-	}
 	d := n.outlet.newDelivery(n.receipt, pkt.Payload)
 	if err := n.records(p.Context(), d, pkt.Payload); err != nil {
 		n.outlet.discard(d)

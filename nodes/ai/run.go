@@ -33,9 +33,6 @@ type run struct {
 
 // Receive makes the conversation of a packet, and asks the model.
 func (n *llm) Receive(p node.Process, pkt node.Packet) node.Result {
-	if n.http == nil {
-		return node.Fail(node.ErrNotOpen)
-	}
 	r := &run{n: n}
 	ctx := p.Context()
 	if n.history > 0 {

@@ -15,9 +15,6 @@ func (n *httpNode) Receive(p node.Process, pkt node.Packet) node.Result {
 // call makes one call. The deadlines are of the network, so they are not measured by
 // the clock of the engine.
 func (n *httpNode) call(ctx context.Context, hasClient bool, pkt node.Packet) node.Result {
-	if n.http == nil {
-		return node.Fail(node.ErrNotOpen)
-	}
 	limited := ctx
 	if n.timeout > 0 {
 		var cancel context.CancelFunc

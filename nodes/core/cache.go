@@ -86,9 +86,6 @@ func (n *cache) Close() error { return n.release() }
 func (n *cache) Concurrency() int { return 1024 }
 
 func (n *cache) Receive(p node.Process, pkt node.Packet) node.Result {
-	if n.memory == nil {
-		return node.Fail(node.ErrNotOpen)
-	}
 	k, err := evalKey(p, n.key, pkt.Payload)
 	if err != nil {
 		return node.Fail(err)

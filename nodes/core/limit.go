@@ -95,9 +95,6 @@ func (n *limit) Open(context.Context) (err error) {
 func (n *limit) Close() error { return n.release() }
 
 func (n *limit) Receive(p node.Process, pkt node.Packet) node.Result {
-	if n.buckets == nil {
-		return node.Fail(node.ErrNotOpen)
-	}
 	var k state.Key
 	if !n.single {
 		v, err := n.key.Eval(p.Context(), pkt.Payload)

@@ -184,9 +184,6 @@ func (n *sqlNode) Close() error {
 
 // Receive runs the statement of a packet.
 func (n *sqlNode) Receive(p node.Process, pkt node.Packet) node.Result {
-	if n.pool == nil {
-		return node.Fail(node.ErrNotOpen)
-	}
 	q, err := n.query(pkt.Payload)
 	if err != nil {
 		return node.Fail(err)

@@ -191,9 +191,6 @@ func (n *sessionNode) Concurrency() int { return 1024 }
 
 // Receive sends a payload on when its process has its session.
 func (n *sessionNode) Receive(p node.Process, pkt node.Packet) node.Result {
-	if n.sessions == nil {
-		return node.Fail(node.ErrNotOpen)
-	}
 	key, err := n.keyOf(p, pkt.Payload)
 	if err != nil {
 		return node.Fail(&node.Error{Err: fmt.Errorf("key of the session: %w", err), Code: codeKey, Status: http.StatusUnprocessableEntity})

@@ -91,9 +91,6 @@ func (n *caller) Close() error { return n.release() }
 func (n *caller) Concurrency() int { return 16 }
 
 func (n *caller) Receive(_ node.Process, pkt node.Packet) node.Result {
-	if n.client == nil {
-		return node.Fail(node.ErrNotOpen)
-	}
 	return node.Block(func(ctx context.Context) node.Result {
 		answer, err := n.call(ctx, pkt.Payload)
 		if err != nil {

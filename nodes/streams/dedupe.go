@@ -104,9 +104,6 @@ func (n *dedupe) Concurrency() int { return 1024 }
 
 // Receive sends a payload on, or makes it wait, or finds that it is a duplicate.
 func (n *dedupe) Receive(p node.Process, pkt node.Packet) node.Result {
-	if n.marks == nil {
-		return node.Fail(node.ErrNotOpen)
-	}
 	k, err := n.key.Eval(p.Context(), pkt.Payload)
 	if err == nil && k.IsNull() {
 		err = errors.New("is null")

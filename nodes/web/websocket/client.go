@@ -106,11 +106,8 @@ func (n *clientNode) Receive(_ node.Process, pkt node.Packet) node.Result {
 		v = body
 	}
 	kind, data, err := encodeMessage(v, nil)
-	switch {
-	case err != nil:
+	if err != nil {
 		return node.Fail(err)
-	case n.link == nil:
-		return node.Fail(node.ErrNotOpen)
 	}
 	return node.Block(func(ctx context.Context) node.Result {
 		if err := n.link.send(ctx, kind, data); err != nil {
