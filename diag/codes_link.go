@@ -20,7 +20,7 @@ func linkEntries() []Entry {
 			"- kind: snippet\n  name: a\n  code: x\n  ports: {out: [{name: pnog, port: in}]}\n- {kind: nop, name: pong}\n",
 			"- kind: snippet\n  name: a\n  code: x\n  ports: {out: [{name: pong, port: in}]}\n- {kind: nop, name: pong}\n"},
 		{CodeUnknownPort, "unknown port",
-			"The sending node has no such out-port, or the receiving node has no such in-port. `uniflow describe KIND` lists the ports. Every kind with out-ports has `error`, too, and every node the ports of its lifecycle.",
+			"The sending node has no such out-port, or the receiving node has no such in-port. `uniflow describe KIND` lists the ports. Every kind with out-ports has `error`, too, and every node has `init`, `active`, `deactive` and `deinit`.",
 			"- kind: snippet\n  name: a\n  code: x\n  ports: {output: [{name: b, port: in}]}\n- {kind: nop, name: b}\n",
 			"- kind: snippet\n  name: a\n  code: x\n  ports: {out: [{name: b, port: in}]}\n- {kind: nop, name: b}\n"},
 		{CodePortIndex, "port index out of range",
