@@ -76,7 +76,7 @@ func (p *process) handled(at int32, err error) {
 	}
 	e := node.Describe(err)
 	level, pace := slog.LevelWarn, faultPace
-	if _, source := p.vertices[at].Node.(node.Finite); source {
+	if _, source := p.gen.prog.Vertices[at].Node.(node.Finite); source {
 		pace = letterPace
 	} else if e.Status > 0 && e.Status < 500 {
 		level = slog.LevelDebug

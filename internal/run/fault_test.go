@@ -14,6 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -137,23 +138,31 @@ func (letterbox) Receive(node.Process, node.Packet) node.Result {
 
 // TestDeadLetters logs ten dead letters of a source, then one each ten seconds.
 func TestDeadLetters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		g := &graph{}
-		rows, bad := g.add(letterbox{}, 0), g.fn(0, answer(value.Null()))
-		g.linkErr(rows, bad)
-		gen := g.open(t, run.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-		for range 30 {
-			for range 1000 {
-				gen.Send(t.Context(), nil, rows, 0, value.Null())
-			}
-			<-time.After(time.Second)
+	f := func(instruments run.Instruments) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) { deadLetters(t, instruments) })
+	}
+	f(run.Instruments{})
+	f(run.Instruments{Observer: &observe.Observer{}})
+}
+
+func deadLetters(t *testing.T, instruments run.Instruments) {
+	var log bytes.Buffer
+	g := &graph{}
+	rows, bad := g.add(letterbox{}, 0), g.fn(0, answer(value.Null()))
+	g.linkErr(rows, bad)
+	gen := g.open(t, run.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	gen.Instrument(instruments)
+	for range 30 {
+		for range 1000 {
+			gen.Send(t.Context(), nil, rows, 0, value.Null())
 		}
-		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != 12 || !strings.Contains(lines[9], "error=undecodable") || strings.Contains(lines[9], "skipped") || !strings.Contains(lines[11], "skipped=9999") {
-			t.Errorf("got the log\n%s", &log)
-		}
-	})
+		<-time.After(time.Second)
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 12 || !strings.Contains(lines[9], "error=undecodable") || strings.Contains(lines[9], "skipped") || !strings.Contains(lines[11], "skipped=9999") {
+		t.Errorf("got the log\n%s", &log)
+	}
 }
 
 // TestAbandoned ends the stop of a generation in which a node does not obey its
