@@ -159,19 +159,11 @@ func TestShop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var text strings.Builder
-	if err := trailtest.WriteSample(&text); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "shop.csv")
-	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	store, err := trail.Open(filepath.Join(t.TempDir(), "store"), trail.Options{NoSync: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Import(t.Context(), []string{file}, trail.ImportOptions{}); err != nil {
+	if _, err := store.Import(t.Context(), []string{"../../examples/shop.csv"}, trail.ImportOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	parquet := filepath.Join(t.TempDir(), "shop.parquet")
