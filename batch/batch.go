@@ -100,11 +100,14 @@ func (b *Batch) Size() int64 {
 
 // Events iterates over the encoded events. Their bytes are valid until Send
 // returns.
-func (b *Batch) Events() iter.Seq[[]byte] {
+func (b *Batch) Events() iter.Seq[[]byte] { return eventsOf(b.parts, b.format) }
+
+// eventsOf iterates over the encoded events of parts, without their separators.
+func eventsOf(parts []part, f Format) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		for _, x := range b.parts {
+		for _, x := range parts {
 			for i := x.from; i < x.to; i++ {
-				if !yield(x.chunk.event(i, b.format)) {
+				if !yield(x.chunk.event(i, f)) {
 					return
 				}
 			}
@@ -320,10 +323,8 @@ func (b *Batch) compare(x, y part) int {
 
 func copies(parts []part, f Format) [][]byte {
 	var all [][]byte
-	for _, x := range parts {
-		for i := x.from; i < x.to; i++ {
-			all = append(all, append([]byte(nil), x.chunk.event(i, f)...))
-		}
+	for event := range eventsOf(parts, f) {
+		all = append(all, slices.Clone(event))
 	}
 	return all
 }

@@ -48,12 +48,8 @@ func newSpoolWriter(s *store, env writerEnv) *spoolWriter {
 
 // wake starts a round. Calling it on nil does nothing.
 func (w *spoolWriter) wake() {
-	if w == nil {
-		return
-	}
-	select {
-	case w.woken <- struct{}{}:
-	default: // it is woken already
+	if w != nil {
+		notify(w.woken)
 	}
 }
 

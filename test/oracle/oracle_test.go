@@ -163,7 +163,12 @@ func TestShop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Import(t.Context(), []string{"../../examples/shop.csv"}, trail.ImportOptions{}); err != nil {
+	const file = "../../examples/shop.csv"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Import(t.Context(), []string{file}, trail.ImportOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	parquet := filepath.Join(t.TempDir(), "shop.parquet")
@@ -186,7 +191,7 @@ func TestShop(t *testing.T) {
 	if rows != 2019 {
 		t.Errorf("got %d rows from the exported file, want 2019", rows)
 	}
-	events := shop(t, text.String())
+	events := shop(t, string(text))
 	compared := 0
 	for _, part := range strings.Split(string(src), "\n== ")[1:] {
 		name, doc, _ := strings.Cut(part, "\n")

@@ -183,19 +183,7 @@ func (c *Column) checkData(lo, hi int, size int64) (int64, error) {
 func (c *Column) checkPlaces(lo, hi int) (int64, error) {
 	who := c.who
 	find := func(row int) (int, error) {
-		lo, hi := 0, c.count
-		for lo < hi {
-			mid := int(uint(lo+hi) / 2)
-			if err := c.s.check(c.meta.places.part(mid, mid+1, 4), who); err != nil {
-				return 0, err
-			}
-			if int(c.places[mid]) < row {
-				lo = mid + 1
-			} else {
-				hi = mid
-			}
-		}
-		return lo, nil
+		return search(c.count, func(i int) error { return c.s.check(c.meta.places.part(i, i+1, 4), who) }, func(i int) bool { return int(c.places[i]) < row })
 	}
 	from, err := find(lo)
 	if err != nil {
