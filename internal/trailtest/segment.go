@@ -159,19 +159,19 @@ func fill(rows map[string]*accumulator, events []placed) {
 }
 
 func segmentAnswer(s *query.Segment, groups map[string]*accumulator) *query.SegmentAnswer {
-	type line struct {
+	type bucketRow struct {
 		bucket int64
 		row    query.SegmentRow
 	}
-	var lines []line
+	var ordered []bucketRow
 	for _, b := range groups {
 		label := ""
 		if s.Bucket != query.NoUnit {
 			label = periodLabel(s.Bucket, b.bucket, cmp.Or(s.Zone, time.UTC))
 		}
-		lines = append(lines, line{b.bucket, query.SegmentRow{Bucket: label, Group: b.group, Other: b.other, Value: measure(s.Measure, b)}})
+		ordered = append(ordered, bucketRow{b.bucket, query.SegmentRow{Bucket: label, Group: b.group, Other: b.other, Value: measure(s.Measure, b)}})
 	}
-	slices.SortFunc(lines, func(a, b line) int {
+	slices.SortFunc(ordered, func(a, b bucketRow) int {
 		return cmp.Or(
 			cmp.Compare(a.bucket, b.bucket),
 			cmp.Compare(boolInt(a.row.Other), boolInt(b.row.Other)),
@@ -180,7 +180,7 @@ func segmentAnswer(s *query.Segment, groups map[string]*accumulator) *query.Segm
 		)
 	})
 	answer := &query.SegmentAnswer{Bucketed: s.Bucket != query.NoUnit, By: s.By}
-	for _, l := range lines {
+	for _, l := range ordered {
 		answer.Rows = append(answer.Rows, l.row)
 	}
 	return answer

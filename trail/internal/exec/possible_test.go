@@ -380,7 +380,7 @@ func checkPossible(t *testing.T, in Input, f, other *query.Filter, left map[quer
 				continue
 			}
 			if !slices.ContainsFunc(masks[block*segment.BlockRows:min((block+1)*segment.BlockRows, len(masks))], func(m uint64) bool { return m&1 != 0 }) {
-				t.Fatalf("%s: no row of block %d passes, and it has a set of codes that does not tell so", described(f), block)
+				t.Fatalf("%s: no row of block %d passes, and it has a set of codes that does not say so", described(f), block)
 			}
 		}
 	}

@@ -24,7 +24,7 @@ func RawMissing(t event.Type) uint64 {
 // rawNaN is the one NaN that stands for the missing number.
 const rawNaN = 0x7ff8000000000000
 
-// maxScale is how many decimals a frame can have.
+// maxScale is how many decimals a dictionary of a range can have.
 const maxScale = 6
 
 // power returns 10 to the power of scale.
@@ -236,7 +236,7 @@ func (c *Column) Value(code uint32) event.Value {
 	switch c.dict {
 	case dictBool:
 		return event.BoolOf(code == 2)
-	case dictFrame:
+	case dictRange:
 		if c.typ == event.Int {
 			return event.IntOf(c.min + int64(code) - 1)
 		}
@@ -331,7 +331,7 @@ func (c *Column) Inexact() (event.Value, error) {
 	if _, err := c.Prepare(0, 0); err != nil {
 		return event.Value{}, err
 	}
-	if c.dict == dictFrame && c.min >= -1<<53 && c.min+int64(c.codes) <= 1<<53 {
+	if c.dict == dictRange && c.min >= -1<<53 && c.min+int64(c.codes) <= 1<<53 {
 		return event.Value{}, nil // without checking each
 	}
 	for code := range uint32(c.codes) {
