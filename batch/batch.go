@@ -64,12 +64,12 @@ type part struct {
 	from, to int
 }
 
-func (x part) n() int { return x.to - x.from }
+func (p part) n() int { return p.to - p.from }
 
 // bytes returns the events with their separators.
-func (x part) bytes() []byte {
-	a := x.chunk.arena
-	return a.buf[a.start(x.from):a.ends[x.to-1]]
+func (p part) bytes() []byte {
+	a := p.chunk.arena
+	return a.buf[a.start(p.from):a.ends[p.to-1]]
 }
 
 // Key identifies the batch. All attempts of a batch have the same key, and no two
@@ -100,11 +100,14 @@ func (b *Batch) Size() int64 {
 
 // Events iterates over the encoded events. Their bytes are valid until Send
 // returns.
-func (b *Batch) Events() iter.Seq[[]byte] {
+func (b *Batch) Events() iter.Seq[[]byte] { return eventsOf(b.parts, b.format) }
+
+// eventsOf iterates over the encoded events of parts, without their separators.
+func eventsOf(parts []part, f Format) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		for _, x := range b.parts {
+		for _, x := range parts {
 			for i := x.from; i < x.to; i++ {
-				if !yield(x.chunk.event(i, b.format)) {
+				if !yield(x.chunk.event(i, f)) {
 					return
 				}
 			}
@@ -170,17 +173,17 @@ type body struct {
 	rest  [][]byte
 }
 
-func (r *body) Read(dst []byte) (n int, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.batch == nil {
+func (b *body) Read(dst []byte) (n int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.batch == nil {
 		return 0, errBodyClosed
 	}
-	for n < len(dst) && len(r.rest) > 0 {
-		k := copy(dst[n:], r.rest[0])
+	for n < len(dst) && len(b.rest) > 0 {
+		k := copy(dst[n:], b.rest[0])
 		n += k
-		if r.rest[0] = r.rest[0][k:]; len(r.rest[0]) == 0 {
-			r.rest = r.rest[1:]
+		if b.rest[0] = b.rest[0][k:]; len(b.rest[0]) == 0 {
+			b.rest = b.rest[1:]
 		}
 	}
 	if n == 0 && len(dst) > 0 {
@@ -190,13 +193,13 @@ func (r *body) Read(dst []byte) (n int, err error) {
 }
 
 // Close releases the memory. Further calls do nothing.
-func (r *body) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.batch != nil {
-		r.batch.release()
-		r.batch.bodies.add(-1)
-		r.batch, r.rest = nil, nil
+func (b *body) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.batch != nil {
+		b.batch.release()
+		b.batch.bodies.add(-1)
+		b.batch, b.rest = nil, nil
 	}
 	return nil
 }
@@ -210,33 +213,33 @@ type openCounter struct {
 	}
 }
 
-func (t *openCounter) add(n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.mu.n += n
-	if t.mu.n == 0 && t.mu.none != nil {
-		close(t.mu.none)
-		t.mu.none = nil
+func (c *openCounter) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.n += n
+	if c.mu.n == 0 && c.mu.none != nil {
+		close(c.mu.none)
+		c.mu.none = nil
 	}
 }
 
 // wait waits until nothing is open, or ctx ends.
-func (t *openCounter) wait(ctx context.Context) {
+func (c *openCounter) wait(ctx context.Context) {
 	select {
-	case <-t.zero():
+	case <-c.zero():
 	case <-ctx.Done():
 	}
 }
 
-func (t *openCounter) zero() <-chan struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (c *openCounter) zero() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	none := make(chan struct{})
-	if t.mu.n == 0 {
+	if c.mu.n == 0 {
 		close(none)
 		return none
 	}
-	t.mu.none = none // only Close waits
+	c.mu.none = none // only Close waits
 	return none
 }
 
@@ -320,10 +323,8 @@ func (b *Batch) compare(x, y part) int {
 
 func copies(parts []part, f Format) [][]byte {
 	var all [][]byte
-	for _, x := range parts {
-		for i := x.from; i < x.to; i++ {
-			all = append(all, append([]byte(nil), x.chunk.event(i, f)...))
-		}
+	for event := range eventsOf(parts, f) {
+		all = append(all, slices.Clone(event))
 	}
 	return all
 }

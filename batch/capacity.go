@@ -9,33 +9,33 @@ type capacity struct {
 }
 
 // take reserves room, unless that would exceed a limit.
-func (r *capacity) take(events int, bytes int64) bool {
-	if r.events+events > r.maxEvents || r.bytes+bytes > r.maxBytes {
+func (c *capacity) take(events int, bytes int64) bool {
+	if c.events+events > c.maxEvents || c.bytes+bytes > c.maxBytes {
 		return false
 	}
-	r.events += events
-	r.bytes += bytes
+	c.events += events
+	c.bytes += bytes
 	return true
 }
 
 // give gives room back, and wakes the producers that wait.
-func (r *capacity) give(events int, bytes int64) {
-	r.events -= events
-	r.bytes -= bytes
-	if r.made != nil {
-		close(r.made)
-		r.made = nil
+func (c *capacity) give(events int, bytes int64) {
+	c.events -= events
+	c.bytes -= bytes
+	if c.made != nil {
+		close(c.made)
+		c.made = nil
 	}
 }
 
 // await returns a channel that the next give closes. first reports that no other
 // producer waits.
-func (r *capacity) await() (made <-chan struct{}, first bool) {
-	if first = r.made == nil; first {
-		r.made = make(chan struct{})
+func (c *capacity) await() (made <-chan struct{}, first bool) {
+	if first = c.made == nil; first {
+		c.made = make(chan struct{})
 	}
-	return r.made, first
+	return c.made, first
 }
 
 // wanted reports whether a producer waits.
-func (r *capacity) wanted() bool { return r.made != nil }
+func (c *capacity) wanted() bool { return c.made != nil }

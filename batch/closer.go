@@ -28,17 +28,7 @@ type Report struct {
 
 // Events iterates over the undelivered events, the oldest first. The caller may
 // keep the bytes.
-func (r Report) Events() iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		for _, x := range r.parts {
-			for i := x.from; i < x.to; i++ {
-				if !yield(x.chunk.event(i, r.format)) {
-					return
-				}
-			}
-		}
-	}
-}
+func (r Report) Events() iter.Seq[[]byte] { return eventsOf(r.parts, r.format) }
 
 // A closer ends a processor, once.
 type closer struct {

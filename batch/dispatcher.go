@@ -65,7 +65,7 @@ func (d *dispatcher) check(lane int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mu.changed[lane] = true
-	d.wakeLocked()
+	notify(d.woken)
 }
 
 // checkAll makes the dispatcher check all lanes.
@@ -75,14 +75,7 @@ func (d *dispatcher) checkAll() {
 	for i := range d.mu.changed {
 		d.mu.changed[i] = true
 	}
-	d.wakeLocked()
-}
-
-func (d *dispatcher) wakeLocked() {
-	select {
-	case d.woken <- struct{}{}:
-	default: // it is woken already
-	}
+	notify(d.woken)
 }
 
 // run sends what is due, until ctx ends. Its one timer is set for the first moment at

@@ -73,7 +73,7 @@ func TestPoisonDelaysNone(t *testing.T) {
 				}
 				balance(t, p)
 				if text := log.String(); !strings.Contains(text, "retry_in=") || !strings.Contains(text, "waiting_events=") {
-					t.Errorf("the log does not tell when, or what waits: %s", text)
+					t.Errorf("the log does not say when, or what waits: %s", text)
 				}
 			})
 		})

@@ -24,73 +24,73 @@ type health struct {
 }
 
 func newHealth() *health {
-	e := &health{}
-	e.mu.resume = make(chan struct{})
-	e.mu.latency.least = 1e-3
-	return e
+	h := &health{}
+	h.mu.resume = make(chan struct{})
+	h.mu.latency.least = 1e-3
+	return h
 }
 
 // add counts an attempt with b.
-func (e *health) add(b *Batch, took time.Duration, taken bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (h *health) add(b *Batch, took time.Duration, taken bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if taken {
-		e.mu.successes++
-		e.mu.failedInRow = 0
+		h.mu.successes++
+		h.mu.failedInRow = 0
 	}
-	e.mu.requests++
-	e.mu.latency.add(took.Seconds())
+	h.mu.requests++
+	h.mu.latency.add(took.Seconds())
 	if b.attempt > 1 {
-		e.mu.retried += uint64(b.count)
+		h.mu.retried += uint64(b.count)
 	}
 }
 
 // eventFailed counts an event that failed alone.
-func (e *health) eventFailed() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.mu.failedInRow++
+func (h *health) eventFailed() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.failedInRow++
 }
 
 // eventsAtFault says that the events that failed are bad, and not the receiver.
-func (e *health) eventsAtFault() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.mu.failedInRow = 0
+func (h *health) eventsAtFault() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.failedInRow = 0
 }
 
 // taken returns how many attempts the receiver has accepted.
-func (e *health) taken() uint64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.mu.successes
+func (h *health) taken() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.successes
 }
 
 // receiverSuspect reports whether maxSuspects events have failed in a row.
-func (e *health) receiverSuspect() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.mu.failedInRow >= maxSuspects
+func (h *health) receiverSuspect() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.failedInRow >= maxSuspects
 }
 
 // resumed returns a channel that the next resume closes.
-func (e *health) resumed() <-chan struct{} {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.mu.resume
+func (h *health) resumed() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.resume
 }
 
 // resume says that the receiver may have changed.
-func (e *health) resume() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	close(e.mu.resume)
-	e.mu.resume = make(chan struct{})
+func (h *health) resume() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.mu.resume)
+	h.mu.resume = make(chan struct{})
 }
 
 // stats adds the figures of the attempts.
-func (e *health) stats(s *Stats) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s.Requests, s.Retried, s.Latency = e.mu.requests, e.mu.retried, e.mu.latency.read()
+func (h *health) stats(s *Stats) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.Requests, s.Retried, s.Latency = h.mu.requests, h.mu.retried, h.mu.latency.read()
 }

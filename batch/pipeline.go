@@ -132,11 +132,11 @@ func (p *pipeline) ship(lane int, open bool, now time.Time) bool {
 	if open {
 		p.intake.sealLane(lane, false)
 	}
-	f := &transmission{shipper: &p.shipper, lane: p.queue.lanes[lane]}
-	if !p.queue.take(f, now) {
+	t := &transmission{shipper: &p.shipper, lane: p.queue.lanes[lane]}
+	if !p.queue.take(t, now) {
 		return false
 	}
-	p.work.Go(labeled("send", f.run))
+	p.work.Go(labeled("send", t.run))
 	return true
 }
 

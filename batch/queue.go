@@ -164,10 +164,10 @@ func (q *queue) maySendLocked(l *lane) bool {
 	return !q.mu.abandoned && l.sending < l.max && !l.halted && (q.mu.unsettled.foreign == 0 || l.id == 0)
 }
 
-// take gives f a batch of the first chunks in the queue of its lane. It reports false
+// take gives t a batch of the first chunks in the queue of its lane. It reports false
 // if they have to wait for the disk, or belong to Close.
-func (q *queue) take(f *transmission, now time.Time) bool {
-	l := f.lane
+func (q *queue) take(t *transmission, now time.Time) bool {
+	l := t.lane
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.mu.abandoned { // Close did not wait for the dispatcher any longer
@@ -207,9 +207,9 @@ func (q *queue) take(f *transmission, now time.Time) bool {
 	q.mu.counts.Batches++
 	q.mu.counts.size.add(float64(b.count))
 	q.mu.counts.wait.add(now.Sub(first).Seconds())
-	f.whole, f.todo = b, []*Batch{b}
+	t.whole, t.todo = b, []*Batch{b}
 	l.sending++
-	q.mu.transmissions[f] = struct{}{} // under the same lock: Close finds each chunk in the queue or in a transmission
+	q.mu.transmissions[t] = struct{}{} // under the same lock: Close finds each chunk in the queue or in a transmission
 	return true
 }
 
@@ -324,11 +324,11 @@ func (q *queue) edit(do func(*counts)) bool {
 	return true
 }
 
-// leave begins a wait of f. Its place in the lane goes to another transmission, unless the
+// leave begins a wait of t. Its place in the lane goes to another transmission, unless the
 // lane is ordered or the waiting batches take too much memory. rejoin ends the wait.
-func (q *queue) leave(f *transmission) (rejoin func()) {
-	one := aside{1, f.whole.count, 0}
-	for _, c := range f.whole.chunks {
+func (q *queue) leave(t *transmission) (rejoin func()) {
+	one := aside{1, t.whole.count, 0}
+	for _, c := range t.whole.chunks {
 		one.bytes += int64(cap(c.arena.buf))
 	}
 	q.mu.Lock()
@@ -337,13 +337,13 @@ func (q *queue) leave(f *transmission) (rejoin func()) {
 	if q.ordered || all.batches >= q.lanesMax && (all.events+one.events > q.maxEvents/4 || all.bytes+one.bytes > q.maxBytes/4) {
 		one = aside{}
 	} else {
-		q.env.check(f.lane.id)
+		q.env.check(t.lane.id)
 	}
-	q.waitLocked(f.lane, one, 1)
+	q.waitLocked(t.lane, one, 1)
 	return func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.waitLocked(f.lane, one, -1)
+		q.waitLocked(t.lane, one, -1)
 	}
 }
 
@@ -364,15 +364,15 @@ func (q *queue) pause(l *lane, n int) {
 }
 
 // finish makes room in the lane for the next batch. Unsettled events stay for Close.
-func (q *queue) finish(f *transmission) {
+func (q *queue) finish(t *transmission) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	f.lane.sending--
-	f.lane.halted = f.lane.halted || f.halted
-	q.env.check(f.lane.id)
-	if !q.mu.abandoned && len(f.todo) == 0 {
-		delete(q.mu.transmissions, f)
-		f.whole.release()
+	t.lane.sending--
+	t.lane.halted = t.lane.halted || t.halted
+	q.env.check(t.lane.id)
+	if !q.mu.abandoned && len(t.todo) == 0 {
+		delete(q.mu.transmissions, t)
+		t.whole.release()
 	}
 	q.drainedLocked()
 }
@@ -521,14 +521,14 @@ func (q *queue) collectRest() (all []remainder, tried []*transmission) {
 	q.mu.abandoned = true
 	parts := make(map[*chunk][]part)
 	held := make(map[*chunk]bool)
-	for f := range q.mu.transmissions {
-		for _, c := range f.whole.chunks {
-			held[c] = len(f.todo) > 0
+	for t := range q.mu.transmissions {
+		for _, c := range t.whole.chunks {
+			held[c] = len(t.todo) > 0
 		}
-		if len(f.todo) > 0 && !f.whole.firstAttempt.IsZero() {
-			tried = append(tried, f)
+		if len(t.todo) > 0 && !t.whole.firstAttempt.IsZero() {
+			tried = append(tried, t)
 		}
-		for _, b := range f.todo {
+		for _, b := range t.todo {
 			for _, x := range b.parts {
 				parts[x.chunk] = append(parts[x.chunk], x)
 			}

@@ -19,9 +19,9 @@ const (
 // were added, and with PolicySpill the events for which memory has no room. It has one
 // goroutine.
 type spoolWriter struct {
-	disk *store
-	env  writerEnv
-	tick time.Duration // between two rounds, so that each writes many events
+	store *store
+	env   writerEnv
+	tick  time.Duration // between two rounds, so that each writes many events
 
 	woken  chan struct{} // capacity 1, since one signal is enough
 	failed atomic.Bool   // an fsync has failed since the last round
@@ -37,23 +37,19 @@ type writerEnv struct {
 	keep      func(surplus []*chunk) // they stay in memory
 }
 
-func newSpoolWriter(disk *store, env writerEnv) *spoolWriter {
+func newSpoolWriter(s *store, env writerEnv) *spoolWriter {
 	// Half of SyncEvery passes here, half in the spool.
-	tick := disk.disk.SyncEvery / 2
+	tick := s.disk.SyncEvery / 2
 	if tick <= 0 {
 		tick = 5 * time.Millisecond
 	}
-	return &spoolWriter{disk: disk, env: env, tick: tick, woken: make(chan struct{}, 1)}
+	return &spoolWriter{store: s, env: env, tick: tick, woken: make(chan struct{}, 1)}
 }
 
 // wake starts a round. Calling it on nil does nothing.
 func (w *spoolWriter) wake() {
-	if w == nil {
-		return
-	}
-	select {
-	case w.woken <- struct{}{}:
-	default: // it is woken already
+	if w != nil {
+		notify(w.woken)
 	}
 }
 
@@ -95,7 +91,7 @@ func (w *spoolWriter) round() time.Duration {
 		err = w.spill()
 	}
 	failed := w.failed.Swap(false)
-	w.disk.report(err, failed)
+	w.store.report(err, failed)
 	switch {
 	case err != nil:
 		return diskRetry
@@ -109,7 +105,7 @@ func (w *spoolWriter) round() time.Duration {
 
 func (w *spoolWriter) writeOpen() error {
 	for x := range w.env.open {
-		err := w.disk.write(x)
+		err := w.store.write(x)
 		x.memory.release()
 		if err != nil {
 			return err
@@ -120,7 +116,7 @@ func (w *spoolWriter) writeOpen() error {
 
 func (w *spoolWriter) writeSealed() error {
 	for c := w.env.unwritten(); c != nil; c = w.env.unwritten() {
-		if err := w.disk.writeChunk(c); err != nil {
+		if err := w.store.writeChunk(c); err != nil {
 			return err
 		}
 	}
@@ -132,16 +128,16 @@ func (w *spoolWriter) writeSealed() error {
 func (w *spoolWriter) spill() error {
 	chunks := w.env.surplus()
 	for _, c := range chunks {
-		if err := w.disk.writeChunk(c); err != nil {
+		if err := w.store.writeChunk(c); err != nil {
 			w.env.keep(chunks)
 			return err
 		}
 	}
 	for _, c := range chunks {
-		w.disk.evict(c) // the ones that were durable before
+		w.store.evict(c) // the ones that were durable before
 	}
-	if len(chunks) > 0 && w.disk.disk.SyncEvery > 0 {
-		return w.disk.records.Sync()
+	if len(chunks) > 0 && w.store.disk.SyncEvery > 0 {
+		return w.store.records.Sync()
 	}
 	return nil
 }

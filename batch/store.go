@@ -48,9 +48,9 @@ type storeEnv struct {
 }
 
 func newStore(s *settings, records recordLog, arenas *arenas, env storeEnv) *store {
-	d := &store{settings: s, records: records, arenas: arenas, env: env}
-	d.buffers.New = func() any { return new([]byte) }
-	return d
+	made := &store{settings: s, records: records, arenas: arenas, env: env}
+	made.buffers.New = func() any { return new([]byte) }
+	return made
 }
 
 // A pendingWrite is the first events of a chunk, which are to be written to disk.
@@ -385,9 +385,9 @@ func (s *store) keep(left []remainder, tried []*transmission) error {
 			s.ack(r.chunk)
 		}
 	}
-	for _, f := range tried {
-		if !s.persistRest(f) {
-			s.persist(f.whole)
+	for _, t := range tried {
+		if !s.persistRest(t) {
+			s.persist(t.whole)
 		}
 	}
 	// After a failed fsync, chunks are written again elsewhere: see rewrite.
@@ -415,18 +415,18 @@ func (s *store) keep(left []remainder, tried []*transmission) error {
 // settled, and acknowledges the records of the whole batch. So the next processor
 // neither sends nor reports an event twice. It reports false if nothing of the batch
 // is settled or if it cannot do that: then the whole batch stays.
-func (s *store) persistRest(f *transmission) bool {
+func (s *store) persistRest(t *transmission) bool {
 	left := 0
-	for _, b := range f.todo {
+	for _, b := range t.todo {
 		left += b.count
 	}
-	if left == f.whole.count || f.whole.incomplete {
+	if left == t.whole.count || t.whole.incomplete {
 		return false
 	}
-	if slices.ContainsFunc(f.whole.chunks, func(c *chunk) bool { return c.foreign }) {
+	if slices.ContainsFunc(t.whole.chunks, func(c *chunk) bool { return c.foreign }) {
 		return false // only its records say to which lane it belongs
 	}
-	fresh, err := s.appendPieces(f.todo)
+	fresh, err := s.appendPieces(t.todo)
 	if err == nil {
 		err = s.records.Sync()
 	}
@@ -435,8 +435,8 @@ func (s *store) persistRest(f *transmission) bool {
 		s.records.Ack(fresh...)
 		return false
 	}
-	s.ack(f.whole.chunks...)
-	for _, c := range f.whole.chunks {
+	s.ack(t.whole.chunks...)
+	for _, c := range t.whole.chunks {
 		c.written.Store(int32(c.n)) // the unsettled events are on disk
 	}
 	return true

@@ -162,6 +162,14 @@ func jitter(bound time.Duration) time.Duration {
 	return time.Duration(rand.Int64N(int64(bound)) + 1)
 }
 
+// notify wakes the goroutine that receives from c, which has capacity 1.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it is woken already
+	}
+}
+
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

@@ -44,13 +44,13 @@ func (t Ticket) Wait(ctx context.Context, until State) error {
 // that is known, it calls f before it returns; otherwise a goroutine of the processor
 // does, which serves other events as well: f must not block. Close waits for it.
 func (t Ticket) Notify(until State, f func(error)) {
-	if err, known := t.receipt.enter(waiter{t.index, until, f}); known {
+	if err, known := t.receipt.enter(callback{t.index, until, f}); known {
 		f(err)
 	}
 }
 
-// A waiter is a function that waits for a state of an event.
-type waiter struct {
+// A callback is a function that is called when an event has a state.
+type callback struct {
 	index int
 	until State
 	f     func(error)
@@ -58,14 +58,14 @@ type waiter struct {
 
 // A receipt is shared by the tickets of one chunk.
 type receipt struct {
-	notifying *sync.WaitGroup // goroutines that call waiters; of the processor
+	notifying *sync.WaitGroup // goroutines that call callbacks; of the processor
 	mu        struct {
 		sync.Mutex
-		waiters []waiter
-		durable int           // events on disk, from the first
-		settled bool          // every event is delivered, except failed
-		failed  map[int]error // by index
-		changed chan struct{} // closed at the next change; nil if no goroutine waits
+		callbacks []callback
+		durable   int           // events on disk, from the first
+		settled   bool          // every event is delivered, except failed
+		failed    map[int]error // by index
+		changed   chan struct{} // closed at the next change; nil if no goroutine waits
 	}
 }
 
@@ -93,18 +93,18 @@ func (r *receipt) resultLocked(index int, until State) (err error, known bool) {
 	return nil, r.mu.settled
 }
 
-// enter makes a waiter wait, unless its result is known.
-func (r *receipt) enter(w waiter) (err error, known bool) {
+// enter keeps a callback, unless its result is known.
+func (r *receipt) enter(w callback) (err error, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err, known = r.resultLocked(w.index, w.until); !known {
-		r.mu.waiters = append(r.mu.waiters, w)
+		r.mu.callbacks = append(r.mu.callbacks, w)
 	}
 	return err, known
 }
 
 // change calls f and wakes the goroutines that wait. A nil receipt has no tickets. The caller may
-// hold locks, so the waiters' functions are called by another goroutine.
+// hold locks, so callbacks are called by another goroutine.
 func (r *receipt) change(f func()) {
 	if r == nil {
 		return
@@ -116,20 +116,20 @@ func (r *receipt) change(f func()) {
 		close(r.mu.changed)
 		r.mu.changed = nil
 	}
-	if len(r.mu.waiters) == 0 {
+	if len(r.mu.callbacks) == 0 {
 		return
 	}
 	var due []func()
-	left := r.mu.waiters[:0]
-	for _, w := range r.mu.waiters {
+	left := r.mu.callbacks[:0]
+	for _, w := range r.mu.callbacks {
 		if err, known := r.resultLocked(w.index, w.until); known {
 			due = append(due, func() { w.f(err) })
 			continue
 		}
 		left = append(left, w)
 	}
-	clear(r.mu.waiters[len(left):])
-	r.mu.waiters = left
+	clear(r.mu.callbacks[len(left):])
+	r.mu.callbacks = left
 	if len(due) > 0 {
 		r.notifying.Go(func() {
 			for _, f := range due {

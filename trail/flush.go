@@ -22,10 +22,14 @@ type flusher struct {
 	bytes int64         // the same
 	every time.Duration // that an event stays in memory; not positive: for ever
 
-	wake   chan struct{}         // something may be due; capacity 1
-	calls  chan chan error       // to be flushed now
-	err    atomic.Pointer[error] // of the last flush; nil if it went well
-	failed time.Time             // when that was; zero if it went well
+	wake    chan struct{}                // something may be due; capacity 1
+	calls   chan chan error              // to be flushed now
+	failure atomic.Pointer[flushFailure] // of the last flush; nil if it went well
+}
+
+type flushFailure struct {
+	err error
+	at  time.Time
 }
 
 // A flushEnv is what a flusher needs of its store.
@@ -79,7 +83,7 @@ func (f *flusher) run(ctx context.Context, committed <-chan struct{}) {
 	for {
 		wait, due := f.due()
 		if due {
-			_ = f.flush() // the error is in err and the log; the next flush tries again
+			_ = f.flush() // the error is in failure and the log; the next flush tries again
 			continue
 		}
 		if f.state.mergeRuns(nil, manyRows) { // the committer merges the others
@@ -96,7 +100,7 @@ func (f *flusher) run(ctx context.Context, committed <-chan struct{}) {
 			reply <- f.flush()
 		case <-ctx.Done():
 			<-committed
-			_ = f.flush() // the error is in err; the events stay in the log
+			_ = f.flush() // the error is in failure; the events stay in the log
 			return
 		}
 	}
@@ -117,8 +121,8 @@ func (f *flusher) due() (wait time.Duration, due bool) {
 		}
 		wait = f.state.mu.oldest.Add(f.every).Sub(now)
 	}
-	if wait <= 0 && !f.failed.IsZero() {
-		wait = f.failed.Add(retryFlush).Sub(now)
+	if last := f.failure.Load(); wait <= 0 && last != nil {
+		wait = last.at.Add(retryFlush).Sub(now)
 	}
 	return wait, wait <= 0
 }
@@ -140,8 +144,8 @@ func (f *flusher) room() (bool, error) {
 	f.state.mu.Lock()
 	ok := f.state.mu.bytes <= 2*f.bytes
 	f.state.mu.Unlock()
-	if p := f.err.Load(); !ok && p != nil {
-		return false, fmt.Errorf("memory is full, and cannot be flushed: %w", *p)
+	if last := f.failure.Load(); !ok && last != nil {
+		return false, fmt.Errorf("memory is full, and cannot be flushed: %w", last.err)
 	}
 	if !ok {
 		notify(f.wake)
@@ -156,15 +160,14 @@ func (f *flusher) flush() error {
 	f.env.between(func() { b = f.state.beginFlush() }) // neither a commit nor a merge of the committer is under way
 	err := f.write(b, started)
 	f.state.endFlush(b)
-	was := f.err.Swap(nil)
-	f.failed = time.Time{}
+	var failure *flushFailure
 	if err != nil {
 		err = fmt.Errorf("flush: %w", err)
-		f.err.Store(&err)
-		f.failed = f.state.now()
+		failure = &flushFailure{err, f.state.now()}
 	}
+	was := f.failure.Swap(failure)
 	switch {
-	case err != nil && (was == nil || (*was).Error() != err.Error()):
+	case err != nil && (was == nil || was.err.Error() != err.Error()):
 		f.log.Error("trail: flush", "err", err)
 	case err == nil && was != nil:
 		f.log.Info("trail: flushing works again")

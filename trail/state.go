@@ -173,7 +173,7 @@ func (st *state) view() (*snapshot, error) {
 
 // replaceLocked swaps sources of the state, and counts what is in memory.
 func (st *state) replaceLocked(out []*source, in ...*source) {
-	st.mu.sources = slices.DeleteFunc(slices.Clone(st.mu.sources), func(src *source) bool { return slices.Contains(out, src) })
+	st.mu.sources = slices.DeleteFunc(st.mu.sources, func(src *source) bool { return slices.Contains(out, src) })
 	st.mu.sources = append(st.mu.sources, in...)
 	count := func(sources []*source, sign int) {
 		for _, src := range sources {

@@ -233,8 +233,8 @@ func (s *Store) shutdown() error {
 	s.wg.Wait()
 	var err error
 	if s.wal != nil {
-		if p := s.flusher.err.Load(); p != nil {
-			s.log.Warn("trail: events in memory stay in the log", "err", *p)
+		if last := s.flusher.failure.Load(); last != nil {
+			s.log.Warn("trail: events in memory stay in the log", "err", last.err)
 		}
 		err = s.wal.Close()
 	}

@@ -2,7 +2,6 @@ package trailtest
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -48,29 +47,6 @@ func (t *table) didList(list []query.Did) []func(rows []row) bool {
 		})
 	}
 	return all
-}
-
-func equalCohort(a, b *query.CohortAnswer, _ float64) error {
-	if err := first(differ("name", a.Name, b.Name), differ("users", a.Users, b.Users)); err != nil {
-		return err
-	}
-	if a.Found == nil || b.Found == nil {
-		return nil
-	}
-	if err := differ("number of users found", len(a.Found), len(b.Found)); err != nil {
-		return err
-	}
-	for i := range a.Found {
-		x, y := a.Found[i], b.Found[i]
-		where := fmt.Sprintf("user %d", i+1)
-		if err := differ(where+", hash", x.Hash, y.Hash); err != nil {
-			return err
-		}
-		if x.ID != "" && y.ID != "" && x.ID != y.ID {
-			return differ(where+", id", x.ID, y.ID)
-		}
-	}
-	return nil
 }
 
 func (d *caseGenerator) cohort() *query.Cohort {

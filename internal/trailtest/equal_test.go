@@ -28,10 +28,14 @@ func TestEqual(t *testing.T) {
 	f(nil, nil, "")
 	f(nil, &query.Answer{}, "one of the answers is nil")
 	f(funnel("x", 3, 2), funnel("x", 3, 2), "")
-	f(funnel("x", 3, 2), &query.Answer{}, "kind of answer: funnel, and none")
-	f(funnel("x", 3, 2), funnel("x", 4, 2), "step 1 (A), users: {N:3 Low:0 High:0 Sampled:false}, and {N:4 Low:0 High:0 Sampled:false}")
-	f(funnel("x", 3, 2), funnel("y", 3, 2), `group 1 (string "x"): string "x", and string "y"`)
-	f(funnel("x", 3, 2), funnel("x", 3), `group 1 (string "x"), number of steps: 2, and 1`)
+	f(funnel("x", 3, 2), &query.Answer{}, ".Funnel: one, and <nil>")
+	f(funnel("x", 3, 2), funnel("x", 4, 2), ".Funnel.Steps[0](A).Users.N: 3, and 4")
+	f(funnel("x", 3, 2), funnel("y", 3, 2), `.Funnel.Groups[0](["x"]).Values[0]: string "x", and string "y"`)
+	f(funnel("x", 3, 2), funnel("x", 3), `.Funnel.Groups[0](["x"]).Steps: 2 of them, and 1`)
+
+	trend := funnel("x", 3, 2)
+	trend.Funnel.Trend = []query.FunnelBucket{}
+	f(funnel("x", 3, 2), trend, "one of the funnels has no trend")
 
 	retention := func(start string, ns ...int) *query.Answer {
 		c := query.RetentionCohort{Start: start, Size: number(9)}
@@ -41,9 +45,9 @@ func TestEqual(t *testing.T) {
 		return &query.Answer{Retention: &query.RetentionAnswer{Cohorts: []query.RetentionCohort{c}}}
 	}
 	f(retention("a", 1, 2), retention("a", 1, 2), "")
-	f(retention("a", 1), retention("b", 1), "cohort 1 (a), start: a, and b")
-	f(retention("a", 1, 2), retention("a", 1, 3), "cohort 1 (a), period 1: {N:2 Low:0 High:0 Sampled:false}, and {N:3 Low:0 High:0 Sampled:false}")
-	f(retention("a", 1), &query.Answer{Retention: &query.RetentionAnswer{}}, "number of cohorts: 1, and 0")
+	f(retention("a", 1), retention("b", 1), ".Retention.Cohorts[0](a).Start: a, and b")
+	f(retention("a", 1, 2), retention("a", 1, 3), ".Retention.Cohorts[0](a).Periods[1].N: 2, and 3")
+	f(retention("a", 1), &query.Answer{Retention: &query.RetentionAnswer{}}, ".Retention.Cohorts: 1 of them, and 0")
 
 	row := func(group string, m query.Measured) query.SegmentRow {
 		return query.SegmentRow{Group: []event.Value{event.StringOf(group)}, Value: m}
@@ -53,25 +57,26 @@ func TestEqual(t *testing.T) {
 	}
 	float := func(x float64) query.Measured { return query.Measured{Type: event.Float, Float: x} }
 	f(segment(row("x", float(1))), segment(row("x", float(1+1e-12))), "")
-	f(segment(row("x", float(1))), segment(row("x", float(1.001))), `row 1 ( string "x"), value: number 1, and number 1.001`)
-	f(segment(row("x", float(1))), segment(row("x", query.Measured{Type: event.Int, Int: 1})), `row 1 ( string "x"), value: number 1, and integer 1`)
-	f(segment(row("x", float(1))), segment(row("x", query.Measured{})), `row 1 ( string "x"), value: number 1, and null`)
+	f(segment(row("x", float(1))), segment(row("x", float(1.001))), `.Segment.Rows[0]( ["x"]).Value.Float: 1, and 1.001`)
+	f(segment(row("x", float(1))), segment(row("x", query.Measured{Type: event.Int, Int: 1})), `.Segment.Rows[0]( ["x"]).Value.Type: number, and integer`)
+	f(segment(row("x", float(1))), segment(row("x", query.Measured{})), `.Segment.Rows[0]( ["x"]).Value.Type: number, and unknown`)
 	f(segment(row("x", float(1+1e-12)), row("y", float(1))), segment(row("y", float(1+1e-12)), row("x", float(1))), "")
-	f(segment(row("x", float(1)), row("y", float(1))), segment(row("x", float(1))), "number of rows: 2, and 1")
+	f(segment(row("x", float(1)), row("y", float(1))), segment(row("x", float(1))), ".Segment.Rows: 2 of them, and 1")
 
 	cohort := func(n int, found ...query.User) *query.Answer {
 		return &query.Answer{Cohort: &query.CohortAnswer{Users: number(n), Found: found}}
 	}
 	f(cohort(1, query.User{Hash: 1}), cohort(1), "")
 	f(cohort(1, query.User{Hash: 1}), cohort(1, query.User{Hash: 1, ID: "u"}), "")
-	f(cohort(1, query.User{Hash: 1}), cohort(1, query.User{Hash: 2}), "user 1, hash: 1, and 2")
-	f(cohort(1), cohort(2), "users: {N:1 Low:0 High:0 Sampled:false}, and {N:2 Low:0 High:0 Sampled:false}")
+	f(cohort(1, query.User{Hash: 1, ID: "u"}), cohort(1, query.User{Hash: 1, ID: "v"}), ".Cohort.Found[0].ID: u, and v")
+	f(cohort(1, query.User{Hash: 1}), cohort(1, query.User{Hash: 2}), ".Cohort.Found[0].Hash: 1, and 2")
+	f(cohort(1), cohort(2), ".Cohort.Users.N: 1, and 2")
 
 	paths := func(n int, path ...string) *query.Answer {
 		return &query.Answer{Paths: &query.PathsAnswer{Paths: []query.Path{{Path: path, Users: number(n)}}}}
 	}
 	f(paths(1, "a", "b"), paths(1, "a", "b"), "")
-	f(paths(1, "a", "b"), paths(1, "a b"), `path 1: ["a" "b"], and ["a b"]`)
+	f(paths(1, "a", "b"), paths(1, "a b"), `.Paths.Paths[0].Path[0]: a, and a b`)
 
 	withStats := funnel("x", 3, 2)
 	withStats.Stats.EventsRead = 7

@@ -371,62 +371,6 @@ func anyOrder(f *query.Funnel, steps []predicate, rows []row) win {
 	return best
 }
 
-func equalFunnel(a, b *query.FunnelAnswer, _ float64) error {
-	err := first(
-		equalSteps("", a.Steps, b.Steps),
-		differ("by", strings.Join(a.By, ", "), strings.Join(b.By, ", ")),
-	)
-	if err != nil {
-		return err
-	}
-	for i := range min(len(a.Groups), len(b.Groups)) {
-		x, y := a.Groups[i], b.Groups[i]
-		where := fmt.Sprintf("group %d (%s)", i+1, groupName(x.Values, x.Other))
-		if err := first(equalGroup(where, x.Values, y.Values, x.Other, y.Other), equalSteps(where+", ", x.Steps, y.Steps)); err != nil {
-			return err
-		}
-	}
-	if err := differ("number of groups", len(a.Groups), len(b.Groups)); err != nil {
-		return err
-	}
-	if err := differ("trend is there", a.Trend != nil, b.Trend != nil); err != nil {
-		return err
-	}
-	for i := range min(len(a.Trend), len(b.Trend)) {
-		x, y := a.Trend[i], b.Trend[i]
-		where := fmt.Sprintf("bucket %d (%s)", i+1, x.Bucket)
-		if err := first(differ(where, x.Bucket, y.Bucket), equalSteps(where+", ", x.Steps, y.Steps)); err != nil {
-			return err
-		}
-	}
-	return differ("number of buckets", len(a.Trend), len(b.Trend))
-}
-
-func equalSteps(where string, a, b []query.FunnelStep) error {
-	if err := differ(where+"number of steps", len(a), len(b)); err != nil {
-		return err
-	}
-	for i := range a {
-		at := fmt.Sprintf("%sstep %d", where, i+1)
-		named := at + " (" + a[i].Event + ")"
-		if err := first(
-			differ(at, a[i].Event, b[i].Event),
-			differ(named+", users", a[i].Users, b[i].Users),
-			equalTime(named+", time", a[i].Time, b[i].Time),
-		); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func equalTime(what string, a, b *query.StepTime) error {
-	if a == nil || b == nil {
-		return differ(what+" is there", a != nil, b != nil)
-	}
-	return differ(what, *a, *b)
-}
-
 func (d *caseGenerator) funnel() *query.Funnel {
 	f := &query.Funnel{Within: d.window(), Bounds: d.bounds(), Limit: 1000}
 	if d.chance(0.2) || f.Within == 0 {

@@ -72,17 +72,6 @@ func (t *table) walks(p *query.Paths) []*walk {
 	return walks[:min(cmp.Or(p.Top, 20), len(walks))]
 }
 
-func equalPaths(a, b *query.PathsAnswer, _ float64) error {
-	for i := range min(len(a.Paths), len(b.Paths)) {
-		where := fmt.Sprintf("path %d", i+1)
-		x, y := a.Paths[i], b.Paths[i]
-		if err := first(differ(where, fmt.Sprintf("%q", x.Path), fmt.Sprintf("%q", y.Path)), differ(fmt.Sprintf("%s %q, users", where, x.Path), x.Users, y.Users)); err != nil {
-			return err
-		}
-	}
-	return differ("number of paths", len(a.Paths), len(b.Paths))
-}
-
 func (d *caseGenerator) paths() *query.Paths {
 	p := &query.Paths{Anchor: d.match(d.chance(0.9)), Previous: d.chance(0.4), Steps: 1 + d.IntN(7), Top: pick(d, []int{1, 3, 20, 1000}), Bounds: d.bounds()}
 	if d.chance(0.5) {

@@ -1,10 +1,8 @@
 // Package trailtest supports tests of trail: a naive reference that answers every
-// query, random cases, generators of large data sets, and the small data set of the
-// tutorial.
+// query, random cases, and generators of large data sets.
 //
 // Read Answer and filter.go, and the file of one kind of query. Draw makes random cases,
-// Equal compares answers, Ecom, GitHub and Hits make big data, and WriteSample writes
-// the small one.
+// Equal compares answers, and Ecom, GitHub and Hits make big data.
 //
 // Answer is written to be obviously right: it goes through events one by one, with
 // maps and sorts, and shares no code with the engine, which it must not know. The
@@ -23,45 +21,41 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// A kind is a kind of query: how it is answered, compared and drawn.
+// A kind is a kind of query: how it is answered and drawn.
 type kind struct {
-	name    string
-	keys    []string // of the selections of its users
-	weight  int      // how many of 10 queries that are drawn are of the kind
-	of      func(*query.Query) bool
-	answers func(*query.Answer) bool
-	answer  func(*table, *query.Query, *query.Answer)
-	users   func(*table, *query.Query) []uint64 // behind the number that Users of the query selects
-	equal   func(a, b *query.Answer, tolerance float64) error
-	draw    func(*caseGenerator, *query.Query)
+	name   string
+	keys   []string // of the selections of its users
+	weight int      // how many of 10 queries that are drawn are of the kind
+	of     func(*query.Query) bool
+	answer func(*table, *query.Query, *query.Answer)
+	users  func(*table, *query.Query) []uint64 // behind the number that Users of the query selects
+	draw   func(*caseGenerator, *query.Query)
 }
 
 // newKind makes a kind of the fields of queries and answers that it has.
 func newKind[Q, A any](name string, weight int, keys []string, q func(*query.Query) **Q, a func(*query.Answer) **A,
-	answer func(*table, *Q) *A, users func(*table, *Q, *query.Selection) []uint64, equal func(a, b *A, tolerance float64) error, draw func(*caseGenerator) *Q,
+	answer func(*table, *Q) *A, users func(*table, *Q, *query.Selection) []uint64, draw func(*caseGenerator) *Q,
 ) kind {
 	return kind{
 		name: name, weight: weight, keys: keys,
-		of:      func(in *query.Query) bool { return *q(in) != nil },
-		answers: func(in *query.Answer) bool { return *a(in) != nil },
-		answer:  func(t *table, in *query.Query, out *query.Answer) { *a(out) = answer(t, *q(in)) },
-		users:   func(t *table, in *query.Query) []uint64 { return users(t, *q(in), in.Users) },
-		equal:   func(x, y *query.Answer, tolerance float64) error { return equal(*a(x), *a(y), tolerance) },
-		draw:    func(d *caseGenerator, to *query.Query) { *q(to) = draw(d) },
+		of:     func(in *query.Query) bool { return *q(in) != nil },
+		answer: func(t *table, in *query.Query, out *query.Answer) { *a(out) = answer(t, *q(in)) },
+		users:  func(t *table, in *query.Query) []uint64 { return users(t, *q(in), in.Users) },
+		draw:   func(d *caseGenerator, to *query.Query) { *q(to) = draw(d) },
 	}
 }
 
 var kinds = []kind{
 	newKind("funnel", 4, []string{"step", "dropped", "bucket", "group", "other"}, func(q *query.Query) **query.Funnel { return &q.Funnel },
-		func(a *query.Answer) **query.FunnelAnswer { return &a.Funnel }, (*table).funnel, (*table).funnelUsers, equalFunnel, (*caseGenerator).funnel),
+		func(a *query.Answer) **query.FunnelAnswer { return &a.Funnel }, (*table).funnel, (*table).funnelUsers, (*caseGenerator).funnel),
 	newKind("retention", 2, []string{"cohort", "period"}, func(q *query.Query) **query.Retention { return &q.Retention },
-		func(a *query.Answer) **query.RetentionAnswer { return &a.Retention }, (*table).retention, (*table).retentionUsers, equalRetention, (*caseGenerator).retention),
+		func(a *query.Answer) **query.RetentionAnswer { return &a.Retention }, (*table).retention, (*table).retentionUsers, (*caseGenerator).retention),
 	newKind("segment", 2, []string{"bucket", "group", "other"}, func(q *query.Query) **query.Segment { return &q.Segment },
-		func(a *query.Answer) **query.SegmentAnswer { return &a.Segment }, (*table).segment, (*table).segmentUsers, equalSegment, (*caseGenerator).segment),
+		func(a *query.Answer) **query.SegmentAnswer { return &a.Segment }, (*table).segment, (*table).segmentUsers, (*caseGenerator).segment),
 	newKind("cohort", 1, nil, func(q *query.Query) **query.Cohort { return &q.Cohort },
-		func(a *query.Answer) **query.CohortAnswer { return &a.Cohort }, (*table).cohort, (*table).cohortUsers, equalCohort, (*caseGenerator).cohort),
+		func(a *query.Answer) **query.CohortAnswer { return &a.Cohort }, (*table).cohort, (*table).cohortUsers, (*caseGenerator).cohort),
 	newKind("paths", 1, []string{"path"}, func(q *query.Query) **query.Paths { return &q.Paths },
-		func(a *query.Answer) **query.PathsAnswer { return &a.Paths }, (*table).paths, (*table).pathsUsers, equalPaths, (*caseGenerator).paths),
+		func(a *query.Answer) **query.PathsAnswer { return &a.Paths }, (*table).paths, (*table).pathsUsers, (*caseGenerator).paths),
 }
 
 // A row is an event as the reference sees it, its values in the types of the

@@ -2,7 +2,6 @@ package trailtest
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -102,27 +101,6 @@ func cohortUnit(q *query.Retention) query.Unit {
 		return query.Week
 	}
 	return query.Day
-}
-
-func equalRetention(a, b *query.RetentionAnswer, _ float64) error {
-	for i := range min(len(a.Cohorts), len(b.Cohorts)) {
-		x, y := a.Cohorts[i], b.Cohorts[i]
-		where := fmt.Sprintf("cohort %d (%s)", i+1, x.Start)
-		err := first(
-			differ(where+", start", x.Start, y.Start),
-			differ(where+", size", x.Size, y.Size),
-			differ(where+", number of periods", len(x.Periods), len(y.Periods)),
-		)
-		if err != nil {
-			return err
-		}
-		for k := range x.Periods {
-			if err := differ(fmt.Sprintf("%s, period %d", where, k), x.Periods[k], y.Periods[k]); err != nil {
-				return err
-			}
-		}
-	}
-	return differ("number of cohorts", len(a.Cohorts), len(b.Cohorts))
 }
 
 func (d *caseGenerator) retention() *query.Retention {

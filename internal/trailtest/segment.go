@@ -159,19 +159,19 @@ func fill(rows map[string]*accumulator, events []placed) {
 }
 
 func segmentAnswer(s *query.Segment, groups map[string]*accumulator) *query.SegmentAnswer {
-	type line struct {
+	type bucketRow struct {
 		bucket int64
 		row    query.SegmentRow
 	}
-	var lines []line
+	var ordered []bucketRow
 	for _, b := range groups {
 		label := ""
 		if s.Bucket != query.NoUnit {
 			label = periodLabel(s.Bucket, b.bucket, cmp.Or(s.Zone, time.UTC))
 		}
-		lines = append(lines, line{b.bucket, query.SegmentRow{Bucket: label, Group: b.group, Other: b.other, Value: measure(s.Measure, b)}})
+		ordered = append(ordered, bucketRow{b.bucket, query.SegmentRow{Bucket: label, Group: b.group, Other: b.other, Value: measure(s.Measure, b)}})
 	}
-	slices.SortFunc(lines, func(a, b line) int {
+	slices.SortFunc(ordered, func(a, b bucketRow) int {
 		return cmp.Or(
 			cmp.Compare(a.bucket, b.bucket),
 			cmp.Compare(boolInt(a.row.Other), boolInt(b.row.Other)),
@@ -180,7 +180,7 @@ func segmentAnswer(s *query.Segment, groups map[string]*accumulator) *query.Segm
 		)
 	})
 	answer := &query.SegmentAnswer{Bucketed: s.Bucket != query.NoUnit, By: s.By}
-	for _, l := range lines {
+	for _, l := range ordered {
 		answer.Rows = append(answer.Rows, l.row)
 	}
 	return answer
@@ -265,70 +265,6 @@ func amount(m query.Measured) float64 {
 		return float64(m.Int)
 	}
 	return m.Float
-}
-
-func equalSegment(a, b *query.SegmentAnswer, tolerance float64) error {
-	if err := first(differ("bucketed", a.Bucketed, b.Bucketed), differ("by", a.By, b.By)); err != nil {
-		return err
-	}
-	// Sums of floats depend on the order of adding, so rows whose values are nearly
-	// equal may have changed places; within a bucket they are put in order of group.
-	x, y := settled(a.Rows, tolerance), settled(b.Rows, tolerance)
-	for i := range min(len(x), len(y)) {
-		where := fmt.Sprintf("row %d (%s %s)", i+1, x[i].Bucket, groupName(x[i].Group, x[i].Other))
-		if err := differ(where+", bucket", x[i].Bucket, y[i].Bucket); err != nil {
-			return err
-		}
-		if err := equalGroup(where+", group", x[i].Group, y[i].Group, x[i].Other, y[i].Other); err != nil {
-			return err
-		}
-		if err := equalMeasured(where+", value", x[i].Value, y[i].Value, tolerance); err != nil {
-			return err
-		}
-	}
-	return differ("number of rows", len(a.Rows), len(b.Rows))
-}
-
-// settled returns rows in which runs of nearly equal numbers are in order of
-// group.
-func settled(rows []query.SegmentRow, tolerance float64) []query.SegmentRow {
-	rows = slices.Clone(rows)
-	for from := 0; from < len(rows); {
-		to := from + 1
-		for to < len(rows) && rows[to].Bucket == rows[from].Bucket && rows[to].Other == rows[from].Other &&
-			rows[to].Value.Type == event.Float && rows[from].Value.Type == event.Float &&
-			near(rows[to-1].Value.Float, rows[to].Value.Float, tolerance) {
-			to++
-		}
-		slices.SortStableFunc(rows[from:to], func(a, b query.SegmentRow) int {
-			return slices.CompareFunc(a.Group, b.Group, compareValues)
-		})
-		from = to
-	}
-	return rows
-}
-
-func equalMeasured(what string, a, b query.Measured, tolerance float64) error {
-	same := a.Type == b.Type && a.Sampled == b.Sampled && a.Int == b.Int &&
-		near(a.Float, b.Float, tolerance) && near(a.Low, b.Low, tolerance) && near(a.High, b.High, tolerance)
-	if same {
-		return nil
-	}
-	return fmt.Errorf("%s: %s, and %s", what, measuredName(a), measuredName(b))
-}
-
-func measuredName(m query.Measured) string {
-	name := "null"
-	switch m.Type {
-	case event.Int:
-		name = fmt.Sprintf("integer %d", m.Int)
-	case event.Float:
-		name = fmt.Sprintf("number %v", m.Float)
-	}
-	if m.Sampled {
-		name += fmt.Sprintf(" [%v, %v]", m.Low, m.High)
-	}
-	return name
 }
 
 func (d *caseGenerator) segment() *query.Segment {

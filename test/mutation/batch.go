@@ -18,7 +18,7 @@ func ofBatch() []mutation {
 		{name: "a body holds the memory", file: "batch/batch.go", in: "batch/faults", test: "TestFault04_LateBody",
 			cuts: []cut{
 				{"	b.retain()\n	b.bodies.add(1)\n", "	b.bodies.add(1)\n"},
-				{"		r.batch.release()\n		r.batch.bodies", "		r.batch.bodies"},
+				{"		b.batch.release()\n		b.batch.bodies", "		r.batch.bodies"},
 			}},
 		{name: "batches on the way at quit", file: "batch/queue.go", in: "batch/faults", test: "TestFault11_Exact",
 			cuts: []cut{{"				parts[x.chunk] = append(parts[x.chunk], x)\n", "				_ = x\n"}}},

@@ -159,15 +159,12 @@ func TestShop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var text strings.Builder
-	if err := trailtest.WriteSample(&text); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "shop.csv")
-	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	store, err := trail.Open(filepath.Join(t.TempDir(), "store"), trail.Options{NoSync: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const file = "../../examples/shop.csv"
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +191,7 @@ func TestShop(t *testing.T) {
 	if rows != 2019 {
 		t.Errorf("got %d rows from the exported file, want 2019", rows)
 	}
-	events := shop(t, text.String())
+	events := shop(t, string(text))
 	compared := 0
 	for _, part := range strings.Split(string(src), "\n== ")[1:] {
 		name, doc, _ := strings.Cut(part, "\n")

@@ -1,6 +1,7 @@
 package dialect_test
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -45,11 +46,11 @@ func documents(t *testing.T) []document {
 // quantity, an integer, and paid, a boolean.
 func shop(t *testing.T) ([]event.Event, event.Schema) {
 	t.Helper()
-	var text strings.Builder
-	if err := trailtest.WriteSample(&text); err != nil {
+	text, err := os.ReadFile("../../examples/shop.csv")
+	if err != nil {
 		t.Fatal(err)
 	}
-	lines, err := csv.NewReader(strings.NewReader(text.String())).ReadAll()
+	lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}

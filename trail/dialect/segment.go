@@ -275,9 +275,9 @@ func (c *compiler) measure(m query.Measure, column string) string {
 	return map[query.MeasureKind]string{query.Sum: "sum", query.Avg: "avg", query.Min: "min", query.Max: "max"}[m.Kind] + "(" + column + ")"
 }
 
-// A segmentLine is a row with the number of its bucket, by which rows are ordered
+// A bucketRow is a row with the number of its bucket, by which rows are ordered
 // and filled.
-type segmentLine struct {
+type bucketRow struct {
 	bucket int64
 	row    query.SegmentRow
 }
@@ -285,9 +285,9 @@ type segmentLine struct {
 func segmentAnswer(s *Statement, r *reader, rows [][]any, answer *query.Answer) {
 	q := s.query.Segment
 	a := &query.SegmentAnswer{Bucketed: q.Bucket != query.NoUnit, By: q.By}
-	var lines []segmentLine
+	var found []bucketRow
 	for _, row := range rows {
-		var l segmentLine
+		var l bucketRow
 		column := 0
 		if a.Bucketed {
 			l.bucket = r.bucketAt(q.Bucket, r.at(row, 0))
@@ -304,20 +304,20 @@ func segmentAnswer(s *Statement, r *reader, rows [][]any, answer *query.Answer) 
 			column++
 		}
 		l.row.Value = r.measured(row[min(column, len(row)):], q.Measure.Kind, s.schema.Type(q.Measure.Property))
-		lines = append(lines, l)
+		found = append(found, l)
 	}
 	if q.Fill && a.Bucketed {
-		lines = filled(lines, q.Measure.Kind)
+		found = filled(found, q.Measure.Kind)
 	}
-	slices.SortStableFunc(lines, func(x, y segmentLine) int {
+	slices.SortStableFunc(found, func(x, y bucketRow) int {
 		return cmp.Or(
 			cmp.Compare(x.bucket, y.bucket),
 			compareBools(x.row.Other, y.row.Other),
 			compareMeasured(y.row.Value, x.row.Value),
-			slices.CompareFunc(x.row.Group, y.row.Group, compareValues),
+			slices.CompareFunc(x.row.Group, y.row.Group, event.Compare),
 		)
 	})
-	for _, l := range lines {
+	for _, l := range found {
 		if l.row.Other && !q.Other {
 			continue
 		}
@@ -330,16 +330,16 @@ func segmentAnswer(s *Statement, r *reader, rows [][]any, answer *query.Answer) 
 }
 
 // filled adds to each bucket from the first to the last the groups that it lacks.
-func filled(lines []segmentLine, kind query.MeasureKind) []segmentLine {
-	if len(lines) == 0 {
+func filled(found []bucketRow, kind query.MeasureKind) []bucketRow {
+	if len(found) == 0 {
 		return nil
 	}
 	groups, have := map[string]query.SegmentRow{}, map[string]bool{}
 	key := func(bucket int64, row query.SegmentRow) string {
 		return fmt.Sprintf("%d %t %q", bucket, row.Other, row.Group)
 	}
-	low, high := lines[0].bucket, lines[0].bucket
-	for _, l := range lines {
+	low, high := found[0].bucket, found[0].bucket
+	for _, l := range found {
 		low, high = min(low, l.bucket), max(high, l.bucket)
 		groups[key(0, l.row)] = query.SegmentRow{Group: l.row.Group, Other: l.row.Other}
 		have[key(l.bucket, l.row)] = true
@@ -352,9 +352,9 @@ func filled(lines []segmentLine, kind query.MeasureKind) []segmentLine {
 		for _, group := range groups {
 			if !have[key(bucket, group)] {
 				group.Value = empty
-				lines = append(lines, segmentLine{bucket, group})
+				found = append(found, bucketRow{bucket, group})
 			}
 		}
 	}
-	return lines
+	return found
 }

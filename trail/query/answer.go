@@ -14,7 +14,7 @@ type Answer struct {
 type Stats struct {
 	EventsRead int64    // rows with a column that was evaluated
 	BytesRead  int64    // of the columns, dictionaries and runs that were touched
-	Segments   int      // segments and runs that were looked into
+	Segments   int      // segments and runs that were read
 	Sample     float64  // the share of users that was really read; 1 for all
 	ElapsedUS  int64    // microseconds from the parsed document to the answer
 	Through    int64    // time of the last event in the store, of retention

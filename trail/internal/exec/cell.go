@@ -115,8 +115,8 @@ func (s *segmentationFold) add(to, c *cell) {
 
 // A numberTable turns the codes of a column into numbers.
 type numberTable struct {
-	frame bool  // codes are distances from base
-	base  int64 // the integer of code 0, if there were one
+	ranged bool  // codes are distances from base
+	base   int64 // the integer of code 0, if there were one
 
 	numbers []event.Value // by code; nil to ask the column
 }
@@ -131,7 +131,7 @@ func newNumberTable(col *segment.Column, held *budget) (*numberTable, error) {
 	t := &numberTable{}
 	low, high := col.Value(1), col.Value(uint32(col.Codes()-1))
 	if col.Type() == event.Int && uint64(high.Int())-uint64(low.Int()) == uint64(col.Codes()-2) {
-		t.frame, t.base = true, low.Int()-1
+		t.ranged, t.base = true, low.Int()-1
 		return t, nil
 	}
 	if col.Codes() > min(maxTable, max(256, col.Rows())) {
@@ -155,7 +155,7 @@ func (t *numberTable) at(c *codes, row int) (i int64, f float64, ok bool) {
 	if t == nil || code == 0 {
 		return 0, 0, false
 	}
-	if t.frame {
+	if t.ranged {
 		i = t.base + int64(code)
 		return i, float64(i), true
 	}

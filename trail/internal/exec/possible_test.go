@@ -129,7 +129,7 @@ func testsOf(property string, typ event.Type, values int, random *rand.Rand) (li
 	}
 	ordered := func() []query.Literal {
 		a, b := literal(), literal()
-		if v, w := a.Value, b.Value; compare(v, w) > 0 {
+		if v, w := a.Value, b.Value; event.Compare(v, w) > 0 {
 			a, b = b, a
 		}
 		return []query.Literal{a, b}
@@ -380,7 +380,7 @@ func checkPossible(t *testing.T, in Input, f, other *query.Filter, left map[quer
 				continue
 			}
 			if !slices.ContainsFunc(masks[block*segment.BlockRows:min((block+1)*segment.BlockRows, len(masks))], func(m uint64) bool { return m&1 != 0 }) {
-				t.Fatalf("%s: no row of block %d passes, and it has a set of codes that does not tell so", described(f), block)
+				t.Fatalf("%s: no row of block %d passes, and it has a set of codes that does not say so", described(f), block)
 			}
 		}
 	}

@@ -203,7 +203,7 @@ func (s *segmentation) compareKeys(x, y [3]int32) int {
 		if s.lexicons[column] != nil {
 			c = cmp.Compare(x[k], y[k]) // numbers are in the order of the values
 		} else if x[k] != y[k] {
-			c = compareValues(s.values.value(x[k]), s.values.value(y[k]))
+			c = event.Compare(s.values.value(x[k]), s.values.value(y[k]))
 		}
 		if c != 0 {
 			return c
@@ -225,46 +225,46 @@ func (s *segmentation) isOther(group uint32) bool {
 	return s.chosen != nil && int(group) == s.chosen.groups
 }
 
-// A line is a row of an answer in the making.
-type line struct {
+// An answerRow is a row of an answer in the making.
+type answerRow struct {
 	group, bucket uint32
 	cell          int32   // -1 if there is none: no event
 	order         float64 // the measure, as near as a float can be to it; -Inf for null
 }
 
-// lines returns the rows of the answer in order.
-func (s *segmentation) lines(p *plan) []line {
+// rows returns the rows of the answer in order.
+func (s *segmentation) rows(p *plan) []answerRow {
 	g := s.grid
 	n := 0
 	for at := range g.size() {
 		n += btoi(g.rows(at) > 0)
 	}
-	var lines []line
+	var rows []answerRow
 	switch {
 	case s.q.Fill && s.calendar != nil:
-		lines = s.filled()
+		rows = s.filled()
 	case n == 0 && s.calendar == nil && len(s.by) == 0:
-		lines = []line{{cell: -1}} // the only row is answered even if no event is in it
+		rows = []answerRow{{cell: -1}} // the only row is answered even if no event is in it
 	default:
-		lines = make([]line, 0, n)
+		rows = make([]answerRow, 0, n)
 		for at := range g.size() {
 			if g.rows(at) > 0 {
 				group, bucket := g.split(at)
-				lines = append(lines, line{group: group, bucket: bucket, cell: int32(at)})
+				rows = append(rows, answerRow{group: group, bucket: bucket, cell: int32(at)})
 			}
 		}
 	}
 	if s.chosen != nil && !s.q.Other {
-		lines = slices.DeleteFunc(lines, func(l line) bool { return s.isOther(l.group) })
+		rows = slices.DeleteFunc(rows, func(l answerRow) bool { return s.isOther(l.group) })
 	}
-	for i := range lines {
-		l := &lines[i]
+	for i := range rows {
+		l := &rows[i]
 		l.order = math.Inf(-1)
 		if m := s.result(p, l.cell); m.Type != event.Unknown {
 			l.order = float(m)
 		}
 	}
-	slices.SortFunc(lines, func(x, y line) int {
+	slices.SortFunc(rows, func(x, y answerRow) int {
 		// One after the other: cmp.Or would compare the groups each time.
 		if c := cmp.Compare(x.bucket, y.bucket); c != 0 {
 			return c
@@ -285,12 +285,12 @@ func (s *segmentation) lines(p *plan) []line {
 		}
 		return s.compareKeys(s.keyOf(x.group), s.keyOf(y.group))
 	})
-	return lines
+	return rows
 }
 
-// filled returns a line for each bucket between the first and the last one, of each
+// filled returns a row for each bucket between the first and the last one, of each
 // group.
-func (s *segmentation) filled() (lines []line) {
+func (s *segmentation) filled() (rows []answerRow) {
 	g := s.grid
 	first, last := uint32(math.MaxUint32), uint32(0)
 	cells := make(map[[2]uint32]int32)
@@ -304,35 +304,35 @@ func (s *segmentation) filled() (lines []line) {
 		groups[group], cells[[2]uint32{group, bucket}] = true, int32(at)
 	}
 	const perCell = 48 // of the map
-	s.values.take(perCell*int64(len(cells)) + int64(unsafe.Sizeof(line{}))*int64(len(groups))*max(0, int64(last)-int64(first)+1))
+	s.values.take(perCell*int64(len(cells)) + int64(unsafe.Sizeof(answerRow{}))*int64(len(groups))*max(0, int64(last)-int64(first)+1))
 	if s.values.err != nil {
 		return nil
 	}
 	for group := range groups {
 		for bucket := first; bucket <= last; bucket++ {
-			l := line{group: group, bucket: bucket, cell: -1}
+			l := answerRow{group: group, bucket: bucket, cell: -1}
 			if at, ok := cells[[2]uint32{group, bucket}]; ok {
 				l.cell = at
 			}
-			lines = append(lines, l)
+			rows = append(rows, l)
 		}
 	}
-	return lines
+	return rows
 }
 
 func (s *segmentation) answer(p *plan) (*query.Answer, error) {
 	if s.grid == nil {
 		s.grid = newGrid(p, s.q.Measure.Kind, len(s.by), s.buckets)
 	}
-	lines := s.lines(p)
+	rows := s.rows(p)
 	rowOf := make([]int32, s.grid.groups+1) // by group: the number of its first row, whose values the others share
-	s.values.take(int64(len(lines))*int64(unsafe.Sizeof(query.SegmentRow{})+unsafe.Sizeof(line{})) + 4*int64(len(rowOf)))
+	s.values.take(int64(len(rows))*int64(unsafe.Sizeof(query.SegmentRow{})+unsafe.Sizeof(answerRow{})) + 4*int64(len(rowOf)))
 	if s.values.err != nil {
 		return nil, s.values.err
 	}
-	a := &query.SegmentAnswer{Bucketed: s.calendar != nil, By: s.q.By, Rows: make([]query.SegmentRow, len(lines))}
+	a := &query.SegmentAnswer{Bucketed: s.calendar != nil, By: s.q.By, Rows: make([]query.SegmentRow, len(rows))}
 	label, labeled := "", uint32(math.MaxUint32)
-	for i, l := range lines {
+	for i, l := range rows {
 		r := &a.Rows[i]
 		r.Value, r.Other = s.result(p, l.cell), s.isOther(l.group)
 		if s.calendar != nil {

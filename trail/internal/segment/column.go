@@ -24,7 +24,7 @@ func RawMissing(t event.Type) uint64 {
 // rawNaN is the one NaN that stands for the missing number.
 const rawNaN = 0x7ff8000000000000
 
-// maxScale is how many decimals a frame can have.
+// maxScale is how many decimals a dictionary of a range can have.
 const maxScale = 6
 
 // power returns 10 to the power of scale.
@@ -183,19 +183,7 @@ func (c *Column) checkData(lo, hi int, size int64) (int64, error) {
 func (c *Column) checkPlaces(lo, hi int) (int64, error) {
 	who := c.who
 	find := func(row int) (int, error) {
-		lo, hi := 0, c.count
-		for lo < hi {
-			mid := int(uint(lo+hi) / 2)
-			if err := c.s.check(c.meta.places.part(mid, mid+1, 4), who); err != nil {
-				return 0, err
-			}
-			if int(c.places[mid]) < row {
-				lo = mid + 1
-			} else {
-				hi = mid
-			}
-		}
-		return lo, nil
+		return search(c.count, func(i int) error { return c.s.check(c.meta.places.part(i, i+1, 4), who) }, func(i int) bool { return int(c.places[i]) < row })
 	}
 	from, err := find(lo)
 	if err != nil {
@@ -248,7 +236,7 @@ func (c *Column) Value(code uint32) event.Value {
 	switch c.dict {
 	case dictBool:
 		return event.BoolOf(code == 2)
-	case dictFrame:
+	case dictRange:
 		if c.typ == event.Int {
 			return event.IntOf(c.min + int64(code) - 1)
 		}
@@ -310,16 +298,7 @@ func (c *Column) compare(code uint32, v event.Value) int {
 	if c.typ == event.String {
 		return cmp.Compare(c.term(code), v.Text())
 	}
-	x := c.Value(code)
-	switch {
-	case c.typ == event.Bool:
-		return cmp.Compare(b2i(x.Bool()), b2i(v.Bool()))
-	case c.typ == event.Int && v.Type() == event.Int:
-		return cmp.Compare(x.Int(), v.Int())
-	case c.typ == event.Int:
-		return compareIntFloat(x.Int(), v.Float())
-	}
-	return cmp.Compare(x.Float(), v.Float())
+	return event.Compare(c.Value(code), v)
 }
 
 func b2i(b bool) int {
@@ -352,7 +331,7 @@ func (c *Column) Inexact() (event.Value, error) {
 	if _, err := c.Prepare(0, 0); err != nil {
 		return event.Value{}, err
 	}
-	if c.dict == dictFrame && c.min >= -1<<53 && c.min+int64(c.codes) <= 1<<53 {
+	if c.dict == dictRange && c.min >= -1<<53 && c.min+int64(c.codes) <= 1<<53 {
 		return event.Value{}, nil // without checking each
 	}
 	for code := range uint32(c.codes) {
@@ -361,22 +340,4 @@ func (c *Column) Inexact() (event.Value, error) {
 		}
 	}
 	return event.Value{}, nil
-}
-
-// compareIntFloat orders an integer and a number without rounding the integer.
-func compareIntFloat(i int64, f float64) int {
-	switch {
-	case f >= 1<<63:
-		return -1
-	case f < -1<<63:
-		return 1
-	}
-	whole := math.Floor(f)
-	if n := cmp.Compare(i, int64(whole)); n != 0 {
-		return n
-	}
-	if f > whole {
-		return -1
-	}
-	return 0
 }

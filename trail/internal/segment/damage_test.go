@@ -90,8 +90,8 @@ func compactImage(t testing.TB) []byte {
 	events := &meta{role: roleEvents, typ: event.String, codes: 6}
 	err = errors.Join(err, writeText(w.o, events, []string{"a", "b", "c", "d", "e"}))
 	as(events, names, encDigits)
-	as(&meta{name: "place", typ: event.Int, dict: dictFrame, codes: 4}, places, encUserSparse)
-	as(&meta{name: "kind", typ: event.Int, dict: dictFrame, codes: 301}, kinds, encPresent)
+	as(&meta{name: "place", typ: event.Int, dict: dictRange, codes: 4}, places, encUserSparse)
+	as(&meta{name: "kind", typ: event.Int, dict: dictRange, codes: 301}, kinds, encPresent)
 	if err = errors.Join(err, w.finish()); err != nil {
 		t.Fatal(err)
 	}

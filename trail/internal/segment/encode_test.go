@@ -38,7 +38,7 @@ func forced(t testing.TB, rnd *rand.Rand, enc encoding, codes, rows, perUser int
 	if err := w.words(&meta{role: roleEvents, typ: event.String}, []string{"e"}, slices.Repeat([]uint32{1}, rows)); err != nil {
 		t.Fatal(err)
 	}
-	m := &meta{name: "c", typ: event.Int, dict: dictFrame, codes: codes}
+	m := &meta{name: "c", typ: event.Int, dict: dictRange, codes: codes}
 	shape := measure(values, rowStart)
 	if shape.each == nil {
 		shape.each, shape.patches = patches(values, rowStart)

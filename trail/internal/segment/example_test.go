@@ -232,7 +232,7 @@ func (d *dump) column(places *[]section) {
 	d.uvarint("rows without a value: %d")
 	d.uvarint("codes: %d")
 	switch dictKind(d.uvarint("dictionary %d")) {
-	case dictFrame:
+	case dictRange:
 		d.varint("value of code 1: %d")
 		d.uvarint("decimals: %d")
 	case dictPackedText:

@@ -87,7 +87,7 @@ type dictKind uint8
 
 const (
 	dictNone       dictKind = iota // raw values
-	dictFrame                      // (min + code - 1) / 10^scale
+	dictRange                      // (min + code - 1) / 10^scale
 	dictValues                     // sorted values of eight bytes
 	dictText                       // sorted strings, whose ends have four bytes
 	dictBool                       // 1 false, 2 true
@@ -167,7 +167,7 @@ func (m *meta) append(r *record) {
 	r.uint(uint64(m.codes))
 	r.uint(uint64(m.dict))
 	switch m.dict {
-	case dictFrame:
+	case dictRange:
 		r.int(m.min)
 		r.uint(uint64(m.scale))
 	case dictValues:

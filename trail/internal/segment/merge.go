@@ -265,7 +265,7 @@ func (m *merging) mergeNumbers(meta *meta, column func(*Segment) *Column, codes 
 	if err != nil {
 		return err
 	}
-	if to, ok := uniteFrames(meta, columns); ok {
+	if to, ok := uniteRanges(meta, columns); ok {
 		if err := m.gatherCodes(codes, columns, to); err != nil {
 			return err
 		}
@@ -277,9 +277,9 @@ func (m *merging) mergeNumbers(meta *meta, column func(*Segment) *Column, codes 
 	return m.numbers(meta, values)
 }
 
-// uniteFrames finds the range that covers the ranges of all columns. It is not ok if a
+// uniteRanges finds the range that covers the ranges of all columns. It is not ok if a
 // column has no range or another scale, or if the ranges are too far apart.
-func uniteFrames(m *meta, columns []*Column) (to []recoding, ok bool) {
+func uniteRanges(m *meta, columns []*Column) (to []recoding, ok bool) {
 	to = make([]recoding, len(columns))
 	low, top := int64(math.MaxInt64), int64(math.MinInt64)
 	first, dict, scale := true, dictNone, 0
@@ -287,7 +287,7 @@ func uniteFrames(m *meta, columns []*Column) (to []recoding, ok bool) {
 		if c == nil {
 			continue
 		}
-		if c.typ != m.typ || c.dict != dictFrame && c.dict != dictBool || !first && c.scale != scale {
+		if c.typ != m.typ || c.dict != dictRange && c.dict != dictBool || !first && c.scale != scale {
 			return nil, false
 		}
 		dict, scale, first = c.dict, c.scale, false
@@ -409,7 +409,7 @@ func (c *Column) rawReader(t event.Type) func(dst []uint64, lo, hi int) []uint64
 			for i, code := range codes {
 				dst[i] = table[min(int(code), len(table)-1)]
 			}
-		case c.dict == dictFrame && !floats && c.typ == event.Int:
+		case c.dict == dictRange && !floats && c.typ == event.Int:
 			first, none := uint64(c.min)-1, RawMissing(t)
 			for i, code := range codes {
 				dst[i] = first + uint64(code)

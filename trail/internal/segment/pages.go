@@ -61,6 +61,24 @@ func (s *Segment) check(p span, section string) error {
 	return nil
 }
 
+// search returns the first of n entries, in order, that is not before what is sought, as
+// sort.Search does. It checks each entry before reading it.
+func search(n int, check func(i int) error, before func(i int) bool) (int, error) {
+	lo, hi := 0, n
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if err := check(mid); err != nil {
+			return 0, err
+		}
+		if before(mid) {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo, nil
+}
+
 func (s *Segment) checkPage(page int64, section string) error {
 	from := page << pageBits
 	to := min(from+pageSize, s.body)

@@ -29,7 +29,7 @@ func parse(name string, image []byte) (*Segment, error) {
 		return nil, errOrder(name)
 	}
 	s := &Segment{name: name, image: image, byName: make(map[string]*Column)}
-	footer, err := s.frame()
+	footer, err := s.findFooter()
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,8 @@ func parse(name string, image []byte) (*Segment, error) {
 	return s, nil
 }
 
-func (s *Segment) frame() ([]byte, error) {
+// findFooter checks the header and the trailer, and returns the footer.
+func (s *Segment) findFooter() ([]byte, error) {
 	image := s.image
 	size := int64(len(image))
 	all := span{0, size}
@@ -223,7 +224,7 @@ func (m *meta) readDict(c *cursor, body int64) {
 	case dictNone:
 		c.bad = c.bad || m.codes != 0 || m.role != roleIDs && m.typ != event.Int && m.typ != event.Float
 		return
-	case dictFrame:
+	case dictRange:
 		m.min = c.int()
 		m.scale = int(c.uint(maxScale))
 		c.bad = c.bad || m.typ == event.Int && m.scale != 0 || m.typ != event.Int && m.typ != event.Float

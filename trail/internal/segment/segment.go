@@ -201,19 +201,7 @@ func (s *Segment) Range(from, to uint64) (r Range, bytes int64, err error) {
 // searchHash returns the first user whose hash is not below h. It checks each page
 // that it reads.
 func (s *Segment) searchHash(h uint64) (int, error) {
-	lo, hi := 0, s.users
-	for lo < hi {
-		mid := int(uint(lo+hi) / 2)
-		if err := s.check(s.hashAt.part(mid, mid+1, 8), nameUsers); err != nil {
-			return 0, err
-		}
-		if s.hashes[mid] < h {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo, nil
+	return search(s.users, func(i int) error { return s.check(s.hashAt.part(i, i+1, 8), nameUsers) }, func(i int) bool { return s.hashes[i] < h })
 }
 
 // userOf returns the user who has a row. Pages must have been checked.
@@ -225,19 +213,7 @@ func (s *Segment) userOf(row int) int {
 // of rows [lo,hi) needs, and returns those users.
 func (s *Segment) checkUsersOf(lo, hi int, who string) (userLo, userHi int, err error) {
 	find := func(row int) (int, error) {
-		lo, hi := 0, s.users
-		for lo < hi {
-			mid := int(uint(lo+hi) / 2)
-			if err := s.starts.check(s, mid+1, mid+2, who); err != nil {
-				return 0, err
-			}
-			if s.FirstRow(mid+1) <= row {
-				lo = mid + 1
-			} else {
-				hi = mid
-			}
-		}
-		return lo, nil
+		return search(s.users, func(i int) error { return s.starts.check(s, i+1, i+2, who) }, func(i int) bool { return s.FirstRow(i+1) <= row })
 	}
 	if lo >= hi {
 		return 0, 0, nil

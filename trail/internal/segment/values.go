@@ -42,7 +42,7 @@ func codeInts(m *meta, values []uint64) []uint32 {
 	if span > maxCodes-2 {
 		return nil
 	}
-	m.dict, m.min, m.codes = dictFrame, low, int(span)+2
+	m.dict, m.min, m.codes = dictRange, low, int(span)+2
 	codes := make([]uint32, len(values))
 	for i, v := range values {
 		if v != none {
@@ -52,8 +52,8 @@ func codeInts(m *meta, values []uint64) []uint32 {
 	return codes
 }
 
-// tighten reduces the range of a frame to the range of codes. At least one
-// row must have a value.
+// tighten reduces the range of a dictionary to the range of codes. At least one row
+// must have a value.
 func (m *meta) tighten(codes []uint32) {
 	low, top := uint32(math.MaxUint32), uint32(0)
 	for _, c := range codes {
@@ -73,10 +73,9 @@ func (m *meta) tighten(codes []uint32) {
 	}
 }
 
-// replace makes a dictionary in place of a frame if the values are few for their
-// range. It returns the values, nil if it made none.
+// replace makes a dictionary of values in place of a range if they are few for it. It returns the values, nil if it made none.
 func (m *meta) replace(codes []uint32) (terms []uint64) {
-	if m.dict != dictFrame || m.codes < 1<<16 {
+	if m.dict != dictRange || m.codes < 1<<16 {
 		return nil
 	}
 	few := distinct(codes, 0, min((len(codes)-m.missing)/8, m.codes>>8))
@@ -165,7 +164,7 @@ func codeFloats(m *meta, values []uint64) []uint32 {
 	if !ok {
 		return nil
 	}
-	m.dict, m.scale, m.min, m.codes = dictFrame, scale, low, int(top-low)+2
+	m.dict, m.scale, m.min, m.codes = dictRange, scale, low, int(top-low)+2
 	by := power(scale)
 	codes := make([]uint32, len(values))
 	for i, v := range values {

@@ -132,7 +132,7 @@ func TestVersions(t *testing.T) {
 			return r.end(tagColumn, b)
 		}
 	}
-	ok := meta{name: "x", typ: event.Int, missing: 0, codes: 2, dict: dictFrame, enc: encConstant, fixed: 1}
+	ok := meta{name: "x", typ: event.Int, missing: 0, codes: 2, dict: dictRange, enc: encConstant, fixed: 1}
 	f("one more column", refooter(sound, column(ok)), "")
 	enc, dict, kind := ok, ok, ok
 	enc.enc, dict.dict, kind.role = 77, 77, 77
@@ -152,7 +152,7 @@ func TestFooterNonsense(t *testing.T) {
 		}
 	}
 	with := func(change func(m *meta)) func([]byte) []byte {
-		m := meta{name: "x", typ: event.Int, codes: 2, dict: dictFrame, enc: encConstant, fixed: 1}
+		m := meta{name: "x", typ: event.Int, codes: 2, dict: dictRange, enc: encConstant, fixed: 1}
 		change(&m)
 		return func(b []byte) []byte {
 			var r record

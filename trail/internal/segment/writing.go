@@ -163,7 +163,7 @@ func (w *imageWriter) coded(m *meta, codes []uint32) {
 	if m.missing == w.rows {
 		return
 	}
-	if m.dict == dictFrame {
+	if m.dict == dictRange {
 		m.tighten(codes)
 	}
 	w.dictionary(m, codes, nil)
