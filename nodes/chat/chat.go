@@ -3,8 +3,9 @@
 // their processes one after the other for each conversation. The package must not know
 // models.
 //
-// [conversations] run the processes, and an [outlet] takes the answers to one message: the
-// room of a widget, or a platform. Read conversation.go and message.go first.
+// A [dispatcher] runs the processes, and an [outlet] takes the answers to one message: a
+// [turn] shows them in the widget, a [delivery] sends them to a platform. Read dispatcher.go and
+// message.go first.
 package chat
 
 import (

@@ -56,7 +56,7 @@ func newDiscord(init *node.Init, a *api) (webhook, error) {
 }
 
 // read checks the signature of an interaction, and reads it.
-func (h *discord) read(r *request, now time.Time) (*event, value.Value, error) {
+func (h *discord) read(r *request, now time.Time) (*platformEvent, value.Value, error) {
 	stamp := r.get("X-Signature-Timestamp")
 	signature, err := hex.DecodeString(r.get("X-Signature-Ed25519"))
 	if err != nil || len(signature) != ed25519.SignatureSize || !ed25519.Verify(h.key, append([]byte(stamp), r.raw...), signature) {
@@ -73,7 +73,7 @@ func (h *discord) read(r *request, now time.Time) (*event, value.Value, error) {
 	if n == discordPing {
 		return nil, object(map[string]any{"type": discordPong}), nil
 	}
-	e := &event{once: textOrNumber(v, "id")}
+	e := &platformEvent{once: textOrNumber(v, "id")}
 	data := at(v, "data")
 	switch n {
 	case discordCommand:

@@ -13,10 +13,10 @@ import (
 
 // An entry is a message, from when it is taken until it is answered.
 type entry struct {
-	conversations *conversations
-	place         state.Place[string, *entry]
-	payload       value.Value
-	to            outlet
+	dispatcher *dispatcher
+	place      state.Place[string, *entry]
+	payload    value.Value
+	to         outlet
 
 	generation *generation   // where its process runs
 	resp       node.Response // from the end of the process on
@@ -34,7 +34,7 @@ const (
 
 // runAll runs a message and those that wait for it, until one of them waits itself for
 // something outside, or none is left.
-func (c *conversations) runAll(e *entry) {
+func (c *dispatcher) runAll(e *entry) {
 	for ; e != nil; e = c.leave(e) {
 		e.to.begin()
 		if !e.run() {
@@ -45,7 +45,7 @@ func (c *conversations) runAll(e *entry) {
 
 // run runs the process of a message and reports whether it has ended.
 func (e *entry) run() bool {
-	c := e.conversations
+	c := e.dispatcher
 	ctx := node.WithParts(node.WithConversation(c.ctx, e.place.Key), e.to)
 	for {
 		e.generation = c.Current()
@@ -68,7 +68,7 @@ func (e *entry) done(resp node.Response) {
 	if e.progress.CompareAndSwap(entryBegun, entryDone) {
 		return
 	}
-	c := e.conversations
+	c := e.dispatcher
 	c.work.Go(func() {
 		if !e.again() {
 			e.answer()
@@ -82,7 +82,7 @@ func (e *entry) done(resp node.Response) {
 // again reports whether a message must start once more, as its generation has stopped in
 // the meantime and there is another one.
 func (e *entry) again() bool {
-	return e.resp.IsError() && errors.Is(e.resp.Payload.AsError(), node.ErrStopped) && e.conversations.Current() != e.generation
+	return e.resp.IsError() && errors.Is(e.resp.Payload.AsError(), node.ErrStopped) && e.dispatcher.Current() != e.generation
 }
 
 // failure implements [node.Judge]: the answer is read before anything is committed.
@@ -95,7 +95,7 @@ func (e *entry) failure(resp node.Response) error {
 
 // answer passes the answer of the process on.
 func (e *entry) answer() {
-	c, err := e.conversations, e.unreadable
+	c, err := e.dispatcher, e.unreadable
 	if e.resp.IsError() {
 		err = e.resp.Payload.AsError()
 	}

@@ -12,21 +12,21 @@ import (
 )
 
 // An outbox has what waits to be sent to a platform, in order for each conversation. It lives
-// in the pool, as the conversations do.
+// in the pool, as the dispatcher does.
 type outbox struct {
-	conversations *conversations
-	held          *node.Account // bytes of what waits
-	clock         node.Clock
-	log           *slog.Logger
-	longest       int                    // UTF-16 units of a message
-	poster        atomic.Pointer[poster] // of the last generation
+	dispatcher *dispatcher
+	held       *node.Account // bytes of what waits
+	clock      node.Clock
+	log        *slog.Logger
+	longest    int                    // UTF-16 units of a message
+	poster     atomic.Pointer[poster] // of the last generation
 
 	mu     sync.Mutex
 	queues state.Queues[string, *outgoing] // by conversation; the first is being sent
 }
 
-func newOutbox(c *conversations, held *node.Account, clock node.Clock, log *slog.Logger, p poster, longest int) *outbox {
-	o := &outbox{conversations: c, held: held, clock: clock, log: log, longest: longest}
+func newOutbox(c *dispatcher, held *node.Account, clock node.Clock, log *slog.Logger, p poster, longest int) *outbox {
+	o := &outbox{dispatcher: c, held: held, clock: clock, log: log, longest: longest}
 	o.poster.Store(&p)
 	return o
 }
@@ -46,9 +46,9 @@ func (o *outbox) add(m *outgoing) error {
 	}
 	o.weighLocked(m, m.weight())
 	if o.queues.Join(&m.place) {
-		o.conversations.work.Add(1)
+		o.dispatcher.work.Add(1)
 		o.clock.AfterFunc(0, func(context.Context) {
-			defer o.conversations.work.Done()
+			defer o.dispatcher.work.Done()
 			for ; m != nil; m = o.sendAll(m) {
 			}
 		})

@@ -23,7 +23,7 @@ type webhook interface {
 
 	// read checks the signature of a request and reads it. A nil event with a nil error is
 	// a request that asks for nothing but an answer.
-	read(r *request, now time.Time) (*event, value.Value, error)
+	read(r *request, now time.Time) (*platformEvent, value.Value, error)
 
 	// find returns where to send messages of a conversation that comes from outside.
 	find(conversation string) (target, error)
@@ -31,9 +31,9 @@ type webhook interface {
 	close()
 }
 
-// An event is a message of a platform.
-type event struct {
-	message
+// A platformEvent is a message that a platform has sent.
+type platformEvent struct {
+	incoming
 	once string // names the event: it is handled once
 	to   target
 
@@ -62,7 +62,7 @@ func errUnsigned(why string) error { return public(http.StatusUnauthorized, "%s"
 
 // A branch is what the nodes of a platform share over reloads.
 type branch struct {
-	*conversations
+	*dispatcher
 	held   *node.Account // bytes of messages from when they come until they are answered, and of what is sent
 	clock  node.Clock
 	seen   *memory
@@ -90,8 +90,8 @@ func (n *platformNode) key() string {
 // Open finds the conversations of the generation before, and its connection.
 func (n *platformNode) Open(context.Context) (err error) {
 	n.branch, n.release, err = node.Acquire(n.init.Pool, n.key(), func() (*branch, error) {
-		c, held, clock := newConversations(), n.init.Memory.Account(n.kind), n.init.Clock
-		return &branch{conversations: c, held: held, clock: clock, seen: newMemory(clock), outbox: newOutbox(c, held, clock, n.init.Log, n.hook, n.longest)}, nil
+		c, held, clock := newDispatcher(), n.init.Memory.Account(n.kind), n.init.Clock
+		return &branch{dispatcher: c, held: held, clock: clock, seen: newMemory(clock), outbox: newOutbox(c, held, clock, n.init.Log, n.hook, n.longest)}, nil
 	})
 	if err != nil {
 		return err
@@ -174,11 +174,11 @@ func ok(body value.Value) node.Result {
 // Close ends what is left, for the pool.
 func (b *branch) Close() error {
 	defer b.held.Close()
-	return b.conversations.Close()
+	return b.dispatcher.Close()
 }
 
 // takeOnce takes an event, unless it has come before.
-func (b *branch) takeOnce(e *event) (answer value.Value, err error) {
+func (b *branch) takeOnce(e *platformEvent) (answer value.Value, err error) {
 	if !b.seen.first(e.once) {
 		return value.Null(), nil
 	}

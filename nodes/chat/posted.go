@@ -23,7 +23,7 @@ const maxID = 64
 func maxBody(maxText int) int { return 6*maxText + 4<<10 }
 
 // read reads what a client sends. What it takes meanwhile is counted.
-func (h *rooms) read(v value.Value, maxText int) (posted, error) {
+func (h *conversations) read(v value.Value, maxText int) (posted, error) {
 	taken := int64(0)
 	defer func() { h.held.Free(taken) }()
 	return postedOf(v, maxText, func(bytes int) error {

@@ -95,7 +95,7 @@ func checkTime(text string, now time.Time) error {
 }
 
 // read checks the signature of a request, and reads it.
-func (h *slack) read(r *request, now time.Time) (*event, value.Value, error) {
+func (h *slack) read(r *request, now time.Time) (*platformEvent, value.Value, error) {
 	if h.secret == "" {
 		return nil, value.Null(), errNoWebhook
 	}
@@ -144,7 +144,7 @@ func formField(v value.Value, name string) string {
 }
 
 // begin fills in what all events have.
-func (h *slack) begin(e *event, team, channel, thread string, raw value.Value) *event {
+func (h *slack) begin(e *platformEvent, team, channel, thread string, raw value.Value) *platformEvent {
 	if team == "" || channel == "" {
 		return nil
 	}
@@ -158,10 +158,10 @@ func (h *slack) begin(e *event, team, channel, thread string, raw value.Value) *
 }
 
 // event reads an event. One that is not a message of a person is nil.
-func (h *slack) event(v value.Value) *event {
+func (h *slack) event(v value.Value) *platformEvent {
 	inner := at(v, "event")
 	kind, once := textOrNumber(inner, "type"), textOrNumber(v, "event_id")
-	e := &event{once: once}
+	e := &platformEvent{once: once}
 	e.id, e.userID = textOrNumber(inner, "ts"), textOrNumber(inner, "user")
 	thread := textOrNumber(inner, "thread_ts")
 	switch subtype := textOrNumber(inner, "subtype"); {
@@ -205,13 +205,13 @@ func slackFiles(inner value.Value) (files []file) {
 }
 
 // action reads the press of a button. Slack gives it no id: once names it.
-func (h *slack) action(v value.Value, once string) *event {
+func (h *slack) action(v value.Value, once string) *platformEvent {
 	actions := at(v, "actions")
 	if textOrNumber(v, "type") != "block_actions" || actions.Kind() != value.KindList || actions.Len() == 0 {
 		return nil
 	}
 	first := actions.At(0)
-	e := &event{once: once}
+	e := &platformEvent{once: once}
 	if e.data = at(first, "value"); e.data.IsNull() {
 		return nil // a link
 	}
@@ -220,8 +220,8 @@ func (h *slack) action(v value.Value, once string) *event {
 	return h.begin(e, textOrNumber(v, "team", "id"), textOrNumber(v, "channel", "id"), textOrNumber(v, "message", "thread_ts"), v)
 }
 
-func (h *slack) command(v value.Value) *event {
-	e := &event{once: formField(v, "trigger_id")}
+func (h *slack) command(v value.Value) *platformEvent {
+	e := &platformEvent{once: formField(v, "trigger_id")}
 	if e.once == "" {
 		return nil
 	}

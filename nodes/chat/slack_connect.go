@@ -77,7 +77,7 @@ func errEnd(v value.Value) error {
 
 // envelope reads a message of Slack. id is to be confirmed; e is nil for what is not an
 // event for the bot.
-func (h *slack) envelope(v value.Value) (id string, e *event) {
+func (h *slack) envelope(v value.Value) (id string, e *platformEvent) {
 	id = textOrNumber(v, "envelope_id")
 	payload := at(v, "payload")
 	if payload.Kind() != value.KindMap {

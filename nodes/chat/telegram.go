@@ -75,7 +75,7 @@ func newTelegram(init *node.Init, a *api) (webhook, error) {
 }
 
 // read checks the secret of a request, and reads its update.
-func (h *telegram) read(r *request, _ time.Time) (*event, value.Value, error) {
+func (h *telegram) read(r *request, _ time.Time) (*platformEvent, value.Value, error) {
 	if h.secret == "" {
 		return nil, value.Null(), errNoWebhook
 	}
@@ -87,12 +87,12 @@ func (h *telegram) read(r *request, _ time.Time) (*event, value.Value, error) {
 }
 
 // event reads an update. One that is not a message is nil.
-func (h *telegram) event(v value.Value) (*event, error) {
+func (h *telegram) event(v value.Value) (*platformEvent, error) {
 	id := textOrNumber(v, "update_id")
 	if id == "" {
 		return nil, public(http.StatusBadRequest, "want an update of Telegram")
 	}
-	e := &event{once: id}
+	e := &platformEvent{once: id}
 	e.platform, e.raw = platformTelegram, v
 	var m, from value.Value
 	if callback, has := v.Get("callback_query"); has {

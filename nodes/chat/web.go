@@ -53,7 +53,7 @@ func chatDef() *node.Def {
 	}
 }
 
-// A chatNode is the part of a chat that belongs to one generation. Its rooms and
+// A chatNode is the part of a chat that belongs to one generation. Its conversations and
 // connections belong to the node.
 type chatNode struct {
 	init    *node.Init
@@ -67,10 +67,10 @@ type chatNode struct {
 	memory                         int64 // of the conversations
 	join                           bool
 
-	rooms      *rooms       // from Open on
-	release    func() error // from Open on
-	starter    node.Starter // from Serve on
-	generation *generation  // from Serve on
+	conversations *conversations // from Open on
+	release       func() error   // from Open on
+	starter       node.Starter   // from Serve on
+	generation    *generation    // from Serve on
 }
 
 func newChatNode(init *node.Init) (node.Node, error) {
@@ -96,8 +96,8 @@ func newChatNode(init *node.Init) (node.Node, error) {
 
 // Open finds the conversations of the generation before.
 func (n *chatNode) Open(context.Context) (err error) {
-	n.rooms, n.release, err = node.Acquire(n.init.Pool, "chat "+n.init.Node.Namespace+"/"+n.init.Node.String(), func() (*rooms, error) {
-		return newRooms(n.init.Memory), nil
+	n.conversations, n.release, err = node.Acquire(n.init.Pool, "chat "+n.init.Node.Namespace+"/"+n.init.Node.String(), func() (*conversations, error) {
+		return newConversations(n.init.Memory), nil
 	})
 	return err
 }
@@ -106,17 +106,17 @@ func (n *chatNode) Open(context.Context) (err error) {
 func (n *chatNode) Serve(src node.Starter) error {
 	n.starter = src
 	n.generation = &generation{starter: src, waits: n.init.Waits, log: n.log, failure: n.failure, node: n}
-	n.rooms.attach(n.generation)
-	n.rooms.most.Store(n.memory)
-	n.rooms.resume()
+	n.conversations.attach(n.generation)
+	n.conversations.most.Store(n.memory)
+	n.conversations.resume()
 	return nil
 }
 
 // Drain ends streams of events, unless a later generation goes on with them: their server
 // waits for them.
 func (n *chatNode) Drain() {
-	if n.generation != nil && n.rooms.Current() == n.generation {
-		n.rooms.drain()
+	if n.generation != nil && n.conversations.Current() == n.generation {
+		n.conversations.drain()
 	}
 }
 
@@ -126,14 +126,14 @@ func (n *chatNode) Stop(ctx context.Context) error {
 	if n.generation == nil {
 		return nil
 	}
-	last, err := n.rooms.detach(ctx, n.generation)
+	last, err := n.conversations.detach(ctx, n.generation)
 	if !last || err != nil {
 		return err
 	}
-	return n.rooms.shut(ctx)
+	return n.conversations.shut(ctx)
 }
 
 func (n *chatNode) Close() error { return n.release() }
 
 // Measure reports the conversations and their messages.
-func (n *chatNode) Measure(report func(node.Metric)) { n.rooms.measure(report) }
+func (n *chatNode) Measure(report func(node.Metric)) { n.conversations.measure(report) }

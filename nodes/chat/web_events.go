@@ -10,8 +10,8 @@ import (
 	"github.com/uniflow-labs/uniflow/node/handover"
 )
 
-// events is the handler that sends the frames of a conversation as a stream of events.
-type events struct {
+// An eventStream is the handler that sends the events of a conversation.
+type eventStream struct {
 	node   *chatNode
 	caller caller
 	token  string
@@ -19,7 +19,7 @@ type events struct {
 
 // serveEvents leaves the handler for a stream of events.
 func (n *chatNode) serveEvents(p node.Process, c *caller) node.Result {
-	s, err := n.rooms.read(c.body, n.maxText)
+	s, err := n.conversations.read(c.body, n.maxText)
 	if err != nil {
 		return node.Fail(err)
 	}
@@ -28,29 +28,29 @@ func (n *chatNode) serveEvents(p node.Process, c *caller) node.Result {
 			return node.Fail(errToken)
 		}
 	}
-	if !handover.Leave(p.Context(), &events{n, *c, s.conversation}) {
+	if !handover.Leave(p.Context(), &eventStream{n, *c, s.conversation}) {
 		return node.Fail(errNoRequest)
 	}
 	return node.None()
 }
 
 // ServeHTTP sends events until the client leaves.
-func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	n, h := e.node, e.node.rooms
-	g, ctx := newViewer(r.Context(), h)
-	defer g.cut(nil)
+func (e *eventStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n, h := e.node, e.node.conversations
+	v, ctx := newViewer(r.Context(), h)
+	defer v.cut(nil)
 	headers := e.caller.cors("Content-Type", "text/event-stream", "X-Accel-Buffering", "no")
 	for i := 0; i < len(headers); i += 2 {
 		w.Header().Set(headers[i], headers[i+1])
 	}
 	var leave func()
 	err := n.errFull()
-	if h.enter(g, n.connections) {
-		defer h.leave(g)
-		var in *room
-		if in, leave, err = n.attend(ctx, g, e.token, &e.caller); err == nil {
+	if h.enter(v, n.connections) {
+		defer h.leave(v)
+		var conv *conversation
+		if conv, leave, err = n.attend(ctx, v, e.token, &e.caller); err == nil {
 			defer leave()
-			sendEvents(ctx, w, g, in, h.drained())
+			sendEvents(ctx, w, v, conv, h.drained())
 			return
 		}
 	}
@@ -60,9 +60,9 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": node.Message(d)}) // fails if the client has left
 }
 
-// sendEvents sends the frames of a viewer until it leaves; after drained, until no process of
-// the room runs.
-func sendEvents(ctx context.Context, w http.ResponseWriter, g *viewer, in *room, drained <-chan struct{}) {
+// sendEvents sends the events of a viewer until it leaves; after drained, until no process of
+// the conversation runs.
+func sendEvents(ctx context.Context, w http.ResponseWriter, v *viewer, conv *conversation, drained <-chan struct{}) {
 	rc := http.NewResponseController(w)
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
@@ -70,9 +70,9 @@ func sendEvents(ctx context.Context, w http.ResponseWriter, g *viewer, in *room,
 	for {
 		var data []byte
 		select {
-		case frame := <-g.frames:
-			g.took(frame)
-			data = append(append(append(data, "data: "...), frame...), "\n\n"...)
+		case event := <-v.events:
+			v.took(event)
+			data = append(append(append(data, "data: "...), event...), "\n\n"...)
 		case <-tick.C:
 			data = []byte(":\n\n")
 		case <-drained:
@@ -89,7 +89,7 @@ func sendEvents(ctx context.Context, w http.ResponseWriter, g *viewer, in *room,
 				return // the client has left
 			}
 		}
-		if draining && in.isQuiet() && len(g.frames) == 0 { // in this order: the last frame comes before the quiet
+		if draining && conv.isQuiet() && len(v.events) == 0 { // in this order: the last event comes before the quiet
 			return
 		}
 	}
