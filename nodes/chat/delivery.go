@@ -34,7 +34,7 @@ func (d *delivery) Part(ctx context.Context, v value.Value) error {
 		return err
 	}
 	if d.outbox.held.Full() {
-		return errCrowd()
+		return busy(errMemory)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -158,7 +158,7 @@ func (n *platformNode) Receive(_ node.Process, pkt node.Packet) node.Result {
 	}
 	answer, err := n.branch.takeOnce(e)
 	if err != nil {
-		return node.Fail(&node.Error{Err: err, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second})
+		return node.Fail(busy(err))
 	}
 	return ok(answer)
 }
@@ -218,7 +218,7 @@ func (n *platformNode) send(v value.Value) node.Result {
 		return node.Fail(err)
 	}
 	if n.branch.held.Full() {
-		return node.Fail(errCrowd())
+		return node.Fail(busy(errMemory))
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
 		var w state.Wait

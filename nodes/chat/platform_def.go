@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -11,16 +10,12 @@ import (
 
 // A platform is what differs between the kinds that talk to people elsewhere.
 type platform struct {
-	kind, title      string
-	summary, address string
-	way              string // doc: how messages come
-	payload          string // doc: what `conversation` and `raw` are
-	answers          string // doc: what else holds for answers
-	longest          int    // UTF-16 units of a message
-	example          string // fields of the node
-	sends            bool   // it has an in-port for messages that do not answer
-	raw              bool   // it checks signatures
-	fields           []*schema.Field
+	kind, summary, address string
+	page                   string // its Markdown file
+	longest                int    // UTF-16 units of a message
+	sends                  bool   // it has an in-port for messages that do not answer
+	raw                    bool   // it checks signatures
+	fields                 []*schema.Field
 
 	// hook makes what reads and writes for a node. The api is its own.
 	hook func(init *node.Init, a *api) (webhook, error)
@@ -33,26 +28,16 @@ var (
 )
 
 func (p *platform) def() *node.Def {
-	digits := fmt.Sprintf("%d,%03d", p.longest/1000, p.longest%1000)
-	doc := p.way + "\n\n" + payloadDoc + " " + p.payload + "\n\n" + answersDoc +
-		"\n\nA message that is being written is changed once a second at most. Texts longer than " + digits + " characters become several messages. " + p.answers
 	in := platformIn[:1]
 	if p.sends {
 		in = platformIn
-		doc += "\nA packet `{conversation, text}` at `send` is a message of its own, and is answered when " + p.title + " has taken it."
 	}
 	traits := node.Traits{Gives: []string{node.GivesParts, node.GivesConversation}}
 	if p.raw {
 		traits.Is = node.NeedsRaw
 	}
 	return &node.Def{
-		Kind: p.kind, Summary: p.summary, Page: node.Page{Doc: doc, Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: bot, port: in}]}}
-- kind: ` + p.kind + `
-  name: bot
-` + p.example + `  ports:
-    out: [{name: echo, port: in}]
-- {kind: snippet, name: echo, language: cel, code: '"You said: " + self.text'}
-`},
+		Kind: p.kind, Summary: p.summary, Page: readPage(p.page),
 		Config: schema.Fields(append(p.fields,
 			schema.String("api").Default(p.address).Doc("Where the platform's API is."),
 			failureField(),

@@ -28,7 +28,7 @@ func (h *conversations) read(v value.Value, maxText int) (posted, error) {
 	defer func() { h.held.Free(taken) }()
 	return postedOf(v, maxText, func(bytes int) error {
 		if !h.held.Take(int64(bytes)) {
-			return errCrowd()
+			return busy(errMemory)
 		}
 		taken += int64(bytes)
 		return nil

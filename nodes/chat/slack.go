@@ -3,6 +3,7 @@ package chat
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"log/slog"
 	"net/http"
@@ -21,24 +22,13 @@ const platformSlack = "slack"
 // signedFor is how old the signature of a request may be, and how much of the future.
 const signedFor = 5 * time.Minute
 
+//go:embed slack.md
+var slackPage string
+
 func slackPlatform() *platform {
 	return &platform{
-		kind: platformSlack, title: "Slack", summary: "Talks to people on Slack.", address: "https://slack.com/api",
-		way: `By webhook: the requests of a listener come in at ` + "`in`" + `: events, commands and buttons. Give the address to the app as Request URL of Event Subscriptions (` + "`message.im`, `app_mention`" + `), of Interactivity and of Slash Commands; its scopes are ` + "`chat:write`, `im:history`, `app_mentions:read` and `commands`" + `.
-A request without a signature of ` + "`signing_secret`" + `, or with one that is older than five minutes, is refused with 401. An event that Slack repeats is answered, and handled once.
-
-Or by Socket Mode, with ` + "`app_token`" + `: the node connects to Slack, and needs no address that Slack can reach. Switch it on in the app's settings, and make an app-level token with the scope ` + "`connections:write`" + `. What was not confirmed within three seconds, as when too many messages wait, Slack sends again. A connection that Slack ends, or that is dead, is made again; a reload with the same settings keeps it.`,
-		payload: "`conversation` is `slack/TEAM/CHANNEL`, with `/THREAD`" + ` outside of direct messages: the bot answers in threads there. ` + "`raw`" + ` is what Slack has sent.`,
-		answers: "`&`, `<` and `>`" + ` in them are escaped, so that no text mentions a channel.`,
-		longest: 4000, sends: true, raw: true,
-		example: `  token: "{{ .SLACK_TOKEN }}"
-  signing_secret: "{{ .SLACK_SIGNING_SECRET }}"
-  env:
-    SLACK_TOKEN:
-      data: "{{ .SLACK_TOKEN }}"
-    SLACK_SIGNING_SECRET:
-      data: "{{ .SLACK_SIGNING_SECRET }}"
-`,
+		kind: platformSlack, summary: "Talks to people on Slack.", address: "https://slack.com/api",
+		page: slackPage, longest: 4000, sends: true, raw: true,
 		fields: []*schema.Field{
 			schema.String("token").Required().Secret().Doc("The bot token of the app, xoxb-…"),
 			schema.String("signing_secret").Secret().Doc("The signing secret of the app. Required unless `app_token`."),

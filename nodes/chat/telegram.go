@@ -2,6 +2,7 @@ package chat
 
 import (
 	"crypto/subtle"
+	_ "embed"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -19,28 +20,13 @@ const platformTelegram = "telegram"
 // pollFor is how long Telegram may wait for the next message.
 const pollFor = 50 * time.Second
 
+//go:embed telegram.md
+var telegramPage string
+
 func telegramPlatform() *platform {
 	return &platform{
-		kind: platformTelegram, title: "Telegram", summary: "Talks to people on Telegram.", address: "https://api.telegram.org",
-		way: `By webhook: the requests of a listener come in at ` + "`in`" + `. Tell Telegram where, once:
-
-` + "```" + `
-curl "https://api.telegram.org/bot$TOKEN/setWebhook" \
-  -d url=https://bot.example.com/telegram -d secret_token="$WEBHOOK_SECRET"
-` + "```" + `
-
-Or with ` + "`poll: true`" + `, which asks Telegram for messages and needs no address that Telegram can reach; there must not be a webhook then.`,
-		payload: "`conversation` is `telegram/BOT/CHAT`; `raw`" + ` is Telegram's update.`,
-		answers: `Texts are plain: Telegram reads no formatting in them. A button's ` + "`data`" + ` has 64 bytes at most.`,
-		longest: 4096, sends: true,
-		example: `  token: "{{ .TELEGRAM_TOKEN }}"
-  webhook_secret: "{{ .WEBHOOK_SECRET }}"
-  env:
-    TELEGRAM_TOKEN:
-      data: "{{ .TELEGRAM_TOKEN }}"
-    WEBHOOK_SECRET:
-      data: "{{ .WEBHOOK_SECRET }}"
-`,
+		kind: platformTelegram, summary: "Talks to people on Telegram.", address: "https://api.telegram.org",
+		page: telegramPage, longest: 4096, sends: true,
 		fields: []*schema.Field{
 			schema.String("token").Required().Secret().Doc("The token of the bot, from BotFather."),
 			schema.String("webhook_secret").Secret().Doc("What requests of Telegram have in `X-Telegram-Bot-Api-Secret-Token`. Required unless `poll`."),

@@ -27,7 +27,7 @@ func chatDef() *node.Def {
 	return &node.Def{
 		Kind:    "chat",
 		Summary: "Talks to people by a widget on web pages, or by JSON.",
-		Page:    node.ReadPage(strings.NewReplacer("{message}", payloadDoc, "{answers}", answersDoc).Replace(chatPage)),
+		Page:    readPage(chatPage),
 		Config: schema.Fields(
 			schema.String("path").Default("/chat").Doc("The path below which requests come."),
 			schema.Strings("secret").Required().Secret().Doc("Signs the tokens of conversations: at least 16 characters, such as what `openssl rand -hex 32` prints. Of several, at most 8, the first signs, and all are good; browsers get a new token when they come back. Another secret alone makes all tokens void."),

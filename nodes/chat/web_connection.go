@@ -53,9 +53,7 @@ func (n *chatNode) attend(ctx context.Context, v *viewer, token string, c *calle
 	return conv, func() { conv.leave(v); conv.unpin() }, nil
 }
 
-func (n *chatNode) errFull() error {
-	return &node.Error{Err: errors.New("there are too many connections"), Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
-}
+var errFull = errors.New("there are too many connections")
 
 // A socket is the handler that makes a WebSocket of a request.
 type socket struct {

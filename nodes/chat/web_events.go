@@ -44,7 +44,7 @@ func (e *eventStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(headers[i], headers[i+1])
 	}
 	var leave func()
-	err := n.errFull()
+	var err error = busy(errFull)
 	if h.enter(v, n.connections) {
 		defer h.leave(v)
 		var conv *conversation

@@ -29,7 +29,7 @@ func (n *chatNode) enter(token string, c *caller) (conv *conversation, newToken 
 	}
 	conv, made := n.conversations.open(platformChat + "/" + id)
 	if conv == nil {
-		return nil, "", errCrowd()
+		return nil, "", busy(errMemory)
 	}
 	if made && fresh {
 		if conv.fresh(); n.join {
@@ -39,9 +39,9 @@ func (n *chatNode) enter(token string, c *caller) (conv *conversation, newToken 
 	return conv, token, nil
 }
 
-// errCrowd refuses what there is no room for.
-func errCrowd() error {
-	return &node.Error{Err: errMemory, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
+// busy is an error that may be gone in a second.
+func busy(err error) *node.Error {
+	return &node.Error{Err: err, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
 }
 
 var errToken = public(http.StatusForbidden, "the token of the conversation is not valid here: begin a new one")
@@ -87,7 +87,7 @@ func (n *chatNode) say(conv *conversation, c *caller, s *posted, done func([]mes
 	id = "u" + s.id
 	weight := int64(heldWeight + messageWeight + 2*len(s.text) + 2*len(id))
 	if !n.conversations.fits(0, weight) {
-		return id, false, errCrowd()
+		return id, false, busy(errMemory)
 	}
 	if !conv.say(id, s.text) {
 		return id, false, nil // it has come before
@@ -106,7 +106,7 @@ func (n *chatNode) say(conv *conversation, c *caller, s *posted, done func([]mes
 		asked.quit()
 	}
 	if err != nil {
-		e := &node.Error{Err: err, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
+		e := busy(err)
 		if errors.Is(err, errTooFast) {
 			e.Status = http.StatusTooManyRequests
 		}
@@ -152,7 +152,7 @@ func (n *chatNode) receiveMessage(c *caller) node.Result {
 		w.Begin(ctx, done, nil)
 		conv, _ := n.conversations.open(conv.key)
 		if conv == nil {
-			w.Answer(node.Fail(errCrowd()))
+			w.Answer(node.Fail(busy(errMemory)))
 			return
 		}
 		defer conv.unpin()
