@@ -2,6 +2,7 @@ package dialogue
 
 import (
 	_ "embed"
+	"strings"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -12,8 +13,17 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-//go:embed ask.md
-var askPage string
+var (
+	//go:embed ask.md
+	askPage string
+
+	//go:embed questions.md
+	questionsDoc string // of ask and form
+)
+
+func askerPage(text string) node.Page {
+	return node.ReadPage(strings.Replace(text, "{questions}", strings.TrimSpace(questionsDoc), 1))
+}
 
 // askingFields returns the fields that ask and form share.
 func askingFields() []*schema.Field {
@@ -34,7 +44,7 @@ func askDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "ask",
 		Summary: "Asks a question, and goes on with the next message of the conversation.",
-		Page:    node.ReadPage(askPage),
+		Page:    askerPage(askPage),
 		Config: schema.Fields(append(append(
 			[]*schema.Field{schema.String("text").Doc("The question. It may hold expressions over the payload, as in `${self.name}`. Unset asks nothing: the workflow has done so by other means.")},
 			questionFields()...), askingFields()...)...),

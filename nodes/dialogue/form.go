@@ -23,7 +23,7 @@ func formDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "form",
 		Summary: "Asks several questions, one after the other.",
-		Page:    node.ReadPage(formPage),
+		Page:    askerPage(formPage),
 		Config:  schema.Fields(append([]*schema.Field{schema.List("fields", schema.Fields(fields...)).Required().Doc("The questions.")}, askingFields()...)...),
 		In:      in, Out: out,
 		Traits: func(c schema.Config) node.Traits { return askerTraits(c, true) },
