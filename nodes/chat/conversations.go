@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/meter"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -151,9 +152,9 @@ func (all *conversations) measure(report func(node.Metric)) {
 	all.mu.Lock()
 	viewers, kept := len(all.mu.viewers), all.mu.byKey.Len()
 	all.mu.Unlock()
-	report(node.Metric{Name: "chat_connections", Help: "Connections that look at a conversation.", Value: float64(viewers)})
-	report(node.Metric{Name: "chat_memory_bytes", Help: "Memory of the conversations.", Value: float64(all.held.Held())})
-	report(node.Metric{Name: "chat_conversations", Help: "Conversations in memory.", Value: float64(kept)})
+	report(meter.Gauge("chat_connections", "Connections that look at a conversation.", int64(viewers)))
+	report(meter.Gauge("chat_memory_bytes", "Memory of the conversations.", all.held.Held()))
+	report(meter.Gauge("chat_conversations", "Conversations in memory.", int64(kept)))
 	all.dispatcher.measure(platformChat, report)
 }
 

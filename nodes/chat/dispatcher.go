@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/meter"
 	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -157,16 +158,9 @@ func (c *dispatcher) measure(platform string, report func(node.Metric)) {
 	c.mu.Lock()
 	running := c.queues.Keys()
 	c.mu.Unlock()
-	report(node.Metric{Name: platform + "_processes", Help: "Conversations with a process.", Value: float64(running)})
-	for _, m := range []struct {
-		name, help string
-		count      *atomic.Uint64
-	}{
-		{"_messages_total", "Messages that started a process.", &c.counts.taken},
-		{"_replies_total", "Messages that a process had waited for.", &c.counts.delivered},
-		{"_refused_total", "Messages refused, as too many waited.", &c.counts.refused},
-		{"_failed_total", "Processes of messages that ended with an error.", &c.counts.failed},
-	} {
-		report(node.Metric{Name: platform + m.name, Help: m.help, Type: node.MetricCounter, Value: float64(m.count.Load())})
-	}
+	report(meter.Gauge(platform+"_processes", "Conversations with a process.", int64(running)))
+	report(meter.Counter(platform+"_messages_total", "Messages that started a process.", c.counts.taken.Load()))
+	report(meter.Counter(platform+"_replies_total", "Messages that a process had waited for.", c.counts.delivered.Load()))
+	report(meter.Counter(platform+"_refused_total", "Messages refused, as too many waited.", c.counts.refused.Load()))
+	report(meter.Counter(platform+"_failed_total", "Processes of messages that ended with an error.", c.counts.failed.Load()))
 }
