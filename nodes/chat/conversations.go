@@ -16,7 +16,7 @@ import (
 // longest time is forgotten first.
 const mostConversations = 10_000
 
-// conversations are those of a node of kind chat, with its connections. They live in the
+// conversations are all that a node of kind chat has, with its connections. They live in the
 // pool, so that a reload keeps both.
 type conversations struct {
 	*dispatcher
@@ -152,7 +152,7 @@ func (all *conversations) measure(report func(node.Metric)) {
 	all.mu.Lock()
 	viewers, kept := len(all.mu.viewers), all.mu.byKey.Len()
 	all.mu.Unlock()
-	report(meter.Gauge("chat_connections", "Connections that look at a conversation.", int64(viewers)))
+	report(meter.Gauge("chat_connections", "Connections that show a conversation.", int64(viewers)))
 	report(meter.Gauge("chat_memory_bytes", "Memory of the conversations.", all.held.Held()))
 	report(meter.Gauge("chat_conversations", "Conversations in memory.", int64(kept)))
 	all.dispatcher.measure(platformChat, report)

@@ -33,7 +33,7 @@ func limitDef(o Options) *node.Def {
 			schema.Text("rate").Pattern(ratePattern).Doc("How many payloads may pass: a number a second such as 5, or a number in a time such as `100/m` or `5/10s`. The units are s, m, h and d. No limit unless set."),
 			schema.Int("burst").Range(1, 1<<30).Doc("How many may pass immediately after a pause; the number in `rate` unless set."),
 			schema.Int("concurrency").Range(1, 1<<30).Doc("How many may be on their way. No limit unless set."),
-			schema.Int("ipv6_prefix").Default(64).Range(1, 128).Doc("How many bits of an address of IPv6 are looked at. A provider gives each customer a network of 64, 56 or 48 bits; 128 counts each address by itself."),
+			schema.Int("ipv6_prefix").Default(64).Range(1, 128).Doc("How many bits of an address of IPv6 count. A provider gives each customer a network of 64, 56 or 48 bits; 128 counts each address by itself."),
 			languageField(o),
 			timeoutField(),
 		),

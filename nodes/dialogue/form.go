@@ -24,7 +24,7 @@ func formDef(o stream.Options) *node.Def {
 		Kind:    "form",
 		Summary: "Asks several questions, one after the other.",
 		Page:    askerPage(formPage),
-		Config:  schema.Fields(append([]*schema.Field{schema.List("fields", schema.Fields(fields...)).Required().Doc("The questions.")}, askingFields()...)...),
+		Config:  schema.Fields(append([]*schema.Field{schema.List("fields", schema.Fields(fields...)).Required().Doc("The questions.")}, askerFields()...)...),
 		In:      in, Out: out,
 		Traits: func(c schema.Config) node.Traits { return askerTraits(c, true) },
 		Recall: node.Always(node.Holds),
