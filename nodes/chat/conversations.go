@@ -169,13 +169,13 @@ func (n *chatNode) prepare(ctx context.Context, conv *conversation) {
 		return
 	}
 	defer close(conv.ready)
-	if !n.recalls || n.starter == nil {
+	if !n.recalls || n.generation == nil {
 		return
 	}
 	asked := incoming{platform: platformChat, conversation: conv.key, event: "history"}
-	resp := n.starter.Run(n.conversations.ctx, n.conversations.call.Send(outHistory, asked.payload()))
+	resp := n.generation.starter.Run(n.conversations.ctx, n.conversations.call.Send(outHistory, asked.payload()))
 	if resp.IsError() {
-		n.log.Warn("earlier messages cannot be read", "conversation", conv.key, "error", node.Clip(resp.Payload.AsError().Error(), 1000))
+		n.init.Log.Warn("earlier messages cannot be read", "conversation", conv.key, "error", node.Clip(resp.Payload.AsError().Error(), 1000))
 		return
 	}
 	conv.restore(historyOf(resp.Payload))

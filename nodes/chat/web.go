@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	_ "embed"
-	"log/slog"
 	"path"
 	"strings"
 
@@ -57,7 +56,6 @@ func chatDef() *node.Def {
 // connections belong to the node.
 type chatNode struct {
 	init    *node.Init
-	log     *slog.Logger
 	recalls bool // the port history is linked
 	signer  signer
 
@@ -69,14 +67,13 @@ type chatNode struct {
 
 	conversations *conversations // from Open on
 	release       func() error   // from Open on
-	starter       node.Starter   // from Serve on
 	generation    *generation    // from Serve on
 }
 
 func newChatNode(init *node.Init) (node.Node, error) {
 	c := init.Config
 	n := &chatNode{
-		init: init, log: init.Log,
+		init:    init,
 		recalls: init.OutLinks[outHistory] > 0,
 		path:    strings.TrimSuffix(c.String("path"), "/"),
 		title:   c.String("title"), greeting: c.String("greeting"), failure: c.String("failure"),
@@ -104,8 +101,7 @@ func (n *chatNode) Open(context.Context) (err error) {
 
 // Serve makes new messages start their processes here.
 func (n *chatNode) Serve(src node.Starter) error {
-	n.starter = src
-	n.generation = &generation{starter: src, waits: n.init.Waits, log: n.log, failure: n.failure, node: n}
+	n.generation = &generation{starter: src, waits: n.init.Waits, log: n.init.Log, failure: n.failure, node: n}
 	n.conversations.attach(n.generation)
 	n.conversations.most.Store(n.memory)
 	n.conversations.resume()

@@ -4,15 +4,14 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -164,30 +163,29 @@ var (
 
 // read reads what a client sends. An error that is errUnreadable is about what it says.
 func (s *socket) read(ws *websocket.Conn) (in posted, err error) {
-	h, held := s.node.conversations, int64(0)
-	defer func() { h.held.Free(held) }()
+	all, held := s.node.conversations, int64(0)
+	defer func() { all.held.Free(held) }()
 	_, r, err := ws.Reader(context.Background())
 	if err != nil {
 		return in, err
 	}
-	data := make([]byte, 0, smallMessage)
-	for err == nil {
-		if len(data) == cap(data) {
-			more := int64(cap(data))
-			if !h.held.Take(more) {
-				return in, errMemory
-			}
-			held += more
-			data = slices.Grow(data, len(data))
+	data, err := content.ReadAll(r, -1, maxBody(s.node.maxText), func(bytes int) error {
+		more := int64(bytes)
+		switch {
+		case bytes < -smallMessage:
+			all.held.Free(-more)
+		case bytes <= smallMessage:
+			return nil
+		case !all.held.Take(more):
+			return errMemory
 		}
-		n := 0
-		n, err = r.Read(data[len(data):cap(data)])
-		data = data[:len(data)+n]
-	}
-	if !errors.Is(err, io.EOF) {
+		held += more
+		return nil
+	})
+	if err != nil {
 		return in, err
 	}
-	if in, err = h.read(value.Binary(data), s.node.maxText); err != nil && !errors.Is(err, errMemory) {
+	if in, err = all.read(value.Binary(data), s.node.maxText); err != nil && !errors.Is(err, errMemory) {
 		err = &readError{err}
 	}
 	return in, err

@@ -50,7 +50,7 @@ var errToken = public(http.StatusForbidden, "the token of the conversation is no
 func (n *chatNode) joined(conv *conversation, c *caller) {
 	m := incoming{platform: platformChat, conversation: conv.key, userID: c.userOf(conv), userName: c.name, event: eventJoin, id: rand.Text()}
 	if _, err := n.conversations.hand(&turn{conversation: conv, held: heldWeight}, &m); err != nil {
-		n.log.Debug("a new conversation started no process", "conversation", conv.key, "error", err)
+		n.init.Log.Debug("a new conversation started no process", "conversation", conv.key, "error", err)
 	}
 }
 
