@@ -440,27 +440,24 @@ func encodeRun(c, elem *codec, size uintptr, data unsafe.Pointer, n, depth int) 
 	return finishList(elems, depth)
 }
 
+// mapEncoder encodes a map whose type is known here.
+func mapEncoder[V any](elem func(V, int) (Value, error)) encodeFunc {
+	return func(p unsafe.Pointer, depth int) (Value, error) { return encodeMap(*(*map[string]V)(p), depth, elem) }
+}
+
 func (k compiler) encodeMapOf(c *codec) {
 	switch c.typ {
 	case reflect.TypeFor[map[string]any]():
-		c.encode = func(p unsafe.Pointer, depth int) (Value, error) {
-			return encodeMap(*(*map[string]any)(p), depth, encodeAny)
-		}
+		c.encode = mapEncoder(encodeAny)
 		return
 	case reflect.TypeFor[map[string]string]():
-		c.encode = func(p unsafe.Pointer, depth int) (Value, error) {
-			return encodeMap(*(*map[string]string)(p), depth, func(s string, _ int) (Value, error) { return String(s), nil })
-		}
+		c.encode = mapEncoder(func(s string, _ int) (Value, error) { return String(s), nil })
 		return
 	case reflect.TypeFor[map[string]Value]():
-		c.encode = func(p unsafe.Pointer, depth int) (Value, error) {
-			return encodeMap(*(*map[string]Value)(p), depth, func(v Value, _ int) (Value, error) { return v, nil })
-		}
+		c.encode = mapEncoder(func(v Value, _ int) (Value, error) { return v, nil })
 		return
 	case reflect.TypeFor[map[string]int]():
-		c.encode = func(p unsafe.Pointer, depth int) (Value, error) {
-			return encodeMap(*(*map[string]int)(p), depth, func(i int, _ int) (Value, error) { return Int(int64(i)), nil })
-		}
+		c.encode = mapEncoder(func(i int, _ int) (Value, error) { return Int(int64(i)), nil })
 		return
 	}
 	key := k.keyOf(c.typ.Key())

@@ -179,7 +179,7 @@ func (l *Lazy) Map(source FieldSource, size, depth int) Value {
 
 // FieldSourceOf returns the source of a lazy map. Every copy of the map has the
 // same one, and a map made from it by a change has none. So the caller that made the
-// map can tell it from an equal one.
+// map can distinguish it from an equal one.
 func FieldSourceOf(v Value) (source FieldSource, ok bool) {
 	if v.meta.kind() != KindMap {
 		return nil, false

@@ -9,7 +9,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// corpus is values of all kinds, in the order in which they sort. Those of one
+// corpus is values of all kinds, in the order in which they sort. The values of one
 // line are equal.
 func corpus() [][]value.Value {
 	t := time.Date(2024, 5, 17, 10, 30, 0, 5, time.UTC)

@@ -37,7 +37,7 @@ var ErrTooLong = errors.New("an event is too long")
 // NewReader returns a reader of events of at most so many bytes each.
 func NewReader(r io.Reader, most int) *Reader { return &Reader{r: bufio.NewReader(r), max: most} }
 
-// Buffered reports whether bytes are there that have not been looked at.
+// Buffered reports whether bytes are there that have not been read.
 func (p *Reader) Buffered() bool { return p.r.Buffered() > 0 }
 
 // Next reads the next event that has data. At the end of the stream the error is

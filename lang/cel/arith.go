@@ -126,6 +126,15 @@ func align(l, r ref.Val) (ref.Val, ref.Val) {
 	return l, r
 }
 
+// aligned does an operation of numbers of one type, or of other values.
+func aligned[T any](l, r ref.Val, do func(l T, r ref.Val) ref.Val) ref.Val {
+	l, r = align(l, r)
+	if op, ok := l.(T); ok {
+		return do(op, r)
+	}
+	return types.MaybeNoSuchOverloadErr(l)
+}
+
 func add(l, r ref.Val) ref.Val {
 	if u, negative, ok := uintAndNegative(l, r); ok {
 		return u.Subtract(negative)
@@ -133,22 +142,14 @@ func add(l, r ref.Val) ref.Val {
 	if u, negative, ok := uintAndNegative(r, l); ok {
 		return u.Subtract(negative)
 	}
-	l, r = align(l, r)
-	if op, ok := l.(traits.Adder); ok {
-		return op.Add(r)
-	}
-	return types.MaybeNoSuchOverloadErr(l)
+	return aligned(l, r, traits.Adder.Add)
 }
 
 func subtract(l, r ref.Val) ref.Val {
 	if u, negative, ok := uintAndNegative(l, r); ok {
 		return u.Add(negative)
 	}
-	l, r = align(l, r)
-	if op, ok := l.(traits.Subtractor); ok {
-		return op.Subtract(r)
-	}
-	return types.MaybeNoSuchOverloadErr(l)
+	return aligned(l, r, traits.Subtractor.Subtract)
 }
 
 // uintAndNegative matches an integer beyond int64 and a negative one, which have no
@@ -162,33 +163,17 @@ func uintAndNegative(l, r ref.Val) (u, without types.Uint, ok bool) {
 	return u, types.Uint(-uint64(i)), true
 }
 
-func multiply(l, r ref.Val) ref.Val {
-	l, r = align(l, r)
-	if op, ok := l.(traits.Multiplier); ok {
-		return op.Multiply(r)
-	}
-	return types.MaybeNoSuchOverloadErr(l)
-}
+func multiply(l, r ref.Val) ref.Val { return aligned(l, r, traits.Multiplier.Multiply) }
 
-func divide(l, r ref.Val) ref.Val {
-	l, r = align(l, r)
-	if op, ok := l.(traits.Divider); ok {
-		return op.Divide(r)
-	}
-	return types.MaybeNoSuchOverloadErr(l)
-}
+func divide(l, r ref.Val) ref.Val { return aligned(l, r, traits.Divider.Divide) }
 
 func modulo(l, r ref.Val) ref.Val {
 	l, r = align(l, r)
-	if a, ok := l.(types.Double); ok {
-		if b, ok := r.(types.Double); ok {
-			return types.Double(math.Mod(float64(a), float64(b)))
-		}
+	a, ok := l.(types.Double)
+	if b, both := r.(types.Double); ok && both {
+		return types.Double(math.Mod(float64(a), float64(b)))
 	}
-	if op, ok := l.(traits.Modder); ok {
-		return op.Modulo(r)
-	}
-	return types.MaybeNoSuchOverloadErr(l)
+	return aligned(l, r, traits.Modder.Modulo)
 }
 
 func in(l, r ref.Val) ref.Val {

@@ -3,7 +3,6 @@ package chat
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -107,15 +106,11 @@ func (a *api) call(ctx context.Context, verb, method, path string, body value.Va
 
 func (a *api) close() { a.client.CloseIdleConnections() }
 
-// object makes a value of what encoding/json takes.
+// object makes a value of plain Go.
 func object(v any) value.Value {
-	data, err := json.Marshal(v)
+	made, err := value.Encode(v)
 	if err != nil {
 		return value.Null() // only strings, numbers, maps and lists are given
-	}
-	made, err := value.ParseJSON(data)
-	if err != nil {
-		return value.Null() // as above
 	}
 	return made
 }

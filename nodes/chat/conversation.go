@@ -2,171 +2,209 @@ package chat
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"log/slog"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
-
-	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/state"
-	"github.com/uniflow-labs/uniflow/value"
 )
 
 const (
-	// mostWaiting is how many messages of a conversation may wait for the one before.
-	mostWaiting = 32
+	// mostMessages and mostMessageBytes bound what a conversation remembers: the last
+	// messages, and of these as many as have that many bytes.
+	mostMessages, mostMessageBytes = 200, 64 << 10
 
-	// mostRunning is how many conversations may have a process at a time.
-	mostRunning = 10_000
+	// mostEvents is how many events may wait for a client that is slow. One that is
+	// further behind is cut off: it comes back, and gets the whole conversation.
+	mostEvents = 256
+
+	// mostViewers is how many connections a conversation may have.
+	mostViewers = 16
 )
 
-var (
-	errTooFast = errors.New("too many messages of this conversation wait for an answer")
-	errBusy    = errors.New("too many conversations wait for an answer")
-	errStopped = errors.New("the program takes no new messages")
-)
-
-// An outlet is where the answers to one message go. begin is called before its process starts
-// and end after it has ended, once each; neither blocks. Nodes of the process call Part.
-type outlet interface {
-	node.Parts
-	begin()
-	end(answers []answer)
+// A message is one of a conversation, as clients see it.
+type message struct {
+	ID      string   `json:"id"`
+	From    string   `json:"from"` // "user" or "bot"
+	Text    string   `json:"text"`
+	Buttons []button `json:"buttons,omitempty"`
+	Files   []file   `json:"files,omitempty"`
+	Open    bool     `json:"open,omitempty"` // more is to come
+	Failed  bool     `json:"failed,omitempty"`
 }
 
-// conversations run the processes of a node's conversations, one after the other in each.
-// They live in the pool, so that a reload neither loses what waits nor lets two processes of
-// a conversation run side by side: the next message starts in the generation that serves then.
-// Any goroutine may call the methods.
-type conversations struct {
-	ctx    context.Context // of the processes
-	cancel context.CancelFunc
-	work   sync.WaitGroup // of processes whose start follows from another's end
-	call   *node.Call
-	counts struct{ taken, delivered, refused, failed atomic.Uint64 }
-
-	state.Generations[generation]
-	mu     sync.Mutex
-	queues state.Queues[string, *entry] // by conversation; the first has a process
+// An event is what clients get. Of the fields those are set that its type needs.
+type event struct {
+	Type         string    `json:"type"` // hello, message, append, busy, error
+	Conversation string    `json:"conversation,omitempty"`
+	Title        string    `json:"title,omitempty"`
+	Greeting     string    `json:"greeting,omitempty"`
+	Messages     []message `json:"messages,omitempty"`
+	Message      *message  `json:"message,omitempty"`
+	ID           string    `json:"id,omitempty"`
+	Text         string    `json:"text,omitempty"`
+	Busy         bool      `json:"busy,omitempty"`
+	Code         string    `json:"code,omitempty"`
 }
 
-// A generation is what conversations need of one. It is immutable.
-type generation struct {
-	starter node.Starter
-	waits   node.Waits
-	log     *slog.Logger
-	failure string // what a client gets for an error that is not public; empty is nothing
-	node    node.Node
-}
-
-func newConversations() *conversations {
-	c := &conversations{}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.call = node.NewCall(func(_ node.Process, resp node.Response) node.Result {
-		if resp.IsError() {
-			return node.Fail(resp.Payload.AsError()) // to the port error
-		}
-		return node.Respond(resp)
-	})
-	return c
-}
-
-// attach makes new processes start in a generation.
-func (c *conversations) attach(g *generation) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.Attach(g)
-}
-
-// detach ends what attach began. If no other generation is there, new messages are refused, and
-// it waits until the others are answered, or for ctx, whose end ends their processes.
-func (c *conversations) detach(ctx context.Context, g *generation) (last bool, err error) {
-	c.mu.Lock()
-	last = c.Detach(g)
-	empty := c.queues.Empty()
-	c.mu.Unlock()
-	if !last {
-		return false, nil
-	}
-	if err = node.WaitFor(ctx, empty); err != nil {
-		c.cancel()
-	}
-	return true, err
-}
-
-// Close ends what is left. The pool calls it when no generation uses the conversations any more.
-func (c *conversations) Close() error {
-	c.cancel()
-	c.work.Wait()
-	return nil
-}
-
-// take gives a message to the process that waits for one in its conversation, or else to
-// one of its own. It does not wait for the answer. delivered reports the former: to is not
-// used then.
-func (c *conversations) take(conversation string, payload value.Value, to outlet) (delivered bool, err error) {
-	g := c.Current()
-	if g == nil {
-		return false, errStopped
-	}
-	if g.waits != nil && g.waits.Deliver(conversation, payload) {
-		c.counts.delivered.Add(1)
-		return true, nil
-	}
-	e := &entry{conversations: c, payload: payload, to: to}
-	e.place.Key, e.place.Value = conversation, e
-	first, err := c.join(e)
+func (f *event) encode() []byte {
+	data, err := json.Marshal(f)
 	if err != nil {
-		c.counts.refused.Add(1)
-		return false, err
+		return []byte(`{"type":"error","code":"internal"}`) // strings are always encoded
 	}
-	c.counts.taken.Add(1)
-	if first {
-		c.work.Go(func() { c.runAll(e) })
-	}
-	return false, nil
+	return data
 }
 
-// join lets a message wait for those before it, if there are some.
-func (c *conversations) join(e *entry) (first bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := c.queues.Count(e.place.Key)
-	switch {
-	case !c.Serving() || c.ctx.Err() != nil:
-		return false, errStopped
-	case n == 0 && c.queues.Keys() >= mostRunning:
-		return false, errBusy
-	case n > mostWaiting:
-		return false, errTooFast
+// A conversation is one of the widget: its last messages, and its viewers. Any goroutine may
+// call the methods.
+type conversation struct {
+	all      *conversations
+	key      string
+	pins     atomic.Int64  // how many use it; see unpin
+	prepared atomic.Bool   // earlier messages are being read, have been, or need not be
+	ready    chan struct{} // closed when prepared, and that is over
+
+	mu struct {
+		sync.Mutex
+		messages []*message
+		bytes    int   // what the messages weigh
+		counted  int   // what the node knows of the weight
+		last     int   // number of the last message of the bot
+		turn     *turn // whose process runs, or nil
+		viewers  map[*viewer]struct{}
 	}
-	return c.queues.Join(&e.place), nil
 }
 
-// leave ends the turn of a message, and returns the next of its conversation, or nil.
-func (c *conversations) leave(e *entry) *entry {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if next := c.queues.Leave(&e.place); next != nil {
-		return next.Value
-	}
-	return nil
+// A viewer is a connection that follows a conversation.
+type viewer struct {
+	all    *conversations
+	events chan []byte  // of [mostEvents]; never closed
+	queued atomic.Int64 // bytes in events
+	cut    context.CancelCauseFunc
 }
 
-func (c *conversations) measure(platform string, report func(node.Metric)) {
-	c.mu.Lock()
-	running := c.queues.Keys()
-	c.mu.Unlock()
-	report(node.Metric{Name: platform + "_processes", Help: "Conversations with a process.", Value: float64(running)})
-	for _, m := range []struct {
-		name, help string
-		count      *atomic.Uint64
-	}{
-		{"_messages_total", "Messages that started a process.", &c.counts.taken},
-		{"_replies_total", "Messages that a process had waited for.", &c.counts.delivered},
-		{"_refused_total", "Messages refused, as too many waited.", &c.counts.refused},
-		{"_failed_total", "Processes of messages that ended with an error.", &c.counts.failed},
-	} {
-		report(node.Metric{Name: platform + m.name, Help: m.help, Type: node.MetricCounter, Value: float64(m.count.Load())})
+var errBehind = errors.New("the client does not take its messages")
+
+func newConversation(h *conversations, key string) *conversation {
+	conv := &conversation{all: h, key: key, ready: make(chan struct{})}
+	conv.mu.viewers = make(map[*viewer]struct{})
+	conv.weighLocked()
+	return conv
+}
+
+// enter adds a viewer, whose first event is the conversation so far.
+func (conv *conversation) enter(v *viewer, hello event) bool {
+	conv.mu.Lock()
+	defer conv.mu.Unlock()
+	if len(conv.mu.viewers) >= mostViewers {
+		return false
 	}
+	for _, l := range conv.mu.messages {
+		hello.Messages = append(hello.Messages, *l)
+	}
+	hello.Busy = conv.mu.turn != nil && !conv.mu.turn.paused
+	v.put(hello.encode()) // it is the first
+	conv.mu.viewers[v] = struct{}{}
+	return true
+}
+
+func (conv *conversation) leave(v *viewer) {
+	conv.mu.Lock()
+	defer conv.mu.Unlock()
+	delete(conv.mu.viewers, v)
+}
+
+// fresh says that there is nothing to read from before.
+func (conv *conversation) fresh() {
+	if !conv.prepared.Swap(true) {
+		close(conv.ready)
+	}
+}
+
+// isQuiet reports whether no process runs.
+func (conv *conversation) isQuiet() bool {
+	conv.mu.Lock()
+	defer conv.mu.Unlock()
+	return conv.mu.turn == nil
+}
+
+// broadcast sends an event to all viewers. The caller holds the lock.
+func (conv *conversation) broadcast(f event) {
+	if len(conv.mu.viewers) == 0 {
+		return
+	}
+	data := f.encode()
+	for v := range conv.mu.viewers {
+		if !v.put(data) {
+			conv.cutLocked(v)
+		}
+	}
+}
+
+// cutLocked cuts off a viewer that is behind.
+func (conv *conversation) cutLocked(v *viewer) {
+	delete(conv.mu.viewers, v)
+	v.cut(errBehind)
+}
+
+// say adds a message of the user. It reports false for one that is there already.
+func (conv *conversation) say(id, text string) bool {
+	conv.mu.Lock()
+	defer conv.unlock()
+	if slices.ContainsFunc(conv.mu.messages, func(l *message) bool { return l.ID == id }) {
+		return false
+	}
+	conv.add(&message{ID: id, From: "user", Text: text})
+	return true
+}
+
+// unsay removes a message of the user that was refused.
+func (conv *conversation) unsay(id, why string) {
+	conv.mu.Lock()
+	defer conv.unlock()
+	for i, l := range conv.mu.messages {
+		if l.ID == id {
+			conv.mu.messages = slices.Delete(conv.mu.messages, i, i+1)
+			conv.mu.bytes -= l.weight()
+			break
+		}
+	}
+	conv.broadcast(event{Type: "error", ID: id, Text: why})
+}
+
+// add adds a message. The caller holds the lock.
+func (conv *conversation) add(l *message) {
+	if l.ID == "" {
+		conv.mu.last++
+		l.ID = "b" + strconv.Itoa(conv.mu.last)
+	}
+	conv.mu.messages = append(conv.mu.messages, l)
+	conv.mu.bytes += l.weight()
+	conv.forget()
+	conv.broadcast(event{Type: "message", Message: l})
+}
+
+// forget drops the first messages, of those that are too many. The last one stays. The caller
+// holds the lock.
+func (conv *conversation) forget() {
+	n := 0
+	for len(conv.mu.messages)-n > 1 && (len(conv.mu.messages)-n > mostMessages || conv.mu.bytes > mostMessageBytes) && !conv.mu.messages[n].Open {
+		conv.mu.bytes -= conv.mu.messages[n].weight()
+		n++
+	}
+	conv.mu.messages = slices.Delete(conv.mu.messages, 0, n)
+}
+
+// restore puts earlier messages before those that there are.
+func (conv *conversation) restore(earlier []*message) {
+	conv.mu.Lock()
+	defer conv.unlock()
+	for _, l := range earlier {
+		conv.mu.last++
+		l.ID = "b" + strconv.Itoa(conv.mu.last)
+		conv.mu.bytes += l.weight()
+	}
+	conv.mu.messages = append(earlier, conv.mu.messages...)
+	conv.forget()
 }

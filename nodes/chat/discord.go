@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"crypto/ed25519"
+	_ "embed"
 	"encoding/hex"
 	"errors"
 	"net/http"
@@ -24,16 +25,13 @@ const (
 	discordPong, discordMessage, discordLater, discordAck = 1, 4, 5, 6
 )
 
+//go:embed discord.md
+var discordPage string
+
 func discordPlatform() *platform {
 	return &platform{
-		kind: platformDiscord, title: "Discord", summary: "Talks to people on Discord, by commands and buttons.", address: "https://discord.com/api/v10",
-		way: `The requests of a listener come in at ` + "`in`" + `. Give the address to the application as Interactions Endpoint URL, and register its commands with Discord.
-A request without a signature of the application's key, or with one that is older than five minutes, is refused with 401. An interaction that Discord repeats is answered, and handled once.`,
-		payload: "`conversation` is `discord/CHANNEL/USER`; `text`" + ` of a command is its name and its arguments, ` + "`data`" + ` a map of these; ` + "`raw`" + ` is the interaction, without its token.`,
-		answers: `No text mentions anyone. Discord takes answers for 15 minutes after a command or a button.`,
-		longest: 2000, raw: true,
-		example: `  public_key: 3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29
-`,
+		kind: platformDiscord, summary: "Talks to people on Discord, by commands and buttons.", address: "https://discord.com/api/v10",
+		page: discordPage, longest: 2000, raw: true,
 		fields: []*schema.Field{schema.String("public_key").Required().Doc("The public key of the application, in hexadecimal.")},
 		hook:   newDiscord,
 	}
@@ -56,7 +54,7 @@ func newDiscord(init *node.Init, a *api) (webhook, error) {
 }
 
 // read checks the signature of an interaction, and reads it.
-func (h *discord) read(r *request, now time.Time) (*event, value.Value, error) {
+func (h *discord) read(r *request, now time.Time) (*platformEvent, value.Value, error) {
 	stamp := r.get("X-Signature-Timestamp")
 	signature, err := hex.DecodeString(r.get("X-Signature-Ed25519"))
 	if err != nil || len(signature) != ed25519.SignatureSize || !ed25519.Verify(h.key, append([]byte(stamp), r.raw...), signature) {
@@ -73,7 +71,7 @@ func (h *discord) read(r *request, now time.Time) (*event, value.Value, error) {
 	if n == discordPing {
 		return nil, object(map[string]any{"type": discordPong}), nil
 	}
-	e := &event{once: textOrNumber(v, "id")}
+	e := &platformEvent{once: textOrNumber(v, "id")}
 	data := at(v, "data")
 	switch n {
 	case discordCommand:

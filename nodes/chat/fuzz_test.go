@@ -44,8 +44,8 @@ func FuzzSaid(f *testing.F) {
 				}
 			}
 		}
-		if lines := historyOf(v); len(lines) > mostLines {
-			t.Errorf("got %d lines", len(lines))
+		if earlier := historyOf(v); len(earlier) > mostMessages {
+			t.Errorf("got %d messages", len(earlier))
 		}
 		pieceOf(v)
 	})
@@ -122,7 +122,7 @@ func FuzzWebhooks(f *testing.F) {
 			"X-Telegram-Bot-Api-Secret-Token", "s", "X-Slack-Request-Timestamp", at, "X-Slack-Signature", "v0="+hex.EncodeToString(mac.Sum(nil)),
 			"X-Signature-Timestamp", at, "X-Signature-Ed25519", hex.EncodeToString(ed25519.Sign(private, []byte(at+text))),
 		)}
-		var events []*event
+		var events []*platformEvent
 		if body.Kind() == value.KindMap {
 			_, e := hooks[1].(*slack).envelope(body)
 			events = append(events, e)

@@ -160,15 +160,15 @@ func (w *site) request(method, path, body string, headers ...string) (int, http.
 	return reply.Status, reply.Header, reply.Body
 }
 
-// A frame is what clients of a chat get.
-type frame struct {
+// An event is what clients of a chat get.
+type event struct {
 	Type, Conversation, Title, Greeting, ID, Text, Code string
-	Messages                                            []line
-	Message                                             line
+	Messages                                            []message
+	Message                                             message
 	Busy                                                bool
 }
 
-type line struct {
+type message struct {
 	ID, From, Text string
 	Open, Failed   bool
 	Buttons, Files []map[string]any
@@ -180,7 +180,7 @@ type client struct {
 	ws    *websocket.Conn // nil for events
 	lines *bufio.Scanner
 	token string
-	seen  []frame
+	seen  []event
 }
 
 // dial connects by a WebSocket, and takes part in a conversation, a new one without a token.
@@ -244,7 +244,7 @@ func (c *client) say(id, text string) {
 	c.write(map[string]any{"id": id, "text": text})
 }
 
-func (c *client) read() (f frame, err error) {
+func (c *client) read() (f event, err error) {
 	if c.ws != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -262,8 +262,8 @@ func (c *client) read() (f frame, err error) {
 	return f, io.EOF
 }
 
-// hear returns the next frame of a type.
-func (c *client) hear(typ string) frame {
+// hear returns the next event of a type.
+func (c *client) hear(typ string) event {
 	c.t.Helper()
 	for {
 		f, err := c.read()
@@ -277,7 +277,7 @@ func (c *client) hear(typ string) frame {
 	}
 }
 
-// rest returns the frames to the end of the answer, as "TYPE TEXT" each.
+// rest returns the events to the end of the answer, as "TYPE TEXT" each.
 func (c *client) rest() (all []string) {
 	c.t.Helper()
 	for {

@@ -12,8 +12,8 @@ const (
 	eventJoin    = "join"    // a user has come
 )
 
-// A message is what a user has said, in the form that all platforms have in common.
-type message struct {
+// An incoming message is what a user has said, in the form that all platforms have in common.
+type incoming struct {
 	platform     string
 	conversation string // unique among all platforms; the key of [node.ConversationOf]
 	userID       string
@@ -27,18 +27,18 @@ type message struct {
 }
 
 var (
-	messageShape = value.NewShape("platform", "conversation", "user", "text", "event", "data", "files", "id", "raw")
-	userShape    = value.NewShape("id", "name")
-	fileShape    = value.NewShape("name", "type", "size", "url")
+	incomingShape = value.NewShape("platform", "conversation", "user", "text", "event", "data", "files", "id", "raw")
+	userShape     = value.NewShape("id", "name")
+	fileShape     = value.NewShape("name", "type", "size", "url")
 )
 
 // payload is what a process gets.
-func (m *message) payload() value.Value {
+func (m *incoming) payload() value.Value {
 	files := make([]value.Value, len(m.files))
 	for i, f := range m.files {
 		files[i] = fileShape.Map(value.String(f.Name), value.String(f.Type), value.Int(f.Size), value.String(f.URL))
 	}
-	return messageShape.Map(
+	return incomingShape.Map(
 		value.String(m.platform), value.String(m.conversation),
 		userShape.Map(value.String(m.userID), value.String(m.userName)),
 		value.String(m.text), value.String(m.event), m.data, value.List(files...), value.String(m.id), m.raw,

@@ -9,24 +9,25 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/state"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // An outbox has what waits to be sent to a platform, in order for each conversation. It lives
-// in the pool, as the conversations do.
+// in the pool, as the dispatcher does.
 type outbox struct {
-	conversations *conversations
-	held          *node.Account // bytes of what waits
-	clock         node.Clock
-	log           *slog.Logger
-	longest       int                    // UTF-16 units of a message
-	poster        atomic.Pointer[poster] // of the last generation
+	dispatcher *dispatcher
+	held       *node.Account // bytes of what waits
+	clock      node.Clock
+	log        *slog.Logger
+	longest    int                    // UTF-16 units of a message
+	poster     atomic.Pointer[poster] // of the last generation
 
 	mu     sync.Mutex
 	queues state.Queues[string, *outgoing] // by conversation; the first is being sent
 }
 
-func newOutbox(c *conversations, held *node.Account, clock node.Clock, log *slog.Logger, p poster, longest int) *outbox {
-	o := &outbox{conversations: c, held: held, clock: clock, log: log, longest: longest}
+func newOutbox(c *dispatcher, held *node.Account, clock node.Clock, log *slog.Logger, p poster, longest int) *outbox {
+	o := &outbox{dispatcher: c, held: held, clock: clock, log: log, longest: longest}
 	o.poster.Store(&p)
 	return o
 }
@@ -46,9 +47,9 @@ func (o *outbox) add(m *outgoing) error {
 	}
 	o.weighLocked(m, m.weight())
 	if o.queues.Join(&m.place) {
-		o.conversations.work.Add(1)
+		o.dispatcher.work.Add(1)
 		o.clock.AfterFunc(0, func(context.Context) {
-			defer o.conversations.work.Done()
+			defer o.dispatcher.work.Done()
 			for ; m != nil; m = o.sendAll(m) {
 			}
 		})
@@ -87,4 +88,124 @@ func (o *outbox) flush(ctx context.Context) error {
 	empty := o.queues.Empty()
 	o.mu.Unlock()
 	return node.WaitFor(ctx, empty)
+}
+
+// A delivery is the outlet of a message of a platform.
+type delivery struct {
+	outbox *outbox
+	to     target
+	held   int64 // bytes of the message, counted until its process has ended
+
+	mu struct {
+		sync.Mutex
+		open *outgoing // that is being written
+		last *outgoing
+		any  bool
+	}
+}
+
+func (d *delivery) begin() {}
+
+// Part implements [node.Parts]. It does not wait for the platform.
+func (d *delivery) Part(ctx context.Context, v value.Value) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	piece, isPiece, whole, err := pieceOf(v)
+	if err != nil {
+		return err
+	}
+	if d.outbox.held.Full() {
+		return busy(errMemory)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !isPiece {
+		for _, a := range whole {
+			if err := d.put(a); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if piece == "" {
+		return nil
+	}
+	if d.mu.open == nil {
+		d.mu.open = &outgoing{to: d.to, text: piece}
+		d.mu.last, d.mu.any = d.mu.open, true
+		return d.outbox.add(d.mu.open)
+	}
+	if len(d.mu.open.text)+len(piece) > mostText {
+		return errors.New("the answer is too long")
+	}
+	d.outbox.change(d.mu.open, func() { d.mu.open.text += piece })
+	return nil
+}
+
+// TryPart implements [node.TryParts], as Part never waits.
+func (d *delivery) TryPart(ctx context.Context, v value.Value) (rest func(context.Context) error, err error) {
+	return nil, d.Part(ctx, v)
+}
+
+// put sends a message, or replaces the one that is being written.
+func (d *delivery) put(a answer) error {
+	b := d.mu.open
+	d.mu.open = nil
+	if b != nil {
+		into := a.edit
+		d.outbox.change(b, func() {
+			if into = into && !b.failed; into {
+				b.text, b.buttons = a.whole(), a.buttons
+			}
+			b.final = true
+		})
+		if into {
+			return nil
+		}
+	}
+	b = &outgoing{to: d.to, text: a.whole(), buttons: a.buttons, final: true}
+	if a.edit {
+		b.before = d.mu.last
+	}
+	d.mu.last, d.mu.any = b, true
+	return d.outbox.add(b)
+}
+
+// end sends the answers. The first is the whole of the message that is being written.
+func (d *delivery) end(answers []answer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.outbox.held.Free(d.held)
+	err := error(nil)
+	for i, a := range answers {
+		if i == 0 && d.mu.open != nil && !a.failed {
+			a.edit = true
+		}
+		if err == nil {
+			err = d.put(a)
+		}
+	}
+	if b := d.mu.open; b != nil {
+		d.outbox.change(b, func() { b.final = true })
+		d.mu.open = nil
+	}
+	if !d.mu.any && err == nil {
+		err = d.outbox.add(&outgoing{to: d.to, silent: true, final: true})
+	}
+	if err != nil {
+		d.outbox.log.Error("an answer could not be sent", "conversation", d.to.conversation, "error", err)
+	}
+}
+
+// whole is the text with the addresses of the files, which platforms show.
+func (a *answer) whole() string {
+	text := a.text
+	for _, f := range a.files {
+		if text != "" {
+			text += "\n"
+		}
+		text += f.Name + ": " + f.URL
+	}
+	return text
 }

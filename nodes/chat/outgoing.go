@@ -65,7 +65,7 @@ type outgoing struct {
 
 // sendAll sends a message until it is final, and returns the next of its conversation.
 func (o *outbox) sendAll(m *outgoing) (next *outgoing) {
-	ctx := o.conversations.ctx
+	ctx := o.dispatcher.ctx
 	for {
 		state := o.state(m)
 		err := o.send(ctx, m, state)
@@ -112,7 +112,7 @@ func (o *outbox) leave(m *outgoing, failed bool) (next *outgoing) {
 
 // weight is what a message has in memory, in bytes.
 func (m *outgoing) weight() int64 {
-	n := lineWeight + len(m.text)
+	n := messageWeight + len(m.text)
 	for _, button := range m.buttons {
 		n += len(button.Text) + len(button.Data) + len(button.URL)
 	}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/state"
+	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -23,7 +26,7 @@ type webhook interface {
 
 	// read checks the signature of a request and reads it. A nil event with a nil error is
 	// a request that asks for nothing but an answer.
-	read(r *request, now time.Time) (*event, value.Value, error)
+	read(r *request, now time.Time) (*platformEvent, value.Value, error)
 
 	// find returns where to send messages of a conversation that comes from outside.
 	find(conversation string) (target, error)
@@ -31,9 +34,9 @@ type webhook interface {
 	close()
 }
 
-// An event is a message of a platform.
-type event struct {
-	message
+// A platformEvent is a message that a platform has sent.
+type platformEvent struct {
+	incoming
 	once string // names the event: it is handled once
 	to   target
 
@@ -62,7 +65,7 @@ func errUnsigned(why string) error { return public(http.StatusUnauthorized, "%s"
 
 // A branch is what the nodes of a platform share over reloads.
 type branch struct {
-	*conversations
+	*dispatcher
 	held   *node.Account // bytes of messages from when they come until they are answered, and of what is sent
 	clock  node.Clock
 	seen   *memory
@@ -90,8 +93,8 @@ func (n *platformNode) key() string {
 // Open finds the conversations of the generation before, and its connection.
 func (n *platformNode) Open(context.Context) (err error) {
 	n.branch, n.release, err = node.Acquire(n.init.Pool, n.key(), func() (*branch, error) {
-		c, held, clock := newConversations(), n.init.Memory.Account(n.kind), n.init.Clock
-		return &branch{conversations: c, held: held, clock: clock, seen: newMemory(clock), outbox: newOutbox(c, held, clock, n.init.Log, n.hook, n.longest)}, nil
+		c, held, clock := newDispatcher(), n.init.Memory.Account(n.kind), n.init.Clock
+		return &branch{dispatcher: c, held: held, clock: clock, seen: newMemory(clock), outbox: newOutbox(c, held, clock, n.init.Log, n.hook, n.longest)}, nil
 	})
 	if err != nil {
 		return err
@@ -158,7 +161,7 @@ func (n *platformNode) Receive(_ node.Process, pkt node.Packet) node.Result {
 	}
 	answer, err := n.branch.takeOnce(e)
 	if err != nil {
-		return node.Fail(&node.Error{Err: err, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second})
+		return node.Fail(busy(err))
 	}
 	return ok(answer)
 }
@@ -174,11 +177,11 @@ func ok(body value.Value) node.Result {
 // Close ends what is left, for the pool.
 func (b *branch) Close() error {
 	defer b.held.Close()
-	return b.conversations.Close()
+	return b.dispatcher.Close()
 }
 
 // takeOnce takes an event, unless it has come before.
-func (b *branch) takeOnce(e *event) (answer value.Value, err error) {
+func (b *branch) takeOnce(e *platformEvent) (answer value.Value, err error) {
 	if !b.seen.first(e.once) {
 		return value.Null(), nil
 	}
@@ -218,7 +221,7 @@ func (n *platformNode) send(v value.Value) node.Result {
 		return node.Fail(err)
 	}
 	if n.branch.held.Full() {
-		return node.Fail(errCrowd())
+		return node.Fail(busy(errMemory))
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
 		var w state.Wait
@@ -234,4 +237,65 @@ func (n *platformNode) send(v value.Value) node.Result {
 			sent(err)
 		}
 	})
+}
+
+// A platform is what differs between the kinds that talk to people elsewhere.
+type platform struct {
+	kind, summary, address string
+	page                   string // its Markdown file
+	longest                int    // UTF-16 units of a message
+	sends                  bool   // it has an in-port for messages that do not answer
+	raw                    bool   // it checks signatures
+	fields                 []*schema.Field
+
+	// hook makes what reads and writes for a node. The api is its own.
+	hook func(init *node.Init, a *api) (webhook, error)
+}
+
+// The in-ports and out-ports of all platforms; some have no second in-port.
+var (
+	platformIn  = []node.Port{{Name: "in", Doc: "The request of a listener."}, {Name: "send", Doc: "A message to send: `conversation`, and what an answer has."}}
+	platformOut = []node.Port{{Name: "out", Doc: "A message."}}
+)
+
+func (p *platform) def() *node.Def {
+	in := platformIn[:1]
+	if p.sends {
+		in = platformIn
+	}
+	traits := node.Traits{Gives: []string{node.GivesParts, node.GivesConversation}}
+	if p.raw {
+		traits.Is = node.NeedsRaw
+	}
+	return &node.Def{
+		Kind: p.kind, Summary: p.summary, Page: readPage(p.page),
+		Config: schema.Fields(append(p.fields,
+			schema.String("api").Default(p.address).Doc("Where the platform's API is."),
+			failureField(),
+		)...),
+		In: in, Out: platformOut,
+		Role:   node.Begins | node.HasClient | node.Connects,
+		Traits: node.Fixed(traits),
+		Recall: node.Always(node.Effects),
+		New: func(init *node.Init) (node.Node, error) {
+			a, err := newAPI(init.Config)
+			if err != nil {
+				return nil, err
+			}
+			hook, err := p.hook(init, a)
+			if err != nil {
+				return nil, err
+			}
+			return &platformNode{platform: p, init: init, hook: hook}, nil
+		},
+	}
+}
+
+// checkToken refuses what cannot be in a header.
+func checkToken(c schema.Config, field, prefix, where string) error {
+	token := c.String(field)
+	if token == "" || strings.ContainsAny(token, " \r\n\t") {
+		return c.Errorf(field, diag.CodeBadValue, "is not a token").WithHint("it begins with %s, and is in the app's settings, %s", prefix, where).AsPlain()
+	}
+	return nil
 }

@@ -1,9 +1,13 @@
 package chat
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -21,24 +25,13 @@ const platformSlack = "slack"
 // signedFor is how old the signature of a request may be, and how much of the future.
 const signedFor = 5 * time.Minute
 
+//go:embed slack.md
+var slackPage string
+
 func slackPlatform() *platform {
 	return &platform{
-		kind: platformSlack, title: "Slack", summary: "Talks to people on Slack.", address: "https://slack.com/api",
-		way: `By webhook: the requests of a listener come in at ` + "`in`" + `: events, commands and buttons. Give the address to the app as Request URL of Event Subscriptions (` + "`message.im`, `app_mention`" + `), of Interactivity and of Slash Commands; its scopes are ` + "`chat:write`, `im:history`, `app_mentions:read` and `commands`" + `.
-A request without a signature of ` + "`signing_secret`" + `, or with one that is older than five minutes, is refused with 401. An event that Slack repeats is answered, and handled once.
-
-Or by Socket Mode, with ` + "`app_token`" + `: the node connects to Slack, and needs no address that Slack can reach. Switch it on in the app's settings, and make an app-level token with the scope ` + "`connections:write`" + `. What was not confirmed within three seconds, as when too many messages wait, Slack sends again. A connection that Slack ends, or that is dead, is made again; a reload with the same settings keeps it.`,
-		payload: "`conversation` is `slack/TEAM/CHANNEL`, with `/THREAD`" + ` outside of direct messages: the bot answers in threads there. ` + "`raw`" + ` is what Slack has sent.`,
-		answers: "`&`, `<` and `>`" + ` in them are escaped, so that no text mentions a channel.`,
-		longest: 4000, sends: true, raw: true,
-		example: `  token: "{{ .SLACK_TOKEN }}"
-  signing_secret: "{{ .SLACK_SIGNING_SECRET }}"
-  env:
-    SLACK_TOKEN:
-      data: "{{ .SLACK_TOKEN }}"
-    SLACK_SIGNING_SECRET:
-      data: "{{ .SLACK_SIGNING_SECRET }}"
-`,
+		kind: platformSlack, summary: "Talks to people on Slack.", address: "https://slack.com/api",
+		page: slackPage, longest: 4000, sends: true, raw: true,
 		fields: []*schema.Field{
 			schema.String("token").Required().Secret().Doc("The bot token of the app, xoxb-…"),
 			schema.String("signing_secret").Secret().Doc("The signing secret of the app. Required unless `app_token`."),
@@ -95,7 +88,7 @@ func checkTime(text string, now time.Time) error {
 }
 
 // read checks the signature of a request, and reads it.
-func (h *slack) read(r *request, now time.Time) (*event, value.Value, error) {
+func (h *slack) read(r *request, now time.Time) (*platformEvent, value.Value, error) {
 	if h.secret == "" {
 		return nil, value.Null(), errNoWebhook
 	}
@@ -144,7 +137,7 @@ func formField(v value.Value, name string) string {
 }
 
 // begin fills in what all events have.
-func (h *slack) begin(e *event, team, channel, thread string, raw value.Value) *event {
+func (h *slack) begin(e *platformEvent, team, channel, thread string, raw value.Value) *platformEvent {
 	if team == "" || channel == "" {
 		return nil
 	}
@@ -158,10 +151,10 @@ func (h *slack) begin(e *event, team, channel, thread string, raw value.Value) *
 }
 
 // event reads an event. One that is not a message of a person is nil.
-func (h *slack) event(v value.Value) *event {
+func (h *slack) event(v value.Value) *platformEvent {
 	inner := at(v, "event")
 	kind, once := textOrNumber(inner, "type"), textOrNumber(v, "event_id")
-	e := &event{once: once}
+	e := &platformEvent{once: once}
 	e.id, e.userID = textOrNumber(inner, "ts"), textOrNumber(inner, "user")
 	thread := textOrNumber(inner, "thread_ts")
 	switch subtype := textOrNumber(inner, "subtype"); {
@@ -205,13 +198,13 @@ func slackFiles(inner value.Value) (files []file) {
 }
 
 // action reads the press of a button. Slack gives it no id: once names it.
-func (h *slack) action(v value.Value, once string) *event {
+func (h *slack) action(v value.Value, once string) *platformEvent {
 	actions := at(v, "actions")
 	if textOrNumber(v, "type") != "block_actions" || actions.Kind() != value.KindList || actions.Len() == 0 {
 		return nil
 	}
 	first := actions.At(0)
-	e := &event{once: once}
+	e := &platformEvent{once: once}
 	if e.data = at(first, "value"); e.data.IsNull() {
 		return nil // a link
 	}
@@ -220,8 +213,8 @@ func (h *slack) action(v value.Value, once string) *event {
 	return h.begin(e, textOrNumber(v, "team", "id"), textOrNumber(v, "channel", "id"), textOrNumber(v, "message", "thread_ts"), v)
 }
 
-func (h *slack) command(v value.Value) *event {
-	e := &event{once: formField(v, "trigger_id")}
+func (h *slack) command(v value.Value) *platformEvent {
+	e := &platformEvent{once: formField(v, "trigger_id")}
 	if e.once == "" {
 		return nil
 	}
@@ -230,4 +223,85 @@ func (h *slack) command(v value.Value) *event {
 	e.text, e.data = strings.TrimSpace(formField(v, "command")+" "+arguments), value.String(arguments)
 	e.userID, e.userName = formField(v, "user_id"), formField(v, "user_name")
 	return h.begin(e, formField(v, "team_id"), formField(v, "channel_id"), "", v)
+}
+
+var (
+	slackEscape   = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+	slackUnescape = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&")
+)
+
+func (h *slack) find(conversation string) (target, error) {
+	parts := strings.Split(conversation, "/")
+	if len(parts) < 3 || len(parts) > 4 || parts[0] != platformSlack || parts[2] == "" {
+		return target{}, fmt.Errorf("conversation: want slack/TEAM/CHANNEL or slack/TEAM/CHANNEL/THREAD, got %q", node.Clip(conversation, 80))
+	}
+	to := target{conversation: conversation, channel: parts[2]}
+	if len(parts) == 4 {
+		to.thread = parts[3]
+	}
+	return to, nil
+}
+
+// slackMethod calls a method of the Web API, whose errors have status 200.
+func slackMethod(ctx context.Context, a *api, name string, body value.Value) (value.Value, error) {
+	v, err := a.call(ctx, http.MethodPost, name, "/"+name, body, apiTimeout)
+	if err != nil {
+		return v, err
+	}
+	if !at(v, "ok").Truth() {
+		e := &apiError{method: name, status: http.StatusOK, says: textOrNumber(v, "error")}
+		if e.says == "ratelimited" || e.says == "rate_limited" {
+			e.status = http.StatusTooManyRequests
+		}
+		return v, e
+	}
+	return v, nil
+}
+
+func (h *slack) post(ctx context.Context, to target, text string, buttons []button) (string, error) {
+	v, err := slackMethod(ctx, h.api, "chat.postMessage", object(slackMessage(to, text, buttons)))
+	if err != nil {
+		return "", err
+	}
+	ts := textOrNumber(v, "ts")
+	if ts == "" {
+		return "", errors.New("chat.postMessage: the answer has no ts")
+	}
+	return ts, nil
+}
+
+func (h *slack) edit(ctx context.Context, to target, id, text string, buttons []button) error {
+	body := slackMessage(to, text, buttons)
+	body["ts"] = id
+	delete(body, "thread_ts")
+	_, err := slackMethod(ctx, h.api, "chat.update", object(body))
+	return err
+}
+
+func (h *slack) silent(context.Context, target) error { return nil }
+
+func slackMessage(to target, text string, buttons []button) map[string]any {
+	body := map[string]any{"channel": to.channel, "text": slackEscape.Replace(text), "unfurl_links": false, "unfurl_media": false}
+	if to.thread != "" {
+		body["thread_ts"] = to.thread
+	}
+	if len(buttons) == 0 {
+		return body
+	}
+	blocks := []map[string]any{}
+	if text != "" {
+		blocks = append(blocks, map[string]any{"type": "section", "text": map[string]any{"type": "plain_text", "text": node.Clip(text, 2990)}})
+	}
+	var elements []map[string]any
+	for i, b := range buttons {
+		element := map[string]any{"type": "button", "action_id": "b" + strconv.Itoa(i), "text": map[string]any{"type": "plain_text", "text": node.Clip(b.Text, 70)}}
+		if b.URL != "" {
+			element["url"] = b.URL
+		} else {
+			element["value"] = b.Data
+		}
+		elements = append(elements, element)
+	}
+	body["blocks"] = append(blocks, map[string]any{"type": "actions", "elements": elements})
+	return body
 }

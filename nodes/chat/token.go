@@ -12,8 +12,8 @@ import (
 )
 
 // A signer makes ids of conversations that no one can guess or make up. A token is an id
-// and its signature; who has it can read the conversation and take part. That of a client
-// who has logged in is of no use to others.
+// and its signature; who has it can read the conversation and take part. The token of a
+// client who has logged in is of no use to others.
 type signer struct {
 	keys [][]byte // the first signs, all are good
 }

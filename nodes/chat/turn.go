@@ -8,25 +8,25 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A turn is the outlet of one message: its answers become lines of the room.
+// A turn is the outlet of one message: its answers become messages of the conversation.
 type turn struct {
-	room *room
-	held int64 // what its message weighs until its process has ended
+	conversation *conversation
+	held         int64 // what its message weighs until its process has ended
 
-	// All of these are guarded by room.mu.
-	done   func([]line) // gets the answers once the process ends or asks back; may be nil
-	paused bool         // the process has asked back
-	open   *line        // that is being written
-	made   []*line      // for done
-	prev   *line        // the last one
+	// All of these are guarded by conversation.mu.
+	done   func([]message) // gets the answers once the process ends or asks back; may be nil
+	paused bool            // the process has asked back
+	open   *message        // that is being written
+	made   []*message      // for done
+	prev   *message        // the last one
 }
 
 func (t *turn) begin() {
-	r := t.room
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mu.turn = t
-	r.tell(frame{Type: "busy", Busy: true})
+	conv := t.conversation
+	conv.mu.Lock()
+	defer conv.mu.Unlock()
+	conv.mu.turn = t
+	conv.broadcast(event{Type: "busy", Busy: true})
 }
 
 // Part implements [node.Parts]. It does not wait for the clients.
@@ -38,9 +38,9 @@ func (t *turn) Part(ctx context.Context, v value.Value) error {
 	if err != nil {
 		return err
 	}
-	r := t.room
-	r.mu.Lock()
-	defer r.unlock()
+	conv := t.conversation
+	conv.mu.Lock()
+	defer conv.unlock()
 	if !isPiece {
 		for _, a := range whole {
 			t.put(a)
@@ -50,14 +50,14 @@ func (t *turn) Part(ctx context.Context, v value.Value) error {
 	switch {
 	case piece == "":
 	case t.open == nil:
-		t.add(&line{From: "bot", Text: piece, Open: true})
+		t.add(&message{From: "bot", Text: piece, Open: true})
 		t.open = t.prev
 	case len(t.open.Text)+len(piece) > mostText:
 		return errors.New("the answer is too long")
 	default:
 		t.open.Text += piece
-		r.mu.bytes += len(piece)
-		r.tell(frame{Type: "append", ID: t.open.ID, Text: piece})
+		conv.mu.bytes += len(piece)
+		conv.broadcast(event{Type: "append", ID: t.open.ID, Text: piece})
 	}
 	return nil
 }
@@ -67,12 +67,12 @@ func (t *turn) TryPart(ctx context.Context, v value.Value) (rest func(context.Co
 	return nil, t.Part(ctx, v)
 }
 
-func (t *turn) add(l *line) {
+func (t *turn) add(l *message) {
 	t.prev = l
 	if t.done != nil {
 		t.made = append(t.made, l)
 	}
-	t.room.add(l)
+	t.conversation.add(l)
 }
 
 // put adds a message, or replaces one. The caller holds the lock.
@@ -87,27 +87,27 @@ func (t *turn) put(a answer) {
 	t.write(into, a)
 }
 
-// write makes a message of an answer, in place of a line if that is not nil. The caller
-// holds the lock.
-func (t *turn) write(into *line, a answer) {
+// write makes a message of an answer, in place of into if that is not nil. The caller holds
+// the lock.
+func (t *turn) write(into *message, a answer) {
 	t.open = nil
 	if into == nil {
-		t.add(&line{From: "bot", Text: a.text, Buttons: a.buttons, Files: a.files, Failed: a.failed})
+		t.add(&message{From: "bot", Text: a.text, Buttons: a.buttons, Files: a.files, Failed: a.failed})
 		return
 	}
 	before := into.weight()
 	into.Text, into.Buttons, into.Files, into.Failed, into.Open = a.text, a.buttons, a.files, a.failed, false
-	if slices.Contains(t.room.mu.lines, into) {
-		t.room.mu.bytes += into.weight() - before
+	if slices.Contains(t.conversation.mu.messages, into) {
+		t.conversation.mu.bytes += into.weight() - before
 	}
-	t.room.tell(frame{Type: "message", Message: into})
+	t.conversation.broadcast(event{Type: "message", Message: into})
 }
 
 // close ends the message that is being written. The caller holds the lock.
 func (t *turn) close() {
 	if t.open != nil {
 		t.open.Open = false
-		t.room.tell(frame{Type: "message", Message: t.open})
+		t.conversation.broadcast(event{Type: "message", Message: t.open})
 		t.open = nil
 	}
 }
@@ -115,15 +115,13 @@ func (t *turn) close() {
 // end adds the answers of the process. The first of them is the whole of the message that
 // is being written, unless that has failed.
 func (t *turn) end(answers []answer) {
-	if done, lines := t.finish(answers); done != nil {
-		done(lines)
-	}
+	t.finish(answers)()
 }
 
-func (t *turn) finish(answers []answer) (done func([]line), lines []line) {
-	r := t.room
-	r.mu.Lock()
-	defer r.unlock()
+func (t *turn) finish(answers []answer) (pass func()) {
+	conv := t.conversation
+	conv.mu.Lock()
+	defer conv.unlock()
 	for i, a := range answers {
 		if i == 0 && t.open != nil && !a.failed {
 			t.write(t.open, a)
@@ -132,58 +130,60 @@ func (t *turn) finish(answers []answer) (done func([]line), lines []line) {
 		}
 	}
 	t.close()
-	r.forget()
-	r.mu.turn = nil
-	r.rooms.held.Free(t.held)
-	r.unpin()
-	r.tell(frame{Type: "busy"})
+	conv.forget()
+	conv.mu.turn = nil
+	conv.all.held.Free(t.held)
+	conv.unpin()
+	conv.broadcast(event{Type: "busy"})
 	return t.hand()
 }
 
 // Pause implements [node.PauseParts]: the person has to say something now.
 func (t *turn) Pause() {
-	if done, lines := t.pause(); done != nil {
-		done(lines)
-	}
+	t.pause()()
 }
 
-func (t *turn) pause() (done func([]line), lines []line) {
-	r := t.room
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (t *turn) pause() (pass func()) {
+	conv := t.conversation
+	conv.mu.Lock()
+	defer conv.mu.Unlock()
 	t.close()
 	t.paused = true
-	r.tell(frame{Type: "busy"})
+	conv.broadcast(event{Type: "busy"})
 	return t.hand()
 }
 
-// hand returns what to call with which lines. The caller holds the lock.
-func (t *turn) hand() (done func([]line), lines []line) {
-	lines = make([]line, len(t.made))
-	for i, l := range t.made {
-		lines[i] = *l
+// hand returns what passes the messages to done, to be called without the lock. The caller
+// holds it.
+func (t *turn) hand() (pass func()) {
+	done, messages := t.done, make([]message, len(t.made))
+	for i, m := range t.made {
+		messages[i] = *m
 	}
-	done, t.done, t.made = t.done, nil, nil
-	return done, lines
+	t.done, t.made = nil, nil
+	if done == nil {
+		return func() {}
+	}
+	return func() { done(messages) }
 }
 
 // resume says that a message comes for a process that has asked back, before that gets it.
 // done gets the answers from here on. It returns nil if there is no such process.
-func (r *room) resume(done func([]line)) *turn {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	t := r.mu.turn
+func (conv *conversation) resume(done func([]message)) *turn {
+	conv.mu.Lock()
+	defer conv.mu.Unlock()
+	t := conv.mu.turn
 	if t == nil || !t.paused {
 		return nil
 	}
 	t.paused, t.done = false, done
-	r.tell(frame{Type: "busy", Busy: true})
+	conv.broadcast(event{Type: "busy", Busy: true})
 	return t
 }
 
 // quit takes back what resume has said of done: the message is not for this turn.
 func (t *turn) quit() {
-	t.room.mu.Lock()
-	defer t.room.mu.Unlock()
+	t.conversation.mu.Lock()
+	defer t.conversation.mu.Unlock()
 	t.done, t.made = nil, nil
 }

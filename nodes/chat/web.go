@@ -3,13 +3,15 @@ package chat
 import (
 	"context"
 	_ "embed"
-	"log/slog"
+	"net/http"
 	"path"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 const platformChat = "chat"
@@ -27,7 +29,7 @@ func chatDef() *node.Def {
 	return &node.Def{
 		Kind:    "chat",
 		Summary: "Talks to people by a widget on web pages, or by JSON.",
-		Page:    node.ReadPage(strings.NewReplacer("{message}", payloadDoc, "{answers}", answersDoc).Replace(chatPage)),
+		Page:    readPage(chatPage),
 		Config: schema.Fields(
 			schema.String("path").Default("/chat").Doc("The path below which requests come."),
 			schema.Strings("secret").Required().Secret().Doc("Signs the tokens of conversations: at least 16 characters, such as what `openssl rand -hex 32` prints. Of several, at most 8, the first signs, and all are good; browsers get a new token when they come back. Another secret alone makes all tokens void."),
@@ -53,11 +55,10 @@ func chatDef() *node.Def {
 	}
 }
 
-// A chatNode is the part of a chat that belongs to one generation. Its rooms and
+// A chatNode is the part of a chat that belongs to one generation. Its conversations and
 // connections belong to the node.
 type chatNode struct {
 	init    *node.Init
-	log     *slog.Logger
 	recalls bool // the port history is linked
 	signer  signer
 
@@ -67,16 +68,15 @@ type chatNode struct {
 	memory                         int64 // of the conversations
 	join                           bool
 
-	rooms      *rooms       // from Open on
-	release    func() error // from Open on
-	starter    node.Starter // from Serve on
-	generation *generation  // from Serve on
+	conversations *conversations // from Open on
+	release       func() error   // from Open on
+	generation    *generation    // from Serve on
 }
 
 func newChatNode(init *node.Init) (node.Node, error) {
 	c := init.Config
 	n := &chatNode{
-		init: init, log: init.Log,
+		init:    init,
 		recalls: init.OutLinks[outHistory] > 0,
 		path:    strings.TrimSuffix(c.String("path"), "/"),
 		title:   c.String("title"), greeting: c.String("greeting"), failure: c.String("failure"),
@@ -96,27 +96,26 @@ func newChatNode(init *node.Init) (node.Node, error) {
 
 // Open finds the conversations of the generation before.
 func (n *chatNode) Open(context.Context) (err error) {
-	n.rooms, n.release, err = node.Acquire(n.init.Pool, "chat "+n.init.Node.Namespace+"/"+n.init.Node.String(), func() (*rooms, error) {
-		return newRooms(n.init.Memory), nil
+	n.conversations, n.release, err = node.Acquire(n.init.Pool, "chat "+n.init.Node.Namespace+"/"+n.init.Node.String(), func() (*conversations, error) {
+		return newConversations(n.init.Memory), nil
 	})
 	return err
 }
 
 // Serve makes new messages start their processes here.
 func (n *chatNode) Serve(src node.Starter) error {
-	n.starter = src
-	n.generation = &generation{starter: src, waits: n.init.Waits, log: n.log, failure: n.failure, node: n}
-	n.rooms.attach(n.generation)
-	n.rooms.most.Store(n.memory)
-	n.rooms.resume()
+	n.generation = &generation{starter: src, waits: n.init.Waits, log: n.init.Log, failure: n.failure, node: n}
+	n.conversations.attach(n.generation)
+	n.conversations.most.Store(n.memory)
+	n.conversations.resume()
 	return nil
 }
 
 // Drain ends streams of events, unless a later generation goes on with them: their server
 // waits for them.
 func (n *chatNode) Drain() {
-	if n.generation != nil && n.rooms.Current() == n.generation {
-		n.rooms.drain()
+	if n.generation != nil && n.conversations.Current() == n.generation {
+		n.conversations.drain()
 	}
 }
 
@@ -126,14 +125,47 @@ func (n *chatNode) Stop(ctx context.Context) error {
 	if n.generation == nil {
 		return nil
 	}
-	last, err := n.rooms.detach(ctx, n.generation)
+	last, err := n.conversations.detach(ctx, n.generation)
 	if !last || err != nil {
 		return err
 	}
-	return n.rooms.shut(ctx)
+	return n.conversations.shut(ctx)
 }
 
 func (n *chatNode) Close() error { return n.release() }
 
 // Measure reports the conversations and their messages.
-func (n *chatNode) Measure(report func(node.Metric)) { n.rooms.measure(report) }
+func (n *chatNode) Measure(report func(node.Metric)) { n.conversations.measure(report) }
+
+// operation is what describe returns, without the failures. It is final, as messages are other
+// processes.
+//
+//go:embed openapi.json
+var operation []byte
+
+// describe is the [node.Def.OpenAPI] of chat. The paths below the path of the node have
+// one description: which of them a route has is not known here.
+func describe(schema.Config) value.Value {
+	v, err := value.ParseJSON(operation)
+	if err != nil {
+		panic(err) // of a file of this package
+	}
+	responses := at(v, "responses")
+	for _, failure := range []struct {
+		status      int
+		description string
+	}{
+		{http.StatusForbidden, "The token or the origin of the request is not one of this chat."},
+		{http.StatusNotFound, "There is nothing at this path."},
+		{http.StatusMethodNotAllowed, "The path has another method."},
+		{http.StatusRequestEntityTooLarge, "The message is too long."},
+		{http.StatusUnprocessableEntity, "The message has no text, or fields that are not right."},
+		{http.StatusTooManyRequests, "The conversation has too many messages that wait, or connections."},
+		{http.StatusServiceUnavailable, "There is no room for another conversation or connection."},
+	} {
+		for name, response := range openapi.Failure(failure.status, failure.description).Fields() {
+			responses = responses.With(name, response)
+		}
+	}
+	return v.With("responses", responses)
+}

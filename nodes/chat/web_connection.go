@@ -3,16 +3,17 @@ package chat
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/node/handover"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -23,39 +24,37 @@ const (
 	// pingEvery is how often a connection is used, at least, so that a lost one is found.
 	pingEvery = 25 * time.Second
 
-	// writeWait is how long a client may take to read a frame, or to confirm the end.
+	// writeWait is how long a client may take to read one event, or to confirm the end.
 	writeWait = 10 * time.Second
 )
 
-// hello is the first frame.
-func (n *chatNode) hello(token string) frame {
-	return frame{Type: "hello", Conversation: token, Title: n.title, Greeting: n.greeting}
+// hello is the first event.
+func (n *chatNode) hello(token string) event {
+	return event{Type: "hello", Conversation: token, Title: n.title, Greeting: n.greeting}
 }
 
 // newViewer returns a viewer whose context ends when it is cut off.
-func newViewer(ctx context.Context, h *rooms) (*viewer, context.Context) {
-	g := &viewer{rooms: h, frames: make(chan []byte, mostFrames)}
-	ctx, g.cut = context.WithCancelCause(ctx)
-	return g, ctx
+func newViewer(ctx context.Context, h *conversations) (*viewer, context.Context) {
+	v := &viewer{all: h, events: make(chan []byte, mostEvents)}
+	ctx, v.cut = context.WithCancelCause(ctx)
+	return v, ctx
 }
 
-// attend lets a viewer into the room of a token. leave is to be called once if err is nil.
-func (n *chatNode) attend(ctx context.Context, g *viewer, token string, c *caller) (r *room, leave func(), err error) {
-	r, token, err = n.enter(token, c)
+// attend lets a viewer into the conversation of a token. leave is to be called once if err is nil.
+func (n *chatNode) attend(ctx context.Context, v *viewer, token string, c *caller) (conv *conversation, leave func(), err error) {
+	conv, token, err = n.enter(token, c)
 	if err != nil {
 		return nil, nil, err
 	}
-	n.front().prepare(ctx, r)
-	if !r.enter(g, n.hello(token)) {
-		r.unpin()
+	n.front().prepare(ctx, conv)
+	if !conv.enter(v, n.hello(token)) {
+		conv.unpin()
 		return nil, nil, public(http.StatusTooManyRequests, "the conversation has too many connections")
 	}
-	return r, func() { r.leave(g); r.unpin() }, nil
+	return conv, func() { conv.leave(v); conv.unpin() }, nil
 }
 
-func (n *chatNode) errFull() error {
-	return &node.Error{Err: errors.New("there are too many connections"), Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
-}
+var errFull = errors.New("there are too many connections")
 
 // A socket is the handler that makes a WebSocket of a request.
 type socket struct {
@@ -65,10 +64,10 @@ type socket struct {
 
 // ServeHTTP makes the connection, which goes on after it has returned.
 func (s *socket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := s.node.rooms
-	g, ctx := newViewer(h.ctx, h)
-	if !h.enter(g, s.node.connections) {
-		g.cut(nil)
+	h := s.node.conversations
+	v, ctx := newViewer(h.ctx, h)
+	if !h.enter(v, s.node.connections) {
+		v.cut(nil)
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 		return
@@ -76,22 +75,22 @@ func (s *socket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kept := &hijacked{ResponseWriter: w}
 	ws, err := websocket.Accept(kept, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the node has checked the origin
 	if err != nil {
-		g.cut(nil)
-		h.leave(g)
+		v.cut(nil)
+		h.leave(v)
 		return
 	}
 	ws.SetReadLimit(int64(maxBody(s.node.maxText)))
 	h.sockets.Go(func() {
-		defer h.leave(g)
+		defer h.leave(v)
 		written := make(chan struct{})
 		h.sockets.Go(func() {
 			defer close(written)
-			if writeAll(ctx, g, ws) != nil {
-				g.cut(errLost)
+			if writeAll(ctx, v, ws) != nil {
+				v.cut(errLost)
 			}
 			end(ctx, ws, kept.conn)
 		})
-		g.cut(s.serve(ctx, g, ws))
+		v.cut(s.serve(ctx, v, ws))
 		<-written
 	})
 }
@@ -128,93 +127,92 @@ func end(ctx context.Context, ws *websocket.Conn, conn net.Conn) {
 	_ = conn.Close()       // as above
 }
 
-// serve reads the frames of a client until the connection ends.
-func (s *socket) serve(ctx context.Context, g *viewer, ws *websocket.Conn) error {
-	late := time.AfterFunc(helloWait, func() { g.cut(errLost) })
+// serve reads the messages of a client until the connection ends.
+func (s *socket) serve(ctx context.Context, v *viewer, ws *websocket.Conn) error {
+	late := time.AfterFunc(helloWait, func() { v.cut(errLost) })
 	in, err := s.read(ws)
 	late.Stop()
-	var room *room
+	var conv *conversation
 	var leave func()
 	if err == nil {
-		room, leave, err = s.node.attend(ctx, g, in.conversation, &s.caller)
+		conv, leave, err = s.node.attend(ctx, v, in.conversation, &s.caller)
 	}
 	if err != nil {
-		g.offer(refusal("", err))
+		v.offer(refusal("", err))
 		return errRefused
 	}
 	defer leave()
 	for {
 		in, err := s.read(ws)
 		if err == nil {
-			_, _, err = s.node.front().say(room, &s.caller, &in, nil)
+			_, _, err = s.node.front().say(conv, &s.caller, &in, nil)
 		} else if errors.Is(err, errMemory) {
 			return err
-		} else if !errors.Is(err, errFrame) {
+		} else if !errors.Is(err, errUnreadable) {
 			return errLost
 		}
 		if err != nil {
-			g.offer(refusal("u"+in.id, err))
+			v.offer(refusal("u"+in.id, err))
 		}
 	}
 }
 
 var (
-	errLost    = errors.New("the connection has ended")
-	errRefused = errors.New("the client was refused")
-	errFrame   = errors.New("the frame is not what a chat reads")
+	errLost       = errors.New("the connection has ended")
+	errRefused    = errors.New("the client was refused")
+	errUnreadable = errors.New("the message is not what a chat reads")
 )
 
-// read reads a frame. An error that is errFrame is about what it says.
+// read reads what a client sends. An error that is errUnreadable is about what it says.
 func (s *socket) read(ws *websocket.Conn) (in posted, err error) {
-	h, held := s.node.rooms, int64(0)
-	defer func() { h.held.Free(held) }()
+	all, held := s.node.conversations, int64(0)
+	defer func() { all.held.Free(held) }()
 	_, r, err := ws.Reader(context.Background())
 	if err != nil {
 		return in, err
 	}
-	data := make([]byte, 0, smallFrame)
-	for err == nil {
-		if len(data) == cap(data) {
-			more := int64(cap(data))
-			if !h.held.Take(more) {
-				return in, errMemory
-			}
-			held += more
-			data = slices.Grow(data, len(data))
+	data, err := content.ReadAll(r, -1, maxBody(s.node.maxText), func(bytes int) error {
+		more := int64(bytes)
+		switch {
+		case bytes < -smallMessage:
+			all.held.Free(-more)
+		case bytes <= smallMessage:
+			return nil
+		case !all.held.Take(more):
+			return errMemory
 		}
-		n := 0
-		n, err = r.Read(data[len(data):cap(data)])
-		data = data[:len(data)+n]
-	}
-	if !errors.Is(err, io.EOF) {
+		held += more
+		return nil
+	})
+	if err != nil {
 		return in, err
 	}
-	if in, err = h.read(value.Binary(data), s.node.maxText); err != nil && !errors.Is(err, errMemory) {
-		err = &frameError{err}
+	if in, err = all.read(value.Binary(data), s.node.maxText); err != nil && !errors.Is(err, errMemory) {
+		err = &readError{err}
 	}
 	return in, err
 }
 
-// smallFrame is how many bytes of a frame that has not come whole are not counted.
-const smallFrame = 1 << 10
+// smallMessage is how many bytes of a message that has not come whole are not counted.
+const smallMessage = 1 << 10
 
-// A frameError is errFrame with its reason.
-type frameError struct{ cause error }
+// A readError is errUnreadable with its reason.
+type readError struct{ cause error }
 
-func (e *frameError) Error() string        { return e.cause.Error() }
-func (e *frameError) Unwrap() error        { return e.cause }
-func (e *frameError) Is(target error) bool { return target == errFrame }
+func (e *readError) Error() string        { return e.cause.Error() }
+func (e *readError) Unwrap() error        { return e.cause }
+func (e *readError) Is(target error) bool { return target == errUnreadable }
 
-// offer sends a frame to one viewer, unless it is too far behind.
-func (g *viewer) offer(data []byte) {
-	if !g.put(data) {
-		g.cut(errBehind)
+// offer sends an event to one viewer, unless it is too far behind.
+func (v *viewer) offer(data []byte) {
+	if !v.put(data) {
+		v.cut(errBehind)
 	}
 }
 
-// refusal returns the frame for a client whose message, or token, was refused.
+// refusal returns the event for a client whose message, or token, was refused.
 func refusal(id string, err error) []byte {
-	f := frame{Type: "error", ID: id, Text: "The message was refused."}
+	f := event{Type: "error", ID: id, Text: "The message was refused."}
 	if errors.Is(err, errToken) {
 		f.Code = "token"
 	}
@@ -224,14 +222,14 @@ func refusal(id string, err error) []byte {
 	return f.encode()
 }
 
-// writeAll sends the frames of a viewer, until its context ends.
-func writeAll(ctx context.Context, g *viewer, ws *websocket.Conn) error {
+// writeAll sends the events of a viewer, until its context ends.
+func writeAll(ctx context.Context, v *viewer, ws *websocket.Conn) error {
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
 	for {
 		select {
-		case data := <-g.frames:
-			g.took(data)
+		case data := <-v.events:
+			v.took(data)
 			if err := write(ws, data); err != nil {
 				return err
 			}
@@ -242,9 +240,9 @@ func writeAll(ctx context.Context, g *viewer, ws *websocket.Conn) error {
 				return err
 			}
 		case <-ctx.Done():
-			for len(g.frames) > 0 && errors.Is(context.Cause(ctx), errRefused) {
-				data := <-g.frames
-				g.took(data)
+			for len(v.events) > 0 && errors.Is(context.Cause(ctx), errRefused) {
+				data := <-v.events
+				v.took(data)
 				if err := write(ws, data); err != nil {
 					return err
 				}
@@ -258,4 +256,89 @@ func write(ws *websocket.Conn, data []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeWait)
 	defer cancel()
 	return ws.Write(ctx, websocket.MessageText, data)
+}
+
+// An eventStream is the handler that sends the events of a conversation.
+type eventStream struct {
+	node   *chatNode
+	caller caller
+	token  string
+}
+
+// serveEvents leaves the handler for a stream of events.
+func (n *chatNode) serveEvents(p node.Process, c *caller) node.Result {
+	s, err := n.conversations.read(c.body, n.maxText)
+	if err != nil {
+		return node.Fail(err)
+	}
+	if s.conversation != "" {
+		if _, ok := n.signer.verify(s.conversation, c.subject); !ok {
+			return node.Fail(errToken)
+		}
+	}
+	if !handover.Leave(p.Context(), &eventStream{n, *c, s.conversation}) {
+		return node.Fail(errNoRequest)
+	}
+	return node.None()
+}
+
+// ServeHTTP sends events until the client leaves.
+func (e *eventStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n, h := e.node, e.node.conversations
+	v, ctx := newViewer(r.Context(), h)
+	defer v.cut(nil)
+	headers := e.caller.cors("Content-Type", "text/event-stream", "X-Accel-Buffering", "no")
+	for i := 0; i < len(headers); i += 2 {
+		w.Header().Set(headers[i], headers[i+1])
+	}
+	var leave func()
+	var err error = busy(errFull)
+	if h.enter(v, n.connections) {
+		defer h.leave(v)
+		var conv *conversation
+		if conv, leave, err = n.attend(ctx, v, e.token, &e.caller); err == nil {
+			defer leave()
+			sendEvents(ctx, w, v, conv, h.drained())
+			return
+		}
+	}
+	d := node.Describe(err)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(max(d.Status, http.StatusBadRequest))
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": node.Message(d)}) // fails if the client has left
+}
+
+// sendEvents sends the events of a viewer until it leaves; after drained, until no process of
+// the conversation runs.
+func sendEvents(ctx context.Context, w http.ResponseWriter, v *viewer, conv *conversation, drained <-chan struct{}) {
+	rc := http.NewResponseController(w)
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	draining := false
+	for {
+		var data []byte
+		select {
+		case event := <-v.events:
+			v.took(event)
+			data = append(append(append(data, "data: "...), event...), "\n\n"...)
+		case <-tick.C:
+			data = []byte(":\n\n")
+		case <-drained:
+			draining, drained = true, nil
+		case <-ctx.Done():
+			return
+		}
+		if len(data) > 0 {
+			_, err := w.Write(data)
+			if err == nil {
+				err = rc.Flush()
+			}
+			if err != nil {
+				return // the client has left
+			}
+		}
+		if draining && conv.isQuiet() && len(v.events) == 0 { // in this order: the last event comes before the quiet
+			return
+		}
+	}
 }

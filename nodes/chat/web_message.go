@@ -13,9 +13,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// enter returns the room of a token, or of a new conversation without one, for use until
+// enter returns the conversation of a token, or of a new conversation without one, for use until
 // unpin.
-func (n *chatNode) enter(token string, c *caller) (r *room, newToken string, err error) {
+func (n *chatNode) enter(token string, c *caller) (conv *conversation, newToken string, err error) {
 	fresh := token == ""
 	id := ""
 	if fresh {
@@ -27,55 +27,55 @@ func (n *chatNode) enter(token string, c *caller) (r *room, newToken string, err
 		}
 		token = n.signer.token(id, c.subject) // the secret may have changed
 	}
-	r, made := n.rooms.open(platformChat + "/" + id)
-	if r == nil {
-		return nil, "", errCrowd()
+	conv, made := n.conversations.open(platformChat + "/" + id)
+	if conv == nil {
+		return nil, "", busy(errMemory)
 	}
 	if made && fresh {
-		if r.fresh(); n.join {
-			n.joined(r, c)
+		if conv.fresh(); n.join {
+			n.joined(conv, c)
 		}
 	}
-	return r, token, nil
+	return conv, token, nil
 }
 
-// errCrowd refuses what there is no room for.
-func errCrowd() error {
-	return &node.Error{Err: errMemory, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
+// busy is an error that may be gone in a second.
+func busy(err error) *node.Error {
+	return &node.Error{Err: err, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
 }
 
 var errToken = public(http.StatusForbidden, "the token of the conversation is not valid here: begin a new one")
 
 // joined starts the process of a new conversation.
-func (n *chatNode) joined(r *room, c *caller) {
-	m := message{platform: platformChat, conversation: r.conversation, userID: c.userOf(r), userName: c.name, event: eventJoin, id: rand.Text()}
-	if _, err := n.rooms.hand(&turn{room: r, held: heldWeight}, &m); err != nil {
-		n.log.Debug("a new conversation was not told of", "conversation", r.conversation, "error", err)
+func (n *chatNode) joined(conv *conversation, c *caller) {
+	m := incoming{platform: platformChat, conversation: conv.key, userID: c.userOf(conv), userName: c.name, event: eventJoin, id: rand.Text()}
+	if _, err := n.conversations.hand(&turn{conversation: conv, held: heldWeight}, &m); err != nil {
+		n.init.Log.Debug("a new conversation started no process", "conversation", conv.key, "error", err)
 	}
 }
 
 // hand takes a message for a turn, and counts what it weighs.
-func (h *rooms) hand(t *turn, m *message) (delivered bool, err error) {
-	t.room.pins.Add(1) // finish takes both back, maybe before take returns
+func (h *conversations) hand(t *turn, m *incoming) (delivered bool, err error) {
+	t.conversation.pins.Add(1) // finish takes both back, maybe before take returns
 	h.held.Hold(t.held)
 	delivered, err = h.take(m.conversation, m.payload(), t)
 	if delivered || err != nil {
 		h.held.Free(t.held)
-		t.room.unpin()
+		t.conversation.unpin()
 	}
 	return delivered, err
 }
 
-func (c *caller) userOf(r *room) string {
+func (c *caller) userOf(conv *conversation) string {
 	if c.subject != "" {
 		return c.subject
 	}
-	return r.conversation
+	return conv.key
 }
 
-// say takes a message into a room. done, if not nil, gets the answers until the process ends
+// say takes a message into a conversation. done, if not nil, gets the answers until the process ends
 // or asks back. heard reports whether it will, or has.
-func (n *chatNode) say(r *room, c *caller, s *posted, done func([]line)) (id string, heard bool, err error) {
+func (n *chatNode) say(conv *conversation, c *caller, s *posted, done func([]message)) (id string, heard bool, err error) {
 	s.text = strings.TrimSpace(s.text)
 	if s.text == "" {
 		return "", false, public(http.StatusUnprocessableEntity, "the message has no text")
@@ -83,34 +83,34 @@ func (n *chatNode) say(r *room, c *caller, s *posted, done func([]line)) (id str
 	if s.id == "" {
 		s.id = rand.Text()
 	}
-	r.fresh()
+	conv.fresh()
 	id = "u" + s.id
-	weight := int64(heldWeight + lineWeight + 2*len(s.text) + 2*len(id))
-	if !n.rooms.fits(0, weight) {
-		return id, false, errCrowd()
+	weight := int64(heldWeight + messageWeight + 2*len(s.text) + 2*len(id))
+	if !n.conversations.fits(0, weight) {
+		return id, false, busy(errMemory)
 	}
-	if !r.say(id, s.text) {
+	if !conv.say(id, s.text) {
 		return id, false, nil // it has come before
 	}
-	m := message{
-		platform: platformChat, conversation: r.conversation, userID: c.userOf(r), userName: c.name,
+	m := incoming{
+		platform: platformChat, conversation: conv.key, userID: c.userOf(conv), userName: c.name,
 		text: s.text, event: eventOf(s.text), id: s.id,
 	}
 	if !s.data.IsNull() {
 		m.event, m.data = eventAction, s.data
 	}
-	asked := r.resume(done)
+	asked := conv.resume(done)
 	data, _ := s.data.AsString()
-	delivered, err := n.rooms.hand(&turn{room: r, done: done, held: int64(heldWeight + len(s.text) + len(data))}, &m)
+	delivered, err := n.conversations.hand(&turn{conversation: conv, done: done, held: int64(heldWeight + len(s.text) + len(data))}, &m)
 	if asked != nil && !delivered {
 		asked.quit()
 	}
 	if err != nil {
-		e := &node.Error{Err: err, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
+		e := busy(err)
 		if errors.Is(err, errTooFast) {
 			e.Status = http.StatusTooManyRequests
 		}
-		r.unsay(id, err.Error())
+		conv.unsay(id, err.Error())
 		return id, false, e
 	}
 	return id, !delivered || asked != nil, nil
@@ -126,11 +126,11 @@ func eventOf(text string) string {
 
 // receiveMessage takes a message that was posted.
 func (n *chatNode) receiveMessage(c *caller) node.Result {
-	s, err := n.rooms.read(c.body, n.maxText)
+	s, err := n.conversations.read(c.body, n.maxText)
 	if err != nil {
 		return node.Fail(err)
 	}
-	r, token, err := n.enter(s.conversation, c)
+	conv, token, err := n.enter(s.conversation, c)
 	if err != nil {
 		return node.Fail(err)
 	}
@@ -139,9 +139,9 @@ func (n *chatNode) receiveMessage(c *caller) node.Result {
 			{Name: "conversation", Value: value.String(token)}, {Name: "id", Value: value.String(id)},
 		}), c.cors()...)
 	}
-	defer r.unpin()
+	defer conv.unpin()
 	if !s.wait {
-		id, _, err := n.say(r, c, &s, nil)
+		id, _, err := n.say(conv, c, &s, nil)
 		if err != nil {
 			return node.Fail(err)
 		}
@@ -150,14 +150,14 @@ func (n *chatNode) receiveMessage(c *caller) node.Result {
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
 		var w state.Wait
 		w.Begin(ctx, done, nil)
-		r, _ := n.rooms.open(r.conversation)
-		if r == nil {
-			w.Answer(node.Fail(errCrowd()))
+		conv, _ := n.conversations.open(conv.key)
+		if conv == nil {
+			w.Answer(node.Fail(busy(errMemory)))
 			return
 		}
-		defer r.unpin()
-		id, heard, err := n.say(r, c, &s, func(lines []line) {
-			messages, err := value.Encode(lines)
+		defer conv.unpin()
+		id, heard, err := n.say(conv, c, &s, func(made []message) {
+			messages, err := value.Encode(made)
 			if err != nil {
 				w.Answer(node.Fail(err))
 				return

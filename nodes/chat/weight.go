@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	// roomWeight and lineWeight are what a room and a line have in memory, in bytes, without
-	// their texts; heldWeight is what a message has whose process has not ended.
-	roomWeight, lineWeight, heldWeight = 1024, 256, 1024
+	// conversationWeight and messageWeight are what a conversation and a message have in
+	// memory, in bytes, without their texts; heldWeight is what a message has whose process has not ended.
+	conversationWeight, messageWeight, heldWeight = 1024, 256, 1024
 
 	// mostQueued is how many bytes may wait for a client that is slow. Where memory is
-	// short, it is [littleQueued].
-	mostQueued, littleQueued = 1 << 20, 16 << 10
+	// short, it is [shortQueued].
+	mostQueued, shortQueued = 1 << 20, 16 << 10
 
 	// mostMemory is what the conversations of a chat may have before its first node serves.
 	mostMemory = 64 << 20
@@ -20,45 +20,44 @@ const (
 
 var errMemory = errors.New("there is no room for more conversations or messages")
 
-// fits reports whether a number of rooms and bytes may be added. It forgets
+// fits reports whether a number of conversations and bytes may be added. It forgets
 // what need not be kept.
-func (h *rooms) fits(rooms int, bytes int64) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.fitsLocked(rooms, bytes)
+func (all *conversations) fits(more int, bytes int64) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.fitsLocked(more, bytes)
 }
 
-// fitsLocked forgets rooms in which nothing happens, first those that were not used for the
-// longest time. In rooms that are in use, only messages are forgotten, and not if it is
-// others who take the memory of the program. It tries some rooms only, so that many
+// fitsLocked forgets conversations in which nothing happens, first those that were not used for the
+// longest time. In conversations that are in use, only messages are forgotten, and not if it is
+// others who take the memory of the program. It tries some conversations only, so that many
 // clients that stay do not make it slow.
-func (h *rooms) fitsLocked(rooms int, bytes int64) bool {
+func (all *conversations) fitsLocked(more int, bytes int64) bool {
 	over := func() (many, much, full bool) {
-		if full = !h.held.Take(bytes); !full {
-			h.held.Free(bytes) // they are counted once they are there
+		if full = !all.held.Take(bytes); !full {
+			all.held.Free(bytes) // they are counted once they are there
 		}
-		return len(h.mu.rooms)+rooms > mostRooms, h.held.Held()+bytes > h.most.Load(), full
+		return all.mu.byKey.Len()+more > mostConversations, all.held.Held()+bytes > all.most.Load(), full
 	}
 	for range 64 {
 		many, much, full := over()
-		e := h.mu.recent.Back()
-		if !many && !much && !full || e == nil {
+		key, conv, ok := all.mu.byKey.GetOldest()
+		if !many && !much && !full || !ok {
 			break
 		}
-		if r := e.Value.(*room); r.retire(much) {
-			delete(h.mu.rooms, r.conversation)
-			h.mu.recent.Remove(e)
+		if conv.retire(much) {
+			all.mu.byKey.Remove(key)
 		} else {
-			h.mu.recent.MoveToFront(e) // it is in use
+			all.mu.byKey.Get(key) // it is in use: it becomes the newest
 		}
 	}
 	many, much, full := over()
 	return !many && !much && !full
 }
 
-// weight is what a line has in memory.
-func (l *line) weight() int {
-	n := lineWeight + len(l.ID) + len(l.Text)
+// weight is what a message has in memory.
+func (l *message) weight() int {
+	n := messageWeight + len(l.ID) + len(l.Text)
 	for _, b := range l.Buttons {
 		n += len(b.Text) + len(b.Data) + len(b.URL)
 	}
@@ -68,80 +67,80 @@ func (l *line) weight() int {
 	return n
 }
 
-// unlock ends a change of the lines, and counts their weight for the node.
-func (r *room) unlock() {
-	r.weighLocked()
-	r.mu.Unlock()
-	if h := r.rooms; h.held.Held() > h.most.Load() {
-		h.fits(0, 0)
+// unlock ends a change of the messages, and counts their weight for the node.
+func (conv *conversation) unlock() {
+	conv.weighLocked()
+	conv.mu.Unlock()
+	if all := conv.all; all.held.Held() > all.most.Load() {
+		all.fits(0, 0)
 	}
 }
 
-func (r *room) weighLocked() {
-	weight := roomWeight + r.mu.bytes
-	if more := int64(weight - r.mu.counted); more > 0 {
-		r.rooms.held.Hold(more)
+func (conv *conversation) weighLocked() {
+	weight := conversationWeight + conv.mu.bytes
+	if more := int64(weight - conv.mu.counted); more > 0 {
+		conv.all.held.Hold(more)
 	} else {
-		r.rooms.held.Free(-more)
+		conv.all.held.Free(-more)
 	}
-	r.mu.counted = weight
+	conv.mu.counted = weight
 }
 
-// unpin takes back that the room is in use: by a request, a connection, or a message whose
-// process has not ended. A room that is not is forgotten sooner or later. [rooms.open]
+// unpin takes back that the conversation is in use: by a request, a connection, or a message whose
+// process has not ended. One that is not is forgotten sooner or later. [conversations.open]
 // sets the first pin; who adds one has one.
-func (r *room) unpin() { r.pins.Add(-1) }
+func (conv *conversation) unpin() { conv.pins.Add(-1) }
 
-// retire ends the counting of a room that is not in use, and reports true. In another one it
+// retire ends the counting of a conversation that is not in use, and reports true. In another one it
 // forgets messages if memory is short: all, or all but the one that is answered; and it cuts
 // off clients that are behind.
-func (r *room) retire(short bool) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.pins.Load() == 0 {
-		r.rooms.held.Free(int64(r.mu.counted))
+func (conv *conversation) retire(short bool) bool {
+	conv.mu.Lock()
+	defer conv.mu.Unlock()
+	if conv.pins.Load() == 0 {
+		conv.all.held.Free(int64(conv.mu.counted))
 		return true
 	}
 	if !short {
 		return false
 	}
-	defer r.weighLocked()
-	last := len(r.mu.lines) - 1
-	kept := r.mu.lines[:0]
-	for i, l := range r.mu.lines {
-		if l.Open || i == last && r.mu.turn != nil {
+	defer conv.weighLocked()
+	last := len(conv.mu.messages) - 1
+	kept := conv.mu.messages[:0]
+	for i, l := range conv.mu.messages {
+		if l.Open || i == last && conv.mu.turn != nil {
 			kept = append(kept, l)
 		} else {
-			r.mu.bytes -= l.weight()
+			conv.mu.bytes -= l.weight()
 		}
 	}
-	clear(r.mu.lines[len(kept):])
-	r.mu.lines = slices.Clip(kept)
-	for g := range r.mu.viewers {
-		if g.queued.Load() > littleQueued {
-			r.cutLocked(g)
+	clear(conv.mu.messages[len(kept):])
+	conv.mu.messages = slices.Clip(kept)
+	for v := range conv.mu.viewers {
+		if v.queued.Load() > shortQueued {
+			conv.cutLocked(v)
 		}
 	}
 	return false
 }
 
-// put gives a frame to a viewer, unless that is too far behind.
-func (g *viewer) put(data []byte) bool {
-	if g.queued.Load() > mostQueued {
+// put gives an event to a viewer, unless that is too far behind.
+func (v *viewer) put(data []byte) bool {
+	if v.queued.Load() > mostQueued {
 		return false
 	}
 	select {
-	case g.frames <- data:
-		g.queued.Add(int64(len(data)))
-		g.rooms.held.Hold(int64(len(data)))
+	case v.events <- data:
+		v.queued.Add(int64(len(data)))
+		v.all.held.Hold(int64(len(data)))
 		return true
 	default:
 		return false
 	}
 }
 
-// took says that a frame was taken from the queue.
-func (g *viewer) took(data []byte) {
-	g.queued.Add(-int64(len(data)))
-	g.rooms.held.Free(int64(len(data)))
+// took says that an event was taken from the queue.
+func (v *viewer) took(data []byte) {
+	v.queued.Add(-int64(len(data)))
+	v.all.held.Free(int64(len(data)))
 }

@@ -12,15 +12,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// weigh returns what a hub should have counted, if no process runs.
-func weigh(h *rooms) (bytes int64) {
+// weigh returns what the node should have counted, if no process runs.
+func weigh(h *conversations) (bytes int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for e := h.mu.recent.Front(); e != nil; e = e.Next() {
-		r := e.Value.(*room)
-		bytes += roomWeight
+	for _, r := range h.mu.byKey.Values() {
+		bytes += conversationWeight
 		r.mu.Lock()
-		for _, l := range r.mu.lines {
+		for _, l := range r.mu.messages {
 			bytes += int64(l.weight())
 		}
 		r.mu.Unlock()
@@ -31,7 +30,7 @@ func weigh(h *rooms) (bytes int64) {
 	return bytes
 }
 
-func (h *rooms) check(t *testing.T, when string) {
+func (h *conversations) check(t *testing.T, when string) {
 	t.Helper()
 	if used, want := h.held.Held(), weigh(h); used != want || used > h.most.Load() {
 		t.Fatalf("%s: counted %d bytes, want %d, and %d at most", when, used, want, h.most.Load())
@@ -41,57 +40,57 @@ func (h *rooms) check(t *testing.T, when string) {
 // TestMemoryIsBounded opens conversations with long texts. Those that were not used for the
 // longest time are forgotten first.
 func TestMemoryIsBounded(t *testing.T) {
-	h := newRooms(nil)
+	h := newConversations(nil)
 	defer h.Close()
 	h.most.Store(1 << 20)
 	long := strings.Repeat("x", 8<<10)
 	for i := range 500 {
 		r, _ := h.open(fmt.Sprint(i))
 		if r == nil {
-			t.Fatalf("room %d was not made", i)
+			t.Fatalf("conversation %d was not made", i)
 		}
 		for k := range 20 {
 			if r.say(fmt.Sprint("u", k), long); k%7 == 0 {
-				r.restore([]*line{{Text: long}})
+				r.restore([]*message{{Text: long}})
 			}
 			r.unsay("u0", "")
 		}
 		r.unpin()
-		h.check(t, fmt.Sprint("room ", i))
+		h.check(t, fmt.Sprint("conversation ", i))
 	}
-	if n := len(h.mu.rooms); n < 10 || n > 20 {
-		t.Errorf("got %d rooms of 64 KiB, in 1 MiB", n)
+	if n := h.mu.byKey.Len(); n < 10 || n > 20 {
+		t.Errorf("got %d conversations of 64 KiB, in 1 MiB", n)
 	}
 	for i := 499; i >= 495; i-- {
 		if _, made := h.open(fmt.Sprint(i)); made {
-			t.Errorf("room %d was forgotten before older ones", i)
+			t.Errorf("conversation %d was forgotten before older ones", i)
 		}
 	}
 	if _, made := h.open("0"); !made {
-		t.Error("the first room was not forgotten")
+		t.Error("the first conversation was not forgotten")
 	}
 }
 
-// TestMemoryInUse fills rooms that clients follow: what they have on the screen need not be
+// TestMemoryInUse fills conversations that clients follow: what they have on the screen need not be
 // kept, and what they do not read is not.
 func TestMemoryInUse(t *testing.T) {
-	h := newRooms(nil)
+	h := newConversations(nil)
 	defer h.Close()
 	h.most.Store(1 << 20)
 	long := strings.Repeat("x", 8<<10)
-	var rooms []*room
+	var conversations []*conversation
 	var viewers []*viewer
 	var cut []context.Context
 	for i := range 100 {
 		r, _ := h.open(fmt.Sprint(i))
 		if r == nil {
-			t.Fatalf("room %d was not made", i)
+			t.Fatalf("conversation %d was not made", i)
 		}
 		g, ctx := newViewer(t.Context(), h)
-		if !h.enter(g, 100) || !r.enter(g, frame{Type: "hello"}) {
+		if !h.enter(g, 100) || !r.enter(g, event{Type: "hello"}) {
 			t.Fatal("not let in")
 		}
-		rooms, viewers, cut = append(rooms, r), append(viewers, g), append(cut, ctx)
+		conversations, viewers, cut = append(conversations, r), append(viewers, g), append(cut, ctx)
 		for k := range 20 {
 			r.say(fmt.Sprint("u", k), long)
 		}
@@ -100,12 +99,12 @@ func TestMemoryInUse(t *testing.T) {
 				h.leave(viewers[i])
 			}
 		}
-		h.check(t, fmt.Sprint("room ", i))
+		h.check(t, fmt.Sprint("conversation ", i))
 	}
-	if len(h.mu.rooms) != 100 {
-		t.Errorf("got %d rooms, want all of those that are in use", len(h.mu.rooms))
+	if h.mu.byKey.Len() != 100 {
+		t.Errorf("got %d conversations, want all of those that are in use", h.mu.byKey.Len())
 	}
-	for i, r := range rooms {
+	for i, r := range conversations {
 		r.leave(viewers[i])
 		h.leave(viewers[i])
 		r.unpin()
@@ -116,15 +115,15 @@ func TestMemoryInUse(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAnswers has a process write into a room of a chat that is full: the answer that
+// TestMemoryOfAnswers has a process write into a conversation of a chat that is full: the answer that
 // is being written stays whole.
 func TestMemoryOfAnswers(t *testing.T) {
-	h := newRooms(nil)
+	h := newConversations(nil)
 	defer h.Close()
 	h.most.Store(64 << 10)
 	r, _ := h.open("r")
 	r.say("u1", strings.Repeat("q", 8<<10))
-	tn := &turn{room: r, held: heldWeight}
+	tn := &turn{conversation: r, held: heldWeight}
 	h.held.Hold(tn.held)
 	r.pins.Add(1)
 	tn.begin()
@@ -133,16 +132,16 @@ func TestMemoryOfAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(r.mu.lines) != 1 || len(r.mu.lines[0].Text) != 120<<10 {
-		t.Errorf("got %d lines", len(r.mu.lines))
+	if len(r.mu.messages) != 1 || len(r.mu.messages[0].Text) != 120<<10 {
+		t.Errorf("got %d messages", len(r.mu.messages))
 	}
 	if other, _ := h.open("other"); other != nil {
-		t.Error("got another room, although there is no memory")
+		t.Error("got another conversation, although there is no memory")
 	}
 	tn.end([]answer{{text: "short"}, {text: "shorter", edit: true}})
 	h.check(t, "at the end")
 	if other, _ := h.open("other"); other == nil {
-		t.Error("got no room after the end")
+		t.Error("got no conversation after the end")
 	}
 }
 
@@ -173,16 +172,16 @@ func (silentPoster) silent(context.Context, target) error                       
 // memory of the program, what is more comes again, and all of it is free in the end.
 func TestMemoryOfPlatforms(t *testing.T) {
 	const limit = 1 << 20
-	d, held := newConversations(), node.NewMemory(limit).Account("telegram")
-	b := &branch{conversations: d, held: held, clock: node.SystemClock{}, seen: newMemory(node.SystemClock{})}
+	d, held := newDispatcher(), node.NewMemory(limit).Account("telegram")
+	b := &branch{dispatcher: d, held: held, clock: node.SystemClock{}, seen: newMemory(node.SystemClock{})}
 	b.outbox = newOutbox(d, held, b.clock, slog.New(slog.DiscardHandler), silentPoster{}, 4096)
 	defer b.Close()
 	starter := &endless{ends: make(chan func(node.Response), 1000)}
 	d.attach(&generation{starter: starter, log: slog.New(slog.DiscardHandler)})
 	take := func(i int) error {
 		name := fmt.Sprint("telegram/", i)
-		m := message{platform: "telegram", conversation: name, text: strings.Repeat("x", 10<<10), event: eventMessage}
-		_, err := b.takeOnce(&event{message: m, once: name, to: target{conversation: name}})
+		m := incoming{platform: "telegram", conversation: name, text: strings.Repeat("x", 10<<10), event: eventMessage}
+		_, err := b.takeOnce(&platformEvent{incoming: m, once: name, to: target{conversation: name}})
 		return err
 	}
 	n := 0
@@ -210,11 +209,11 @@ func TestMemoryOfPlatforms(t *testing.T) {
 	}
 }
 
-// TestMemoryOfTheProgram has others take the memory: a chat forgets rooms in which nothing
-// happens, refuses new messages, and keeps the messages of rooms in use.
+// TestMemoryOfTheProgram has others take the memory: a chat forgets conversations in which nothing
+// happens, refuses new messages, and keeps the messages of conversations in use.
 func TestMemoryOfTheProgram(t *testing.T) {
 	memory := node.NewMemory(1 << 20)
-	h := newRooms(memory)
+	h := newConversations(memory)
 	defer h.Close()
 	idle, _ := h.open("idle")
 	idle.say("u1", "hello")
@@ -227,8 +226,8 @@ func TestMemoryOfTheProgram(t *testing.T) {
 	if h.fits(0, 4<<10) {
 		t.Error("a message fits where there is no memory")
 	}
-	if len(h.mu.rooms) != 1 || len(used.mu.lines) != 1 {
-		t.Errorf("got %d rooms, and %d messages of the one in use", len(h.mu.rooms), len(used.mu.lines))
+	if h.mu.byKey.Len() != 1 || len(used.mu.messages) != 1 {
+		t.Errorf("got %d conversations, and %d messages of the one in use", h.mu.byKey.Len(), len(used.mu.messages))
 	}
 	if _, err := h.read(value.String(`{"text": "hello", "rest": [`+strings.Repeat("0,", 1<<10)+`0]}`), 1000); !errors.Is(err, errMemory) {
 		t.Errorf("got %v", err)

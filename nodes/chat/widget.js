@@ -132,7 +132,7 @@ const failed = (m, why) => {
     lines.delete('u' + m.id)
     send(m.text, m.data)
   }}]})
-  tell(why)
+  notify(why)
 }
 
 // What the server says.
@@ -150,7 +150,7 @@ const receive = f => {
     const m = mine.get((f.id || '').slice(1))
     if (f.code == 'token') keep('')
     if (m) failed(m, f.text)
-    else tell(f.text)
+    else notify(f.text)
   }
   wait()
 }
@@ -160,7 +160,7 @@ const hello = f => {
   keep(f.conversation)
   named(f.title)
   fails = 0
-  tell('')
+  notify('')
   busy = !!f.busy
   const all = f.messages || []
   if (f.greeting) all.unshift({id: 'greeting', from: 'bot', text: f.greeting})
@@ -199,11 +199,11 @@ const keep = t => {
   token = t
   try { t ? localStorage[key] = t : delete localStorage[key] } catch { /* as above */ }
 }
-const tell = text => { note.textContent = text; note.hidden = !text }
+const notify = text => { note.textContent = text; note.hidden = !text }
 const lost = which => {
   if (which != link) return
   link = null
-  if (++fails > 1) tell('Connecting again…')
+  if (++fails > 1) notify('Connecting again…')
   timer = setTimeout(connect, Math.min(15000, 300 * 2 ** fails) * (.5 + Math.random() / 2))
 }
 const connect = () => {

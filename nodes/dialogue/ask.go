@@ -2,6 +2,7 @@ package dialogue
 
 import (
 	_ "embed"
+	"strings"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -12,11 +13,20 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-//go:embed ask.md
-var askPage string
+var (
+	//go:embed ask.md
+	askPage string
 
-// askingFields returns the fields that ask and form share.
-func askingFields() []*schema.Field {
+	//go:embed questions.md
+	questionsDoc string // of ask and form
+)
+
+func askerPage(text string) node.Page {
+	return node.ReadPage(strings.Replace(text, "{questions}", strings.TrimSpace(questionsDoc), 1))
+}
+
+// askerFields returns the fields that ask and form share.
+func askerFields() []*schema.Field {
 	return []*schema.Field{
 		schema.Duration("timeout").Default(15 * time.Minute).Doc("How long an answer is waited for, each time. Then the payload leaves by the port `timeout`; without a link there, the node fails with the code `timeout`."),
 		schema.Int("attempts").Default(3).Range(1, 100).Doc("The most answers to a question, when they do not fit."),
@@ -34,10 +44,10 @@ func askDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "ask",
 		Summary: "Asks a question, and goes on with the next message of the conversation.",
-		Page:    node.ReadPage(askPage),
+		Page:    askerPage(askPage),
 		Config: schema.Fields(append(append(
 			[]*schema.Field{schema.String("text").Doc("The question. It may hold expressions over the payload, as in `${self.name}`. Unset asks nothing: the workflow has done so by other means.")},
-			questionFields()...), askingFields()...)...),
+			questionFields()...), askerFields()...)...),
 		In: in, Out: out,
 		Traits: func(c schema.Config) node.Traits {
 			return askerTraits(c, c.Has("text") || c.Has("choices") || c.Has("schema"))

@@ -1,7 +1,7 @@
 // Package dialogue holds the kinds that remember what was said and wait for what comes
 // next: session, recall and remember, ask and form.
 //
-// Each kind is one literal, in a file of its name. turn.go has the queue of the processes
+// Each kind is one literal, in a file of its name. hold.go has the queue of the processes
 // of one session, store.go where sessions are kept, cookie.go how a browser names its own.
 // The package must not know where messages come from: the conversation of a process is in
 // its context.

@@ -23,8 +23,8 @@ func formDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "form",
 		Summary: "Asks several questions, one after the other.",
-		Page:    node.ReadPage(formPage),
-		Config:  schema.Fields(append([]*schema.Field{schema.List("fields", schema.Fields(fields...)).Required().Doc("The questions.")}, askingFields()...)...),
+		Page:    askerPage(formPage),
+		Config:  schema.Fields(append([]*schema.Field{schema.List("fields", schema.Fields(fields...)).Required().Doc("The questions.")}, askerFields()...)...),
 		In:      in, Out: out,
 		Traits: func(c schema.Config) node.Traits { return askerTraits(c, true) },
 		Recall: node.Always(node.Holds),

@@ -17,8 +17,8 @@ import (
 // killedSource names the database of the program that TestKill kills.
 const killedSource = "UNIFLOW_TEST_KILLED_SOURCE"
 
-// asking is a process that remembers, and then asks.
-const asking = `
+// remembering is a process that remembers, and then asks.
+const remembering = `
 - {kind: session, name: talk, key: self.user, %s, ports: {out: [{name: note}]}}
 - {kind: remember, name: note, set: {visits: 1000}, ports: {out: [{name: n}]}}
 - {kind: ask, name: n, key: self.user}
@@ -61,7 +61,7 @@ func TestKill(t *testing.T) {
 	f := newFlow(t)
 	f.Options.Clock = node.SystemClock{} // as the program had
 	store := fmt.Sprintf("store: {driver: sqlite, source: '%s'}", source)
-	f.Load(counter(store) + fmt.Sprintf(asking, store) + around)
+	f.Load(counter(store) + fmt.Sprintf(remembering, store) + around)
 	got, err := strconv.Atoi(visits(f, "ann"))
 	if err != nil || last < 50 || got != last+1 && got != last+2 { // one more may have been saved
 		t.Errorf("got %d visits (%v), want one or two more than %d", got, err, last)
@@ -80,7 +80,7 @@ func countForever(t *testing.T, source string) {
 	f := newFlow(t)
 	f.Options.Clock = node.SystemClock{}
 	store := fmt.Sprintf("store: {driver: sqlite, source: '%s'}", source)
-	f.Load(counter(store) + fmt.Sprintf(asking, store) + around)
+	f.Load(counter(store) + fmt.Sprintf(remembering, store) + around)
 	f.Start("talk", value.Map(value.Field{Name: "user", Value: value.String("bob")}))
 	for {
 		if _, err := fmt.Println(visits(f, "ann")); err != nil {

@@ -32,7 +32,7 @@ type prompt struct {
 	}
 }
 
-// question returns that which is asked.
+// question returns the one that is asked.
 func (a *prompt) question() *question { return &a.node.questions[a.at] }
 
 // seen returns what the expressions of a question see: the payload, and in a form the answers
@@ -48,7 +48,7 @@ func (a *prompt) seen() value.Value {
 // waits before it asks: an answer may be fast.
 func (a *prompt) ask(instead string) node.Result {
 	q, ctx := a.question(), a.p.Context()
-	said, err := a.said(ctx, instead)
+	message, err := a.message(ctx, instead)
 	if err != nil {
 		return node.Fail(err)
 	}
@@ -62,9 +62,9 @@ func (a *prompt) ask(instead string) node.Result {
 	if !ok || !q.asks && instead == "" || a.parked(nil) {
 		return node.Await(a.park)
 	}
-	send := func(ctx context.Context) error { return parts.Part(ctx, said) }
+	send := func(ctx context.Context) error { return parts.Part(ctx, message) }
 	if try, ok := parts.(node.TryParts); ok {
-		rest, err := try.TryPart(ctx, said)
+		rest, err := try.TryPart(ctx, message)
 		switch {
 		case err != nil && stop():
 			return node.Fail(err)
@@ -81,7 +81,8 @@ func (a *prompt) ask(instead string) node.Result {
 	})
 }
 
-func (a *prompt) said(ctx context.Context, instead string) (said value.Value, err error) {
+// message returns what asks the question: its text, or another, and its choices.
+func (a *prompt) message(ctx context.Context, instead string) (v value.Value, err error) {
 	q, seen := a.question(), a.seen()
 	if q.pick && a.choices == nil {
 		list, _, err := q.choices.Render(ctx, seen)
@@ -89,13 +90,13 @@ func (a *prompt) said(ctx context.Context, instead string) (said value.Value, er
 			a.choices, err = choicesOf(list)
 		}
 		if err != nil {
-			return said, fmt.Errorf("choices: %w", err)
+			return v, fmt.Errorf("choices: %w", err)
 		}
 	}
 	text := instead
 	if text == "" && q.asks {
 		if text, err = q.text.Text(ctx, seen); err != nil {
-			return said, fmt.Errorf("text: %w", err)
+			return v, fmt.Errorf("text: %w", err)
 		}
 	}
 	return part(text, a.choices), nil

@@ -28,7 +28,7 @@ import (
 // clientFields are the fields of all kinds that connect, in front of their own.
 func clientFields(own ...*schema.Field) schema.Object {
 	return schema.Fields(append([]*schema.Field{
-		schema.Strings("brokers").Required().Doc("The addresses of some brokers, such as `kafka-1:9092`. They tell where the others are."),
+		schema.Strings("brokers").Required().Doc("The addresses of some brokers, such as `kafka-1:9092`. They name the others."),
 		field.NewTLS("Connects over TLS; `tls: {}` trusts the authorities of the system. Files are read for each connection."),
 		schema.Group("sasl", schema.Fields(
 			schema.Enum("mechanism", "plain", "scram-sha-256", "scram-sha-512").Required().Doc("How the password is proved. `plain` sends it, so use TLS."),

@@ -20,7 +20,7 @@ type watcher struct {
 		begun   bool // the first connection is reported by the runtime
 		pause   time.Duration
 		next    time.Time
-		told    bool      // a failure was logged
+		logged  bool      // a failure was logged
 		failure error     // since a broker has answered; nil if none
 		heard   time.Time // when one has
 	}
@@ -50,13 +50,13 @@ func (w *watcher) ready() error {
 func (w *watcher) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	address, now := net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port)), w.clock.Now()
 	w.mu.Lock()
-	again := err == nil && w.mu.told
+	again := err == nil && w.mu.logged
 	warn := err != nil && w.mu.begun && !now.Before(w.mu.next) && !errors.Is(err, context.Canceled)
 	switch {
 	case err == nil:
-		w.mu.told, w.mu.pause, w.mu.next = false, 0, time.Time{}
+		w.mu.logged, w.mu.pause, w.mu.next = false, 0, time.Time{}
 	case warn:
-		w.mu.told = true
+		w.mu.logged = true
 		w.mu.pause = min(max(2*w.mu.pause, time.Second), time.Minute)
 		w.mu.next = now.Add(w.mu.pause)
 	}

@@ -85,7 +85,7 @@ func newBucket(o stream.Options, init *node.Init) (node.Node, error) {
 	if c.Has("revision") && !slices.Contains([]string{"get", "update", "delete", "purge"}, n.operation) {
 		return nil, c.Errorf("revision", diag.CodeBadValue, "%s has no revision", n.operation).WithHint("remove revision, or write update")
 	}
-	if n.key, err = compileText(o, c, "key"); err != nil {
+	if n.key, err = template.OfField(c, "key", template.Compiler(o.Languages, o.Language)); err != nil {
 		return nil, err
 	}
 	if n.stored, err = o.Languages.Compile(o.Language, c.Text("value"), lang.Options{Mode: lang.ModeExpression}); err != nil {

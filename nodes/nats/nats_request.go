@@ -47,7 +47,7 @@ func newRequester(o stream.Options, init *node.Init) (node.Node, error) {
 		return nil, err
 	}
 	n := &requester{client: c, bodies: newBodies(init.Config)}
-	if n.subject, err = compileText(o, init.Config, "subject"); err != nil {
+	if n.subject, err = template.OfField(init.Config, "subject", template.Compiler(o.Languages, o.Language)); err != nil {
 		return nil, err
 	}
 	return n, nil

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"log/slog"
-	"unicode/utf8"
 
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
@@ -73,12 +72,5 @@ func (n *logger) text(payload value.Value) string {
 	if err != nil { // a number that JSON does not have
 		text = []byte(payload.String())
 	}
-	if len(text) <= n.most {
-		return string(text)
-	}
-	end := n.most
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return string(text[:end]) + "…"
+	return node.Clip(string(text[:min(len(text), n.most+1)]), n.most)
 }
