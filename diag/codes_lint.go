@@ -13,6 +13,7 @@ const (
 
 	CodeUnseenStatus    Code = "F5009"
 	CodeCommittedBefore Code = "F5010"
+	CodePassedBack      Code = "F5011"
 )
 
 func lintEntries() []Entry {
@@ -57,5 +58,9 @@ func lintEntries() []Entry {
 			"`static`, `proxy` and `websocket` answer a request when its process has ended. By then, what `sql` and `session` have done before them is committed, whatever is answered.",
 			"- {kind: listener, name: a, port: 8000, ports: {out: [{name: s}]}}\n- {kind: session, name: s, ports: {out: [{name: p}]}}\n- {kind: proxy, name: p, target: 'http://localhost:9000'}\n",
 			"- {kind: listener, name: a, port: 8000, ports: {out: [{name: p}]}}\n- {kind: proxy, name: p, target: 'http://localhost:9000'}\n"},
+		{CodePassedBack, "failure that is passed back",
+			"A source takes an error as the answer of its port `error` for a failure, and sends the message there again. A `log` without a link at `out` answers with what has come, so with that error: the message is never done. Link `out` to a `nop`, or to a sink that keeps the message.",
+			"- {kind: stdin, name: in, ports: {out: [{name: keep}], error: [{name: seen}]}}\n- {kind: file_sink, name: keep, path: kept.ndjson}\n- {kind: log, name: seen}\n",
+			"- {kind: stdin, name: in, ports: {out: [{name: keep}], error: [{name: seen}]}}\n- {kind: file_sink, name: keep, path: kept.ndjson}\n- {kind: log, name: seen, ports: {out: [{name: drop}]}}\n- {kind: nop, name: drop}\n"},
 	}
 }

@@ -24,7 +24,7 @@ func listCommand(a commands) *cobra.Command {
 		Short:   "List the kinds of nodes",
 		Long:    "List prints every kind of node with a one-line description, and with -f the templates in documents.",
 		Example: "  uniflow list\n  uniflow list --json\n  uniflow list -f kinds.yaml",
-		Args:    app.NoArgs,
+		Args:    app.RefuseArgs("uniflow describe KIND shows the fields and ports of a kind"),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	files := templateFlag(cmd)
