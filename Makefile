@@ -50,7 +50,7 @@ test-faults: ## the fault tests of batch, trail and connectors at full length, a
 	BATCH_FAULTS=full TRAIL_FAULTS=full $(GO) test -timeout 60m ./batch/... ./trail/...
 	STREAM_FAULTS=full $(GO) test -timeout 60m ./node/stream/... ./nodes/... ./examples
 	cd test/brokers && STREAM_FAULTS=full GOWORK=off $(GO) test -timeout 60m ./...
-	$(GO) run ./test/mutation
+	$(GO) test -count=1 -timeout 60m ./test/mutation -args -full
 
 test-hostile: build ## attacks on the built program from outside, under limits of memory, with the figures
 	UNIFLOW=$(CURDIR)/dist/uniflow $(GO) test -v -count=1 -timeout 30m ./test/hostile -args -full
