@@ -1,16 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/program"
@@ -19,7 +23,7 @@ import (
 // lockPatch puts one lock, shared by all processes, around opening and closing the
 // ports of a process: the regression that once made an engine six times slower
 // without being noticed.
-var lockPatch = filepath.Join("bench", "guard", "testdata", "shared-lock.patch")
+var lockPatch = filepath.Join("testdata", "shared-lock.patch")
 
 // lockFunctions is the prefix in profiles of the functions that the patch adds.
 const lockFunctions = "internal/run.(*openPorts)"
@@ -31,119 +35,98 @@ const (
 	noisyRuns  = 4
 )
 
-// A trial is a self-test: it returns what went wrong, if anything did.
-type trial struct {
-	name string
-	run  func(context.Context, *testbed) (wrong []string, err error)
-}
+// repository is the folder of the working tree.
+var repository = filepath.Join("..", "..")
 
-func trials() []trial {
-	return []trial{
-		{"a lock that all processes share", sharedLock},
-		{"15 % more of one benchmark", fifteen},
-		{"the same code twice", same},
-		{"the same code twice, next to a busy loop on a processor", noisy},
+// BenchmarkSelftest shows that the guard catches what it should, and nothing else, in about 20
+// minutes: make guard-selftest runs it. It is a benchmark as tests run always.
+func BenchmarkSelftest(b *testing.B) {
+	dir, seed := b.TempDir(), rand.Uint64()
+	fmt.Printf("seed %d\n", seed)
+	bed := &testbed{
+		settings: settings{
+			rounds: minRounds, seed: seed, limit: 0.1, slice: 40 * time.Millisecond, patience: 3 * time.Minute,
+			pingSlice: 400 * time.Millisecond, // there are many runs
+			profiles:  filepath.Join(dir, "profiles"), all: true,
+		},
+		dir: dir, tree: filepath.Join(dir, "tree"), log: os.Stdout,
 	}
+	if err := (Repo{Dir: repository}).Copy(b.Context(), bed.tree); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("lock", bed.sharedLock)
+	b.Run("fifteen", bed.fifteen)
+	b.Run("same", func(b *testing.B) { bed.twice(b, sameRuns) })
+	b.Run("noisy", bed.noisy)
 }
 
 // A testbed is what the trials run on: a copy of the working tree.
 type testbed struct {
 	settings
-	root   string // of the repository
-	dir    string
-	tree   string // the copy
-	stdout io.Writer
-	log    io.Writer
-	twins  *comparer // of the copy with itself
-	plan   *plan     // of twins
-}
-
-// selftest runs the trials and reports whether one went wrong.
-func selftest(ctx context.Context, c config, s settings, dir string, stdout, stderr io.Writer) (ok bool, err error) {
-	ok = true
-	b := &testbed{settings: s, root: c.dir, dir: dir, tree: filepath.Join(dir, "tree"), stdout: stdout, log: stderr}
-	b.pingSlice = 400 * time.Millisecond // there are many runs
-	b.all = true
-	b.profiles = filepath.Join(dir, "profiles")
-	if err := (Repo{Dir: c.dir}).Copy(ctx, b.tree); err != nil {
-		return false, err
-	}
-	fmt.Fprintf(stdout, "seed %d, %d rounds\n", s.seed, s.rounds)
-	for _, t := range trials() {
-		if !s.only(t.name) {
-			continue
-		}
-		began := time.Now()
-		fmt.Fprintf(stdout, "\n%s\n", t.name)
-		wrong, err := t.run(ctx, b)
-		if err != nil {
-			return false, fmt.Errorf("%s: %w", t.name, err)
-		}
-		for _, w := range wrong {
-			fmt.Fprintf(stdout, "  WRONG: %s\n", w)
-		}
-		verdict := "as it must be"
-		if len(wrong) > 0 {
-			verdict, ok = "WRONG", false
-		}
-		fmt.Fprintf(stdout, "  %s, in %v\n", verdict, time.Since(began).Round(time.Second))
-	}
-	return ok, nil
+	dir   string
+	tree  string    // the copy
+	log   io.Writer // not of the benchmark, whose output is cut
+	twins *comparer // of the copy with itself
+	plan  *plan     // of twins
 }
 
 // compare returns a comparer of the copy with another tree, for the rows whose
 // groups or names match, and its plan.
-func (b *testbed) compare(ctx context.Context, name, tree, only string) (*comparer, *plan, error) {
-	s := b.settings
+func (bed *testbed) compare(b *testing.B, name, tree, only string) (*comparer, *plan) {
+	s := bed.settings
 	s.only = regexp.MustCompile(only).MatchString
-	base := &side{Name: "base", Revision: "the working tree", dir: b.tree, out: filepath.Join(b.dir, name+".base")}
-	head := &side{Name: "head", Revision: name, dir: tree, out: filepath.Join(b.dir, name+".head")}
-	c, err := newComparer(s, base, head, budgetList{}, b.dir, b.log)
+	base := &side{Name: "base", Revision: "the working tree", dir: bed.tree, out: filepath.Join(bed.dir, name+".base")}
+	head := &side{Name: "head", Revision: name, dir: tree, out: filepath.Join(bed.dir, name+".head")}
+	c, err := newComparer(s, base, head, budgetList{}, bed.dir, bed.log)
 	if err != nil {
-		return nil, nil, err
+		b.Fatal(err)
 	}
-	p, err := c.build(ctx)
-	return c, p, err
+	p, err := c.build(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	return c, p
+}
+
+// rows compares once.
+func (bed *testbed) rows(b *testing.B, c *comparer, p *plan) []*row {
+	all, err := c.compare(b.Context(), p)
+	if err != nil {
+		b.Fatal(err)
+	}
+	fmt.Fprintln(bed.log, summary(all))
+	return all
 }
 
 // changed returns another copy of the working tree, after change.
-func (b *testbed) changed(ctx context.Context, name string, change func(tree string) error) (string, error) {
-	tree := filepath.Join(b.dir, name)
-	if err := (Repo{Dir: b.root}).Copy(ctx, tree); err != nil {
-		return "", err
+func (bed *testbed) changed(b *testing.B, name string, change func(tree string) error) string {
+	tree := filepath.Join(bed.dir, name)
+	if err := (Repo{Dir: repository}).Copy(b.Context(), tree); err != nil {
+		b.Fatal(err)
 	}
-	return tree, change(tree)
+	if err := change(tree); err != nil {
+		b.Fatal(err)
+	}
+	return tree
 }
 
 // sharedLock checks that the guard catches the patch, and names a function of it.
-func sharedLock(ctx context.Context, b *testbed) (wrong []string, err error) {
-	tree, err := b.changed(ctx, "shared-lock", func(tree string) error {
-		return Apply(ctx, tree, filepath.Join(b.root, lockPatch))
-	})
-	if err != nil {
-		return nil, err
-	}
-	c, p, err := b.compare(ctx, "shared-lock", tree, "^(process life|concurrent processes|end to end)$")
-	if err != nil {
-		return nil, err
-	}
-	rows, err := c.compare(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	if err := table(b.stdout, rows); err != nil {
-		return nil, err
+func (bed *testbed) sharedLock(b *testing.B) {
+	tree := bed.changed(b, "shared-lock", func(tree string) error { return Apply(b.Context(), tree, lockPatch) })
+	c, p := bed.compare(b, "shared-lock", tree, "^(process life|concurrent processes|end to end)$")
+	all := bed.rows(b, c, p)
+	if err := table(bed.log, all); err != nil {
+		b.Fatal(err)
 	}
 	for _, id := range []string{"internal/run.Process", "internal/run.Parallel"} {
-		i := slices.IndexFunc(rows, func(r *row) bool { return r.ID == id })
+		i := slices.IndexFunc(all, func(r *row) bool { return r.ID == id })
 		switch {
-		case i < 0 || !rows[i].Failed:
-			wrong = append(wrong, id+" did not fail")
-		case !names(rows[i], lockFunctions):
-			wrong = append(wrong, id+" does not blame "+lockFunctions)
+		case i < 0 || !all[i].Failed:
+			b.Errorf("%s did not fail", id)
+		case !names(all[i], lockFunctions):
+			b.Errorf("%s does not blame %s", id, lockFunctions)
 		}
 	}
-	return wrong, nil
 }
 
 func names(r *row, function string) bool {
@@ -153,30 +136,17 @@ func names(r *row, function string) bool {
 }
 
 // fifteen checks that the guard catches work that is done twice in 15 % of calls.
-func fifteen(ctx context.Context, b *testbed) (wrong []string, err error) {
-	tree, err := b.changed(ctx, "fifteen", addFifteen)
-	if err != nil {
-		return nil, err
-	}
+func (bed *testbed) fifteen(b *testing.B) {
 	// Of the benchmarks that call Send, the one that becomes 15 % slower. Processes
 	// of one hop become 17 % slower, and processes of 1,000 hops 12 %, since the second
 	// run finds everything in the cache.
 	const id = "internal/run.Observer/observed=false"
-	c, p, err := b.compare(ctx, "fifteen", tree, "^unobserved chain$")
-	if err != nil {
-		return nil, err
-	}
+	c, p := bed.compare(b, "fifteen", bed.changed(b, "fifteen", addFifteen), "^unobserved chain$")
 	for i := range slowerRuns {
-		rows, err := c.compare(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(b.stdout, "  run %d: %s\n", i+1, summary(rows))
-		if !slices.ContainsFunc(rows, func(r *row) bool { return r.ID == id && r.Time.grown }) {
-			wrong = append(wrong, fmt.Sprintf("run %d: %s did not fail", i+1, id))
+		if !slices.ContainsFunc(bed.rows(b, c, p), func(r *row) bool { return r.ID == id && r.Time.grown }) {
+			b.Errorf("run %d: %s did not fail", i+1, id)
 		}
 	}
-	return wrong, nil
 }
 
 // addFifteen changes Generation.Send so that it does its work twice in 3 of 20
@@ -217,49 +187,38 @@ func (g *Generation) Send(ctx context.Context, j node.Judge, at, port int32, pay
 // subset is what the trials with many runs measure, one of each sort.
 const subset = "^(value codec|packet hop|process life|concurrent processes|router|CEL|end to end)$"
 
-// same checks that no comparison of the code with itself fails.
-func same(ctx context.Context, b *testbed) ([]string, error) { return b.twice(ctx, sameRuns) }
-
-func (b *testbed) twice(ctx context.Context, runs int) (wrong []string, err error) {
-	if b.twins == nil {
-		if b.twins, b.plan, err = b.compare(ctx, "twin", b.tree, subset); err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(b.stdout, "  %d figures: %s\n", len(b.plan.rows), subset)
+// twice checks that no comparison of the code with itself fails.
+func (bed *testbed) twice(b *testing.B, runs int) {
+	if bed.twins == nil {
+		bed.twins, bed.plan = bed.compare(b, "twin", bed.tree, subset)
 	}
 	for i := range runs {
-		rows, err := b.twins.compare(ctx, b.plan)
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(b.stdout, "  run %d: %s\n", i+1, summary(rows))
-		for _, r := range rows {
+		for _, r := range bed.rows(b, bed.twins, bed.plan) {
 			if r.Failed {
-				wrong = append(wrong, fmt.Sprintf("run %d: %s failed: %s", i+1, r.ID, strings.Join(r.Reasons, "; ")))
+				b.Errorf("run %d: %s failed: %s", i+1, r.ID, strings.Join(r.Reasons, "; "))
 			}
 		}
 	}
-	return wrong, nil
 }
 
-// noisy is same, with another process that keeps the processor busy which the
+// noisy is twice, with another process that keeps the processor busy which the
 // guard would take first.
-func noisy(ctx context.Context, b *testbed) (wrong []string, err error) {
+func (bed *testbed) noisy(b *testing.B) {
 	cpus, err := program.Processors()
 	if err != nil {
-		return nil, err
+		b.Fatal(err)
 	}
-	busy, stop := context.WithCancel(ctx)
+	busy, stop := context.WithCancel(b.Context())
 	neighbour := exec.CommandContext(busy, "sh", "-c", "while :; do :; done")
 	if err := program.Pinned(cpus[len(cpus)-1:], neighbour.Start); err != nil {
 		stop()
-		return nil, err
+		b.Fatal(err)
 	}
 	defer func() {
 		stop()
 		_ = neighbour.Wait() // it was killed
 	}()
-	return b.twice(ctx, noisyRuns)
+	bed.twice(b, noisyRuns)
 }
 
 // summary says in a line what came of the rows.
@@ -279,4 +238,41 @@ func summary(rows []*row) string {
 	}
 	return fmt.Sprintf("%d failed %v, %d measured again, most is %s %s (p = %.2g)",
 		len(failed), failed, suspects, worst.ID, worst.change(), worst.Time.Corrected)
+}
+
+// Copy writes the files of the working tree as they are, without those that are
+// ignored, into a folder, which is made.
+func (r Repo) Copy(ctx context.Context, dir string) error {
+	list, err := r.git(ctx, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	if err != nil {
+		return err
+	}
+	var names []byte
+	for name := range strings.SplitSeq(strings.Trim(string(list), "\x00"), "\x00") {
+		if _, err := os.Lstat(filepath.Join(r.Dir, name)); errors.Is(err, fs.ErrNotExist) {
+			continue // deleted, and not committed yet
+		}
+		names = append(append(names, name...), 0)
+	}
+	archive, err := runIn(ctx, r.Dir, names, "tar", "--create", "--null", "--files-from=-")
+	if err != nil {
+		return err
+	}
+	return unpack(ctx, archive, dir)
+}
+
+// Apply applies a patch to a tree that Export or Copy made.
+func Apply(ctx context.Context, dir, patch string) error {
+	patch, err := filepath.Abs(patch)
+	if err != nil {
+		return err
+	}
+	// In a folder of a repository, git leaves out what is not in its index.
+	cmd := exec.CommandContext(ctx, "git", "apply", "--whitespace=nowarn", patch)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_DIR="+filepath.Join(dir, "no-repository"), "LC_ALL=C")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("git apply %s: %w: %.1000s", filepath.Base(patch), err, bytes.TrimSpace(out))
+	}
+	return nil
 }
