@@ -50,7 +50,7 @@ test-faults: ## the fault tests of batch, trail and connectors at full length, a
 	BATCH_FAULTS=full TRAIL_FAULTS=full $(GO) test -timeout 60m ./batch/... ./trail/...
 	STREAM_FAULTS=full $(GO) test -timeout 60m ./node/stream/... ./nodes/... ./examples
 	cd test/brokers && STREAM_FAULTS=full GOWORK=off $(GO) test -timeout 60m ./...
-	$(GO) run ./test/mutation
+	$(GO) test -count=1 -timeout 60m ./test/mutation -args -full
 
 test-hostile: build ## attacks on the built program from outside, under limits of memory, with the figures
 	UNIFLOW=$(CURDIR)/dist/uniflow $(GO) test -v -count=1 -timeout 30m ./test/hostile -args -full
@@ -117,14 +117,14 @@ bench-trail-lessons: ## the five founding lessons of the event store, each next 
 	$(GO) test -run '^$$' -bench Lesson -benchtime 2s -count 5 ./bench/trail
 
 contention: build ## who waits for locks while workflows are under load
-	$(GO) run ./bench -contention
+	$(GO) test -run '^$$' -bench '^BenchmarkContention$$' -benchtime 1x -timeout 0 ./bench
 
 guard: ## fails if something has become slower since BASE (a revision; the one in bench/guard/base)
 	$(GO) run $(ONCE) ./bench/guard -coverage
 	$(GO) run $(ONCE) ./bench/guard $(if $(BASE),-base $(BASE))
 
 guard-selftest: ## shows that the guard catches what it should, and nothing else; takes about 20 minutes
-	$(GO) run ./bench/guard -selftest
+	$(GO) test -run '^$$' -bench '^BenchmarkSelftest$$' -benchtime 1x -timeout 0 ./bench/guard
 
 STUTTER_PACKAGES ?= work
 stutter: needs ## every test with its program stopped at random moments, to find tests that depend on speed; STUTTER_PACKAGES=./node/... for some

@@ -232,7 +232,7 @@ type linesNode struct {
 	reading sync.WaitGroup
 }
 
-// Receive is never called: there is no in-port.
+// Receive is for kinds with in-ports.
 func (n *linesNode) Receive(node.Process, node.Packet) node.Result { return node.None() }
 
 func (n *linesNode) Serve(src node.Starter) error {

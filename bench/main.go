@@ -2,7 +2,6 @@
 // both sides from the same run and in turns.
 //
 //	go run ./bench [-only P1,P4] [-quick] [-runs N] [-out DIR]
-//	go run ./bench -contention [-quick]
 //
 // It prints a table, and writes DIR/engine.json (the figures) and
 // DIR/machine.json (where they come from). Servers are processes of their own: the
@@ -13,7 +12,7 @@
 // contract: http.go (P1 to P3), gobench.go (P4 to P8, P13),
 // reload.go (P9), scale.go (P10, P11), taps.go (P12), shop.go (N1), kinds.go (N2 to
 // N5), web.go (N6 and N7), guarded.go (N8). contract.go has the lines, and
-// contention.go the waits for locks.
+// contention_test.go the waits for locks.
 package main
 
 import (
@@ -40,8 +39,6 @@ type config struct {
 	serve  string
 	root   string
 	target string
-
-	contention bool
 }
 
 // run returns the exit code, which is 1 if a line is not met and -strict.
@@ -55,7 +52,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&c.out, "out", filepath.Join("bench", "out"), "where to write the figures, a `folder`")
 	flags.StringVar(&c.binary, "binary", filepath.Join("dist", "uniflow"), "the `program` to measure")
 	flags.BoolVar(&c.strict, "strict", false, "exit with 1 if a line is not met")
-	flags.BoolVar(&c.contention, "contention", false, "measure who waits for locks instead; exit with 1 if 1 % of the time goes to one of ours")
 	flags.StringVar(&c.serve, "serve", "", "be the baseline server, which listens at this `address`")
 	flags.StringVar(&c.root, "root", "", "serve this `folder` as the baseline of N6")
 	flags.StringVar(&c.target, "target", "", "send requests to this `URL` as the baseline of N7")
@@ -111,9 +107,6 @@ func measureAll(ctx context.Context, c config, lines []Line, stdout, stderr io.W
 		return false, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	if c.contention {
-		return l.contention(ctx, stdout)
-	}
 	var rows []Row
 	var failed error
 	for _, line := range lines {

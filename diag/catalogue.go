@@ -1,6 +1,10 @@
 package diag
 
-import "slices"
+import (
+	_ "embed"
+	"slices"
+	"strings"
+)
 
 // An Entry is the text of `uniflow explain` for a code.
 type Entry struct {
@@ -11,10 +15,24 @@ type Entry struct {
 	Good        string // the corrected document
 }
 
-// Catalogue returns the entries of all codes, in the order of the codes. Constant
-// and entry of a code are in the file of its range. The caller owns the slice.
+// codes has a section for each code, with its examples at the end.
+//
+//go:embed codes.md
+var codes string
+
+// Catalogue returns the entries of all codes, in the order of the codes. The caller owns
+// the slice.
 func Catalogue() []Entry {
-	return slices.Concat(documentEntries(), configEntries(), linkEntries(), codeEntries(), lintEntries(), runEntries())
+	var all []Entry
+	for section := range strings.SplitSeq(strings.TrimPrefix(codes, "## "), "\n## ") {
+		head, text, _ := strings.Cut(section, "\n")
+		code, title, _ := strings.Cut(head, ": ")
+		text, examples, _ := strings.Cut(text, "\nBad:\n\n```yaml\n")
+		bad, good, _ := strings.Cut(examples, "```\n\nGood:\n\n```yaml\n")
+		good, _, _ = strings.Cut(good, "```\n")
+		all = append(all, Entry{Code(code), title, strings.TrimSpace(text), bad, good})
+	}
+	return all
 }
 
 // Lookup returns the entry of a code. The letter may be lower case.

@@ -62,6 +62,13 @@ const (
 
 	// OwnStatus: what the fields of the node name status is not the status of a payload.
 	OwnStatus
+
+	// RepeatsErrors: what the trigger sends to its port error is sent there again after an
+	// answer that is an error.
+	RepeatsErrors
+
+	// SendsOn: the node sends each payload on as it is, so without a link it answers with it.
+	SendsOn
 )
 
 // Has reports whether all facts of another set are in it.

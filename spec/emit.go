@@ -3,6 +3,7 @@ package spec
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -61,20 +62,11 @@ func (e *emitter) root(c *cell) {
 		e.out.WriteString(strings.TrimSpace(c.prefix) + "\n")
 	}
 	for i, entry := range c.entries {
-		if i > 0 && c.kind == yaml.SequenceNode && entry.value.kind == yaml.MappingNode && (len(entry.head) == 0 || entry.head[0] != "") && !hasBlank(entry.head) {
+		if i > 0 && c.kind == yaml.SequenceNode && entry.value.kind == yaml.MappingNode && (len(entry.head) == 0 || entry.head[0] != "") && !slices.Contains(entry.head, "") {
 			entry.head = append([]string{""}, entry.head...)
 		}
 		e.entry(c, entry, i, 0)
 	}
-}
-
-func hasBlank(lines []string) bool {
-	for _, line := range lines {
-		if line == "" {
-			return true
-		}
-	}
-	return false
 }
 
 func (e *emitter) line(indent int, text string) {
@@ -180,16 +172,7 @@ func (c *cell) onOneLine() bool {
 // remarked reports whether anything in the cell has a comment or is a block.
 func (c *cell) remarked() bool {
 	for _, x := range c.entries {
-		if x.eol != "" || len(x.foot) > 0 || hasText(x.head) || x.value.remarked() || len(x.value.block) > 0 || !x.value.flow && len(x.value.entries) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-func hasText(lines []string) bool {
-	for _, line := range lines {
-		if line != "" {
+		if x.eol != "" || len(x.foot) > 0 || slices.ContainsFunc(x.head, func(line string) bool { return line != "" }) || x.value.remarked() || len(x.value.block) > 0 || !x.value.flow && len(x.value.entries) > 0 {
 			return true
 		}
 	}

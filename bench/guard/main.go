@@ -3,7 +3,6 @@
 //
 //	go run ./bench/guard [-base REV] [-rounds N] [-only REGEXP] [-limit PERCENT]
 //	go run ./bench/guard -coverage
-//	go run ./bench/guard -selftest
 //
 // Both sides are built, and measured in turns on the same processors: Go
 // benchmarks in short slices, and the ping workflow from end to end. What looks
@@ -20,8 +19,8 @@
 // Reading order: main.go; catalogue.go (what is guarded), side.go (building),
 // subject.go (one measurement), measure.go (rounds), verdict.go.
 // judge.go decides, blame.go compares profiles, budget.go reads exceptions, and
-// source.go gets trees. selftest.go shows that the guard works, coverage.go that what
-// is hot is guarded.
+// source.go gets trees. coverage.go shows that what is hot is guarded, selftest_test.go that the
+// guard works.
 package main
 
 import (
@@ -54,7 +53,6 @@ type config struct {
 	slice    time.Duration
 	load     time.Duration
 	patience time.Duration
-	selftest bool
 	coverage bool
 }
 
@@ -77,7 +75,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.DurationVar(&c.slice, "slice", 40*time.Millisecond, "how long to run a benchmark at a time")
 	flags.DurationVar(&c.load, "load", 700*time.Millisecond, "how long to load a server at a time")
 	flags.DurationVar(&c.patience, "patience", 3*time.Minute, "how long to measure again, in all, what is too noisy to judge")
-	flags.BoolVar(&c.selftest, "selftest", false, "show that the guard works, in about 20 minutes")
 	flags.BoolVar(&c.coverage, "coverage", false, "list the hot functions of servers under load that no guarded benchmark reaches")
 	check := func() (err error) {
 		s, budgets, err = c.settings()
@@ -89,10 +86,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return false, err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		switch {
-		case c.selftest:
-			return selftest(ctx, c, s, dir, stdout, stderr)
-		case c.coverage:
+		if c.coverage {
 			return coverage(ctx, c, dir, stdout, stderr)
 		}
 		return guard(ctx, c, s, budgets, dir, stdout, stderr)

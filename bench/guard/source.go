@@ -3,12 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 )
 
@@ -86,47 +83,10 @@ func (r Repo) Export(ctx context.Context, rev, dir string) error {
 	return unpack(ctx, archive, dir)
 }
 
-// Copy writes the files of the working tree as they are, without those that are
-// ignored, into a folder, which is made.
-func (r Repo) Copy(ctx context.Context, dir string) error {
-	list, err := r.git(ctx, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	if err != nil {
-		return err
-	}
-	var names []byte
-	for name := range strings.SplitSeq(strings.Trim(string(list), "\x00"), "\x00") {
-		if _, err := os.Lstat(filepath.Join(r.Dir, name)); errors.Is(err, fs.ErrNotExist) {
-			continue // deleted, and not committed yet
-		}
-		names = append(append(names, name...), 0)
-	}
-	archive, err := runIn(ctx, r.Dir, names, "tar", "--create", "--null", "--files-from=-")
-	if err != nil {
-		return err
-	}
-	return unpack(ctx, archive, dir)
-}
-
 func unpack(ctx context.Context, archive []byte, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	_, err := runIn(ctx, dir, archive, "tar", "--extract")
 	return err
-}
-
-// Apply applies a patch to a tree that Export or Copy made.
-func Apply(ctx context.Context, dir, patch string) error {
-	patch, err := filepath.Abs(patch)
-	if err != nil {
-		return err
-	}
-	// In a folder of a repository, git leaves out what is not in its index.
-	cmd := exec.CommandContext(ctx, "git", "apply", "--whitespace=nowarn", patch)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_DIR="+filepath.Join(dir, "no-repository"), "LC_ALL=C")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("git apply %s: %w: %.1000s", filepath.Base(patch), err, bytes.TrimSpace(out))
-	}
-	return nil
 }

@@ -150,7 +150,7 @@ func TestChanges(t *testing.T) {
 	root := filepath.Join("..", "..")
 	for name, change := range map[string]func(tree string) error{
 		"the shared lock": func(tree string) error {
-			return Apply(t.Context(), tree, filepath.Join("testdata", "shared-lock.patch"))
+			return Apply(t.Context(), tree, lockPatch)
 		},
 		"15 %": addFifteen,
 	} {

@@ -66,6 +66,15 @@ func TestLint(t *testing.T) {
 	f(database+"- {kind: block, name: g, env: {NAME: {data: t}}, inbounds: {in: [{name: a}]}, outbounds: {out: [{name: a}]}, ports: {out: [{name: db}]}, specs: [{kind: snippet, name: a, language: text, code: 'SELECT * FROM {{ .NAME }}'}]}",
 		`w.yaml:2:208: warning: node "g/a": code: a template in a statement of SQL can change what the statement does [F5008]`)
 
+	const letters = "- {kind: stdin, name: in, ports: {out: [{name: a}], error: [{name: seen}]}}\n- {kind: nop, name: a}\n"
+	passedBack := func(at, name string) string {
+		return "w.yaml:" + at + `: warning: node "` + name + `": it answers "in" with the failure that came from there, which then comes again without end [F5011]`
+	}
+	f(letters+"- {kind: log, name: seen}", passedBack("3:3", "seen"))
+	f(letters+"- {kind: log, name: seen, ports: {out: [{name: again}]}}\n- {kind: log, name: again}", passedBack("4:3", "again"))
+	f(letters+"- {kind: log, name: seen, ports: {out: [{name: a}]}}", "")
+	f("- {kind: listener, name: in, port: 1, ports: {out: [{name: a}], error: [{name: seen}]}}\n- {kind: nop, name: a}\n- {kind: log, name: seen}", "")
+
 	unseen := func(reader string) string {
 		return `warning: node "call": a status of 400 and more is an error here, so "` + reader + `" does not see it [F5009]`
 	}

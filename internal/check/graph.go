@@ -34,6 +34,7 @@ func Graph(graph []node.Vertex, report Report) {
 		}
 		templatedStatement(i, v, report)
 	}
+	passedBack(graph, report)
 }
 
 func warning(d *diag.Diagnostic) *diag.Diagnostic {
@@ -137,6 +138,29 @@ func templatedStatement(i int, v *node.Vertex, report Report) {
 			report(i, warning(diag.Errorf(diag.CodeStatement, "a template in a statement of SQL can change what the statement does").
 				WithHint("send values as arguments: [\"SELECT … WHERE id = :id\", {\"id\": …}]").At(raw.Text.Template(), "code")))
 			return
+		}
+	}
+}
+
+// passedBack warns of nodes that answer a trigger with the error that it has sent to its port
+// error, which it then sends there again.
+func passedBack(graph []node.Vertex, report Report) {
+	from := make(map[*node.Vertex]string)
+	for i := range graph {
+		if !graph[i].Traits.Is.Has(node.RepeatsErrors) {
+			continue
+		}
+		ends := func(v *node.Vertex) bool { return !v.Traits.Is.Has(node.SendsOn) }
+		for v := range node.Reach(node.Down, node.Nodes(graph[i].Err), ends) {
+			if !ends(v) && len(node.Nodes(v.Out...)) == 0 {
+				from[v] = graph[i].Ref.Name
+			}
+		}
+	}
+	for i := range graph {
+		if trigger, ok := from[&graph[i]]; ok {
+			report(i, warning(diag.Errorf(diag.CodePassedBack, "it answers %q with the failure that came from there, which then comes again without end", trigger).
+				WithHint("link the port out: to a nop, which drops the message, or to a sink, which keeps it")))
 		}
 	}
 }

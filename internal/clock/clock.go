@@ -258,7 +258,7 @@ func (c *Fake) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, begun{}, true)
 }
 
-// Begun reports whether ctx is that of a goroutine which has begun.
+// Begun reports whether ctx belongs to a goroutine that has begun.
 func (c *Fake) Begun(ctx context.Context) bool { return ctx.Value(begun{}) != nil }
 
 // A timer is a function to call, or a goroutine that sleeps. Timers that are due

@@ -4,7 +4,7 @@
 // Read [Read] and [Profile] first, then rows.go (the tables), tree.go (the tree of
 // calls) and svg.go (the flame graph).
 //
-// Invariants: each sample counts to one [Owner], so the rows of nodes, those of kinds
+// Invariants: each sample counts to one [Owner], so the rows of nodes, the rows of kinds
 // and the flat times of functions each add up to [Profile.CPU]. The same profile gives
 // the same rows and the same bytes. Names come from documents and from profiles of
 // unknown origin, so escape them before showing them.
@@ -36,8 +36,8 @@ var ErrFormat = errors.New("not a profile")
 var ErrNotCPU = errors.New("not a profile of the CPU")
 
 const (
-	// maxSize is how large an unpacked profile may be, in bytes. Those of a busy
-	// server are some hundred kilobytes.
+	// maxSize is how large an unpacked profile may be, in bytes. The profile of a busy
+	// server has some hundred kilobytes.
 	maxSize = 256 << 20
 
 	// maxDepth bounds the frames of a stack, from the innermost. Go keeps 128.
@@ -205,7 +205,7 @@ func unowned(stack []string) string {
 		}
 	}
 	if runtimeOnly {
-		return Runtime // also where the runtime could not tell the stack
+		return Runtime // also where the runtime did not know the stack
 	}
 	return Outside
 }
@@ -231,7 +231,7 @@ func ofRuntime(name string) bool {
 }
 
 // underneath reports whether a function allocates, copies, locks or calls the system:
-// its caller is the one to look at.
+// its caller can be changed, and it cannot.
 func underneath(name string) bool {
 	return begins(name, "runtime.", "runtime/", "internal/", "sync.", "sync/", "syscall.")
 }

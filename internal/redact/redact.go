@@ -35,7 +35,7 @@ const (
 	leastBase64 = 6 // characters that do not depend on what surrounds the secret
 )
 
-// sources is how many generations of secrets are known: those of earlier ones still
+// sources is how many generations of secrets are known: secrets of earlier ones still
 // appear in what their processes do.
 const sources = 64
 

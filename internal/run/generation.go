@@ -646,7 +646,7 @@ func (g *Generation) finish(p *process, resp node.Response, answered func(node.R
 	}
 	p.release()
 	if answered != nil {
-		g.tell(answered, resp, at)
+		g.notify(answered, resp, at)
 	}
 	s.ended[outcome].Add(1)
 	if g.draining.Load() {
@@ -654,8 +654,8 @@ func (g *Generation) finish(p *process, resp node.Response, answered func(node.R
 	}
 }
 
-// tell calls the function that a trigger has given to Start. A panic is logged.
-func (g *Generation) tell(answered func(node.Response), resp node.Response, at int32) {
+// notify calls the function that a trigger has given to Start. A panic is logged.
+func (g *Generation) notify(answered func(node.Response), resp node.Response, at int32) {
 	defer func() {
 		if v := recover(); v != nil {
 			ref := g.prog.Vertices[at].Ref

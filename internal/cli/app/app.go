@@ -119,7 +119,7 @@ type App struct {
 	// Deadline is when the program must have ended after a signal; zero before that.
 	Deadline time.Time
 
-	// ColourOut and ColourErr tell whether findings on a stream are coloured.
+	// ColourOut and ColourErr report whether findings on a stream are coloured.
 	ColourOut, ColourErr bool
 }
 

@@ -70,11 +70,16 @@ func CompleteFlag(cmd *cobra.Command, flag string, words []string) {
 }
 
 // NoArgs refuses arguments.
-func NoArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return Usagef(cmd.CommandPath(), "", "%s takes no arguments, got %q", cmd.Name(), args[0])
+func NoArgs(cmd *cobra.Command, args []string) error { return RefuseArgs("")(cmd, args) }
+
+// RefuseArgs is [NoArgs] with a hint at the command that takes them.
+func RefuseArgs(hint string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return Usagef(cmd.CommandPath(), hint, "%s takes no arguments, got %q", cmd.Name(), args[0])
+		}
+		return nil
 	}
-	return nil
 }
 
 // OneArg requires one argument, called what.

@@ -66,9 +66,6 @@ func checkCommand(a commands) *cobra.Command {
 		if len(s.Specs) == 0 {
 			return app.Usagef(cmd.CommandPath(), "write check FILE", "nothing to check: no files are named")
 		}
-		if err := checkLanguage(cmd.CommandPath(), s.Language); err != nil {
-			return err
-		}
 		r, err := newReading(cmd.CommandPath(), s, a.App)
 		if err != nil {
 			return err

@@ -212,9 +212,6 @@ func callCommand(a commands) *cobra.Command {
 		if err := s.Resolve(a.App, cmd, args[0]); err != nil {
 			return err
 		}
-		if err := checkLanguage(cmd.CommandPath(), s.Language); err != nil {
-			return err
-		}
 		r, err := newReading(cmd.CommandPath(), s, a.App)
 		if err != nil {
 			return err
@@ -295,11 +292,8 @@ func (a commands) untriggered(ctx context.Context, r *reading, s *settings.Setti
 	}
 	list.Append(found)
 	list.Sort()
-	if err := render(a.Stderr, list, src, a.ColourErr); err != nil {
+	if err := a.showFindings(list, src); err != nil {
 		return nil, nil, err
-	}
-	if list.HasErrors() {
-		return nil, nil, app.ErrFindings()
 	}
 	kinds := a.kinds(s.Language)
 	for i, def := range kinds {

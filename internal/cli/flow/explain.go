@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -100,7 +99,7 @@ func (a commands) explainWorkflow(cmd *cobra.Command, s *settings.Settings, asJS
 	outline, found := engine.Outline(src.source())
 	if list.Append(found); list.HasErrors() {
 		list.Sort()
-		return errors.Join(render(a.Stderr, list, src, a.ColourErr), app.ErrFindings())
+		return a.showFindings(list, src)
 	}
 	links := make(map[string][]explainedLink)
 	for _, l := range outline.Links {

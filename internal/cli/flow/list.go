@@ -24,7 +24,7 @@ func listCommand(a commands) *cobra.Command {
 		Short:   "List the kinds of nodes",
 		Long:    "List prints every kind of node with a one-line description, and with -f the templates in documents.",
 		Example: "  uniflow list\n  uniflow list --json\n  uniflow list -f kinds.yaml",
-		Args:    app.NoArgs,
+		Args:    app.RefuseArgs("uniflow describe KIND shows the fields and ports of a kind"),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	files := templateFlag(cmd)
@@ -56,7 +56,9 @@ func templateFlag(cmd *cobra.Command) (files *[]string) {
 
 // sortedKinds returns the kinds by name, with the templates in some files.
 func (a commands) sortedKinds(command string, files []string) ([]*node.Def, error) {
-	r, err := newReading(command, &settings.Settings{Specs: files}, a.App)
+	s := settings.New()
+	s.Specs = files
+	r, err := newReading(command, s, a.App)
 	if err != nil {
 		return nil, err
 	}
@@ -71,10 +73,7 @@ func (a commands) sortedKinds(command string, files []string) ([]*node.Def, erro
 	defs, found := engine.Kinds(uniflow.Source{Documents: src.specs})
 	list.Append(found)
 	if list.HasErrors() {
-		if err := render(a.Stderr, list, src, a.ColourErr); err != nil {
-			return nil, err
-		}
-		return nil, app.ErrFindings()
+		return nil, a.showFindings(list, src)
 	}
 	return defs, nil
 }

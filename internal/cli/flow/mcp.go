@@ -59,9 +59,6 @@ func mcpCommand(a commands) *cobra.Command {
 		if err := s.Resolve(a.App, cmd, args[0]); err != nil {
 			return err
 		}
-		if err := checkLanguage(cmd.CommandPath(), s.Language); err != nil {
-			return err
-		}
 		if err := app.NotNegative(cmd.CommandPath(), "grace", grace); err != nil {
 			return err
 		}

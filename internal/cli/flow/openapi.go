@@ -47,9 +47,6 @@ func openapiCommand(a commands) *cobra.Command {
 		if len(s.Specs) == 0 {
 			return app.Usagef(cmd.CommandPath(), "write openapi FILE", "no files are named")
 		}
-		if err := checkLanguage(cmd.CommandPath(), s.Language); err != nil {
-			return err
-		}
 		r, err := newReading(cmd.CommandPath(), s, a.App)
 		if err != nil {
 			return err
@@ -76,10 +73,7 @@ func (a commands) openapi(ctx context.Context, r *reading, s *settings.Settings,
 	}
 	list.Append(found)
 	if list.HasErrors() {
-		if err := render(a.Stderr, list, src, a.ColourErr); err != nil {
-			return err
-		}
-		return app.ErrFindings()
+		return a.showFindings(list, src)
 	}
 	var routers []*node.Vertex
 	var info openapi.Info

@@ -39,7 +39,7 @@ func (p *profiles) start() (stop func() error, err error) {
 		file   string
 		record func(io.Writer) (finish func() error, err error)
 	}{
-		{p.cpu, recordCPU}, {p.trace, recordTrace}, {p.mem, recordMem}, {p.block, recordBlock}, {p.mutex, recordMutex},
+		{p.cpu, started(pprof.StartCPUProfile, pprof.StopCPUProfile)}, {p.trace, started(trace.Start, trace.Stop)}, {p.mem, recordMem}, {p.block, recordBlock}, {p.mutex, recordMutex},
 	} {
 		if one.file == "" {
 			continue
@@ -57,24 +57,14 @@ func (p *profiles) start() (stop func() error, err error) {
 	return stop, nil
 }
 
-func recordCPU(w io.Writer) (func() error, error) {
-	if err := pprof.StartCPUProfile(w); err != nil {
-		return nil, err
+// started records from start to stop.
+func started(start func(io.Writer) error, stop func()) func(io.Writer) (func() error, error) {
+	return func(w io.Writer) (func() error, error) {
+		return func() error {
+			stop()
+			return nil
+		}, start(w)
 	}
-	return func() error {
-		pprof.StopCPUProfile()
-		return nil
-	}, nil
-}
-
-func recordTrace(w io.Writer) (func() error, error) {
-	if err := trace.Start(w); err != nil {
-		return nil, err
-	}
-	return func() error {
-		trace.Stop()
-		return nil
-	}, nil
 }
 
 func recordMem(w io.Writer) (func() error, error) {

@@ -136,11 +136,8 @@ func (a commands) requeueOnce(ctx context.Context, command string, o *runOptions
 	_, found := j.engine.TriggersOf(src.source())
 	list.Append(found)
 	list.Sort()
-	if err := render(a.Stderr, list, src, a.ColourErr); err != nil {
+	if err := a.showFindings(list, src); err != nil {
 		return errors.Join(err, j.engine.Shutdown(ctx))
-	}
-	if list.HasErrors() {
-		return errors.Join(app.ErrFindings(), j.engine.Shutdown(ctx))
 	}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		if _, ok := again.sources[name]; !ok {

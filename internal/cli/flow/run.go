@@ -178,7 +178,7 @@ func (o *runOptions) check(command string) error {
 	if o.maxDead < 0 {
 		return app.Usagef(command, "write 0 for no limit", "--max-dead must not be negative, got %d", o.maxDead)
 	}
-	return checkLanguage(command, o.Language)
+	return nil
 }
 
 // hasMain reports whether the documents have a node main. What is wrong with them is
@@ -243,11 +243,8 @@ func (a commands) job(ctx context.Context, command string, o *runOptions, r *rea
 	triggers, found := j.engine.TriggersOf(src.source())
 	list.Append(found)
 	list.Sort()
-	if err := render(a.Stderr, list, src, a.ColourErr); err != nil {
+	if err := a.showFindings(list, src); err != nil {
 		return errors.Join(err, j.engine.Shutdown(ctx))
-	}
-	if list.HasErrors() {
-		return errors.Join(app.ErrFindings(), j.engine.Shutdown(ctx))
 	}
 	if err := j.refuse(command, triggers, src); err != nil {
 		return errors.Join(err, j.engine.Shutdown(ctx))

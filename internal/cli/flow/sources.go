@@ -31,6 +31,9 @@ type reading struct {
 
 // newReading checks the settings, and reads standard input if they name it.
 func newReading(command string, s *settings.Settings, a *app.App) (*reading, error) {
+	if err := checkLanguage(command, s.Language); err != nil {
+		return nil, err
+	}
 	r := &reading{specPaths: s.Specs, valuePaths: s.Values, process: a.Environment(), environment: make(map[string]string, len(s.Environment))}
 	for _, pair := range s.Environment {
 		key, text, ok := strings.Cut(pair, "=")
@@ -217,6 +220,17 @@ func (s *sources) workflows(namespace string, only, joined bool) []workflow {
 		w.nodes += nodes[i]
 	}
 	return all
+}
+
+// showFindings writes findings on standard error, and returns an error if one of them is.
+func (a commands) showFindings(list diag.List, src *sources) error {
+	if err := render(a.Stderr, list, src, a.ColourErr); err != nil {
+		return err
+	}
+	if list.HasErrors() {
+		return app.ErrFindings()
+	}
+	return nil
 }
 
 // render writes findings as text, with the lines of the documents.

@@ -78,9 +78,6 @@ func (o *startOptions) check(command string) error {
 	if err := app.NotNegative(command, "grace", o.Grace); err != nil {
 		return err
 	}
-	if err := checkLanguage(command, o.Language); err != nil {
-		return err
-	}
 	if err := checkTelemetry(command, o.Settings); err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func (o *testOptions) check(s *settings.Settings) error {
 	if o.update && !slices.ContainsFunc(o.mocks, suite.IsRecording) {
 		return app.Usagef(o.command, "add --mock NAME=FILE.jsonl", "--update has nothing to record: no mock is a file .jsonl")
 	}
-	return checkLanguage(o.command, s.Language)
+	return nil
 }
 
 // test runs tests and prints the results.
@@ -152,11 +152,8 @@ func (a commands) test(ctx context.Context, r *reading, s *settings.Settings, o 
 	outline, found := engine.Outline(src.source())
 	list.Append(found)
 	list.Sort()
-	if err := render(a.Stderr, list, src, a.ColourErr); err != nil {
+	if err := a.showFindings(list, src); err != nil {
 		return err
-	}
-	if list.HasErrors() {
-		return app.ErrFindings()
 	}
 	tests, err := o.chosen(outline.Tests, s.Namespace)
 	if err != nil {

@@ -153,18 +153,18 @@ type Spool struct {
 		records  uint64     // not acknowledged
 		open     int        // files held open
 
-		queue   []*segment // with records not covered by an fsync, the oldest first
-		pending int64      // bytes not covered by an fsync
-		finish  []*segment // sealed, to be truncated to their length
-		dead    []*segment // sealed, all records acknowledged
-		waiters []waiter   // Durable callbacks
-		syncers []chan error
-		syncErr error  // of segments that failed since the last Sync
-		recheck bool   // a waiter may be settled already
-		force   bool   // fsync now
-		changed bool   // the checkpoint is out of date
-		next    uint64 // above the number of every segment
-		closing bool
+		queue     []*segment // with records not covered by an fsync, the oldest first
+		pending   int64      // bytes not covered by an fsync
+		finish    []*segment // sealed, to be truncated to their length
+		dead      []*segment // sealed, all records acknowledged
+		callbacks []callback // Durable callbacks
+		syncers   []chan error
+		syncErr   error  // of segments that failed since the last Sync
+		recheck   bool   // a callback may be settled already
+		force     bool   // fsync now
+		changed   bool   // the checkpoint is out of date
+		next      uint64 // above the number of every segment
+		closing   bool
 
 		appended uint64
 		corrupt  int
@@ -175,7 +175,7 @@ type Spool struct {
 	}
 }
 
-type waiter struct {
+type callback struct {
 	p Position
 	f func(error)
 }

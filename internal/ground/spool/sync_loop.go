@@ -19,7 +19,7 @@ type loopState struct {
 	spans               []span
 	states              []state
 	buf                 []byte
-	ready               []waiter
+	ready               []callback
 	readyErr            []error
 	syncers             []chan error
 	checkpointErr, err  error // of the last checkpoint; of closing
@@ -41,7 +41,7 @@ func (s *Spool) Durable(p Position, f func(error)) {
 		f(err)
 		return
 	}
-	s.mu.waiters = append(s.mu.waiters, waiter{p, f})
+	s.mu.callbacks = append(s.mu.callbacks, callback{p, f})
 	_, settled := s.outcomeLocked(p)
 	if settled {
 		s.mu.recheck = true
@@ -52,7 +52,7 @@ func (s *Spool) Durable(p Position, f func(error)) {
 	}
 }
 
-// outcomeLocked returns the result for a waiter, and whether there is one yet.
+// outcomeLocked returns the result for a callback, and whether there is one yet.
 func (s *Spool) outcomeLocked(p Position) (err error, settled bool) {
 	g := s.findLocked(p.segment)
 	switch {
@@ -274,8 +274,8 @@ func (s *Spool) finish() {
 func (s *Spool) runCallbacks() {
 	k := &s.loop
 	s.mu.Lock()
-	rest := s.mu.waiters[:0]
-	for _, w := range s.mu.waiters {
+	rest := s.mu.callbacks[:0]
+	for _, w := range s.mu.callbacks {
 		if err, settled := s.outcomeLocked(w.p); settled {
 			k.ready = append(k.ready, w)
 			k.readyErr = append(k.readyErr, err)
@@ -286,8 +286,8 @@ func (s *Spool) runCallbacks() {
 			rest = append(rest, w)
 		}
 	}
-	clear(s.mu.waiters[len(rest):])
-	s.mu.waiters = rest
+	clear(s.mu.callbacks[len(rest):])
+	s.mu.callbacks = rest
 	s.mu.Unlock()
 	for i, w := range k.ready {
 		w.f(k.readyErr[i])

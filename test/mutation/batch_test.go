@@ -1,4 +1,4 @@
-package main
+package mutation_test
 
 // ofBatch are safeguards of package batch.
 func ofBatch() []mutation {

@@ -1,4 +1,4 @@
-package main
+package mutation_test
 
 // ofTrail are what lets queries of trail leave rows out: with each of these, an answer
 // would be too small, without an error.

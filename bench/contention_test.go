@@ -2,12 +2,13 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"io"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/google/pprof/profile"
@@ -20,56 +21,57 @@ import (
 // of our locks.
 const mostWaiting = 1.0
 
-// contention serves workflows with mutex and block profiles, loads them, and prints
-// for each lock, and who takes it, what share of the processors' time was spent
-// waiting for it. It reports whether none that is taken in our code is above the limit.
-func (l *lab) contention(ctx context.Context, stdout io.Writer) (ok bool, err error) {
-	all, err := server.Workloads("examples")
-	if err != nil {
-		return false, err
-	}
-	ok = true
-	for _, w := range all {
-		l.Progress("%s: %v of load", w.Name, 2*l.span())
-		within, err := l.waiting(ctx, w, stdout)
-		if err != nil {
-			return false, err
-		}
-		ok = ok && within
-	}
-	return ok, nil
-}
+// contended is how long each workflow is loaded.
+const contended = 4 * time.Second
 
-// waiting loads one workflow and prints its table.
-func (l *lab) waiting(ctx context.Context, w server.Workload, stdout io.Writer) (ok bool, err error) {
-	mutex, block := l.File(w.Name+".mutex"), l.File(w.Name+".block")
-	got, err := w.Run(ctx, l.Binary, l.Dir, nil, 2*l.span(), "--mutexprofile", mutex, "--blockprofile", block)
+// BenchmarkContention serves workflows with mutex and block profiles, loads them, and prints
+// for each lock, and who takes it, what share of the processors' time was spent
+// waiting for it. It fails if one that is taken in our code is above the limit. It needs
+// dist/uniflow: make contention builds it. The output of benchmarks is cut, so tables are printed.
+func BenchmarkContention(b *testing.B) {
+	l, err := program.NewLab(filepath.Join("..", "dist", "uniflow"), os.Stdout)
 	if err != nil {
-		return false, err
+		b.Fatal(err)
 	}
-	waits, err := readWaits(mutex, block)
+	defer l.Close() //nolint:errcheck // a temporary folder
+	all, err := server.Workloads(filepath.Join("..", "examples"))
 	if err != nil {
-		return false, err
+		b.Fatal(err)
 	}
-	whole := got.Elapsed * time.Duration(runtime.NumCPU())
-	var table program.Table
-	table.Figures("WAITED", "SHARE", "TIMES")
-	table.Text("PROFILE", "TAKEN BY", "CALLED FROM", "")
-	ok = true
-	for _, wait := range waits {
-		share := 100 * float64(wait.delay) / float64(whole)
-		verdict := ""
-		if wait.ours && share > mostWaiting {
-			ok, verdict = false, "above the limit"
-		}
-		if share >= 0.01 || wait.ours {
-			table.Row(wait.delay.Round(time.Microsecond), fmt.Sprintf("%.3f %%", share), wait.count, wait.profile, wait.by, wait.from, verdict)
-		}
+	for _, w := range all {
+		b.Run(w.Name, func(b *testing.B) {
+			mutex, block := l.File(w.Name+".mutex"), l.File(w.Name+".block")
+			got, err := w.Run(b.Context(), l.Binary, l.Dir, nil, contended, "--mutexprofile", mutex, "--blockprofile", block)
+			if err != nil {
+				b.Fatal(err)
+			}
+			waits, err := readWaits(mutex, block)
+			if err != nil {
+				b.Fatal(err)
+			}
+			whole := got.Elapsed * time.Duration(runtime.NumCPU())
+			var table program.Table
+			table.Figures("WAITED", "SHARE", "TIMES")
+			table.Text("PROFILE", "TAKEN BY", "CALLED FROM", "")
+			for _, wait := range waits {
+				share := 100 * float64(wait.delay) / float64(whole)
+				verdict := ""
+				if wait.ours && share > mostWaiting {
+					verdict = "above the limit"
+					b.Fail()
+				}
+				if share >= 0.01 || wait.ours {
+					table.Row(wait.delay.Round(time.Microsecond), fmt.Sprintf("%.3f %%", share), wait.count, wait.profile, wait.by, wait.from, verdict)
+				}
+			}
+			if table.Body() == "" {
+				table.Row("no lock was waited for", "", "", "", "", "", "")
+			}
+			if err := table.Print(os.Stdout, fmt.Sprintf("%s: %d requests in %v; shares are of %v of processor time", w.Name, got.Requests, got.Elapsed.Round(time.Millisecond), whole.Round(time.Millisecond))); err != nil {
+				b.Fatal(err)
+			}
+		})
 	}
-	if table.Body() == "" {
-		table.Row("no lock was waited for", "", "", "", "", "", "")
-	}
-	return ok, table.Print(stdout, fmt.Sprintf("%s: %d requests in %v; shares are of %v of processor time", w.Name, got.Requests, got.Elapsed.Round(time.Millisecond), whole.Round(time.Millisecond)))
 }
 
 // A wait is what a profile says of one place that takes a lock.

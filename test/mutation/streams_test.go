@@ -1,4 +1,4 @@
-package main
+package mutation_test
 
 // ofStreams are safeguards of sources and sinks. Mistakes of connectors are in the tests of
 // node/stream/streamtest.
