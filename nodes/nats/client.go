@@ -9,8 +9,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/field"
@@ -105,19 +103,7 @@ func compileText(o stream.Options, c schema.Config, name string) (template.Templ
 	if c.Raw(name) == nil {
 		return template.Template{}, nil
 	}
-	t, err := template.New(c.Raw(name), func(code diag.Text) (lang.Program, error) {
-		return o.Languages.Compile(o.Language, code, lang.Options{Mode: lang.ModeExpression})
-	})
-	var d *diag.Diagnostic
-	if errors.As(err, &d) {
-		if d.Path == "" {
-			d.Path = c.Path(name)
-		}
-		if !d.Pos.IsValid() {
-			d.Pos = c.Pos(name)
-		}
-	}
-	return t, err
+	return template.OfField(c, name, template.Compiler(o.Languages, o.Language))
 }
 
 // bodies are how the bodies of a node are encoded and decoded.
