@@ -1,6 +1,6 @@
 // Package field has fields that kinds have in common, each with what reads it: [NewTLS] and
 // [TLSOf], [NewBackoff] and [BackoffOf]; [ParseURL] is for fields that are the URL of a
-// service.
+// service. [Options] are for fields that are expressions, such as a key.
 //
 // A function NewX declares a field, and XOf reads it from a config. The package must not know
 // the kinds, nor what they connect to.

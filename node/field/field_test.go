@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -62,6 +64,50 @@ func TestBackoffField(t *testing.T) {
 		}
 		if got := field.BackoffOf(c); got != want {
 			t.Errorf("%s: got %+v, want %+v", config, got, want)
+		}
+	}
+}
+
+func TestExpressions(t *testing.T) {
+	o := field.Options{Languages: builtin.Languages(), Language: "cel"}
+	key := schema.Expr("key").Default("self.id")
+	for config, want := range map[string]string{
+		`{}`:                       "cel",
+		`{"language":"json"}`:      "json",
+		`{"language":"js"}`:        `unknown language "js"`,
+		`{"language":""}`:          `unknown language ""`,
+		`{"language":"no such x"}`: `unknown language "no such x"`,
+	} {
+		c, err := read(t, o.NewLanguage("Doc."), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := o.LanguageOf(c)
+		var d *diag.Diagnostic
+		if errors.As(err, &d) {
+			if got = d.Msg; d.Path != c.Path("language") {
+				t.Errorf("%s: got an error at %q", config, d.Path)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: got %q, %v, want %q", config, got, err, want)
+		}
+	}
+	for _, f := range []struct {
+		field  *schema.Field
+		config string
+		set    bool
+	}{{schema.Expr("key"), `{}`, false}, {schema.Expr("key"), `{"key":"self.user"}`, true}, {key, `{}`, true}} {
+		c, err := read(t, f.field, f.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := o.Expr(c, "key", lang.Options{})
+		if err != nil || (p != nil) != f.set {
+			t.Errorf("%s: got %v, %v, want an expression: %t", f.config, p, err, f.set)
+		}
+		if _, err := (field.Options{}).Expr(c, "key", lang.Options{}); (err != nil) != f.set {
+			t.Errorf("%s: without languages: got %v, want an error: %t", f.config, err, f.set)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,6 +47,16 @@ func (s *Schema) Problems(v value.Value, most int) []Problem {
 	return to.found
 }
 
+// Explain returns the texts of [Schema.Problems], joined; "" if a value matches.
+func (s *Schema) Explain(v value.Value, most int, between string) string {
+	found := s.Problems(v, most)
+	texts := make([]string, len(found))
+	for i, p := range found {
+		texts[i] = p.String()
+	}
+	return strings.Join(texts, between)
+}
+
 // A report collects problems. A nil report is for a caller who asks only whether there is
 // one.
 type report struct {
@@ -54,10 +65,12 @@ type report struct {
 	found []Problem
 }
 
-func (to *report) add(format string, args ...any) {
+// add adds a problem, and returns false: the value does not match.
+func (to *report) add(format string, args ...any) bool {
 	if len(to.found) < to.most {
 		to.found = append(to.found, Problem{pointerOf(to.path), fmt.Sprintf(format, args...)})
 	}
+	return false
 }
 
 // pointerOf returns the JSON Pointer of a path.
@@ -71,10 +84,11 @@ func pointerOf(path []string) string {
 }
 
 // addAt adds a problem of a field of the value that is being checked.
-func (to *report) addAt(name, format string, args ...any) {
+func (to *report) addAt(name, format string, args ...any) bool {
 	to.path = append(to.path, name)
 	to.add(format, args...)
 	to.path = to.path[:len(to.path)-1]
+	return false
 }
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
@@ -143,15 +157,13 @@ func (r *rule) isAmong(v value.Value, to *report, w *work) bool {
 		if to == nil {
 			return false
 		}
-		to.add("%s", r.want("want ", *r.constant))
-		ok = false
+		ok = to.add("%s", r.want("want ", *r.constant))
 	}
-	if r.enum != nil && !contains(r.enum, v) {
+	if r.enum != nil && !slices.ContainsFunc(r.enum, v.Equal) {
 		if to == nil {
 			return false
 		}
-		to.add("%s", r.want("want one of ", r.enum...))
-		ok = false
+		ok = to.add("%s", r.want("want one of ", r.enum...))
 	}
 	if r.format != nil {
 		w.spendFormat(r.format, v)
@@ -159,20 +171,10 @@ func (r *rule) isAmong(v value.Value, to *report, w *work) bool {
 			if to == nil {
 				return false
 			}
-			to.add("want the format %s", r.format.Name)
-			ok = false
+			ok = to.add("want the format %s", r.format.Name)
 		}
 	}
 	return ok
-}
-
-func contains(list []value.Value, v value.Value) bool {
-	for _, w := range list {
-		if v.Equal(w) {
-			return true
-		}
-	}
-	return false
 }
 
 // want says which values there may be, unless they are not to be shown.

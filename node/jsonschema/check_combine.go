@@ -35,8 +35,7 @@ func (r *rule) matchesOthers(v value.Value, to *report, w *work) bool {
 		if to == nil {
 			return false
 		}
-		to.add("matches a schema that it must not match")
-		ok = false
+		ok = to.add("matches a schema that it must not match")
 	}
 	if r.cond == nil || !ok && to.full() {
 		return ok

@@ -32,16 +32,14 @@ func (r *rule) hasFields(v value.Value, to *report, w *work) bool {
 			if to == nil {
 				return false
 			}
-			to.addAt(name, "is missing")
-			ok = false
+			ok = to.addAt(name, "is missing")
 		}
 	}
 	if v.Len() < r.minFields || r.maxFields >= 0 && v.Len() > r.maxFields {
 		if to == nil {
 			return false
 		}
-		to.add("want %s, got %d", between(r.minFields, r.maxFields, "field"), v.Len())
-		ok = false
+		ok = to.add("want %s, got %d", between(r.minFields, r.maxFields, "field"), v.Len())
 	}
 	for _, n := range r.needs {
 		if _, there := v.Get(n.name); !there {
@@ -52,8 +50,7 @@ func (r *rule) hasFields(v value.Value, to *report, w *work) bool {
 				if to == nil {
 					return false
 				}
-				to.add("a value with %q needs %q", node.Clip(n.name, maxQuote), node.Clip(other, maxQuote))
-				ok = false
+				ok = to.add("a value with %q needs %q", node.Clip(n.name, maxQuote), node.Clip(other, maxQuote))
 			}
 		}
 	}
@@ -86,8 +83,7 @@ func (r *rule) matchesField(name string, field value.Value, to *report, w *work)
 		if to == nil {
 			return false
 		}
-		to.addAt(name, "is not a field that may be here%s", r.nearest(name))
-		ok = false
+		ok = to.addAt(name, "is not a field that may be here%s", r.nearest(name))
 	case r.others != nil:
 		ok = r.others.within(field, name, to, w) && ok
 	}
@@ -95,8 +91,7 @@ func (r *rule) matchesField(name string, field value.Value, to *report, w *work)
 		if to == nil {
 			return false
 		}
-		to.addAt(name, "has a name that may not be here")
-		ok = false
+		ok = to.addAt(name, "has a name that may not be here")
 	}
 	return ok
 }
@@ -134,8 +129,7 @@ func (r *rule) matchesList(v value.Value, to *report, w *work) bool {
 		if to == nil {
 			return false
 		}
-		to.add("want %s, got %d", between(r.minItems, r.maxItems, "element"), v.Len())
-		ok = false
+		ok = to.add("want %s, got %d", between(r.minItems, r.maxItems, "element"), v.Len())
 	}
 	if r.first != nil || r.items != nil {
 		for i, elem := range v.Elems() {
@@ -157,15 +151,13 @@ func (r *rule) matchesList(v value.Value, to *report, w *work) bool {
 		if to == nil {
 			return false
 		}
-		to.add("has an element twice")
-		ok = false
+		ok = to.add("has an element twice")
 	}
 	if r.contains != nil && !r.containsEnough(v, w) {
 		if to == nil {
 			return false
 		}
-		to.add("does not have as many elements of a kind as it must")
-		ok = false
+		ok = to.add("does not have as many elements of a kind as it must")
 	}
 	return ok
 }

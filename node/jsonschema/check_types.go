@@ -3,6 +3,7 @@ package jsonschema
 import (
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -26,29 +27,25 @@ const (
 	isObject
 )
 
-// typeNames are the names of the bits, with their articles.
-var typeNames = [...]string{"null", "a boolean", "an integer", "a number", "a string", "a list", "an object"}
+// typeNames are the names of the bits, in JSON Schema and in messages.
+var typeNames = [...]struct{ name, text string }{
+	{"null", "null"},
+	{"boolean", "a boolean"},
+	{"integer", "an integer"},
+	{"number", "a number"},
+	{"string", "a string"},
+	{"array", "a list"},
+	{"object", "an object"},
+}
 
 func typesOf(t *library.Types) (all types) {
 	if t == nil {
 		return 0
 	}
-	for _, name := range t.ToStrings() {
-		switch name {
-		case "null":
-			all |= isNull
-		case "boolean":
-			all |= isBool
-		case "integer":
-			all |= isInteger
-		case "number":
-			all |= isNumber
-		case "string":
-			all |= isString
-		case "array":
-			all |= isArray
-		case "object":
-			all |= isObject
+	names := t.ToStrings()
+	for i, of := range typeNames {
+		if slices.Contains(names, of.name) {
+			all |= 1 << i
 		}
 	}
 	return all
@@ -83,9 +80,9 @@ func typeOf(v value.Value) types {
 // orAny names the types that a value may have.
 func (t types) orAny() string {
 	var names []string
-	for i, name := range typeNames {
+	for i, of := range typeNames {
 		if t&(1<<i) != 0 {
-			names = append(names, name)
+			names = append(names, of.text)
 		}
 	}
 	if len(names) == 0 {
@@ -97,14 +94,14 @@ func (t types) orAny() string {
 // nameOf names what a value is.
 func nameOf(v value.Value) string {
 	t := typeOf(v)
-	for i, name := range typeNames {
+	for i, of := range typeNames {
 		if t&(1<<i) == 0 {
 			continue
 		}
 		if t&isNumber != 0 && v.Kind() == value.KindFloat {
 			return "a number"
 		}
-		return name
+		return of.text
 	}
 	return "what is not a number"
 }
@@ -121,15 +118,13 @@ func (r *rule) matchesString(v value.Value, to *report, w *work) bool {
 			if to == nil {
 				return false
 			}
-			to.add("want at least %s, got %d", amount(r.minLength, "character"), n)
-			ok = false
+			ok = to.add("want at least %s, got %d", amount(r.minLength, "character"), n)
 		}
 		if r.maxLength >= 0 && n > r.maxLength {
 			if to == nil {
 				return false
 			}
-			to.add("want at most %s, got %d", amount(r.maxLength, "character"), n)
-			ok = false
+			ok = to.add("want at most %s, got %d", amount(r.maxLength, "character"), n)
 		}
 	}
 	if r.pattern != nil && !r.pattern.MatchString(s) {
@@ -162,8 +157,7 @@ func (r *rule) matchesNumber(v value.Value, to *report) bool {
 			if to == nil {
 				return false
 			}
-			to.add("%s", r.want(b.text, *b.than))
-			ok = false
+			ok = to.add("%s", r.want(b.text, *b.than))
 		}
 	}
 	if r.multiple != nil && !isMultiple(v, r.multiple) {

@@ -115,43 +115,34 @@ func costOf(s *library.Schema, v any) int {
 		return 1 + len(v)/2
 	case []any:
 		if s.UniqueItems {
-			return partsIn(v)
+			parts, _ := measure(v)
+			return parts
 		}
 		return 1 + len(v)/2
 	}
 	return 1
 }
 
-// partsIn counts what a value consists of.
-func partsIn(v any) int {
-	n := 1
+// measure returns how many parts a value consists of, and how deep it is.
+func measure(v any) (parts, depth int) {
+	parts = 1
+	add := func(below any) {
+		n, d := measure(below)
+		parts, depth = parts+n, max(depth, d)
+	}
 	switch v := v.(type) {
 	case string:
-		n += len(v) / 16
+		parts += len(v) / 16
 	case map[string]any:
 		for _, field := range v {
-			n += partsIn(field)
+			add(field)
 		}
 	case []any:
 		for _, elem := range v {
-			n += partsIn(elem)
+			add(elem)
 		}
 	}
-	return n
-}
-
-func depthOf(v any) (deepest int) {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, field := range v {
-			deepest = max(deepest, depthOf(field))
-		}
-	case []any:
-		for _, elem := range v {
-			deepest = max(deepest, depthOf(elem))
-		}
-	}
-	return deepest + 1
+	return parts, depth + 1
 }
 
 // validate lets the library check a value with so much work at most.
@@ -195,7 +186,8 @@ func (s *Schema) checkWhole(v value.Value, to *report) {
 	default:
 		return
 	}
-	err = c.validate(c.describe, plain, min(leastWhole+size/4, maxDescribed/(1<<10+16*depthOf(plain))))
+	_, depth := measure(plain)
+	err = c.validate(c.describe, plain, min(leastWhole+size/4, maxDescribed/(1<<10+16*depth)))
 	var e *library.ValidationError
 	if !errors.As(err, &e) {
 		to.add("does not match the schema")

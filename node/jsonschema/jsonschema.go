@@ -41,7 +41,8 @@ type Options struct {
 	Foreign bool
 }
 
-// schemaURL is what the library calls a schema. Nothing is loaded from it.
+// What the library calls a schema, and one for values that do not match it. Nothing is loaded
+// from there.
 const (
 	schemaURL = "https://schema.invalid/"
 	notURL    = "https://not.invalid/"
@@ -116,9 +117,9 @@ func toJSON(v value.Value) (value.Value, error) {
 // list; nil if it may have any.
 func (s *Schema) Types() (names []string) {
 	t, _ := s.root.expects()
-	for i, name := range [...]string{"null", "boolean", "integer", "number", "string", "array", "object"} {
+	for i, of := range typeNames {
 		if t&(1<<i) != 0 {
-			names = append(names, name)
+			names = append(names, of.name)
 		}
 	}
 	return names

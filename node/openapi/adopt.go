@@ -29,27 +29,32 @@ func (b *builder) adopt(fragment value.Value) value.Value {
 
 func reference(group, name string) string { return "#/components/" + group + "/" + name }
 
-// rename replaces references in a value.
-func rename(v value.Value, to map[string]string) value.Value {
+// MapRefs returns a part of a document with the text of each $ref in it replaced.
+func MapRefs(v value.Value, to func(ref string) string) value.Value {
 	switch v.Kind() {
 	case value.KindList:
 		elems := make([]value.Value, 0, v.Len())
 		for _, elem := range v.Elems() {
-			elems = append(elems, rename(elem, to))
+			elems = append(elems, MapRefs(elem, to))
 		}
 		return value.List(elems...)
 	case value.KindMap:
 		fields := make([]value.Field, 0, v.Len())
 		for name, f := range v.Fields() {
-			if s, ok := f.AsString(); ok && name == "$ref" {
-				fields = append(fields, field(name, text(renameRef(s, to))))
+			if ref, ok := f.AsString(); ok && name == "$ref" {
+				fields = append(fields, field(name, text(to(ref))))
 				continue
 			}
-			fields = append(fields, field(name, rename(f, to)))
+			fields = append(fields, field(name, MapRefs(f, to)))
 		}
 		return value.UniqueMap(fields)
 	}
 	return v
+}
+
+// rename replaces references to components, and into them.
+func rename(v value.Value, to map[string]string) value.Value {
+	return MapRefs(v, func(ref string) string { return renameRef(ref, to) })
 }
 
 // renameRef replaces a reference to a component, or into one.

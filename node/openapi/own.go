@@ -35,12 +35,7 @@ func (b *builder) ownPaths(op *operation, v *node.Vertex, fragment value.Value) 
 			own.require(written)
 			w := walk{b: b, op: own, seen: make(map[*node.Vertex]bool)}
 			w.from(v.Err, false)
-			p, ok := b.byShape[literal]
-			if !ok {
-				p = &path{template: literal, shape: literal, operations: make(map[string]value.Value)}
-				b.byShape[literal] = p
-				b.paths = append(b.paths, p)
-			}
+			p := b.pathOf(literal, literal, nil)
 			p.add(method, func() value.Value { return own.object(method, written.Without("responses"), b) })
 		}
 	}

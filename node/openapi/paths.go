@@ -15,12 +15,18 @@ func (b *builder) path(route string) (p *path, names []string, ok bool) {
 	if !ok {
 		return nil, nil, false
 	}
-	if p, ok = b.byShape[shape]; !ok {
+	return b.pathOf(template, shape, names), names, true
+}
+
+// pathOf returns the path of a shape; template and names are for a new one.
+func (b *builder) pathOf(template, shape string, names []string) *path {
+	p, ok := b.byShape[shape]
+	if !ok {
 		p = &path{template: template, shape: shape, names: names, operations: make(map[string]value.Value)}
 		b.byShape[shape] = p
 		b.paths = append(b.paths, p)
 	}
-	return p, names, true
+	return p
 }
 
 // templateOf returns the path of a route as OpenAPI has it, the same with {} for each

@@ -150,21 +150,13 @@ func (s *Source) read(init *node.Init, o Options, fields []schema.FieldInfo) (*s
 		if set.order != OrderKey {
 			found.Add(cfg.Errorf("key", diag.CodeBadValue, "key is used with order: key only").WithHint("set order: key, or remove it"))
 		}
-		program, err := o.compile(init, cfg, "key")
+		program, err := o.Expr(cfg, "key", lang.Options{Timeout: evaluation, Log: init.Log})
 		found.Append(listOf(err))
 		set.key = program
 	}
 	err := set.retry.read(init, o)
 	found.Append(listOf(err))
 	return set, found.Err()
-}
-
-// compile compiles an expression field.
-func (o Options) compile(init *node.Init, cfg schema.Config, field string) (lang.Program, error) {
-	if o.Languages == nil {
-		return nil, cfg.Errorf(field, diag.CodeUnknownLanguage, "this program has no language for expressions").WithHint("remove the field")
-	}
-	return o.Languages.Compile(o.Language, cfg.Text(field), lang.Options{Mode: lang.ModeExpression, Timeout: evaluation, Log: init.Log})
 }
 
 // evaluation is how long one evaluation of an expression may take.

@@ -22,9 +22,7 @@ func (r *retry) read(init *node.Init, o Options) (err error) {
 	cfg := init.Config.Group("retry")
 	r.threshold, r.giveUp = int(cfg.Int("threshold")), cfg.Duration("give_up")
 	r.backoff = field.BackoffOf(cfg)
-	if cfg.Has("when") {
-		r.when, err = o.compile(init, cfg, "when")
-	}
+	r.when, err = o.Expr(cfg, "when", lang.Options{Timeout: evaluation, Log: init.Log})
 	return err
 }
 

@@ -18,7 +18,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -26,10 +25,7 @@ import (
 )
 
 // Options are what the kinds of a host have in common.
-type Options struct {
-	Languages *lang.Set
-	Language  string // of expressions, such as "cel"
-}
+type Options = field.Options
 
 // A Source describes a kind that takes messages in. [Source.Def] makes the kind.
 type Source struct {

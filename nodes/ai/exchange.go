@@ -57,7 +57,7 @@ func (r *run) begin(ctx context.Context, body []byte) (x *exchange, piece string
 		if !ok {
 			return nil, "", err
 		}
-		r.n.counts.again()
+		r.n.counts.do(func(t *tally) { t.retries++ })
 		if err := r.n.clock.Sleep(ctx, wait); err != nil {
 			return nil, "", err
 		}

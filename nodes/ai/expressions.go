@@ -1,7 +1,6 @@
 package ai
 
 import (
-	"strings"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -13,12 +12,9 @@ import (
 
 // setExpressions compiles what is made of the payload, and checks what does not go together.
 func (n *llm) setExpressions(c schema.Config, o stream.Options) error {
-	language := o.Language
-	if c.Has("language") {
-		language = c.String("language")
-		if err := o.Languages.Check(language); err != nil {
-			return c.Errorf("language", diag.CodeUnknownLanguage, "unknown language").WithHint("use one of %s", strings.Join(o.Languages.Names(), ", "))
-		}
+	var err error
+	if o.Language, err = o.LanguageOf(c); err != nil {
+		return err
 	}
 	if c.Has("prompt") && c.Has("messages") {
 		return c.Errorf("messages", diag.CodeBadValue, "both prompt and messages").WithHint("remove one of them")
@@ -29,13 +25,12 @@ func (n *llm) setExpressions(c schema.Config, o stream.Options) error {
 	if n.parted && !n.streams {
 		return c.Errorf("stream", diag.CodeBadValue, "the port part has a link, but nothing is streamed").WithHint("write stream: true, or remove the link")
 	}
-	var err error
-	if n.system, err = template.OfField(c, "system", template.Compiler(o.Languages, language)); err != nil {
+	if n.system, err = template.OfField(c, "system", template.Compiler(o.Languages, o.Language)); err != nil {
 		return err
 	}
 	compile := func(c schema.Config, field string) (p lang.Program) {
-		if err == nil && c.Has(field) {
-			p, err = o.Languages.Compile(language, c.Text(field), lang.Options{Mode: lang.ModeExpression, Timeout: 10 * time.Second})
+		if err == nil {
+			p, err = o.Expr(c, field, lang.Options{Timeout: 10 * time.Second})
 		}
 		return p
 	}

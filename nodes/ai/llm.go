@@ -95,6 +95,6 @@ func llmFields(o stream.Options) schema.Object {
 			schema.Int("connections").Default(1024).Range(1, 1<<16).Doc("How many connections to the server there may be, idle ones included. Further requests wait."),
 		)).Doc("What a turn may use."),
 		field.NewTLS("Connections to a URL of https use TLS. Files are read when the node opens."),
-		schema.String("language").Words(false, o.Languages.Names()...).Doc("The language of the expressions; `"+o.Language+"` unless set."),
+		o.NewLanguage("The language of the expressions; `"+o.Language+"` unless set."),
 	)
 }

@@ -12,10 +12,15 @@ import (
 // counts are what a node has done, in all its generations. Any goroutine may call its
 // methods.
 type counts struct {
-	mu struct {
-		sync.Mutex
-		tally
-	}
+	mu sync.Mutex
+	tally
+}
+
+// do changes what is counted.
+func (c *counts) do(change func(*tally)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.tally)
 }
 
 type tally struct {
@@ -40,14 +45,11 @@ const (
 	callOutcomes
 )
 
-// Close implements io.Closer, for the pool.
-func (c *counts) Close() error { return nil }
-
 func (c *counts) used(u usage) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.tokens[0] += u.prompt
-	c.mu.tokens[1] += u.completion
+	c.do(func(t *tally) {
+		t.tokens[0] += u.prompt
+		t.tokens[1] += u.completion
+	})
 }
 
 // failed counts a request without a complete answer, unless the process has ended.
@@ -56,55 +58,33 @@ func (c *counts) failed(err error) {
 	if !errors.As(err, &f) {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.mu.failures == nil {
-		c.mu.failures = make(map[string]int64)
-	}
-	c.mu.failures[f.code]++
-}
-
-func (c *counts) again() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.retries++
-}
-
-func (c *counts) repair() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.repairs++
-}
-
-func (c *counts) tool(outcome int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.calls[outcome]++
+	c.do(func(t *tally) {
+		if t.failures == nil {
+			t.failures = make(map[string]int64)
+		}
+		t.failures[f.code]++
+	})
 }
 
 // first counts how long the first piece of an answer took.
 func (c *counts) first(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	i := 0
 	for i < len(firstBounds) && d.Seconds() > firstBounds[i] {
 		i++
 	}
-	c.mu.firsts[i]++
-	c.mu.firstSum += d.Seconds()
-}
-
-func (c *counts) snapshot() tally {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := c.mu.tally
-	t.failures = maps.Clone(t.failures)
-	return t
+	c.do(func(t *tally) {
+		t.firsts[i]++
+		t.firstSum += d.Seconds()
+	})
 }
 
 // Measure implements [node.Measured].
 func (n *llm) Measure(report func(node.Metric)) {
-	t := n.counts.snapshot()
+	var t tally
+	n.counts.do(func(now *tally) {
+		t = *now
+		t.failures = maps.Clone(t.failures)
+	})
 	counter := func(name, help, label, of string, v int64) {
 		m := node.Metric{Name: name, Help: help, Type: node.MetricCounter, Value: float64(v)}
 		if label != "" {

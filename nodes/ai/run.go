@@ -126,7 +126,7 @@ func (r *run) ask() node.Result {
 // pass passes the pieces of an answer on, and calls end when there are no more.
 func (r *run) pass(ctx context.Context, x *exchange, piece string, end func(error) node.Result) node.Result {
 	if r.n.parted {
-		return r.send1(x, piece, end)
+		return r.sendPart(x, piece, end)
 	}
 	parts, ok := node.PartsOf(ctx)
 	ok = ok && r.n.streams
@@ -142,8 +142,8 @@ func (r *run) pass(ctx context.Context, x *exchange, piece string, end func(erro
 	return end(err)
 }
 
-// send1 sends one piece on the port part, and continues when it was answered.
-func (r *run) send1(x *exchange, piece string, end func(error) node.Result) node.Result {
+// sendPart sends one piece on the port part, and continues when it was answered.
+func (r *run) sendPart(x *exchange, piece string, end func(error) node.Result) node.Result {
 	if piece == "" {
 		return end(nil)
 	}
@@ -156,7 +156,7 @@ func (r *run) send1(x *exchange, piece string, end func(error) node.Result) node
 			if err != nil {
 				return end(err)
 			}
-			return r.send1(x, piece, end)
+			return r.sendPart(x, piece, end)
 		})
 	})
 }
@@ -175,7 +175,7 @@ func (r *run) decide(a *reply) node.Result {
 		if data, err = parse(said); err != nil {
 			problem = "it is not JSON: " + err.Error()
 		} else {
-			problem = problemsOf(n.schema, data)
+			problem = n.schema.Explain(data, maxProblems, "\n")
 		}
 		if problem != "" {
 			return r.repair(a, problem)
@@ -206,7 +206,7 @@ func (r *run) repair(a *reply, problem string) node.Result {
 		return r.fail(&failure{code: "schema", text: "the answer does not fit the schema, also after it was sent back: " + node.Clip(where, maxQuote)})
 	}
 	r.repaired = true
-	r.n.counts.repair()
+	r.n.counts.do(func(t *tally) { t.repairs++ })
 	r.messages = append(r.messages, a.message(), object("role", "user", "content",
 		"This answer does not fit:\n"+problem+"\nAnswer again, with JSON and nothing else, that fits this JSON Schema:\n"+r.n.schemaText))
 	return r.ask()

@@ -46,7 +46,7 @@ type llm struct {
 	parted     bool    // port part has a link
 	tools      toolset // of ports
 	servers    []server
-	shelf      shelf
+	toolCache  toolCache
 	format     value.Value        // likewise
 	schema     *jsonschema.Schema // of the answer; nil without one
 	schemaText string             // the same, as JSON
@@ -80,31 +80,11 @@ func newLLM(init *node.Init, o stream.Options) (node.Node, error) {
 	}
 	n.parted = len(init.OutLinks) > partPort && init.OutLinks[partPort] > 0
 	n.retries, n.backoff = int(c.Group("retry").Int("threshold")), field.BackoffOf(c.Group("retry"))
-	var found diag.List
-	add := func(err error) {
-		var list diag.List
-		var d *diag.Diagnostic
-		switch {
-		case err == nil:
-		case errors.As(err, &list):
-			found.Add(list...)
-		case errors.As(err, &d):
-			found.Add(d)
-		default:
-			found.Add(c.Errorf("", diag.CodeBadValue, "%s", err))
-		}
-	}
-	add(n.setURL(c))
-	add(n.setHeader(c))
-	add(n.setRequest(c))
-	add(n.setTools(c, init.OutLinks))
-	add(n.setServers(init, c))
-	add(n.setSchema(c))
-	add(n.setExpressions(c, o))
 	var err error
 	n.transport.TLS, err = field.TLSOf(c)
-	add(err)
-	if err := found.Err(); err != nil {
+	err = errors.Join(
+		n.setURL(c), n.setHeader(c), n.setRequest(c), n.setTools(c, init.OutLinks), n.setServers(init, c), n.setSchema(c), n.setExpressions(c, o), err)
+	if err != nil {
 		return nil, err
 	}
 	return n, nil

@@ -105,16 +105,6 @@ func (n *llm) setSchema(c schema.Config) error {
 // maxProblems is how many problems of one value are sent to a model.
 const maxProblems = 10
 
-// problemsOf returns what is wrong with a value, a line each, "" if it fits.
-func problemsOf(s *jsonschema.Schema, v value.Value) string {
-	found := s.Problems(v, maxProblems)
-	lines := make([]string, len(found))
-	for i, p := range found {
-		lines[i] = p.String()
-	}
-	return strings.Join(lines, "\n")
-}
-
 // maxCalls is how many tools a model may call in one turn; further calls are refused.
 // maxParallel of them run concurrently.
 const (
@@ -158,19 +148,19 @@ func (r *run) call(c *call, i int) (node.Result, string) {
 		for i := range names {
 			names[i] = r.tools.tools[i].name
 		}
-		r.n.counts.tool(callUnknown)
+		r.n.counts.do(func(t *tally) { t.calls[callUnknown]++ })
 		return node.Result{}, fmt.Sprintf("error: there is no tool of this name; there is %s", strings.Join(names, ", "))
 	}
 	args := value.Map()
 	if strings.TrimSpace(c.arguments) != "" {
 		var err error
 		if args, err = value.ParseJSON([]byte(c.arguments)); err != nil {
-			r.n.counts.tool(callMalformed)
+			r.n.counts.do(func(t *tally) { t.calls[callMalformed]++ })
 			return node.Result{}, fmt.Sprintf("error: the arguments are not JSON: %v", err)
 		}
 	}
-	if problems := problemsOf(t.input, args); problems != "" {
-		r.n.counts.tool(callMalformed)
+	if problems := t.input.Explain(args, maxProblems, "\n"); problems != "" {
+		r.n.counts.do(func(t *tally) { t.calls[callMalformed]++ })
 		return node.Result{}, "error: the arguments do not fit the schema:\n" + problems
 	}
 	if t.server != nil {
@@ -184,17 +174,17 @@ func (n *llm) result(resp node.Response) string {
 	var result string
 	switch {
 	case resp.IsError():
-		n.counts.tool(callFailed)
+		n.counts.do(func(t *tally) { t.calls[callFailed]++ })
 		err := resp.Payload.AsError()
 		result = "error: " + node.Message(err)
 		if errors.Is(err, node.ErrTimeLimit) {
 			result = "error: the tool has not answered in time"
 		}
 	case resp.None:
-		n.counts.tool(callDone)
+		n.counts.do(func(t *tally) { t.calls[callDone]++ })
 		result = "done"
 	default:
-		n.counts.tool(callDone)
+		n.counts.do(func(t *tally) { t.calls[callDone]++ })
 		var err error
 		if result, err = resultText(resp.Payload); err != nil {
 			result = "error: the result cannot be shown: " + err.Error()

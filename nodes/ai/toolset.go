@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/jsonschema"
 	"github.com/uniflow-labs/uniflow/nodes/mcp/client"
@@ -58,29 +57,20 @@ type server struct {
 }
 
 func (n *llm) setServers(init *node.Init, c schema.Config) error {
-	var found diag.List
+	var errs []error
 	for _, from := range c.List("tools_from") {
 		settings, err := client.New(init, from)
-		var d *diag.Diagnostic
-		if errors.As(err, &d) {
-			found.Add(d)
-			continue
-		}
-		if err != nil {
-			return err
-		}
+		errs = append(errs, err)
 		n.servers = append(n.servers, server{settings: settings, only: from.Strings("only")})
 	}
-	return found.Err()
+	return errors.Join(errs...)
 }
 
-// A shelf has the last toolset that was made with the tools of servers.
-type shelf struct {
-	mu struct {
-		sync.Mutex
-		lists [][]client.Tool // what it was made of
-		set   *toolset
-	}
+// A toolCache has the last toolset that was made with the tools of servers.
+type toolCache struct {
+	sync.Mutex
+	lists [][]client.Tool // what it was made of
+	set   *toolset
 }
 
 // gather returns the tools of a run: the tools of the node and of its servers. It waits for
@@ -93,10 +83,10 @@ func (n *llm) gather(ctx context.Context) (*toolset, error) {
 			return nil, &node.Error{Err: fmt.Errorf("tools_from[%d]: %w", i, err), Code: "tools", Status: 502}
 		}
 	}
-	n.shelf.mu.Lock()
-	defer n.shelf.mu.Unlock()
-	if n.shelf.mu.set != nil && slices.EqualFunc(n.shelf.mu.lists, lists, sameList) {
-		return n.shelf.mu.set, nil
+	n.toolCache.Lock()
+	defer n.toolCache.Unlock()
+	if n.toolCache.set != nil && slices.EqualFunc(n.toolCache.lists, lists, sameList) {
+		return n.toolCache.set, nil
 	}
 	set := &toolset{tools: slices.Clone(n.tools.tools)}
 	for i, list := range lists {
@@ -105,7 +95,7 @@ func (n *llm) gather(ctx context.Context) (*toolset, error) {
 	if err := set.seal(); err != nil {
 		return nil, err
 	}
-	n.shelf.mu.lists, n.shelf.mu.set = lists, set
+	n.toolCache.lists, n.toolCache.set = lists, set
 	return set, nil
 }
 

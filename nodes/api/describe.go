@@ -205,40 +205,20 @@ func componentName(title string) string {
 }
 
 // refersWithin reports whether a schema has a $ref to a place within itself.
-func refersWithin(s value.Value) bool {
-	for name, f := range s.Fields() {
-		if to, ok := f.AsString(); ok && name == "$ref" && strings.HasPrefix(to, "#") || refersWithin(f) {
-			return true
-		}
-	}
-	for _, elem := range s.Elems() {
-		if refersWithin(elem) {
-			return true
-		}
-	}
-	return false
+func refersWithin(s value.Value) (found bool) {
+	openapi.MapRefs(s, func(ref string) string {
+		found = found || strings.HasPrefix(ref, "#")
+		return ref
+	})
+	return found
 }
 
 // rebase makes references to places within a schema lead there from the root of a document.
 func rebase(s value.Value, root string) value.Value {
-	switch s.Kind() {
-	case value.KindList:
-		elems := make([]value.Value, 0, s.Len())
-		for _, elem := range s.Elems() {
-			elems = append(elems, rebase(elem, root))
+	return openapi.MapRefs(s, func(ref string) string {
+		if ref == "#" || strings.HasPrefix(ref, "#/") {
+			return root + ref[1:]
 		}
-		return value.List(elems...)
-	case value.KindMap:
-		fields := make([]value.Field, 0, s.Len())
-		for name, f := range s.Fields() {
-			to, ok := f.AsString()
-			if ok && name == "$ref" && (to == "#" || strings.HasPrefix(to, "#/")) {
-				fields = append(fields, field(name, value.String(root+to[1:])))
-				continue
-			}
-			fields = append(fields, field(name, rebase(f, root)))
-		}
-		return value.UniqueMap(fields)
-	}
-	return s
+		return ref
+	})
 }

@@ -43,11 +43,8 @@ func newGuard(o stream.Options, init *node.Init) (node.Node, error) {
 		g.schemes = append(g.schemes, s)
 		g.challenges = append(g.challenges, s.challenge(quoted(init.Config.String("realm"))))
 	}
-	if !init.Config.Has("require") {
-		return g, errors.Join(found...)
-	}
 	var err error
-	g.require, err = o.Languages.Compile(o.Language, init.Config.Text("require"), lang.Options{Mode: lang.ModeExpression, Timeout: evaluation, Log: init.Log})
+	g.require, err = o.Expr(init.Config, "require", lang.Options{Timeout: evaluation, Log: init.Log})
 	return g, errors.Join(append(found, err)...)
 }
 

@@ -23,9 +23,7 @@ func expectField() *schema.Field {
 }
 
 func (n *httpNode) setExpect(o stream.Options, c schema.Config) (err error) {
-	if c.Has("expect") {
-		n.expect, err = o.Languages.Compile(o.Language, c.Text("expect"), lang.Options{Mode: lang.ModeExpression})
-	}
+	n.expect, err = o.Expr(c, "expect", lang.Options{})
 	return err
 }
 

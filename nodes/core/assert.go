@@ -38,11 +38,7 @@ func assertDef(o Options) *node.Def {
 		Out:    []node.Port{{Name: "out", Doc: "`[payload, index]` of what was judged."}},
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
-			language := o.Language
-			if cfg.Has("language") {
-				language = cfg.String("language")
-			}
-			expect, err := o.compile(init, language, cfg.Text("expect"), lang.Options{Mode: lang.ModeExpression, Timeout: 10 * time.Second})
+			expect, err := o.compile(init, cfg.Text("expect"), lang.Options{Mode: lang.ModeExpression, Timeout: 10 * time.Second})
 			if err != nil {
 				return nil, err
 			}

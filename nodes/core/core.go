@@ -7,12 +7,12 @@ package core
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -53,7 +53,7 @@ func in(doc string) []node.Port { return []node.Port{{Name: "in", Doc: doc}} }
 
 // languageField and timeoutField are fields of all kinds with an expression.
 func languageField(o Options) *schema.Field {
-	return schema.String("language").Words(false, o.Languages.Names()...).Doc("The language of the expression; `" + o.Language + "` unless set.")
+	return field.Options(o).NewLanguage("The language of the expression; `" + o.Language + "` unless set.")
 }
 
 func timeoutField() *schema.Field {
@@ -63,17 +63,14 @@ func timeoutField() *schema.Field {
 // compileExpr compiles an expression field of expr, which is the node's config or an
 // entry of a list in it.
 func (o Options) compileExpr(init *node.Init, expr schema.Config, field string) (lang.Program, error) {
-	language := o.Language
-	if init.Config.Has("language") {
-		language = init.Config.String("language")
-	}
-	return o.compile(init, language, expr.Text(field), lang.Options{Mode: lang.ModeExpression, Timeout: init.Config.Duration("timeout")})
+	return o.compile(init, expr.Text(field), lang.Options{Mode: lang.ModeExpression, Timeout: init.Config.Duration("timeout")})
 }
 
-// compile compiles code of a node. The node's log gets what the code writes. An
-// unknown language is reported at the field language.
-func (o Options) compile(init *node.Init, language string, code diag.Text, opts lang.Options) (lang.Program, error) {
-	if err := o.checkLanguage(init, language); err != nil {
+// compile compiles code of a node, in the language that its field language names. The node's
+// log gets what the code writes.
+func (o Options) compile(init *node.Init, code diag.Text, opts lang.Options) (lang.Program, error) {
+	language, err := field.Options(o).LanguageOf(init.Config)
+	if err != nil {
 		return nil, err
 	}
 	opts.Log = init.Log
@@ -81,8 +78,9 @@ func (o Options) compile(init *node.Init, language string, code diag.Text, opts 
 }
 
 // isolate is compile for code that runs in processes of its own.
-func (o Options) isolate(init *node.Init, language string, code diag.Text, opts lang.Options) (lang.Isolated, error) {
-	if err := o.checkLanguage(init, language); err != nil {
+func (o Options) isolate(init *node.Init, code diag.Text, opts lang.Options) (lang.Isolated, error) {
+	language, err := field.Options(o).LanguageOf(init.Config)
+	if err != nil {
 		return nil, err
 	}
 	opts.Log = init.Log
@@ -92,18 +90,4 @@ func (o Options) isolate(init *node.Init, language string, code diag.Text, opts 
 		d.Pos, d.Path = init.Config.Pos("isolate"), init.Config.Path("isolate")
 	}
 	return program, err
-}
-
-func (o Options) checkLanguage(init *node.Init, language string) error {
-	err := o.Languages.Check(language)
-	if err != nil {
-		var d *diag.Diagnostic
-		if errors.As(err, &d) {
-			if init.Config.Hidden("language") { // the message would quote text of a template
-				d.Msg, d.Hint = "unknown language", "use one of "+strings.Join(o.Languages.Names(), ", ")
-			}
-			d.Pos, d.Path = init.Config.Pos("language"), init.Config.Path("language")
-		}
-	}
-	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -23,7 +24,7 @@ func snippetDef(o Options) *node.Def {
 		Summary: "Evaluates code on each payload and sends the result.",
 		Page:    node.ReadPage(snippetPage),
 		Config: schema.Fields(
-			schema.String("language").Words(false, o.Languages.Names()...).Default("text").Doc("The language of the code."),
+			field.Options(o).NewLanguage("The language of the code.").Default("text"),
 			schema.Text("code").Required().Doc("The code."),
 			timeoutField(),
 			schema.Bool("isolate").Default(false).Doc("Runs a script in a process of its own."),
@@ -43,13 +44,13 @@ func snippetDef(o Options) *node.Def {
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
 			if cfg.Bool("isolate") {
-				program, err := o.isolate(init, cfg.String("language"), cfg.Text("code"), lang.Options{Timeout: cfg.Duration("timeout")})
+				program, err := o.isolate(init, cfg.Text("code"), lang.Options{Timeout: cfg.Duration("timeout")})
 				if err != nil {
 					return nil, err
 				}
 				return isolated{program}, nil
 			}
-			program, err := o.compile(init, cfg.String("language"), cfg.Text("code"), lang.Options{Timeout: cfg.Duration("timeout")})
+			program, err := o.compile(init, cfg.Text("code"), lang.Options{Timeout: cfg.Duration("timeout")})
 			if err != nil {
 				return nil, err
 			}

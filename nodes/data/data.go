@@ -4,8 +4,8 @@
 // of streams, with rows_write.go for statements of many rows. statement.go takes the text of a
 // statement apart, pool.go keeps the connections, transaction.go the transaction of a
 // process, names.go looks for what statements name. sqlite.go, postgres.go, mysql.go and
-// internal.go are the drivers: each makes a conn. The package must not know how processes
-// are run.
+// internal.go are the drivers: each makes a conn; library.go has what the clients of SQLite and
+// MySQL have in common. The package must not know how processes are run.
 package data
 
 import (

@@ -2,8 +2,6 @@ package data
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -76,30 +74,15 @@ func (d *Database) Run(ctx context.Context, text string, args ...value.Value) (r
 	}
 	ctx, stop := withTimeout(ctx, p.clock, d.sql.timeout)
 	defer stop()
+	if st.effect != reads {
+		if err := p.lockWriter(ctx, "statement"); err != nil {
+			return nil, 0, err
+		}
+		defer p.unlockWriter()
+	}
 	var r result
-	if err := p.runOne(ctx, st, row, &r); err != nil {
+	if err := p.run(ctx, st, [][]value.Value{row}, &r); err != nil {
 		return nil, 0, p.failed(ctx, err)
 	}
 	return r.rows, r.affected, nil
-}
-
-// runOne runs a statement on a connection. Those that change something wait for each
-// other here where the database lets one at a time do so: its own wait is a poll.
-func (p *pool) runOne(ctx context.Context, st *statement, row []value.Value, to *result) error {
-	if p.writer != nil && st.effect != reads {
-		select {
-		case <-p.writer:
-		default:
-			if err := p.clock.Wait(ctx, p.writer); err != nil {
-				return failure(fmt.Errorf("another statement is writing to the database: %w", err), http.StatusServiceUnavailable, codeBusy, "")
-			}
-		}
-		defer func() { p.writer <- struct{}{} }()
-	}
-	c, err := p.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.release(c)
-	return c.run(ctx, st, [][]value.Value{row}, to)
 }

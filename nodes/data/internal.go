@@ -116,5 +116,5 @@ func (c *internalConn) fill(ctx context.Context, table, columns string) error {
 		rows = append(rows, row)
 	}
 	insert := &statement{text: `INSERT INTO "` + table + `" VALUES (?` + strings.Repeat(", ?", len(names)-1) + ")", effect: writes}
-	return c.runRows(ctx, insert, rows, new(result))
+	return c.library.run(ctx, insert, rows, new(result))
 }

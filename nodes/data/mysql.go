@@ -5,8 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -48,34 +46,40 @@ func (d *mysqlDriver) syntax() syntax { return syntax{backslashes: true, hashes:
 
 func (d *mysqlDriver) limits() (conns, transactions int) { return 0, 0 }
 
-// Errors of the server that the code knows, by number.
+// mysqlCodes are the codes of the errors of servers that a node knows, by their number.
+var mysqlCodes = map[uint16]string{
+	1062: codeUnique,     // duplicate entry
+	1586: codeUnique,     // the same, with the name of the key
+	1452: codeForeign,    // no parent row
+	1451: codeForeign,    // the row has children
+	1048: codeNotNull,    // NULL
+	1364: codeNotNull,    // no default
+	3819: codeCheck,      // of MySQL
+	4025: codeCheck,      // of MariaDB
+	1213: codeConflict,   // deadlock
+	1020: codeConflict,   // another transaction has changed the row
+	1205: codeBusy,       // a lock was waited for too long
+	1040: codeBusy,       // too many connections
+	3024: codeTimeout,    // of MySQL
+	1969: codeTimeout,    // of MariaDB
+	1317: codeTimeout,    // the statement was killed
+	1021: codeFull,       // disk
+	1114: codeFull,       // table, also of InnoDB whose disk is full
+	1053: codeConnection, // shutdown
+}
+
+// mysqlLacks are the numbers of the errors of statements that name what is not there, or are
+// wrong: a database, a table, a column, syntax, a function.
+var mysqlLacks = []uint16{1049, 1146, 1054, 1064, mysqlNoSavepoint}
+
+// The other errors that the code knows, by number.
 const (
-	mysqlAccess        = 1045
-	mysqlAccessDB      = 1044
-	mysqlTooMany       = 1040
-	mysqlShutdown      = 1053
-	mysqlDiskFull      = 1021
-	mysqlTableFull     = 1114 // also of InnoDB whose disk is full
-	mysqlDuplicate     = 1062
-	mysqlDuplicateKey  = 1586
-	mysqlLockTimeout   = 1205
-	mysqlDeadlock      = 1213
-	mysqlNoParent      = 1452
-	mysqlHasChildren   = 1451
-	mysqlNull          = 1048
-	mysqlNoDefault     = 1364
-	mysqlCheck         = 3819
-	mariaCheck         = 4025
-	mysqlTime          = 3024
-	mariaTime          = 1969
-	mysqlKilled        = 1317
-	mysqlNotPrepared   = 1295 // a statement that cannot be prepared
-	mysqlChangedRecord = 1020
-	mysqlNoSavepoint   = 1305 // or no function
-	mysqlNoDatabase    = 1049
-	mysqlNoTable       = 1146
-	mysqlNoColumn      = 1054
-	mysqlSyntax        = 1064
+	mysqlAccess      = 1045
+	mysqlAccessDB    = 1044
+	mysqlNotPrepared = 1295 // a statement that cannot be prepared
+	mysqlNoSavepoint = 1305 // or no function
+	mysqlNoDefault   = 1364
+	mysqlBadText     = 1366 // a text that the column's character set or type does not have
 )
 
 func (d *mysqlDriver) connect(ctx context.Context) (conn, error) {
@@ -83,7 +87,8 @@ func (d *mysqlDriver) connect(ctx context.Context) (conn, error) {
 	var server *mysql.MySQLError
 	switch {
 	case err == nil:
-		return &mysqlConn{conn: made.(mysqlLibrary)}, nil
+		client := made.(mysqlClient)
+		return &mysqlConn{library: newLibrary(client, d), client: client}, nil
 	case !errors.As(err, &server):
 		return nil, &unreachableError{err}
 	case server.Number == mysqlAccess || server.Number == mysqlAccessDB:
@@ -94,77 +99,43 @@ func (d *mysqlDriver) connect(ctx context.Context) (conn, error) {
 
 func (d *mysqlDriver) lacks(err error) bool {
 	var server *mysql.MySQLError
-	return errors.As(err, &server) && slices.Contains([]uint16{mysqlNoDatabase, mysqlNoTable, mysqlNoColumn, mysqlSyntax, mysqlNoSavepoint}, server.Number)
+	return errors.As(err, &server) && slices.Contains(mysqlLacks, server.Number)
 }
 
 func (d *mysqlDriver) describe(err error) *node.Error {
 	var server *mysql.MySQLError
 	if !errors.As(err, &server) {
-		return failure(err, http.StatusServiceUnavailable, codeConnection, "")
+		return failure(err, codeConnection, "")
 	}
-	status, code := 0, ""
-	switch server.Number {
-	case mysqlDuplicate, mysqlDuplicateKey:
-		status, code = http.StatusConflict, codeUnique
-	case mysqlNoParent, mysqlHasChildren:
-		status, code = http.StatusConflict, codeForeign
-	case mysqlNull, mysqlNoDefault:
-		status, code = http.StatusUnprocessableEntity, codeNotNull
-	case mysqlCheck, mariaCheck:
-		status, code = http.StatusUnprocessableEntity, codeCheck
-	case mysqlDeadlock, mysqlChangedRecord:
-		status, code = http.StatusServiceUnavailable, codeConflict
-	case mysqlLockTimeout, mysqlTooMany:
-		status, code = http.StatusServiceUnavailable, codeBusy
-	case mysqlTime, mariaTime, mysqlKilled:
-		status, code = http.StatusGatewayTimeout, codeTimeout
-	case mysqlDiskFull, mysqlTableFull:
-		status, code = http.StatusServiceUnavailable, codeFull
-	case mysqlShutdown:
-		status, code = http.StatusServiceUnavailable, codeConnection
-	}
-	return failure(err, status, code, string(server.SQLState[:]))
+	return failure(err, mysqlCodes[server.Number], string(server.SQLState[:]))
 }
 
-// A mysqlLibrary is a connection of the library.
-type mysqlLibrary interface {
-	driver.Conn
+// A mysqlClient is a connection of the client.
+type mysqlClient interface {
+	libraryConn
 	driver.Pinger
 	driver.Validator
-	driver.ExecerContext
-	driver.QueryerContext
-	driver.ConnPrepareContext
-	driver.SessionResetter
 }
 
 // A mysqlConn is one connection.
 type mysqlConn struct {
-	conn       mysqlLibrary
-	now        state
-	isolation  string // of the transaction
-	statements lru[string, *mysqlStatement]
-	args       []driver.NamedValue
-	dest       []driver.Value
-}
-
-// A mysqlStatement is a prepared statement; without a Stmt it cannot be prepared.
-type mysqlStatement struct {
-	driver.Stmt
-	query driver.StmtQueryContext
-	exec  driver.StmtExecContext
+	*library
+	client    mysqlClient // of the library
+	now       state
+	isolation string // of the transaction
 }
 
 func (c *mysqlConn) state() state {
-	if !c.conn.IsValid() {
+	if !c.client.IsValid() {
 		return stateLost
 	}
 	return c.now
 }
 
-func (c *mysqlConn) ping(ctx context.Context) error { return c.conn.Ping(ctx) }
+func (c *mysqlConn) ping(ctx context.Context) error { return c.client.Ping(ctx) }
 
 // close drops the error: nothing is under way.
-func (c *mysqlConn) close() { c.conn.Close() }
+func (c *mysqlConn) close() { c.client.Close() }
 
 func (c *mysqlConn) begin(ctx context.Context, isolation string) error {
 	c.isolation = isolation
@@ -180,27 +151,21 @@ func (c *mysqlConn) begin(ctx context.Context, isolation string) error {
 	return nil
 }
 
-func (c *mysqlConn) commit(ctx context.Context) error {
-	if err := c.plain(ctx, "COMMIT"); err != nil {
-		c.now = stateLost
-		return err
-	}
-	c.now = stateIdle
-	return nil
-}
+func (c *mysqlConn) commit(ctx context.Context) error { return c.end(ctx, "COMMIT") }
 
-func (c *mysqlConn) rollback(ctx context.Context) error {
-	if err := c.plain(ctx, "ROLLBACK"); err != nil {
+func (c *mysqlConn) rollback(ctx context.Context) error { return c.end(ctx, "ROLLBACK") }
+
+func (c *mysqlConn) end(ctx context.Context, text string) error {
+	err := c.plain(ctx, text)
+	if c.now = stateIdle; err != nil {
 		c.now = stateLost
-		return err
 	}
-	c.now = stateIdle
-	return nil
+	return err
 }
 
 // plain runs a statement without arguments and results.
 func (c *mysqlConn) plain(ctx context.Context, text string) error {
-	_, err := c.conn.ExecContext(ctx, text, nil)
+	_, err := c.client.ExecContext(ctx, text, nil)
 	return err
 }
 
@@ -212,7 +177,7 @@ func (c *mysqlConn) run(ctx context.Context, st *statement, rows [][]value.Value
 			return err
 		}
 	}
-	err := c.runRows(ctx, st, rows, to)
+	err := c.library.run(ctx, st, rows, to)
 	var server *mysql.MySQLError
 	switch {
 	case err == nil && many && !st.ddl:
@@ -257,160 +222,24 @@ func (c *mysqlConn) after(ctx context.Context) state {
 	return stateLost
 }
 
-func (c *mysqlConn) runRows(ctx context.Context, st *statement, rows [][]value.Value, to *result) error {
-	prepared, err := c.prepared(ctx, st.text)
-	if err != nil {
-		return err
+// argument implements [dialect]. A time has no zone, which MariaDB refuses.
+func (d *mysqlDriver) argument(v value.Value) (driver.Value, error) {
+	if u, ok := v.AsUint(); ok {
+		return u, nil
 	}
-	for _, row := range rows {
-		if prepared.Stmt != nil && prepared.NumInput() != len(row) {
-			return badQuery("the statement has %d arguments, got %d", prepared.NumInput(), len(row))
-		}
-		if err := c.bind(row); err != nil {
-			return err
-		}
-		if st.rows {
-			err = c.query(ctx, st, prepared, to)
-		} else {
-			err = c.exec(ctx, st, prepared, to)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	t, _ := v.AsTime()
+	return t.UTC().Format("2006-01-02 15:04:05.999999"), nil
 }
 
-// prepared returns a statement of the connection.
-func (c *mysqlConn) prepared(ctx context.Context, text string) (*mysqlStatement, error) {
-	if st, ok := c.statements.get(text); ok {
-		return st, nil
-	}
-	st := new(mysqlStatement)
-	made, err := c.conn.PrepareContext(ctx, text)
+func (d *mysqlDriver) isID(id int64) bool { return id != 0 }
+
+func (d *mysqlDriver) unprepared(err error) bool {
 	var server *mysql.MySQLError
-	switch {
-	case err == nil:
-		st = &mysqlStatement{made, made.(driver.StmtQueryContext), made.(driver.StmtExecContext)}
-	case !errors.As(err, &server) || server.Number != mysqlNotPrepared:
-		return nil, &unpreparedError{err}
-	}
-	c.statements.put(text, st, keptStatements, func(old *mysqlStatement) {
-		if old.Stmt != nil {
-			old.Close()
-		}
-	})
-	return st, nil
+	return errors.As(err, &server) && server.Number == mysqlNotPrepared
 }
 
-// bind sets the arguments of the next call.
-func (c *mysqlConn) bind(row []value.Value) error {
-	c.args = c.args[:0]
-	for i, v := range row {
-		arg := driver.NamedValue{Ordinal: i + 1}
-		switch v.Kind() {
-		case value.KindNull:
-		case value.KindBool:
-			arg.Value, _ = v.AsBool()
-		case value.KindInt:
-			arg.Value, _ = v.AsInt()
-		case value.KindUint:
-			arg.Value, _ = v.AsUint()
-		case value.KindFloat:
-			arg.Value, _ = v.AsFloat()
-		case value.KindBinary:
-			b, _ := v.AsBinary()
-			if b == nil {
-				b = []byte{}
-			}
-			arg.Value = b
-		case value.KindTime: // without a zone, which MariaDB refuses
-			t, _ := v.AsTime()
-			arg.Value = t.UTC().Format("2006-01-02 15:04:05.999999")
-		default:
-			s, ok := text(v)
-			if !ok {
-				return badQuery("argument %d cannot be written as JSON", i+1)
-			}
-			arg.Value = s
-		}
-		c.args = append(c.args, arg)
-	}
-	return nil
-}
-
-func (c *mysqlConn) exec(ctx context.Context, st *statement, prepared *mysqlStatement, to *result) (err error) {
-	var res driver.Result
-	if prepared.Stmt == nil {
-		res, err = c.conn.ExecContext(ctx, st.text, c.args)
-	} else {
-		res, err = prepared.exec.ExecContext(ctx, c.args)
-	}
-	if err != nil || !st.counts {
-		return err
-	}
-	n, err := res.RowsAffected()
-	if err != nil {
-		return err
-	}
-	to.affected += n
-	if st.inserts && n > 0 {
-		if id, err := res.LastInsertId(); err == nil && id != 0 {
-			to.lastID = value.Int(id)
-		}
-	}
-	return nil
-}
-
-func (c *mysqlConn) query(ctx context.Context, st *statement, prepared *mysqlStatement, to *result) (err error) {
-	var rows driver.Rows
-	if prepared.Stmt == nil {
-		rows, err = c.conn.QueryContext(ctx, st.text, c.args)
-	} else {
-		rows, err = prepared.query.QueryContext(ctx, c.args)
-	}
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if e := rows.Close(); err == nil {
-			err = e
-		}
-	}()
-	columns := rows.Columns()
-	if len(columns) == 0 {
-		return nil
-	}
-	to.isRows = true
-	named := rows.(driver.RowsColumnTypeDatabaseTypeName)
-	types := make([]string, len(columns))
-	for i := range columns {
-		types[i] = named.ColumnTypeDatabaseTypeName(i)
-	}
-	maker := newRowMaker(columns)
-	if cap(c.dest) < len(columns) {
-		c.dest = make([]driver.Value, len(columns))
-	}
-	dest := c.dest[:len(columns)]
-	var texts arena
-	for {
-		if err := rows.Next(dest); err != nil {
-			clear(dest)
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		fields := maker.row()
-		for i := range dest {
-			fields[maker.field(i)].Value = mysqlValue(dest[i], types[i], &texts)
-		}
-		to.rows = append(to.rows, value.UniqueMap(fields))
-	}
-}
-
-// mysqlValue makes a value of a column. The bytes of v are not kept.
-func mysqlValue(v driver.Value, typ string, texts *arena) value.Value {
+// column implements [dialect].
+func (d *mysqlDriver) column(v driver.Value, typ string, texts *arena) value.Value {
 	switch v := v.(type) {
 	case nil:
 		return value.Null()
@@ -425,7 +254,7 @@ func mysqlValue(v driver.Value, typ string, texts *arena) value.Value {
 	case time.Time:
 		return value.Time(v)
 	case string:
-		return mysqlValue([]byte(v), typ, texts)
+		return d.column([]byte(v), typ, texts)
 	case []byte:
 		switch typ {
 		case "BLOB", "TINYBLOB", "MEDIUMBLOB", "LONGBLOB", "BINARY", "VARBINARY", "GEOMETRY", "VECTOR":

@@ -27,9 +27,6 @@ type schemaUse struct {
 	changes atomic.Int32
 }
 
-// Close has nothing to release.
-func (*schemaUse) Close() error { return nil }
-
 // foresee finds the statements that come to a node from triggers, as far as they are always
 // the same. Those that come from lifecycle workflows alone have run when a database is asked.
 func foresee(v *node.Vertex, s syntax) (fixed []fixedStatement, changes bool) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -75,7 +76,7 @@ type pool struct {
 	clock  node.Clock
 	log    *slog.Logger
 	size   int
-	texts  scripts
+	texts  *scripts
 
 	// Each connection in use has taken a token; the channel has those that are left.
 	tokens chan struct{}
@@ -102,17 +103,17 @@ type idleConn struct {
 const (
 	checkAfter = time.Second     // a connection that was idle for longer is checked before use
 	closeAfter = 5 * time.Minute // one that was idle for longer is closed
-	firstPause = 100 * time.Millisecond
-	longPause  = 5 * time.Second
 )
+
+// pauses are the waits between attempts to connect when a node starts.
+var pauses = field.Backoff{Initial: 100 * time.Millisecond, Factor: 2, Max: 5 * time.Second}
 
 func newPool(d dbDriver, size int, clock node.Clock, log *slog.Logger) *pool {
 	conns, transactions := d.limits()
 	if conns > 0 {
 		size = min(size, conns)
 	}
-	p := &pool{driver: d, clock: clock, log: log, size: size, tokens: fill(size), key: node.NewKey[*transaction]("sql transaction")}
-	p.texts.syntax = d.syntax()
+	p := &pool{driver: d, clock: clock, log: log, size: size, texts: newScripts(d.syntax()), tokens: fill(size), key: node.NewKey[*transaction]("sql transaction")}
 	if transactions > 0 {
 		p.writer = fill(transactions)
 	}
@@ -135,7 +136,7 @@ func (p *pool) open(ctx context.Context) error {
 	if p.opened {
 		return nil
 	}
-	for pause := firstPause; ; pause = min(2*pause, longPause) {
+	for failed := 1; ; failed++ {
 		c, err := p.acquire(ctx)
 		if err == nil {
 			p.release(c)
@@ -146,6 +147,7 @@ func (p *pool) open(ctx context.Context) error {
 		if errors.As(err, &fatal) {
 			return err
 		}
+		pause := pauses.Wait(failed)
 		if ctx.Err() == nil {
 			p.log.Warn("the database cannot be reached, and is tried again", "error", err, "pause", pause)
 		}
@@ -157,14 +159,48 @@ func (p *pool) open(ctx context.Context) error {
 
 // acquire returns a connection for the caller alone, until it is released.
 func (p *pool) acquire(ctx context.Context) (conn, error) {
-	select {
-	case <-p.tokens:
-	default:
-		if err := p.clock.Wait(ctx, p.tokens); err != nil {
-			return nil, &node.Error{Err: fmt.Errorf("all %d connections are in use: %w", p.size, err), Status: http.StatusServiceUnavailable, Code: codeBusy, Outage: true}
-		}
+	if err := p.await(ctx, p.tokens); err != nil {
+		return nil, &node.Error{Err: fmt.Errorf("all %d connections are in use: %w", p.size, err), Status: http.StatusServiceUnavailable, Code: codeBusy, Outage: true}
 	}
 	return p.take(ctx)
+}
+
+// await takes a token. Only if there is none, the clock has to know the goroutine.
+func (p *pool) await(ctx context.Context, tokens <-chan struct{}) error {
+	select {
+	case <-tokens:
+		return nil
+	default:
+		return p.clock.Wait(ctx, tokens)
+	}
+}
+
+// lockWriter waits for the others that change something, where the database lets one at a time
+// do so: its own wait is a poll. who is what they are.
+func (p *pool) lockWriter(ctx context.Context, who string) error {
+	if p.writer == nil {
+		return nil
+	}
+	if err := p.await(ctx, p.writer); err != nil {
+		return failure(fmt.Errorf("another %s is writing to the database: %w", who, err), codeBusy, "")
+	}
+	return nil
+}
+
+func (p *pool) unlockWriter() {
+	if p.writer != nil {
+		p.writer <- struct{}{}
+	}
+}
+
+// run runs a statement on a connection, without a transaction.
+func (p *pool) run(ctx context.Context, st *statement, rows [][]value.Value, to *result) error {
+	c, err := p.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.release(c)
+	return c.run(ctx, st, rows, to)
 }
 
 // try is acquire for a goroutine that the clock does not know: it does not wait for a
@@ -174,7 +210,7 @@ func (p *pool) try(ctx context.Context) (conn, error) {
 	case <-p.tokens:
 		return p.take(ctx)
 	default:
-		return nil, failure(fmt.Errorf("all %d connections are in use", p.size), http.StatusServiceUnavailable, codeBusy, "")
+		return nil, failure(fmt.Errorf("all %d connections are in use", p.size), codeBusy, "")
 	}
 }
 
@@ -264,13 +300,22 @@ const (
 	codeCommit     = "commit"
 )
 
-// failure is an error of a database as workflows see it. code is the database's own.
-func failure(err error, status int, code, own string) *node.Error {
+// statuses are the status of each code that has one.
+var statuses = map[string]int{
+	codeBusy: http.StatusServiceUnavailable, codeConnection: http.StatusServiceUnavailable,
+	codeFull: http.StatusServiceUnavailable, codeConflict: http.StatusServiceUnavailable,
+	codeTimeout: http.StatusGatewayTimeout,
+	codeUnique:  http.StatusConflict, codeForeign: http.StatusConflict,
+	codeCheck: http.StatusUnprocessableEntity, codeNotNull: http.StatusUnprocessableEntity,
+}
+
+// failure is an error of a database as workflows see it. own is the database's own code.
+func failure(err error, code, own string) *node.Error {
 	fields := []value.Field{{Name: "retry", Value: value.Bool(code == codeConflict || code == codeBusy)}}
 	if own != "" {
 		fields = append(fields, value.Field{Name: "sqlstate", Value: value.String(own)})
 	}
-	return &node.Error{Err: err, Status: status, Code: code, Outage: code == codeConnection || code == codeBusy || code == codeFull, Data: value.UniqueMap(fields)}
+	return &node.Error{Err: err, Status: statuses[code], Code: code, Outage: code == codeConnection || code == codeBusy || code == codeFull, Data: value.UniqueMap(fields)}
 }
 
 // failed describes an error. ctx is the context of the statement.
@@ -282,9 +327,9 @@ func (p *pool) failed(ctx context.Context, err error) error {
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), errTimeout):
 		var unreachable *unreachableError
 		if errors.As(err, &unreachable) {
-			return failure(fmt.Errorf("the database cannot be reached (%w)", err), http.StatusServiceUnavailable, codeConnection, "")
+			return failure(fmt.Errorf("the database cannot be reached (%w)", err), codeConnection, "")
 		}
-		return failure(fmt.Errorf("%w (%w)", errTimeout, err), http.StatusGatewayTimeout, codeTimeout, "")
+		return failure(fmt.Errorf("%w (%w)", errTimeout, err), codeTimeout, "")
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}

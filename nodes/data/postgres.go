@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,7 +57,7 @@ func (d *postgresDriver) limits() (conns, transactions int) { return 0, 0 }
 func (d *postgresDriver) connect(ctx context.Context) (conn, error) {
 	c, err := pgconn.ConnectConfig(ctx, d.config)
 	if err == nil {
-		return &postgresConn{driver: d, conn: c}, nil
+		return &postgresConn{driver: d, conn: c, statements: newStatements[*postgresStatement]()}, nil
 	}
 	var server *pgconn.PgError
 	var connecting *pgconn.ConnectError
@@ -100,30 +99,30 @@ func (d *postgresDriver) lacks(err error) bool {
 func (d *postgresDriver) describe(err error) *node.Error {
 	var server *pgconn.PgError
 	if !errors.As(err, &server) {
-		return failure(err, http.StatusServiceUnavailable, codeConnection, "")
+		return failure(err, codeConnection, "")
 	}
-	status, code := 0, ""
-	switch class := server.Code[:min(2, len(server.Code))]; {
-	case server.Code == "23505", server.Code == "23P01":
-		status, code = http.StatusConflict, codeUnique
-	case server.Code == "23503", server.Code == "23001":
-		status, code = http.StatusConflict, codeForeign
-	case server.Code == "23502":
-		status, code = http.StatusUnprocessableEntity, codeNotNull
-	case class == "23":
-		status, code = http.StatusUnprocessableEntity, codeCheck
-	case class == "40":
-		status, code = http.StatusServiceUnavailable, codeConflict
-	case server.Code == "55P03", server.Code == "53300":
-		status, code = http.StatusServiceUnavailable, codeBusy
-	case server.Code == "53100":
-		status, code = http.StatusServiceUnavailable, codeFull
-	case server.Code == "57014":
-		status, code = http.StatusGatewayTimeout, codeTimeout
-	case class == "57", class == "08":
-		status, code = http.StatusServiceUnavailable, codeConnection
+	code, ok := postgresCodes[server.Code]
+	if !ok {
+		code = postgresCodes[server.Code[:min(2, len(server.Code))]]
 	}
-	return failure(server, status, code, server.Code)
+	return failure(server, code, server.Code)
+}
+
+// postgresCodes are the codes of errors by their SQLSTATE, or by its class.
+var postgresCodes = map[string]string{
+	"23505": codeUnique,
+	"23P01": codeUnique, // exclusion
+	"23503": codeForeign,
+	"23001": codeForeign, // restrict
+	"23502": codeNotNull,
+	"23":    codeCheck,
+	"40":    codeConflict,
+	"55P03": codeBusy, // a lock is not free
+	"53300": codeBusy, // too many connections
+	"53100": codeFull,
+	"57014": codeTimeout, // the statement was cancelled
+	"57":    codeConnection,
+	"08":    codeConnection,
 }
 
 // array returns the type of the elements of an array type, 0 for any other type.
@@ -140,21 +139,22 @@ func (d *postgresDriver) array(oid uint32) (elem uint32, known bool) {
 // firstOwnType is the lowest number of types that are not part of PostgreSQL.
 const firstOwnType = 16384
 
+// arrays are the types of the elements of array types.
 var arrays = map[uint32]uint32{
-	typeBoolArray: typeBool, typeInt2Array: typeInt2, typeInt4Array: typeInt4, typeInt8Array: typeInt8,
-	typeFloat4Array: typeFloat4, typeFloat8Array: typeFloat8, typeNumericArray: typeNumeric,
-	typeTextArray: typeText, typeVarcharArray: typeVarchar, typeBPCharArray: typeBPChar, typeNameArray: typeName,
-	typeUUIDArray: typeUUID, typeDateArray: typeDate, typeTimeArray: typeTime, typeIntervalArray: typeInterval,
-	typeTimestampArray: typeTimestamp, typeTimestamptzArray: typeTimestamptz,
-	typeJSONArray: typeJSON, typeJSONBArray: typeJSONB, typeByteaArray: typeBytea,
-	typeInetArray: typeInet, typeCIDRArray: typeCIDR, typeOIDArray: typeOID,
+	1000: typeBool, 1005: typeInt2, 1007: typeInt4, 1016: typeInt8,
+	1021: typeFloat4, 1022: typeFloat8, 1231: typeNumeric,
+	1009: typeText, 1015: typeVarchar, 1014: typeBPChar, 1003: typeName,
+	2951: typeUUID, 1182: typeDate, 1183: typeTime, 1187: typeInterval,
+	1115: typeTimestamp, 1185: typeTimestamptz,
+	199: typeJSON, 3807: typeJSONB, 1001: typeBytea,
+	1041: typeInet, 651: typeCIDR, 1028: typeOID,
 }
 
 // A postgresConn is one connection.
 type postgresConn struct {
 	driver     *postgresDriver
 	conn       *pgconn.PgConn
-	statements lru[string, *postgresStatement]
+	statements statements[*postgresStatement]
 	serial     int    // of the last prepared statement
 	pending    string // the statement that begins the transaction, sent with the next one
 	marked     bool   // the savepoint is set
@@ -252,7 +252,7 @@ func (c *postgresConn) run(ctx context.Context, st *statement, rows [][]value.Va
 			}
 			c.pending = begin
 		}
-		c.statements.remove(st.text) // its table has changed since it was prepared
+		c.statements.Remove(st.text) // its table has changed since it was prepared
 		to.rows, to.affected = to.rows[:before], 0
 	}
 }
@@ -378,7 +378,7 @@ func finish(pl *pgconn.Pipeline) error {
 
 // prepared returns a statement of the connection.
 func (c *postgresConn) prepared(ctx context.Context, text string) (*postgresStatement, error) {
-	if p, ok := c.statements.get(text); ok {
+	if p, ok := c.statements.Get(text); ok {
 		return p, nil
 	}
 	c.serial++
@@ -408,10 +408,10 @@ func (c *postgresConn) prepared(ctx context.Context, text string) (*postgresStat
 		p.elems[i] = elem
 	}
 	p.maker = newRowMaker(p.columns)
-	c.statements.put(text, p, keptStatements, func(old *postgresStatement) {
+	if old, evicted := c.statements.put(text, p); evicted {
 		// If this fails, so does the statement that it is for.
 		_ = c.conn.Deallocate(ctx, old.Name)
-	})
+	}
 	return p, nil
 }
 

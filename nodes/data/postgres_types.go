@@ -16,53 +16,30 @@ import (
 // Types of PostgreSQL, by number. The package pgtype of the library has them, too, with 1 MB
 // of code.
 const (
-	typeBoolArray        = 1000
-	typeBool             = 16
-	typeInt2Array        = 1005
-	typeInt2             = 21
-	typeInt4Array        = 1007
-	typeInt4             = 23
-	typeInt8Array        = 1016
-	typeInt8             = 20
-	typeFloat4Array      = 1021
-	typeFloat4           = 700
-	typeFloat8Array      = 1022
-	typeFloat8           = 701
-	typeNumericArray     = 1231
-	typeNumeric          = 1700
-	typeTextArray        = 1009
-	typeText             = 25
-	typeVarcharArray     = 1015
-	typeVarchar          = 1043
-	typeBPCharArray      = 1014
-	typeBPChar           = 1042
-	typeNameArray        = 1003
-	typeName             = 19
-	typeUUIDArray        = 2951
-	typeUUID             = 2950
-	typeDateArray        = 1182
-	typeDate             = 1082
-	typeTimeArray        = 1183
-	typeTime             = 1083
-	typeIntervalArray    = 1187
-	typeInterval         = 1186
-	typeTimestampArray   = 1115
-	typeTimestamp        = 1114
-	typeTimestamptzArray = 1185
-	typeTimestamptz      = 1184
-	typeJSONArray        = 199
-	typeJSON             = 114
-	typeJSONBArray       = 3807
-	typeJSONB            = 3802
-	typeByteaArray       = 1001
-	typeBytea            = 17
-	typeInetArray        = 1041
-	typeInet             = 869
-	typeCIDRArray        = 651
-	typeCIDR             = 650
-	typeOIDArray         = 1028
-	typeOID              = 26
-	typeUnknown          = 705
+	typeBool        = 16
+	typeInt2        = 21
+	typeInt4        = 23
+	typeInt8        = 20
+	typeFloat4      = 700
+	typeFloat8      = 701
+	typeNumeric     = 1700
+	typeText        = 25
+	typeVarchar     = 1043
+	typeBPChar      = 1042
+	typeName        = 19
+	typeUUID        = 2950
+	typeDate        = 1082
+	typeTime        = 1083
+	typeInterval    = 1186
+	typeTimestamp   = 1114
+	typeTimestamptz = 1184
+	typeJSON        = 114
+	typeJSONB       = 3802
+	typeBytea       = 17
+	typeInet        = 869
+	typeCIDR        = 650
+	typeOID         = 26
+	typeUnknown     = 705
 )
 
 // The forms of arguments and columns.

@@ -29,7 +29,7 @@ func (c *postgresConn) copyRows(ctx context.Context, table, names string, rows [
 		if !stale(err) || c.state() == stateLost {
 			return err
 		}
-		c.statements.remove(text)
+		c.statements.Remove(text)
 		if p, err = c.prepared(ctx, text); err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ func (c *postgresConn) copyRows(ctx context.Context, table, names string, rows [
 		return err
 	}
 	if err = c.copyFrom(ctx, buf, copied); stale(err) {
-		c.statements.remove(text)
+		c.statements.Remove(text)
 	}
 	return err
 }

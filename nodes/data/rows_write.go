@@ -41,22 +41,25 @@ const (
 
 // quote writes a name, with its schema, as the database reads it exactly.
 func quote(driver, name string) string {
+	parts := strings.Split(name, ".")
+	for i, part := range parts {
+		parts[i] = quoteColumn(driver, part)
+	}
+	return strings.Join(parts, ".")
+}
+
+func quoteColumn(driver, name string) string {
 	mark := `"`
 	if driver == "mysql" {
 		mark = "`"
 	}
-	parts := strings.Split(name, ".")
-	for i, part := range parts {
-		parts[i] = mark + strings.ReplaceAll(part, mark, mark+mark) + mark
-	}
-	return strings.Join(parts, ".")
+	return mark + strings.ReplaceAll(name, mark, mark+mark) + mark
 }
 
 func (w *tableWriter) names(columns []string) string {
 	quoted := make([]string, len(columns))
 	for i, column := range columns {
-		quoted[i] = quote(w.driver, strings.ReplaceAll(column, ".", "\x00"))
-		quoted[i] = strings.ReplaceAll(quoted[i], "\x00", ".")
+		quoted[i] = quoteColumn(w.driver, column)
 	}
 	return strings.Join(quoted, ", ")
 }
@@ -222,9 +225,6 @@ func ofRow(err error) bool {
 	}
 	return false
 }
-
-// mysqlBadText is a text that the column's character set or type does not have.
-const mysqlBadText = 1366
 
 // rowClass knows the classes of SQLSTATE: cardinality, data, constraint, check option, and
 // what triggers raise.

@@ -362,12 +362,7 @@ func (n *sqlNode) runIn(ctx context.Context, p node.Process, st *statement, rows
 	if t := n.pool.find(p, n.ref, needs); t != nil && (needs || t.begun.Load()) {
 		return t.run(ctx, st, rows, n.isolation, to)
 	}
-	c, err := n.pool.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer n.pool.release(c)
-	return c.run(ctx, st, rows, to)
+	return n.pool.run(ctx, st, rows, to)
 }
 
 // A result is what a statement gives.

@@ -99,19 +99,15 @@ func (w *sinkWriter) Connect(ctx context.Context) error {
 // reach returns when a statement that reads has worked. A reason that will not go away is
 // a [*stream.RefusedError].
 func (p *pool) reach(ctx context.Context, text string) error {
-	c, err := p.acquire(ctx)
-	if err != nil {
-		var fatal *fatalError
-		if errors.As(err, &fatal) {
-			return &stream.RefusedError{Field: "source", Err: err}
-		}
-		return p.failed(ctx, err)
+	err := p.run(ctx, &statement{text: text, rows: true}, [][]value.Value{nil}, new(result))
+	var fatal *fatalError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &fatal):
+		return &stream.RefusedError{Field: "source", Err: err}
 	}
-	defer p.release(c)
-	if err := c.run(ctx, &statement{text: text, rows: true}, [][]value.Value{nil}, new(result)); err != nil {
-		return p.failed(ctx, err)
-	}
-	return nil
+	return p.failed(ctx, err)
 }
 
 // Write implements [stream.Writer]. It returns when the rows are written.

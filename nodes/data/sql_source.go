@@ -166,13 +166,8 @@ func (r *sourceReader) tracked(ctx context.Context) (value.Value, error) {
 }
 
 func (r *sourceReader) run(ctx context.Context, st *statement, args []value.Value) ([]value.Value, error) {
-	c, err := r.pool.acquire(ctx)
-	if err != nil {
-		return nil, lost(r.pool.failed(ctx, err))
-	}
-	defer r.pool.release(c)
 	var to result
-	if err := c.run(ctx, st, [][]value.Value{args}, &to); err != nil {
+	if err := r.pool.run(ctx, st, [][]value.Value{args}, &to); err != nil {
 		return nil, lost(r.pool.failed(ctx, err))
 	}
 	return to.rows, nil

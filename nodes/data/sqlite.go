@@ -5,9 +5,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,12 +25,8 @@ type sqliteDriver struct {
 }
 
 func newSQLite(source string, timeout time.Duration) (dbDriver, error) {
-	path, query, _ := strings.Cut(source, "?")
-	path = strings.TrimPrefix(path, "file:")
-	d := &sqliteDriver{
-		name:   source,
-		memory: path == "" || strings.Contains(path, ":memory:") || strings.Contains(query, "mode=memory"),
-	}
+	_, query, memory := splitSQLite(source)
+	d := &sqliteDriver{name: source, memory: memory}
 	if timeout <= 0 || timeout > 24*time.Hour {
 		timeout = 24 * time.Hour // the context ends the wait before
 	}
@@ -48,15 +43,22 @@ func newSQLite(source string, timeout time.Duration) (dbDriver, error) {
 	return d, nil
 }
 
+// splitSQLite returns the parts of a source, and whether each connection has a database of its
+// own, in memory.
+func splitSQLite(source string) (path, query string, memory bool) {
+	path, query, _ = strings.Cut(source, "?")
+	path = strings.TrimPrefix(path, "file:")
+	return path, query, path == "" || strings.Contains(path, ":memory:") || strings.Contains(query, "mode=memory")
+}
+
 // sameSQLite returns a text that is the same for all ways to name one file of SQLite. Nodes
 // with a pool each would wait for the transaction of their own process.
 func sameSQLite(source string) string {
-	path, query, _ := strings.Cut(source, "?")
-	path = strings.TrimPrefix(path, "file:")
+	path, query, memory := splitSQLite(source)
 	if rest, ok := strings.CutPrefix(path, "//"); ok { // file:///…, or file://localhost/…
 		path = strings.TrimPrefix(rest, "localhost")
 	}
-	if path == "" || strings.Contains(path, ":memory:") || strings.Contains(query, "mode=memory") {
+	if memory || path == "" {
 		return source
 	}
 	path, err := filepath.Abs(path)
@@ -85,7 +87,7 @@ func (d *sqliteDriver) connect(ctx context.Context) (conn, error) {
 	if err != nil {
 		return nil, &fatalError{err}
 	}
-	c := &sqliteConn{conn: opened.(sqliteLibrary)}
+	c := &sqliteConn{library: newLibrary(opened.(libraryConn), d)}
 	for _, pragma := range d.prepare {
 		if _, err := c.conn.ExecContext(ctx, pragma, nil); err != nil {
 			c.close()
@@ -116,50 +118,34 @@ func (d *sqliteDriver) describe(err error) *node.Error {
 	if primary == 0 {
 		return nil
 	}
-	own := fmt.Sprint(extended)
-	switch extended {
-	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_ROWID:
-		return failure(err, http.StatusConflict, codeUnique, own)
-	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
-		return failure(err, http.StatusConflict, codeForeign, own)
-	case sqlite3.SQLITE_CONSTRAINT_NOTNULL:
-		return failure(err, http.StatusUnprocessableEntity, codeNotNull, own)
-	case sqlite3.SQLITE_BUSY_SNAPSHOT:
-		return failure(err, http.StatusServiceUnavailable, codeConflict, own)
+	code, ok := sqliteCodes[extended]
+	if !ok {
+		code = sqliteCodes[primary]
 	}
-	switch primary {
-	case sqlite3.SQLITE_CONSTRAINT:
-		return failure(err, http.StatusUnprocessableEntity, codeCheck, own)
-	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return failure(err, http.StatusServiceUnavailable, codeBusy, own)
-	case sqlite3.SQLITE_FULL:
-		return failure(err, http.StatusServiceUnavailable, codeFull, own)
-	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR:
-		return failure(err, http.StatusServiceUnavailable, codeConnection, own)
-	}
-	return failure(err, 0, "", own)
+	return failure(err, code, strconv.Itoa(extended))
 }
 
-// A sqliteLibrary is a connection of the library.
-type sqliteLibrary interface {
-	driver.Conn
-	driver.ExecerContext
-	driver.ConnPrepareContext
+// sqliteCodes are the codes of the errors that a node knows, by their extended number or by
+// their primary one.
+var sqliteCodes = map[int]string{
+	sqlite3.SQLITE_CONSTRAINT_UNIQUE:     codeUnique,
+	sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY: codeUnique,
+	sqlite3.SQLITE_CONSTRAINT_ROWID:      codeUnique,
+	sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY: codeForeign,
+	sqlite3.SQLITE_CONSTRAINT_NOTNULL:    codeNotNull,
+	sqlite3.SQLITE_CONSTRAINT:            codeCheck,
+	sqlite3.SQLITE_BUSY_SNAPSHOT:         codeConflict,
+	sqlite3.SQLITE_BUSY:                  codeBusy,
+	sqlite3.SQLITE_LOCKED:                codeBusy,
+	sqlite3.SQLITE_FULL:                  codeFull,
+	sqlite3.SQLITE_CANTOPEN:              codeConnection,
+	sqlite3.SQLITE_IOERR:                 codeConnection,
 }
 
+// A sqliteConn is one connection.
 type sqliteConn struct {
-	conn       sqliteLibrary
-	now        state
-	statements lru[string, *sqliteStatement]
-	args       []driver.NamedValue
-	dest       []driver.Value
-}
-
-// A sqliteStatement is a prepared statement.
-type sqliteStatement struct {
-	driver.Stmt
-	query driver.StmtQueryContext
-	exec  driver.StmtExecContext
+	*library
+	now state
 }
 
 func (c *sqliteConn) state() state { return c.now }
@@ -167,25 +153,11 @@ func (c *sqliteConn) state() state { return c.now }
 func (c *sqliteConn) ping(context.Context) error { return nil }
 
 func (c *sqliteConn) close() {
-	for e := c.statements.order.Front(); e != nil; e = e.Next() {
-		e.Value.(*lruEntry[string, *sqliteStatement]).value.Close()
+	for _, st := range c.statements.Values() {
+		st.close()
 	}
 	// Its error is of no use: nothing is left to write.
 	c.conn.Close()
-}
-
-// prepared returns a statement of the connection.
-func (c *sqliteConn) prepared(ctx context.Context, text string) (*sqliteStatement, error) {
-	if st, ok := c.statements.get(text); ok {
-		return st, nil
-	}
-	made, err := c.conn.PrepareContext(ctx, text)
-	if err != nil {
-		return nil, &unpreparedError{err}
-	}
-	st := &sqliteStatement{made, made.(driver.StmtQueryContext), made.(driver.StmtExecContext)}
-	c.statements.put(text, st, keptStatements, func(old *sqliteStatement) { old.Close() })
-	return st, nil
 }
 
 // mark is the savepoint at the begin of each transaction. It is gone if SQLite has
@@ -238,7 +210,7 @@ func (c *sqliteConn) run(ctx context.Context, st *statement, rows [][]value.Valu
 			return err
 		}
 	}
-	err := c.runRows(ctx, st, rows, to)
+	err := c.library.run(ctx, st, rows, to)
 	if many && err == nil {
 		return c.plain(ctx, "RELEASE uniflow_rows")
 	}
@@ -257,170 +229,38 @@ func (c *sqliteConn) run(ctx context.Context, st *statement, rows [][]value.Valu
 	return err
 }
 
-func (c *sqliteConn) runRows(ctx context.Context, st *statement, rows [][]value.Value, to *result) error {
-	prepared, err := c.prepared(ctx, st.text)
-	if err != nil {
-		return err
+// argument implements [dialect].
+func (d *sqliteDriver) argument(v value.Value) (driver.Value, error) {
+	t, ok := v.AsTime()
+	if !ok {
+		return nil, fmt.Errorf("%s is beyond the integers of SQLite", v)
 	}
-	for _, row := range rows {
-		if err := c.bind(row); err != nil {
-			return err
-		}
-		if st.rows {
-			err = c.query(ctx, st, prepared, to)
-		} else {
-			err = c.exec(ctx, st, prepared, to)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.UTC().Format("2006-01-02 15:04:05.999999999Z07:00"), nil
 }
 
-// bind sets the arguments of the next call.
-func (c *sqliteConn) bind(row []value.Value) error {
-	c.args = c.args[:0]
-	for i, v := range row {
-		arg := driver.NamedValue{Ordinal: i + 1}
-		switch v.Kind() {
-		case value.KindNull:
-		case value.KindBool:
-			arg.Value, _ = v.AsBool()
-		case value.KindInt:
-			arg.Value, _ = v.AsInt()
-		case value.KindFloat:
-			arg.Value, _ = v.AsFloat()
-		case value.KindBinary:
-			b, _ := v.AsBinary()
-			if b == nil {
-				b = []byte{}
-			}
-			arg.Value = b
-		case value.KindUint:
-			return badQuery("argument %d: %s is beyond the integers of SQLite", i+1, v)
-		case value.KindTime:
-			t, _ := v.AsTime()
-			arg.Value = t.UTC().Format("2006-01-02 15:04:05.999999999Z07:00")
-		default:
-			s, ok := text(v)
-			if !ok {
-				return badQuery("argument %d cannot be written as JSON", i+1)
-			}
-			arg.Value = s
-		}
-		c.args = append(c.args, arg)
-	}
-	return nil
-}
+func (d *sqliteDriver) isID(int64) bool { return true }
 
-func (c *sqliteConn) exec(ctx context.Context, st *statement, prepared *sqliteStatement, to *result) error {
-	res, err := prepared.exec.ExecContext(ctx, c.args)
-	if err != nil || res == nil || !st.counts {
-		return err
-	}
-	n, err := res.RowsAffected()
-	if err != nil {
-		return err
-	}
-	to.affected += n
-	if st.inserts && n > 0 {
-		id, err := res.LastInsertId()
-		if err != nil {
-			return err
-		}
-		to.lastID = value.Int(id)
-	}
-	return nil
-}
+func (d *sqliteDriver) unprepared(error) bool { return false }
 
-// The declared types of columns that are more than what SQLite stores.
-type declared uint8
-
-const (
-	declaredNone declared = iota
-	declaredDate
-	declaredBool
-	declaredJSON
-)
-
-func (c *sqliteConn) query(ctx context.Context, st *statement, prepared *sqliteStatement, to *result) (err error) {
-	rows, err := prepared.query.QueryContext(ctx, c.args)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if e := rows.Close(); err == nil {
-			err = e
-		}
-	}()
-	columns := rows.Columns()
-	if len(columns) == 0 {
-		return nil // such as a PRAGMA that sets something
-	}
-	to.isRows = true
-	named := rows.(driver.RowsColumnTypeDatabaseTypeName)
-	var types []declared
-	for i := range columns {
-		t := declaredNone
-		switch named.ColumnTypeDatabaseTypeName(i) {
-		case "DATE":
-			t = declaredDate
-		case "BOOLEAN", "BOOL":
-			t = declaredBool
-		case "JSON":
-			t = declaredJSON
-		}
-		if t != declaredNone && types == nil {
-			types = make([]declared, len(columns))
-		}
-		if types != nil {
-			types[i] = t
-		}
-	}
-	maker := newRowMaker(columns)
-	if cap(c.dest) < len(columns) {
-		c.dest = make([]driver.Value, len(columns))
-	}
-	dest := c.dest[:len(columns)]
-	for {
-		if err := rows.Next(dest); err != nil {
-			clear(dest)
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		fields := maker.row()
-		for i := range dest {
-			t := declaredNone
-			if types != nil {
-				t = types[i]
-			}
-			fields[maker.field(i)].Value = sqliteValue(dest[i], t)
-		}
-		to.rows = append(to.rows, value.UniqueMap(fields))
-	}
-}
-
-func sqliteValue(v driver.Value, t declared) value.Value {
+// column implements [dialect]. Some declared types are more than what SQLite stores.
+func (d *sqliteDriver) column(v driver.Value, typ string, _ *arena) value.Value {
 	switch v := v.(type) {
 	case int64:
-		if t == declaredBool && (v == 0 || v == 1) {
+		if (v == 0 || v == 1) && (typ == "BOOLEAN" || typ == "BOOL") {
 			return value.Bool(v == 1)
 		}
 		return value.Int(v)
 	case float64:
 		return value.Float(v)
 	case string:
-		if t == declaredJSON {
+		if typ == "JSON" {
 			return parseJSON([]byte(v))
 		}
 		return value.String(v)
 	case []byte:
 		return value.Binary(v)
 	case time.Time:
-		if t == declaredDate && v.Equal(v.Truncate(24*time.Hour)) {
+		if typ == "DATE" && v.Equal(v.Truncate(24*time.Hour)) {
 			return value.String(v.Format(time.DateOnly))
 		}
 		return value.Time(v)

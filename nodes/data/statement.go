@@ -1,13 +1,14 @@
 package data
 
 import (
-	"container/list"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // A syntax is how a database writes what is not a statement: strings, names, comments
@@ -103,7 +104,7 @@ func (p *parser) run() error {
 		case c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f':
 			i++
 		case c == '-' && strings.HasPrefix(p.text[i:], "--") && (!p.hashes || i+2 == len(p.text) || p.text[i+2] <= ' '), c == '#' && p.hashes:
-			i = p.line(i)
+			i = p.until(i, '\n')
 		case c == '/' && strings.HasPrefix(p.text[i:], "/*"):
 			i = p.comment(i)
 		case c == ';':
@@ -111,12 +112,8 @@ func (p *parser) run() error {
 				return err
 			}
 			i++
-		case c == '\'':
-			i = p.token(p.quoted(i, c, p.backslashes), true)
-		case c == '"':
-			i = p.token(p.quoted(i, c, p.backslashes), true)
-		case c == '`' && !p.dollars:
-			i = p.token(p.quoted(i, c, false), true)
+		case c == '\'', c == '"', c == '`' && !p.dollars:
+			i = p.token(p.quoted(i, c, p.backslashes && c != '`'), true)
 		case c == '[' && p.syntax.brackets:
 			i = p.token(p.until(i, ']'), true)
 		case c == '$' && p.dollars && p.dollar(i) > 0:
@@ -128,11 +125,7 @@ func (p *parser) run() error {
 		case isLetter(c):
 			i = p.word(i)
 		case isDigit(c):
-			end := i + 1
-			for end < len(p.text) && (isLetter(p.text[end]) || isDigit(p.text[end]) || p.text[end] == '.') {
-				end++
-			}
-			i = p.token(end, true)
+			i = p.token(p.wordEnd(i+1, '.'), true)
 		default:
 			switch c {
 			case '[':
@@ -152,14 +145,6 @@ func (p *parser) token(end int, operand bool) int {
 	p.words.last = ""
 	p.operand = operand
 	return end
-}
-
-// line returns the end of a comment that goes to the end of its line.
-func (p *parser) line(i int) int {
-	if n := strings.IndexByte(p.text[i:], '\n'); n >= 0 {
-		return i + n
-	}
-	return len(p.text)
 }
 
 // comment returns the end of a comment between /* and */.
@@ -199,6 +184,7 @@ func (p *parser) quoted(i int, quote byte, backslashes bool) int {
 	return len(p.text)
 }
 
+// until returns the end of what goes to a byte, or to the end of the text.
 func (p *parser) until(i int, end byte) int {
 	if n := strings.IndexByte(p.text[i:], end); n >= 0 {
 		return i + n + 1
@@ -209,8 +195,8 @@ func (p *parser) until(i int, end byte) int {
 // dollar returns the end of a string quoted by $tag$, or 0 if there is none.
 func (p *parser) dollar(i int) int {
 	end := i + 1
-	for end < len(p.text) && (isLetter(p.text[end]) || end > i+1 && isDigit(p.text[end])) {
-		end++
+	if end < len(p.text) && isLetter(p.text[end]) {
+		end = p.wordEnd(end, '_')
 	}
 	if end == len(p.text) || p.text[end] != '$' {
 		return 0
@@ -222,12 +208,17 @@ func (p *parser) dollar(i int) int {
 	return len(p.text)
 }
 
+// wordEnd returns the end of the letters, digits and bytes also.
+func (p *parser) wordEnd(i int, also byte) int {
+	for i < len(p.text) && (isLetter(p.text[i]) || isDigit(p.text[i]) || p.text[i] == also) {
+		i++
+	}
+	return i
+}
+
 // word reads a word without quotes.
 func (p *parser) word(i int) int {
-	end := i + 1
-	for end < len(p.text) && (isLetter(p.text[end]) || isDigit(p.text[end]) || p.text[end] == '$') {
-		end++
-	}
+	end := p.wordEnd(i+1, '$')
 	if end < len(p.text) && p.text[end] == '\'' && p.dollars && end == i+1 && (p.text[i] == 'E' || p.text[i] == 'e') {
 		return p.token(p.quoted(end, '\'', true), true)
 	}
@@ -312,9 +303,7 @@ func (p *parser) name(i int) int {
 	}
 	end := i + 1
 	if end < len(p.text) && isLetter(p.text[end]) {
-		for end < len(p.text) && (isLetter(p.text[end]) || isDigit(p.text[end])) {
-			end++
-		}
+		end = p.wordEnd(end, '_') // which is a letter
 	}
 	slice := c == ':' && p.brackets > 0 && p.operand // a[1:n]
 	if end == i+1 || slice {
@@ -443,7 +432,7 @@ type scripts struct {
 	recent atomic.Pointer[parsed] // most nodes run one text
 	mu     struct {
 		sync.Mutex
-		cache lru[scriptKey, *script]
+		cache *simplelru.LRU[scriptKey, *script]
 	}
 }
 
@@ -463,6 +452,20 @@ const (
 	keptStatements = 128      // prepared statements of a connection
 )
 
+func newScripts(s syntax) *scripts {
+	c := &scripts{syntax: s}
+	c.mu.cache = newLRU[scriptKey, *script](keptScripts)
+	return c
+}
+
+func newLRU[K comparable, V any](size int) *simplelru.LRU[K, V] {
+	lru, err := simplelru.NewLRU[K, V](size, nil)
+	if err != nil { // of a size that is not positive
+		panic(err)
+	}
+	return lru
+}
+
 func (c *scripts) get(text string, named bool) (*script, error) {
 	key := scriptKey{text, named}
 	if r := c.recent.Load(); r != nil && r.key == key {
@@ -472,7 +475,7 @@ func (c *scripts) get(text string, named bool) (*script, error) {
 		return parse(text, c.syntax, named)
 	}
 	c.mu.Lock()
-	s, ok := c.mu.cache.get(key)
+	s, ok := c.mu.cache.Get(key)
 	c.mu.Unlock()
 	if !ok {
 		var err error
@@ -481,56 +484,9 @@ func (c *scripts) get(text string, named bool) (*script, error) {
 		}
 		key.text = strings.Clone(text) // text may be part of a larger one
 		c.mu.Lock()
-		c.mu.cache.put(key, s, keptScripts, nil)
+		c.mu.cache.Add(key, s)
 		c.mu.Unlock()
 	}
 	c.recent.Store(&parsed{key, s})
 	return s, nil
-}
-
-// An lru keeps what was used last. The zero lru is empty.
-type lru[K comparable, V any] struct {
-	entries map[K]*list.Element
-	order   list.List // of lruEntry, the latest first
-}
-
-type lruEntry[K comparable, V any] struct {
-	key   K
-	value V
-}
-
-func (l *lru[K, V]) get(key K) (v V, ok bool) {
-	e, ok := l.entries[key]
-	if !ok {
-		return v, false
-	}
-	l.order.MoveToFront(e)
-	return e.Value.(*lruEntry[K, V]).value, true
-}
-
-// put adds an entry, and removes the oldest one beyond n.
-func (l *lru[K, V]) put(key K, v V, n int, removed func(V)) {
-	if l.entries == nil {
-		l.entries = make(map[K]*list.Element)
-	}
-	if e, ok := l.entries[key]; ok {
-		e.Value.(*lruEntry[K, V]).value = v
-		return
-	}
-	l.entries[key] = l.order.PushFront(&lruEntry[K, V]{key, v})
-	if l.order.Len() > n {
-		old := l.order.Remove(l.order.Back()).(*lruEntry[K, V])
-		delete(l.entries, old.key)
-		if removed != nil {
-			removed(old.value)
-		}
-	}
-}
-
-// remove drops an entry.
-func (l *lru[K, V]) remove(key K) {
-	if e, ok := l.entries[key]; ok {
-		l.order.Remove(e)
-		delete(l.entries, key)
-	}
 }

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,28 +88,21 @@ func (t *transaction) run(ctx context.Context, st *statement, rows [][]value.Val
 var errLost = errors.New("the database has ended it")
 
 // isLost is the error of what comes after the loss. It has the code of what caused it.
-func (t *transaction) isLost(format string) error {
-	e := *node.Describe(t.lost)
+func (t *transaction) isLost(format string) error { return t.uncommitted(t.lost, format) }
+
+// uncommitted is the error of a process whose transaction is not committed.
+func (t *transaction) uncommitted(err error, format string) *node.Error {
+	e := *node.Describe(err)
 	e.Node = t.node
 	e.Err = fmt.Errorf(format, e.Err)
-	if e.Status == 0 {
-		e.Status = http.StatusServiceUnavailable
-	}
-	if e.Code == "" {
-		e.Code = codeCommit
-	}
+	e.Status = cmp.Or(e.Status, http.StatusServiceUnavailable)
+	e.Code = cmp.Or(e.Code, codeCommit)
 	return &e
 }
 
 func (t *transaction) begin(ctx context.Context, isolation string) error {
-	if t.pool.writer != nil {
-		select {
-		case <-t.pool.writer:
-		default:
-			if err := t.pool.clock.Wait(ctx, t.pool.writer); err != nil {
-				return failure(fmt.Errorf("another process is writing to the database: %w", err), http.StatusServiceUnavailable, codeBusy, "")
-			}
-		}
+	if err := t.pool.lockWriter(ctx, "process"); err != nil {
+		return err
 	}
 	c, err := t.pool.acquire(ctx)
 	if err == nil {
@@ -119,7 +113,7 @@ func (t *transaction) begin(ctx context.Context, isolation string) error {
 		}
 		t.pool.release(c)
 	}
-	t.freeWriter()
+	t.pool.unlockWriter()
 	return err
 }
 
@@ -139,13 +133,7 @@ func (t *transaction) letGo() {
 	t.pool.release(t.conn)
 	t.conn = nil
 	t.begun.Store(t.lost != nil)
-	t.freeWriter()
-}
-
-func (t *transaction) freeWriter() {
-	if t.pool.writer != nil {
-		t.pool.writer <- struct{}{}
-	}
+	t.pool.unlockWriter()
 }
 
 // endTimeout bounds the end of a transaction, which has no other limit: the process
@@ -185,20 +173,12 @@ func (t *transaction) end(ctx context.Context, failure error) (kept bool, err er
 		return true, nil
 	}
 	unknown := t.conn.state() == stateLost
-	err = t.pool.failed(ctx, err)
-	e := *node.Describe(err)
-	e.Node = t.node
-	if e.Status == 0 {
-		e.Status = http.StatusServiceUnavailable
-	}
-	if e.Err = fmt.Errorf("commit: %w", e.Err); unknown {
+	e := t.uncommitted(t.pool.failed(ctx, err), "commit: %w")
+	if unknown {
 		e.Err = fmt.Errorf("the connection was lost, so it is unknown whether the transaction has been committed: %w", e.Err)
 		e.Code = codeCommit
 	}
-	if e.Code == "" {
-		e.Code = codeCommit
-	}
-	return false, &e
+	return false, e
 }
 
 // withTimeout returns a context that is done after d of the clock's time.

@@ -88,8 +88,6 @@ func newAsker(init *node.Init, o stream.Options) (n *asker, err error) {
 	if n.timeout == 0 {
 		return nil, c.Errorf("timeout", diag.CodeBadValue, "is 0").WithHint("want the longest time to wait for an answer, such as 15m")
 	}
-	if c.Has("key") {
-		n.key, err = o.Languages.Compile(o.Language, c.Text("key"), lang.Options{Mode: lang.ModeExpression})
-	}
+	n.key, err = o.Expr(c, "key", lang.Options{})
 	return n, err
 }

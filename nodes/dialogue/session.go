@@ -137,7 +137,7 @@ func newSession(init *node.Init, o stream.Options) (node.Node, error) {
 	if c.Has("cookie") {
 		return nil, c.Errorf("cookie", diag.CodeBadValue, "is there as well as key").WithHint("leave one of them out: with a key, no cookie is used")
 	}
-	n.key, err = o.Languages.Compile(o.Language, c.Text("key"), lang.Options{Mode: lang.ModeExpression})
+	n.key, err = o.Expr(c, "key", lang.Options{})
 	return n, err
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -26,7 +27,7 @@ import (
 //go:embed batch.md
 var batchPage string
 
-func batchDef(o Options) *node.Def {
+func batchDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "batch",
 		Summary: "Ships events in batches to an HTTP receiver, and loses none.",
@@ -109,7 +110,7 @@ var policies = map[string]batch.Policy{
 	"reject": batch.PolicyReject, "drop_oldest": batch.PolicyDropOldest, "drop_newest": batch.PolicyDropNewest,
 }
 
-func newBatchNode(o Options, init *node.Init) (*batchNode, error) {
+func newBatchNode(o stream.Options, init *node.Init) (*batchNode, error) {
 	c := init.Config
 	n := &batchNode{
 		settings: settings{
@@ -141,7 +142,7 @@ func newBatchNode(o Options, init *node.Init) (*batchNode, error) {
 		found.Add(c.Errorf("order", diag.CodeBadValue, "order: key needs the field key").WithHint("add one such as key: user"))
 	case keyed:
 		n.settings.key = c.Text("key").Code
-		key, err := o.Languages.Compile(o.Language, c.Text("key"), lang.Options{Mode: lang.ModeExpression})
+		key, err := o.Expr(c, "key", lang.Options{})
 		if err != nil {
 			return nil, errors.Join(found.Err(), err)
 		}
@@ -430,9 +431,6 @@ const closeTimeout, minCloseTimeout = 10 * time.Second, 400 * time.Millisecond
 
 // Close sends what is left, unless another generation goes on with the processor.
 func (n *batchNode) Close() error {
-	if n.processor == nil { // it was never opened
-		return nil
-	}
 	left := closeTimeout
 	if !n.grace.IsZero() {
 		left = max(minCloseTimeout, time.Until(n.grace))

@@ -10,17 +10,11 @@
 package events
 
 import (
-	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
-// Options are what the kinds need from the host.
-type Options struct {
-	Languages *lang.Set // what expressions may be written in
-	Language  string    // what they are written in
-}
-
 // Defs returns the kinds of the package, freshly made.
-func Defs(o Options) []*node.Def {
+func Defs(o stream.Options) []*node.Def {
 	return []*node.Def{batchDef(o), trailAppendDef(o), trailQueryDef(o), trailSinkDef(o)}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/lang/builtin"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/node/stream/streamtest"
 	"github.com/uniflow-labs/uniflow/nodes/events"
 	"github.com/uniflow-labs/uniflow/trail"
@@ -22,7 +23,7 @@ func TestTrailSinkKit(t *testing.T) {
 		without[row] = "The store is a folder."
 	}
 	streamtest.Run(t, streamtest.Subject{
-		Kinds: events.Defs(events.Options{Languages: builtin.Languages(), Language: "cel"}), Sink: true, Without: without,
+		Kinds: events.Defs(stream.Options{Languages: builtin.Languages(), Language: "cel"}), Sink: true, Without: without,
 		System: func(t testing.TB) *streamtest.System {
 			dir := filepath.Join(t.TempDir(), "store")
 			return &streamtest.System{

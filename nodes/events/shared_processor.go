@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/batch"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
 )
 
 // A sharedProcessor is a processor that outlives the generation of its node. Without
@@ -20,11 +20,11 @@ import (
 // the place of the old one, and finds in the folder what the old one has not sent.
 type sharedProcessor struct {
 	log    *slog.Logger
-	held   *node.Account // bytes of events that wait, as of the last call of count
-	added  atomic.Int64  // bytes of all events that were added, approximately
-	events atomic.Int64  // how many these are
-	change sync.Mutex    // held while the processor is made, changed or closed
-	users  []*batchNode  // open nodes, the latest last; guarded by change
+	held   *node.Account                // bytes of events that wait, as of the last call of count
+	added  atomic.Int64                 // bytes of all events that were added, approximately
+	events atomic.Int64                 // how many these are
+	change sync.Mutex                   // held while the processor is made, changed or closed
+	nodes  state.Generations[batchNode] // that are open; guarded by change
 	mu     struct {
 		sync.Mutex
 		settings  settings
@@ -54,7 +54,7 @@ func (o *sharedProcessor) enter(n *batchNode) error {
 	if err := o.use(n.settings); err != nil {
 		return err
 	}
-	o.users = append(o.users, n)
+	o.nodes.Attach(n)
 	return nil
 }
 
@@ -64,17 +64,17 @@ func (o *sharedProcessor) enter(n *batchNode) error {
 func (o *sharedProcessor) leave(n *batchNode, grace time.Duration) error {
 	o.change.Lock()
 	defer o.change.Unlock()
-	o.users = slices.DeleteFunc(o.users, func(user *batchNode) bool { return user == n })
+	last := o.nodes.Detach(n)
 	o.mu.Lock()
 	if o.mu.reporter == n {
 		o.mu.reporter = nil
 	}
 	o.mu.grace = grace
 	o.mu.Unlock()
-	if len(o.users) == 0 {
+	if last {
 		return nil
 	}
-	return o.use(o.users[len(o.users)-1].settings)
+	return o.use(o.nodes.Current().settings)
 }
 
 // use applies settings; the caller holds change. After an error the settings before

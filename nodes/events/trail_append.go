@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -19,7 +20,7 @@ import (
 //go:embed trail_append.md
 var trailAppendPage string
 
-func trailAppendDef(o Options) *node.Def {
+func trailAppendDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "trail_append",
 		Summary: "Adds events to a store that you can query for funnels, retention and more.",
@@ -32,8 +33,8 @@ func trailAppendDef(o Options) *node.Def {
 	}
 }
 
-// An appendNode is a node of kind trail_append.
-type appendNode struct {
+// An appender adds events to a store. The kinds trail_append and trail_sink have one.
+type appender struct {
 	db     string
 	events eventMaker
 	pool   *node.Pool
@@ -43,9 +44,38 @@ type appendNode struct {
 	release func() error
 }
 
-func newAppendNode(o Options, init *node.Init) (*appendNode, error) {
-	n := &appendNode{db: init.Config.String("db"), pool: init.Pool, log: init.Log}
-	return n, n.events.compile(o, init.Config)
+func newAppender(o stream.Options, init *node.Init) (*appender, error) {
+	a := &appender{db: init.Config.String("db"), pool: init.Pool, log: init.Log}
+	return a, a.events.compile(o, init.Config)
+}
+
+// open opens the store, or finds the store of another node.
+func (a *appender) open() (err error) {
+	a.store, a.release, err = acquireStore(a.pool, a.log, a.db, true)
+	return err
+}
+
+// add adds events, and returns when they are durable.
+func (a *appender) add(ctx context.Context, events []event.Event) error {
+	s, done, err := a.store.writer()
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.Append(ctx, events)
+}
+
+// unwritable is the error of events that the store cannot keep now.
+func unwritable(err error) error {
+	return &node.Error{Err: err, Status: http.StatusServiceUnavailable, Code: "unwritable", Outage: true}
+}
+
+// An appendNode is a node of kind trail_append.
+type appendNode struct{ *appender }
+
+func newAppendNode(o stream.Options, init *node.Init) (*appendNode, error) {
+	a, err := newAppender(o, init)
+	return &appendNode{a}, err
 }
 
 // Receive adds an event or a list of them.
@@ -73,12 +103,7 @@ func (n *appendNode) Receive(p node.Process, pkt node.Packet) node.Result {
 // append adds events, and waits until they are durable.
 func (n *appendNode) append(ctx context.Context, all []event.Event, payloads []value.Value, list bool) node.Result {
 	if len(all) > 0 {
-		s, done, err := n.store.writer()
-		if err != nil {
-			return node.Fail(err)
-		}
-		defer done()
-		err = s.Append(ctx, all)
+		err := n.add(ctx, all)
 		if refused := (*trail.RejectedError)(nil); errors.As(err, &refused) {
 			var bad []error
 			for _, r := range refused.Refused {
@@ -87,7 +112,7 @@ func (n *appendNode) append(ctx context.Context, all []event.Event, payloads []v
 			return result(bad)
 		}
 		if err != nil {
-			return node.Fail(&node.Error{Err: err, Status: http.StatusServiceUnavailable, Code: "unwritable", Outage: true})
+			return node.Fail(unwritable(err))
 		}
 	}
 	return node.Answer(value.Map(value.Field{Name: "appended", Value: value.Int(int64(len(all)))}))
@@ -103,16 +128,8 @@ func (n *appendNode) refused(i int, list bool, payload value.Value, err error) e
 	return e
 }
 
-// Open opens the store, or finds the store of another node.
-func (n *appendNode) Open(context.Context) (err error) {
-	n.store, n.release, err = acquireStore(n.pool, n.log, n.db, true)
-	return err
-}
+// Open opens the store.
+func (n *appendNode) Open(context.Context) error { return n.open() }
 
 // Close releases the store.
-func (n *appendNode) Close() error {
-	if n.release == nil { // it was never opened
-		return nil
-	}
-	return n.release()
-}
+func (n *appendNode) Close() error { return n.release() }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -51,10 +52,10 @@ type part struct {
 var fieldName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // compile reads the fields of a config.
-func (n *eventMaker) compile(o Options, c schema.Config) error {
+func (n *eventMaker) compile(o stream.Options, c schema.Config) error {
 	var errs []error
 	compile := func(name string) lang.Program {
-		p, err := o.Languages.Compile(o.Language, c.Text(name), lang.Options{Mode: lang.ModeExpression})
+		p, err := o.Expr(c, name, lang.Options{})
 		if err != nil {
 			errs = append(errs, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -24,7 +25,7 @@ import (
 //go:embed trail_query.md
 var trailQueryPage string
 
-func trailQueryDef(o Options) *node.Def {
+func trailQueryDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "trail_query",
 		Summary: "Queries a store of events for a funnel, retention, a segment, a cohort or paths.",
@@ -57,7 +58,7 @@ type queryNode struct {
 	release func() error
 }
 
-func newQueryNode(o Options, init *node.Init) (*queryNode, error) {
+func newQueryNode(o stream.Options, init *node.Init) (*queryNode, error) {
 	c := init.Config
 	n := &queryNode{
 		db: c.String("db"), pool: init.Pool, log: init.Log,
@@ -241,11 +242,4 @@ func (n *queryNode) Open(ctx context.Context) (err error) {
 }
 
 // Close releases the store.
-func (n *queryNode) Close() error {
-	if n.release == nil { // it was never opened
-		return nil
-	}
-	release := n.release
-	n.release = nil
-	return release()
-}
+func (n *queryNode) Close() error { return n.release() }

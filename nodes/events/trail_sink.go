@@ -4,8 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -19,7 +17,7 @@ import (
 //go:embed trail_sink.md
 var trailSinkPage string
 
-func trailSinkDef(o Options) *node.Def {
+func trailSinkDef(o stream.Options) *node.Def {
 	return stream.Sink{
 		Kind:    "trail_sink",
 		Summary: "Writes the messages of a stream to a store of events.",
@@ -29,31 +27,20 @@ func trailSinkDef(o Options) *node.Def {
 		Raw:     true,
 		Calls:   4,
 		Open: func(init *node.Init) (stream.Writer, error) {
-			w := &trailWriter{db: init.Config.String("db"), pool: init.Pool, log: init.Log}
-			return w, w.events.compile(o, init.Config)
+			a, err := newAppender(o, init)
+			return &trailWriter{a}, err
 		},
-	}.Def(stream.Options{Languages: o.Languages, Language: o.Language})
+	}.Def(o)
 }
 
 // A trailWriter writes records to a store of events.
-type trailWriter struct {
-	db     string
-	events eventMaker
-	pool   *node.Pool
-	log    *slog.Logger
+type trailWriter struct{ *appender }
 
-	store   *sharedStore
-	release func() error
-}
-
-// Connect opens the store, or finds the store of another node. A store that cannot be opened
-// is a reason not to start.
+// Connect opens the store. One that cannot be opened is a reason not to start.
 func (w *trailWriter) Connect(context.Context) error {
-	store, release, err := acquireStore(w.pool, w.log, w.db, true)
-	if err != nil {
+	if err := w.open(); err != nil {
 		return &stream.RefusedError{Field: "db", Err: err}
 	}
-	w.store, w.release = store, release
 	return nil
 }
 
@@ -80,11 +67,11 @@ func (w *trailWriter) Write(ctx context.Context, records []stream.Record, done f
 		events, index = append(events, e), append(index, i)
 	}
 	for len(events) > 0 {
-		err := w.append(ctx, events)
+		err := w.add(ctx, events)
 		var rejected *trail.RejectedError
 		if !errors.As(err, &rejected) || len(rejected.Refused) == 0 {
 			if err != nil {
-				err = &node.Error{Err: err, Status: http.StatusServiceUnavailable, Code: "unwritable", Outage: true}
+				err = unwritable(err)
 			}
 			for _, i := range index {
 				done(i, value.Null(), err)
@@ -105,15 +92,6 @@ func (w *trailWriter) Write(ctx context.Context, records []stream.Record, done f
 		}
 		events, index = events[:kept], index[:kept]
 	}
-}
-
-func (w *trailWriter) append(ctx context.Context, events []event.Event) error {
-	s, done, err := w.store.writer()
-	if err != nil {
-		return err
-	}
-	defer done()
-	return s.Append(ctx, events)
 }
 
 // Close releases the store.

@@ -50,11 +50,10 @@ func outputFields() []*schema.Field {
 func newOutput(c schema.Config) (format.Options, error) {
 	names := map[string]string{"json": format.NDJSON, "text": format.Lines, "csv": format.CSV, "raw": format.Raw}
 	o := format.Options{Name: names[c.String("encode")], Columns: c.Strings("columns")}
-	delimiter := c.String("delimiter")
-	if len(delimiter) != 1 {
-		return o, c.Errorf("delimiter", diag.CodeBadValue, "must be one ASCII character, got %q", delimiter)
+	var err error
+	if o.Delimiter, err = delimiterOf(c); err != nil {
+		return o, err
 	}
-	o.Delimiter = delimiter[0]
 	if err := (format.Options{Name: format.Lines, Columns: o.Columns}).Check(); err != nil {
 		return o, c.Errorf("columns", diag.CodeBadValue, "%s", err)
 	}

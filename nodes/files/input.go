@@ -41,11 +41,10 @@ func inputFields(auto string, names ...string) []*schema.Field {
 // newInput reads the fields of inputFields.
 func newInput(c schema.Config) (input, error) {
 	in := input{options: format.Options{Name: c.String("format"), Columns: c.Strings("columns"), MaxRecord: int(c.Int("max_record"))}}
-	delimiter := c.String("delimiter")
-	if len(delimiter) != 1 {
-		return in, c.Errorf("delimiter", diag.CodeBadValue, "must be one ASCII character, got %q", delimiter)
+	var err error
+	if in.options.Delimiter, err = delimiterOf(c); err != nil {
+		return in, err
 	}
-	in.options.Delimiter = delimiter[0]
 	check := in.options
 	switch in.options.Name {
 	case "auto":
@@ -61,6 +60,15 @@ func newInput(c schema.Config) (input, error) {
 		return in, c.Errorf(field, diag.CodeBadValue, "%s", err)
 	}
 	return in, nil
+}
+
+// delimiterOf reads the field delimiter of kinds that read or write.
+func delimiterOf(c schema.Config) (byte, error) {
+	text := c.String("delimiter")
+	if len(text) != 1 {
+		return 0, c.Errorf("delimiter", diag.CodeBadValue, "must be one ASCII character, got %q", text)
+	}
+	return text[0], nil
 }
 
 // of completes the input for a file, by its extensions.

@@ -37,7 +37,7 @@ func (out *output) begin(f *os.File) error {
 	return nil
 }
 
-// maxTorn is how long a torn line may be that is looked at as a whole.
+// maxTorn is how long a torn line may be that is read as a whole.
 const maxTorn = 64 << 20
 
 // mend ends or cuts off a last line without its end.

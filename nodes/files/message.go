@@ -115,18 +115,23 @@ func (s *source) Fields(m *stream.Message, b *value.MapBuilder) {
 }
 
 // Decode makes the body of a record.
-func (s *source) Decode(m *stream.Message) (v value.Value, err error) {
+func (s *source) Decode(m *stream.Message) (value.Value, error) {
 	tok := m.Token.(*token)
+	return tok.decode(m.Raw, tok.path)
+}
+
+// decode makes the body of a record of a file, or of what path names.
+func (tok *token) decode(raw []byte, path string) (v value.Value, err error) {
 	switch {
 	case tok.err != nil:
 		err = tok.err
 	case tok.row != nil:
-		v, err = tok.row.Decode(m.Raw)
+		v, err = tok.row.Decode(raw)
 	default:
-		v, err = tok.decoder.Decode(m.Raw)
+		v, err = tok.decoder.Decode(raw)
 	}
 	if err != nil {
-		return v, fmt.Errorf("%s:%d: %w", tok.path, tok.line, err)
+		return v, fmt.Errorf("%s:%d: %w", path, tok.line, err)
 	}
 	return v, nil
 }

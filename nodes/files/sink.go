@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/value"
@@ -43,10 +45,10 @@ type sink struct {
 
 	mu struct {
 		sync.Mutex
-		batches map[string]*batch // by path
-		bytes   int               // of them
-		spare   *batch            // was written
-		open    map[string]*held
+		batches map[string]*batch              // by path
+		bytes   int                            // of them
+		spare   *batch                         // was written
+		open    *simplelru.LRU[string, target] // by path; those that were used last may be among batches
 		closing bool
 	}
 }
@@ -66,12 +68,6 @@ type pending struct {
 	done  func(i int, receipt value.Value, err error)
 }
 
-// A held output is in use by a sink, or may be again.
-type held struct {
-	out  target
-	used time.Time
-}
-
 const (
 	maxPending = 4 << 20 // bytes that wait for being written; one record may be longer
 	maxSpare   = 1 << 20 // bytes that are kept for the next batch
@@ -85,8 +81,17 @@ func newSink(init *node.Init, acquire func(path string) (target, error), release
 		acquire: acquire, release: release, receipt: init.Config.String("answer") == "receipt", log: init.Log,
 		pending: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
-	s.mu.batches, s.mu.open = map[string]*batch{}, map[string]*held{}
+	s.mu.batches, s.mu.open = map[string]*batch{}, newOpen()
 	return s
+}
+
+// newOpen returns a list of open files. They are closed by evictAll, so it has room for all.
+func newOpen() *simplelru.LRU[string, target] {
+	open, err := simplelru.NewLRU[string, target](2*mostOpen, nil)
+	if err != nil { // of a size that is not positive
+		panic(err)
+	}
+	return open
 }
 
 // Connect opens the file, if there is one.
@@ -123,9 +128,8 @@ func unwritten(err error) error {
 
 // outputLocked returns the open file of a path.
 func (s *sink) outputLocked(path string) (target, error) {
-	if h := s.mu.open[path]; h != nil {
-		h.used = time.Now()
-		return h.out, nil
+	if out, ok := s.mu.open.Get(path); ok {
+		return out, nil
 	}
 	if s.root != "" {
 		if err := unlinked(filepath.Clean(s.root), path); err != nil {
@@ -136,7 +140,7 @@ func (s *sink) outputLocked(path string) (target, error) {
 	if err != nil {
 		return nil, unwritten(err)
 	}
-	s.mu.open[path] = &held{out, time.Now()}
+	s.mu.open.Add(path, out)
 	return out, nil
 }
 
@@ -171,7 +175,7 @@ func (s *sink) Take(r stream.Record, i int, done func(i int, receipt value.Value
 
 // fullLocked reports whether records wait for those before to be written: there are too many
 // bytes of them, or too many files are open.
-func (s *sink) fullLocked() bool { return s.mu.bytes >= maxPending || len(s.mu.open) >= mostOpen }
+func (s *sink) fullLocked() bool { return s.mu.bytes >= maxPending || s.mu.open.Len() >= mostOpen }
 
 // wait waits for room.
 func (s *sink) wait(ctx context.Context) error {
@@ -353,46 +357,32 @@ var receiptShape = value.NewShape("path", "offset")
 // tick makes files durable that have to be.
 func (s *sink) tick() {
 	s.mu.Lock()
-	open := make([]*held, 0, len(s.mu.open))
-	for _, h := range s.mu.open {
-		open = append(open, h)
-	}
+	open := s.mu.open.Values()
 	s.mu.Unlock()
-	for _, h := range open {
-		if err := h.out.tick(); err != nil {
-			s.log.Warn("a file was not made durable", "path", h.out.name(), "err", err)
+	for _, out := range open {
+		if err := out.tick(); err != nil {
+			s.log.Warn("a file was not made durable", "path", out.name(), "err", err)
 		}
 	}
 }
 
-// evictAll closes the files that are too many, and reports whether there were any.
+// evictAll closes the files that are too many, those first that were not used for longest, and
+// reports whether there were any. All that have a batch were used after the others.
 func (s *sink) evictAll() (evicted bool) {
-	for s.evict() {
+	for {
+		s.mu.Lock()
+		path, out, ok := s.mu.open.GetOldest()
+		if !ok || s.mu.open.Len() <= maxOpen || s.mu.batches[path] != nil {
+			s.mu.Unlock()
+			return evicted
+		}
+		s.mu.open.RemoveOldest()
+		s.mu.Unlock()
 		evicted = true
-	}
-	return evicted
-}
-
-// evict closes the file that was not used for longest, if there are too many.
-func (s *sink) evict() bool {
-	s.mu.Lock()
-	var oldest string
-	for path, h := range s.mu.open {
-		if s.mu.batches[path] == nil && (oldest == "" || h.used.Before(s.mu.open[oldest].used)) {
-			oldest = path
+		if err := s.release(out); err != nil {
+			s.log.Warn("a file was not closed", "path", out.name(), "err", err)
 		}
 	}
-	if len(s.mu.open) <= maxOpen || oldest == "" {
-		s.mu.Unlock()
-		return false
-	}
-	h := s.mu.open[oldest]
-	delete(s.mu.open, oldest)
-	s.mu.Unlock()
-	if err := s.release(h.out); err != nil {
-		s.log.Warn("a file was not closed", "path", h.out.name(), "err", err)
-	}
-	return true
 }
 
 // Close writes what is pending, and closes the files.
@@ -406,12 +396,12 @@ func (s *sink) Close(context.Context) error {
 	}
 	s.wg.Wait() // files do not block for long
 	s.mu.Lock()
-	open := s.mu.open
-	s.mu.open = map[string]*held{}
+	open := s.mu.open.Values()
+	s.mu.open.Purge()
 	s.mu.Unlock()
 	var errs []error
-	for _, h := range open {
-		if err := s.release(h.out); err != nil && !errors.Is(err, fs.ErrClosed) {
+	for _, out := range open {
+		if err := s.release(out); err != nil && !errors.Is(err, fs.ErrClosed) {
 			errs = append(errs, err)
 		}
 	}

@@ -152,7 +152,7 @@ func TestFileSinkPaths(t *testing.T) {
 		f(fmt.Sprintf("out/%d", i), "")
 	}
 	w.sink.evictAll()
-	if got := len(w.sink.mu.open); got != maxOpen {
+	if got := w.sink.mu.open.Len(); got != maxOpen {
 		t.Errorf("got %d open files, want %d", got, maxOpen)
 	}
 	f("out/0", "")
@@ -204,8 +204,8 @@ func TestFileSinkRotates(t *testing.T) {
 	if err := os.Rename("out/x.log", "out/moved"); err != nil { // as logrotate does
 		t.Fatal(err)
 	}
-	for _, h := range w.sink.mu.open {
-		h.out.(*output).checked = time.Time{}
+	for _, out := range w.sink.mu.open.Values() {
+		out.(*output).checked = time.Time{}
 	}
 	same(t, "errors", w.write("", "6"), "")
 	same(t, "the next file", read(t, "out/x.log"), "6\n")

@@ -149,15 +149,8 @@ func (s *stdin) Fields(m *stream.Message, b *value.MapBuilder) {
 }
 
 // Decode makes the body of a record.
-func (s *stdin) Decode(m *stream.Message) (v value.Value, err error) {
-	tok := m.Token.(*token)
-	if err = tok.err; err == nil {
-		v, err = tok.decoder.Decode(m.Raw)
-	}
-	if err != nil {
-		return v, fmt.Errorf("stdin:%d: %w", tok.line, err)
-	}
-	return v, nil
+func (s *stdin) Decode(m *stream.Message) (value.Value, error) {
+	return m.Token.(*token).decode(m.Raw, "stdin")
 }
 
 // Close leaves what is not settled to the next node.

@@ -206,16 +206,17 @@ func TestStdoutClosed(t *testing.T) {
 	r := outputPipe(t)
 	var log bytes.Buffer
 	w := openStdout(t, `{}`, &log)
-	told := 0
-	w.sink.mu.open[""].out.(*console).terminate = func() error { told++; return nil }
+	ended := 0
+	out, _ := w.sink.mu.open.Get("")
+	out.(*console).terminate = func() error { ended++; return nil }
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "first", w.write("", "1"), "0: the standard output is closed [closed]")
 	same(t, "second", w.write("", "2"), "0: the standard output is closed [closed]")
 	w.close()
-	if told != 1 || !strings.Contains(log.String(), "the program ends") {
-		t.Errorf("asked %d times to end, with the log %s", told, &log)
+	if ended != 1 || !strings.Contains(log.String(), "the program ends") {
+		t.Errorf("asked %d times to end, with the log %s", ended, &log)
 	}
 }
 

@@ -44,15 +44,15 @@ func openStandardInput() (*standardInput, error) {
 
 // wait returns when there is something to read, or with ctx's error.
 func (s *standardInput) wait(ctx context.Context) error {
-	var told sync.WaitGroup // of the pipe being written to
-	told.Add(1)
+	var written sync.WaitGroup // of the pipe being written to
+	written.Add(1)
 	stop := context.AfterFunc(ctx, func() {
 		_, _ = s.wake.Write([]byte{0}) // it has room, and is open
-		told.Done()
+		written.Done()
 	})
 	defer func() {
 		if !stop() {
-			told.Wait()
+			written.Wait()
 		}
 	}()
 	for {

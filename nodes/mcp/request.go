@@ -43,7 +43,7 @@ func (s *server) requestOf(v value.Value) (*request, error) {
 	if origins, _ := header.Get("Origin"); !s.admits(first(origins), name) {
 		return nil, refuse("pages of this origin may not call: see origins")
 	}
-	r := &request{payload: without(v, "body", "raw")}
+	r := &request{payload: v.Without("body").Without("raw")}
 	if claims, ok := v.Get("auth"); ok {
 		subject, _ := claims.Get("subject")
 		r.subject, _ = subject.AsString()

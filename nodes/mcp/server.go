@@ -12,7 +12,6 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/handover"
 	"github.com/uniflow-labs/uniflow/schema"
-	"github.com/uniflow-labs/uniflow/value"
 )
 
 //go:embed mcp.md
@@ -177,11 +176,3 @@ var _ interface {
 	node.Stopper
 	node.Measured
 } = (*server)(nil)
-
-// without returns a map without some fields.
-func without(v value.Value, names ...string) value.Value {
-	for _, name := range names {
-		v = v.Without(name)
-	}
-	return v
-}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"strings"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -136,7 +135,7 @@ func (t *tool) read(arguments json.RawMessage) (value.Value, error) {
 	if err != nil {
 		return v, invalid("not JSON")
 	}
-	if problems := problemsOf(t.input, v); problems != "" {
+	if problems := t.input.Explain(v, maxProblems, "; "); problems != "" {
 		return v, invalid(problems)
 	}
 	return v, nil
@@ -160,20 +159,10 @@ func (t *tool) check(answer value.Value) error {
 	if t.output == nil {
 		return nil
 	}
-	if problems := problemsOf(t.output, answer); problems != "" {
+	if problems := t.output.Explain(answer, maxProblems, "; "); problems != "" {
 		return &node.Error{Err: errors.New("the answer does not match the schema output: " + problems), Status: http.StatusInternalServerError, Code: "output"}
 	}
 	return nil
-}
-
-// problemsOf returns what is wrong with a value, "" if it fits.
-func problemsOf(s *jsonschema.Schema, v value.Value) string {
-	found := s.Problems(v, maxProblems)
-	texts := make([]string, len(found))
-	for i, p := range found {
-		texts[i] = p.String()
-	}
-	return strings.Join(texts, "; ")
 }
 
 func invalid(problems string) error {

@@ -88,12 +88,10 @@ func newBucket(o stream.Options, init *node.Init) (node.Node, error) {
 	if n.key, err = template.OfField(c, "key", template.Compiler(o.Languages, o.Language)); err != nil {
 		return nil, err
 	}
-	if n.stored, err = o.Languages.Compile(o.Language, c.Text("value"), lang.Options{Mode: lang.ModeExpression}); err != nil {
+	if n.stored, err = o.Expr(c, "value", lang.Options{}); err != nil {
 		return nil, err
 	}
-	if c.Has("revision") {
-		n.revision, err = o.Languages.Compile(o.Language, c.Text("revision"), lang.Options{Mode: lang.ModeExpression})
-	}
+	n.revision, err = o.Expr(c, "revision", lang.Options{})
 	return n, err
 }
 

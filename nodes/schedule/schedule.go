@@ -153,7 +153,7 @@ type timetable struct {
 	last    time.Time                 // when the last tick was due; zero before the first node serves
 	running int                       // processes
 	queue   []time.Time               // ticks that wait
-	told    bool                      // that ticks are left out because of the running process
+	warned  bool                      // that ticks are left out because of the running process
 
 	ticks, skipped, missed uint64
 }
@@ -251,8 +251,8 @@ func (n *ticker) admit(due time.Time) bool {
 		return false
 	}
 	t.skipped++
-	if !t.told {
-		t.told = true
+	if !t.warned {
+		t.warned = true
 		n.log.Warn("ticks are left out, because an earlier process is running", "since", due)
 	}
 	return false
@@ -282,7 +282,7 @@ func (n *ticker) ended() (next *ticker, due time.Time) {
 	t.Lock()
 	defer t.Unlock()
 	t.running--
-	t.told = false
+	t.warned = false
 	if next = t.newest(); next != nil && len(t.queue) > 0 {
 		due, t.queue = t.queue[0], t.queue[1:]
 		t.ticks++

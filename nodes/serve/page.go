@@ -65,10 +65,8 @@ func newPage(init *node.Init, o stream.Options) (node.Node, error) {
 	if err != nil {
 		return nil, c.Errorf("content_type", diag.CodeBadValue, "want a media type").WithHint("write one such as text/html; charset=utf-8")
 	}
-	if c.Has("data") {
-		if n.data, err = o.Languages.Compile(o.Language, c.Text("data"), lang.Options{Mode: lang.ModeExpression}); err != nil {
-			return nil, err
-		}
+	if n.data, err = o.Expr(c, "data", lang.Options{}); err != nil {
+		return nil, err
 	}
 	n.set, err = parsePage(c)
 	return n, err

@@ -35,7 +35,7 @@ func Defs(language string, worker ...string) []*node.Def {
 	}
 	languages := builtin.Languages(worker...)
 	defs := core.Defs(core.Options{Languages: languages, Language: language})
-	defs = append(defs, events.Defs(events.Options{Languages: languages, Language: language})...)
+	defs = append(defs, events.Defs(stream.Options{Languages: languages, Language: language})...)
 	defs = append(defs, schedule.Defs()...)
 	o := stream.Options{Languages: languages, Language: language}
 	for _, of := range []func(stream.Options) []*node.Def{

@@ -50,18 +50,10 @@ func collectDef(o stream.Options) *node.Def {
 				n.count = most
 			}
 			var err error
-			n.key, err = compileKey(o, c)
+			n.key, err = o.Expr(c, "key", lang.Options{})
 			return n, err
 		},
 	}
-}
-
-// compileKey compiles the field key; nil if there is none.
-func compileKey(o stream.Options, c schema.Config) (lang.Program, error) {
-	if !c.Has("key") {
-		return nil, nil
-	}
-	return o.Languages.Compile(o.Language, c.Text("key"), lang.Options{Mode: lang.ModeExpression})
 }
 
 // A collector is a node of kind collect.

@@ -42,7 +42,7 @@ func dedupeDef(o stream.Options) *node.Def {
 				shared: fmt.Sprintf("dedupe %q %q %q %v %d", init.Node.Namespace, init.Node.String(), c.Text("key").Code, c.Duration("ttl"), c.Int("capacity")),
 			}
 			var err error
-			n.key, err = o.Languages.Compile(o.Language, c.Text("key"), lang.Options{Mode: lang.ModeExpression})
+			n.key, err = o.Expr(c, "key", lang.Options{})
 			return n, err
 		},
 	}

@@ -34,7 +34,7 @@ import (
 func kinds() []*node.Def {
 	languages := builtin.Languages()
 	defs := core.Defs(core.Options{Languages: languages, Language: "cel"})
-	defs = append(defs, events.Defs(events.Options{Languages: languages, Language: "cel"})...)
+	defs = append(defs, events.Defs(stream.Options{Languages: languages, Language: "cel"})...)
 	o := stream.Options{Languages: languages, Language: "cel"}
 	return slices.Concat(defs, streams.Defs(o), web.Defs(o), client.Defs(o))
 }

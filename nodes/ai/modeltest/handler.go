@@ -180,12 +180,5 @@ func writeError(w http.ResponseWriter, t Turn) {
 	if t.Status >= 500 {
 		kind = "server_error"
 	}
-	write(w, errorBody(message, kind, code))
+	_, _ = w.Write(encode(object("error", object("message", message, "type", kind, "code", code)))) // a client that has left does not need it
 }
-
-func errorBody(message, kind, code string) []byte {
-	return encode(object("error", object("message", message, "type", kind, "code", code)))
-}
-
-// write writes what a client that has left does not need.
-func write(w io.Writer, data []byte) { _, _ = w.Write(data) }

@@ -149,8 +149,8 @@ func (c *Client) use(ctx context.Context, f func(*session) error) error {
 		err = f(s)
 		var answered *jsonrpc.Error
 		if err != nil && ctx.Err() == nil && !errors.As(err, &answered) {
-			if s.tooLong.Load() {
-				sayTooLong(ctx)
+			if s.tooLong.Load() { // it has no request of its own
+				tooLongOf(ctx).Store(true)
 			}
 			c.lose(s)
 		}

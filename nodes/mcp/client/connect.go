@@ -8,6 +8,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/uniflow-labs/uniflow/node/field"
 )
 
 // A session is one connection to the server.
@@ -18,10 +20,8 @@ type session struct {
 	tooLong atomic.Bool   // a program has said more than it may
 }
 
-const (
-	firstPause = 100 * time.Millisecond // after an attempt that failed; doubled each time
-	longPause  = 10 * time.Second
-)
+// pauses are the waits after attempts that failed.
+var pauses = field.Backoff{Initial: 100 * time.Millisecond, Factor: 2, Max: 10 * time.Second}
 
 var errClosed = errors.New("the node has ended")
 
@@ -82,9 +82,8 @@ func (c *Client) try(done chan struct{}) {
 	close(done)
 	switch {
 	case err != nil:
-		pause := min(firstPause<<min(c.mu.failures, 10), longPause)
 		c.mu.failures++
-		c.mu.again = time.Now().Add(pause)
+		c.mu.again = time.Now().Add(pauses.Wait(c.mu.failures))
 	case c.mu.closed:
 		c.wg.Go(s.close)
 	default:

@@ -106,7 +106,7 @@ func (c *Client) describe(ctx context.Context, err error) error {
 		described.Code, cause = "connect", errors.New("the connection was lost, so whether the tool has run is not known")
 	}
 	switch {
-	case wasTooLong(ctx):
+	case tooLongOf(ctx).Load():
 		described.Code, cause = "too_large", errTooLong
 	case errors.As(err, &status):
 		cause = status

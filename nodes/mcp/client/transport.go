@@ -83,8 +83,7 @@ func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 		end()
 		return nil, errors.Join(&statusError{code}, resp.Body.Close())
 	}
-	tooLong, _ := ctx.Value(tooLongKey{}).(*atomic.Bool)
-	resp.Body = &limited{httpclient.Limited{R: resp.Body, Left: r.most}, resp.Body, tooLong, end}
+	resp.Body = &limited{httpclient.Limited{R: resp.Body, Left: r.most}, resp.Body, tooLongOf(ctx), end}
 	return resp, nil
 }
 
@@ -98,17 +97,11 @@ func watchLength(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tooLongKey{}, new(atomic.Bool))
 }
 
-// sayTooLong is for what has no request of its own.
-func sayTooLong(ctx context.Context) {
-	if tooLong, ok := ctx.Value(tooLongKey{}).(*atomic.Bool); ok {
-		tooLong.Store(true)
-	}
-}
-
-// wasTooLong reports whether an answer was longer than it may be.
-func wasTooLong(ctx context.Context) bool {
-	tooLong, ok := ctx.Value(tooLongKey{}).(*atomic.Bool)
-	return ok && tooLong.Load()
+// tooLongOf returns what is set when an answer of a call is longer than it may be; nil outside
+// of a call.
+func tooLongOf(ctx context.Context) *atomic.Bool {
+	tooLong, _ := ctx.Value(tooLongKey{}).(*atomic.Bool)
+	return tooLong
 }
 
 // limited is the body of an answer that must not be too long.

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/envelope"
@@ -121,9 +120,7 @@ func newEndpoint(init *node.Init, o stream.Options) (node.Node, error) {
 	if !c.Has("topics") {
 		return n, nil
 	}
-	n.topics, err = template.New(c.Raw("topics"), func(code diag.Text) (lang.Program, error) {
-		return o.Languages.Compile(o.Language, code, lang.Options{Mode: lang.ModeExpression})
-	})
+	n.topics, err = template.New(c.Raw("topics"), template.Compiler(o.Languages, o.Language))
 	var d *diag.Diagnostic
 	if errors.As(err, &d) {
 		d.Path = c.Path("topics")
