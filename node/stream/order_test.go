@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -93,8 +94,12 @@ func waits() *node.Def {
 // key come one at a time, and records of a lane without a key in their order, many of them on
 // their way. What fails comes again before the rest, in its order.
 func TestRecordOrder(t *testing.T) {
-	t.Run("queued", func(t *testing.T) { recordOrder(t, "n", 20) })
-	t.Run("after a wait", func(t *testing.T) { recordOrder(t, "w", 1) })
+	t.Run("queued", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { recordOrder(t, "n", 20) })
+	})
+	t.Run("after a wait", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { recordOrder(t, "w", 1) })
+	})
 }
 
 func recordOrder(t *testing.T, first string, most int) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -89,7 +90,7 @@ func TestGiveUp(t *testing.T) {
 	for name, document := range map[string]string{"messages": letters, "batches": batches} {
 		for system, traits := range systems {
 			t.Run(name+"/"+system, func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
 					s := newShelf(traits)
 					s.add(0, "k", "1", "2", "3", "4")
 					began := time.Now()
@@ -118,7 +119,7 @@ func TestGiveUp(t *testing.T) {
 // TestGiveUpForgets has an outage a long time after one that was given up, without a good message
 // between them: it is another one, and gets its own time.
 func TestGiveUpForgets(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(stream.Traits{Redelivers: true})
 		s.add(0, "k", "1")
 		var later atomic.Bool
@@ -147,7 +148,7 @@ func TestGiveUpForgets(t *testing.T) {
 
 // TestOutageSince checks since when messages are held, not since when the last of them is.
 func TestOutageSince(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(stream.Traits{Redelivers: true})
 		s.add(0, "k", "1")
 		began, late := time.Now(), time.Now().Add(5*time.Second)

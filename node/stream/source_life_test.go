@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -108,7 +109,7 @@ func TestADrainWaitsForProcesses(t *testing.T) {
 func TestADrainEndsWithTheGrace(t *testing.T) {
 	for name, traits := range systems {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				s := newShelf(traits)
 				var began atomic.Int32
 				r := start(t, s, source(""), func(ctx context.Context, _ string, _ value.Value) error {
@@ -586,7 +587,7 @@ func TestAnswersArePassedOn(t *testing.T) {
 func TestSettlingThatHangs(t *testing.T) {
 	for name, traits := range systems {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				s := newShelf(traits)
 				s.mu.stalls = true
 				s.numbers(0, 0, 10)
