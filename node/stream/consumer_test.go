@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"testing"
 
@@ -11,7 +10,7 @@ import (
 
 // newTestConsumer returns a consumer that no goroutine runs.
 func newTestConsumer(t Traits) *consumer {
-	n := &sourceNode{source: &Source{Traits: t}, log: slog.New(slog.DiscardHandler), settings: &settings{limit: 10, bytes: 1 << 20}, shared: new(shared)}
+	n := &sourceNode{source: &Source{Traits: t}, log: discard, settings: &settings{limit: 10, bytes: 1 << 20}, shared: new(shared)}
 	n.init = &node.Init{Clock: node.SystemClock{}}
 	c := newConsumer(n, nil, nil)
 	c.generations.Attach(&generation{settings: n.settings})

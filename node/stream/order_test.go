@@ -21,7 +21,7 @@ type watch struct {
 	t  *testing.T
 	mu struct {
 		sync.Mutex
-		queues   map[string]*watchedQueue
+		queues  map[string]*watchedQueue
 		most    int // records of one queue without a key that were not answered
 		retries int
 	}

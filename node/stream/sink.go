@@ -69,7 +69,7 @@ func (s Sink) config() schema.Object {
 	more = append(more,
 		schema.Duration("timeout").Default("30s").Range(float64(time.Millisecond), float64(24*time.Hour)).
 			Doc("How long a message may take until it is confirmed, with the time that it waits for room or for the connection."),
-		schema.Enum("answer", "none", "receipt").Default("none").Doc("Whether the answer says where the message is."),
+		schema.Enum("answer", "none", "receipt").Default("none").Doc("Whether the answer tells where the message is."),
 	)
 	return s.Config.With(more...)
 }

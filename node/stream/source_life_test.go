@@ -202,7 +202,7 @@ func TestAPoisonedBatchRunsInHalves(t *testing.T) {
 }
 
 // TestAnUndecodableMessageKeepsItsPlace has batches with undecodable messages: messages of
-// the same line wait for the dead letter, which waits for the ones before it.
+// the same queue wait for the dead letter, which waits for the ones before it.
 func TestAnUndecodableMessageKeepsItsPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		traits stream.Traits
