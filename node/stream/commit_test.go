@@ -126,7 +126,7 @@ func TestCommitterRepeats(t *testing.T) {
 	})
 }
 
-// TestCommitterReports passes outcomes on at once, and none without a connection.
+// TestCommitterReports passes outcomes on immediately, and none without a connection.
 func TestCommitterReports(t *testing.T) {
 	w := newCommitted(Traits{Redelivers: true})
 	w.test(t, func(t *testing.T) {

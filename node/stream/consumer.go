@@ -27,7 +27,7 @@ type consumer struct {
 	source   *Source
 	settings *settings
 	reader   Reader
-	replies  *replies // nil if the reader is no Replier
+	replies  *replies // nil if the reader is not a Replier
 	counts   *counts
 	log      *slog.Logger
 	clock    node.Clock

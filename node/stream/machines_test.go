@@ -156,7 +156,7 @@ func TestDeadRun(t *testing.T) {
 	}
 }
 
-// TestConnection waits longer after each failure, and begins anew after a connection that was of use.
+// TestConnection waits longer after each failure, and begins again with short waits after a connection that was of use.
 func TestConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var made atomic.Uint64

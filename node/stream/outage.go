@@ -62,7 +62,7 @@ func (c *consumer) awaySince(now time.Time, giveUp time.Duration) time.Time {
 // suspected reports whether the messages of a task may be why connections break.
 func (t *task) suspected() bool { return t.outage.breaks > 1 }
 
-// Outages are what a consumer knows of systems that are away. It guards them.
+// outages are what a consumer knows of systems that are away. It guards them.
 type outages struct {
 	log func(string, ...any)
 

@@ -53,7 +53,7 @@ const (
 	verdictStopped           // it could not run to its end, as its generation has ended
 )
 
-// Tasks are kept for later messages. The consumer guards them.
+// tasks are kept for later messages. The consumer guards them.
 type tasks struct {
 	consumer *consumer
 	spare    []*task
@@ -183,7 +183,7 @@ func (t *task) attempts() int {
 	return t.messages[0].Attempt + t.messages[0].failed
 }
 
-// Replies pass answers on, for messages with an address for it. Nil replies have none.
+// replies pass answers on, for messages with an address for it. Nil replies have none.
 type replies struct {
 	replier Replier
 	guard   func(call string, f func() error) error

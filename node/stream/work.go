@@ -148,7 +148,7 @@ func (w *runner) handIn() {
 	w.tasks, w.ended, w.unready, w.queued, w.whole = w.tasks[:0], w.ended[:0], w.unready[:0], w.queued[:0], Message{}
 }
 
-// Workers are the goroutines that run processes, and the tasks whose process has ended while
+// workers are the goroutines that run processes, and the tasks whose process has ended while
 // none of them looked. Those have a lock of their own, so that those who end processes do not
 // wait for the workers.
 type workers struct {
