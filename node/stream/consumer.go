@@ -90,6 +90,8 @@ type fifo[T any] struct {
 
 func (q *fifo[T]) len() int { return len(q.items) - q.head }
 
+func (q *fifo[T]) first() *T { return &q.items[q.head] }
+
 func (q *fifo[T]) push(v T) { q.items = append(q.items, v) }
 
 func (q *fifo[T]) pop() T {

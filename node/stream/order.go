@@ -17,22 +17,20 @@ type keyQueue struct {
 	n          int
 	bytes      int64
 	head, tail *message
-	next       *keyQueue // among the queues that may go on, or of the spare ones
 }
 
 // may reports whether the next message of the queue may begin.
 func (q *keyQueue) may() bool { return q.loose || q.out == 0 && len(q.failed) == 0 }
 
 // An order keeps the messages that have not begun, and says which may. A queue that has
-// a message out waits until that is let go. Lines take turns. The consumer guards it.
+// a message out waits until that is let go. Queues take turns. The consumer guards it.
 type order struct {
-	all         keyQueue             // of messages that do not wait for their lane or key
-	first, last *keyQueue            // that may go on
-	n           int                  // messages of these queues
-	bytes       int64                // of these
-	keys        map[string]*keyQueue // by an expression
-	spare       *keyQueue
-	spares      int
+	all   keyQueue             // of messages that do not wait for their lane or key
+	next  fifo[*keyQueue]      // that may go on
+	n     int                  // messages of these queues
+	bytes int64                // of these
+	keys  map[string]*keyQueue // by an expression
+	spare []*keyQueue
 }
 
 // maxSpare is how many queues of keys are kept for others.
@@ -46,10 +44,9 @@ func (o *order) keyed(keys *map[string]*keyQueue, key string) *keyQueue {
 	if *keys == nil {
 		*keys = make(map[string]*keyQueue)
 	}
-	q := o.spare
-	if q != nil {
-		o.spare, q.next = q.next, nil
-		o.spares--
+	var q *keyQueue
+	if last := len(o.spare) - 1; last >= 0 {
+		q, o.spare = o.spare[last], o.spare[:last]
 	} else {
 		q = new(keyQueue)
 	}
@@ -83,21 +80,12 @@ func (o *order) list(q *keyQueue) {
 	q.listed = true
 	o.n += q.n
 	o.bytes += q.bytes
-	if o.last == nil {
-		o.first = q
-	} else {
-		o.last.next = q
-	}
-	o.last = q
+	o.next.push(q)
 }
 
 // unlist takes the first queue away.
 func (o *order) unlist() {
-	q := o.first
-	o.first, q.next = q.next, nil
-	if o.first == nil {
-		o.last = nil
-	}
+	q := o.next.pop()
 	q.listed = false
 	o.n -= q.n
 	o.bytes -= q.bytes
@@ -126,8 +114,8 @@ func (o *order) pop(q *keyQueue) *message {
 // take takes at most count messages and, except for the first, at most so many bytes.
 // All that it takes of a queue belongs together: the next ones wait until it is let go.
 func (o *order) take(into []*message, count int, bytes int64) []*message {
-	for o.first != nil && count > 0 {
-		q := o.first
+	for o.next.len() > 0 && count > 0 {
+		q := *o.next.first()
 		for count > 0 && q.head != nil {
 			if len(into) > 0 && q.head.size > bytes {
 				count = 0
@@ -195,8 +183,7 @@ func (o *order) rest(q *keyQueue) {
 	}
 	delete(q.keys, q.key)
 	*q = keyQueue{}
-	if o.spares < maxSpare {
-		q.next, o.spare = o.spare, q
-		o.spares++
+	if len(o.spare) < maxSpare {
+		o.spare = append(o.spare, q)
 	}
 }

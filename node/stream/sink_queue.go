@@ -202,51 +202,43 @@ func (i *item) live() bool { return i.d.open }
 
 // A queue is the records that no batch has, in the order of arrival.
 type queue struct {
-	items []item // from head on
-	head  int
+	fifo[item]
 	dead  int    // how many are not live
 	bytes int    // of those that are
 	end   uint64 // how many have ever been pushed
 }
 
-func (q *queue) waiting() int { return len(q.items) - q.head - q.dead }
+func (q *queue) waiting() int { return q.len() - q.dead }
 
 func (q *queue) push(i item) {
-	if q.head > 64 && q.head > len(q.items)/2 {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
-	q.items = append(q.items, i)
+	q.fifo.push(i)
 	q.bytes += i.size
 	q.end++
 }
 
 // skip drops items in front that are not live, and returns the first that is.
 func (q *queue) skip() *item {
-	for q.head < len(q.items) {
-		i := &q.items[q.head]
+	for q.len() > 0 {
+		i := q.first()
 		if i.live() {
 			return i
 		}
 		q.drop()
 		q.dead--
 	}
-	q.items, q.head, q.dead, q.bytes = q.items[:0], 0, 0, 0
 	return nil
 }
 
 // drop takes the first item.
 func (q *queue) drop() {
-	q.bytes -= q.items[q.head].size
-	q.items[q.head] = item{}
-	q.head++
+	q.bytes -= q.first().size
+	q.pop()
 }
 
 // compact drops the items that are not live, if they are many: without a connection,
 // nothing takes them.
 func (q *queue) compact() {
-	if q.dead <= 64 || q.dead <= (len(q.items)-q.head)/2 {
+	if q.dead <= 64 || q.dead <= q.len()/2 {
 		return
 	}
 	n := 0
@@ -309,7 +301,7 @@ func (o *outlet) dueLocked() int {
 	most := min(o.count, room)
 	left := o.linger - time.Since(first.at)
 	if o.enoughLocked() || left <= 0 || o.mu.closing ||
-		q.end-uint64(len(q.items)-q.head) < o.mu.flushed {
+		q.end-uint64(q.len()) < o.mu.flushed {
 		return most
 	}
 	if o.mu.lingering == nil {
