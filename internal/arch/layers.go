@@ -28,9 +28,9 @@ var layers = []layer{
 	{"The loader, and the references that tests compare with", []string{"batch/internal/oracle", "internal/loader", "internal/trailtest"}},
 	{"The contract for kinds, documents, languages, and watching", []string{
 		"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "internal/loader/trailstore"}},
-	{"What answers of HTTP mean, and fields", []string{"node/envelope", "node/field"}},
+	{"What answers of HTTP mean, fields, and what kinds keep", []string{"node/envelope", "node/field", "node/state"}},
 	{"What several kinds share", []string{
-		"node/accept", "node/content", "node/httpclient", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "node/state", "internal/waits"}},
+		"node/accept", "node/content", "node/httpclient", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "internal/waits"}},
 	{"What sends timelines", []string{"observe/otlp"}},
 	{"Kinds by name", []string{"internal/registry"}},
 	{"Sub-graphs, and the rules of the linter", []string{"internal/expand", "internal/check"}},

@@ -132,7 +132,7 @@ func TestChaos(t *testing.T) {
 		for name, set := range settings {
 			t.Run(system+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				s := newShelf(traits)
+				s := newBroker(traits)
 				j := newJudge(t, set.by)
 				per := 1
 				if traits.Lanes {

@@ -17,7 +17,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// A keeper keeps the positions of a session in a file. The goroutine that connects calls
+// A keeper keeps the positions of a consumer in a file. The goroutine that connects calls
 // resume, and later the one that settles calls keep.
 type keeper struct {
 	path      string
@@ -217,11 +217,11 @@ func replaceFile(path string, text []byte) (err error) {
 // A claim is the use of a file of positions by the nodes of one name.
 type claim struct {
 	io.Closer // unlocks it for other programs
-	seat      *seat
+	shared    *shared
 	by        string
 }
 
-// claim takes the file of positions for this seat, and checks it. Two sources would
+// claim takes the file of positions for the nodes of one name, and checks it. Two sources would
 // overwrite the positions of each other.
 func (n *sourceNode) claim() (release func() error, err error) {
 	group, field := n.init.Config.Find(n.settings.named)
@@ -234,12 +234,12 @@ func (n *sourceNode) claim() (release func() error, err error) {
 		if errors.Is(err, vfs.ErrLocked) {
 			err = errors.New("another program keeps its positions there")
 		}
-		return &claim{lock, n.seat, n.init.Node.String()}, err
+		return &claim{lock, n.shared, n.init.Node.String()}, err
 	})
 	if err != nil {
 		return nil, group.Errorf(field, diag.CodeBadValue, "%v", err).WithHint("give each source a file of its own, in a folder that exists")
 	}
-	if c.seat != n.seat {
+	if c.shared != n.shared {
 		err = group.Errorf(field, diag.CodeBadValue, "node %q keeps its positions there", c.by).WithHint("give each source a file of its own")
 		return nil, errors.Join(err, release())
 	}

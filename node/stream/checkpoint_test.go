@@ -15,15 +15,15 @@ import (
 )
 
 // checkpointed is a source of two lanes whose positions are in a file.
-func checkpointed(file string) (*shelf, string) {
-	s := newShelf(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
+func checkpointed(file string) (*broker, string) {
+	s := newBroker(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
 	s.numbers(0, 0, 10)
 	s.numbers(1, 10, 10)
 	return s, "- {kind: mem, name: s, checkpoint: {file: " + file + ", interval: 1ms}, order: total, ports: {out: [{name: t}]}}\n- {kind: take, name: t}\n"
 }
 
-// told is an error with its hint.
-func told(err error) string {
+// withHint returns an error with its hint.
+func withHint(err error) string {
 	d, ok := errors.AsType[*diag.Diagnostic](err)
 	if !ok {
 		return fmt.Sprint(err)
@@ -80,7 +80,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 		}
 		r := start(t, s, "- {kind: nop, name: n}\n", nil)
 		_, err := r.apply(document)
-		if got := told(err); !strings.Contains(got, want) || !strings.Contains(got, "t.yaml:1:43: checkpoint.file") || !strings.Contains(got, "remove it to read from the beginning") {
+		if got := withHint(err); !strings.Contains(got, want) || !strings.Contains(got, "t.yaml:1:43: checkpoint.file") || !strings.Contains(got, "remove it to read from the beginning") {
 			t.Errorf("got %s, want %q, of\n%s", got, want, text)
 		}
 	}
@@ -122,7 +122,7 @@ func TestCheckpointOfAnother(t *testing.T) {
 	r = start(t, s, "- {kind: nop, name: n}\n", nil)
 	_, err := r.apply(document)
 	for _, want := range []string{`has the positions of the mem "s", and not of the mem "other"`, "remove source and sum", "checkpoint.file"} {
-		if got := told(err); !strings.Contains(got, want) {
+		if got := withHint(err); !strings.Contains(got, want) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

@@ -9,34 +9,34 @@ import (
 )
 
 // end waits until what is held has been settled, as far as that may take.
-func (s *session) end(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (c *consumer) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err != nil {
-		s.mu.ended = true
+		c.mu.ended = true
 		if !errors.Is(err, io.EOF) {
-			s.mu.failure = err
-			s.log.Error("reading ended", "error", err)
+			c.mu.failure = err
+			c.log.Error("reading ended", "error", err)
 		}
 	}
-	s.wakeAll()
-	s.mu.watchers++
-	for s.mu.first != nil && !s.mu.expired {
-		s.room.Wait()
+	c.workers.wakeAll()
+	c.mu.watchers++
+	for c.inFlight.first != nil && !c.mu.expired {
+		c.room.Wait()
 	}
-	if s.mu.first == nil {
+	if c.inFlight.first == nil {
 		return
 	}
 	// The contexts of processes have ended: most answer immediately.
 	timer := time.AfterFunc(lastAnswers, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.giveBack(func(*message) bool { return true }, errGrace)
-		s.room.Broadcast()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.giveBack((*message).here, errGrace)
+		c.room.Broadcast()
 	})
 	defer timer.Stop()
-	for s.mu.first != nil {
-		s.room.Wait()
+	for c.inFlight.first != nil {
+		c.room.Wait()
 	}
 }
 
@@ -52,130 +52,99 @@ const (
 
 var errGrace = errors.New("the grace of the shutdown is over")
 
-// stop stops reading, and gives back what has not begun. A session that has not started
+// stop stops reading, and gives back what has not begun. A consumer that has not started
 // is closed.
-func (s *session) stop() {
-	s.mu.Lock()
-	if s.mu.draining {
-		s.mu.Unlock()
+func (c *consumer) stop() {
+	c.mu.Lock()
+	if c.mu.draining {
+		c.mu.Unlock()
 		return
 	}
-	s.mu.draining = true
-	s.stopRead()
-	started := s.mu.started
-	s.mu.started = true
-	if s.returns() {
-		s.giveBack(func(m *message) bool { return m.state == stateQueued }, nil)
+	c.mu.draining = true
+	c.stopRead()
+	started := c.mu.started
+	c.mu.started = true
+	if c.returns() {
+		c.giveBack((*message).queued, nil)
 	}
-	s.wakeAll()
-	s.room.Broadcast()
-	s.mu.Unlock()
+	c.workers.wakeAll()
+	c.room.Broadcast()
+	c.mu.Unlock()
 	if !started {
-		s.close()
-		close(s.closed)
+		c.close()
+		close(c.closed)
 	}
 }
 
 // returns reports whether what is given back comes again.
-func (s *session) returns() bool { return s.source.Traits.Redelivers || s.source.Traits.Positions }
+func (c *consumer) returns() bool { return c.source.Traits.Redelivers || c.source.Traits.Positions }
 
 // expire ends the processes: the grace is over.
-func (s *session) expire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.expired {
+func (c *consumer) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.expired {
 		return
 	}
-	s.mu.expired = true
-	time.AfterFunc(lastAnswers+lastCall, s.stopWrite)
-	for _, f := range s.mu.fronts {
-		f.cancel()
-	}
-	s.giveBack(func(m *message) bool { return m.state == stateQueued }, nil)
-	s.wakeAll()
-	s.room.Broadcast()
+	c.mu.expired, c.settler.closing = true, true
+	time.AfterFunc(lastAnswers+lastCall, c.stopWrite)
+	c.stopRun()
+	c.giveBack((*message).queued, nil)
+	c.workers.wakeAll()
+	c.room.Broadcast()
 }
 
 // drain stops, and returns when all is settled and the reader is closed, or soon after
 // ctx has ended.
-func (s *session) drain(ctx context.Context) error {
-	s.stop()
+func (c *consumer) drain(ctx context.Context) error {
+	c.stop()
 	select {
-	case <-s.closed:
+	case <-c.closed:
 		return nil
 	case <-ctx.Done():
 	}
-	s.expire()
+	c.expire()
 	timer := time.NewTimer(drainLimit)
 	defer timer.Stop()
 	select {
-	case <-s.closed:
-		return s.lostMessages()
+	case <-c.closed:
+		return c.lostMessages()
 	case <-timer.C:
 		return errors.New("the reader does not close although its context is done: it is abandoned")
 	}
 }
 
 // lostMessages returns an error if messages were given up that do not come again.
-func (s *session) lostMessages() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.lostAtEnd == 0 {
+func (c *consumer) lostMessages() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.lostAtEnd == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d messages are lost that were read", errGrace, s.mu.lostAtEnd)
+	return fmt.Errorf("%w: %d messages are lost that were read", errGrace, c.mu.lostAtEnd)
 }
 
-// close closes the reader, and ends the nodes of a source that has ended.
-func (s *session) close() {
-	s.mu.Lock()
-	expired, ended := s.mu.expired, s.mu.ended
-	s.mu.connected = false
-	fronts := s.mu.fronts
-	s.mu.Unlock()
+// close closes the reader, and ends the node of a source that has ended.
+func (c *consumer) close() {
+	c.mu.Lock()
+	expired, ended := c.mu.expired, c.mu.ended
+	c.committer.connected = false
+	c.mu.Unlock()
 	limit := handOver
 	if expired {
 		limit = lastCall
 	}
-	if s.connection.connected() {
+	if c.connection.connected() {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
-		if err := s.guard("Close", func() error { return s.reader.Close(ctx) }); err != nil {
-			s.log.Warn("closing the reader", "error", err)
+		if err := c.guard("Close", func() error { return c.reader.Close(ctx) }); err != nil {
+			c.log.Warn("closing the reader", "error", err)
 		}
 	}
-	s.stopRead()
-	s.stopWrite()
-	s.held.Close()
-	for _, f := range fronts {
-		if ended {
-			f.node.finish()
-		}
-	}
-}
-
-// left returns a channel that is closed when no process of a front runs.
-func (s *session) left(f *front) <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if f.idle == nil {
-		f.idle = make(chan struct{})
-		if f.running == 0 {
-			close(f.idle)
-		}
-	}
-	return f.idle
-}
-
-// leave takes a front that is not the newest out of the session, when its processes
-// have ended.
-func (s *session) leave(f *front) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, other := range s.mu.fronts {
-		if other == f {
-			s.mu.fronts = append(s.mu.fronts[:i:i], s.mu.fronts[i+1:]...)
-			return
-		}
+	c.stopRead()
+	c.stopWrite()
+	c.account.Close()
+	if g := c.generations.Current(); g != nil && ended {
+		g.node.finish()
 	}
 }

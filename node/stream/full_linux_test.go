@@ -46,7 +46,7 @@ func TestPositionsOnAFullDisk(t *testing.T) {
 		}
 	}
 
-	s := newShelf(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
+	s := newBroker(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
 	s.numbers(0, 0, 10)
 	r := start(t, s, document, nil)
 	r.until("the first position", func() bool { return kept() == `{"positions":{"0":"10"}}` })
@@ -72,7 +72,7 @@ func TestPositionsOnAFullDisk(t *testing.T) {
 	if got := kept(); got != `{"positions":{"0":"20"}}` {
 		t.Errorf("after a shutdown on the full disk the file has %s", got)
 	}
-	job := newShelf(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
+	job := newBroker(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
 	job.ends = true
 	job.numbers(0, 0, 30)
 	r = start(t, job, document, func(context.Context, string, value.Value) error { return nil })

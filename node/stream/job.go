@@ -8,62 +8,76 @@ import (
 // mostReasons is how many dead letters the error of a job that fails wholly quotes.
 const mostReasons = 3
 
-// holdsMarks reports whether marks are not committed: marks of a run of dead letters wait for
-// the next good message, or the end of the job. If the job fails, its next run reads them
-// again. Of dead requeue they do not wait: what has failed again is in a new file. The caller holds
-// the lock.
-func (s *session) holdsMarks() bool {
-	if _, again := s.reader.(*letterReader); again {
-		return false
-	}
-	return s.mu.aborted || s.settings.maxDead > 0 && s.mu.deadRun > 0 && !s.mu.closing
+// A deadRun counts the dead letters of a job since its last good message. Their positions are
+// withheld until the next good message, or the end of the job. If the job fails, its next run
+// reads them again. Of dead requeue they are not withheld: what has failed again is in a new
+// file. The consumer guards it.
+type deadRun struct {
+	env     deadEnv
+	max     int  // 0 sets none
+	commits bool // of dead requeue
+
+	n       int
+	reasons []error // of the first
+	aborted bool    // there were too many
 }
 
-// beforeDead keeps the marks that come before a run of dead letters. The caller holds the lock.
-func (s *session) beforeDead() {
-	if s.settings.maxDead > 0 && s.mu.deadRun == 0 {
-		s.keepMarks()
+// A deadEnv is what a run of dead letters needs of its consumer. All are called with the lock.
+type deadEnv struct {
+	mark  func() // what is settled now is committed in any case
+	clear func() // takes mark back, as all is
+	abort func(err error)
+}
+
+// withheld reports whether positions are not committed for now.
+func (d *deadRun) withheld(closing bool) bool {
+	return !d.commits && (d.aborted || d.max > 0 && d.n > 0 && !closing)
+}
+
+// before is called before a dead letter is settled.
+func (d *deadRun) before() {
+	if d.max > 0 && d.n == 0 {
+		d.env.mark()
 	}
 }
 
-// keepMarks keeps the marks as they are now: those are committed even if the job fails. The
-// caller holds the lock.
-func (s *session) keepMarks() {
-	for _, l := range s.mu.dirty {
-		s.mu.safe = append(s.mu.safe, l.mark)
-	}
-}
-
-// dead counts a dead letter of a job. The caller holds the lock.
-func (s *session) dead(m *message) {
-	if s.settings.maxDead == 0 || s.mu.aborted {
+// dead counts a dead letter.
+func (d *deadRun) dead(err error) {
+	if d.max == 0 || d.aborted {
 		return
 	}
-	s.mu.deadRun++
-	if len(s.mu.reasons) < mostReasons {
-		s.mu.reasons = append(s.mu.reasons, m.err)
+	d.n++
+	if len(d.reasons) < mostReasons {
+		d.reasons = append(d.reasons, err)
 	}
-	if s.mu.deadRun >= s.settings.maxDead {
-		s.abort(fmt.Errorf("%d messages in a row were dead letters, and none was good; the first failed with:\n%w", s.mu.deadRun, errors.Join(s.mu.reasons...)))
+	if d.n >= d.max {
+		d.env.abort(fmt.Errorf("%d messages in a row were dead letters, and none was good; the first failed with:\n%w", d.n, errors.Join(d.reasons...)))
 	}
 }
 
-// good notes that a message of a job was good. The caller holds the lock.
-func (s *session) good() {
-	if s.mu.deadRun > 0 && !s.mu.aborted {
-		s.mu.deadRun, s.mu.reasons, s.mu.safe = 0, nil, nil
+// good notes that a message was good.
+func (d *deadRun) good() {
+	if d.n > 0 && !d.aborted {
+		d.n, d.reasons = 0, nil
+		d.env.clear()
 	}
+}
+
+// end notes that the job ends early.
+func (d *deadRun) end() {
+	if d.n == 0 && !d.aborted {
+		d.env.mark()
+	}
+	d.aborted = true
 }
 
 // abort ends a job early: nothing more is read, and what has not begun is given back. The
 // caller holds the lock.
-func (s *session) abort(err error) {
-	if s.mu.deadRun == 0 && !s.mu.aborted {
-		s.keepMarks()
-	}
-	s.mu.failure, s.mu.ended, s.mu.aborted = err, true, true
-	s.mu.news = append(s.mu.news, func() { s.log.Error("the source has ended early", "error", err) })
-	s.stopRead()
-	s.giveBack(func(m *message) bool { return m.state == stateQueued }, err)
-	s.wakeAll()
+func (c *consumer) abort(err error) {
+	c.deadRun.end()
+	c.mu.failure, c.mu.ended = err, true
+	c.logLater(c.log.Error)("the source has ended early", "error", err)
+	c.stopRead()
+	c.giveBack((*message).queued, err)
+	c.workers.wakeAll()
 }

@@ -1,17 +1,19 @@
 package stream
 
 // A lane is one sequence of a source. Its ring has a slot for each message from the
-// oldest that is not settled on, ordered by offset. The session guards it.
+// oldest that is not settled on, ordered by offset. The consumer guards it.
 type lane struct {
 	number int32
-	line   line             // of its messages, if they wait for each other
-	keys   map[string]*line // of its messages, by their record's key
+	queue  keyQueue             // of its messages, if they wait for each other
+	keys   map[string]*keyQueue // of its messages, by their record's key
 	ring   ring
 
 	mark   Mark
 	marked bool // mark has been set
 	dirty  bool // mark is not committed
 	held   int  // messages that are not settled
+
+	released bool // another reader has it
 }
 
 // A slot is a message that is held, settled, or (neither) given back.

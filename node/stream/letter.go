@@ -15,13 +15,13 @@ import (
 // failed, how often, and which values JSON does not have. err is the last failure.
 func (m *message) letter(err *node.Error) value.Value {
 	var b value.MapBuilder
-	b.Set("source", value.String(m.session.source.Kind))
+	b.Set("source", value.String(m.consumer.source.Kind))
 	if err.Node.Kind != "" {
 		b.Set("failed", value.String(err.Node.String()))
 		b.Set("place", value.String(err.At().String()))
 	}
 	b.Set("attempts", value.Int(int64(m.failed+m.Attempt)))
-	b.Set("time", value.Time(m.session.clock.Now()))
+	b.Set("time", value.Time(m.consumer.clock.Now()))
 	var found value.MapBuilder
 	typesOf(&found, "", err.Data.Without("time"))
 	if types := found.Build(); types.Len() > 0 {
@@ -134,7 +134,7 @@ func (m *message) open(how string, whole *Message) {
 	}
 	var b value.MapBuilder // something else, from this system
 	b.Set("body", m.body)
-	m.session.reader.Fields(&m.Message, &b)
+	m.consumer.reader.Fields(&m.Message, &b)
 	m.body = b.Build()
 }
 

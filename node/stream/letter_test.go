@@ -17,7 +17,7 @@ import (
 // dead letters, as a sink writes them.
 func failing(t *testing.T, fields string, fail bool, bodies ...string) (got []value.Value, dead []string) {
 	t.Helper()
-	s := newShelf(stream.Traits{})
+	s := newBroker(stream.Traits{})
 	s.add(0, "k", bodies...)
 	var mu sync.Mutex
 	r := start(t, s, "- {kind: mem, name: s, order: total, retry: {threshold: 1, backoff: {initial: 1ms}}, "+fields+", ports: {out: [{name: t}], error: [{name: t, port: dead}]}}\n- {kind: take, name: t}\n",

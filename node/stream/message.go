@@ -10,21 +10,21 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A message is one that a session holds. It is the source of its payload's fields, which
+// A message is one that a consumer holds. It is the source of its payload's fields, which
 // are made when something reads them: possibly long after the message was settled. So
 // it is not used again for another one.
 type message struct {
-	Message // without Raw and Body; immutable, so that Fields may read it at any time
-	session *session
+	Message  // without Raw and Body; immutable, so that Fields may read it at any time
+	consumer *consumer
 
 	raw    []byte // until it is decoded
 	body   value.Value
 	broken error // why it is undecodable
 
-	key  string     // of its line, if order is by an expression
+	key  string     // of its queue, if order is by an expression
 	lazy value.Lazy // its payload, for the first attempt
 
-	// Guarded by the session, except for size, which does not change, and replied, which
+	// Guarded by the consumer, except for size, which does not change, and replied, which
 	// is of the worker that has the message. They are together, as the processor reads
 	// what is next to each other: messages are settled long after they were read.
 	receipt  *Message // what settles it: the latest delivery
@@ -32,41 +32,44 @@ type message struct {
 	failed   int      // attempts here that failed
 	size     int64
 	large    int64 // bytes of a large body that was decoded
-	state    state
+	state    messageState
 	prepared bool // decoded, and its key is known
 	opened   bool // body is the payload of a message that was a dead letter
 	begun    bool
 	again    bool // it has begun more than once
-	passage  passageState
+	handoff  handoff
 	stuck    bool
 	replied  bool
 	lane     *lane
-	line     *line
-	next     *message // in its line
+	queue    *keyQueue
+	next     *message // in its queue
 	before   *message // among those held
 	after    *message
 }
 
-// A state is where a message is.
-type state uint8
+// A messageState is where a message is.
+type messageState uint8
 
 const (
-	stateQueued state = iota // has not begun, or waits for its next attempt
-	stateRuns                // a process has it, or a task that waits
-	stateGone                // settled, given back or forgotten
+	stateQueued messageState = iota // has not begun, or waits for its next attempt
+	stateRuns                       // a process has it, or a task that waits
+	stateGone                       // settled, given back or forgotten
 )
 
-// A passageState is where a message is whose line need not wait for its end.
-type passageState uint8
+// A handoff is where a message is whose queue need not wait for its end.
+type handoff uint8
 
 const (
-	passageOpen     passageState = iota // its process has not ended, as far as is known
-	passageQueued                       // a sink has it in its queue
-	passageAnswered                     // its first process has ended
+	handoffOpen     handoff = iota // its process has not ended, as far as is known
+	handoffQueued                  // a sink has it in its queue
+	handoffAnswered                // its first process has ended
 )
 
 // here reports whether the message is held.
 func (m *message) here() bool { return m.state != stateGone }
+
+// queued reports whether the message is held, and no process has it.
+func (m *message) queued() bool { return m.state == stateQueued }
 
 // streamMessage shows a sink that a payload is a message of a source.
 func (m *message) streamMessage() {}
@@ -105,7 +108,7 @@ func (m *message) fields(attempt int) []value.Field {
 		b.Set("time", value.Time(m.Time))
 	}
 	b.Set("attempt", value.Int(int64(attempt)))
-	m.session.reader.Fields(&m.Message, &b)
+	m.consumer.reader.Fields(&m.Message, &b)
 	return b.Fields()
 }
 
@@ -134,7 +137,7 @@ const (
 
 // decode makes the body, with whole for what a decoder gets. One goroutine calls it.
 func (m *message) decode(how string, whole *Message) {
-	if m.session.settings.letters && !m.opened {
+	if m.consumer.settings.letters && !m.opened {
 		m.open(how, whole)
 	} else if m.raw != nil {
 		m.decodeRaw(how, whole)
@@ -154,7 +157,7 @@ func (m *message) decodeRaw(how string, whole *Message) {
 			m.broken = undecodable(err)
 		}
 	}()
-	if decoder, ok := m.session.reader.(Decoder); ok {
+	if decoder, ok := m.consumer.reader.(Decoder); ok {
 		*whole = m.Message
 		whole.Raw = raw
 		m.body, err = decoder.Decode(whole)

@@ -1,121 +1,110 @@
 package stream
 
-// A line is the messages that wait for each other: messages of one key or lane, or all. A
-// loose line is for messages without order.
+// A keyQueue is the messages that wait for each other: messages of one key or lane, or all. A
+// loose one is for messages without order.
 //
 // A message that a sink has in its queue need not be waited for: it has its place. If it
-// fails nevertheless, the line waits until all that are queued have ended. Those that have
-// failed go on one after the other, and then the line.
-type line struct {
+// fails nevertheless, the keyQueue waits until all that are queued have ended. Those that have
+// failed go on one after the other, and then the others.
+type keyQueue struct {
 	key        string
-	keys       map[string]*line // that have this one by its key; nil without one
+	keys       map[string]*keyQueue // that have this one by its key; nil without one
 	loose      bool
-	listed     bool    // among the lines that may go on
+	listed     bool    // among the queues that may go on
 	out        int     // messages that were taken, and neither queued nor let go
 	queued     int     // messages in the queue of a sink
 	failed     []*task // while others were under way
 	n          int
 	bytes      int64
 	head, tail *message
-	next       *line // among the lines that may go on, or of the spare ones
 }
 
-// may reports whether the next message of the line may begin.
-func (l *line) may() bool { return l.loose || l.out == 0 && len(l.failed) == 0 }
+// may reports whether the next message of the queue may begin.
+func (q *keyQueue) may() bool { return q.loose || q.out == 0 && len(q.failed) == 0 }
 
-// An order keeps the messages that have not begun, and says which may. A line that has
-// a message out waits until that is let go. Lines take turns. The session guards it.
+// An order keeps the messages that have not begun, and says which may. A queue that has
+// a message out waits until that is let go. Queues take turns. The consumer guards it.
 type order struct {
-	first, last *line            // that may go on
-	n           int              // messages of these lines
-	bytes       int64            // of these
-	keys        map[string]*line // by an expression
-	spare       *line
-	spares      int
+	all   keyQueue             // of messages that do not wait for their lane or key
+	next  fifo[*keyQueue]      // that may go on
+	n     int                  // messages of these queues
+	bytes int64                // of these
+	keys  map[string]*keyQueue // by an expression
+	spare []*keyQueue
 }
 
-// maxSpare is how many lines of keys are kept for others.
+// maxSpare is how many queues of keys are kept for others.
 const maxSpare = 1024
 
-// keyed returns the line of a key, in what has the lines of all keys like it.
-func (o *order) keyed(keys *map[string]*line, key string) *line {
-	if l := (*keys)[key]; l != nil {
-		return l
+// keyed returns the queue of a key, in what has the queues of all keys like it.
+func (o *order) keyed(keys *map[string]*keyQueue, key string) *keyQueue {
+	if q := (*keys)[key]; q != nil {
+		return q
 	}
 	if *keys == nil {
-		*keys = make(map[string]*line)
+		*keys = make(map[string]*keyQueue)
 	}
-	l := o.spare
-	if l != nil {
-		o.spare, l.next = l.next, nil
-		o.spares--
+	var q *keyQueue
+	if last := len(o.spare) - 1; last >= 0 {
+		q, o.spare = o.spare[last], o.spare[:last]
 	} else {
-		l = new(line)
+		q = new(keyQueue)
 	}
-	l.key, l.keys = key, *keys
-	l.keys[key] = l
-	return l
+	q.key, q.keys = key, *keys
+	q.keys[key] = q
+	return q
 }
 
-// push puts a message at the end of a line.
-func (o *order) push(l *line, m *message) {
-	m.line = l
-	if l.tail == nil {
-		l.head = m
+// push puts a message at the end of a queue.
+func (o *order) push(q *keyQueue, m *message) {
+	m.queue = q
+	if q.tail == nil {
+		q.head = m
 	} else {
-		l.tail.next = m
+		q.tail.next = m
 	}
-	l.tail = m
-	l.n++
-	l.bytes += m.size
+	q.tail = m
+	q.n++
+	q.bytes += m.size
 	switch {
-	case l.listed:
+	case q.listed:
 		o.n++
 		o.bytes += m.size
-	case l.may():
-		o.list(l)
+	case q.may():
+		o.list(q)
 	}
 }
 
-// list lets a line go on that has messages.
-func (o *order) list(l *line) {
-	l.listed = true
-	o.n += l.n
-	o.bytes += l.bytes
-	if o.last == nil {
-		o.first = l
-	} else {
-		o.last.next = l
-	}
-	o.last = l
+// list lets a queue go on that has messages.
+func (o *order) list(q *keyQueue) {
+	q.listed = true
+	o.n += q.n
+	o.bytes += q.bytes
+	o.next.push(q)
 }
 
-// unlist takes the first line away.
+// unlist takes the first queue away.
 func (o *order) unlist() {
-	l := o.first
-	o.first, l.next = l.next, nil
-	if o.first == nil {
-		o.last = nil
-	}
-	l.listed = false
-	o.n -= l.n
-	o.bytes -= l.bytes
+	q := o.next.pop()
+	q.listed = false
+	o.n -= q.n
+	o.bytes -= q.bytes
 }
 
-// pop takes the first message of the first line. It leaves those out that are gone.
-func (o *order) pop(l *line) *message {
-	for l.head != nil {
-		m := l.head
-		l.head, m.next = m.next, nil
-		if l.head == nil {
-			l.tail = nil
+// pop takes the first message of the first queue. It leaves those out that are gone.
+func (o *order) pop(q *keyQueue) *message {
+	for q.head != nil {
+		m := q.head
+		q.head, m.next = m.next, nil
+		if q.head == nil {
+			q.tail = nil
 		}
-		l.n--
-		l.bytes -= m.size
+		q.n--
+		q.bytes -= m.size
 		o.n--
 		o.bytes -= m.size
 		if m.state != stateGone {
-			l.out++
+			q.out++
 			return m
 		}
 	}
@@ -123,16 +112,16 @@ func (o *order) pop(l *line) *message {
 }
 
 // take takes at most count messages and, except for the first, at most so many bytes.
-// All that it takes of a line belongs together: the next ones wait until it is let go.
+// All that it takes of a queue belongs together: the next ones wait until it is let go.
 func (o *order) take(into []*message, count int, bytes int64) []*message {
-	for o.first != nil && count > 0 {
-		l := o.first
-		for count > 0 && l.head != nil {
-			if len(into) > 0 && l.head.size > bytes {
+	for o.next.len() > 0 && count > 0 {
+		q := *o.next.first()
+		for count > 0 && q.head != nil {
+			if len(into) > 0 && q.head.size > bytes {
 				count = 0
 				break
 			}
-			m := o.pop(l)
+			m := o.pop(q)
 			if m == nil {
 				break
 			}
@@ -140,62 +129,61 @@ func (o *order) take(into []*message, count int, bytes int64) []*message {
 			bytes -= m.size
 			count--
 		}
-		if l.head == nil || !l.may() {
+		if q.head == nil || !q.may() {
 			o.unlist()
-			o.rest(l)
+			o.rest(q)
 		}
 	}
 	return into
 }
 
-// queue notes that a sink has a message in its queue.
-func (o *order) queue(m *message) {
-	l := m.line
-	m.passage = passageQueued
-	l.out--
-	l.queued++
-	if !l.listed && l.n > 0 && l.may() {
-		o.list(l)
+// handOff notes that a sink has a message in its queue.
+func (o *order) handOff(m *message) {
+	q := m.queue
+	m.handoff = handoffQueued
+	q.out--
+	q.queued++
+	if !q.listed && q.n > 0 && q.may() {
+		o.list(q)
 	}
 }
 
 // answered notes that the process has ended of a message that may have been queued. It is
 // not let go.
 func (o *order) answered(m *message) {
-	if m.passage == passageQueued {
-		m.line.queued--
-		m.line.out++
+	if m.handoff == handoffQueued {
+		m.queue.queued--
+		m.queue.out++
 	}
-	m.passage = passageAnswered
+	m.handoff = handoffAnswered
 }
 
 // release lets go of a message that was taken.
 func (o *order) release(m *message) {
-	l := m.line
-	if l == nil {
+	q := m.queue
+	if q == nil {
 		return
 	}
-	m.line = nil
-	l.out--
-	if l.listed || !l.may() {
+	m.queue = nil
+	q.out--
+	if q.listed || !q.may() {
 		return
 	}
-	if l.n > 0 {
-		o.list(l)
+	if q.n > 0 {
+		o.list(q)
 	} else {
-		o.rest(l)
+		o.rest(q)
 	}
 }
 
 // rest keeps nothing of a key without messages.
-func (o *order) rest(l *line) {
-	if l.keys == nil || l.out+l.queued > 0 || l.n > 0 || l.listed {
+func (o *order) rest(q *keyQueue) {
+	if q.keys == nil || q.out+q.queued > 0 || q.n > 0 || q.listed {
 		return
 	}
-	delete(l.keys, l.key)
-	*l = line{}
-	if o.spares < maxSpare {
-		l.next, o.spare = o.spare, l
-		o.spares++
+	delete(q.keys, q.key)
+	*q = keyQueue{}
+	if len(o.spare) < maxSpare {
+		o.spare = append(o.spare, q)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -15,46 +16,46 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A lineup watches the order of the records of each line at a sink.
-type lineup struct {
+// A watch checks the order of the records of each queue at a sink: of a lane, or of a key of it.
+type watch struct {
 	t  *testing.T
 	mu struct {
 		sync.Mutex
-		lines   map[string]*watchedLine
-		most    int // records of one line without a key that were not answered
+		queues  map[string]*watchedQueue
+		most    int // records of one queue without a key that were not answered
 		retries int
 	}
 }
 
-type watchedLine struct {
+type watchedQueue struct {
 	newest   int          // of those that have come
 	failed   map[int]bool // answered with an error, and not yet well
 	repeated int          // the latest that has come again, while some have failed
 	open     int          // not answered
 }
 
-// came notes a record of a line: "3" without a key, "k3" with one.
-func (l *lineup) came(line string, n int) *watchedLine {
-	w := l.mu.lines[line]
+// came notes a record of a queue: "3" is a lane, "k3/3" a key of it.
+func (l *watch) came(queue string, n int) *watchedQueue {
+	w := l.mu.queues[queue]
 	if w == nil {
-		w = &watchedLine{failed: make(map[int]bool)}
-		l.mu.lines[line] = w
+		w = &watchedQueue{failed: make(map[int]bool)}
+		l.mu.queues[queue] = w
 	}
-	if w.open++; strings.HasPrefix(line, "k") && w.open > 1 {
-		l.t.Errorf("line %s: %d comes while another one of its key is on its way", line, n)
+	if w.open++; strings.HasPrefix(queue, "k") && w.open > 1 {
+		l.t.Errorf("queue %s: %d comes while another one of its key is on its way", queue, n)
 	}
-	if !strings.HasPrefix(line, "k") {
+	if !strings.HasPrefix(queue, "k") {
 		l.mu.most = max(l.mu.most, w.open)
 	}
 	switch {
 	case n > w.newest && w.repeated > 0:
-		l.t.Errorf("line %s: %d comes before all that had failed are over: %v", line, n, w.failed)
+		l.t.Errorf("queue %s: %d comes before all that had failed are over: %v", queue, n, w.failed)
 	case n > w.newest:
 		w.newest = n
 	case !w.failed[n]:
-		l.t.Errorf("line %s: %d comes again, or after %d", line, n, w.newest)
+		l.t.Errorf("queue %s: %d comes again, or after %d", queue, n, w.newest)
 	case n < w.repeated:
-		l.t.Errorf("line %s: %d comes again after %d", line, n, w.repeated)
+		l.t.Errorf("queue %s: %d comes again after %d", queue, n, w.repeated)
 	default:
 		w.repeated = n
 		l.mu.retries++
@@ -63,7 +64,7 @@ func (l *lineup) came(line string, n int) *watchedLine {
 }
 
 // over notes that a record has its end.
-func (w *watchedLine) over(n int) {
+func (w *watchedQueue) over(n int) {
 	delete(w.failed, n)
 	if len(w.failed) == 0 {
 		w.repeated = 0
@@ -93,38 +94,42 @@ func waits() *node.Def {
 // key come one at a time, and records of a lane without a key in their order, many of them on
 // their way. What fails comes again before the rest, in its order.
 func TestRecordOrder(t *testing.T) {
-	t.Run("queued", func(t *testing.T) { recordOrder(t, "n", 20) })
-	t.Run("after a wait", func(t *testing.T) { recordOrder(t, "w", 1) })
+	t.Run("queued", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { recordOrder(t, "n", 20) })
+	})
+	t.Run("after a wait", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { recordOrder(t, "w", 1) })
+	})
 }
 
 func recordOrder(t *testing.T, first string, most int) {
 	const lanes, each = 3, 1500
-	s := newShelf(stream.Traits{Lanes: true, Positions: true, Order: stream.OrderRecord})
-	l := &lineup{t: t}
-	l.mu.lines = make(map[string]*watchedLine)
-	bad := func(line string, n int) bool { return (n+len(line))%211 == 0 } // for ever
+	s := newBroker(stream.Traits{Lanes: true, Positions: true, Order: stream.OrderRecord})
+	l := &watch{t: t}
+	l.mu.queues = make(map[string]*watchedQueue)
+	bad := func(queue string, n int) bool { return (n+len(queue))%211 == 0 } // for ever
 	numbers := make(map[string]int)
 	for range each {
 		for lane := range int32(lanes) {
-			key, line := "", fmt.Sprint(lane)
+			key, queue := "", fmt.Sprint(lane)
 			if rand.IntN(4) == 0 {
 				key = fmt.Sprint("k", rand.IntN(5))
-				line = fmt.Sprint(key, "/", lane)
+				queue = fmt.Sprint(key, "/", lane)
 			}
-			numbers[line]++
-			s.add(lane, key, fmt.Sprintf(`"%s %d"`, line, numbers[line]))
+			numbers[queue]++
+			s.add(lane, key, fmt.Sprintf(`"%s %d"`, queue, numbers[queue]))
 		}
 	}
 	var answers sync.WaitGroup
 	answer := func(record string, done func(error)) {
-		var line string
+		var queue string
 		var n int
-		if _, err := fmt.Sscanf(strings.Trim(record, `"`), "%s %d", &line, &n); err != nil {
+		if _, err := fmt.Sscanf(strings.Trim(record, `"`), "%s %d", &queue, &n); err != nil {
 			t.Errorf("%q: %v", record, err)
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		w := l.came(line, n)
+		w := l.came(queue, n)
 		answers.Add(1)
 		time.AfterFunc(time.Duration(rand.IntN(2000))*time.Microsecond, func() {
 			defer answers.Done()
@@ -132,7 +137,7 @@ func recordOrder(t *testing.T, first string, most int) {
 			w.open--
 			var err error
 			switch {
-			case bad(line, n):
+			case bad(queue, n):
 				err = errors.New("refused")
 				w.failed[n] = true
 			case rand.IntN(50) == 0:
@@ -153,14 +158,14 @@ func recordOrder(t *testing.T, first string, most int) {
 	dead := 0
 	r := startWith(t, s, fmt.Sprintf(recordDocument, first), func(_ context.Context, port string, v value.Value) error {
 		body, _ := node.Describe(v.AsError()).Data.Get("body")
-		line, number, _ := strings.Cut(body.String(), " ")
+		queue, number, _ := strings.Cut(body.String(), " ")
 		var n int
 		if _, err := fmt.Sscan(number, &n); err != nil {
 			t.Error(err)
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.mu.lines[line].over(n)
+		l.mu.queues[queue].over(n)
 		dead++
 		return nil
 	}, sink(m).Def(options), waits())
@@ -168,9 +173,9 @@ func recordOrder(t *testing.T, first string, most int) {
 	answers.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for line, n := range numbers {
-		if w := l.mu.lines[line]; w.newest != n || len(w.failed) > 0 {
-			t.Errorf("line %s: %d of %d have come, %v are left", line, w.newest, n, w.failed)
+	for queue, n := range numbers {
+		if w := l.mu.queues[queue]; w.newest != n || len(w.failed) > 0 {
+			t.Errorf("queue %s: %d of %d have come, %v are left", queue, w.newest, n, w.failed)
 		}
 	}
 	if l.mu.most < most || l.mu.retries < 50 || dead < 10 {
@@ -194,7 +199,7 @@ func TestRecordOrderWaits(t *testing.T) {
 		"two links": {"- {kind: mem, name: s, ports: {out: [{name: n}, {name: m}]}}\n- {kind: memory_sink, name: n}\n- {kind: memory_sink, name: m, topic: other}\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newShelf(stream.Traits{Lanes: true, Positions: true, Order: stream.OrderRecord})
+			s := newBroker(stream.Traits{Lanes: true, Positions: true, Order: stream.OrderRecord})
 			const count = 20
 			for i := range count {
 				s.add(0, "", fmt.Sprintf(`"%d"`, i))

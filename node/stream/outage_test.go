@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -26,7 +27,7 @@ func away() error { return &node.Error{Err: errors.New("away"), Status: 503, Out
 func TestOutageUsesNoAttempt(t *testing.T) {
 	for name, document := range map[string]string{"messages": strings.Replace(letters, "initial: 1ms", "initial: 1ms, max: 2ms", 1), "batches": batches} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, s *shelf) {
+			each(t, func(t *testing.T, s *broker) {
 				s.add(0, "k", "1", "2", "3", "4")
 				var calls, over atomic.Int64
 				r := start(t, s, document, func(_ context.Context, port string, v value.Value) error {
@@ -57,7 +58,7 @@ func TestOutageUsesNoAttempt(t *testing.T) {
 // outage, and the others use up its attempts. A message that was under way only once is not
 // blamed.
 func TestPoisonEndsOutages(t *testing.T) {
-	s := newShelf(stream.Traits{Redelivers: true, Order: stream.OrderTotal})
+	s := newBroker(stream.Traits{Redelivers: true, Order: stream.OrderTotal})
 	s.add(0, "k", `"poison"`, `"victim"`)
 	var poisoned, met atomic.Int64
 	r := start(t, s, letters, func(_ context.Context, port string, v value.Value) error {
@@ -89,8 +90,8 @@ func TestGiveUp(t *testing.T) {
 	for name, document := range map[string]string{"messages": letters, "batches": batches} {
 		for system, traits := range systems {
 			t.Run(name+"/"+system, func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
-					s := newShelf(traits)
+				synctest.Test(t, func(t *testing.T) {
+					s := newBroker(traits)
 					s.add(0, "k", "1", "2", "3", "4")
 					began := time.Now()
 					r := start(t, s, strings.NewReplacer("threshold: 2", "threshold: 2, give_up: 5s", "initial: 1ms}", "initial: 1ms, max: 100ms}").Replace(document), func(_ context.Context, port string, v value.Value) error {
@@ -118,8 +119,8 @@ func TestGiveUp(t *testing.T) {
 // TestGiveUpForgets has an outage a long time after one that was given up, without a good message
 // between them: it is another one, and gets its own time.
 func TestGiveUpForgets(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newShelf(stream.Traits{Redelivers: true})
+	synctest.Test(t, func(t *testing.T) {
+		s := newBroker(stream.Traits{Redelivers: true})
 		s.add(0, "k", "1")
 		var later atomic.Bool
 		calls := 0
@@ -147,8 +148,8 @@ func TestGiveUpForgets(t *testing.T) {
 
 // TestOutageSince checks since when messages are held, not since when the last of them is.
 func TestOutageSince(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newShelf(stream.Traits{Redelivers: true})
+	synctest.Test(t, func(t *testing.T) {
+		s := newBroker(stream.Traits{Redelivers: true})
 		s.add(0, "k", "1")
 		began, late := time.Now(), time.Now().Add(5*time.Second)
 		var calls atomic.Int64
@@ -180,7 +181,7 @@ const toSink = "- {kind: mem, name: s, retry: {threshold: 2, backoff: {initial: 
 // TestPoisonAmongOthers has one message that breaks each connection, and many that are under
 // way with it whenever it does, as all wait for the connection: only that one is blamed.
 func TestPoisonAmongOthers(t *testing.T) {
-	s := newShelf(stream.Traits{Redelivers: true})
+	s := newBroker(stream.Traits{Redelivers: true})
 	for i := range 64 {
 		s.add(0, "k", fmt.Sprint(i))
 	}
@@ -208,7 +209,7 @@ func TestPoisonAmongOthers(t *testing.T) {
 func TestSilentSink(t *testing.T) {
 	for name, others := range map[string]bool{"all": false, "one": true} {
 		t.Run(name, func(t *testing.T) {
-			s := newShelf(stream.Traits{Redelivers: true})
+			s := newBroker(stream.Traits{Redelivers: true})
 			s.add(0, "k", "1")
 			var over atomic.Bool
 			seen := 0

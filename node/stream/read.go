@@ -3,126 +3,146 @@ package stream
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // connect connects, after it has given the reader the positions to go on from.
-func (s *session) connect(ctx context.Context) error {
-	if s.keeper != nil && s.keeper.positions == nil {
-		if err := s.keeper.resume(s.reader); err != nil {
-			return &RefusedError{Field: s.settings.named, Err: err}
+func (c *consumer) connect(ctx context.Context) error {
+	if c.keeper != nil && c.keeper.positions == nil {
+		if err := c.keeper.resume(c.reader); err != nil {
+			return &RefusedError{Field: c.settings.named, Err: err}
 		}
 	}
-	if err := s.guard("Connect", func() error { return s.reader.Connect(ctx, host{s}) }); err != nil {
+	if err := c.guard("Connect", func() error { return c.reader.Connect(ctx, host{c}) }); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.connected, s.mu.lost = true, nil
-	s.settle.Broadcast()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.lost = nil
+	c.committer.connect()
 	return nil
 }
 
 // readOn reads until an error. It reports whether there were messages.
-func (s *session) readOn() (got bool, err error) {
-	ctx, cut := context.WithCancel(s.reading)
+func (c *consumer) readOn() (got bool, err error) {
+	ctx, cut := context.WithCancel(c.reading)
 	defer cut()
-	s.mu.Lock()
-	if s.mu.cut = cut; s.mu.lost != nil { // before there was something to cut
+	c.mu.Lock()
+	if c.mu.cut = cut; c.mu.lost != nil { // before there was something to cut
 		cut()
 	}
-	s.mu.Unlock()
+	c.mu.Unlock()
 	for err == nil {
-		room, ok := s.waitRoom()
+		room, ok := c.waitRoom()
 		if !ok {
 			return got, nil
 		}
 		var messages []Message
-		err = s.guard("Read", func() (err error) {
-			messages, err = s.reader.Read(ctx, room)
+		err = c.guard("Read", func() (err error) {
+			messages, err = c.reader.Read(ctx, room)
 			return err
 		})
 		got = got || len(messages) > 0
-		s.admit(messages)
+		c.admit(messages)
 		if err == nil && ctx.Err() != nil {
 			err = ctx.Err()
 		}
 	}
-	return got, s.disconnected(err)
+	return got, c.disconnected(err)
 }
 
 // disconnected waits for the call of Settle if the connection is lost. It returns why
 // reading ends.
-func (s *session) disconnected(err error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.lost != nil {
-		err = s.mu.lost
+func (c *consumer) disconnected(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.lost != nil {
+		err = c.mu.lost
 	}
-	if s.reading.Err() != nil && !errors.Is(err, ErrLost) {
+	if c.reading.Err() != nil && !errors.Is(err, ErrLost) {
 		return nil
 	}
 	if !errors.Is(err, ErrLost) {
 		return err
 	}
-	s.mu.connected = false
-	for s.mu.calling {
-		s.room.Wait()
+	c.committer.connected = false
+	for c.committer.calling {
+		c.room.Wait()
 	}
-	if s.source.Traits.Redelivers && !s.numbered() {
-		s.forget(func(m *message) bool { return true }) // they come again
+	if c.source.Traits.Redelivers && !c.inFlight.numbered() {
+		c.forget((*message).here) // they come again
 	}
 	return err
 }
 
 // waitRoom waits until there is room to read. It is not ok once reading stops.
-func (s *session) waitRoom() (room Room, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for !s.mu.draining && s.mu.lost == nil && !s.roomy() {
-		s.mu.wants = true
-		s.room.Wait()
+func (c *consumer) waitRoom() (room Room, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.mu.draining && c.mu.lost == nil && !c.roomy() {
+		c.mu.wants = true
+		c.room.Wait()
 	}
-	s.mu.wants = false
+	c.mu.wants = false
 	// At least 1: if the connection is lost, Read returns anyhow.
-	return Room{max(s.settings.limit-s.taken(), 1), max(s.settings.bytes-s.mu.bytes, 1)}, !s.mu.draining
+	return Room{max(c.free(), 1), max(c.settings.bytes-c.inFlight.bytes, 1)}, !c.mu.draining
 }
+
+// free returns how many more messages may be held. The caller holds the lock.
+func (c *consumer) free() int { return c.settings.limit - c.inFlight.n - c.committer.taken() }
 
 // roomy reports whether to read: there is room for a quarter of all messages, as few
 // large reads are cheaper, or for any if the workers have nothing left to begin, or a
 // batch that is not full, which would linger until the end. The caller holds the lock.
-func (s *session) roomy() bool {
-	room := s.settings.limit - s.taken()
-	return room > 0 && s.mu.bytes < s.settings.bytes && !s.backlog() && !s.short(s.mu.inFlight) &&
-		(room >= s.settings.limit/4 || s.mu.order.n+s.mu.unready.len() < max(1, s.settings.batch.count))
+func (c *consumer) roomy() bool {
+	room := c.free()
+	return room > 0 && c.inFlight.bytes < c.settings.bytes && !c.backlog() && !c.short(c.inFlight.n) &&
+		(room >= c.settings.limit/4 || c.order.n+c.unready.len() < max(1, c.settings.batch.count))
 }
 
-// taken returns how many messages the system has given that it counts as not settled. The
-// caller holds the lock.
-func (s *session) taken() int {
-	if s.source.Traits.Positions {
-		return s.mu.inFlight // it counts nothing
-	}
-	return s.mu.inFlight + len(s.mu.outcomes) + s.mu.telling
-}
-
-// roomier wakes those who wait for room, or for messages to be settled. The caller holds
-// the lock.
-func (s *session) roomier() {
-	if s.mu.watchers > 0 || s.mu.wants && s.roomy() {
-		s.room.Broadcast()
-	}
-}
+// short reports whether the program has too little memory for more messages than those that
+// are under way. One message of each source goes on in any case. The caller holds the lock.
+func (c *consumer) short(underWay int) bool { return underWay > 0 && c.account.Full() }
 
 // backlog reports whether too much waits to be settled, or in a lane for one message that
 // is stuck. The caller holds the lock.
-func (s *session) backlog() bool {
-	gap, settled := s.mu.gap, len(s.mu.outcomes)
-	if !s.tells() {
-		settled = s.mu.unsettled
+func (c *consumer) backlog() bool { return c.committer.backlog() || c.inFlight.blocked() }
+
+// roomier wakes those who wait for room, or for messages to be settled. The caller holds
+// the lock.
+func (c *consumer) roomier() {
+	if c.mu.watchers > 0 || c.mu.wants && c.roomy() {
+		c.room.Broadcast()
 	}
-	return settled+s.mu.telling >= 2*s.enough() || gap != nil && gap.ring.n > s.longest()
 }
 
-// longest is how many slots a lane may have: what is in flight, and what was settled
-// after it.
-func (s *session) longest() int { return max(16*s.settings.limit, 1<<16) }
+// The functions of the committer.
+
+// settle calls Settle of the reader.
+func (c *consumer) settle(ctx context.Context, s Settled) error {
+	return c.guard("Settle", func() error { return c.reader.Settle(ctx, s) })
+}
+
+// keep writes marks to the file of positions, if there is one.
+func (c *consumer) keep(marks []Mark) error {
+	if c.keeper == nil {
+		return nil
+	}
+	return c.keeper.keep(c.reader.(Resumer), marks)
+}
+
+func (c *consumer) withheld() bool { return c.deadRun.withheld(c.mu.closing) }
+
+// lost ends a call of Read, as Settle has found that the connection is gone.
+func (c *consumer) lost(err error) {
+	if c.mu.lost = err; c.mu.cut != nil {
+		c.mu.cut()
+	}
+}
+
+// unkept is the failure of a source that has ended, if its last positions are not kept.
+func (c *consumer) unkept(err error) {
+	if c.mu.ended && c.mu.failure == nil {
+		c.mu.failure = fmt.Errorf("the last positions are not kept, messages come again at the next start: %w", err)
+	}
+}

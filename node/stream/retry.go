@@ -2,6 +2,8 @@ package stream
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/lang"
@@ -43,4 +45,54 @@ const longestAsked = time.Hour
 // error asks for.
 func (r *retry) wait(failed int, asked time.Duration) time.Duration {
 	return max(r.backoff.Wait(failed), min(asked, longestAsked))
+}
+
+// A retrier keeps tasks until their next attempt is due. The consumer guards it.
+type retrier struct {
+	env     retryEnv
+	waiting map[*task]func() bool // what stops the timer
+}
+
+// A retryEnv is what a retrier needs of its consumer.
+type retryEnv struct {
+	lock  sync.Locker // of the consumer
+	after func(time.Duration, func(context.Context)) (stop func() bool)
+	due   func(t *task) // the wait of t is over; called with the lock
+}
+
+// wait keeps a task for so long.
+func (r *retrier) wait(t *task, d time.Duration) {
+	r.waiting[t] = r.env.after(d, func(context.Context) {
+		r.env.lock.Lock()
+		defer r.env.lock.Unlock()
+		r.end(t)
+	})
+}
+
+// end ends the wait of a task, if it still waits.
+func (r *retrier) end(t *task) {
+	if _, waits := r.waiting[t]; waits {
+		delete(r.waiting, t)
+		r.env.due(t)
+	}
+}
+
+// resume ends the waits of the tasks that are meant.
+func (r *retrier) resume(meant func(*task) bool) {
+	for t, stop := range r.waiting {
+		if meant(t) && stop() {
+			r.end(t)
+		}
+	}
+}
+
+// abandoned takes the tasks out whose messages are gone.
+func (r *retrier) abandoned() (tasks []*task) {
+	for t, stop := range r.waiting {
+		if !slices.ContainsFunc(t.messages, (*message).here) && stop() {
+			delete(r.waiting, t)
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks
 }

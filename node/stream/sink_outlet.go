@@ -17,22 +17,19 @@ import (
 // sinkCounts outlive the outlets of a node.
 type sinkCounts struct{ records, failed, connects atomic.Uint64 }
 
-// Close implements io.Closer, for the pool.
-func (*sinkCounts) Close() error { return nil }
-
 // An outlet is what the nodes of one sink with equal settings share, of all generations:
 // the writer, its connection, and the records on their way. One goroutine connects, one
 // looks for deadlines while there are deliveries, and each worker calls Write.
 //
 // Records wait in the queue, in the order of arrival; a worker takes those that are due
-// into a flight. A delivery answers its packet when all its records are done.
+// into a batch. A delivery answers its packet when all its records are done.
 type outlet struct {
 	writer  Writer
 	taker   Taker // the writer, if it is one, and there are no batches
 	counts  *sinkCounts
 	log     *slog.Logger
 	timeout time.Duration
-	most    int  // records in flights
+	most    int  // records in batches
 	ordered bool // deliveries take effect in the order in which they were queued, and nothing follows
 	count   int  // of a batch; 0 without batches
 	bytes   int
@@ -64,8 +61,8 @@ type outlet struct {
 		workers   []*worker
 		closing   bool
 		closeIn   time.Duration
-		writing   int       // calls of Write
-		flights   []*flight // to use again
+		writing   int           // calls of Write
+		spare     []*writeBatch // to use again
 
 		connected bool
 		epoch     int       // of the connection
@@ -156,35 +153,35 @@ func (o *outlet) work(w *worker) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for {
-		f := o.takeLocked()
-		if f == nil {
+		b := o.takeLocked()
+		if b == nil {
 			return
 		}
 		w.began = time.Now()
 		o.mu.writing++
 		o.mu.Unlock()
-		o.write(w, f)
+		o.write(w, b)
 		o.mu.Lock()
 		o.mu.writing--
 		w.began = time.Time{}
 		if w.ctx.Err() != nil && o.ctx.Err() == nil { // the call has lasted too long
 			w.ctx, w.cancel = context.WithCancelCause(o.ctx)
 		}
-		if f.returned = true; f.left == 0 {
-			o.recycleLocked(f)
+		if b.returned = true; b.left == 0 {
+			o.recycleLocked(b)
 		}
 	}
 }
 
 // write calls Write. A panic fails the records that are not done.
-func (o *outlet) write(w *worker, f *flight) {
-	done := f.doneFunc()
+func (o *outlet) write(w *worker, b *writeBatch) {
+	done := b.doneFunc()
 	err := guard(o.log, "Write", func() error {
-		o.writer.Write(w.ctx, f.records, done)
+		o.writer.Write(w.ctx, b.records, done)
 		return nil
 	})
 	if err != nil {
-		for i := range f.records {
+		for i := range b.records {
 			done(i, value.Null(), err)
 		}
 	}
@@ -200,7 +197,7 @@ func (o *outlet) lostLocked(epoch int, err error) {
 }
 
 // watch looks for deliveries that take too long, or whose process has ended, and for
-// calls that take too long. It does nothing while there is nothing to look at.
+// calls that take too long. It does nothing while there is nothing to watch.
 func (o *outlet) watch() {
 	interval := max(time.Millisecond, min(sweepInterval, o.timeout/8))
 	tick := time.NewTimer(interval)

@@ -18,15 +18,15 @@ type delivery struct {
 	taken  func(turn int, receipt value.Value, err error) // confirmed
 	turn   int                                            // how often a Taker has answered; guarded by the outlet's lock
 	space  []Record                                       // for the records of the next list
-	passage
+	request
 	one   [1]Record
 	texts [2]string // of one
 }
 
-// A passage is what a delivery has of its packet. It is together, as another processor
+// A request is what a delivery has of its packet. It is together, as another processor
 // mostly ends a delivery, and reads only that.
-type passage struct {
-	records  []Record // nil when a flight has them all
+type request struct {
+	records  []Record // nil when a batch has them all
 	count    int      // of records
 	list     bool
 	receipt  bool
@@ -39,7 +39,7 @@ type passage struct {
 	// Guarded by the outlet's lock.
 	open       bool // not answered
 	left       int  // records that are not done
-	queued     int  // records that no flight has
+	queued     int  // records that no batch has
 	inFlight   int
 	epoch      int // of the connection, if a Taker has it
 	next, prev *delivery
@@ -78,7 +78,7 @@ func (o *outlet) discard(d *delivery) {
 	if !d.bare {
 		d.one[0], d.texts = Record{}, [2]string{}
 	}
-	d.passage = passage{}
+	d.request = request{}
 	o.pool.Put(d)
 }
 
@@ -200,53 +200,45 @@ type item struct {
 // live reports whether someone still waits for the record.
 func (i *item) live() bool { return i.d.open }
 
-// A queue is the records that no flight has, in the order of arrival.
+// A queue is the records that no batch has, in the order of arrival.
 type queue struct {
-	items []item // from head on
-	head  int
+	fifo[item]
 	dead  int    // how many are not live
 	bytes int    // of those that are
 	end   uint64 // how many have ever been pushed
 }
 
-func (q *queue) waiting() int { return len(q.items) - q.head - q.dead }
+func (q *queue) waiting() int { return q.len() - q.dead }
 
 func (q *queue) push(i item) {
-	if q.head > 64 && q.head > len(q.items)/2 {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
-	q.items = append(q.items, i)
+	q.fifo.push(i)
 	q.bytes += i.size
 	q.end++
 }
 
 // skip drops items in front that are not live, and returns the first that is.
 func (q *queue) skip() *item {
-	for q.head < len(q.items) {
-		i := &q.items[q.head]
+	for q.len() > 0 {
+		i := q.first()
 		if i.live() {
 			return i
 		}
 		q.drop()
 		q.dead--
 	}
-	q.items, q.head, q.dead, q.bytes = q.items[:0], 0, 0, 0
 	return nil
 }
 
 // drop takes the first item.
 func (q *queue) drop() {
-	q.bytes -= q.items[q.head].size
-	q.items[q.head] = item{}
-	q.head++
+	q.bytes -= q.first().size
+	q.pop()
 }
 
 // compact drops the items that are not live, if they are many: without a connection,
 // nothing takes them.
 func (q *queue) compact() {
-	if q.dead <= 64 || q.dead <= (len(q.items)-q.head)/2 {
+	if q.dead <= 64 || q.dead <= q.len()/2 {
 		return
 	}
 	n := 0
@@ -262,9 +254,9 @@ func (q *queue) compact() {
 	q.items, q.head, q.dead = q.items[:n], 0, 0
 }
 
-// A flight is the records of one call of Write. It is used again when the writer has
+// A writeBatch is the records of one call of Write. It is used again when the writer has
 // answered for all of them, and the call has returned; turn distinguishes the uses.
-type flight struct {
+type writeBatch struct {
 	outlet   *outlet
 	records  []Record
 	items    []item
@@ -274,25 +266,25 @@ type flight struct {
 	turn     uint64
 }
 
-// maxFlight is the most records of a call of Write without batches: a list of a thousand is
+// maxWrite is the most records of a call of Write without batches: a list of a thousand is
 // one.
-const maxFlight = 1024
+const maxWrite = 1024
 
 // takeLocked waits until records are due and there is a connection, and returns them as
-// a flight; nil when the outlet is closed.
-func (o *outlet) takeLocked() *flight {
+// a batch; nil when the outlet is closed.
+func (o *outlet) takeLocked() *writeBatch {
 	for {
 		if o.ctx.Err() != nil {
 			return nil
 		}
 		if n := o.dueLocked(); n > 0 && o.mu.connected {
-			return o.flightLocked(n)
+			return o.batchLocked(n)
 		}
 		o.mu.changed.Wait()
 	}
 }
 
-// dueLocked returns how many records a flight may take now; 0 if it must wait.
+// dueLocked returns how many records a batch may take now; 0 if it must wait.
 func (o *outlet) dueLocked() int {
 	q := &o.mu.queue
 	first := q.skip()
@@ -304,12 +296,12 @@ func (o *outlet) dueLocked() int {
 		return 0
 	}
 	if o.count == 0 {
-		return min(q.waiting(), room, maxFlight)
+		return min(q.waiting(), room, maxWrite)
 	}
 	most := min(o.count, room)
 	left := o.linger - time.Since(first.at)
 	if o.enoughLocked() || left <= 0 || o.mu.closing ||
-		q.end-uint64(len(q.items)-q.head) < o.mu.flushed {
+		q.end-uint64(q.len()) < o.mu.flushed {
 		return most
 	}
 	if o.mu.lingering == nil {
@@ -335,76 +327,76 @@ func (o *outlet) roomyLocked() bool {
 	return o.most-o.mu.inFlight >= min(o.mu.queue.waiting(), max(1, o.most/4))
 }
 
-// flightLocked takes up to n records from the queue.
-func (o *outlet) flightLocked(n int) *flight {
-	var f *flight
-	if last := len(o.mu.flights) - 1; last >= 0 {
-		f = o.mu.flights[last]
-		o.mu.flights = o.mu.flights[:last]
+// batchLocked takes up to n records from the queue.
+func (o *outlet) batchLocked(n int) *writeBatch {
+	var b *writeBatch
+	if last := len(o.mu.spare) - 1; last >= 0 {
+		b = o.mu.spare[last]
+		o.mu.spare = o.mu.spare[:last]
 	} else {
-		f = &flight{outlet: o}
+		b = &writeBatch{outlet: o}
 	}
-	f.epoch = o.mu.epoch
-	for bytes := 0; len(f.items) < n; {
+	b.epoch = o.mu.epoch
+	for bytes := 0; len(b.items) < n; {
 		i := o.mu.queue.skip()
 		if i == nil || o.count > 0 && bytes > 0 && bytes+i.size > o.bytes {
 			break
 		}
 		bytes += i.size
-		f.items = append(f.items, *i)
+		b.items = append(b.items, *i)
 		i.d.queued--
 		i.d.inFlight++
 		o.mu.inFlight++
 		o.mu.queue.drop()
 	}
-	f.left = len(f.items)
-	f.load()
+	b.left = len(b.items)
+	b.load()
 	if o.calls > 1 && o.mu.queue.waiting() > 0 {
 		o.mu.changed.Signal() // another worker
 	}
-	return f
+	return b
 }
 
 // load takes the records of the items: the slice of a list as it is, if it has all of them.
-func (f *flight) load() {
-	if len(f.items) == 0 {
+func (b *writeBatch) load() {
+	if len(b.items) == 0 {
 		return
 	}
-	first, last := &f.items[0], &f.items[len(f.items)-1]
-	if d := first.d; d == last.d && d.list && len(f.items) == d.count {
-		f.records, d.records, d.space = d.records, nil, f.records
+	first, last := &b.items[0], &b.items[len(b.items)-1]
+	if d := first.d; d == last.d && d.list && len(b.items) == d.count {
+		b.records, d.records, d.space = d.records, nil, b.records
 		return
 	}
-	for i := range f.items {
-		it := &f.items[i]
-		f.records = append(f.records, it.d.records[it.index])
+	for i := range b.items {
+		it := &b.items[i]
+		b.records = append(b.records, it.d.records[it.index])
 	}
 }
 
-// recycleLocked keeps a flight for later.
-func (o *outlet) recycleLocked(f *flight) {
-	clear(f.items)
-	clear(f.records)
-	if cap(f.records) > maxSpace {
-		f.records = nil
+// recycleLocked keeps a batch for later.
+func (o *outlet) recycleLocked(b *writeBatch) {
+	clear(b.items)
+	clear(b.records)
+	if cap(b.records) > maxSpace {
+		b.records = nil
 	}
-	*f = flight{outlet: o, items: f.items[:0], records: f.records[:0], turn: f.turn + 1}
-	if len(o.mu.flights) < 16 {
-		o.mu.flights = append(o.mu.flights, f)
+	*b = writeBatch{outlet: o, items: b.items[:0], records: b.records[:0], turn: b.turn + 1}
+	if len(o.mu.spare) < 16 {
+		o.mu.spare = append(o.mu.spare, b)
 	}
 }
 
 // doneFunc makes what the writer calls for each record. What it calls twice is ignored.
-func (f *flight) doneFunc() func(i int, receipt value.Value, err error) {
-	turn := f.turn
+func (b *writeBatch) doneFunc() func(i int, receipt value.Value, err error) {
+	turn := b.turn
 	return func(i int, receipt value.Value, err error) {
 		if i == Rest {
-			f.doneRest(turn, receipt, err)
+			b.doneRest(turn, receipt, err)
 			return
 		}
-		f.outlet.mu.Lock()
-		d := f.doneLocked(turn, i, 1, receipt, err)
-		f.outlet.mu.Unlock()
+		b.outlet.mu.Lock()
+		d := b.doneLocked(turn, i, 1, receipt, err)
+		b.outlet.mu.Unlock()
 		if d != nil {
 			d.answer()
 		}
@@ -412,20 +404,20 @@ func (f *flight) doneFunc() func(i int, receipt value.Value, err error) {
 }
 
 // doneRest is done for all records that are not done.
-func (f *flight) doneRest(turn uint64, receipt value.Value, err error) {
+func (b *writeBatch) doneRest(turn uint64, receipt value.Value, err error) {
 	var over []*delivery
-	f.outlet.mu.Lock()
-	for i := 0; f.turn == turn && i < len(f.items); {
+	b.outlet.mu.Lock()
+	for i := 0; b.turn == turn && i < len(b.items); {
 		n := 1
-		for i+n < len(f.items) && f.items[i+n].d == f.items[i].d {
+		for i+n < len(b.items) && b.items[i+n].d == b.items[i].d {
 			n++
 		}
-		if d := f.doneLocked(turn, i, n, receipt, err); d != nil {
+		if d := b.doneLocked(turn, i, n, receipt, err); d != nil {
 			over = append(over, d)
 		}
 		i += n
 	}
-	f.outlet.mu.Unlock()
+	b.outlet.mu.Unlock()
 	for _, d := range over {
 		d.answer()
 	}
@@ -439,20 +431,20 @@ func (d *delivery) answer() {
 }
 
 // doneLocked notes how n records of one delivery ended, and returns it if it is done now.
-func (f *flight) doneLocked(turn uint64, i, n int, receipt value.Value, err error) *delivery {
-	if f.turn != turn || i < 0 || i >= len(f.items) || f.items[i].d == nil {
+func (b *writeBatch) doneLocked(turn uint64, i, n int, receipt value.Value, err error) *delivery {
+	if b.turn != turn || i < 0 || i >= len(b.items) || b.items[i].d == nil {
 		return nil
 	}
-	o, d, index := f.outlet, f.items[i].d, f.items[i].index
+	o, d, index := b.outlet, b.items[i].d, b.items[i].index
 	for j := range n {
-		f.items[i+j].d = nil
+		b.items[i+j].d = nil
 	}
 	if errors.Is(err, ErrLost) {
-		o.lostLocked(f.epoch, err)
+		o.lostLocked(b.epoch, err)
 	}
 	over := o.doneLocked(d, index, n, receipt, err)
-	if f.left -= n; f.left == 0 && f.returned {
-		o.recycleLocked(f)
+	if b.left -= n; b.left == 0 && b.returned {
+		o.recycleLocked(b)
 	}
 	return over
 }

@@ -53,7 +53,7 @@ func TestSinkTakes(t *testing.T) {
 	}
 	f := func(payload, want string) {
 		t.Helper()
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			flow := serve(t, takingSink(taking{&memory{}, take}), "- {kind: memory_sink, name: n, timeout: 2s, answer: receipt}")
 			expect(t, payload, flow.SendJSON("n", payload), want)
 			synctest.Wait()
@@ -73,7 +73,7 @@ func TestSinkTakes(t *testing.T) {
 // TestSinkTakesInOrder gives the writer no record while others wait for Write, and not
 // more than may be in flight.
 func TestSinkTakesInOrder(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		blocked := make(chan struct{})
 		var taken atomic.Int32
 		w := taking{memory: &memory{}}

@@ -120,12 +120,6 @@ func serve(t testing.TB, s stream.Sink, document string) *flowtest.Flow {
 	return f
 }
 
-// bubble runs a test in which time passes only while all wait.
-func bubble(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, test)
-}
-
 // expect fails the test if texts differ.
 func expect(t *testing.T, what, got, want string) {
 	t.Helper()
@@ -146,7 +140,7 @@ func TestSinkConform(t *testing.T) {
 func TestSinkRecords(t *testing.T) {
 	f := func(config, payload, want string) {
 		t.Helper()
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			var seen []string
 			m := &memory{write: func(_ context.Context, _ int, records []stream.Record, done func(int, value.Value, error)) {
 				for i, r := range records {
@@ -243,7 +237,7 @@ func TestSinkAnswers(t *testing.T) {
 	}
 	f := func(answer, payload, want string) {
 		t.Helper()
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			flow := serve(t, sink(&memory{write: fail}), "- {kind: memory_sink, name: n, timeout: 2s, answer: "+answer+"}")
 			began := time.Now()
 			expect(t, payload, flow.SendJSON("n", payload), want)
@@ -267,7 +261,7 @@ func TestSinkAnswers(t *testing.T) {
 
 // TestSinkErrorPort has the payload in the data of an error.
 func TestSinkErrorPort(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		m := &memory{write: func(_ context.Context, _ int, records []stream.Record, done func(int, value.Value, error)) {
 			for i := range records {
 				done(i, value.Null(), stream.ErrLost)
@@ -284,7 +278,7 @@ func TestSinkErrorPort(t *testing.T) {
 // TestSinkLateAnswer ignores what the writer says of a record that was given up, also
 // when the memory of its delivery might be in use again.
 func TestSinkLateAnswer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var late []func()
 		m := &memory{write: func(_ context.Context, call int, records []stream.Record, done func(int, value.Value, error)) {
 			for i := range records {
@@ -311,7 +305,7 @@ func TestSinkLateAnswer(t *testing.T) {
 
 // TestSinkBlocked waits for a Write that does not return until its context ends.
 func TestSinkBlocked(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		m := &memory{write: func(ctx context.Context, call int, records []stream.Record, done func(int, value.Value, error)) {
 			if call == 1 {
 				<-ctx.Done()
@@ -335,7 +329,7 @@ func TestSinkBlocked(t *testing.T) {
 
 // TestSinkCancel answers soon when the process ends.
 func TestSinkCancel(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		m := &memory{write: func(context.Context, int, []stream.Record, func(int, value.Value, error)) {}}
 		f := serve(t, sink(m), "- {kind: memory_sink, name: n, timeout: 1h}")
 		began := time.Now()
@@ -353,7 +347,7 @@ func TestSinkCancel(t *testing.T) {
 // the system refuses.
 func TestSinkConnect(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			m := &memory{connect: func(context.Context, int) error {
 				return &stream.RefusedError{Field: "sasl.password", Err: errors.New("wrong password")}
 			}}
@@ -367,7 +361,7 @@ func TestSinkConnect(t *testing.T) {
 		})
 	})
 	t.Run("later", func(t *testing.T) {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			m := &memory{connect: func(ctx context.Context, attempt int) error {
 				switch {
 				case attempt == 1: // a black hole
@@ -393,14 +387,14 @@ func TestSinkConnect(t *testing.T) {
 		})
 	})
 	t.Run("never", func(t *testing.T) {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			m := &memory{connect: func(context.Context, int) error { return errors.New("refused") }}
 			f := serve(t, sink(m), "- {kind: memory_sink, name: n, timeout: 2s}")
 			expect(t, "answer", f.SendJSON("n", `1`), "error: not connected within 2s: refused")
 		})
 	})
 	t.Run("lost", func(t *testing.T) {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			m := &memory{
 				connect: func(_ context.Context, attempt int) error {
 					if attempt == 2 || attempt == 3 {
@@ -430,7 +424,7 @@ func TestSinkConnect(t *testing.T) {
 func TestSinkBatch(t *testing.T) {
 	f := func(batch string, payloads int, wantSizes string, wantTook time.Duration) {
 		t.Helper()
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			m := &memory{}
 			s := sink(m)
 			s.Batches = true
@@ -465,7 +459,7 @@ func TestSinkBatch(t *testing.T) {
 func TestSinkExpects(t *testing.T) {
 	f := func(fields string, maxCalls int) {
 		t.Helper()
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			m := &memory{}
 			s := sink(m)
 			s.Batches = true
@@ -515,7 +509,7 @@ func (r *ticker) Read(_ context.Context, room stream.Room) ([]stream.Message, er
 
 // TestSinkRoom keeps max_in_flight, with lists that are larger.
 func TestSinkRoom(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var open, most atomic.Int64
 		m := &memory{write: func(_ context.Context, _ int, records []stream.Record, done func(int, value.Value, error)) {
 			n := open.Add(int64(len(records)))
@@ -542,7 +536,7 @@ func TestSinkRoom(t *testing.T) {
 // TestSinkCalls has one call of Write at a time, or several.
 func TestSinkCalls(t *testing.T) {
 	for _, calls := range []int{1, 4} {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			m := &memory{write: func(_ context.Context, _ int, records []stream.Record, done func(int, value.Value, error)) {
 				<-time.After(time.Second)
 				for i := range records {
@@ -672,7 +666,7 @@ func TestSinkHammer(t *testing.T) {
 
 // TestSinkClose writes what lingers, and gives up what is not confirmed in time.
 func TestSinkClose(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
 		s := sink(m)
 		s.Batches = true
@@ -686,7 +680,7 @@ func TestSinkClose(t *testing.T) {
 			t.Errorf("the end took %s, with %d closes", took, m.closes)
 		}
 	})
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		m := &memory{write: func(context.Context, int, []stream.Record, func(int, value.Value, error)) {}}
 		f := serve(t, sink(m), "- {kind: memory_sink, name: n, timeout: 2h}")
 		call := f.Start("n", value.Int(1))
@@ -711,7 +705,7 @@ func TestSinkClose(t *testing.T) {
 
 // TestSinkOutage keeps little of the packets that nothing takes.
 func TestSinkOutage(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		down := errors.New("down")
 		m := &memory{connect: func(context.Context, int) error { return down }}
 		f := serve(t, sink(m), "- {kind: memory_sink, name: n, timeout: 10ms}")
@@ -723,7 +717,7 @@ func TestSinkOutage(t *testing.T) {
 
 // TestSinkHangsUp has a system that accepts connections and loses each.
 func TestSinkHangsUp(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		m := &memory{write: func(_ context.Context, _ int, records []stream.Record, done func(int, value.Value, error)) {
 			for i := range records {
 				done(i, value.Null(), stream.ErrLost)
@@ -742,7 +736,7 @@ func TestSinkHangsUp(t *testing.T) {
 // TestSinkConnectsSoon has a system that loses each connection, but takes a message before: that
 // one is not waited for like one that hangs up.
 func TestSinkConnectsSoon(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		m := &memory{write: func(_ context.Context, call int, records []stream.Record, done func(int, value.Value, error)) {
 			for i := range records {
 				if call%2 == 0 {

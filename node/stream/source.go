@@ -72,24 +72,24 @@ func InFlight(c schema.Config) int {
 	return most
 }
 
-// A sourceNode is a source in one generation. What it reads with is in its seat.
+// A sourceNode is a source in one generation. What it reads with is shared.
 type sourceNode struct {
 	source   *Source
 	settings *settings
 	init     *node.Init
 	log      *slog.Logger
-	reader   Reader // until a session has it
+	reader   Reader // until a consumer has it
 	letters  bool   // the port error is linked
 	ends     bool
 	finished chan struct{}
 	once     sync.Once
 
-	seat    *seat
+	shared  *shared
 	release func() error
 
-	// Guarded by the seat.
-	session *session
-	front   *front // nil until it serves
+	// Guarded by shared.
+	consumer   *consumer
+	generation *generation // nil until it serves
 }
 
 // Receive is never called: a source has no in-port.
@@ -99,11 +99,11 @@ func (n *sourceNode) Receive(node.Process, node.Packet) node.Result { return nod
 // to try in the background.
 func (n *sourceNode) Open(ctx context.Context) error {
 	key := fmt.Sprintf("source %q %q %q", n.source.Kind, n.init.Node.Namespace, n.init.Node.String())
-	seat, release, err := node.Acquire(n.init.Pool, key, func() (*seat, error) { return new(seat), nil })
+	of, release, err := node.Acquire(n.init.Pool, key, func() (*shared, error) { return new(shared), nil })
 	if err != nil {
 		return err
 	}
-	n.seat, n.release = seat, release
+	n.shared, n.release = of, release
 	if n.settings.file != "" {
 		unclaim, err := n.claim()
 		if err != nil {
@@ -111,42 +111,42 @@ func (n *sourceNode) Open(ctx context.Context) error {
 		}
 		n.release = func() error { return errors.Join(unclaim(), release()) }
 	}
-	if err := seat.open(ctx, n); err != nil {
+	if err := n.shared.open(ctx, n); err != nil {
 		return errors.Join(field.Place(err, n.init.Config), n.release())
 	}
 	return nil
 }
 
 // Serve begins to read, or takes over what an earlier generation reads.
-func (n *sourceNode) Serve(src node.Starter) error { return n.seat.serve(n, src) }
+func (n *sourceNode) Serve(src node.Starter) error { return n.shared.serve(n, src) }
 
 // Stop ends what Serve began.
-func (n *sourceNode) Stop(ctx context.Context) error { return n.seat.leave(ctx, n) }
+func (n *sourceNode) Stop(ctx context.Context) error { return n.shared.leave(ctx, n) }
 
-// Close lets go of the seat.
+// Close lets go of what is shared.
 func (n *sourceNode) Close() error {
-	n.seat.drop(n)
+	n.shared.drop(n)
 	return n.release()
 }
 
 // Ready implements [node.Readier].
 func (n *sourceNode) Ready() error {
-	if n.seat == nil {
+	if n.shared == nil {
 		return nil
 	}
-	s := n.seat.newest()
-	if s == nil {
+	c := n.shared.newest()
+	if c == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.failure != nil {
-		return s.mu.failure
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.failure != nil {
+		return c.mu.failure
 	}
-	if err := s.connection.ready(s.reader); err != nil {
+	if err := c.connection.ready(c.reader); err != nil {
 		return err
 	}
-	return s.awayLocked()
+	return c.outages.ready()
 }
 
 // Ends implements [node.Finite].
@@ -160,22 +160,22 @@ func (n *sourceNode) finish() { n.once.Do(func() { close(n.finished) }) }
 
 // Progress implements [node.Finite].
 func (n *sourceNode) Progress() node.Progress {
-	if n.seat == nil { // it has not opened
+	if n.shared == nil { // it has not opened
 		return node.Progress{}
 	}
-	c := &n.seat.counts
+	counts := &n.shared.counts
 	p := node.Progress{
-		Messages: c.acknowledged.Load() + c.letters.Load(), Failed: c.failed.Load(), DeadLetters: c.letters.Load(),
+		Messages: counts.acknowledged.Load() + counts.letters.Load(), Failed: counts.failed.Load(), DeadLetters: counts.letters.Load(),
 	}
-	s := n.sessionNow()
-	if s == nil {
+	c := n.reads()
+	if c == nil {
 		return p
 	}
-	if sized, ok := s.reader.(Sized); ok {
+	if sized, ok := c.reader.(Sized); ok {
 		p.Done, p.Total = sized.Size()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p.Err = s.mu.failure
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.Err = c.mu.failure
 	return p
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -18,7 +19,7 @@ import (
 )
 
 // numbers adds messages whose bodies are the numbers from first on.
-func (s *shelf) numbers(lane int32, first, n int) {
+func (s *broker) numbers(lane int32, first, n int) {
 	for i := range n {
 		s.add(lane, "", fmt.Sprint(first+i))
 	}
@@ -30,7 +31,7 @@ func source(fields string) string {
 }
 
 func TestAReloadKeepsTheConnection(t *testing.T) {
-	each(t, func(t *testing.T, s *shelf) {
+	each(t, func(t *testing.T, s *broker) {
 		r := start(t, s, source(""), nil)
 		for i := range 20 {
 			s.numbers(0, 10*i, 10)
@@ -62,7 +63,7 @@ func TestAReloadKeepsTheConnection(t *testing.T) {
 // TestAReloadWaitsForWhatHasBegun lets processes of the old settings go on, and the new
 // reader connects when they have ended.
 func TestAReloadWaitsForWhatHasBegun(t *testing.T) {
-	each(t, func(t *testing.T, s *shelf) {
+	each(t, func(t *testing.T, s *broker) {
 		release := make(chan struct{})
 		var began atomic.Int32
 		r := start(t, s, source(""), func(ctx context.Context, _ string, v value.Value) error {
@@ -89,7 +90,7 @@ func TestAReloadWaitsForWhatHasBegun(t *testing.T) {
 }
 
 func TestADrainWaitsForProcesses(t *testing.T) {
-	each(t, func(t *testing.T, s *shelf) {
+	each(t, func(t *testing.T, s *broker) {
 		var began atomic.Int32
 		r := start(t, s, source(""), func(context.Context, string, value.Value) error {
 			began.Add(1)
@@ -108,8 +109,8 @@ func TestADrainWaitsForProcesses(t *testing.T) {
 func TestADrainEndsWithTheGrace(t *testing.T) {
 	for name, traits := range systems {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				s := newShelf(traits)
+			synctest.Test(t, func(t *testing.T) {
+				s := newBroker(traits)
 				var began atomic.Int32
 				r := start(t, s, source(""), func(ctx context.Context, _ string, _ value.Value) error {
 					began.Add(1)
@@ -139,7 +140,7 @@ func TestADrainEndsWithTheGrace(t *testing.T) {
 }
 
 func TestAStuckMessageDoesNotStopOthers(t *testing.T) {
-	each(t, func(t *testing.T, s *shelf) {
+	each(t, func(t *testing.T, s *broker) {
 		if s.traits.Order != stream.OrderNone {
 			s.traits.Order = stream.OrderNone
 		}
@@ -174,7 +175,7 @@ func TestAStuckMessageDoesNotStopOthers(t *testing.T) {
 
 func TestAPoisonedBatchRunsInHalves(t *testing.T) {
 	for _, order := range []string{"none", "key", "total"} {
-		each(t, func(t *testing.T, s *shelf) {
+		each(t, func(t *testing.T, s *broker) {
 			const n = 1000
 			s.numbers(0, 0, n)
 			var runs, dead atomic.Int32
@@ -201,7 +202,7 @@ func TestAPoisonedBatchRunsInHalves(t *testing.T) {
 }
 
 // TestAnUndecodableMessageKeepsItsPlace has batches with undecodable messages: messages of
-// the same line wait for the dead letter, which waits for the ones before it.
+// the same queue wait for the dead letter, which waits for the ones before it.
 func TestAnUndecodableMessageKeepsItsPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		traits stream.Traits
@@ -214,7 +215,7 @@ func TestAnUndecodableMessageKeepsItsPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newShelf(c.traits)
+			s := newBroker(c.traits)
 			s.add(0, "k", "1", "2", "{", "3", "[", "}", "4", "5")
 			var under, during atomic.Int32
 			doc := strings.Replace(letters, "name: s,", "name: s, order: "+c.order+", batch: {count: 20, linger: 20ms},", 1)
@@ -244,7 +245,7 @@ func TestAnUndecodableMessageKeepsItsPlace(t *testing.T) {
 }
 
 func TestDeadLettersAreTriedUntilTheyAreTaken(t *testing.T) {
-	each(t, func(t *testing.T, s *shelf) {
+	each(t, func(t *testing.T, s *broker) {
 		s.add(0, "", "{")
 		var tries atomic.Int32
 		r := start(t, s, letters, func(_ context.Context, port string, v value.Value) error {
@@ -265,7 +266,7 @@ func TestDeadLettersAreTriedUntilTheyAreTaken(t *testing.T) {
 }
 
 func TestAReaderThatPanicsConnectsAgain(t *testing.T) {
-	each(t, func(t *testing.T, s *shelf) {
+	each(t, func(t *testing.T, s *broker) {
 		r := start(t, s, source(""), nil)
 		s.mu.Lock()
 		s.mu.panics = true
@@ -280,7 +281,7 @@ func TestAReaderThatPanicsConnectsAgain(t *testing.T) {
 }
 
 func TestASystemThatIsDownAtStart(t *testing.T) {
-	each(t, func(t *testing.T, s *shelf) {
+	each(t, func(t *testing.T, s *broker) {
 		s.mu.refuse = errors.New("connection refused")
 		r := start(t, s, source(""), nil)
 		if err := r.finite.Load().Finite.(node.Readier).Ready(); err == nil || !strings.Contains(err.Error(), "connection refused") {
@@ -298,9 +299,9 @@ func TestASystemThatIsDownAtStart(t *testing.T) {
 }
 
 func TestARefusalStopsTheStart(t *testing.T) {
-	s := newShelf(stream.Traits{})
+	s := newBroker(stream.Traits{})
 	r := start(t, s, source(""), nil)
-	s2 := newShelf(stream.Traits{})
+	s2 := newBroker(stream.Traits{})
 	s2.mu.refuse = &stream.RefusedError{Field: "auth.password", Err: errors.New("wrong password")}
 	other := start(t, s2, "- {kind: nop, name: n}\n", nil)
 	_, err := other.apply("- kind: mem\n  name: s\n  auth:\n    password: secret123\n")
@@ -311,7 +312,7 @@ func TestARefusalStopsTheStart(t *testing.T) {
 }
 
 func TestFindings(t *testing.T) {
-	s := newShelf(stream.Traits{Raw: true})
+	s := newBroker(stream.Traits{Raw: true})
 	r := start(t, s, "- {kind: nop, name: n}\n", nil)
 	for fields, want := range map[string]string{
 		"decode: json":                  "F2001",
@@ -332,22 +333,22 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// resuming makes the shelf one whose positions are kept in a file.
-type resuming struct{ *shelfReader }
+// resuming makes the broker one whose positions are kept in a file.
+type resuming struct{ *brokerReader }
 
 func (r resuming) Position(m stream.Mark) (lane, position string) {
 	return fmt.Sprint(m.Lane), fmt.Sprint(m.Offset)
 }
 
 func (r resuming) Resume(positions map[string]string) error {
-	r.shelf.mu.Lock()
-	defer r.shelf.mu.Unlock()
+	r.broker.mu.Lock()
+	defer r.broker.mu.Unlock()
 	for lane, position := range positions {
 		var l, at int
 		if _, err := fmt.Sscan(lane+" "+position, &l, &at); err != nil {
 			return fmt.Errorf("position %q: %w", position, err)
 		}
-		r.shelf.mu.committed[int32(l)] = at
+		r.broker.mu.committed[int32(l)] = at
 	}
 	return nil
 }
@@ -356,8 +357,8 @@ func TestCheckpoints(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "positions.json")
 	document := "- {kind: mem, name: s, checkpoint: {file: " + file + ", interval: 1ms}, ports: {out: [{name: t}]}}\n- {kind: take, name: t}\n"
-	fresh := func() *shelf {
-		s := newShelf(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
+	fresh := func() *broker {
+		s := newBroker(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
 		s.numbers(0, 0, 10)
 		s.numbers(1, 10, 10)
 		return s
@@ -399,7 +400,7 @@ func TestPositionsThatCannotBeKept(t *testing.T) {
 		if err := os.Mkdir(folder, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		s := newShelf(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
+		s := newBroker(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
 		s.ends = ends
 		s.numbers(0, 0, 10)
 		return start(t, s, "- {kind: mem, name: s, checkpoint: {file: "+filepath.Join(folder, "s.json")+"}, ports: {out: [{name: t}]}}\n- {kind: take, name: t}\n",
@@ -427,7 +428,7 @@ func TestPositionsThatCannotBeKept(t *testing.T) {
 }
 
 func TestASourceThatEnds(t *testing.T) {
-	each(t, func(t *testing.T, s *shelf) {
+	each(t, func(t *testing.T, s *broker) {
 		s.ends = true
 		s.numbers(0, 0, 100)
 		s.add(0, "", "{")
@@ -447,7 +448,7 @@ func TestASourceThatEnds(t *testing.T) {
 
 // TestALaterNodeThatFailsToServe brings the source back that was replaced.
 func TestALaterNodeThatFailsToServe(t *testing.T) {
-	each(t, func(t *testing.T, s *shelf) {
+	each(t, func(t *testing.T, s *broker) {
 		bad := &node.Def{
 			Kind: "bad", Summary: "Fails.", Page: node.Page{Example: "kind: bad\n"}, Out: []node.Port{{Name: "out", Doc: "None."}},
 			New: func(*node.Init) (node.Node, error) { return badTrigger{}, nil },
@@ -475,7 +476,7 @@ func (badTrigger) Serve(node.Starter) error                      { return errors
 
 // TestReleasedLanes lets go of a lane while one of its messages runs and others wait.
 func TestReleasedLanes(t *testing.T) {
-	s := newShelf(stream.Traits{Lanes: true, Positions: true, Order: stream.OrderKey})
+	s := newBroker(stream.Traits{Lanes: true, Positions: true, Order: stream.OrderKey})
 	s.numbers(0, 0, 5)
 	s.numbers(1, 10, 1)
 	began, release := make(chan string, 10), make(chan struct{})
@@ -529,7 +530,7 @@ func TestReleasedLanes(t *testing.T) {
 // TestReleasedLanesAreKept writes how far a released lane was into the file of positions.
 func TestReleasedLanesAreKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "positions.json")
-	s := newShelf(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
+	s := newBroker(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
 	s.numbers(0, 0, 5)
 	s.numbers(1, 10, 1)
 	r := start(t, s, source("checkpoint: {file: "+file+", interval: 1h}, "), nil)
@@ -553,7 +554,7 @@ func TestReleasedLanesAreKept(t *testing.T) {
 
 // TestAnswersArePassedOn lets errors answer those who asked, and only those.
 func TestAnswersArePassedOn(t *testing.T) {
-	s := newShelf(stream.Traits{Order: stream.OrderKey, Lanes: true, Redelivers: true})
+	s := newBroker(stream.Traits{Order: stream.OrderKey, Lanes: true, Redelivers: true})
 	s.asked = true
 	s.add(0, "ask", "1", `"bad"`, "{", "2")
 	s.add(1, "", `"bad"`)
@@ -586,8 +587,8 @@ func TestAnswersArePassedOn(t *testing.T) {
 func TestSettlingThatHangs(t *testing.T) {
 	for name, traits := range systems {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				s := newShelf(traits)
+			synctest.Test(t, func(t *testing.T) {
+				s := newBroker(traits)
 				s.mu.stalls = true
 				s.numbers(0, 0, 10)
 				r := start(t, s, source(""), nil)
@@ -606,7 +607,7 @@ func TestSettlingThatHangs(t *testing.T) {
 
 // TestProgressWithoutOpen asks a source that has not opened, as another node refuses to.
 func TestProgressWithoutOpen(t *testing.T) {
-	r := start(t, newShelf(stream.Traits{}), "- {kind: nop, name: n}\n", nil)
+	r := start(t, newBroker(stream.Traits{}), "- {kind: nop, name: n}\n", nil)
 	if _, err := r.apply("- {kind: mem, name: s, ports: {out: [{name: f}]}}\n- {kind: file_sink, name: f, path: /dev/null}\n"); err == nil {
 		t.Error("it starts")
 	}
@@ -622,7 +623,7 @@ func TestProgressWithoutOpen(t *testing.T) {
 // TestABatchIsReadToItsEnd holds a batch, so that there is room for the rest of the next
 // one, and not for a quarter of all messages: that batch must not linger.
 func TestABatchIsReadToItsEnd(t *testing.T) {
-	each(t, func(t *testing.T, s *shelf) {
+	each(t, func(t *testing.T, s *broker) {
 		held := func(n int) func() bool {
 			return func() bool {
 				s.mu.Lock()
@@ -648,7 +649,7 @@ func TestABatchIsReadToItsEnd(t *testing.T) {
 
 // TestBatchesInFlight: without max_in_flight, four batches are read.
 func TestBatchesInFlight(t *testing.T) {
-	each(t, func(t *testing.T, s *shelf) {
+	each(t, func(t *testing.T, s *broker) {
 		release := make(chan struct{})
 		r := start(t, s, source("batch: {count: 100}, "), func(context.Context, string, value.Value) error {
 			<-release

@@ -21,9 +21,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A run is an engine that reads a shelf. What its processes get goes to handle.
+// A run is an engine that reads a broker. What its processes get goes to handle.
 type run struct {
-	*shelf
+	*broker
 	t      testing.TB
 	engine *uniflow.Engine
 	log    syncbuffer.Buffer
@@ -38,16 +38,16 @@ type run struct {
 
 type finite struct{ node.Finite }
 
-// start serves a document that reads a shelf: kind mem, and kind take, which calls
+// start serves a document that reads a broker: kind mem, and kind take, which calls
 // handle and notes what it was given.
-func start(t testing.TB, s *shelf, document string, handle func(ctx context.Context, port string, v value.Value) error) *run {
+func start(t testing.TB, s *broker, document string, handle func(ctx context.Context, port string, v value.Value) error) *run {
 	t.Helper()
 	return startWith(t, s, document, handle)
 }
 
 // startWith is start with more kinds.
-func startWith(t testing.TB, s *shelf, document string, handle func(ctx context.Context, port string, v value.Value) error, more ...*node.Def) *run {
-	r := &run{shelf: s, t: t}
+func startWith(t testing.TB, s *broker, document string, handle func(ctx context.Context, port string, v value.Value) error, more ...*node.Def) *run {
+	r := &run{broker: s, t: t}
 	r.mu.handle, r.mu.change = handle, make(chan struct{})
 	take := &node.Def{
 		Kind: "take", Summary: "Takes.", Page: node.Page{Example: "kind: take\n"},
@@ -149,9 +149,9 @@ func (r *run) until(what string, ok func() bool) {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("waited in vain for %s; got %q\n%s", what, r.got(), r.log.String())
 		}
-		r.shelf.mu.Lock()
-		changed := r.shelf.mu.changed
-		r.shelf.mu.Unlock()
+		r.broker.mu.Lock()
+		changed := r.broker.mu.changed
+		r.broker.mu.Unlock()
 		select {
 		case <-changed:
 		case <-time.After(2 * time.Millisecond):
@@ -179,17 +179,17 @@ var systems = map[string]stream.Traits{
 }
 
 // each runs a test for each kind of system.
-func each(t *testing.T, f func(t *testing.T, s *shelf)) {
+func each(t *testing.T, f func(t *testing.T, s *broker)) {
 	for name, traits := range systems {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f(t, newShelf(traits))
+			f(t, newBroker(traits))
 		})
 	}
 }
 
 func TestMessagesRunAndAreSettled(t *testing.T) {
-	each(t, func(t *testing.T, s *shelf) {
+	each(t, func(t *testing.T, s *broker) {
 		s.add(0, "k", "1", "2", "3")
 		r := start(t, s, plain, nil)
 		r.until("all to be settled", s.settledAll)
@@ -200,7 +200,7 @@ func TestMessagesRunAndAreSettled(t *testing.T) {
 }
 
 func TestFailuresAreTriedAgainAndBecomeDeadLetters(t *testing.T) {
-	each(t, func(t *testing.T, s *shelf) {
+	each(t, func(t *testing.T, s *broker) {
 		s.add(0, "k", `"poison"`, "{", "2")
 		var attempts []string
 		var mu sync.Mutex

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,14 +16,20 @@ import (
 // A runner is a goroutine that starts processes, and evaluates how they have ended. It
 // takes the lock once for several messages.
 type runner struct {
-	*session
-	size    int // how many tasks it takes
-	tasks   []*task
-	ended   []*task
-	unready []*message
-	queued  []*message // that the queue of a sink has
-	decoded []decoded  // whose bodies are large
-	whole   Message    // that is decoded now
+	consumer *consumer
+	size     int // how many tasks it takes
+	tasks    []*task
+	ended    []*task
+	unready  []*message
+	queued   []*message // that the queue of a sink has
+	decoded  []decoded  // whose bodies are large
+	whole    Message    // that is decoded now
+}
+
+// A decoded is a message whose body is large.
+type decoded struct {
+	message *message
+	bytes   int64
 }
 
 // mostTasks is how many tasks a worker takes together. It takes fewer if they take long:
@@ -31,13 +38,13 @@ const mostTasks = 32
 
 func (w *runner) run() {
 	for w.next() {
-		w.tell()
+		w.consumer.flushLogs()
 		for _, m := range w.unready {
-			m.prepare(w.settling, &w.whole)
+			m.prepare(w.consumer.settling, &w.whole)
 			w.weigh(m)
 		}
 		for _, t := range w.ended {
-			w.judge(t)
+			t.decide()
 		}
 		if len(w.tasks) == 0 {
 			continue
@@ -45,7 +52,7 @@ func (w *runner) run() {
 		began := time.Now()
 		for _, t := range w.tasks {
 			if w.begin(t) {
-				w.judge(t)
+				t.decide()
 				w.ended = append(w.ended, t)
 			}
 		}
@@ -58,37 +65,39 @@ func (w *runner) run() {
 	}
 }
 
+// weigh counts the body of a message that the worker has decoded.
+func (w *runner) weigh(m *message) {
+	if n := int64(m.body.Size()); n >= largeBody && m.large == 0 {
+		w.consumer.account.Hold(n)
+		w.decoded = append(w.decoded, decoded{m, n})
+	}
+}
+
+// weighed notes what is freed with each message. The caller holds the lock.
+func (w *runner) weighed() {
+	for _, d := range w.decoded {
+		if d.message.state == stateGone || d.message.large > 0 {
+			w.consumer.account.Free(d.bytes)
+		} else {
+			d.message.large = d.bytes
+		}
+	}
+	clear(w.decoded)
+	w.decoded = w.decoded[:0]
+}
+
 // next hands in what the worker has done, and waits for more to do. It returns false in
 // the end.
 func (w *runner) next() bool {
-	s := w.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w.weighed()
-	for _, m := range w.unready {
-		m.prepared = true
-	}
-	if len(w.unready) > 0 {
-		s.lineUp()
-	}
-	for _, m := range w.queued {
-		if m.passage == passageOpen { // it has not ended meanwhile
-			s.mu.order.queue(m)
-		}
-	}
-	for _, t := range w.ended {
-		s.conclude(t)
-	}
-	clear(w.tasks)
-	clear(w.ended)
-	clear(w.unready)
-	clear(w.queued)
-	w.tasks, w.ended, w.unready, w.queued, w.whole = w.tasks[:0], w.ended[:0], w.unready[:0], w.queued[:0], Message{}
+	c := w.consumer
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.handIn()
 	for {
-		w.ended = s.over.take(w.ended, mostTasks)
-		share := min(w.size, (s.mu.again.len()+s.mu.order.n)/s.workers+1)
+		w.ended = c.workers.ended(w.ended, mostTasks)
+		share := min(w.size, (c.due.len()+c.order.n)/c.workers.n+1)
 		for len(w.tasks) < share {
-			t := s.nextTask()
+			t := c.nextTask()
 			if t == nil {
 				break
 			}
@@ -96,143 +105,328 @@ func (w *runner) next() bool {
 		}
 		// What is ready goes first: so a message is still in the processor's cache when its
 		// process begins.
-		for len(w.tasks) < w.size && s.mu.taken < s.mu.unready.len() && len(w.unready) < mostTasks {
-			w.unready = append(w.unready, s.mu.unready.items[s.mu.unready.head+s.mu.taken])
-			s.mu.taken++
+		for len(w.tasks) < w.size && c.taken < c.unready.len() && len(w.unready) < mostTasks {
+			w.unready = append(w.unready, c.unready.items[c.unready.head+c.taken])
+			c.taken++
 		}
 		if len(w.tasks)+len(w.ended)+len(w.unready) > 0 {
-			s.wake()
-			if s.mu.wants && s.mu.order.n == 0 {
-				s.roomier()
+			c.wake()
+			if c.mu.wants && c.order.n == 0 {
+				c.roomier()
 			}
 			return true
 		}
-		if s.mu.closing {
+		if c.mu.closing {
 			return false
 		}
-		if s.idle.Add(1); s.over.len() > 0 { // who pushed may not have seen that this one waits
-			s.idle.Add(-1)
-			continue
+		c.workers.wait()
+	}
+}
+
+// handIn hands in what the worker has done. The caller holds the lock.
+func (w *runner) handIn() {
+	c := w.consumer
+	w.weighed()
+	for _, m := range w.unready {
+		m.prepared = true
+	}
+	if len(w.unready) > 0 {
+		c.enqueue()
+	}
+	for _, m := range w.queued {
+		if m.handoff == handoffOpen { // it has not ended meanwhile
+			c.order.handOff(m)
 		}
-		s.work.Wait()
 	}
-}
-
-// wakeOne wakes a worker, if one waits. The caller holds the lock.
-func (s *session) wakeOne() {
-	if s.idle.Load() > 0 {
-		s.idle.Add(-1)
-		s.work.Signal()
+	for _, t := range w.ended {
+		c.conclude(t)
 	}
+	clear(w.tasks)
+	clear(w.ended)
+	clear(w.unready)
+	clear(w.queued)
+	w.tasks, w.ended, w.unready, w.queued, w.whole = w.tasks[:0], w.ended[:0], w.unready[:0], w.queued[:0], Message{}
 }
 
-// wakeAll wakes all workers. The caller holds the lock.
-func (s *session) wakeAll() {
-	s.idle.Store(0)
-	s.work.Broadcast()
-}
+// workers are the goroutines that run processes, and the tasks whose process has ended while
+// none of them looked. Those have a lock of their own, so that those who end processes do not
+// wait for the workers.
+type workers struct {
+	n    int
+	idle atomic.Int32 // that wait and are not woken; changed with the consumer's lock held
+	work sync.Cond    // there may be something to do
 
-// An endings is the tasks whose process has ended while no worker looked. It has a lock of
-// its own, so that those who end processes do not wait for the workers.
-type endings struct {
-	n  atomic.Int64
-	mu struct {
+	over atomic.Int64 // how many tasks have ended
+	mu   struct {
 		sync.Mutex
 		tasks fifo[*task]
 	}
 }
 
-func (e *endings) len() int { return int(e.n.Load()) }
-
-func (e *endings) push(t *task) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.mu.tasks.push(t)
-	e.n.Add(1)
+// wait waits for something to do. The caller holds the lock.
+func (w *workers) wait() {
+	if w.idle.Add(1); w.over.Load() > 0 { // who ended a task may not have seen that this one waits
+		w.idle.Add(-1)
+		return
+	}
+	w.work.Wait()
 }
 
-// take moves tasks, until there are as many as most.
-func (e *endings) take(into []*task, most int) []*task {
-	if e.len() == 0 {
+// wakeOne wakes a worker, if one waits. The caller holds the lock.
+func (w *workers) wakeOne() {
+	if w.idle.Load() > 0 {
+		w.idle.Add(-1)
+		w.work.Signal()
+	}
+}
+
+// wakeAll wakes all workers. The caller holds the lock.
+func (w *workers) wakeAll() {
+	w.idle.Store(0)
+	w.work.Broadcast()
+}
+
+// end takes a task whose process has ended. Any goroutine calls it, without the lock.
+func (w *workers) end(t *task) {
+	w.mu.Lock()
+	w.mu.tasks.push(t)
+	w.over.Add(1)
+	w.mu.Unlock()
+	if w.idle.Load() > 0 {
+		w.work.L.Lock()
+		defer w.work.L.Unlock()
+		w.wakeOne()
+	}
+}
+
+// ended moves tasks that have ended, until there are as many as most.
+func (w *workers) ended(into []*task, most int) []*task {
+	if w.over.Load() == 0 {
 		return into
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for e.mu.tasks.len() > 0 && len(into) < most {
-		into = append(into, e.mu.tasks.pop())
-		e.n.Add(-1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.mu.tasks.len() > 0 && len(into) < most {
+		into = append(into, w.mu.tasks.pop())
+		w.over.Add(-1)
 	}
 	return into
 }
 
 // wake wakes another worker if there is more to do. The caller holds the lock.
-func (s *session) wake() {
-	if s.idle.Load() > 0 && (s.mu.again.len() > 0 || s.over.len() > 0 || s.mu.taken < s.mu.unready.len() || s.due()) {
-		s.wakeOne()
+func (c *consumer) wake() {
+	if c.workers.idle.Load() > 0 && (c.due.len() > 0 || c.workers.over.Load() > 0 || c.taken < c.unready.len() || c.begins()) {
+		c.workers.wakeOne()
 	}
 }
 
-// due reports whether messages that have not begun may begin now. The caller holds the
+// begins reports whether messages that have not begun may begin now. The caller holds the
 // lock.
-func (s *session) due() bool {
-	o, b := &s.mu.order, &s.settings.batch
-	if o.n == 0 || s.mu.front == nil || s.short(s.mu.front.running) {
+func (c *consumer) begins() bool {
+	g := c.generations.Current()
+	if c.order.n == 0 || g == nil || c.short(g.running) {
 		return false
 	}
-	if b.count == 0 || b.linger == 0 || o.n >= b.count || o.bytes >= b.bytes || s.mu.lingered || s.mu.draining || s.mu.ended ||
-		s.mu.inFlight >= s.settings.limit || s.mu.bytes >= s.settings.bytes {
+	if c.batcher.due(c.order.n, c.order.bytes) || c.mu.draining || c.mu.ended ||
+		c.inFlight.n >= c.settings.limit || c.inFlight.bytes >= c.settings.bytes {
 		return true
 	}
-	if !s.mu.lingers {
-		s.mu.lingers = true
-		s.clock.AfterFunc(b.linger, func(context.Context) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.mu.lingers, s.mu.lingered = false, s.mu.order.n > 0
-			s.wakeOne()
-		})
-	}
+	c.batcher.arm()
 	return false
 }
 
+// A batcher says when a batch is due. The consumer guards it.
+type batcher struct {
+	batching
+	env      batchEnv
+	armed    bool // there is a timer for the next batch
+	lingered bool // the messages of the next batch have waited long enough
+}
+
+// A batchEnv is what a batcher needs of its consumer.
+type batchEnv struct {
+	lock  sync.Locker
+	after func(time.Duration, func(context.Context)) (stop func() bool)
+	waits func() bool // whether there are messages for a batch; called with the lock
+	wake  func()      // a batch is due; called with the lock
+}
+
+// due reports whether so many messages, of so many bytes, are a batch.
+func (b *batcher) due(n int, bytes int64) bool {
+	return b.count == 0 || b.linger == 0 || n >= b.count || bytes >= b.bytes || b.lingered
+}
+
+// arm makes a batch due that is not full, when its messages have lingered.
+func (b *batcher) arm() {
+	if b.armed {
+		return
+	}
+	b.armed = true
+	b.env.after(b.linger, func(context.Context) {
+		b.env.lock.Lock()
+		defer b.env.lock.Unlock()
+		b.armed, b.lingered = false, b.env.waits()
+		b.env.wake()
+	})
+}
+
 // nextTask returns the next task to run, or nil. The caller holds the lock.
-func (s *session) nextTask() *task {
-	for s.mu.again.len() > 0 {
-		t := s.mu.again.pop()
-		if s.drop(t) {
-			s.launch(t)
+func (c *consumer) nextTask() *task {
+	for c.due.len() > 0 {
+		t := c.due.pop()
+		if c.settler.drop(t) {
+			c.launch(t)
 			return t
 		}
-		s.proceed(t)
+		c.settler.proceed(t)
 	}
-	if !s.due() {
+	if !c.begins() {
 		return nil
 	}
-	t := s.newTask()
-	if count := s.settings.batch.count; count == 0 {
-		t.messages = s.mu.order.take(t.messages, 1, 0)
+	t := c.tasks.make()
+	if count := c.settings.batch.count; count == 0 {
+		t.messages = c.order.take(t.messages, 1, 0)
 	} else {
-		t.messages = s.mu.order.take(slices.Grow(t.messages, min(count, s.mu.order.n)), count, s.settings.batch.bytes)
-		s.mu.lingered = false
+		t.messages = c.order.take(slices.Grow(t.messages, min(count, c.order.n)), count, c.settings.batch.bytes)
+		c.batcher.lingered = false
 	}
 	if len(t.messages) == 0 {
-		s.recycle(t)
+		c.settler.recycle(t)
 		return nil
 	}
-	s.launch(t)
+	c.launch(t)
 	return t
 }
 
 // launch says that the process of a task begins. The caller holds the lock.
-func (s *session) launch(t *task) {
-	f := s.mu.front
-	t.front = f
-	f.running++
-	s.company(t)
-	t.letter = t.letter && f.letters
+func (c *consumer) launch(t *task) {
+	g := c.generations.Current()
+	t.generation = g
+	g.running++
+	c.quarantine.began(t, g.running == 1)
+	t.letter = t.letter && g.letters
 	for _, m := range t.messages {
 		m.state, m.again, m.begun = stateRuns, m.begun, true
 	}
+}
+
+// conclude notes that the process of a task has ended. The caller holds the lock.
+func (c *consumer) conclude(t *task) {
+	g := t.generation
+	if g.running--; g.running == 0 && g.idle != nil {
+		close(g.idle)
+	}
+	c.quarantine.ended(t, t.verdict == verdictGood)
+	m := t.messages[0]
+	if !c.mayQueue(m) {
+		c.follow(t)
+		return
+	}
+	q := m.queue
+	if c.order.answered(m); t.verdict == verdictGood {
+		c.follow(t)
+	} else {
+		q.failed = append(q.failed, t)
+	}
+	if q.queued == 0 && len(q.failed) > 0 && q.out == len(q.failed) {
+		c.follow(c.settler.join(q))
+	}
+}
+
+// mayQueue reports whether the next message of the queue may begin when a sink has queued
+// this one, which runs: at the first attempt, as what has failed goes on alone.
+func (c *consumer) mayQueue(m *message) bool {
+	return c.settings.order == OrderRecord && c.settings.batch.count == 0 && m.Key == "" && !m.again
+}
+
+// follow does what the verdict on a task says. The caller holds the lock.
+func (c *consumer) follow(t *task) {
+	g := t.generation
+	t.generation = nil
+	switch {
+	case t.verdict == verdictHeld: // also where the system would deliver again, as that counts deliveries
+		t.rests()
+		for _, m := range t.messages {
+			m.err = t.err
+		}
+		c.outages.hold(t, c.inFlight.n, c.clock.Now())
+		c.later(t)
+	case t.verdict == verdictStopped && c.generations.Current() == g:
+		t.rests()
+		c.later(t)
+	default:
+		if t.verdict != verdictStopped {
+			c.outages.end(t)
+		}
+		c.settler.follow(t)
+	}
+}
+
+// The functions of the settler, the retrier and the quarantine. The caller holds the lock.
+
+// later repeats a task after a while.
+func (c *consumer) later(t *task) {
+	if c.mu.expired || c.mu.draining && c.returns() {
+		c.settler.returned(t, 0)
+		return
+	}
+	c.retrier.wait(t, c.wait(t))
+}
+
+// wait returns how long the next attempt waits.
+func (c *consumer) wait(t *task) time.Duration {
+	failed := max(1, t.outage.waits)
+	for _, m := range t.messages {
+		failed = max(failed, m.failed+m.Attempt)
+	}
+	asked := time.Duration(0)
+	if t.err != nil {
+		asked = node.Describe(t.err).RetryAfter
+	}
+	return c.generations.Current().settings.retry.wait(failed, asked)
+}
+
+// again lets a task run whose wait is over.
+func (c *consumer) again(t *task) {
+	if t.suspected() {
+		c.quarantine.add(t)
+	} else {
+		c.ready(t)
+	}
+}
+
+func (c *consumer) ready(t *task) {
+	c.due.push(t)
+	c.workers.wakeOne()
+}
+
+// over notes that a task has no more messages.
+func (c *consumer) over(t *task) {
+	c.outages.end(t)
+	c.quarantine.ended(t, true)
+}
+
+// fate says what follows for a message whose attempts are used up. Without a link of the port
+// error, it is stuck, which is logged once a minute.
+func (c *consumer) fate(m *message) fate {
+	switch {
+	case c.generations.Current().letters:
+		return fateLetter
+	case c.replies.final(m):
+		return fateOver
+	case c.settings.job:
+		c.abort(fmt.Errorf("a message has failed, and the port error of the source is not linked: %w", m.err))
+		return fateEnded
+	}
+	if !m.stuck {
+		m.stuck = true
+		c.inFlight.stuck++
+	}
+	if now := c.clock.Now(); now.Sub(c.mu.loggedAt) >= time.Minute {
+		c.mu.loggedAt = now
+		c.logLater(c.log.Error)("a message is stuck: it fails, and the port error is not linked", "stuck", c.inFlight.stuck+c.inFlight.away, "attempts", m.failed+m.Attempt, "error", m.err)
+	}
+	return fateStuck
 }
 
 // begin starts the process of a task. It reports whether that has ended already, or
@@ -240,7 +434,7 @@ func (s *session) launch(t *task) {
 func (w *runner) begin(t *task) (ended bool) {
 	t.verdict = verdictNone
 	for _, m := range t.messages {
-		m.decode(t.front.settings.decode, &w.whole)
+		m.decode(t.generation.settings.decode, &w.whole)
 		w.weigh(m)
 		if m.broken != nil && !t.letter {
 			t.verdict = verdictBroken
@@ -250,8 +444,8 @@ func (w *runner) begin(t *task) (ended bool) {
 		return true
 	}
 	t.phase.Store(phaseStarts)
-	m, mayQueue := t.messages[0], w.mayQueue(t.messages[0])
-	if queued := t.front.starter.Start(t.front.ctx, t.judge(), t.result(w.settings.batch.count > 0), t.finish); queued && mayQueue {
+	m, mayQueue := t.messages[0], w.consumer.mayQueue(t.messages[0])
+	if queued := t.generation.starter.Start(t.generation.ctx, t.judge(), t.result(w.consumer.settings.batch.count > 0), t.finish); queued && mayQueue {
 		w.queued = append(w.queued, m)
 	}
 	return !t.phase.CompareAndSwap(phaseStarts, phaseParked)
@@ -273,30 +467,30 @@ func (t *task) result(batch bool) node.Result {
 	return node.Send(0, value.List(payloads...))
 }
 
-// lineUp puts the messages whose key is known into their lines, in the order in which
+// enqueue puts the messages whose key is known into their queues, in the order in which
 // they were read. The caller holds the lock.
-func (s *session) lineUp() {
-	for s.mu.unready.len() > 0 && s.mu.unready.items[s.mu.unready.head].prepared {
-		m := s.mu.unready.pop()
-		s.mu.taken--
+func (c *consumer) enqueue() {
+	for c.unready.len() > 0 && c.unready.items[c.unready.head].prepared {
+		m := c.unready.pop()
+		c.taken--
 		switch {
 		case m.state == stateGone:
 		case m.broken != nil:
-			s.mu.order.push(&s.mu.all, m)
+			c.order.push(&c.order.all, m)
 		default:
-			s.mu.order.push(s.mu.order.keyed(&s.mu.order.keys, m.key), m)
+			c.order.push(c.order.keyed(&c.order.keys, m.key), m)
 		}
 	}
 }
 
 // prepare decodes the message and finds its key.
 func (m *message) prepare(ctx context.Context, whole *Message) {
-	s := m.session
-	m.decode(s.settings.decode, whole)
+	c := m.consumer
+	m.decode(c.settings.decode, whole)
 	if m.broken != nil {
 		return
 	}
-	v, err := s.settings.key.Eval(ctx, m.payload())
+	v, err := c.settings.key.Eval(ctx, m.payload())
 	if err == nil {
 		var ok bool
 		if m.key, ok = v.AsString(); ok {

@@ -14,10 +14,10 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A shelf is a system in memory that a source reads. With Positions it is a log with a
+// A broker is a system in memory that a source reads. With Positions it is a log with a
 // committed offset for each lane, else a queue that delivers again what is given back or
 // was lost with a connection.
-type shelf struct {
+type broker struct {
 	traits stream.Traits
 	asked  bool // messages whose key is "ask" get the answer
 	ends   bool // io.EOF after the last message
@@ -59,8 +59,8 @@ type record struct {
 	due     time.Time
 }
 
-func newShelf(traits stream.Traits) *shelf {
-	s := &shelf{traits: traits}
+func newBroker(traits stream.Traits) *broker {
+	s := &broker{traits: traits}
 	s.mu.changed = make(chan struct{})
 	s.mu.lanes = make(map[int32][]*record)
 	s.mu.read = make(map[int32]int)
@@ -68,13 +68,13 @@ func newShelf(traits stream.Traits) *shelf {
 	return s
 }
 
-func (s *shelf) change() {
+func (s *broker) change() {
 	close(s.mu.changed)
 	s.mu.changed = make(chan struct{})
 }
 
 // add adds messages with JSON bodies.
-func (s *shelf) add(lane int32, key string, bodies ...string) {
+func (s *broker) add(lane int32, key string, bodies ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, body := range bodies {
@@ -85,7 +85,7 @@ func (s *shelf) add(lane int32, key string, bodies ...string) {
 }
 
 // lose cuts the connection.
-func (s *shelf) lose() {
+func (s *broker) lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.cut = true
@@ -93,7 +93,7 @@ func (s *shelf) lose() {
 }
 
 // settledAll reports whether all messages are.
-func (s *shelf) settledAll() bool {
+func (s *broker) settledAll() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for lane, records := range s.mu.lanes {
@@ -110,30 +110,30 @@ func (s *shelf) settledAll() bool {
 }
 
 // source is the kind mem that reads the system.
-func (s *shelf) source(o stream.Options) *node.Def {
+func (s *broker) source(o stream.Options) *node.Def {
 	return stream.Source{
 		Kind: "mem", Summary: "Reads memory.", Page: node.Page{Example: "kind: mem\n"}, Traits: s.traits,
 		Config: schema.Fields(schema.String("topic"), schema.Group("auth", schema.Fields(schema.String("password").Secret()))),
 		Open: func(*node.Init) (stream.Reader, error) {
 			if s.asked {
-				return asked{&shelfReader{shelf: s}}, nil
+				return asked{&brokerReader{broker: s}}, nil
 			}
 			if s.traits.Checkpoints {
-				return resuming{&shelfReader{shelf: s}}, nil
+				return resuming{&brokerReader{broker: s}}, nil
 			}
-			return &shelfReader{shelf: s}, nil
+			return &brokerReader{broker: s}, nil
 		},
 		Ends: func(schema.Config) bool { return s.ends },
 	}.Def(o)
 }
 
-type shelfReader struct {
-	*shelf
+type brokerReader struct {
+	*broker
 	up bool
 }
 
-func (r *shelfReader) Connect(_ context.Context, h stream.Host) error {
-	s := r.shelf
+func (r *brokerReader) Connect(_ context.Context, h stream.Host) error {
+	s := r.broker
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.refuse != nil {
@@ -152,7 +152,7 @@ func (r *shelfReader) Connect(_ context.Context, h stream.Host) error {
 	return nil
 }
 
-func (r *shelfReader) lost() error {
+func (r *brokerReader) lost() error {
 	r.mu.connected--
 	r.mu.cut, r.up = false, false
 	r.redeliver()
@@ -160,7 +160,7 @@ func (r *shelfReader) lost() error {
 }
 
 // redeliver makes the system deliver again what is not settled.
-func (r *shelfReader) redeliver() {
+func (r *brokerReader) redeliver() {
 	for _, records := range r.mu.lanes {
 		for _, rec := range records {
 			if rec.out && !rec.done {
@@ -172,8 +172,8 @@ func (r *shelfReader) redeliver() {
 	}
 }
 
-func (r *shelfReader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
-	s := r.shelf
+func (r *brokerReader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
+	s := r.broker
 	for {
 		s.mu.Lock()
 		if s.mu.panics {
@@ -214,7 +214,7 @@ func (r *shelfReader) Read(ctx context.Context, room stream.Room) ([]stream.Mess
 }
 
 // next returns messages to deliver. The caller holds the lock.
-func (s *shelf) next(room stream.Room) (messages []stream.Message, wait time.Duration, more bool) {
+func (s *broker) next(room stream.Room) (messages []stream.Message, wait time.Duration, more bool) {
 	now := time.Now()
 	bytes := room.Bytes
 	take := func(rec *record) {
@@ -259,8 +259,8 @@ func (s *shelf) next(room stream.Room) (messages []stream.Message, wait time.Dur
 	return messages, wait, more
 }
 
-func (r *shelfReader) Settle(ctx context.Context, told stream.Settled) error {
-	s := r.shelf
+func (r *brokerReader) Settle(ctx context.Context, settled stream.Settled) error {
+	s := r.broker
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -276,7 +276,7 @@ func (r *shelfReader) Settle(ctx context.Context, told stream.Settled) error {
 	case s.mu.cut:
 		return r.lost()
 	}
-	for _, o := range told.Outcomes {
+	for _, o := range settled.Outcomes {
 		rec := o.Message.Token.(*record)
 		if !rec.out {
 			continue // of an earlier connection
@@ -294,21 +294,21 @@ func (r *shelfReader) Settle(ctx context.Context, told stream.Settled) error {
 		}
 		rec.due = time.Now().Add(o.Delay)
 	}
-	for _, m := range told.Marks {
+	for _, m := range settled.Marks {
 		s.mu.committed[m.Lane] = max(s.mu.committed[m.Lane], int(m.Offset))
 	}
-	s.mu.marks = append(s.mu.marks, told.Marks...)
+	s.mu.marks = append(s.mu.marks, settled.Marks...)
 	s.change()
 	return nil
 }
 
-func (r *shelfReader) Fields(m *stream.Message, b *value.MapBuilder) {
+func (r *brokerReader) Fields(m *stream.Message, b *value.MapBuilder) {
 	b.Set("id", value.String(m.Token.(*record).id))
 	b.Set("lane", value.Int(int64(m.Lane)))
 }
 
-func (r *shelfReader) Close(context.Context) error {
-	s := r.shelf
+func (r *brokerReader) Close(context.Context) error {
+	s := r.broker
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.closes++
@@ -322,7 +322,7 @@ func (r *shelfReader) Close(context.Context) error {
 }
 
 // asked is a reader of messages that expect an answer.
-type asked struct{ *shelfReader }
+type asked struct{ *brokerReader }
 
 func (r asked) Asked(m *stream.Message) bool { return m.Key == "ask" }
 
@@ -335,9 +335,9 @@ func (r asked) Reply(m *stream.Message, resp node.Response) (send func() error, 
 		return nil, nil
 	}
 	return func() error {
-		r.shelf.mu.Lock()
-		defer r.shelf.mu.Unlock()
-		r.shelf.mu.answers = append(r.shelf.mu.answers, m.Token.(*record).id+" "+text)
+		r.broker.mu.Lock()
+		defer r.broker.mu.Unlock()
+		r.broker.mu.answers = append(r.broker.mu.answers, m.Token.(*record).id+" "+text)
 		return nil
 	}, nil
 }
