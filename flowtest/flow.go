@@ -331,6 +331,17 @@ func (f *Flow) Engine() *uniflow.Engine {
 	return f.engine
 }
 
+// Figure returns the sum of a metric of the nodes, over all nodes and labels. Any goroutine may call
+// it after the first Load.
+func (f *Flow) Figure(name string) (sum float64) {
+	for _, figure := range f.engine.Metrics().Figures {
+		if figure.Metric.Name == name {
+			sum += figure.Metric.Value
+		}
+	}
+	return sum
+}
+
 // Log returns what was logged until now, a record a line, if the options have no log
 // of their own. Any goroutine may call it.
 func (f *Flow) Log() string { return f.log.String() }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -138,8 +139,10 @@ func (x *exchange) refuseUnread() {
 // refuse answers that the server is overloaded.
 func (x *exchange) refuse() (status, size int) {
 	x.refused = true
-	return x.sendError(&node.Error{Err: content.ErrBusy, Status: http.StatusServiceUnavailable, RetryAfter: time.Second})
+	return x.sendError(&node.Error{Err: errOverloaded, Status: http.StatusServiceUnavailable, RetryAfter: time.Second})
 }
+
+var errOverloaded = errors.New("the server is overloaded")
 
 // fail answers with an error.
 func (x *exchange) fail(ctx context.Context, err error) (status, size int) {
