@@ -38,7 +38,7 @@ func read(t *testing.T, document string) (f *flowtest.Flow, want func(bodies ...
 }
 
 // serveService is a service that ends with the test.
-func serveService(t *testing.T, h http.HandlerFunc) string {
+func serveService(t testing.TB, h http.HandlerFunc) string {
 	s := httptest.NewServer(h)
 	t.Cleanup(func() {
 		s.CloseClientConnections()
@@ -57,11 +57,17 @@ func TestWebsocketClientRefused(t *testing.T) {
 	}
 }
 
-// webSockets is a server of WebSockets that hands each to f.
-func webSockets(t *testing.T, f func(ctx context.Context, c *websocket.Conn)) string {
+const wrongToken = "a wrong horse"
+
+// webSockets is a server of WebSockets that hands each to f. It does not take the wrong token.
+func webSockets(t testing.TB, f func(ctx context.Context, c *websocket.Conn)) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	url := serveService(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.Header.Get("Authorization"), wrongToken) {
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
 		c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"v2"}})
 		if err != nil {
 			return
