@@ -237,11 +237,7 @@ func (f *Flow) send(ctx context.Context, name string, payload value.Value) node.
 // SendJSON is [Flow.Send] of JSON; it returns what [Show] makes of the response.
 func (f *Flow) SendJSON(name, payload string) string {
 	f.tb.Helper()
-	v, err := value.ParseJSON([]byte(payload))
-	if err != nil {
-		f.tb.Fatal(err)
-	}
-	return Show(f.Send(name, v))
+	return Show(f.Send(name, Parse(f.tb, payload)))
 }
 
 // Show returns a response as text: JSON, "none", or "error: " and the message.

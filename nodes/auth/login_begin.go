@@ -11,6 +11,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -69,7 +70,7 @@ func (n *login) begin(ctx context.Context, payload value.Value, back string) nod
 // only so much room for them.
 func (n *login) stale(payload value.Value) (lines []string) {
 	for _, name := range cookieNames(payload) {
-		if suffix, ok := strings.CutPrefix(name, n.seal.name+"-"); ok && suffix != "tries" && isToken(suffix) {
+		if suffix, ok := strings.CutPrefix(name, n.seal.name+"-"); ok && suffix != "tries" && envelope.ValidToken(suffix) {
 			lines = append(lines, n.seal.remove("-"+suffix))
 		}
 	}

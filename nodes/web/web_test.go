@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
@@ -94,15 +95,6 @@ func (s *source) RunID(ctx context.Context, j node.Judge, r node.Result) (resp n
 	return resp, processID
 }
 
-func parse(t testing.TB, text string) value.Value {
-	t.Helper()
-	v, err := value.ParseJSON([]byte(text))
-	if err != nil {
-		t.Fatalf("test data %s: %v", text, err)
-	}
-	return v
-}
-
 func decodeConfig(t testing.TB, def *node.Def, config value.Value) schema.Config {
 	t.Helper()
 	c, found := def.Config.Decode(schema.RawOf(config))
@@ -130,7 +122,7 @@ func (w *world) make(name, config string) *listener {
 	w.t.Helper()
 	def := listenerDef()
 	n, err := def.New(&node.Init{
-		Config:   decodeConfig(w.t, def, parse(w.t, config)),
+		Config:   decodeConfig(w.t, def, flowtest.Parse(w.t, config)),
 		Node:     node.Ref{ID: "id-" + name, Kind: "listener", Namespace: "default", Name: name, Pos: diag.Pos{File: "test.yaml", Line: 1}},
 		OutLinks: []int{1},
 		Vertex:   w.vertex(),

@@ -110,7 +110,7 @@ func TestWebsocketClient(t *testing.T) {
 	tell := func(packet string) {
 		t.Helper()
 		for { // until there is a connection
-			if _, _, err := f.Engine().Run(context.Background(), "tell", parseValue(t, packet)); err == nil {
+			if _, _, err := f.Engine().Run(context.Background(), "tell", flowtest.Parse(t, packet)); err == nil {
 				return
 			} else if !strings.Contains(err.Error(), "no connection") && !strings.Contains(err.Error(), "closed") {
 				t.Fatal(err)

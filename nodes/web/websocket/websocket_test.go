@@ -23,7 +23,6 @@ import (
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
 	websocketkind "github.com/uniflow-labs/uniflow/nodes/web/websocket"
-	"github.com/uniflow-labs/uniflow/value"
 )
 
 // partDef sends its payload as a part of the answer.
@@ -248,7 +247,7 @@ func waitFigure(t testing.TB, f *flowtest.Flow, name string, want float64) {
 // Only the request of a listener can become a WebSocket.
 func TestWebsocketBehindOtherTriggers(t *testing.T) {
 	w := serve(t, sockets(toReply, "body", "- {kind: snippet, name: odd, language: cel, code: '{\"method\": \"GET\"}', ports: {out: [{name: chat, port: in}]}}\n"))
-	_, _, err := w.Engine().Run(context.Background(), "odd", parseValue(t, "null"))
+	_, _, err := w.Engine().Run(context.Background(), "odd", flowtest.Parse(t, "null"))
 	if err == nil || !strings.Contains(err.Error(), "nothing else can become a WebSocket") {
 		t.Errorf("got %v", err)
 	}
@@ -263,7 +262,7 @@ func TestWebsocketSend(t *testing.T) {
 	waitConnections(t, w, 2)
 	send := func(packet, want string) {
 		t.Helper()
-		_, _, err := w.Engine().Run(context.Background(), "tell", parseValue(t, packet))
+		_, _, err := w.Engine().Run(context.Background(), "tell", flowtest.Parse(t, packet))
 		got := ""
 		if err != nil {
 			got = node.Message(err)
@@ -599,7 +598,7 @@ func TestWebsocketSlowReader(t *testing.T) {
 	good := dial(t, w, "x")
 	good.SetReadLimit(-1)
 	waitConnections(t, w, 2)
-	payload := parseValue(t, `"`+strings.Repeat("x", 256<<10)+`"`)
+	payload := flowtest.Parse(t, `"`+strings.Repeat("x", 256<<10)+`"`)
 	var reader sync.WaitGroup
 	const n = 200
 	taken := make(chan struct{}, n)
@@ -664,15 +663,6 @@ func TestWebsocketRemovedWhileItRuns(t *testing.T) {
 	w.Load("- {kind: listener, name: web, host: 127.0.0.1, port: 0}\n")
 	wantHeard(t, c, "late")
 	wantHeard(t, c, "closed 1012")
-}
-
-func parseValue(t testing.TB, text string) value.Value {
-	t.Helper()
-	v, err := value.ParseJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
 }
 
 // TestWebsocketMemory has a client that sends ahead, and one whose message takes a hundred
