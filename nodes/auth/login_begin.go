@@ -67,7 +67,7 @@ func (n *login) begin(ctx context.Context, payload value.Value, back string) nod
 }
 
 // stale removes the cookies of logins that were not ended if there are many: a request has
-// only so much room for them.
+// only so many bytes for them.
 func (n *login) stale(payload value.Value) (lines []string) {
 	for _, name := range cookieNames(payload) {
 		if suffix, ok := strings.CutPrefix(name, n.seal.name+"-"); ok && suffix != "tries" && envelope.ValidToken(suffix) {

@@ -25,7 +25,7 @@ import (
 // These tests run a whole engine between the request and the answer.
 
 // kinds are those that the tests of this package use. With all kinds there are, the
-// collector would have three times as much to look at while benchmarks run.
+// collector would have three times as much to do while benchmarks run.
 func kinds() []*node.Def {
 	languages := builtin.Languages()
 	defs := core.Defs(core.Options{Languages: languages, Language: "cel"})

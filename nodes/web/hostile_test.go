@@ -33,17 +33,8 @@ import (
 func hostile(t *testing.T, limits string, f flow, change func(*listener)) *site {
 	t.Helper()
 	w := newWorld(t)
-	n := w.make("web", "{"+loopback+`,"limits":{`+limits+"}}")
-	if change != nil {
-		change(n)
-	}
-	w.serve(n, &source{flow: f})
-	transport := &http.Transport{DisableCompression: true}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		w.end(n)
-	})
-	return &site{world: w, t: t, node: n, client: &http.Client{Transport: transport}, url: "http://" + n.addr()}
+	w.change = change
+	return startIn(t, w, `"limits":{`+limits+"}", &source{flow: f})
 }
 
 // sized answers with as many bytes as the path says.

@@ -83,7 +83,7 @@ type server struct {
 	altSvc      atomic.Pointer[[]string]      // the header that offers HTTP/3; nil without
 	started     time.Time                     // the zero of request times
 	inFlight    atomic.Int64                  // processes
-	held        *node.Account                 // bytes of requests in flight
+	held        *node.Account                 // bytes of requests in progress
 	memory      *node.Memory
 	decodeSlots decodeSlots
 	pending     *pace.Pending

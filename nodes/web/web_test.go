@@ -112,7 +112,8 @@ type world struct {
 	parts bool // something downstream may send parts
 	raw   bool // something downstream needs the bytes of bodies
 
-	unread *unread // the requests whose body is left to that
+	unread *unread         // the requests whose body is left to that
+	change func(*listener) // sets what only tests can; may be nil
 }
 
 func newWorld(t testing.TB) *world { return &world{t: t} }
@@ -132,8 +133,12 @@ func (w *world) make(name, config string) *listener {
 	if err != nil {
 		w.t.Fatalf("New: %v", err)
 	}
-	n.(*listener).unread = w.unread
-	return n.(*listener)
+	l := n.(*listener)
+	l.unread = w.unread
+	if w.change != nil {
+		w.change(l)
+	}
+	return l
 }
 
 // vertex returns a listener in front of a node with the traits that are set.

@@ -125,7 +125,7 @@ func (s *server) Close() error {
 // servesLocked reports whether there may be new connections.
 func (s *server) servesLocked() bool { return s.generations.Serving() && !s.mu.closed }
 
-// full reports whether there is no room for another connection.
+// full reports whether there may be no other connection.
 func (s *server) full(limit int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *server) full(limit int) bool {
 	return false
 }
 
-// reserve makes room for a connection.
+// reserve counts a connection that is about to be made.
 func (s *server) reserve(limit int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
