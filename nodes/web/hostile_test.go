@@ -564,7 +564,9 @@ func bombs(t *testing.T, kind string) {
 		contentType, text, n = "application/x-www-form-urlencoded", b.String(), 16 // they take long
 	}
 	body := compressed(t, "gzip", text)
-	s := start(t, "", always(value.String("pong")))
+	w := newWorld(t)
+	w.memory = node.NewMemory(512 << 20) // half of what there is, as an engine takes
+	s := startIn(t, w, "", &source{flow: always(value.String("pong"))})
 	var peak int64
 	var clients sync.WaitGroup
 	answers := make(chan int, n)

@@ -113,6 +113,7 @@ type world struct {
 	raw   bool // something downstream needs the bytes of bodies
 
 	unread *unread         // the requests whose body is left to that
+	memory *node.Memory    // of the program; nil for no limit
 	change func(*listener) // sets what only tests can; may be nil
 }
 
@@ -129,6 +130,7 @@ func (w *world) make(name, config string) *listener {
 		Vertex:   w.vertex(),
 		Log:      slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Pool:     &w.pool,
+		Memory:   w.memory,
 	})
 	if err != nil {
 		w.t.Fatalf("New: %v", err)
