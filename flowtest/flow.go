@@ -237,11 +237,7 @@ func (f *Flow) send(ctx context.Context, name string, payload value.Value) node.
 // SendJSON is [Flow.Send] of JSON; it returns what [Show] makes of the response.
 func (f *Flow) SendJSON(name, payload string) string {
 	f.tb.Helper()
-	v, err := value.ParseJSON([]byte(payload))
-	if err != nil {
-		f.tb.Fatal(err)
-	}
-	return Show(f.Send(name, v))
+	return Show(f.Send(name, Parse(f.tb, payload)))
 }
 
 // Show returns a response as text: JSON, "none", or "error: " and the message.
@@ -329,6 +325,17 @@ func (f *Flow) Engine() *uniflow.Engine {
 	f.tb.Helper()
 	f.ready()
 	return f.engine
+}
+
+// Figure returns the sum of a metric of the nodes, over all nodes and labels. Any goroutine may call
+// it after the first Load.
+func (f *Flow) Figure(name string) (sum float64) {
+	for _, figure := range f.engine.Metrics().Figures {
+		if figure.Metric.Name == name {
+			sum += figure.Metric.Value
+		}
+	}
+	return sum
 }
 
 // Log returns what was logged until now, a record a line, if the options have no log

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
@@ -72,3 +73,13 @@ var samples = sync.OnceValue(func() []Sample {
 		{"deep map", nested},
 	}
 })
+
+// Parse returns the value of a text of JSON, and ends the test if it is not JSON.
+func Parse(tb testing.TB, text string) value.Value {
+	tb.Helper()
+	v, err := value.ParseJSON([]byte(text))
+	if err != nil {
+		tb.Fatalf("%s: %v", text, err)
+	}
+	return v
+}

@@ -1,10 +1,19 @@
 package flowtest
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"io"
+	"math/big"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
+	"testing"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
 )
@@ -85,4 +94,27 @@ func ReadReply(resp *http.Response) (Reply, error) {
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	return Reply{resp.StatusCode, resp.Header, string(data)}, err
+}
+
+// Certificate makes a certificate for 127.0.0.1, which is its own authority and lasts an hour, and
+// its key, as PEM.
+func Certificate(tb testing.TB, serial int64) (cert, key string) {
+	tb.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	form := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	public, err := x509.CreateCertificate(rand.Reader, form, form, private.Public(), private)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	secret, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: public})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret}))
 }

@@ -176,11 +176,20 @@ func (m *Memory) lend(a *Account, n int64) {
 // isLarge reports whether so many bytes are worth a collection.
 func (m *Memory) isLarge(n int64) bool { return m != nil && n >= max(1<<20, m.limit/64) }
 
-// collect runs the garbage collection if an eighth of the memory was taken or freed in large
-// values since the last: what makes them is faster than a collection that runs at the same time.
-// A source of messages that were 6 MB each when decoded took 512 MiB, and held 128.
+// collect counts n bytes that were taken, and collects the garbage if they are large.
 func (m *Memory) collect(n int64) {
-	if !m.isLarge(n) || m.large.Add(n) < m.limit/8 {
+	if m.isLarge(n) {
+		m.large.Add(n)
+		m.Collect()
+	}
+}
+
+// Collect runs the garbage collection if an eighth of the memory was taken or freed in large
+// values since the last: what makes them is faster than a collection that runs at the same time.
+// A source of messages that were 6 MB each when decoded took 512 MiB, and held 128. Take and
+// Hold do so by themselves; what takes the memory of a large value in small steps calls it first.
+func (m *Memory) Collect() {
+	if m == nil || m.large.Load() < m.limit/8 {
 		return
 	}
 	m.garbage.Lock()

@@ -26,8 +26,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// ErrBusy is wrapped by the errors of what may take no more memory.
-var ErrBusy = errors.New("the server holds too many bytes")
+// ErrBusy is wrapped by the errors of what may take no more memory: see [MaxHeld] and
+// [node.Memory].
+var ErrBusy = errors.New("no memory is left for bodies")
 
 // Errorf returns an error that a malformed message causes. A client gets the reason, of
 // which [envelope.MaxQuote] bytes are kept.

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/observe"
 )
 
 // maxRedirects is how many redirects of one request are followed.
@@ -85,6 +87,15 @@ func isHarmless(name string) bool {
 		return true
 	}
 	return false
+}
+
+// SetTrace sets the headers of a trace, which must not be zero, in place of those of another.
+func SetTrace(h http.Header, trace observe.Trace) {
+	h["Traceparent"] = []string{trace.String()}
+	delete(h, "Tracestate")
+	if trace.State != "" {
+		h["Tracestate"] = []string{trace.State}
+	}
 }
 
 // Fetch sends a request, and reads and closes the body of its answer, which may have so many

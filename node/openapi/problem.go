@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/uniflow-labs/uniflow/value"
@@ -42,6 +43,31 @@ var problemSchema = sync.OnceValue(func() value.Value {
 	}
 	return schema
 })
+
+// Object makes a map of names and values in turn, for a [node.Def.OpenAPI]. A value may be a
+// string; names that occur twice have the last value.
+func Object(list ...any) value.Value {
+	var b value.MapBuilder
+	for i := 0; i < len(list); i += 2 {
+		switch v := list[i+1].(type) {
+		case string:
+			b.Set(list[i].(string), text(v))
+		case value.Value:
+			b.Set(list[i].(string), v)
+		}
+	}
+	return b.Build()
+}
+
+// ComponentName replaces what the name of a component cannot have by underscores.
+func ComponentName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' || r == '_' {
+			return r
+		}
+		return '_'
+	}, name)
+}
 
 // Failure returns the responses of an error with a status, for a [node.Def.OpenAPI]: one
 // entry of a Responses Object. The listener answers with problem details, or with text. The

@@ -180,7 +180,7 @@ func has(list value.Value, name string) bool {
 func hoist(s value.Value) (schema, components value.Value) {
 	titled, _ := s.Get("title")
 	title, _ := titled.AsString()
-	name := componentName(title)
+	name := strings.Trim(openapi.ComponentName(title), "_")
 	if _, own := s.Get("$id"); own || name == "" && !refersWithin(s) {
 		return s, value.Null()
 	}
@@ -190,18 +190,6 @@ func hoist(s value.Value) (schema, components value.Value) {
 	to := "#/components/schemas/" + name
 	return value.Map(field("$ref", value.String(to))),
 		value.Map(field("schemas", value.Map(field(name, rebase(s, to)))))
-}
-
-// componentName returns a title as the name of a component, which has letters, digits and
-// three marks only.
-func componentName(title string) string {
-	return strings.Trim(strings.Map(func(c rune) rune {
-		switch {
-		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '.', c == '-', c == '_':
-			return c
-		}
-		return '_'
-	}, title), "_")
 }
 
 // refersWithin reports whether a schema has a $ref to a place within itself.

@@ -246,7 +246,7 @@ schema:
     c: {pattern: "^{{ .S }}$"}
     d: {maximum: 5}
 `)
-	e := node.Describe(f.Send("n", parse(t, `{"a": 1, "b": 1, "c": "x", "d": 9}`)).Payload.AsError())
+	e := node.Describe(f.Send("n", flowtest.Parse(t, `{"a": 1, "b": 1, "c": "x", "d": 9}`)).Payload.AsError())
 	text := node.Message(e) + e.Data.String()
 	if strings.Contains(text, secret) {
 		t.Errorf("the secret is in %s", text)
@@ -256,21 +256,12 @@ schema:
 	}
 }
 
-func parse(t *testing.T, text string) value.Value {
-	t.Helper()
-	v, err := value.ParseJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 // TestParametersOfReferences has no reference in a parameter: in a document of OpenAPI, # is the
 // document.
 func TestParametersOfReferences(t *testing.T) {
 	f := func(s, want string) {
 		t.Helper()
-		c, found := validateDef().Config.Decode(schema.RawOf(value.Map(field("schema", parse(t, s)), field("on", value.String(onQuery)))))
+		c, found := validateDef().Config.Decode(schema.RawOf(value.Map(field("schema", flowtest.Parse(t, s)), field("on", value.String(onQuery)))))
 		if found.HasErrors() {
 			t.Fatal(found)
 		}
@@ -292,7 +283,7 @@ func TestParametersOfReferences(t *testing.T) {
 	for i := range 60 { // 2 to the power of 60 references
 		defs += fmt.Sprintf(`"d%d": {"prefixItems": [{"$ref": "#/$defs/d%d"}, {"$ref": "#/$defs/d%d"}]}, `, i, i+1, i+1)
 	}
-	if got := parameters(parse(t, `{"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {`+defs+`"d60": {}}}`), onQuery); len(got) != 1 {
+	if got := parameters(flowtest.Parse(t, `{"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {`+defs+`"d60": {}}}`), onQuery); len(got) != 1 {
 		t.Errorf("got %d parameters", len(got))
 	}
 }

@@ -58,17 +58,6 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-func parse(text string) (value.Value, error) { return value.ParseJSON([]byte(text)) }
-
-func mustParse(t testing.TB, text string) value.Value {
-	t.Helper()
-	v, err := parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 // show returns a response as JSON, or the status and the message of an error.
 func show(r node.Response) string {
 	if !r.IsError() {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -25,7 +26,7 @@ func newTestBasic(t testing.TB) *basic {
 }
 
 func header(name, text string) value.Value {
-	return object("header", object(name, value.List(value.String(text))))
+	return openapi.Object("header", openapi.Object(name, value.List(value.String(text))))
 }
 
 func basicRequest(name, password string, wait bool) *request {

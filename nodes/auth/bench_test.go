@@ -10,6 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/nodes/auth"
@@ -35,10 +36,7 @@ func BenchmarkJWT(b *testing.B) {
 		token := s.token(b, nil)
 		b.Run(string(alg)+"/node", func(b *testing.B) {
 			n := newNode(b, map[string]any{"any": map[string]any{"type": "jwt", "issuer": "https://id.example.com", "audience": "orders", "keys": key}})
-			payload, err := parse(request(token))
-			if err != nil {
-				b.Fatal(err)
-			}
+			payload := flowtest.Parse(b, request(token))
 			b.ReportAllocs()
 			for b.Loop() {
 				r := n.Receive(benchProcess{}, node.Packet{Payload: payload})

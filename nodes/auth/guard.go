@@ -122,7 +122,7 @@ func (g *guard) identify(ctx context.Context, r *request) (id identity, by int, 
 		case errors.Is(failed, errWaits):
 			return identity{}, i, errWaits
 		case errors.Is(failed, errAbsent):
-		case by < 0, isRefusal(err) && !isRefusal(failed): // what could not tell might have accepted it
+		case by < 0, isRefusal(err) && !isRefusal(failed): // a scheme that could not decide might have accepted it
 			by, err = i, failed
 		}
 	}

@@ -1,6 +1,9 @@
 package auth
 
-import "github.com/uniflow-labs/uniflow/node"
+import (
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/meter"
+)
 
 // Results are what becomes of requests: they pass, or fail with one of the codes. The last
 // is for all other errors.
@@ -21,9 +24,6 @@ func (g *guard) fail(err error) node.Result {
 // Measure implements [node.Measured].
 func (g *guard) Measure(report func(node.Metric)) {
 	for i, result := range results {
-		report(node.Metric{
-			Name: "auth_requests_total", Help: "Requests, by what became of them.", Type: node.MetricCounter,
-			Labels: []node.Label{{Name: "result", Value: result}}, Value: float64(g.counts[i].Load()),
-		})
+		report(meter.Counter("auth_requests_total", "Requests, by what became of them.", g.counts[i].Load(), node.Label{Name: "result", Value: result}))
 	}
 }

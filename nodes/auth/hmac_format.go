@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -67,7 +68,7 @@ func newFormat(c schema.Config) (format, error) {
 		f.decode = base64.StdEncoding.DecodeString
 	}
 	for _, name := range []string{"header", "timestamp", "message_id"} {
-		if text := c.String(name); (c.Has(name) || name == "header") && !isToken(text) {
+		if text := c.String(name); (c.Has(name) || name == "header") && !envelope.ValidToken(text) {
 			return f, c.Errorf(name, diag.CodeBadValue, "want the name of a header").WithHint("or use a preset: %s", strings.Join(presetNames(), ", "))
 		}
 	}

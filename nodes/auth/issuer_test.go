@@ -13,6 +13,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // load returns a flow with a node that has some fields, which passes to "next".
@@ -33,7 +34,7 @@ func check(t testing.TB, f *flowtest.Flow, request, want string) {
 
 // send returns the answer, or the status and the message of an error.
 func send(f *flowtest.Flow, request string) string {
-	v, err := parse(request)
+	v, err := value.ParseJSON([]byte(request))
 	if err != nil {
 		return err.Error()
 	}
@@ -182,7 +183,7 @@ func TestDown(t *testing.T) {
 	s := newIssuerServer(t, a.public())
 	s.set(func() { s.mu.down = true })
 	f := load(t, s.fields())
-	r := f.Send("g", mustParse(t, s.token(t, a)))
+	r := f.Send("g", flowtest.Parse(t, s.token(t, a)))
 	e := node.Describe(r.Payload.AsError())
 	if e.Status != 503 || e.Code != "keys" || e.RetryAfter < time.Second {
 		t.Errorf("got %#v, want a status of 503 with a time to wait", e)
@@ -209,7 +210,7 @@ func TestSharedRead(t *testing.T) {
 	f := load(t, s.fields())
 	var calls []*flowtest.Call
 	for range 50 {
-		calls = append(calls, f.Start("g", mustParse(t, s.token(t, a))))
+		calls = append(calls, f.Start("g", flowtest.Parse(t, s.token(t, a))))
 	}
 	close(hold)
 	for _, c := range calls {

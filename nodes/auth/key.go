@@ -71,7 +71,7 @@ func (k *keys) identify(_ context.Context, r *request) (identity, error) {
 	if err != nil {
 		return identity{}, err
 	}
-	// All hashes are compared, so that the time does not tell which one is near.
+	// All hashes are compared, so that the time does not show which one is near.
 	hash := sha256.Sum256([]byte(text))
 	found := -1
 	for i := range k.hashes {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -86,7 +87,7 @@ func newLogin(init *node.Init) (node.Node, error) {
 	}
 	n.tokens = &tokens{init: init, rules: rules{issuer: n.issuer, audience: []string{n.clientID}, leeway: c.Duration("leeway")}}
 	found := []error{n.tokens.discover(c), n.readOrigin(c)}
-	if !isToken(c.String("cookie")) {
+	if !envelope.ValidToken(c.String("cookie")) {
 		found = append(found, c.Errorf("cookie", diag.CodeBadValue, "want a name of letters, digits and hyphens"))
 	}
 	if path := c.String("path"); path != local(path) || strings.ContainsAny(path, "?%") {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -66,10 +67,10 @@ func (n *login) begin(ctx context.Context, payload value.Value, back string) nod
 }
 
 // stale removes the cookies of logins that were not ended if there are many: a request has
-// only so much room for them.
+// only so many bytes for them.
 func (n *login) stale(payload value.Value) (lines []string) {
 	for _, name := range cookieNames(payload) {
-		if suffix, ok := strings.CutPrefix(name, n.seal.name+"-"); ok && suffix != "tries" && isToken(suffix) {
+		if suffix, ok := strings.CutPrefix(name, n.seal.name+"-"); ok && suffix != "tries" && envelope.ValidToken(suffix) {
 			lines = append(lines, n.seal.remove("-"+suffix))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -140,9 +141,9 @@ func (n *login) crossSite(payload value.Value) bool {
 
 // redirect sends a browser elsewhere, with cookies.
 func redirect(status int64, to string, cookies ...string) node.Result {
-	return node.Answer(object(
+	return node.Answer(openapi.Object(
 		"status", value.Int(status),
-		"header", object("Location", to, "Set-Cookie", texts(cookies), "Cache-Control", "no-store", "Referrer-Policy", "no-referrer"),
+		"header", openapi.Object("Location", to, "Set-Cookie", texts(cookies), "Cache-Control", "no-store", "Referrer-Policy", "no-referrer"),
 		"body", "",
 	))
 }

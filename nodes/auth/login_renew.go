@@ -25,7 +25,7 @@ func (n *login) renewed(ctx context.Context, payload value.Value, method string,
 		func() {
 			defer close(r.over) // also after a panic
 			r.err = errProvider
-			r.line, r.session, r.err = n.renew(context.WithoutCancel(ctx), *s)
+			r.cookie, r.session, r.err = n.renew(context.WithoutCancel(ctx), *s)
 		}()
 	default:
 		if err := n.clock.Wait(ctx, r.over); err != nil {
@@ -43,12 +43,12 @@ func (n *login) renewed(ctx context.Context, payload value.Value, method string,
 	case r.err != nil:
 		return node.Fail(r.err)
 	}
-	setCookie(ctx, r.line)
+	setCookie(ctx, r.cookie)
 	return n.pass(payload, r.session)
 }
 
 // renew asks the provider to renew a session.
-func (n *login) renew(ctx context.Context, s session) (line string, _ *session, err error) {
+func (n *login) renew(ctx context.Context, s session) (cookie string, _ *session, err error) {
 	config, err := n.config(ctx)
 	if err != nil {
 		return "", nil, err
@@ -71,8 +71,8 @@ func (n *login) renew(ctx context.Context, s session) (line string, _ *session, 
 	} else {
 		n.grant(&s, token)
 	}
-	line, err = n.keep(&s)
-	return line, &s, err
+	cookie, err = n.keep(&s)
+	return cookie, &s, err
 }
 
 // renewals has the renewals of sessions that are under way or just done: requests that a
@@ -89,7 +89,7 @@ type renewals struct {
 type renewal struct {
 	begun   time.Time
 	over    chan struct{} // closed when the others are set
-	line    string        // the cookie
+	cookie  string        // a header Set-Cookie
 	session *session
 	err     error
 }

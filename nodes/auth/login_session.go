@@ -13,6 +13,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -49,7 +50,7 @@ func (n *login) keep(s *session) (string, error) {
 func (n *login) end(ctx context.Context, payload value.Value) node.Result {
 	state, _ := only(payload, "query", "state")
 	var a attempt
-	if len(state) < 8 || !isToken(state) {
+	if len(state) < 8 || !envelope.ValidToken(state) {
 		return node.Fail(errState)
 	}
 	suffix := "-" + state[:8]
@@ -65,7 +66,7 @@ func (n *login) end(ctx context.Context, payload value.Value) node.Result {
 		return node.Fail(refused("denied", "the answer is of another provider"))
 	}
 	if code, given := only(payload, "query", "error"); given > 0 {
-		if !isToken(code) || len(code) > 60 {
+		if !envelope.ValidToken(code) || len(code) > 60 {
 			code = "for a reason that it does not say"
 		}
 		return node.Fail(refused("denied", "the provider has refused the login: %s", code))
@@ -105,7 +106,7 @@ func failure(err error) error {
 		return unavailable(errors.New("it gives no tokens"))
 	}
 	code := answer.ErrorCode
-	if !isToken(code) || len(code) > 60 {
+	if !envelope.ValidToken(code) || len(code) > 60 {
 		code = http.StatusText(answer.Response.StatusCode)
 	}
 	return refused("denied", "the provider gives no tokens: %s", code)

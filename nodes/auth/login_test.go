@@ -53,7 +53,7 @@ func browse(t *testing.T, f *flowtest.Flow, path, query, cookies string) value.V
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp := f.Send("g", mustParse(t, string(text)))
+	resp := f.Send("g", flowtest.Parse(t, string(text)))
 	if resp.IsError() {
 		return value.String(show(resp))
 	}

@@ -11,20 +11,6 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// object makes a map of names and values in turn; texts are values, too.
-func object(list ...any) value.Value {
-	var b value.MapBuilder
-	for i := 0; i < len(list); i += 2 {
-		switch v := list[i+1].(type) {
-		case string:
-			b.Set(list[i].(string), value.String(v))
-		case value.Value:
-			b.Set(list[i].(string), v)
-		}
-	}
-	return b.Build()
-}
-
 // readsRaw reports whether auth reads the bytes of the body.
 func readsRaw(c schema.Config) bool {
 	return slices.ContainsFunc(c.List("any"), func(s schema.Config) bool { return s.String("type") == typeHMAC })
@@ -38,7 +24,7 @@ func describe(c schema.Config) value.Value {
 	for _, s := range c.List("any") {
 		name, scheme := securityScheme(s)
 		schemes.Set(name, scheme)
-		security = append(security, object(name, texts(c.Strings("scopes"))))
+		security = append(security, openapi.Object(name, texts(c.Strings("scopes"))))
 		if s.String("type") == typeHMAC {
 			refused = append(refused, openapi.Failure(http.StatusConflict, "The request came before."))
 		}
@@ -49,14 +35,14 @@ func describe(c schema.Config) value.Value {
 	if c.Has("require") || len(c.Strings("scopes")) > 0 {
 		refused = append(refused, openapi.Failure(http.StatusForbidden, "The sender must not do this."))
 	}
-	return object(
+	return openapi.Object(
 		"security", value.List(security...),
 		"responses", refusals(refused...),
-		"components", object("securitySchemes", schemes.Build()),
+		"components", openapi.Object("securitySchemes", schemes.Build()),
 	)
 }
 
-// mayWait reports whether a scheme may be unable to tell.
+// mayWait reports whether a scheme may be unable to decide.
 func mayWait(s schema.Config) bool {
 	switch s.String("type") {
 	case typeBasic, typeOIDC, typeHMAC:
@@ -69,7 +55,7 @@ func mayWait(s schema.Config) bool {
 func securityScheme(c schema.Config) (name string, scheme value.Value) {
 	switch c.String("type") {
 	case typeBasic:
-		return "basic", object("type", "http", "scheme", "basic")
+		return "basic", openapi.Object("type", "http", "scheme", "basic")
 	case typeKey:
 		at, _ := newPlace(c, "X-Api-Key", "")
 		return at.securityScheme("key")
@@ -82,13 +68,13 @@ func securityScheme(c schema.Config) (name string, scheme value.Value) {
 		issuer := c.String("issuer")
 		u, err := url.Parse(issuer)
 		if err == nil && !c.Hidden("issuer") {
-			return componentName("oidc-" + u.Host), object("type", "openIdConnect", "openIdConnectUrl", strings.TrimSuffix(issuer, "/")+configuration)
+			return openapi.ComponentName("oidc-" + u.Host), openapi.Object("type", "openIdConnect", "openIdConnectUrl", strings.TrimSuffix(issuer, "/")+configuration)
 		}
 	}
 	if at.header != "Authorization" {
 		return at.securityScheme("token")
 	}
-	return "bearer", object("type", "http", "scheme", "bearer", "bearerFormat", "JWT")
+	return "bearer", openapi.Object("type", "http", "scheme", "bearer", "bearerFormat", "JWT")
 }
 
 func (p place) securityScheme(what string) (name string, scheme value.Value) {
@@ -99,17 +85,7 @@ func (p place) securityScheme(what string) (name string, scheme value.Value) {
 	case p.cookie != "":
 		in, name = "cookie", p.cookie
 	}
-	return componentName(what + "-" + in + "-" + name), object("type", "apiKey", "in", in, "name", name)
-}
-
-// componentName replaces what the name of a component cannot have.
-func componentName(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' || r == '_' {
-			return r
-		}
-		return '_'
-	}, name)
+	return openapi.ComponentName(what + "-" + in + "-" + name), openapi.Object("type", "apiKey", "in", in, "name", name)
 }
 
 // refusals are Responses Objects of errors, as one.

@@ -5,9 +5,8 @@ import (
 	"net/textproto"
 	"strings"
 
-	"golang.org/x/net/http/httpguts"
-
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -26,7 +25,7 @@ func newPlace(c schema.Config, header, prefix string) (place, error) {
 	for _, name := range []string{"header", "query", "cookie"} {
 		if c.Has(name) {
 			n++
-			if c.String(name) == "" || name != "query" && !isToken(c.String(name)) {
+			if c.String(name) == "" || name != "query" && !envelope.ValidToken(c.String(name)) {
 				return place{}, c.Errorf(name, diag.CodeBadValue, "want a name of letters, digits and hyphens")
 			}
 		}
@@ -37,7 +36,7 @@ func newPlace(c schema.Config, header, prefix string) (place, error) {
 			WithHint("write a scheme for each")
 	case c.Has("prefix") && (c.Has("query") || c.Has("cookie")):
 		return place{}, c.Errorf("prefix", diag.CodeBadValue, "prefix is used with a header only").WithHint("remove it")
-	case c.Has("prefix") && c.String("prefix") != "" && !isToken(c.String("prefix")):
+	case c.Has("prefix") && c.String("prefix") != "" && !envelope.ValidToken(c.String("prefix")):
 		return place{}, c.Errorf("prefix", diag.CodeBadValue, "want a word such as Bearer")
 	case c.Has("query"):
 		return place{query: c.String("query")}, nil
@@ -57,9 +56,6 @@ func newPlace(c schema.Config, header, prefix string) (place, error) {
 	}
 	return place{header: textproto.CanonicalMIMEHeaderKey(header), prefix: prefix}, nil
 }
-
-// isToken reports whether text may be the name of a header or a cookie.
-func isToken(text string) bool { return httpguts.ValidHeaderFieldName(text) }
 
 // find returns what a request has at the place. The error is errAbsent, or a refusal if
 // there is more than one.

@@ -66,11 +66,3 @@ func (s *seen) remove(key [sha256.Size]byte) {
 	delete(s.mu.young, key)
 	delete(s.mu.old, key)
 }
-
-// Close forgets all.
-func (s *seen) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.young, s.mu.old = nil, nil
-	return nil
-}

@@ -71,13 +71,13 @@ func (s *sealer) seal(suffix string, content any, lasts time.Duration) (string, 
 	if n := len(name) + len(text); n > maxCookie {
 		return "", fmt.Errorf("the session takes %d bytes, and a cookie at most %d: keep fewer claims", n, maxCookie)
 	}
-	return s.line(name, text, max(1, int(lasts/time.Second))), nil
+	return s.format(name, text, max(1, int(lasts/time.Second))), nil
 }
 
 // remove returns a line of Set-Cookie that removes a cookie.
-func (s *sealer) remove(suffix string) string { return s.line(s.name+suffix, "", -1) }
+func (s *sealer) remove(suffix string) string { return s.format(s.name+suffix, "", -1) }
 
-func (s *sealer) line(name, text string, seconds int) string {
+func (s *sealer) format(name, text string, seconds int) string {
 	c := http.Cookie{Name: name, Value: text, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteLaxMode}
 	return c.String()
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
-	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -132,7 +131,7 @@ func (n *httpNode) setHeaders() {
 		h["Accept-Encoding"] = []string{"gzip, deflate, br, zstd"}
 	}
 	_, typed := h["Content-Type"]
-	for form, contentType := range [...]string{noBody: "", textBody: envelope.TypeText, octetsBody: envelope.TypeOctets, jsonBody: envelope.TypeJSON} {
+	for form, contentType := range bodyTypes {
 		n.headers[form] = h
 		if contentType != "" && !typed {
 			n.headers[form] = h.Clone()

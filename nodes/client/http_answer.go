@@ -104,7 +104,7 @@ func (a *account) take(bytes int) error {
 	case n < 0:
 		a.n.held.Free(-n)
 	case !a.n.held.TakeWithin(n, a.n.heldBytes):
-		return fmt.Errorf("answers that are read take more than %d bytes together, or more than the program has left: %w", a.n.heldBytes, content.ErrBusy)
+		return fmt.Errorf("%w: those that are read may take %d bytes together (raise limits.body_bytes, of which that is a multiple), and not more than the program has left (raise --memory)", content.ErrBusy, a.n.heldBytes)
 	}
 	a.held += n
 	return nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/value"
@@ -91,7 +92,7 @@ func byNode(tb testing.TB, url string, items int) func() error {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	order := parse(tb, string(data))
+	order := flowtest.Parse(tb, string(data))
 	ctx := tb.Context()
 	return func() error {
 		e := runClient(ctx, n, order)

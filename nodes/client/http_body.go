@@ -26,6 +26,9 @@ const (
 	bodyForms
 )
 
+// bodyTypes are the Content-Types of the forms.
+var bodyTypes = [bodyForms]string{textBody: envelope.TypeText, octetsBody: envelope.TypeOctets, jsonBody: envelope.TypeJSON}
+
 // firstAppend is the buffer for a body of JSON, at most, before any of it is written.
 const firstAppend = 64 << 10
 
@@ -131,7 +134,7 @@ func writePart(w *multipart.Writer, h textproto.MIMEHeader, v value.Value) error
 		return err
 	}
 	if h.Get("Content-Type") == "" && form != textBody {
-		h.Set("Content-Type", map[bodyForm]string{octetsBody: envelope.TypeOctets, jsonBody: envelope.TypeJSON}[form])
+		h.Set("Content-Type", bodyTypes[form])
 	}
 	part, err := w.CreatePart(h)
 	if err != nil {

@@ -1,24 +1,20 @@
 package client_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow"
-	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/nodes/client"
 	"github.com/uniflow-labs/uniflow/nodes/core"
 	"github.com/uniflow-labs/uniflow/observe"
-	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/test/httpbin"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -35,26 +31,16 @@ func kinds() []*node.Def {
 func TestHTTPSecrets(t *testing.T) {
 	s := httptest.NewServer(httpbin.Handler())
 	t.Cleanup(s.Close)
-	var logs syncbuffer.Buffer
 	var mu sync.Mutex
 	var seen []string
-	opts := uniflow.Options{
-		Kinds: kinds(), Metrics: true, Log: slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Recorders: []observe.Recorder{{Ended: func(line *observe.Timeline) {
-			mu.Lock()
-			defer mu.Unlock()
-			seen = append(seen, fmt.Sprintf("%+v", line))
-		}}},
-	}
-	engine, err := uniflow.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := engine.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	f := flowtest.New(t, kinds()...)
+	f.Options.Clock, f.Options.Metrics = node.SystemClock{}, true
+	f.Options.Recorders = []observe.Recorder{{Ended: func(line *observe.Timeline) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, fmt.Sprintf("%+v", line))
+	}}}
+	f.Environment = map[string]string{"SECRET": "hunter2"}
 	const call = `
 - kind: http
   name: %s
@@ -82,27 +68,20 @@ func TestHTTPSecrets(t *testing.T) {
 	add("https://example.invalid/", `proxy: "http://127.0.0.1:1"
   proxy_auth: {user: ann, password: "{{ .SECRET }}"}`)
 	add(strings.Replace(s.URL, "http:", "https:", 1), "")
-	list, err := engine.Apply(t.Context(), uniflow.Source{
-		Documents:   []spec.Document{{File: "test.yaml", Data: []byte(doc.String())}},
-		Environment: map[string]string{"SECRET": "hunter2"},
-	})
-	if err != nil || list.HasErrors() {
-		t.Fatal(err, list)
-	}
+	f.Load(doc.String())
 	for _, name := range names {
 		for _, payload := range []value.Value{value.Null(), value.Map(value.Field{Name: "path", Value: value.String("..")})} {
-			_, _, err := engine.Run(t.Context(), name, payload)
-			if err != nil {
-				seen = append(seen, err.Error())
+			if r := f.Send(name, payload); r.IsError() {
+				seen = append(seen, r.Payload.AsError().Error())
 			}
 		}
 	}
-	for _, f := range engine.Metrics().Figures {
-		seen = append(seen, fmt.Sprintf("%+v", f))
+	for _, figure := range f.Engine().Metrics().Figures {
+		seen = append(seen, fmt.Sprintf("%+v", figure))
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	all := strings.Join(seen, "\n") + logs.String()
+	all := strings.Join(seen, "\n") + f.Log()
 	for i, line := range strings.Split(all, "\n") {
 		if strings.Contains(line, "hunter2") || strings.Contains(line, "YW5uOmh1bnRlcjI") { // also as basic authentication
 			t.Errorf("line %d has the secret: %s", i, line)
@@ -117,14 +96,11 @@ func TestHTTPSecrets(t *testing.T) {
 
 // TestInitBeforeOpen sends to a client that has not opened.
 func TestInitBeforeOpen(t *testing.T) {
-	engine, err := uniflow.New(uniflow.Options{Kinds: kinds()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := engine.Apply(t.Context(), uniflow.Source{Documents: []spec.Document{{File: "w.yaml", Data: []byte(`
+	f := flowtest.New(t, kinds()...)
+	list, err := f.Apply(`
 - {kind: http, name: n, url: 'http://127.0.0.1:1', ports: {init: [{name: warm, port: in}]}}
 - {kind: snippet, name: warm, language: text, code: hi, ports: {out: [{name: n, port: in}]}}
-`)}}})
+`)
 	if err == nil || !strings.Contains(err.Error(), node.ErrNotOpen.Error()) {
 		t.Errorf("got %v, %v", list, err)
 	}

@@ -14,9 +14,6 @@ type httpMetrics struct {
 	inFlight atomic.Int64
 }
 
-// Close does nothing: the pool needs it.
-func (m *httpMetrics) Close() error { return nil }
-
 func (m *httpMetrics) measure(report func(node.Metric)) {
 	var sum meter.Sum
 	sum.Add(&m.calls)

@@ -23,6 +23,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/observe"
@@ -38,7 +39,7 @@ func TestHTTPRedirects(t *testing.T) {
 	const secrets = `"auth":{"token":"t0ken"},"header":{"X-Api-Key":"k3y","Accept":"application/json"}`
 	follow := func(config string, payload string) value.Value {
 		t.Helper()
-		return ask(t, "{"+config+"}", parse(t, payload))
+		return ask(t, "{"+config+"}", flowtest.Parse(t, payload))
 	}
 	header := func(answer value.Value, name string) string {
 		return get(answer, "body", "header", name).At(0).String()
@@ -142,7 +143,7 @@ func TestHTTPTLS(t *testing.T) {
 	if p := get(a, "protocol").String(); p != "HTTP/2.0" {
 		t.Errorf("got protocol %s", p)
 	}
-	if a = ask(t, `{"url":"`+s.URL+`/gzip","tls":{"skip_verify":true}}`, value.Null()); !get(a, "body").Equal(parse(t, httpbin.Orders)) {
+	if a = ask(t, `{"url":"`+s.URL+`/gzip","tls":{"skip_verify":true}}`, value.Null()); !get(a, "body").Equal(flowtest.Parse(t, httpbin.Orders)) {
 		t.Errorf("got %s", a)
 	}
 	for _, path := range []string{"/slow-header", "/slow-body"} {
@@ -498,7 +499,7 @@ func TestHTTPTrace(t *testing.T) {
 	if !ok {
 		t.Fatal("the trace of the test is malformed")
 	}
-	payload := parse(t, `{"header":{"traceparent":"of-a-client","tracestate":"c=d"}}`)
+	payload := flowtest.Parse(t, `{"header":{"traceparent":"of-a-client","tracestate":"c=d"}}`)
 	h := get(runClient(observe.WithTrace(t.Context(), trace), n, payload), "body", "header")
 	if got := get(h, "Traceparent").String() + get(h, "Tracestate").String(); got != `["`+trace.String()+`"]["a=b"]` {
 		t.Errorf("got %s", got)

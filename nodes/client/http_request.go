@@ -11,6 +11,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -101,11 +102,7 @@ func (n *httpNode) newRequest(ctx context.Context, payload value.Value) (*http.R
 	}
 	if trace, ok := observe.TraceOf(ctx); ok && !trace.IsZero() {
 		h, _ = ownHeader(h, shared)
-		h["Traceparent"] = []string{trace.String()}
-		delete(h, "Tracestate")
-		if trace.State != "" {
-			h["Tracestate"] = []string{trace.State}
-		}
+		httpclient.SetTrace(h, trace)
 	}
 	req.Header = h
 	return req, nil

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
@@ -28,7 +29,7 @@ import (
 func makeClient(t testing.TB, pool *node.Pool, config string) (*httpNode, error) {
 	t.Helper()
 	def := httpDef(stream.Options{Languages: builtin.Languages(), Language: "cel"})
-	c, found := def.Config.Decode(schema.RawOf(parse(t, config)))
+	c, found := def.Config.Decode(schema.RawOf(flowtest.Parse(t, config)))
 	if err := found.Err(); err != nil {
 		t.Fatalf("config %s: %v", config, err)
 	}
@@ -112,7 +113,7 @@ func TestHTTPRequests(t *testing.T) {
 	s := bin(t)
 	f := func(config, payload, want string, headers ...string) {
 		t.Helper()
-		echo := get(ask(t, `{"url":"`+s.URL+`/echo`+config+`}`, parse(t, payload)), "body")
+		echo := get(ask(t, `{"url":"`+s.URL+`/echo`+config+`}`, flowtest.Parse(t, payload)), "body")
 		if got := get(echo, "method").String() + " " + get(echo, "target").String() + " " + get(echo, "body").String(); got != want {
 			t.Errorf("%s %s: got %s, want %s", config, payload, got, want)
 		}
@@ -186,7 +187,7 @@ func TestHTTPRequests(t *testing.T) {
 func TestHTTPMultipart(t *testing.T) {
 	s := bin(t)
 	const body = `{"values":{"a":["1","2"],"n":3},"files":{"f":{"filename":"ü.txt","header":{"Content-Type":"text/plain"},"data":"hi"}}}`
-	echo := get(ask(t, `{"url":"`+s.URL+`/echo","header":{"Content-Type":"multipart/form-data; boundary=old"}}`, value.Map(value.Field{Name: "body", Value: parse(t, body)})), "body")
+	echo := get(ask(t, `{"url":"`+s.URL+`/echo","header":{"Content-Type":"multipart/form-data; boundary=old"}}`, value.Map(value.Field{Name: "body", Value: flowtest.Parse(t, body)})), "body")
 	sent := get(echo, "header", "Content-Type").At(0).String()
 	v, _, err := content.Decode(sent, []byte(get(echo, "body").String()), unlimited)
 	if err != nil {
@@ -220,11 +221,11 @@ func TestHTTPAnswers(t *testing.T) {
 			t.Errorf("%s: got Content-Encoding %s", path, enc)
 		}
 	}
-	orders := parse(t, httpbin.Orders)
+	orders := flowtest.Parse(t, httpbin.Orders)
 	f("/json", 200, orders)
 	f("/text", 200, value.String("café"))
 	f("/octets", 200, value.Binary([]byte{0, 255}))
-	f("/form", 200, parse(t, `{"a":["1","2"],"b":["x y"]}`))
+	f("/form", 200, flowtest.Parse(t, `{"a":["1","2"],"b":["x y"]}`))
 	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
 		f("/"+coding, 200, orders)
 	}
@@ -311,7 +312,7 @@ func TestHTTPFailures(t *testing.T) {
 func TestHTTPBadPayloads(t *testing.T) {
 	f := func(payload, want string) {
 		t.Helper()
-		e := failed(t, `{"url":"http://127.0.0.1:1/a"}`, parse(t, payload), codeRequest)
+		e := failed(t, `{"url":"http://127.0.0.1:1/a"}`, flowtest.Parse(t, payload), codeRequest)
 		if got := strings.TrimPrefix(node.Message(e), "http://127.0.0.1:1/a: "); got != want {
 			t.Errorf("%s: got %q, want %q", payload, got, want)
 		}

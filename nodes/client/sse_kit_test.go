@@ -14,7 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node/stream/streamtest"
 )
 
-// A messageList is what a service sends: all of it to who asks for it, or each message once.
+// A messageList is what a service sends, all of it to who asks for it.
 type messageList struct {
 	mu      sync.Mutex
 	all     [][]byte
@@ -52,43 +52,17 @@ func (l *messageList) from(ctx context.Context, n int) [][]byte {
 
 const wrongToken = "a wrong horse"
 
-func refuseToken(fields map[string]any) (field, secret string) {
-	fields["auth"] = map[string]any{"token": wrongToken}
-	return "auth", wrongToken
-}
-
-// kitService is a service that does not take the wrong token.
-func kitService(t testing.TB, serve http.HandlerFunc) *httptest.Server {
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		all.Add(1)
-		defer all.Done()
-		if strings.Contains(r.Header.Get("Authorization"), wrongToken) {
-			http.Error(w, "who are you?", http.StatusUnauthorized)
-			return
-		}
-		both, end := context.WithCancel(r.Context())
-		defer end()
-		defer context.AfterFunc(ctx, end)()
-		serve(w, r.WithContext(both))
-	}))
-	t.Cleanup(func() {
-		cancel()
-		s.CloseClientConnections()
-		s.Close()
-		all.Wait()
-	})
-	return s
-}
-
 // TestSSESourceKit has a service that knows all its events, by Last-Event-ID.
 func TestSSESourceKit(t *testing.T) {
 	streamtest.Run(t, streamtest.Subject{
 		Kinds: kinds(), Source: true,
 		System: func(t testing.TB) *streamtest.System {
 			events, positions := newMessageList(), filepath.Join(t.TempDir(), "positions")
-			s := kitService(t, func(w http.ResponseWriter, r *http.Request) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.Contains(r.Header.Get("Authorization"), wrongToken) {
+					http.Error(w, "who are you?", http.StatusUnauthorized)
+					return
+				}
 				w.Header().Set("Content-Type", "text/event-stream")
 				flush := http.NewResponseController(w)
 				if flush.Flush() != nil {
@@ -113,6 +87,10 @@ func TestSSESourceKit(t *testing.T) {
 						return
 					}
 				}
+			}))
+			t.Cleanup(func() {
+				s.CloseClientConnections()
+				s.Close()
 			})
 			return &streamtest.System{
 				Addr:    s.Listener.Addr().String(),
@@ -124,7 +102,10 @@ func TestSSESourceKit(t *testing.T) {
 					}
 				},
 				Produce: func(_ testing.TB, messages []streamtest.Message) { events.add(messages) },
-				Refuse:  refuseToken,
+				Refuse: func(fields map[string]any) (field, secret string) {
+					fields["auth"] = map[string]any{"token": wrongToken}
+					return "auth", wrongToken
+				},
 			}
 		},
 	})

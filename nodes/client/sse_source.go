@@ -81,12 +81,8 @@ var errSSEIdle = errors.New("the service sends nothing")
 func (r *sseReader) Connect(ctx context.Context, _ stream.Host) error {
 	if !r.lost.IsZero() {
 		if wait := r.retry - r.clock.Now().Sub(r.lost); wait > 0 {
-			timer := time.NewTimer(wait)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				return context.Cause(ctx)
+			if err := r.clock.Sleep(ctx, wait); err != nil {
+				return err
 			}
 		}
 	}

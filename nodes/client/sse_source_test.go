@@ -1,9 +1,7 @@
 package client_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,92 +12,41 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uniflow-labs/uniflow"
-	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/spec"
-	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A reading is an engine whose messages end at the kind test_seen.
-type reading struct {
-	t      *testing.T
-	engine *uniflow.Engine
-	logs   syncbuffer.Buffer
-	seen   chan string
-}
-
-// read starts a workflow that reads from a service.
-func read(t *testing.T, document string) *reading {
+// read starts a workflow that reads from a service, and returns what waits for the next events
+// that come to the probe seen: "BODY EVENT ID", without an id that the node has made.
+func read(t *testing.T, document string) (f *flowtest.Flow, want func(list ...string)) {
 	t.Helper()
-	r := &reading{t: t, seen: make(chan string, 10000)}
-	seen := &node.Def{
-		Kind: "test_seen", Summary: "Tells the test.", In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}},
-		New: func(*node.Init) (node.Node, error) {
-			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
-				body, _ := pkt.Payload.Get("body")
-				id, _ := pkt.Payload.Get("id")
-				event, _ := pkt.Payload.Get("event")
-				r.seen <- strings.TrimSpace(fmt.Sprintf("%s %s %s", body, clipID(event), clipID(id)))
-				return node.None()
-			}), nil
-		},
-	}
-	engine, err := uniflow.New(uniflow.Options{Kinds: append(kinds(), seen), Log: slog.New(slog.NewTextHandler(&r.logs, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.engine = engine
-	t.Cleanup(r.stop)
-	if list := r.apply(document); list != "" {
-		t.Fatal(list)
-	}
-	return r
-}
-
-func clipID(v value.Value) string {
-	s, _ := v.AsString()
-	if strings.Contains(s, "/") {
-		return "" // made by the node
-	}
-	return s
-}
-
-func (r *reading) apply(document string) string {
-	r.t.Helper()
-	list, err := r.engine.Apply(context.Background(), uniflow.Source{Documents: []spec.Document{{File: "test.yaml", Data: []byte(document)}}})
-	if err != nil {
-		return err.Error()
-	}
-	if list.HasErrors() {
-		return fmt.Sprint(list)
-	}
-	return ""
-}
-
-func (r *reading) stop() {
-	if err := r.engine.Shutdown(context.Background()); err != nil {
-		r.t.Error(err)
-	}
-}
-
-func (r *reading) want(list ...string) {
-	r.t.Helper()
-	for _, want := range list {
-		select {
-		case got := <-r.seen:
-			if got != want {
-				r.t.Errorf("got %q, want %q", got, want)
+	f = flowtest.New(t, kinds()...)
+	f.Options.Clock = node.SystemClock{}
+	f.Load(document)
+	n := 0
+	return f, func(list ...string) {
+		t.Helper()
+		for _, want := range list {
+			n++
+			f.Probe("seen").Wait(n)
+			seen := f.Probe("seen").Payloads()[n-1]
+			body, _ := seen.Get("body")
+			event, _ := seen.Get("event")
+			id, _ := seen.Get("id")
+			got := fmt.Sprintf("%s %s", body, event)
+			if !strings.Contains(id.String(), "/") {
+				got += " " + id.String()
 			}
-		case <-time.After(10 * time.Second):
-			r.t.Fatalf("got nothing, want %q; log:\n%s", want, r.logs.String())
+			if got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
 		}
 	}
 }
 
 // serveService is a service that ends with the test.
-func serveService(t *testing.T, h http.HandlerFunc) string {
+func serveService(t testing.TB, h http.HandlerFunc) string {
 	s := httptest.NewServer(h)
 	t.Cleanup(func() {
 		s.CloseClientConnections()
@@ -107,8 +54,6 @@ func serveService(t *testing.T, h http.HandlerFunc) string {
 	})
 	return s.URL
 }
-
-const seenNode = "- {kind: test_seen, name: seen}\n"
 
 // The service cuts each connection after a few events; with Last-Event-ID each event
 // comes once, in order, also over a reload.
@@ -134,14 +79,12 @@ func TestSSESource(t *testing.T) {
 		http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	doc := "- {kind: sse_source, name: events, url: '" + url + "', auth: {token: secret}, retry: {backoff: {initial: 1ms}}, ports: {out: [{name: seen, port: in}]}}\n" + seenNode
-	r := read(t, doc)
+	doc := "- {kind: sse_source, name: events, url: '" + url + "', auth: {token: secret}, retry: {backoff: {initial: 1ms}}, ports: {out: [{name: seen, port: in}]}}\n"
+	f, want := read(t, doc)
 	for i := 1; i <= n; i++ {
-		r.want(fmt.Sprintf(`{"n":%d} tick %d`, i, i))
+		want(fmt.Sprintf(`{"n":%d} tick %d`, i, i))
 		if i == n/2 {
-			if got := r.apply(doc + "# changed\n"); got != "" {
-				t.Error(got)
-			}
+			f.Load(doc + "# changed\n")
 		}
 	}
 	if got := connections.Load(); got != (n+each-1)/each {
@@ -162,11 +105,11 @@ func TestSSESourceCheckpoint(t *testing.T) {
 		<-r.Context().Done()
 	})
 	dir := t.TempDir()
-	doc := "- {kind: sse_source, name: events, url: '" + url + "', checkpoint: {file: '" + filepath.Join(dir, "pos") + "'}, ports: {out: [{name: seen, port: in}]}}\n" + seenNode
+	doc := "- {kind: sse_source, name: events, url: '" + url + "', checkpoint: {file: '" + filepath.Join(dir, "pos") + "'}, ports: {out: [{name: seen, port: in}]}}\n"
 	for i := 1; i <= 3; i++ {
-		r := read(t, doc)
-		r.want(fmt.Sprintf("%d message %d", i, i))
-		r.stop()
+		f, want := read(t, doc)
+		want(fmt.Sprintf("%d message %d", i, i))
+		f.Close()
 	}
 	if got := *asked.Load(); got != "2" {
 		t.Errorf("got Last-Event-ID %q, want 2", got)
@@ -175,17 +118,12 @@ func TestSSESourceCheckpoint(t *testing.T) {
 
 func TestSSESourceRefused(t *testing.T) {
 	url := serveService(t, func(w http.ResponseWriter, r *http.Request) { http.Error(w, "who are you?", http.StatusUnauthorized) })
-	r := &reading{t: t}
-	engine, err := uniflow.New(uniflow.Options{Kinds: kinds(), Log: slog.New(slog.NewTextHandler(&r.logs, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.engine = engine
-	got := r.apply("- kind: sse_source\n  name: events\n  url: " + url + "/?key=hidden\n  auth: {token: secret}\n  ports: {out: []}\n")
-	if !strings.Contains(got, "test.yaml:4") || !strings.Contains(got, "401") || strings.Contains(got+r.logs.String(), "secret") || strings.Contains(got+r.logs.String(), "hidden") {
+	f := flowtest.New(t, kinds()...)
+	list, err := f.Apply("- kind: sse_source\n  name: events\n  url: " + url + "/?key=hidden\n  auth: {token: secret}\n  ports: {out: []}\n")
+	got := fmt.Sprint(list, err)
+	if !strings.Contains(got, "test.yaml:4") || !strings.Contains(got, "401") || strings.Contains(got+f.Log(), "secret") || strings.Contains(got+f.Log(), "hidden") {
 		t.Errorf("got %s", got)
 	}
-	r.stop()
 }
 
 // A service that is not there yet is waited for.
@@ -201,10 +139,10 @@ func TestSSESourceLater(t *testing.T) {
 		http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	r := read(t, "- {kind: sse_source, name: events, url: '"+url+"', retry: {backoff: {initial: 1ms, max: 5ms}}, ports: {out: [{name: seen, port: in}]}}\n"+seenNode)
+	f, want := read(t, "- {kind: sse_source, name: events, url: '"+url+"', retry: {backoff: {initial: 1ms, max: 5ms}}, ports: {out: [{name: seen, port: in}]}}\n")
 	up.Store(true)
-	r.want("1 message")
-	if logs := r.logs.String(); !strings.Contains(logs, "not with events") {
+	want("1 message")
+	if logs := f.Log(); !strings.Contains(logs, "not with events") {
 		t.Errorf("log:\n%s", logs)
 	}
 }
@@ -229,13 +167,13 @@ func TestSSESourceLeavesNothing(t *testing.T) {
 	}
 	s.Start()
 	t.Cleanup(s.Close)
-	r := read(t, "- {kind: sse_source, name: events, url: '"+s.URL+"', ports: {out: [{name: seen, port: in}]}}\n"+seenNode)
+	f, _ := read(t, "- {kind: sse_source, name: events, url: '"+s.URL+"', ports: {out: [{name: seen, port: in}]}}\n")
 	<-asked
 	<-asked
 	if n := made.Load(); n < 2 {
 		t.Errorf("%d connections for 2 attempts", n)
 	}
-	r.stop()
+	f.Close()
 	for deadline := time.After(10 * time.Second); open.Load() > 0; {
 		select {
 		case <-time.After(time.Millisecond):
@@ -254,8 +192,8 @@ func TestSSESourceIdle(t *testing.T) {
 		http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	r := read(t, "- {kind: sse_source, name: events, url: '"+url+"', idle_timeout: 50ms, retry: {backoff: {initial: 1ms, max: 5ms}}, ports: {out: [{name: seen, port: in}]}}\n"+seenNode)
-	r.want("1 message", "2 message", "3 message")
+	_, want := read(t, "- {kind: sse_source, name: events, url: '"+url+"', idle_timeout: 50ms, retry: {backoff: {initial: 1ms, max: 5ms}}, ports: {out: [{name: seen, port: in}]}}\n")
+	want("1 message", "2 message", "3 message")
 }
 
 // TestCheckpointOf4d86ea6 asks for what comes after the third event, as the checkpoint says
@@ -268,6 +206,6 @@ func TestCheckpointOf4d86ea6(t *testing.T) {
 		http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	r := read(t, "- {kind: sse_source, name: in, url: '"+url+"', checkpoint: {file: '"+filepath.Join(dir, "events.pos")+"'}, ports: {out: [{name: seen, port: in}]}}\n"+seenNode)
-	r.want("after e3 message e4")
+	_, want := read(t, "- {kind: sse_source, name: in, url: '"+url+"', checkpoint: {file: '"+filepath.Join(dir, "events.pos")+"'}, ports: {out: [{name: seen, port: in}]}}\n")
+	want("after e3 message e4")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,76 +19,65 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// A world is a workflow that serves tools.
-type world struct {
-	t     *testing.T
-	flow  *flowtest.Flow
-	url   string
-	began chan struct{} // gets something when a call of park has begun
-	ended chan error    // gets why it has ended
-	letGo chan struct{} // ends it
-}
-
 // front is what leads to the tools, unless a test has another.
 const front = `
 - {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: routes, port: in}]}}
 - {kind: router, name: routes, routes: [{method: POST, path: /mcp, port: out}, {method: GET, path: /mcp, port: out}, {method: DELETE, path: /mcp, port: out}], ports: {out: [{name: tools, port: in}]}}
 `
 
-func serve(t *testing.T, document string) *world {
+// serve starts a workflow that serves tools.
+func serve(t *testing.T, document string) *flowtest.Flow {
 	t.Helper()
-	return serveWith(t, 0, document)
+	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
+	f := flowtest.New(t, std.Defs("")...)
+	f.Serve(document)
+	return f
 }
 
-// serveWith is serve with so many bytes of memory.
-func serveWith(t *testing.T, memory int64, document string) *world {
-	t.Helper()
-	w := &world{t: t, began: make(chan struct{}, 10), ended: make(chan error, 10), letGo: make(chan struct{})}
-	park := &node.Def{
-		Kind: "park", Summary: "Waits.", In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}},
-		New: func(*node.Init) (node.Node, error) {
-			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
-				return node.Block(func(ctx context.Context) node.Result {
-					w.began <- struct{}{}
-					select {
-					case <-ctx.Done():
-						w.ended <- context.Cause(ctx)
-						return node.Fail(context.Cause(ctx))
-					case <-w.letGo:
-						return node.Send(0, value.String("let go"))
-					}
-				})
-			}), nil
-		},
-	}
-	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
-	w.flow = flowtest.New(t, append(std.Defs(""), park)...)
-	w.flow.Options.Memory = memory
-	w.flow.Serve(document)
-	w.url = "http://" + w.flow.Address() + "/mcp"
-	return w
+// A parking has the calls that come to the probe park.
+type parking struct {
+	began chan struct{} // gets something when a call has begun
+	ended chan error    // gets why it has ended
+	letGo chan struct{} // closed, it ends all calls
+}
+
+func park(f *flowtest.Flow) *parking {
+	p := &parking{make(chan struct{}, 10), make(chan error, 10), make(chan struct{})}
+	f.Probe("park").Do(func(node.Process, node.Packet) node.Result {
+		return node.Block(func(ctx context.Context) node.Result {
+			p.began <- struct{}{}
+			select {
+			case <-ctx.Done():
+				p.ended <- context.Cause(ctx)
+				return node.Fail(context.Cause(ctx))
+			case <-p.letGo:
+				return node.Answer(value.String("let go"))
+			}
+		})
+	})
+	return p
 }
 
 // connect returns a session of the official client.
-func (w *world) connect(o *sdk.ClientOptions, around http.RoundTripper) *sdk.ClientSession {
-	return w.connectBy("", o, around)
+func connect(t *testing.T, f *flowtest.Flow, o *sdk.ClientOptions, around http.RoundTripper) *sdk.ClientSession {
+	return connectBy(t, f, "", o, around)
 }
 
 // older is a version of the protocol that has sessions.
 const older = "2025-06-18"
 
 // connectBy connects with a version of the protocol, or the newest.
-func (w *world) connectBy(version string, o *sdk.ClientOptions, around http.RoundTripper) *sdk.ClientSession {
-	w.t.Helper()
-	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o).Connect(w.t.Context(), &sdk.StreamableClientTransport{
-		Endpoint: w.url, HTTPClient: &http.Client{Transport: around},
+func connectBy(t *testing.T, f *flowtest.Flow, version string, o *sdk.ClientOptions, around http.RoundTripper) *sdk.ClientSession {
+	t.Helper()
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o).Connect(t.Context(), &sdk.StreamableClientTransport{
+		Endpoint: "http://" + f.Address() + "/mcp", HTTPClient: &http.Client{Transport: around},
 	}, &sdk.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
-	w.t.Cleanup(func() {
+	t.Cleanup(func() {
 		if err := session.Close(); err != nil && !errors.Is(err, sdk.ErrSessionMissing) {
-			w.t.Log(err)
+			t.Log(err)
 		}
 	})
 	return session
@@ -129,44 +117,25 @@ func call(t *testing.T, s *sdk.ClientSession, tool string, arguments any) string
 	return b.String()
 }
 
-// ask returns the status and the beginning of the answer to a request.
-func (w *world) ask(method string, header ...string) string {
-	w.t.Helper()
-	body := `{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}`
-	if method != http.MethodPost {
-		body = ""
+// ask returns the status and the beginning of the answer to a request. A header is "Name: value",
+// and "body: " begins a body.
+func ask(f *flowtest.Flow, method string, header ...string) string {
+	fields := map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+	if method == http.MethodPost {
+		fields["body"] = `{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}`
 	}
-	for _, h := range header {
-		if text, ok := strings.CutPrefix(h, "body: "); ok {
-			body = text
-		}
-	}
-	req, err := http.NewRequestWithContext(w.t.Context(), method, w.url, strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
 	for _, h := range header {
 		name, text, _ := strings.Cut(h, ": ")
-		switch name {
-		case "body":
-		case "Host":
-			req.Host = text
-		default:
-			req.Header.Set(name, text)
-		}
+		fields[name] = text
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		w.t.Fatal(err)
+	body := fields["body"]
+	delete(fields, "body")
+	var pairs []string
+	for name, text := range fields {
+		pairs = append(pairs, name, text)
 	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return fmt.Sprintf("%d %s", resp.StatusCode, data)
+	r := f.Request(method, "/mcp", body, pairs...)
+	return fmt.Sprintf("%d %s", r.Status, r.Body)
 }
 
 // header sets a header of each request.

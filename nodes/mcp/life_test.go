@@ -17,7 +17,6 @@ const parked = `
   calls: 2
   tools: [{name: park, description: Waits., timeout: 0s}, {name: short, description: Waits., timeout: 20ms}]
   ports: {"out[0]": [{name: park, port: in}], "out[1]": [{name: park, port: in}]}
-- {kind: park, name: park}
 `
 
 // TestLeaves expects that a call ends with its client, its cancellation or its time.
@@ -25,7 +24,8 @@ func TestLeaves(t *testing.T) {
 	for _, f := range forms {
 		sessions := f.sessions
 		w := serve(t, front+strings.Replace(parked, "\n  calls: 2", "\n  calls: 2"+sessions, 1))
-		s := w.connectBy(f.version, nil, nil)
+		waiting := park(w)
+		s := connectBy(t, w, f.version, nil, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var left sync.WaitGroup
 		left.Go(func() {
@@ -33,24 +33,25 @@ func TestLeaves(t *testing.T) {
 				t.Error("got an answer")
 			}
 		})
-		<-w.began
+		<-waiting.began
 		cancel()
 		left.Wait()
-		if err := <-w.ended; err == nil {
+		if err := <-waiting.ended; err == nil {
 			t.Error("the process has ended by itself")
 		}
 		if got := call(t, s, "short", nil); got != "failed the tool has taken too long" {
 			t.Errorf("got %s", got)
 		}
-		<-w.began
-		<-w.ended
+		<-waiting.began
+		<-waiting.ended
 	}
 }
 
 // TestBusy expects that a call too many fails, and not the others.
 func TestBusy(t *testing.T) {
 	w := serve(t, front+parked)
-	s := w.connect(nil, nil)
+	waiting := park(w)
+	s := connect(t, w, nil, nil)
 	var calls sync.WaitGroup
 	for range 2 {
 		calls.Go(func() {
@@ -58,12 +59,12 @@ func TestBusy(t *testing.T) {
 				t.Errorf("got %s", got)
 			}
 		})
-		<-w.began
+		<-waiting.began
 	}
 	if got := call(t, s, "park", nil); got != "failed the server runs too many calls: try again soon" {
 		t.Errorf("got %s", got)
 	}
-	close(w.letGo)
+	close(waiting.letGo)
 	calls.Wait()
 }
 
@@ -74,16 +75,17 @@ func TestReload(t *testing.T) {
 		sessions := f.sessions
 		before := front + strings.Replace(parked, "\n  calls: 2", "\n  calls: 2"+sessions, 1)
 		w := serve(t, before)
+		waiting := park(w)
 		changed := make(chan struct{}, 10)
-		s := w.connectBy(f.version, &sdk.ClientOptions{ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} }}, nil)
+		s := connectBy(t, w, f.version, &sdk.ClientOptions{ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} }}, nil)
 		var calls sync.WaitGroup
 		calls.Go(func() {
 			if got := call(t, s, "park", nil); got != "ok let go" {
 				t.Errorf("got %s", got)
 			}
 		})
-		<-w.began
-		w.flow.Load(strings.NewReplacer("name: short", "name: brief", "timeout: 20ms", "timeout: 10ms").Replace(before))
+		<-waiting.began
+		w.Load(strings.NewReplacer("name: short", "name: brief", "timeout: 20ms", "timeout: 10ms").Replace(before))
 		if sessions != "" {
 			<-changed
 		}
@@ -93,7 +95,7 @@ func TestReload(t *testing.T) {
 		if got := call(t, s, "short", nil); !strings.Contains(got, "unknown tool") {
 			t.Errorf("got %s", got)
 		}
-		close(w.letGo)
+		close(waiting.letGo)
 		calls.Wait()
 	}
 }
@@ -107,7 +109,7 @@ func TestHammer(t *testing.T) {
 		var clients sync.WaitGroup
 		stop := make(chan struct{})
 		for range 8 {
-			s := w.connectBy(f.version, nil, nil)
+			s := connectBy(t, w, f.version, nil, nil)
 			clients.Go(func() {
 				for n := 0; ; n++ {
 					if got := call(t, s, "add", map[string]any{"a": n, "b": 1}); got != fmt.Sprintf("ok %d", n+1) {
@@ -123,7 +125,7 @@ func TestHammer(t *testing.T) {
 			})
 		}
 		for i := range 20 {
-			w.flow.Load(strings.ReplaceAll(document, "Finds an order.", fmt.Sprintf("Finds order %d.", i)))
+			w.Load(strings.ReplaceAll(document, "Finds an order.", fmt.Sprintf("Finds order %d.", i)))
 		}
 		close(stop)
 		clients.Wait()
@@ -135,12 +137,12 @@ func TestShutdown(t *testing.T) {
 	w := serve(t, front+strings.Replace(answers, "title: Shop", "title: Shop\n  sessions: {}", 1))
 	changes := &sdk.ClientOptions{ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {}}
 	for _, version := range []string{"", older} {
-		if got := call(t, w.connectBy(version, changes, nil), "add", map[string]any{"a": 1, "b": 2}); got != "ok 3" {
+		if got := call(t, connectBy(t, w, version, changes, nil), "add", map[string]any{"a": 1, "b": 2}); got != "ok 3" {
 			t.Errorf("got %s", got)
 		}
 	}
 	start := time.Now()
-	if err := w.flow.Engine().Shutdown(t.Context()); err != nil {
+	if err := w.Engine().Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if took := time.Since(start); took > 5*time.Second {

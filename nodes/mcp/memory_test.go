@@ -2,56 +2,27 @@ package mcp_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/uniflow-labs/uniflow/flowtest"
+	"github.com/uniflow-labs/uniflow/nodes/std"
 )
 
 // begin begins a session, and returns the status of the answer and the id.
-func (w *world) begin(client string) (status int, id string) {
-	w.t.Helper()
-	return w.post("", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":%q,"version":"1"}}}`, older, client))
+func begin(f *flowtest.Flow, client string) (status int, id string) {
+	return post(f, "", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":%q,"version":"1"}}}`, older, client))
 }
 
-func (w *world) post(session, body string) (status int, id string) {
-	w.t.Helper()
-	req, err := http.NewRequest(http.MethodPost, w.url, strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
+func post(f *flowtest.Flow, session, body string) (status int, id string) {
+	header := []string{"Content-Type", "application/json", "Accept", "application/json, text/event-stream"}
 	if session != "" {
-		req.Header.Set("Mcp-Session-Id", session)
+		header = append(header, "Mcp-Session-Id", session)
 	}
-	return w.do(req)
-}
-
-func (w *world) do(req *http.Request) (status int, id string) {
-	w.t.Helper()
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if _, err := io.ReadAll(resp.Body); err != nil {
-		w.t.Fatal(err)
-	}
-	return resp.StatusCode, resp.Header.Get("Mcp-Session-Id")
-}
-
-func (w *world) end(id string) {
-	w.t.Helper()
-	req, err := http.NewRequest(http.MethodDelete, w.url, http.NoBody)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	req.Header.Set("Mcp-Session-Id", id)
-	if status, _ := w.do(req); status >= 300 {
-		w.t.Errorf("ending a session: %d", status)
-	}
+	r := f.Request(http.MethodPost, "/mcp", body, header...)
+	return r.Status, r.Header.Get("Mcp-Session-Id")
 }
 
 // TestSessionWeight: a session takes about what is counted for it.
@@ -64,10 +35,10 @@ func TestSessionWeight(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc + m.StackInuse)
 	}
-	w.begin("warm up")
+	begin(w, "warm up")
 	before := size()
 	for range sessions {
-		if status, id := w.begin(strings.Repeat("x", 8<<10)); id == "" {
+		if status, id := begin(w, strings.Repeat("x", 8<<10)); id == "" {
 			t.Fatal(status)
 		}
 	}
@@ -82,10 +53,12 @@ func TestSessionWeight(t *testing.T) {
 // refused, until some have ended.
 func TestSessionMemory(t *testing.T) {
 	document := front + strings.Replace(answers, "title: Shop", "title: Shop\n  sessions: {}", 1)
-	w := serveWith(t, 8<<20, document)
+	w := flowtest.New(t, std.Defs("")...)
+	w.Options.Memory = 8 << 20
+	w.Serve(document)
 	var ids []string
 	for {
-		status, id := w.begin(strings.Repeat("x", 8<<10))
+		status, id := begin(w, strings.Repeat("x", 8<<10))
 		if status == http.StatusServiceUnavailable {
 			break
 		}
@@ -96,20 +69,22 @@ func TestSessionMemory(t *testing.T) {
 	if len(ids) < 64 {
 		t.Errorf("got %d sessions in 4 MiB", len(ids))
 	}
-	if status, _ := w.post(ids[0], `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x","arguments":{"x":"`+strings.Repeat("x", 1<<20)+`"}}}`); status != http.StatusServiceUnavailable {
+	if status, _ := post(w, ids[0], `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x","arguments":{"x":"`+strings.Repeat("x", 1<<20)+`"}}}`); status != http.StatusServiceUnavailable {
 		t.Errorf("a large request got %d", status)
 	}
 	for _, id := range ids {
-		w.end(id)
+		if r := w.Request(http.MethodDelete, "/mcp", "", "Mcp-Session-Id", id); r.Status >= 300 {
+			t.Errorf("ending a session: %d", r.Status)
+		}
 	}
 	for try := 0; ; try++ { // a session that has ended counts a little longer
-		if status, id := w.begin("again"); id != "" {
+		if status, id := begin(w, "again"); id != "" {
 			break
 		} else if try == 1000 {
 			t.Fatalf("no session begins after the others have ended: %d", status)
 		}
 	}
-	if status, _ := w.post("", `{"jsonrpc":"2.0","id":2,"method":"ping"}`); status != http.StatusOK {
+	if status, _ := post(w, "", `{"jsonrpc":"2.0","id":2,"method":"ping"}`); status != http.StatusOK {
 		t.Errorf("a small request got %d", status)
 	}
 }

@@ -32,7 +32,7 @@ const described = `
 func TestOutput(t *testing.T) {
 	for _, form := range forms {
 		w := serve(t, front+described)
-		s := w.connectBy(form.version, nil, nil)
+		s := connectBy(t, w, form.version, nil, nil)
 		list, err := s.ListTools(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 // protocol, are refused.
 func TestRefusals(t *testing.T) {
 	w := serve(t, front+answers)
-	host := strings.TrimSuffix(strings.TrimPrefix(w.url, "http://"), "/mcp")
+	host := w.Address()
 	local := strings.Replace(host, "127.0.0.1", "localhost", 1)
 	for _, row := range []struct {
 		method string
@@ -42,18 +42,18 @@ data: {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"the ar
 		{"GET", nil, "405 "},
 		{"DELETE", nil, "405 "},
 	} {
-		if got := w.ask(row.method, row.header...); !strings.HasPrefix(got, row.want) {
+		if got := ask(w, row.method, row.header...); !strings.HasPrefix(got, row.want) {
 			t.Errorf("%s %q: got %s, want %s", row.method, row.header, got, row.want)
 		}
 	}
-	w.flow.Load(front + strings.Replace(answers, "title: Shop", "title: Shop\n  hosts: [tools.example]\n  origins: ['*.example']", 1))
+	w.Load(front + strings.Replace(answers, "title: Shop", "title: Shop\n  hosts: [tools.example]\n  origins: ['*.example']", 1))
 	for _, row := range []struct{ host, origin, want string }{
 		{"tools.example", "https://app.example", "200 "},
 		{"tools.example:8080", "", "200 "},
 		{"tools.example", "https://app.example.org", "403 "},
 		{host, "", "403 "},
 	} {
-		if got := w.ask("POST", "Host: "+row.host, "Origin: "+row.origin); !strings.HasPrefix(got, row.want) {
+		if got := ask(w, "POST", "Host: "+row.host, "Origin: "+row.origin); !strings.HasPrefix(got, row.want) {
 			t.Errorf("%+v: got %s", row, got)
 		}
 	}
@@ -74,31 +74,31 @@ func TestSessions(t *testing.T) {
 - {kind: snippet, name: say, language: cel, code: 'tool + " " + request.auth.subject + " " + request.method'}
 `
 	w := serve(t, signed)
-	ann := w.connectBy(older, nil, header{"X-User", "ann"})
+	ann := connectBy(t, w, older, nil, header{"X-User", "ann"})
 	if got := call(t, ann, "who", nil); got != "ok who ann POST" {
 		t.Errorf("got %s", got)
 	}
-	if got := w.ask("POST", "X-User: bob", "Mcp-Session-Id: "+ann.ID()); !strings.HasPrefix(got, "403 ") {
+	if got := ask(w, "POST", "X-User: bob", "Mcp-Session-Id: "+ann.ID()); !strings.HasPrefix(got, "403 ") {
 		t.Errorf("got %s", got)
 	}
-	if got := w.ask("POST", "X-User: ann", "Mcp-Session-Id: "+ann.ID()); !strings.HasPrefix(got, "200 ") {
+	if got := ask(w, "POST", "X-User: ann", "Mcp-Session-Id: "+ann.ID()); !strings.HasPrefix(got, "200 ") {
 		t.Errorf("got %s", got)
 	}
-	bob := w.connectBy(older, nil, header{"X-User", "bob"})
+	bob := connectBy(t, w, older, nil, header{"X-User", "bob"})
 	if got := call(t, bob, "who", nil); got != "ok who bob POST" {
 		t.Errorf("got %s", got)
 	}
 	const initialize = `body: {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}}`
-	if got := w.ask("POST", "X-User: carl", initialize); !strings.HasPrefix(got, "503 ") {
+	if got := ask(w, "POST", "X-User: carl", initialize); !strings.HasPrefix(got, "503 ") {
 		t.Errorf("got %s", got)
 	}
 	if err := bob.Close(); err != nil {
 		t.Error(err)
 	}
-	if got := w.ask("POST", "X-User: carl", initialize); !strings.HasPrefix(got, "200 ") {
+	if got := ask(w, "POST", "X-User: carl", initialize); !strings.HasPrefix(got, "200 ") {
 		t.Errorf("got %s", got)
 	}
-	if got := w.ask("POST", "X-User: carl", "Mcp-Session-Id: none"); !strings.HasPrefix(got, "404 ") {
+	if got := ask(w, "POST", "X-User: carl", "Mcp-Session-Id: none"); !strings.HasPrefix(got, "404 ") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -114,10 +114,10 @@ func TestAuth(t *testing.T) {
   ports: {out: [{name: say, port: in}]}
 - {kind: snippet, name: say, language: cel, code: request.auth.subject}
 `)
-	if got := w.ask("POST"); !strings.HasPrefix(got, "401 ") {
+	if got := ask(w, "POST"); !strings.HasPrefix(got, "401 ") {
 		t.Errorf("got %s", got)
 	}
-	if got := call(t, w.connect(nil, header{"Authorization", "Bearer 0123456789abcdef"}), "who", nil); got != "ok ann" {
+	if got := call(t, connect(t, w, nil, header{"Authorization", "Bearer 0123456789abcdef"}), "who", nil); got != "ok ann" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -47,7 +47,7 @@ func TestAnswers(t *testing.T) {
 	for _, f := range forms {
 		sessions := f.sessions
 		w := serve(t, front+strings.Replace(answers, "\n  title: Shop", "\n  title: Shop"+sessions, 1))
-		s := w.connectBy(f.version, nil, nil)
+		s := connectBy(t, w, f.version, nil, nil)
 		if init := s.InitializeResult(); init.ServerInfo == nil || init.ServerInfo.Name != "Shop" || init.ServerInfo.Version != "3" || init.Instructions != "Ask for orders." {
 			t.Errorf("got %+v", init)
 		}
@@ -78,7 +78,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("%s %v: got %q, want %s", row.tool, row.arguments, got, row.want)
 			}
 		}
-		if !strings.Contains(w.flow.Log(), "hush") {
+		if !strings.Contains(w.Log(), "hush") {
 			t.Error("the log does not say why the tool has failed")
 		}
 	}
@@ -99,7 +99,7 @@ func TestParts(t *testing.T) {
 	var mu sync.Mutex
 	var got []string
 	third := make(chan struct{})
-	s := w.connect(&sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+	s := connect(t, w, &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
 		mu.Lock()
 		defer mu.Unlock()
 		got = append(got, fmt.Sprintf("%v %v/%v %s", r.Params.ProgressToken, r.Params.Progress, r.Params.Total, r.Params.Message))
@@ -134,7 +134,7 @@ func TestErrorPort(t *testing.T) {
 - {kind: throw, name: throw}
 - {kind: snippet, name: sorry, language: cel, code: '"sorry, " + message'}
 `)
-	if got := call(t, w.connect(nil, nil), "fail", nil); got != "ok sorry, gone" {
+	if got := call(t, connect(t, w, nil, nil), "fail", nil); got != "ok sorry, gone" {
 		t.Errorf("got %s", got)
 	}
 }

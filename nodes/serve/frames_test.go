@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +17,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/uniflow-labs/uniflow/flowtest"
 )
 
 // framesFlow answers in all the ways that there are.
@@ -216,7 +216,7 @@ func TestLastDataEndsStream(t *testing.T) {
 		t.Run(fmt.Sprintf("tls=%t", secure), func(t *testing.T) {
 			settings := ""
 			if secure {
-				cert, key := certificate(t)
+				cert, key := flowtest.Certificate(t, 1)
 				settings = fmt.Sprintf("tls: {cert: %q, key: %q},", cert, key)
 			}
 			w := serve(t, strings.NewReplacer("TLS", settings, "ROOT", dir, "TARGET", upstream.URL).Replace(framesFlow))
@@ -295,17 +295,4 @@ func TestLastDataEndsStream(t *testing.T) {
 			}
 		})
 	}
-}
-
-func certificate(t *testing.T) (cert, key string) {
-	t.Helper()
-	s := httptest.NewTLSServer(nil)
-	defer s.Close()
-	pair := s.TLS.Certificates[0]
-	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -142,13 +143,8 @@ func plain(v value.Value) any {
 
 // pageOpenAPI describes the answers of a node.
 func pageOpenAPI(c schema.Config) value.Value {
-	content := value.Map(value.Field{Name: c.String("content_type"), Value: value.Map(
-		value.Field{Name: "schema", Value: value.Map(value.Field{Name: "type", Value: value.String("string")})},
-	)})
-	return value.Map(value.Field{Name: "responses", Value: value.Map(
-		value.Field{Name: fmt.Sprint(c.Int("status")), Value: value.Map(
-			value.Field{Name: "description", Value: value.String("A page.")},
-			value.Field{Name: "content", Value: content},
-		)},
-	)})
+	content := openapi.Object(c.String("content_type"), openapi.Object("schema", openapi.Object("type", "string")))
+	return openapi.Object("responses", openapi.Object(
+		fmt.Sprint(c.Int("status")), openapi.Object("description", "A page.", "content", content),
+	))
 }

@@ -107,8 +107,9 @@ func hardlyHasBody(method string) bool {
 	return false
 }
 
-// sending returns the body for one try. [http.Transport] closes it when it has failed.
-func (b *transitBody) sending() io.ReadCloser { return (*transitReader)(b) }
+// sending returns the body for one try. Its Close does nothing: the listener ends what is
+// being read.
+func (b *transitBody) sending() io.ReadCloser { return io.NopCloser((*transitReader)(b)) }
 
 // A transitReader is what a target gets.
 type transitReader transitBody
@@ -130,9 +131,6 @@ func (r *transitReader) Read(p []byte) (n int, err error) {
 	}
 	return n, err
 }
-
-// Close does nothing: the listener ends what is being read.
-func (r *transitReader) Close() error { return nil }
 
 // A pace limits how long a target may take, not counting how long the client does.
 type pace struct {

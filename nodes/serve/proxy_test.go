@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/uniflow-labs/uniflow/flowtest"
 	"io"
 	"net"
 	"net/http"
@@ -16,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/flowtest"
 
 	"github.com/coder/websocket"
 )

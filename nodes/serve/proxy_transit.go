@@ -174,11 +174,7 @@ func rewrite(pr *httputil.ProxyRequest) {
 		h["X-Request-Id"] = []string{t.id}
 	}
 	if !t.trace.IsZero() {
-		h["Traceparent"] = []string{t.trace.String()}
-		delete(h, "Tracestate")
-		if t.trace.State != "" {
-			h["Tracestate"] = []string{t.trace.State}
-		}
+		httpclient.SetTrace(h, t.trace)
 	}
 	change(h, t.header)
 	pr.Out.Host = t.proxy.host

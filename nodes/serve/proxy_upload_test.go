@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"github.com/uniflow-labs/uniflow/flowtest"
 	"io"
 	"net"
 	"net/http"
@@ -19,6 +18,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/flowtest"
 )
 
 // zeros is a body of that many bytes which takes no memory. It is not a type that net/http

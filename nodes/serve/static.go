@@ -15,6 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -171,23 +172,16 @@ func pathOf(r *http.Request, payload value.Value) string {
 
 // staticOpenAPI describes the answers of a node.
 func staticOpenAPI(schema.Config) value.Value {
-	described := func(text string) value.Value {
-		return value.Map(value.Field{Name: "description", Value: value.String(text)})
-	}
-	return value.Map(value.Field{Name: "responses", Value: value.Map(
-		value.Field{Name: "200", Value: value.Map(
-			value.Field{Name: "description", Value: value.String("A file.")},
-			value.Field{Name: "content", Value: value.Map(value.Field{Name: "*/*", Value: value.Map()})},
-		)},
-		value.Field{Name: "206", Value: value.Map(
-			value.Field{Name: "description", Value: value.String("Ranges of a file.")},
-			value.Field{Name: "content", Value: value.Map(value.Field{Name: "*/*", Value: value.Map()})},
-		)},
-		value.Field{Name: "301", Value: described("The path of a folder ends with a slash.")},
-		value.Field{Name: "304", Value: described("The client has the file.")},
-		value.Field{Name: "403", Value: described("The file cannot be read.")},
-		value.Field{Name: "404", Value: described("There is no such file.")},
-		value.Field{Name: "412", Value: described("The file is not that of the request.")},
-		value.Field{Name: "416", Value: described("The file has no such range.")},
-	)})
+	file := openapi.Object("*/*", value.Map())
+	described := func(text string) value.Value { return openapi.Object("description", text) }
+	return openapi.Object("responses", openapi.Object(
+		"200", openapi.Object("description", "A file.", "content", file),
+		"206", openapi.Object("description", "Ranges of a file.", "content", file),
+		"301", described("The path of a folder ends with a slash."),
+		"304", described("The client has the file."),
+		"403", described("The file cannot be read."),
+		"404", described("There is no such file."),
+		"412", described("The file is not that of the request."),
+		"416", described("The file has no such range."),
+	))
 }

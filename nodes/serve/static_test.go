@@ -2,7 +2,6 @@ package serve_test
 
 import (
 	"errors"
-	"github.com/uniflow-labs/uniflow/flowtest"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/flowtest"
 )
 
 const staticFlow = `

@@ -17,7 +17,7 @@ import (
 type link struct {
 	conn   net.Conn
 	from   string // the address of the other side
-	lane   *lane
+	slot   *slot
 	reader *reader
 
 	mu struct {
@@ -42,7 +42,7 @@ const firstBuffer, mostReplies = 32 << 10, 64 << 10
 
 // serve reads messages until the connection ends.
 func (k *link) serve(ctx context.Context) error {
-	defer k.reader.lanes.leave(k.lane)
+	defer k.reader.slots.leave(k.slot)
 	var writing sync.WaitGroup
 	if k.reader.reply {
 		writing.Go(k.write)
@@ -117,9 +117,9 @@ func (k *link) read(ctx context.Context) error {
 func (k *link) take(m []byte) bool {
 	r := k.reader
 	if !r.inbox.put(stream.Message{
-		Raw: m, Time: r.clock.Now(), Lane: k.lane.number, Offset: r.lanes.next(k.lane), Token: &token{link: k, number: r.count.Add(1)},
+		Raw: m, Time: r.clock.Now(), Lane: k.slot.number, Offset: r.slots.next(k.slot), Token: &token{link: k, number: r.count.Add(1)},
 	}) {
-		r.lanes.settle(k.lane.number)
+		r.slots.settle(k.slot.number)
 		return false
 	}
 	return true
@@ -152,7 +152,7 @@ func (k *link) reply(frame []byte) error {
 func (k *link) write() {
 	for {
 		k.mu.Lock()
-		for len(k.mu.replies) == 0 && !k.mu.failed && !(k.mu.ended && k.reader.lanes.idle(k.lane)) {
+		for len(k.mu.replies) == 0 && !k.mu.failed && !(k.mu.ended && k.reader.slots.idle(k.slot)) {
 			k.mu.changed.Wait()
 		}
 		data := k.mu.replies

@@ -9,7 +9,7 @@ import (
 )
 
 // An inbox holds messages that have come and were not read, as many as the source may
-// have in flight.
+// have in progress.
 type inbox struct {
 	most      int
 	mostBytes int64
@@ -32,13 +32,13 @@ func newInbox(most int, mostBytes int64, held *node.Account) *inbox {
 	return b
 }
 
-// full reports whether there is no room for a message. The caller holds the lock.
+// full reports whether no more messages may wait. The caller holds the lock.
 func (b *inbox) full(bytes int64) bool {
 	return len(b.mu.waiting) >= b.most || len(b.mu.waiting) > 0 && (b.mu.bytes+bytes > b.mostBytes || b.held.Full())
 }
 
-// put waits for room, and reports whether it has put the message in: not if the inbox is
-// closed.
+// put waits while too many wait, and reports whether it has put the message in: not if the
+// inbox is closed.
 func (b *inbox) put(m stream.Message) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,7 +52,7 @@ func (b *inbox) put(m stream.Message) bool {
 	return true
 }
 
-// offer puts a message in, or drops it if there is no room.
+// offer puts a message in, or drops it if too many wait.
 func (b *inbox) offer(m stream.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,7 +73,7 @@ func (b *inbox) add(m stream.Message) {
 	}
 }
 
-// take returns what waits, as far as there is room.
+// take returns what waits, as much as the source takes.
 func (b *inbox) take(room stream.Room) []stream.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,66 +123,66 @@ func (b *inbox) dropped() uint64 {
 	return b.mu.dropped
 }
 
-// lanes numbers connections. A number is used again when its connection has ended and all
+// slots number connections. A slot is used again when its connection has ended and all
 // its messages are settled.
-type lanes struct {
+type slots struct {
 	mu struct {
 		sync.Mutex
-		all  []*lane // by number
-		free []*lane
+		all  []*slot // by number
+		free []*slot
 	}
 }
 
-// A lane is the number of a connection. lanes guards it.
-type lane struct {
+// A slot is the number of a connection. Its slots guard it.
+type slot struct {
 	number int32
 	offset int64 // of the last message
 	held   int   // messages that are not settled
 	open   bool  // the connection has not ended
 }
 
-func (ls *lanes) enter() *lane {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if n := len(ls.mu.free); n > 0 {
-		l := ls.mu.free[n-1]
-		ls.mu.free = ls.mu.free[:n-1]
+func (s *slots) enter() *slot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.mu.free); n > 0 {
+		l := s.mu.free[n-1]
+		s.mu.free = s.mu.free[:n-1]
 		l.open = true
 		return l
 	}
-	l := &lane{number: int32(len(ls.mu.all)), open: true}
-	ls.mu.all = append(ls.mu.all, l)
+	l := &slot{number: int32(len(s.mu.all)), open: true}
+	s.mu.all = append(s.mu.all, l)
 	return l
 }
 
 // next counts one more message, and returns its offset.
-func (ls *lanes) next(l *lane) int64 {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+func (s *slots) next(l *slot) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	l.offset++
 	l.held++
 	return l.offset
 }
 
 // leave says that the connection has ended, and settle that a message is.
-func (ls *lanes) leave(l *lane) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+func (s *slots) leave(l *slot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	l.open = false
-	ls.free(l)
+	s.free(l)
 }
 
-func (ls *lanes) settle(number int32) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	l := ls.mu.all[number]
+func (s *slots) settle(number int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.mu.all[number]
 	l.held--
-	ls.free(l)
+	s.free(l)
 }
 
-func (ls *lanes) free(l *lane) {
+func (s *slots) free(l *slot) {
 	if !l.open && l.held == 0 {
-		ls.mu.free = append(ls.mu.free, l)
+		s.mu.free = append(s.mu.free, l)
 	}
 }
 
@@ -190,9 +190,9 @@ func (ls *lanes) free(l *lane) {
 // take nothing of what is sent to it.
 const handshakeTimeout, replyTimeout = 10 * time.Second, 30 * time.Second
 
-// idle reports whether all messages of a lane are settled.
-func (ls *lanes) idle(l *lane) bool {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+// idle reports whether all messages of a slot are settled.
+func (s *slots) idle(l *slot) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return l.held == 0
 }

@@ -1,6 +1,7 @@
 package sockets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/meter"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -30,7 +32,7 @@ type reader struct {
 	run      string // begins the ids
 	inbox    *inbox
 	held     *node.Account // bytes of messages that have not come whole, and of the inbox
-	lanes    lanes
+	slots    slots
 	count    atomic.Uint64 // messages, over all connections
 
 	// Owned by the goroutine that connects and reads.
@@ -79,7 +81,7 @@ func (r *reader) open(ctx context.Context) (func(context.Context, *sync.WaitGrou
 		r.keep(conn, nil)
 		return func(ctx context.Context, _ *sync.WaitGroup) error {
 			err := r.serve(ctx, conn)
-			return fmt.Errorf("%s: %w: %w", r.settings.address, stream.ErrLost, cmpErr(err, io.EOF))
+			return fmt.Errorf("%s: %w: %w", r.settings.address, stream.ErrLost, cmp.Or(err, io.EOF))
 		}, nil
 	case r.settings.network == "udp":
 		conn, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", r.settings.address)
@@ -107,13 +109,6 @@ func (r *reader) keep(socket io.Closer, packets net.PacketConn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.socket, r.mu.packets = socket, packets
-}
-
-func cmpErr(err, otherwise error) error {
-	if err == nil {
-		return otherwise
-	}
-	return err
 }
 
 // accept serves connections until the socket is closed.
@@ -169,7 +164,7 @@ func (r *reader) serve(ctx context.Context, conn net.Conn) error {
 		conn.Close()
 		return nil
 	}
-	k.lane = r.lanes.enter()
+	k.slot = r.slots.enter()
 	return k.serve(ctx)
 }
 
@@ -211,7 +206,7 @@ func (r *reader) Read(ctx context.Context, room stream.Room) ([]stream.Message, 
 func (r *reader) Settle(_ context.Context, s stream.Settled) error {
 	for i := range s.Outcomes {
 		if t := s.Outcomes[i].Message.Token.(*token); t.link != nil {
-			r.lanes.settle(t.link.lane.number)
+			r.slots.settle(t.link.slot.number)
 			t.link.wakeWriter()
 		}
 	}
@@ -288,14 +283,14 @@ func (r *reader) Fields(m *stream.Message, b *value.MapBuilder) {
 // Counts implements [stream.Counter].
 func (r *reader) Counts(report func(node.Metric)) {
 	if r.settings.network == "udp" {
-		report(node.Metric{Name: "source_dropped_total", Help: "Messages that found no room.", Type: node.MetricCounter, Value: float64(r.inbox.dropped())})
+		report(meter.Counter("source_dropped_total", "Messages that found no room.", r.inbox.dropped()))
 		return
 	}
 	r.mu.Lock()
 	open, refused := len(r.mu.links), r.mu.refused
 	r.mu.Unlock()
-	report(node.Metric{Name: "socket_connections", Help: "Connections that are open.", Value: float64(open)})
-	report(node.Metric{Name: "socket_refused_total", Help: "Connections that were closed because there were too many.", Type: node.MetricCounter, Value: float64(refused)})
+	report(meter.Gauge("socket_connections", "Connections that are open.", int64(open)))
+	report(meter.Counter("socket_refused_total", "Connections that were closed because there were too many.", refused))
 }
 
 // Close closes the socket and its connections.

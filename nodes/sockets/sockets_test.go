@@ -2,16 +2,8 @@ package sockets_test
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	encpem "encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"path/filepath"
 	"regexp"
@@ -71,7 +63,7 @@ func bodies(p *flowtest.Probe) string {
 
 // TestRoundTrip sends messages from a sink to a source, over each sort of socket.
 func TestRoundTrip(t *testing.T) {
-	cert, key := certificate(t)
+	cert, key := flowtest.Certificate(t, 1)
 	for _, c := range []struct{ network, frame, listens, connects string }{
 		{"tcp", "lines", "", ""},
 		{"tcp", "length", "", ""},
@@ -292,31 +284,4 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", c.fields, text, c.want)
 		}
 	}
-}
-
-// certificate makes one for 127.0.0.1.
-func certificate(t *testing.T) (cert, key string) {
-	t.Helper()
-	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	form := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour), IsCA: true,
-		BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	public, err := x509.CreateCertificate(rand.Reader, form, form, secret.Public(), secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalECPrivateKey(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert = string(encpem.EncodeToMemory(&encpem.Block{Type: "CERTIFICATE", Bytes: public}))
-	key = string(encpem.EncodeToMemory(&encpem.Block{Type: "EC PRIVATE KEY", Bytes: private}))
-	if _, err := tls.X509KeyPair([]byte(cert), []byte(key)); err != nil {
-		t.Fatal(err)
-	}
-	return cert, key
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -25,7 +26,7 @@ func TestAnswers(t *testing.T) {
 		t.Helper()
 		t.Run(name, func(t *testing.T) {
 			t.Helper()
-			start(t, "", always(parse(t, response))).do("GET", "/", "").want(t, status, body, headers...)
+			start(t, "", always(flowtest.Parse(t, response))).do("GET", "/", "").want(t, status, body, headers...)
 		})
 	}
 	const j, txt = "Content-Type: application/json", "Content-Type: text/plain; charset=utf-8"
@@ -164,7 +165,7 @@ func TestErrors(t *testing.T) {
 	f("status that is none", &node.Error{Err: errTest, Status: 200}, "*/*", 500, "Internal Server Error", txt)
 	f("public", &node.Error{Err: errTest, Status: 403, Public: true}, "text/plain", 403, "the till is on fire", txt)
 	f("public problem", &node.Error{Err: errTest, Status: 403, Public: true}, "application/json", 403, `{"type":"about:blank","title":"Forbidden","status":403,"detail":"the till is on fire"`+instance, problem)
-	details := parse(t, `{"type":"https://shop.example/no-tea","errors":[{"path":"/tea","message":"must not be empty"}],"status":7,"instance":"x"}`)
+	details := flowtest.Parse(t, `{"type":"https://shop.example/no-tea","errors":[{"path":"/tea","message":"must not be empty"}],"status":7,"instance":"x"}`)
 	f("data of a public problem", &node.Error{Err: errTest, Status: 422, Public: true, Data: details}, "application/json", 422,
 		`{"type":"https://shop.example/no-tea","title":"Unprocessable Entity","status":422,"detail":"the till is on fire"`+
 			strings.TrimSuffix(instance, "}")+`,"errors":[{"path":"/tea","message":"must not be empty"}]}`, problem)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
@@ -36,7 +37,7 @@ func pinger(t testing.TB) flow {
 
 func makeNode(t testing.TB, def *node.Def, config string) node.Node {
 	t.Helper()
-	n, err := def.New(&node.Init{Config: decodeConfig(t, def, parse(t, config))})
+	n, err := def.New(&node.Init{Config: decodeConfig(t, def, flowtest.Parse(t, config))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +211,7 @@ func BenchmarkBodies(b *testing.B) {
 		}
 		for _, coding := range []string{"identity", "gzip", "zstd"} {
 			b.Run("answer/"+coding+"/"+size.name, func(b *testing.B) {
-				s := start(b, "", always(parse(b, object(size.bytes))))
+				s := start(b, "", always(flowtest.Parse(b, object(size.bytes))))
 				benchRequest(b, s, "GET", "", "Accept-Encoding: "+coding)
 			})
 		}

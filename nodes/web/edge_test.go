@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/handover"
 	"github.com/uniflow-labs/uniflow/value"
@@ -69,7 +70,7 @@ func TestPreflight(t *testing.T) {
 func TestCORSOfErrors(t *testing.T) {
 	s := start(t, `"cors":{"origins":["https://shop.example"]},"headers":{"X-Shop":"tea"}`, failing(errTest))
 	s.do("GET", "/", "", "Origin: https://shop.example").want(t, 500, "Internal Server Error", "Access-Control-Allow-Origin: https://shop.example", "X-Shop: tea")
-	own := start(t, `"cors":{"origins":["https://shop.example"]}`, always(parse(t, `{"header":{"access-control-allow-origin":"https://other.example"}}`)))
+	own := start(t, `"cors":{"origins":["https://shop.example"]}`, always(flowtest.Parse(t, `{"header":{"access-control-allow-origin":"https://other.example"}}`)))
 	own.do("GET", "/", "", "Origin: https://shop.example").want(t, 200, "", "Access-Control-Allow-Origin: https://other.example")
 }
 
@@ -79,7 +80,7 @@ func TestFixedHeaders(t *testing.T) {
 		"Content-Security-Policy: frame-ancestors 'self'", "Strict-Transport-Security: "}
 	start(t, config, always(value.String("tea"))).do("GET", "/", "").want(t, 200, "tea", want...)
 	start(t, config, failing(errTest)).do("GET", "/", "").want(t, 500, "Internal Server Error", want...)
-	own := start(t, config, always(parse(t, `{"header":{"Cache-Control":"max-age=5"},"body":"tea"}`)))
+	own := start(t, config, always(flowtest.Parse(t, `{"header":{"Cache-Control":"max-age=5"},"body":"tea"}`)))
 	own.do("GET", "/", "").want(t, 200, "tea", append([]string{"Cache-Control: max-age=5"}, want[1:]...)...)
 	proxied := start(t, config+`,"trusted_proxies":["127.0.0.1"]`, always(value.String("tea")))
 	proxied.do("GET", "/", "", "X-Forwarded-Proto: https").want(t, 200, "tea", "Strict-Transport-Security: max-age=63072000")
@@ -136,7 +137,7 @@ func TestCompress(t *testing.T) {
 	codings := []string{"zstd", "br", "gzip", "deflate"}
 	for _, level := range []string{"fast", "default", "best"} {
 		for _, coding := range codings {
-			s := start(t, `"compress":{"level":"`+level+`"}`, always(parse(t, "["+strings.Repeat(`{"sku":"a-173","count":2},`, 400)+"1]")))
+			s := start(t, `"compress":{"level":"`+level+`"}`, always(flowtest.Parse(t, "["+strings.Repeat(`{"sku":"a-173","count":2},`, 400)+"1]")))
 			got := s.do("GET", "/", "", "Accept-Encoding: "+coding)
 			if got.header.Get("Content-Encoding") != coding {
 				t.Errorf("%s %s: got %q", coding, level, got.header.Get("Content-Encoding"))
@@ -156,7 +157,7 @@ func TestEdgeMistakes(t *testing.T) {
 	f := func(config, path, want string) {
 		t.Helper()
 		def := listenerDef()
-		_, err := def.New(&node.Init{Config: decodeConfig(t, def, parse(t, `{"port":0,`+config+`}`)), Pool: new(node.Pool)})
+		_, err := def.New(&node.Init{Config: decodeConfig(t, def, flowtest.Parse(t, `{"port":0,`+config+`}`)), Pool: new(node.Pool)})
 		var d *diag.Diagnostic
 		if !errors.As(err, &d) || !strings.Contains(d.Msg, want) || d.Path != path {
 			t.Errorf("%s: got %v, want %s at %s", config, err, want, path)

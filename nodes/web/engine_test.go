@@ -2,10 +2,7 @@ package web_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"regexp"
@@ -13,8 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow"
-	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -24,13 +20,12 @@ import (
 	"github.com/uniflow-labs/uniflow/nodes/streams"
 	"github.com/uniflow-labs/uniflow/nodes/web"
 	"github.com/uniflow-labs/uniflow/observe"
-	"github.com/uniflow-labs/uniflow/spec"
 )
 
 // These tests run a whole engine between the request and the answer.
 
 // kinds are those that the tests of this package use. With all kinds there are, the
-// collector would have three times as much to look at while benchmarks run.
+// collector would have three times as much to do while benchmarks run.
 func kinds() []*node.Def {
 	languages := builtin.Languages()
 	defs := core.Defs(core.Options{Languages: languages, Language: "cel"})
@@ -39,92 +34,30 @@ func kinds() []*node.Def {
 	return slices.Concat(defs, streams.Defs(o), web.Defs(o), client.Defs(o))
 }
 
-// A world is an engine that serves one listener.
-type world struct {
-	t         testing.TB
-	engine    *uniflow.Engine
-	logs      syncbuffer.Buffer
-	addr      string
-	listener  node.Node // of the latest generation
-	socket    node.Node // likewise, of kind websocket
-	timelines chan *observe.Timeline
-	client    *http.Client
-}
-
-var listening = regexp.MustCompile(`msg=listening .*address=(\S+)`)
-
-// serve starts a workflow. If record is set, each process has a timeline.
-func serve(t testing.TB, document string, record bool) *world {
+// serve starts a workflow.
+func serve(t testing.TB, document string) *flowtest.Flow {
 	t.Helper()
-	w := &world{t: t, timelines: make(chan *observe.Timeline, 100)}
-	defs := append(kinds(), eventsDef)
-	for _, def := range defs {
-		if def.Kind == "listener" || def.Kind == "websocket" {
-			make := def.New
-			def.New = func(init *node.Init) (node.Node, error) {
-				n, err := make(init)
-				if def.Kind == "websocket" {
-					w.socket = n
-				}
-				if def.Kind == "listener" {
-					w.listener = n
-				}
-				return n, err
-			}
-		}
-	}
-	opts := uniflow.Options{Kinds: defs, Log: slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))}
-	if record {
-		opts.Recorders = []observe.Recorder{{Ended: func(t *observe.Timeline) { w.timelines <- t }}}
-	}
-	engine, err := uniflow.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.engine = engine
-	w.apply(document)
-	w.addr = listening.FindStringSubmatch(w.logs.String())[1]
-	w.client = &http.Client{Transport: &http.Transport{}}
-	t.Cleanup(func() {
-		w.client.CloseIdleConnections()
-		if err := engine.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return w
+	f := flowtest.New(t, append(kinds(), eventsDef)...)
+	f.Serve(document)
+	return f
 }
 
-func (w *world) apply(document string) {
-	w.t.Helper()
-	list, err := w.engine.Apply(context.Background(), uniflow.Source{Documents: []spec.Document{{File: "test.yaml", Data: []byte(document)}}})
-	if err != nil || list.HasErrors() {
-		w.t.Fatal(err, list)
-	}
+// recorded is serve, and returns the timelines of the processes that have ended.
+func recorded(t testing.TB, document string) (*flowtest.Flow, <-chan *observe.Timeline) {
+	t.Helper()
+	timelines := make(chan *observe.Timeline, 100)
+	f := flowtest.New(t, kinds()...)
+	f.Options.Recorders = []observe.Recorder{{Ended: func(t *observe.Timeline) { timelines <- t }}}
+	f.Serve(document)
+	return f, timelines
 }
 
 // ask returns "STATUS TYPE BODY", with "Allow: …" at the end if there is one.
-func (w *world) ask(method, path, body string, header ...string) string {
-	w.t.Helper()
-	req, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+w.addr+path, strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, h := range header {
-		name, v, _ := strings.Cut(h, ": ")
-		req.Header.Set(name, v)
-	}
-	resp, err := w.client.Do(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	contentType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
-	got := fmt.Sprintf("%d %s %s", resp.StatusCode, contentType, data)
-	if allow := resp.Header.Get("Allow"); allow != "" {
+func ask(f *flowtest.Flow, method, path, body string, header ...string) string {
+	r := f.Request(method, path, body, header...)
+	contentType, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	got := fmt.Sprintf("%d %s %s", r.Status, contentType, r.Body)
+	if allow := r.Header.Get("Allow"); allow != "" {
 		got += " Allow: " + allow
 	}
 	return got
@@ -175,24 +108,24 @@ var handled = strings.Replace(api, "error: [] # HANDLER", "error: [{name: shared
 
 // TestErrorContract sends errors of all origins to one handler, and to none.
 func TestErrorContract(t *testing.T) {
-	const j = "Content-Type: application/json"
-	w := serve(t, handled, false)
+	j := []string{"Content-Type", "application/json"}
+	w := serve(t, handled)
 	f := func(method, path, body, want string, header ...string) {
 		t.Helper()
-		if got := w.ask(method, path, body, header...); !strings.HasPrefix(got, want) {
+		if got := ask(w, method, path, body, header...); !strings.HasPrefix(got, want) {
 			t.Errorf("%s %s: got %s, want %s", method, path, got, want)
 		}
 	}
 	f("GET", "/users/7", "", "200 text/plain shown")
 	f("PURGE", "/any", "", "200 text/plain shown")
 	f("GET", "/nothing", "", `404 application/json {"error":"Not Found"}`)
-	f("PUT", "/orders", "{}", `405 application/json {"error":"Method Not Allowed"} Allow: OPTIONS, POST`, j)
+	f("PUT", "/orders", "{}", `405 application/json {"error":"Method Not Allowed"} Allow: OPTIONS, POST`, j...)
 	f("OPTIONS", "/orders", "", "204   Allow: OPTIONS, POST")
-	f("POST", "/orders", "{", `400 application/json {"error":"body: JSON, line 1`, j)
+	f("POST", "/orders", "{", `400 application/json {"error":"body: JSON, line 1`, j...)
 	f("GET", "/boom", "", `500 application/json {"error":`)
 	f("GET", "/full", "", `507 application/json {"error":"the disk is full"}`)
 	f("GET", "/odd", "", "500 text/plain Internal Server Error")
-	logs := w.logs.String()
+	logs := w.Log()
 	for _, want := range []string{
 		`level=ERROR msg="request answered with an error" .*process=[0-9a-f-]{36} status=507 method=GET path=/full error="node \\"no\\" \(test.yaml:\d+:\d+\): the disk is full"`,
 		`level=ERROR msg="request answered with an error" .*process=[0-9a-f-]{36} status=500 method=GET path=/boom error="node \\"boom\\"`,
@@ -205,24 +138,25 @@ func TestErrorContract(t *testing.T) {
 		}
 	}
 
-	w = serve(t, api, false)
+	w = serve(t, api)
 	f("GET", "/nothing", "", "404 text/plain Not Found")
-	f("PUT", "/orders", "{}", "405 text/plain Method Not Allowed Allow: OPTIONS, POST", j)
+	f("PUT", "/orders", "{}", "405 text/plain Method Not Allowed Allow: OPTIONS, POST", j...)
 	f("GET", "/full", "", "507 text/plain Insufficient Storage")
-	for _, accept := range []string{"Accept: application/json", "Accept: application/problem+json"} {
-		f("GET", "/nothing", "", `404 application/problem+json {"type":"about:blank","title":"Not Found","status":404,"instance":"urn:uuid:`, accept)
-		f("PUT", "/orders", "{}", `405 application/problem+json {"type":"about:blank","title":"Method Not Allowed","status":405,"instance":"urn:uuid:`, accept, j)
-		f("POST", "/orders", "{", `400 application/problem+json {"type":"about:blank","title":"Bad Request","status":400,"detail":"body: JSON`, accept, j)
-		f("GET", "/boom", "", `500 application/problem+json {"type":"about:blank","title":"Internal Server Error","status":500,"instance":"urn:uuid:`, accept)
+	for _, accept := range []string{"application/json", "application/problem+json"} {
+		accepted := []string{"Accept", accept, "Content-Type", "application/json"}
+		f("GET", "/nothing", "", `404 application/problem+json {"type":"about:blank","title":"Not Found","status":404,"instance":"urn:uuid:`, accepted...)
+		f("PUT", "/orders", "{}", `405 application/problem+json {"type":"about:blank","title":"Method Not Allowed","status":405,"instance":"urn:uuid:`, accepted...)
+		f("POST", "/orders", "{", `400 application/problem+json {"type":"about:blank","title":"Bad Request","status":400,"detail":"body: JSON`, accepted...)
+		f("GET", "/boom", "", `500 application/problem+json {"type":"about:blank","title":"Internal Server Error","status":500,"instance":"urn:uuid:`, accepted...)
 	}
 }
 
 // TestUnwantedBody refuses requests without a route before their bodies have come.
 func TestUnwantedBody(t *testing.T) {
-	w := serve(t, handled, false)
+	w := serve(t, handled)
 	f := func(request string, status int) {
 		t.Helper()
-		c, err := net.Dial("tcp", w.addr)
+		c, err := net.Dial("tcp", w.Address())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +173,7 @@ func TestUnwantedBody(t *testing.T) {
 	}
 	f("POST /nothing", 404)
 	f("PUT /orders", 405)
-	if got := w.ask("POST", "/orders", `{"a":1}`, "Content-Type: application/json"); got != `200 application/json {"a":1}` {
+	if got := ask(w, "POST", "/orders", `{"a":1}`, "Content-Type", "application/json"); got != `200 application/json {"a":1}` {
 		t.Errorf("got %s", got)
 	}
 }
@@ -247,11 +181,11 @@ func TestUnwantedBody(t *testing.T) {
 // TestDescribed checks that timelines describe their requests by the conventions of
 // OpenTelemetry.
 func TestDescribed(t *testing.T) {
-	w := serve(t, handled, true)
+	w, timelines := recorded(t, handled)
 	f := func(method, path, body, name string, failed bool, want ...string) {
 		t.Helper()
-		w.ask(method, path, body, "Content-Type: application/json")
-		got := <-w.timelines
+		ask(w, method, path, body, "Content-Type", "application/json")
+		got := <-timelines
 		if got.Name != name || got.Failed != failed {
 			t.Errorf("%s %s: got name %q, failed %v, want %q, %v", method, path, got.Name, got.Failed, name, failed)
 		}
@@ -262,7 +196,7 @@ func TestDescribed(t *testing.T) {
 			}
 			attributes = append(attributes, a.Key+"="+a.Text)
 		}
-		_, port, _ := net.SplitHostPort(w.addr)
+		_, port, _ := net.SplitHostPort(w.Address())
 		want = append(want, "http.request.method="+method, "url.path="+path, "url.scheme=http", "server.address=127.0.0.1", "server.port="+port, "network.protocol.version=1.1")
 		for _, attribute := range want {
 			if !slices.Contains(attributes, attribute) {
@@ -275,37 +209,37 @@ func TestDescribed(t *testing.T) {
 	f("POST", "/orders", "{", "POST", false, "http.response.status_code=400")
 	f("GET", "/full", "", "GET /full", true, "http.route=/full", "http.response.status_code=507", "error.type=507")
 	f("GET", "/odd", "", "GET /odd", true, "http.response.status_code=500")
-	w.ask("BREW", "/any", "")
-	if got := <-w.timelines; got.Name != "HTTP /any" {
+	ask(w, "BREW", "/any", "")
+	if got := <-timelines; got.Name != "HTTP /any" {
 		t.Errorf("an unknown method: got name %q, want HTTP /any", got.Name)
 	}
 
 	// An answer that cannot be made is logged under the id that the timeline has.
-	w.ask("GET", "/nan", "")
-	if id := (<-w.timelines).Process; !strings.Contains(w.logs.String(), "process="+id+" status=500 method=GET path=/nan") {
-		t.Errorf("log: got %s, want process %s", w.logs.String(), id)
+	ask(w, "GET", "/nan", "")
+	if id := (<-timelines).Process; !strings.Contains(w.Log(), "process="+id+" status=500 method=GET path=/nan") {
+		t.Errorf("log: got %s, want process %s", w.Log(), id)
 	}
 }
 
 // TestCounts counts answers by route and status, through reloads.
 func TestCounts(t *testing.T) {
-	w := serve(t, handled, false)
+	w := serve(t, handled)
 	for i := range 3 {
-		w.ask("GET", fmt.Sprintf("/users/%d", i), "")
+		ask(w, "GET", fmt.Sprintf("/users/%d", i), "")
 	}
-	w.apply(strings.Replace(handled, "port: 0", "port: 0\n  limits: {idle_timeout: 60s}", 1)) // another server
-	w.client.CloseIdleConnections()
-	w.addr = listening.FindAllStringSubmatch(w.logs.String(), -1)[1][1]
-	w.ask("GET", "/users/9", "")
-	w.ask("GET", "/full", "")
-	w.ask("GET", "/nothing/"+strings.Repeat("x", 1000), "")
-	w.client.CloseIdleConnections()
+	w.Load(strings.Replace(handled, "port: 0", "port: 0\n  limits: {idle_timeout: 60s}", 1)) // another server
+	w.Client().CloseIdleConnections()
+	ask(w, "GET", "/users/9", "")
+	ask(w, "GET", "/full", "")
+	ask(w, "GET", "/nothing/"+strings.Repeat("x", 1000), "")
+	w.Client().CloseIdleConnections()
 	f := func(name, want string) {
 		t.Helper()
 		var got []string
-		w.listener.(node.Measured).Measure(func(m node.Metric) {
+		for _, figure := range w.Engine().Metrics().Figures {
+			m := figure.Metric
 			if m.Name != name {
-				return
+				continue
 			}
 			var b strings.Builder
 			for _, l := range m.Labels {
@@ -319,7 +253,7 @@ func TestCounts(t *testing.T) {
 				t.Errorf("got %+v, want a histogram", m)
 			}
 			got = append(got, b.String()+fmt.Sprint(n))
-		})
+		}
 		if got := strings.Join(got, "\n"); got != want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 		}

@@ -20,8 +20,8 @@ func TestForwards(t *testing.T) {
 	w := serve(t, `
 - {kind: listener, name: web, port: 0, host: 127.0.0.1, ports: {out: [{name: call}]}}
 - {kind: http, name: call, url: "`+s.URL+`/echo"}
-`, false)
-	got := w.ask("POST", "/a%2Fb?x=%20&x=1", `{"q":1}`, "Content-Type: application/json", "X-A: 1", "Connection: X-Hop", "X-Hop: 1", "Cookie: c=1")
+`)
+	got := ask(w, "POST", "/a%2Fb?x=%20&x=1", `{"q":1}`, "Content-Type", "application/json", "X-A", "1", "Connection", "X-Hop", "X-Hop", "1", "Cookie", "c=1")
 	body, ok := strings.CutPrefix(got, "200 application/json ")
 	var echo struct {
 		Method, Target, Body string
@@ -54,15 +54,15 @@ func TestForwardsInEngine(t *testing.T) {
 - {kind: http, name: call, url: "` + s.URL + `", timeout: ` + timeout + `}
 `
 	}
-	w := serve(t, document("20s"), true)
+	w := serve(t, document("20s"))
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	answer := make(chan string, 1)
 	var asking sync.WaitGroup
-	asking.Go(func() { answer <- w.ask("POST", "/a", "body", "traceparent: "+trace) })
+	asking.Go(func() { answer <- ask(w, "POST", "/a", "body", "traceparent", trace) })
 	if got := <-entered; !strings.HasPrefix(got, trace[:36]) {
 		t.Errorf("got traceparent %s, want the trace of %s", got, trace)
 	}
-	w.apply(document("30s"))
+	w.Load(document("30s"))
 	close(leave)
 	asking.Wait()
 	if got, want := <-answer, "201 text/plain made\n"; got != want {
@@ -97,14 +97,14 @@ func TestAnswerPassedOn(t *testing.T) {
 	w := serve(t, `
 - {kind: listener, name: web, port: 0, host: 127.0.0.1, ports: {out: [{name: call}]}}
 - {kind: http, name: call, url: "`+s.URL+`"}
-`, false)
+`)
 	for _, test := range []struct{ path, want string }{
 		{"/hop", "200 text/plain tea"},
 		{"/empty", "503  "},
 		{"/empty-json", "503 application/json "},
 		{"/null", "200 application/json null"},
 	} {
-		if got := w.ask("GET", test.path, ""); strings.TrimRight(got, "\n") != test.want {
+		if got := ask(w, "GET", test.path, ""); strings.TrimRight(got, "\n") != test.want {
 			t.Errorf("%s: got %q, want %q", test.path, got, test.want)
 		}
 	}

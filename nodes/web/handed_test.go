@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/handover"
 	"github.com/uniflow-labs/uniflow/value"
@@ -152,7 +153,7 @@ func TestHandedFile(t *testing.T) {
 	if err := os.WriteFile(name, large, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cert, key := certificate(t, 1)
+	cert, key := flowtest.Certificate(t, 1)
 	for _, c := range []struct{ proto, config string }{{"1.1", ""}, {"1.1", fmt.Sprintf(`,"tls":{"cert":%q,"key":%q}`, cert, key)}, {"2", ""}} {
 		s := startParts(t, `"access_log":true,"limits":{"header_timeout":"2s"}`+c.config, handTo(func(w http.ResponseWriter, r *http.Request) {
 			f, err := os.Open(name)

@@ -33,17 +33,8 @@ import (
 func hostile(t *testing.T, limits string, f flow, change func(*listener)) *site {
 	t.Helper()
 	w := newWorld(t)
-	n := w.make("web", "{"+loopback+`,"limits":{`+limits+"}}")
-	if change != nil {
-		change(n)
-	}
-	w.serve(n, &source{flow: f})
-	transport := &http.Transport{DisableCompression: true}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		w.end(n)
-	})
-	return &site{world: w, t: t, node: n, client: &http.Client{Transport: transport}, url: "http://" + n.addr()}
+	w.change = change
+	return startIn(t, w, `"limits":{`+limits+"}", &source{flow: f})
 }
 
 // sized answers with as many bytes as the path says.
@@ -573,7 +564,9 @@ func bombs(t *testing.T, kind string) {
 		contentType, text, n = "application/x-www-form-urlencoded", b.String(), 16 // they take long
 	}
 	body := compressed(t, "gzip", text)
-	s := start(t, "", always(value.String("pong")))
+	w := newWorld(t)
+	w.memory = node.NewMemory(512 << 20) // half of what there is, as an engine takes
+	s := startIn(t, w, "", &source{flow: always(value.String("pong"))})
 	var peak int64
 	var clients sync.WaitGroup
 	answers := make(chan int, n)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quic-go/quic-go/http3"
 
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -25,7 +26,7 @@ func startHTTP3(t testing.TB, config string, f flow) *site {
 }
 
 func http3Config(t testing.TB) string {
-	cert, key := certificate(t, 1)
+	cert, key := flowtest.Certificate(t, 1)
 	return fmt.Sprintf(`"http3":true,"tls":{"cert":%q,"key":%q}`, cert, key)
 }
 

@@ -3,15 +3,9 @@ package web
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -21,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -560,30 +555,11 @@ func TestStoppedForGood(t *testing.T) {
 	s.do("GET", "/", "").want(t, 503, "Service Unavailable", "Retry-After: 1")
 }
 
-func certificate(t testing.TB, serial int64) (certPEM, keyPEM string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
-}
-
 // TestTLS serves HTTP/2 and HTTP/1.1 with a certificate from text and from files,
 // and keeps TLS, with the new certificate, through a reload.
 func TestTLS(t *testing.T) {
 	w := newWorld(t)
-	cert, key := certificate(t, 1)
+	cert, key := flowtest.Certificate(t, 1)
 	n := w.make("web", fmt.Sprintf(`{%s,"tls":{"cert":%q,"key":%q}}`, loopback, cert, key))
 	scheme := func(_ context.Context, payload value.Value) node.Response {
 		s, _ := payload.Get("scheme")
@@ -610,7 +586,7 @@ func TestTLS(t *testing.T) {
 	ask(1, true, "https HTTP/2.0")
 	ask(1, false, "https HTTP/1.1")
 
-	cert, key = certificate(t, 2)
+	cert, key = flowtest.Certificate(t, 2)
 	certFile, keyFile := filepath.Join(t.TempDir(), "c.pem"), filepath.Join(t.TempDir(), "k.pem")
 	for file, text := range map[string]string{certFile: cert, keyFile: key} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -62,10 +62,10 @@ func eventServers(t testing.TB) map[string]string {
 	w := serve(t, `
 - {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: events, port: in}]}}
 - {kind: test_events, name: events}
-`, false)
+`)
 	plain := httptest.NewServer(http.HandlerFunc(plainEvents))
 	t.Cleanup(plain.Close)
-	return map[string]string{"engine": "http://" + w.addr, "plain": plain.URL}
+	return map[string]string{"engine": "http://" + w.Address(), "plain": plain.URL}
 }
 
 // listen reads events of many clients and returns how late each was.

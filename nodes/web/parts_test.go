@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/handover"
@@ -59,7 +60,7 @@ var none = node.Response{None: true}
 
 func TestPartsForms(t *testing.T) {
 	str := value.String
-	obj := parse(t, `{"n":1}`)
+	obj := flowtest.Parse(t, `{"n":1}`)
 	list := []value.Value{str("a\nb"), obj}
 	for _, c := range []struct {
 		name, accept string
@@ -76,12 +77,12 @@ func TestPartsForms(t *testing.T) {
 		{"lines", "application/x-ndjson", list, reply(obj), "application/x-ndjson", "\"a\\nb\"\n{\"n\":1}\n{\"n\":1}\n", false},
 		{"events", "text/event-stream", list, reply(obj), "text/event-stream", "retry: 1000\n\ndata: a\ndata: b\n\ndata: {\"n\":1}\n\nevent: end\ndata: {\"n\":1}\n\n", false},
 		{"end without data", "text/event-stream", list[:1], none, "text/event-stream", "retry: 1000\n\ndata: a\ndata: b\n\nevent: end\ndata: \n\n", false},
-		{"an event", "text/event-stream, */*;q=0.1", []value.Value{parse(t, `{"event":"tick","id":7,"data":{"x":1},"retry":50}`), parse(t, `{"event":"bare"}`), parse(t, `{"id":"8"}`)}, none, "text/event-stream",
+		{"an event", "text/event-stream, */*;q=0.1", []value.Value{flowtest.Parse(t, `{"event":"tick","id":7,"data":{"x":1},"retry":50}`), flowtest.Parse(t, `{"event":"bare"}`), flowtest.Parse(t, `{"id":"8"}`)}, none, "text/event-stream",
 			"retry: 1000\n\nid: 7\nretry: 50\nevent: tick\ndata: {\"x\":1}\n\nevent: bare\ndata: \n\nid: 8\n\nevent: end\ndata: \n\n", false},
 		{"lines of any kind", "text/event-stream", []value.Value{str("a\rb\r\nc\n")}, none, "text/event-stream", "retry: 1000\n\ndata: a\ndata: b\ndata: c\ndata: \n\nevent: end\ndata: \n\n", false},
 		{"prefers lines", "text/event-stream" + ";q=0.5," + "application/x-ndjson", list[1:], none, "application/x-ndjson", "{\"n\":1}\n", false},
-		{"header", "", []value.Value{parse(t, `{"status":201,"header":{"content-type":"text/csv","x-a":"1"},"body":"a,b\n"}`), parse(t, `{"status":500,"body":"1,2\n"}`)}, none, "text/csv", "a,b\n1,2\n", false},
-		{"header alone", "", []value.Value{parse(t, `{"header":{"content-type":"text/event-stream"}}`), obj}, none, "text/event-stream", "retry: 1000\n\ndata: {\"n\":1}\n\nevent: end\ndata: \n\n", false},
+		{"header", "", []value.Value{flowtest.Parse(t, `{"status":201,"header":{"content-type":"text/csv","x-a":"1"},"body":"a,b\n"}`), flowtest.Parse(t, `{"status":500,"body":"1,2\n"}`)}, none, "text/csv", "a,b\n1,2\n", false},
+		{"header alone", "", []value.Value{flowtest.Parse(t, `{"header":{"content-type":"text/event-stream"}}`), obj}, none, "text/event-stream", "retry: 1000\n\ndata: {\"n\":1}\n\nevent: end\ndata: \n\n", false},
 		{"error in chunks", "", list[:1], reply(value.Error(errTest)), envelope.TypeText, "a\nb", true},
 		{"error in lines", "application/x-ndjson", list[1:], reply(value.Error(errTest)), "application/x-ndjson", "{\"n\":1}\n{\"error\":{\"status\":500}}\n", true},
 		{"error in events", "text/event-stream", list[1:], reply(value.Error(&node.Error{Err: errTest, Status: 429, Public: true})), "text/event-stream",
@@ -118,7 +119,7 @@ func TestPartsForms(t *testing.T) {
 // have any status.
 func TestPartsRefused(t *testing.T) {
 	for _, bad := range []string{`{"event":"a\nb"}`, `{"id":"a\u0000"}`, `{"retry":-1}`, `{"retry":"soon"}`, `{"status":204}`, `{"status":99,"body":1}`, `{"header":{"a b":"c"},"body":1}`, `{"event":{}}`} {
-		s := startParts(t, "", emit(none, parse(t, bad)))
+		s := startParts(t, "", emit(none, flowtest.Parse(t, bad)))
 		got := s.do("GET", "/", "", "Accept: "+"text/event-stream")
 		got.want(t, 500, "Internal Server Error", "Cache-Control: ")
 	}
@@ -134,7 +135,7 @@ func TestPartsRefusedFirst(t *testing.T) {
 		if err := sendPart(ctx, p, value.List(value.Float(math.NaN()))); err == nil {
 			t.Error("a number that JSON does not have was sent")
 		}
-		return reply(parse(t, `{"header":{"Cache-Control":"max-age=5"},"body":"tea"}`))
+		return reply(flowtest.Parse(t, `{"header":{"Cache-Control":"max-age=5"},"body":"tea"}`))
 	})
 	s.do("GET", "/", "").want(t, 200, "tea", "Cache-Control: max-age=5", "Set-Cookie: a=1", "Vary: Accept | Origin", "Content-Type: "+envelope.TypeText)
 }
@@ -261,7 +262,7 @@ func TestPartsOfSlowClient(t *testing.T) {
 // Parts that are tried arrive whole and in order, also if the client does not read for a
 // time: what the kernel does not take is sent with the next part, or at the end.
 func TestPartsTried(t *testing.T) {
-	cert, key := certificate(t, 1)
+	cert, key := flowtest.Certificate(t, 1)
 	for _, c := range []struct{ name, config, proto, end string }{
 		{"plain", "", "1.1", ""}, {"with an end", "", "1.1", "end"}, {"HTTP/1.0", "", "1.0", ""},
 		{"TLS", fmt.Sprintf(`"tls":{"cert":%q,"key":%q}`, cert, key), "1.1", "end"},
@@ -464,7 +465,7 @@ func TestHandover(t *testing.T) {
 
 // A handler may take the connection, over TLS as well.
 func TestHandoverHijack(t *testing.T) {
-	cert, key := certificate(t, 1)
+	cert, key := flowtest.Certificate(t, 1)
 	s := startParts(t, fmt.Sprintf(`"tls":{"cert":%q,"key":%q}`, cert, key), func(ctx context.Context, _ value.Value) node.Response {
 		handover.Leave(ctx, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			c, _, err := http.NewResponseController(w).Hijack()

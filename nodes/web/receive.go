@@ -6,10 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -117,7 +114,7 @@ func (in *reception) receive() error {
 		return err
 	}
 	defer in.s.decodeSlots.release()
-	in.s.garbage.collect()
+	in.s.memory.Collect() // decoding meanwhile makes more
 	if len(encodings) > 0 {
 		if data, err = in.decompress(data, encodings, limit); err != nil {
 			return body.Describe(err)
@@ -204,7 +201,6 @@ func (in *reception) reserveBytes(bytes int) error {
 // free releases the bytes that the request has counted.
 func (in *reception) free() {
 	if in.heldBytes != 0 {
-		in.s.garbage.add(in.heldBytes)
 		in.s.held.Free(in.heldBytes)
 	}
 }
@@ -212,41 +208,6 @@ func (in *reception) free() {
 // drop drops what a pending answer must not keep alive.
 func (in *reception) drop() {
 	in.head, in.body, in.raw, in.sent = nil, value.Value{}, nil, nil
-}
-
-// garbage counts the bytes that large requests have released since the last garbage
-// collection. Until then they take memory: 64 bodies of 8 KB, each a list of four
-// million zeros, made a server take 800 MiB while it counted at most 256.
-type garbage struct {
-	most       int64 // bytes
-	bytes      atomic.Int64
-	collecting sync.Mutex
-}
-
-const (
-	largeRequest = 4 << 20  // bytes; smaller requests are not counted
-	maxGarbage   = 64 << 20 // bytes
-)
-
-// add counts the bytes of a request that ends.
-func (g *garbage) add(bytes int64) {
-	if bytes >= largeRequest {
-		g.bytes.Add(bytes)
-	}
-}
-
-// collect runs the garbage collection if there is too much. The bodies that are to be
-// decoded wait for it, as decoding meanwhile makes more.
-func (g *garbage) collect() {
-	if g.bytes.Load() < g.most {
-		return
-	}
-	g.collecting.Lock()
-	defer g.collecting.Unlock()
-	if g.bytes.Load() >= g.most {
-		runtime.GC()
-		g.bytes.Store(0)
-	}
 }
 
 // decodeSlots bounds how many bodies are decompressed and decoded concurrently. More

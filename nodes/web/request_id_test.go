@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -57,16 +58,16 @@ func TestRequestIDOfErrors(t *testing.T) {
 
 // TestRequestIDOfWorkflow leaves the header of an answer as it is.
 func TestRequestIDOfWorkflow(t *testing.T) {
-	s := start(t, "", always(parse(t, `{"header":{"x-request-id":"theirs"}}`)))
+	s := start(t, "", always(flowtest.Parse(t, `{"header":{"x-request-id":"theirs"}}`)))
 	s.do("GET", "/", "", "X-Request-Id: mine").want(t, 200, "", "X-Request-Id: theirs")
 }
 
 // TestRequestKeys checks that a map is a request if it has a method, and a body otherwise.
 func TestRequestKeys(t *testing.T) {
-	s := start(t, "", always(parse(t, `{"id":7,"body":"a comment"}`)))
+	s := start(t, "", always(flowtest.Parse(t, `{"id":7,"body":"a comment"}`)))
 	s.do("GET", "/", "").want(t, 200, `{"id":7,"body":"a comment"}`)
 	echo := start(t, "", func(_ context.Context, payload value.Value) node.Response {
-		return reply(payload.With("params", value.Map()).With("auth", parse(t, `{"subject":"ann"}`)))
+		return reply(payload.With("params", value.Map()).With("auth", flowtest.Parse(t, `{"subject":"ann"}`)))
 	})
 	echo.do("POST", "/", "tea", "Content-Type: text/plain", "X-Request-Id: r").want(t, 200, "tea", "Content-Type: text/plain")
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -110,7 +111,7 @@ func (x *exchange) setPartHeaders(h http.Header, first bool) {
 	}
 }
 
-// release ends what counts as the process: its place among those in flight, and the
+// release ends what counts as the process: its place among the processes, and the
 // bytes of the request. The answer that is left has limits of its own.
 func (x *exchange) release() {
 	if x.released {
@@ -138,8 +139,10 @@ func (x *exchange) refuseUnread() {
 // refuse answers that the server is overloaded.
 func (x *exchange) refuse() (status, size int) {
 	x.refused = true
-	return x.sendError(&node.Error{Err: content.ErrBusy, Status: http.StatusServiceUnavailable, RetryAfter: time.Second})
+	return x.sendError(&node.Error{Err: errOverloaded, Status: http.StatusServiceUnavailable, RetryAfter: time.Second})
 }
+
+var errOverloaded = errors.New("the server is overloaded")
 
 // fail answers with an error.
 func (x *exchange) fail(ctx context.Context, err error) (status, size int) {
@@ -153,7 +156,7 @@ func (x *exchange) sendError(e *node.Error) (status, size int) {
 	return x.send()
 }
 
-// openParts makes room for an answer in parts.
+// openParts prepares for an answer in parts.
 func (x *exchange) openParts(ctx context.Context) *parts.Parts {
 	env := x.kept.parts
 	env.W, env.R, env.Limit = x.w, x.r, x.gen.limits.requestTimeout

@@ -83,8 +83,8 @@ type server struct {
 	altSvc      atomic.Pointer[[]string]      // the header that offers HTTP/3; nil without
 	started     time.Time                     // the zero of request times
 	inFlight    atomic.Int64                  // processes
-	held        *node.Account                 // bytes of requests in flight
-	garbage     garbage                       // of requests that have ended
+	held        *node.Account                 // bytes of requests in progress
+	memory      *node.Memory
 	decodeSlots decodeSlots
 	pending     *pace.Pending
 	accepts     socket.Server
@@ -120,10 +120,7 @@ const maxStreams = 100
 const maxDecodeSlots = 8
 
 func newServer(settings serverSettings, pool *node.Pool, memory *node.Memory) *server {
-	s := &server{settings: settings, pool: pool, held: memory.Account("listener"), started: time.Now()}
-	if s.garbage.most = maxGarbage; memory.Limit() > 0 {
-		s.garbage.most = min(maxGarbage, memory.Limit()/16)
-	}
+	s := &server{settings: settings, pool: pool, memory: memory, held: memory.Account("listener"), started: time.Now()}
 	s.decodeSlots = make(decodeSlots, min(runtime.GOMAXPROCS(0), maxDecodeSlots))
 	s.pending = pace.NewPending(&s.settings.rate, s.held, func() *pace.Limits { return &s.generations.Current().limits.pending })
 	s.accepts = socket.Server{Accept: s.accept, Pending: s.pending}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/flowtest"
 )
 
 // ticks is a workflow that sends the same event over and over.
@@ -27,31 +29,31 @@ func ticks(event string) string {
 `, strings.TrimSuffix(strings.Repeat("1,", 400), ","), event)
 }
 
-// events opens a stream of events.
-func (w *world) events() (*http.Response, *bufio.Scanner) {
-	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), "GET", "http://"+w.addr, nil)
+// openEvents opens a stream of events.
+func openEvents(t *testing.T, f *flowtest.Flow) (*http.Response, *bufio.Scanner) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+f.Address(), nil)
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	r.Header.Set("Accept", "text/event-stream")
-	resp, err := w.client.Do(r)
+	resp, err := f.Client().Do(r)
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
-	w.t.Cleanup(func() { resp.Body.Close() })
+	t.Cleanup(func() { resp.Body.Close() })
 	return resp, bufio.NewScanner(resp.Body)
 }
 
 // A stream goes on in the workflow that it began with, while others begin in the next.
 func TestStreamAcrossReloads(t *testing.T) {
-	w := serve(t, ticks("old"), false)
-	_, old := w.events()
+	w := serve(t, ticks("old"))
+	_, old := openEvents(t, w)
 	old.Scan()
 	var reloads sync.WaitGroup
 	reloads.Go(func() {
 		for i := range 20 {
-			w.apply(ticks(fmt.Sprintf("new%d", i)))
+			w.Load(ticks(fmt.Sprintf("new%d", i)))
 		}
 	})
 	count := func(lines *bufio.Scanner, event string) {
@@ -71,21 +73,21 @@ func TestStreamAcrossReloads(t *testing.T) {
 	}
 	count(old, "old")
 	reloads.Wait()
-	_, next := w.events()
+	_, next := openEvents(t, w)
 	count(next, "new19")
 }
 
 // A shutdown waits for streams that end, and ends the others when the grace is over:
 // without an event, so that their clients come back.
 func TestStreamAtShutdown(t *testing.T) {
-	w := serve(t, ticks("tick"), false)
-	_, lines := w.events()
+	w := serve(t, ticks("tick"))
+	_, lines := openEvents(t, w)
 	lines.Scan()
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	var shutdown sync.WaitGroup
 	shutdown.Go(func() {
-		if err := w.engine.Shutdown(ctx); err == nil {
+		if err := w.Engine().Shutdown(ctx); err == nil {
 			t.Error("the stream was over before the grace")
 		}
 	})
@@ -106,13 +108,13 @@ func TestStreamClientLeaves(t *testing.T) {
 - {kind: pipe, name: both, ports: {"out[0]": [{name: part, port: in}], "out[1]": [{name: wait, port: in}]}}
 - {kind: emit, name: part}
 - {kind: sleep, name: wait, interval: 1h}
-`, false)
-	resp, lines := w.events()
+`)
+	resp, lines := openEvents(t, w)
 	lines.Scan()
 	resp.Body.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if err := w.engine.Shutdown(ctx); err != nil {
+	if err := w.Engine().Shutdown(ctx); err != nil {
 		t.Errorf("the process did not end: %v", err)
 	}
 }
@@ -134,10 +136,10 @@ func TestStreamDeafSubscribers(t *testing.T) {
 - {kind: emit, name: part}
 - {kind: snippet, name: body, language: cel, code: body, ports: {out: [{name: tell, port: in}]}}
 - {kind: publish, name: tell, topic: all}
-`, full), false)
+`, full))
 			const deaf = 20
 			for range deaf {
-				conn, err := net.Dial("tcp", w.addr)
+				conn, err := net.Dial("tcp", w.Address())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -147,7 +149,7 @@ func TestStreamDeafSubscribers(t *testing.T) {
 				}
 				fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n")
 			}
-			_, lines := w.events()
+			_, lines := openEvents(t, w)
 			heard := func(want string) {
 				t.Helper()
 				for lines.Scan() {
@@ -161,34 +163,19 @@ func TestStreamDeafSubscribers(t *testing.T) {
 				t.Fatalf("the stream ended: %v", lines.Err())
 			}
 			heard("hello")
-			figure := func(name string) (sum float64) {
-				for _, f := range w.engine.Metrics().Figures {
-					if f.Metric.Name == name {
-						sum += f.Metric.Value
-					}
-				}
-				return sum
-			}
-			for figure("subscribe_subscriptions") < deaf+1 {
+			for w.Figure("subscribe_subscriptions") < deaf+1 {
 				<-time.After(time.Millisecond)
 			}
 			// Payloads are published until the buffers of all sockets, and of all subscriptions,
 			// are full.
 			for n := 0; ; n++ {
 				payload := fmt.Sprintf("%012000d", n)
-				resp, err := w.client.Post("http://"+w.addr, "text/plain", strings.NewReader(payload))
-				if err != nil {
-					t.Fatal(err)
-				}
-				answer, err := io.ReadAll(resp.Body)
-				if resp.Body.Close(); err != nil {
-					t.Fatal(err)
-				}
+				answer := w.Request("POST", "/", payload, "Content-Type", "text/plain").Body
 				heard(payload)
-				if full == "close" && string(answer) == `{"subscriptions":1}` || full == "drop_oldest" && figure("topics_dropped_total") >= 10*deaf {
+				if full == "close" && answer == `{"subscriptions":1}` || full == "drop_oldest" && w.Figure("topics_dropped_total") >= 10*deaf {
 					break
 				}
-				if full == "drop_oldest" && string(answer) != fmt.Sprintf(`{"subscriptions":%d}`, deaf+1) {
+				if full == "drop_oldest" && answer != fmt.Sprintf(`{"subscriptions":%d}`, deaf+1) {
 					t.Fatalf("got %s", answer)
 				}
 			}
@@ -221,7 +208,7 @@ func subscribed(version int) string {
 // gets all that was published while it was subscribed, once and in order, also what waited when
 // the reload came.
 func TestSubscribersComeBack(t *testing.T) {
-	w := serve(t, subscribed(0), false)
+	w := serve(t, subscribed(0))
 	stop := make(chan struct{})
 	var took []string // the numbers that a subscription took
 	var publishing sync.WaitGroup
@@ -237,7 +224,7 @@ func TestSubscribersComeBack(t *testing.T) {
 				}
 			}
 			number := strconv.Itoa(n)
-			resp, err := w.client.Post("http://"+w.addr, "text/plain", strings.NewReader(number))
+			resp, err := w.Client().Post("http://"+w.Address(), "text/plain", strings.NewReader(number))
 			if err != nil {
 				t.Error(err)
 				return
@@ -256,7 +243,7 @@ func TestSubscribersComeBack(t *testing.T) {
 	})
 	var got []string
 	for version := range 51 {
-		_, lines := w.events()
+		_, lines := openEvents(t, w)
 		for lines.Scan() && lines.Text() != fmt.Sprintf("data: version %d", version) {
 		}
 		next, reloaded := 0, version == 50
@@ -277,7 +264,7 @@ func TestSubscribersComeBack(t *testing.T) {
 			}
 			if !reloaded {
 				reloaded = true
-				publishing.Go(func() { w.apply(subscribed(version + 1)) })
+				publishing.Go(func() { w.Load(subscribed(version + 1)) })
 			}
 		}
 		if version == 50 {
@@ -296,7 +283,7 @@ func TestSubscribersComeBack(t *testing.T) {
 		}
 		t.Errorf("got %d numbers, want %d; they differ from %v on", len(got), len(took), took[i:min(i+10, len(took))])
 	}
-	if logs := w.logs.String(); strings.Contains(logs, "level=ERROR") {
+	if logs := w.Log(); strings.Contains(logs, "level=ERROR") {
 		t.Errorf("got log %s", logs)
 	}
 }

@@ -3,8 +3,8 @@
 // Read listener.go first: a listener is a node of one generation, and serves through
 // a [server] that outlives it. Then follow a request: exchange.go (the order of
 // events), receive.go (what has come, with the packages request and body), send.go (how it is
-// answered, with the packages answer and parts). What it is counted as is in package counts, and
-// what is said of it in log.go and describe.go. The packages socket, certs and pace have the
+// answered, with the packages answer and parts). Package counts counts it, log.go logs it, and
+// describe.go describes it to observers. The packages socket, certs and pace have the
 // addresses, the certificates and the limits for slow clients; router and websocket have the
 // other kinds.
 //

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
@@ -94,15 +95,6 @@ func (s *source) RunID(ctx context.Context, j node.Judge, r node.Result) (resp n
 	return resp, processID
 }
 
-func parse(t testing.TB, text string) value.Value {
-	t.Helper()
-	v, err := value.ParseJSON([]byte(text))
-	if err != nil {
-		t.Fatalf("test data %s: %v", text, err)
-	}
-	return v
-}
-
 func decodeConfig(t testing.TB, def *node.Def, config value.Value) schema.Config {
 	t.Helper()
 	c, found := def.Config.Decode(schema.RawOf(config))
@@ -120,7 +112,9 @@ type world struct {
 	parts bool // something downstream may send parts
 	raw   bool // something downstream needs the bytes of bodies
 
-	unread *unread // the requests whose body is left to that
+	unread *unread         // the requests whose body is left to that
+	memory *node.Memory    // of the program; nil for no limit
+	change func(*listener) // sets what only tests can; may be nil
 }
 
 func newWorld(t testing.TB) *world { return &world{t: t} }
@@ -130,18 +124,23 @@ func (w *world) make(name, config string) *listener {
 	w.t.Helper()
 	def := listenerDef()
 	n, err := def.New(&node.Init{
-		Config:   decodeConfig(w.t, def, parse(w.t, config)),
+		Config:   decodeConfig(w.t, def, flowtest.Parse(w.t, config)),
 		Node:     node.Ref{ID: "id-" + name, Kind: "listener", Namespace: "default", Name: name, Pos: diag.Pos{File: "test.yaml", Line: 1}},
 		OutLinks: []int{1},
 		Vertex:   w.vertex(),
 		Log:      slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Pool:     &w.pool,
+		Memory:   w.memory,
 	})
 	if err != nil {
 		w.t.Fatalf("New: %v", err)
 	}
-	n.(*listener).unread = w.unread
-	return n.(*listener)
+	l := n.(*listener)
+	l.unread = w.unread
+	if w.change != nil {
+		w.change(l)
+	}
+	return l
 }
 
 // vertex returns a listener in front of a node with the traits that are set.

@@ -61,7 +61,8 @@ func launch(t *testing.T, kinds []*node.Def, args ...string) *served {
 	return s
 }
 
-func (s *served) await(line string) {
+// await waits for a line of the log, and returns what its groups match.
+func (s *served) await(line string) (groups []string) {
 	s.t.Helper()
 	re := regexp.MustCompile(line)
 	deadline := time.After(time.Minute)
@@ -69,8 +70,8 @@ func (s *served) await(line string) {
 		s.mu.Lock()
 		text, more := s.mu.log.String(), s.mu.more
 		s.mu.Unlock()
-		if re.MatchString(text) {
-			return
+		if groups = re.FindStringSubmatch(text); groups != nil {
+			return groups[1:]
 		}
 		select {
 		case <-more:

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -73,8 +72,8 @@ func TestReloadTold(t *testing.T) {
 	t.Chdir(t.TempDir())
 	apptest.Write(t, "f.yaml", goodSpec)
 	s := serve(t, "--from-specs", "f.yaml", "--admin", "127.0.0.1:0")
+	address := s.await(`address=(\S+)`)[0]
 	s.await("msg=ready nodes=1")
-	address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(s.text())[1]
 	get := func(path string) string {
 		t.Helper()
 		resp, err := http.Get("http://" + address + path)
@@ -164,11 +163,11 @@ func TestCmdline(t *testing.T) {
 	}
 	a := commands{app.New(args, apptest.Machine(nil, nil, nil))}
 	got := fmt.Sprintf("%q", a.cmdline())
-	if regexp.MustCompile("hunter2").MatchString(got) {
+	if strings.Contains(got, "hunter2") {
 		t.Errorf("got %s", got)
 	}
 	for _, want := range []string{`"KEY=[redacted]"`, `"-eKEY=[redacted]"`, `"--admin" "127.0.0.1:0" "-n" "x"`, `"https://u:xxxxx@example.com"`} {
-		if !regexp.MustCompile(regexp.QuoteMeta(want)).MatchString(got) {
+		if !strings.Contains(got, want) {
 			t.Errorf("got %s, want %s in it", got, want)
 		}
 	}

@@ -128,7 +128,7 @@ func (e *Encoder) body(a *Answer, h http.Header, to *Received, s *Settings, cont
 		}
 	}
 	if m.Kind == envelope.NoMedia {
-		h["Content-Type"] = JSON
+		h["Content-Type"] = headerJSON
 	}
 	buf := e.buffer()
 	data, err := v.AppendJSON(buf.AvailableBuffer())

@@ -56,11 +56,11 @@ const HeaderRequestID = "X-Request-Id"
 
 // Header values that many answers share. net/http does not change them.
 var (
-	JSON   = []string{envelope.TypeJSON}
 	Text   = []string{envelope.TypeText}
 	Octets = []string{envelope.TypeOctets}
 	Close  = []string{"close"}
 
+	headerJSON    = []string{envelope.TypeJSON}
 	headerProblem = []string{envelope.TypeProblem}
 )
 

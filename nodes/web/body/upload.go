@@ -41,7 +41,7 @@ type Upload struct {
 		sync.Mutex
 		taken, begun, ended bool
 		slow                bool          // the client was
-		reading             bool          // a Read is in flight
+		reading             bool          // a Read is in progress
 		returned            chan struct{} // closed when it returns; nil unless End waits for that
 		err                 error         // of all further Reads, such as io.EOF
 		limit               int64         // how many bytes there may be
@@ -180,7 +180,7 @@ func (u *Upload) IsOpen() bool {
 	return u.mu.taken && u.mu.err != io.EOF
 }
 
-// End makes all Reads fail, and waits for one that is in flight. The deadline that it sets is
+// End makes all Reads fail, and waits for one in progress. The deadline that it sets is
 // for net/http, which reads a little of a body after the answer. Call it before the request
 // ends; more calls do nothing, nor does one for nil.
 func (u *Upload) End() {

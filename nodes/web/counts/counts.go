@@ -59,9 +59,6 @@ func NewListener() *Listener {
 	return c
 }
 
-// Close does nothing: the pool needs it.
-func (c *Listener) Close() error { return nil }
-
 // Add counts an answer. r is nil if no router found a route.
 func (c *Listener) Add(shard int, r *Route, status int, d time.Duration) {
 	at := &c.unrouted

@@ -48,8 +48,8 @@ type Env struct {
 
 // Parts is an answer in parts: see [node.Parts]. The first part sends the status and the
 // header, and each one returns when the socket has taken it. A listener makes one for
-// each request, if something downstream may send parts; it also has room for the handler
-// of a node that takes the answer over.
+// each request, if something downstream may send parts; it also has the slot for the
+// handler of a node that takes the answer over.
 //
 // A part that the client does not take obeys the limits of any answer: see [pace.Writer].
 type Parts struct {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
@@ -338,18 +339,9 @@ func makeRouter(t testing.TB, config string) *router {
 	return n.(*router)
 }
 
-func parsed(t testing.TB, text string) value.Value {
-	t.Helper()
-	v, err := value.ParseJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 func configOf(t testing.TB, text string) schema.Config {
 	t.Helper()
-	c, found := Def().Config.Decode(schema.RawOf(parsed(t, text)))
+	c, found := Def().Config.Decode(schema.RawOf(flowtest.Parse(t, text)))
 	if err := found.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -432,7 +424,7 @@ func TestRouter(t *testing.T) {
 	n := makeRouter(t, userRoutes)
 	f := func(in string, op effect.Op, port int32, out string) {
 		t.Helper()
-		result := n.Receive(nil, node.Packet{Payload: parsed(t, in)})
+		result := n.Receive(nil, node.Packet{Payload: flowtest.Parse(t, in)})
 		r := result.Effect()
 		got := value.ErrorMap(r.Payload).String()
 		if r.Op != op || r.Port != port || got != out {

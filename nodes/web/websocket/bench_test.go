@@ -46,7 +46,7 @@ func echoServers(t testing.TB) map[string]string {
 	w := serve(t, sockets("decode: text", "body", ""))
 	plain := httptest.NewServer(http.HandlerFunc(plainEcho))
 	t.Cleanup(plain.Close)
-	return map[string]string{"engine": "ws://" + w.addr + "/rooms/x", "plain": strings.Replace(plain.URL, "http", "ws", 1)}
+	return map[string]string{"engine": "ws://" + w.Address() + "/rooms/x", "plain": strings.Replace(plain.URL, "http", "ws", 1)}
 }
 
 // BenchmarkWebsocketEcho has 64 connections that send 128 bytes and wait for them.

@@ -129,9 +129,6 @@ func acquireLink(pool *node.Pool, key string) (*link, func() error, error) {
 	return node.Acquire(pool, key, func() (*link, error) { return new(link), nil })
 }
 
-// Close does nothing: the connection belongs to the reader.
-func (l *link) Close() error { return nil }
-
 // set makes another connection the one to send on, in place of before.
 func (l *link) set(conn, before *websocket.Conn) {
 	l.mu.Lock()

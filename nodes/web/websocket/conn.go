@@ -325,7 +325,7 @@ func (c *conn) end(err error) {
 		goodbye.Stop()
 	}
 	c.cancel(errLeft)
-	c.tellClosed()
+	c.startClosed()
 	c.server.unreserve(c)
 }
 
@@ -335,8 +335,8 @@ func lost(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &failed)
 }
 
-// tellClosed starts a process at the port close.
-func (c *conn) tellClosed() {
+// startClosed starts a process at the port close.
+func (c *conn) startClosed() {
 	g := c.server.generations.Current()
 	if !g.closes {
 		return

@@ -1,7 +1,6 @@
 package websocket_test
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/flowtest"
@@ -21,32 +20,10 @@ func kinds() []*node.Def {
 	return append(core.Defs(core.Options{Languages: languages, Language: "cel"}), web.Defs(stream.Options{Languages: languages, Language: "cel"})...)
 }
 
-// A world is an engine that serves one listener.
-type world struct {
-	*flowtest.Flow
-	t      testing.TB
-	addr   string
-	socket node.Node // of kind websocket, of the latest generation
-	client *http.Client
-}
-
-// serve starts a workflow.
-func serve(t testing.TB, document string) *world {
+// serve starts a workflow with a listener.
+func serve(t testing.TB, document string) *flowtest.Flow {
 	t.Helper()
-	w := &world{t: t}
-	defs := append(kinds(), partDef)
-	for _, def := range defs {
-		if def.Kind == "websocket" {
-			make := def.New
-			def.New = func(init *node.Init) (node.Node, error) {
-				n, err := make(init)
-				w.socket = n
-				return n, err
-			}
-		}
-	}
-	w.Flow = flowtest.New(t, defs...)
-	w.Serve(document)
-	w.addr, w.client = w.Address(), w.Client()
-	return w
+	f := flowtest.New(t, append(kinds(), partDef)...)
+	f.Serve(document)
+	return f
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/meter"
 	"github.com/uniflow-labs/uniflow/node/state"
 )
 
@@ -124,7 +125,7 @@ func (s *server) Close() error {
 // servesLocked reports whether there may be new connections.
 func (s *server) servesLocked() bool { return s.generations.Serving() && !s.mu.closed }
 
-// full reports whether there is no room for another connection.
+// full reports whether there may be no other connection.
 func (s *server) full(limit int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +136,7 @@ func (s *server) full(limit int) bool {
 	return false
 }
 
-// reserve makes room for a connection.
+// reserve counts a connection that is about to be made.
 func (s *server) reserve(limit int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,18 +212,11 @@ func (s *server) measure(report func(node.Metric)) {
 	s.mu.Lock()
 	open := len(s.mu.conns)
 	s.mu.Unlock()
-	report(node.Metric{Name: "websocket_connections", Help: "Connections that are open.", Value: float64(open)})
-	for _, m := range []struct {
-		name, help string
-		count      *atomic.Uint64
-	}{
-		{"websocket_received_total", "Messages received.", &s.received},
-		{"websocket_sent_total", "Messages sent.", &s.sent},
-		{"websocket_refused_total", "Connections refused, as there were too many.", &s.refused},
-		{"websocket_behind_total", "Connections closed, as their clients did not take the messages of a topic.", &s.behind},
-	} {
-		report(node.Metric{Name: m.name, Help: m.help, Type: node.MetricCounter, Value: float64(m.count.Load())})
-	}
+	report(meter.Gauge("websocket_connections", "Connections that are open.", int64(open)))
+	report(meter.Counter("websocket_received_total", "Messages received.", s.received.Load()))
+	report(meter.Counter("websocket_sent_total", "Messages sent.", s.sent.Load()))
+	report(meter.Counter("websocket_refused_total", "Connections refused, as there were too many.", s.refused.Load()))
+	report(meter.Counter("websocket_behind_total", "Connections closed, as their clients did not take the messages of a topic.", s.behind.Load()))
 }
 
 var (

@@ -236,9 +236,7 @@ func addressOf(v value.Value) (to, topic string, body value.Value, err error) {
 // describe returns the answers to a request for a WebSocket. OpenAPI has no words
 // for messages.
 func describe(schema.Config) value.Value {
-	responses := value.Map(value.Field{Name: "101", Value: value.Map(
-		value.Field{Name: "description", Value: value.String("The connection is a WebSocket.")},
-	)})
+	responses := openapi.Object("101", openapi.Object("description", "The connection is a WebSocket."))
 	add := func(status int, description string) {
 		for name, response := range openapi.Failure(status, description).Fields() {
 			responses = responses.With(name, response)
@@ -247,9 +245,9 @@ func describe(schema.Config) value.Value {
 	add(http.StatusForbidden, "Pages of this origin may not connect.")
 	add(http.StatusUpgradeRequired, "The request does not ask for a WebSocket.")
 	add(http.StatusServiceUnavailable, "There are too many connections.")
-	return value.Map(
-		value.Field{Name: "responses", Value: responses},
-		value.Field{Name: "final", Value: value.Bool(true)}, // messages are other processes
-		value.Field{Name: "asks", Value: value.List(value.String("open"))},
+	return openapi.Object(
+		"responses", responses,
+		"final", value.Bool(true), // messages are other processes
+		"asks", value.List(value.String("open")),
 	)
 }

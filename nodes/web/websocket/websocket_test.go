@@ -20,9 +20,9 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
 	websocketkind "github.com/uniflow-labs/uniflow/nodes/web/websocket"
-	"github.com/uniflow-labs/uniflow/value"
 )
 
 // partDef sends its payload as a part of the answer.
@@ -60,25 +60,25 @@ func sockets(fields, code, more string) string {
 
 const toReply = "ports: {out: [{name: reply, port: in}]}"
 
-func (w *world) dial(room string, header ...string) *websocket.Conn {
-	w.t.Helper()
-	c, resp, err := w.tryDial(room, header...)
+func dial(t testing.TB, f *flowtest.Flow, room string, header ...string) *websocket.Conn {
+	t.Helper()
+	c, resp, err := tryDial(t, f, room, header...)
 	if err != nil {
-		w.t.Fatalf("dial: %v, %v", err, resp)
+		t.Fatalf("dial: %v, %v", err, resp)
 	}
 	return c
 }
 
-func (w *world) tryDial(room string, header ...string) (*websocket.Conn, *http.Response, error) {
-	w.t.Helper()
+func tryDial(t testing.TB, f *flowtest.Flow, room string, header ...string) (*websocket.Conn, *http.Response, error) {
+	t.Helper()
 	h := http.Header{}
 	for _, line := range header {
 		name, v, _ := strings.Cut(line, ": ")
 		h.Set(name, v)
 	}
-	c, resp, err := websocket.Dial(w.t.Context(), "ws://"+w.addr+"/rooms/"+room, &websocket.DialOptions{HTTPHeader: h, HTTPClient: w.client})
+	c, resp, err := websocket.Dial(t.Context(), "ws://"+f.Address()+"/rooms/"+room, &websocket.DialOptions{HTTPHeader: h, HTTPClient: f.Client()})
 	if err == nil {
-		w.t.Cleanup(func() { c.CloseNow() })
+		t.Cleanup(func() { c.CloseNow() })
 	}
 	return c, resp, err
 }
@@ -115,7 +115,7 @@ func wantHeard(t testing.TB, c *websocket.Conn, want string) {
 
 func TestWebsocketMessages(t *testing.T) {
 	w := serve(t, sockets(toReply, `body == "silence" ? null : {"got": body, "room": params.room}`, ""))
-	c := w.dial("kitchen")
+	c := dial(t, w, "kitchen")
 	say(t, c, `{"a":1}`)
 	wantHeard(t, c, `{"got":{"a":1},"room":"kitchen"}`)
 	for i := range 100 { // in order, though they are sent together
@@ -146,7 +146,7 @@ func TestWebsocketForms(t *testing.T) {
 		{"text", `{"status": 3}`, websocket.MessageText, "", `{"status":3}`, false},
 	} {
 		w := serve(t, sockets("decode: "+c.decode+"\n  "+toReply, c.code, ""))
-		conn := w.dial("x")
+		conn := dial(t, w, "x")
 		if err := conn.Write(t.Context(), c.kind, []byte(c.send)); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func TestWebsocketErrors(t *testing.T) {
 	t.Run("unlinked", func(t *testing.T) {
 		w := serve(t, sockets(toReply, failing, ""))
 		for send, want := range map[string]string{`7`: "closed 1011", `{"a":`: "closed 1007 not what this server reads", `""`: ""} {
-			c := w.dial("x")
+			c := dial(t, w, "x")
 			say(t, c, send)
 			wantHeard(t, c, want)
 		}
@@ -170,7 +170,7 @@ func TestWebsocketErrors(t *testing.T) {
 	t.Run("linked", func(t *testing.T) {
 		w := serve(t, sockets("ports: {out: [{name: reply, port: in}], error: [{name: sorry, port: in}]}", failing,
 			"- {kind: snippet, name: sorry, language: cel, code: '\"sorry: \" + (has(self.data) ? string(data.body) : \"failed\")'}\n"))
-		c := w.dial("x")
+		c := dial(t, w, "x")
 		for send, want := range map[string]string{`7`: "sorry: failed", `{"a":`: `sorry: {"a":`, `8`: "8"} {
 			say(t, c, send)
 			wantHeard(t, c, want)
@@ -178,7 +178,7 @@ func TestWebsocketErrors(t *testing.T) {
 	})
 	t.Run("public", func(t *testing.T) {
 		w := serve(t, sockets("ports: {out: [{name: text, port: in}]}", "self", "- {kind: snippet, name: text, language: text, code: not today, ports: {out: [{name: no, port: in}]}}\n- {kind: throw, name: no, public: true, status: 403}\n"))
-		c := w.dial("x")
+		c := dial(t, w, "x")
 		say(t, c, "1")
 		wantHeard(t, c, "closed 1011 not today")
 	})
@@ -190,7 +190,7 @@ func TestWebsocketRefused(t *testing.T) {
 `))
 	f := func(status int, body, room string, header ...string) {
 		t.Helper()
-		c, resp, err := w.tryDial(room, header...)
+		c, resp, err := tryDial(t, w, room, header...)
 		if c != nil {
 			c.CloseNow()
 		}
@@ -205,15 +205,15 @@ func TestWebsocketRefused(t *testing.T) {
 	f(401, "who are you?", "cellar")
 	f(403, "pages of this origin may not connect", "x", "Origin: https://example.org")
 	f(403, "pages of this origin may not connect", "x", "Origin: null")
-	for _, origin := range []string{"http://" + w.addr, "https://A.example.com", ""} {
-		c := w.dial("x", "Origin: "+origin)
+	for _, origin := range []string{"http://" + w.Address(), "https://A.example.com", ""} {
+		c := dial(t, w, "x", "Origin: "+origin)
 		say(t, c, "1")
 		wantHeard(t, c, "1")
 		f(503, "there are too many connections", "x")
 		if err := c.Close(websocket.StatusNormalClosure, ""); err != nil {
 			t.Error(err)
 		}
-		w.waitConnections(0)
+		waitConnections(t, w, 0)
 	}
 	// RFC 9110 demands that the answer names the protocol.
 	got := w.Request("GET", "/rooms/x", "")
@@ -224,45 +224,30 @@ func TestWebsocketRefused(t *testing.T) {
 	if got := w.Request("GET", "/rooms/x", "", "Upgrade", "websocket", "Connection", "Upgrade", "Sec-WebSocket-Version", "13"); got.Status != 400 {
 		t.Errorf("got %v", got)
 	}
-	w.waitConnections(0)
+	waitConnections(t, w, 0)
 }
 
 // waitConnections waits until that many connections are open.
-func (w *world) waitConnections(want int) {
-	w.t.Helper()
-	w.waitMetric("websocket_connections", float64(want))
+func waitConnections(t testing.TB, f *flowtest.Flow, want float64) {
+	t.Helper()
+	waitFigure(t, f, "websocket_connections", want)
 }
 
-func (w *world) waitMetric(name string, want float64) {
-	w.t.Helper()
-	for {
-		got := -1.0
-		w.measure(func(m node.Metric) {
-			if m.Name == name {
-				got = m.Value
-			}
-		})
-		if got == want {
-			return
-		}
+func waitFigure(t testing.TB, f *flowtest.Flow, name string, want float64) {
+	t.Helper()
+	for got := f.Figure(name); got != want; got = f.Figure(name) {
 		select {
 		case <-time.After(time.Millisecond):
-		case <-w.t.Context().Done():
-			w.t.Fatalf("%s: got %v, want %v", name, got, want)
+		case <-t.Context().Done():
+			t.Fatalf("%s: got %v, want %v", name, got, want)
 		}
-	}
-}
-
-func (w *world) measure(report func(node.Metric)) {
-	if m, ok := w.socket.(node.Measured); ok {
-		m.Measure(report)
 	}
 }
 
 // Only the request of a listener can become a WebSocket.
 func TestWebsocketBehindOtherTriggers(t *testing.T) {
 	w := serve(t, sockets(toReply, "body", "- {kind: snippet, name: odd, language: cel, code: '{\"method\": \"GET\"}', ports: {out: [{name: chat, port: in}]}}\n"))
-	_, _, err := w.Engine().Run(context.Background(), "odd", parseValue(t, "null"))
+	_, _, err := w.Engine().Run(context.Background(), "odd", flowtest.Parse(t, "null"))
 	if err == nil || !strings.Contains(err.Error(), "nothing else can become a WebSocket") {
 		t.Errorf("got %v", err)
 	}
@@ -271,13 +256,13 @@ func TestWebsocketBehindOtherTriggers(t *testing.T) {
 func TestWebsocketSend(t *testing.T) {
 	w := serve(t, sockets("topics: [all, 'room/${self.params.room}']\n  ports: {out: [{name: reply, port: in}]}", `body == "id" ? {"body": connection} : body == "quiet" ? {"topic": "room/b", "body": "psst"} : self`,
 		"- {kind: snippet, name: tell, language: cel, code: self, ports: {out: [{name: chat, port: send}]}}\n"))
-	a, b := w.dial("a"), w.dial("b")
+	a, b := dial(t, w, "a"), dial(t, w, "b")
 	say(t, a, `"id"`)
 	id := hear(t, a)
-	w.waitConnections(2)
+	waitConnections(t, w, 2)
 	send := func(packet, want string) {
 		t.Helper()
-		_, _, err := w.Engine().Run(context.Background(), "tell", parseValue(t, packet))
+		_, _, err := w.Engine().Run(context.Background(), "tell", flowtest.Parse(t, packet))
 		got := ""
 		if err != nil {
 			got = node.Message(err)
@@ -299,7 +284,7 @@ func TestWebsocketSend(t *testing.T) {
 		send(bad, "want a map of body")
 	}
 	a.CloseNow()
-	w.waitConnections(1)
+	waitConnections(t, w, 1)
 	send(fmt.Sprintf(`{"to":%q,"body":"a"}`, id), "has ended")
 }
 
@@ -307,17 +292,17 @@ func TestWebsocketSend(t *testing.T) {
 func TestWebsocketClose(t *testing.T) {
 	w := serve(t, sockets("topics: [all]\n  max_message: 1KiB\n  ports: {out: [{name: reply, port: in}], close: [{name: told, port: in}]}", "body",
 		"- {kind: snippet, name: told, language: cel, code: '{\"topic\": \"all\", \"body\": params.room + \" \" + string(code) + \" \" + reason}', ports: {out: [{name: chat, port: send}]}}\n"))
-	watch := w.dial("watch")
+	watch := dial(t, w, "watch")
 	say(t, watch, "1")
 	hear(t, watch)
-	a := w.dial("a")
+	a := dial(t, w, "a")
 	if err := a.Close(4000, "done"); err != nil {
 		t.Error(err)
 	}
 	wantHeard(t, watch, "a 4000 done")
-	w.dial("b").CloseNow()
+	dial(t, w, "b").CloseNow()
 	wantHeard(t, watch, "b 1006 ")
-	c := w.dial("c")
+	c := dial(t, w, "c")
 	say(t, c, `"`+strings.Repeat("x", 1100)+`"`)
 	wantHeard(t, c, "closed 1009 read limited at 1025 bytes")
 	wantHeard(t, watch, "c 1009 ")
@@ -331,7 +316,7 @@ func TestWebsocketParts(t *testing.T) {
 - {kind: test_part, name: part}
 - {kind: snippet, name: last, language: text, code: last}
 `))
-	c := w.dial("x")
+	c := dial(t, w, "x")
 	say(t, c, `[1,"two",{"n":3}]`)
 	for _, want := range []string{"1", "two", `{"n":3}`, "last"} {
 		wantHeard(t, c, want)
@@ -342,7 +327,7 @@ func TestWebsocketParts(t *testing.T) {
 func TestWebsocketReload(t *testing.T) {
 	doc := func(n int) string { return sockets(toReply, fmt.Sprintf("{'generation': %d, 'body': body}", n), "") }
 	w := serve(t, doc(0))
-	c := w.dial("x")
+	c := dial(t, w, "x")
 	for n := range 20 {
 		if n > 0 {
 			w.Load(doc(n))
@@ -372,7 +357,7 @@ func TestWebsocketReload(t *testing.T) {
 
 func TestWebsocketShutdown(t *testing.T) {
 	w := serve(t, sockets(toReply, "body", ""))
-	c := w.dial("x")
+	c := dial(t, w, "x")
 	say(t, c, "1")
 	wantHeard(t, c, "1")
 	var shutdown sync.WaitGroup
@@ -389,9 +374,9 @@ func TestWebsocketShutdown(t *testing.T) {
 func TestWebsocketShutdownOfTheDeaf(t *testing.T) {
 	w := serve(t, sockets(toReply, "body", ""))
 	for range 20 {
-		w.dial("x")
+		dial(t, w, "x")
 	}
-	w.waitConnections(20)
+	waitConnections(t, w, 20)
 	start := time.Now()
 	if err := w.Engine().Shutdown(context.Background()); err != nil {
 		t.Error(err)
@@ -402,18 +387,18 @@ func TestWebsocketShutdownOfTheDeaf(t *testing.T) {
 }
 
 // rawSocket makes a connection whose frames the test writes itself.
-func (w *world) rawSocket(room string) (net.Conn, *bufio.Reader) {
-	w.t.Helper()
-	c, err := net.Dial("tcp", w.addr)
+func rawSocket(t testing.TB, f *flowtest.Flow, room string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	c, err := net.Dial("tcp", f.Address())
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
-	w.t.Cleanup(func() { c.Close() })
+	t.Cleanup(func() { c.Close() })
 	fmt.Fprintf(c, "GET /rooms/%s HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", room)
 	r := bufio.NewReader(c)
 	resp, err := http.ReadResponse(r, nil)
 	if err != nil || resp.StatusCode != 101 {
-		w.t.Fatalf("got %v, %v", resp, err)
+		t.Fatalf("got %v, %v", resp, err)
 	}
 	return c, r
 }
@@ -454,7 +439,7 @@ func readFrame(r *bufio.Reader) (first byte, payload []byte, err error) {
 // nothing else.
 func TestWebsocketHostileFrames(t *testing.T) {
 	w := serve(t, sockets("decode: text\n  max_message: 64KiB\n  "+toReply, "body", ""))
-	good := w.dial("x")
+	good := dial(t, w, "x")
 	const text, binaryFrame, cont, closing, ping = 1, 2, 0, 8, 9
 	fin := byte(0x80)
 	for name, c := range map[string]struct {
@@ -480,7 +465,7 @@ func TestWebsocketHostileFrames(t *testing.T) {
 		"close with code 1005":    {[][]byte{frame(fin|closing, "\x03\xed")}, 1002},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn, r := w.rawSocket("x")
+			conn, r := rawSocket(t, w, "x")
 			for _, f := range c.frames {
 				conn.Write(f) // fails when the server has closed the connection
 			}
@@ -502,7 +487,7 @@ func TestWebsocketHostileFrames(t *testing.T) {
 		})
 	}
 	t.Run("good ones", func(t *testing.T) {
-		conn, r := w.rawSocket("x")
+		conn, r := rawSocket(t, w, "x")
 		conn.Write(bytes.Join([][]byte{frame(text, "a"), frame(fin|ping, "p"), frame(cont, ""), frame(fin|cont, "b")}, nil))
 		if first, payload, err := readFrame(r); first != fin|10 || string(payload) != "p" {
 			t.Errorf("got %x %q, %v, want a pong", first, payload, err)
@@ -517,7 +502,7 @@ func TestWebsocketHostileFrames(t *testing.T) {
 	})
 	say(t, good, "still here")
 	wantHeard(t, good, "still here")
-	w.waitConnections(1)
+	waitConnections(t, w, 1)
 }
 
 // FuzzWebsocketFrames sends any bytes after the handshake: the connection ends, and the server
@@ -529,9 +514,9 @@ func FuzzWebsocketFrames(f *testing.F) {
 	f.Add(frame(0x82, strings.Repeat("x", 300)))
 	f.Add([]byte{0x81, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 'x'})
 	w := serve(f, sockets("decode: text\n  max_message: 4KiB\n  "+toReply, "body", ""))
-	good := w.dial("x")
+	good, address := dial(f, w, "x"), w.Address()
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		conn, err := net.Dial("tcp", w.addr)
+		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -574,18 +559,18 @@ func slicesRepeat(first, more []byte, n int) [][]byte {
 // A client that does not answer pings has gone, also if its connection seems to be there.
 func TestWebsocketHalfOpen(t *testing.T) {
 	w := serve(t, sockets("ping: 50ms\n  "+toReply, "body", ""))
-	silent, r := w.rawSocket("x")
+	silent, r := rawSocket(t, w, "x")
 	if err := silent.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, r); errors.Is(err, os.ErrDeadlineExceeded) { // it answers nothing
 		t.Error("the client that does not answer is still there")
 	}
-	w.waitConnections(0)
+	waitConnections(t, w, 0)
 
 	w = serve(t, sockets("ping: 1s\n  "+toReply, "body", ""))
 	asked := make(chan struct{}, 10)
-	c, _, err := websocket.Dial(t.Context(), "ws://"+w.addr+"/rooms/x", &websocket.DialOptions{HTTPClient: w.client, OnPingReceived: func(context.Context, []byte) bool {
+	c, _, err := websocket.Dial(t.Context(), "ws://"+w.Address()+"/rooms/x", &websocket.DialOptions{HTTPClient: w.Client(), OnPingReceived: func(context.Context, []byte) bool {
 		select {
 		case asked <- struct{}{}:
 		default:
@@ -609,11 +594,11 @@ func TestWebsocketHalfOpen(t *testing.T) {
 // A client that does not read is closed when it is too far behind; others get everything.
 func TestWebsocketSlowReader(t *testing.T) {
 	w := serve(t, sockets("topics: [all]\n  "+toReply, "body", "- {kind: snippet, name: tell, language: cel, code: '{\"topic\": \"all\", \"body\": self}', ports: {out: [{name: chat, port: send}]}}\n"))
-	w.rawSocket("x")
-	good := w.dial("x")
+	rawSocket(t, w, "x")
+	good := dial(t, w, "x")
 	good.SetReadLimit(-1)
-	w.waitConnections(2)
-	payload := parseValue(t, `"`+strings.Repeat("x", 256<<10)+`"`)
+	waitConnections(t, w, 2)
+	payload := flowtest.Parse(t, `"`+strings.Repeat("x", 256<<10)+`"`)
 	var reader sync.WaitGroup
 	const n = 200
 	taken := make(chan struct{}, n)
@@ -633,14 +618,14 @@ func TestWebsocketSlowReader(t *testing.T) {
 		<-taken
 	}
 	reader.Wait()
-	w.waitConnections(1)
-	w.waitMetric("websocket_behind_total", 1)
+	waitConnections(t, w, 1)
+	waitFigure(t, w, "websocket_behind_total", 1)
 }
 
 // A client that floods is not read further than its answers go.
 func TestWebsocketFlood(t *testing.T) {
 	w := serve(t, sockets("decode: text\n  "+toReply, "body", ""))
-	conn, r := w.rawSocket("x")
+	conn, r := rawSocket(t, w, "x")
 	var writer sync.WaitGroup
 	const n = 20000
 	message := frame(0x81, strings.Repeat("x", 100))
@@ -663,54 +648,57 @@ func TestWebsocketFlood(t *testing.T) {
 // connection has a moment for it.
 func TestWebsocketCancelled(t *testing.T) {
 	w := serve(t, sockets("ports: {out: [{name: wait, port: in}]}", "body", "- {kind: sleep, name: wait, interval: 1h}\n"))
-	c := w.dial("x")
+	c := dial(t, w, "x")
 	say(t, c, "1")
-	w.waitMetric("websocket_received_total", 1)
+	waitFigure(t, w, "websocket_received_total", 1)
 	c.CloseNow()
-	w.waitConnections(0)
+	waitConnections(t, w, 0)
 }
 
 func TestWebsocketRemovedWhileItRuns(t *testing.T) {
 	w := serve(t, sockets("ports: {out: [{name: wait, port: in}]}", "body", "- {kind: sleep, name: wait, interval: 100ms, ports: {out: [{name: reply, port: in}]}}\n"))
-	c := w.dial("x")
+	c := dial(t, w, "x")
 	say(t, c, `"late"`)
-	w.waitMetric("websocket_received_total", 1)
+	waitFigure(t, w, "websocket_received_total", 1)
 	w.Load("- {kind: listener, name: web, host: 127.0.0.1, port: 0}\n")
 	wantHeard(t, c, "late")
 	wantHeard(t, c, "closed 1012")
-}
-
-func parseValue(t testing.TB, text string) value.Value {
-	t.Helper()
-	v, err := value.ParseJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
 }
 
 // TestWebsocketMemory has a client that sends ahead, and one whose message takes a hundred
 // times as much when it is decoded: past the limit, each is closed with 1013, and what it held
 // is given back.
 func TestWebsocketMemory(t *testing.T) {
-	w := serve(t, sockets("ports: {out: [{name: waits, port: in}]}", "self", "- {kind: sleep, name: waits, interval: 1h}"))
+	var socket node.Node
+	defs := kinds()
+	for _, def := range defs {
+		if def.Kind == "websocket" {
+			make := def.New
+			def.New = func(init *node.Init) (n node.Node, err error) {
+				socket, err = make(init)
+				return socket, err
+			}
+		}
+	}
+	w := flowtest.New(t, defs...)
+	w.Serve(sockets("ports: {out: [{name: waits, port: in}]}", "self", "- {kind: sleep, name: waits, interval: 1h}"))
 	zeros := func(bytes int) string { return "[" + strings.Repeat("0,", bytes/2-1) + "0]" }
 	f := func(what string, room int64, messages ...string) {
 		t.Helper()
-		before := websocketkind.HoldBytes(w.socket, websocketkind.MaxHeldBytes-room)
-		c := w.dial("kitchen")
+		before := websocketkind.HoldBytes(socket, websocketkind.MaxHeldBytes-room)
+		c := dial(t, w, "kitchen")
 		for _, m := range messages {
 			say(t, c, m)
 		}
 		if got := hear(t, c); got != "closed 1013 too many long messages" {
 			t.Errorf("%s: got %q", what, got)
 		}
-		for deadline := time.Now().Add(10 * time.Second); websocketkind.HoldBytes(w.socket, 0) != before; runtime.Gosched() {
+		for deadline := time.Now().Add(10 * time.Second); websocketkind.HoldBytes(socket, 0) != before; runtime.Gosched() {
 			if time.Now().After(deadline) {
-				t.Fatalf("%s: %d bytes are held, want %d", what, websocketkind.HoldBytes(w.socket, 0), before)
+				t.Fatalf("%s: %d bytes are held, want %d", what, websocketkind.HoldBytes(socket, 0), before)
 			}
 		}
-		websocketkind.HoldBytes(w.socket, room-websocketkind.MaxHeldBytes)
+		websocketkind.HoldBytes(socket, room-websocketkind.MaxHeldBytes)
 	}
 	f("small messages that wait", 100<<10, append([]string{"0"}, slices.Repeat([]string{zeros(15 << 10)}, 8)...)...)
 	f("a message of 15 KiB, decoded", 100<<10, zeros(15<<10))
