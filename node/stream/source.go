@@ -21,9 +21,11 @@ func (s Source) Def(o Options) *node.Def {
 	fields := config.All()
 	return &node.Def{
 		Kind: s.Kind, Summary: s.Summary, Page: node.Page{Doc: s.Doc, Example: s.Example}, Config: config,
-		Out:    []node.Port{{Name: "out", Doc: "A message, or with `batch` a list of them. The answer acknowledges it."}},
-		Error:  "A message that cannot be decoded, or whose attempts are used up: the error, with the message as `data`. A good answer acknowledges it; after an error it is sent here again. Without a link, it waits and is tried again.",
-		Traits: func(c schema.Config) node.Traits { return node.Traits{Is: node.RepeatsErrors, InFlight: inProcesses(c)} },
+		Out:   []node.Port{{Name: "out", Doc: "A message, or with `batch` a list of them. The answer acknowledges it."}},
+		Error: "A message that cannot be decoded, or whose attempts are used up: the error, with the message as `data`. A good answer acknowledges it; after an error it is sent here again. Without a link, it waits and is tried again.",
+		Traits: func(c schema.Config) node.Traits {
+			return node.Traits{Is: node.RepeatsErrors, InFlight: inProcesses(c)}
+		},
 		Recall: node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			set, err := s.read(init, o, fields)
