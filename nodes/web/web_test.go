@@ -120,7 +120,7 @@ type world struct {
 	parts bool // something downstream may send parts
 	raw   bool // something downstream needs the bytes of bodies
 
-	unread *unread // the requests whose body is left to that
+	unread *selection // the requests whose body is left to that
 }
 
 func newWorld(t testing.TB) *world { return &world{t: t} }
