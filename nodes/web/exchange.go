@@ -90,6 +90,9 @@ func (x *exchange) run() {
 		x.gen.log.Debug("answer not taken", keyLogRemote, x.r.RemoteAddr, keyLogError, x.out.err)
 	}
 	x.gen.metrics.Add(x.kept.shard, x.route, status, elapsed)
+	if x.direct {
+		x.gen.metrics.AddFast(x.kept.shard)
+	}
 	if x.gen.accessLog {
 		x.logAccess(status, size, elapsed)
 	}

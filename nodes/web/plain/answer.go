@@ -124,7 +124,7 @@ func (w *Writer) appendHead(b, data []byte) []byte {
 			}
 			length = false
 		case "Content-Encoding":
-			typed = true
+			typed = typed || w.header.Get(name) != ""
 		}
 		for _, v := range w.header[name] {
 			b = appendField(b, name, v)

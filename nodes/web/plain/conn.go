@@ -44,7 +44,7 @@ type work struct {
 
 // parkAfter is how long a connection is idle before a goroutine with a new stack takes it over: the
 // one that has served has 8 or 16 KiB of stack.
-const parkAfter = time.Second
+const parkAfter = 200 * time.Millisecond
 
 func newConn(s *Server, pc *pace.Conn) *conn {
 	c := &conn{Conn: pc, s: s, remote: pc.RemoteAddr().String()}
@@ -59,7 +59,7 @@ func (c *conn) first() {
 	if g := c.s.Rate.Grace; g > 0 {
 		until = time.Now().Add(g)
 	}
-	if c.err != nil || c.arm(until) != nil || c.fill() != nil {
+	if c.err != nil || c.await(until) != nil || c.fill() != nil {
 		c.close()
 		return
 	}
@@ -72,7 +72,7 @@ func (c *conn) parked() {
 	if t := c.s.IdleTimeout; t > 0 {
 		until = time.Now().Add(t - min(t, parkAfter))
 	}
-	if c.arm(until) != nil || c.s.stopping.Load() || c.fill() != nil {
+	if c.await(until) != nil || c.fill() != nil {
 		c.close()
 		return
 	}
@@ -113,7 +113,7 @@ func (c *conn) readHead() (n int, v verdict) {
 	if g := c.s.Rate.Grace; g > 0 {
 		until = time.Now().Add(g)
 	}
-	err := c.arm(until)
+	err := c.await(until)
 	for v == incomplete && err == nil {
 		if err = c.fill(); err == nil {
 			n, v = parse(w.in[:w.end], &w.req, &w.url)
@@ -175,12 +175,11 @@ func (c *conn) idle() bool {
 	c.w.start, c.w.end = 0, 0
 	for {
 		if !c.armed {
-			if c.arm(time.Now().Add(c.parkAfter())) != nil {
+			if c.await(time.Now().Add(c.parkAfter())) != nil {
 				break
 			}
 			c.armed, c.seen = true, c.served
-		}
-		if c.s.stopping.Load() {
+		} else if c.s.stopping.Load() {
 			break
 		}
 		err := c.fill()
@@ -204,6 +203,18 @@ func (c *conn) parkAfter() time.Duration {
 		return min(t, parkAfter)
 	}
 	return parkAfter
+}
+
+// await sets the deadline of reading a request. It fails if the server stops, as [Server.Shutdown] may
+// have set a deadline before.
+func (c *conn) await(until time.Time) error {
+	if err := c.arm(until); err != nil {
+		return err
+	}
+	if c.s.stopping.Load() {
+		return http.ErrServerClosed
+	}
+	return nil
 }
 
 // arm sets the deadline of reading.
@@ -286,7 +297,7 @@ func (c *conn) abort() error {
 	return c.Conn.Close()
 }
 
-// lingerFor is how long a client may go on to send a body that nobody reads. A connection that is
+// lingerFor is how long a client may go on to send a body that is not read. A connection that is
 // closed with unread bytes is reset, and the client may not see the answer.
 const lingerFor = 500 * time.Millisecond
 
@@ -310,7 +321,7 @@ type body struct {
 	left int // bytes
 }
 
-// Read implements io.Reader.
+// Read takes what has come with the head first.
 func (b *body) Read(p []byte) (int, error) {
 	if b.left == 0 {
 		return 0, io.EOF

@@ -15,8 +15,8 @@ const (
 	// is shorter.
 	maxHead = 8 << 10
 
-	// maxBody is the longest body, in bytes, that is plain. net/http reads as much of a body
-	// that nobody wants before it answers.
+	// maxBody is the longest body, in bytes, that is plain. As much is read, of a body that was not
+	// used, before the answer is sent: by net/http, too.
 	maxBody = 256 << 10
 )
 
@@ -30,8 +30,8 @@ const (
 )
 
 // parse parses the head of a request at the start of data, and returns how long it is. It sets all
-// fields of r but those of the body and of the connection. A request that is not certainly what net/http would make of it is not
-// plain.
+// fields of r but those of the body and of the connection. A request that net/http might
+// understand in another way is not plain.
 func parse(data []byte, r *http.Request, u *url.URL) (n int, v verdict) {
 	end := bytes.Index(data, headEnd)
 	if end < 0 {
@@ -135,7 +135,7 @@ func parseHeader(lines string, r *http.Request) bool {
 			return false
 		}
 		name, ok := canonical(line[:colon])
-		v := textproto.TrimString(line[colon+1:])
+		v := strings.Trim(line[colon+1:], " \t")
 		if !ok || !httpguts.ValidHeaderFieldValue(v) || !note(name, v, r) {
 			return false
 		}
