@@ -23,7 +23,7 @@ import (
 // A site is a Server and net/http behind it, as a listener has them.
 type site struct {
 	*Server
-	t        *testing.T
+	t        testing.TB
 	address  string
 	declined atomic.Int64 // requests that net/http has answered
 	open     atomic.Int64 // connections
@@ -33,7 +33,7 @@ type site struct {
 // through says in an answer who has served the request.
 const through = "Through"
 
-func serve(t *testing.T, rate pace.Rate, idle time.Duration, answer func(context.Context, http.ResponseWriter, *http.Request)) *site {
+func serve(t testing.TB, rate pace.Rate, idle time.Duration, answer func(context.Context, http.ResponseWriter, *http.Request)) *site {
 	s := &site{t: t, answer: answer}
 	s.Server = NewServer(&Options{
 		HeaderBytes: 4 << 10, Rate: &rate, IdleTimeout: idle,
@@ -84,7 +84,7 @@ func (p paced) Accept() (net.Conn, error) {
 // A client is a connection to a site.
 type client struct {
 	net.Conn
-	t  *testing.T
+	t  testing.TB
 	in *bufio.Reader
 }
 
