@@ -319,7 +319,7 @@ func (s *server) newHTTP() *httpServer {
 			HeaderBytes: s.settings.headerBytes, Rate: &s.settings.rate, IdleTimeout: s.settings.idleTimeout,
 			Takes: func(r *http.Request) bool {
 				gen := s.generations.Current()
-				return r.ContentLength <= int64(gen.limits.bodyBytes) && !gen.parts.has(r) && (r.ContentLength == 0 || !gen.unread.has(r))
+				return !gen.parts.has(r) && (r.ContentLength == 0 || !gen.unread.has(r))
 			},
 			Answer: func(ctx context.Context, w *plain.Writer, r *http.Request) {
 				s.serveHTTP(ctx, w, r, h.stopping.Load(), true)
