@@ -105,11 +105,11 @@ func (r *request) unwatch() {
 	_ = r.c.arm(time.Time{}) // likewise, and reading says so
 }
 
-// gone ends the context as the client has gone.
+// gone ends the context: the client has gone, or the request was answered.
 func (r *request) gone() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stop != nil {
+	if r.ended = context.Canceled; r.stop != nil {
 		r.stop(context.Canceled)
 	}
 }
@@ -117,9 +117,5 @@ func (r *request) gone() {
 // end ends the context after the request.
 func (r *request) end() {
 	r.unwatch()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ended = context.Canceled; r.stop != nil {
-		r.stop(context.Canceled)
-	}
+	r.gone()
 }
