@@ -63,6 +63,7 @@ race: export GORACE = atexit_sleep_ms=0
 race: needs-all ## every test under the race detector, the engine checking itself
 	CGO_ENABLED=1 $(TEST) -race -tags invariant -shuffle=on work
 	@$(call TEST_PEERS,-race)
+	CGO_ENABLED=1 $(TEST) -race -tags invariant,nethttp ./nodes/web ./nodes/web/plain ./nodes/serve ./nodes/api ./nodes/auth
 
 lint: ## formatting, vet, staticcheck, generated files
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt -w on these'; exit 1; }

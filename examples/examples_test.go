@@ -62,7 +62,8 @@ func listen(t *testing.T, file string, replaced ...string) (port string) {
 	return listenWith(t, file, nil, replaced...)
 }
 
-// listenWith is listen with an environment.
+// listenWith is listen with an environment. The fast path must have served 95 % of the requests,
+// which the client of the agent's tools reads in parts.
 func listenWith(t *testing.T, file string, environment map[string]string, replaced ...string) (port string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -88,6 +89,13 @@ func listenWith(t *testing.T, file string, environment map[string]string, replac
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		figures := make(map[string]float64)
+		for _, f := range engine.Metrics().Figures {
+			figures[f.Metric.Name] += f.Metric.Value
+		}
+		if all, fast := figures["http_answers_total"], figures["http_fast_path_total"]; fast < 0.95*all && file != "agent.yaml" {
+			t.Errorf("%s: the fast path has served %v of %v requests", file, fast, all)
+		}
 		if err := engine.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}

@@ -61,7 +61,7 @@ func TestRequestAllocs(t *testing.T) {
 	w := &discard{header: make(http.Header)}
 	got := testing.AllocsPerRun(200, func() {
 		clear(w.header)
-		s.node.server.serveHTTP(w, r, false)
+		s.node.server.serveHTTP(r.Context(), w, r, false, false)
 	})
 	// The request, its map, two for its view of the headers, and the map with
 	// params.
@@ -80,7 +80,7 @@ func BenchmarkHandler(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			clear(w.header)
-			s.node.server.serveHTTP(w, r, false)
+			s.node.server.serveHTTP(r.Context(), w, r, false, false)
 		}
 	})
 	b.Run("created", func(b *testing.B) { // an envelope with a status of its own
@@ -93,7 +93,7 @@ func BenchmarkHandler(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			clear(w.header)
-			s.node.server.serveHTTP(w, r, false)
+			s.node.server.serveHTTP(r.Context(), w, r, false, false)
 		}
 	})
 	b.Run("mux", func(b *testing.B) {

@@ -42,12 +42,14 @@ type exchange struct {
 	released   bool             // release was called
 }
 
-// An arrival is a request as net/http hands it over, and the generation that answers it.
+// An arrival is a request as it is handed over by net/http, or by [plain.Server], and the generation that answers it.
 type arrival struct {
-	s   *server
-	gen *generation
-	w   http.ResponseWriter
-	r   *http.Request
+	s      *server
+	gen    *generation
+	ctx    context.Context // ends when the client goes, and with the request
+	w      http.ResponseWriter
+	r      *http.Request
+	direct bool // it has come without net/http
 }
 
 // kept is what an exchange keeps for the next request.
@@ -88,6 +90,9 @@ func (x *exchange) run() {
 		x.gen.log.Debug("answer not taken", keyLogRemote, x.r.RemoteAddr, keyLogError, x.out.err)
 	}
 	x.gen.metrics.Add(x.kept.shard, x.route, status, elapsed)
+	if x.direct {
+		x.gen.metrics.AddFast(x.kept.shard)
+	}
 	if x.gen.accessLog {
 		x.logAccess(status, size, elapsed)
 	}
@@ -122,13 +127,14 @@ func (x *exchange) serve() (status, size int) {
 	if err != nil && errors.Is(err, content.ErrBusy) {
 		return x.refuse()
 	}
-	ctx := traced(x.r)
-	if x.gen.limits.requestTimeout > 0 && !x.gen.parts { // an answer in parts has a timer of its own
+	ctx := traced(x.ctx, x.r)
+	inParts := !x.direct && x.gen.parts.has(x.r)
+	if x.gen.limits.requestTimeout > 0 && !inParts { // an answer in parts has a timer of its own
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, x.gen.limits.requestTimeout)
 		defer cancel()
 	}
-	resp, started := x.start(ctx, err)
+	resp, started := x.start(ctx, err, inParts)
 	if !started {
 		x.out.closeConn = true
 		x.endUpload()
@@ -204,21 +210,25 @@ func (x *exchange) header() *request.Header {
 }
 
 // traced returns the context of a request, with the trace that the client names.
-func traced(r *http.Request) context.Context {
+func traced(ctx context.Context, r *http.Request) context.Context {
 	if parent := r.Header["Traceparent"]; len(parent) == 1 { // several are invalid
 		if trace, ok := observe.ParseTrace(parent[0], strings.Join(r.Header["Tracestate"], ",")); ok {
-			return observe.WithTrace(r.Context(), trace)
+			return observe.WithTrace(ctx, trace)
 		}
 	}
-	return r.Context()
+	return ctx
 }
 
-// start runs the process; bad is what is wrong with the request, or nil. If the
+// start runs the process; bad is what is wrong with the request, or nil; inParts
+// says that it may be answered in parts. If the
 // generation has stopped since the request came, the next one runs the process, and
 // may need a body that was skipped. started is false if there is no next one.
-func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, started bool) {
+func (x *exchange) start(ctx context.Context, bad error, inParts bool) (resp node.Response, started bool) {
 	for {
-		if x.gen.parts && x.parts == nil {
+		if x.direct && x.gen.parts.has(x.r) { // since it came, a generation that sends parts has begun to serve
+			return resp, false
+		}
+		if inParts && x.parts == nil {
 			x.parts = x.openParts(ctx)
 			ctx = x.parts.Context()
 		}
@@ -249,6 +259,7 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 			return resp, false // the bytes of the body are not here any more
 		}
 		x.gen = next
+		inParts = !x.direct && next.parts.has(x.r)
 		if x.in.skipped {
 			x.in.skipped = false
 			if bad = x.receive(); errors.Is(bad, content.ErrBusy) {

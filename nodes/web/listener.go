@@ -46,6 +46,7 @@ func listenerDef() *node.Def {
 			)).Doc("What one client, or all together, may use."),
 			schema.Strings("trusted_proxies").Doc("The addresses of proxies, such as `10.0.0.0/8` or `::1`. Requests that they pass on have the client, scheme and host of `X-Forwarded-For`, `-Proto` and `-Host`, or `Forwarded`; a proxy must set or remove them. From others, these headers mean nothing."),
 		}, answer.Fields(), []*schema.Field{
+			schema.Bool("fast_path").Default(fastPath).Doc("Whether plain requests of HTTP/1.1 without TLS are served faster and with less memory. Answers are the same without."),
 			schema.Bool("access_log").Default(false).Doc("Whether to log each request: its method, host, path, route, protocol, client and ids, and the status, size and duration of its answer."),
 			schema.Enum("request_ids", "echo", "always").Default("echo").Doc("Whether only requests that come with an `X-Request-Id` have an id, or all of them."),
 		})...),
@@ -94,6 +95,7 @@ func newListener(init *node.Init) (node.Node, error) {
 		ref: init.Node, pool: init.Pool, memory: init.Memory,
 		settings: serverSettings{
 			address:     net.JoinHostPort(c.String("host"), strconv.FormatInt(c.Int("port"), 10)),
+			fastPath:    c.Bool("fast_path"),
 			headerBytes: int(lim.Int("header_bytes")),
 			idleTimeout: lim.Duration("idle_timeout"),
 			rate:        pace.Rate{Grace: lim.Duration("header_timeout"), Min: minRate, Silence: bodyWindow, Late: pendingAfter},
@@ -104,7 +106,7 @@ func newListener(init *node.Init) (node.Node, error) {
 			alwaysID:  c.String("request_ids") == "always",
 			raw:       init.Below(node.NeedsRaw),
 			unread:    unreadFrom(init),
-			parts:     init.Below(node.SendsParts),
+			parts:     partsFrom(init),
 			limits: limits{
 				bodyBytes:      int(lim.Int("body_bytes")),
 				heldBytes:      content.MaxHeld(lim.Int("body_bytes")),

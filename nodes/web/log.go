@@ -52,17 +52,17 @@ func (x *exchange) logFailure(status int) {
 	x.ensureID()
 	level := slog.LevelInfo
 	switch {
-	case x.r.Context().Err() != nil: // most likely the client has gone
+	case x.ctx.Err() != nil: // most likely the client has gone
 		level = slog.LevelDebug
 	case status >= http.StatusInternalServerError:
 		level = slog.LevelError
 	case x.badRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed: // a client could flood the log
 		level = slog.LevelDebug
 	}
-	if !x.gen.log.Enabled(x.r.Context(), level) {
+	if !x.gen.log.Enabled(x.ctx, level) {
 		return
 	}
-	x.logError(x.r.Context(), level, "request answered with an error", status)
+	x.logError(x.ctx, level, "request answered with an error", status)
 }
 
 func (x *exchange) logError(ctx context.Context, level slog.Level, msg string, status int) {
@@ -104,5 +104,5 @@ func (x *exchange) logAccess(status, size int, elapsed time.Duration) {
 		slog.String(keyLogRequest, x.answeredID()),
 		slog.String(keyLogProcess, x.id),
 	}
-	x.gen.log.LogAttrs(x.r.Context(), slog.LevelInfo, "request", attrs...)
+	x.gen.log.LogAttrs(x.ctx, slog.LevelInfo, "request", attrs...)
 }

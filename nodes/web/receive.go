@@ -78,7 +78,7 @@ func (in *reception) receive() error {
 	if !in.hasBody() {
 		return in.decode(nil)
 	}
-	if in.r.ContentLength != 0 && in.gen.unread.leaves(in.r) {
+	if !in.direct && in.r.ContentLength != 0 && in.gen.unread.has(in.r) {
 		in.skipped = true
 		return nil
 	}
@@ -110,7 +110,7 @@ func (in *reception) receive() error {
 	if len(data) <= smallBody && len(encodings) == 0 {
 		return in.decode(data)
 	}
-	if err := in.s.decodeSlots.acquire(in.r.Context()); err != nil {
+	if err := in.s.decodeSlots.acquire(in.ctx); err != nil {
 		return err
 	}
 	defer in.s.decodeSlots.release()

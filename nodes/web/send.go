@@ -174,7 +174,7 @@ func (x *exchange) finishParts(resp node.Response) (status, size int) {
 		e = describeFailure(x.parts.Context(), err)
 		level := slog.LevelInfo
 		switch {
-		case left != nil || x.r.Context().Err() != nil || e.Code == string(diag.CodeCancelled): // the client has gone, or comes back
+		case left != nil || x.ctx.Err() != nil || e.Code == string(diag.CodeCancelled): // the client has gone, or comes back
 			level = slog.LevelDebug
 		case envelope.FailureStatus(e) >= http.StatusInternalServerError:
 			level = slog.LevelError

@@ -24,6 +24,7 @@ import (
 	"github.com/uniflow-labs/uniflow/nodes/web/certs"
 	"github.com/uniflow-labs/uniflow/nodes/web/counts"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
+	"github.com/uniflow-labs/uniflow/nodes/web/plain"
 	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/nodes/web/socket"
 	"github.com/uniflow-labs/uniflow/value"
@@ -37,6 +38,7 @@ type serverSettings struct {
 	tls         bool
 	acme        bool // certificates come by ACME
 	http3       bool
+	fastPath    bool // plain requests are served without net/http
 	headerBytes int
 	idleTimeout time.Duration // 0 is none
 	rate        pace.Rate
@@ -65,9 +67,9 @@ type generation struct {
 	proxies   request.Proxies
 	answers   answer.Settings
 	raw       bool         // something downstream needs the bytes of bodies
-	unread    *unread      // the requests whose body is left to that; nil if there are none
+	unread    *selection   // the requests whose body is left to that; nil if there are none
+	parts     *selection   // the requests that may be answered in parts, or by a handler; nil if there are none
 	alwaysID  bool         // a request without an id gets one
-	parts     bool         // something downstream may send parts of an answer, or take it over
 	cert      certs.Getter // nil without TLS
 }
 
@@ -103,8 +105,10 @@ type server struct {
 // is something to serve, and stops it when there is nothing any more.
 type httpServer struct {
 	http.Server
-	http3    *socket.HTTP3 // nil without
-	release  func() error  // of the UDP side, whose connections end with it; nil without
+	plain    *plain.Server  // has the connections first; nil without a fast path
+	serving  sync.WaitGroup // of what plain declines
+	http3    *socket.HTTP3  // nil without
+	release  func() error   // of the UDP side, whose connections end with it; nil without
 	conns    socket.Tracker
 	stopping atomic.Bool // each answer ends its connection
 	closeBy  time.Time   // when its connections are closed; zero until Shutdown has failed; guarded by lifecycle
@@ -216,7 +220,7 @@ func (s *server) detach(ctx context.Context, t *generation) error {
 	if drainErr := h.conns.Drain(ctx); drainErr != nil {
 		t.log.Debug("connections closed by their clients while stopping", keyLogError, drainErr)
 	}
-	shutdownErr := h.Shutdown(ctx)
+	shutdownErr := h.shutdown(ctx)
 	stopping.Wait()
 	if h.release != nil {
 		quicErr = errors.Join(quicErr, h.release())
@@ -276,19 +280,51 @@ func (s *server) Close() error {
 	}
 	for _, h := range stopping {
 		ctx, cancel := context.WithTimeout(context.Background(), max(time.Until(h.closeBy), minCloseTimeout))
-		if err := h.Shutdown(ctx); err != nil {
-			errs = append(errs, h.Close())
+		if err := h.shutdown(ctx); err != nil {
+			errs = append(errs, h.close())
 		}
 		cancel()
 	}
 	return errors.Join(errs...)
 }
 
+// shutdown closes idle connections, and waits for the others, or for ctx.
+func (h *httpServer) shutdown(ctx context.Context) error {
+	if h.plain == nil {
+		return h.Shutdown(ctx)
+	}
+	err := errors.Join(h.plain.Shutdown(ctx), h.Shutdown(ctx))
+	h.serving.Wait()
+	return err
+}
+
+// close closes the connections that are left.
+func (h *httpServer) close() error {
+	if h.plain == nil {
+		return h.Close()
+	}
+	return errors.Join(h.plain.Close(), h.Close())
+}
+
 func (s *server) newHTTP() *httpServer {
 	h := &httpServer{}
 	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.serveHTTP(w, r, h.stopping.Load())
+		s.serveHTTP(r.Context(), w, r, h.stopping.Load(), false)
 	})
+	if s.settings.fastPath && !s.settings.tls && plain.Supported {
+		h.plain = plain.NewServer(&plain.Options{
+			HeaderBytes: s.settings.headerBytes, Rate: &s.settings.rate, IdleTimeout: s.settings.idleTimeout,
+			Takes: func(r *http.Request) bool {
+				gen := s.generations.Current()
+				return !gen.parts.has(r) && (r.ContentLength == 0 || !gen.unread.has(r))
+			},
+			Answer: func(ctx context.Context, w *plain.Writer, r *http.Request) {
+				s.serveHTTP(ctx, w, r, h.stopping.Load(), true)
+			},
+			Opened: h.conns.Opened, Closed: h.conns.Closed,
+		})
+		h.serving.Go(func() { _ = h.Serve(h.plain.Declined()) }) // http.ErrServerClosed
+	}
 	h.ReadHeaderTimeout = s.settings.rate.Grace
 	h.IdleTimeout = s.settings.idleTimeout
 	h.MaxHeaderBytes = s.settings.headerBytes
@@ -313,7 +349,7 @@ func (s *server) newHTTP() *httpServer {
 		h.TLSConfig.NextProtos = []string{acmez.ACMETLS1Protocol}
 	}
 	if s.settings.http3 {
-		h.http3 = socket.NewHTTP3(func(w http.ResponseWriter, r *http.Request) { s.serveHTTP(w, r, false) }, h.TLSConfig, socket.Options{
+		h.http3 = socket.NewHTTP3(func(w http.ResponseWriter, r *http.Request) { s.serveHTTP(r.Context(), w, r, false, false) }, h.TLSConfig, socket.Options{
 			HeaderBytes: s.settings.headerBytes, HeaderTimeout: s.settings.rate.Grace, IdleTimeout: s.settings.idleTimeout, Streams: maxStreams,
 		})
 	}
@@ -327,17 +363,21 @@ func (s *server) accept(a *socket.Acceptor) {
 		if s.settings.tls {
 			return h.ServeTLS(a, "", "")
 		}
+		if h.plain != nil {
+			return h.plain.Serve(a)
+		}
 		return h.Serve(a)
 	})
 }
 
-// serveHTTP answers one request, and ends its connection if closing is set.
-func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request, closing bool) {
+// serveHTTP answers one request, and ends its connection if closing is set. ctx ends with the
+// request: direct says that it comes from [plain.Server], where the request has no context.
+func (s *server) serveHTTP(ctx context.Context, w http.ResponseWriter, r *http.Request, closing, direct bool) {
 	x, ok := s.exchanges.Get().(*exchange)
 	if !ok {
 		x = s.newExchange()
 	}
-	x.gen, x.w, x.r, x.out.closeConn = s.generations.Current(), w, r, closing // the rest was cleared when x was put back
+	x.gen, x.ctx, x.w, x.r, x.direct, x.out.closeConn = s.generations.Current(), ctx, w, r, direct, closing // the rest was cleared when x was put back
 	defer func() {
 		panicked := recover()
 		if panicked != nil && panicked != http.ErrAbortHandler {

@@ -58,7 +58,7 @@ func TestUploadProtocols(t *testing.T) {
 	}
 	begin := func(config string) *site {
 		w := newWorld(t)
-		w.parts, w.raw, w.unread = true, true, &unread{}
+		w.parts, w.raw, w.unread = true, true, &selection{}
 		return startIn(t, w, config, &source{flow: takesBody})
 	}
 	f("HTTP/1.1", begin(config))

@@ -112,7 +112,7 @@ type world struct {
 	parts bool // something downstream may send parts
 	raw   bool // something downstream needs the bytes of bodies
 
-	unread *unread         // the requests whose body is left to that
+	unread *selection      // the requests whose body is left to that
 	memory *node.Memory    // of the program; nil for no limit
 	change func(*listener) // sets what only tests can; may be nil
 }

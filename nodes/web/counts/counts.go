@@ -28,6 +28,7 @@ const (
 // reset them.
 type Listener struct {
 	unrouted, otherRoutes                  routeMetrics  // without a route; of routes past maxRoutes
+	fast                                   [Shards]count // answers of the fast path
 	SlowAnswers, SlowBodies, ExcessAnswers atomic.Uint64 // connections closed, or streams
 	RefusedBytes, RefusedProcesses         atomic.Uint64 // requests answered with 503
 	mu                                     struct {
@@ -35,6 +36,15 @@ type Listener struct {
 		routes map[name]*routeMetrics
 	}
 }
+
+// A count has a cache line of its own.
+type count struct {
+	atomic.Uint64
+	_ [56]byte
+}
+
+// AddFast counts an answer of the fast path, which [Listener.Add] counts as well.
+func (c *Listener) AddFast(shard int) { c.fast[shard].Add(1) }
 
 // A Route is what answers are counted by: a route of a router, as it is written.
 type Route struct {
@@ -111,6 +121,11 @@ func (c *Listener) Measure(report func(node.Metric)) {
 	}
 	c.unrouted.measure(name{}, report)
 	c.otherRoutes.measure(name{"other", "other"}, report)
+	fast := uint64(0)
+	for i := range c.fast {
+		fast += c.fast[i].Load()
+	}
+	report(meter.Counter("http_fast_path_total", "Answers to plain requests, which the fast path has served.", fast))
 	const closed, closedHelp = "http_connections_closed_total", "Connections and streams that were closed because of their client."
 	reason := func(v string) node.Label { return node.Label{Name: "reason", Value: v} }
 	report(meter.Counter(closed, closedHelp, c.SlowAnswers.Load(), reason("slow answer")))

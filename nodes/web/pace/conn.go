@@ -26,6 +26,7 @@ type Conn struct {
 	head    atomic.Int32 // what is known of the request being read: see noteHead
 	peer    peer
 	answer  atomic.Pointer[Writer] // the one whose waiting is interrupted, over HTTP/1; may be nil
+	unread  []byte                 // what Read returns first
 
 	writing struct {
 		sync.Mutex                 // held while something is sent
@@ -95,12 +96,33 @@ func HasNoLength(r *http.Request) bool {
 }
 
 // Read reads from the client and inspects the head of a request.
-func (c *Conn) Read(p []byte) (int, error) {
-	n, err := c.TCPConn.Read(p)
+func (c *Conn) Read(p []byte) (n int, err error) {
+	if len(c.unread) > 0 {
+		n = copy(p, c.unread)
+		if c.unread = c.unread[n:]; len(c.unread) == 0 {
+			c.unread = nil
+		}
+	} else {
+		n, err = c.TCPConn.Read(p)
+	}
 	if n > 0 && c.head.Load() < headRead {
 		c.noteHead(p[:n])
 	}
 	return n, err
+}
+
+// Unread makes Read return data, which it keeps, before what comes from the client.
+func (c *Conn) Unread(data []byte) {
+	c.unread = data
+	c.head.Store(headNone)
+}
+
+// WriteTo implements io.WriterTo.
+func (c *Conn) WriteTo(w io.Writer) (int64, error) {
+	if len(c.unread) > 0 {
+		return io.Copy(w, struct{ io.Reader }{c})
+	}
+	return c.TCPConn.WriteTo(w)
 }
 
 // States of Conn.head. The values between headNone and headRead are the
@@ -154,6 +176,9 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 
 // Busy reports whether part of a request has come since the last answer.
 func (c *Conn) Busy() bool { return c.head.Load() > headNone }
+
+// MarkBusy notes that part of a request was read from the TCPConn.
+func (c *Conn) MarkBusy() { c.head.Store(headRead) }
 
 // MarkIdle notes that an answer was sent and nothing was read since.
 func (c *Conn) MarkIdle() { c.head.Store(headNext) }

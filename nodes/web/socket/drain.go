@@ -31,7 +31,7 @@ const (
 	drainTicks = 10 * time.Millisecond / drainTick
 )
 
-// A Tracker knows the open connections of one http.Server.
+// A Tracker knows the open connections of one server.
 type Tracker struct {
 	mu struct {
 		sync.Mutex
@@ -47,19 +47,29 @@ func (t *Tracker) OnState(conn net.Conn, state http.ConnState) {
 	}
 	switch state {
 	case http.StateNew:
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.mu.open == nil {
-			t.mu.open = make(map[*pace.Conn]struct{})
-		}
-		t.mu.open[c] = struct{}{}
+		t.Opened(c)
 	case http.StateIdle:
 		c.MarkIdle()
 	case http.StateClosed, http.StateHijacked:
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.mu.open, c)
+		t.Closed(c)
 	}
+}
+
+// Opened notes that a connection is open.
+func (t *Tracker) Opened(c *pace.Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.open == nil {
+		t.mu.open = make(map[*pace.Conn]struct{})
+	}
+	t.mu.open[c] = struct{}{}
+}
+
+// Closed notes that a connection was closed, or is not of the server any more.
+func (t *Tracker) Closed(c *pace.Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.mu.open, c)
 }
 
 func (t *Tracker) empty() bool {

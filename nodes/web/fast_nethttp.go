@@ -1,0 +1,5 @@
+//go:build nethttp
+
+package web
+
+const fastPath = false
