@@ -39,10 +39,11 @@ func (f *funnelScan) won(parts []part, level int) error {
 	}
 	switch first := step == 1 && !times; {
 	case level == 1 || first && f.window == math.MaxInt64:
-		at, row := firstStart(parts)
-		f.best.times = append(f.best.times, parts[at].time(row))
+		f.best.times = append(f.best.times, f.firstOf(parts))
+	case first && ends:
+		f.best.times = append(f.best.times, f.startOf(parts, lo, hi))
 	case first:
-		f.best.times = append(f.best.times, f.startAt(parts, level, lo, hi))
+		f.best.times = append(f.best.times, f.startAt(parts, level))
 	default:
 		f.chain.addParts(f.funnel, parts, lo, hi)
 		f.best.times = append(f.best.times, f.chain.winner(f.funnel, f.chain.level(f.funnel, 0, math.MaxInt64))...)
@@ -75,10 +76,55 @@ func (f *funnelScan) constant(parts []part) bool {
 	return true
 }
 
-// startAt returns when the first chain of a level begins whose events are between two
-// times, both included: from the end backwards, done has when the steps from one to the
-// level can be finished.
-func (f *funnelScan) startAt(parts []part, level int, from, to int64) int64 {
+// firstOf returns the time of the first event of step 1.
+func (f *funnelScan) firstOf(parts []part) int64 {
+	for i := range parts {
+		p := &parts[i]
+		for r, m := range p.mask8[p.lo:p.hi] {
+			if m&1 != 0 {
+				return p.time(p.lo + r)
+			}
+		}
+	}
+	return none // the scan found one
+}
+
+// startOf returns when the first chain of all steps begins that ends at a time: from
+// there backwards, bit k of open is set if the steps behind the first k can be finished.
+func (f *funnelScan) startOf(parts []part, from, end int64) int64 {
+	open, start := uint64(1)<<f.steps, int64(none)
+	for i := len(parts) - 1; i >= 0; i-- {
+		p := &parts[i]
+		if p.time(p.lo) > end {
+			continue
+		}
+		times, masks := p.times[p.lo:p.hi], p.mask8[p.lo:p.hi]
+		last := (end - p.base) / p.unit
+		first := max(0, (from-p.base+p.unit-1)/p.unit)
+		r := sort.Search(len(times), func(i int) bool { return int64(times[i]) > last }) - 1
+		for r >= 0 && int64(times[r]) >= first {
+			t, m := times[r], uint64(masks[r])
+			for r--; r >= 0 && times[r] == t; r-- {
+				m |= uint64(masks[r])
+			}
+			if int64(t) < last || p.base+p.unit*last != end {
+				open &^= 1 << f.steps // another event of the last step is too early
+			}
+			begins := m & (open >> 1) // steps that can be taken here
+			for ; begins&^open != 0; begins = m & (open >> 1) {
+				open |= begins
+			}
+			if begins&1 != 0 {
+				start = p.base + p.unit*int64(t)
+			}
+		}
+	}
+	return start
+}
+
+// startAt returns when the first chain of a level begins: from the end backwards, done has
+// when the steps from one to the level can be finished.
+func (f *funnelScan) startAt(parts []part, level int) int64 {
 	var done [10]int64
 	for k := range done {
 		done[k] = none
@@ -87,11 +133,7 @@ func (f *funnelScan) startAt(parts []part, level int, from, to int64) int64 {
 	for i := len(parts) - 1; i >= 0; i-- {
 		p := &parts[i]
 		times, masks := p.times[p.lo:p.hi], p.mask8[p.lo:p.hi]
-		r := len(masks) - 1
-		if to != math.MaxInt64 {
-			r = sort.Search(len(times), func(i int) bool { return p.time(p.lo+i) > to }) - 1
-		}
-		for r >= 0 {
+		for r := len(masks) - 1; r >= 0; {
 			m := masks[r] & steps
 			if m == 0 {
 				r--
@@ -102,9 +144,6 @@ func (f *funnelScan) startAt(parts []part, level int, from, to int64) int64 {
 				m |= masks[r] & steps
 			}
 			t := p.base + p.unit*int64(at)
-			if t < from {
-				return start
-			}
 			if f.modes.StrictIncrease {
 				for k := 1; k < level; k++ { // done[k+1] is still of later events
 					if m>>(k-1)&1 != 0 && done[k+1] != none {

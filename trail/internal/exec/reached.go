@@ -42,9 +42,7 @@ func (p *plan) reached(to Reached, n need, cost ways) {
 			columns[c] = c != nil
 		}
 		for _, f := range s.wheres {
-			for _, l := range f.leaves {
-				columns[l.column] = true
-			}
+			f.columnsOf(columns)
 		}
 		for c, used := range columns {
 			if used {
@@ -60,5 +58,17 @@ func (p *plan) reached(to Reached, n need, cost ways) {
 		if s.numbers != nil {
 			to["table of numbers"]++
 		}
+	}
+}
+
+// columnsOf adds the columns that a selector reads.
+func (s *selector) columnsOf(columns map[*segment.Column]bool) {
+	for _, list := range [][]*selector{s.all, s.any} {
+		for _, sub := range list {
+			sub.columnsOf(columns)
+		}
+	}
+	if s.leaf != nil && s.leaf.column != nil {
+		columns[s.leaf.column] = true
 	}
 }

@@ -79,9 +79,7 @@ func (r *retention) explain() string {
 
 func (r *retention) need() need { return need{times: true, required: startBit} }
 
-func (r *retention) fork(w *worker) fold { return r.newFold(w) }
-
-func (r *retention) newFold(w *worker) *retentionFold {
+func (r *retention) fork(w *worker) fold {
 	return &retentionFold{
 		retention: r, w: w,
 		sizes: make([]int64, len(r.sizes)), counts: make([]int64, len(r.counts)),
@@ -141,7 +139,11 @@ func (r *retentionFold) shard(views []*view) error {
 		} else {
 			cohort = r.cohorts.find(t0)
 		}
-		r.returns(u.parts, t0)
+		if r.every > 0 && r.q.Periods < 64 {
+			r.elapsed(u.parts, t0)
+		} else {
+			r.calendar(u.parts, t0)
+		}
 		r.add(cohort)
 	}
 	return nil
@@ -172,31 +174,6 @@ func firstStart(parts []part) (at, first int) {
 	}
 	return at, first
 }
-
-// returns sets the periods that a user counts in, whose first start event is at a time.
-func (r *retentionFold) returns(parts []part, t0 int64) {
-	clear(r.bits)
-	if r.every > 0 && r.q.Periods < 64 {
-		r.elapsed(parts, t0)
-	} else {
-		r.calendar(parts, t0)
-	}
-	if !r.q.Unbounded {
-		return
-	}
-	more := uint64(0) // all ones after the last period
-	for i := len(r.bits) - 1; i >= 0; i-- {
-		if more == 0 {
-			more = 1<<bits.Len64(r.bits[i]) - 1
-		} else {
-			more = math.MaxUint64
-		}
-		r.bits[i] = more
-	}
-}
-
-// period returns 1 if the user counts in a period, and 0 if not.
-func (r *retentionFold) period(k int) int64 { return int64(r.bits[k>>6] >> (k & 63) & 1) }
 
 // elapsed sets the periods in which the user came back, for less than 64 periods of
 // a fixed length. Events come in visits, so that most groups of eight rows are of one
@@ -272,13 +249,25 @@ func (r *retentionFold) calendar(parts []part, t0 int64) {
 	}
 }
 
-// add counts a user.
+// add counts a user, and forgets when the user came back.
 func (r *retentionFold) add(cohort int) {
+	if r.q.Unbounded {
+		more := uint64(0) // all ones after the last period
+		for i := len(r.bits) - 1; i >= 0; i-- {
+			if more == 0 {
+				more = 1<<bits.Len64(r.bits[i]) - 1
+			} else {
+				more = math.MaxUint64
+			}
+			r.bits[i] = more
+		}
+	}
 	r.sizes[cohort]++
 	counts := r.counts[cohort*r.q.Periods:][:r.q.Periods]
 	for k := range counts {
-		counts[k] += r.period(k)
+		counts[k] += int64(r.bits[k>>6] >> (k & 63) & 1)
 	}
+	clear(r.bits)
 }
 
 func (r *retentionFold) join() error {

@@ -1,8 +1,10 @@
 package exec
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"unsafe"
 )
 
@@ -17,6 +19,7 @@ type funnelScan struct {
 	first       [9]int64 // by level: the start of the latest chain
 	last        [9]int64 // by level: the time of its last event
 	set         [9]bool
+	loose       []entry // rows of users who are in several views at one time
 }
 
 func (f *funnelScan) shard(views []*view) error {
@@ -139,11 +142,20 @@ func inOrder(parts []part) bool {
 
 // merged takes a user whose parts overlap in time.
 func (f *funnelScan) merged(parts []part) int {
-	f.collect(parts)
-	for i := 0; i < len(f.entries); {
-		t, m := f.entries[i].t, uint64(0)
-		for ; i < len(f.entries) && f.entries[i].t == t; i++ {
-			m |= f.entries[i].mask
+	f.loose = f.loose[:0]
+	for i := range parts {
+		p := &parts[i]
+		for r := p.lo; r < p.hi; r++ {
+			if m := p.mask8[r]; m != 0 {
+				f.loose = append(f.loose, entry{t: p.time(r), mask: uint64(m)})
+			}
+		}
+	}
+	slices.SortFunc(f.loose, func(a, b entry) int { return cmp.Compare(a.t, b.t) })
+	for i := 0; i < len(f.loose); {
+		t, m := f.loose[i].t, uint64(0)
+		for ; i < len(f.loose) && f.loose[i].t == t; i++ {
+			m |= f.loose[i].mask
 		}
 		if f.apply(t, m) {
 			break

@@ -72,13 +72,27 @@ func (s *segmentationFold) countUsers(views []*view) error {
 	u.open(views)
 	for u.next() {
 		for i := range u.parts {
-			if u.parts[i].some(0xff) {
+			if u.parts[i].any() {
 				s.grid.counts[cell]++
 				break
 			}
 		}
 	}
 	return nil
+}
+
+// any reports whether any row of the part has a mask. Masks must have eight bits.
+func (p *part) any() bool {
+	for row := p.lo; row < p.hi; row += 8 {
+		word := load(p.mask8, row)
+		if left := p.hi - row; left < 8 {
+			word &= 1<<(8*left) - 1
+		}
+		if word != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // simple reports whether rows can be counted in one pass: there is nothing to

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
@@ -107,44 +108,75 @@ func (r *retentionUsers) explain() string {
 }
 
 func (r *retentionUsers) fork(w *worker) fold {
-	return &retentionUsersFold{retentionFold: r.newFold(w), users: r, lister: r.picked.fork(w, nil)}
+	return &retentionUsersFold{retentionUsers: r, lister: r.picked.fork(w, nil)}
 }
 
 func (r *retentionUsers) answer(p *plan) (*query.Answer, error) { return r.picked.answer(p) }
 
 type retentionUsersFold struct {
-	*retentionFold
-	users  *retentionUsers
+	*retentionUsers
 	lister *lister
 }
 
 func (r *retentionUsersFold) shard(views []*view) error {
-	u := &r.w.users
+	u := &r.lister.w.users
 	u.open(views)
-	want := r.users.picked.selection
 	for u.next() {
 		if u.selective && !u.relevant() {
 			continue
 		}
-		at, row := firstStart(u.parts)
-		if at < 0 {
-			continue
-		}
-		start := u.parts[at].time(row)
-		if start < r.users.from || start >= r.users.to {
+		start := r.start(u.parts)
+		if start < r.from || start >= r.to {
 			continue
 		}
 		r.lister.seen = true
-		if want.HasPeriod {
-			if r.returns(u.parts, start); r.period(want.Period) == 0 {
-				continue
-			}
+		if r.picked.selection.HasPeriod && !r.returned(u.parts, start) {
+			continue
 		}
 		if err := r.lister.add(&u.parts[0]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// start returns the time of the first start event, the end of all times if there is none.
+func (r *retentionUsersFold) start(parts []part) int64 {
+	first := int64(math.MaxInt64)
+	for i := range parts {
+		p := &parts[i]
+		for row := p.lo; row < p.hi; row++ {
+			if p.mask(row)&startBit != 0 {
+				first = min(first, p.time(row))
+				break
+			}
+		}
+	}
+	return first
+}
+
+// returned reports whether the user came back in the period that is asked for.
+func (r *retentionUsersFold) returned(parts []part, start int64) bool {
+	want := int64(r.picked.selection.Period)
+	for i := range parts {
+		p := &parts[i]
+		for row := p.lo; row < p.hi; row++ {
+			t := p.time(row)
+			if p.mask(row)&returnBit == 0 || t < start {
+				continue
+			}
+			period := int64(0)
+			if r.every > 0 {
+				period = (t - start) / r.every
+			} else {
+				period = int64(r.periods.find(t) - r.periods.find(start))
+			}
+			if period == want || r.q.Unbounded && period > want && period < int64(r.q.Periods) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (r *retentionUsersFold) join() error {
