@@ -41,6 +41,7 @@ func catalogue() []item {
 		{"router by size", "nodes/web/router", "^BenchmarkRouterScale$", "", 1, false},
 		{"listener", "nodes/web", "^BenchmarkHandler$", "^Handler/(listener|created)$", 1, false},
 		{"sockets", "nodes/web", "^BenchmarkLoopback$/^listener$/^keepalive=true$", "", 2, false},
+		{"plain requests", "nodes/web/plain", "^BenchmarkServe$", "/plain$", 2, false},
 		{"MIME", "nodes/web", "^BenchmarkMedia", "", 1, false},
 		{"bodies", "nodes/web", "^BenchmarkBodies$", "/1KB$", 1, false},
 		{"large bodies", "nodes/web", "^BenchmarkBodies$", "/1MB$", 1, true},
