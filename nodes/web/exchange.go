@@ -89,10 +89,10 @@ func (x *exchange) run() {
 	if x.out.err != nil {
 		x.gen.log.Debug("answer not taken", keyLogRemote, x.r.RemoteAddr, keyLogError, x.out.err)
 	}
-	x.gen.metrics.Add(x.kept.shard, x.route, status, elapsed)
 	if x.direct {
 		x.gen.metrics.AddFast(x.kept.shard)
 	}
+	x.gen.metrics.Add(x.kept.shard, x.route, status, elapsed)
 	if x.gen.accessLog {
 		x.logAccess(status, size, elapsed)
 	}
