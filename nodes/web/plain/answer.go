@@ -54,8 +54,11 @@ func (w *Writer) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// SetReadDeadline is for [http.ResponseController].
+// SetReadDeadline is for [http.ResponseController]. It does nothing if the whole body has come.
 func (w *Writer) SetReadDeadline(t time.Time) error {
+	if in := w.c.w; in.body.left <= in.end-in.start {
+		return nil
+	}
 	w.c.ctx.Load().unwatch()
 	return w.c.arm(t)
 }

@@ -61,7 +61,7 @@ func TestAllocs(t *testing.T) {
 	s := serve(t, slow, 0, pong)
 	c, request, answer := s.connect(), []byte(get), make([]byte, 4<<10)
 	exchange(t, c.Conn, request, answer)
-	if n := testing.AllocsPerRun(1000, func() { exchange(t, c.Conn, request, answer) }); n > 7 {
+	if n := testing.AllocsPerRun(1000, func() { exchange(t, c.Conn, request, answer) }); n > 10 { // 7, and more under the race detector, as pools forget some of what they are given
 		t.Errorf("%v allocations for a request", n)
 	}
 }

@@ -24,7 +24,7 @@ type conn struct {
 	err       error                 // of read
 	remote    string
 	answering atomic.Bool             // a whole head has come, and no answer was sent
-	ctx       atomic.Pointer[request] // of the request that is answered; may be of an earlier one
+	ctx       atomic.Pointer[request] // of the request that is answered, or nil
 
 	// See idle.
 	armed  bool   // the connection has the deadline parkAfter
@@ -154,6 +154,7 @@ func (c *conn) answer() (again bool) {
 			again = false
 		}
 		ctx.end()
+		c.ctx.Store(nil)
 		clear(w.header)
 		c.served++
 		c.answering.Store(false)
