@@ -10,22 +10,23 @@ import (
 	"time"
 )
 
-// A Writer is the http.ResponseWriter of one answer. The header and the body are sent with one call when
-// Write is called, or when the request ends without that: an answer has one Write at most. It
-// writes what net/http would, with a Content-Length.
+// A Writer is the http.ResponseWriter of one answer, which has one Write at most. It writes what
+// net/http would, with a Content-Length, and with one call after the request has been answered,
+// so that an answer counts before its client sees it. An answer of more than 64 KiB is sent by
+// Write.
 type Writer struct {
 	c      *conn
 	r      *http.Request
 	header http.Header
 	status int // 0 while it was not set
-	sent   bool
-	close  bool  // the connection ends after the answer
-	err    error // of sending
-	buf    []byte
+	sent   bool   // send was called
+	close  bool   // the connection ends after the answer
+	err    error  // of sending
+	buf    []byte // to be sent
 	names  []string
 }
 
-// maxBuffer is the longest answer, in bytes, that is sent with one call: a longer one takes two.
+// maxBuffer is the longest answer, in bytes, that is kept until the request has been answered.
 const maxBuffer = 64 << 10
 
 // Header implements [http.ResponseWriter].
@@ -38,7 +39,7 @@ func (w *Writer) WriteHeader(status int) {
 	}
 }
 
-// Write implements [http.ResponseWriter]: it sends the answer.
+// Write implements [http.ResponseWriter]. The data is the whole body.
 func (w *Writer) Write(data []byte) (int, error) {
 	if w.sent {
 		return 0, http.ErrContentLength
@@ -72,7 +73,7 @@ func statusHasBody(status int) bool {
 	return status != http.StatusNoContent && status != http.StatusNotModified && (status == 0 || status >= http.StatusOK)
 }
 
-// send sends the answer. What the client has not sent of the body is read first: a connection
+// send sends the answer, or makes it ready for flush. What the client has not sent of the body is read first: a connection
 // that is closed with unread bytes is reset, and the client may not see the answer.
 func (w *Writer) send(data []byte) {
 	w.sent = true
@@ -88,8 +89,18 @@ func (w *Writer) send(data []byte) {
 		data = nil
 	}
 	w.buf = b
-	if _, w.err = w.c.Write(b); w.err == nil && len(data) > 0 {
-		_, w.err = w.c.Write(data)
+	if len(data) > 0 {
+		if w.flush(); w.err == nil {
+			_, w.err = w.c.Write(data)
+		}
+	}
+}
+
+// flush sends what has been written and was not sent.
+func (w *Writer) flush() {
+	if len(w.buf) > 0 {
+		_, w.err = w.c.Write(w.buf)
+		w.buf = w.buf[:0]
 	}
 }
 

@@ -156,6 +156,7 @@ func (c *conn) answer() (again bool) {
 		ctx.end()
 		c.ctx.Store(nil)
 		clear(w.header)
+		w.buf = w.buf[:0]
 		c.served++
 		c.answering.Store(false)
 	}()
@@ -163,6 +164,7 @@ func (c *conn) answer() (again bool) {
 	if !w.sent {
 		w.send(nil)
 	}
+	w.flush()
 	if c.w.body.left > 0 && w.err == nil {
 		c.linger()
 	}
