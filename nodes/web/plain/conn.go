@@ -66,11 +66,15 @@ func (c *conn) first() {
 	c.serve()
 }
 
-// parked serves a connection that has been idle for parkAfter.
-func (c *conn) parked() {
+// park lets a new goroutine wait, for a connection that has been idle for some time.
+func (c *conn) park(idle time.Duration) {
+	c.s.running.Go(func() { c.parked(idle) })
+}
+
+func (c *conn) parked(idle time.Duration) {
 	var until time.Time
 	if t := c.s.IdleTimeout; t > 0 {
-		until = time.Now().Add(t - min(t, parkAfter))
+		until = time.Now().Add(t - idle)
 	}
 	if c.await(until) != nil || c.fill() != nil {
 		c.close()
@@ -176,6 +180,11 @@ func (c *conn) answer() (again bool) {
 func (c *conn) idle() bool {
 	c.MarkIdle()
 	c.w.start, c.w.end = 0, 0
+	if c.served == 1 { // many connections have one request
+		c.putWork()
+		c.park(0)
+		return false
+	}
 	for {
 		if !c.armed {
 			if c.await(time.Now().Add(c.parkAfter())) != nil {
@@ -193,7 +202,7 @@ func (c *conn) idle() bool {
 			break
 		}
 		if c.armed = false; c.served == c.seen {
-			c.s.running.Go(c.parked)
+			c.park(c.parkAfter())
 			return false
 		}
 	}
