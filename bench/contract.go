@@ -53,7 +53,7 @@ type Line struct {
 // Contract returns the lines in order.
 func Contract() []Line {
 	return []Line{
-		{"P1", "ping, keep-alive, 64 connections ÷ net/http mux", "x", AtLeast(0.85), AtLeast(1)},
+		{"P1", "ping, keep-alive, 64 connections ÷ net/http mux", "x", AtLeast(1), AtLeast(1.3)},
 		{"P2", "ping, 1,024 connections, no keep-alive ÷ net/http mux", "x", AtLeast(0.90), AtLeast(1)},
 		{"P3", "chain of 50 pass-through nodes ÷ ping", "x", AtLeast(0.80), AtLeast(0.95)},
 		{"P4", "one-to-one hop inside a process", "ns", AtMost(100), AtMost(40)},
@@ -66,7 +66,7 @@ func Contract() []Line {
 		{"P11", "resident memory", "MB", AtMost(40), AtMost(25)},
 		{"P12", "debugger and taps off ÷ without", "x", AtLeast(0.99), AtLeast(1)},
 		{"P13", "throughput on 2 processors ÷ on 1", "x", AtLeast(1.8), AtLeast(1.95)},
-		{"N1", "orders API of 8 nodes, JSON in and out ÷ the same by hand", "x", AtLeast(0.85), AtLeast(1)},
+		{"N1", "orders API of 8 nodes, JSON in and out ÷ the same by hand", "x", AtLeast(1), AtLeast(1.1)},
 		{"N2", "sql, PostgreSQL: select of 100 rows ÷ pgx", "x", AtLeast(0.80), AtLeast(1)},
 		{"N3", "sql, SQLite: select of 100 rows ÷ database/sql", "x", AtLeast(0.80), AtLeast(1)},
 		{"N4", "http: a call with JSON ÷ net/http client", "x", AtLeast(0.85), AtLeast(1)},

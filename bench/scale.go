@@ -90,7 +90,7 @@ func measureMemory(ctx context.Context, l *lab, line Line) (rows []Row, err erro
 	defer stopInto(&err, baseline)
 	idle := Row{Line: line, Part: "idle", Figures: "MB"}
 	full := Row{Line: line, Part: "10,000 idle keep-alive connections", Figures: "MB"}
-	full.Contract, full.Goal = AtMost(250), AtMost(250)
+	full.Contract, full.Goal = AtMost(90), AtMost(80)
 	for _, side := range []struct {
 		s          *server.Server
 		idle, full *float64
