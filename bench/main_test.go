@@ -187,7 +187,7 @@ func rows(t *testing.T) []Row {
 		return l
 	}
 	p1 := Row{Line: line("P1"), Figures: "req/s", Notes: []string{"a note"}}
-	p1.Ratio(90, 100)
+	p1.Ratio(110, 100)
 	side := Row{Line: line("P1"), Part: "other generator", Side: true}
 	side.Ratio(10, 100)
 	p2 := Row{Line: line("P2"), Broken: []string{"3 failed"}}
@@ -216,7 +216,7 @@ func TestTable(t *testing.T) {
 	if got := strings.Join(verdicts, "|"); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	for _, want := range []string{"90.0 req/s", "0.900x", "≥ 0.85x", "P1: a note", "P2: BROKEN: 3 failed", "P9: short of the goal: p99 doubled", "P12: there are none"} {
+	for _, want := range []string{"110 req/s", "1.10x", "≥ 1x", "P1: a note", "P2: BROKEN: 3 failed", "P9: short of the goal: p99 doubled", "P12: there are none"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got\n%s\nwant %q in it", got, want)
 		}
@@ -234,7 +234,7 @@ func TestNumber(t *testing.T) {
 func TestFigures(t *testing.T) {
 	got := Figures(rows(t))
 	want := map[string]Figure{
-		"P1": {90, 100, 0.9, 0.85, 0}, "P2": {200, 100, 2, 0.9, 1}, "P6": {5, 1, 5, 4, 0}, "P9": {0, 0, 0, 0, 0},
+		"P1": {110, 100, 1.1, 1, 0}, "P2": {200, 100, 2, 0.9, 1}, "P6": {5, 1, 5, 4, 0}, "P9": {0, 0, 0, 0, 0},
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

@@ -18,7 +18,7 @@ type Writer struct {
 	c      *conn
 	r      *http.Request
 	header http.Header
-	status int // 0 while it was not set
+	status int    // 0 while it was not set
 	sent   bool   // send was called
 	close  bool   // the connection ends after the answer
 	err    error  // of sending
