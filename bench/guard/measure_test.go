@@ -225,7 +225,7 @@ func TestSelected(t *testing.T) {
 	all := len(catalogue())
 	f("", all, true)
 	f("JSON", 1, false)
-	f("nodes/web", 7, false)
+	f("nodes/web", 8, false)
 	f("ping", 0, true)
 	f("end to end", 0, true)
 	f("MapEncode/compiled", all, false) // whose package is not known before all are built
