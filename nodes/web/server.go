@@ -311,20 +311,6 @@ func (s *server) newHTTP() *httpServer {
 	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.serveHTTP(r.Context(), w, r, h.stopping.Load(), false)
 	})
-	if s.settings.fastPath && !s.settings.tls && plain.Supported {
-		h.plain = plain.NewServer(&plain.Options{
-			HeaderBytes: s.settings.headerBytes, Rate: &s.settings.rate, IdleTimeout: s.settings.idleTimeout,
-			Takes: func(r *http.Request) bool {
-				gen := s.generations.Current()
-				return !gen.parts.has(r) && (r.ContentLength == 0 || !gen.unread.has(r))
-			},
-			Answer: func(ctx context.Context, w *plain.Writer, r *http.Request) {
-				s.serveHTTP(ctx, w, r, h.stopping.Load(), true)
-			},
-			Opened: h.conns.Opened, Closed: h.conns.Closed,
-		})
-		h.serving.Go(func() { _ = h.Serve(h.plain.Declined()) }) // http.ErrServerClosed
-	}
 	h.ReadHeaderTimeout = s.settings.rate.Grace
 	h.IdleTimeout = s.settings.idleTimeout
 	h.MaxHeaderBytes = s.settings.headerBytes
@@ -336,6 +322,20 @@ func (s *server) newHTTP() *httpServer {
 	h.Protocols.SetHTTP1(true)
 	if !s.settings.tls {
 		h.Protocols.SetUnencryptedHTTP2(true)
+		if s.settings.fastPath && plain.Supported {
+			h.plain = plain.NewServer(&plain.Options{
+				HeaderBytes: s.settings.headerBytes, Rate: &s.settings.rate, IdleTimeout: s.settings.idleTimeout,
+				Takes: func(r *http.Request) bool {
+					gen := s.generations.Current()
+					return !gen.parts.has(r) && (r.ContentLength == 0 || !gen.unread.has(r))
+				},
+				Answer: func(ctx context.Context, w *plain.Writer, r *http.Request) {
+					s.serveHTTP(ctx, w, r, h.stopping.Load(), true)
+				},
+				Opened: h.conns.Opened, Closed: h.conns.Closed,
+			})
+			h.serving.Go(func() { _ = h.Serve(h.plain.Declined()) }) // http.ErrServerClosed
+		}
 		return h
 	}
 	h.Protocols.SetHTTP2(true)
