@@ -66,10 +66,12 @@ func (w *Writer) SetReadDeadline(t time.Time) error {
 
 // hasBody reports whether the answer may have a body.
 func (w *Writer) hasBody() bool {
-	return w.r.Method != http.MethodHead && statusHasBody(w.status)
+	return w.r.Method != http.MethodHead && isFramed(w.status)
 }
 
-func statusHasBody(status int) bool {
+// isFramed reports whether a message of a status ends where its Content-Length says, as one of 205
+// does, too, which has no body (RFC 9112, section 6.3).
+func isFramed(status int) bool {
 	return status != http.StatusNoContent && status != http.StatusNotModified && (status == 0 || status >= http.StatusOK)
 }
 
@@ -125,7 +127,7 @@ func (w *Writer) appendHead(b, data []byte) []byte {
 	}
 	slices.Sort(w.names)
 	typed := false
-	length := statusHasBody(w.status)
+	length := isFramed(w.status)
 	for _, name := range w.names {
 		switch name {
 		case "Content-Type":

@@ -42,8 +42,8 @@ type work struct {
 	out        Writer
 }
 
-// parkAfter is how long a connection is idle before a goroutine with a new stack takes it over: the
-// one that has served has 8 or 16 KiB of stack.
+// parkAfter is how long a connection is idle before a goroutine with a small stack takes it over:
+// a process has made the stack of the one that served grow.
 const parkAfter = 200 * time.Millisecond
 
 func newConn(s *Server, pc *pace.Conn) *conn {

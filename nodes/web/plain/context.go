@@ -20,7 +20,7 @@ type request struct {
 }
 
 // watchAfter is how long a process takes before its client is watched. Most queries take
-// less. A watch takes a goroutine and two system calls, 3 µs.
+// less, and a watch takes a goroutine and system calls.
 const watchAfter = 10 * time.Millisecond
 
 func newRequest(c *conn) *request { return &request{c: c} }

@@ -59,7 +59,7 @@ func begun(data []byte) verdict {
 			if c == ' ' && i > 0 {
 				break
 			}
-			if !tokens[c] {
+			if !httpguts.IsTokenRune(rune(c)) {
 				return other
 			}
 		}
@@ -134,9 +134,9 @@ func parseHeader(lines string, r *http.Request) bool {
 		if !found || colon <= 0 {
 			return false
 		}
-		name, ok := canonical(line[:colon])
+		name := textproto.CanonicalMIMEHeaderKey(line[:colon])
 		v := strings.Trim(line[colon+1:], " \t")
-		if !ok || !httpguts.ValidHeaderFieldValue(v) || !note(name, v, r) {
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(v) || !note(name, v, r) {
 			return false
 		}
 		if name == "Host" {
@@ -199,34 +199,10 @@ func length(s string) int64 {
 	return n
 }
 
-// canonical returns the canonical form of a name; ok is false for what is not a name.
-func canonical(name string) (key string, ok bool) {
-	upper, same := true, true
-	for i := range len(name) {
-		c := name[i]
-		if !tokens[c] {
-			return "", false
-		}
-		if upper && 'a' <= c && c <= 'z' || !upper && 'A' <= c && c <= 'Z' {
-			same = false
-		}
-		upper = c == '-'
+// unreserved are the characters that no part of a URL encodes (RFC 3986, section 2.3).
+var unreserved = func() (set [256]bool) {
+	for _, c := range []byte("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-._~") {
+		set[c] = true
 	}
-	if same {
-		return name, true
-	}
-	return textproto.CanonicalMIMEHeaderKey(name), true
-}
-
-// The characters of tokens (RFC 9110, section 5.6.2), and those that no part of a URL encodes
-// (RFC 3986, section 2.3).
-var tokens, unreserved = set(alphanumeric + "!#$%&'*+-.^_`|~"), set(alphanumeric + "-._~")
-
-const alphanumeric = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
-func set(chars string) (s [256]bool) {
-	for i := range len(chars) {
-		s[chars[i]] = true
-	}
-	return s
-}
+	return set
+}()
