@@ -81,6 +81,14 @@ func shapes() []shape {
 			},
 		},
 		{
+			name: "visits",
+			data: func(seed uint64, n int) trailtest.Generator { return trailtest.Visits{Seed: seed, Events: n} },
+			asked: asked{
+				steps: []string{"open", "cart", "purchase"}, start: []string{"open"}, back: []string{"view"},
+				optional: "campaign", group: "country", pattern: "-(0[1-5]|1.)$", wide: "item",
+			},
+		},
+		{
 			name: "github",
 			data: func(seed uint64, n int) trailtest.Generator { return trailtest.GitHub{Seed: seed, Events: n} },
 			asked: asked{

@@ -44,6 +44,16 @@ func (Ecom) Schema() event.Schema {
 
 const countryCodes = "US CN IN BR JP DE GB FR KR RU MX ID IT TR ES CA PH VN TH PL NG EG PK BD NL AR CO UA ZA AU MY SA BE SE RO CL PE CZ GR PT HU AT CH IL DK FI NO IE SG NZ KE MA DZ AE LK KZ EC BG HR SK"
 
+// audience returns 60 countries and 25 campaigns, the most frequent first, and of eight devices
+// how many are which.
+func audience() (countries, devices, campaigns []event.Value) {
+	for i := range 25 {
+		campaigns = append(campaigns, event.StringOf(fmt.Sprintf("campaign-%02d", i+1)))
+	}
+	return stringValues(strings.Fields(countryCodes)...),
+		stringValues("mobile", "mobile", "mobile", "mobile", "mobile", "desktop", "desktop", "tablet"), campaigns
+}
+
 // Rows yields the rows; Seed and Events alone decide about them.
 func (g Ecom) Rows() iter.Seq[*Row] {
 	return func(yield func(*Row) bool) {
@@ -56,12 +66,7 @@ func (g Ecom) Rows() iter.Seq[*Row] {
 		)
 		pow, week := newPow2Table(), newCalendar()
 		countries, campaigns := newZipf(60), newZipf(25)
-		countryNames := stringValues(strings.Fields(countryCodes)...)
-		devices := stringValues("mobile", "mobile", "mobile", "mobile", "mobile", "desktop", "desktop", "tablet")
-		campaignNames := make([]event.Value, 25)
-		for i := range campaignNames {
-			campaignNames[i] = event.StringOf(fmt.Sprintf("campaign-%02d", i+1))
-		}
+		countryNames, devices, campaignNames := audience()
 		row := &Row{Values: make([]event.Value, 5)}
 		buffer := make([]byte, 0, 32)
 		left := g.Events

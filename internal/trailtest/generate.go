@@ -20,7 +20,7 @@ type Generator interface {
 // A Row is an event with a value for each field of the schema.
 type Row struct {
 	User   string
-	Time   int64 // milliseconds since 1970 UTC, whole seconds
+	Time   int64 // milliseconds since 1970 UTC; whole seconds, except of Visits
 	Name   string
 	Values []event.Value
 	Late   int64 // milliseconds from Time to when it arrives; of Skew alone

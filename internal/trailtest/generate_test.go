@@ -57,6 +57,7 @@ func TestGolden(t *testing.T) {
 	f(Hits{Seed: 1, Events: 2_000_000}, 10_000, "c72a0e3c63ea986f")
 	f(Short{Seed: 1, Events: 2_000_000}, 10_000, "b74c3402090200f2")
 	f(Skew{Seed: 1, Events: 2_000_000}, 10_000, "48e599600112f553")
+	f(Visits{Seed: 1, Events: 2_000_000}, 10_000, "937f07c287f29a2c")
 	shuffled(Short{Seed: 1, Events: 10_000}, 10_000, "cd6f19828d80f7ac")
 	shuffled(Skew{Seed: 1, Events: 10_000}, 10_000, "9a68deb327e8c82a")
 	if invariant.Race {
@@ -64,6 +65,7 @@ func TestGolden(t *testing.T) {
 	}
 	f(Short{Seed: 1, Events: 2_000_000}, 1_000_000, "a92419f8a9e072f1")
 	f(Skew{Seed: 1, Events: 2_000_000}, 1_000_000, "49423d93badf5d1c")
+	f(Visits{Seed: 1, Events: 2_000_000}, 1_000_000, "58493448872256a0")
 	f(Ecom{Seed: 1, Events: 2_000_000}, 1_000_000, "107cdf4adb34805e")
 	f(GitHub{Seed: 1, Events: 2_000_000}, 1_000_000, "51f0c483e74697c7")
 	f(Hits{Seed: 1, Events: 2_000_000}, 1_000_000, "bd981e0a9fd49b5d")
@@ -126,26 +128,19 @@ func TestEcomShape(t *testing.T) {
 		}
 	}
 	slices.Sort(perUser)
-	between := func(what string, got, low, high int) {
-		t.Helper()
-		t.Logf("%s: %d", what, got)
-		if got < low || got > high {
-			t.Errorf("%s: got %d, want %d to %d", what, got, low, high)
-		}
-	}
-	between("rows", rows, n, n)
-	between("users", len(perUser), n/20*73/100, n/20*74/100*12/10)
-	between("median", perUser[len(perUser)/2], 3, 3)
-	between("p99", perUser[len(perUser)*99/100], 350, 450)
-	between("view, of 10,000", names["view"]*10000/n, 9400, 9700)
-	between("cart, of 10,000", names["cart"]*10000/n, 220, 280)
-	between("purchase, of 10,000", names["purchase"]*10000/n, 80, 120)
-	between("signup, of 10,000", names["signup"]*10000/n, 30, 100)
-	between("open, of 10,000", names["open"]*10000/n, 30, 200)
-	between("ties, of 10,000", ties*10000/n, 70, 130)
-	between("campaigns, of 100", campaign*100/n, 57, 63)
-	between("countries", len(countries), 60, 60)
-	between("in the last second", late, 0, n/1000)
+	between(t, "rows", rows, n, n)
+	between(t, "users", len(perUser), n/20*73/100, n/20*74/100*12/10)
+	between(t, "median", perUser[len(perUser)/2], 3, 3)
+	between(t, "p99", perUser[len(perUser)*99/100], 350, 450)
+	between(t, "view, of 10,000", names["view"]*10000/n, 9400, 9700)
+	between(t, "cart, of 10,000", names["cart"]*10000/n, 220, 280)
+	between(t, "purchase, of 10,000", names["purchase"]*10000/n, 80, 120)
+	between(t, "signup, of 10,000", names["signup"]*10000/n, 30, 100)
+	between(t, "open, of 10,000", names["open"]*10000/n, 30, 200)
+	between(t, "ties, of 10,000", ties*10000/n, 70, 130)
+	between(t, "campaigns, of 100", campaign*100/n, 57, 63)
+	between(t, "countries", len(countries), 60, 60)
+	between(t, "in the last second", late, 0, n/1000)
 }
 
 // TestSkewShape checks who does how much, that events arrive late, that some come twice,
@@ -188,27 +183,20 @@ func TestSkewShape(t *testing.T) {
 	for _, events := range perUser[:len(perUser)/100] {
 		heavy += events
 	}
-	between := func(what string, got, low, high int) {
-		t.Helper()
-		t.Logf("%s: %d", what, got)
-		if got < low || got > high {
-			t.Errorf("%s: got %d, want %d to %d", what, got, low, high)
-		}
-	}
-	between("rows", rows, n, n)
-	between("users", len(perUser), n/22, n/18)
-	between("events of one user in a hundred, of 100", heavy*100/n, 47, 53)
-	between("twice, of 1,000", twice*1000/n, 8, 12)
-	between("an hour late, of 1,000", hour*1000/n, 40, 60)
-	between("a day late, of 1,000", day*1000/n, 25, 40)
-	between("campaign, of 100", present[skewCampaign]*100/n, 37, 43)
-	between("age, of 100", present[skewAge]*100/n, 60, 73)
-	between("price, of 100", present[skewPrice]*100/n, 7, 9)
-	between("item, of 100", present[skewItem]*100/n, 46, 52)
-	between("problems, of 10,000", present[skewProblem]*10_000/n, 45, 55)
-	between("trial, of 100", present[skewTrial]*100/n, 9, 11)
-	between("sessions", len(values[skewSession]), n/15, n/5)
-	between("pages", len(values[skewPage]), 40_000, 100_000)
+	between(t, "rows", rows, n, n)
+	between(t, "users", len(perUser), n/22, n/18)
+	between(t, "events of one user in a hundred, of 100", heavy*100/n, 47, 53)
+	between(t, "twice, of 1,000", twice*1000/n, 8, 12)
+	between(t, "an hour late, of 1,000", hour*1000/n, 40, 60)
+	between(t, "a day late, of 1,000", day*1000/n, 25, 40)
+	between(t, "campaign, of 100", present[skewCampaign]*100/n, 37, 43)
+	between(t, "age, of 100", present[skewAge]*100/n, 60, 73)
+	between(t, "price, of 100", present[skewPrice]*100/n, 7, 9)
+	between(t, "item, of 100", present[skewItem]*100/n, 46, 52)
+	between(t, "problems, of 10,000", present[skewProblem]*10_000/n, 45, 55)
+	between(t, "trial, of 100", present[skewTrial]*100/n, 9, 11)
+	between(t, "sessions", len(values[skewSession]), n/15, n/5)
+	between(t, "pages", len(values[skewPage]), 40_000, 100_000)
 	for i, f := range (Skew{}).Schema() {
 		if present[i] == 0 || len(values[i]) < 2 {
 			t.Errorf("%s: got %d values in %d events", f.Name, len(values[i]), present[i])
@@ -274,7 +262,7 @@ func TestBots(t *testing.T) {
 
 // TestRowsStops checks that a loop over rows can be left.
 func TestRowsStops(t *testing.T) {
-	for _, g := range []Generator{Ecom{Events: 10}, GitHub{Events: 10}, Hits{Events: 10}, Short{Events: 10}, Skew{Events: 10}} {
+	for _, g := range []Generator{Ecom{Events: 10}, GitHub{Events: 10}, Hits{Events: 10}, Short{Events: 10}, Skew{Events: 10}, Visits{Events: 10}} {
 		n := 0
 		for r := range g.Rows() {
 			if e := r.Event(g.Schema()); e.User == "" || e.Name == "" || len(e.Properties) > len(g.Schema()) {
@@ -312,4 +300,14 @@ func BenchmarkRows(b *testing.B) {
 	f("hits", Hits{Seed: 1, Events: 1_000_000})
 	f("short", Short{Seed: 1, Events: 1_000_000})
 	f("skew", Skew{Seed: 1, Events: 1_000_000})
+	f("visits", Visits{Seed: 1, Events: 1_000_000})
+}
+
+// between checks a figure of the data.
+func between(t *testing.T, what string, got, low, high int) {
+	t.Helper()
+	t.Logf("%s: %d", what, got)
+	if got < low || got > high {
+		t.Errorf("%s: got %d, want %d to %d", what, got, low, high)
+	}
 }

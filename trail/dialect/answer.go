@@ -32,21 +32,6 @@ func (s *Statement) Answer(rows [][]any) (*query.Answer, error) {
 	return a, nil
 }
 
-// compareValues orders values of one property: the missing one, then by value.
-func compareValues(a, b event.Value) int {
-	switch {
-	case a.Missing() || b.Missing():
-		return cmp.Compare(len(a.String()), 0) - cmp.Compare(len(b.String()), 0)
-	case a.Type() == event.String:
-		return strings.Compare(a.Text(), b.Text())
-	case a.Type() == event.Float:
-		return cmp.Compare(a.Float(), b.Float())
-	case a.Type() == event.Bool:
-		return strings.Compare(a.String(), b.String())
-	}
-	return cmp.Compare(a.Int(), b.Int())
-}
-
 // compareMeasured orders what was measured, null first.
 func compareMeasured(a, b query.Measured) int {
 	amount := func(m query.Measured) float64 {

@@ -319,7 +319,16 @@ func (c *compiler) textTest(column string, op query.Op, literals []event.Value) 
 		return one(missing, c.expression(column, literals[0].Text()).not())
 	}
 	if slices.ContainsFunc(literals, event.Value.Missing) {
-		return c.emptyTest(column, op, literals)
+		// Every string contains the empty one, and is above it.
+		switch {
+		case op == query.NotContains:
+			return missing
+		case op == query.Lt, op == query.Lte, op == query.Between && literals[1].Missing():
+			return never
+		case op == query.Between:
+			return all(exists, compare("<=", arg(1)))
+		}
+		return exists
 	}
 	switch op {
 	case query.Contains:
@@ -359,27 +368,6 @@ func among(values []string, single, many string, none cond, compare func(operato
 		return compare(single, values[0])
 	}
 	return compare(many, "("+strings.Join(values, ", ")+")")
-}
-
-// emptyTest is textTest for ranges and parts of the empty text: every string contains
-// it, and every string is above it.
-func (c *compiler) emptyTest(column string, op query.Op, literals []event.Value) cond {
-	exists := is(column + " != ''")
-	switch op {
-	case query.NotContains:
-		if c.dialect == DuckDB {
-			return is("coalesce(" + column + ", '') = ''")
-		}
-		return is(column + " = ''")
-	case query.Lt, query.Lte:
-		return never
-	case query.Between:
-		if literals[1].Missing() {
-			return never
-		}
-		return all(exists, is(column+" <= "+c.text(literals[1].Text())))
-	}
-	return exists
 }
 
 // numberTest tests an integer, a number or a boolean. A missing one is NULL.

@@ -269,7 +269,7 @@ func funnelAnswer(s *Statement, r *reader, rows [][]any, answer *query.Answer) {
 		return cmp.Or(
 			compareBools(x.Other, y.Other),
 			cmp.Compare(y.Steps[0].Users.N, x.Steps[0].Users.N),
-			slices.CompareFunc(x.Values, y.Values, compareValues),
+			slices.CompareFunc(x.Values, y.Values, event.Compare),
 		)
 	})
 	answer.Funnel = a

@@ -314,7 +314,7 @@ func segmentAnswer(s *Statement, r *reader, rows [][]any, answer *query.Answer) 
 			cmp.Compare(x.bucket, y.bucket),
 			compareBools(x.row.Other, y.row.Other),
 			compareMeasured(y.row.Value, x.row.Value),
-			slices.CompareFunc(x.row.Group, y.row.Group, compareValues),
+			slices.CompareFunc(x.row.Group, y.row.Group, event.Compare),
 		)
 	})
 	for _, l := range found {

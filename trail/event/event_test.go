@@ -1,6 +1,7 @@
 package event_test
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"testing"
@@ -108,5 +109,28 @@ func TestTime(t *testing.T) {
 	}
 	if event.Time(event.MaxTime).Year() != 9999 || event.Time(event.MinTime).Year() != 1 {
 		t.Error("the bounds are not in the years 1 and 9999")
+	}
+}
+
+func TestCompare(t *testing.T) {
+	// Each is less than the ones after it of its list.
+	for _, list := range [][]event.Value{
+		{{}, event.BoolOf(false), event.BoolOf(true)},
+		{{}, event.StringOf(" "), event.StringOf("A"), event.StringOf("a"), event.StringOf("aa"), event.StringOf("é")},
+		{
+			{}, event.FloatOf(-math.MaxFloat64), event.IntOf(math.MinInt64), event.IntOf(-3), event.FloatOf(-2.5), event.IntOf(-2), event.FloatOf(0.5), event.IntOf(1),
+			event.FloatOf(1 << 53), event.IntOf(1<<53 + 1), event.FloatOf(1<<53 + 2), event.IntOf(math.MaxInt64), event.FloatOf(1 << 63), event.FloatOf(math.MaxFloat64),
+		},
+	} {
+		for i, v := range list {
+			for j, w := range list {
+				if got, want := event.Compare(v, w), cmp.Compare(i, j); got != want {
+					t.Errorf("Compare(%s %v, %s %v): got %d, want %d", v.Type(), v, w.Type(), w, got, want)
+				}
+			}
+		}
+	}
+	if event.Compare(event.IntOf(2), event.FloatOf(2)) != 0 || event.Compare(event.FloatOf(math.MinInt64), event.IntOf(math.MinInt64)) != 0 {
+		t.Error("an integer and the number of its value differ")
 	}
 }

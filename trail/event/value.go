@@ -1,8 +1,10 @@
 package event
 
 import (
+	"cmp"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // A Type is the type of a property's values.
@@ -141,4 +143,37 @@ func (v Value) As(t Type) (w Value, ok bool) {
 		return FloatOf(float64(int64(v.bits))), true
 	}
 	return v, false
+}
+
+// Compare orders two values of one type, or an integer and a number, by value. A missing
+// value comes first, strings are in the order of their bytes, and false is before true.
+func Compare(v, w Value) int {
+	switch {
+	case v.typ == Unknown || w.typ == Unknown:
+		return cmp.Compare(min(v.typ, 1), min(w.typ, 1))
+	case v.typ == String:
+		return strings.Compare(v.text, w.text)
+	case v.typ == Int && w.typ == Float:
+		return compareIntFloat(v.Int(), w.Float())
+	case v.typ == Float && w.typ == Int:
+		return -compareIntFloat(w.Int(), v.Float())
+	case v.typ == Float:
+		return cmp.Compare(v.Float(), w.Float())
+	}
+	return cmp.Compare(v.Int(), w.Int()) // of booleans: 0 and 1
+}
+
+// compareIntFloat compares without rounding the integer.
+func compareIntFloat(i int64, f float64) int {
+	switch {
+	case f >= 1<<63:
+		return -1
+	case f < -1<<63:
+		return 1
+	}
+	whole := math.Floor(f)
+	if c := cmp.Compare(i, int64(whole)); c != 0 || whole == f {
+		return c
+	}
+	return -1 // i is the whole part, f a little more
 }

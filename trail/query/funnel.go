@@ -278,7 +278,7 @@ func (p *parser) exclude(n *doctree.Node, number int, f *Funnel) {
 func (funnelKind) check(c *checker, q *Query) {
 	f := q.Funnel
 	if len(f.Steps) < 1 || len(f.Steps) > maxSteps {
-		c.problem("steps", "", "a funnel must have 1 to %d steps, got %d", maxSteps, len(f.Steps))
+		c.problem("steps", "write the names of events in their order, such as steps: [view, buy]", "a funnel must have 1 to %d steps, got %d", maxSteps, len(f.Steps))
 	}
 	for i := range f.Steps {
 		m := &f.Steps[i]

@@ -117,6 +117,19 @@ func BenchmarkRunShort(b *testing.B) {
 	})
 }
 
+// BenchmarkRunVisits runs the queries of bench/trail over times in milliseconds with gaps of days.
+func BenchmarkRunVisits(b *testing.B) {
+	run(b, sealed(b, trailtest.Visits{Seed: 1, Events: *events}), []named{
+		{"funnel", "funnel: {steps: [open, cart, purchase], within: 7d}"},
+		{"retention", "retention: {start: open, return: view, every: 7d, periods: 8}"},
+		{"retention-any", "retention: {start: open, return: {}, every: 7d, periods: 8}"},
+		{"segment", "segment: {where: {campaign: exists}, bucket: day, by: country}"},
+		{"users", "segment: {where: {campaign: exists}, measure: users}"},
+		{"by-item", "segment: {by: item}"},
+		{"paths", "paths: {anchor: cart, steps: 4, gap: 30m}"},
+	})
+}
+
 // A named is a query with a name for the benchmark.
 type named struct{ name, doc string }
 
@@ -143,6 +156,7 @@ func run(b *testing.B, in exec.Input, queries []named) {
 			}
 			var read int64
 			scratch := &exec.Scratch{}
+			began := busy(b)
 			for b.Loop() {
 				a, err := exec.Run(b.Context(), in, q, exec.Options{Scratch: scratch})
 				if err != nil {
@@ -151,6 +165,7 @@ func run(b *testing.B, in exec.Input, queries []named) {
 				read = a.Stats.BytesRead
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows), "ns/event")
+			b.ReportMetric(float64(busy(b)-began)/float64(b.N)/float64(rows), "cpu-ns/event")
 			b.ReportMetric(float64(size)/float64(rows), "B/event")
 			b.ReportMetric(float64(read)/float64(rows), "Bread/event")
 		})

@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"cmp"
 	"strings"
 	"unsafe"
 
@@ -179,12 +178,4 @@ func (d *dictionary) take(n int64) {
 		d.err = err
 	}
 	d.owed = 0
-}
-
-// compareValues orders values of one type, the missing one first.
-func compareValues(v, w event.Value) int {
-	if v.Missing() || w.Missing() {
-		return cmp.Compare(btoi(!v.Missing()), btoi(!w.Missing()))
-	}
-	return compare(v, w)
 }

@@ -234,7 +234,9 @@ func (b *builder) reads(k kernel) []string {
 			add("event")
 		}
 		for _, f := range s.wheres {
-			f.columns(add)
+			for _, l := range f.leaves {
+				add(l.column.Name())
+			}
 		}
 	}
 	for _, name := range b.columns {
@@ -247,19 +249,6 @@ func (b *builder) reads(k kernel) []string {
 		return []string{"none"}
 	}
 	return names
-}
-
-// columns names the columns of a selector.
-func (s *selector) columns(add func(string)) {
-	for _, sub := range s.all {
-		sub.columns(add)
-	}
-	for _, sub := range s.any {
-		sub.columns(add)
-	}
-	if s.leaf != nil && s.leaf.column != nil {
-		add(s.leaf.column.Name())
-	}
 }
 
 // extras says what is special about a source.

@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math"
 	"regexp"
@@ -145,7 +144,7 @@ func (b *builder) test(q *query.Test) (*test, error) {
 		t.values = append(t.values, v)
 	}
 	if len(t.values) > 1 && t.op != query.Between {
-		slices.SortFunc(t.values, compare)
+		slices.SortFunc(t.values, event.Compare)
 	}
 	if t.typ == event.String {
 		if err := t.compile(q); err != nil {
@@ -211,55 +210,23 @@ func (t *test) passes(v event.Value) bool {
 	case query.Missing:
 		return false
 	case query.Eq, query.In:
-		_, in := slices.BinarySearchFunc(t.values, v, compare)
+		_, in := slices.BinarySearchFunc(t.values, v, event.Compare)
 		return in
 	case query.Ne, query.NotIn:
-		_, in := slices.BinarySearchFunc(t.values, v, compare)
+		_, in := slices.BinarySearchFunc(t.values, v, event.Compare)
 		return !in
 	case query.Gt:
-		return compare(v, t.values[0]) > 0
+		return event.Compare(v, t.values[0]) > 0
 	case query.Gte:
-		return compare(v, t.values[0]) >= 0
+		return event.Compare(v, t.values[0]) >= 0
 	case query.Lt:
-		return compare(v, t.values[0]) < 0
+		return event.Compare(v, t.values[0]) < 0
 	case query.Lte:
-		return compare(v, t.values[0]) <= 0
+		return event.Compare(v, t.values[0]) <= 0
 	case query.Between:
-		return compare(v, t.values[0]) >= 0 && compare(v, t.values[1]) <= 0
+		return event.Compare(v, t.values[0]) >= 0 && event.Compare(v, t.values[1]) <= 0
 	}
 	return false // strings have codes
-}
-
-// compare orders two values of one type, or an integer and a number by value.
-func compare(v, w event.Value) int {
-	switch {
-	case v.Type() == event.String:
-		return strings.Compare(v.Text(), w.Text())
-	case v.Type() == event.Int && w.Type() == event.Int:
-		return cmp.Compare(v.Int(), w.Int())
-	case v.Type() == event.Bool:
-		return cmp.Compare(btoi(v.Bool()), btoi(w.Bool()))
-	case v.Type() == event.Int:
-		return compareIntFloat(v.Int(), w.Float())
-	case w.Type() == event.Int:
-		return -compareIntFloat(w.Int(), v.Float())
-	}
-	return cmp.Compare(v.Float(), w.Float())
-}
-
-// compareIntFloat compares without rounding the integer.
-func compareIntFloat(i int64, f float64) int {
-	switch {
-	case f >= 1<<63:
-		return -1
-	case f < -(1 << 63):
-		return 1
-	}
-	whole := math.Floor(f)
-	if c := cmp.Compare(i, int64(whole)); c != 0 || whole == f {
-		return c
-	}
-	return -1 // i is the whole part, f a little more
 }
 
 func btoi(b bool) int {

@@ -8,6 +8,7 @@ import (
 	"sort"
 	"unsafe"
 
+	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
@@ -295,7 +296,7 @@ func (f *funnelFold) compare(a, b group) int {
 		if a[i] == b[i] {
 			continue
 		}
-		if c := compareValues(f.values.value(a[i]), f.values.value(b[i])); c != 0 {
+		if c := event.Compare(f.values.value(a[i]), f.values.value(b[i])); c != 0 {
 			return c
 		}
 	}

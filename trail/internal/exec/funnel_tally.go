@@ -153,7 +153,7 @@ func (t *tally) answer(f *funnel, p *plan) ([]query.FunnelGroup, error) {
 		if c := cmp.Compare(y.users, x.users); c != 0 {
 			return c
 		}
-		return slices.CompareFunc(x.values, y.values, compareValues)
+		return slices.CompareFunc(x.values, y.values, event.Compare)
 	})
 	shown := len(groups)
 	if limit := f.q.Limit; limit > 0 {

@@ -176,7 +176,7 @@ func TestLayouts(t *testing.T) {
 		t.Errorf("got %d events of a user, want 100,000 or more", most)
 	}
 	for _, name := range []string{
-		"blocks left out", "views left out", "event sets", "presence", "rare events", "index of buckets", "table of numbers", "times gaps", "times packed",
+		"blocks left out", "views left out", "event sets", "presence", "rare events", "empty masks", "index of buckets", "table of numbers", "times gaps", "times packed",
 		"column constant", "column digits", "column packed", "column plain", "column present", "column raw", "column raw-sparse", "column runs", "column sparse",
 		"column user", "column user-sparse", "stripes", "codes 2", "codes 3", "codes 5", "codes 17", "codes 40", "codes 63", "codes 64", "codes 65", "codes 256",
 		"codes 3000", "codes 70000",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
@@ -151,7 +152,7 @@ func (p *pathsFold) collect(parts []part) (anchored bool) {
 	}
 	if anchored && !sorted {
 		slices.SortFunc(p.steps, func(a, b step) int {
-			return cmp.Or(cmp.Compare(a.t, b.t), compareValues(p.names.value(a.name), p.names.value(b.name)))
+			return cmp.Or(cmp.Compare(a.t, b.t), event.Compare(p.names.value(a.name), p.names.value(b.name)))
 		})
 	}
 	return anchored

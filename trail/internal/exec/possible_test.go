@@ -129,7 +129,7 @@ func testsOf(property string, typ event.Type, values int, random *rand.Rand) (li
 	}
 	ordered := func() []query.Literal {
 		a, b := literal(), literal()
-		if v, w := a.Value, b.Value; compare(v, w) > 0 {
+		if v, w := a.Value, b.Value; event.Compare(v, w) > 0 {
 			a, b = b, a
 		}
 		return []query.Literal{a, b}

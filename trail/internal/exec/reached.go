@@ -9,13 +9,14 @@ import (
 // that they do not test.
 type Reached map[string]int64
 
-// ways that save work are counted where they are taken, once a block, a view or a chunk.
+// ways that save work are counted where they are taken, once a block, a view or eight rows.
 type ways struct {
 	blocks   int64 // left out by summaries
 	views    int64 // left out by event sets
 	sets     int64 // views whose event sets decide which users count
 	presence int64 // parts of blocks in which bits of presence were asked
 	sparse   int64 // stretches of which only the rare events were read
+	empty    int64 // eight rows that a count skipped
 }
 
 func (w *ways) add(o ways) {
@@ -24,6 +25,7 @@ func (w *ways) add(o ways) {
 	w.sets += o.sets
 	w.presence += o.presence
 	w.sparse += o.sparse
+	w.empty += o.empty
 }
 
 // reached adds what a query came to.
@@ -32,7 +34,7 @@ func (p *plan) reached(to Reached, n need, cost ways) {
 		return
 	}
 	for name, n := range map[string]int64{
-		"blocks left out": cost.blocks, "views left out": cost.views, "event sets": cost.sets, "presence": cost.presence, "rare events": cost.sparse,
+		"blocks left out": cost.blocks, "views left out": cost.views, "event sets": cost.sets, "presence": cost.presence, "rare events": cost.sparse, "empty masks": cost.empty,
 	} {
 		to[name] += n
 	}
@@ -42,7 +44,9 @@ func (p *plan) reached(to Reached, n need, cost ways) {
 			columns[c] = c != nil
 		}
 		for _, f := range s.wheres {
-			f.columnsOf(columns)
+			for _, l := range f.leaves {
+				columns[l.column] = true
+			}
 		}
 		for c, used := range columns {
 			if used {
@@ -58,17 +62,5 @@ func (p *plan) reached(to Reached, n need, cost ways) {
 		if s.numbers != nil {
 			to["table of numbers"]++
 		}
-	}
-}
-
-// columnsOf adds the columns that a selector reads.
-func (s *selector) columnsOf(columns map[*segment.Column]bool) {
-	for _, list := range [][]*selector{s.all, s.any} {
-		for _, sub := range list {
-			sub.columnsOf(columns)
-		}
-	}
-	if s.leaf != nil && s.leaf.column != nil {
-		columns[s.leaf.column] = true
 	}
 }

@@ -18,8 +18,8 @@ type funnelScan struct {
 	*funnelFold          // for users that masks are not enough for
 	first       [9]int64 // by level: the start of the latest chain
 	last        [9]int64 // by level: the time of its last event
-	set         [9]bool
-	loose       []entry // rows of users who are in several views at one time
+	level       int      // the highest that was reached; those below it were, too
+	loose       []entry  // rows of users who are in several views at one time
 }
 
 func (f *funnelScan) shard(views []*view) error {
@@ -44,7 +44,7 @@ func (f *funnelScan) shard(views []*view) error {
 		if level == 0 {
 			continue
 		}
-		f.set = [9]bool{}
+		f.level = 0
 		if alone {
 			f.tally.reached[level-1]++
 			continue
@@ -54,16 +54,6 @@ func (f *funnelScan) shard(views []*view) error {
 		}
 	}
 	return f.values.err
-}
-
-// level returns the highest level that is set.
-func (f *funnelScan) level() int {
-	for k := f.steps; k > 0; k-- {
-		if f.set[k] {
-			return k
-		}
-	}
-	return 0
 }
 
 // others is a word of eight masks in which bits other than step 1 are set.
@@ -86,15 +76,18 @@ func (f *funnelScan) scan(p *part) int {
 			j += 8
 		}
 		j = min(j, hi)
-		for q := j - 1; q >= i; q-- {
-			if masks[q] != 0 {
-				t := p.time(q)
-				f.first[1], f.last[1], f.set[1] = t, t, true
+		for q := j; q > i; { // the last of step 1
+			end := q
+			q = max(q-8, i)
+			if word := load(masks, q) & (1<<(8*(end-q)) - 1); word != 0 {
+				t := p.time(q + (bits.Len64(word)-1)>>3)
+				f.first[1], f.last[1] = t, t
+				f.level = max(f.level, 1)
 				break
 			}
 		}
 		if j == hi {
-			return f.level()
+			return f.level
 		}
 		// The row at j, and the others of its time: in order of the steps.
 		t, m := p.times[j], uint64(masks[j])
@@ -113,11 +106,13 @@ func (f *funnelScan) apply(t int64, m uint64) bool {
 		k := lowest(m) + 1
 		switch {
 		case k == 1:
-			f.first[1], f.last[1], f.set[1] = t, t, true
-		case f.set[k-1] && within(f.first[k-1], t, f.window) && (!f.q.Modes.StrictIncrease || f.last[k-1] < t):
-			f.first[k], f.last[k], f.set[k] = f.first[k-1], t, true
+			f.first[1], f.last[1] = t, t
+			f.level = max(f.level, 1)
+		case k-1 <= f.level && within(f.first[k-1], t, f.window) && (!f.q.Modes.StrictIncrease || f.last[k-1] < t):
+			f.first[k], f.last[k] = f.first[k-1], t
+			f.level = max(f.level, k)
 		}
-		if k == f.steps && f.set[k] {
+		if f.level == f.steps {
 			return true
 		}
 	}
@@ -161,5 +156,5 @@ func (f *funnelScan) merged(parts []part) int {
 			break
 		}
 	}
-	return f.level()
+	return f.level
 }

@@ -203,7 +203,7 @@ func (s *segmentation) compareKeys(x, y [3]int32) int {
 		if s.lexicons[column] != nil {
 			c = cmp.Compare(x[k], y[k]) // numbers are in the order of the values
 		} else if x[k] != y[k] {
-			c = compareValues(s.values.value(x[k]), s.values.value(y[k]))
+			c = event.Compare(s.values.value(x[k]), s.values.value(y[k]))
 		}
 		if c != 0 {
 			return c

@@ -72,27 +72,13 @@ func (s *segmentationFold) countUsers(views []*view) error {
 	u.open(views)
 	for u.next() {
 		for i := range u.parts {
-			if u.parts[i].any() {
+			if u.parts[i].some(0xff) {
 				s.grid.counts[cell]++
 				break
 			}
 		}
 	}
 	return nil
-}
-
-// any reports whether any row of the part has a mask. Masks must have eight bits.
-func (p *part) any() bool {
-	for row := p.lo; row < p.hi; row += 8 {
-		word := load(p.mask8, row)
-		if left := p.hi - row; left < 8 {
-			word &= 1<<(8*left) - 1
-		}
-		if word != 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // simple reports whether rows can be counted in one pass: there is nothing to
@@ -163,16 +149,27 @@ func (s *segmentationFold) count(views []*view) error {
 			}
 			continue
 		}
-		// Without branches, which would be mispredicted whenever a session begins. Rows
+		// Without branches for rows, which would be mispredicted whenever a session begins. Rows
 		// of one cell often follow each other, so every second row is counted in odd:
 		// otherwise each would wait for the one before.
 		s.grid.odd = extend(s.grid.odd, len(counts))
 		odd, times := s.grid.odd, v.times[:len(masks)]
 		codes = codes[:len(masks)]
 		i := 0
-		for ; i+1 < len(masks); i += 2 {
-			counts[bases[codes[i]]+r.find(times[i])] += int64(masks[i])
-			odd[bases[codes[i+1]]+r.find(times[i+1])] += int64(masks[i+1])
+		for ; i+8 <= len(masks); i += 8 {
+			if load(masks, i) == 0 {
+				s.w.cost.empty++
+				continue
+			}
+			m, c, t := (*[8]uint8)(masks[i:]), (*[8]uint8)(codes[i:]), (*[8]uint32)(times[i:])
+			counts[bases[c[0]]+r.find(t[0])] += int64(m[0])
+			odd[bases[c[1]]+r.find(t[1])] += int64(m[1])
+			counts[bases[c[2]]+r.find(t[2])] += int64(m[2])
+			odd[bases[c[3]]+r.find(t[3])] += int64(m[3])
+			counts[bases[c[4]]+r.find(t[4])] += int64(m[4])
+			odd[bases[c[5]]+r.find(t[5])] += int64(m[5])
+			counts[bases[c[6]]+r.find(t[6])] += int64(m[6])
+			odd[bases[c[7]]+r.find(t[7])] += int64(m[7])
 		}
 		for ; i < len(masks); i++ {
 			counts[bases[codes[i]]+r.find(times[i])] += int64(masks[i])

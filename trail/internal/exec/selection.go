@@ -198,11 +198,11 @@ func shownGroups(a *query.Answer) (groups [][]event.Value) {
 			groups = append(groups, r.Group)
 		}
 	}
-	slices.SortFunc(groups, func(a, b []event.Value) int { return slices.CompareFunc(a, b, compareValues) })
+	slices.SortFunc(groups, func(a, b []event.Value) int { return slices.CompareFunc(a, b, event.Compare) })
 	return slices.CompactFunc(groups, equalGroups)
 }
 
-func equalGroups(a, b []event.Value) bool { return slices.CompareFunc(a, b, compareValues) == 0 }
+func equalGroups(a, b []event.Value) bool { return slices.CompareFunc(a, b, event.Compare) == 0 }
 
 // has reports whether the users of a row of a segment are wanted.
 func (p *picked) has(r query.SegmentRow) bool {

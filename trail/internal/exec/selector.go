@@ -20,6 +20,7 @@ const maxTable = 1 << 16
 type selector struct {
 	all, any []*selector
 	leaf     *leaf
+	leaves   []*leaf // of all parts, those that read a column
 }
 
 // A leaf is a test in one segment, decided on the codes of its column.
@@ -50,13 +51,18 @@ func (b *builder) selector(c *condition, seg *segment.Segment) (*selector, error
 func (b *builder) decide(c *condition, seg *segment.Segment) (*selector, error) {
 	if c.test != nil {
 		l, err := b.leaf(c.test, seg)
-		return &selector{leaf: l}, err
+		s := &selector{leaf: l}
+		if l != nil && l.column != nil {
+			s.leaves = []*leaf{l}
+		}
+		return s, err
 	}
 	list, absorb := c.all, false // absorb is the answer of a part that decides the whole
 	if list == nil {
 		list, absorb = c.any, true
 	}
 	var kept []*selector
+	var leaves []*leaf
 	for _, sub := range list {
 		s, err := b.selector(sub, seg)
 		if err != nil {
@@ -68,7 +74,7 @@ func (b *builder) decide(c *condition, seg *segment.Segment) (*selector, error) 
 			}
 			continue
 		}
-		kept = append(kept, s)
+		kept, leaves = append(kept, s), append(leaves, s.leaves...)
 	}
 	switch {
 	case len(kept) == 0:
@@ -76,9 +82,9 @@ func (b *builder) decide(c *condition, seg *segment.Segment) (*selector, error) 
 	case len(kept) == 1:
 		return kept[0], nil
 	case absorb:
-		return &selector{any: kept}, nil
+		return &selector{any: kept, leaves: leaves}, nil
 	}
-	return &selector{all: kept}, nil
+	return &selector{all: kept, leaves: leaves}, nil
 }
 
 // constant returns the answer for every row, if it is one.
@@ -236,17 +242,12 @@ func successor(prefix string) string {
 
 // prepare makes sure that rows [lo,hi) of the segment can be read, for every column.
 func (s *selector) prepare(v *view, w *worker, lo, hi int) error {
-	for _, list := range [][]*selector{s.all, s.any} {
-		for _, sub := range list {
-			if err := sub.prepare(v, w, lo, hi); err != nil {
-				return err
-			}
+	for _, l := range s.leaves {
+		if err := w.prepare(v, l.column, l.bare, lo, hi); err != nil {
+			return err
 		}
 	}
-	if s.leaf == nil || s.leaf.column == nil {
-		return nil
-	}
-	return w.prepare(v, s.leaf.column, s.leaf.bare, lo, hi)
+	return nil
 }
 
 // pass is the byte of a row that passes, in what selectors fill; others are 0.

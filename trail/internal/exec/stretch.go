@@ -38,8 +38,12 @@ func (w *worker) possible(v *view) error {
 		}
 	}
 	for _, f := range v.wheres {
-		if err := f.prepareBlocks(v, w); err != nil {
-			return err
+		for _, l := range f.leaves {
+			touched, err := l.column.PrepareBlocks(v.RowLo, v.RowHi)
+			w.cost.bytes += touched
+			if err != nil {
+				return err
+			}
 		}
 	}
 	for lo := v.RowLo; lo < v.RowHi; {
@@ -114,23 +118,6 @@ func (w *worker) someUser(v *view) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// prepareBlocks makes the summaries of all columns readable.
-func (s *selector) prepareBlocks(v *view, w *worker) error {
-	for _, list := range [][]*selector{s.all, s.any} {
-		for _, sub := range list {
-			if err := sub.prepareBlocks(v, w); err != nil {
-				return err
-			}
-		}
-	}
-	if s.leaf == nil || s.leaf.column == nil {
-		return nil
-	}
-	touched, err := s.leaf.column.PrepareBlocks(v.RowLo, v.RowHi)
-	w.cost.bytes += touched
-	return err
 }
 
 // possible reports whether a row of a block can pass.

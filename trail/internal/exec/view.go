@@ -463,8 +463,13 @@ type part struct {
 // some reports whether a row of the part has one of some matchers. Masks must have
 // eight bits.
 func (p *part) some(mask uint8) bool {
-	for _, m := range p.mask8[p.lo:p.hi] {
-		if m&mask != 0 {
+	eight := uint64(mask) * ones
+	for row := p.lo; row < p.hi; row += 8 {
+		word := load(p.mask8, row) & eight
+		if left := p.hi - row; left < 8 {
+			word &= 1<<(8*left) - 1
+		}
+		if word != 0 {
 			return true
 		}
 	}

@@ -235,6 +235,27 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
+// BenchmarkUnits reads blocks of 4096 rows of encodings whose time depends on how many rows a
+// user or a run has. paces are its figures, and those of BenchmarkRead.
+func BenchmarkUnits(b *testing.B) {
+	const rows, block = 500_000, 4096
+	dst := make([]uint8, block)
+	for _, perUser := range []int{3, 9, 39, 199} { // at most; half of it on average
+		for _, enc := range []encoding{encUser, encRuns, encUserSparse} {
+			s, _ := forcedAs(b, rand.New(rand.NewPCG(1, 3)), enc, encUser, 60, rows, perUser)
+			c := s.Column("c")
+			b.Run(fmt.Sprintf("%s/%d", enc, perUser), func(b *testing.B) {
+				for b.Loop() {
+					for lo := 0; lo < rows; lo += block {
+						dst = c.Read8(dst[:cap(dst)], lo, min(lo+block, rows))
+					}
+				}
+				perRow(b, rows)
+			})
+		}
+	}
+}
+
 // BenchmarkPrepare asks for rows whose pages were checked.
 func BenchmarkPrepare(b *testing.B) {
 	s := open(b, shopImage(b, 1, benchRows))

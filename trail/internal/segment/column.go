@@ -298,16 +298,7 @@ func (c *Column) compare(code uint32, v event.Value) int {
 	if c.typ == event.String {
 		return cmp.Compare(c.term(code), v.Text())
 	}
-	x := c.Value(code)
-	switch {
-	case c.typ == event.Bool:
-		return cmp.Compare(b2i(x.Bool()), b2i(v.Bool()))
-	case c.typ == event.Int && v.Type() == event.Int:
-		return cmp.Compare(x.Int(), v.Int())
-	case c.typ == event.Int:
-		return compareIntFloat(x.Int(), v.Float())
-	}
-	return cmp.Compare(x.Float(), v.Float())
+	return event.Compare(c.Value(code), v)
 }
 
 func b2i(b bool) int {
@@ -349,22 +340,4 @@ func (c *Column) Inexact() (event.Value, error) {
 		}
 	}
 	return event.Value{}, nil
-}
-
-// compareIntFloat orders an integer and a number without rounding the integer.
-func compareIntFloat(i int64, f float64) int {
-	switch {
-	case f >= 1<<63:
-		return -1
-	case f < -1<<63:
-		return 1
-	}
-	whole := math.Floor(f)
-	if n := cmp.Compare(i, int64(whole)); n != 0 {
-		return n
-	}
-	if f > whole {
-		return -1
-	}
-	return 0
 }

@@ -1,6 +1,9 @@
 package segment
 
-import "unsafe"
+import (
+	"encoding/binary"
+	"unsafe"
+)
 
 // Digits: as many codes as fit are the digits of one byte, the first one the lowest. A
 // table of 256 entries has the codes of each byte, so that one look-up reads several
@@ -76,6 +79,11 @@ func readDigits[T code](dst []T, data []uint8, table *digitTable, k, lo int) {
 		at = setDigits(dst, table[data[0]]>>(8*skip), k-skip)
 		data = data[1:]
 	}
+	if bytes, ok := any(dst[at:]).([]uint8); ok && k <= 4 {
+		n := joinDigits(bytes, data, table, k)
+		at += n * k
+		data = data[n:]
+	}
 	if len(dst)-at >= 8 {
 		// Eight entries are set at a time; the ones after the k-th are set again.
 		n := min((len(dst)-at-8)/k+1, len(data))
@@ -101,6 +109,25 @@ func readDigits[T code](dst []T, data []uint8, table *digitTable, k, lo int) {
 	for _, b := range data {
 		at += setDigits(dst[at:], table[b], k)
 	}
+}
+
+// joinDigits does what readDigits does for the digits of some bytes, which it returns: those of
+// several bytes are put together and set at a time.
+func joinDigits(dst, data []uint8, table *digitTable, k int) (n int) {
+	if k == 2 {
+		for ; n+4 <= len(data) && 2*n+8 <= len(dst); n += 4 {
+			b := data[n:][:4]
+			v := table[b[0]] | table[b[1]]<<16 | table[b[2]]<<32 | table[b[3]]<<48
+			binary.LittleEndian.PutUint64(dst[2*n:], v)
+		}
+		return n
+	}
+	// The entries after the digits of two bytes are set again.
+	for ; n+2 <= len(data) && k*n+8 <= len(dst); n += 2 {
+		b := data[n:][:2]
+		binary.LittleEndian.PutUint64(dst[k*n:], table[b[0]]|table[b[1]]<<(8*k&63))
+	}
+	return n
 }
 
 // setDigits sets up to n entries to the bytes of v and returns how many it has set.

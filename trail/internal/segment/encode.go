@@ -176,60 +176,54 @@ func measure(codes, rowStart []uint32) shape {
 	return s
 }
 
-// weights say how much a byte of each encoding counts. Those that must be unpacked count
-// more than they take, by how long that takes, and those that queries can use without
-// reading all rows count less. TestChoose and BenchmarkRead have what they are based on.
-var weights = [encEnd]float64{
-	encPlain: 1, encPacked: 1.2, encSparse: 0.7, encUser: 0.8, encRuns: 1.2,
-	encDigits: 1.1, encPresent: 1.15, encUserSparse: 1,
-}
-
-// weightGaps is the same for times as gaps, packed ones having 1.
-const weightGaps = 1.05
-
-// choose returns the smallest encoding by weight.
-func choose(s shape, rows, users, codes int) encoding {
+// choose returns the encoding that costs least, for a column that a share of the questions read.
+func choose(s shape, rows, users, codes int, share float64) encoding {
 	if s.exceptions == 0 {
 		return encConstant
 	}
 	width := codeWidth(codes)
-	sizes := [encEnd]float64{
-		encPlain:  float64(rows * width),
-		encPacked: float64(rows*bits.Len(uint(codes-1)))/8 + slack,
-		encSparse: float64(s.exceptions * (4 + width)),
-		encRuns:   float64(s.runs*(1+width)) + float64(rows)*8/runBlock,
+	best, least := encPlain, float64(rows*width)*byteCost
+	try := func(enc encoding, bytes float64, units int) {
+		if cost := paces[enc].cost(bytes, rows, units, share); cost < least {
+			best, least = enc, cost
+		}
 	}
+	try(encPacked, float64(rows*bits.Len(uint(codes-1)))/8+slack, 0)
+	try(encSparse, float64(s.exceptions*(4+width)), s.exceptions)
+	try(encRuns, float64(s.runs*(1+width))+float64(rows)*8/runBlock, s.runs)
 	if s.perUser {
-		sizes[encUser] = float64(users * width)
+		try(encUser, float64(users*width), users)
 	}
 	if s.each != nil {
-		sizes[encUserSparse] = float64(users*width + s.patches*(2+width) + (rows/stripe+2)*4)
+		try(encUserSparse, float64(users*width+s.patches*(2+width)+(rows/stripe+2)*4), users)
 	}
 	if base := int(s.top-s.least) + 1; base > 1 && base <= maxBase {
-		sizes[encDigits] = float64(digitBytes(int64(rows), base))
+		try(encDigits, float64(digitBytes(int64(rows), base)), 0)
 	}
 	if s.missing > 0 {
-		sizes[encPresent] = presentBytes(rows, s.missing, codes)
-	}
-	best := encPlain
-	for enc, size := range sizes {
-		if size > 0 && size*weights[enc] < sizes[best]*weights[best] {
-			best = encoding(enc)
-		}
+		try(encPresent, presentBytes(rows, s.missing, codes), rows-s.missing)
 	}
 	return best
 }
 
-// chooseGaps reports whether times are stored as gaps.
-func chooseGaps(asGaps, packed int64) bool {
+// chooseTimes returns whether times cost less as gaps than packed, and the bits of a packed one:
+// 32, which need no unpacking, if that costs less.
+func chooseTimes(g gapShape, rows, users int, width int64) (asGaps bool, packed int64) {
 	const padding = 4 * 32 // of more sections
-	return float64(asGaps)*weightGaps+padding < float64(packed)
+	least := paceTimes.cost(float64(packedBytes(int64(rows), width)), rows, 0, readAlways)
+	if plain := float64(4*rows) * byteCost; plain < least {
+		least, width = plain, 32
+	}
+	return paceGaps.cost(float64(g.bytes+padding), rows, users, readAlways) < least, width
 }
 
 // writeCodes writes the codes of a column in the encoding that choose returns.
 func writeCodes(o *output, m *meta, codes, rowStart []uint32) {
-	s := measure(codes, rowStart)
-	writeCodesAs(o, m, codes, rowStart, s, choose(s, len(codes), len(rowStart)-1, m.codes))
+	s, share := measure(codes, rowStart), readProperty
+	if m.role == roleEvents {
+		share = readAlways
+	}
+	writeCodesAs(o, m, codes, rowStart, s, choose(s, len(codes), len(rowStart)-1, m.codes, share))
 }
 
 func writeCodesAs(o *output, m *meta, codes, rowStart []uint32, s shape, enc encoding) {

@@ -15,13 +15,19 @@ import (
 // the codes. Users have 1 to perUser rows.
 func forced(t testing.TB, rnd *rand.Rand, enc encoding, codes, rows, perUser int) (*Segment, []uint32) {
 	t.Helper()
+	return forcedAs(t, rnd, enc, enc, codes, rows, perUser)
+}
+
+// forcedAs does the same with codes that are drawn for another encoding.
+func forcedAs(t testing.TB, rnd *rand.Rand, enc, drawn encoding, codes, rows, perUser int) (*Segment, []uint32) {
+	t.Helper()
 	rowStart, hashes := []uint32{0}, []uint64{}
 	for at := 0; at < rows; {
 		at = min(at+1+rnd.IntN(perUser), rows)
 		rowStart = append(rowStart, uint32(at))
 		hashes = append(hashes, uint64(len(hashes))<<32)
 	}
-	values := drawCodes(rnd, enc, codes, rowStart)
+	values := drawCodes(rnd, drawn, codes, rowStart)
 	var buf bytes.Buffer
 	w := newImageWriter(&buf, rows)
 	w.begin(hashes, rowStart)
@@ -129,9 +135,13 @@ func blind(s *Segment) {
 // nothing but the pages that Prepare checked.
 func TestEncodings(t *testing.T) {
 	rnd := seeded(t, 7)
+	counts, users := []int{2, 5, 200, 256, 257, 9000, 65536, 65537, 1 << 24, maxCodes}, []int{8, 1, 3000}
+	if invariant.Race { // one goroutine reads and writes, in which it sees nothing: one count for each width
+		counts, users = []int{5, 257, 65537}, users[:1]
+	}
 	for _, enc := range []encoding{encConstant, encPlain, encPacked, encSparse, encUser, encRuns, encDigits, encPresent, encUserSparse} {
-		for _, codes := range []int{2, 5, 200, 256, 257, 9000, 65536, 65537, 1 << 24, maxCodes} {
-			for _, perUser := range []int{8, 1, 3000}[:min(uint64(8), 3)] {
+		for _, codes := range counts {
+			for _, perUser := range users {
 				t.Run(fmt.Sprintf("%s/%d/%d", enc, codes, perUser), func(t *testing.T) {
 					s, want := forced(t, rnd, enc, codes, 66_000+rnd.IntN(20_000), perUser)
 					readForced(t, rnd, s, want)
@@ -204,10 +214,11 @@ func same[T code](got []T, want []uint32) bool {
 }
 
 func TestChoose(t *testing.T) {
+	share := readProperty
 	f := func(s shape, rows, users, codes int, want encoding) {
 		t.Helper()
-		if got := choose(s, rows, users, codes); got != want {
-			t.Errorf("choose(%+v, %d rows, %d users, %d codes): got %s, want %s", s, rows, users, codes, got, want)
+		if got := choose(s, rows, users, codes, share); got != want {
+			t.Errorf("choose(%+v, %d rows, %d users, %d codes, %g): got %s, want %s", s, rows, users, codes, share, got, want)
 		}
 	}
 	f(shape{exceptions: 0, runs: 4000, perUser: true}, 1e6, 1e5, 100, encConstant)
@@ -218,6 +229,30 @@ func TestChoose(t *testing.T) {
 	f(shape{exceptions: 900_000, runs: 900_000}, 1e6, 1e5, 200, encPlain)
 	f(shape{exceptions: 900_000, runs: 900_000}, 1e6, 1e5, 60_000, encPlain)
 	f(shape{exceptions: 900_000, runs: 900_000}, 1e6, 1e5, 100_000, encPacked)
+	f(shape{exceptions: 800_000, runs: 900_000, missing: 200_000}, 1e6, 1e5, 50_000, encPresent)
+	f(shape{exceptions: 500_000, runs: 110_000, least: 1, top: 3}, 1e6, 1e5, 4, encDigits)
+	f(shape{exceptions: 500_000, runs: 30_000, least: 1, top: 3}, 1e6, 1e5, 4, encRuns)
+	share = readAlways // decoding counts more
+	f(shape{exceptions: 500_000, runs: 30_000, least: 1, top: 3}, 1e6, 1e5, 4, encDigits)
+	f(shape{exceptions: 900_000, runs: 900_000}, 1e6, 1e5, 60, encPlain)
+}
+
+// TestChooseTimes checks that gaps must save more than it takes to decode them.
+func TestChooseTimes(t *testing.T) {
+	f := func(gapBits, users int, width int64, wantGaps bool, wantBits int64) {
+		t.Helper()
+		const rows = 1e6
+		asGaps, bits := chooseTimes(gapShape{bytes: rows / 8 * int64(gapBits)}, rows, users, width)
+		if asGaps != wantGaps || bits != wantBits {
+			t.Errorf("gaps of %d bits, %d users, width %d: got %v, %d bits, want %v, %d", gapBits, users, width, asGaps, bits, wantGaps, wantBits)
+		}
+	}
+	f(13, 40_000, 22, true, 22)
+	f(19, 40_000, 22, false, 22)
+	f(13, 300_000, 22, false, 22) // each user costs
+	f(25, 60_000, 32, false, 32)
+	f(20, 60_000, 32, true, 32)
+	f(26, 60_000, 27, false, 32) // a byte more, and nothing to unpack
 }
 
 // TestPresence reads random stretches of the presence of values, and nothing but the

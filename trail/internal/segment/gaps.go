@@ -141,75 +141,78 @@ func (g *gaps) readRows(dst []uint32, s *Segment, lo int) {
 // group sets dst to the offsets of a group's first n rows or some more. user is the first
 // one whose rows begin in the group; it returns the same for the next group.
 func (g *gaps) group(dst *[gapGroup]uint32, s *Segment, k, user, n int) int {
-	g.decode(dst, k)
-	lo := k * gapGroup
-	widths := (*[gapBytes]uint8)(g.widths[k*gapBytes:])
-	low, shift, rest := uint64(g.low), uint64(32-g.bits)&31, g.restBits()
+	clear(dst[:])
+	at := g.starts[k]
+	if size := uint64(len(g.data)); at > size || at+g.length(k)+slack > size {
+		return user // was not prepared
+	}
+	var widths [gapGroup / gapBlock]uint8
+	for i := range gapBytes / 4 {
+		x := uint64(binary.LittleEndian.Uint32(g.widths[k*gapBytes+4*i:]))
+		x = (x | x<<16) & 0x0000ffff0000ffff
+		x = (x | x<<8) & 0x00ff00ff00ff00ff
+		x = (x|x<<4)&0x0f0f0f0f0f0f0f0f + uint64(g.low)*0x0101010101010101
+		binary.LittleEndian.PutUint64(widths[8*i:], x)
+	}
+	// What the rest of a first row adds to its gap, a signed number that is wider than any block.
+	lo, shift, rest := k*gapGroup, uint64(32-g.bits)&31, g.restBits()
 	for ; user < g.users; user++ {
 		i := uint(s.FirstRow(user) - lo)
 		if i >= uint(n) {
 			break
 		}
 		i &= gapGroup - 1
-		w := low + uint64(widths[i>>4]>>(i>>3&1*4)&15)
-		v := uint64(dst[i]) | uint64(unpackOne(g.rests, user, rest))<<(w&63)
-		dst[i] = uint32(int32(uint32(v)<<shift) >> shift)
+		v := uint32(uint64(unpackOne(g.rests, user, rest)) << (widths[i/gapBlock] & 63))
+		dst[i] = uint32(int32(v<<shift) >> shift)
 	}
-	t := g.marks[k]
-	for i := 0; i < n; i += 8 {
-		d := (*[8]uint32)(dst[i:])
-		a1 := d[0] + d[1]
-		a3 := d[2] + d[3]
-		a5 := d[4] + d[5]
-		b2, b3 := a1+d[2], a1+a3
-		b6 := a5 + d[6]
-		b7 := b6 + d[7]
-		u := t + b3
-		d[0], d[1], d[2], d[3] = t+d[0], t+a1, t+b2, u
-		d[4], d[5], d[6], d[7] = u+d[4], u+a5, u+b6, u+b7
-		t = u + b7
-	}
+	sum(dst, unsafe.Add(unsafe.Pointer(unsafe.SliceData(g.data)), at), &widths, g.marks[k])
 	return user
 }
 
-// decode unpacks the blocks of a group. Prepare has checked where they lie.
-func (g *gaps) decode(dst *[gapGroup]uint32, k int) {
-	widths := (*[gapBytes]uint8)(g.widths[k*gapBytes:])
-	at, low := g.starts[k], uint64(g.low)
-	if size := uint64(len(g.data)); at > size || at+g.length(k)+slack > size {
-		clear(dst[:]) // was not prepared
-		return
+// gapMasks have the low bits of each width.
+var gapMasks = func() (m [64]uint32) {
+	for w := range m {
+		m[w] = uint32(uint64(1)<<w - 1)
 	}
-	p := unsafe.Add(unsafe.Pointer(unsafe.SliceData(g.data)), at)
-	for i, pair := range widths {
-		w := low + uint64(pair&15)
-		unpack8((*[gapBlock]uint32)(dst[i*2*gapBlock:]), p, w)
-		p = unsafe.Add(p, w)
-		w = low + uint64(pair>>4)
-		unpack8((*[gapBlock]uint32)(dst[i*2*gapBlock+gapBlock:]), p, w)
-		p = unsafe.Add(p, w)
-	}
-}
+	return m
+}()
 
-// unpack8 unpacks eight numbers of w bits each from the bytes at p. It may load up to
-// eight bytes behind them.
-func unpack8(d *[gapBlock]uint32, p unsafe.Pointer, w uint64) {
-	mask := uint64(1)<<(w&63) - 1
-	if w <= 29 { // a pair begins at an even bit
-		b1, b2, b3 := 2*w, 4*w, 6*w
+// sum adds to each entry of dst those before it, their gaps and a mark. Gaps are unpacked from
+// the bytes at p, a block of each width; up to eight bytes behind them may be loaded.
+func sum(dst *[gapGroup]uint32, p unsafe.Pointer, widths *[gapGroup / gapBlock]uint8, mark uint32) {
+	for i := range widths {
+		w := uint64(widths[i]) & 63
+		d := (*[gapBlock]uint32)(dst[i*gapBlock:])
+		m := gapMasks[w]
+		if w == 31 { // pairs may take nine bytes
+			for j := range d {
+				bit := uint64(j) * w
+				mark += d[j] + uint32(*(*uint64)(unsafe.Add(p, bit>>3))>>(bit&7))&m
+				d[j] = mark
+			}
+			p = unsafe.Add(p, w)
+			continue
+		}
+		b1, b2, b3 := 2*w, 4*w, 6*w // a pair begins at an even bit
 		v0 := *(*uint64)(p)
 		v1 := *(*uint64)(unsafe.Add(p, b1>>3)) >> (b1 & 7)
 		v2 := *(*uint64)(unsafe.Add(p, b2>>3)) >> (b2 & 7)
 		v3 := *(*uint64)(unsafe.Add(p, b3>>3)) >> (b3 & 7)
-		d[0], d[1] = uint32(v0&mask), uint32(v0>>(w&63)&mask)
-		d[2], d[3] = uint32(v1&mask), uint32(v1>>(w&63)&mask)
-		d[4], d[5] = uint32(v2&mask), uint32(v2>>(w&63)&mask)
-		d[6], d[7] = uint32(v3&mask), uint32(v3>>(w&63)&mask)
-		return
-	}
-	for i := range d {
-		bit := uint64(i) * w
-		d[i] = uint32(*(*uint64)(unsafe.Add(p, bit>>3)) >> (bit & 7) & mask)
+		p = unsafe.Add(p, w)
+		a0 := d[0] + uint32(v0)&m
+		a1 := a0 + d[1] + uint32(v0>>w)&m
+		a2 := d[2] + uint32(v1)&m
+		a3 := a2 + d[3] + uint32(v1>>w)&m
+		a4 := d[4] + uint32(v2)&m
+		a5 := a4 + d[5] + uint32(v2>>w)&m
+		a6 := d[6] + uint32(v3)&m
+		a7 := a6 + d[7] + uint32(v3>>w)&m
+		t1 := mark + a1
+		t3 := t1 + a3
+		t5 := t3 + a5
+		d[0], d[1], d[2], d[3] = mark+a0, t1, t1+a2, t3
+		mark = t5 + a7
+		d[4], d[5], d[6], d[7] = t3+a4, t5, t5+a6, mark
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
@@ -126,6 +127,47 @@ func readGaps(t *testing.T, rnd *rand.Rand, s *Segment, want []uint32) {
 	v := &verifier{s: s}
 	if v.times(); len(v.found) > 0 {
 		t.Error(v.found[0].Error())
+	}
+}
+
+// TestSum compares the sums of random gaps of each width with those of gaps read bit by bit.
+func TestSum(t *testing.T) {
+	rnd := seeded(t, 14)
+	reached := map[uint8]int{}
+	for range 200 {
+		var widths [gapGroup / gapBlock]uint8
+		low, span := rnd.IntN(33), 1+rnd.IntN(gapWidths)
+		bytes := 0
+		for i := range widths {
+			widths[i] = uint8(min(low+rnd.IntN(span), 32))
+			bytes += int(widths[i])
+			reached[widths[i]]++
+		}
+		data := make([]byte, bytes+slack)
+		for i := range data {
+			data[i] = uint8(rnd.Uint32())
+		}
+		var got, want [gapGroup]uint32
+		for range rnd.IntN(100) {
+			got[rnd.IntN(gapGroup)] = rnd.Uint32()
+		}
+		mark := rnd.Uint32()
+		last, bit := mark, 0
+		for i := range want {
+			gap := uint32(0)
+			for j := range widths[i/gapBlock] {
+				gap |= uint32(data[bit>>3]>>(bit&7)&1) << j
+				bit++
+			}
+			last += got[i] + gap
+			want[i] = last
+		}
+		if sum(&got, unsafe.Pointer(&data[0]), &widths, mark); got != want {
+			t.Fatalf("widths %v: got %v, want %v", widths, got, want)
+		}
+	}
+	if len(reached) != 33 {
+		t.Errorf("got widths %v, want 0 to 32", reached)
 	}
 }
 

@@ -51,7 +51,8 @@ func (w *imageWriter) times(offsets []uint32, base, unit, last int64, err error)
 	w.timesRec.int(base)
 	w.timesRec.uint(uint64(unit))
 	g := measureGaps(offsets, w.rowStart, width)
-	w.putTimes(offsets, width, g, chooseGaps(g.bytes, packedBytes(int64(len(offsets)), width)))
+	asGaps, width := chooseTimes(g, w.rows, w.users, width)
+	w.putTimes(offsets, width, g, asGaps)
 	return nil
 }
 
