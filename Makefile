@@ -5,30 +5,43 @@ LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli/app.version=$(V
 MODULE  := github.com/uniflow-labs/uniflow
 LIBS    := internal/ground internal/records internal/trailtest lock batch trail
 TOOLS   := bench
-PEERS   := test/brokers test/web test/otlp test/oracle
+PEERS   := test/brokers test/web test/otlp test/oracle test/deploy
 export CGO_ENABLED ?= 0
 
 # ONCE are flags with which all that is not for the race detector shares its compiled packages
 # with the program: the same paths, and not all of them again for the profile of cmd/uniflow,
 # which only the program itself is made with. Tests leave go vet to lint.
 ONCE := -trimpath -pgo=off
-TEST = $(GO) test -pgo=off -vet=off -p $(PACKAGES)
+TEST = $(GO) run $(ONCE) ./test/progress $(GO) test -pgo=off -vet=off -p $(PACKAGES)
+
+# SLOW are the packages that take longest, before all others: the last to begin would otherwise
+# run alone.
+SLOW := ./test/hostile ./nodes/std ./trail/internal/exec ./test/secrets ./lang/javascript ./internal/loader ./internal/ground/spool ./trail ./trail/internal/segment ./test/script ./nodes/web
+
+# LONG are the tests that make test leaves out: the first two compile the program with its profile,
+# the third asks for half a minute.
+LONG := ^(TestProgram|TestReproducible|TestLayouts)$$
 
 # PACKAGES is how many packages are tested at a time: one more than there are processors, as
 # many tests wait for disks, timers and servers. Peers are tested two at a time, likewise.
 PACKAGES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 TEST_PEERS = printf '%s\n' $(PEERS) | GOWORK=off CGO_ENABLED=1 xargs -P 2 -I{} sh -c 'cd {} && $(GO) test $(1) ./... || { echo "FAIL {}"; exit 1; }'
 
-.PHONY: help needs needs-all run build test test-peers test-faults test-hostile race check lint generate tidy size bench bench-lock bench-batch bench-streams bench-trail bench-trail-lessons contention guard guard-selftest stutter fuzz clean
+.PHONY: help needs needs-all run build release test test-long test-peers test-faults test-hostile race race-peers race-nethttp check lint generate site tidy size bench bench-lock bench-batch bench-streams bench-trail profile bench-trail-lessons contention guard guard-selftest stutter fuzz clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 21
 
-run: build ## build, and serve examples/ping.yaml on port 8000
+run: ## compile without the profile that build compiles by, and serve examples/ping.yaml on port 8000
+	@echo 'compiling: about 700 packages the first time, each is printed as it begins'
+	$(GO) build -v $(ONCE) -ldflags '$(LDFLAGS)' -o dist/uniflow ./cmd/uniflow
 	dist/uniflow start examples/ping.yaml
 
 build: ## the binary, at dist/uniflow
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/uniflow ./cmd/uniflow
+
+release: ## what is published, at dist/release: archives for four platforms, bills of materials, checksums
+	$(GO) run $(ONCE) ./cmd/release -version '$(VERSION)' -revision '$(shell git rev-parse HEAD 2>/dev/null)'
 
 size: ## what the program consists of, package by package; fails above the limits of its size, memory and start
 	$(GO) test ./test/footprint -count=1 -v -args -packages
@@ -39,9 +52,11 @@ needs:
 needs-all:
 	@test/needs all
 
-test: needs ## every test of the engine and its libraries, and how often random questions reached what saves work; installs the databases that tests run on
-	$(TEST) -trimpath -skip '^TestLayouts$$' work
-	$(TEST) -trimpath -v -run '^TestLayouts$$' ./trail/internal/exec
+test: needs ## the tests of the engine and its libraries, those of test-long left out; installs the databases that they run on
+	$(TEST) -trimpath -skip '$(LONG)' $(SLOW) work
+
+test-long: ## what test leaves out: size and start of the program, two releases that are equal, and how often random questions reached what saves work
+	$(GO) test $(ONCE) -vet=off -v -run '$(LONG)' ./test/footprint ./cmd/release ./trail/internal/exec
 
 test-peers: needs-all ## tests with DuckDB, brokers, Chromium and the OpenTelemetry Collector; installs compilers of C and C++
 	@$(call TEST_PEERS)
@@ -55,14 +70,21 @@ test-faults: ## the fault tests of batch, trail and connectors at full length, a
 test-hostile: build ## attacks on the built program from outside, under limits of memory, with the figures
 	UNIFLOW=$(CURDIR)/dist/uniflow $(GO) test -v -count=1 -timeout 30m ./test/hostile -args -full
 
-check: lint test race ## all that CI runs except the guard; test-peers runs in race
+check: lint test test-long race ## all that CI runs except the guard; test-peers runs in race
 
 # A program under the race detector waits a second at its end for races of goroutines that go
 # on. No test leaves one, and reports are waited for anyway.
 race: export GORACE = atexit_sleep_ms=0
 race: needs-all ## every test under the race detector, the engine checking itself
-	CGO_ENABLED=1 $(TEST) -race -tags invariant -shuffle=on work
-	@$(call TEST_PEERS,-race)
+	CGO_ENABLED=1 $(TEST) -race -tags invariant -shuffle=on $(SLOW) work
+	@$(MAKE) --no-print-directory -j2 race-peers race-nethttp
+
+# The brokers take longest and wait a lot: the other peers and the tests of the web run meanwhile.
+# All have the tag invariant, as the engine is compiled once more without it.
+race-peers:
+	@$(call TEST_PEERS,-race -tags invariant)
+
+race-nethttp:
 	CGO_ENABLED=1 $(TEST) -race -tags invariant,nethttp ./nodes/web ./nodes/web/plain ./nodes/serve ./nodes/api ./nodes/auth
 
 lint: ## formatting, vet, staticcheck, generated files
@@ -73,6 +95,9 @@ lint: ## formatting, vet, staticcheck, generated files
 
 generate: ## the reference pages and the JSON Schema
 	$(GO) run ./internal/docgen
+
+site: ## the documentation as a static site with search, at dist/site
+	$(GO) run $(ONCE) ./internal/docgen -site dist/site
 
 tidy: ## go.mod and go.sum of every module; the root's are tidied with the checkout in place of released libraries
 	@for m in $(LIBS) $(TOOLS) $(PEERS); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
@@ -106,12 +131,15 @@ bench-batch: ## the batch processor and others: what arrives, as fast as accepte
 	$(GO) test -run '^$$' -bench '^BenchmarkSaturate$$' -benchtime 10s -timeout 0 ./bench/batch
 	$(call MEDIANS,batch,-bench '^BenchmarkAdd$$' -benchtime 300ms ./bench/batch)
 
-SHAPES ?= ecom|short|skew
+SHAPES ?= ecom|short|skew|visits
 bench-trail: ## the event store, DuckDB and ClickHouse, medians of five rounds; EVENTS=1000000 for a look
 	$(GO) test -run '^$$' -bench '^BenchmarkEvents$$/^($(SHAPES))$$' -benchtime 5x -timeout 0 ./bench/trail -args -events $(or $(EVENTS),20000000)
 
 bench-streams: build needs ## streams and jobs next to the same by hand: prints the table, writes bench/out/streams.json; SCALE=0.15 for a look
 	$(GO) run ./bench/streams -scale $(or $(SCALE),1)
+
+profile: needs ## cmd/uniflow/default.pgo, which the compiler makes the program by: from ping, orders, streams and a job
+	$(GO) run $(ONCE) ./bench/profile
 
 bench-trail-lessons: ## the five founding lessons of the event store, each next to the naive way
 	$(GO) test -run '^$$' -bench Lesson -count 5 ./trail/internal/exec -args -events 1000000

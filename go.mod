@@ -93,6 +93,7 @@ require (
 	github.com/uniflow-labs/uniflow/internal/ground v0.0.0
 	github.com/uniflow-labs/uniflow/internal/records v0.0.0
 	github.com/uniflow-labs/uniflow/trail v0.0.0
+	github.com/yuin/goldmark v1.8.7
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/exp v0.0.0-20260908205506-85c1c2202aba // indirect
 	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -57,6 +58,21 @@ func (e *Engine) Outline(source Source) (Outline, diag.List) {
 		}
 	}
 	return outline, list
+}
+
+// TestValues returns the values that the tests in a source bring, of all namespaces and in
+// spec order: see [node.TestSettings]; nil for a test that brings none. They are read before
+// anything is compiled, for a [Source.Values] that the rest may need. The findings are those of
+// reading.
+func (e *Engine) TestValues(source Source) (all []map[string]value.Value, list diag.List) {
+	specs, list := e.read(source, true)
+	for _, s := range slices.Concat(specs.Nodes, specs.Bodies) {
+		if def, ok := specs.Kinds.Kind(s.Kind); ok && def.Role.Has(node.Tests) {
+			values, _ := node.TestValues(s.Config.Field(node.FieldValues)) // New reports the error
+			all = append(all, values)
+		}
+	}
+	return all, e.hide(list, source)
 }
 
 // ApplyTest is [Engine.Apply] of the part of a source that a test of its outline needs: the

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -76,6 +77,28 @@ type Source struct {
 	Documents   []spec.Document
 	Variables   []spec.Document   // values files
 	Environment map[string]string // for env entries that name no variable
+
+	// Values are data by name, which come before Variables and Environment: of variables of
+	// all namespaces, and as text of the environment.
+	Values map[string]value.Value
+}
+
+// bound returns the variables and the environment with the values.
+func (s Source) bound(variables []*spec.Variable) ([]*spec.Variable, map[string]string) {
+	if len(s.Values) == 0 {
+		return variables, s.Environment
+	}
+	variables = slices.DeleteFunc(variables, func(v *spec.Variable) bool {
+		_, ok := s.Values[v.Name]
+		return ok
+	})
+	environment := make(map[string]string, len(s.Environment)+len(s.Values))
+	maps.Copy(environment, s.Environment)
+	for name, v := range s.Values {
+		variables = append(variables, &spec.Variable{Name: name, Data: v})
+		environment[name] = v.String()
+	}
+	return variables, environment
 }
 
 // An Engine serves workflows. Make one with New, and shut it down in the end. Any
@@ -169,16 +192,18 @@ func (e *Engine) compile(source Source, outline, all bool) (prog *compile.Progra
 	// Before the templates are rendered, so that the rules see which use env.
 	incomplete := list.HasErrors()
 	list.Append(check.Lint(specs.Nodes, specs.Bodies, specs.Kinds))
+	list.Append(check.Values(specs.Nodes, specs.Bodies, specs.Kinds))
 	var variables []*spec.Variable
 	for _, doc := range source.Variables {
 		parsed, found := spec.ParseVariables(doc)
 		list.Append(found)
 		variables = append(variables, parsed...)
 	}
+	variables, environment := source.bound(variables)
 	secrets := slices.DeleteFunc(inspect.Secrets(specs.Nodes, specs.Kinds), func(text string) bool { return strings.Contains(text, "{{") })
 	secrets = append(secrets, spec.Secrets(variables)...)
 	e.secrets.Learn(secrets)
-	resolver := spec.NewResolver(variables, source.Environment)
+	resolver := spec.NewResolver(variables, environment)
 	list.Append(specs.Instantiate(resolver))
 	list.Append(resolver.Findings())
 	secrets = append(secrets, inspect.Secrets(specs.Nodes, specs.Kinds)...) // templates are rendered now
@@ -333,6 +358,11 @@ func within(ctx context.Context, more time.Duration, done <-chan error) (result 
 	case result = <-done:
 		return result, true
 	case <-timer.C:
+	}
+	select { // on a busy machine the result may have come as well, before this goroutine could run
+	case result = <-done:
+		return result, true
+	default:
 		return nil, false
 	}
 }
@@ -478,7 +508,7 @@ func (e *Engine) LabelGoroutines() (release func()) {
 // Redact returns a text without the secrets of what the engine has compiled: the data of
 // secret variables, and fields that kinds declare as secret. The engine does so itself
 // with what it logs, returns as findings and errors, and records.
-func (e *Engine) Redact(text string) string { return e.secrets.Text(text) }
+func (e *Engine) Redact(text string) string { return e.secrets.Plain(text) }
 
 // hide redacts findings about a source.
 func (e *Engine) hide(list diag.List, source Source) diag.List {

@@ -43,7 +43,7 @@ func (b Bound) slack(value float64) float64 {
 
 // A Line is one of the contract: what has to hold, and what comes after that.
 type Line struct {
-	ID       string // P1 to P13, and N1 to N8
+	ID       string // P1 to P14, and N1 to N8
 	Measure  string
 	Unit     string // of the value, as in "x" or "ns"
 	Contract Bound
@@ -66,6 +66,7 @@ func Contract() []Line {
 		{"P11", "resident memory", "MB", AtMost(40), AtMost(25)},
 		{"P12", "debugger and taps off ÷ without", "x", AtLeast(0.99), AtLeast(1)},
 		{"P13", "throughput on 2 processors ÷ on 1", "x", AtLeast(1.8), AtLeast(1.95)},
+		{"P14", "ping: from its start to its first answer", "ms", AtMost(12), AtMost(9)},
 		{"N1", "orders API of 8 nodes, JSON in and out ÷ the same by hand", "x", AtLeast(1), AtLeast(1.1)},
 		{"N2", "sql, PostgreSQL: select of 100 rows ÷ pgx", "x", AtLeast(0.80), AtLeast(1)},
 		{"N3", "sql, SQLite: select of 100 rows ÷ database/sql", "x", AtLeast(0.80), AtLeast(1)},

@@ -78,7 +78,7 @@ func measurements() map[string]measurement {
 		"P1": measureKeepAlive, "P2": measureConnections, "P3": measureChain,
 		"P4": measureHop, "P5": measureProcess, "P6": measureCodec, "P7": measureJSON,
 		"P8": measureShare, "P9": measureReloads, "P10": measureNodes, "P11": measureMemory,
-		"P12": measureTaps, "P13": measureScaling,
+		"P12": measureTaps, "P13": measureScaling, "P14": measureStart,
 		"N1": measureShop, "N2": measurePostgres, "N3": measureSQLite, "N4": measureHTTP, "N5": measureFor,
 		"N6": measureStatic, "N7": measureProxy,
 		"N8": measureGuarded,
@@ -94,7 +94,7 @@ func chosen(only string) ([]Line, error) {
 	for id := range strings.SplitSeq(only, ",") {
 		line, ok := Find(strings.ToUpper(strings.TrimSpace(id)))
 		if !ok {
-			return nil, fmt.Errorf("-only: the contract has no line %q, only P1 to P13 and N1 to N8", id)
+			return nil, fmt.Errorf("-only: the contract has no line %q, only P1 to P14 and N1 to N8", id)
 		}
 		lines = append(lines, line)
 	}

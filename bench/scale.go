@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/load"
@@ -75,6 +76,46 @@ func (l *lab) size(ctx context.Context, n int) (check, start float64, err error)
 	return check, time.Since(begin).Seconds(), s.Stop()
 }
 
+// measureStart is P14, and what a check of the same document takes.
+func measureStart(ctx context.Context, l *lab, line Line) ([]Row, error) {
+	file := l.File("checked.yaml")
+	if err := os.WriteFile(file, []byte(server.Ping("8000")), 0o600); err != nil {
+		return nil, err
+	}
+	since := func(do func() error) (ms float64, err error) {
+		begin := time.Now()
+		err = do()
+		return time.Since(begin).Seconds() * 1e3, err
+	}
+	starts := func(serve func() (*server.Server, error)) func(context.Context) (float64, error) {
+		return func(context.Context) (ms float64, err error) {
+			var s *server.Server
+			ms, err = since(func() (err error) { s, err = serve(); return err })
+			if err == nil {
+				err = s.Stop()
+			}
+			return ms, err
+		}
+	}
+	const rounds = 20
+	got, err := l.turns(ctx, rounds,
+		starts(func() (*server.Server, error) { return l.ours(ctx, "start", server.Ping) }),
+		starts(func() (*server.Server, error) { return l.baseline(ctx) }),
+		func(ctx context.Context) (float64, error) {
+			return since(func() error { return exec.CommandContext(ctx, l.Binary, "check", file).Run() })
+		},
+	)
+	if err != nil {
+		return nil, err
+	}
+	start := Row{Line: line, Figures: "ms", Ours: program.Median(got[0]), Baseline: program.Median(got[1])}
+	check := Row{Line: line, Part: "check of the document, from its start to its end", Figures: "ms", Ours: program.Median(got[2])}
+	check.Contract, check.Goal = AtMost(10), AtMost(8)
+	start.Value, check.Value = start.Ours, check.Ours
+	start.Notes = []string{fmt.Sprintf("medians of %d; the least: start %.1f ms, check %.1f ms", rounds, slices.Min(got[0]), slices.Min(got[2]))}
+	return []Row{start, check}, nil
+}
+
 // measureMemory is P11.
 func measureMemory(ctx context.Context, l *lab, line Line) (rows []Row, err error) {
 	const conns = 10000
@@ -101,7 +142,40 @@ func measureMemory(ctx context.Context, l *lab, line Line) (rows []Row, err erro
 		l.Progress("  %s: %.1f MB, with connections %.1f MB", side.s.Name, *side.idle, *side.full)
 	}
 	idle.Value, full.Value = idle.Ours, full.Ours
-	return []Row{idle, full}, nil
+	busy, err := l.busyMemory(ctx, line)
+	return []Row{idle, full, busy}, err
+}
+
+// busyMemory is what the API of orders has resident while 32 connections ask, after some seconds.
+func (l *lab) busyMemory(ctx context.Context, line Line) (row Row, err error) {
+	row = Row{Line: line, Part: "API of orders, 32 connections that ask", Figures: "MB"}
+	shop := server.ShopWorkload()
+	ours, err := server.Workflow{Name: shop.Name, Document: shop.Document, Path: shop.Ready, Status: shop.Status, Program: l.Binary, Dir: l.Dir, Env: environ()}.Serve(ctx)
+	if err != nil {
+		return row, err
+	}
+	defer stopInto(&err, ours)
+	baseline, err := l.baseline(ctx)
+	if err != nil {
+		return row, err
+	}
+	defer stopInto(&err, baseline)
+	for _, side := range []struct {
+		s    *server.Server
+		path string
+		mb   *float64
+	}{{ours, shop.Load.Path, &row.Ours}, {baseline, "/" + byHand()[0].name + "/orders", &row.Baseline}} {
+		o := server.ShopLoad(side.path)
+		o.Addr, o.Conns, o.Duration = side.s.Addr, 32, l.span()
+		if _, _, _, err := loaded(ctx, o); err != nil {
+			return row, err
+		}
+		if *side.mb, err = side.s.Resident(); err != nil {
+			return row, err
+		}
+	}
+	row.Value = row.Ours
+	return row, nil
 }
 
 // memory returns what a server has resident after an idle second, and then with

@@ -39,6 +39,7 @@ const (
 	CodeBadSize       Code = "F2012"
 	CodeBadValue      Code = "F2013"
 	CodeSameAddress   Code = "F2014"
+	CodeNotShared     Code = "F2040"
 )
 
 // Codes of what can be wrong with names and links.
@@ -75,6 +76,19 @@ const (
 	CodeUnseenStatus    Code = "F5009"
 	CodeCommittedBefore Code = "F5010"
 	CodePassedBack      Code = "F5011"
+
+	CodeNoUnit        Code = "F5040"
+	CodeUnknownMethod Code = "F5041"
+	CodeNoDeadLetters Code = "F5042"
+	CodeNoFile        Code = "F5043"
+	CodeUnrouted      Code = "F5044"
+	CodeNoEffect      Code = "F5045"
+	CodeNotCondition  Code = "F5020"
+	CodeKeyTwice      Code = "F5021"
+	CodeKeyNotText    Code = "F5022"
+	CodeNoFormat      Code = "F5023"
+	CodeNoDefault     Code = "F5024"
+	CodeNoField       Code = "F5025"
 )
 
 // Codes of failures at run time; CodeBug is one of the engine itself.

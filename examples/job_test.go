@@ -287,7 +287,7 @@ func TestJobTrail(t *testing.T) {
 		got := ""
 		for _, measure := range []string{"count", "users", "sum(price)"} {
 			var answer struct{ Rows []struct{ Value json.Number } }
-			text := command(t, "trail", "query", "job-trail", "--json", "-q", "-e", "segment: {measure: "+measure+"}")
+			text := command(t, "trail", "query", "job-trail", "--json", "-q", "--expr", "segment: {measure: "+measure+"}")
 			if err := json.Unmarshal([]byte(text), &answer); err != nil || len(answer.Rows) != 1 {
 				t.Fatal(text, err)
 			}

@@ -7,7 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,9 +75,20 @@ func ordersAPI(t *testing.T, replaced ...string) asker {
 func TestOrders(t *testing.T) {
 	a := ordersAPI(t)
 	key, problem := "X-API-Key: "+ordersKey, "Accept: application/json"
+	answered := make(map[string]map[string]bool) // statuses by operation
 	f := func(method, path, body, want string) {
 		t.Helper()
 		resp, got := a.ask(method, path, body, key, problem)
+		at, _, _ := strings.Cut(path, "?")
+		if parts := strings.Split(at, "/"); len(parts) > 2 {
+			parts[2] = "{id}"
+			at = strings.Join(parts, "/")
+		}
+		if op := strings.ToLower(method) + " " + at; answered[op] == nil {
+			answered[op] = map[string]bool{resp.Status[:3]: true}
+		} else {
+			answered[op][resp.Status[:3]] = true
+		}
 		if !strings.HasPrefix(resp.Status[:3]+" "+got, want) {
 			t.Errorf("%s %s %s: got %s %s, want %s", method, path, body, resp.Status, got, want)
 		}
@@ -105,6 +120,12 @@ func TestOrders(t *testing.T) {
 	f("GET", "/order", "", `404 `)
 	f("GET", "/", "", "200 <!doctype html>")
 
+	f("POST", "/orders/7/shipment", "", "404 ")
+	f("POST", "/orders/tea/shipment", "", "422 ")
+	f("PUT", "/orders/2", `{"item": ""}`, "422 ")
+	f("DELETE", "/orders/tea", "", "422 ")
+	compareStatuses(t, a, answered)
+
 	_, body := a.ask("GET", "/orders?state=open&limit=1", "", key)
 	if !strings.Contains(body, `"next":null`) {
 		t.Errorf("got a next page after the last order: %s", body)
@@ -123,6 +144,68 @@ func TestOrders(t *testing.T) {
 	}
 	if resp.Header.Get("X-Request-Id") != "mine" || resp.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("got the header %v", resp.Header)
+	}
+}
+
+// compareStatuses compares the statuses that a client has got with those of the description: each that it has
+// got is there, and each that is there it has got, except for those that any operation may have.
+func compareStatuses(t *testing.T, a asker, answered map[string]map[string]bool) {
+	t.Helper()
+	_, text := a.ask("GET", "/openapi.json", "")
+	var doc struct {
+		Paths map[string]map[string]struct{ Responses map[string]any }
+	}
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if len(doc.Paths) != 4 {
+		t.Errorf("got %d paths, want 4", len(doc.Paths))
+	}
+	common := []string{"400", "401", "403", "405", "413", "415", "429", "500", "503", "default"}
+	for path, operations := range doc.Paths {
+		for method, op := range operations {
+			got := answered[method+" "+path]
+			for status := range op.Responses {
+				if !got[status] && !slices.Contains(common, status) {
+					t.Errorf("%s %s: %s is described, and no request has got it", method, path, status)
+				}
+			}
+			for status := range got {
+				if _, ok := op.Responses[status]; !ok {
+					t.Errorf("%s %s: a request got %s, which is not described", method, path, status)
+				}
+			}
+		}
+	}
+}
+
+// TestOrdersStatuses reads the statuses of successes from the code of the snippets, without what the routes say
+// of them.
+func TestOrdersStatuses(t *testing.T) {
+	document, err := os.ReadFile("orders.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := regexp.MustCompile(`        responses:\n          201:(\n {12}.*)+\n`).FindString(string(document))
+	if written == "" {
+		t.Fatal("the example has no responses of its own")
+	}
+	a := ordersAPI(t, written, "")
+	_, text := a.ask("GET", "/openapi.json", "")
+	var doc struct {
+		Paths map[string]map[string]struct{ Responses map[string]any }
+	}
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"post /orders 201", "post /orders 409", "get /orders/{id} 404", "delete /orders/{id} 204", "put /orders/{id} 409"} {
+		parts := strings.Split(want, " ")
+		if _, ok := doc.Paths[parts[1]][parts[0]].Responses[parts[2]]; !ok {
+			t.Errorf("%s is not described, only %v", want, slices.Sorted(maps.Keys(doc.Paths[parts[1]][parts[0]].Responses)))
+		}
+	}
+	if _, ok := doc.Paths["/orders"]["post"].Responses["200"]; ok {
+		t.Error("the answer of POST /orders is described with status 200")
 	}
 }
 

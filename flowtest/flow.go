@@ -166,6 +166,11 @@ func (f *Flow) Check(document string) diag.List {
 
 // source returns a document with the probes that it links to.
 func (f *Flow) source(document string) uniflow.Source {
+	return f.sourceWith(document, missing(document))
+}
+
+// sourceWith returns a document with the specs of its probes.
+func (f *Flow) sourceWith(document string, probes []byte) uniflow.Source {
 	src := uniflow.Source{
 		Documents:   []spec.Document{{File: "test.yaml", Data: []byte(document)}},
 		Environment: f.Environment,
@@ -173,16 +178,16 @@ func (f *Flow) source(document string) uniflow.Source {
 	if f.Variables != "" {
 		src.Variables = []spec.Document{{File: "values.yaml", Data: []byte(f.Variables)}}
 	}
-	if probes := missing(src.Documents[0]); len(probes) > 0 {
-		src.Documents = append(src.Documents, spec.Document{File: "probes.yaml", Data: []byte(probes)})
+	if len(probes) > 0 {
+		src.Documents = append(src.Documents, spec.Document{File: "probes.yaml", Data: probes})
 	}
 	return src
 }
 
 // missing returns the specs of probes for the names that a document links to without a
 // spec of that name.
-func missing(doc spec.Document) []byte {
-	nodes := parse(string(doc.Data))
+func missing(document string) []byte {
+	nodes := parse(document)
 	named := make(map[[2]string]bool)
 	for _, n := range nodes {
 		named[[2]string{n.Namespace, n.Name}] = true

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/uniflow-labs/uniflow/internal/records"
 	"github.com/uniflow-labs/uniflow/value"
@@ -36,28 +37,43 @@ func newDecoder(o Options) *Decoder {
 // CSV reports whether the decoder makes maps of rows: see [Decoder.Rows].
 func (d *Decoder) CSV() bool { return d.name == CSV }
 
+// Whole reports whether all bytes of a stream are one record.
+func (d *Decoder) Whole() bool { return d.name == JSON || d.name == Raw }
+
 // NewDecoder returns a decoder of the records of a format. CSV needs Options.Columns.
 func NewDecoder(o Options) *Decoder { return newDecoder(o.withDefaults()) }
 
 // Decode makes the value of a record: text of a line, what JSON says, a map of texts of a
-// row of CSV, and binary of what is raw. Raw is shared by binary, and copied otherwise.
+// row of CSV, and binary of what is raw. What a line of JSON has is made when it is read: see
+// [value.JSONOptions]. The value may share the bytes, which must not be changed any more.
 func (d *Decoder) Decode(raw []byte) (value.Value, error) {
+	if d.name == Lines {
+		if err := checkLine(raw); err != nil {
+			return value.Value{}, err
+		}
+		return value.String(unsafe.String(unsafe.SliceData(raw), len(raw))), nil
+	}
+	return d.decode(raw, value.JSONOptions{OnDemand: d.name == NDJSON, Owned: true})
+}
+
+// decode is Decode with copies of texts.
+func (d *Decoder) decode(raw []byte, o value.JSONOptions) (value.Value, error) {
 	switch d.name {
 	case Lines:
-		if !utf8.Valid(raw) {
-			return value.Value{}, records.ErrUTF8
-		}
-		return value.String(string(raw)), nil
+		return value.String(string(raw)), checkLine(raw)
 	case CSV:
 		return d.Rows(1)[0].Decode(bytes.Clone(raw))
 	case Raw:
 		return value.Binary(raw), nil
 	}
-	v, err := value.ParseJSON(raw)
-	if err != nil {
-		return value.Value{}, err
+	return value.ParseJSONWith(raw, o)
+}
+
+func checkLine(raw []byte) error {
+	if !utf8.Valid(raw) {
+		return records.ErrUTF8
 	}
-	return v, nil
+	return nil
 }
 
 // All makes a list of the records of a text that is not longer than limit bytes, and of
@@ -82,7 +98,7 @@ func All(text string, o Options, limit int64) (value.Value, error) {
 		for _, rec := range records {
 			v, err := value.Value{}, rec.Err
 			if err == nil {
-				v, err = r.Decoder().Decode(rec.Raw)
+				v, err = r.Decoder().decode(rec.Raw, value.JSONOptions{}) // all of them are kept
 			}
 			if err != nil {
 				if o.whole() {

@@ -18,7 +18,13 @@ type Thrown struct {
 	Code    string   // a word for programs; may be empty
 	Public  bool     // the message may be shown to a client
 	Pos     diag.Pos // where in the document; the zero Pos if unknown
+
+	// Permanent says that another evaluation over the same payload fails as well.
+	Permanent bool
 }
+
+// IsPermanent returns Permanent, for [github.com/uniflow-labs/uniflow/node.Error].
+func (e *Thrown) IsPermanent() bool { return e.Permanent }
 
 // Place returns where in the document the code failed. The error of the node shows it in
 // the place of where the node begins.

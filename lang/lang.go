@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -36,6 +37,17 @@ const (
 type Options struct {
 	Mode    Mode
 	Timeout time.Duration // of one evaluation; 0 is none
+
+	// Condition says that results are judged: each is to be true or false. Code whose
+	// results are known to be neither gets a warning.
+	Condition bool
+
+	// Shape is what is known of the payload, for warnings about names that it does not have.
+	Shape *schema.Shape
+
+	// Warn takes what is probably not meant in code that compiles, at its place in the
+	// document. It is called by Compile, and may be nil.
+	Warn func(*diag.Diagnostic)
 
 	// Log gets what the code writes, such as with console.log in JavaScript. It
 	// may be nil.
@@ -77,11 +89,38 @@ type Constant interface {
 	Constant() value.Value
 }
 
+// A Typed is a [Program] that may know of what kind its results are. It is not ok if it does not.
+type Typed interface {
+	Program
+	ResultKind() (kind value.Kind, ok bool)
+}
+
+// A Shaped is a [Program] that may know something of its results on payloads of the shape that
+// it was compiled for. ResultShape returns nil if it knows nothing.
+type Shaped interface {
+	Program
+	ResultShape() *schema.Shape
+}
+
 // A Leading is a Program whose results may be lists that all begin with the same text. Leads
 // returns the text; it is not ok if they are not.
 type Leading interface {
 	Program
 	Leads() (text string, ok bool)
+}
+
+// A Branched is a [Program] that knows something of its results before it runs: each is one of the
+// outcomes.
+type Branched interface {
+	Program
+	Outcomes() []Outcome
+}
+
+// An Outcome is what is known of a result. The zero Outcome is that of any value.
+type Outcome struct {
+	Map    bool          // it is a map with the fields, and no others
+	Fields []value.Field // texts and whole numbers that are written out; null are all other values
+	Other  bool          // it is a value of another kind
 }
 
 // An Explainer is a [Program] that can say why its result is false.

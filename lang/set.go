@@ -7,6 +7,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/ground/spell"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // A Set is the languages that a program may use, by name. It is immutable and
@@ -55,7 +56,42 @@ func (s *Set) Compile(name string, code diag.Text, opts Options) (Program, error
 	if err := s.Check(name); err != nil {
 		return nil, err
 	}
-	return s.byName[name].Compile(code, opts)
+	program, err := s.byName[name].Compile(code, opts)
+	if err == nil && opts.Condition && opts.Warn != nil {
+		if kind, ok := resultKind(program); ok && kind != value.KindBool {
+			opts.Warn(notCondition(code, kind))
+		}
+	}
+	return program, err
+}
+
+// resultKind returns the kind of all results of a program, if that is known.
+func resultKind(p Program) (kind value.Kind, ok bool) {
+	switch p := p.(type) {
+	case Constant:
+		return p.Constant().Kind(), true
+	case Typed:
+		return p.ResultKind()
+	}
+	return kind, false
+}
+
+// notCondition returns the warning about a condition whose results are of a kind.
+func notCondition(code diag.Text, kind value.Kind) *diag.Diagnostic {
+	is, hint := "a "+kind.String(), "write what is true or false, such as total > 100"
+	switch kind {
+	case value.KindNull:
+		is = "null"
+	case value.KindInt, value.KindUint, value.KindFloat:
+		is, hint = "a number", "compare it, such as total > 100"
+	case value.KindString:
+		is, hint = "a text", `compare it, such as method == "GET"`
+	case value.KindList, value.KindMap:
+		hint = "compare its size, such as size(items) > 0"
+	}
+	d := diag.Warningf(diag.CodeNotCondition, "the condition is %s, which is neither true nor false", is).WithHint("%s", hint).AsPlain()
+	d.Pos = code.Pos(1, 1)
+	return d
 }
 
 // Isolate compiles a function in the named language so that it runs in processes of its

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/schema"
 )
 
 // Hosts are patterns of hosts, such as *.example.com, which does not match example.com.
@@ -15,15 +14,28 @@ import (
 type Hosts struct{ patterns []string }
 
 // NewHosts reads the patterns of a field, which is a list of strings.
-func NewHosts(c schema.Config, field string) (Hosts, error) {
+func NewHosts(init *Init, field string) (Hosts, error) {
+	c := init.Config
 	var h Hosts
 	for _, pattern := range c.Strings(field) {
 		if _, err := path.Match(pattern, ""); err != nil {
 			return Hosts{}, c.Errorf(field, diag.CodeBadValue, "%q is not a pattern of a host: %v", pattern, err).WithHint("write one such as *.example.com")
 		}
+		if host := hostIn(pattern); host != pattern {
+			init.AddWarning(c.Errorf(field, diag.CodeNoEffect, "%q is not a host, so it matches none", pattern).WithHint("write %s", host))
+		}
 		h.patterns = append(h.patterns, strings.ToLower(pattern))
 	}
 	return h, nil
+}
+
+// hostIn returns the host of a URL; of other texts, what is in front of a slash.
+func hostIn(text string) string {
+	if _, rest, ok := strings.Cut(text, "://"); ok {
+		text = rest
+	}
+	host, _, _ := strings.Cut(text, "/")
+	return host
 }
 
 // IsZero reports whether there are no patterns.

@@ -22,7 +22,7 @@ func hostsOf(t *testing.T, patterns ...string) (node.Hosts, error) {
 	if found.HasErrors() {
 		t.Fatal(found)
 	}
-	return node.NewHosts(c, "hosts")
+	return node.NewHosts(&node.Init{Config: c}, "hosts")
 }
 
 func TestHosts(t *testing.T) {

@@ -235,9 +235,25 @@ type Init struct {
 	Job        *Job    // nil unless the program is a job, which ends with its work
 	Vertex     *Vertex // this node in the graph of all nodes; nil outside of an engine
 
+	// Shape returns what is known of what comes to the first in-port, for nodes that check
+	// the names in code; nil without an engine. Only New may call it.
+	Shape func() *schema.Shape
+
+	// Warn takes what is probably not meant in the config, as warnings at their places. Only
+	// New may call it.
+	Warn func(*diag.Diagnostic)
+
 	// Place finds a port of a node that the config names, as a link would. The error
 	// says what is wrong, with a hint, but not at which field.
 	Place func(name, id, port string) (Place, error)
+}
+
+// AddWarning gives a finding to Warn, as a warning, if there is one.
+func (i *Init) AddWarning(d *diag.Diagnostic) {
+	if i.Warn != nil {
+		d.Severity = diag.SeverityWarning
+		i.Warn(d)
+	}
 }
 
 // Below reports whether nodes that this one's packets may come to have the traits.

@@ -3,6 +3,8 @@ package node
 import (
 	"time"
 
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -16,6 +18,43 @@ type Tester interface {
 type TestSettings struct {
 	Timeout   time.Duration // 0 means the timeout of the run of tests
 	FakeClock bool          // time jumps to the next timer when nothing else is left to do
+
+	// Values are data by name: of variables, and of the environment. A run of tests compiles
+	// the documents with them.
+	Values map[string]value.Value
+
+	Mocks []TestMock
+}
+
+// A TestMock is a node, or a sub-graph as a whole, that a test replaces: by the code in a
+// file, or by Code.
+type TestMock struct {
+	Node     string
+	File     string    // relative to the document; empty if there is Code
+	Language string    // of Code
+	Code     diag.Text // its position is that of the code
+	Pos      diag.Pos  // of the name of the node
+}
+
+// FieldValues is the field of a kind with the role [Tests] that has the values of a test. They
+// are read before variables are bound, so no template is rendered in it.
+const FieldValues = "values"
+
+// TestValues returns the values of a test by name, as [FieldValues] has them; raw is nil if it
+// is missing.
+func TestValues(raw *schema.Raw) (values map[string]value.Value, err error) {
+	switch {
+	case raw == nil:
+		return nil, nil
+	case raw.Kind != schema.RawMap:
+		return nil, diag.Errorf(diag.CodeBadValue, "must be a map, got %s", raw.What()).
+			WithHint("write %s: {KEY: VALUE}", FieldValues).At(raw.Pos, FieldValues)
+	}
+	values = make(map[string]value.Value, len(raw.Fields))
+	for _, f := range raw.Fields {
+		values[f.Name] = f.Value.ToValue()
+	}
+	return values, nil
 }
 
 // A Place is a port of a node, as frames have it.

@@ -17,9 +17,29 @@ type Traits struct {
 	// Not ok is a node without one; nil a kind without. It is asked rarely, as it may compile.
 	FixedText func() (text string, ok bool)
 
+	// Paths are paths of requests that the node serves below its field path: one of them at
+	// least must come to it, or what it is for cannot be reached.
+	Paths []string
+
+	// Holds is what the node needs for itself, such as a file that it keeps its position in: of
+	// two nodes of a namespace with the same, one could not start.
+	Holds []Hold
+	// Shape returns what is known of what leaves by an out-port, where each member of a family
+	// counts. in returns what is known of what comes to the first in-port. Nil is a node of
+	// which nothing is known. It is asked rarely, as it may compile.
+	Shape func(out int, in func() *schema.Shape) *schema.Shape
+
 	// InFlight is how many packets of a trigger are not answered at a time, at most; 0 is
 	// no limit, or a node that is not a trigger.
 	InFlight int
+}
+
+// A Hold is something that only one node may have.
+type Hold struct {
+	What  string // such as "spool"
+	Name  string // which one; not shown, as a template may have made it
+	Field string // of the config that names it; may be empty
+	Hint  string
 }
 
 // A Trait is a set of facts about a node.
@@ -86,6 +106,9 @@ func Fixed(t Traits) func(schema.Config) Traits {
 	return func(schema.Config) Traits { return t }
 }
 
+// Passes is a [Traits.Shape] of nodes that send what comes on as it is, by all out-ports.
+func Passes(_ int, in func() *schema.Shape) *schema.Shape { return in() }
+
 // A Need is something that a node needs of the process of what comes to its first in-port,
 // such as "session". A node that needs what no node upstream gives is an error, and one that
 // a trigger leads to without it, while others give it, a warning.
@@ -97,4 +120,7 @@ type Need struct {
 	// OfTrigger says that only triggers give it: then a node that no trigger leads to, and
 	// that is run by name, lacks nothing.
 	OfTrigger bool
+
+	// Idle says that a node without it starts, and never has anything to do: a warning.
+	Idle bool
 }

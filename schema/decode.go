@@ -3,9 +3,11 @@ package schema
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
@@ -209,6 +211,10 @@ func (f *Field) wrong(raw *Raw) *diag.Diagnostic {
 		d.Hint = "write a number, without a unit"
 	case TypeBool:
 		d.Hint = "write true or false"
+	case TypeText, TypeExpr:
+		if raw.Kind != RawScalar {
+			d.Hint = "put quotes around all of it, or write it on lines of its own after |: what begins with { or [ is a map or a list of YAML"
+		}
 	}
 	return d
 }
@@ -250,7 +256,7 @@ func (f *Field) decode(s *slot, raw *Raw) []*diag.Diagnostic {
 	case TypeInt, TypeFloat:
 		d = f.decodeNumber(s, raw)
 	case TypeDuration:
-		d = f.decodeDuration(s, raw)
+		return f.decodeDuration(s, raw)
 	case TypeBytes:
 		d = f.decodeBytes(s, raw)
 	case TypeOutPort:
@@ -374,48 +380,83 @@ func (f *Field) outOfRange(raw *Raw, n float64, text func(float64) string) *diag
 	return diag.Errorf(diag.CodeOutOfRange, "want %s from %s to %s%s", f.expects(), least, most, got).WithHint("%s", hint)
 }
 
-func (f *Field) decodeDuration(s *slot, raw *Raw) *diag.Diagnostic {
-	d, bad := f.duration(raw)
+func (f *Field) decodeDuration(s *slot, raw *Raw) []*diag.Diagnostic {
+	d, bare, bad := f.duration(raw)
+	if bad == nil && d < 0 {
+		bad = diag.Errorf(diag.CodeBadDuration, "a duration cannot be negative").WithHint(`write a duration such as "5s"`)
+	}
+	if bad == nil && !inRange(float64(d), f) {
+		bad = f.outOfRange(raw, float64(d), func(n float64) string { return time.Duration(n).String() })
+		if bare {
+			bad.Hint += ", with its unit: a bare number is milliseconds"
+		}
+	}
 	if bad != nil {
-		return bad
-	}
-	if d < 0 {
-		return diag.Errorf(diag.CodeBadDuration, "a duration cannot be negative").WithHint(`write a duration such as "5s", or milliseconds`)
-	}
-	if !inRange(float64(d), f) {
-		return f.outOfRange(raw, float64(d), func(n float64) string { return time.Duration(n).String() })
+		return []*diag.Diagnostic{bad}
 	}
 	s.v = value.Duration(d)
+	if bare && d != 0 {
+		return []*diag.Diagnostic{f.withoutUnit(raw, d)}
+	}
 	return nil
 }
 
-func (f *Field) duration(raw *Raw) (time.Duration, *diag.Diagnostic) {
+// withoutUnit warns of a duration that is a bare number.
+func (f *Field) withoutUnit(raw *Raw, d time.Duration) *diag.Diagnostic {
+	if raw.Templated || f.secret {
+		return diag.Warningf(diag.CodeNoUnit, "the duration has no unit, so it is milliseconds").WithHint("write the unit, such as 5s or 500ms")
+	}
+	hint := fmt.Sprintf("write %s if that is meant", d)
+	if seconds := d.Milliseconds(); time.Duration(seconds)*time.Millisecond == d && inRange(float64(seconds)*float64(time.Second), f) {
+		hint = fmt.Sprintf("write %ds for seconds, or %s if that is meant", seconds, d)
+	}
+	return diag.Warningf(diag.CodeNoUnit, "%s has no unit, so it is milliseconds: %s", strings.TrimSpace(raw.Text.Code), d).WithHint("%s", hint)
+}
+
+// duration reads a duration. It is bare if it is a number without a unit, of milliseconds.
+func (f *Field) duration(raw *Raw) (d time.Duration, bare bool, bad *diag.Diagnostic) {
 	if d, ok := raw.Value.AsDuration(); ok {
-		return d, nil
+		return d, false, nil
 	}
 	v := raw.Value
 	str, isString := v.AsString()
 	if isString {
 		if d, err := time.ParseDuration(str); err == nil {
-			return d, nil
+			return d, false, nil
 		}
 		if n, err := strconv.ParseFloat(str, 64); err == nil && !strings.ContainsAny(str, "xX_pP") {
 			v, isString = value.Float(n), false
 		}
 	}
 	if isString {
-		return 0, diag.Errorf(diag.CodeBadDuration, `want a duration such as "5s", got %s`, f.show(raw, strconv.Quote(str))).
-			WithHint("the units are ns, us, ms, s, m and h; a bare number is milliseconds")
+		return 0, false, diag.Errorf(diag.CodeBadDuration, `want a duration such as "5s", got %s`, f.show(raw, strconv.Quote(str))).
+			WithHint("%s", f.unitHint(raw, str))
 	}
 	ms, ok := v.AsFloat()
 	if !ok {
-		return 0, f.wrong(raw)
+		return 0, false, f.wrong(raw)
 	}
 	ns := ms * float64(time.Millisecond)
 	if math.IsNaN(ns) || math.Abs(ns) >= math.MaxInt64 {
-		return 0, diag.Errorf(diag.CodeBadDuration, "the duration is longer than %s", time.Duration(math.MaxInt64).Round(time.Hour))
+		return 0, false, diag.Errorf(diag.CodeBadDuration, "the duration is longer than %s", time.Duration(math.MaxInt64).Round(time.Hour)).WithHint(`write a duration such as "5s"`)
 	}
-	return time.Duration(ns), nil
+	return time.Duration(ns), true, nil
+}
+
+// unitHint says how to write a duration whose unit is another word, such as "5 seconds" or 1d.
+func (f *Field) unitHint(raw *Raw, str string) string {
+	at := strings.IndexFunc(str, unicode.IsLetter)
+	if n, err := strconv.ParseUint(strings.TrimSpace(str[:max(at, 0)]), 10, 32); err == nil && !raw.Templated && !f.secret {
+		for _, unit := range []struct {
+			words, unit string
+			of          uint64
+		}{{"ms msec msecs millis", "ms", 1}, {"s sec secs second seconds", "s", 1}, {"min mins minute minutes", "m", 1}, {"h hr hrs hour hours", "h", 1}, {"d day days", "h", 24}, {"w week weeks", "h", 168}} {
+			if slices.Contains(strings.Fields(unit.words), strings.ToLower(strings.TrimSpace(str[at:]))) {
+				return fmt.Sprintf("write %d%s", n*unit.of, unit.unit)
+			}
+		}
+	}
+	return "the units are ns, us, ms, s, m and h, as in 1h30m"
 }
 
 func (f *Field) decodeBytes(s *slot, raw *Raw) *diag.Diagnostic {

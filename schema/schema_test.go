@@ -168,12 +168,17 @@ func TestDecodeFindings(t *testing.T) {
 		`x:5:1: factor: want a number, got "x" [F2003] | write a number, without a unit`,
 		`x:6:1: on: want a boolean, got an integer [F2003] | write true or false`,
 		`x:7:1: body: want a size such as "8MiB", got "8 megs" [F2012] | the units are B, KiB, MiB, GiB, TiB, and kB, MB, GB, TB; a bare number is bytes`,
-		`x:8:1: timeout: want a duration such as "5s", got "5 seconds" [F2011] | the units are ns, us, ms, s, m and h; a bare number is milliseconds`,
+		`x:8:1: timeout: want a duration such as "5s", got "5 seconds" [F2011] | write 5s`,
 		`x:9:1: to: want an out-port such as out[0], got "in[0]" [F2010] | only out, out[0], out[1] and so on can be named here`)
+	f(object("path", "/", "timeout", 5), `x:3:1: warning: timeout: 5 has no unit, so it is milliseconds: 5ms [F5040] | write 5s for seconds, or 5ms if that is meant`)
+	f(object("path", "/", "timeout", "1500"), `x:3:1: warning: timeout: 1500 has no unit, so it is milliseconds: 1.5s [F5040] | write 1500s for seconds, or 1.5s if that is meant`)
+	f(object("path", "/", "timeout", 0))
+	f(object("path", "/", "timeout", "1 day"), `x:3:1: timeout: want a duration such as "5s", got "1 day" [F2011] | write 24h`)
+	f(object("path", "/", "timeout", "5x"), `x:3:1: timeout: want a duration such as "5s", got "5x" [F2011] | the units are ns, us, ms, s, m and h, as in 1h30m`)
 	f(object("path", "/", "method", "FETCH"), `x:3:1: method: want one of GET, POST, got "FETCH" [F2005] | write GET or POST`)
 	f(object("path", "/", "body", 0, "timeout", -1, "port", 1.5, "to", "out[4096]", "on", value.List()),
 		`x:3:1: body: want a size such as "8MiB" from 1 to 1GiB, got 0 [F2004] | write 1 or more`,
-		`x:4:1: timeout: a duration cannot be negative [F2011] | write a duration such as "5s", or milliseconds`,
+		`x:4:1: timeout: a duration cannot be negative [F2011] | write a duration such as "5s"`,
 		`x:5:1: port: want an integer, got a float [F2003] | write a number, without a unit`,
 		`x:6:1: to: an index may go up to 1023 [F2004] | write out[1023] or less`,
 		`x:7:1: on: want a boolean, got a list [F2003] | write true or false`)

@@ -128,6 +128,9 @@ func TestFormat(t *testing.T) {
 	f("kind: snippet\nenv:\n  KEY: [{name: v}]\ncode: \"a\\\n  b\"\n", "kind: snippet\nenv:\n  KEY: {name: v}\nlanguage: text\ncode: \"ab\"\n")
 	f("- &a\n  kind: snippet\n  name: x\n  # above the code\n  code: a # eol\n- {<<: *a, name: y}\n",
 		"- &a\n  kind: snippet\n  name: x\n  # above the code\n  language: text\n  code: a # eol\n\n- {<<: *a, name: y}\n")
+	f("ports: {out: b, \"out[1]\": [c, {name: d}]} # short\nkind: a\n", "kind: a\nports: {out: b, \"out[1]\": [c, {name: d}]} # short\n")
+	f("- kind: a\n  links:\n     out: b c # first\n     # above the second\n     'out[1]': \"5\"\n     error: [ # third\n       d, e ]\n",
+		"- kind: a\n  ports:\n    out: b c # first\n    # above the second\n    'out[1]': \"5\"\n    error: [d, e] # third\n")
 	f("kind: snippet\nlanguage: cel\ncode: a\n", "kind: snippet\nlanguage: cel\ncode: a\n")
 	f("kind: a\r\ncode: |\r\n  x\r\n  y\r\n", "kind: a\ncode: |\n  x\n  y\n")
 	f("kind: http\naddress: '{{ .ADDR }}'\nenv: {ADDR: }\n", "kind: http\nenv: {ADDR: null}\naddress: '{{ .ADDR }}'\n")
@@ -196,6 +199,8 @@ func seeds() []string {
 		"kind: http\naddress: 1.2.3.4:80\nlinks:\n  out: {name: a, port: io}\n",
 		"env:\n  A: {data: '{{ .B }}'}\ncode: '{{ .A }}'\n", "\tx: 1\n", "%YAML 1.2\n---\na: 1\n...\n# e\n",
 		"id: 1\nname: [\nkind", "a: 12345678901234567890123\n", "a: 0x1F\nb: 0o17\nc: 1e3\nd: .inf\n",
+		"kind: a\nports: {out: b, 'out[1]': [c, {name: d, port: e}], error: \"f g\"}\n",
+		"- kind: block\n  specs:\n    - {kind: x, links: {out: y}}\n  inbounds: {in: $0}\n  outbounds:\n    out: # c\n      - $0 # d\n      - 5\n  ports: {out: ~, 'out[0]': '', error: [[a]]}\n",
 		"a:\n\n\n  b: |2\n     x\n   y\n", "k: \"é\n  y\" # z\n", "a: # x\n  # y\n  - b # z\n# w\n",
 	}
 }

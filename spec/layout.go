@@ -56,9 +56,7 @@ func (l *layouter) cell(n *yaml.Node, in *entry) *cell {
 		l.page.anchors = true
 	}
 	tag := doctree.ExplicitTag(n)
-	switch tag {
-	case "", "!!seq", "!!map", "!", "!!str": // implied by the node, or by quotes
-	default:
+	if !implied(tag) && tag != "!!str" { // that is implied by quotes
 		c.prefix += tag + " "
 	}
 	switch n.Kind {
@@ -92,6 +90,9 @@ func (l *layouter) cell(n *yaml.Node, in *entry) *cell {
 	}
 	return c
 }
+
+// implied reports whether a tag is not written, as the node implies it.
+func implied(tag string) bool { return tag == "" || tag == "!" || tag == "!!seq" || tag == "!!map" }
 
 func (l *layouter) entry(n *yaml.Node, in *entry) *entry {
 	e := &entry{parent: in, offset: l.src.Offset(n.Line, n.Column), line: n.Line, col: n.Column}
@@ -177,8 +178,9 @@ func (l *layouter) blockScalar(n *yaml.Node, c *cell, in *entry, at int) {
 		}
 		last = line
 	}
-	if n.Style&yaml.LiteralStyle != 0 {
-		last = min(header+strings.Count(strings.TrimRight(n.Value, "\n")+"\n", "\n"), len(l.src.Lines))
+	body := strings.TrimRight(n.Value, "\n")
+	if n.Style&yaml.LiteralStyle != 0 && body != "" {
+		last = min(header+strings.Count(body, "\n")+1, len(l.src.Lines))
 	}
 	to := len(l.src.Text)
 	if last < len(l.src.Lines) {
@@ -187,7 +189,6 @@ func (l *layouter) blockScalar(n *yaml.Node, c *cell, in *entry, at int) {
 	if header < len(l.src.Lines) && last > header {
 		l.spans = append(l.spans, span{l.src.Lines[header], to})
 	}
-	body := strings.TrimRight(n.Value, "\n")
 	if in == nil || strings.Trim(body, " \t\n") == "" || strings.ContainsAny(n.Value, "\r\u0085\u2028\u2029\ufeff") {
 		c.text = strconv.Quote(n.Value)
 		return
@@ -253,10 +254,11 @@ func (l *layouter) comments() {
 		}
 		at, spansHere := commentAt(src.Text, from, to, spans)
 		spans = spansHere
-		own := strings.TrimSpace(text) == ""
+		own, tag := strings.TrimSpace(text) == "", false // tag: the comment is after one that is not written
 		if at >= 0 {
 			before := strings.TrimSpace(src.Text[from:at])
-			own = strings.Trim(before, "-? ") == "" && !inside
+			before = strings.Trim(before, "-? ")
+			own, tag = before == "" && !inside, before != "" && implied(before)
 			text = strings.TrimSpace(src.Text[at:min(to, len(src.Text))])
 		}
 		if next < len(l.entries) && l.entries[next].line == line {
@@ -267,6 +269,12 @@ func (l *layouter) comments() {
 			}
 		}
 		switch {
+		case tag && next > 0:
+			e := l.entries[next-1]
+			for e.parent != nil && e.parent.line == line {
+				e = e.parent
+			}
+			e.head = append(e.head, text)
 		case at >= 0 && !own && next > 0:
 			e := l.entries[next-1]
 			for e.parent != nil && e.parent.line == line && e.parent.value.flow {

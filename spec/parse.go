@@ -282,7 +282,13 @@ func (p *parser) node(raw *schema.Raw, doc int) {
 	}
 	p.ports(s, n, raw, ports, links)
 	if raw.Field("kind") == nil {
-		s.report(raw, "kind", diag.Errorf(diag.CodeMissingKind, "missing").WithHint("say which kind of node it is, such as kind: snippet"))
+		d := diag.Errorf(diag.CodeMissingKind, "missing").WithHint("say which kind of node it is, such as kind: snippet")
+		for _, f := range n.Config.Fields {
+			if _, ok := spell.Nearest(f.Name, []string{"kind"}); ok || f.Name == "type" {
+				d.Hint = fmt.Sprintf("did you mean kind in place of %q?", f.Name)
+			}
+		}
+		s.report(raw, "kind", d)
 	}
 	p.older(s, n)
 	p.identify(n, doc)
@@ -330,45 +336,51 @@ func (p *parser) ports(s scope, n *Node, raw *schema.Raw, ports, links int) {
 	n.Ports = s.portMap(n, &raw.Fields[at], "in")
 }
 
-// portMap reads a map from ports to lists of links. A link without a port is one to
-// the port of the given name.
+// portMap reads a map from ports to links: a list of them, or one by itself. A link
+// without a port, such as the name of a node, is one to the port of the given name.
 func (s scope) portMap(n *Node, f *schema.RawField, port string) (ports []Port) {
 	field, list := f.Name, f.Value
 	if list.Kind != schema.RawMap {
 		s.report(list, field, diag.Errorf(diag.CodeCommonField, "want a map of ports, got %s", list.What()).
-			WithHint("write %s: {out: [{name: NODE, port: %s}]}", field, port))
+			WithHint("write %s: {PORT: NODE}", field))
 		return nil
 	}
 	for i := range list.Fields {
 		f := &list.Fields[i]
 		path := field + "." + f.Name
 		p := Port{Name: f.Name, Pos: f.Pos}
-		items := f.Value.Items
-		switch {
-		case f.Value.Kind == schema.RawMap:
-			items = []*schema.Raw{f.Value} // one link by itself
-		case f.Value.Kind != schema.RawList && !isNull(f.Value):
-			s.report(f.Value, path, diag.Errorf(diag.CodeCommonField, "want a list of links, got %s", f.Value.What()).
-				WithHint("write [{name: NODE, port: %s}]", port))
-			continue
-		}
-		for k, item := range items {
-			if link, ok := s.link(n, item, fmt.Sprintf("%s[%d]", path, k), port); ok {
+		read := func(raw *schema.Raw, path string) {
+			if link, ok := s.link(n, raw, path, port); ok {
 				p.Links = append(p.Links, link)
 			}
+		}
+		if f.Value.Kind != schema.RawList && !isNull(f.Value) {
+			read(f.Value, path)
+		}
+		for k, item := range f.Value.Items {
+			read(item, fmt.Sprintf("%s[%d]", path, k))
 		}
 		ports = append(ports, p)
 	}
 	return ports
 }
 
+// link reads a link: the name of a node, or a map of name or id, and port.
 func (s scope) link(n *Node, raw *schema.Raw, path, port string) (Link, bool) {
 	l := Link{Port: port, Pos: raw.Pos, NamePos: raw.Pos, PortPos: raw.Pos}
+	before := len(*s.list)
+	if _, short := raw.Value.AsString(); short && raw.Kind == schema.RawScalar {
+		l.Name = s.str(raw, path)
+		return l, len(*s.list) == before
+	}
 	if raw.Kind != schema.RawMap {
-		s.report(raw, path, diag.Errorf(diag.CodeCommonField, "want a link, got %s", raw.What()).WithHint("write {name: NODE, port: %s}", port))
+		d := diag.Errorf(diag.CodeCommonField, "want the name of a node or a link, got %s", raw.What()).WithHint("write NODE, or {name: NODE, port: %s}", port)
+		if raw.Kind == schema.RawScalar && !isNull(raw) {
+			d.Hint = fmt.Sprintf("put quotes around it if it is the name of a node: %q", raw.Text.Code)
+		}
+		s.report(raw, path, d)
 		return l, false
 	}
-	before := len(*s.list)
 	for i := range raw.Fields {
 		f := &raw.Fields[i]
 		switch f.Name {

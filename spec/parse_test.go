@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/yamltree"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -138,6 +139,18 @@ x.yaml:3:3: a spec is a map, not a list [F1002]
       |   ^
       hint: write fields such as kind: snippet
 `)
+	f("kund: nop\nname: a\n", `
+x.yaml:1:1: node "a": kind: missing [F1005]
+    1 | kund: nop
+      | ^
+      hint: did you mean kind in place of "kund"?
+`)
+	f("type: nop\nname: a\n", `
+x.yaml:1:1: node "a": kind: missing [F1005]
+    1 | type: nop
+      | ^
+      hint: did you mean kind in place of "type"?
+`)
 	f("name: pong\nname: x\nid: abc\nnamespace: 1\n", `
 x.yaml:1:1: node "pong": kind: missing [F1005]
     1 | name: pong
@@ -162,11 +175,11 @@ x.yaml:9:1: node "a": links: links is the older name of ports, and the spec has 
       | ^
       hint: move its entries to ports
 `)
-	f("kind: a\nports:\n  out: b\n  error:\n    - {port: in}\n    - {nmae: x}\n    - {name: x, id: 01890a5d-ac96-774b-bcce-b302099a8057}\n    - x\n", `
-x.yaml:3:8: node "a": ports.out: want a list of links, got a string [F1004]
-    3 |   out: b
+	f("kind: a\nports:\n  out: 5\n  error:\n    - {port: in}\n    - {nmae: x}\n    - {name: x, id: 01890a5d-ac96-774b-bcce-b302099a8057}\n    - [x]\n  more: ''\n", `
+x.yaml:3:8: node "a": ports.out: want the name of a node or a link, got an integer [F1004]
+    3 |   out: 5
       |        ^
-      hint: write [{name: NODE, port: in}]
+      hint: put quotes around it if it is the name of a node: "5"
 x.yaml:5:7: node "a": ports.error[0]: the link has neither name nor id [F3007]
     5 |     - {port: in}
       |       ^
@@ -179,10 +192,20 @@ x.yaml:7:7: node "a": ports.error[2]: the link has both name and id [F3007]
     7 |     - {name: x, id: 01890a5d-ac96-774b-bcce-b302099a8057}
       |       ^
       hint: keep one of the two
-x.yaml:8:7: node "a": ports.error[3]: want a link, got a string [F1004]
-    8 |     - x
+x.yaml:8:7: node "a": ports.error[3]: want the name of a node or a link, got a list [F1004]
+    8 |     - [x]
       |       ^
-      hint: write {name: NODE, port: in}
+      hint: write NODE, or {name: NODE, port: in}
+x.yaml:9:9: node "a": ports.more: is empty [F1018]
+    9 |   more: ''
+      |         ^
+      hint: give it a value, or leave it out
+`)
+	f("kind: a\nports: b\n", `
+x.yaml:2:8: node "a": ports: want a map of ports, got a string [F1004]
+    2 | ports: b
+      |        ^
+      hint: write ports: {PORT: NODE}
 `)
 	f("a: &x [*x]\nkind: b\nc: 99999999999999999999\nd: !!int e\nf: !foo g\n? [h]\n: i\n", `
 x.yaml:1:8: the alias *x is part of what it stands for [F1007]
@@ -444,6 +467,66 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// FuzzShortLinks checks that a document means the same with the names of nodes in ports
+// written out as links, with each place and finding.
+func FuzzShortLinks(f *testing.F) {
+	for _, text := range append(seeds(), ping) {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		read := func(change func(*schema.Raw)) ([]*Node, diag.List) {
+			roots, list := yamltree.Read("x.yaml", []byte(text))
+			p := &parser{seen: make(map[string]int), file: "x.yaml", list: list}
+			for i, raw := range roots {
+				change(raw)
+				p.specs(raw, i)
+			}
+			p.list.Sort()
+			return p.nodes, p.list
+		}
+		short, found := read(func(*schema.Raw) {})
+		long, want := read(writeOut)
+		same := func(a, b *diag.Diagnostic) bool { return a.Code == b.Code && a.Pos == b.Pos }
+		if !slices.EqualFunc(found, want, same) {
+			t.Fatalf("got %v, in the long form %v, for\n%s", found, want, text)
+		}
+		for i, n := range short {
+			places := func(a, b Port) bool { return slices.Equal(a.Links, b.Links) }
+			if field := difference(n, long[i]); field != "" || !slices.EqualFunc(n.Ports, long[i].Ports, places) {
+				t.Fatalf("%s of node %q differs in the long form: got %+v, want %+v, for\n%s", field, n.title(), n.Ports, long[i].Ports, text)
+			}
+		}
+	})
+}
+
+// writeOut writes the links of specs, and of the specs in them, in the long form.
+func writeOut(raw *schema.Raw) {
+	specs := append(slices.Clone(raw.Items), raw)
+	for _, s := range specs {
+		for _, f := range s.Fields {
+			switch f.Name {
+			case "specs":
+				writeOut(f.Value)
+			case "ports", "links":
+				for _, port := range f.Value.Fields {
+					link(port.Value)
+					for _, item := range port.Value.Items {
+						link(item)
+					}
+				}
+			}
+		}
+	}
+}
+
+// link makes {name: NODE} of NODE, in its place.
+func link(raw *schema.Raw) {
+	if _, ok := raw.Value.AsString(); ok && raw.Kind == schema.RawScalar {
+		name := *raw
+		*raw = schema.Raw{Kind: schema.RawMap, Pos: raw.Pos, Pointer: raw.Pointer, Fields: []schema.RawField{{Name: "name", Pos: raw.Pos, Value: &name}}}
+	}
+}
+
 func walk(r *schema.Raw, visit func(*schema.Raw)) {
 	visit(r)
 	for _, item := range r.Items {
@@ -480,7 +563,7 @@ func TestLifecycle(t *testing.T) {
 	f("", 0, "")
 	f("{}", 0, "")
 	f("{timeout: 2m}", 2*time.Minute, "")
-	f("{timeout: 500}", 500*time.Millisecond, "")
+	f("{timeout: 500}", 500*time.Millisecond, "F5040")
 	f("{timeout: 0}", 0, "from 1ms to 24h0m0s")
 	f("{timeout: 25h}", 0, "from 1ms to 24h0m0s")
 	f("[]", 0, "want a map")

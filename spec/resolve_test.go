@@ -143,6 +143,7 @@ x.yaml:6:11: node "a": v[2]: the template uses .T.x, which is not bound [F1011]
 x.yaml:7:6: node "a": v[3]: the template does not parse: unclosed action [F1010]
     7 |   - '{{ .T'
       |      ^
+      hint: a key stands between its braces, as in {{ .KEY }}: close them with }}
 x.yaml:8:9: node "a": v[4]: the template cannot be rendered: index .T 99 does not fit the data [F1010]
     8 |   - '{{ index .T 99 }}'
       |         ^
@@ -154,6 +155,7 @@ x.yaml:9:9: node "a": v[5]: the template cannot be rendered: slice .DB.password 
 x.yaml:10:6: node "a": v[6]: the template does not parse: function "nofunc" not defined [F1010]
    10 |   - '{{ nofunc .T }}'
       |      ^
+      hint: a key begins with a dot, as in {{ .nofunc }}; other words are functions
 `)
 	f("kind: a\nenv: {T: {data: 1}}\nv: '{{ define `x` }}{{ end }}'\nw: '{{ range 1000000000 }}{{ end }}'\nx: '{{ template `v` }}'\n", `
 x.yaml:3:5: node "a": v: the template does not parse: a template cannot define others [F1010]

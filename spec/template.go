@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"text/template"
 	"text/template/parse"
 
@@ -48,7 +49,7 @@ func (t *renderer) render(raw *schema.Raw, path string) {
 	if t.keys.values == nil || !ok || !strings.Contains(text, "{{") {
 		return
 	}
-	if m := wholeKey.FindStringSubmatch(text); m != nil {
+	if m := wholeKey().FindStringSubmatch(text); m != nil {
 		switch v := t.keys.values[m[1]].(type) {
 		case map[string]any, []any:
 			tree, err := value.Encode(v)
@@ -73,7 +74,7 @@ func (t *renderer) mark(raw *schema.Raw, text diag.Text) {
 }
 
 // wholeKey matches a template that is one key and nothing else.
-var wholeKey = regexp.MustCompile(`^\{\{-?\s*\.([\pL_][\pL\pN_]*)\s*-?\}\}$`)
+var wholeKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\{\{-?\s*\.([\pL_][\pL\pN_]*)\s*-?\}\}$`) })
 
 // replace puts a list or a map in the place of the template that stands for it.
 func (t *renderer) replace(raw *schema.Raw, v value.Value) {
@@ -194,10 +195,10 @@ func allowed(t *template.Template) error {
 }
 
 var (
-	templatePlace  = regexp.MustCompile(`^template: t:(\d+)(?::(\d+))?: (?s:(.*))$`)
-	templateAction = regexp.MustCompile(`^executing "t" at <(.*?)>: (?s:(.*))$`)
-	missingKey     = regexp.MustCompile(`map has no entry for key "(.*)"$`)
-	noField        = regexp.MustCompile(`can't evaluate field (\w+) in type`)
+	templatePlace  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^template: t:(\d+)(?::(\d+))?: (?s:(.*))$`) })
+	templateAction = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^executing "t" at <(.*?)>: (?s:(.*))$`) })
+	missingKey     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`map has no entry for key "(.*)"$`) })
+	noField        = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`can't evaluate field (\w+) in type`) })
 )
 
 // fail reports an error of a template. For an error while rendering, it shows only
@@ -205,7 +206,7 @@ var (
 // errors, so their text is taken apart.
 func (t *renderer) fail(raw *schema.Raw, path string, dot any, err error, rendering bool) {
 	pos, msg := raw.Text.Start(), err.Error()
-	if m := templatePlace.FindStringSubmatch(msg); m != nil {
+	if m := templatePlace().FindStringSubmatch(msg); m != nil {
 		line, _ := strconv.Atoi(m[1]) // line and column are digits
 		col, _ := strconv.Atoi(m[2])
 		pos, msg = raw.Text.Pos(line, col+1), m[3]
@@ -214,9 +215,18 @@ func (t *renderer) fail(raw *schema.Raw, path string, dot any, err error, render
 		pos = raw.Pos
 	}
 	d := diag.Errorf(diag.CodeTemplate, "the template does not parse: %s", msg)
+	switch {
+	case rendering:
+	case strings.HasPrefix(msg, "unclosed action"), strings.HasPrefix(msg, "unexpected"):
+		d.Hint = "a key stands between its braces, as in {{ .KEY }}: close them with }}"
+	default:
+		if m := noFunction().FindStringSubmatch(msg); m != nil {
+			d.Hint = fmt.Sprintf("a key begins with a dot, as in {{ .%s }}; other words are functions", m[1])
+		}
+	}
 	if rendering {
 		action := ""
-		if m := templateAction.FindStringSubmatch(msg); m != nil {
+		if m := templateAction().FindStringSubmatch(msg); m != nil {
 			action, msg = m[1], m[2]
 		}
 		d = t.renderError(path, dot, action, msg, err)
@@ -224,11 +234,14 @@ func (t *renderer) fail(raw *schema.Raw, path string, dot any, err error, render
 	t.reportAt(pos, raw.Pointer, path, d)
 }
 
+// noFunction matches the message about a word that is neither a key nor a function.
+var noFunction = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^function "(\w+)" not defined`) })
+
 func (t *renderer) renderError(path string, dot any, action, msg string, err error) *diag.Diagnostic {
 	key := ""
-	if m := missingKey.FindStringSubmatch(msg); m != nil {
+	if m := missingKey().FindStringSubmatch(msg); m != nil {
 		key = m[1]
-	} else if m := noField.FindStringSubmatch(msg); m != nil {
+	} else if m := noField().FindStringSubmatch(msg); m != nil {
 		key = m[1]
 	}
 	switch {

@@ -13,8 +13,8 @@ var powersOfTen = [...]float64{
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 }
 
-func (p *parser) number() (Value, bool) {
-	data, start := p.data, p.pos
+func (s *scanner) number() (Value, bool) {
+	data, start := s.data, s.pos
 	i := start
 	negative := data[i] == '-'
 	if negative {
@@ -25,17 +25,17 @@ func (p *parser) number() (Value, bool) {
 		mantissa = mantissa*10 + uint64(data[i]-'0')
 	}
 	digits := i - first
-	p.pos = i
+	s.pos = i
 	switch {
 	case digits == 0:
-		return Value{}, p.unexpected("a digit")
+		return Value{}, s.unexpected("a digit")
 	case digits > 1 && data[first] == '0':
-		return Value{}, p.fail(first, "a number starts with 0")
+		return Value{}, s.fail(first, "a number starts with 0")
 	}
 	if i == len(data) || data[i] != '.' && data[i]|0x20 != 'e' {
 		switch {
 		case digits > 18 || negative && mantissa == 0:
-			return p.longInteger(start)
+			return s.longInteger(start)
 		case negative:
 			return Int(-int64(mantissa)), true
 		default:
@@ -48,9 +48,9 @@ func (p *parser) number() (Value, bool) {
 		for i = point; i < len(data) && data[i]-'0' <= 9; i++ {
 			mantissa = mantissa*10 + uint64(data[i]-'0')
 		}
-		p.pos = i
+		s.pos = i
 		if i == point {
-			return Value{}, p.unexpected("a digit")
+			return Value{}, s.unexpected("a digit")
 		}
 		exponent = point - i
 		digits += i - point
@@ -67,14 +67,14 @@ func (p *parser) number() (Value, bool) {
 		for ; i < len(data) && data[i]-'0' <= 9; i++ {
 			e = min(e*10+int(data[i]-'0'), 1e6)
 		}
-		p.pos = i
+		s.pos = i
 		if i == from {
-			return Value{}, p.unexpected("a digit")
+			return Value{}, s.unexpected("a digit")
 		}
 		exponent += sign * e
 	}
 	if digits > 19 || mantissa > 1<<53 || exponent < -22 || exponent > 22 {
-		return p.float(start)
+		return s.float(start)
 	}
 	f := float64(mantissa)
 	if exponent < 0 {
@@ -88,11 +88,11 @@ func (p *parser) number() (Value, bool) {
 	return Float(f), true
 }
 
-// longInteger parses the digits from start to p.pos, which may be beyond int64 or
+// longInteger parses the digits from start to s.pos, which may be beyond int64 or
 // uint64, or -0.
-func (p *parser) longInteger(start int) (Value, bool) {
-	text := string(p.data[start:min(p.pos, start+21)])
-	if p.pos-start <= 20 && text != "-0" {
+func (s *scanner) longInteger(start int) (Value, bool) {
+	text := string(s.data[start:min(s.pos, start+21)])
+	if s.pos-start <= 20 && text != "-0" {
 		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
 			return Int(i), true
 		}
@@ -100,14 +100,14 @@ func (p *parser) longInteger(start int) (Value, bool) {
 			return Uint(u), true
 		}
 	}
-	return p.float(start)
+	return s.float(start)
 }
 
-func (p *parser) float(start int) (Value, bool) {
-	raw := p.data[start:p.pos]
+func (s *scanner) float(start int) (Value, bool) {
+	raw := s.data[start:s.pos]
 	f, err := strconv.ParseFloat(unsafe.String(&raw[0], len(raw)), 64)
 	if err != nil || math.IsInf(f, 0) {
-		return Value{}, p.fail(start, "number out of range")
+		return Value{}, s.fail(start, "number out of range")
 	}
 	return Float(f), true
 }

@@ -18,6 +18,17 @@ type JSONOptions struct {
 	MaxBytes         int  // how long the text may be; 0 means no limit
 	RejectDuplicates bool // a name that occurs twice in an object is an error
 
+	// OnDemand is for a text of which little is read: if it is an object, its fields, and the
+	// maps and lists in it, are made when they are read. What is not read is written as it is
+	// in the text, as long as that is what [Value.AppendJSON] would write. The value keeps a
+	// copy of the text, and so does a part of it; of a text longer than 1 KiB, a part keeps at
+	// most four times its length.
+	OnDemand bool
+
+	// Owned gives the text to the value, which needs no copy then: it must not be changed any
+	// more.
+	Owned bool
+
 	// Reserve, if set, is called before memory is allocated, for some KiB at a time,
 	// so that a short text cannot become a large value unnoticed. Its error ends the
 	// reading and is returned as it is. A negative number releases what is not
@@ -69,7 +80,7 @@ func ParseJSONWith(data []byte, o JSONOptions) (Value, error) {
 	if p.maxDepth <= 0 {
 		p.maxDepth = defaultJSONDepth
 	}
-	v := p.document(o.MaxBytes)
+	v := p.document(o)
 	err := p.budget.finish()
 	switch {
 	case err != nil:
@@ -83,15 +94,21 @@ func ParseJSONWith(data []byte, o JSONOptions) (Value, error) {
 
 var parsers = sync.Pool{New: func() any { return new(parser) }}
 
-// A parser parses one text after another. A method that finds an error calls fail and
-// returns false; the first error stays.
+// A scanner reads what has no parts: names, strings, numbers and words. A method that finds
+// an error calls fail and returns false; the first error stays.
+type scanner struct {
+	data    []byte
+	pos     int
+	errPos  int
+	errMsg  string
+	scratch []byte // for strings that are not as they are in data
+}
+
+// A parser parses one text after another.
 type parser struct {
-	data             []byte
-	pos              int
+	scanner
 	maxDepth         int
 	rejectDuplicates bool
-	errPos           int
-	errMsg           string
 
 	// The elements and fields of open lists and maps, the innermost last. When one
 	// is closed, its part is copied to a slice of its length.
@@ -101,9 +118,9 @@ type parser struct {
 	fieldsUsed int
 
 	budget budget
+	survey survey
 
-	chunk   []byte // memory for the next strings; len is what is used
-	scratch []byte
+	chunk []byte // memory for the next strings; len is what is used
 
 	// keys are the names of earlier texts and objects by hash, so that a name that
 	// occurs again needs no allocation. A new name replaces the one in its place.
@@ -122,7 +139,7 @@ const (
 func (p *parser) release() {
 	clear(p.elems[:max(p.elemsUsed, len(p.elems))])
 	clear(p.fields[:max(p.fieldsUsed, len(p.fields))])
-	p.data, p.chunk, p.budget = nil, nil, budget{}
+	p.data, p.chunk, p.budget.reserve, p.budget.err = nil, nil, nil, nil
 	p.elems, p.fields, p.elemsUsed, p.fieldsUsed = p.elems[:0], p.fields[:0], 0, 0
 	if cap(p.elems) > maxIdle {
 		p.elems = nil
@@ -133,34 +150,48 @@ func (p *parser) release() {
 	if cap(p.scratch) > maxIdle {
 		p.scratch = nil
 	}
+	if cap(p.survey.hashes) > maxIdle {
+		p.survey.hashes = nil
+	}
 	parsers.Put(p)
 }
 
-func (p *parser) fail(pos int, msg string) bool {
-	if p.errMsg == "" {
-		p.errPos, p.errMsg = pos, msg
+func (s *scanner) fail(pos int, msg string) bool {
+	if s.errMsg == "" {
+		s.errPos, s.errMsg = pos, msg
 	}
 	return false
 }
 
-func (p *parser) jsonError() *JSONError {
-	before := p.data[:p.errPos]
+func (s *scanner) jsonError() *JSONError {
+	before := s.data[:s.errPos]
 	return &JSONError{
-		Offset: p.errPos,
+		Offset: s.errPos,
 		Line:   1 + bytes.Count(before, []byte{'\n'}),
-		Col:    p.errPos - bytes.LastIndexByte(before, '\n'),
-		Msg:    p.errMsg,
+		Col:    s.errPos - bytes.LastIndexByte(before, '\n'),
+		Msg:    s.errMsg,
 	}
 }
 
-func (p *parser) document(maxBytes int) Value {
-	if maxBytes > 0 && len(p.data) > maxBytes {
-		p.fail(maxBytes, fmt.Sprintf("longer than %d bytes", maxBytes))
+func (p *parser) document(o JSONOptions) Value {
+	if o.MaxBytes > 0 && len(p.data) > o.MaxBytes {
+		p.fail(o.MaxBytes, fmt.Sprintf("longer than %d bytes", o.MaxBytes))
 		return Value{}
 	}
 	if bytes.HasPrefix(p.data, []byte("\xEF\xBB\xBF")) {
 		p.fail(0, "a byte order mark is not allowed")
 		return Value{}
+	}
+	if o.OnDemand && p.next() == '{' {
+		start := p.pos
+		text := ""
+		if o.Owned {
+			text = unsafe.String(unsafe.SliceData(p.data), len(p.data))[start:]
+		}
+		if v, ok := p.onDemand(text); ok && p.next() == 0 && p.pos == len(p.data) {
+			return v
+		}
+		p.pos, p.errMsg = start, ""
 	}
 	v, ok := p.value(0)
 	if ok {
@@ -172,23 +203,23 @@ func (p *parser) document(maxBytes int) Value {
 }
 
 // next skips white space and returns the byte after it, or 0 at the end.
-func (p *parser) next() byte {
-	for i := p.pos; i < len(p.data); i++ {
-		if c := p.data[i]; c > ' ' || c != ' ' && c != '\n' && c != '\r' && c != '\t' {
-			p.pos = i
+func (s *scanner) next() byte {
+	for i := s.pos; i < len(s.data); i++ {
+		if c := s.data[i]; c > ' ' || c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+			s.pos = i
 			return c
 		}
 	}
-	p.pos = len(p.data)
+	s.pos = len(s.data)
 	return 0
 }
 
-func (p *parser) unexpected(want string) bool {
-	if p.pos >= len(p.data) {
-		return p.fail(len(p.data), "unexpected end, want "+want)
+func (s *scanner) unexpected(want string) bool {
+	if s.pos >= len(s.data) {
+		return s.fail(len(s.data), "unexpected end, want "+want)
 	}
-	r, _ := utf8.DecodeRune(p.data[p.pos:])
-	return p.fail(p.pos, fmt.Sprintf("unexpected %q, want %s", r, want))
+	r, _ := utf8.DecodeRune(s.data[s.pos:])
+	return s.fail(s.pos, fmt.Sprintf("unexpected %q, want %s", r, want))
 }
 
 // value parses a value that is nested in depth lists and maps.
@@ -213,11 +244,11 @@ func (p *parser) value(depth int) (Value, bool) {
 	return Value{}, p.unexpected("a value")
 }
 
-func (p *parser) word(w string) bool {
-	if len(p.data)-p.pos < len(w) || string(p.data[p.pos:p.pos+len(w)]) != w {
-		return p.unexpected(w)
+func (s *scanner) word(w string) bool {
+	if len(s.data)-s.pos < len(w) || string(s.data[s.pos:s.pos+len(w)]) != w {
+		return s.unexpected(w)
 	}
-	p.pos += len(w)
+	s.pos += len(w)
 	return true
 }
 
@@ -432,37 +463,13 @@ type knownKey struct {
 
 // key reads a name, and returns a hash of it.
 func (p *parser) key() (name string, hash uint64, ok bool) {
-	if start := p.pos + 1; start+8 <= len(p.data) {
-		// Most names are short, and all of one is in the first word.
-		word := binary.LittleEndian.Uint64(p.data[start:])
-		if m := special(word); m != 0 {
-			n := bits.TrailingZeros64(m) / 8
-			if p.data[start+n] == '"' {
-				word &= 1<<(8*n) - 1
-				hash = mix(word, n)
-				known := &p.keys[hash>>56]
-				if known.word == word && len(known.name) == n {
-					p.pos = start + n + 1
-					return known.name, hash, true
-				}
-			}
-		}
-	}
-	raw, ok := p.quoted()
+	raw, word, ok := p.name()
 	if !ok {
 		return "", 0, false
 	}
-	var word uint64
-	if n := len(raw); n >= 8 {
-		word = binary.LittleEndian.Uint64(raw) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(raw[n-8:]), 17)
-	} else {
-		for i, c := range raw {
-			word |= uint64(c) << (8 * i)
-		}
-	}
 	hash = mix(word, len(raw))
 	known := &p.keys[hash>>56]
-	if known.name == string(raw) {
+	if known.word == word && len(known.name) == len(raw) && (len(raw) < 8 || known.name == string(raw)) {
 		return known.name, hash, true
 	}
 	if !p.take(len(raw)) {
@@ -473,6 +480,33 @@ func (p *parser) key() (name string, hash uint64, ok bool) {
 		*known = knownKey{word, name}
 	}
 	return name, hash, true
+}
+
+// name reads a name: its bytes, as quoted does, and a word for mix, which is all of a name
+// of fewer than eight bytes.
+func (s *scanner) name() (raw []byte, word uint64, ok bool) {
+	if start := s.pos + 1; start+8 <= len(s.data) {
+		// Most names are short, and all of one is in the first word.
+		word := binary.LittleEndian.Uint64(s.data[start:])
+		if m := special(word); m != 0 {
+			n := bits.TrailingZeros64(m) / 8
+			if s.data[start+n] == '"' {
+				s.pos = start + n + 1
+				return s.data[start : start+n], word & (1<<(8*n) - 1), true
+			}
+		}
+	}
+	if raw, ok = s.quoted(); !ok {
+		return nil, 0, false
+	}
+	if n := len(raw); n >= 8 {
+		word = binary.LittleEndian.Uint64(raw) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(raw[n-8:]), 17)
+	} else {
+		for i, c := range raw {
+			word |= uint64(c) << (8 * i)
+		}
+	}
+	return raw, word, true
 }
 
 // mix hashes the length and a word of a name. Collisions are rare enough.
@@ -507,59 +541,59 @@ func (p *parser) text() (string, bool) {
 
 // quoted reads a string and returns its bytes, which are valid until the next
 // call.
-func (p *parser) quoted() (raw []byte, ok bool) {
-	data := p.data
-	start := p.pos + 1
+func (s *scanner) quoted() (raw []byte, ok bool) {
+	data := s.data
+	start := s.pos + 1
 	i := start
 	for ; i+8 <= len(data); i += 8 {
 		if m := special(binary.LittleEndian.Uint64(data[i:])); m != 0 {
 			i += bits.TrailingZeros64(m) / 8
 			if data[i] == '"' {
-				p.pos = i + 1
+				s.pos = i + 1
 				return data[start:i], true
 			}
-			return p.quotedSlow(start, i)
+			return s.quotedSlow(start, i)
 		}
 	}
 	for ; i < len(data); i++ {
 		if c := data[i]; c == '"' {
-			p.pos = i + 1
+			s.pos = i + 1
 			return data[start:i], true
 		} else if c < 0x20 || c == '\\' || c >= utf8.RuneSelf {
-			return p.quotedSlow(start, i)
+			return s.quotedSlow(start, i)
 		}
 	}
-	return nil, p.fail(len(data), "string without end")
+	return nil, s.fail(len(data), "string without end")
 }
 
 // quotedSlow goes on at i, where the string has a byte that is not plain.
-func (p *parser) quotedSlow(start, i int) (raw []byte, ok bool) {
-	data := p.data
+func (s *scanner) quotedSlow(start, i int) (raw []byte, ok bool) {
+	data := s.data
 	for j := i; j < len(data); j++ { // no escapes and valid: nothing to rewrite
 		if c := data[j]; c == '"' {
 			if !utf8.Valid(data[i:j]) {
 				break
 			}
-			p.pos = j + 1
+			s.pos = j + 1
 			return data[start:j], true
 		} else if c < 0x20 || c == '\\' {
 			break
 		}
 	}
-	out := append(p.scratch[:0], data[start:i]...)
+	out := append(s.scratch[:0], data[start:i]...)
 	for i < len(data) {
 		switch c := data[i]; {
 		case c == '"':
-			p.pos, p.scratch = i+1, out
+			s.pos, s.scratch = i+1, out
 			return out, true
 		case c == '\\':
 			var n int
-			if out, n = p.escape(out, i); n == 0 {
+			if out, n = s.escape(out, i); n == 0 {
 				return nil, false
 			}
 			i += n
 		case c < 0x20:
-			return nil, p.fail(i, fmt.Sprintf("control character %q in a string", c))
+			return nil, s.fail(i, fmt.Sprintf("control character %q in a string", c))
 		case c < utf8.RuneSelf:
 			out = append(out, c)
 			i++
@@ -569,17 +603,17 @@ func (p *parser) quotedSlow(start, i int) (raw []byte, ok bool) {
 			i += n
 		}
 	}
-	return nil, p.fail(len(data), "string without end")
+	return nil, s.fail(len(data), "string without end")
 }
 
 // escape appends what the escape at i means and returns its length, or 0 if it is
 // invalid.
-func (p *parser) escape(out []byte, i int) ([]byte, int) {
-	if i+1 >= len(p.data) {
-		p.fail(len(p.data), "string without end")
+func (s *scanner) escape(out []byte, i int) ([]byte, int) {
+	if i+1 >= len(s.data) {
+		s.fail(len(s.data), "string without end")
 		return out, 0
 	}
-	switch c := p.data[i+1]; c {
+	switch c := s.data[i+1]; c {
 	case '"', '\\', '/':
 		return append(out, c), 2
 	case 'b':
@@ -593,28 +627,28 @@ func (p *parser) escape(out []byte, i int) ([]byte, int) {
 	case 't':
 		return append(out, '\t'), 2
 	case 'u':
-		r, ok := p.hex4(i)
+		r, ok := s.hex4(i)
 		if !ok {
-			p.fail(i, `want four hexadecimal digits after \u`)
+			s.fail(i, `want four hexadecimal digits after \u`)
 			return out, 0
 		}
 		if r >= 0xD800 && r < 0xDC00 {
-			if low, ok := p.hex4(i + 6); ok && low >= 0xDC00 && low < 0xE000 {
+			if low, ok := s.hex4(i + 6); ok && low >= 0xDC00 && low < 0xE000 {
 				return utf8.AppendRune(out, (r-0xD800)<<10+(low-0xDC00)+0x10000), 12
 			}
 		}
 		return utf8.AppendRune(out, r), 6 // half of a pair becomes U+FFFD
 	}
-	p.fail(i, "unknown escape in a string")
+	s.fail(i, "unknown escape in a string")
 	return out, 0
 }
 
-func (p *parser) hex4(i int) (rune, bool) {
-	if i+6 > len(p.data) || p.data[i] != '\\' || p.data[i+1] != 'u' {
+func (s *scanner) hex4(i int) (rune, bool) {
+	if i+6 > len(s.data) || s.data[i] != '\\' || s.data[i+1] != 'u' {
 		return 0, false
 	}
 	var r rune
-	for _, c := range p.data[i+2 : i+6] {
+	for _, c := range s.data[i+2 : i+6] {
 		switch {
 		case c >= '0' && c <= '9':
 			c -= '0'

@@ -73,9 +73,18 @@ func (w *writer) value(dst []byte, v Value) []byte {
 		b, _ := v.AsBinary()
 		return append(base64.StdEncoding.AppendEncode(append(dst, '"'), b), '"')
 	case KindList:
+		if v.meta&lazyList != 0 {
+			if l := (*jsonList)(v.ptr); l.exact {
+				return append(dst, l.text...)
+			}
+		}
 		return w.list(dst, v.elems())
 	case KindMap:
-		return w.mapping(dst, (*mapData)(v.ptr).load())
+		m := (*mapData)(v.ptr)
+		if o := m.demanded(); o != nil && len(o.fields) > 0 {
+			return o.write(w, m, dst)
+		}
+		return w.mapping(dst, m.load())
 	default:
 		if w.inError { // otherwise errors within errors would have no bound
 			return appendQuoted(dst, message(v.AsError()))

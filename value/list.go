@@ -30,7 +30,12 @@ func errTooDeep() Value {
 }
 
 // elems returns the elements of a list; v must be one.
-func (v Value) elems() []Value { return unsafe.Slice((*Value)(v.ptr), int(v.num)) }
+func (v Value) elems() []Value {
+	if v.meta&lazyList != 0 {
+		return (*jsonList)(v.ptr).load()
+	}
+	return unsafe.Slice((*Value)(v.ptr), int(v.num))
+}
 
 // Len returns the number of elements of a list, fields of a map, or bytes of a
 // string or binary; 0 for all else.
@@ -39,7 +44,11 @@ func (v Value) Len() int {
 	case KindString, KindBinary, KindList:
 		return int(v.num)
 	case KindMap:
-		return len((*mapData)(v.ptr).load())
+		m := (*mapData)(v.ptr)
+		if o := m.demanded(); o != nil {
+			return len(o.fields)
+		}
+		return len(m.load())
 	}
 	return 0
 }

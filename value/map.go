@@ -214,6 +214,15 @@ func (m *mapData) load() []Field {
 	return m.fields
 }
 
+// demanded returns the object whose fields are made on demand; nil for other maps.
+func (m *mapData) demanded() *jsonObject {
+	if m.lazy == nil {
+		return nil
+	}
+	o, _ := m.lazy.source.(*jsonObject)
+	return o
+}
+
 func (m *mapData) fill() {
 	m.fields = m.lazy.source.Fields()
 	for i := range m.fields {
@@ -273,16 +282,34 @@ func (v Value) Get(name string) (field Value, ok bool) {
 	}
 	m := (*mapData)(v.ptr)
 	if m.lazy != nil {
-		if f, ok := m.lazy.source.(FieldFinder); ok {
-			if field, ok := f.Field(name); ok {
-				return m.lazy.checked(name, field), true
-			}
+		if field, found, known := m.lazyField(name); known {
+			return field, found
 		}
 	}
 	if i := m.find(name); i >= 0 {
 		return m.fields[i].Value, true
 	}
 	return Value{}, false
+}
+
+// lazyField finds a field of a lazy map without making all of them, if that is known.
+func (m *mapData) lazyField(name string) (field Value, found, known bool) {
+	if o := m.demanded(); o != nil {
+		i := o.find(name)
+		if i < 0 {
+			return Value{}, false, true
+		}
+		if field, known = o.field(i); !known {
+			field = m.load()[i].Value
+		}
+		return field, true, true
+	}
+	if f, ok := m.lazy.source.(FieldFinder); ok {
+		if field, ok := f.Field(name); ok {
+			return m.lazy.checked(name, field), true, true
+		}
+	}
+	return Value{}, false, false
 }
 
 // Fields iterates over the fields of a map in insertion order; over nothing if

@@ -68,7 +68,7 @@ type Value struct {
 	//	bool, int, uint, float, duration  num holds the bits
 	//	string, binary                    ptr is the first byte, num the length
 	//	time                              ptr is the *time.Location, num Unix seconds, aux nanoseconds
-	//	list                              ptr is the first element, num the length, aux the size in bytes
+	//	list                              ptr is the first element, or the *jsonList (lazyList is set), num the length, aux the size in bytes
 	//	map                               ptr is the *mapData
 	//	error                             ptr is the *error
 	ptr  unsafe.Pointer
@@ -76,7 +76,7 @@ type Value struct {
 	meta meta
 }
 
-// meta packs the kind (bits 0 to 7), the depth of a list or map (8 to 23) and
+// meta packs the kind (bits 0 to 7), the depth of a list or map (8 to 23), lazyList (24) and
 // the aux of the table above (32 to 63) into one word, so that a Value moves in
 // three registers.
 type meta uint64

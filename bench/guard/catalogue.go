@@ -28,7 +28,7 @@ const longSlices = 5
 func catalogue() []item {
 	return []item{
 		{"value codec", "value", "^BenchmarkCodec", "/compiled$", 1, false},
-		{"JSON", "value", "^BenchmarkJSON", "/ours$", 1, false},
+		{"JSON", "value", "^Benchmark(JSON|OnDemand)", "/(ours|on_demand|on_demand/unchanged)$", 1, false},
 		{"maps", "value", "^BenchmarkMapWith$", "", 1, false},
 		{"packet hop", "internal/run", "^BenchmarkHop$", "", 1, false},
 		{"process life", "internal/run", "^Benchmark(Process|Call)$", "", 1, false},
@@ -52,6 +52,7 @@ func catalogue() []item {
 		{"SQLite", "nodes/data", "^BenchmarkSelect100$", "sqlite/node$", 1, false},
 		{"batch Add", "batch", "^BenchmarkAdd", "", 1, false},
 		{"sources", "node/stream", "^BenchmarkSource$/^order=(none|key_key=self.body.customer)$", "", 1, false},
+		{"a source into a sink", "node/stream", "^BenchmarkSource$/^into_a_sink$", "", 1, false},
 		{"sinks", "node/stream", "^BenchmarkSink$/^(each|batches)$", "", 1, false},
 		{"awaited results", "internal/run", "^BenchmarkAwait$/^uniflow$", "", 1, false},
 		{"loader", "internal/loader", "^BenchmarkTake$", "", 1, false},
@@ -59,6 +60,7 @@ func catalogue() []item {
 		{"trail append", "trail", "^BenchmarkAppendBatch$", "", 1, false},
 		{"trail kernels", "trail/internal/exec", "^BenchmarkRun$", "^Run/(funnel|retention|segment|paths)$", 1, false},
 		{"trail kernels, no sessions", "trail/internal/exec", "^BenchmarkRunShort$", "^RunShort/(funnel|retention|segment|paths)$", 1, false},
+		{"trail kernels, days apart", "trail/internal/exec", "^BenchmarkRunVisits$", "^RunVisits/(funnel|retention|segment)$", 1, false},
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // BenchmarkPostgres reads 100 rows of five columns.
 func BenchmarkPostgres(b *testing.B) {
-	source := "postgres://postgres@" + servertest.Postgres(b).Addr + "/postgres?sslmode=disable"
+	source := servertest.Postgres(b).PostgresURL()
 	ctx := b.Context()
 	pool, err := pgxpool.New(ctx, source)
 	if err != nil {

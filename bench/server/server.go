@@ -120,7 +120,7 @@ func (s *Server) URL() string { return "http://" + s.Addr + s.path }
 func (s *Server) await(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	tick := time.NewTicker(2 * time.Millisecond)
+	tick := time.NewTicker(500 * time.Microsecond)
 	defer tick.Stop()
 	for {
 		resp, body, err := s.Get(ctx)

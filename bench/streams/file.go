@@ -53,7 +53,7 @@ func measureFile(ctx context.Context, l *lab) error {
 			return err
 		}
 		l.rate("S3", single, best, 0.7)
-		l.peak("S3", single, 100)
+		l.peak("S3", single, 48)
 		return nil
 	})
 }

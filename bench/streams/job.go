@@ -25,7 +25,7 @@ func measureJob(ctx context.Context, l *lab) error {
 		return err
 	}
 	defer db.Close()
-	source := "postgres://postgres@" + db.Addr + "/postgres?sslmode=disable"
+	source := db.PostgresURL()
 	conn, err := pgx.Connect(ctx, source)
 	if err != nil {
 		return err
@@ -35,11 +35,18 @@ func measureJob(ctx context.Context, l *lab) error {
 	if err := writeRows(l.File("orders.csv"), n); err != nil {
 		return err
 	}
-	document, err := l.write("job.yaml", fmt.Sprintf(`
-- {kind: file_source, name: rows, paths: [%q], format: csv, batch: {count: 1000}, checkpoint: {file: %q}, ports: {out: [{name: map}]}}
+	document := func(name, fields string) (path string, err error) {
+		return l.write(name, fmt.Sprintf(`
+- {kind: file_source, name: rows, paths: [%q], format: csv, batch: {count: 1000}%s, checkpoint: {file: %q}, ports: {out: [{name: map}]}}
 - {kind: snippet, name: map, language: cel, code: 'self.map(m, {"id": int(m.body.id), "total": double(m.body.price) * double(m.body.n)})', ports: {out: [{name: load}]}}
 - {kind: sql_sink, name: load, driver: postgres, source: '%s', table: totals, mode: copy}
-`, l.File("orders.csv"), l.File("orders.pos"), source))
+`, l.File("orders.csv"), fields, l.File("orders.pos"), source))
+	}
+	usual, err := document("job.yaml", "")
+	if err != nil {
+		return err
+	}
+	roomy, err := document("roomy.yaml", ", max_in_flight: 16000") // so that more rows join a COPY
 	if err != nil {
 		return err
 	}
@@ -65,7 +72,10 @@ func measureJob(ctx context.Context, l *lab) error {
 	}
 	ours, best, err := l.compare(ctx, "S6",
 		job("uniflow", func(ctx context.Context) (cost, error) {
-			return l.do(ctx, l.Binary, "run", document, "--progress", "none")
+			return l.do(ctx, l.Binary, "run", usual, "--progress", "none")
+		}),
+		job("uniflow, 16,000 in flight", func(ctx context.Context) (cost, error) {
+			return l.do(ctx, l.Binary, "run", roomy, "--progress", "none")
 		}),
 		job("one CopyFrom", func(ctx context.Context) (cost, error) {
 			return l.form(ctx, "job", "one", l.File("orders.csv"), source)

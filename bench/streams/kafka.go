@@ -147,7 +147,7 @@ func records(ctx context.Context, client *kgo.Client, topic string) (n int, err 
 // kafkaForm is the baseline: form, shape, server, group, topic. It maps what a poll gives, waits
 // until all is stored, and commits.
 func kafkaForm(ctx context.Context, args []string) error {
-	m, out := mappers(args[1])["value"], args[4]
+	m, out := mappers(args[1])[onDemand], args[4]
 	client, err := kgo.NewClient(kgo.SeedBrokers(args[2]), kgo.ConsumerGroup(args[3]), kgo.ConsumeTopics("in"), kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.ProducerBatchMaxBytes(1<<20))
 	if err != nil {

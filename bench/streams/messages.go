@@ -44,20 +44,29 @@ func mapCode(shape string) string {
 // A mapper does by hand what mapCode does: it appends the result for a message.
 type mapper func(dst, message []byte) ([]byte, error)
 
-// mappers are the forms of the map: with the values of package value, and with
-// encoding/json into structs, which reads the needed fields only.
+// mappers are the forms of the map: with the values of package value, parsed or made on
+// demand, and with encoding/json into structs, which reads the needed fields only.
 func mappers(shape string) map[string]mapper {
+	mapValue, mapStruct := mapOrderValue, mapOrderStruct
 	if shape == shapeLog {
-		return map[string]mapper{"value": mapLogValue, "struct": mapLogStruct}
+		mapValue, mapStruct = mapLogValue, mapLogStruct
 	}
-	return map[string]mapper{"value": mapOrderValue, "struct": mapOrderStruct}
+	of := func(o value.JSONOptions) mapper {
+		return func(dst, message []byte) ([]byte, error) {
+			v, err := value.ParseJSONWith(message, o)
+			if err != nil {
+				return dst, err
+			}
+			return mapValue(dst, v)
+		}
+	}
+	return map[string]mapper{"value": of(value.JSONOptions{}), onDemand: of(value.JSONOptions{OnDemand: true}), "struct": mapStruct}
 }
 
-func mapOrderValue(dst, message []byte) ([]byte, error) {
-	v, err := value.ParseJSON(message)
-	if err != nil {
-		return dst, err
-	}
+// onDemand is the fastest form of the map.
+const onDemand = "value on demand"
+
+func mapOrderValue(dst []byte, v value.Value) ([]byte, error) {
 	id, _ := v.Get("id")
 	user, _ := v.Get("user")
 	amount, _ := v.Get("amount")
@@ -69,11 +78,7 @@ func mapOrderValue(dst, message []byte) ([]byte, error) {
 	return orderShape.Map(id, user, value.Float(f*float64(n)), city).AppendJSON(dst)
 }
 
-func mapLogValue(dst, message []byte) ([]byte, error) {
-	v, err := value.ParseJSON(message)
-	if err != nil {
-		return dst, err
-	}
+func mapLogValue(dst []byte, v value.Value) ([]byte, error) {
 	user, _ := v.Get("user")
 	path, _ := v.Get("path")
 	took, _ := v.Get("took")

@@ -93,7 +93,7 @@ func publish(ctx context.Context, js jetstream.JetStream, shape string, n int) e
 
 // natsForm is the baseline: form, shape, server.
 func natsForm(ctx context.Context, args []string) error {
-	form, m := args[0], mappers(args[1])["value"]
+	form, m := args[0], mappers(args[1])[onDemand]
 	conn, err := nats.Connect(args[2])
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"os"
 	_ "time/tzdata" // time zones of queries, on systems without a database of them
 
+	_ "github.com/uniflow-labs/uniflow/cmd/uniflow/internal/first"
 	"github.com/uniflow-labs/uniflow/internal/cli"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 )

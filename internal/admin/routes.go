@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -57,17 +58,19 @@ func (s *Server) endpoints() []endpoint {
 	return append(all, endpoint{"/debug/pprof/", "profiles, for go tool pprof"})
 }
 
-var page = template.Must(template.New("").Parse(`<!doctype html>
+var page = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>uniflow</title>
 <h1>uniflow {{.Version}}</h1>
 <ul>{{range .Endpoints}}
 <li><a href="{{.Path}}">{{.Path}}</a> {{.What}}{{end}}
 </ul>
 `))
+})
 
 func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 	var b bytes.Buffer
-	if err := page.Execute(&b, map[string]any{"Version": s.opts.Version, "Endpoints": s.endpoints()}); err != nil {
+	if err := page().Execute(&b, map[string]any{"Version": s.opts.Version, "Endpoints": s.endpoints()}); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

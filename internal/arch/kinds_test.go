@@ -25,6 +25,7 @@ var otherWords = map[string]string{
 	"format/sse retry":                "a field of an event",
 	"internal/cli validate":           "a command of other programs, for a hint",
 	"internal/cli try":                "a command of other programs, for a hint",
+	"internal/cli/flow chat":          "a starter",
 	"internal/cli/flow listener":      "a word of a message",
 	"internal/cli/flow test":          "a word of a message",
 	"internal/cli/flow router":        "a flag",

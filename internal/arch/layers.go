@@ -30,7 +30,7 @@ var layers = []layer{
 		"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "internal/loader/trailstore"}},
 	{"What answers of HTTP mean, fields, and what kinds keep", []string{"node/envelope", "node/field", "node/state"}},
 	{"What several kinds share", []string{
-		"node/accept", "node/content", "node/httpclient", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "internal/waits"}},
+		"node/accept", "node/content", "node/glob", "node/httpclient", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "internal/waits"}},
 	{"What sends timelines", []string{"observe/otlp"}},
 	{"Kinds by name", []string{"internal/registry"}},
 	{"Sub-graphs, and the rules of the linter", []string{"internal/expand", "internal/check"}},
@@ -45,7 +45,7 @@ var layers = []layer{
 	{"Settings", []string{"internal/cli/app/apptest", "internal/cli/settings"}},
 	{"Commands", []string{"internal/cli/flow", "internal/cli/profile", "internal/cli/trail"}},
 	{"The command of the loader", []string{"internal/cli/loader"}},
-	{"The command line, and generated pages", []string{"internal/cli", "internal/docgen", "internal/arch"}},
+	{"The command line, and generated pages", []string{"internal/cli", "internal/docgen", "internal/site", "internal/arch"}},
 	{"The command line for programs with kinds of their own", []string{"cli"}},
 	{"Programs, benchmarks and tests of the whole", []string{"cmd", "bench", "examples", "test", "batch/faults"}},
 }
@@ -64,6 +64,7 @@ var uses = map[string]string{
 	"observe/flight -> observe":                       "it keeps timelines",
 	"internal/docgen -> internal/cli":                 "it writes the pages that the command line shows",
 	"internal/docgen -> internal/arch":                "it writes the map of packages",
+	"internal/docgen -> internal/site":                "it makes the site of the pages",
 }
 
 // never are imports that the layers would allow.
@@ -93,7 +94,7 @@ var parts = []part{
 	{"events: `batch`, `trail`, the loader", "`trail` is a database: a file format, five kinds of query, each as a kernel and as SQL, and three formats of imports", []string{
 		"batch", "trail", "lock", "internal/loader"}},
 	{"`internal/ground`", "one log, one reader of documents, one file system, for both", []string{"internal/ground"}},
-	{"command line", "five products; help and errors are half of it", []string{"internal/cli", "internal/admin", "internal/docgen", "internal/suite"}},
+	{"command line", "five products; help and errors are half of it", []string{"internal/cli", "internal/admin", "internal/docgen", "internal/site", "internal/suite"}},
 	{"benchmarks and the guard", "baselines in several forms, other products, statistics", []string{"bench"}},
 	{"test support", "the reference of `trail`, receivers and disks that fail on purpose, kits for kinds and connectors, databases for tests", []string{
 		"test", "examples", "flowtest", "internal/arch", "internal/servertest", "internal/trailtest", "internal/ground/faultproxy", "internal/ground/freeport",

@@ -27,6 +27,7 @@ func Lint(specs, bodies []*spec.Node, kinds *registry.Registry) diag.List {
 	for _, s := range specs {
 		olderForm(s, &list)
 		notTemplate(s, kinds, &list)
+		notShell(s, kinds, &list)
 	}
 	byKind(specs, kinds, &list)
 	list.Sort()

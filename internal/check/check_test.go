@@ -75,16 +75,50 @@ func TestLint(t *testing.T) {
 	f(letters+"- {kind: log, name: seen, ports: {out: [{name: a}]}}", "")
 	f("- {kind: listener, name: in, port: 1, ports: {out: [{name: a}], error: [{name: seen}]}}\n- {kind: nop, name: a}\n- {kind: log, name: seen}", "")
 
+	noLetters := "w.yaml:1:3: warning: node \"in\": ports: error has no link, so a message that fails is not put aside: uniflow run ends there with an error, and uniflow start tries it again without end [F5042]"
+	f("- {kind: stdin, name: in, ports: {out: [{name: a}]}}\n- {kind: nop, name: a}", noLetters)
+	f("- {kind: stdin, name: in, ports: {out: [{name: a}], error: []}}\n- {kind: nop, name: a}", "")
+	f("- {kind: listener, name: in, port: 1}", `w.yaml:1:3: warning: node "in": ports: out has no link, so clients get back what they send [F3008]`)
+	f("- {kind: listener, name: in, port: 1, ports: {out: []}}", "")
+	f("- {kind: schedule, name: in, interval: 1h}", `w.yaml:1:3: warning: node "in": ports: out has no link, so nothing is done [F3008]`)
+	f("- {kind: telegram, name: bot, token: '1:abcdef', webhook_secret: s}\n- {kind: schedule, name: in, interval: 1h, ports: {out: [{name: bot, port: send}]}}", "")
+	f("- {kind: stdin, name: a, ports: {out: [{name: c}], error: []}}\n- {kind: stdin, name: b, ports: {out: [{name: c}], error: []}}\n- {kind: nop, name: c}",
+		`w.yaml:2:3: node "b": "a" has the same standard input, so one of the two could not start [F2040]`)
+	f("- {kind: stdin, name: a, ports: {out: [{name: c}], error: []}}\n- {kind: stdin, name: b, namespace: other, ports: {out: [], error: []}}\n- {kind: nop, name: c}", "")
+	f("- {kind: schedule, name: in, interval: 1h, ports: {out: [{name: call}]}}\n- {kind: http, name: call, url: 'http://localhost', header: {Authorization: 'Bearer ${API_TOKEN}'}}",
+		`w.yaml:2:85: warning: node "call": this looks like a variable of the environment, and is none [F5006]`)
+	f("- {kind: schedule, name: in, interval: 1h, ports: {out: [{name: db}]}}\n- {kind: sql, name: db, driver: sqlite, source: $DATABASE_URL}",
+		`w.yaml:2:49: warning: node "db": this looks like a variable of the environment, and is none [F5006]`)
+	f("- {kind: schedule, name: in, interval: 1h, ports: {out: [{name: db}]}}\n- {kind: sql, name: db, driver: sqlite, source: a$DB.db}", "")
+	f("- {kind: schedule, name: in, interval: 1h, ports: {out: [{name: call}]}}\n- {kind: snippet, name: call, language: javascript, code: 'const MAX_N = 3; export default () => `${MAX_N}`'}", "")
+
+	// A chat is reached by the routes that lead to it, whatever is in between, and not by others.
+	chat := func(route, between string) string {
+		return "- {kind: chat, name: talk, path: /chat, secret: 0123456789abcdef, ports: {out: []}}\n- {kind: listener, name: in, port: 1, ports: {out: [{name: routes}]}}\n" +
+			"- {kind: router, name: routes, routes: [{method: '*', path: '" + route + "', port: out}, {method: GET, path: /other, port: 'out[1]'}], ports: {'out[0]': [{name: " + between + "}], 'out[1]': [{name: no}]}}\n" +
+			"- {kind: throw, name: no}\n"
+	}
+	unrouted := `w.yaml:1:34: warning: node "talk": path: no route of "routes" leads here for /chat/messages or /chat/socket [F5044]`
+	f(chat("/chat/*", "talk"), "")
+	f(chat("/chat/*rest", "talk"), "")
+	f(chat("/*", "talk"), "")
+	f(chat("/:app/socket", "talk"), "")
+	f(chat("/chat", "talk"), unrouted)
+	f(chat("/talk/*", "talk"), unrouted)
+	f(chat("/talk/*", "l")+"- {kind: limit, name: l, rate: 1/s, ports: {out: [{name: talk}]}}", unrouted)
+	f(chat("/talk/*", "l")+"- {kind: snippet, name: l, language: cel, code: self, ports: {out: [{name: talk}]}}", "")
+	f("- {kind: chat, name: talk, secret: 0123456789abcdef, ports: {out: []}}", `w.yaml:1:3: warning: node "talk": it needs a request of HTTP, which no node before it gives [F2007]`)
+
 	unseen := func(reader string) string {
 		return `warning: node "call": a status of 400 and more is an error here, so "` + reader + `" does not see it [F5009]`
 	}
-	f("- {kind: stdin, name: in, ports: {out: [{name: a}]}}\n- {kind: if, name: a, when: 'status == \"paid\"', ports: {'out[0]': [{name: call}], 'out[1]': []}}\n"+
+	f("- {kind: stdin, name: in, ports: {error: [], out: [{name: a}]}}\n- {kind: if, name: a, when: 'status == \"paid\"', ports: {'out[0]': [{name: call}], 'out[1]': []}}\n"+
 		"- {kind: http, name: call, url: 'http://localhost'}", "")
-	f("- {kind: stdin, name: in, ports: {out: [{name: call}]}}\n- {kind: http, name: call, url: 'http://localhost', ports: {out: [{name: a}]}}\n"+
+	f("- {kind: stdin, name: in, ports: {error: [], out: [{name: call}]}}\n- {kind: http, name: call, url: 'http://localhost', ports: {out: [{name: a}]}}\n"+
 		"- {kind: snippet, name: a, language: javascript, code: 'export default p => p.status === 404'}", "w.yaml:2:3: "+unseen("a"))
-	f("- {kind: stdin, name: in, ports: {out: [{name: call}]}}\n- {kind: http, name: call, url: 'http://localhost', ports: {out: [{name: a}]}}\n"+
+	f("- {kind: stdin, name: in, ports: {error: [], out: [{name: call}]}}\n- {kind: http, name: call, url: 'http://localhost', ports: {out: [{name: a}]}}\n"+
 		"- {kind: snippet, name: a, language: typescript, code: 'export default async function f(p: any) { return p.body.status === 404 }'}", "")
-	f("- {kind: stdin, name: in, ports: {out: [{name: p}]}}\n- {kind: pipe, name: p, ports: {'out[0]': [{name: call}], 'out[1]': [{name: a}]}}\n"+
+	f("- {kind: stdin, name: in, ports: {error: [], out: [{name: p}]}}\n- {kind: pipe, name: p, ports: {'out[0]': [{name: call}], 'out[1]': [{name: a}]}}\n"+
 		"- {kind: http, name: call, url: 'http://localhost'}\n- {kind: if, name: a, when: status < 400, ports: {'out[0]': []}}", "w.yaml:3:3: "+unseen("a"))
 
 	f("- {kind: listener, name: in, port: 1, ports: {out: [{name: p}]}}\n- {kind: pipe, name: p, ports: {'out[1]': [{name: files}], 'out[0]': [{name: note}]}}\n"+

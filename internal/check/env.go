@@ -2,6 +2,8 @@ package check
 
 import (
 	"regexp"
+	"strings"
+	"sync"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/registry"
@@ -43,7 +45,7 @@ func unusedEnv(specs []*spec.Node, list *diag.List) {
 
 // template matches braces around a field, as in {{ .KEY }}. Other texts with braces,
 // such as templates of other programs, have no such field.
-var template = regexp.MustCompile(`\{\{-?\s*(\w+\s+)?\.[\pL_][^{}]*\}\}`)
+var template = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{-?\s*(\w+\s+)?\.[\pL_][^{}]*\}\}`) })
 
 // notTemplate warns of the first template of a spec without env, neither of its own
 // nor around it.
@@ -62,9 +64,36 @@ func notTemplate(s *spec.Node, kinds *registry.Registry, list *diag.List) {
 	for _, f := range s.Config.Fields {
 		for raw := range f.Value.All() {
 			text, _ := raw.Value.AsString()
-			if at := template.FindStringIndex(text); at != nil && !own[f.Name] {
+			if at := template().FindStringIndex(text); at != nil && !own[f.Name] {
 				warn(list, s, raw.Text.At(at[0]), "", diag.Errorf(diag.CodeNotTemplate, "this looks like a template, but the spec has no env, so it stays as it is").
 					WithHint("bind its keys in env, such as env: {KEY: {data: text}}; write env: {} if you mean the braces"))
+				return
+			}
+		}
+	}
+}
+
+// shellVariable matches what a shell would replace, as in ${API_TOKEN}, or a text that is
+// $API_TOKEN as a whole. Names of payloads are rarely in capitals.
+var shellVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{[A-Z][A-Z0-9_]{2,}\}|^\$[A-Z][A-Z0-9_]{2,}$`) })
+
+// notShell warns of the first text of a spec that has a variable of a shell. Code is left out.
+func notShell(s *spec.Node, kinds *registry.Registry, list *diag.List) {
+	def, ok := kinds.Kind(s.Kind)
+	if !ok {
+		return
+	}
+	code := make(map[string]bool)
+	for _, f := range def.Config.All() {
+		code[f.Name] = f.Type == schema.TypeText || f.Type == schema.TypeExpr
+	}
+	for _, f := range s.Config.Fields {
+		for raw := range f.Value.All() {
+			text, _ := raw.Value.AsString()
+			if at := shellVariable().FindStringIndex(text); at != nil && !code[f.Name] {
+				name := strings.Trim(text[at[0]:at[1]], "${}")
+				warn(list, s, raw.Text.At(at[0]), "", diag.Errorf(diag.CodeNotTemplate, "this looks like a variable of the environment, and is none").
+					WithHint("bind it, as with env: {%s: {data: '{{ .%s }}'}}, and write {{ .%s }}", name, name, name))
 				return
 			}
 		}
@@ -79,21 +108,21 @@ type uses struct {
 }
 
 var (
-	action = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
-	word   = regexp.MustCompile(`[\pL\pN_]+`)
+	action = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)\{\{.*?\}\}`) })
+	word   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\pL\pN_]+`) })
 
 	// whole matches a dot or a dollar without a name after it. It also matches a dot
 	// within range and with, which is not all keys: then nothing is reported.
-	whole = regexp.MustCompile(`(^|[^\pL\pN_])\.([^\pL\pN_]|$)|\$([^\pL\pN_.]|$)`)
+	whole = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|[^\pL\pN_])\.([^\pL\pN_]|$)|\$([^\pL\pN_.]|$)`) })
 )
 
 // collect collects the words of the strings in root.
 func (u *uses) collect(root *schema.Raw) {
 	for raw := range root.All() {
 		text, _ := raw.Value.AsString()
-		for _, a := range action.FindAllString(text, -1) {
-			u.all = u.all || whole.MatchString(a)
-			for _, w := range word.FindAllString(a, -1) {
+		for _, a := range action().FindAllString(text, -1) {
+			u.all = u.all || whole().MatchString(a)
+			for _, w := range word().FindAllString(a, -1) {
 				u.words[w] = true
 			}
 		}

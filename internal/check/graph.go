@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
@@ -17,7 +18,7 @@ type Report func(i int, d *diag.Diagnostic)
 func Graph(graph []node.Vertex, report Report) {
 	var takers []int // nodes that take a request over, to answer it when its process has ended
 	for i := range graph {
-		if slices.ContainsFunc(graph[i].Traits.Needs, func(n node.Need) bool { return n.What == node.GivesRequest }) {
+		if slices.ContainsFunc(graph[i].Traits.Needs, func(n node.Need) bool { return n.What == node.GivesRequest && !n.Idle }) {
 			takers = append(takers, i)
 		}
 	}
@@ -33,8 +34,27 @@ func Graph(graph []node.Vertex, report Report) {
 			committedBefore(graph, takers, v, report)
 		}
 		templatedStatement(i, v, report)
+		unrouted(i, v, report)
 	}
 	passedBack(graph, report)
+	notShared(graph, report)
+}
+
+// notShared reports nodes of a namespace that need the same thing for themselves.
+func notShared(graph []node.Vertex, report Report) {
+	type thing struct{ namespace, what, name string }
+	holder := make(map[thing]*node.Vertex)
+	for i := range graph {
+		v := &graph[i]
+		for _, hold := range v.Traits.Holds {
+			it := thing{v.Ref.Namespace, hold.What, hold.Name}
+			if other, ok := holder[it]; ok {
+				report(i, v.Config.Errorf(hold.Field, diag.CodeNotShared, "%q has the same %s, so one of the two could not start", other.Ref.String(), hold.What).WithHint("%s", hold.Hint))
+			} else {
+				holder[it] = v
+			}
+		}
+	}
 }
 
 func warning(d *diag.Diagnostic) *diag.Diagnostic {
@@ -88,10 +108,14 @@ func behind(graph []node.Vertex, v *node.Vertex) map[*node.Vertex]bool {
 }
 
 // status matches what compares the status of a payload, in CEL and JavaScript.
-var status = regexp.MustCompile(`(^|[^\w."'-])((self|input|payload)\.)?status\s*([=!]=|[<>]|in\b)`)
+var status = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(^|[^\w."'-])((self|input|payload)\.)?status\s*([=!]=|[<>]|in\b)`)
+})
 
 // parameter matches the parameter of a script, whose fields are the fields of the payload.
-var parameter = regexp.MustCompile(`export\s+default\s+(?:async\s+)?(?:function\b\s*\w*\s*)?\(?\s*([A-Za-z_$][\w$]*)`)
+var parameter = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`export\s+default\s+(?:async\s+)?(?:function\b\s*\w*\s*)?\(?\s*([A-Za-z_$][\w$]*)`)
+})
 
 // comparesStatus reports whether an expression of a node compares the status of a payload.
 func comparesStatus(v *node.Vertex) bool {
@@ -101,10 +125,10 @@ func comparesStatus(v *node.Vertex) bool {
 	for _, f := range v.Def.Config.All() {
 		for raw := range v.Config.Raw(f.Name).All() {
 			text, _ := raw.Value.AsString()
-			if m := parameter.FindStringSubmatch(text); m != nil {
+			if m := parameter().FindStringSubmatch(text); m != nil {
 				text = strings.ReplaceAll(text, m[1]+".status", "self.status")
 			}
-			if status.MatchString(text) {
+			if status().MatchString(text) {
 				return true
 			}
 		}

@@ -22,6 +22,9 @@ func Needs(graph []node.Vertex, report Report) {
 
 // lacks returns what a node lacks; nil if that is nothing.
 func lacks(v *node.Vertex, need node.Need) *diag.Diagnostic {
+	if need.Idle && len(v.In) > len(v.Into(0)) { // it is for what comes to another in-port, such as messages to send
+		return nil
+	}
 	given := false
 	var without []string // triggers from which packets come without it
 	gives := func(from *node.Vertex) bool { return from.Gives(need.What) }
@@ -46,7 +49,7 @@ func lacks(v *node.Vertex, need node.Need) *diag.Diagnostic {
 	if need.Field == "" {
 		d = diag.Errorf(diag.CodeBadNode, "it %s", what)
 	}
-	if given {
+	if given || need.Idle {
 		d.Severity = diag.SeverityWarning
 	}
 	return d.WithHint("%s", need.Hint)

@@ -45,7 +45,7 @@ func Main(ctx context.Context, args []string, sys app.Machine) int {
 
 // root returns the tree of commands.
 func root(a *app.App) *cobra.Command {
-	all := append(flow.Commands(a), profile.Command(a), loader.Command(a), trail.Command(a), versionCommand(a))
+	all := append(flow.Commands(a), profile.Command(a), loader.Command(a), trail.Command(a), readyCommand(a), versionCommand(a))
 	return a.Root(&cobra.Command{Use: "uniflow", Short: "Serve workflows declared in YAML", Long: rootLong + indent(app.Columns(app.ExitCodes())), Example: rootExample}, foreignCommands, all...)
 }
 

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/app/apptest"
@@ -179,4 +182,96 @@ func TestEnvironment(t *testing.T) {
 	f(1, map[string]string{"UNIFLOW_ENVIRONMENT": "A=1\nB=3"}, "-e", "A=1")
 	apptest.Write(t, ".uniflow.yaml", "environment: {A: 1, B: two}\n")
 	f(0, nil)
+}
+
+// tree calls f for each command.
+func tree(cmd *cobra.Command, f func(*cobra.Command)) {
+	f(cmd)
+	for _, below := range cmd.Commands() {
+		tree(below, f)
+	}
+}
+
+func wholeTree(t *testing.T, f func(*cobra.Command)) {
+	t.Helper()
+	tree(root(app.New(nil, apptest.Machine(io.Discard, io.Discard, nil))), f)
+}
+
+// TestShorthands lets each shorthand have one meaning in all commands.
+func TestShorthands(t *testing.T) {
+	meaning := map[string]string{"o": "output"}
+	same := map[string]string{"out": "output"} // of trail export, a file to write as well
+	wholeTree(t, func(cmd *cobra.Command) {
+		cmd.InitDefaultHelpFlag()
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Shorthand == "" || f.ShorthandDeprecated != "" {
+				return
+			}
+			name := f.Name
+			if other, ok := same[name]; ok {
+				name = other
+			}
+			if was, ok := meaning[f.Shorthand]; ok && was != name {
+				t.Errorf("%s: -%s is --%s, and --%s elsewhere", cmd.CommandPath(), f.Shorthand, f.Name, was)
+			}
+			meaning[f.Shorthand] = name
+		})
+	})
+	for short, name := range map[string]string{"f": "from-specs", "e": "environment", "w": "write", "l": "list", "n": "namespace", "i": "input"} {
+		if meaning[short] != name {
+			t.Errorf("-%s is --%s, want --%s", short, meaning[short], name)
+		}
+	}
+}
+
+// TestOldShorthands go on for one version, with a remark.
+func TestOldShorthands(t *testing.T) {
+	code, out, errs := execute(t, nil, "eval", "-l", "text", "-e", "hello")
+	if code != 0 || out != "\"hello\"\n" || strings.Count(errs, "\n") != 2 ||
+		!strings.Contains(errs, "-l has been deprecated, write --language") || !strings.Contains(errs, "-e has been deprecated, write eval CODE") {
+		t.Errorf("got %d, %q, %q", code, out, errs)
+	}
+	if code, _, errs := execute(t, nil, "start", "-w", "missing.yaml"); code != 1 || !strings.Contains(errs, "-w has been deprecated, write --watch") {
+		t.Errorf("got %d, %q", code, errs)
+	}
+	if code, _, errs := execute(t, nil, "start", "--watch", "missing.yaml"); code != 1 || strings.Contains(errs, "deprecated") {
+		t.Errorf("got %d, %q", code, errs)
+	}
+	if _, out, _ := execute(t, nil, "start", "--help"); strings.Contains(out, "-w,") || !strings.Contains(out, "--watch") {
+		t.Errorf("got %q", out)
+	}
+}
+
+// TestConfigNamesFiles lets the config file name the documents for all commands that take some.
+func TestConfigNamesFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	apptest.Write(t, "named.yaml", "kind: [nop\n")
+	apptest.Write(t, "other.yaml", "from-specs: named.yaml\n")
+	apptest.Write(t, "letters.ndjson", `{"message": "m", "node": "s", "data": {}}`+"\n")
+	more := map[string][]string{
+		"start": nil, "check": nil, "run": nil, "call": {"NODE"}, "test": nil, "openapi": nil, "explain": nil, "mcp": nil, "fmt": {"-l"},
+		"requeue": {"letters.ndjson"},
+	}
+	found := 0
+	f := func(cmd *cobra.Command) {
+		t.Helper()
+		if cmd.Flags().Lookup("from-specs") == nil || cmd.Flags().Lookup("config") == nil {
+			return
+		}
+		found++
+		args, ok := more[cmd.Name()]
+		if !ok {
+			t.Errorf("%s takes files, and is not tried here", cmd.CommandPath())
+			return
+		}
+		args = append(strings.Fields(cmd.CommandPath())[1:], args...)
+		code, out, errs := execute(t, nil, append(args, "--config", "other.yaml")...)
+		if code == 0 || !strings.Contains(out+errs, "named.yaml:1:7: ") {
+			t.Errorf("%v: got %d, %q, %q, want what is wrong with named.yaml", args, code, out, errs)
+		}
+	}
+	wholeTree(t, f)
+	if found != len(more) {
+		t.Errorf("tried %d commands, want %d", found, len(more))
+	}
 }

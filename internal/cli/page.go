@@ -25,7 +25,9 @@ error. Findings are coloured only on a terminal, and not if ` + "`NO_COLOR`" + `
 const configIntro = `## Settings
 
 Settings come from flags, else from environment variables, else from a config file, else from defaults. A list from one place replaces the
-lists from later ones. The config file is ` + "`" + settings.ConfigFile + "`" + ` in the working folder, or what ` + "`--config`" + ` or ` + "`UNIFLOW_CONFIG`" + ` names. It is YAML;
+lists from later ones. The config file is ` + "`" + settings.ConfigFile + "`" + ` in the working folder, or what ` + "`--config`" + ` or ` + "`UNIFLOW_CONFIG`" + ` names. Without these it is that
+of a folder which is the only argument, as in ` + "`uniflow check my-api`" + `. Then all documents in the folder are read, whatever ` + "`from-specs`" + ` says, and a config file that leads out of the folder,
+by a link or by ` + "`from-values`" + `, is left out with a warning. It is YAML;
 an unknown or malformed key is an error with its place. Paths in it are relative to its own folder; environment is a map.
 A duration without a unit is in milliseconds there, as in documents; a flag and a variable need the unit.
 
@@ -86,7 +88,7 @@ func commandPage(b *strings.Builder, cmd *cobra.Command, heading string) {
 		}
 		what, usage := pflag.UnquoteUsage(f)
 		name := "`--" + f.Name
-		if f.Shorthand != "" {
+		if f.Shorthand != "" && f.ShorthandDeprecated == "" {
 			name = "`-" + f.Shorthand + "`, " + name
 		}
 		if what != "" {

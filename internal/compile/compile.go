@@ -87,6 +87,7 @@ type compiler struct {
 	lost   bool          // it is not known where a link leads
 	wrong  []int32       // targets of links at a port that does not exist
 	graph  []node.Vertex // by unit
+	shapes shapes
 }
 
 // A unit is a spec on its way to becoming a vertex.
@@ -96,6 +97,7 @@ type unit struct {
 	config schema.Config
 	found  diag.List // in its config
 	broken bool      // its config has errors, so it is linked but not made
+	fits   bool      // its config and its out-ports are as the kind has them
 	in     []int     // number of links to each in-port
 	out    []int     // number of links from each out-port
 }
@@ -188,7 +190,7 @@ func (c *compiler) configure(u *unit) {
 	}
 	config, list := def.Config.Decode(u.spec.Config)
 	u.config, u.found, u.broken = config, list, list.HasErrors()
-	hintCommon(u.spec.Config, list)
+	hintCommon(u.spec.Config, u.def.Out, list)
 	c.report(u, list...)
 }
 
@@ -244,6 +246,8 @@ func (c *compiler) init(i int32, log *slog.Logger) *node.Init {
 		Waits:      c.opts.Waits,
 		Job:        c.opts.Job,
 		Vertex:     &c.graph[i],
+		Shape:      func() *schema.Shape { return c.shape(i, 0) },
+		Warn:       func(d *diag.Diagnostic) { c.report(u, withheld(u, []*diag.Diagnostic{d})...) },
 		Place:      func(name, id, port string) (node.Place, error) { return c.place(u, name, id, port) },
 	}
 }

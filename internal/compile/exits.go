@@ -16,11 +16,11 @@ import (
 // in ports: a payload sent there is the response, so a wrong index would return a
 // client's own request. It only warns if the field has its default, or if no field
 // names a port and none of several ports is linked. Of a source it reports a port out
-// without an entry: its messages would be gone.
+// without an entry: its messages would be gone; and of another trigger. A source also needs
+// a place for messages that fail.
 func (c *compiler) unlinked(u *unit) {
-	if u.def.Traits != nil && !u.broken && u.def.Traits(u.config).InFlight > 0 && !slices.ContainsFunc(u.spec.Ports, func(p spec.Port) bool { return p.Name == "out" }) {
-		c.report(u, diag.Warningf(diag.CodeUnlinked, "out has no link, so messages are acknowledged and nothing is done with them").
-			WithHint("link it in ports, or write out: [] if that is meant").At(u.spec.Pos, "ports"))
+	if u.spec.Boundary == nil {
+		c.unlinkedTrigger(u)
 	}
 	linked := slices.ContainsFunc(u.spec.Ports, func(p spec.Port) bool { _, ok := lifecycle.Of(p.Name); return !ok })
 	for _, port := range u.def.Out {
@@ -52,6 +52,35 @@ func (c *compiler) unlinked(u *unit) {
 			}
 			c.report(u, d.At(use.Pos, use.Path))
 		}
+	}
+}
+
+// unlinkedTrigger is [compiler.unlinked] for triggers.
+func (c *compiler) unlinkedTrigger(u *unit) {
+	var traits node.Traits
+	if u.def.Traits != nil {
+		traits = u.def.Traits(u.config)
+	}
+	named := func(names ...string) bool {
+		return slices.ContainsFunc(u.spec.Ports, func(p spec.Port) bool { return slices.Contains(names, p.Name) })
+	}
+	warn := func(code diag.Code, hint, format string, args ...any) {
+		c.report(u, diag.Warningf(code, format, args...).WithHint("%s", hint).At(u.spec.Pos, "ports"))
+	}
+	const link = "link it in ports, or write out: [] if that is meant"
+	used := slices.ContainsFunc(u.in[min(1, len(u.in)):], func(links int) bool { return links > 0 }) // such as by the port send of a bot
+	switch {
+	case named("out", "out[0]") || len(u.def.Out) == 0 || u.def.Out[0].Indexes != nil:
+	case traits.InFlight > 0:
+		warn(diag.CodeUnlinked, link, "out has no link, so messages are acknowledged and nothing is done with them")
+	case u.def.Begins() && u.def.Role.Has(node.HasClient) && !used && len(u.spec.Ports) == 0:
+		warn(diag.CodeUnlinked, link, "out has no link, so clients get back what they send")
+	case u.def.Starts() && !u.def.Role.Has(node.HasClient) && !u.def.Role.Has(node.Tests):
+		warn(diag.CodeUnlinked, link, "out has no link, so nothing is done")
+	}
+	if traits.Is.Has(node.RepeatsErrors) && !named("error") {
+		warn(diag.CodeNoDeadLetters, "link it in ports: to a sink, which keeps what has failed, or to a nop, which drops it; write error: [] if that is meant",
+			"error has no link, so a message that fails is not put aside: uniflow run ends there with an error, and uniflow start tries it again without end")
 	}
 }
 

@@ -30,6 +30,9 @@ func (c *compiler) link() {
 		if u := &c.units[i]; u.def != nil {
 			c.prog.Vertices[i].In = len(u.in)
 			c.checkGaps(u, "in-port", u.def.In, u.in, nil)
+			if u.fits {
+				c.unlinked(u)
+			}
 		}
 	}
 }
@@ -99,9 +102,7 @@ func (c *compiler) linkUnit(at int32) {
 		u.out[i] = len(v.Out[i])
 	}
 	c.checkGaps(u, "out-port", u.def.Out, u.out, positions)
-	if fits {
-		c.unlinked(u)
-	}
+	u.fits = fits
 }
 
 // leaveFrom sets the out-port of the links since first.
@@ -248,10 +249,23 @@ func (c *compiler) target(outer *spec.Node, u *unit, l spec.Link) (at int32, d *
 	if c.hints++; c.hints > diag.MaxFindings {
 		return 0, d // looking through all names for each would take quadratic time
 	}
+	if i := strings.LastIndexAny(l.Name, ".:/"); i >= 0 {
+		if _, ok := c.byName[scoped{scope.namespace, outer, l.Name[:i]}]; ok {
+			return 0, d.WithHint("a port other than in has a field of its own: {name: %s, port: %s}", l.Name[:i], l.Name[i+1:])
+		}
+	}
+	if at, ok := c.byID[l.Name]; ok && c.units[at].spec.Outer == outer {
+		return 0, d.WithHint("this is an id: write {id: %s}", l.Name)
+	}
 	if near, ok := spell.Nearest(l.Name, c.names(scope)); ok {
 		return 0, d.WithHint("did you mean %q?", near)
 	}
-	return 0, d
+	for i := range c.units {
+		if s := c.units[i].spec; s.Name == l.Name && s.Outer == outer && s.Namespace != u.spec.Namespace {
+			return 0, d.WithHint("the node %q is in namespace %q: links stay within one", l.Name, s.Namespace)
+		}
+	}
+	return 0, d.WithHint("add a node with name: %s, or link to another", l.Name)
 }
 
 func (c *compiler) names(scope scoped) []string {

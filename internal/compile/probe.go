@@ -14,14 +14,22 @@ import (
 )
 
 // hintCommon completes the hints of unknown fields that may have been meant as one of
-// the fields that all kinds have.
-func hintCommon(config *schema.Raw, list diag.List) {
+// the fields that all kinds have, or as one of the out-ports.
+func hintCommon(config *schema.Raw, out []node.Port, list diag.List) {
 	for _, d := range list {
 		if d.Code != diag.CodeUnknownField || config.Field(d.Path) == nil || strings.HasPrefix(d.Hint, "did you mean") {
 			continue
 		}
 		if near, ok := spell.Nearest(d.Path, spec.CommonFields()); ok {
 			d.Hint = "did you mean " + strconv.Quote(near) + "?"
+		}
+		base, _, indexed, _ := splitPort(d.Path)
+		if slices.ContainsFunc(out, func(port node.Port) bool { return base == port.Name || base == errorPort }) {
+			key := d.Path
+			if indexed {
+				key = strconv.Quote(key)
+			}
+			d.Hint = "links are in ports: write ports: {" + key + ": NODE}"
 		}
 	}
 }
@@ -47,7 +55,9 @@ func (c *compiler) probe(i int32) (found []*diag.Diagnostic) {
 			found = nil
 		}
 	}()
-	_, err := u.def.New(c.init(i, slog.New(slog.DiscardHandler)))
+	init := c.init(i, slog.New(slog.DiscardHandler))
+	init.Warn = nil
+	_, err := u.def.New(init)
 	if err == nil {
 		return nil
 	}

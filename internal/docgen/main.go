@@ -2,6 +2,8 @@
 // findings and the commands, and the map of packages in ARCHITECTURE.md from their
 // comments and the rules of internal/arch. Run it in the root of the repository.
 //
+// With -site it makes a site of the pages for people, in a folder.
+//
 // With -check it writes nothing, and exits with 1 if a page is out of date.
 package main
 
@@ -21,17 +23,26 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/arch"
 	"github.com/uniflow-labs/uniflow/internal/cli"
 	"github.com/uniflow-labs/uniflow/internal/cli/reference"
+	"github.com/uniflow-labs/uniflow/internal/site"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 )
 
 func main() {
 	check := flag.Bool("check", false, "write nothing; exit with 1 if a page is out of date")
+	folder := flag.String("site", "", "make a site of the Markdown pages in a `folder`, and nothing else")
 	flag.Parse()
-	if err := generate(os.Stderr, ".", *check); err != nil {
+	if err := run(*folder, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "docgen:", err)
 		os.Exit(1)
 	}
+}
+
+func run(folder string, check bool) error {
+	if folder != "" {
+		return site.Write(os.DirFS("."), folder)
+	}
+	return generate(os.Stderr, ".", check)
 }
 
 // errStale ends a check that found pages that are out of date.
@@ -85,12 +96,16 @@ func pages(root string) ([]page, error) {
 	if err != nil {
 		return nil, err
 	}
+	kinds, err := reference.Kinds(defs)
+	if err != nil {
+		return nil, err
+	}
 	architecture, err := architecture(root)
 	if err != nil {
 		return nil, err
 	}
 	return []page{
-		{"docs/reference/kinds.md", []byte(reference.Kinds(defs))},
+		{"docs/reference/kinds.md", []byte(kinds)},
 		{"docs/reference/codes.md", []byte(reference.Codes(diag.Catalogue()))},
 		{"docs/reference/cli.md", []byte(cli.CommandsPage())},
 		{"docs/reference/schema.json", schema},

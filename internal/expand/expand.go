@@ -8,6 +8,7 @@
 package expand
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -131,7 +132,8 @@ func (e *expander) sequence(n *spec.Node, nodes []*spec.Node) {
 		last := i == len(nodes)-1
 		if def, ok := e.kinds.Kind(inner.Kind); ok && len(def.Out) == 0 && def.Subgraph == node.NoSubgraph {
 			if !last {
-				e.report(inner, diag.Errorf(diag.CodeSubgraph, "kind %s sends nothing on, so the specs after it are never reached", inner.Kind).At(inner.Pos, ""))
+				e.report(inner, diag.Errorf(diag.CodeSubgraph, "kind %s sends nothing on, so the specs after it are never reached", inner.Kind).
+					WithHint("put it last, or behind an if or a switch").At(inner.Pos, ""))
 			}
 			continue
 		}
@@ -224,8 +226,9 @@ func (e *expander) exit(n *spec.Node, nodes []*spec.Node, port spec.Port, l spec
 		for _, inner := range nodes {
 			names = append(names, inner.Name)
 		}
+		d.Hint = "name one of its specs: " + strings.Join(names[:min(len(names), 10)], ", ")
 		if near, ok := spell.Nearest(l.Name, names); ok {
-			d = d.WithHint("did you mean %q?", near)
+			d.Hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		e.report(n, d.At(l.NamePos, "outbounds."+port.Name))
 		return

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
@@ -85,7 +86,7 @@ func (e *expander) parameters(n *spec.Node, list []schema.Config) schema.Object 
 	for _, p := range list {
 		name := p.String("name")
 		switch {
-		case !key.MatchString(name):
+		case !key().MatchString(name):
 			e.report(n, p.Errorf("name", diag.CodeBadValue, "%q cannot be used in a template", name).WithHint("write a name of letters, digits and _"))
 			continue
 		case slices.Contains(spec.CommonFields(), name):
@@ -118,7 +119,7 @@ func (e *expander) parameters(n *spec.Node, list []schema.Config) schema.Object 
 	return schema.Fields(fields...)
 }
 
-var key = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var key = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
 // types make the fields of parameters.
 var types = map[string]func(string) *schema.Field{

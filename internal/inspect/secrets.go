@@ -38,7 +38,7 @@ func Redact(list diag.List, documents []spec.Document, secrets *redact.Secrets, 
 		}
 		if !d.Private && d.Pos.IsValid() && d.Pos.Line <= len(at) {
 			line := string(at[d.Pos.Line-1])
-			d.Private = secrets.Text(line) != line || d.Code == diag.CodeYAML && field().MatchString(line)
+			d.Private = secrets.Plain(line) != line || d.Code == diag.CodeYAML && field().MatchString(line)
 		}
 	}
 	return list

@@ -43,8 +43,14 @@ const (
 // lines; 0 if more must be read. b is what it was, or longer, since the last call.
 func (s *rowScan) find(b []byte, delimiter byte, last bool) (used int, lines int64, err error) {
 	if s.at == 0 {
-		if i := bytes.IndexByte(b, '\n'); i >= 0 && bytes.IndexByte(b[:i], '"') < 0 {
-			return i + 1, 1, nil
+		if i := bytes.IndexByte(b, '\n'); i >= 0 {
+			quote := bytes.IndexByte(b[:i], '"')
+			if quote < 0 {
+				return i + 1, 1, nil
+			}
+			if quote > 0 && b[quote-1] == delimiter { // the fields before it have no quotes
+				s.at, s.state = quote+1, inQuotes
+			}
 		}
 	}
 	for s.at < len(b) && s.state != inDamage {

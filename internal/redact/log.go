@@ -41,7 +41,7 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 func (h *handler) WithGroup(name string) slog.Handler {
-	return &handler{h.secrets, h.next.WithGroup(h.secrets.Text(name))}
+	return &handler{h.secrets, h.next.WithGroup(h.secrets.key(name))}
 }
 
 func (s *Secrets) attr(a slog.Attr) slog.Attr {
@@ -55,28 +55,53 @@ func (s *Secrets) attr(a slog.Attr) slog.Attr {
 		}
 		v = slog.GroupValue(safe...)
 	case slog.KindString:
-		v = slog.StringValue(s.Text(v.String()))
+		if messages[a.Key] {
+			v = slog.StringValue(s.Text(v.String()))
+		} else {
+			v = slog.StringValue(s.Plain(v.String()))
+		}
 	case slog.KindAny:
 		v = s.any(v)
 	default: // numbers and times
-		if text := v.String(); len(text) >= leastInText && s.Text(text) != text {
+		if text := v.String(); len(text) >= LeastInText && s.Plain(text) != text {
 			v = slog.StringValue(Hidden)
 		}
 	}
-	return slog.Attr{Key: s.Text(a.Key), Value: v}
+	return slog.Attr{Key: s.key(a.Key), Value: v}
 }
+
+// key returns the key of an attribute, or the name of a group, without secrets. One that is a word is the
+// program's.
+func (s *Secrets) key(key string) string {
+	if IsFixed(key) || isWord(key) && len(key) < LeastInText {
+		return key
+	}
+	return s.Text(key)
+}
+
+// messages are the keys of attributes whose texts are messages, by convention. All others are values.
+var messages = map[string]bool{"error": true, "err": true, "reason": true, "msg": true, "hint": true}
 
 // any hides secrets in a value that a handler writes by its methods: as text or JSON.
 func (s *Secrets) any(v slog.Value) slog.Value {
 	if s.known.Load() == nil {
 		return v
 	}
+	if err, ok := v.Any().(error); ok {
+		if safe := s.Error(err); safe != err {
+			return slog.StringValue(safe.Error())
+		}
+	}
 	text := fmt.Sprintf("%+v", v.Any())
-	if safe := s.Text(text); safe != text {
+	hide := s.Plain
+	if _, ok := v.Any().(error); ok {
+		hide = s.Text
+	}
+	if safe := hide(text); safe != text {
 		return slog.StringValue(safe)
 	}
 	data, err := json.Marshal(v.Any())
-	if safe := s.Text(string(data)); err == nil && safe != string(data) {
+	if safe := hide(string(data)); err == nil && safe != string(data) {
 		return slog.StringValue(safe)
 	}
 	return v

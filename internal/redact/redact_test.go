@@ -56,6 +56,58 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestWords hides secrets that are words: as values always, in messages of the program where they are quoted.
+func TestWords(t *testing.T) {
+	var s Secrets
+	s.Learn([]string{"short", "Password", "ab12", "correcthorse", "host=db password=secret"})
+	f := func(text, message, value string) {
+		t.Helper()
+		if got := s.Text(text); got != message {
+			t.Errorf("message %q: got %q, want %q", text, got, message)
+		}
+		if got := s.Plain(text); got != value {
+			t.Errorf("value %q: got %q, want %q", text, got, value)
+		}
+	}
+	f("the secret is too short", "the secret is too short", "the [redacted] is too [redacted]")
+	f("too short: want (short), or short.", "too short: want (short), or short.", "too [redacted]: want ([redacted]), or [redacted].")
+	f("the password of a user", "the password of a user", "the [redacted] of a user")
+	f("short", Hidden, Hidden)
+	for _, quoted := range []string{`"%s"`, "'%s'", "`%s`", "a=%s", "a=%s&b", "//u:%s@h", "/%s/", "[%s]", "{%s}", "	%s", "%s=1", `"%s"`, "<%s>", "u:%s"} {
+		text, want := fmt.Sprintf(quoted, "short"), fmt.Sprintf(quoted, Hidden)
+		f("it has "+text+" there", "it has "+want+" there", "it has "+want+" there")
+	}
+	f(`"SHORT" and shorten`, `"[redacted]" and shorten`, `"[redacted]" and shorten`)
+	f(fmt.Sprintf("%x", "u:short"), "753a"+Hidden, "753a"+Hidden) // encoded, it is not a word
+
+	// Alone behind a colon or an equals sign it is a value; the first word of a sentence there is not.
+	for _, mark := range []string{"token:", "token =", "a: b:"} {
+		f(mark+" short", mark+" "+Hidden, mark+" "+Hidden)
+		f(mark+" short, and", mark+" "+Hidden+", and", mark+" "+Hidden+", and")
+	}
+	f("config: short texts", "config: short texts", "config: "+Hidden+" texts")
+
+	// The letters of an escape are not part of the word behind it.
+	for _, escape := range []string{"%3D", "%3d", "%20", `\n`, `\t`, `\u0026`, `\u003d`, `\x3D`} {
+		f("it has a"+escape+"short there", "it has a"+escape+Hidden+" there", "it has a"+escape+Hidden+" there")
+		f("it has a"+escape+"ab12", "it has a"+escape+Hidden, "it has a"+escape+Hidden)
+	}
+
+	// Not a word of the program: hidden everywhere, and a very short one where it is a word.
+	f("no correcthorse, xcorrecthorsey", "no [redacted], x[redacted]y", "no [redacted], x[redacted]y")
+	f("no ab12, xab12", "no [redacted], xab12", "no [redacted], xab12")
+}
+
+// TestManyWords takes time for the length of a text, and not for its square.
+func TestManyWords(t *testing.T) {
+	var s Secrets
+	s.Learn([]string{"ab12"})
+	const times = 1 << 20
+	if got := s.Plain(strings.Repeat("ab12 ", times)); got != strings.Repeat(Hidden+" ", times) {
+		t.Errorf("got %d bytes, want each word hidden", len(got))
+	}
+}
+
 // TestLearn keeps the secrets of the last sources.
 func TestLearn(t *testing.T) {
 	var s Secrets
@@ -101,9 +153,10 @@ func TestHandler(t *testing.T) {
 		}
 		return a
 	}})))
+	s.Learn([]string{"node", "short"})
 	log.With("w", "a hunter2").WithGroup("g").Info("m hunter2", "k", "hunter2", "e", errors.New("hunter2"), "n", 42, "i", int64(4711), "l", []string{"hunter2"},
-		slog.Group("x", "y", "hunter2"), "s", struct{ A string }{"hunter2"}, "v", valuer{})
-	want := `{"level":"INFO","msg":"m [redacted]","w":"a [redacted]","g":{"k":"[redacted]","e":"[redacted]","n":42,"i":"[redacted]","l":"[[redacted]]","x":{"y":"[redacted]"},"s":"{A:[redacted]}","v":"[redacted]"}}` + "\n"
+		slog.Group("x", "y", "hunter2"), "s", struct{ A string }{"hunter2"}, "v", valuer{}, "node", "node", "path", "/a short one", "error", errors.New("it is short: \"short\""))
+	want := `{"level":"INFO","msg":"m [redacted]","w":"a [redacted]","g":{"k":"[redacted]","e":"[redacted]","n":42,"i":"[redacted]","l":"[[redacted]]","x":{"y":"[redacted]"},"s":"{A:[redacted]}","v":"[redacted]","node":"[redacted]","path":"/a [redacted] one","error":"it is short: \"[redacted]\""}}` + "\n"
 	if got := b.String(); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -107,7 +107,7 @@ func (a *await) done(use uint64, at int32, r node.Result) {
 	p.mu.Unlock()
 	labelled := p.label != nil
 	p.mayBlock = false
-	if p.runLoop(0, nil, &arrival{work: w, awaited: a, value: r}) == stepEnded { // nothing else is there
+	if p.runLoop(0, beginning{came: &arrival{work: w, awaited: a, value: r}}) == stepEnded { // nothing else is there
 		p.conclude(false)
 	}
 	if labelled {

@@ -55,10 +55,10 @@ func (p *process) startChild(at int32, to continuation, r node.Result) {
 // startWithin is startChild for a child whose context ends after a time, unless that is 0.
 func (g *Generation) startWithin(ctx context.Context, limit time.Duration, parent *storage, at int32) *process {
 	if limit == 0 {
-		return g.startChild(ctx, parent, at)
+		return g.startMore(ctx, parent, at, fromEngine)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	child := g.startChild(ctx, parent, at)
+	child := g.startMore(ctx, parent, at, fromEngine)
 	stop := g.clock.AfterFunc(limit, func(context.Context) { cancel(node.ErrTimeLimit) })
 	child.Defer(func() { // the first to be deferred, and so the last
 		stop()
@@ -99,7 +99,7 @@ func (p *process) fork(at int32, r node.Result) node.Result {
 		ctx = observe.WithTrace(ctx, p.rec.in)
 	}
 	gen.goroutine(func() {
-		gen.startChild(ctx, parent, at).runChild(nil, ending{forked: true, bytes: size}, at, r)
+		gen.startMore(ctx, parent, at, fromEngine).runChild(nil, ending{forked: true, bytes: size}, at, r)
 	})
 	return node.None()
 }
@@ -139,5 +139,5 @@ func (g *Generation) forkEnded(resp node.Response, bytes int64) {
 // forked child.
 func (p *process) runChild(root *process, end ending, at int32, r node.Result) {
 	p.outermost, p.ending = root, end
-	p.proceed(true, at, &r)
+	p.proceed(true, at, beginning{result: &r, port: noInPort})
 }

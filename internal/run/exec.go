@@ -15,27 +15,26 @@ import (
 
 // runQueue delivers packets until the process has ended, or has to wait and so
 // releases the token. If node code panics, it aborts the process, and the caller calls
-// it again for the rest of the queue.
-// If first is not nil, it is applied before, as a result of the node at; if came is not
-// nil, it is used before.
-func (p *process) runQueue(at int32, first *node.Result, came *arrival) (s step, panicked bool) {
+// it again for the rest of the queue. What the process begins with comes before the queue.
+func (p *process) runQueue(at int32, first beginning) (s step, panicked bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			panicked = true
 			at := p.current
-			p.failed(at.node)
-			p.abort(p.panicked(p.vertices[at.node].Ref, v))
+			p.abortFor(v)
 			if p.beginFailed() {
 				p.answer(at.node, at.to, node.Response{Payload: value.Error(p.aborted)})
 			}
 			p.openGates()
 		}
 	}()
-	if first != nil {
-		p.applyFirst(at, first)
-	}
-	if came != nil {
-		p.arrive(came)
+	switch {
+	case first.result != nil:
+		p.applyFirst(at, first.port, first.result)
+	case first.packet != nil:
+		p.deliver(*first.packet)
+	case first.came != nil:
+		p.arrive(first.came)
 	}
 	for {
 		switch {
@@ -58,6 +57,13 @@ func (p *process) runQueue(at int32, first *node.Result, came *arrival) (s step,
 			}
 		}
 	}
+}
+
+// abortFor ends the process early after a panic of the current node.
+func (p *process) abortFor(v any) {
+	at := p.current.node
+	p.failed(at)
+	p.abort(p.panicked(p.vertices[at].Ref, v))
 }
 
 // takeArrivals takes what other goroutines have posted. If there is nothing, it
@@ -112,7 +118,7 @@ func (p *process) post(a arrival) (token bool) {
 // resume posts an arrival, and runs the process if this goroutine gets the token.
 func (p *process) resume(a arrival, mayBlock bool) {
 	if p.post(a) {
-		p.proceed(mayBlock, 0, nil)
+		p.proceed(mayBlock, 0, beginning{})
 	}
 }
 

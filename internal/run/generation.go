@@ -99,6 +99,7 @@ type BusyClock interface {
 type Generation struct {
 	prog      *compile.Program
 	vertices  []compile.Vertex // of prog, with opening nodes; immutable
+	gatherers []node.Gatherer  // by vertex; nil for other nodes; immutable
 	budget    Budget
 	timeout   time.Duration
 	log       *slog.Logger
@@ -131,6 +132,7 @@ type Generation struct {
 	}
 
 	processes sync.Pool // of *process
+	groups    sync.Pool // of *group
 	shards    []shard
 	nextShard atomic.Uint32
 }
@@ -233,6 +235,10 @@ func New(prog *compile.Program, opts Options) *Generation {
 		secrets:  opts.Secrets,
 		ended:    make(chan struct{}, 1),
 		shards:   make([]shard, 2*runtime.GOMAXPROCS(0)),
+	}
+	g.gatherers = make([]node.Gatherer, len(prog.Vertices))
+	for at := range prog.Vertices {
+		g.gatherers[at], _ = prog.Vertices[at].Node.(node.Gatherer)
 	}
 	if g.timeout == 0 {
 		g.timeout = 10 * time.Second
@@ -365,12 +371,12 @@ func (g *Generation) lifecycle(ctx context.Context, at int32, phase lifecycle.Ph
 	defer cancel()
 	ctx, end := g.begin(ctx)
 	defer end()
-	p := g.startChild(ctx, nil, at)
+	p := g.startMore(ctx, nil, at, fromEngine)
 	t, direct := p.send(edges, p.newFrame(continuation{frame: &p.root}, at, len(edges)), lifecyclePayload(g.prog.Vertices[at].Ref))
 	if direct {
 		p.push(t)
 	}
-	resp := p.run(at, nil)
+	resp := p.run(at, beginning{})
 	g.finish(p, resp, nil)
 	if err := resp.Payload.AsError(); err != nil {
 		return fmt.Errorf("%s: %w", phase, err)
@@ -444,6 +450,9 @@ func (g *Generation) Stop(ctx context.Context) error {
 			defer timer.Stop()
 			over = timer.C
 		case <-over:
+			if !g.busy() { // on a busy machine the last may have ended as well, before this goroutine could run
+				continue
+			}
 			g.abandoned = true
 			g.log.Error("processes continue although their context is done: they are abandoned",
 				"processes", g.InFlight(), "forks", g.forks.Load())
@@ -529,14 +538,17 @@ func (g *Generation) Send(ctx context.Context, j node.Judge, at, port int32, pay
 		return node.Response{Payload: value.Error(node.ErrStopped)}
 	}
 	p.judge = j
-	p.push(task{payload: payload, to: continuation{frame: &p.root}, node: at, port: port})
-	resp := p.run(at, nil)
+	first := task{payload: payload, to: continuation{frame: &p.root}, node: at, port: port}
+	if p.rec != nil {
+		first.arrived = p.rec.stamp()
+	}
+	resp := p.run(at, beginning{packet: &first})
 	g.finish(p, resp, nil)
 	end()
 	return resp
 }
 
-// A starter starts processes at one node. It is a [node.ScreeningStarter].
+// A starter starts processes at one node. It is a [node.ScreeningStarter] and a [node.GroupStarter].
 type starter struct {
 	gen *Generation
 	at  int32
@@ -549,7 +561,7 @@ func (s starter) Run(ctx context.Context, r node.Result) node.Response {
 		end()
 		return node.Response{Payload: value.Error(node.ErrStopped)}
 	}
-	resp := p.run(s.at, &r)
+	resp := p.run(s.at, beginning{result: &r, port: noInPort})
 	s.gen.finish(p, resp, nil)
 	end()
 	return resp
@@ -565,7 +577,7 @@ func (s starter) Start(ctx context.Context, j node.Judge, r node.Result, done fu
 	}
 	p.judge, p.ending.answered = j, done
 	label := p.label
-	queued = p.proceed(false, s.at, &r)
+	queued = p.proceed(false, s.at, beginning{result: &r, port: noInPort})
 	if label != nil {
 		pprof.SetGoroutineLabels(label)
 	}
@@ -585,7 +597,7 @@ func (s starter) RunID(ctx context.Context, j node.Judge, r node.Result) (resp n
 	if timeline {
 		p.rec.first = r.Effect().Payload
 	}
-	resp = p.run(s.at, &r)
+	resp = p.run(s.at, beginning{result: &r, port: noInPort})
 	if resp.IsError() || timeline { // the timeline has the id, too
 		id = p.ID()
 	} else {
@@ -627,12 +639,12 @@ func (g *Generation) startRoot(ctx context.Context, at int32, from origin) *proc
 	return p
 }
 
-// startChild starts a process even if the generation drains, because it belongs to
+// startMore starts a process even if the generation drains, because it belongs to
 // something that has started before.
-func (g *Generation) startChild(ctx context.Context, parent *storage, at int32) *process {
+func (g *Generation) startMore(ctx context.Context, parent *storage, at int32, from origin) *process {
 	p := g.processes.Get().(*process)
 	p.shard.started.Add(1)
-	p.origin = fromEngine
+	p.origin = from
 	p.start(ctx, parent, at)
 	return p
 }

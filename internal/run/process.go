@@ -157,14 +157,19 @@ func (p *process) start(base context.Context, parent *storage, at int32) {
 	p.begin(base)
 	p.parent = parent
 	p.current.node, p.startedAt = at, at
-	p.vertices = p.gen.vertices
-	if watched := p.gen.watched.Load(); watched != nil {
-		p.attach(watched, at)
-	}
+	p.watch(at)
 	p.checkpoint = min(checkEvery, p.gen.budget.Deliveries)
 	p.root.pending = 1
 	p.root.resps = p.root.few[:1]
 	p.mu.busy = true
+}
+
+// watch lets the process be watched if its generation is.
+func (p *process) watch(at int32) {
+	p.vertices = p.gen.vertices
+	if watched := p.gen.watched.Load(); watched != nil {
+		p.attach(watched, at)
+	}
 }
 
 // begin sets the context of the starter.
@@ -229,14 +234,21 @@ func (p *process) clear() (watched bool) {
 // keepQueue is the longest queue, in tasks, that a pooled process keeps.
 const keepQueue = 1024
 
-// run runs the process to its end and returns its response. If first is not nil,
-// it is applied before, as a result of the node. The caller holds the token.
-func (p *process) run(at int32, first *node.Result) node.Response {
+// A beginning is what a process begins or goes on with, besides its queue. At most one is set.
+type beginning struct {
+	result *node.Result // of the node that it begins at
+	port   int32        // of result: the in-port whose packet it is about, or noInPort
+	packet *task
+	came   *arrival
+}
+
+// run runs the process to its end and returns its response. The caller holds the token.
+func (p *process) run(at int32, first beginning) node.Response {
 	p.mayBlock = true
 	if p.done == nil { // processes that only ever wait outside need none
 		p.done = make(chan struct{}, 1)
 	}
-	if p.runLoop(at, first, nil) != stepEnded {
+	if p.runLoop(at, first) != stepEnded {
 		if p.gen.busyClock != nil {
 			p.gen.busyClock.End() // the goroutine that sends to done begins for this one
 		}
@@ -248,9 +260,9 @@ func (p *process) run(at int32, first *node.Result) node.Response {
 // proceed runs the process until it ends or the token is released. The caller holds the
 // token; mayBlock says whether its goroutine may run blocking work. See [node.Starter] for
 // queued.
-func (p *process) proceed(mayBlock bool, at int32, first *node.Result) (queued bool) {
+func (p *process) proceed(mayBlock bool, at int32, first beginning) (queued bool) {
 	p.mayBlock = mayBlock
-	s := p.runLoop(at, first, nil)
+	s := p.runLoop(at, first)
 	if s == stepEnded {
 		p.conclude(mayBlock)
 	}
@@ -295,26 +307,25 @@ const (
 	stepQueued             // and the process awaits a node.Queue, and nothing else
 )
 
-// runLoop runs the process until it ends or the token is released. If first is
-// not nil, it is applied before; if came is not nil, it is used before.
-func (p *process) runLoop(at int32, first *node.Result, came *arrival) step {
+// runLoop runs the process until it ends or the token is released.
+func (p *process) runLoop(at int32, first beginning) step {
 	for {
-		s, panicked := p.runQueue(at, first, came)
+		s, panicked := p.runQueue(at, first)
 		if !panicked {
 			return s
 		}
-		first, came = nil, nil
+		first = beginning{}
 	}
 }
 
 // applyFirst applies the result that the process starts with.
-func (p *process) applyFirst(at int32, r *node.Result) {
+func (p *process) applyFirst(at, port int32, r *node.Result) {
 	p.current.node, p.current.to = at, continuation{frame: &p.root}
-	if p.observer != nil {
+	if p.observer != nil && port == noInPort {
 		start := observedStart(p.facade(), *r, p.gen.prog.Vertices[at].Ref, p.observer)
 		r = &start
 	}
-	if t, direct := p.apply(at, noInPort, continuation{frame: &p.root}, r); direct {
+	if t, direct := p.apply(at, port, continuation{frame: &p.root}, r); direct {
 		p.deliver(t)
 	}
 }

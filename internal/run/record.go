@@ -293,9 +293,9 @@ func (r *recording) end(p *process, outcome observe.Outcome, resp node.Response)
 
 // hide hides secrets in the texts of a timeline.
 func (g *Generation) hide(t *observe.Timeline) {
-	t.Name, t.Error = g.secrets.Text(t.Name), g.secrets.Text(t.Error)
+	t.Name, t.Error = g.secrets.Plain(t.Name), g.secrets.Text(t.Error)
 	for i := range t.Attributes { // the trigger made them for this timeline
-		t.Attributes[i].Text = g.secrets.Text(t.Attributes[i].Text)
+		t.Attributes[i].Text = g.secrets.Plain(t.Attributes[i].Text)
 	}
 	for i := range t.Spans {
 		t.Spans[i].Error = g.secrets.Text(t.Spans[i].Error)

@@ -122,6 +122,11 @@ func folder(name string, users ...string) (dir string, as *syscall.SysProcAttr, 
 	return dir, as, os.Chown(dir, uid, gid)
 }
 
+// PostgresURL is where clients of a server of PostgreSQL connect to.
+func (s *Server) PostgresURL() string {
+	return "postgres://postgres@" + s.Addr + "/postgres?sslmode=disable"
+}
+
 // StartPostgres starts a server of PostgreSQL as [Postgres] does, for programs that measure.
 // The caller closes it.
 func StartPostgres() (*Server, error) {

@@ -18,7 +18,13 @@ import (
 // they do not run in tests, and neither do tests, asserts, and what is in a sub-graph that a
 // mock replaces.
 type Coverage struct {
-	outline uniflow.Outline
+	of      map[int]*covered // by workflow
+	numbers []int            // of the workflows, in order
+}
+
+// covered is the coverage of one workflow.
+type covered struct {
+	outline uniflow.Outline // the nodes are the same in all rounds
 	counted map[string]bool // nodes, by id
 	counts  map[portOf]int  // packets
 }
@@ -29,11 +35,29 @@ type portOf struct {
 	out  bool
 }
 
-func newCoverage(opts Options) *Coverage {
-	outline := opts.Outline
-	c := &Coverage{outline: outline, counted: make(map[string]bool), counts: make(map[portOf]int)}
+func newCoverage(kinds []*node.Def, tests []Case) *Coverage {
+	c := &Coverage{of: make(map[int]*covered)}
+	rounds := make(map[int][]*Round)
+	for _, t := range tests {
+		n := t.Round.Workflow
+		if rounds[n] == nil {
+			c.numbers = append(c.numbers, n)
+		}
+		if !slices.Contains(rounds[n], t.Round) {
+			rounds[n] = append(rounds[n], t.Round)
+		}
+	}
+	for n, rounds := range rounds {
+		c.of[n] = newCovered(kinds, rounds)
+	}
+	return c
+}
+
+func newCovered(kinds []*node.Def, rounds []*Round) *covered {
+	outline := rounds[0].Outline
+	c := &covered{outline: outline, counted: make(map[string]bool), counts: make(map[portOf]int)}
 	starts, serves, judges := make(map[string]bool), make(map[string]bool), make(map[string]bool)
-	for _, def := range opts.Kinds {
+	for _, def := range kinds {
 		starts[def.Kind] = def.Begins()
 		serves[def.Kind] = def.Begins() && !def.Role.Has(node.Tests)
 		judges[def.Kind] = def.Role.Has(node.Judges)
@@ -56,7 +80,7 @@ func newCoverage(opts Options) *Coverage {
 			todo = append(todo, next[id]...)
 		}
 	}
-	inside := opts.replaced()
+	inside := replaced(rounds)
 	for _, ref := range outline.Nodes {
 		c.counted[ref.ID] = (all || reached[ref.ID]) && !starts[ref.Kind] && !judges[ref.Kind] && !inside[ref.ID]
 	}
@@ -64,20 +88,30 @@ func newCoverage(opts Options) *Coverage {
 	return c
 }
 
-// replaced returns the nodes, by id, that are in sub-graphs that mocks replace.
-func (o Options) replaced() map[string]bool {
-	inside := make(map[string]bool)
-	for i, ref := range o.Outline.Nodes {
-		if outer := o.Outline.Outer[i]; outer >= 0 {
-			graph := o.Outline.Nodes[outer] // which comes before what is in it
-			inside[ref.ID] = inside[graph.ID] || slices.ContainsFunc(o.Mocks, func(m *Mock) bool { return !m.records && m.Replaces(graph) })
+// replaced returns the nodes, by id, that are in sub-graphs that mocks replace in all rounds.
+func replaced(rounds []*Round) map[string]bool {
+	times := make(map[string]int)
+	for _, r := range rounds {
+		inside := make(map[string]bool)
+		for i, ref := range r.Outline.Nodes {
+			if outer := r.Outline.Outer[i]; outer >= 0 {
+				graph := r.Outline.Nodes[outer] // which comes before what is in it
+				inside[ref.ID] = inside[graph.ID] || slices.ContainsFunc(r.Mocks, func(m *Mock) bool { return !m.records && m.Replaces(graph) })
+			}
+			if inside[ref.ID] {
+				times[ref.ID]++
+			}
 		}
 	}
-	return inside
+	always := make(map[string]bool)
+	for id, n := range times {
+		always[id] = n == len(rounds)
+	}
+	return always
 }
 
 // add adds what one test has used.
-func (c *Coverage) add(r *recorder) {
+func (c *covered) add(r *recorder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for at, n := range r.counts {
@@ -112,8 +146,17 @@ func partOf(ref node.Ref, pos diag.Pos) Part {
 	return Part{Namespace: ref.Namespace, Node: ref.String(), File: pos.File, Line: pos.Line}
 }
 
+func (c *Coverage) parts(list func(*covered) []Part) (parts []Part) {
+	for _, n := range c.numbers {
+		parts = append(parts, list(c.of[n])...)
+	}
+	return parts
+}
+
 // Nodes returns the nodes, with the packets that each has received.
-func (c *Coverage) Nodes() (parts []Part) {
+func (c *Coverage) Nodes() (parts []Part) { return c.parts((*covered).nodes) }
+
+func (c *covered) nodes() (parts []Part) {
 	received := make(map[string]int)
 	for at, n := range c.counts {
 		if !at.out {
@@ -132,7 +175,9 @@ func (c *Coverage) Nodes() (parts []Part) {
 }
 
 // Ports returns the ports that have links, with their packets.
-func (c *Coverage) Ports() (parts []Part) {
+func (c *Coverage) Ports() (parts []Part) { return c.parts((*covered).ports) }
+
+func (c *covered) ports() (parts []Part) {
 	seen := make(map[portOf]bool)
 	add := func(ref node.Ref, at portOf, name string, pos diag.Pos, count int) {
 		if seen[at] || !c.counted[ref.ID] {
@@ -154,7 +199,9 @@ func (c *Coverage) Ports() (parts []Part) {
 }
 
 // Links returns the links, with the packets that have passed each.
-func (c *Coverage) Links() (parts []Part) {
+func (c *Coverage) Links() (parts []Part) { return c.parts((*covered).links) }
+
+func (c *covered) links() (parts []Part) {
 	for _, l := range c.outline.Links {
 		if !c.counted[l.From.ID] || !c.counted[l.To.ID] || l.OutPort < observe.ErrorPort {
 			continue

@@ -21,10 +21,12 @@ import (
 // A Mock replaces a node by code, or by what the node has sent in an earlier run. Make
 // one with [NewMock].
 type Mock struct {
-	Node, File string
-	program    lang.Program // nil for a recording
-	records    bool         // the node is not replaced: what it sends is recorded
-	redact     func(string) string
+	Node    string
+	File    string       // empty for code in a document
+	Pos     diag.Pos     // of the name in the document of the test that has the mock; zero for others
+	program lang.Program // nil for a recording
+	records bool         // the node is not replaced: what it sends is recorded
+	redact  func(string) string
 
 	entered *node.Key[*entry] // of a sub-graph that is recorded
 
@@ -51,9 +53,18 @@ func NewMock(name, file string, text []byte, languages *lang.Set) (*Mock, error)
 	for i := range lines {
 		lines[i] = diag.Pos{File: file, Line: i + 1, Col: 1}
 	}
-	var err error
-	m.program, err = languages.Compile(lang.OfExtension(filepath.Ext(file)), diag.NewText(string(text), file, lines[0], lines), lang.Options{Timeout: 10 * time.Second})
-	return m, err
+	return m, m.compile(lang.OfExtension(filepath.Ext(file)), diag.NewText(string(text), file, lines[0], lines), languages)
+}
+
+// NewInlineMock returns the mock of a test that has its code in the document.
+func NewInlineMock(of node.TestMock, languages *lang.Set) (*Mock, error) {
+	m := &Mock{Node: of.Node, Pos: of.Pos, redact: unchanged}
+	return m, m.compile(of.Language, of.Code, languages)
+}
+
+func (m *Mock) compile(language string, code diag.Text, languages *lang.Set) (err error) {
+	m.program, err = languages.Compile(language, code, lang.Options{Timeout: 10 * time.Second})
+	return err
 }
 
 // IsRecording reports whether a file is a recording, by its name.

@@ -28,18 +28,29 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// Options are what to run. Kinds and Outline are required.
+// Options are how to run. Kinds are required.
 type Options struct {
 	Kinds   []*node.Def
-	Outline uniflow.Outline // of an engine with Whole
-	Mocks   []*Mock
 	Timeout time.Duration // of each test that sets none; 0 for none
 
 	// Redact hides secrets in texts of reports and recordings; nil hides none.
 	Redact func(text string) string
 
-	// Done is called after each test, for one at a time, in any order.
-	Done func(*Result)
+	// Done is called after each test with its index, for one at a time, in any order.
+	Done func(at int, r *Result)
+}
+
+// A Round is what tests have in common. Make one for all that do.
+type Round struct {
+	Outline  uniflow.Outline // of an engine with Whole
+	Mocks    []*Mock
+	Workflow int // rounds of one workflow, which has the same nodes in each, have the same number
+}
+
+// A Case is a test of a round's outline.
+type Case struct {
+	uniflow.Test
+	Round *Round
 }
 
 // A Result is how one test ended.
@@ -69,21 +80,39 @@ const abandon = time.Second
 
 // Run runs tests concurrently, and returns the results in the order of the tests. When
 // ctx ends, tests in progress fail, and the others are left out.
-func Run(ctx context.Context, tests []uniflow.Test, opts Options) ([]*Result, *Coverage) {
-	s := &session{Options: opts, cover: newCoverage(opts), names: newPortNames(opts.Kinds, opts.Outline), bytes: memory.Limit() / 2}
-	if s.Redact == nil {
-		s.Redact = unchanged
+func Run(ctx context.Context, tests []Case, opts Options) ([]*Result, *Coverage) {
+	if opts.Redact == nil {
+		opts.Redact = unchanged
 	}
-	for _, m := range s.Mocks {
-		m.redact = s.Redact
+	cover := newCoverage(opts.Kinds, tests)
+	bytes := memory.Limit() / 2 // the machine is asked once
+	sessions := make(map[*Round]*session)
+	for _, t := range tests {
+		if sessions[t.Round] != nil {
+			continue
+		}
+		sessions[t.Round] = &session{
+			Options: opts, Round: t.Round, names: newPortNames(opts.Kinds, t.Round.Outline), bytes: bytes,
+		}
+		for _, m := range t.Round.Mocks {
+			m.redact = opts.Redact
+		}
 	}
+	var mu sync.Mutex // of what tests report to
 	results := make([]*Result, len(tests))
 	next := make(chan int)
 	var workers sync.WaitGroup
 	for range min(len(tests), runtime.GOMAXPROCS(0)) {
 		workers.Go(func() {
 			for i := range next {
-				results[i] = s.test(ctx, tests[i])
+				r, rec := sessions[tests[i].Round].test(ctx, tests[i].Test)
+				results[i] = r
+				mu.Lock()
+				cover.of[tests[i].Round.Workflow].add(rec)
+				if opts.Done != nil {
+					opts.Done(i, r)
+				}
+				mu.Unlock()
 			}
 		})
 	}
@@ -104,18 +133,18 @@ func Run(ctx context.Context, tests []uniflow.Test, opts Options) ([]*Result, *C
 			ended = append(ended, r)
 		}
 	}
-	return ended, s.cover
+	return ended, cover
 }
 
+// A session runs the tests of a round.
 type session struct {
 	Options
-	cover *Coverage
+	*Round
 	names *portNames
-	bytes int64      // what each test may hold, see [uniflow.Options]; the machine is asked once
-	mu    sync.Mutex // held while Done is called
+	bytes int64 // what each test may hold, see [uniflow.Options]
 }
 
-func (s *session) test(ctx context.Context, t uniflow.Test) *Result {
+func (s *session) test(ctx context.Context, t uniflow.Test) (*Result, *recorder) {
 	r := &Result{Test: t, Start: time.Now(), redact: s.Redact}
 	limit := s.Timeout
 	if t.Timeout > 0 {
@@ -161,13 +190,7 @@ func (s *session) test(ctx context.Context, t uniflow.Test) *Result {
 	}
 	r.Steps, r.Skipped = rec.steps(s.names)
 	r.Log = log.String()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cover.add(rec)
-	if s.Done != nil {
-		s.Done(r)
-	}
-	return r
+	return r, rec
 }
 
 // errInterrupted is the failure of a test that was under way when the run ended.
@@ -257,7 +280,7 @@ func (n inert) Receive(node.Process, node.Packet) node.Result {
 	if name == "" {
 		name = "NAME"
 	}
-	return node.Fail(fmt.Errorf("%s does not connect in tests: uniflow test --mock %s=FILE says what it answers", n.kind, name))
+	return node.Fail(fmt.Errorf("%s does not connect in tests: mocks of the test, or --mock %s=FILE, say what it answers", n.kind, name))
 }
 
 // A logBuffer keeps the beginning of what is logged.

@@ -140,16 +140,23 @@ func kinds() []*node.Def {
 	return append(std.Defs(""), waits(), forks(), hangs(), stubbornDef(), counts(), ticks())
 }
 
-func run(t *testing.T, ctx context.Context, text string, opts suite.Options) (map[string]*suite.Result, *suite.Coverage) {
+func run(t *testing.T, ctx context.Context, text string, opts suite.Options, mocks ...*suite.Mock) (map[string]*suite.Result, *suite.Coverage) {
 	t.Helper()
 	opts.Kinds = kinds()
-	opts.Outline = outlineOf(t, text, opts.Kinds)
-	results, coverage := suite.Run(ctx, opts.Outline.Tests, opts)
+	results, coverage := suite.Run(ctx, cases(&suite.Round{Outline: outlineOf(t, text, opts.Kinds), Mocks: mocks}), opts)
 	byName := make(map[string]*suite.Result)
 	for _, r := range results {
 		byName[strings.TrimPrefix(r.Name(), "default/")] = r
 	}
 	return byName, coverage
+}
+
+// cases returns the tests of a round.
+func cases(r *suite.Round) (cases []suite.Case) {
+	for _, t := range r.Outline.Tests {
+		cases = append(cases, suite.Case{Test: t, Round: r})
+	}
+	return cases
 }
 
 // outlineOf returns what a document has.
@@ -281,7 +288,7 @@ func TestShared(t *testing.T) {
 			all[i] = &counted
 		}
 		outline := outlineOf(t, workflow(5, tests), all)
-		results, _ := suite.Run(t.Context(), outline.Tests, suite.Options{Kinds: all, Outline: outline})
+		results, _ := suite.Run(t.Context(), cases(&suite.Round{Outline: outline}), suite.Options{Kinds: all})
 		if len(results) != tests {
 			t.Errorf("got %d results, want %d", len(results), tests)
 		}
@@ -317,7 +324,7 @@ func TestMock(t *testing.T) {
 `
 	f := func(a, b *suite.Mock, wanted string) {
 		t.Helper()
-		results, _ := run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{a, b}})
+		results, _ := run(t, t.Context(), text, suite.Options{}, a, b)
 		want(t, results, map[string]string{"t": wanted})
 	}
 	f(mock("a", "a.json", `"a"`), mock("default/b", "b.cel", `self + "b"`), "")
@@ -356,7 +363,7 @@ func TestMockSubgraph(t *testing.T) {
 `
 	f := func(wanted string, covered int, mocks ...*suite.Mock) {
 		t.Helper()
-		results, coverage := run(t, t.Context(), text, suite.Options{Mocks: mocks})
+		results, coverage := run(t, t.Context(), text, suite.Options{}, mocks...)
 		want(t, results, map[string]string{"in": wanted, "other": wanted})
 		if r := coverage.Report(); r.Nodes.Total != covered {
 			t.Errorf("got coverage\n%s\nwant %d nodes", r.Text(), covered)
@@ -386,10 +393,10 @@ func TestConnects(t *testing.T) {
 - {kind: test, name: client, ports: {"out[0]": [{name: hello}], "out[1]": []}}
 `
 	began := time.Now()
-	const client = "websocket_client does not connect in tests: uniflow test --mock prices=FILE says what it answers"
+	const client = "websocket_client does not connect in tests: mocks of the test, or --mock prices=FILE, say what it answers"
 	results, coverage := run(t, t.Context(), text, suite.Options{})
 	want(t, results, map[string]string{
-		"t": "kafka_sink does not connect in tests: uniflow test --mock store=FILE says what it answers", "client": client,
+		"t": "kafka_sink does not connect in tests: mocks of the test, or --mock store=FILE, say what it answers", "client": client,
 	})
 	if r := coverage.Report(); r.Nodes.Total != 2 { // price and store
 		t.Errorf("got coverage\n%s", r.Text())
@@ -398,7 +405,7 @@ func TestConnects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, _ = run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{confirms}})
+	results, _ = run(t, t.Context(), text, suite.Options{}, confirms)
 	want(t, results, map[string]string{"t": "", "client": client})
 	if took := time.Since(began); took > 4*time.Second { // an attempt to connect has 5
 		t.Errorf("the tests took %s", took)
@@ -426,7 +433,7 @@ func TestRecording(t *testing.T) {
 `
 	m := record("price", "")
 	m.Record(false)
-	results, _ := run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{m}})
+	results, _ := run(t, t.Context(), text, suite.Options{}, m)
 	want(t, results, map[string]string{"t": ""})
 	made, err := m.Recording()
 	if err != nil {
@@ -438,9 +445,9 @@ func TestRecording(t *testing.T) {
 	if !strings.Contains(string(made), `"error":{"message":"no order"}`) {
 		t.Errorf("got %s, want the error, too", made)
 	}
-	results, _ = run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{record("price", string(made))}})
+	results, _ = run(t, t.Context(), text, suite.Options{}, record("price", string(made)))
 	want(t, results, map[string]string{"t": ""})
-	results, _ = run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{record("price", `{"in": 1, "out": 2}`)}})
+	results, _ = run(t, t.Context(), text, suite.Options{}, record("price", `{"in": 1, "out": 2}`))
 	want(t, results, map[string]string{"t": `"sink" has received nothing`})
 	f := func(text string) {
 		t.Helper()
@@ -472,7 +479,7 @@ func TestRecordSubgraph(t *testing.T) {
 `, graph, awaited)
 		m := mock(t, "graph", "graph.jsonl", "")
 		m.Record(false)
-		results, _ := run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{m}})
+		results, _ := run(t, t.Context(), text, suite.Options{}, m)
 		want(t, results, map[string]string{"t": ""})
 		made, err := m.Recording()
 		if err != nil {
@@ -482,7 +489,7 @@ func TestRecordSubgraph(t *testing.T) {
 			t.Errorf("got %s, want %s", made, recording)
 		}
 		if again {
-			results, _ = run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{mock(t, "graph", "graph.jsonl", string(made))}})
+			results, _ = run(t, t.Context(), text, suite.Options{}, mock(t, "graph", "graph.jsonl", string(made)))
 			want(t, results, map[string]string{"t": ""})
 		}
 	}
@@ -513,7 +520,7 @@ func TestCancel(t *testing.T) {
 		for i := range 500 {
 			fmt.Fprintf(&text, "- {kind: test, name: t%d, ports: {\"out[0]\": [{name: hangs}], \"out[1]\": []}}\n", i)
 		}
-		results, _ := run(t, ctx, text.String(), suite.Options{Done: func(*suite.Result) { ended++ }})
+		results, _ := run(t, ctx, text.String(), suite.Options{Done: func(int, *suite.Result) { ended++ }})
 		if want := min(500, runtime.GOMAXPROCS(0)); len(results) != want || ended != want {
 			t.Errorf("got %d results, %d calls, want %d of those that had begun", len(results), ended, want)
 		}
@@ -583,7 +590,7 @@ func TestRedact(t *testing.T) {
 	}
 	m := record("")
 	m.Record(true)
-	results, _ := run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{m}, Redact: redact})
+	results, _ := run(t, t.Context(), text, suite.Options{Redact: redact}, m)
 	made, err := m.Recording()
 	if want := `{"in":{"password":"[redacted]"},"out":"hello [redacted]"}` + "\n"; err != nil || string(made) != want {
 		t.Errorf("got recording %s, error %v, want %s", made, err, want)
@@ -603,7 +610,7 @@ func TestRedact(t *testing.T) {
 	if all := b.String() + string(report); strings.Contains(all, "hunter2") {
 		t.Errorf("the secret is in\n%s", all)
 	}
-	results, _ = run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{record(string(made))}, Redact: redact})
+	results, _ = run(t, t.Context(), text, suite.Options{Redact: redact}, record(string(made)))
 	want(t, results, map[string]string{"t": `+"hello [redacted]"`})
 }
 
@@ -669,7 +676,7 @@ func BenchmarkRun(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				outline := outlineOf(b, text, all)
-				results, _ := suite.Run(b.Context(), outline.Tests, suite.Options{Kinds: all, Outline: outline})
+				results, _ := suite.Run(b.Context(), cases(&suite.Round{Outline: outline}), suite.Options{Kinds: all})
 				for _, r := range results {
 					if r.Err != nil {
 						b.Fatal(r.Err)

@@ -150,7 +150,7 @@ func (t *Totals) figures() []observe.Figure {
 			reporter[key] = g
 			m.Labels, m.Counts = slices.Clone(m.Labels), slices.Clone(m.Counts) // the node may reuse its own
 			for i := range m.Labels {
-				m.Labels[i].Value = t.secrets.Text(m.Labels[i].Value)
+				m.Labels[i].Value = t.secrets.Plain(m.Labels[i].Value)
 			}
 			if ref.Name == "" {
 				series := fmt.Sprintf("%q", []any{ref.Kind, ref.Namespace, m.Name, m.Labels, m.Bounds})

@@ -13,7 +13,8 @@
 // For the interpreter, values.go converts between payloads and CEL values; ordered.go
 // has maps that keep their order; arith.go has arithmetic with mixed numbers. meter.go
 // limits an evaluation, functions.go and regex.go have the cost of each function, and
-// call.go charges calls. diagnose.go and explain.go make messages about wrong code.
+// call.go charges calls. diagnose.go and explain.go make messages about wrong code, and
+// review.go warns of code that compiles.
 //
 // The package must not know nodes, processes or how documents are parsed.
 package cel
@@ -165,7 +166,10 @@ func (l *Language) Compile(code diag.Text, opts lang.Options) (lang.Program, err
 			p.leads, _ = first.AsLiteral().Value().(string)
 		}
 	}
+	p.outcomes = outcomesOf(checked.NativeRep())
 	p.direct, p.vars = shape.direct(checked.NativeRep().Expr())
+	p.kind, p.typed = resultKinds[checked.OutputType().Kind()]
+	p.shape = (&review{code: code, tree: checked.NativeRep(), payload: opts.Shape, warn: opts.Warn}).of()
 	if parsed.NativeRep().Expr().Kind() == ast.LiteralKind {
 		v, err := p.Eval(context.Background(), value.Null())
 		return folded{v}, err

@@ -87,7 +87,8 @@ func (l *library) reworded(code diag.Text, msg string, line, col int) *diag.Diag
 		args = strings.TrimSuffix(args, "'")
 		if symbol, ok := operators.FindReverse(name); ok {
 			types := strings.Trim(args, "()")
-			return lang.Syntax(code, line, col, "%s does not work on %s", symbol, strings.Replace(types, ", ", " and ", 1))
+			d := lang.Syntax(code, line, col, "%s does not work on %s", symbol, strings.Replace(types, ", ", " and ", 1))
+			return hinted(d, code, "convert what is of another type: string(x), int(x), double(x)")
 		}
 		target, given, ok := strings.Cut(args, ".(")
 		if !ok {
@@ -105,6 +106,13 @@ func (l *library) reworded(code diag.Text, msg string, line, col int) *diag.Diag
 			hint = "a field of this name is written self." + name
 		}
 		return hinted(lang.Syntax(code, line, col, "%q is a reserved word", name), code, hint)
+	}
+	if of, ok := quoted(msg, "type '"); ok && strings.HasSuffix(msg, "does not support field selection") {
+		hint := ""
+		if strings.HasPrefix(of, "list") {
+			hint = "an element is list[0], the number of elements size(list)"
+		}
+		return hinted(lang.Syntax(code, line, col, "a %s has no fields", of), code, hint)
 	}
 	for _, m := range []struct{ begins, means, hint string }{
 		{"invalid int literal", "the number is beyond the range of integers", "write it with u behind it, up to 18446744073709551615u, or with .0"},
@@ -169,6 +177,10 @@ const (
 	noChance = "expressions make nothing random: use language: javascript"
 	noReach  = "expressions see the payload only"
 	noFold   = "there is no fold: use language: javascript"
+	noCase   = "there are upperAscii and lowerAscii only: use language: javascript"
+	noPad    = "there is no padding: use language: javascript"
+	noSide   = "use text.trim(), which trims both sides"
+	orValue  = "use a.?b.orValue(c)"
 )
 
 // elsewhere has functions of other languages, by their names in lower case.
@@ -176,20 +188,28 @@ var elsewhere = map[string]string{
 	"now": noClock, "today": noClock, "date": noClock, "time": noClock, "currenttime": noClock, "clock": noClock,
 	"uuid": noChance, "uuidv4": noChance, "random": noChance, "rand": noChance, "randomuuid": noChance,
 	"env": noReach, "getenv": noReach, "fetch": noReach, "http": noReach, "print": noReach, "log": noReach,
-	"reduce": noFold, "fold": noFold, "sum": noFold,
-	"len": "use size(x)", "length": "use size(x)", "count": "use size(x), or size(list.filter(x, condition))", "isempty": "use size(x) == 0",
-	"touppercase": "use text.upperAscii()", "upper": "use text.upperAscii()", "uppercase": "use text.upperAscii()",
-	"tolowercase": "use text.lowerAscii()", "lower": "use text.lowerAscii()", "lowercase": "use text.lowerAscii()",
+	"reduce": noFold, "fold": noFold, "sum": noFold, "avg": noFold, "average": noFold, "mean": noFold,
+	"len": "use size(x)", "length": "use size(x)", "count": "use size(x), or size(list.filter(x, condition))", "isempty": "use size(x) == 0", "empty": "use size(x) == 0", "isblank": "use size(text.trim()) == 0",
+	"touppercase": "use text.upperAscii()", "toupper": "use text.upperAscii()", "upcase": "use text.upperAscii()", "ucase": "use text.upperAscii()", "upper": "use text.upperAscii()", "uppercase": "use text.upperAscii()",
+	"tolowercase": "use text.lowerAscii()", "tolower": "use text.lowerAscii()", "downcase": "use text.lowerAscii()", "lcase": "use text.lowerAscii()", "lower": "use text.lowerAscii()", "lowercase": "use text.lowerAscii()",
+	"capitalize": noCase, "title": noCase, "titlecase": noCase, "totitle": noCase, "totitlecase": noCase, "swapcase": noCase,
+	"beginswith": "use text.startsWith('part')", "hasprefix": "use text.startsWith('part')", "hassuffix": "use text.endsWith('part')",
+	"padstart": noPad, "padend": noPad, "lpad": noPad, "rpad": noPad, "ljust": noPad, "rjust": noPad, "zfill": noPad,
+	"trimstart": noSide, "trimend": noSide, "trimleft": noSide, "trimright": noSide, "ltrim": noSide, "rtrim": noSide, "lstrip": noSide, "rstrip": noSide,
+	"repeat": "use lists.range(n).map(i, text).join()", "left": "use text.substring(0, n)", "right": "use text.substring(size(text) - n)", "mid": "use text.substring(from, to)",
 	"includes": "use text.contains('part'), or x in list", "strip": "use text.trim()",
 	"push": "use list + [x]", "append": "use list + [x]", "concat": "use +", "merge": "name the fields: {'a': x.a, 'b': y.b}",
 	"tostring": "use string(x)", "str": "use string(x)", "parseint": "use int(x)", "parsefloat": "use double(x)", "float": "use double(x)", "number": "use double(x)", "boolean": "use bool(x)",
 	"some": "use list.exists(x, condition)", "any": "use list.exists(x, condition)", "every": "use list.all(x, condition)",
 	"find": "use list.filter(x, condition)[0], or regex.extract(text, pattern)", "foreach": "use list.map(x, result)", "flatmap": "use list.map(x, result).flatten()",
 	"keys": "use map.map(key, key)", "values": "use map.transformList(key, value, value)", "entries": "use map.transformList(key, value, [key, value])",
+	"parsejson": "use json.parse(text)", "fromjson": "use json.parse(text)", "tojson": "use json.encode(x)", "encodejson": "use json.encode(x)",
+	"isdefined": "use has(self.field)", "defined": "use has(self.field)", "isset": "use has(self.field)", "isstring": "use type(x) == string", "isnumber": "use type(x) in [int, double]",
+	"ifnull": orValue, "nvl": orValue, "isnil": "use x == null", "get": orValue, "getordefault": orValue, "orelse": orValue,
 	"not": "use !", "if": "write condition ? a : b", "ifelse": "write condition ? a : b", "iif": "write condition ? a : b",
 	"stringify": "use json.encode(x)", "match": "use text.matches('pattern')", "test": "use text.matches('pattern')", "search": "use text.matches('pattern')",
 	"unique": "use list.distinct()", "uniq": "use list.distinct()", "min": "use math.least(a, b)", "max": "use math.greatest(a, b)",
-	"default": "use a.?b.orValue(c)", "coalesce": "use a.?b.orValue(c)", "sprintf": "use '%s'.format([x])", "printf": "use '%s'.format([x])",
+	"default": orValue, "coalesce": orValue, "sprintf": "use '%s'.format([x])", "printf": "use '%s'.format([x])",
 	"substr": "use text.substring(from, to)", "replaceall": "use text.replace(old, new), which replaces all", "typeof": "use type(x)", "pow": "there are no powers: multiply, or use language: javascript",
 	"btoa": "use base64.encode(bytes(x))", "atob": "use base64.decode(x)", "isnull": "use x == null", "isarray": "use type(x) == list", "contains_key": "use 'name' in map", "haskey": "use 'name' in map", "hasownproperty": "use 'name' in map",
 }
@@ -201,6 +221,11 @@ func (l *library) instead(name string) string {
 		return hint
 	}
 	names := l.functionNames()
+	for _, other := range names {
+		if strings.EqualFold(other, last) {
+			return fmt.Sprintf("write %s: case counts", other)
+		}
+	}
 	var members []string // of math, regex and the like
 	for _, other := range names {
 		_, member, ok := strings.Cut(other, ".")

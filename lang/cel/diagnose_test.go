@@ -94,14 +94,34 @@ func TestMistakes(t *testing.T) {
 	f("uuid()", `1:1 unknown function "uuid"; expressions make nothing random: use language: javascript`)
 	f("a.toUpperCase()", `1:3 unknown function "toUpperCase"; use text.upperAscii()`)
 	f("len(a)", `1:1 unknown function "len"; use size(x)`)
-	f("a.startswith('b')", `1:3 unknown function "startswith"; did you mean "startsWith"?`)
+	f("a.startswith('b')", `1:3 unknown function "startswith"; write startsWith: case counts`)
 	f("Math.floor(a)", `1:6 unknown function "floor"; write math.floor(…)`)
 	f("math.flor(a)", `1:6 unknown function "flor"; did you mean "math.floor"?`)
 	f("JSON.parse(a)", `1:6 unknown function "parse"; write json.parse(…)`)
 	f("a.reduce(x, y)", `1:3 unknown function "reduce"; there is no fold: use language: javascript`)
 	f("a.filter(x)", `1:3 filter is not called like this; write list.filter(x, condition)`)
 	f("has(a)", `1:5 has takes a field; write has(self.field)`)
-	f("1 < 2 < 3", `1:7 < does not work on bool and int`)
+	f("1 < 2 < 3", `1:7 < does not work on bool and int; convert what is of another type: string(x), int(x), double(x)`)
+	f("a.toUpper()", `1:3 unknown function "toUpper"; use text.upperAscii()`)
+	f("strings.ToLower(a)", `1:9 unknown function "ToLower"; use text.lowerAscii()`)
+	f("a.upperascii()", `1:3 unknown function "upperascii"; write upperAscii: case counts`)
+	f("a.Contains('b')", `1:3 unknown function "Contains"; write contains: case counts`)
+	f("Size(a)", `1:1 unknown function "Size"; write size: case counts`)
+	f("a.capitalize()", `1:3 unknown function "capitalize"; there are upperAscii and lowerAscii only: use language: javascript`)
+	f("[1].length > 0", `1:4 a list(int) has no fields; an element is list[0], the number of elements size(list)`)
+
+	// Statements of SQL.
+	const sql = "a statement of SQL is not an expression; write a list of its text and its arguments: [\"SELECT … WHERE id = :id\", {\"id\": self.id}]; one without arguments is language: text"
+	f("SELECT * FROM t", "1:1 "+sql)
+	f("\n  select id, name from t where id = 3", "2:3 "+sql)
+	f("SELECT 1", "1:1 "+sql)
+	f("INSERT INTO t VALUES (1)", "1:1 "+sql)
+	f("Update t Set a = 1", "1:1 "+sql)
+	f("delete from t", "1:1 "+sql)
+	f("CREATE TABLE t (a)", "1:1 "+sql)
+	f("WITH x AS (SELECT 1) SELECT * FROM x", "1:1 "+sql)
+	f("select == 1 from", `1:13 an operator is missing between "1" and "from"`)
+	f("update b", `1:8 an operator is missing between "update" and "b"`)
 }
 
 // notations are terms of the grammar, which do not help a user.

@@ -27,7 +27,7 @@ type direct func(f *frame) (v value.Value, ok bool)
 type frame struct {
 	in    value.Value
 	meter *meter
-	vars  []value.Value // of comprehensions
+	vars  []value.Value // of comprehensions, and fields of theirs; see folding.kept
 	made  []value.Value // entries of the maps that are being made, the innermost last
 }
 
@@ -91,6 +91,13 @@ type directPlanner struct {
 	loops map[int64]loop
 	scope []string // the variables of the comprehensions around, by index in the frame
 	most  int      // of scope
+	kept  map[selection]int
+}
+
+// A selection is a field of a variable, by index in the frame.
+type selection struct {
+	of    int
+	field string
 }
 
 // A directNode is a planned expression. The zero directNode has to be interpreted.
@@ -99,6 +106,9 @@ type directNode struct {
 	literal bool
 	value   value.Value // of a literal
 	entries *entries    // of a map
+
+	variable bool // of a comprehension
+	at       int  // index of the variable
 }
 
 // entries are the fields of a map whose keys are known.
@@ -114,7 +124,7 @@ func literal(v value.Value) directNode {
 // direct plans the expression. It returns nil if there is something in it for the
 // interpreter.
 func (s *shape) direct(root ast.Expr) (run direct, vars int) {
-	p := &directPlanner{loops: s.loops}
+	p := &directPlanner{loops: s.loops, kept: map[selection]int{}}
 	n := p.plan(root)
 	return n.run, p.most
 }
@@ -182,7 +192,7 @@ func (p *directPlanner) literal(e ast.Expr) directNode {
 func (p *directPlanner) name(name string) directNode {
 	for i := len(p.scope) - 1; i >= 0; i-- {
 		if p.scope[i] == name {
-			return directNode{run: func(f *frame) (value.Value, bool) { return f.vars[i], true }}
+			return directNode{run: func(f *frame) (value.Value, bool) { return f.vars[i], true }, variable: true, at: i}
 		}
 	}
 	switch {
@@ -198,6 +208,11 @@ func (p *directPlanner) selected(s ast.SelectExpr) directNode {
 	of, name := p.plan(s.Operand()), s.FieldName()
 	if of.run == nil {
 		return directNode{}
+	}
+	if of.variable && !s.IsTestOnly() {
+		if at, ok := p.kept[selection{of.at, name}]; ok {
+			return directNode{run: kept(of.at, name, at)}
+		}
 	}
 	if s.IsTestOnly() {
 		return fold(of.literal, func(f *frame) (value.Value, bool) {
@@ -216,6 +231,19 @@ func (p *directPlanner) selected(s ast.SelectExpr) directNode {
 		}
 		return v.Get(name)
 	})
+}
+
+// kept selects a field of a variable, once in each pass: index at is where it is kept.
+func kept(variable int, field string, at int) direct {
+	return func(f *frame) (v value.Value, ok bool) {
+		if v = f.vars[at]; !v.IsNull() {
+			return v, true
+		}
+		if v, ok = f.vars[variable].Get(field); ok {
+			f.vars[at] = v
+		}
+		return v, ok
+	}
 }
 
 func (p *directPlanner) list(l ast.ListExpr) directNode {

@@ -15,6 +15,7 @@ type folding struct {
 	only     direct   // which elements map takes; nil for all
 	entries  *entries // of do, if that is a map
 	at       int      // index of the variable
+	kept     []int    // indexes of fields of the variable that are selected several times
 }
 
 // comprehension recognizes the expansions of the macros all, exists, exists_one, filter
@@ -30,8 +31,15 @@ func (p *directPlanner) comprehension(c ast.ComprehensionExpr) directNode {
 	}
 	l := folding{loop: p.loops[c.LoopStep().ID()], over: over.run, at: len(p.scope)}
 	p.scope = append(p.scope, c.IterVar())
-	p.most = max(p.most, len(p.scope))
 	defer func() { p.scope = p.scope[:l.at] }()
+	for _, field := range repeated(c) {
+		at := selection{l.at, field}
+		p.kept[at] = len(p.scope)
+		l.kept = append(l.kept, len(p.scope))
+		p.scope = append(p.scope, "") // no name
+		defer delete(p.kept, at)
+	}
+	p.most = max(p.most, len(p.scope))
 	do := p.plan(m.do)
 	if l.do, l.entries = do.run, do.entries; l.do == nil {
 		return directNode{}
@@ -50,6 +58,22 @@ func (p *directPlanner) comprehension(c ast.ComprehensionExpr) directNode {
 		return directNode{run: l.one}
 	}
 	return directNode{run: l.collect}
+}
+
+// repeated returns the fields of the variable that a step selects more than once.
+func repeated(c ast.ComprehensionExpr) (fields []string) {
+	times := map[string]int{}
+	ast.PreOrderVisit(c.LoopStep(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.SelectKind {
+			return
+		}
+		if s := e.AsSelect(); !s.IsTestOnly() && s.Operand().Kind() == ast.IdentKind && s.Operand().AsIdent() == c.IterVar() {
+			if times[s.FieldName()]++; times[s.FieldName()] == 2 {
+				fields = append(fields, s.FieldName())
+			}
+		}
+	}))
+	return fields
 }
 
 // A macro is a comprehension in the terms of who wrote it.
@@ -125,7 +149,7 @@ func (l *folding) each(f *frame, in value.Value, do func() (more bool)) (ok bool
 	switch in.Kind() {
 	case value.KindList:
 		for i := range in.Len() {
-			if f.vars[l.at] = in.At(i); f.meter.spend(l.steps, l.bytes) != nil {
+			if l.set(f, in.At(i)); f.meter.spend(l.steps, l.bytes) != nil {
 				return false
 			}
 			if !do() {
@@ -135,7 +159,7 @@ func (l *folding) each(f *frame, in value.Value, do func() (more bool)) (ok bool
 		return true
 	case value.KindMap:
 		for name := range in.Fields() { // not copied first: that would have to be charged
-			if f.vars[l.at] = value.String(name); f.meter.spend(l.steps, l.bytes) != nil {
+			if l.set(f, value.String(name)); f.meter.spend(l.steps, l.bytes) != nil {
 				return false
 			}
 			if !do() {
@@ -145,6 +169,14 @@ func (l *folding) each(f *frame, in value.Value, do func() (more bool)) (ok bool
 		return true
 	}
 	return false
+}
+
+// set begins a pass with an element.
+func (l *folding) set(f *frame, element value.Value) {
+	f.vars[l.at] = element
+	for _, at := range l.kept {
+		f.vars[at] = value.Value{}
+	}
 }
 
 // judge evaluates a predicate on the variable.

@@ -140,6 +140,9 @@ func (a *author) expr(depth int) string {
 	name := a.one("e", "x", "self", "i")
 	a.vars = append(a.vars, name, name, name+".a")
 	body := a.expr(depth - 1)
+	if a.IntN(2) == 0 {
+		body = "[" + name + ".a, " + body + ", " + name + "." + a.one("a", "a", "b") + "]"
+	}
 	macro := a.one("all", "exists", "exists_one", "filter", "map", "map2", "transformList", "sortBy")
 	args := name + ", " + body
 	switch macro {
@@ -165,7 +168,7 @@ func (a *author) leaf() string {
 func TestDirectIsInterpreted(t *testing.T) {
 	language, ins := New(), payloads()
 	a := &author{Rand: rand.New(rand.NewPCG(3, 4))}
-	expressions, direct, values := 0, 0, 0
+	expressions, direct, values, kept := 0, 0, 0, 0
 	for range 4000 {
 		code := a.expr(1 + a.IntN(4))
 		made, err := language.Compile(diag.PlainText(code), lang.Options{})
@@ -178,6 +181,11 @@ func TestDirectIsInterpreted(t *testing.T) {
 			continue
 		}
 		direct++
+		for _, name := range []string{"e", "x", "self", "i"} {
+			if strings.Contains(code, "["+name+".a, ") && strings.Contains(code, ", "+name+".a]") {
+				kept++
+			}
+		}
 		for range 12 {
 			in := ins[a.IntN(len(ins))]
 			alike(t, p, in)
@@ -192,8 +200,8 @@ func TestDirectIsInterpreted(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("%d expressions, %d of them direct, with %d values", expressions, direct, values)
-	if direct < expressions/3 || values < direct {
+	t.Logf("%d expressions, %d of them direct, with %d values, %d select a field several times", expressions, direct, values, kept)
+	if direct < expressions/3 || values < direct || kept < 10 {
 		t.Errorf("got %d direct of %d expressions and %d values from them, which compares too little", direct, expressions, values)
 	}
 }

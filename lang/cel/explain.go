@@ -2,8 +2,10 @@ package cel
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -18,6 +20,9 @@ type mistake struct {
 // messages of the parser are in terms of its grammar ("mismatched input 'and' expecting
 // <EOF>"), and do not help an author. ok is false if the order of tokens could be right.
 func explain(code string) (mistake, bool) {
+	if at := statement().FindStringSubmatchIndex(code); at != nil {
+		return mistake{at[2], "a statement of SQL is not an expression", `write a list of its text and its arguments: ["SELECT … WHERE id = :id", {"id": self.id}]; one without arguments is language: text`}, true
+	}
 	s := &sentence{code: code}
 	for s.next() {
 		if m, ok := s.check(); ok {
@@ -69,6 +74,12 @@ var foreign = map[string]string{
 	"‘":   "use straight quotes: \"text\" or 'text'",
 	"’":   "use straight quotes: \"text\" or 'text'",
 }
+
+// statement matches the beginnings of statements of SQL.
+var statement = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?is)^\s*(select\s+(?:\*|[\w"'(:?].*?)\s+from\s|select\s+[\w'":?]+\s*$|insert\s+into\s|replace\s+into\s|merge\s+into\s|delete\s+from\s|update\s+[\w."]+\s+set\s|` +
+		`(?:create|alter|drop|truncate)\s+(?:table|index|view|temp|temporary|unique|database|schema)\s|with\s+\w+\s+as\s*\(|pragma\s+\w)`)
+})
 
 // symbols are the operators of this and of other languages, the longest first.
 var symbols = func() []string {

@@ -17,19 +17,24 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // A program is a compiled expression. It is immutable except for the pool.
 type program struct {
-	planned cel.Program
-	direct  direct // nil if the interpreter is needed
-	vars    int    // of direct
-	leads   string // the first element of the list that each result is; empty if that is not known
-	timeout time.Duration
-	code    diag.Text
-	info    *ast.SourceInfo
-	types   map[string]ref.Val
+	planned  cel.Program
+	direct   direct // nil if the interpreter is needed
+	vars     int    // of direct
+	kind     value.Kind
+	shape    *schema.Shape // of results
+	typed    bool          // whether each result is of kind
+	leads    string        // the first element of the list that each result is; empty if that is not known
+	outcomes []lang.Outcome
+	timeout  time.Duration
+	code     diag.Text
+	info     *ast.SourceInfo
+	types    map[string]ref.Val
 
 	language    *Language // for Explain
 	activations sync.Pool // of *activation
@@ -37,6 +42,12 @@ type program struct {
 
 // Leads implements [lang.Leading].
 func (p *program) Leads() (text string, ok bool) { return p.leads, p.leads != "" }
+
+// ResultShape implements [lang.Shaped].
+func (p *program) ResultShape() *schema.Shape { return p.shape }
+
+// ResultKind implements [lang.Typed].
+func (p *program) ResultKind() (value.Kind, bool) { return p.kind, p.typed }
 
 func (p *program) Eval(ctx context.Context, in value.Value) (value.Value, error) {
 	if err := lang.Stopped(ctx); err != nil {
@@ -80,14 +91,14 @@ func (p *program) failure(ctx context.Context, m *meter, err error) error {
 	var limit *lang.Thrown
 	switch stopped := lang.Stopped(ctx); {
 	case errors.As(m.stopped, &limit):
-		limit.Pos = p.code.Pos(1, 1)
+		limit.Pos, limit.Permanent = p.code.Pos(1, 1), true
 		return limit
 	case m.stopped != nil:
 		return m.stopped
 	case stopped != nil:
 		return stopped
 	}
-	thrown := &lang.Thrown{Message: message(err)}
+	thrown := &lang.Thrown{Message: message(err), Permanent: true}
 	var failed *types.Err
 	if errors.As(err, &failed) && failed.NodeID() != 0 {
 		if loc := p.info.GetStartLocation(failed.NodeID()); loc.Line() >= 1 {
@@ -164,7 +175,11 @@ func (a *activation) keys() value.Value {
 }
 
 func (a *activation) unknown(name string) ref.Val {
-	names := []string{"self"}
+	switch name {
+	case "None", "nil", "undefined", "NULL":
+		return types.NewErr("unknown name %q, did you mean null?", name)
+	}
+	names := []string{"self", "true", "false"}
 	for key := range a.keys().Fields() {
 		names = append(names, key)
 	}

@@ -9,8 +9,6 @@ package constant
 
 import (
 	"context"
-	"errors"
-	"unicode/utf8"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
@@ -24,24 +22,6 @@ type Text struct{}
 // Compile implements [lang.Language]. It does not fail.
 func (Text) Compile(code diag.Text, _ lang.Options) (lang.Program, error) {
 	return program{value.String(code.Code)}, nil
-}
-
-// A JSON is the language of JSON texts. The zero JSON is ready to use.
-type JSON struct{}
-
-// Compile implements [lang.Language].
-func (JSON) Compile(code diag.Text, _ lang.Options) (lang.Program, error) {
-	v, err := value.ParseJSON([]byte(code.Code))
-	if err == nil {
-		return program{v}, nil
-	}
-	var bad *value.JSONError
-	if !errors.As(err, &bad) {
-		return nil, lang.Syntax(code, 1, 1, "%v", err)
-	}
-	offset := min(bad.Offset, len(code.Code))
-	col := 1 + utf8.RuneCountInString(code.Code[max(0, offset-(bad.Col-1)):offset])
-	return nil, lang.Syntax(code, bad.Line, col, "JSON: %s", bad.Msg)
 }
 
 // A program returns one value.

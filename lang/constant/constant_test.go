@@ -3,6 +3,7 @@ package constant
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -96,6 +97,69 @@ func TestCompileErrors(t *testing.T) {
 	f(YAML{}, "a: *none", 1, 4, "an anchor that is not there")
 	f(YAML{}, "a: 1\n---\nb: 2", 3, 1, "second document")
 	f(YAML{}, "{[1]: 2}", 1, 2, "a key must be text")
+}
+
+// TestJSONHints has what authors write who know another language.
+func TestJSONHints(t *testing.T) {
+	f := func(code, want string) {
+		t.Helper()
+		_, err := JSON{}.Compile(diag.PlainText(code), lang.Options{})
+		var d *diag.Diagnostic
+		if !errors.As(err, &d) {
+			t.Errorf("%q: got %v, want a diagnostic", code, err)
+			return
+		}
+		if got := fmt.Sprintf("%d:%d %s", d.Pos.Line, d.Pos.Col, d.Hint); got != want {
+			t.Errorf("%q: got %s, want %s", code, got, want)
+		}
+	}
+	const comma, comment = "remove the comma before it: there is none after the last value", "remove the comment: JSON has none; under language: yaml one begins with #"
+	f(`{"a": 1,}`, "1:9 "+comma)
+	f("{\"a\": 1,\n}", "2:1 "+comma)
+	f("[1, 2 , ]", "1:9 "+comma)
+	f(`[{"a": 1}, ]`, "1:12 "+comma)
+	f("{\"a\": 1, // so\n\"b\": 2}", "1:10 "+comment)
+	f("// so\n{}", "1:1 "+comment)
+	f("{/* so */}", "1:2 "+comment)
+	f("{} // so", "1:4 "+comment)
+	f("# so\n{}", "1:1 remove the comment: JSON has none; language: yaml takes JSON with such comments")
+	f("{'a': 1}", `1:2 write "…": JSON has double quotes only`)
+	f(`{"a": 'b'}`, `1:7 write "…": JSON has double quotes only`)
+	f(`{"a": “b”}`, `1:7 write "…": JSON has straight quotes only`)
+	f("{a: 1}", `1:2 write "a"`)
+	f("{größe: 1}", `1:2 write "größe"`)
+	f(`{"a": pong}`, `1:7 write "pong" if it is a text`)
+	f(`[True]`, "1:2 write true")
+	f(`[None]`, "1:2 write null")
+	f(`{"a" = 1}`, "1:6 write : between a name and its value")
+	f(`{"a": 1; "b": 2}`, "1:8 write , between values, and nothing after the last one")
+	f(`{"a": 1 "b": 2}`, "1:9 write , before it")
+	f(`[.5]`, "1:2 write a digit before the point, such as 0.5")
+	f(`[+5]`, "1:2 write a number without +")
+	f(`[05]`, "1:2 leave out the 0 in front, or write it as a text")
+	f(`[0x1F]`, "1:3 write the number with the digits 0 to 9")
+	f(`{"a": {{ .A }}}`, "1:8 a template is put in before the text is read: set env for the node")
+	f(`{...a}`, "1:2 there is no spread: write the fields out, or use language: cel")
+	f("[\"a\nb\"]", `1:4 a line break within a text is written \n, a tab \t`)
+	f(`["\d"]`, `1:3 a backslash is written \\`)
+	f(`["a]`, `1:5 close it with "`)
+	f(`{"a": [1`, "1:9 close what was opened: { with }, [ with ]")
+	f(`{} {}`, "1:4 there is one value: write several as a list, [1, 2]")
+	f(`{}}`, "1:3 remove it: it closes nothing")
+	f("", "1:1 write a value, such as null")
+}
+
+func TestJSONTwice(t *testing.T) {
+	f := func(code, want string) {
+		t.Helper()
+		got := ""
+		p, err := JSON{}.Compile(diag.PlainText(code), lang.Options{Warn: func(d *diag.Diagnostic) { got += d.Error() }})
+		if err != nil || p.(lang.Constant).Constant().IsNull() || got != want {
+			t.Errorf("%s: got %q, error %v, want %q", code, got, err, want)
+		}
+	}
+	f(`{"a": 1, "b": {"a": 1}}`, "")
+	f("{\"a\": 1,\n \"é\": 2, \"a\": 3}", `:2:10: warning: the name occurs twice in the object [F5021]`)
 }
 
 // TestAliasesThatMultiply has nine levels of nine aliases each, which would be 400 million elements.

@@ -143,12 +143,14 @@ func parse(script string, sourceMap []byte) (*goja.Program, error) {
 }
 
 // finalExport matches the last statement of a bundle, for both kinds of modules.
-var finalExport = regexp.MustCompile(`\nexport (?:\{([^{}]*)\}|default ([\w$]+\(\)));\s*$`)
+var finalExport = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\nexport (?:\{([^{}]*)\}|default ([\w$]+\(\)));\s*$`)
+})
 
 // takeExport removes the last statement of a bundle and returns the expression that is
 // the default export.
 func takeExport(js string) (body, exported string, err error) {
-	at := finalExport.FindStringSubmatchIndex(js)
+	at := finalExport().FindStringSubmatchIndex(js)
 	if at == nil {
 		return "", "", errors.New("the code exports nothing")
 	}

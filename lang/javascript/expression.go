@@ -122,12 +122,14 @@ func single(code string) bool {
 	return ok && to.Name == marker
 }
 
-var identifier = regexp.MustCompile(`[\p{L}\p{Nl}$_][\p{L}\p{Nl}\p{Mn}\p{Mc}\p{Nd}\p{Pc}$]*`)
+var identifier = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[\p{L}\p{Nl}$_][\p{L}\p{Nl}\p{Mn}\p{Mc}\p{Nd}\p{Pc}$]*`)
+})
 
 // candidates returns the words of the code that can be variables. Some may be names of
 // properties or parts of strings: an unused parameter does no harm.
 func candidates(code string) []string {
-	names := identifier.FindAllString(code, -1)
+	names := identifier().FindAllString(code, -1)
 	slices.Sort(names)
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool {
 		return name == "self" || slices.Contains(reserved(), name) || !utf8.ValidString(name)

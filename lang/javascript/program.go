@@ -301,7 +301,9 @@ func wrongModule(code diag.Text, err error) error {
 	if errors.As(err, &thrown) && thrown.Pos.IsValid() {
 		d.Pos = thrown.Pos
 	}
-	if err.Error() == errNoFunction.Error() { // it may have come from another process
+	// The error may have come from another process. A function body alone, as in return body.name,
+	// fails before that.
+	if err.Error() == errNoFunction.Error() || !strings.Contains(code.Code, "export") {
 		d.WithHint("write export default function (input) { … }")
 	}
 	return d

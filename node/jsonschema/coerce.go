@@ -10,31 +10,26 @@ import (
 // A Coercion reads the texts of a map as what a schema asks for its fields. It is immutable,
 // and made by [Schema.Coercion].
 type Coercion struct {
-	fields  map[string]*rule // as the schema has them, fields of $ref and allOf included
-	others  *rule            // of other fields; nil if they stay as they are
-	presets []value.Field    // of fields that may be left out
-	picks   bool             // only the fields that the schema names
-	picked  []pickedName     // these, if so
+	fields map[string]*rule // as the schema has them, fields of $ref and allOf included
+	others *rule            // of other fields; nil if they stay as they are
+	picks  bool             // only the fields that the schema names
+	picked []pickedName     // these, if so
 }
 
 // A pickedName is what a schema calls a field, and what a map may call it.
 type pickedName struct{ name, other string }
 
 // Coercion returns what reads the texts of a map. If other is not nil, only the fields that
-// the schema names are taken over, without its defaults; the map may have each of them under
+// the schema names are taken over; the map may have each of them under
 // the name that other returns for it, as headers have theirs.
 func (s *Schema) Coercion(other func(name string) string) *Coercion {
-	c := &Coercion{fields: make(map[string]*rule)}
+	c := &Coercion{fields: make(map[string]*rule), picks: other != nil}
 	c.collect(s.root)
-	names := slices.Sorted(maps.Keys(c.fields))
-	for _, name := range names {
-		if other != nil {
+	if c.picks {
+		for _, name := range slices.Sorted(maps.Keys(c.fields)) {
 			c.picked = append(c.picked, pickedName{name, other(name)})
-		} else if v := c.fields[name].preset; v != nil {
-			c.presets = append(c.presets, value.Field{Name: name, Value: *v})
 		}
 	}
-	c.picks = other != nil
 	return c
 }
 
@@ -56,8 +51,8 @@ func (c *Coercion) collect(r *rule) {
 	}
 }
 
-// Apply returns a map with its texts read, and with the fields that were left out. What is
-// not a map stays as it is, except that null is an empty one.
+// Apply returns a map with its texts read. What is not a map stays as it is, except that null
+// is an empty one.
 func (c *Coercion) Apply(v value.Value) value.Value {
 	if v.Kind() != value.KindMap && !v.IsNull() {
 		return v
@@ -65,7 +60,7 @@ func (c *Coercion) Apply(v value.Value) value.Value {
 	if c.picks {
 		return c.pick(v)
 	}
-	fields := make([]value.Field, 0, v.Len()+len(c.presets))
+	fields := make([]value.Field, 0, v.Len())
 	for name, field := range v.Fields() {
 		r, ok := c.fields[name]
 		if !ok {
@@ -75,11 +70,6 @@ func (c *Coercion) Apply(v value.Value) value.Value {
 			field = r.read(field)
 		}
 		fields = append(fields, value.Field{Name: name, Value: field})
-	}
-	for _, preset := range c.presets {
-		if _, there := v.Get(preset.Name); !there {
-			fields = append(fields, preset)
-		}
 	}
 	return value.UniqueMap(fields)
 }

@@ -6,6 +6,7 @@ import (
 
 	library "github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -31,6 +32,9 @@ var schemas = []string{
 	`{"$defs": {"t": {"type": "object", "properties": {"a": {"$ref": "#/$defs/t"}}}}, "$ref": "#/$defs/t"}`,
 	`{"$defs": {"x": {"$anchor": "n", "type": "integer"}}, "properties": {"a": {"$ref": "#n"}, "b": {"$ref": "#/properties/a"}}}`,
 	`{"properties": {"a": {"$ref": "#"}}, "type": "object"}`,
+	`{"properties": {"a": {"default": 1}, "b": {"properties": {"a": {"default": null}}}}, "additionalProperties": false}`,
+	`{"items": {"properties": {"a": {"default": []}}}, "allOf": [{"properties": {"a": {"$ref": "#", "default": 2}}}]}`,
+	`{"allOf": [{"properties": {"a": {}, "b": {}}, "additionalProperties": false}, {"properties": {"a": {"properties": {"a": {}}, "additionalProperties": false}}}]}`,
 }
 
 // values are of every kind, and near the bounds of the schemas.
@@ -64,8 +68,55 @@ func compareWithLibrary(t *testing.T, s, v value.Value) {
 	if found := rules.Problems(v, 20); (len(found) == 0) != want {
 		t.Fatalf("schema %s, value %s: got %v, the library says %v", s, v, found, want)
 	}
+	if want {
+		covers(t, rules.Shape(), v)
+	}
+	if defaults, _ := rules.Defaults(); defaults != nil {
+		filled, changed := defaults.Apply(v)
+		keeps(t, filled, v)
+		if !changed && !filled.Equal(v) {
+			t.Fatalf("schema %s, value %s: changed to %s in silence", s, v, filled)
+		}
+	}
 	if matches := rules.whole == nil && rules.root.matches(v, nil, &work{leastWork}); matches && !want {
 		t.Fatalf("schema %s, value %s: matches, and the library says that it does not", s, v)
+	}
+}
+
+// covers fails if a value that matches a schema has what its shape says that there cannot be.
+func covers(t *testing.T, shape *schema.Shape, v value.Value) {
+	t.Helper()
+	for name, field := range v.Fields() {
+		if shape.Lacks(name) {
+			t.Fatalf("%s matches, and its shape has no field %q", v, name)
+		}
+		covers(t, shape.Field(name), field)
+	}
+	for _, elem := range v.Elems() {
+		if shape != nil && shape.Items != nil {
+			covers(t, shape.Items, elem)
+		}
+	}
+}
+
+// keeps fails if filling in defaults has changed a value in another way.
+func keeps(t *testing.T, filled, v value.Value) {
+	t.Helper()
+	if v.Kind() != value.KindMap && v.Kind() != value.KindList {
+		if !filled.Equal(v) {
+			t.Fatalf("%s became %s", v, filled)
+		}
+		return
+	}
+	for name, field := range v.Fields() {
+		now, _ := filled.Get(name)
+		keeps(t, now, field)
+	}
+	if v.Kind() == value.KindList && filled.Len() != v.Len() {
+		t.Fatalf("%s became %s", v, filled)
+	}
+	for i, elem := range v.Elems() {
+		keeps(t, filled.At(i), elem)
 	}
 }
 

@@ -21,7 +21,9 @@ import (
 
 // A Schema is compiled. It is immutable, and made by [Compile].
 type Schema struct {
-	root *rule
+	root    *rule
+	presets []*rule // those with a default
+	doubts  Mistakes
 
 	// whole is set for a schema whose keywords depend on what others have looked at, and of
 	// an older draft: the library then checks it, after a conversion of the value.
@@ -57,10 +59,13 @@ func (noLoader) Load(string) (any, error) { return nil, errElsewhere }
 
 // Compile compiles a schema. Its errors are [Mistakes].
 func Compile(doc value.Value, o Options) (*Schema, error) {
+	var doubts Mistakes
 	if !o.Foreign {
-		if found := unknownKeywords(doc); len(found) > 0 {
+		found, unchecked := unknownWords(doc)
+		if len(found) > 0 {
 			return nil, found
 		}
+		doubts = unchecked
 	}
 	doc, err := toJSON(doc)
 	if err != nil {
@@ -82,7 +87,7 @@ func Compile(doc value.Value, o Options) (*Schema, error) {
 	if err := root.acyclic(nil, make(map[*rule]bool)); err != nil {
 		return nil, Mistakes{{Message: err.Error(), Hint: "a $ref to the schema itself must be below properties or items"}}
 	}
-	s := &Schema{root: root}
+	s := &Schema{root: root, presets: m.presets, doubts: doubts}
 	if m.whole || m.old != "" {
 		anchors := anchorsIn(doc)
 		s.whole = &whole{compile: func() *counted { return newCounted(doc, o, anchors) }}
@@ -112,6 +117,9 @@ func toJSON(v value.Value) (value.Value, error) {
 	}
 	return value.ParseJSON(data)
 }
+
+// Doubts returns what is probably not meant in a schema of a document: see [Warn].
+func (s *Schema) Doubts() Mistakes { return s.doubts }
 
 // Types returns the names of the types that a value may have, in the order of JSON Schema's
 // list; nil if it may have any.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -42,9 +43,18 @@ func keywordsOf() map[string]below {
 	return all
 }
 
-// unknownKeywords finds keywords that JSON Schema does not have: it would ignore them, and
-// what their author has meant to be checked would not be.
-func unknownKeywords(doc value.Value) (found Mistakes) {
+// checkedFormats are the formats that are checked.
+var checkedFormats = []string{
+	"email", "date", "date-time", "time", "duration", "period", "uuid", "uri", "uri-reference", "uri-template", "iri", "iri-reference",
+	"hostname", "ipv4", "ipv6", "json-pointer", "relative-json-pointer", "regex", "semver",
+}
+
+// notedFormats are formats of OpenAPI that tell readers something, and check nothing.
+var notedFormats = []string{"int32", "int64", "float", "double", "byte", "binary", "password"}
+
+// unknownWords finds keywords that JSON Schema does not have: it would ignore them, and
+// what their author has meant to be checked would not be. The same is true for formats.
+func unknownWords(doc value.Value) (found, formats Mistakes) {
 	keywords := keywordsOf()
 	var walk func(v value.Value, path string)
 	walk = func(v value.Value, path string) {
@@ -54,8 +64,14 @@ func unknownKeywords(doc value.Value) (found Mistakes) {
 			switch {
 			case len(found) >= maxUnknown:
 				return
+			case name == "format":
+				if format, ok := field.AsString(); ok && len(formats) < maxUnknown && !checks(format) {
+					formats = append(formats, Mistake{Path: below, Code: diag.CodeNoFormat, Message: "the format is not known, so nothing is checked", Hint: formatHint(format)})
+				}
 			case !known && !strings.HasPrefix(name, "x-"):
-				found = append(found, Mistake{path, name, strconv.Quote(node.Clip(name, maxQuote)) + " is not a keyword of JSON Schema", keywordHint(keywords, name)})
+				found = append(found, Mistake{
+					Path: path, Keyword: name, Message: strconv.Quote(node.Clip(name, maxQuote)) + " is not a keyword of JSON Schema", Hint: keywordHint(keywords, name),
+				})
 			case holds == one:
 				walk(field, below)
 			case holds == many:
@@ -70,7 +86,19 @@ func unknownKeywords(doc value.Value) (found Mistakes) {
 		}
 	}
 	walk(doc, "")
-	return found
+	return found, formats
+}
+
+// checks reports whether a format is checked, or is not meant to be.
+func checks(format string) bool {
+	return slices.Contains(checkedFormats, format) || slices.Contains(notedFormats, format) || strings.HasPrefix(format, "x-")
+}
+
+func formatHint(format string) string {
+	if near, ok := spell.Nearest(format, slices.Concat(checkedFormats, notedFormats)); ok {
+		return "write " + near
+	}
+	return "write one of " + strings.Join(checkedFormats, ", ") + "; use pattern for others, or begin the name with x- if it is a note"
 }
 
 // maxUnknown bounds the keywords that are named.

@@ -1,6 +1,7 @@
 package jsonschema
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -18,7 +19,8 @@ type Mistake struct {
 	Path    string // a JSON Pointer into the schema, empty for all of it
 	Keyword string // the one at Path that JSON Schema does not have, if that is wrong
 	Message string
-	Hint    string // may be empty
+	Hint    string    // may be empty
+	Code    diag.Code // empty is [diag.CodeBadValue]
 }
 
 // Mistakes are the error of a schema that is not one. There is at least one of them.
@@ -42,33 +44,52 @@ func At(c schema.Config, field string, err error, hint string) (found diag.List)
 		mistakes = mistake("", err.Error())
 	}
 	for _, m := range mistakes {
-		d := c.Errorf(field, diag.CodeBadValue, "%s", m.Message).WithHint("%s", hint)
-		if m.Hint != "" {
-			d.Hint = m.Hint
-		}
-		raw := c.Raw(field)
-		for token := range strings.SplitSeq(strings.TrimPrefix(m.Path, "/"), "/") {
-			token = unescape.Replace(token)
-			next := raw.Field(token)
-			if i, err := strconv.Atoi(token); err == nil && raw != nil && i >= 0 && i < len(raw.Items) {
-				next = raw.Items[i]
-			}
-			if next == nil {
-				break
-			}
-			raw = next
-			d.Pos, d.Path, d.Pointer = raw.Pos, d.Path+"."+token, raw.Pointer
-		}
-		if raw != nil && m.Keyword != "" {
-			for _, f := range raw.Fields {
-				if f.Name == m.Keyword {
-					d.Pos = f.Pos
-				}
-			}
+		d := m.at(c, field)
+		if d.Hint == "" {
+			d.Hint = hint
 		}
 		found.Add(d)
 	}
 	return found
+}
+
+// Warn reports mistakes that do no harm to the schema, as warnings at the places of the field
+// that it was compiled of. warn may be nil.
+func Warn(warn func(*diag.Diagnostic), c schema.Config, field string, mistakes Mistakes) {
+	if warn == nil {
+		return
+	}
+	for _, m := range mistakes {
+		d := m.at(c, field)
+		d.Severity = diag.SeverityWarning
+		warn(d)
+	}
+}
+
+// at returns a finding at the place of a mistake, or as close as there is one.
+func (m Mistake) at(c schema.Config, field string) *diag.Diagnostic {
+	d := c.Errorf(field, cmp.Or(m.Code, diag.CodeBadValue), "%s", m.Message).WithHint("%s", m.Hint)
+	raw := c.Raw(field)
+	for token := range strings.SplitSeq(strings.TrimPrefix(m.Path, "/"), "/") {
+		token = unescape.Replace(token)
+		next := raw.Field(token)
+		if i, err := strconv.Atoi(token); err == nil && raw != nil && i >= 0 && i < len(raw.Items) {
+			next = raw.Items[i]
+		}
+		if next == nil {
+			break
+		}
+		raw = next
+		d.Pos, d.Path, d.Pointer = raw.Pos, d.Path+"."+token, raw.Pointer
+	}
+	if raw != nil && m.Keyword != "" {
+		for _, f := range raw.Fields {
+			if f.Name == m.Keyword {
+				d.Pos = f.Pos
+			}
+		}
+	}
+	return d
 }
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")

@@ -50,6 +50,7 @@ type rule struct {
 	multiple               *big.Rat
 
 	preset *value.Value // the default
+	place  string       // where the rule is in the schema, as a JSON Pointer, if it has a default
 	hidden bool         // messages do not name values of the schema
 }
 
@@ -72,10 +73,11 @@ type fieldRule struct {
 
 // A ruleMaker makes rules of what the library has compiled.
 type ruleMaker struct {
-	made   map[*library.Schema]*rule
-	hidden bool
-	whole  bool
-	old    string // the place of a schema of another draft
+	made    map[*library.Schema]*rule
+	hidden  bool
+	whole   bool
+	presets []*rule // those with a default
+	old     string  // the place of a schema of another draft
 }
 
 func (m *ruleMaker) of(s *library.Schema) *rule {
@@ -87,6 +89,12 @@ func (m *ruleMaker) of(s *library.Schema) *rule {
 	}
 	r := &rule{hidden: m.hidden, preset: valueOf(s.Default)}
 	m.made[s] = r
+	if r.preset != nil {
+		m.presets = append(m.presets, r)
+		if pointer, ok := strings.CutPrefix(s.Location, schemaURL+"#"); ok {
+			r.place = pointer
+		}
+	}
 	if s.DraftVersion != 2020 {
 		m.old = s.Location
 	}

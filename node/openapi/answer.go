@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"cmp"
 	"net/http"
 	"strconv"
 
@@ -20,7 +19,7 @@ func Answer(v value.Value) value.Value {
 	case isEnvelope:
 		status, body, hasBody = e.Status, e.Body, e.HasBody
 	}
-	response := value.Map(field("description", text(cmp.Or(http.StatusText(status), "The answer.")+".")))
+	response := value.Map(field("description", text(describe(status))))
 	media := "application/json"
 	schema := value.Map()
 	switch body.Kind() {
@@ -40,4 +39,12 @@ func Answer(v value.Value) value.Value {
 		response = response.With("content", value.Map(field(media, value.Map(field("schema", schema), field("example", body)))))
 	}
 	return value.Map(field(strconv.Itoa(status), response))
+}
+
+// describe returns the description of an answer of which only the status is known.
+func describe(status int) string {
+	if name := http.StatusText(status); name != "" {
+		return name + "."
+	}
+	return "The answer."
 }

@@ -150,7 +150,18 @@ func (o *operation) allResponses(doc value.Value, b *builder) value.Value {
 	for status, response := range written.Fields() {
 		all[status] = o.responseOf(status, response)
 	}
-	success := false
+	documented := false // what the author says of successes is all
+	for status := range written.Fields() {
+		documented = documented || status < "400"
+	}
+	if o.open && !documented {
+		other := value.Map(field("description", text("The answer.")))
+		if err, ok := all[anyStatus]; ok {
+			other = err.With("description", text("The answer, or an error."))
+		}
+		all[anyStatus] = other
+	}
+	success := o.open
 	for status := range all {
 		success = success || status < "400"
 	}

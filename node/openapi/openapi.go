@@ -8,8 +8,9 @@
 // nodes answer themselves; problem.go has the answers that every listener gives.
 //
 // A document says no more than what is certain: the body of a request is described if all
-// requests of the route come to the node that checks it, and a success by the field doc of
-// the route or by a constant.
+// requests of the route come to the node that checks it, and the body of an answer by the field doc of
+// the route or by a constant. The status of an answer is known by these, by what nodes say of the payloads that they
+// send (see [Sent]), and by the errors that they make; otherwise there is the response "default".
 package openapi
 
 import (
@@ -112,9 +113,8 @@ func (b *builder) router(v *node.Vertex) {
 		b.add(before, node.Target{Node: up}, true, true)
 		if isListener(up) && len(up.Err) > 0 {
 			before.handled = true
-			w := walk{b: b, op: before, seen: make(map[*node.Vertex]bool)}
-			w.from(up.Err, false)
-			before.ends = false
+			b.follow(before, up.Err, false)
+			before.ends, before.open = false, false
 		}
 	}
 	without, behind := b.unrouted(v)

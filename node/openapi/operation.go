@@ -22,6 +22,7 @@ type operation struct {
 	handled    bool   // the workflow makes the answers to errors
 	unrouted   bool   // and those to requests without a route
 	ends       bool   // the flow may end with an answer that no node describes
+	open       bool   // it may end with one whose status is not known
 }
 
 // An early is a response that only requests with some method get.

@@ -25,7 +25,7 @@ func (b *builder) ownPaths(op *operation, v *node.Vertex, fragment value.Value) 
 				continue
 			}
 			own := op.clone()
-			own.pathNames, own.renamed, own.ends = nil, nil, false
+			own.pathNames, own.renamed, own.ends, own.open = nil, nil, false, false
 			responses, _ := written.Get("responses")
 			for status, response := range responses.Fields() {
 				if status < "400" || len(v.Err) == 0 {
@@ -33,8 +33,7 @@ func (b *builder) ownPaths(op *operation, v *node.Vertex, fragment value.Value) 
 				}
 			}
 			own.require(written)
-			w := walk{b: b, op: own, seen: make(map[*node.Vertex]bool)}
-			w.from(v.Err, false)
+			b.follow(own, v.Err, false)
 			p := b.pathOf(literal, literal, nil)
 			p.add(method, func() value.Value { return own.object(method, written.Without("responses"), b) })
 		}
@@ -75,9 +74,8 @@ func (b *builder) unrouted(v *node.Vertex) (add func(*operation), behind []*node
 		return func(*operation) {}, nil
 	}
 	handler := newOperation()
-	w := walk{b: b, op: handler, seen: make(map[*node.Vertex]bool)}
-	w.from(v.Err, false)
-	if handler.ends {
+	w := b.follow(handler, v.Err, false)
+	if handler.ends || handler.open {
 		for _, c := range common {
 			if c.needsPath {
 				handler.respond(strconv.Itoa(c.status), value.Map(field("description", text(c.description))))

@@ -57,6 +57,7 @@ type consumer struct {
 	tasks       tasks
 	due         fifo[*task] // that run again
 	batcher     batcher
+	grouping    grouping
 	retrier     retrier
 	settler     settler
 	outages     outages
@@ -113,6 +114,8 @@ func (q *fifo[T]) pop() T {
 type generation struct {
 	node     *sourceNode
 	starter  node.Starter
+	groups   node.GroupStarter // the same, if messages can be gathered; else nil
+	queues   bool              // and wait for no other of their queue then
 	settings *settings
 	letters  bool            // the port error is linked
 	ctx      context.Context // of processes
@@ -149,6 +152,7 @@ func (c *consumer) assemble() {
 	c.tasks.consumer = c
 	c.order.all.loose = set.order != OrderTotal
 	c.batcher = batcher{batching: set.batch, env: batchEnv{lock: &c.mu, after: c.clock.AfterFunc, waits: func() bool { return c.order.n > 0 }, wake: c.workers.wakeOne}}
+	c.grouping.most = mostTasks
 	c.retrier = retrier{waiting: make(map[*task]func() bool), env: retryEnv{lock: &c.mu, after: c.clock.AfterFunc, due: c.again}}
 	c.outages = outages{log: c.logLater(c.log.Warn)}
 	c.quarantine = quarantine{most: 1, release: c.ready}

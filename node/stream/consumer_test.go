@@ -30,7 +30,7 @@ func TestATaskGoesOnWhenItsMessagesAreGone(t *testing.T) {
 	task.messages, task.rest = all[:1:1], [][]*message{all[1:]}
 	c.due.push(task)
 	c.forget(func(m *message) bool { return m.Lane == 0 })
-	if got := c.nextTask(); got == nil || !slices.Equal(got.messages, all[1:]) {
+	if got := c.nextTask(1); got == nil || !slices.Equal(got.messages, all[1:]) {
 		t.Errorf("the message of the other lane is not the next task: %v", got)
 	}
 }
@@ -80,5 +80,22 @@ func TestReadingWaitsForACommit(t *testing.T) {
 	c.mu.Unlock()
 	if want := 2 * c.committer.enough(); n != want {
 		t.Errorf("reading waits when %d messages are settled and not committed, want %d", n, want)
+	}
+}
+
+// TestGroupAfterGoneQueue takes a group when the messages of the first queue are gone.
+func TestGroupAfterGoneQueue(t *testing.T) {
+	c := newTestConsumer(Traits{Lanes: true, Positions: true})
+	c.settings.order = OrderRecord
+	g := c.generations.Current()
+	g.queues, g.groups = true, struct{ node.GroupStarter }{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hold(&Message{Lane: 0, Offset: 1, Raw: []byte("1")}, new(message))
+	c.hold(&Message{Lane: 1, Offset: 1, Raw: []byte("2")}, new(message))
+	c.hold(&Message{Lane: 1, Offset: 2, Raw: []byte("3")}, new(message))
+	c.forget(func(m *message) bool { return m.Lane == 0 })
+	if got := c.nextTask(32); got == nil || !got.group || len(got.messages) != 2 {
+		t.Errorf("got %v, want the messages of the other lane", got)
 	}
 }

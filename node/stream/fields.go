@@ -18,7 +18,7 @@ const maxWait = float64(365 * 24 * time.Hour)
 
 // defaultWhen is the default of retry.when. [retry.again] has it in Go, as an engine
 // without that language has sources as well.
-const defaultWhen = "!has(self.status) || self.status > 499 || self.status in [408, 425, 429]"
+const defaultWhen = "!has(self.permanent) && (!has(self.status) || self.status > 499 || self.status in [408, 425, 429])"
 
 // fields returns the common fields that the traits allow.
 func (s Source) fields() []*schema.Field {
@@ -26,7 +26,7 @@ func (s Source) fields() []*schema.Field {
 	orders, which := []string{"none", "key", "total"}, ""
 	if t.Order == OrderRecord {
 		orders = slices.Insert(orders, 0, "record")
-		which = "those with the key of the same record (`record`), where one without a key waits until a sink has queued the one before;"
+		which = "those whose records have the same key (`record`; one without a key waits until a sink has queued the one before), "
 	}
 	var fields []*schema.Field
 	if !t.Raw {
@@ -34,33 +34,33 @@ func (s Source) fields() []*schema.Field {
 		if decode == "" {
 			decode = "json"
 		}
-		fields = append(fields, schema.Enum("decode", "json", "text", "raw").Default(decode).Doc("What a body is: JSON, text in UTF-8, or bytes as they are."))
+		fields = append(fields, schema.Enum("decode", "json", "text", "raw").Default(decode).Doc("How a body is decoded: as JSON, as text in UTF-8, or as bytes (`raw`)."))
 	}
 	fields = append(fields,
-		schema.Int("max_in_flight").Default(256).Range(1, 1_000_000).Doc("How many messages may be held that are not settled. At that, reading stops. Unset, it is four batches with `batch`, if that is more."),
-		schema.Bytes("bytes").Default("64MiB").Range(1, 1<<40).Doc("How many bytes of messages may be held. At that, reading stops; a message may be larger."),
-		schema.Enum("order", orders...).Default(t.Order.String()).Doc("Which messages wait for others: "+which+" `none`, those of the same `key`, or all of them (`total`)."),
-		schema.Expr("key").Doc("What messages have in common that wait for each other, over the payload, with `order: key`. Without it: the partition, file or connection that a message comes from."),
+		schema.Int("max_in_flight").Default(256).Range(1, 1_000_000).Doc("How many messages may be held that are not settled. When there are so many, reading stops. Unset, it is at least four batches with `batch`."),
+		schema.Bytes("bytes").Default("64MiB").Range(1, 1<<40).Doc("How many bytes of messages may be held. When there are so many, reading stops; a single message may be larger."),
+		schema.Enum("order", orders...).Default(t.Order.String()).Doc("Which messages are processed one after the other: "+which+"no messages (`none`), those with the same `key`, or all of them (`total`)."),
+		schema.Expr("key").Doc("With `order: key`: an expression over the payload. Messages with an equal result are processed one after the other. Without it, those of one partition, file or connection are."),
 		schema.Group("batch", schema.Fields(
-			schema.Int("count").Default(1000).Range(1, 1_000_000).Doc("The most messages in a batch."),
-			schema.Bytes("bytes").Default("1MiB").Range(1, 1<<40).Doc("A batch of so many bytes is not filled further."),
-			schema.Duration("linger").Default(50*time.Millisecond).Range(0, maxWait).Doc("How long the first message waits for more. Where `max_in_flight` messages are held, it does not wait."),
+			schema.Int("count").Default(1000).Range(1, 1_000_000).Doc("The maximum number of messages in a batch."),
+			schema.Bytes("bytes").Default("1MiB").Range(1, 1<<40).Doc("A batch with so many bytes takes no more messages."),
+			schema.Duration("linger").Default(50*time.Millisecond).Range(0, maxWait).Doc("How long the first message of a batch waits for more. If `max_in_flight` messages are held, it does not wait."),
 		)).Doc("Sends lists of messages. Without it, there is a process for each message."),
 		schema.Group("retry", schema.Fields(
 			schema.Int("threshold").Default(4).Range(0, 1_000_000).Doc("How many times a message is tried again."),
 			field.NewBackoff(field.Backoff{Initial: 100 * time.Millisecond, Factor: 2, Max: 30 * time.Second, Jitter: 1},
 				"How long to wait before a message is tried again.", "The longest wait, except if an error asks for a longer one."),
-			schema.Expr("when").Doc("Whether to try again, over the error as `self`; `"+defaultWhen+"` unless set."),
-			schema.Duration("give_up").Default(time.Duration(0)).Range(0, maxWait).Doc("How long messages are held while the system that takes them is away: see [outages](../streams.md#outages). After that, each failure is one of the message. 0 is for ever."),
+			schema.Expr("when").Doc("A condition on the error, as `self`: whether to try again. It is `"+defaultWhen+"` unless set."),
+			schema.Duration("give_up").Default(time.Duration(0)).Range(0, maxWait).Doc("How long messages are held while the system that takes them is away: see [outages](../streams.md#outages). After that, each failure counts as a failure of the message. 0 means no limit."),
 		)).Doc("What happens after an error."),
 	)
-	fields = append(fields, schema.Bool("letters").Default(false).Doc("The messages are [dead letters](../streams.md#dead-letters), as a source has sent them to its port `error`: what is sent on is the message of each, as it was, and `decode` is for a body that could not be decoded."))
+	fields = append(fields, schema.Bool("letters").Default(false).Doc("The messages are [dead letters](../streams.md#dead-letters), as a source has sent them to its port `error`. The node sends on the original message of each. `decode` applies to a body that could not be decoded before."))
 	var kept []*schema.Field
 	if t.Positions {
-		kept = append(kept, schema.Duration("interval").Default(time.Second).Range(float64(time.Millisecond), maxWait).Doc("How often positions are committed; also after 1000 messages, or `max_in_flight` if that is more, and at the end. At most twice as many settled messages are not committed, besides those behind one that is still held."))
+		kept = append(kept, schema.Duration("interval").Default(time.Second).Range(float64(time.Millisecond), maxWait).Doc("How often positions are committed. They are also committed after 1000 settled messages, or `max_in_flight` if that is more, and at the end. If twice as many are settled and not committed, reading waits; those behind a message that is still held do not count."))
 	}
 	if t.Checkpoints {
-		kept = append(kept, schema.String("file").Doc("The file that keeps positions, so that reading goes on there after a restart. Without it, reading begins again, unless the system keeps them."))
+		kept = append(kept, schema.String("file").Doc("The file that keeps positions, so that reading continues there after a restart. Without it, reading begins again, unless the system keeps positions itself."))
 	}
 	if len(kept) > 0 {
 		fields = append(fields, schema.Group("checkpoint", schema.Fields(kept...)).Doc("How positions are kept."))
@@ -150,7 +150,7 @@ func (s *Source) read(init *node.Init, o Options, fields []schema.FieldInfo) (*s
 		if set.order != OrderKey {
 			found.Add(cfg.Errorf("key", diag.CodeBadValue, "key is used with order: key only").WithHint("set order: key, or remove it"))
 		}
-		program, err := o.Expr(cfg, "key", lang.Options{Timeout: evaluation, Log: init.Log})
+		program, err := o.Expr(cfg, "key", lang.Options{Timeout: evaluation, Log: init.Log, Warn: init.Warn})
 		found.Append(listOf(err))
 		set.key = program
 	}

@@ -28,9 +28,13 @@ type slot struct {
 type ring struct {
 	buf     []slot // of a length that is a power of two
 	head, n int
+	spared  int // slots that were popped while most of buf was empty
 }
 
-const leastRing = 16
+// leastRing is how many slots a ring has, and spareRing how many it keeps while a source waits
+// for a moment: a file source with the default of messages in flight made 100 bytes of slots a
+// message when it kept fewer.
+const leastRing, spareRing = 16, 512
 
 func (r *ring) at(i int) *slot { return &r.buf[(r.head+i)&(len(r.buf)-1)] }
 
@@ -58,7 +62,9 @@ func (r *ring) pop() slot {
 	*r.at(0) = slot{}
 	r.head = (r.head + 1) & (len(r.buf) - 1)
 	r.n--
-	if len(r.buf) > 4*leastRing && r.n < len(r.buf)/8 {
+	if r.n >= len(r.buf)/8 {
+		r.spared = 0
+	} else if r.spared++; len(r.buf) > spareRing || len(r.buf) > 4*leastRing && r.spared > 4*len(r.buf) {
 		r.resize(len(r.buf) / 2)
 	}
 	return first
@@ -84,7 +90,7 @@ func (r *ring) resize(n int) {
 	for i := range r.n {
 		buf[i] = *r.at(i)
 	}
-	r.buf, r.head = buf, 0
+	r.buf, r.head, r.spared = buf, 0, 0
 }
 
 // find returns where the offset is, or would be.

@@ -82,8 +82,15 @@ func TestRingShrinks(t *testing.T) {
 			t.Fatalf("got %d, want %d", got, i)
 		}
 	}
-	if len(r.buf) > 4*leastRing {
+	if len(r.buf) > spareRing {
 		t.Errorf("%d slots are kept for none", len(r.buf))
+	}
+	for i := range int64(10 * spareRing) {
+		r.push(slot{offset: i})
+		r.pop()
+	}
+	if len(r.buf) > 4*leastRing {
+		t.Errorf("%d slots are kept for one", len(r.buf))
 	}
 }
 

@@ -171,7 +171,7 @@ func (m *message) decodeRaw(how string, whole *Message) {
 func decodeAs(how string, raw []byte) (value.Value, error) {
 	switch how {
 	case "json":
-		return value.ParseJSON(raw)
+		return value.ParseJSONWith(raw, value.JSONOptions{OnDemand: true})
 	case "text":
 		if !utf8.Valid(raw) {
 			return value.Value{}, errors.New("it is not text in UTF-8; decode: raw takes any bytes")

@@ -137,6 +137,49 @@ func (o *order) take(into []*message, count int, bytes int64) []*message {
 	return into
 }
 
+// first returns the first queue that may go on; nil if there is none.
+func (o *order) first() *keyQueue {
+	if o.next.len() == 0 {
+		return nil
+	}
+	return *o.next.first()
+}
+
+// takeOf takes at most count messages of the first queue.
+func (o *order) takeOf(q *keyQueue, into []*message, count int) []*message {
+	for ; count > 0; count-- {
+		m := o.pop(q)
+		if m == nil {
+			break
+		}
+		into = append(into, m)
+	}
+	if q.head == nil || !q.may() {
+		o.unlist()
+		o.rest(q)
+	}
+	return into
+}
+
+// putBack puts a message that was taken in front of its queue again.
+func (o *order) putBack(m *message) {
+	q := m.queue
+	if m.next = q.head; m.next == nil {
+		q.tail = m
+	}
+	q.head = m
+	q.n++
+	q.bytes += m.size
+	q.out--
+	switch {
+	case q.listed:
+		o.n++
+		o.bytes += m.size
+	case q.may():
+		o.list(q)
+	}
+}
+
 // handOff notes that a sink has a message in its queue.
 func (o *order) handOff(m *message) {
 	q := m.queue

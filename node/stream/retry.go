@@ -24,7 +24,7 @@ func (r *retry) read(init *node.Init, o Options) (err error) {
 	cfg := init.Config.Group("retry")
 	r.threshold, r.giveUp = int(cfg.Int("threshold")), cfg.Duration("give_up")
 	r.backoff = field.BackoffOf(cfg)
-	r.when, err = o.Expr(cfg, "when", lang.Options{Timeout: evaluation, Log: init.Log})
+	r.when, err = o.Expr(cfg, "when", lang.Options{Condition: true, Timeout: evaluation, Log: init.Log, Warn: init.Warn})
 	return err
 }
 

@@ -73,6 +73,11 @@ func (p *shared) serve(n *sourceNode, src node.Starter) error {
 	}
 	if n.generation == nil || n.consumer != c {
 		g := &generation{node: n, starter: src, settings: n.settings, letters: n.letters}
+		if many, ok := src.(node.GroupStarter); ok {
+			if ok, g.queues = many.Gathers(); ok {
+				g.groups = many
+			}
+		}
 		g.ctx, g.cancel = context.WithCancel(c.processing)
 		n.consumer, n.generation = c, g
 	}

@@ -17,10 +17,10 @@ import (
 )
 
 // sinkDoc is what the reference says of every sink, after its own text.
-const sinkDoc = "\n\nA payload is a message: a map with `body`, and if you like `key`, `header`, `time` and `id`%s. So is a message of a source, of which only these fields are taken. " +
-	"Anything else is the body of a message. Each element of a list is a message; a list with one that cannot be encoded is not sent.\n\n" +
-	"The packet is answered when the system has confirmed its messages. A message that is not confirmed within `timeout` fails with the status 504 and the code `timeout`, or 503 and `not_connected`; " +
-	"one whose connection is lost with 503 and `lost`; one that cannot be encoded with 422 and `encode`. The error port gets the payload as `data`. A message that has failed may have arrived nevertheless."
+const sinkDoc = "\n\nA payload is a message: a map with `body`, and if you like `key`, `header`, `time` and `id`%s. You can also send on a message of a source: only these fields of it are used.  " +
+	"Anything else is the body of a message. Each element of a list is a message; if one of them cannot be encoded, the list is not sent.\n\n" +
+	"The packet is answered when the system has confirmed its messages. A message that is not confirmed within `timeout` fails with the status 504 and the code `timeout`, or 503 and `not_connected`. " +
+	"If the connection is lost, it fails with 503 and `lost`; if the message cannot be encoded, with 500 and `encode`. The error port gets the payload as `data`. A message that has failed may have arrived nevertheless."
 
 // Def returns the kind. It panics if the sink is not complete.
 func (s Sink) Def(o Options) *node.Def {
@@ -57,19 +57,23 @@ func (s Sink) config() schema.Object {
 		more = append(more, schema.Enum("encode", "json", "text", "raw").Default(encode).
 			Doc("How a body becomes bytes: as JSON; as text, which is JSON for lists and maps; or as it is, for text and binary only."))
 	}
+	joins := ""
+	if s.Joins != nil {
+		joins = " Unless you set it, it does not limit messages that join."
+	}
 	more = append(more, schema.Int("max_in_flight").Default(1024).Range(1, 1_000_000).
-		Doc("The most messages that are on their way to the system and not confirmed. More of them wait, up to `timeout`."))
+		Doc("The maximum number of messages that are on their way to the system and not confirmed. Further messages wait, up to `timeout`."+joins))
 	if s.Batches {
 		more = append(more, schema.Group("batch", schema.Fields(
-			schema.Int("count").Default(1000).Range(1, 1_000_000).Doc("The most messages of a batch."),
-			schema.Bytes("bytes").Default("1MiB").Range(1, 1<<30).Doc("The most bytes of a batch; one message may be larger."),
-			schema.Duration("linger").Default("5ms").Doc("How long the first message of a batch waits for others. Where the sources upstream have fewer messages in flight than two batches, half of those do not wait."),
+			schema.Int("count").Default(1000).Range(1, 1_000_000).Doc("The maximum number of messages in a batch."+joins),
+			schema.Bytes("bytes").Default("1MiB").Range(1, 1<<30).Doc("The maximum number of bytes in a batch; a single message may be larger."),
+			schema.Duration("linger").Default("5ms").Doc("How long the first message of a batch waits for others. If the sources upstream hold fewer messages than two batches, a batch is sent as soon as it has half of what they hold: the other half comes while it is written."),
 		)).Doc("How many messages are sent together."))
 	}
 	more = append(more,
 		schema.Duration("timeout").Default("30s").Range(float64(time.Millisecond), float64(24*time.Hour)).
-			Doc("How long a message may take until it is confirmed, with the time that it waits for room or for the connection."),
-		schema.Enum("answer", "none", "receipt").Default("none").Doc("Whether the answer tells where the message is."),
+			Doc("How long a message may take until it is confirmed, including the time that it waits for room or for the connection."),
+		schema.Enum("answer", "none", "receipt").Default("none").Doc("Whether the answer tells where the message was stored."),
 	)
 	return s.Config.With(more...)
 }
@@ -140,7 +144,7 @@ func (n *sinkNode) Receive(p node.Process, pkt node.Packet) node.Result {
 		n.outlet.discard(d)
 		return node.Fail(err)
 	}
-	if len(d.records) == 0 {
+	if d.count == 0 {
 		n.outlet.discard(d)
 		if n.receipt {
 			return node.Send(0, value.List())
@@ -181,7 +185,14 @@ func (n *sinkNode) settings() string {
 		}
 		fmt.Fprintf(h, "%s %d %s\n", f.Name, len(text), text)
 	}
+	fmt.Fprintln(h, n.joins())
 	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// joins reports whether what waits joins the next batch beyond batch.count: see [Sink.Joins].
+func (n *sinkNode) joins() bool {
+	return n.sink.Batches && n.sink.Joins != nil && n.sink.Joins(n.config) &&
+		!n.config.Has("max_in_flight") && !n.config.Group("batch").Has("count")
 }
 
 // Ready reports whether the sink has connected once.

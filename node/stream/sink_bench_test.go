@@ -82,6 +82,35 @@ func openSink(tb testing.TB, batches bool) *sinkNode {
 	return n.(*sinkNode)
 }
 
+// unreadable is a payload that panics when its fields are made.
+type unreadable struct{}
+
+func (unreadable) Fields() []value.Field { panic("unreadable") }
+
+// TestGatheringPanics leaves nothing of a packet whose record could not be made.
+func TestGatheringPanics(t *testing.T) {
+	n := openSink(t, false)
+	d := n.Gather(bare{}, value.String("first"))
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		d.Add(bare{}, value.LazyMap(unreadable{}, 10, 3))
+	}()
+	if d.Add(bare{}, record); !d.Add(bare{}, record) {
+		t.Error("it takes nothing more")
+	}
+	r := d.Send(func(i int, err error) { t.Errorf("%d: %v", i, err) })
+	if got := len(d.(*delivery).records); got != 3 {
+		t.Errorf("got %d records", got)
+	}
+	done := make(chan node.Result)
+	r.Effect().More.Await(t.Context(), func(r node.Result) { done <- r })
+	<-done
+}
+
 // record is a payload whose body has 300 bytes as JSON.
 var record = value.Map(value.Field{Name: "body", Value: value.Map(
 	value.Field{Name: "id", Value: value.Int(4711)},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -25,14 +26,16 @@ type sinkCounts struct{ records, failed, connects atomic.Uint64 }
 // into a batch. A delivery answers its packet when all its records are done.
 type outlet struct {
 	writer  Writer
-	taker   Taker // the writer, if it is one, and there are no batches
+	taker   Taker  // the writer, if it is one, and there are no batches
+	packer  Packer // the writer, if it is one
 	counts  *sinkCounts
 	log     *slog.Logger
 	timeout time.Duration
 	most    int  // records in batches
 	ordered bool // deliveries take effect in the order in which they were queued, and nothing follows
-	count   int  // of a batch; 0 without batches
-	bytes   int
+	count   int  // records that wait for no others; 0 without batches
+	largest int  // records of a batch
+	bytes   int  // of a batch
 	linger  time.Duration
 	calls   int
 
@@ -54,6 +57,7 @@ type outlet struct {
 		last      *delivery
 		inFlight  int    // records that the writer has, and that are not answered
 		full      bool   // a worker waits for room
+		wary      bool   // a record of the latest batch has failed: no more than count are tried together
 		enough    int    // records that do not linger; below count if no more can come
 		flushed   uint64 // records up to this one do not linger
 		lingering *time.Timer
@@ -99,11 +103,15 @@ func openOutlet(ctx context.Context, n *sinkNode, counts *sinkCounts) (*outlet, 
 	if n.sink.Batches {
 		b := c.Group("batch")
 		o.count, o.bytes, o.linger = int(b.Int("count")), int(b.Int("bytes")), b.Duration("linger")
-		o.count = min(o.count, o.most)
+		o.count, o.largest = min(o.count, o.most), min(o.count, o.most)
+		if n.joins() {
+			o.most, o.largest = math.MaxInt, math.MaxInt
+		}
 	}
 	if o.count == 0 {
 		o.taker, _ = n.writer.(Taker)
 	}
+	o.packer, _ = n.writer.(Packer)
 	o.ordered = o.calls == 1 && !n.receipt
 	o.ctx, o.cancel = context.WithCancelCause(context.Background())
 	o.mu.changed.L = &o.mu
@@ -177,13 +185,18 @@ func (o *outlet) work(w *worker) {
 func (o *outlet) write(w *worker, b *writeBatch) {
 	done := b.doneFunc()
 	err := guard(o.log, "Write", func() error {
+		if len(b.packs) > 0 {
+			if ok, err := o.packer.WritePacked(w.ctx, b.packs); ok {
+				done(Rest, value.Null(), err)
+				return nil
+			}
+			b.load()
+		}
 		o.writer.Write(w.ctx, b.records, done)
 		return nil
 	})
 	if err != nil {
-		for i := range b.records {
-			done(i, value.Null(), err)
-		}
+		done(Rest, value.Null(), err)
 	}
 }
 

@@ -3,7 +3,10 @@ package stream
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
+	"slices"
+	"sort"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -21,13 +24,18 @@ type delivery struct {
 	request
 	one   [1]Record
 	texts [2]string // of one
+
+	gathering gathering // of several packets; else empty
 }
 
 // A request is what a delivery has of its packet. It is together, as another processor
 // mostly ends a delivery, and reads only that.
 type request struct {
-	records  []Record // nil when a batch has them all
-	count    int      // of records
+	records  []Record    // nil when a batch has them all, and if there are bodies
+	bodies   value.Value // a list in place of records, for a sink of bodies
+	pack     any         // of the bodies, if they are packed
+	count    int         // of records
+	size     int         // of all records; see size
 	list     bool
 	receipt  bool
 	bare     bool // one is empty
@@ -78,6 +86,9 @@ func (o *outlet) discard(d *delivery) {
 	if !d.bare {
 		d.one[0], d.texts = Record{}, [2]string{}
 	}
+	if d.gathering.sink != nil {
+		d.gathering.reset()
+	}
 	d.request = request{}
 	o.pool.Put(d)
 }
@@ -95,7 +106,7 @@ func (o *outlet) add(d *delivery, ctx context.Context, done func(node.Result)) {
 		d.fail(errSinkClosed)
 		return
 	}
-	d.open, d.left, d.count = true, len(d.records), len(d.records)
+	d.open, d.left = true, d.count
 	if d.prev = o.mu.last; d.prev != nil {
 		d.prev.next = d
 	} else {
@@ -126,9 +137,7 @@ func (o *outlet) add(d *delivery, ctx context.Context, done func(node.Result)) {
 // queueLocked queues the records of a delivery.
 func (o *outlet) queueLocked(d *delivery, now time.Time) {
 	wasEmpty := o.mu.queue.waiting() == 0
-	for i := range d.records {
-		o.mu.queue.push(item{d: d, index: i, size: size(&d.records[i]), at: now})
-	}
+	o.mu.queue.push(item{d: d, to: d.count, size: d.size, at: now})
 	d.queued = d.count
 	if o.mu.closing {
 		o.mu.changed.Broadcast() // Close waits, too
@@ -143,6 +152,14 @@ func size(r *Record) int {
 		return len(r.Raw) + len(r.Key)
 	}
 	return r.Body.Size()
+}
+
+// sizeAt is the size of one record.
+func (d *delivery) sizeAt(i int) int {
+	if d.records == nil {
+		return d.bodies.At(i).Size()
+	}
+	return size(&d.records[i])
 }
 
 // abandonLocked takes a delivery from those that are not answered. What the writer still
@@ -172,11 +189,21 @@ func (o *outlet) unlinkLocked(d *delivery) {
 }
 
 // fail answers a packet whose records are not done.
-func (d *delivery) fail(err error) { d.done(node.Fail(undelivered(err, d.payload))) }
+func (d *delivery) fail(err error) {
+	if d.gathering.sink == nil {
+		d.done(node.Fail(undelivered(err, d.payload)))
+		return
+	}
+	d.gathering.report(d.errs)
+	d.gathering.fail(err)
+	d.done(node.None())
+}
 
 // result is the answer when all records are done.
 func (d *delivery) result() node.Result {
 	switch {
+	case d.gathering.sink != nil:
+		return node.None() // answer has reported errors
 	case len(d.errs) == 1:
 		return node.Fail(d.errs[0])
 	case len(d.errs) > 1:
@@ -189,31 +216,51 @@ func (d *delivery) result() node.Result {
 	return node.Send(0, d.receipts[0])
 }
 
-// An item is a record in the queue.
+// An item is records of one delivery that follow one another.
 type item struct {
-	d     *delivery
-	index int
-	size  int
-	at    time.Time
+	d        *delivery
+	from, to int // of its records
+	first    int // of a batch: index of its first record there
+	size     int
+	at       time.Time
 }
 
-// live reports whether someone still waits for the record.
+func (i *item) len() int { return i.to - i.from }
+
+// live reports whether someone still waits for the records.
 func (i *item) live() bool { return i.d.open }
+
+// cut returns the item of as many of the first records as fit, up to n and to so many bytes.
+// One record always fits if alone says so.
+func (i *item) cut(n, bytes int, alone bool) item {
+	part := item{d: i.d, from: i.from, to: i.from, at: i.at}
+	for part.len() < n {
+		size := i.d.sizeAt(part.to)
+		if part.size+size > bytes && !(alone && part.len() == 0) {
+			break
+		}
+		part.to++
+		part.size += size
+	}
+	return part
+}
 
 // A queue is the records that no batch has, in the order of arrival.
 type queue struct {
 	fifo[item]
-	dead  int    // how many are not live
-	bytes int    // of those that are
-	end   uint64 // how many have ever been pushed
+	records int    // of the items
+	dead    int    // records that are not live
+	bytes   int    // of those that are
+	end     uint64 // how many records have ever been pushed
 }
 
-func (q *queue) waiting() int { return q.len() - q.dead }
+func (q *queue) waiting() int { return q.records - q.dead }
 
 func (q *queue) push(i item) {
 	q.fifo.push(i)
+	q.records += i.len()
 	q.bytes += i.size
-	q.end++
+	q.end += uint64(i.len())
 }
 
 // skip drops items in front that are not live, and returns the first that is.
@@ -223,22 +270,43 @@ func (q *queue) skip() *item {
 		if i.live() {
 			return i
 		}
+		q.dead -= i.len()
 		q.drop()
-		q.dead--
 	}
 	return nil
 }
 
 // drop takes the first item.
 func (q *queue) drop() {
+	q.records -= q.first().len()
 	q.bytes -= q.first().size
 	q.pop()
+}
+
+// take takes the first item, or as much of it as fits: see [item.cut]. What is packed is cut
+// only if it is alone.
+func (q *queue) take(n, bytes int, alone bool) item {
+	first := q.first()
+	if first.len() <= n && (first.size <= bytes || alone && first.len() == 1) {
+		i := *first
+		q.drop()
+		return i
+	}
+	if first.d.pack != nil && !alone {
+		return item{}
+	}
+	part := first.cut(n, bytes, alone)
+	first.from = part.to
+	first.size -= part.size
+	q.records -= part.len()
+	q.bytes -= part.size
+	return part
 }
 
 // compact drops the items that are not live, if they are many: without a connection,
 // nothing takes them.
 func (q *queue) compact() {
-	if q.dead <= 64 || q.dead <= q.len()/2 {
+	if q.dead <= 64 || q.dead <= q.records/2 {
 		return
 	}
 	n := 0
@@ -248,6 +316,7 @@ func (q *queue) compact() {
 			n++
 			continue
 		}
+		q.records -= q.items[i].len()
 		q.bytes -= q.items[i].size
 	}
 	clear(q.items[n:])
@@ -259,9 +328,12 @@ func (q *queue) compact() {
 type writeBatch struct {
 	outlet   *outlet
 	records  []Record
+	packs    []any // in place of records, if all deliveries are packed
 	items    []item
+	done     []bool // whether the writer has answered for a record
 	epoch    int
-	left     int // records that the writer has not answered for
+	left     int  // records that the writer has not answered for
+	failed   bool // one of them
 	returned bool
 	turn     uint64
 }
@@ -298,10 +370,13 @@ func (o *outlet) dueLocked() int {
 	if o.count == 0 {
 		return min(q.waiting(), room, maxWrite)
 	}
-	most := min(o.count, room)
+	most := min(o.largest, room)
+	if o.mu.wary {
+		most = min(o.count, room)
+	}
 	left := o.linger - time.Since(first.at)
 	if o.enoughLocked() || left <= 0 || o.mu.closing ||
-		q.end-uint64(q.len()) < o.mu.flushed {
+		q.end-uint64(q.records) < o.mu.flushed {
 		return most
 	}
 	if o.mu.lingering == nil {
@@ -337,20 +412,33 @@ func (o *outlet) batchLocked(n int) *writeBatch {
 		b = &writeBatch{outlet: o}
 	}
 	b.epoch = o.mu.epoch
-	for bytes := 0; len(b.items) < n; {
-		i := o.mu.queue.skip()
-		if i == nil || o.count > 0 && bytes > 0 && bytes+i.size > o.bytes {
+	bytes, packed := 0, true
+	for b.left < n && o.mu.queue.skip() != nil {
+		most := math.MaxInt
+		if o.count > 0 {
+			most = o.bytes - bytes
+		}
+		i := o.mu.queue.take(n-b.left, most, bytes == 0)
+		if i.len() == 0 {
 			break
 		}
 		bytes += i.size
-		b.items = append(b.items, *i)
-		i.d.queued--
-		i.d.inFlight++
-		o.mu.inFlight++
-		o.mu.queue.drop()
+		i.first = b.left
+		packed = packed && i.d.pack != nil && i.len() == i.d.count
+		b.items = append(b.items, i)
+		i.d.queued -= i.len()
+		i.d.inFlight += i.len()
+		o.mu.inFlight += i.len()
+		b.left += i.len()
 	}
-	b.left = len(b.items)
-	b.load()
+	b.done = slices.Grow(b.done, b.left)[:b.left]
+	if packed {
+		for _, i := range b.items {
+			b.packs = append(b.packs, i.d.pack)
+		}
+	} else {
+		b.load()
+	}
 	if o.calls > 1 && o.mu.queue.waiting() > 0 {
 		o.mu.changed.Signal() // another worker
 	}
@@ -359,17 +447,22 @@ func (o *outlet) batchLocked(n int) *writeBatch {
 
 // load takes the records of the items: the slice of a list as it is, if it has all of them.
 func (b *writeBatch) load() {
-	if len(b.items) == 0 {
-		return
+	if len(b.items) == 1 {
+		if d := b.items[0].d; d.list && d.records != nil && b.left == d.count {
+			b.records, d.records, d.space = d.records, nil, b.records
+			return
+		}
 	}
-	first, last := &b.items[0], &b.items[len(b.items)-1]
-	if d := first.d; d == last.d && d.list && len(b.items) == d.count {
-		b.records, d.records, d.space = d.records, nil, b.records
-		return
-	}
-	for i := range b.items {
-		it := &b.items[i]
-		b.records = append(b.records, it.d.records[it.index])
+	b.records = slices.Grow(b.records, b.left)
+	for at := range b.items {
+		i := &b.items[at]
+		for j := i.from; j < i.to; j++ {
+			if i.d.records != nil {
+				b.records = append(b.records, i.d.records[j])
+			} else {
+				b.records = append(b.records, Record{Body: i.d.bodies.At(j)})
+			}
+		}
 	}
 }
 
@@ -377,10 +470,12 @@ func (b *writeBatch) load() {
 func (o *outlet) recycleLocked(b *writeBatch) {
 	clear(b.items)
 	clear(b.records)
-	if cap(b.records) > maxSpace {
-		b.records = nil
+	clear(b.packs)
+	clear(b.done)
+	if cap(b.records) > 2*maxSpace {
+		b.records, b.done = nil, nil
 	}
-	*b = writeBatch{outlet: o, items: b.items[:0], records: b.records[:0], turn: b.turn + 1}
+	*b = writeBatch{outlet: o, items: b.items[:0], records: b.records[:0], packs: b.packs[:0], done: b.done[:0], turn: b.turn + 1}
 	if len(o.mu.spare) < 16 {
 		o.mu.spare = append(o.mu.spare, b)
 	}
@@ -395,7 +490,7 @@ func (b *writeBatch) doneFunc() func(i int, receipt value.Value, err error) {
 			return
 		}
 		b.outlet.mu.Lock()
-		d := b.doneLocked(turn, i, 1, receipt, err)
+		d := b.doneAtLocked(turn, i, receipt, err)
 		b.outlet.mu.Unlock()
 		if d != nil {
 			d.answer()
@@ -403,19 +498,25 @@ func (b *writeBatch) doneFunc() func(i int, receipt value.Value, err error) {
 	}
 }
 
+// doneAtLocked notes how one record ended, and returns its delivery if that is done now.
+func (b *writeBatch) doneAtLocked(turn uint64, i int, receipt value.Value, err error) *delivery {
+	if b.turn != turn || i < 0 || i >= len(b.done) || b.done[i] {
+		return nil
+	}
+	at := i
+	if len(b.items) < len(b.done) { // some items are of several records
+		at = sort.Search(len(b.items), func(at int) bool { return b.items[at].first > i }) - 1
+	}
+	it := &b.items[at]
+	return b.doneLocked(it.d, i, it.from+i-it.first, 1, receipt, err)
+}
+
 // doneRest is done for all records that are not done.
 func (b *writeBatch) doneRest(turn uint64, receipt value.Value, err error) {
 	var over []*delivery
 	b.outlet.mu.Lock()
-	for i := 0; b.turn == turn && i < len(b.items); {
-		n := 1
-		for i+n < len(b.items) && b.items[i+n].d == b.items[i].d {
-			n++
-		}
-		if d := b.doneLocked(turn, i, n, receipt, err); d != nil {
-			over = append(over, d)
-		}
-		i += n
+	if b.turn == turn {
+		over = b.doneRestLocked(receipt, err)
 	}
 	b.outlet.mu.Unlock()
 	for _, d := range over {
@@ -423,28 +524,55 @@ func (b *writeBatch) doneRest(turn uint64, receipt value.Value, err error) {
 	}
 }
 
+func (b *writeBatch) doneRestLocked(receipt value.Value, err error) (over []*delivery) {
+	for _, it := range b.items {
+		for i := 0; i < it.len(); {
+			n := 0
+			for i+n < it.len() && !b.done[it.first+i+n] {
+				n++
+			}
+			if n == 0 {
+				i++
+				continue
+			}
+			if d := b.doneLocked(it.d, it.first+i, it.from+i, n, receipt, err); d != nil {
+				over = append(over, d)
+			}
+			if i += n; b.left == 0 { // it may be another batch now
+				return over
+			}
+		}
+	}
+	return over
+}
+
 // answer answers the packet of a delivery whose records are done.
 func (d *delivery) answer() {
+	if d.gathering.sink != nil {
+		d.gathering.report(d.errs)
+	}
 	done, result := d.done, d.result()
 	d.outlet.discard(d)
 	done(result)
 }
 
-// doneLocked notes how n records of one delivery ended, and returns it if it is done now.
-func (b *writeBatch) doneLocked(turn uint64, i, n int, receipt value.Value, err error) *delivery {
-	if b.turn != turn || i < 0 || i >= len(b.items) || b.items[i].d == nil {
-		return nil
-	}
-	o, d, index := b.outlet, b.items[i].d, b.items[i].index
-	for j := range n {
-		b.items[i+j].d = nil
+// doneLocked notes how n records of one delivery ended, which begin at one of the batch and at
+// index of the delivery, and returns it if it is done now.
+func (b *writeBatch) doneLocked(d *delivery, at, index, n int, receipt value.Value, err error) *delivery {
+	o := b.outlet
+	for i := range n {
+		b.done[at+i] = true
 	}
 	if errors.Is(err, ErrLost) {
 		o.lostLocked(b.epoch, err)
 	}
 	over := o.doneLocked(d, index, n, receipt, err)
-	if b.left -= n; b.left == 0 && b.returned {
-		o.recycleLocked(b)
+	b.failed = b.failed || err != nil
+	if b.left -= n; b.left == 0 {
+		o.mu.wary = b.failed
+		if b.returned {
+			o.recycleLocked(b)
+		}
 	}
 	return over
 }
@@ -456,6 +584,9 @@ func (o *outlet) doneLocked(d *delivery, index, n int, receipt value.Value, err 
 		return nil
 	}
 	d.inFlight -= n
+	if d.gathering.sink != nil {
+		d.gathering.answered(index, n)
+	}
 	if o.mu.inFlight -= n; o.mu.full && o.roomyLocked() {
 		o.mu.full = false
 		o.mu.changed.Broadcast()
@@ -465,6 +596,9 @@ func (o *outlet) doneLocked(d *delivery, index, n int, receipt value.Value, err 
 		o.counts.failed.Add(uint64(n))
 		for i := range n {
 			d.errs = append(d.errs, d.failureLocked(index+i, err))
+			if d.gathering.sink != nil {
+				d.gathering.errs = append(d.gathering.errs, index+i)
+			}
 		}
 	default:
 		o.counts.records.Add(uint64(n))
@@ -491,7 +625,10 @@ func (d *delivery) failureLocked(i int, err error) error {
 	case errors.Is(err, errCallTooLong), errors.Is(err, context.DeadlineExceeded), node.Describe(err).Status == http.StatusGatewayTimeout:
 		err = d.outlet.unconfirmedLocked(d, err)
 	}
-	if !d.list {
+	switch {
+	case d.gathering.sink != nil:
+		return undelivered(err, d.gathering.payloads[i])
+	case !d.list:
 		return undelivered(err, d.payload)
 	}
 	return undeliveredAt(i, err, d.payload.At(i))

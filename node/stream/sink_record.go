@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -48,13 +47,29 @@ func (f format) append(dst []byte, body value.Value) ([]byte, error) {
 // scratch has buffers to encode into, so that each record gets bytes of its size.
 var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
+// maxSpaceBytes is how much memory records that are gathered share, at most: eight of a size. A
+// record that is kept keeps it.
+const maxSpaceBytes = 4 << 10
+
 // maxScratch is the largest buffer that is kept.
 const maxScratch = 64 << 10
 
-func (f format) encode(r *Record) (err error) {
+// encode encodes the body of a record: into what is left of space, which makes room for others
+// after it, or into memory of its own without space.
+func (f format) encode(r *Record, space *[]byte) (err error) {
 	buf := scratch.Get().(*[]byte)
 	if *buf, err = f.append((*buf)[:0], r.Body); err == nil {
-		r.Raw = append(make([]byte, 0, len(*buf)), *buf...)
+		n := len(*buf)
+		switch {
+		case space == nil:
+			r.Raw = append(make([]byte, 0, n), *buf...)
+		case n > len(*space):
+			*space = make([]byte, max(n, min(8*n, maxSpaceBytes)))
+			fallthrough
+		default:
+			r.Raw = (*space)[:n:n]
+			*space = (*space)[copy(r.Raw, *buf):]
+		}
 	}
 	if cap(*buf) <= maxScratch {
 		scratch.Put(buf)
@@ -66,30 +81,93 @@ func (f format) encode(r *Record) (err error) {
 // not be made.
 func (n *sinkNode) records(ctx context.Context, d *delivery, payload value.Value) error {
 	if payload.Kind() != value.KindList {
-		d.records = d.one[:1]
-		if err := n.record(ctx, &d.records[0], d.texts[:0], payload); err != nil {
+		d.records, d.count = d.one[:1], 1
+		if err := n.record(ctx, &d.records[0], d.texts[:0], nil, payload); err != nil {
 			return undelivered(encodeError(err), payload)
 		}
+		d.size = size(&d.records[0])
 		return nil
 	}
-	d.list = true
+	d.list, d.count = true, payload.Len()
+	if n.sink.Bodies {
+		var ok bool
+		if d.bodies, ok = n.bodies(payload); ok {
+			d.size = d.bodies.Size()
+			if err := d.packBodies(); err != nil {
+				return undelivered(err, payload)
+			}
+			return nil
+		}
+	}
 	d.records = slices.Grow(d.space[:0], payload.Len())[:payload.Len()]
 	var errs []error
 	for i, item := range payload.Elems() {
-		if err := n.record(ctx, &d.records[i], nil, item); err != nil {
+		if err := n.record(ctx, &d.records[i], nil, nil, item); err != nil {
 			errs = append(errs, undeliveredAt(i, encodeError(err), item))
 		}
+		d.size += size(&d.records[i])
 	}
 	return errors.Join(errs...)
 }
 
-// encodeError is the error of a message that is not one.
-func encodeError(err error) error {
-	return &node.Error{Err: err, Code: "encode", Status: http.StatusUnprocessableEntity}
+// packBodies packs the bodies, if the writer does that.
+func (d *delivery) packBodies() error {
+	p := d.outlet.packer
+	if p == nil || d.receipt {
+		return nil
+	}
+	return guard(d.outlet.log, "Pack", func() error {
+		d.pack = p.Pack(d.bodies)
+		return nil
+	})
 }
 
-// record makes the record of one message. texts is where its texts may be kept.
-func (n *sinkNode) record(ctx context.Context, r *Record, texts []string, payload value.Value) (err error) {
+// bodyOf returns the body of a message of a source, or of what has no field body. It is not ok
+// for what may be a record, whose other fields have to be checked.
+func bodyOf(payload value.Value) (body value.Value, ok bool) {
+	body, has := payload.Get("body")
+	switch message := isMessage(payload); {
+	case !has && !message:
+		return payload, true
+	case !message:
+		return value.Value{}, false
+	}
+	return body, true
+}
+
+// bodies returns the bodies of a list of messages of sources, or of what has no field body. It
+// is not ok if another element may be a record, whose other fields have to be checked.
+func (n *sinkNode) bodies(list value.Value) (bodies value.Value, ok bool) {
+	var made []value.Value
+	for i, item := range list.Elems() {
+		body, ok := bodyOf(item)
+		switch {
+		case !ok:
+			return value.Value{}, false
+		case made == nil && isMessage(item):
+			made = make([]value.Value, 0, list.Len())
+			for before := range i {
+				made = append(made, list.At(before))
+			}
+		}
+		if made != nil {
+			made = append(made, body)
+		}
+	}
+	if made == nil {
+		return list, true
+	}
+	return value.List(made...), true
+}
+
+// encodeError is the error of a message that is not one.
+func encodeError(err error) error {
+	return node.Unusable("encode", err)
+}
+
+// record makes the record of one message. texts is where its texts may be kept, and space where
+// its bytes may be: see [format.encode].
+func (n *sinkNode) record(ctx context.Context, r *Record, texts []string, space *[]byte, payload value.Value) (err error) {
 	r.Body = payload
 	if message := isMessage(payload); message || n.isRecord(payload) {
 		if !message {
@@ -110,7 +188,7 @@ func (n *sinkNode) record(ctx context.Context, r *Record, texts []string, payloa
 		r.Texts = texts
 	}
 	if n.format != formatNone {
-		return n.format.encode(r)
+		return n.format.encode(r, space)
 	}
 	return nil
 }
@@ -126,22 +204,20 @@ func isMessage(payload value.Value) bool {
 }
 
 // isRecord reports whether a payload has a body, and no fields that would be lost.
-func (n *sinkNode) isRecord(payload value.Value) (ok bool) {
-	if payload.Kind() != value.KindMap {
+func (n *sinkNode) isRecord(payload value.Value) bool {
+	if _, has := payload.Get("body"); !has {
 		return false
 	}
 	for name := range payload.Fields() {
 		switch name {
-		case "body":
-			ok = true
-		case "key", "header", "time", "id":
+		case "body", "key", "header", "time", "id":
 		default:
 			if !slices.Contains(n.sink.Keys, name) {
 				return false
 			}
 		}
 	}
-	return ok
+	return true
 }
 
 // take fills in the fields of a message.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -24,7 +25,14 @@ func (s Source) Def(o Options) *node.Def {
 		Out:   []node.Port{{Name: "out", Doc: "A message, or with `batch` a list of them. The answer acknowledges it."}},
 		Error: "A message that cannot be decoded, or whose attempts are used up: the error, with the message as `data`. A good answer acknowledges it; after an error it is sent here again. Without a link, it waits and is tried again.",
 		Traits: func(c schema.Config) node.Traits {
-			return node.Traits{Is: node.RepeatsErrors, InFlight: inProcesses(c)}
+			t := node.Traits{Is: node.RepeatsErrors, InFlight: inProcesses(c)}
+			if s.Holds != nil {
+				t.Holds = s.Holds(c)
+			}
+			if file := checkpointFile(c); file != "" {
+				t.Holds = append(t.Holds, node.Hold{What: "file of positions", Name: filepath.Clean(file), Field: "checkpoint", Hint: "give each source a file of its own"})
+			}
+			return t
 		},
 		Recall: node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
@@ -48,6 +56,15 @@ func (s Source) Def(o Options) *node.Def {
 			}, nil
 		},
 	}
+}
+
+// checkpointFile returns the file that a source keeps its positions in; empty if there is none.
+func checkpointFile(c schema.Config) string {
+	in, field := c.Find("checkpoint.file")
+	if field != "file" {
+		return ""
+	}
+	return in.String(field)
 }
 
 // inProcesses returns how many messages of a source are in processes at a time, at most.

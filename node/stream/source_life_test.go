@@ -366,7 +366,12 @@ func TestCheckpoints(t *testing.T) {
 	first := fresh()
 	r := start(t, first, document, nil)
 	r.until("all to be settled", first.settledAll)
-	if _, err := r.apply(document + strings.Replace(document[:strings.Index(document, "\n")+1], "name: s", "name: s2", 1)); err == nil || !strings.Contains(err.Error(), `checkpoint.file: node "s" keeps its positions there`) {
+	link := filepath.Join(t.TempDir(), "link") // a check does not see that it is the same folder
+	if err := os.Symlink(folder, link); err != nil {
+		t.Fatal(err)
+	}
+	another := strings.NewReplacer("name: s", "name: s2", folder, link).Replace(document[:strings.Index(document, "\n")+1])
+	if _, err := r.apply(document + another); err == nil || !strings.Contains(err.Error(), `checkpoint.file: another program keeps its positions there`) {
 		t.Errorf("two sources of one file: %v", err)
 	}
 	r.load(document + "- {kind: nop, name: n}\n")

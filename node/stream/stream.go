@@ -41,6 +41,10 @@ type Source struct {
 	// keeps only Config, Log and Clock.
 	Open func(init *node.Init) (Reader, error)
 
+	// Holds returns what a node needs for itself under a config, apart from a checkpoint; nil is
+	// nothing: see [node.Traits].
+	Holds func(schema.Config) []node.Hold
+
 	// Ends reports whether the messages come to an end under a config: Read returns
 	// io.EOF. Nil is a kind that never ends.
 	Ends func(schema.Config) bool
@@ -296,6 +300,17 @@ type Sink struct {
 	// batches of its own: it adds the field batch.
 	Batches bool
 
+	// Joins reports whether, under a config, a batch costs the system much and a record little.
+	// Then all that waits while a batch is written joins the next one, bounded by batch.bytes
+	// alone, so that batches grow with the load, unless batch.count or max_in_flight is set. After a
+	// batch with a record that failed, the next one has no more than count, as the writer may have
+	// to look for more. Nil joins nothing.
+	Joins func(schema.Config) bool
+
+	// Bodies says that the writer reads nothing of a record but Body, and that bodies are not
+	// encoded: it is Raw. A list of bodies is then queued as it is.
+	Bodies bool
+
 	// Calls is how many calls of Write may run at the same time; below 2 it is one.
 	// Records keep their order from one call to the next only if it is one. It is for
 	// a writer that returns only when its records are confirmed.
@@ -353,6 +368,19 @@ type Writer interface {
 	// Close waits until what was written is confirmed, or ctx ends, and disconnects. It
 	// is called once, also if Connect has never succeeded.
 	Close(ctx context.Context) error
+}
+
+// A Packer is a [Writer] of bodies, see [Sink.Bodies], that encodes lists of them on the
+// goroutines of their processes, while they are in the cache of the processor, and writes what
+// it has made of several lists together.
+type Packer interface {
+	// Pack encodes the bodies of a list; nil if Write has to see them. Any goroutine calls it.
+	Pack(bodies value.Value) any
+
+	// WritePacked writes what Pack has made of lists, all or none, in their order, and is
+	// called as Write is. An error is that of each of their records. If it is not ok, nothing
+	// was written, and Write gets the bodies, which finds the ones that cannot be written.
+	WritePacked(ctx context.Context, packs []any) (ok bool, err error)
 }
 
 // Rest in place of the index of a record stands for all that are not done: see

@@ -11,6 +11,8 @@ import (
 
 // A task is what one process gets: a message, or a batch. A batch whose attempts are
 // used up goes on in pieces: messages is the one that runs, rest those that follow.
+// Or it is a group: messages whose processes begin together, each its own. Those that do not
+// end together go on in tasks of their own.
 // A worker owns a task while its process runs, and else the consumer.
 type task struct {
 	consumer    *consumer
@@ -23,6 +25,9 @@ type task struct {
 	outage      outage
 	trying      bool        // it is a suspect that goes on
 	accompanied atomic.Bool // others were under way when its process was
+	group       bool
+	apart       uint64  // the messages of a group that go on by themselves
+	runner      *runner // that starts a group
 
 	generation *generation // whose process runs
 	resp       node.Response
@@ -82,6 +87,7 @@ func (p *tasks) recycle(t *task) {
 	}
 	t.messages, t.rest = t.messages[:0], nil
 	clear(t.answers)
+	t.group, t.apart, t.runner = false, 0, nil
 	t.halved, t.letter, t.failed, t.err, t.resp, t.outage = false, false, 0, nil, node.Response{}, outage{}
 	p.spare = append(p.spare, t)
 }

@@ -22,6 +22,10 @@ type runner struct {
 	ended    []*task
 	unready  []*message
 	queued   []*message // that the queue of a sink has
+	later    []*message // of groups, that begin later: the last one first
+	taken    int        // messages of tasks, where a batch counts as one
+	grouped  int        // of these, those of groups
+	left     int        // of these, those that have gone on by themselves
 	decoded  []decoded  // whose bodies are large
 	whole    Message    // that is decoded now
 }
@@ -43,25 +47,39 @@ func (w *runner) run() {
 			m.prepare(w.consumer.settling, &w.whole)
 			w.weigh(m)
 		}
-		for _, t := range w.ended {
-			t.decide()
-		}
+		w.decide(0)
 		if len(w.tasks) == 0 {
 			continue
 		}
-		began := time.Now()
+		began, before := time.Now(), len(w.ended)
 		for _, t := range w.tasks {
 			if w.begin(t) {
-				t.decide()
 				w.ended = append(w.ended, t)
 			}
 		}
+		w.decide(before)
 		switch took := time.Since(began); {
 		case took > time.Millisecond:
 			w.size = max(w.size/2, 1)
-		case took < 200*time.Microsecond && len(w.tasks) == w.size:
+		case took < 200*time.Microsecond && w.taken == w.size:
 			w.size = min(2*w.size, mostTasks)
 		}
+	}
+}
+
+// decide says what follows for the tasks that have ended, from one on.
+func (w *runner) decide(from int) {
+	for i := from; i < len(w.ended); i++ {
+		t := w.ended[i]
+		if t.group {
+			if t.keepTogether(); len(t.messages) == 0 {
+				continue
+			}
+			if t.resp.IsError() {
+				w.ended = t.split(w.ended)
+			}
+		}
+		t.decide()
 	}
 }
 
@@ -96,16 +114,19 @@ func (w *runner) next() bool {
 	for {
 		w.ended = c.workers.ended(w.ended, mostTasks)
 		share := min(w.size, (c.due.len()+c.order.n)/c.workers.n+1)
-		for len(w.tasks) < share {
-			t := c.nextTask()
+		for w.taken < share {
+			t := c.nextTask(share - w.taken)
 			if t == nil {
 				break
 			}
 			w.tasks = append(w.tasks, t)
+			if w.taken++; t.group {
+				w.taken += len(t.messages) - 1
+			}
 		}
 		// What is ready goes first: so a message is still in the processor's cache when its
 		// process begins.
-		for len(w.tasks) < w.size && c.taken < c.unready.len() && len(w.unready) < mostTasks {
+		for w.taken < w.size && c.taken < c.unready.len() && len(w.unready) < mostTasks {
 			w.unready = append(w.unready, c.unready.items[c.unready.head+c.taken])
 			c.taken++
 		}
@@ -138,9 +159,15 @@ func (w *runner) handIn() {
 			c.order.handOff(m)
 		}
 	}
+	if w.grouped > 0 {
+		c.grouping.took(w.grouped, w.left+len(w.later))
+		c.putBack(w.later)
+	}
 	for _, t := range w.ended {
 		c.conclude(t)
 	}
+	clear(w.later)
+	w.later, w.taken, w.grouped, w.left = w.later[:0], 0, 0, 0
 	clear(w.tasks)
 	clear(w.ended)
 	clear(w.unready)
@@ -270,8 +297,9 @@ func (b *batcher) arm() {
 	})
 }
 
-// nextTask returns the next task to run, or nil. The caller holds the lock.
-func (c *consumer) nextTask() *task {
+// nextTask returns the next task to run, or nil: a group has at most so many messages. The caller
+// holds the lock.
+func (c *consumer) nextTask(most int) *task {
 	for c.due.len() > 0 {
 		t := c.due.pop()
 		if c.settler.drop(t) {
@@ -285,7 +313,12 @@ func (c *consumer) nextTask() *task {
 	}
 	t := c.tasks.make()
 	if count := c.settings.batch.count; count == 0 {
-		t.messages = c.order.take(t.messages, 1, 0)
+		n := 1
+		if most > 1 && c.mayGroup() {
+			n = c.grouping.next(most)
+		}
+		t.messages = c.takeGroup(t.messages, n)
+		t.group = len(t.messages) > 1
 	} else {
 		t.messages = c.order.take(slices.Grow(t.messages, min(count, c.order.n)), count, c.settings.batch.bytes)
 		c.batcher.lingered = false
@@ -316,7 +349,11 @@ func (c *consumer) conclude(t *task) {
 	if g.running--; g.running == 0 && g.idle != nil {
 		close(g.idle)
 	}
-	c.quarantine.ended(t, t.verdict == verdictGood)
+	c.quarantine.ended(t, t.group || t.verdict == verdictGood)
+	if t.group {
+		c.concludeGroup(t)
+		return
+	}
 	m := t.messages[0]
 	if !c.mayQueue(m) {
 		c.follow(t)
@@ -328,6 +365,11 @@ func (c *consumer) conclude(t *task) {
 	} else {
 		q.failed = append(q.failed, t)
 	}
+	c.joinFailed(q)
+}
+
+// joinFailed goes on with what has failed of a queue when nothing else of it is under way.
+func (c *consumer) joinFailed(q *keyQueue) {
 	if q.queued == 0 && len(q.failed) > 0 && q.out == len(q.failed) {
 		c.follow(c.settler.join(q))
 	}
@@ -432,6 +474,9 @@ func (c *consumer) fate(m *message) fate {
 // begin starts the process of a task. It reports whether that has ended already, or
 // could not begin.
 func (w *runner) begin(t *task) (ended bool) {
+	if t.group {
+		return w.beginGroup(t)
+	}
 	t.verdict = verdictNone
 	for _, m := range t.messages {
 		m.decode(t.generation.settings.decode, &w.whole)

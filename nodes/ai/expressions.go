@@ -6,13 +6,14 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/template"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
 // setExpressions compiles what is made of the payload, and checks what does not go together.
-func (n *llm) setExpressions(c schema.Config, o stream.Options) error {
-	var err error
+func (n *llm) setExpressions(init *node.Init, o stream.Options) (err error) {
+	c := init.Config
 	if o.Language, err = o.LanguageOf(c); err != nil {
 		return err
 	}
@@ -30,7 +31,7 @@ func (n *llm) setExpressions(c schema.Config, o stream.Options) error {
 	}
 	compile := func(c schema.Config, field string) (p lang.Program) {
 		if err == nil {
-			p, err = o.Expr(c, field, lang.Options{Timeout: 10 * time.Second})
+			p, err = o.Expr(c, field, lang.Options{Timeout: 10 * time.Second, Warn: init.Warn})
 		}
 		return p
 	}

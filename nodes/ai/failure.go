@@ -50,7 +50,7 @@ func (f *failure) node(label string) error {
 	case "silence", "timeout":
 		e.Status = http.StatusGatewayTimeout
 	case "context":
-		e.Status = http.StatusRequestEntityTooLarge
+		e.Status, e.Permanent = http.StatusInternalServerError, true // see [node.Unusable]
 	}
 	if f.status != 0 {
 		e.Data = object("status", f.status)

@@ -83,7 +83,7 @@ func TestMisbehaving(t *testing.T) {
 		f("another document", "answer 502: HOST: what came is not an answer of a model: it has no choices", 1, "", modeltest.Turn{Body: `{"status": "ok"}`, Type: "application/json"}, good)
 		f("an empty stream", "answer 502: HOST: what came is not an answer of a model: it has no choices", 1, "", modeltest.Turn{Body: "data: [DONE]\n\n", Type: "text/event-stream"}, good)
 		f("an error within", "well", 2, "", modeltest.Turn{Body: "data: {\"error\": {\"message\": \"overloaded\", \"type\": \"server_error\"}}\n\n", Type: "text/event-stream"}, good)
-		f("a context error within", "context 413: HOST: the conversation is too long for the model \"small\": the request exceeds the available context size", 1, "",
+		f("a context error within", "context 500: HOST: the conversation is too long for the model \"small\": the request exceeds the available context size", 1, "",
 			modeltest.Turn{Body: `{"error": {"code": 400, "message": "the request exceeds the available context size", "type": "exceed_context_size_error"}}`, Type: "application/json"}, good)
 		f("too large", "too_large 502: HOST: the answer has more than limits.answer_bytes, which are 1024", 1, "limits: {answer_bytes: 1KiB}", modeltest.Text(strings.Repeat("many words ", 1000)), good)
 		f("no usage", "well", 1, "", modeltest.Turn{Text: "well", NoUsage: true})
@@ -112,7 +112,7 @@ func TestMistakes(t *testing.T) {
 	f(m.URL, "model: small", "auth 502: HOST: the server asks for a key: set key")
 	f(m.URL, "model: small, key: wrong", "auth 502: HOST: the server refuses the key")
 	f(m.URL, "model: small, key: sk-secret", "model 502: HOST: the server does not have the model \"small\": The model `small` does not exist or you do not have access to it.")
-	f(m.URL, "model: large, key: sk-secret", "context 413: HOST: the conversation is too long for the model \"large\": This model's maximum context length is 4 tokens. However, your messages resulted in 8 tokens.")
+	f(m.URL, "model: large, key: sk-secret", "context 500: HOST: the conversation is too long for the model \"large\": This model's maximum context length is 4 tokens. However, your messages resulted in 8 tokens.")
 	f(strings.TrimSuffix(m.URL, "/v1")+"/api", "model: large, key: sk-secret", "not_found 502: HOST: the server has nothing at this path (status 404): url is where its API begins, such as http://HOST/v1: Invalid URL (POST /api/chat/completions)")
 
 	closed := httptest.NewServer(http.NotFoundHandler())

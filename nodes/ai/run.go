@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -38,7 +37,7 @@ func (n *llm) Receive(p node.Process, pkt node.Packet) node.Result {
 	if n.history > 0 {
 		s, ok := session.Of(p)
 		if !ok {
-			return node.Fail(&node.Error{Err: errors.New("history needs a session: put a node of kind session upstream"), Code: "no_session"})
+			return node.Fail(node.Unusable("no_session", errors.New("history needs a session: put a node of kind session upstream")))
 		}
 		r.session = s
 	}
@@ -50,7 +49,7 @@ func (n *llm) Receive(p node.Process, pkt node.Packet) node.Result {
 		r.messages = append(r.messages, object("role", "system", "content", system))
 	}
 	if r.asked, err = n.ask(ctx, pkt.Payload); err != nil {
-		return node.Fail(&node.Error{Err: err, Code: "prompt", Status: http.StatusUnprocessableEntity})
+		return node.Fail(node.Unusable("prompt", err))
 	}
 	earlier := r.earlier()
 	r.first, r.past = len(r.messages), len(earlier)
@@ -97,7 +96,7 @@ func (r *run) ask() node.Result {
 	}
 	body, err := r.body(most)
 	if err != nil {
-		return node.Fail(&node.Error{Err: fmt.Errorf("the conversation cannot be written as JSON: %w", err), Code: "prompt", Status: http.StatusUnprocessableEntity})
+		return node.Fail(node.Unusable("prompt", fmt.Errorf("the conversation cannot be written as JSON: %w", err)))
 	}
 	return node.Block(func(ctx context.Context) node.Result {
 		x, piece, err := r.begin(ctx, body)

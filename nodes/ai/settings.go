@@ -83,9 +83,12 @@ func newLLM(init *node.Init, o stream.Options) (node.Node, error) {
 	var err error
 	n.transport.TLS, err = field.TLSOf(c)
 	err = errors.Join(
-		n.setURL(c), n.setHeader(c), n.setRequest(c), n.setTools(c, init.OutLinks), n.setServers(init, c), n.setSchema(c), n.setExpressions(c, o), err)
+		n.setURL(c), n.setHeader(c), n.setRequest(c), n.setTools(init), n.setServers(init, c), n.setSchema(init), n.setExpressions(init, o), err)
 	if err != nil {
 		return nil, err
+	}
+	if strings.HasSuffix(c.String("url"), "/chat/completions") {
+		init.AddWarning(c.Errorf("url", diag.CodeNoEffect, "/chat/completions is added to the url, which ends with it already").WithHint("write the url without it").AsPlain())
 	}
 	return n, nil
 }

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/jsonschema"
-	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -25,22 +25,23 @@ type tool struct {
 	remote            string  // what the server calls it
 }
 
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var toolName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
 
-func (n *llm) setTools(c schema.Config, links []int) error {
+func (n *llm) setTools(init *node.Init) error {
+	c, links := init.Config, init.OutLinks
 	var found diag.List
 	seen := make(map[string]bool)
 	for k, t := range c.List("tools") {
 		name := t.String("name")
 		switch {
-		case !toolName.MatchString(name):
+		case !toolName().MatchString(name):
 			found.Add(t.Errorf("name", diag.CodeBadValue, "not a name that models can call").WithHint("use letters, digits, _ and -, at most 64 of them"))
 		case seen[name]:
 			found.Add(t.Errorf("name", diag.CodeBadValue, "two tools have this name").WithHint("give each a name of its own"))
 		}
 		seen[name] = true
 		if port := toolPort + k; port >= len(links) || links[port] == 0 {
-			found.Add(t.Errorf("", diag.CodeUnlinked, "the tool leads nowhere").WithHint(`link the port: "tool[%d]": [{name: NODE, port: in}]`, k))
+			found.Add(t.Errorf("", diag.CodeUnlinked, "the tool leads nowhere").WithHint(`link the port: "tool[%d]": NODE`, k))
 		}
 		doc := t.Value("input")
 		if doc.IsNull() {
@@ -51,6 +52,7 @@ func (n *llm) setTools(c schema.Config, links []int) error {
 			found.Append(jsonschema.At(t, "input", err, "write a JSON Schema of an object, such as {properties: {id: {type: integer}}, required: [id]}"))
 			continue
 		}
+		jsonschema.Warn(init.Warn, t, "input", input.Doubts())
 		n.tools.tools = append(n.tools.tools, tool{
 			name: name, description: t.String("description"), parameters: parameters, input: input,
 			timeout: t.Duration("timeout"), port: toolPort + k,
@@ -81,7 +83,8 @@ func compileInput(doc value.Value, o jsonschema.Options) (value.Value, *jsonsche
 	return doc, s, err
 }
 
-func (n *llm) setSchema(c schema.Config) error {
+func (n *llm) setSchema(init *node.Init) error {
+	c := init.Config
 	if !c.Has("schema") {
 		return nil
 	}
@@ -93,6 +96,7 @@ func (n *llm) setSchema(c schema.Config) error {
 	if err != nil {
 		return jsonschema.At(c, "schema", err, "write a JSON Schema such as {type: object, properties: {total: {type: number}}, required: [total]}")
 	}
+	jsonschema.Warn(init.Warn, c, "schema", n.schema.Doubts())
 	text, err := doc.MarshalJSON()
 	if err != nil {
 		return err

@@ -127,7 +127,7 @@ func (n *llm) addTools(set *toolset, s *server, list []client.Tool) {
 // callable makes a name that models can call of one that servers may have.
 func callable(name string) string {
 	name = strings.Map(func(r rune) rune {
-		if r < 0x80 && toolName.MatchString(string(r)) {
+		if r < 0x80 && toolName().MatchString(string(r)) {
 			return r
 		}
 		return '_'

@@ -278,5 +278,5 @@ func TestLongHistory(t *testing.T) {
 	if got := talk("bob"); got < 4 || got > 12 {
 		t.Errorf("a model with 1,100 tokens was sent %d messages", got)
 	}
-	expect(t, "too long by itself", outcome(f.Send("s", value.Map(value.Field{Name: "who", Value: value.String("bob")}, value.Field{Name: "text", Value: value.String(strings.Repeat(long, 20))})))[:11], "context 413")
+	expect(t, "too long by itself", outcome(f.Send("s", value.Map(value.Field{Name: "who", Value: value.String("bob")}, value.Field{Name: "text", Value: value.String(strings.Repeat(long, 20))})))[:11], "context 500")
 }

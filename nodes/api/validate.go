@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
+	"slices"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/jsonschema"
@@ -40,6 +41,7 @@ func validateDef() *node.Def {
 		Out:     []node.Port{{Name: "out", Doc: "A payload that matches."}},
 		Error:   "The error of a payload that does not match. Without a link it is the answer.",
 		OpenAPI: describe,
+		Traits:  func(c schema.Config) node.Traits { return node.Traits{Shape: shape(c)} },
 		Recall:  node.Always(node.Pure),
 		New:     newValidate,
 	}
@@ -52,6 +54,11 @@ func newValidate(init *node.Init) (node.Node, error) {
 		return nil, jsonschema.At(c, "schema", err, "write one such as {type: object, properties: {count: {type: integer}}, required: [count]}")
 	}
 	n := &validate{schema: s, on: c.String("on"), status: int(c.Int("status"))}
+	ignored := s.Ignored("remove it: headers stay as they came")
+	if n.on != onHeader {
+		n.defaults, ignored = s.Defaults()
+	}
+	jsonschema.Warn(init.Warn, c, "schema", slices.Concat(s.Doubts(), ignored))
 	switch {
 	case !coerces(c):
 	case n.on == onHeader:
@@ -60,6 +67,21 @@ func newValidate(init *node.Init) (node.Node, error) {
 		n.coerce = s.Coercion(nil)
 	}
 	return n, nil
+}
+
+// shape returns what is known of payloads that match.
+func shape(c schema.Config) func(int, func() *schema.Shape) *schema.Shape {
+	return func(_ int, in func() *schema.Shape) *schema.Shape {
+		on := c.String("on")
+		s, err := jsonschema.Compile(c.Value("schema"), jsonschema.Options{Hidden: c.Hidden("schema")})
+		switch {
+		case err != nil || on == onHeader: // New reports the error; headers have more fields
+			return in()
+		case on == onSelf:
+			return s.Shape()
+		}
+		return in().With(on, s.Shape())
+	}
 }
 
 // coerces reports whether a node reads texts.
@@ -72,10 +94,11 @@ func coerces(c schema.Config) bool {
 
 // A validate is a node of that kind. It is immutable.
 type validate struct {
-	schema *jsonschema.Schema
-	on     string
-	status int
-	coerce *jsonschema.Coercion // nil if texts stay texts
+	schema   *jsonschema.Schema
+	on       string
+	status   int
+	coerce   *jsonschema.Coercion // nil if texts stay texts
+	defaults *jsonschema.Defaults // nil if the schema has none
 }
 
 // maxProblems bounds what an error lists: a list of a million wrong elements has as many
@@ -88,15 +111,19 @@ func (n *validate) Receive(_ node.Process, pkt node.Packet) node.Result {
 	if n.on != onSelf {
 		part, _ = pkt.Payload.Get(n.on)
 	}
-	checked := part
+	checked, changed := part, false
 	if n.coerce != nil {
-		checked = n.coerce.Apply(part)
+		checked, changed = n.coerce.Apply(part), n.on != onHeader
+	}
+	if n.defaults != nil {
+		filled, lacked := n.defaults.Apply(checked)
+		checked, changed = filled, changed || lacked
 	}
 	if found := n.schema.Problems(checked, maxProblems); found != nil {
 		return node.Fail(n.refusal(found))
 	}
 	switch {
-	case n.coerce == nil || n.on == onHeader:
+	case !changed:
 		return node.Send(0, pkt.Payload)
 	case n.on == onSelf:
 		return node.Send(0, checked)

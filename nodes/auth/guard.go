@@ -44,7 +44,7 @@ func newGuard(o stream.Options, init *node.Init) (node.Node, error) {
 		g.challenges = append(g.challenges, s.challenge(quoted(init.Config.String("realm"))))
 	}
 	var err error
-	g.require, err = o.Expr(init.Config, "require", lang.Options{Timeout: evaluation, Log: init.Log})
+	g.require, err = o.Expr(init.Config, "require", lang.Options{Condition: true, Timeout: evaluation, Log: init.Log, Warn: init.Warn})
 	return g, errors.Join(append(found, err)...)
 }
 

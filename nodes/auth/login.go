@@ -21,34 +21,39 @@ var loginPage string
 func loginDef() *node.Def {
 	return &node.Def{
 		Kind:    "login",
-		Summary: "Sends people to a provider of OpenID Connect, and knows them afterwards.",
+		Summary: "Signs people in with a provider of OpenID Connect.",
 		Page:    node.ReadPage(loginPage),
 		Config: schema.Fields(
-			schema.String("issuer").Required().Doc("The URL of the provider, which describes itself there."),
+			schema.String("issuer").Required().Doc("The URL of the provider, where its discovery document is."),
 			schema.String("url").Required().Doc("The URL of this site, as browsers see it: scheme, host and port."),
-			schema.String("path").Default("/auth").Doc("Where the node's own paths are."),
-			schema.String("client_id").Required().Doc("What the provider calls this site."),
-			schema.String("client_secret").Secret().Doc("The secret that the provider has given to it. A public client has none."),
-			schema.Strings("secret").Required().Secret().Doc("What cookies are encrypted with: at least 32 bytes, such as those of `openssl rand -hex 32`. Of several, the first makes cookies, and all read them."),
-			schema.Strings("scopes").Default([]string{"openid", "profile", "email"}).Doc("What to ask the provider for."),
-			schema.String("prompt").Doc("What the provider asks people for at each login, such as `login` or `consent`. Unset is `consent` with the scope `offline_access`, for which strict providers need it, and nothing otherwise. An empty text asks for nothing."),
+			schema.String("path").Default("/auth").Doc("The prefix of the node's own paths."),
+			schema.String("client_id").Required().Doc("The id of this site at the provider."),
+			schema.String("client_secret").Secret().Doc("The secret that the provider has given to this site. A public client has none."),
+			schema.Strings("secret").Required().Secret().Doc("The secret that encrypts cookies: at least 32 bytes, such as those of `openssl rand -hex 32`. If there are several, new cookies use the first, and all can read cookies."),
+			schema.Strings("scopes").Default([]string{"openid", "profile", "email"}).Doc("The scopes to ask the provider for."),
+			schema.String("prompt").Doc("What the provider asks people for at each login, such as `login` or `consent`. Unset, it is `consent` if the scopes have `offline_access`, since strict providers need both, and nothing otherwise. An empty text asks for nothing."),
 			schema.Strings("claims").Default([]string{"name", "email", "email_verified", "preferred_username", "groups", "roles"}).Doc("The claims of the ID token that the session keeps."),
-			schema.Strings("algorithms").Words(false, algorithmNames()...).Default([]string{"RS256"}).Doc("What the keys of the provider are good for."),
+			schema.Strings("algorithms").Words(false, algorithmNames()...).Default([]string{"RS256"}).Doc("The algorithms that the keys of the provider may be used with."),
 			schema.Duration("ttl").Default(12*time.Hour).Range(float64(time.Minute), float64(90*24*time.Hour)).Doc("How long a session lasts."),
 			schema.Duration("leeway").Default(30*time.Second).Range(0, float64(10*time.Minute)).Doc("How far clocks may differ."),
 			schema.List("ended", schema.Fields(
-				schema.String("before").Required().Doc("The time before which they were begun, as in RFC 3339: `2026-01-31T12:00:00Z`."),
-				schema.String("subject").Doc("Whose they are; unset is everyone."),
+				schema.String("before").Required().Doc("Ends sessions that began before this time, in RFC 3339: `2026-01-31T12:00:00Z`."),
+				schema.String("subject").Doc("Ends only sessions of this subject; unset, those of all subjects."),
 			)).Doc("Sessions that the server has ended."),
-			schema.Bool("required").Default(true).Doc("Whether a session is needed. Otherwise requests without one pass, without `auth`; `PATH/login` begins one."),
-			schema.String("cookie").Default("login").Doc("What the names of the cookies begin with."),
+			schema.Bool("required").Default(true).Doc("Whether a session is required. If not, requests without a session pass without `auth`; `PATH/login` begins a session."),
+			schema.String("cookie").Default("login").Doc("The prefix of the names of the cookies."),
 			field.NewTLS("How to connect to a provider whose URL is `https`. Files are read when the node opens."),
 		),
-		In:      []node.Port{{Name: "in", Doc: "A request."}},
-		Out:     []node.Port{{Name: "out", Doc: "The request, with `auth`."}},
-		Error:   "Why there is no session, with a `status` of 401, 403 or 503, and a `code`.",
-		Recall:  node.Always(node.Effects),
-		Traits:  node.Fixed(node.Traits{Is: node.SendsParts | node.IgnoresBody}), // a session that is renewed adds a header to the answer
+		In:     []node.Port{{Name: "in", Doc: "A request."}},
+		Out:    []node.Port{{Name: "out", Doc: "The request, with `auth`."}},
+		Error:  "Why there is no session, with a `status` of 401, 403 or 503, and a `code`.",
+		Recall: node.Always(node.Effects),
+		Traits: func(c schema.Config) node.Traits {
+			return node.Traits{
+				Is:    node.SendsParts | node.IgnoresBody, // a session that is renewed adds a header to the answer
+				Paths: []string{strings.TrimSuffix(c.String("path"), "/") + "/callback"},
+			}
+		},
 		Lint:    field.LintTLS,
 		OpenAPI: describeLogin,
 		New:     newLogin,
@@ -118,7 +123,7 @@ func (n *login) readOrigin(c schema.Config) (err error) {
 	}
 	n.url, err = url.Parse(c.String("url"))
 	if err != nil || strings.Trim(n.url.Path, "/") != "" || n.url.RawQuery != "" {
-		return c.Errorf("url", diag.CodeBadValue, "want scheme, host and port only, such as https://shop.example.com")
+		return c.Errorf("url", diag.CodeBadValue, "want scheme, host and port only").WithHint("write one such as https://shop.example.com; the paths are below path, %s", c.String("path"))
 	}
 	n.url = &url.URL{Scheme: n.url.Scheme, Host: n.url.Host}
 	return nil

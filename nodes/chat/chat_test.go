@@ -152,6 +152,36 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// TestPartial takes part in a conversation that the program does not know and cannot read: the page that has its
+// messages is told so, and the ids of new messages are not those of earlier ones.
+func TestPartial(t *testing.T) {
+	without := strings.Replace(chatDocument("", ""), ", history: [{name: past, port: in}]", "", 1)
+	first := serveDocument(t, without, echo)
+	c := first.dial("")
+	c.say("1", "one")
+	c.rest()
+	if c.seen[0].Partial {
+		t.Error("a new conversation is partial")
+	}
+	if again := first.dial(c.token).seen[0]; again.Partial || len(again.Messages) != 2 {
+		t.Errorf("got %+v of a conversation that the program knows", again)
+	}
+	old := first.dial(c.token).seen[0].Messages
+	first.Close()
+
+	second := serveDocument(t, without, echo)
+	c = second.dial(c.token)
+	if got := c.seen[0]; !got.Partial || len(got.Messages) != 0 {
+		t.Errorf("after a restart: got %+v, want a conversation that is partial", got)
+	}
+	c.say("2", "two")
+	c.rest()
+	got := second.dial(c.token).seen[0]
+	if !got.Partial || len(got.Messages) != 2 || got.Messages[1].ID == old[1].ID || got.Messages[1].ID[0] != 'b' {
+		t.Errorf("got %+v, want messages with ids that differ from %+v", got, old)
+	}
+}
+
 func TestFailures(t *testing.T) {
 	answers := map[string]value.Value{
 		"number": value.Int(7),

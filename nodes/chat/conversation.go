@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -41,6 +42,7 @@ type event struct {
 	Title        string    `json:"title,omitempty"`
 	Greeting     string    `json:"greeting,omitempty"`
 	Messages     []message `json:"messages,omitempty"`
+	Partial      bool      `json:"partial,omitempty"` // there were messages before these, which only pages have
 	Message      *message  `json:"message,omitempty"`
 	ID           string    `json:"id,omitempty"`
 	Text         string    `json:"text,omitempty"`
@@ -68,10 +70,12 @@ type conversation struct {
 	mu struct {
 		sync.Mutex
 		messages []*message
-		bytes    int   // what the messages weigh
-		counted  int   // what the node knows of the weight
-		last     int   // number of the last message of the bot
-		turn     *turn // whose process runs, or nil
+		bytes    int    // what the messages weigh
+		counted  int    // what the node knows of the weight
+		last     int    // number of the last message of the bot
+		ids      string // what the ids of the bot's messages begin with
+		partial  bool   // see [conversation.beganBefore]
+		turn     *turn  // whose process runs, or nil
 		viewers  map[*viewer]struct{}
 	}
 }
@@ -88,7 +92,7 @@ var errBehind = errors.New("the client does not take its messages")
 
 func newConversation(h *conversations, key string) *conversation {
 	conv := &conversation{all: h, key: key, ready: make(chan struct{})}
-	conv.mu.viewers = make(map[*viewer]struct{})
+	conv.mu.viewers, conv.mu.ids = make(map[*viewer]struct{}), "b"
 	conv.weighLocked()
 	return conv
 }
@@ -103,6 +107,7 @@ func (conv *conversation) enter(v *viewer, hello event) bool {
 	for _, l := range conv.mu.messages {
 		hello.Messages = append(hello.Messages, *l)
 	}
+	hello.Partial = conv.mu.partial
 	hello.Busy = conv.mu.turn != nil && !conv.mu.turn.paused
 	v.put(hello.encode()) // it is the first
 	conv.mu.viewers[v] = struct{}{}
@@ -120,6 +125,14 @@ func (conv *conversation) fresh() {
 	if !conv.prepared.Swap(true) {
 		close(conv.ready)
 	}
+}
+
+// beganBefore says that there were messages before, which cannot be read: the program has started again, or has
+// forgotten the conversation. The ids of new messages differ from those that pages show.
+func (conv *conversation) beganBefore() {
+	conv.mu.Lock()
+	defer conv.mu.Unlock()
+	conv.mu.partial, conv.mu.ids = true, "b"+rand.Text()+"-"
 }
 
 // isQuiet reports whether no process runs.
@@ -177,7 +190,7 @@ func (conv *conversation) unsay(id, why string) {
 func (conv *conversation) add(l *message) {
 	if l.ID == "" {
 		conv.mu.last++
-		l.ID = "b" + strconv.Itoa(conv.mu.last)
+		l.ID = conv.mu.ids + strconv.Itoa(conv.mu.last)
 	}
 	conv.mu.messages = append(conv.mu.messages, l)
 	conv.mu.bytes += l.weight()
@@ -202,7 +215,7 @@ func (conv *conversation) restore(earlier []*message) {
 	defer conv.unlock()
 	for _, l := range earlier {
 		conv.mu.last++
-		l.ID = "b" + strconv.Itoa(conv.mu.last)
+		l.ID = conv.mu.ids + strconv.Itoa(conv.mu.last)
 		conv.mu.bytes += l.weight()
 	}
 	conv.mu.messages = append(earlier, conv.mu.messages...)

@@ -170,11 +170,13 @@ func (n *chatNode) prepare(ctx context.Context, conv *conversation) {
 	}
 	defer close(conv.ready)
 	if !n.recalls || n.generation == nil {
+		conv.beganBefore()
 		return
 	}
 	asked := incoming{platform: platformChat, conversation: conv.key, event: "history"}
 	resp := n.generation.starter.Run(n.conversations.ctx, n.conversations.call.Send(outHistory, asked.payload()))
 	if resp.IsError() {
+		conv.beganBefore()
 		n.init.Log.Warn("earlier messages cannot be read", "conversation", conv.key, "error", node.Clip(resp.Payload.AsError().Error(), 1000))
 		return
 	}

@@ -14,14 +14,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// TestWidgetSize keeps the widget small: it is on every page of a shop.
+// TestWidgetSize keeps the widget small: it is on every page of a shop. A language takes half a kilobyte.
 func TestWidgetSize(t *testing.T) {
 	data, err := os.ReadFile("widget.js")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(data) > 12<<10 {
-		t.Errorf("the widget has %d bytes, at most %d are allowed", len(data), 12<<10)
+	if len(data) > 13<<10 {
+		t.Errorf("the widget has %d bytes, at most %d are allowed", len(data), 13<<10)
 	}
 	for _, sink := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function("} {
 		if strings.Contains(string(data), sink) {

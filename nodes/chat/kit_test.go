@@ -165,7 +165,7 @@ type event struct {
 	Type, Conversation, Title, Greeting, ID, Text, Code string
 	Messages                                            []message
 	Message                                             message
-	Busy                                                bool
+	Busy, Partial                                       bool
 }
 
 type message struct {

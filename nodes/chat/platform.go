@@ -242,10 +242,11 @@ func (n *platformNode) send(v value.Value) node.Result {
 // A platform is what differs between the kinds that talk to people elsewhere.
 type platform struct {
 	kind, summary, address string
-	page                   string // its Markdown file
-	longest                int    // UTF-16 units of a message
-	sends                  bool   // it has an in-port for messages that do not answer
-	raw                    bool   // it checks signatures
+	page                   string                   // its Markdown file
+	longest                int                      // UTF-16 units of a message
+	sends                  bool                     // it has an in-port for messages that do not answer
+	raw                    bool                     // it checks signatures
+	pulls                  func(schema.Config) bool // it asks for its messages; nil waits for requests
 	fields                 []*schema.Field
 
 	// hook makes what reads and writes for a node. The api is its own.
@@ -258,14 +259,26 @@ var (
 	platformOut = []node.Port{{Name: "out", Doc: "A message."}}
 )
 
+func (p *platform) traits(c schema.Config) node.Traits {
+	t := node.Traits{Gives: []string{node.GivesParts, node.GivesConversation}}
+	if p.raw {
+		t.Is = node.NeedsRaw
+	}
+	if p.pulls == nil || !p.pulls(c) {
+		t.Needs = []node.Need{needsRequest()}
+	}
+	return t
+}
+
+// needsRequest is of nodes whose messages come as requests.
+func needsRequest() node.Need {
+	return node.Need{What: node.GivesRequest, Idle: true, Hint: "link the out-port of a listener, or of a route, to it"}
+}
+
 func (p *platform) def() *node.Def {
 	in := platformIn[:1]
 	if p.sends {
 		in = platformIn
-	}
-	traits := node.Traits{Gives: []string{node.GivesParts, node.GivesConversation}}
-	if p.raw {
-		traits.Is = node.NeedsRaw
 	}
 	return &node.Def{
 		Kind: p.kind, Summary: p.summary, Page: readPage(p.page),
@@ -275,7 +288,7 @@ func (p *platform) def() *node.Def {
 		)...),
 		In: in, Out: platformOut,
 		Role:   node.Begins | node.HasClient | node.Connects,
-		Traits: node.Fixed(traits),
+		Traits: p.traits,
 		Recall: node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			a, err := newAPI(init.Config)

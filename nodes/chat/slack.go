@@ -37,7 +37,8 @@ func slackPlatform() *platform {
 			schema.String("signing_secret").Secret().Doc("The signing secret of the app. Required unless `app_token`."),
 			schema.String("app_token").Secret().Doc("An app-level token, xapp-…, for Socket Mode. Without one, messages come as requests."),
 		},
-		hook: newSlack,
+		pulls: func(c schema.Config) bool { return c.Has("app_token") },
+		hook:  newSlack,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -36,12 +37,13 @@ func telegramPlatform() *platform {
 			schema.String("webhook_secret").Secret().Doc("What requests of Telegram have in `X-Telegram-Bot-Api-Secret-Token`. Required unless `poll`."),
 			schema.Bool("poll").Default(false).Doc("Whether to ask for messages instead of waiting for requests."),
 		},
-		hook: newTelegram,
+		pulls: func(c schema.Config) bool { return c.Bool("poll") },
+		hook:  newTelegram,
 	}
 }
 
 // telegramToken is the form of a token: the bot's id, and its secret.
-var telegramToken = regexp.MustCompile(`^[0-9]{1,20}:[A-Za-z0-9_-]{5,}$`)
+var telegramToken = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{1,20}:[A-Za-z0-9_-]{5,}$`) })
 
 // A telegram reads requests of Telegram, and sends messages there.
 type telegram struct {
@@ -54,7 +56,7 @@ type telegram struct {
 func newTelegram(init *node.Init, a *api) (webhook, error) {
 	c := init.Config
 	h := &telegram{api: a, token: c.String("token"), secret: c.String("webhook_secret"), poll: c.Bool("poll"), log: init.Log}
-	if !telegramToken.MatchString(h.token) {
+	if !telegramToken().MatchString(h.token) {
 		return nil, c.Errorf("token", diag.CodeBadValue, "is not a token of a bot").WithHint("it has the form 123456:ABC-DEF, and comes from BotFather").AsPlain()
 	}
 	h.bot, _, _ = strings.Cut(h.token, ":")

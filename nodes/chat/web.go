@@ -48,11 +48,19 @@ func chatDef() *node.Def {
 			{Name: "history", Doc: "A conversation whose earlier messages are not in memory."},
 		},
 		Role:    node.Begins | node.HasClient,
-		Traits:  node.Fixed(node.Traits{Is: node.SendsParts, Gives: []string{node.GivesParts, node.GivesConversation}}),
+		Traits:  chatTraits,
 		OpenAPI: describe,
 		Recall:  node.Always(node.Effects),
 		New:     newChatNode,
 	}
+}
+
+func chatTraits(c schema.Config) node.Traits {
+	t := node.Traits{Is: node.SendsParts, Gives: []string{node.GivesParts, node.GivesConversation}, Needs: []node.Need{needsRequest()}}
+	if base := strings.TrimSuffix(c.String("path"), "/"); base == "" || base[0] == '/' {
+		t.Paths = []string{base + "/messages", base + "/socket"}
+	}
+	return t
 }
 
 // A chatNode is the part of a chat that belongs to one generation. Its conversations and
@@ -87,7 +95,7 @@ func newChatNode(init *node.Init) (node.Node, error) {
 		return nil, c.Errorf("path", diag.CodeBadValue, "%q is not a path", c.String("path")).WithHint("write one such as /chat")
 	}
 	var err error
-	if n.origins, err = node.NewHosts(c, "origins"); err != nil {
+	if n.origins, err = node.NewHosts(init, "origins"); err != nil {
 		return nil, err
 	}
 	n.signer, err = newSigner(c, "secret")

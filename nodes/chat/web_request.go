@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/handover"
@@ -19,7 +20,7 @@ var widget string
 //go:embed page.html
 var pageText string
 
-var page = template.Must(template.New("page").Parse(pageText))
+var page = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageText)) })
 
 // pagePolicy lets the page run the widget and nothing else.
 const pagePolicy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
@@ -128,7 +129,7 @@ func reply(status int, body value.Value, headers ...string) node.Result {
 
 func (n *chatNode) servePage() node.Result {
 	var text bytes.Buffer
-	if err := page.Execute(&text, map[string]string{"Title": n.title}); err != nil {
+	if err := page().Execute(&text, map[string]string{"Title": n.title}); err != nil {
 		return node.Fail(err)
 	}
 	return reply(http.StatusOK, value.String(text.String()), "Content-Type", "text/html; charset=utf-8", "Cache-Control", "no-cache",

@@ -1,5 +1,6 @@
 // The chat widget of Uniflow: <script src="https://HOST/chat/widget.js" async></script>.
 // Attributes: data-title, data-accent (a color), data-open; data-page fills the page.
+// It speaks the language of the page (lang), or else of the browser, if that is in texts.
 // All that is said becomes text nodes: nothing is read as HTML.
 (() => {
 'use strict'
@@ -7,7 +8,19 @@ const script = document.currentScript
 const base = new URL('.', script.src)
 const key = 'uniflow chat ' + base
 const full = 'page' in script.dataset
-let title = script.dataset.title || 'Chat'
+
+// The texts in other languages than English, which has them as keys.
+const texts = {
+  ko: {
+    'Chat': '채팅', 'Message': '메시지', 'Write a message': '메시지를 입력하세요', 'Send': '보내기', 'Close': '닫기', 'You': '나',
+    'Send again': '다시 보내기', 'A message was not answered.': '답변을 받지 못한 메시지가 있습니다.',
+    'The message was refused.': '메시지가 거부되었습니다.', 'Connecting again…': '다시 연결하는 중…',
+  },
+}
+const lang = (document.documentElement.lang || navigator.language).toLowerCase().split('-')[0]
+const say = text => texts[lang]?.[text] || text
+if (full && !document.documentElement.lang) document.documentElement.lang = texts[lang] ? lang : 'en'
+let title = script.dataset.title || say('Chat')
 
 const css = `
 :host{all:initial;--accent:#1d4ed8;--back:#fff;--front:#1a1d21;--soft:#eef0f3;--line:#d5d9df;--quiet:#59616b;--bad:#b3261e;color-scheme:light dark;font:15px/1.45 system-ui,sans-serif}
@@ -64,11 +77,11 @@ const log = make('ol', {role: 'log', 'aria-live': 'off', 'aria-labelledby': 'tit
 const voice = make('div', {class: 'sr', role: 'status', 'aria-live': 'polite'}) // says whole messages, not pieces
 const dots = make('div', {class: 'dots', 'aria-hidden': true, hidden: ''}, '●●●')
 const note = make('div', {class: 'note', role: 'status', hidden: ''})
-const input = make('textarea', {rows: 1, 'aria-label': 'Message', placeholder: 'Write a message', dir: 'auto', keydown: e => {
+const input = make('textarea', {rows: 1, 'aria-label': say('Message'), placeholder: say('Write a message'), dir: 'auto', keydown: e => {
   if (e.key == 'Enter' && !e.shiftKey && !e.isComposing) { e.preventDefault(); submit() }
 }})
-const form = make('form', {submit: e => { e.preventDefault(); submit() }}, input, make('button', {}, 'Send'))
-const close = make('button', {type: 'button', 'aria-label': 'Close', click: () => show(false)}, '✕')
+const form = make('form', {submit: e => { e.preventDefault(); submit() }}, input, make('button', {}, say('Send')))
+const close = make('button', {type: 'button', 'aria-label': say('Close'), click: () => show(false)}, '✕')
 const panel = make('section', {class: 'panel', id: 'panel', role: full ? 'main' : 'dialog', 'aria-labelledby': 'title', hidden: '', keydown: e => {
   if (e.key == 'Escape' && !full) show(false)
 }}, make('header', {}, heading, full ? '' : close), log, dots, note, form, voice)
@@ -117,22 +130,22 @@ const render = m => follow(() => {
   const more = [...m.buttons || [], ...m.files || []].map(b => b.url
     ? /^https?:/i.test(b.url) && make('a', {href: b.url, target: '_blank', rel: 'noopener noreferrer'}, b.text || b.name)
     : make('button', {type: 'button', click: b.press || (() => send(b.text, b.data))}, b.text)).filter(Boolean)
-  item.replaceChildren(make('span', {class: 'sr'}, m.from == 'user' ? 'You: ' : title + ': '), text,
+  item.replaceChildren(make('span', {class: 'sr'}, m.from == 'user' ? say('You') + ': ' : title + ': '), text,
     ...more.length ? [make('div', {class: 'more'}, ...more)] : [])
 }, m.from == 'user')
-const say = m => { if (m.from == 'bot' && !m.open) voice.textContent = m.text }
+const voiced = m => { if (m.from == 'bot' && !m.open) voice.textContent = m.text }
 let busy = false
 const wait = () => { dots.hidden = !busy || [...lines.values()].some(l => l.open) }
 
 // failed shows that a message was not taken, or not answered.
 const failed = (m, why) => {
   mine.delete(m.id)
-  render({id: 'u' + m.id, from: 'user', text: m.text, failed: true, buttons: [{text: 'Send again', press: () => {
+  render({id: 'u' + m.id, from: 'user', text: m.text, failed: true, buttons: [{text: say('Send again'), press: () => {
     lines.get('u' + m.id)?.item.remove()
     lines.delete('u' + m.id)
     send(m.text, m.data)
   }}]})
-  notify(why)
+  notify(say(why))
 }
 
 // What the server says.
@@ -142,7 +155,7 @@ const receive = f => {
     const id = f.message.id.slice(1)
     if (mine.has(id)) mine.get(id).taken = true
     render(f.message)
-    say(f.message)
+    voiced(f.message)
   } else if (f.type == 'append') follow(() => lines.get(f.id)?.text.appendData(f.text))
   else if (f.type == 'busy') {
     if (!(busy = !!f.busy)) for (const [id, m] of mine) if (m.taken) mine.delete(id)
@@ -150,7 +163,7 @@ const receive = f => {
     const m = mine.get((f.id || '').slice(1))
     if (f.code == 'token') keep('')
     if (m) failed(m, f.text)
-    else notify(f.text)
+    else notify(say(f.text))
   }
   wait()
 }
@@ -165,7 +178,10 @@ const hello = f => {
   const all = f.messages || []
   if (f.greeting) all.unshift({id: 'greeting', from: 'bot', text: f.greeting})
   const ids = new Set(all.map(m => m.id))
-  for (const [id, line] of lines) if (!ids.has(id)) { line.item.remove(); lines.delete(id) }
+  for (const [id, line] of lines) if (!ids.has(id)) {
+    line.open = false
+    if (!f.partial) { line.item.remove(); lines.delete(id) } // otherwise the page alone has it
+  }
   for (const m of all) { render(m); log.append(lines.get(m.id).item) }
   for (const m of [...mine.values()]) {
     if (ids.has('u' + m.id) || all.some(l => l.from == 'user' && l.text == m.text)) {
@@ -203,7 +219,7 @@ const notify = text => { note.textContent = text; note.hidden = !text }
 const lost = which => {
   if (which != link) return
   link = null
-  if (++fails > 1) notify('Connecting again…')
+  if (++fails > 1) notify(say('Connecting again…'))
   timer = setTimeout(connect, Math.min(15000, 300 * 2 ** fails) * (.5 + Math.random() / 2))
 }
 const connect = () => {

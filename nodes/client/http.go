@@ -108,11 +108,23 @@ func newHTTP(init *node.Init, o stream.Options) (node.Node, error) {
 		Raw:            true, // the node decompresses, within its limits
 	})
 	n.base = n.service.Request()
-	if err := errors.Join(err, n.setMethod(c), n.setExpect(o, c)); err != nil {
+	if err := errors.Join(err, n.setMethod(c), n.setExpect(init, o)); err != nil {
 		return nil, err
 	}
 	n.setHeaders()
+	warn(init)
 	return n, nil
+}
+
+// warn reports what is allowed in the fields but probably not meant.
+func warn(init *node.Init) {
+	c := init.Config
+	if strings.Contains(c.String("url"), "${") && !c.Hidden("url") {
+		init.AddWarning(c.Errorf("url", diag.CodeNoEffect, "a url has no expressions, so ${ stays as it is").WithHint("send the rest of the path, and the query, as the payload: {\"path\": …, \"query\": …}"))
+	}
+	if c.Has("method") {
+		field.WarnMethod(init, c, "method", c.String("method"))
+	}
 }
 
 func (n *httpNode) setMethod(c schema.Config) error {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -22,8 +23,8 @@ func expectField() *schema.Field {
 		"Unset, it is `status < 400`, or all answers if the process has a client: see below.")
 }
 
-func (n *httpNode) setExpect(o stream.Options, c schema.Config) (err error) {
-	n.expect, err = o.Expr(c, "expect", lang.Options{})
+func (n *httpNode) setExpect(init *node.Init, o stream.Options) (err error) {
+	n.expect, err = o.Expr(init.Config, "expect", lang.Options{Condition: true, Warn: init.Warn})
 	return err
 }
 

@@ -32,13 +32,16 @@ func assertDef(o Options) *node.Def {
 			)).Doc("Where to look for the payload to judge."),
 			schema.Duration("timeout").Default(time.Second).Doc("How long to wait for a packet at the target, by the clock of the test."),
 		),
-		Role:   node.Judges,
+		Role: node.Judges,
+		Traits: node.Fixed(node.Traits{Needs: []node.Need{{
+			What: givesTest, OfTrigger: true, Idle: true, Hint: "an assert judges [payload, index] of a test: elsewhere use an if, a validate or a throw",
+		}}}),
 		Recall: node.Always(node.Reads),
 		In:     in("`[payload, index]`: what to judge, or the index after which to look."),
 		Out:    []node.Port{{Name: "out", Doc: "`[payload, index]` of what was judged."}},
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
-			expect, err := o.compile(init, cfg.Text("expect"), lang.Options{Mode: lang.ModeExpression, Timeout: 10 * time.Second})
+			expect, err := o.compile(init, cfg.Text("expect"), lang.Options{Mode: lang.ModeExpression, Condition: true, Timeout: 10 * time.Second})
 			if err != nil {
 				return nil, err
 			}

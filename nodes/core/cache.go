@@ -31,6 +31,7 @@ func cacheDef(o Options) *node.Def {
 		),
 		In:     in("A payload to answer."),
 		Out:    []node.Port{{Name: "out", Doc: "A payload whose answer is not kept."}},
+		Traits: node.Fixed(node.Traits{Shape: node.Passes}),
 		Recall: node.Always(node.Reads),
 		New: func(init *node.Init) (node.Node, error) {
 			n := &cache{pool: init.Pool, clock: init.Clock, bytes: init.Memory}
@@ -51,7 +52,7 @@ func (o Options) compileKey(init *node.Init) (lang.Program, error) {
 	if !init.Config.Has("key") {
 		return nil, nil
 	}
-	return o.compileExpr(init, init.Config, "key")
+	return o.compileExpr(init, init.Config, "key", lang.Options{Shape: shape(init)})
 }
 
 // sharedKey returns the key of a resource that the node shares with itself in other

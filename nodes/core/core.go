@@ -43,7 +43,7 @@ func Defs(o Options) []*node.Def {
 		stepDef(),
 		switchDef(o),
 		templateDef(),
-		testDef(),
+		testDef(o),
 		throwDef(),
 		tryDef(),
 	}
@@ -62,8 +62,17 @@ func timeoutField() *schema.Field {
 
 // compileExpr compiles an expression field of expr, which is the node's config or an
 // entry of a list in it.
-func (o Options) compileExpr(init *node.Init, expr schema.Config, field string) (lang.Program, error) {
-	return o.compile(init, expr.Text(field), lang.Options{Mode: lang.ModeExpression, Timeout: init.Config.Duration("timeout")})
+func (o Options) compileExpr(init *node.Init, expr schema.Config, field string, opts lang.Options) (lang.Program, error) {
+	opts.Mode, opts.Timeout = lang.ModeExpression, init.Config.Duration("timeout")
+	return o.compile(init, expr.Text(field), opts)
+}
+
+// shape returns what is known of the payloads of a node whose code runs on them.
+func shape(init *node.Init) *schema.Shape {
+	if init.Shape == nil {
+		return nil
+	}
+	return init.Shape()
 }
 
 // compile compiles code of a node, in the language that its field language names. The node's
@@ -73,7 +82,7 @@ func (o Options) compile(init *node.Init, code diag.Text, opts lang.Options) (la
 	if err != nil {
 		return nil, err
 	}
-	opts.Log = init.Log
+	opts.Log, opts.Warn = init.Log, init.Warn
 	return o.Languages.Compile(language, code, opts)
 }
 

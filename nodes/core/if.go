@@ -23,9 +23,10 @@ func ifDef(o Options) *node.Def {
 		),
 		In:     in("A payload to judge."),
 		Out:    []node.Port{{Name: "out", Doc: "`out[0]` takes the payload if the condition holds, `out[1]` if not.", Indexes: node.Exactly(2)}},
+		Traits: node.Fixed(node.Traits{Shape: node.Passes}),
 		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
-			when, err := o.compileExpr(init, init.Config, "when")
+			when, err := o.compileExpr(init, init.Config, "when", lang.Options{Condition: true, Shape: shape(init)})
 			if err != nil {
 				return nil, err
 			}

@@ -45,6 +45,7 @@ func limitDef(o Options) *node.Def {
 			return value.Map(value.Field{Name: "responses", Value: openapi.Failure(http.StatusTooManyRequests, "Too many requests; Retry-After says when to try again.", "Retry-After")})
 		},
 		Traits: func(c schema.Config) (t node.Traits) {
+			t.Shape = node.Passes
 			if !c.Has("key") {
 				t.Is = node.IgnoresBody
 			}

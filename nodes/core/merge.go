@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"github.com/uniflow-labs/uniflow/diag"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,10 @@ func mergeDef() *node.Def {
 		Out:    []node.Port{{Name: "out", Doc: "The complete rows."}},
 		Recall: node.Always(node.Reads),
 		New: func(init *node.Init) (node.Node, error) {
+			if len(init.InLinks) == 1 && init.InLinks[0] > 1 {
+				init.AddWarning(init.Config.Errorf("", diag.CodeNoEffect, "%d links lead to in[0], and none to in[1], so each packet is sent on by itself", init.InLinks[0]).
+					WithHint("number the in-ports of the links: port: in[0], port: in[1]"))
+			}
 			n := &merge{ports: max(1, len(init.InLinks)), timeout: init.Config.Duration("timeout"), log: init.Log, clock: init.Clock}
 			n.rows = local[rows]{node.NewKey[*kept[rows]]("rows"), n.begin, n.end}
 			return n, nil

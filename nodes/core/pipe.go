@@ -4,6 +4,7 @@ import (
 	_ "embed"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -17,7 +18,7 @@ func pipeDef() *node.Def {
 		Page:    node.ReadPage(pipePage),
 		In:      in("What goes to `out[0]`."),
 		Out:     []node.Port{{Name: "out", Doc: "`out[0]` first, then `out[1]`, and so on.", Indexes: node.Linked, Contiguous: true}},
-		Traits:  node.Fixed(node.Traits{Is: node.InTurn}),
+		Traits:  node.Fixed(node.Traits{Is: node.InTurn, Shape: passesFirst}),
 		Recall:  node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			return newPipe(len(init.OutLinks), init.ErrorLinks > 0), nil
@@ -27,6 +28,14 @@ func pipeDef() *node.Def {
 
 // A pipe waits for the responses of all stages but the last, whose response is the
 // answer. If the error port is linked, it waits for that, too.
+// passesFirst is a [node.Traits.Shape]: what leaves by the other ports are answers.
+func passesFirst(out int, in func() *schema.Shape) *schema.Shape {
+	if out > 0 {
+		return nil
+	}
+	return in()
+}
+
 type pipe struct {
 	stages []func(value.Value) node.Result
 }

@@ -29,7 +29,7 @@ func reduceDef(o Options) *node.Def {
 		Out:    []node.Port{{Name: "out", Doc: "The result of the last step."}},
 		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
-			step, err := o.compileExpr(init, init.Config, "step")
+			step, err := o.compileExpr(init, init.Config, "step", lang.Options{})
 			if err != nil {
 				return nil, err
 			}

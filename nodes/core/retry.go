@@ -25,13 +25,13 @@ func retryDef(o Options) *node.Def {
 			schema.Int("threshold").Default(3).Range(0, 1_000_000).Doc("How many times to send again, after the first time."),
 			field.NewBackoff(field.Backoff{Initial: 100 * time.Millisecond, Factor: 2, Max: 30 * time.Second},
 				"How long to wait before sending again. Without it, there is no wait.", "The longest wait; at least `initial` unless set."),
-			schema.Expr("when").Doc("Whether to send again, over the error as `self`. Without it, after any error."),
+			schema.Expr("when").Doc("Whether to send again, over the error as `self`. Without it, after any error that is not permanent."),
 			languageField(o),
 			timeoutField(),
 		),
 		In:     in("What to send."),
 		Out:    []node.Port{{Name: "out", Doc: "The payload, once for each attempt."}},
-		Traits: node.Fixed(node.Traits{Is: node.OwnStatus}), // the status of an error
+		Traits: node.Fixed(node.Traits{Is: node.OwnStatus, Shape: node.Passes}), // the status of an error
 		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
@@ -43,7 +43,7 @@ func retryDef(o Options) *node.Def {
 			if !cfg.Has("when") {
 				return n, nil
 			}
-			when, err := o.compileExpr(init, cfg, "when")
+			when, err := o.compileExpr(init, cfg, "when", lang.Options{Condition: true})
 			n.when = when
 			return n, err
 		},
@@ -76,6 +76,9 @@ func (a *attempts) ended(p node.Process, resp node.Response) node.Result {
 	}
 	err := resp.Payload.AsError()
 	if a.again == a.threshold || p.Context().Err() != nil {
+		return node.Fail(err)
+	}
+	if a.when == nil && node.Describe(err).IsPermanent() {
 		return node.Fail(err)
 	}
 	if a.when != nil {

@@ -32,9 +32,12 @@ func snippetDef(o Options) *node.Def {
 		In:      in("A payload to evaluate the code on."),
 		Out:     []node.Port{{Name: "out", Doc: "The result of the code."}},
 		Lint:    lintSnippets,
-		OpenAPI: o.describeConstant,
+		OpenAPI: o.describeAnswers,
 		Traits: func(c schema.Config) node.Traits {
-			t := node.Traits{FixedText: func() (string, bool) { return o.fixedText(c) }}
+			t := node.Traits{
+				FixedText: func() (string, bool) { return o.fixedText(c) },
+				Shape:     func(_ int, in func() *schema.Shape) *schema.Shape { return o.resultShape(c, in) },
+			}
 			if c.String("language") == "text" {
 				t.Is = node.OwnStatus
 			}
@@ -50,7 +53,7 @@ func snippetDef(o Options) *node.Def {
 				}
 				return isolated{program}, nil
 			}
-			program, err := o.compile(init, cfg.Text("code"), lang.Options{Timeout: cfg.Duration("timeout")})
+			program, err := o.compile(init, cfg.Text("code"), lang.Options{Timeout: cfg.Duration("timeout"), Shape: shape(init)})
 			if err != nil {
 				return nil, err
 			}
@@ -62,21 +65,25 @@ func snippetDef(o Options) *node.Def {
 	}
 }
 
-// describeConstant returns the answer of a snippet whose result does not depend on the
-// payload, without what a template has put into it.
-func (o Options) describeConstant(c schema.Config) value.Value {
+// describeAnswers returns the answers of a snippet as far as its code says them: with the body if
+// the result does not depend on the payload, and else with the status. Without what a template has
+// put into it.
+func (o Options) describeAnswers(c schema.Config) value.Value {
 	language := c.String("language")
-	if c.Hidden("code") || c.Bool("isolate") || !slices.Contains([]string{"text", "json", "yaml"}, language) || !o.Languages.Has(language) {
-		return value.Null()
+	if c.Hidden("code") || c.Bool("isolate") || !slices.Contains([]string{"text", "json", "yaml", "cel"}, language) || !o.Languages.Has(language) {
+		return openapi.Sent(lang.Outcome{})
 	}
 	program, err := o.Languages.Compile(language, c.Text("code"), lang.Options{})
 	if err != nil {
 		return value.Null() // New reports it
 	}
-	if constant, ok := program.(lang.Constant); ok {
-		return value.Map(value.Field{Name: "responses", Value: openapi.Answer(constant.Constant())})
+	switch p := program.(type) {
+	case lang.Constant:
+		return openapi.SentValue(p.Constant())
+	case lang.Branched:
+		return openapi.Sent(p.Outcomes()...)
 	}
-	return value.Null()
+	return openapi.Sent(lang.Outcome{})
 }
 
 // fixedText returns the text that a snippet sends, or that its lists begin with.
@@ -100,6 +107,22 @@ func (o Options) fixedText(c schema.Config) (text string, ok bool) {
 		return p.Leads()
 	}
 	return "", false
+}
+
+// resultShape returns what is known of the results of a snippet.
+func (o Options) resultShape(c schema.Config, in func() *schema.Shape) *schema.Shape {
+	language := c.String("language")
+	if c.Bool("isolate") || language != "cel" || !o.Languages.Has(language) {
+		return nil
+	}
+	program, err := o.Languages.Compile(language, c.Text("code"), lang.Options{Shape: in()})
+	if err != nil {
+		return nil // New reports it
+	}
+	if shaped, ok := program.(lang.Shaped); ok {
+		return shaped.ResultShape()
+	}
+	return nil
 }
 
 // lintSnippets warns of snippets that do not say what they are written in.

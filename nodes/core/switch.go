@@ -24,6 +24,7 @@ func switchDef(o Options) *node.Def {
 		),
 		In:     in("A payload to judge."),
 		Out:    []node.Port{{Name: "out", Doc: "`out[i]`, as `matches` and `default` say.", Indexes: switchOuts}},
+		Traits: node.Fixed(node.Traits{Shape: node.Passes}),
 		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
@@ -33,7 +34,7 @@ func switchDef(o Options) *node.Def {
 			}
 			var errs []error
 			for _, m := range cfg.List("matches") {
-				when, err := o.compileExpr(init, m, "when")
+				when, err := o.compileExpr(init, m, "when", lang.Options{Condition: true, Shape: shape(init)})
 				if err != nil {
 					errs = append(errs, err)
 					continue

@@ -2,9 +2,11 @@ package core
 
 import (
 	_ "embed"
+	"errors"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -12,7 +14,10 @@ import (
 //go:embed test.md
 var testPage string
 
-func testDef() *node.Def {
+// givesTest is what a test gives to its process: see [node.Traits].
+const givesTest = "test"
+
+func testDef(o Options) *node.Def {
 	return &node.Def{
 		Kind:    "test",
 		Summary: "Tests the workflow when uniflow test runs it.",
@@ -20,8 +25,16 @@ func testDef() *node.Def {
 		Config: schema.Fields(
 			schema.Duration("timeout").Doc("How long the test may take, in real time; `--timeout` of the command unless set."),
 			schema.Enum("clock", "real", "fake").Default("real").Doc("With `fake`, time stands still while something is done, and jumps ahead when everything waits."),
+			schema.Any(node.FieldValues).Doc("What `env` gets in this test, by name: data of variables, and of the environment as `-e` gives it. A flag of the command line comes before it."),
+			schema.List("mocks", schema.Fields(
+				schema.String("node").Required().Doc("The name of the node, or of a sub-graph."),
+				schema.String("file").Doc("The file with the code, relative to the document, as `--mock` takes it."),
+				field.Options(o).NewLanguage("The language of `code`."),
+				schema.Text("code").Doc("The code, in place of a file."),
+			)).Doc("Nodes that code replaces in this test. `--mock` for the same node comes before it."),
 		),
 		Role:   node.Tests,
+		Traits: node.Fixed(node.Traits{Gives: []string{givesTest}}),
 		Recall: node.Always(node.Effects),
 		Out:    []node.Port{{Name: "out", Doc: "`out[0]` takes null, and starts what is tested. `out[1]` takes the answer and -1, to judge it.", Indexes: node.Exactly(2)}},
 		New: func(init *node.Init) (node.Node, error) {
@@ -29,6 +42,12 @@ func testDef() *node.Def {
 				return nil, diag.Errorf(diag.CodeBadNode, "a test needs a name").WithHint("the name says what it tests, and uniflow test selects it by that")
 			}
 			t := &test{settings: node.TestSettings{Timeout: init.Config.Duration("timeout"), FakeClock: init.Config.String("clock") == "fake"}}
+			var values, mocks error
+			t.settings.Values, values = node.TestValues(init.Config.Raw(node.FieldValues))
+			t.settings.Mocks, mocks = o.testMocks(init.Config)
+			if err := errors.Join(values, mocks); err != nil {
+				return nil, err
+			}
 			t.judge = node.NewCall(passed)
 			t.act = node.NewCall(func(_ node.Process, resp node.Response) node.Result {
 				if resp.IsError() {
@@ -39,6 +58,27 @@ func testDef() *node.Def {
 			return t, nil
 		},
 	}
+}
+
+// testMocks reads what a test replaces.
+func (o Options) testMocks(c schema.Config) (mocks []node.TestMock, err error) {
+	for _, m := range c.List("mocks") {
+		mock := node.TestMock{Node: m.String("node"), File: m.String("file"), Pos: m.Pos("node")}
+		switch {
+		case m.Has("file") == m.Has("code"):
+			err = errors.Join(err, m.Errorf("node", diag.CodeBadValue, "a mock has either a file or code").
+				WithHint("write {node: %s, file: FILE}, or {node: %s, language: json, code: 'null'}", mock.Node, mock.Node))
+		case m.Has("code") && !m.Has("language"):
+			err = errors.Join(err, m.Errorf("code", diag.CodeBadValue, "the code of a mock needs a language").
+				WithHint("add language: json, or the language that is meant"))
+		case m.Has("code"):
+			var wrong error
+			mock.Language, wrong = field.Options(o).LanguageOf(m)
+			mock.Code, err = m.Text("code"), errors.Join(err, wrong)
+		}
+		mocks = append(mocks, mock)
+	}
+	return mocks, err
 }
 
 type test struct {

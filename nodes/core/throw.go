@@ -28,7 +28,7 @@ func throwDef() *node.Def {
 		OpenAPI: func(c schema.Config) value.Value {
 			status := int(c.Int("status"))
 			if status < 400 { // the payload has it, or it is 500
-				return value.Map(value.Field{Name: "responses", Value: value.Map()})
+				return openapi.Thrown()
 			}
 			return value.Map(value.Field{Name: "responses", Value: openapi.Failure(status, "")})
 		},

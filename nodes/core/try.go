@@ -14,6 +14,7 @@ func tryDef() *node.Def {
 		Page:    node.ReadPage(tryPage),
 		In:      in("What to try."),
 		Out:     []node.Port{{Name: "out", Doc: "The payload."}},
+		Traits:  node.Fixed(node.Traits{Shape: node.Passes}),
 		Recall:  node.Always(node.Pure),
 		New: func(*node.Init) (node.Node, error) {
 			return &try{node.NewCall(failed)}, nil

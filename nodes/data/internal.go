@@ -3,7 +3,6 @@ package data
 import (
 	"context"
 	"errors"
-	"net/http"
 	"regexp"
 	"strings"
 	"time"
@@ -64,7 +63,7 @@ type internalConn struct {
 // valuesTable finds the table whose name is a word of SQL.
 var valuesTable = regexp.MustCompile(`(?i)\b(FROM|JOIN)\s+values\b`)
 
-var errReadOnly = &node.Error{Err: errors.New("driver internal is read only: it answers SELECT"), Status: http.StatusBadRequest, Code: codeBadQuery}
+var errReadOnly = node.Unusable(codeBadQuery, errors.New("driver internal is read only: it answers SELECT"))
 
 func (c *internalConn) begin(context.Context, string) error { return errReadOnly }
 

@@ -147,12 +147,16 @@ func (n *sqlNode) lacks(err error) bool {
 }
 
 // missed makes an outage of the error of a statement that names what is not there, if that is
-// looked for: it is not the fault of the message.
+// looked for: it is not the fault of the message. Of any other statement that is wrong it says so.
 func (n *sqlNode) missed(st *statement, cause, described error) error {
-	if !n.lacks(cause) || !slices.ContainsFunc(n.fixed, func(f fixedStatement) bool { return f.text == st.text }) || n.use.changes.Load() > 0 {
+	if !n.lacks(cause) || n.use.changes.Load() > 0 {
 		return described
 	}
 	e := *node.Describe(described)
-	e.Status, e.Code, e.Outage = http.StatusServiceUnavailable, codeMissing, true
+	if slices.ContainsFunc(n.fixed, func(f fixedStatement) bool { return f.text == st.text }) {
+		e.Status, e.Code, e.Outage = http.StatusServiceUnavailable, codeMissing, true
+	} else {
+		e.Permanent = true
+	}
 	return &e
 }

@@ -343,5 +343,5 @@ var errTimeout = errors.New("the statement has taken longer than its timeout")
 
 // badQuery is the error of a payload that is not a query.
 func badQuery(format string, args ...any) error {
-	return &node.Error{Err: fmt.Errorf(format, args...), Status: http.StatusBadRequest, Code: codeBadQuery}
+	return node.Unusable(codeBadQuery, fmt.Errorf(format, args...))
 }

@@ -14,18 +14,14 @@ import (
 // in the binary form, which both sides make and read for less. Otherwise they go as texts,
 // which the server reads as it reads arguments.
 func (c *postgresConn) copyRows(ctx context.Context, table, names string, rows [][]value.Value) error {
-	text := "SELECT " + names + " FROM " + table + " LIMIT 0"
+	text := copyTypes(table, names)
 	p, err := c.prepared(ctx, text)
 	if err != nil {
 		return err
 	}
-	copied := "COPY " + table + " (" + names + ") FROM STDIN"
 	buf, ok := p.appendBinaryRows(c.buf[:0], rows)
 	if ok {
-		// In the binary form the server would take eight bytes of one type for another,
-		// were the table changed meanwhile. So it runs the statement that reports the types,
-		// which then fails, in the transaction of the COPY.
-		err = c.copyFrom(ctx, buf, "EXECUTE "+p.Name+"; "+copied+" WITH (FORMAT binary)")
+		err = c.copyFrom(ctx, buf, p.copyBinary(table, names))
 		if !stale(err) || c.state() == stateLost {
 			return err
 		}
@@ -37,10 +33,22 @@ func (c *postgresConn) copyRows(ctx context.Context, table, names string, rows [
 	if buf, err = p.appendTextRows(buf[:0], rows); err != nil {
 		return err
 	}
-	if err = c.copyFrom(ctx, buf, copied); stale(err) {
+	if err = c.copyFrom(ctx, buf, copyText(table, names)); stale(err) {
 		c.statements.Remove(text)
 	}
 	return err
+}
+
+// copyTypes is the statement that reports the types of columns.
+func copyTypes(table, names string) string { return "SELECT " + names + " FROM " + table + " LIMIT 0" }
+
+func copyText(table, names string) string { return "COPY " + table + " (" + names + ") FROM STDIN" }
+
+// copyBinary is COPY in the binary form, in which the server would take eight bytes of one
+// type for another, were the table changed meanwhile. So it runs the statement that reports
+// the types, which then fails, in the transaction of the COPY.
+func (p *postgresStatement) copyBinary(table, names string) string {
+	return "EXECUTE " + p.Name + "; " + copyText(table, names) + " WITH (FORMAT binary)"
 }
 
 // copyFrom runs COPY with the data of a buffer, which is kept for the next call.
@@ -107,18 +115,27 @@ func (p *postgresStatement) appendBinaryRows(buf []byte, rows [][]value.Value) (
 	for _, row := range rows {
 		buf = binary.BigEndian.AppendUint16(buf, uint16(len(row)))
 		for i, v := range row {
-			if v.IsNull() {
-				buf = append(buf, 0xff, 0xff, 0xff, 0xff)
-				continue
-			}
-			at := len(buf)
-			if buf, ok = appendBinary(append(buf, 0, 0, 0, 0), v, p.Fields[i].DataTypeOID); !ok {
+			if buf, ok = p.appendBinaryField(buf, i, v); !ok {
 				return buf, false
 			}
-			binary.BigEndian.PutUint32(buf[at:], uint32(len(buf)-at-4))
 		}
 	}
-	return append(buf, 0xff, 0xff), true
+	return append(buf, binaryEnd...), true
+}
+
+// binaryEnd ends the binary form of COPY.
+const binaryEnd = "\xff\xff"
+
+// appendBinaryField writes the value of a column, behind its size.
+func (p *postgresStatement) appendBinaryField(buf []byte, column int, v value.Value) (_ []byte, ok bool) {
+	if v.IsNull() {
+		return append(buf, 0xff, 0xff, 0xff, 0xff), true
+	}
+	at := len(buf)
+	if buf, ok = appendBinary(append(buf, 0, 0, 0, 0), v, p.Fields[column].DataTypeOID); ok {
+		binary.BigEndian.PutUint32(buf[at:], uint32(len(buf)-at-4))
+	}
+	return buf, ok
 }
 
 // appendBinary writes a value as the type is sent in binary.

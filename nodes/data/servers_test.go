@@ -28,7 +28,7 @@ func (d database) arg(n int) string {
 }
 
 func postgres(tb testing.TB) database {
-	return database{"postgres", "postgres://postgres@" + servertest.Postgres(tb).Addr + "/postgres?sslmode=disable"}
+	return database{"postgres", servertest.Postgres(tb).PostgresURL()}
 }
 
 func mariadb(tb testing.TB) database {

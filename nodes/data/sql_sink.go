@@ -5,8 +5,8 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
+	"sync/atomic"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
@@ -31,6 +31,8 @@ func sinkDef() stream.Sink {
 		),
 		Batches: true,
 		Raw:     true,
+		Bodies:  true,
+		Joins:   func(c schema.Config) bool { return c.String("mode") == modeCopy },
 		Open:    openSink,
 	}
 }
@@ -49,8 +51,9 @@ type sinkWriter struct {
 	columns []string
 	check   string // a statement that checks whether there is such a table
 	table   tableWriter
-	rows    [][]value.Value // of the last call, to be used again
-	values  []value.Value   // of the rows
+	layout  atomic.Pointer[layout] // of the last COPY
+	rows    [][]value.Value        // of the last call, to be used again
+	values  []value.Value          // of the rows
 }
 
 func openSink(init *node.Init) (stream.Writer, error) {
@@ -201,7 +204,13 @@ func (b *rowBatch) fits(body value.Value) bool {
 
 // write writes rows, and those that are refused in halves.
 func (w *sinkWriter) write(ctx context.Context, b rowBatch, done func(i int, receipt value.Value, err error)) {
-	rows, err := w.attempt(ctx, b)
+	rows, err := w.attempt(ctx, func(c conn) error {
+		err := w.table.write(ctx, c, b.columns, b.rows)
+		if pg, ok := c.(*postgresConn); ok && err == nil && w.table.mode == modeCopy {
+			w.remember(pg, b.columns)
+		}
+		return err
+	})
 	if err == nil && b.whole {
 		done(stream.Rest, value.Null(), nil)
 		return
@@ -217,22 +226,22 @@ func (w *sinkWriter) write(ctx context.Context, b rowBatch, done func(i int, rec
 }
 
 // attempt writes rows once. rows reports that what is in them may be why it failed.
-func (w *sinkWriter) attempt(ctx context.Context, b rowBatch) (rows bool, err error) {
+func (w *sinkWriter) attempt(ctx context.Context, write func(conn) error) (rows bool, err error) {
 	c, err := w.pool.acquire(ctx)
 	if err != nil {
 		return false, lost(w.pool.failed(ctx, err))
 	}
 	defer w.pool.release(c)
-	if err = w.table.write(ctx, c, b.columns, b.rows); err == nil {
+	if err = write(c); err == nil {
 		return false, nil
 	}
 	rows = ofRow(err)
 	err = w.pool.failed(ctx, err)
 	switch e := node.Describe(err); {
 	case rows && e.Status == 0:
-		described := *e
-		described.Status, described.Code = http.StatusUnprocessableEntity, codeData
-		return true, &described
+		bad := node.Unusable(codeData, err)
+		bad.Data = e.Data
+		return true, bad
 	case c.state() == stateLost && ctx.Err() == nil:
 		return false, fmt.Errorf("%w: %w", stream.ErrLost, err)
 	}

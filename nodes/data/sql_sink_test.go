@@ -1,11 +1,22 @@
 package data_test
 
 import (
+	"encoding/csv"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/node"
@@ -229,4 +240,169 @@ func check(tb testing.TB, doc string) string {
 	defer e.Shutdown(tb.Context())
 	list, err := e.Apply(tb.Context(), uniflow.Source{Documents: []spec.Document{{File: "w.yaml", Data: []byte(doc)}}})
 	return fmt.Sprint(list, err)
+}
+
+// TestSinkCopyJoins lets lists wait for a COPY that waits for a lock. They join the next one,
+// and a row that is refused fails its list alone: all other rows are there, once.
+func TestSinkCopyJoins(t *testing.T) {
+	d := postgres(t)
+	// The table counts the transactions that have added rows.
+	e := engine(t, d.node("n")+d.sink("sink", "table: joined", "mode: copy", "batch: {linger: 1ms}"))
+	must(t, e, "n", "DROP TABLE IF EXISTS joined", "CREATE TABLE joined (id INTEGER, tx BIGINT DEFAULT txid_current(), CHECK (id % 1000 <> 13))")
+	conn, err := pgx.Connect(t.Context(), d.source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	run := func(text string) (n int) {
+		t.Helper()
+		if err := conn.QueryRow(t.Context(), text).Scan(&n); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			t.Fatalf("%s: %v", text, err)
+		}
+		return n
+	}
+	run("BEGIN")
+	run("LOCK TABLE joined IN ACCESS EXCLUSIVE MODE")
+	const lists, size = 40, 100
+	var all sync.WaitGroup
+	begin := func(i int) {
+		all.Go(func() {
+			rows := make([]value.Value, size)
+			for j := range rows {
+				id := i*1000 + 100 + j
+				if i%10 == 4 && j == 50 {
+					id = i*1000 + 13
+				}
+				rows[j] = value.Map(value.Field{Name: "id", Value: value.Int(int64(id))})
+			}
+			_, _, err := e.Run(t.Context(), "sink", value.List(rows...))
+			if (err != nil) != (i%10 == 4) || err != nil && !strings.HasPrefix(node.Message(err), "message 50: ") {
+				t.Errorf("list %d: got error %v", i, err)
+			}
+		})
+	}
+	begin(0)
+	for run("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'joined'::regclass") == 0 {
+		runtime.Gosched()
+	}
+	for i := range lists - 1 {
+		begin(i + 1)
+	}
+	for pending(t, e) < lists*size {
+		runtime.Gosched()
+	}
+	run("COMMIT")
+	all.Wait()
+	if n := run("SELECT count(*) FROM joined"); n != lists*size-4 {
+		t.Errorf("%d rows were written, want %d", n, lists*size-4)
+	}
+	if n := run("SELECT count(DISTINCT id) FROM joined"); n != lists*size-4 {
+		t.Errorf("%d different rows were written, want %d", n, lists*size-4)
+	}
+	if n := run("SELECT max(n) FROM (SELECT count(*) AS n FROM joined GROUP BY tx) AS t"); n <= size {
+		t.Errorf("at most %d rows were written together", n)
+	}
+}
+
+// pending is how many messages wait at sinks.
+func pending(t *testing.T, e *uniflow.Engine) (n int) {
+	t.Helper()
+	for _, m := range e.Metrics().Figures {
+		if m.Metric.Name == "sink_pending" {
+			n += int(m.Metric.Value)
+		}
+	}
+	return n
+}
+
+// TestSinkCopyOfCSV loads a random file of CSV, with quotes, empty fields and texts that are no
+// numbers, by COPY and by INSERT: the tables have what encoding/csv reads, and what cannot be
+// mapped is alone in the dead letters.
+func TestSinkCopyOfCSV(t *testing.T) {
+	d := postgres(t)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	path := filepath.Join(t.TempDir(), "rows.csv")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := csv.NewWriter(f)
+	const rows = 3000
+	var want, dead []string
+	texts := []string{"", "plain", `"quoted"`, "a,b", "line\nend", " space ", "é☺\t", `\N`}
+	errs := []error{w.Write([]string{"id", "text", "n"})}
+	for i := range rows {
+		id, text, n := strconv.Itoa(i), texts[r.IntN(len(texts))], strconv.FormatFloat(float64(r.IntN(1e6))/64, 'g', -1, 64)
+		shown := n
+		if r.IntN(10) == 0 {
+			n, shown = "", "NULL"
+		}
+		if r.IntN(200) == 0 {
+			n = "none"
+		}
+		errs = append(errs, w.Write([]string{id, text, n}))
+		if n == "none" {
+			dead = append(dead, id)
+		} else {
+			want = append(want, fmt.Sprintf("%s|%q|%s", id, text, shown))
+		}
+	}
+	w.Flush()
+	if err := errors.Join(append(errs, w.Error(), f.Close())...); err != nil {
+		t.Fatal(err)
+	}
+	e := engine(t, d.node("n"))
+	doc := d.node("n")
+	for _, mode := range []string{"copy", "insert"} {
+		must(t, e, "n", "DROP TABLE IF EXISTS csv_"+mode+", csv_dead_"+mode, "CREATE TABLE csv_"+mode+" (id BIGINT, text TEXT, n DOUBLE PRECISION)", "CREATE TABLE csv_dead_"+mode+" (id TEXT)")
+		doc += fmt.Sprintf(`- {kind: file_source, name: rows_%[1]s, paths: [%[2]q], format: csv, batch: {count: 50}, retry: {threshold: 0}, max_in_flight: 2000, ports: {out: [{name: map_%[1]s}], error: [{name: dead_%[1]s}]}}
+- {kind: snippet, name: map_%[1]s, language: cel, code: 'self.map(m, {"id": int(m.body.id), "text": m.body.text, "n": m.body.n == "" ? null : double(m.body.n)})', ports: {out: [{name: load_%[1]s}]}}
+- {kind: snippet, name: dead_%[1]s, language: cel, code: '{"id": self.data.body.id}', ports: {out: [{name: keep_%[1]s}]}}
+`, mode, path) + d.sink("load_"+mode, "table: csv_"+mode, "mode: "+mode) + d.sink("keep_"+mode, "table: csv_dead_"+mode)
+	}
+	apply(t, e, doc)
+	conn, err := pgx.Connect(t.Context(), d.source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	read := func(text string) (lines []string) {
+		t.Helper()
+		found, err := conn.Query(t.Context(), text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lines, err = pgx.CollectRows(found, func(row pgx.CollectableRow) (line string, err error) {
+			var id string
+			var word *string
+			var n *float64
+			if len(row.FieldDescriptions()) == 1 {
+				return line, row.Scan(&line)
+			}
+			if err := row.Scan(&id, &word, &n); err != nil {
+				return "", err
+			}
+			shown := "NULL"
+			if n != nil {
+				shown = strconv.FormatFloat(*n, 'g', -1, 64)
+			}
+			return fmt.Sprintf("%s|%q|%s", id, *word, shown), nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return lines
+	}
+	for _, mode := range []string{"copy", "insert"} {
+		for len(read("SELECT id::text FROM csv_"+mode))+len(read("SELECT id FROM csv_dead_"+mode)) < rows {
+			runtime.Gosched()
+		}
+		if got := read("SELECT id::text, text, n FROM csv_" + mode + " ORDER BY csv_" + mode + ".id"); !slices.Equal(got, want) {
+			t.Errorf("%s: got %d rows, want %d: %.300q, want %.300q", mode, len(got), len(want), got, want)
+		}
+		if got := read("SELECT id FROM csv_dead_" + mode + " ORDER BY id::int"); !slices.Equal(got, dead) || len(dead) == 0 {
+			t.Errorf("%s: got the dead letters %v, want %v", mode, got, dead)
+		}
+	}
 }

@@ -46,7 +46,7 @@ func askDef(o stream.Options) *node.Def {
 		Summary: "Asks a question, and goes on with the next message of the conversation.",
 		Page:    askerPage(askPage),
 		Config: schema.Fields(append(append(
-			[]*schema.Field{schema.String("text").Doc("The question. It may hold expressions over the payload, as in `${self.name}`. Unset asks nothing: the workflow has done so by other means.")},
+			[]*schema.Field{schema.String("text").Doc("The question. It may hold expressions over the payload, as in `${self.name}`. Without it nothing is sent: the node only waits for the answer to what the workflow has sent before.")},
 			questionFields()...), askerFields()...)...),
 		In: in, Out: out,
 		Traits: func(c schema.Config) node.Traits {
@@ -58,7 +58,7 @@ func askDef(o stream.Options) *node.Def {
 			if err != nil {
 				return nil, err
 			}
-			q, err := newQuestion(init.Config, template.Compiler(o.Languages, o.Language))
+			q, err := newQuestion(init.Config, template.Compiler(o.Languages, o.Language), init.Warn)
 			n.questions = []question{q}
 			return n, err
 		},
@@ -88,6 +88,6 @@ func newAsker(init *node.Init, o stream.Options) (n *asker, err error) {
 	if n.timeout == 0 {
 		return nil, c.Errorf("timeout", diag.CodeBadValue, "is 0").WithHint("want the longest time to wait for an answer, such as 15m")
 	}
-	n.key, err = o.Expr(c, "key", lang.Options{})
+	n.key, err = o.Expr(c, "key", lang.Options{Warn: init.Warn})
 	return n, err
 }

@@ -64,18 +64,12 @@ func (n *asker) Close() error {
 
 // Failures of askers.
 var (
-	errNoConversation = &node.Error{
-		Err:  errors.New("the process belongs to no conversation: set key"),
-		Code: "no_conversation", Status: http.StatusInternalServerError,
-	}
-	errNoQuestion = &node.Error{
+	errNoConversation = node.Unusable("no_conversation", errors.New("the process belongs to no conversation: set key"))
+	errNoQuestion     = &node.Error{
 		Err:  errors.New("no question waits for this reply"),
 		Code: "no_question", Status: http.StatusNotFound, Public: true,
 	}
-	errNoParts = &node.Error{
-		Err:  errors.New("the trigger of this process takes no parts of its answer, so nothing can be asked: ask behind a chat, a websocket or another trigger that does, or leave text out and ask by other means"),
-		Code: "no_parts", Status: http.StatusNotAcceptable,
-	}
+	errNoParts = node.Unusable("no_parts", errors.New("the trigger of this process takes no parts of its answer, so nothing can be asked: ask behind a chat, a websocket or another trigger that does, or leave text out and ask by other means"))
 )
 
 // keyOf returns the key that a packet waits under, or is a reply for.
@@ -92,7 +86,7 @@ func (n *asker) keyOf(p node.Process, payload value.Value) (string, error) {
 		key, err = keyText(v)
 	}
 	if err != nil {
-		return "", &node.Error{Err: fmt.Errorf("key: %w", err), Code: codeKey, Status: http.StatusUnprocessableEntity}
+		return "", node.Unusable(codeKey, fmt.Errorf("key: %w", err))
 	}
 	if conversation, ok := node.ConversationOf(p.Context()); ok && conversation == key {
 		return key, nil

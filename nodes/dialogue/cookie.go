@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -47,7 +48,7 @@ const (
 )
 
 var (
-	cookieName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$")
+	cookieName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$") })
 	sameSites  = map[string]http.SameSite{"lax": http.SameSiteLaxMode, "strict": http.SameSiteStrictMode, "none": http.SameSiteNoneMode}
 )
 
@@ -57,7 +58,7 @@ func newCookies(c schema.Config, ttl time.Duration, durable bool) (*cookies, err
 		Name: c.String("name"), Path: c.String("path"), Domain: c.String("domain"), HttpOnly: true,
 		Secure: c.String("secure") == "always", SameSite: sameSites[c.String("same_site")],
 	}}
-	if !cookieName.MatchString(k.made.Name) {
+	if !cookieName().MatchString(k.made.Name) {
 		return nil, c.Errorf("name", diag.CodeBadValue, "is not the name of a cookie").WithHint("want letters, digits, _ and -")
 	}
 	probe := k.made

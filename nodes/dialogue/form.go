@@ -36,7 +36,7 @@ func formDef(o stream.Options) *node.Def {
 			n.form = true
 			names := make(map[string]bool)
 			for _, field := range init.Config.List("fields") {
-				q, err := newQuestion(field, template.Compiler(o.Languages, o.Language))
+				q, err := newQuestion(field, template.Compiler(o.Languages, o.Language), init.Warn)
 				if err != nil {
 					return nil, err
 				}

@@ -31,7 +31,7 @@ type question struct {
 }
 
 // newQuestion reads the fields of a question.
-func newQuestion(c schema.Config, compile template.CompileFunc) (q question, err error) {
+func newQuestion(c schema.Config, compile template.CompileFunc, warn func(*diag.Diagnostic)) (q question, err error) {
 	q.asks, q.says, q.pick = c.Has("text"), c.Has("again"), c.Has("choices")
 	if q.pick && c.Has("schema") {
 		return q, c.Errorf("schema", diag.CodeBadValue, "is there as well as choices").WithHint("leave one of them out: an answer that was chosen needs no schema")
@@ -55,7 +55,7 @@ func newQuestion(c schema.Config, compile template.CompileFunc) (q question, err
 		}
 	}
 	if c.Has("schema") {
-		if q.shape, err = shapeOf(c); err != nil {
+		if q.shape, err = shapeOf(c, warn); err != nil {
 			return q, err
 		}
 	}

@@ -2,7 +2,6 @@ package dialogue
 
 import (
 	_ "embed"
-	"errors"
 	"fmt"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -37,7 +36,7 @@ func rememberDef(o stream.Options) *node.Def {
 			c := init.Config
 			n := &rememberNode{most: int(c.Int("most")), forget: c.Strings("forget"), clear: c.Bool("clear")}
 			if !c.Has("set") && !c.Has("append") && len(n.forget) == 0 && !n.clear {
-				return nil, errors.New("it remembers nothing: give it set, append, forget or clear")
+				return nil, c.Errorf("", diag.CodeBadNode, "it remembers nothing").WithHint("add one such as set: {name: '${self.name}'}, or append, forget or clear")
 			}
 			var err error
 			if n.set, err = mapOfField(c, "set", o); err != nil {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 
@@ -48,6 +47,7 @@ func sessionDef(o stream.Options) *node.Def {
 			t := node.Traits{Is: node.Commits, Gives: []string{session.Given}}
 			if !c.Has("key") {
 				t.Is |= node.SendsParts // it sets a header of the answer
+				t.Needs = []node.Need{{What: node.GivesRequest, OfTrigger: true, Idle: true, Hint: "only requests of a listener have a cookie: write what a session belongs to, such as key: self.user"}}
 			}
 			return t
 		},
@@ -111,7 +111,7 @@ func newSession(init *node.Init, o stream.Options) (node.Node, error) {
 	if !n.init.IsNull() && n.init.Kind() != value.KindMap {
 		return nil, c.Errorf("init", diag.CodeBadValue, "is a %s", n.init.Kind()).WithHint("want a map of the values of a new session, such as {visits: 0}")
 	}
-	if !tableName.MatchString(n.table) {
+	if !tableName().MatchString(n.table) {
 		return nil, at.Errorf("table", diag.CodeBadValue, "is not the name of a table").WithHint("want letters, digits and _, such as chat_sessions")
 	}
 	driver := at.String("driver")
@@ -137,7 +137,7 @@ func newSession(init *node.Init, o stream.Options) (node.Node, error) {
 	if c.Has("cookie") {
 		return nil, c.Errorf("cookie", diag.CodeBadValue, "is there as well as key").WithHint("leave one of them out: with a key, no cookie is used")
 	}
-	n.key, err = o.Expr(c, "key", lang.Options{})
+	n.key, err = o.Expr(c, "key", lang.Options{Warn: init.Warn})
 	return n, err
 }
 
@@ -194,7 +194,7 @@ func (n *sessionNode) Concurrency() int { return 1024 }
 func (n *sessionNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	key, err := n.keyOf(p, pkt.Payload)
 	if err != nil {
-		return node.Fail(&node.Error{Err: fmt.Errorf("key of the session: %w", err), Code: codeKey, Status: http.StatusUnprocessableEntity})
+		return node.Fail(node.Unusable(codeKey, fmt.Errorf("key of the session: %w", err)))
 	}
 	h, found := n.hold(p, key)
 	if found {

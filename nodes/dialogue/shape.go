@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node/jsonschema"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -25,11 +26,12 @@ func newShape(doc value.Value, o jsonschema.Options) (*shape, error) {
 }
 
 // shapeOf compiles the field schema of a question.
-func shapeOf(c schema.Config) (*shape, error) {
+func shapeOf(c schema.Config, warn func(*diag.Diagnostic)) (*shape, error) {
 	s, err := newShape(c.Value("schema"), jsonschema.Options{Hidden: c.Hidden("schema")})
 	if err != nil {
 		return nil, jsonschema.At(c, "schema", err, "write a JSON Schema, such as {type: integer, minimum: 1}")
 	}
+	jsonschema.Warn(warn, c, "schema", s.schema.Doubts())
 	return s, nil
 }
 

@@ -33,7 +33,9 @@ type sqlStore struct {
 }
 
 // tableName is what a name of a table looks like.
-var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
+var tableName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
+})
 
 // tidyEvery is how often expired sessions are removed, at most tidied of them.
 const (

@@ -48,8 +48,14 @@ func batchDef(o stream.Options) *node.Def {
 			schema.Int("attempts").Default(0).Range(0, 1<<20).Doc("How many failed attempts a batch has before its events are dropped; 0 sets no limit. If the receiver answers, only the events that make it fail are dropped. A receiver that refuses every event, or answers that the address or the credentials are wrong, does not use them up: then everything waits."),
 			schema.Duration("timeout").Default("30s").Doc("The longest time for one request."),
 		),
-		In:     []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
-		Error:  node.OwnFailure,
+		In:    []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
+		Error: node.OwnFailure,
+		Traits: func(c schema.Config) (t node.Traits) {
+			if spool := c.String("spool"); spool != "" {
+				t.Holds = []node.Hold{{What: "spool", Name: filepath.Clean(spool), Field: "spool", Hint: "give each node a folder of its own"}}
+			}
+			return t
+		},
 		Recall: node.Always(node.Effects),
 		New:    func(init *node.Init) (node.Node, error) { return newBatchNode(o, init) },
 	}
@@ -142,7 +148,7 @@ func newBatchNode(o stream.Options, init *node.Init) (*batchNode, error) {
 		found.Add(c.Errorf("order", diag.CodeBadValue, "order: key needs the field key").WithHint("add one such as key: user"))
 	case keyed:
 		n.settings.key = c.Text("key").Code
-		key, err := o.Expr(c, "key", lang.Options{})
+		key, err := o.Expr(c, "key", lang.Options{Warn: init.Warn})
 		if err != nil {
 			return nil, errors.Join(found.Err(), err)
 		}
@@ -369,21 +375,21 @@ func result(failed []error) node.Result {
 
 // rejected returns the error of an event that was not accepted, or not delivered.
 func (n *batchNode) rejected(payload value.Value, err error) error {
-	e := &node.Error{Err: err, Data: payload}
+	e := &node.Error{Err: err}
 	var dropped *batch.EventError
 	switch {
 	case errors.Is(err, batch.ErrFull):
 		e.Code, e.Status, e.RetryAfter = "full", http.StatusServiceUnavailable, time.Second
 	case errors.Is(err, batch.ErrTooLarge):
-		e.Code, e.Status = "too_large", http.StatusRequestEntityTooLarge
+		e = node.Unusable("too_large", err)
 	case errors.Is(err, batch.ErrEncode):
-		e.Code, e.Status = "encode", http.StatusUnprocessableEntity
+		e = node.Unusable("encode", err)
 	case errors.As(err, &dropped):
-		e.Code = dropped.Reason.String()
-		if e.Status = http.StatusServiceUnavailable; dropped.Reason == batch.ReasonRefused {
-			e.Status = http.StatusUnprocessableEntity
+		if e = node.Unusable(dropped.Reason.String(), err); dropped.Reason != batch.ReasonRefused {
+			e.Status, e.Permanent = http.StatusServiceUnavailable, false
 		}
 	}
+	e.Data = payload
 	return e
 }
 

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -190,7 +191,7 @@ func TestDelivered(t *testing.T) {
 		t.Errorf("got %s, with %v delivered", got, r.got())
 	}
 	r.set(refuse)
-	want := `error: batch: event not delivered: refused: 422 Unprocessable Entity: no such thing [refused 422 {"a":3}]`
+	want := `error: batch: event not delivered: refused: 422 Unprocessable Entity: no such thing [refused 500 {"a":3}]`
 	if got := send(t, e, `{"a":3}`); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -449,15 +450,22 @@ func TestOrder(t *testing.T) {
 
 // TestSpoolOfTwo does not let two nodes share a folder.
 func TestSpoolOfTwo(t *testing.T) {
-	e := engine(t, t.Output())
-	defer shutdown(t, e)
-	err := apply(t, e, `
-{kind: batch, name: one, url: "http://127.0.0.1:1", spool: %[1]s}
+	dir := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link") // a check does not see that it is the same folder
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	for second, want := range map[string]string{dir: "has the same spool", link: "in use"} {
+		e := engine(t, t.Output())
+		err := apply(t, e, `
+{kind: batch, name: one, url: "http://127.0.0.1:1", spool: %s}
 ---
-{kind: batch, name: two, url: "http://127.0.0.1:1", spool: %[1]s}
-`, t.TempDir())
-	if err == nil || !strings.Contains(err.Error(), "in use by node default/") {
-		t.Errorf("got %v", err)
+{kind: batch, name: two, url: "http://127.0.0.1:1", spool: %s}
+`, dir, second)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", second, err, want)
+		}
+		shutdown(t, e)
 	}
 }
 

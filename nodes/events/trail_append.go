@@ -46,7 +46,7 @@ type appender struct {
 
 func newAppender(o stream.Options, init *node.Init) (*appender, error) {
 	a := &appender{db: init.Config.String("db"), pool: init.Pool, log: init.Log}
-	return a, a.events.compile(o, init.Config)
+	return a, a.events.compile(o, init)
 }
 
 // open opens the store, or finds the store of another node.

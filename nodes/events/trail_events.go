@@ -49,13 +49,14 @@ type part struct {
 }
 
 // fieldName is an expression that is the name of a field.
-var fieldName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var fieldName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
 // compile reads the fields of a config.
-func (n *eventMaker) compile(o stream.Options, c schema.Config) error {
+func (n *eventMaker) compile(o stream.Options, init *node.Init) error {
+	c := init.Config
 	var errs []error
 	compile := func(name string) lang.Program {
-		p, err := o.Expr(c, name, lang.Options{})
+		p, err := o.Expr(c, name, lang.Options{Warn: init.Warn})
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -69,7 +70,7 @@ func (n *eventMaker) compile(o stream.Options, c schema.Config) error {
 		switch code := c.String(f.name); {
 		case !c.Has(f.name):
 			f.part.field = f.missing
-		case fieldName.MatchString(code) && code != "self" && code != "null" && code != "true" && code != "false":
+		case fieldName().MatchString(code) && code != "self" && code != "null" && code != "true" && code != "false":
 			f.part.field = code
 		default:
 			f.part.program = compile(f.name)

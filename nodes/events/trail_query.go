@@ -141,7 +141,7 @@ func (n *queryNode) Receive(_ node.Process, pkt node.Packet) node.Result {
 	return node.Block(func(ctx context.Context) node.Result {
 		answer, err := n.answer(ctx, pkt.Payload)
 		if err != nil {
-			return node.Fail(queryError(err))
+			return node.Fail(n.failure(err))
 		}
 		return node.Send(0, answer)
 	})
@@ -204,8 +204,9 @@ func (e *badQuery) Error() string {
 
 func (e *badQuery) Unwrap() error { return e.err }
 
-// queryError gives an error the status and code that the error port has.
-func queryError(err error) error {
+// failure gives an error the status and code that the error port has. What is wrong with a query
+// that is always the same is the mistake of its author.
+func (n *queryNode) failure(err error) error {
 	var bad *badQuery
 	var problem *query.Error
 	var memory *trail.MemoryError
@@ -213,8 +214,14 @@ func queryError(err error) error {
 	case errors.As(err, &bad):
 		return &node.Error{Err: bad, Status: http.StatusBadRequest, Code: "bad_query", Public: true}
 	case errors.As(err, &problem): // such as text for a property of numbers
+		if n.query != nil {
+			return node.Unusable("bad_query", &badQuery{err})
+		}
 		return &node.Error{Err: &badQuery{err}, Status: http.StatusBadRequest, Code: "bad_query", Public: true}
 	case errors.As(err, &memory):
+		if n.query != nil {
+			return node.Unusable("too_large", memory)
+		}
 		return &node.Error{Err: memory, Status: http.StatusRequestEntityTooLarge, Code: "too_large", Public: true}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &node.Error{Err: fmt.Errorf("the query has taken too long: %w", err), Status: http.StatusGatewayTimeout, Code: "timeout"}

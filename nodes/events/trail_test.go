@@ -397,7 +397,7 @@ func TestTrailQueryTooLarge(t *testing.T) {
 	}
 	fill(t, dir, many...)
 	e := serve(t, "{kind: trail_query, name: n, db: %s, memory: 1MiB, query: {segment: {by: [country], measure: users}}}", dir)
-	if got := ask(t, e, `null`); !strings.HasPrefix(got, "error: ") || !strings.Contains(got, "[too_large 413 ") || !strings.Contains(got, "memory") {
+	if got := ask(t, e, `null`); !strings.HasPrefix(got, "error: ") || !strings.Contains(got, "[too_large 500 ") || !strings.Contains(got, "memory") {
 		t.Errorf("got %s, want the code too_large", got)
 	}
 }

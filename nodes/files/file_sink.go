@@ -47,7 +47,8 @@ func outputFields() []*schema.Field {
 }
 
 // newOutput reads the fields of outputFields.
-func newOutput(c schema.Config) (format.Options, error) {
+func newOutput(init *node.Init) (format.Options, error) {
+	c := init.Config
 	names := map[string]string{"json": format.NDJSON, "text": format.Lines, "csv": format.CSV, "raw": format.Raw}
 	o := format.Options{Name: names[c.String("encode")], Columns: c.Strings("columns")}
 	var err error
@@ -60,12 +61,15 @@ func newOutput(c schema.Config) (format.Options, error) {
 	if err := o.Check(); err != nil {
 		return o, c.Errorf("delimiter", diag.CodeBadValue, "%s", err)
 	}
+	if o.Name != format.CSV {
+		warnCSV(init, "encode", c.String("encode"))
+	}
 	return o, nil
 }
 
 func openFileSink(init *node.Init) (stream.Writer, error) {
 	c := init.Config
-	f, err := newOutput(c)
+	f, err := newOutput(init)
 	rotate := c.Group("rotate")
 	o := outputOptions{
 		format: f, empty: !c.Bool("append"), sync: c.String("fsync"),

@@ -2,6 +2,7 @@ package files
 
 import (
 	"fmt"
+	"github.com/uniflow-labs/uniflow/node"
 	"io"
 	"os"
 	"path/filepath"
@@ -39,7 +40,8 @@ func inputFields(auto string, names ...string) []*schema.Field {
 }
 
 // newInput reads the fields of inputFields.
-func newInput(c schema.Config) (input, error) {
+func newInput(init *node.Init) (input, error) {
+	c := init.Config
 	in := input{options: format.Options{Name: c.String("format"), Columns: c.Strings("columns"), MaxRecord: int(c.Int("max_record"))}}
 	var err error
 	if in.options.Delimiter, err = delimiterOf(c); err != nil {
@@ -59,6 +61,10 @@ func newInput(c schema.Config) (input, error) {
 		}
 		return in, c.Errorf(field, diag.CodeBadValue, "%s", err)
 	}
+	switch check.Name {
+	case format.Lines, format.NDJSON, format.JSON, format.Raw:
+		warnCSV(init, "format", c.String("format"))
+	}
 	return in, nil
 }
 
@@ -66,9 +72,18 @@ func newInput(c schema.Config) (input, error) {
 func delimiterOf(c schema.Config) (byte, error) {
 	text := c.String("delimiter")
 	if len(text) != 1 {
-		return 0, c.Errorf("delimiter", diag.CodeBadValue, "must be one ASCII character, got %q", text)
+		return 0, c.Errorf("delimiter", diag.CodeBadValue, "must be one ASCII character, got %q", text).WithHint("write one such as \";\", or \"\\t\" for a tab")
 	}
 	return text[0], nil
+}
+
+// warnCSV warns of fields that only CSV has.
+func warnCSV(init *node.Init, field, format string) {
+	for _, name := range []string{"delimiter", "columns"} {
+		if c := init.Config; c.Has(name) {
+			init.AddWarning(c.Errorf(name, diag.CodeNoEffect, "only CSV has %s: with %s: %s it does nothing", name, field, format).WithHint("write %s: csv, or remove it", field))
+		}
+	}
 }
 
 // of completes the input for a file, by its extensions.

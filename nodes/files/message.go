@@ -29,6 +29,7 @@ const slabSize = 8
 func (s *source) messages(t *tail, records []format.Record, decoder *format.Decoder) []stream.Message {
 	s.read = s.read[:0]
 	csv := decoder != nil && decoder.CSV()
+	whole := decoder != nil && decoder.Whole()
 	_, after := t.reader.Offset()
 	var last position
 	proof, read := &place{}, t.at()
@@ -49,30 +50,44 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 			tokens[i] = token{tail: t, end: last, place: proof, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
 			s.read = append(s.read, stream.Message{Raw: r.Raw, Lane: t.lane, Offset: r.Offset, Token: &tokens[i]})
 		}
+		if !whole {
+			ownTexts(s.read[from:])
+		}
 		if csv {
-			makeRows(decoder, tokens, s.read[from:])
+			rows := decoder.Rows(len(tokens))
+			for i := range tokens {
+				tokens[i].row = &rows[i]
+			}
 		}
 	}
-	if csv {
+	if !whole {
 		t.reader.Return()
 	}
 	s.advance(t, last, read, *proof)
 	return s.read
 }
 
-// makeRows gives rows memory of their own, with copies of their texts.
-func makeRows(decoder *format.Decoder, tokens []token, messages []stream.Message) {
-	rows, size := decoder.Rows(len(tokens)), 0
-	for i := range tokens {
-		size += len(messages[i].Raw)
-	}
-	texts := make([]byte, 0, size)
-	for i := range tokens {
-		at := len(texts)
-		texts = append(texts, messages[i].Raw...)
-		tokens[i].row, messages[i].Raw = &rows[i], texts[at:len(texts):len(texts)]
+// ownTexts gives messages copies of their texts, so that what is read next takes the memory of
+// what was. Short ones are together, and keeping one keeps all of these.
+func ownTexts(messages []stream.Message) {
+	for len(messages) > 0 {
+		n, size := 1, len(messages[0].Raw)
+		for n < len(messages) && size+len(messages[n].Raw) <= mostTogether {
+			size += len(messages[n].Raw)
+			n++
+		}
+		texts := make([]byte, 0, size)
+		for i := range messages[:n] {
+			at := len(texts)
+			texts = append(texts, messages[i].Raw...)
+			messages[i].Raw = texts[at:len(texts):len(texts)]
+		}
+		messages = messages[n:]
 	}
 }
+
+// mostTogether is how many bytes of texts are allocated together, unless one is longer.
+const mostTogether = 4 << 10
 
 // rows makes messages of rows of a table.
 func (s *source) rows(t *tail, next int64, rows []value.Value) []stream.Message {

@@ -11,34 +11,45 @@ import (
 	"strings"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/glob"
 	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
-// isPattern reports whether a path may match several files.
-func isPattern(path string) bool { return strings.ContainsAny(path, "*?[") }
+const patternHint = "close [ with ], or write \\[ for the character itself"
 
 // checkPatterns returns what is wrong with paths.
 func checkPatterns(paths []string) error {
 	for _, path := range paths {
-		if path == "" {
-			return errors.New("a path is empty")
-		}
-		if _, err := filepath.Match(path, ""); err != nil {
-			return fmt.Errorf("the pattern %q is not complete", path)
+		if err := glob.Check(path); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// warnMissing warns of the paths of a config that lead to no file. It says nothing of those that
+// a template has made: they are of another place.
+func warnMissing(init *node.Init, later bool) {
+	if init.Job != nil && init.Job.AllowEmpty {
+		return
+	}
+	for item := range init.Config.Raw("paths").All() {
+		path, ok := item.Value.AsString()
+		if !ok || item.Templated {
+			continue
+		}
+		if why, hint, ok := glob.Missing(path, later); ok {
+			init.AddWarning(diag.Warningf(diag.CodeNoFile, "%s", why).WithHint("%s", hint).At(item.Pos, init.Config.Path("paths")))
+		}
+	}
+}
+
 // expand returns the paths that patterns match now, in the order of the patterns.
 func expand(patterns []string) (paths []string) {
 	for _, pattern := range patterns {
-		if !isPattern(pattern) {
-			paths = append(paths, pattern)
-			continue
-		}
-		found, _ := filepath.Glob(pattern) // patterns were checked, and folders that cannot be read have nothing
-		paths = append(paths, found...)
+		paths = append(paths, glob.Expand(pattern)...)
 	}
 	return paths
 }
@@ -374,19 +385,5 @@ func (s *source) Resume(positions map[string]string) error {
 
 // inFolder reports whether a pattern may match files of a folder.
 func inFolder(pattern, folder string) bool {
-	ok, err := filepath.Match(filepath.Dir(pattern), filepath.Clean(folder))
-	return ok && err == nil
-}
-
-// folders returns the folders that the files of patterns are in.
-func folders(patterns []string) []string {
-	var all []string
-	for _, pattern := range patterns {
-		for _, dir := range expand([]string{filepath.Dir(pattern)}) {
-			if !slices.Contains(all, dir) {
-				all = append(all, dir)
-			}
-		}
-	}
-	return all
+	return glob.Match(glob.Folder(pattern), filepath.Clean(folder))
 }

@@ -133,7 +133,7 @@ func (s *sink) outputLocked(path string) (target, error) {
 	}
 	if s.root != "" {
 		if err := unlinked(filepath.Clean(s.root), path); err != nil {
-			return nil, &node.Error{Err: err, Code: "path", Status: http.StatusUnprocessableEntity}
+			return nil, node.Unusable("path", err)
 		}
 	}
 	out, err := s.acquire(path)
@@ -227,7 +227,7 @@ func (s *sink) putLocked(r *stream.Record, p pending) (*batch, error) {
 	if s.root != "" {
 		path = filepath.Clean(r.Texts[0])
 		if err := inside(s.root, path); err != nil {
-			return nil, &node.Error{Err: err, Code: "path", Status: http.StatusUnprocessableEntity}
+			return nil, node.Unusable("path", err)
 		}
 	}
 	b := s.mu.batches[path]
@@ -244,7 +244,7 @@ func (s *sink) putLocked(r *stream.Record, p pending) (*batch, error) {
 	}
 	data, err := b.out.encode(b.data, r.Body)
 	if err != nil {
-		return nil, &node.Error{Err: err, Code: "encode", Status: http.StatusUnprocessableEntity}
+		return nil, node.Unusable("encode", err)
 	}
 	s.mu.bytes += len(data) - len(b.data)
 	b.data, p.end = data, len(data)

@@ -15,6 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/format"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/glob"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -28,7 +29,7 @@ func fileSource() stream.Source {
 		Summary: "Reads the records of files, such as lines, NDJSON and CSV.",
 		Page:    node.ReadPage(fileSourcePage),
 		Config: schema.Fields(append([]*schema.Field{
-			schema.Strings("paths").Required().Doc("The files: paths, or patterns with `*`, `?` and `[a-z]`. A file that two of them name is read once."),
+			schema.Strings("paths").Required().Doc("The files: paths, or patterns with `*`, `?`, `[a-z]`, and `**` between slashes for any number of folders. A file that two of them name is read once."),
 			schema.Bool("follow").Default(false).Doc("Wait for more in the files, and for more files, instead of ending."),
 			schema.Enum("settled", "keep", "delete", "move").Default("keep").Doc("What becomes of a file when all its records are settled. With `follow`, a file counts as whole when nothing was added to it for `idle`. A file that cannot be read stays."),
 			schema.String("move_to").Doc("The folder that `settled: move` moves to, made if it is missing. A file of that name there gets a number behind it."),
@@ -84,14 +85,23 @@ func openFileSource(init *node.Init) (stream.Reader, error) {
 	s.mu.tails, s.mu.past, s.mu.cuts, s.mu.changed = map[fileID]*tail{}, newPast(), map[fileID]int{}, map[string]fileID{}
 	var errs []error
 	var err error
-	if s.input, err = newInput(c); err != nil {
+	if s.input, err = newInput(init); err != nil {
 		errs = append(errs, err)
 	}
 	if err := checkPatterns(s.paths); err != nil {
-		errs = append(errs, c.Errorf("paths", diag.CodeBadValue, "%s", err))
+		errs = append(errs, c.Errorf("paths", diag.CodeBadValue, "%s", err).WithHint("%s", patternHint))
+	} else {
+		warnMissing(init, s.follow)
 	}
 	if (s.settled == "move") != (s.moveTo != "") {
-		errs = append(errs, c.Errorf("move_to", diag.CodeBadValue, "settled: move needs move_to, and nothing else takes it"))
+		at, hint := "settled", "add move_to, such as move_to: done"
+		if c.Has("move_to") {
+			at = "move_to"
+		}
+		if s.moveTo != "" {
+			hint = "write settled: move, or remove it"
+		}
+		errs = append(errs, c.Errorf(at, diag.CodeBadValue, "settled: move needs move_to, and nothing else takes it").WithHint("%s", hint))
 	} else if slices.ContainsFunc(s.paths, func(p string) bool { return s.moveTo != "" && inFolder(p, s.moveTo) }) {
 		errs = append(errs, c.Errorf("move_to", diag.CodeBadValue, "%s is a folder that is read: files would come back", s.moveTo))
 	}
@@ -102,7 +112,7 @@ func openFileSource(init *node.Init) (stream.Reader, error) {
 // read.
 func (s *source) Connect(context.Context, stream.Host) error {
 	for _, path := range s.paths {
-		if isPattern(path) {
+		if glob.IsPattern(path) {
 			continue
 		}
 		f, err := openRegular(path)

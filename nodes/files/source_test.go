@@ -300,6 +300,8 @@ func TestFileSourceConfig(t *testing.T) {
 	f(`{"paths": "a", "columns": ["x", "x"]}`, "two columns have the name")
 	f(`{"paths": "a", "settled": "move"}`, "settled: move needs move_to")
 	f(`{"paths": "in/*", "settled": "move", "move_to": "in"}`, "files would come back")
+	f(`{"paths": "in/**", "settled": "move", "move_to": "in/done"}`, "files would come back")
+	f(`{"paths": "in/**/*.csv", "settled": "move", "move_to": "in/done"}`, "files would come back")
 }
 
 // TestFileSourceSettled deletes and moves files that are settled, and no others.
@@ -395,6 +397,19 @@ func TestFileSourceFollows(t *testing.T) {
 	same(t, "a last line without its end", r.read(1), "a.log:2 end")
 	write(t, "a.log", "third\n")
 	same(t, "the third file", r.read(1), "a.log:1 third")
+}
+
+// TestFileSourceDeep reads files at any depth, also of folders that come later.
+func TestFileSourceDeep(t *testing.T) {
+	folder(t, "in/a.log", "1\n", "in/x/y/b.log", "2\n", "in/x/c.txt", "no\n")
+	r := newReading(t, `{"paths": "in/**/*.log", "follow": true, "idle": "50ms", "rescan": "20ms"}`, nil)
+	same(t, "the files that are there", r.read(2), "a.log:1 1\nb.log:1 2")
+	write(t, "in/new/deep/c.log", "3\n")
+	same(t, "a file of new folders", r.read(1), "c.log:1 3")
+	appendTo(t, "in/x/y/b.log", "4\n")
+	same(t, "what is appended", r.read(1), "b.log:2 4")
+	appendTo(t, "in/new/deep/c.log", "5\n")
+	same(t, "what is appended in a new folder", r.read(1), "c.log:2 5")
 }
 
 // TestFileSourceTruncated reads a file again that was truncated, also if it has as much

@@ -28,10 +28,13 @@ func stdinSource() stream.Source {
 		Config:  schema.Fields(inputFields("", format.Lines, format.NDJSON, format.CSV, format.JSON, format.Raw)...),
 		Traits:  stream.Traits{Positions: true, Raw: true, Order: stream.OrderTotal},
 		Open: func(init *node.Init) (stream.Reader, error) {
-			in, err := newInput(init.Config)
+			in, err := newInput(init)
 			return &stdin{options: in.options}, err
 		},
 		Ends: func(schema.Config) bool { return true },
+		Holds: func(schema.Config) []node.Hold {
+			return []node.Hold{{What: "standard input", Hint: "link the out-port of one node to both targets"}}
+		},
 	}
 }
 
@@ -123,6 +126,10 @@ func (s *stdin) messages(records []format.Record) []stream.Message {
 		r := &records[i]
 		tokens[i] = token{end: position{offset: r.End}, decoder: s.reader.Decoder(), err: r.Err, line: r.Line}
 		messages[i] = stream.Message{Raw: r.Raw, Offset: r.Offset, Token: &tokens[i]}
+	}
+	if d := s.reader.Decoder(); d != nil && !d.Whole() {
+		ownTexts(messages)
+		s.reader.Return()
 	}
 	return messages
 }

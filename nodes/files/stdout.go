@@ -30,7 +30,7 @@ func stdoutSink() stream.Sink {
 		Config:  schema.Fields(outputFields()...),
 		Raw:     true,
 		Open: func(init *node.Init) (stream.Writer, error) {
-			o, err := newOutput(init.Config)
+			o, err := newOutput(init)
 			c := &console{encoder: format.NewEncoder(o), csv: o.Name == format.CSV, log: init.Log, terminate: terminate}
 			return newSink(init, c.open, c.close), err
 		},

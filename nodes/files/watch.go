@@ -27,7 +27,7 @@ func watchSource() stream.Source {
 		Summary: "Says which files were made, changed and removed.",
 		Page:    node.ReadPage(watchPage),
 		Config: schema.Fields(
-			schema.Strings("paths").Required().Doc("The files: paths, or patterns with `*`, `?` and `[a-z]`."),
+			schema.Strings("paths").Required().Doc("The files: paths, or patterns with `*`, `?`, `[a-z]`, and `**` between slashes for any number of folders."),
 			schema.Bool("existing").Default(false).Doc("Whether the files that are there at the start are reported as created."),
 			schema.Duration("delay").Default("100ms").Range(0, float64(time.Minute)).Doc("How long to wait for more changes after the first one."),
 			schema.Duration("rescan").Default("10s").Range(float64(time.Millisecond), float64(time.Hour)).Doc("How often to look for changes that the system does not report, such as those on network drives."),
@@ -56,8 +56,9 @@ func openWatch(init *node.Init) (stream.Reader, error) {
 	c := init.Config
 	w := &watch{paths: c.Strings("paths"), existing: c.Bool("existing"), delay: c.Duration("delay"), rescan: c.Duration("rescan"), log: init.Log}
 	if err := checkPatterns(w.paths); err != nil {
-		return nil, c.Errorf("paths", diag.CodeBadValue, "%s", err)
+		return nil, c.Errorf("paths", diag.CodeBadValue, "%s", err).WithHint("%s", patternHint)
 	}
+	warnMissing(init, true)
 	return w, nil
 }
 

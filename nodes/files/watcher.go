@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/uniflow-labs/uniflow/node/glob"
 )
 
 // A watcher finds which files of some folders have changed, as far as the system reports
@@ -35,7 +37,7 @@ func (w *watcher) add(patterns []string) {
 	if w.system == nil {
 		return
 	}
-	for _, dir := range folders(patterns) {
+	for _, dir := range glob.Folders(patterns) {
 		if !w.watched[dir] && w.system.Add(dir) == nil { // otherwise it is scanned
 			w.watched[dir] = true
 		}

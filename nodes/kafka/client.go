@@ -31,7 +31,7 @@ func clientFields(own ...*schema.Field) schema.Object {
 		schema.Strings("brokers").Required().Doc("The addresses of some brokers, such as `kafka-1:9092`. They name the others."),
 		field.NewTLS("Connects over TLS; `tls: {}` trusts the authorities of the system. Files are read for each connection."),
 		schema.Group("sasl", schema.Fields(
-			schema.Enum("mechanism", "plain", "scram-sha-256", "scram-sha-512").Required().Doc("How the password is proved. `plain` sends it, so use TLS."),
+			schema.Enum("mechanism", "plain", "scram-sha-256", "scram-sha-512").Required().Doc("The SASL mechanism. `plain` sends the password itself, so use TLS."),
 			schema.String("user").Required().Doc("The user."),
 			schema.String("password").Secret().Doc("The password of the user."),
 		)).Doc("Who connects."),

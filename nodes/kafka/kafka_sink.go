@@ -31,10 +31,10 @@ func sinkDef() stream.Sink {
 		Config: clientFields(
 			schema.String("topic").Required().Doc("The topic, such as `orders` or `orders.${self.body.country}`."),
 			schema.String("key").Doc("The key of the message; without it, the field `key` of the payload."),
-			schema.String("partition").Doc("The number of the partition, such as `${self.partition}`. Without it, the key decides, in the way of the Java client; messages without a key go to any."),
+			schema.String("partition").Doc("The number of the partition, such as `${self.partition}`. Without it, the key decides, in the same way as in the Java client; messages without a key go to any partition."),
 			schema.Enum("compression", "none", "gzip", "snappy", "lz4", "zstd").Default("snappy").Doc("How batches are compressed."),
-			schema.Bytes("max_message").Default("1MB").Range(1, 1<<30).Doc("The most bytes of a batch of the client, and so of a message. The topic must allow as many."),
-			schema.Bool("create").Default(false).Doc("Lets the brokers make topics that do not exist, if they do so."),
+			schema.Bytes("max_message").Default("1MB").Range(1, 1<<30).Doc("The maximum number of bytes in a batch of the client, and so in a message. The topic must allow as many."),
+			schema.Bool("create").Default(false).Doc("Lets brokers create missing topics, if they are configured to do so."),
 		),
 		Texts: []string{"topic", "key", "partition"},
 		Keys:  []string{"topic", "partition", "offset"},
@@ -132,7 +132,7 @@ func (w *sinkWriter) Write(ctx context.Context, records []stream.Record, done fu
 func (w *sinkWriter) record(to *kgo.Record, from *stream.Record) error {
 	to.Topic, to.Timestamp = from.Texts[0], from.Time
 	if to.Topic == "" {
-		return failed(errors.New("the topic is empty"), http.StatusUnprocessableEntity, "refused")
+		return node.Unusable("refused", errors.New("the topic is empty"))
 	}
 	if !from.Body.IsNull() {
 		to.Value = from.Raw
@@ -146,7 +146,7 @@ func (w *sinkWriter) record(to *kgo.Record, from *stream.Record) error {
 	if w.hasPartition {
 		n, err := strconv.ParseInt(from.Texts[2], 10, 32)
 		if err != nil || n < 0 {
-			return failed(fmt.Errorf("partition: want the number of one, got %q", from.Texts[2]), http.StatusUnprocessableEntity, "bad_partition")
+			return node.Unusable("bad_partition", fmt.Errorf("partition: want the number of one, got %q", from.Texts[2]))
 		}
 		to.Partition = int32(n)
 	}
@@ -186,15 +186,15 @@ func bytesOf(s string) []byte {
 func failure(topic string, constant bool, err error) error {
 	switch {
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
-		return failed(fmt.Errorf("the message is larger than max_message, or than the topic %q allows: %w", topic, err), http.StatusRequestEntityTooLarge, "too_large")
+		return node.Unusable("too_large", fmt.Errorf("the message is larger than max_message, or than the topic %q allows: %w", topic, err))
 	case errors.Is(err, kerr.UnknownTopicID): // made again: another client has to find it
 		return fmt.Errorf("the topic %q was deleted (%v): %w", topic, err, stream.ErrLost)
 	case isMissing(err):
 		return &node.Error{Err: fmt.Errorf("the topic %q does not exist, or has no such partition: %w", topic, err), Code: "unknown_topic", Outage: constant}
 	case errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTimestamp):
-		return failed(fmt.Errorf("topic %q: %w", topic, err), http.StatusUnprocessableEntity, "refused")
+		return node.Unusable("refused", fmt.Errorf("topic %q: %w", topic, err))
 	case strings.Contains(err.Error(), "invalid record partitioning choice"):
-		return failed(fmt.Errorf("the topic %q has no such partition: %w", topic, err), http.StatusUnprocessableEntity, "bad_partition")
+		return node.Unusable("bad_partition", fmt.Errorf("the topic %q has no such partition: %w", topic, err))
 	case errors.Is(err, kgo.ErrClientClosed):
 		return fmt.Errorf("%v: %w", err, stream.ErrLost)
 	case errors.Is(err, kgo.ErrRecordTimeout), errors.Is(err, kgo.ErrRecordRetries), kerr.IsRetriable(err):
@@ -202,10 +202,6 @@ func failure(topic string, constant bool, err error) error {
 		return &node.Error{Err: fmt.Errorf("topic %q: %w", topic, err), Status: http.StatusServiceUnavailable, Code: "unavailable", Outage: true}
 	}
 	return fmt.Errorf("topic %q: %w", topic, err)
-}
-
-func failed(err error, status int, code string) error {
-	return &node.Error{Err: err, Status: status, Code: code}
 }
 
 // Close waits until the client has written what it has.

@@ -31,9 +31,9 @@ func sourceDef() stream.Source {
 		Page:    node.ReadPage(kafkaSourcePage),
 		Config: clientFields(
 			schema.Strings("topics").Required().Doc("The topics to read."),
-			schema.String("group").Doc("The consumer group: its members share the partitions, and Kafka keeps how far each partition is. Without it, this node reads all partitions: see `checkpoint.file`."),
-			schema.Duration("session").Default("10s").Range(float64(500*time.Millisecond), float64(30*time.Minute)).Doc("How long a member of the group may be silent, as one that was killed is, before others get its partitions. The brokers have limits, such as 6s."),
-			schema.String("start").Default("first").Words(true, "first", "last").Doc("Where a partition begins that nothing is kept of: at its `first` message, after its `last`, or at a time such as `2026-01-31T00:00:00Z`."),
+			schema.String("group").Doc("The consumer group: its members share the partitions, and Kafka keeps the position of each partition. Without it, this node reads all partitions: see `checkpoint.file`."),
+			schema.Duration("session").Default("10s").Range(float64(500*time.Millisecond), float64(30*time.Minute)).Doc("If a member of the group is silent for so long, for example because it was killed, others get its partitions. The brokers have limits, such as 6s."),
+			schema.String("start").Default("first").Words(true, "first", "last").Doc("Where reading begins if no position of a partition is kept: at its `first` message, after its `last`, or at a time such as `2026-01-31T00:00:00Z`."),
 		),
 		Traits: stream.Traits{Lanes: true, Positions: true, Checkpoints: true, Order: stream.OrderRecord},
 		Open:   openSource,

@@ -105,13 +105,13 @@ func newServer(init *node.Init) (node.Node, error) {
 		s.about.title = init.Node.String()
 	}
 	var err error
-	if s.origins, err = node.NewHosts(c, "origins"); err != nil {
+	if s.origins, err = node.NewHosts(init, "origins"); err != nil {
 		return nil, err
 	}
-	if s.hosts, err = node.NewHosts(c, "hosts"); err != nil {
+	if s.hosts, err = node.NewHosts(init, "hosts"); err != nil {
 		return nil, err
 	}
-	if s.tools, err = newTools(c, init.OutLinks); err != nil {
+	if s.tools, err = newTools(init); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"sync"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -29,14 +30,15 @@ type tool struct {
 }
 
 // toolName are the names that the protocol has.
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+var toolName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`) })
 
-func newTools(c schema.Config, links []int) ([]*tool, error) {
+func newTools(init *node.Init) ([]*tool, error) {
+	c, links := init.Config, init.OutLinks
 	var tools []*tool
 	seen := make(map[string]bool)
 	for k, item := range c.List("tools") {
 		name := item.String("name")
-		if !toolName.MatchString(name) {
+		if !toolName().MatchString(name) {
 			return nil, item.Errorf("name", diag.CodeBadValue, "%q cannot be the name of a tool", name).WithHint("use up to 128 letters, digits and _ . - such as find_order")
 		}
 		if seen[name] {
@@ -44,13 +46,13 @@ func newTools(c schema.Config, links []int) ([]*tool, error) {
 		}
 		seen[name] = true
 		if k < len(links) && links[k] == 0 {
-			return nil, item.Errorf("", diag.CodeBadValue, "tool %q does nothing, as out[%d] has no link", name, k).WithHint("add it to ports: \"out[%d]\": [{name: NODE, port: in}]", k)
+			return nil, item.Errorf("", diag.CodeBadValue, "tool %q does nothing, as out[%d] has no link", name, k).WithHint("add it to ports: \"out[%d]\": NODE", k)
 		}
 		t := &tool{port: k, timeout: item.Duration("timeout"), sdk: &sdk.Tool{Name: name, Title: item.String("title"), Description: item.String("description")}}
 		if item.Bool("read_only") {
 			t.sdk.Annotations = &sdk.ToolAnnotations{ReadOnlyHint: true}
 		}
-		if err := t.setSchemas(item); err != nil {
+		if err := t.setSchemas(item, init.Warn); err != nil {
 			return nil, err
 		}
 		t.call = node.NewCall(t.answered)
@@ -63,10 +65,11 @@ func newTools(c schema.Config, links []int) ([]*tool, error) {
 }
 
 // setSchemas compiles the schemas of the arguments and of the answer.
-func (t *tool) setSchemas(item schema.Config) (err error) {
+func (t *tool) setSchemas(item schema.Config, warn func(*diag.Diagnostic)) (err error) {
 	if t.input, t.sdk.InputSchema, err = objectOf(item, "input", "arguments"); err != nil {
 		return err
 	}
+	jsonschema.Warn(warn, item, "input", t.input.Doubts())
 	if err := accepted(t.sdk); err != nil {
 		return item.Errorf("input", diag.CodeBadValue, "%v", err).WithHint(hintSchema)
 	}
@@ -74,6 +77,7 @@ func (t *tool) setSchemas(item schema.Config) (err error) {
 		if t.output, t.sdk.OutputSchema, err = objectOf(item, "output", "answers"); err != nil {
 			return err
 		}
+		jsonschema.Warn(warn, item, "output", t.output.Doubts())
 		if err := accepted(t.sdk); err != nil {
 			return item.Errorf("output", diag.CodeBadValue, "%v", err).WithHint(hintSchema)
 		}

@@ -104,7 +104,7 @@ func (n *bucket) describe(err error) error {
 	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
 		return &node.Error{Err: errors.New("the key has another revision"), Status: 409, Code: "revision"}
 	case errors.Is(err, jetstream.ErrInvalidKey):
-		return &node.Error{Err: errors.New("not a key: it has letters, digits and -/_=. only"), Status: 422}
+		return node.Unusable("", errors.New("not a key: it has letters, digits and -/_=. only"))
 	case errors.Is(err, jetstream.ErrBucketNotFound), errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, jetstream.ErrStreamNotFound):
 		return &node.Error{Err: fmt.Errorf("there is no bucket %q", n.name), Status: 503, Code: "bucket", Outage: true}
 	}

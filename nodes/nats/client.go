@@ -32,8 +32,8 @@ type client struct {
 // withClient adds the fields that all kinds with a client have.
 func withClient(own ...*schema.Field) schema.Object {
 	return withConnection(append(own,
-		schema.Duration("timeout").Default("5s").Range(float64(time.Millisecond), float64(24*time.Hour)).Doc("How long the answer may take. It is of the real clock, also in tests with another."),
-		schema.Int("max_in_flight").Default(1024).Range(1, 1_000_000).Doc("How many packets of one process may be under way."),
+		schema.Duration("timeout").Default("5s").Range(float64(time.Millisecond), float64(24*time.Hour)).Doc("How long the answer may take. It uses the real clock, also in tests that set another one."),
+		schema.Int("max_in_flight").Default(1024).Range(1, 1_000_000).Doc("How many packets of one process may wait for their answers."),
 	)...)
 }
 
@@ -104,7 +104,7 @@ type bodies struct{ encode, decode string }
 func bodyFields() []*schema.Field {
 	return []*schema.Field{
 		schema.Enum("encode", "json", "text", "raw").Default("json").Doc("How a body is sent: as JSON; as text, which is JSON for lists and maps; or as it is, for text and binary."),
-		schema.Enum("decode", "json", "text", "raw").Default("json").Doc("How a body that comes is read: as JSON, text or binary. An empty body is null as JSON."),
+		schema.Enum("decode", "json", "text", "raw").Default("json").Doc("How a received body is decoded: as JSON, text or binary. With JSON, an empty body is null."),
 	}
 }
 
@@ -123,7 +123,7 @@ func (b bodies) bytes(v value.Value) ([]byte, error) {
 	}
 	text, ok := v.AsString()
 	if !ok {
-		return nil, &node.Error{Err: fmt.Errorf("body: must be text or binary, got %s; encode: json takes any value", v.Kind()), Status: 422, Code: "encode"}
+		return nil, node.Unusable("encode", fmt.Errorf("body: must be text or binary, got %s; encode: json takes any value", v.Kind()))
 	}
 	return []byte(text), nil
 }

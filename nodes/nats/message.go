@@ -112,19 +112,19 @@ func headerOf(v value.Value, room int) (nats.Header, error) {
 }
 
 func badHeader(format string, args ...any) error {
-	return &node.Error{Err: fmt.Errorf(format, args...), Status: 400}
+	return node.Unusable("", fmt.Errorf(format, args...))
 }
 
 // checkSubject returns an error if a subject, which a template may have made, is not one
 // to publish to.
 func checkSubject(s string) error {
 	if s == "" || s[0] == '.' || s[len(s)-1] == '.' || strings.Contains(s, "..") || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return &node.Error{Err: fmt.Errorf("%q is not a subject", s), Status: 400}
+		return node.Unusable("", fmt.Errorf("%q is not a subject", s))
 	}
 	for rest := s; rest != ""; {
 		var token string
 		if token, rest, _ = strings.Cut(rest, "."); token == "*" || token == ">" {
-			return &node.Error{Err: fmt.Errorf("%q has wildcards, and messages need one subject", s), Status: 400}
+			return node.Unusable("", fmt.Errorf("%q has wildcards, and messages need one subject", s))
 		}
 	}
 	return nil
@@ -173,11 +173,16 @@ func parsePubAck(data []byte) (ack pubAck, err error) {
 		return ack, errors.New("the answer is not that of JetStream: something else has subscribed to the subject")
 	}
 	if e := ack.Error; e != nil {
-		status := e.Code
-		if e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant {
-			status = 409
+		err := errors.New(e.Description)
+		switch {
+		case e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence, e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant:
+			return ack, &node.Error{Err: err, Status: 409}
+		case e.ErrorCode == 10158: // JSStreamDuplicateMessageConflict: the same id is being stored, which may fail
+			return ack, &node.Error{Err: err, Status: 503}
+		case e.Code >= 400 && e.Code < 500 && e.Code != 429 && !noRoom(e): // 429 is JSStreamTooManyRequests
+			return ack, node.Unusable("", err)
 		}
-		return ack, &node.Error{Err: errors.New(e.Description), Status: status, Outage: noRoom(e)}
+		return ack, &node.Error{Err: err, Status: e.Code, Outage: noRoom(e)}
 	}
 	return ack, nil
 }

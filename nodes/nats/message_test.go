@@ -57,6 +57,9 @@ func TestParsePubAck(t *testing.T) {
 		{`{"stream":"S","domain":"hub","seq":7}`, `{"stream":"S","sequence":7}`, 0},
 		{`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"S","seq":0}`, "wrong last sequence: 3", 409},
 		{`{"error":{"code":503,"err_code":10077,"description":"maximum messages exceeded"},"stream":"S","seq":0}`, "maximum messages exceeded", 503},
+		{`{"error":{"code":400,"err_code":10054,"description":"message size exceeds maximum allowed"},"stream":"S","seq":0}`, "message size", 500},
+		{`{"error":{"code":429,"err_code":10167,"description":"too many requests"},"stream":"S","seq":0}`, "too many requests", 429},
+		{`{"error":{"code":409,"err_code":10158,"description":"duplicate message id is in process"},"stream":"S","seq":0}`, "in process", 503},
 		{`hello`, "not that of JetStream", 0},
 		{`{}`, "not that of JetStream", 0},
 	} {

@@ -88,10 +88,10 @@ func newBucket(o stream.Options, init *node.Init) (node.Node, error) {
 	if n.key, err = template.OfField(c, "key", template.Compiler(o.Languages, o.Language)); err != nil {
 		return nil, err
 	}
-	if n.stored, err = o.Expr(c, "value", lang.Options{}); err != nil {
+	if n.stored, err = o.Expr(c, "value", lang.Options{Warn: init.Warn}); err != nil {
 		return nil, err
 	}
-	n.revision, err = o.Expr(c, "revision", lang.Options{})
+	n.revision, err = o.Expr(c, "revision", lang.Options{Warn: init.Warn})
 	return n, err
 }
 
@@ -146,7 +146,7 @@ func (n *bucket) do(ctx context.Context, payload value.Value) (out value.Value, 
 		}
 		var ok bool
 		if revision, ok = v.AsUint(); !ok {
-			return out, &node.Error{Err: fmt.Errorf("revision: must be a whole number, got %s", v.Kind()), Status: 422}
+			return out, node.Unusable("", fmt.Errorf("revision: must be a whole number, got %s", v.Kind()))
 		}
 	}
 	kv, err := n.open(ctx)

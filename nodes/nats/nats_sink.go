@@ -29,8 +29,8 @@ func sink() stream.Sink {
 		Page:    node.ReadPage(natsSinkPage),
 		Config: withConnection(
 			schema.String("subject").Required().Doc("The subject. It may have expressions over the payload in it: `orders.${self.body.country}`."),
-			schema.Enum("mode", "jetstream", "core").Default("jetstream").Doc("Who confirms: the stream that takes the subject, or the server."),
-			schema.String("expect").Doc("With `mode: jetstream`: the name of the stream that must take the messages. Another one refuses them."),
+			schema.Enum("mode", "jetstream", "core").Default("jetstream").Doc("Who confirms a message: the stream that has its subject, or the server."),
+			schema.String("expect").Doc("With `mode: jetstream`: the name of the stream that must store the messages. Another stream refuses them."),
 		),
 		Texts: []string{"subject"},
 		Keys:  []string{"subject"},
@@ -47,6 +47,9 @@ func openSink(init *node.Init) (stream.Writer, error) {
 	w := &writer{settings: s, pool: init.Pool, core: c.String("mode") == "core", expect: c.String("expect"), constant: !strings.Contains(c.String("subject"), "${"), timeout: c.Duration("timeout")}
 	if w.core && w.expect != "" {
 		return nil, c.Errorf("expect", diag.CodeBadValue, "without JetStream, there is no stream to expect").WithHint("remove expect, or mode: core")
+	}
+	if w.constant && strings.ContainsAny(c.String("subject"), "*>") && !c.Hidden("subject") {
+		init.AddWarning(c.Errorf("subject", diag.CodeNoEffect, "messages are sent to one subject, and %q has a wildcard, so the server refuses them", c.String("subject")).WithHint("write one such as orders.new, or orders.${self.body.state}"))
 	}
 	w.flushes.ctx, w.flushes.stop = context.WithCancel(context.Background())
 	return w, nil

@@ -3,6 +3,7 @@ package nats
 import (
 	"crypto/rand"
 	_ "embed"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,15 +19,15 @@ var natsSourcePage string
 func source() stream.Source {
 	return stream.Source{
 		Kind:    "nats_source",
-		Summary: "Takes messages from NATS: from a stream of JetStream, or from subjects.",
+		Summary: "Starts a process for each message of NATS: of a JetStream stream, or of subjects.",
 		Page:    node.ReadPage(natsSourcePage),
 		Config: withConnection(
-			schema.String("stream").Doc("The stream of JetStream to read. Without it, messages come from the subjects alone."),
-			schema.Strings("subjects").Doc("The subjects to read, with `*` and `>`; of a stream, all unless given."),
-			schema.String("queue").Doc("Without `stream`: of the programs with the same queue, one gets each message."),
+			schema.String("stream").Doc("The JetStream stream to read. Without it, messages come from the subjects directly."),
+			schema.Strings("subjects").Doc("The subjects to read, with `*` and `>`; unset, all subjects of the stream."),
+			schema.String("queue").Doc("Without `stream`: each message goes to one of the programs with the same queue."),
 			schema.String("durable").Doc("The name of the consumer, which stays when the program ends."),
 			schema.Duration("ack_wait").Default("30s").Range(float64(100*time.Millisecond), float64(24*time.Hour)).Doc("How long the server waits for a sign of life before it sends a message again."),
-			schema.Any("start").Default("all").Doc("Where a new consumer begins: `all`, `new`, `last`, a sequence, or a time such as `2026-01-31T12:00:00Z`. One that exists goes on where it is."),
+			schema.Any("start").Default("all").Doc("Where a new consumer begins: `all`, `new`, `last`, a sequence, or a time such as `2026-01-31T12:00:00Z`. An existing consumer continues where it is."),
 		),
 		Traits: stream.Traits{Redelivers: true, Lanes: true, Overflows: true},
 		Open:   openSource,
@@ -41,7 +42,10 @@ func openSource(init *node.Init) (stream.Reader, error) {
 	}
 	for _, subject := range c.Strings("subjects") {
 		if subject == "" || strings.ContainsAny(subject, " \t\r\n") {
-			return nil, c.Errorf("subjects", diag.CodeBadValue, "%q is not a subject", subject)
+			return nil, c.Errorf("subjects", diag.CodeBadValue, "%q is not a subject", subject).WithHint("write one such as orders.new, or orders.* for all of one name behind the dot")
+		}
+		if !c.Hidden("subjects") && slices.ContainsFunc(strings.Split(subject, "."), func(token string) bool { return len(token) > 1 && strings.ContainsAny(token, "*>") }) {
+			init.AddWarning(c.Errorf("subjects", diag.CodeNoEffect, "* and > are wildcards only between dots, so %q is a subject with such a character", subject).WithHint("write one such as orders.*, or orders.> for all below"))
 		}
 	}
 	if !c.Has("stream") {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -81,7 +82,7 @@ func (c *connection) refused(err error) {
 	}
 }
 
-var deniedPattern = regexp.MustCompile(`(?i)permissions violation for publish to "([^"]*)"`)
+var deniedPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)permissions violation for publish to "([^"]*)"`) })
 
 // deniedSubject returns the subject of an error that says that it must not be published
 // to; empty for other errors.
@@ -89,23 +90,23 @@ func deniedSubject(err error) string {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return ""
 	}
-	if found := deniedPattern.FindStringSubmatch(err.Error()); found != nil {
+	if found := deniedPattern().FindStringSubmatch(err.Error()); found != nil {
 		return found[1]
 	}
 	return ""
 }
 
 func denial(subject string) error {
-	return &node.Error{Err: fmt.Errorf("the user must not publish to %q", subject), Status: 403}
+	return node.Unusable("", fmt.Errorf("the user must not publish to %q", subject))
 }
 
 // publishError returns an error of the library as workflows see it.
 func publishError(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload):
-		return &node.Error{Err: errors.New("the message is larger than the server takes"), Status: 413}
+		return node.Unusable("", errors.New("the message is larger than the server takes"))
 	case errors.Is(err, nats.ErrBadSubject):
-		return &node.Error{Err: errors.New("not a subject"), Status: 400}
+		return node.Unusable("", errors.New("not a subject"))
 	}
 	return lostError(err)
 }

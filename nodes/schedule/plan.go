@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -136,8 +137,8 @@ const maxCron = 1000
 // word finds the parts of an expression, element checks one: it finds what the parser
 // would ignore.
 var (
-	word    = regexp.MustCompile(`\S+`)
-	element = regexp.MustCompile(`^([*?]|[0-9A-Za-z]+(-[0-9A-Za-z]+)?)(/[0-9]+)?$`)
+	word    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\S+`) })
+	element = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([*?]|[0-9A-Za-z]+(-[0-9A-Za-z]+)?)(/[0-9]+)?$`) })
 )
 
 // parseCron reads an expression of five or six parts, or a descriptor. It returns a
@@ -146,7 +147,7 @@ func parseCron(text string, zone *time.Location) (*calendar, error) {
 	if len(text) > maxCron {
 		return nil, &partError{0, fmt.Sprintf("the expression has %d bytes, more than %d", len(text), maxCron), "write it shorter, such as with ranges: 8-18"}
 	}
-	fields := word.FindAllStringIndex(text, -1)
+	fields := word().FindAllStringIndex(text, -1)
 	if len(fields) > 0 && text[fields[0][0]] == '@' {
 		expanded, ok := descriptors[strings.TrimSpace(text)]
 		if !ok {
@@ -156,7 +157,7 @@ func parseCron(text string, zone *time.Location) (*calendar, error) {
 			}
 			return nil, &partError{fields[0][0], "unknown descriptor", hint}
 		}
-		text, fields = expanded, word.FindAllStringIndex(expanded, -1)
+		text, fields = expanded, word().FindAllStringIndex(expanded, -1)
 	}
 	if len(fields) > 0 && strings.Contains(text[:fields[0][1]], "TZ=") {
 		return nil, &partError{fields[0][0], "the time zone does not belong here", "write it into the field timezone"}
@@ -189,7 +190,7 @@ func parseCron(text string, zone *time.Location) (*calendar, error) {
 // validPart checks one part by parsing it alone.
 func validPart(i int, part string) bool {
 	for e := range strings.SplitSeq(part, ",") {
-		if !element.MatchString(e) {
+		if !element().MatchString(e) {
 			return false
 		}
 	}

@@ -66,7 +66,7 @@ func newPage(init *node.Init, o stream.Options) (node.Node, error) {
 	if err != nil {
 		return nil, c.Errorf("content_type", diag.CodeBadValue, "want a media type").WithHint("write one such as text/html; charset=utf-8")
 	}
-	if n.data, err = o.Expr(c, "data", lang.Options{}); err != nil {
+	if n.data, err = o.Expr(c, "data", lang.Options{Warn: init.Warn}); err != nil {
 		return nil, err
 	}
 	n.set, err = parsePage(c)

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -136,12 +139,14 @@ func (p *parser) parse(name, text string, from source) error {
 }
 
 // placed matches what begins an error of a template: its name, line and column.
-var placed = regexp.MustCompile(`^(?:html/)?template: ?(.*?):(\d+)(?::(\d+))?: `)
+var placed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:html/)?template: ?(.*?):(\d+)(?::(\d+))?: `) })
+
+var unknownFunction = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^function "(.*)" not defined`) })
 
 // place reports an error of a template at its place: in the document, or in a file.
 func (p *parser) place(err error, name string) error {
 	msg, line, column := err.Error(), 1, 1
-	if m := placed.FindStringSubmatch(msg); m != nil {
+	if m := placed().FindStringSubmatch(msg); m != nil {
 		if _, known := p.sources[m[1]]; known {
 			name = m[1]
 		}
@@ -161,6 +166,13 @@ func (p *parser) place(err error, name string) error {
 	}
 	d := p.c.Errorf(from.field, diag.CodeSyntax, "%s", msg)
 	d.Pos = p.c.Text(from.field).Pos(line, column)
+	switch m := unknownFunction().FindStringSubmatch(msg); {
+	case msg == "unexpected EOF": // found behind the last line
+		d.Msg, d.Pos, d.Hint = "an action is not ended", p.c.Pos(from.field), "each {{if}}, {{range}}, {{with}}, {{define}} and {{block}} ends with {{end}}"
+	case m != nil:
+		names := slices.Sorted(maps.Keys(functions()))
+		d.Hint = "there is " + strings.Join(slices.DeleteFunc(names, func(name string) bool { return name == nameStop }), ", ") + ", and what Go's templates have"
+	}
 	return d
 }
 

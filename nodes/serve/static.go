@@ -72,6 +72,9 @@ func newStatic(init *node.Init) (node.Node, error) {
 	if info, err := os.Stat(n.dir); err == nil && !info.IsDir() { // one that is not there yet may be made before the start
 		return nil, c.Errorf("root", diag.CodeBadValue, "%s is not a folder", n.dir).WithHint("write the folder that the files are in")
 	}
+	if _, err := os.Stat(n.dir); errors.Is(err, fs.ErrNotExist) && !c.Hidden("root") {
+		init.AddWarning(c.Errorf("root", diag.CodeNoFile, "there is no folder %q now", n.dir).WithHint("make it before the start; paths count from the folder that the program runs in"))
+	}
 	if n.index != "" && (!fs.ValidPath(n.index) || strings.ContainsAny(n.index, `/\`)) {
 		return nil, c.Errorf("index", diag.CodeBadValue, "want the name of a file").WithHint("write one such as index.html")
 	}

@@ -78,12 +78,12 @@ func (f framing) append(dst, message []byte) ([]byte, error) {
 	switch f {
 	case frameLength:
 		if uint64(len(message)) > 1<<32-1 {
-			return dst, &node.Error{Err: errors.New("a message is longer than four bytes can say"), Status: 413}
+			return dst, node.Unusable("", errors.New("a message is longer than four bytes can say"))
 		}
 		dst = binary.BigEndian.AppendUint32(dst, uint32(len(message)))
 	case frameLines:
 		if i := bytes.IndexByte(message, '\n'); i >= 0 {
-			return dst, &node.Error{Err: fmt.Errorf("a line must not have a line feed, and this one has one at byte %d", i), Status: 422}
+			return dst, node.Unusable("", fmt.Errorf("a line must not have a line feed, and this one has one at byte %d", i))
 		}
 		return append(append(dst, message...), '\n'), nil
 	}

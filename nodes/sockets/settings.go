@@ -20,9 +20,9 @@ import (
 // withAddress adds the fields that both kinds have.
 func withAddress(own ...*schema.Field) schema.Object {
 	return schema.Fields(append([]*schema.Field{
-		schema.Enum("network", "tcp", "udp", "unix", "tls").Default("tcp").Doc("What sort of socket it is; `tls` is TCP with TLS."),
+		schema.Enum("network", "tcp", "udp", "unix", "tls").Default("tcp").Doc("The type of the socket; `tls` is TCP with TLS."),
 		schema.String("address").Required().Doc("Host and port, such as `127.0.0.1:5170`, or the path of a socket of `unix`."),
-		schema.Enum("frame", "lines", "length", "raw").Default("lines").Doc("Where a message ends: at a line feed; after as many bytes as four bytes before it say, the most significant first; or `raw`, where a read ends. With `network: udp`, each datagram is a message."),
+		schema.Enum("frame", "lines", "length", "raw").Default("lines").Doc("Where a message ends: at a line feed; after a length, which is in four bytes before the message, the most significant first; or `raw`, where a read ends. With `network: udp`, each datagram is a message."),
 		field.NewTLS("For `network: tls`. The files are read at each connect. Who listens with `ca` takes only clients with a certificate of these authorities."),
 	}, own...)...)
 }

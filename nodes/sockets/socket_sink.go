@@ -22,7 +22,7 @@ var socketSinkPage string
 func sink() stream.Sink {
 	return stream.Sink{
 		Kind:    "socket_sink",
-		Summary: "Writes messages to a socket: TCP, UDP, TLS or one of Unix.",
+		Summary: "Writes messages to a socket: TCP, UDP, TLS or a Unix socket.",
 		Page:    node.ReadPage(socketSinkPage),
 		Config:  withAddress(),
 		Open: func(init *node.Init) (stream.Writer, error) {
@@ -145,7 +145,7 @@ func (w *writer) datagram(m []byte) error {
 	}
 	switch {
 	case errors.Is(err, syscall.EMSGSIZE):
-		return &node.Error{Err: errors.New("the message is longer than a datagram"), Status: 413}
+		return node.Unusable("", errors.New("the message is longer than a datagram"))
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &node.Error{Err: fmt.Errorf("nothing listens at %s", w.settings.address), Status: 503}
 	case err != nil:

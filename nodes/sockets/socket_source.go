@@ -3,6 +3,7 @@ package sockets
 import (
 	"crypto/rand"
 	_ "embed"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
@@ -16,18 +17,28 @@ var socketSourcePage string
 func source() stream.Source {
 	return stream.Source{
 		Kind:    "socket_source",
-		Summary: "Takes messages from sockets: TCP, UDP, TLS and those of Unix.",
+		Summary: "Starts a process for each message from sockets: TCP, UDP, TLS and Unix sockets.",
 		Page:    node.ReadPage(socketSourcePage),
 		Config: withAddress(
 			schema.Enum("mode", "listen", "connect").Default("listen").Doc("Whether the node listens at the address, or connects to it."),
-			schema.Bool("reply").Default(false).Doc("Writes the answer of the process back. It needs `order: key` or `total`, so that replies come in the order of the messages; UDP does not."),
+			schema.Bool("reply").Default(false).Doc("Writes the answer of the process back. It needs `order: key` or `total`, so that replies come in the order of the messages; UDP does not need that."),
 			schema.Group("limits", schema.Fields(
-				schema.Int("connections").Default(1024).Range(1, 1_000_000).Doc("The most connections. Further ones are closed, and counted in `socket_refused_total`."),
-				schema.Bytes("max_message").Default("1MiB").Range(1, 1<<30).Doc("The longest message."),
-			)).Doc("What clients may use."),
+				schema.Int("connections").Default(1024).Range(1, 1_000_000).Doc("The maximum number of connections. Further ones are closed, and counted in `socket_refused_total`."),
+				schema.Bytes("max_message").Default("1MiB").Range(1, 1<<30).Doc("The maximum size of a message."),
+			)).Doc("Limits for clients."),
 		),
 		Traits: stream.Traits{Lanes: true, Overflows: true},
-		Open:   openSource,
+		Holds: func(c schema.Config) []node.Hold {
+			network, address := c.String("network"), c.String("address")
+			if c.String("mode") != "listen" || strings.HasSuffix(address, ":0") {
+				return nil
+			}
+			if network == "tls" {
+				network = "tcp"
+			}
+			return []node.Hold{{What: "address", Name: network + " " + address, Field: "address", Hint: "give each node an address of its own, or link one node to both targets"}}
+		},
+		Open: openSource,
 	}
 }
 

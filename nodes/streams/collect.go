@@ -25,13 +25,13 @@ var collectPage string
 func collectDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "collect",
-		Summary: "Makes one process of the payloads of many.",
+		Summary: "Collects payloads of many processes into lists, and starts one process for each list.",
 		Page:    node.ReadPage(collectPage),
 		Config: schema.Fields(
-			schema.Int("count").Default(1000).Range(1, 1_000_000).Doc("The most payloads of a list."),
-			schema.Bytes("bytes").Default("1MiB").Range(1, 1<<40).Doc("The size at which a list is sent, approximately as in memory."),
+			schema.Int("count").Default(1000).Range(1, 1_000_000).Doc("The maximum number of payloads in a list."),
+			schema.Bytes("bytes").Default("1MiB").Range(1, 1<<40).Doc("The size in memory, approximately, at which a list is sent."),
 			schema.Duration("linger").Default("1s").Doc("How long the first payload of a list waits for others."),
-			schema.Expr("key").Doc("An expression over the payload: a list has payloads of one key only. Unset makes one list of all."),
+			schema.Expr("key").Doc("An expression over the payload: each list has payloads with one key only. Unset, one list has all payloads."),
 		),
 		In:     []node.Port{{Name: "in", Doc: "A payload to collect."}},
 		Out:    []node.Port{{Name: "out", Doc: "A list of payloads, in a process of its own."}},
@@ -50,7 +50,7 @@ func collectDef(o stream.Options) *node.Def {
 				n.count = most
 			}
 			var err error
-			n.key, err = o.Expr(c, "key", lang.Options{})
+			n.key, err = o.Expr(c, "key", lang.Options{Warn: init.Warn})
 			return n, err
 		},
 	}

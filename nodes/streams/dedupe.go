@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/lang"
@@ -25,9 +24,9 @@ func dedupeDef(o stream.Options) *node.Def {
 		Summary: "Lets each message through once.",
 		Page:    node.ReadPage(dedupePage),
 		Config: schema.Fields(
-			schema.Expr("key").Default("self.id").Doc("An expression over the payload for what makes it the same as another."),
+			schema.Expr("key").Default("self.id").Doc("An expression over the payload: payloads with equal results are duplicates."),
 			schema.Duration("ttl").Default("10m").Doc("How long a key is marked; 0 sets no limit."),
-			schema.Int("capacity").Default(1_000_000).Range(1, 1<<30).Doc("The most keys that are marked; those marked longest ago are dropped."),
+			schema.Int("capacity").Default(1_000_000).Range(1, 1<<30).Doc("The maximum number of marked keys; those marked longest ago are dropped first."),
 		),
 		In: []node.Port{{Name: "in", Doc: "A message."}},
 		Out: []node.Port{
@@ -42,7 +41,7 @@ func dedupeDef(o stream.Options) *node.Def {
 				shared: fmt.Sprintf("dedupe %q %q %q %v %d", init.Node.Namespace, init.Node.String(), c.Text("key").Code, c.Duration("ttl"), c.Int("capacity")),
 			}
 			var err error
-			n.key, err = o.Expr(c, "key", lang.Options{})
+			n.key, err = o.Expr(c, "key", lang.Options{Warn: init.Warn})
 			return n, err
 		},
 	}
@@ -109,7 +108,9 @@ func (n *dedupe) Receive(p node.Process, pkt node.Packet) node.Result {
 		err = errors.New("is null")
 	}
 	if err != nil {
-		return node.Fail(&node.Error{Err: fmt.Errorf("key: %w", err), Code: "key", Status: http.StatusUnprocessableEntity, Data: pkt.Payload})
+		bad := node.Unusable("key", fmt.Errorf("key: %w", err))
+		bad.Data = pkt.Payload
+		return node.Fail(bad)
 	}
 	return n.marks.keys.Enter(p, state.KeyOf(k), pkt.Payload, &n.rules)
 }

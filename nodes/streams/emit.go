@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
@@ -22,12 +21,18 @@ func emitDef(o stream.Options) *node.Def {
 		Summary: "Sends a payload as a part of the answer, before its end.",
 		Page:    node.ReadPage(emitPage),
 		Config: schema.Fields(
-			schema.String("event").Doc("The name of the event. It may hold expressions over the payload. Unset makes the payload itself the part."),
-			schema.Enum("otherwise", "error", "drop").Default("error").Doc("What happens where no one takes parts."),
+			schema.String("event").Doc("The name of the event. It may hold expressions over the payload. Unset, the payload itself is the part."),
+			schema.Enum("otherwise", "error", "drop").Default("error").Doc("What happens if the process has no client that takes parts."),
 		),
-		In:     []node.Port{{Name: "in", Doc: "A part of the answer."}},
-		Error:  node.OwnFailure,
-		Traits: node.Fixed(node.Traits{Is: node.SendsParts}),
+		In:    []node.Port{{Name: "in", Doc: "A part of the answer."}},
+		Error: node.OwnFailure,
+		Traits: func(c schema.Config) node.Traits {
+			t := node.Traits{Is: node.SendsParts}
+			if c.String("otherwise") != "drop" {
+				t.Needs = []node.Need{{What: node.GivesParts, OfTrigger: true, Idle: true, Hint: "emit behind a trigger with a client: listener, websocket, chat and its like, mcp; or write otherwise: drop"}}
+			}
+			return t
+		},
 		Recall: node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config
@@ -47,7 +52,7 @@ type emitter struct {
 }
 
 // errNoParts is the failure where no one takes parts.
-var errNoParts = &node.Error{Err: errors.New("the trigger of this process takes no parts of its answer"), Code: "no_parts", Status: http.StatusNotAcceptable}
+var errNoParts = node.Unusable("no_parts", errors.New("the trigger of this process takes no parts of its answer"))
 
 // Receive sends a part.
 func (n *emitter) Receive(p node.Process, pkt node.Packet) node.Result {

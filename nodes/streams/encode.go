@@ -40,8 +40,8 @@ func encodeDef() *node.Def {
 func formatFields(doc string) []*schema.Field {
 	return []*schema.Field{
 		schema.Enum("format", format.JSON, format.NDJSON, format.CSV, format.Lines).Default(format.JSON).Doc(doc),
-		schema.String("delimiter").Default(",").Doc("Between the fields of CSV: one ASCII character."),
-		schema.Strings("columns").Doc("The names of the columns of CSV. Unset takes them from the first record."),
+		schema.String("delimiter").Default(",").Doc("The character between fields of CSV, in ASCII."),
+		schema.Strings("columns").Doc("The names of the columns of CSV. Unset, they come from the first record."),
 	}
 }
 
@@ -49,7 +49,7 @@ func formatOf(c schema.Config) (format.Options, error) {
 	o := format.Options{Name: c.String("format"), Columns: c.Strings("columns")}
 	delimiter := c.String("delimiter")
 	if len(delimiter) != 1 {
-		return o, c.Errorf("delimiter", diag.CodeBadValue, "must be one ASCII character, got %q", delimiter)
+		return o, c.Errorf("delimiter", diag.CodeBadValue, "must be one ASCII character, got %q", delimiter).WithHint("write one such as \";\", or \"\\t\" for a tab")
 	}
 	if err := o.Check(); err != nil {
 		return o, c.Errorf("columns", diag.CodeBadValue, "%s", err)

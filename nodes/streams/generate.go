@@ -26,10 +26,10 @@ func generateDef(o stream.Options) *node.Def {
 		Summary: "Makes messages, as test data.",
 		Page:    node.ReadPage(generatePage),
 		Config: schema.Fields(
-			schema.Int("count").Default(0).Range(0, 1<<53).Doc("How many messages to make; 0 has no end."),
-			schema.Float("rate").Default(0.0).Range(0, 1e7).Doc("How many a second, evenly; 0 as many as the workflow takes."),
+			schema.Int("count").Default(0).Range(0, 1<<53).Doc("How many messages to make; 0 means no limit."),
+			schema.Float("rate").Default(0.0).Range(0, 1e7).Doc("How many messages a second, evenly; 0 means as many as the workflow takes."),
 			schema.Duration("interval").Doc("The time from one message to the next, in place of `rate`."),
-			schema.Any("payload").Doc("The body of a message, with expressions in its texts; the number unless set."),
+			schema.Any("payload").Doc("The body of a message; its texts may hold expressions. Unset, it is the number of the message."),
 		),
 		Traits: stream.Traits{Raw: true},
 		Ends:   func(c schema.Config) bool { return c.Int("count") > 0 },

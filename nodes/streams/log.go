@@ -28,7 +28,7 @@ func logDef(o stream.Options) *node.Def {
 		),
 		In:     []node.Port{{Name: "in", Doc: "A payload."}},
 		Out:    []node.Port{{Name: "out", Doc: "The same payload."}},
-		Traits: node.Fixed(node.Traits{Is: node.SendsOn}),
+		Traits: node.Fixed(node.Traits{Is: node.SendsOn, Shape: node.Passes}),
 		Recall: node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config

@@ -17,7 +17,7 @@ var publishPage string
 func publishDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "publish",
-		Summary: "Gives a payload to all that have subscribed to a topic.",
+		Summary: "Sends a payload to all subscribers of a topic.",
 		Page:    node.ReadPage(publishPage),
 		Config: schema.Fields(
 			schema.String("topic").Required().Doc("The topic. It may hold expressions over the payload, such as `room.${self.room}`."),

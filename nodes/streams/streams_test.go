@@ -460,7 +460,7 @@ func TestGenerate(t *testing.T) {
 	f(`count: 2, payload: "o${self.n * 3}"`, `["0:o0","1:o3"]`, 0)
 
 	flow := flowtest.New(t, std.Defs("")...)
-	list := flow.Check("- {kind: generate, name: n, rate: 1, interval: 1s, ports: {out: []}}")
+	list := flow.Check("- {kind: generate, name: n, rate: 1, interval: 1s, ports: {out: [], error: []}}")
 	if len(list) != 1 || list[0].Path != "interval" {
 		t.Errorf("got %v", list)
 	}

@@ -21,13 +21,13 @@ var subscribePage string
 func subscribeDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "subscribe",
-		Summary: "Holds its process, and sends on what is published on a topic.",
+		Summary: "Sends on all payloads that are published on a topic, and keeps its process open meanwhile.",
 		Page:    node.ReadPage(subscribePage),
 		Config: schema.Fields(
 			schema.String("topic").Required().Doc("The topic. It may hold expressions over the packet that subscribes."),
 			schema.Int("buffer").Default(64).Range(1, 65_536).Doc("How many payloads wait while `out` is busy."),
-			schema.Duration("lifetime").Default("0s").Doc("How long a subscription lasts until it is answered None; 0 sets no limit."),
-			schema.Enum("full", "drop_oldest", "close").Default("drop_oldest").Doc("What happens to a payload that finds the buffer full."),
+			schema.Duration("lifetime").Default("0s").Doc("How long a subscription lasts until it is answered None; 0 means no limit."),
+			schema.Enum("full", "drop_oldest", "close").Default("drop_oldest").Doc("What happens to a payload when the buffer is full."),
 		),
 		In:     []node.Port{{Name: "in", Doc: "A packet that subscribes."}},
 		Out:    []node.Port{{Name: "out", Doc: "Each payload that is published."}},

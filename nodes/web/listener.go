@@ -12,6 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/nodes/web/answer"
 	"github.com/uniflow-labs/uniflow/nodes/web/certs"
 	"github.com/uniflow-labs/uniflow/nodes/web/counts"
@@ -125,6 +126,9 @@ func newListener(init *node.Init) (node.Node, error) {
 	}
 	if n.answers, err = answer.New(c); err != nil {
 		return nil, err
+	}
+	for _, method := range c.Group("cors").Strings("methods") {
+		field.WarnMethod(init, c.Group("cors"), "methods", method)
 	}
 	if c.Int("port") == 0 {
 		n.settings.owner = init.Node.Namespace + "/" + init.Node.String()

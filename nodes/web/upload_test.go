@@ -67,3 +67,31 @@ func TestUploadProtocols(t *testing.T) {
 	f("HTTP/2", s)
 	f("HTTP/3", viaHTTP3(t, begin(http3Config(t)+","+config)))
 }
+
+// A body that was read to its end stays at its end while a handler answers. A client of net/http
+// reads once more when it has sent a Content-Length; an error then cuts the answer that comes.
+func TestUploadEndAgain(t *testing.T) {
+	flow := func(ctx context.Context, _ value.Value) node.Response {
+		r, ok, err := handover.Body(ctx, -1)
+		if !ok || err != nil {
+			return reply(value.String(fmt.Sprint("no body: ", err)))
+		}
+		if _, err := io.Copy(io.Discard, r); err != nil {
+			return reply(value.Error(err))
+		}
+		return handTo(func(w http.ResponseWriter, _ *http.Request) {
+			_, err := r.Read(make([]byte, 1))
+			fmt.Fprint(w, "then ", err)
+		})(ctx, value.Null())
+	}
+	begin := func(config string) *site {
+		w := newWorld(t)
+		w.parts, w.raw, w.unread = true, true, &selection{}
+		return startIn(t, w, config, &source{flow: flow})
+	}
+	h1, h2 := begin(""), begin("")
+	h2.client = h2.h2c()
+	for _, s := range []*site{h1, h2, viaHTTP3(t, begin(http3Config(t)))} {
+		s.do("POST", "/", strings.Repeat("x", 80_000)).want(t, 200, "then EOF")
+	}
+}

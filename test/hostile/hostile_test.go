@@ -32,14 +32,21 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // program is the file that is attacked.
 var program string
 
+// build makes the program.
+func build(t *testing.T, tags string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "uniflow")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", tags, "-o", file, "../../cmd/uniflow")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v: %s", err, out)
+	}
+	return file
+}
+
 func TestHostile(t *testing.T) {
 	if program = os.Getenv("UNIFLOW"); program == "" {
-		program = filepath.Join(t.TempDir(), "uniflow")
-		build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, "../../cmd/uniflow")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("go build: %v: %s", err, out)
-		}
+		program = build(t, "")
 	}
 	for _, attack := range []struct {
 		name string
@@ -50,6 +57,9 @@ func TestHostile(t *testing.T) {
 	} {
 		t.Run(attack.name, attack.run)
 	}
+	program = build(t, "nethttp") // whose listeners serve all requests by net/http
+	t.Run("nethttp/bodies", bodies)
+	t.Run("nethttp/apis", apis)
 }
 
 // scale chooses between a figure of the short form and one of the full form.

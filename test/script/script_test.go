@@ -57,6 +57,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	testdata, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                ".",
 		RequireUniqueNames: true,
@@ -64,6 +68,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("EXAMPLES", examples)
+			env.Setenv("TESTDATA", testdata)
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second more
 			w := newWorld()
 			env.Values[worldKey{}] = w

@@ -121,7 +121,7 @@ const widgetDocument = `
 - kind: snippet
   name: page
   language: cel
-  code: '{"header": {"content-type": "text/html"}, "body": "<!doctype html><title>shop</title><button id=first>first</button><script src=/chat/widget.js></script>"}'
+  code: '{"header": {"content-type": "text/html"}, "body": "<!doctype html><html lang=en-GB><title>shop</title><button id=first>first</button><script src=/chat/widget.js></script>"}'
 - {kind: chat, name: desk, secret: 0123456789abcdef, title: Help, ports: {out: [{name: repeat}]}}
 - kind: snippet
   name: repeat
@@ -159,9 +159,25 @@ func TestWidget(t *testing.T) {
 	bare.wait("an answer by events", "last() == 'bot: say two'")
 	p.kill()
 	p.start()
-	bare.wait("a new connection, without history", "all().length == 0 && root.querySelector('.note').hidden")
+	kept := "['user: one', 'bot: say one', 'bot: pressed y', 'user: two', 'bot: say two'].every(m => all().includes(m)) && root.querySelector('.note').hidden"
+	bare.wait("a new connection, after which the page has what it had", kept)
 	bare.typed("three")
-	bare.wait("an answer after that", "last() == 'bot: say three'")
+	bare.wait("an answer below that", "last() == 'bot: say three' && all().at(-2) == 'user: three' && all().length > 6 && "+kept)
+	p.kill()
+	p.start()
+	bare.typed("four")
+	bare.wait("an answer after another restart", "last() == 'bot: say four' && all().filter(m => m == 'bot: say three').length == 1 && "+kept)
+
+	korean := b.another()
+	korean.first("Object.defineProperty(navigator, 'language', {value: 'ko-KR'})")
+	korean.open("http://" + p.addr + "/chat/")
+	korean.wait("the page in the language of the browser", "root.querySelector('form button').textContent == '보내기' && root.querySelector('textarea').placeholder == '메시지를 입력하세요' && document.documentElement.lang == 'ko'")
+	korean.open("http://" + p.addr + "/")
+	korean.wait("the widget in the language of its page", "root.querySelector('form button').textContent == 'Send'")
+	french := b.another()
+	french.first("Object.defineProperty(navigator, 'language', {value: 'fr'})")
+	french.open("http://" + p.addr + "/chat/")
+	french.wait("English in place of a language that the widget lacks", "root.querySelector('form button').textContent == 'Send' && document.documentElement.lang == 'en'")
 
 	foreign := b.another()
 	foreign.first("window.codes = []; const W = WebSocket; window.WebSocket = class extends W { constructor(u) { super(u); this.addEventListener('close', e => codes.push(e.code)) } }")

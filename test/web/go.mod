@@ -108,6 +108,7 @@ require (
 	github.com/uniflow-labs/uniflow/internal/records v0.0.0 // indirect
 	github.com/uniflow-labs/uniflow/trail v0.0.0 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
+	github.com/yuin/goldmark v1.8.7 // indirect
 	github.com/zeebo/blake3 v0.2.4 // indirect
 	github.com/zitadel/schema v1.3.2 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect

@@ -207,6 +207,9 @@ func DidYouMean(word string, candidates []string, prefix string) string {
 	return ""
 }
 
+// Complain prints an error of a command that goes on.
+func (a *App) Complain(err error) { a.end(err) }
+
 // end prints why a command ended and returns the exit code. Of joined errors each
 // is printed, and the code of the first counts.
 func (a *App) end(err error) int {

@@ -69,6 +69,13 @@ func CompleteFlag(cmd *cobra.Command, flag string, words []string) {
 	}
 }
 
+// OldShorthand keeps the shorthand of a flag for one version: help leaves it out, and its use
+// is remarked on standard error. instead says what to write.
+func (a *App) OldShorthand(flags *pflag.FlagSet, name, instead string) {
+	flags.Lookup(name).ShorthandDeprecated = instead + "; a later version refuses the shorthand"
+	flags.SetOutput(a.Stderr)
+}
+
 // NoArgs refuses arguments.
 func NoArgs(cmd *cobra.Command, args []string) error { return RefuseArgs("")(cmd, args) }
 

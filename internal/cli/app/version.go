@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// version is set by the linker: see the Makefile.
-var version string
+// version and revision are set by the linker: see the Makefile and cmd/release.
+var version, revision string
 
 // A Build is what is known of the executable, as version --json prints it.
 type Build struct {
@@ -23,7 +23,7 @@ func Version() string { return ReadBuild().Version }
 
 // ReadBuild returns what is known of this executable.
 func ReadBuild() Build {
-	v := Build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := Build{Version: version, Revision: revision, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if v.Version == "" && info.Main.Version != "(devel)" {
 			v.Version = info.Main.Version

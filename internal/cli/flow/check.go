@@ -23,7 +23,8 @@ files and folders; "-" is standard input. Symbolic links are followed only withi
 folder, and only to regular files.
 
 Files that link to one another are checked as one workflow, other files separately.
-With --from-specs all files are one workflow, as for start.
+With --from-specs all files are one workflow, as for start. A variable that is not bound
+has the value that a test in the workflow gives it.
 
 All namespaces are checked unless --namespace is given. A check stops after --timeout,
 so that files from untrusted sources cannot block it.`
@@ -109,17 +110,19 @@ func withTimeout(timeout time.Duration, f func() error) error {
 // the parser accepts was measured at 490 MiB; without it, at twice that.
 const checkMemory = 350 << 20
 
-func (a commands) check(ctx context.Context, r *reading, s *settings.Settings, one, joined, strict, asJSON bool) error {
+func (a commands) check(ctx context.Context, r *reading, s *settings.Settings, one, joined, strict, asJSON bool) (err error) {
 	src, list, err := r.read()
 	if err != nil {
 		return err
 	}
 	result := checkResult{Findings: list}
-	for _, w := range src.workflows(s.Namespace, one, joined) {
-		found, err := a.findings(ctx, w.sources, s, one)
-		if err != nil {
-			return err
-		}
+	p, err := a.newPlanner("", s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close(ctx)) }()
+	for i, w := range src.workflows(s.Namespace, one, joined, a.templates()) {
+		found := p.findings(i, w.sources, one)
 		result.Findings.Append(found)
 		result.Nodes += w.nodes
 		result.Workflows++
@@ -161,9 +164,27 @@ func (a commands) printFindings(result checkResult, src *sources) error {
 	return nil
 }
 
+// findings checks a workflow, and what its tests are run with: the nodes of one namespace, or of
+// all. A variable that nothing else binds has the value that a test brings.
+func (p *planner) findings(number int, src *sources, one bool) diag.List {
+	check := p.engine.CheckAll
+	if one {
+		check = p.engine.Check
+	}
+	source := src.source()
+	brought, _ := p.engine.TestValues(source) // the check reports what is wrong
+	source.Values = src.fallback(brought)
+	list := check(source)
+	if len(brought) > 0 && !one && !list.HasErrors() {
+		_, found := p.cases(number, src)
+		list.Append(found)
+	}
+	return distinct(list)
+}
+
 // findings checks the nodes of one namespace, or of all.
 func (a commands) findings(ctx context.Context, src *sources, s *settings.Settings, one bool) (diag.List, error) {
-	engine, err := uniflow.New(uniflow.Options{Kinds: a.kinds(s.Language), Namespace: s.Namespace})
+	engine, err := uniflow.New(uniflow.Options{Kinds: a.kinds(s.Language), Namespace: s.Namespace, Memory: checkMemory})
 	if err != nil {
 		return nil, err
 	}

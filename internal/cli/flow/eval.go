@@ -35,21 +35,27 @@ JavaScript and TypeScript with an export are modules, as in a snippet. Other cod
 expression over self and the keys of the payload, as in a condition. If the code does
 not compile, or fails, eval prints the place and exits with 1.`
 
-const evalExample = `  uniflow eval -e 'size(items) > 2' --input '{"items": [1, 2, 3]}'
-  uniflow eval -l javascript -e 'export default (r) => r.a + 1' --input '{"a": 1}'
-  uniflow eval -e 'self.name' --input @payload.json`
+const evalExample = `  uniflow eval 'size(items) > 2' --input '{"items": [1, 2, 3]}'
+  uniflow eval --language javascript 'export default (r) => r.a + 1' --input '{"a": 1}'
+  uniflow eval 'self.name' --input @payload.json`
 
 const callLong = `Call sends one payload to a node and prints the response as JSON. No port is opened: a
 payload for a listener is a request, which goes on as if a client had sent it. All
 other nodes really run, so nodes that write still write.
 
-NODE may be left out if the workflow has one listener. For an error response call names
-the node where the error began, and exits with 1; so it does for an answer that counts as
-failed, with a status of 400 or more. Call is for trying a workflow out;
-"uniflow run" is for work: it has no time limit, prints an answer in pieces as it comes,
-and runs the sources of a workflow.`
+NODE may be left out if the workflow has one trigger, or with a PATH one listener. PATH
+is that of a request, with its query. What a client would send, and --input does not
+have, is filled in: method, query, header, remote and so on; --input is a map with any
+of them. That is done for a listener, a router, a node that only these link to, and
+wherever there is a PATH.
 
-const callExample = `  uniflow call examples/ping.yaml --input '{"method": "GET", "path": "/ping"}'
+For an error response call names the node where the error began, and exits with 1; so it
+does for an answer that counts as failed, with a status of 400 or more. Call is for
+trying a workflow out; "uniflow run" is for work: it has no time limit, prints an answer
+in pieces as it comes, and runs the sources of a workflow.`
+
+const callExample = `  uniflow call examples/ping.yaml /ping
+  uniflow call examples/api.yaml '/products?limit=2' --input '{"remote": "192.0.2.1"}'
   uniflow call examples/prices.yaml price --input '{"body": {"item": "tea", "count": 2}}'
   generate | uniflow call flow.yaml greet --input -`
 
@@ -98,7 +104,7 @@ func evalCommand(a commands) *cobra.Command {
 	var p payloadFlag
 	var language, code string
 	cmd := &cobra.Command{
-		Use:               "eval -e CODE",
+		Use:               "eval CODE",
 		Short:             "Evaluate code on a payload",
 		Long:              evalLong,
 		Example:           evalExample,
@@ -106,19 +112,22 @@ func evalCommand(a commands) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVarP(&code, "expr", "e", "", "the `CODE`")
+	flags.StringVarP(&code, "expr", "e", "", "the `CODE`, in place of the argument")
 	flags.StringVarP(&language, "language", "l", "cel", "the `LANGUAGE` of the code")
+	a.OldShorthand(flags, "expr", "write eval CODE: -e is --environment")
+	a.OldShorthand(flags, "language", "write --language: -l is --list")
 	app.CompleteFlag(cmd, "language", builtin.Languages().Names())
 	p.addFlags(flags)
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 && !flags.Changed("expr") {
-			return app.Usagef(cmd.CommandPath(), "write eval -e CODE", "the code is not an argument, got %q", args[0])
-		}
-		return app.NoArgs(cmd, args)
-	}
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if !flags.Changed("expr") {
-			return app.Usagef(cmd.CommandPath(), "write eval -e CODE", "--expr is missing")
+	cmd.Args = app.AtMostOneArg("expression")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		given := flags.Changed("expr")
+		switch {
+		case given && len(args) > 0:
+			return app.Usagef(cmd.CommandPath(), "leave one of them out", "the code is there twice: as an argument, and as --expr")
+		case !given && len(args) == 0:
+			return app.Usagef(cmd.CommandPath(), "write eval CODE", "there is no code")
+		case !given:
+			code = args[0]
 		}
 		if err := checkLanguage(cmd.CommandPath(), language); err != nil {
 			return err
@@ -189,27 +198,25 @@ func (a commands) printValue(v value.Value) error {
 func callCommand(a commands) *cobra.Command {
 	s := settings.New()
 	var p payloadFlag
+	var profiles profiles
 	cmd := &cobra.Command{
-		Use:     "call FILE [NODE]",
+		Use:     "call FILE... [NODE] [PATH]",
 		Short:   "Send a payload to a node",
 		Long:    callLong,
 		Example: callExample,
 
-		ValidArgsFunction: completeCall,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 || len(args) > 2 {
-				return app.Usagef(cmd.CommandPath(), "write call FILE NODE --input JSON", "call takes a file and the name of a node, got %s", show.Count(int64(len(args)), "argument"))
-			}
-			return nil
-		},
+		ValidArgsFunction: completeFilesAndNode,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	p.addFlags(flags)
 	s.AddDocumentFlags(cmd)
+	profiles.addFlags(flags)
 	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := s.Resolve(a.App, cmd, args[0]); err != nil {
+		args, path := pathOfRequest(args)
+		name, err := a.resolve(cmd, s, args)
+		if err != nil {
 			return err
 		}
 		r, err := newReading(cmd.CommandPath(), s, a.App)
@@ -220,47 +227,45 @@ func callCommand(a commands) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		to := callee{name: name, request: path != ""}
+		if to.request {
+			if in, err = withPath(cmd.CommandPath(), in, path); err != nil {
+				return err
+			}
+		}
 		ctx := cmd.Context()
 		if p.timeout > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, p.timeout)
 			defer cancel()
 		}
-		return a.call(ctx, cmd.CommandPath(), r, s, args[1:], in, a.printValue)
+		return profiles.during(func() error { return a.call(ctx, cmd.CommandPath(), r, s, to, in, a.printValue) })
 	}
 	return cmd
 }
 
-// completeCall completes the file, and then the names of its nodes.
-func completeCall(cmd *cobra.Command, args []string, word string) (names []string, directive cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return completeDocuments(cmd, args, word)
-	}
-	if len(args) > 1 || args[0] == app.StdinPath {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	docs, _ := spec.Read(args, nil) // the command reports the errors
-	for _, doc := range docs {
-		specs, _ := spec.Parse(doc, spec.ParseOptions{})
-		for _, s := range specs {
-			if s.Name != "" {
-				names = append(names, s.Name)
-			}
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+// A callee is what call sends a payload to.
+type callee struct {
+	name    []string // of a node; none is the only trigger
+	request bool     // the payload is a request, whatever the node gets
 }
 
-// call sends the payload to the named node, or to the only trigger, and prints the answer.
-func (a commands) call(ctx context.Context, command string, r *reading, s *settings.Settings, name []string, in value.Value, print func(value.Value) error) (err error) {
+// call sends the payload to a node, and prints the answer.
+func (a commands) call(ctx context.Context, command string, r *reading, s *settings.Settings, callee callee, in value.Value, print func(value.Value) error) (err error) {
 	engine, src, err := a.untriggered(ctx, r, s)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Shutdown(context.WithoutCancel(ctx))) }()
-	to, err := a.called(command, engine.Status().Nodes, name, src.elsewhere(s.Namespace))
+	outline, _ := engine.Outline(src.source()) // findings were shown
+	to, err := a.called(command, engine.Status().Nodes, outline, callee, src.elsewhere(s.Namespace))
 	if err != nil {
 		return err
+	}
+	if callee.request || getsRequests(outline, s.Namespace, to) {
+		if in, err = a.asRequest(command, to, callee, in); err != nil {
+			return err
+		}
 	}
 	out, ok, err := engine.Run(ctx, to, in)
 	switch {
@@ -329,11 +334,21 @@ type passer struct{}
 
 func (passer) Receive(_ node.Process, pkt node.Packet) node.Result { return node.Send(0, pkt.Payload) }
 
-// called returns the name of the node to send to. elsewhere is the hint if there are none.
-func (a commands) called(command string, nodes []node.Ref, name []string, elsewhere string) (string, error) {
-	triggers := make(map[string]bool)
+// called returns the name of the node to send to: the named one, or the only trigger, or the only
+// one that gives requests. elsewhere is the hint if there are no nodes.
+func (a commands) called(command string, nodes []node.Ref, outline uniflow.Outline, callee callee, elsewhere string) (string, error) {
+	triggers, name, what := make(map[string]bool), callee.name, "trigger"
 	for _, def := range a.kinds("") {
-		triggers[def.Kind] = def.Starts()
+		triggers[def.Kind] = def.Starts() && !def.Role.Has(node.Tests)
+	}
+	if callee.request {
+		clear(triggers)
+		for i := range outline.Vertices {
+			if v := &outline.Vertices[i]; v.Gives(node.GivesRequest) {
+				triggers[v.Ref.Kind] = true
+			}
+		}
+		what = "listener"
 	}
 	var names, starts []string
 	for _, n := range nodes {
@@ -353,12 +368,15 @@ func (a commands) called(command string, nodes []node.Ref, name []string, elsewh
 	case len(name) == 0 && len(starts) == 1:
 		return starts[0], nil
 	case len(name) == 0:
-		return "", app.Usagef(command, hint, "which node? There are %s", show.Count(int64(len(starts)), "listener"))
+		return "", app.Usagef(command, hint, "which node? There are %s", show.Count(int64(len(starts)), what))
 	case slices.Contains(names, name[0]):
 		return name[0], nil
 	}
 	if near := app.DidYouMean(name[0], names, ""); near != "" {
 		hint = near
+	}
+	if callee.request && strings.ToUpper(name[0]) == name[0] {
+		hint = fmt.Sprintf(`a method is a part of --input: '{"method": %q}'`, name[0])
 	}
 	return "", app.Usagef(command, hint, "there is no node %q", name[0])
 }

@@ -38,28 +38,33 @@ type explainedLink struct {
 }
 
 const explainLong = `Explain shows what a code such as F3001 means, an example that causes it, and how to fix it.
-Without a code it lists all codes. With -f it shows the nodes and links that documents are
-compiled to: those in sub-graphs and templates, too.`
+Without a code it lists all codes. With files or folders it shows the nodes and links that the
+documents are compiled to: those in sub-graphs and templates, too.`
 
 func explainCommand(a commands) *cobra.Command {
 	var asJSON bool
 	s := settings.New()
 	cmd := &cobra.Command{
-		Use:               "explain [CODE]",
+		Use:               "explain [CODE | FILE...]",
 		Short:             "Explain the code of a finding, or what a workflow is compiled to",
 		Long:              explainLong,
-		Example:           "  uniflow explain F3001\n  uniflow explain\n  uniflow explain -f flow.yaml",
-		Args:              app.AtMostOneArg("code"),
+		Example:           "  uniflow explain F3001\n  uniflow explain\n  uniflow explain flow.yaml",
 		ValidArgsFunction: app.CompleteWords(codes),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	s.AddDocumentFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		switch documents := cmd.Flags().Changed(settings.FromSpecs); {
-		case documents && len(args) > 0:
-			return app.Usagef(cmd.CommandPath(), "", "explain takes a code or -f FILE, not both")
-		case documents:
-			return a.explainWorkflow(cmd, s, asJSON)
+		documents := len(args) > 0 && isFile(args[0])
+		if !documents {
+			if err := app.AtMostOneArg("code")(cmd, args); err != nil {
+				return err
+			}
+		}
+		switch named := cmd.Flags().Changed(settings.FromSpecs) || cmd.Flags().Changed(settings.Config); {
+		case named && len(args) > 0 && !documents:
+			return app.Usagef(cmd.CommandPath(), "", "explain takes a code or files, not both")
+		case named || documents:
+			return a.explainWorkflow(cmd, s, args, asJSON)
 		case len(args) == 0:
 			return a.explainAll(asJSON)
 		}
@@ -80,8 +85,8 @@ func explainCommand(a commands) *cobra.Command {
 }
 
 // explainWorkflow prints nodes and links.
-func (a commands) explainWorkflow(cmd *cobra.Command, s *settings.Settings, asJSON bool) error {
-	if err := s.Resolve(a.App, cmd); err != nil {
+func (a commands) explainWorkflow(cmd *cobra.Command, s *settings.Settings, files []string, asJSON bool) error {
+	if err := s.Resolve(a.App, cmd, files...); err != nil {
 		return err
 	}
 	r, err := newReading(cmd.CommandPath(), s, a.App)

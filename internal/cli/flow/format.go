@@ -11,6 +11,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/settings"
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
@@ -28,9 +29,10 @@ const formatExample = `  uniflow fmt flow.yaml
 type formatOptions struct{ list, diff, write bool }
 
 func formatCommand(a commands) *cobra.Command {
+	s := settings.New()
 	var o formatOptions
 	cmd := &cobra.Command{
-		Use:     "fmt FILE...",
+		Use:     "fmt [FILE...]",
 		Short:   "Format documents",
 		Long:    formatLong,
 		Example: formatExample,
@@ -38,23 +40,28 @@ func formatCommand(a commands) *cobra.Command {
 		ValidArgsFunction: completeDocuments,
 	}
 	flags := cmd.Flags()
+	flags.SortFlags = false
+	s.AddFlags(cmd, settings.FromSpecs)
 	flags.BoolVarP(&o.list, "list", "l", false, "print the names of files that are not formatted")
 	flags.BoolVarP(&o.diff, "diff", "d", false, "print what would change")
 	flags.BoolVarP(&o.write, "write", "w", false, "rewrite the files")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
+		if err := s.Resolve(a.App, cmd, args...); err != nil {
+			return err
+		}
+		if len(s.Specs) == 0 {
 			return app.Usagef(cmd.CommandPath(), "write fmt FILE, or fmt - for standard input", "nothing to format: no files are named")
 		}
-		if o.write && slices.Contains(args, app.StdinPath) {
+		if o.write && slices.Contains(s.Specs, app.StdinPath) {
 			return app.Usagef(cmd.CommandPath(), "leave -w out to print it", "standard input cannot be written")
 		}
-		docs, err := spec.Read(args, a.Stdin)
+		docs, err := spec.Read(s.Specs, a.Stdin)
 		var list diag.List
 		if err != nil && !errors.As(err, &list) {
 			return err
 		}
 		printing := !o.list && !o.diff && !o.write
-		if printing && (len(args) > 1 || len(docs) > 1) {
+		if printing && (len(s.Specs) > 1 || len(docs) > 1) {
 			return app.Usagef(cmd.CommandPath(), "add -w to write them, -l to list or -d to see what would change", "several files cannot be printed")
 		}
 		return a.format(docs, list, o)

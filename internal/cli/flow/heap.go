@@ -11,22 +11,28 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/memory"
 )
 
-// heapRoom is how many bytes may be allocated between two collections, at least, and
-// largeRoom at most. By Go's own rule the heap may double between two collections. A
-// server with a heap of 3 MB would collect some fifty times a second: that took 1.3 µs
-// of 17.2 µs of CPU per request of the ping workflow. A heap of 256 MiB, which bodies
-// may take, would grow to 512 MiB. Between the bounds Go's rule holds.
+// The room is how many bytes may be allocated between two collections. By Go's own rule the
+// heap may double, so a server with a heap of 3 MB would collect some fifty times a second. But
+// nearly all that a busy program has resident is the room: it is as small as it can be while
+// collections take no more of the processors than share, between leastRoom and mostRoom. A large
+// heap has room for Go's own rule, and at most largeRoom: one of 256 MiB, which bodies may take,
+// would grow to 512 MiB.
 const (
-	heapRoom  = 32 << 20
+	leastRoom = 8 << 20
+	mostRoom  = 32 << 20
 	largeRoom = 96 << 20
+
+	share = 0.04
 )
 
-// A collector keeps the garbage collector's percentage at what gives heapRoom.
+// A collector keeps the garbage collector's percentage at what gives its room.
 type collector struct {
 	mu struct {
 		sync.Mutex
-		percent int
-		stopped bool
+		percent  int
+		room     float64 // bytes
+		gc, user float64 // processor time so far, in seconds: of collections, and of all else
+		stopped  bool
 	}
 }
 
@@ -39,8 +45,8 @@ func tuneCollector(getenv func(string) string, limit int64) (stop func()) {
 	}
 	most := debug.SetMemoryLimit(limit - limit/4)
 	c := &collector{}
-	c.mu.percent = defaultPercent
-	before := debug.SetGCPercent(defaultPercent)
+	c.mu.room, c.mu.percent = leastRoom, firstPercent
+	before := debug.SetGCPercent(firstPercent)
 	c.watch()
 	return func() {
 		c.mu.Lock()
@@ -57,6 +63,9 @@ const (
 	minPercent     = 25
 	defaultPercent = 100
 	maxPercent     = 1000
+
+	// firstPercent is for the first collection, which Go begins at 4 MiB times the percentage.
+	firstPercent = 100 * leastRoom / (4 << 20)
 )
 
 // watch calls adapt after the next collection, which finds a sentinel.
@@ -74,18 +83,42 @@ func (c *collector) adapt() {
 	if c.mu.stopped {
 		return
 	}
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(sample)
-	live := max(1, sample[0].Value.Uint64())
-	percent := int(min(maxPercent, max(defaultPercent, 100*heapRoom/live)))
-	if live > largeRoom {
-		percent = int(max(minPercent, 100*largeRoom/live))
+	sample := []metrics.Sample{
+		{Name: "/cpu/classes/gc/mark/assist:cpu-seconds"}, {Name: "/cpu/classes/gc/mark/dedicated:cpu-seconds"}, {Name: "/cpu/classes/gc/pause:cpu-seconds"},
+		{Name: "/cpu/classes/user:cpu-seconds"},
+		// The percentage is one of all that a collection reads.
+		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"},
 	}
+	metrics.Read(sample)
+	gc := sample[0].Value.Float64() + sample[1].Value.Float64() + sample[2].Value.Float64()
+	user := sample[3].Value.Float64()
+	c.mu.room = nextRoom(c.mu.room, gc-c.mu.gc, user-c.mu.user)
+	c.mu.gc, c.mu.user = gc, user
+	percent := percentOf(c.mu.room, float64(sample[4].Value.Uint64()+sample[5].Value.Uint64()+sample[6].Value.Uint64()))
 	if percent*10 < c.mu.percent*9 || percent*9 > c.mu.percent*10 { // setting it stops the world
 		c.mu.percent = percent
 		debug.SetGCPercent(percent)
 	}
 	c.watch()
+}
+
+// nextRoom returns the room after a collection: gc is what that has taken, and user what the
+// program has since the one before, in seconds. Twice the room halves the share.
+func nextRoom(room, gc, user float64) float64 {
+	if gc <= 0 || user <= 0 {
+		return room
+	}
+	wanted := min(2*room, max(room/2, room*gc/(gc+user)/share))
+	return min(mostRoom, max(leastRoom, (room+wanted)/2))
+}
+
+// percentOf returns the percentage that gives a room, if a collection reads so many bytes.
+func percentOf(room, scanned float64) int {
+	scanned = max(1, scanned)
+	if scanned > largeRoom {
+		return int(max(minPercent, 100*largeRoom/scanned))
+	}
+	return int(min(maxPercent, max(defaultPercent, 100*room/scanned)))
 }
 
 // bound sets how much memory nodes may hold, unless a setting says so, and tunes the

@@ -1,6 +1,8 @@
 package flow
 
 import (
+	"bytes"
+	"crypto/rand"
 	"embed"
 	"errors"
 	"fmt"
@@ -18,41 +20,71 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
-const initLong = `Init writes an example workflow to the working folder or to FOLDER: documents with
-comments and commands to try it, and a config file, so that check and start need no
-arguments. It never overwrites a file.
+const initLong = `Init writes an example workflow to the working folder or to FOLDER: flow.yaml with
+comments and commands to try it, tests.yaml with its tests, and a config file, so that
+check, test and start need no arguments. It never overwrites a file.
 
   ping    one route with a constant response
-  api     routes, a condition, TypeScript, a template with values, errors
+  api     an API over a database: a schema for what comes, 404, values
+  stream  a log file is followed, and what is wrong in it becomes alerts
+  job     a CSV file is loaded into a table, and bad rows into another file
+  chat    a page on which a bot answers, and asks back
   events  events over HTTP, shipped in batches to uniflow loader`
 
 const initExample = `  uniflow init ping
   uniflow init api my-api`
 
+// A starter is an example workflow.
+type starter struct {
+	name string
+	next string // the command that runs it, after check and test
+	what string // what that does
+}
+
+func starters() []starter {
+	serves := "serves on port 8000 until Ctrl-C"
+	return []starter{
+		{"ping", "uniflow start", serves},
+		{"api", "uniflow start", serves},
+		{"stream", "uniflow start", "writes alerts.ndjson until Ctrl-C"},
+		{"job", "uniflow run flow.yaml", "loads orders.csv into orders.db, and ends"},
+		{"chat", "uniflow start", serves + ": open http://localhost:8000/"},
+		{"events", "uniflow start", serves},
+	}
+}
+
+func starterNames() (names []string) {
+	for _, s := range starters() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
 //go:embed starters
 var starterFiles embed.FS
 
-// starters are the names of the example workflows.
-func starters() []string { return []string{"ping", "api", "events"} }
+// random stands for a secret in a file of a starter.
+const random = "RANDOM"
 
 func initCommand(a commands) *cobra.Command {
 	return &cobra.Command{
-		Use:     "init ping|api|events [FOLDER]",
+		Use:     "init " + strings.Join(starterNames(), "|") + " [FOLDER]",
 		Short:   "Write an example workflow",
 		Long:    initLong,
 		Example: initExample,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
-				return app.Usagef(cmd.CommandPath(), "write init ping", "init takes a name and a folder, got %s", show.Count(int64(len(args)), "argument"))
+				return app.Usagef(cmd.CommandPath(), "write init ping; the starters are "+strings.Join(starterNames(), ", "), "init takes a name and a folder, got %s", show.Count(int64(len(args)), "argument"))
 			}
 			return nil
 		},
-		ValidArgsFunction: app.CompleteWords(starters),
+		ValidArgsFunction: app.CompleteWords(starterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(starters(), args[0]) {
-				hint := app.DidYouMean(args[0], starters(), "")
+			at := slices.Index(starterNames(), args[0])
+			if at < 0 {
+				hint := app.DidYouMean(args[0], starterNames(), "")
 				if hint == "" {
-					hint = "the starters are " + strings.Join(starters(), ", ")
+					hint = "the starters are " + strings.Join(starterNames(), ", ")
 				}
 				return app.Usagef(cmd.CommandPath(), hint, "there is no starter %q", args[0])
 			}
@@ -60,14 +92,14 @@ func initCommand(a commands) *cobra.Command {
 			if len(args) > 1 {
 				folder = args[1]
 			}
-			return a.init(args[0], folder)
+			return a.init(starters()[at], folder)
 		},
 	}
 }
 
 // init writes the files of a starter, unless one exists already.
-func (a commands) init(name, folder string) error {
-	from := path.Join("starters", name)
+func (a commands) init(s starter, folder string) error {
+	from := path.Join("starters", s.name)
 	entries, err := starterFiles.ReadDir(from)
 	if err != nil {
 		return err
@@ -82,7 +114,7 @@ func (a commands) init(name, folder string) error {
 			if err == nil {
 				err = fmt.Errorf("%s is already there", targets[i])
 			}
-			return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: "nothing was written; name another folder: uniflow init " + name + " FOLDER"}
+			return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: "nothing was written; name another folder: uniflow init " + s.name + " FOLDER"}
 		}
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -93,7 +125,11 @@ func (a commands) init(name, folder string) error {
 		if err != nil {
 			return err
 		}
-		f, err := os.OpenFile(targets[i], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		mode := os.FileMode(0o644)
+		if bytes.Contains(data, []byte(random)) {
+			data, mode = bytes.ReplaceAll(data, []byte(random), []byte(rand.Text())), 0o600
+		}
+		f, err := os.OpenFile(targets[i], os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 		if err != nil {
 			return err
 		}
@@ -107,13 +143,13 @@ func (a commands) init(name, folder string) error {
 			return err
 		}
 	}
-	a.Talk("next: uniflow check, and uniflow start%s; flow.yaml says how to try it\n", in(folder))
-	return nil
-}
-
-func in(folder string) string {
-	if folder == "." {
-		return ""
+	a.Talk("next:\n")
+	if folder != "." {
+		a.Talk("  cd %s\n", filepath.ToSlash(folder))
 	}
-	return " in " + folder
+	for _, next := range [][2]string{{"uniflow check", "finds what is wrong"}, {"uniflow test", "runs tests.yaml"}, {s.next, s.what}} {
+		a.Talk("  %-*s  %s\n", len(s.next), next[0], next[1])
+	}
+	a.Talk("flow.yaml says how to try it\n")
+	return nil
 }

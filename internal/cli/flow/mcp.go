@@ -34,21 +34,12 @@ func mcpCommand(a commands) *cobra.Command {
 	s := settings.New()
 	var grace time.Duration
 	cmd := &cobra.Command{
-		Use:     "mcp FILE [NODE]",
+		Use:     "mcp FILE... [NODE]",
 		Short:   "Serve tools to a model on standard input and output",
 		Long:    mcpLong,
 		Example: mcpExample,
 
-		ValidArgsFunction: completeCall,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return app.Usagef(cmd.CommandPath(), "write mcp FILE, or mcp FILE NODE", "mcp takes a file, and maybe the name of a node, got %d arguments", len(args))
-			}
-			if args[0] == app.StdinPath {
-				return app.Usagef(cmd.CommandPath(), "name a file", "standard input is for the client")
-			}
-			return nil
-		},
+		ValidArgsFunction: completeFilesAndNode,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -56,7 +47,8 @@ func mcpCommand(a commands) *cobra.Command {
 	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
 	flags.DurationVar(&grace, "grace", 5*time.Second, "when the input has ended, let calls go on for up to `DURATION`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := s.Resolve(a.App, cmd, args[0]); err != nil {
+		name, err := a.resolve(cmd, s, args)
+		if err != nil {
 			return err
 		}
 		if err := app.NotNegative(cmd.CommandPath(), "grace", grace); err != nil {
@@ -69,7 +61,7 @@ func mcpCommand(a commands) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.Interruptible(cmd.Context(), func(ctx context.Context) error { return a.mcp(ctx, cmd.CommandPath(), r, s, args[1:], grace) })
+		return a.Interruptible(cmd.Context(), func(ctx context.Context) error { return a.mcp(ctx, cmd.CommandPath(), r, s, name, grace) })
 	}
 	return cmd
 }

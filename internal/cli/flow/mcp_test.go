@@ -191,7 +191,7 @@ func TestMCPMistakes(t *testing.T) {
 		{"-", app.ExitUsage, "standard input is for the client"},
 		{"none.yaml --from-values -", app.ExitUsage, "standard input is for the client"},
 		{"missing.yaml", app.ExitFindings, "missing.yaml"},
-		{"", app.ExitUsage, "mcp takes a file"},
+		{"", app.ExitUsage, "mcp takes files"},
 	} {
 		code, out, errs := apptest.Execute(t, root, nil, append([]string{"mcp"}, strings.Fields(row.args)...)...)
 		if code != row.code || !strings.Contains(errs, row.want) || out != "" {

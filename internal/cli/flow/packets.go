@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/uniflow-labs/uniflow/internal/redact"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/spec"
@@ -33,8 +33,8 @@ const (
 // and headers with credentials.
 type packetLog struct {
 	log     *slog.Logger
-	names   []string // of nodes
-	secrets atomic.Pointer[secrets]
+	names   []string            // of nodes
+	secrets redact.Secrets      // of the documents
 	redact  func(string) string // hides what the engine knows; set before packets come
 	since   time.Time
 	next    atomic.Int64 // when the next record is due, since since
@@ -42,9 +42,7 @@ type packetLog struct {
 }
 
 func newPacketLog(log *slog.Logger, names []string) *packetLog {
-	p := &packetLog{log: log, names: names, since: time.Now(), redact: func(text string) string { return text }}
-	p.secrets.Store(&secrets{})
-	return p
+	return &packetLog{log: log, names: names, since: time.Now(), redact: func(text string) string { return text }}
 }
 
 // observer returns the observer for an engine; nil if there is nothing to log.
@@ -93,7 +91,7 @@ func (p *packetLog) record(what string, pkt observe.Packet, payload value.Value)
 	}
 	attrs := []slog.Attr{
 		slog.String("node", pkt.Node.String()), slog.String("port", port),
-		slog.String("process", pkt.Process.ID()), slog.String("payload", p.redact(p.secrets.Load().show(payload))),
+		slog.String("process", pkt.Process.ID()), slog.String("payload", p.redact(p.show(payload))),
 	}
 	if skipped > 0 {
 		attrs = append(attrs, slog.Uint64("skipped", skipped))
@@ -124,8 +122,7 @@ func (p *packetLog) learn(src *sources) {
 	if len(p.names) == 0 || src == nil {
 		return
 	}
-	known := p.secrets.Load()
-	all := slices.Clone(known.texts)
+	var all []string
 	for _, text := range src.environment {
 		all = append(all, text)
 	}
@@ -136,55 +133,20 @@ func (p *packetLog) learn(src *sources) {
 		}
 		all = append(all, spec.Secrets(variables)...)
 	}
-	known = newSecrets(all)
-	known.redact = p.redact
-	p.secrets.Store(known)
-}
-
-// secrets are texts that are hidden: short ones as whole values only, longer ones also
-// within texts.
-type secrets struct {
-	texts  []string // longest first: one may be part of another
-	inText *strings.Replacer
-	redact func(string) string // hides what the engine knows before a text is quoted, as quotes may be in it already; may be nil
-}
-
-// leastInText is the length of the shortest secret that is hidden within texts. Shorter
-// ones, such as a port or a country, occur everywhere.
-const leastInText = 4
-
-func newSecrets(texts []string) *secrets {
-	slices.SortFunc(texts, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
-	texts = slices.DeleteFunc(slices.Compact(texts), func(text string) bool { return text == "" })
-	s := &secrets{texts: texts}
-	var pairs []string
-	for _, text := range texts {
-		if len(text) >= leastInText {
-			pairs = append(pairs, text, redacted)
-		}
-	}
-	s.inText = strings.NewReplacer(pairs...)
-	return s
+	p.secrets.Learn(all)
 }
 
 // hide returns the beginning of a text without secrets. It is cut when they are hidden: the
-// beginning of a secret would not be found.
-func (s *secrets) hide(text string) string {
-	if slices.Contains(s.texts, text) {
-		return redacted
-	}
-	if s.redact != nil {
-		text = s.redact(text)
-	}
-	if s.inText != nil {
-		text = s.inText.Replace(text)
-	}
+// beginning of a secret would not be found. What the engine knows is hidden before a text is quoted, as
+// quotes may be in it already.
+func (p *packetLog) hide(text string) string {
+	text = p.secrets.Plain(p.redact(text))
 	return text[:min(len(text), maxPayload+1)]
 }
 
 // show returns the beginning of a payload, similar to JSON, without secrets.
-func (s *secrets) show(v value.Value) string {
-	b := s.appendValue(nil, v)
+func (p *packetLog) show(v value.Value) string {
+	b := p.appendValue(nil, v)
 	if len(b) <= maxPayload {
 		return string(b)
 	}
@@ -205,7 +167,7 @@ func hiddenField(name string) bool {
 }
 
 // appendValue appends a value, up to about maxPayload bytes.
-func (s *secrets) appendValue(b []byte, v value.Value) []byte {
+func (p *packetLog) appendValue(b []byte, v value.Value) []byte {
 	switch v.Kind() {
 	case value.KindMap:
 		b = append(b, '{')
@@ -218,13 +180,13 @@ func (s *secrets) appendValue(b []byte, v value.Value) []byte {
 				b = append(b, ',')
 			}
 			first = false
-			b = strconv.AppendQuote(b, s.hide(name))
+			b = strconv.AppendQuote(b, p.hide(name))
 			b = append(b, ':')
 			if hiddenField(name) {
-				b = append(b, redacted...)
+				b = append(b, redact.Hidden...)
 				continue
 			}
-			b = s.appendValue(b, field)
+			b = p.appendValue(b, field)
 		}
 		return append(b, '}')
 	case value.KindList:
@@ -236,17 +198,17 @@ func (s *secrets) appendValue(b []byte, v value.Value) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = s.appendValue(b, e)
+			b = p.appendValue(b, e)
 		}
 		return append(b, ']')
 	case value.KindString:
 		text, _ := v.AsString()
-		return strconv.AppendQuote(b, s.hide(text))
+		return strconv.AppendQuote(b, p.hide(text))
 	case value.KindError:
-		return strconv.AppendQuote(append(b, "error "...), s.hide(node.Message(v.AsError())))
+		return strconv.AppendQuote(append(b, "error "...), p.hide(node.Message(v.AsError())))
 	case value.KindBinary:
 		data, _ := v.AsBinary()
-		return strconv.AppendQuote(append(b, "binary "...), s.hide(string(data)))
+		return strconv.AppendQuote(append(b, "binary "...), p.hide(string(data)))
 	}
-	return append(b, s.hide(v.String())...)
+	return append(b, p.hide(v.String())...)
 }

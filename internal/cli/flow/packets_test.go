@@ -14,6 +14,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/cli/app/apptest"
 	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
+	"github.com/uniflow-labs/uniflow/internal/redact"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
@@ -21,7 +22,8 @@ import (
 
 // TestShow hides what is secret, and bounds what is shown.
 func TestShow(t *testing.T) {
-	s := newSecrets([]string{"hunter2", "hunter2!", "eu", "8000", ""})
+	s := newPacketLog(slog.New(slog.DiscardHandler), []string{"*"})
+	s.learn(&sources{environment: map[string]string{"A": "hunter2", "B": "hunter2!", "C": "eu", "D": "8000", "E": "", "F": "short"}})
 	f := func(v value.Value, want string) {
 		t.Helper()
 		if got := s.show(v); got != want {
@@ -33,7 +35,8 @@ func TestShow(t *testing.T) {
 	f(value.String("postgres://u:hunter2!@db"), `"postgres://u:[redacted]@db"`)
 	f(value.Map(value.Field{Name: "is hunter2", Value: value.Int(8000)}), `{"is [redacted]":[redacted]}`)
 	f(value.String("eu"), `"[redacted]"`)
-	f(value.String("neutral"), `"neutral"`) // it has eu in it
+	f(value.String("it is short"), `"it is [redacted]"`) // a payload has no words of the program
+	f(value.String("neutral"), `"neutral"`)              // it has eu in it
 	f(value.Error(errors.New("no hunter2")), `error "no [redacted]"`)
 	f(value.Binary([]byte("\x00hunter2")), `binary "\x00[redacted]"`)
 	f(of(t, map[string]any{"header": map[string]any{"authorization": []any{"Bearer x"}}}), `{"header":{"authorization":[redacted]}}`)
@@ -52,13 +55,12 @@ func TestShow(t *testing.T) {
 	}
 	// What the engine knows may be longer than what the documents say, and than what is shown.
 	key := strings.Repeat("k3y", maxPayload)
-	s.redact = func(text string) string { return strings.ReplaceAll(text, key, redacted) }
+	s.redact = func(text string) string { return strings.ReplaceAll(text, key, redact.Hidden) }
 	for _, v := range []value.Value{value.String(strings.Repeat("x", maxPayload-50) + key), value.Binary([]byte(strings.Repeat("x", maxPayload-50) + key))} {
 		if got := s.show(v); strings.Contains(got, "k3y") {
 			t.Errorf("got %q", got)
 		}
 	}
-	s.redact = nil
 	if got := s.show(deep); len(got) > maxPayload+len("…") {
 		t.Errorf("got %d bytes", len(got))
 	}

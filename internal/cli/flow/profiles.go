@@ -2,6 +2,7 @@ package flow
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
@@ -22,6 +23,15 @@ func (p *profiles) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&p.block, "blockprofile", "", "write a profile of blocking to `FILE` at the end; slows the program down")
 	flags.StringVar(&p.mutex, "mutexprofile", "", "write a profile of lock contention to `FILE` at the end; slows the program down")
 	flags.StringVar(&p.trace, "trace", "", "write an execution trace to `FILE`, which grows by megabytes per second")
+}
+
+// during records while f runs. The error of f comes first: its exit code counts.
+func (p *profiles) during(f func() error) error {
+	stop, err := p.start()
+	if err != nil {
+		return fmt.Errorf("profile: %w", err)
+	}
+	return errors.Join(f(), stop())
 }
 
 // start opens all files and begins to record; stop writes and closes them. A file

@@ -49,19 +49,20 @@ func requeueCommand(a commands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "requeue FILE WORKFLOW...", Short: "Send dead letters through the workflow again", Long: requeueLong,
 		Example: "  uniflow dead requeue dead.ndjson flow.yaml",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 2 || args[0] == app.StdinPath {
-				return app.Usagef(cmd.CommandPath(), "write dead requeue FILE WORKFLOW", "requeue takes a file of dead letters, and the files of the workflow")
-			}
-			return nil
-		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	o.addJob(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		usage := app.Usagef(cmd.CommandPath(), "write dead requeue FILE WORKFLOW", "requeue takes a file of dead letters, and the files of the workflow")
+		if len(args) == 0 || args[0] == app.StdinPath {
+			return usage
+		}
 		if err := o.Resolve(a.App, cmd, args[1:]...); err != nil {
 			return err
+		}
+		if len(o.Specs) == 0 {
+			return usage
 		}
 		if err := o.check(cmd.CommandPath()); err != nil {
 			return err

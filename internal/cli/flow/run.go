@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -66,32 +65,28 @@ type runOptions struct {
 
 func runCommand(a commands) *cobra.Command {
 	o := &runOptions{Settings: settings.New()}
+	var profiles profiles
 	cmd := &cobra.Command{
 		Use:     "run FILE... [NODE]",
 		Short:   "Run a job to its end",
 		Long:    runLong,
 		Example: runExample,
 
-		ValidArgsFunction: completeRun,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return app.Usagef(cmd.CommandPath(), "write run FILE, or run FILE NODE --input JSON", "run takes files, and maybe the name of a node, got nothing")
-			}
-			return nil
-		},
+		ValidArgsFunction: completeFilesAndNode,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	o.payload.addInput(flags)
 	flags.DurationVar(&o.limit, "for", 0, "run the sources for at most `DURATION`, also those that do not end")
 	o.addJob(cmd)
+	profiles.addFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		files, name := splitRun(args)
 		o.given = flags.Changed("input")
-		if err := o.Resolve(a.App, cmd, files...); err != nil {
+		name, err := a.resolve(cmd, o.Settings, args)
+		if err != nil {
 			return err
 		}
-		return a.run(cmd.Context(), cmd.CommandPath(), o, name)
+		return profiles.during(func() error { return a.run(cmd.Context(), cmd.CommandPath(), o, name) })
 	}
 	return cmd
 }
@@ -106,26 +101,6 @@ func (o *runOptions) addJob(cmd *cobra.Command) {
 	flags.IntVar(&o.maxDead, "max-dead", 100, "end after `N` such messages in a row without a good one, and keep the checkpoint before them; 0 never does")
 	o.AddFlags(cmd, settings.FromSpecs, settings.FromValues, settings.Environment, settings.Namespace, "language", "grace", "memory", "debug", "log-format")
 	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
-}
-
-// splitRun separates files from the name of a node. The last of several arguments is a
-// name if it does not look like a path, and there is no such file.
-func splitRun(args []string) (files, name []string) {
-	last := args[len(args)-1]
-	_, err := os.Stat(last)
-	if len(args) < 2 || err == nil || last == app.StdinPath || filepath.Base(last) != last || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(last)) {
-		return args, nil
-	}
-	return args[:len(args)-1], args[len(args)-1:]
-}
-
-// completeRun completes files, and after the first one the names of nodes as well.
-func completeRun(cmd *cobra.Command, args []string, word string) (names []string, directive cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return completeDocuments(cmd, args, word)
-	}
-	names, _ = completeCall(cmd, args[:1], word)
-	return names, cobra.ShellCompDirectiveDefault
 }
 
 // run starts a process at a node, or runs the sources.
@@ -155,7 +130,7 @@ func (a commands) run(ctx context.Context, command string, o *runOptions, name [
 		return err
 	}
 	return a.Interruptible(ctx, func(ctx context.Context) error {
-		return a.call(node.WithParts(ctx, &printer{a: a}), command, r, o.Settings, name, in, a.printLine)
+		return a.call(node.WithParts(ctx, &printer{a: a}), command, r, o.Settings, callee{name: name}, in, a.printLine)
 	})
 }
 
@@ -307,6 +282,7 @@ func (j *job) run(ctx context.Context, src *sources, signals <-chan os.Signal) e
 		return j.ended(ctx, sig, signals, nil)
 	}
 	worker.Wait()
+	releaseStart()
 	triggers := j.engine.Triggers()
 	j.left = slices.DeleteFunc(slices.Clone(triggers), func(t uniflow.Trigger) bool { return !t.Ends })
 	j.show.begin(triggers)

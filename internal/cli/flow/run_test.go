@@ -256,13 +256,13 @@ func TestProgressForms(t *testing.T) {
 	p.summary()
 }
 
-// TestSplitRun separates the name of a node from files.
-func TestSplitRun(t *testing.T) {
+// TestFilesAndNode separates the name of a node from files.
+func TestFilesAndNode(t *testing.T) {
 	t.Chdir(t.TempDir())
 	apptest.Write(t, "flows", "")
 	f := func(want string, args ...string) {
 		t.Helper()
-		files, name := splitRun(args)
+		files, name := filesAndNode(args)
 		if got := fmt.Sprint(files, name); got != want {
 			t.Errorf("%v: got %s, want %s", args, got, want)
 		}

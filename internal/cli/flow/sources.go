@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -27,14 +28,20 @@ type reading struct {
 	environment           map[string]string
 	process               []string // the environment of the process, for references of values
 	stdin                 []byte
+	flagged               flagged
 }
+
+// flagged says what the command line gives: it comes before what tests bring, and that before
+// the environment of the process and the config file.
+type flagged struct{ environment, values bool }
 
 // newReading checks the settings, and reads standard input if they name it.
 func newReading(command string, s *settings.Settings, a *app.App) (*reading, error) {
 	if err := checkLanguage(command, s.Language); err != nil {
 		return nil, err
 	}
-	r := &reading{specPaths: s.Specs, valuePaths: s.Values, process: a.Environment(), environment: make(map[string]string, len(s.Environment))}
+	r := &reading{specPaths: s.Specs, valuePaths: s.Values, process: a.Environment(), environment: make(map[string]string, len(s.Environment)),
+		flagged: flagged{s.Given(settings.Environment), s.Given(settings.FromValues)}}
 	for _, pair := range s.Environment {
 		key, text, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
@@ -66,12 +73,14 @@ func newReading(command string, s *settings.Settings, a *app.App) (*reading, err
 type sources struct {
 	specs, values []document
 	environment   map[string]string
+	flagged       flagged
 	sum           [sha256.Size]byte // of what was read, and of the errors
 }
 
-// read reads all documents. The list says which could not be read.
+// read reads all documents. The list says which could not be read. A values file in a folder of
+// specs is not read as specs.
 func (r *reading) read() (*sources, diag.List, error) {
-	s := &sources{environment: r.environment}
+	s := &sources{environment: r.environment, flagged: r.flagged}
 	var list diag.List
 	var err error
 	if s.specs, err = documents(&list)(spec.Read(r.specPaths, bytes.NewReader(r.stdin))); err != nil {
@@ -80,6 +89,9 @@ func (r *reading) read() (*sources, diag.List, error) {
 	if s.values, err = documents(&list)(spec.ReadValues(r.valuePaths, bytes.NewReader(r.stdin), r.process)); err != nil {
 		return nil, nil, err
 	}
+	s.specs = slices.DeleteFunc(s.specs, func(doc document) bool {
+		return holds(s.values, doc.File) && !slices.ContainsFunc(r.specPaths, func(path string) bool { return sameFile(path, doc.File) })
+	})
 	h := sha256.New()
 	for _, docs := range [][]document{s.specs, s.values} {
 		addSum(h, []byte(fmt.Sprint(len(docs))))
@@ -97,6 +109,19 @@ func (r *reading) read() (*sources, diag.List, error) {
 	addSum(h, []byte(list.Error()))
 	h.Sum(s.sum[:0])
 	return s, list, nil
+}
+
+func holds(docs []document, file string) bool {
+	return slices.ContainsFunc(docs, func(doc document) bool { return sameFile(doc.File, file) })
+}
+
+func sameFile(a, b string) bool {
+	if filepath.IsAbs(a) == filepath.IsAbs(b) {
+		return filepath.Clean(a) == filepath.Clean(b)
+	}
+	a, errA := filepath.Abs(a)
+	b, errB := filepath.Abs(b)
+	return errA == nil && errB == nil && a == b
 }
 
 func addSum(h hash.Hash, part []byte) {
@@ -160,10 +185,12 @@ type workflow struct {
 }
 
 // workflows groups documents: two are in one workflow if one links to a node of the
-// other, and all are in one if joined. Nodes without a namespace are in the given one.
+// other, or uses a kind that the other declares by one of the kinds in templates, and all are
+// in one if joined. Nodes without a namespace are in the given one.
 // If only is set, nodes of other namespaces are not counted.
-func (s *sources) workflows(namespace string, only, joined bool) []workflow {
+func (s *sources) workflows(namespace string, only, joined bool, templates map[string]bool) []workflow {
 	type target struct{ namespace, name, id string }
+	kindOf := func(kind string) target { return target{"\x00", kind, ""} }
 	first := make(map[target]int) // the document that has the node
 	parent := make([]int, len(s.specs))
 	find := func(i int) int {
@@ -183,7 +210,12 @@ func (s *sources) workflows(namespace string, only, joined bool) []workflow {
 			if !only || n.Namespace == namespace {
 				nodes[i]++
 			}
-			for _, t := range []target{{n.Namespace, n.Name, ""}, {n.Namespace, "", n.ID}} {
+			names := []target{{n.Namespace, n.Name, ""}, {n.Namespace, "", n.ID}}
+			if templates[n.Kind] {
+				names = []target{kindOf(n.Name)}
+			}
+			links[i] = append(links[i], kindOf(n.Kind))
+			for _, t := range names {
 				own[i][t] = true
 				if _, ok := first[t]; !ok {
 					first[t] = i
@@ -213,7 +245,7 @@ func (s *sources) workflows(namespace string, only, joined bool) []workflow {
 		root := find(i)
 		if _, ok := at[root]; !ok {
 			at[root] = len(all)
-			all = append(all, workflow{sources: &sources{values: s.values, environment: s.environment}})
+			all = append(all, workflow{sources: &sources{values: s.values, environment: s.environment, flagged: s.flagged}})
 		}
 		w := &all[at[root]]
 		w.specs = append(w.specs, doc)

@@ -3,7 +3,6 @@ package flow
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -55,6 +54,7 @@ func startCommand(a commands) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	o.AddFlags(cmd)
+	a.OldShorthand(flags, settings.Watch, "write --watch: -w is --write")
 	flags.StringSliceVar(&o.debugNodes, flagDebugNodes, nil, "log the packets of these `NODES`, names separated by commas; \"*\" for all. Secrets from env and in headers are hidden")
 	o.profiles.addFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -106,10 +106,5 @@ func (a commands) start(ctx context.Context, command string, o *startOptions) er
 		return err
 	}
 	defer a.bound(o.Settings)()
-	stop, err := o.profiles.start()
-	if err != nil {
-		return fmt.Errorf("profile: %w", err)
-	}
-	// The error of serve comes first: its exit code counts.
-	return errors.Join(a.serve(ctx, o, r), stop())
+	return o.profiles.during(func() error { return a.serve(ctx, o, r) })
 }

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/settings"
 )
 
 const (
@@ -50,6 +52,29 @@ func (r *reading) paths() []string {
 		}
 	}
 	return paths
+}
+
+// testAgain runs tests, and again whenever something changes, until ctx ends.
+func (a commands) testAgain(ctx context.Context, r *reading, s *settings.Settings, o *testOptions) (err error) {
+	w, err := newWatcher(r, a.Logger(false, "text"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	for {
+		w.sync()
+		if err := a.test(ctx, r, s, o); err != nil && ctx.Err() == nil {
+			a.Complain(err)
+		}
+		if w.follow(slices.Clone(o.read)) {
+			continue // they may have changed before they were watched
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.changes():
+		}
+	}
 }
 
 // newWatcher starts to watch what is read. The caller must close the watcher.

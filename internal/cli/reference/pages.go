@@ -14,19 +14,46 @@ const kindsIntro = `# Kinds
 What ` + "`uniflow list`" + ` lists and ` + "`uniflow describe KIND`" + ` describes. [Workflows](../workflows.md) has what all kinds have in common:
 ` + "`id`, `name`, `namespace`, `annotations`, `env` and `ports`" + `, and the ports %s that every node has.
 
+| kind | what it does |
+| --- | --- |
 `
 
-// Kinds is the page of all kinds, in the order given.
-func Kinds(defs []*node.Def) string {
-	var b strings.Builder
-	b.WriteString(Generated + fmt.Sprintf(kindsIntro, enumerate(lifecycle.Names())) + "| kind | what it does |\n| --- | --- |\n")
-	for _, def := range defs {
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", def.Kind, def.Kind, cell(def.Summary))
+// Kinds is the page of all kinds, by purpose. It fails if a kind is in none of the purposes.
+func Kinds(defs []*node.Def) (string, error) {
+	purposes := purposes()
+	groups, err := byPurpose(purposes, defs)
+	if err != nil {
+		return "", err
 	}
-	for _, def := range defs {
-		b.WriteString("\n" + Page(def))
+	b := new(strings.Builder)
+	b.WriteString(Generated + fmt.Sprintf(kindsIntro, enumerate(lifecycle.Names())))
+	for i, p := range purposes {
+		fmt.Fprintf(b, "| **[%s](#%s)** | |\n", p.title, anchor(p.title))
+		for _, def := range groups[i] {
+			fmt.Fprintf(b, "| [`%s`](#%s) | %s |\n", def.Kind, def.Kind, cell(def.Summary))
+		}
 	}
-	return b.String()
+	for i, p := range purposes {
+		fmt.Fprintf(b, "\n## %s\n\n%s\n", p.title, p.intro)
+		var sections []section
+		for _, def := range groups[i] {
+			sections = append(sections, newSection(def))
+		}
+		var shared section
+		if p.alike {
+			shared = common(sections)
+			fmt.Fprintf(b, "\nAll of them have the following; what is said of a kind is in addition to it.\n%s", shared)
+		}
+		for j, def := range groups[i] {
+			fmt.Fprintf(b, "\n### %s\n%s%s", def.Kind, sections[j].without(shared), example(def))
+		}
+	}
+	return b.String(), nil
+}
+
+// anchor is what a heading is linked by.
+func anchor(title string) string {
+	return strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(title, ",", "")), " ", "-")
 }
 
 // enumerate lists words of code.
@@ -37,34 +64,25 @@ func enumerate(words []string) string {
 
 // Page is the page of one kind.
 func Page(def *node.Def) string {
-	k := Describe(def)
-	var b strings.Builder
-	fmt.Fprintf(&b, "## %s\n\n%s\n", k.Kind, k.Summary)
-	if k.Doc != "" {
-		b.WriteString("\n" + strings.TrimSpace(k.Doc) + "\n")
-	}
-	if table := def.Config.Markdown(); table != "" {
-		b.WriteString("\n" + table)
-	}
-	if len(k.In)+len(k.Out) > 0 {
-		b.WriteString("\n| port | | description |\n| --- | --- | --- |\n")
-		portRows(&b, "in", k.In)
-		portRows(&b, "out", k.Out)
-	}
-	if k.Example != "" {
-		b.WriteString("\n" + fence("yaml", k.Example))
-	}
-	return b.String()
+	return fmt.Sprintf("## %s\n%s%s", def.Kind, newSection(def), example(def))
 }
 
-func portRows(b *strings.Builder, direction string, ports []Port) {
+func example(def *node.Def) string {
+	if def.Example == "" {
+		return ""
+	}
+	return "\n" + fence("yaml", def.Example)
+}
+
+func portRows(direction string, ports []Port) (rows []string) {
 	for _, p := range ports {
 		name := "`" + p.Name + "`"
 		if p.Indexed {
 			name = "`" + p.Name + "[0]`, `" + p.Name + "[1]`, …"
 		}
-		fmt.Fprintf(b, "| %s | %s | %s |\n", name, direction, cell(p.Doc))
+		rows = append(rows, fmt.Sprintf("| %s | %s | %s |", name, direction, cell(p.Doc)))
 	}
+	return rows
 }
 
 // cell makes text fit into a cell of a table.

@@ -88,11 +88,22 @@ func TestWidth(t *testing.T) {
 
 // TestPages finds every kind and code on the pages, once.
 func TestPages(t *testing.T) {
-	kinds := Kinds(std.Defs(""))
+	kinds, err := Kinds(std.Defs(""))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, def := range std.Defs("") {
-		if n := strings.Count(kinds, "\n## "+def.Kind+"\n"); n != 1 {
+		if n := strings.Count(kinds, "\n### "+def.Kind+"\n"); n != 1 {
 			t.Errorf("%s: got %d sections, want 1", def.Kind, n)
 		}
+	}
+	for _, row := range []string{"\n| `letters` |", "\n| `answer` | `none`, `receipt` |"} { // of all sources, and of all sinks
+		if n := strings.Count(kinds, row); n != 1 {
+			t.Errorf("got %d rows %q, want 1", n, row)
+		}
+	}
+	if _, err := Kinds([]*node.Def{{Kind: "other"}}); err == nil {
+		t.Error("got a page for kinds without a purpose")
 	}
 	codes := Codes(diag.Catalogue())
 	for _, e := range diag.Catalogue() {

@@ -250,7 +250,8 @@ func linksSchema() value.Value {
 		return object("type", text("object"), "properties", object(key, target, "port", port), "required", list(key), "additionalProperties", value.Bool(false))
 	}
 	named := link("name", object("type", text("string"), "minLength", value.Int(1), "description", text("The node that the link leads to.")))
-	one := object("anyOf", value.List(named, link("id", uuid("The node that the link leads to, by id."))))
+	short := object("type", text("string"), "minLength", value.Int(1), "description", text("The node that the link leads to, at its port in, or out in outbounds."))
+	one := object("anyOf", value.List(short, named, link("id", uuid("The node that the link leads to, by id."))))
 	return object("anyOf", value.List(object("type", text("array"), "items", one), one, object("type", text("null"))))
 }
 

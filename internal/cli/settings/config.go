@@ -14,6 +14,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/internal/yamltree"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
@@ -128,7 +129,47 @@ func readConfig(a *app.App, path string) (config, error) {
 		if err := diag.Render(a.Stderr, list, text, a.ColourErr); err != nil {
 			return config{}, err
 		}
+	}
+	if list.HasErrors() {
 		return config{}, &app.ExitError{Code: app.ExitUsage}
+	}
+	return c, nil
+}
+
+// readFolderConfig reads the config file of the folder that a command is for. The documents may
+// be those of a stranger: a file that leads out of the folder is not read.
+func readFolderConfig(a *app.App, folder string) (config, error) {
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return config{}, nil // a file, or a pipe, which opening would wait for; what is wrong is reported when the documents are read
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return config{}, nil // likewise
+	}
+	defer root.Close()
+	path := filepath.Join(folder, ConfigFile)
+	outside := func(what string) (config, error) {
+		a.Talk("uniflow: warning: %s is not read: %s is not in the folder\nhint: if that is meant, write --config %s\n", show.Printable(path), show.Printable(what), show.Printable(path))
+		return config{}, nil
+	}
+	if _, err := root.Stat(ConfigFile); err != nil {
+		if _, err := root.Lstat(ConfigFile); errors.Is(err, fs.ErrNotExist) {
+			return config{}, nil
+		}
+		return outside("what it links to")
+	}
+	c, err := readConfig(a, path)
+	if err != nil {
+		return config{}, err
+	}
+	for _, values := range c.values[FromValues] {
+		within, err := filepath.Rel(folder, values)
+		if err == nil {
+			_, err = root.Stat(within)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return outside(values)
+		}
 	}
 	return c, nil
 }

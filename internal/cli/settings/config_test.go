@@ -24,7 +24,7 @@ func TestConfig(t *testing.T) {
 		c, list := parseConfig(table, "conf/u.yaml", []byte(text))
 		got := fmt.Sprint(c.values)
 		if len(list) > 0 {
-			got = list.Error()
+			got += list.Error()
 		}
 		if !strings.Contains(got, want) {
 			t.Errorf("%q: got %s, want %s", text, got, want)
@@ -37,7 +37,7 @@ func TestConfig(t *testing.T) {
 	f("from-specs: [a.yaml, /b, '-']", "map[from-specs:[conf/a.yaml /b -]]")
 	f("environment: {A: 1, B: two, C: }", "map[environment:[A=1 B=two C=]]")
 	f("grace: 1m", "map[grace:[1m0s]]")
-	f("grace: 500", "map[grace:[500ms]]")
+	f("grace: 500", "map[grace:[500ms]]conf/u.yaml:1:8: warning: grace: 500 has no unit")
 	f("watch: true\nlog-format: json", "map[log-format:[json] watch:[true]]")
 	f("workers: 12", "map[workers:[12]]")
 	f("otlp-ratio: 0.5", "map[otlp-ratio:[0.5]]")

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,8 +40,12 @@ type Settings struct {
 	OTLP                string
 	OTLPRatio           float64
 
-	config string // the path of the config file
+	config string   // the path of the config file
+	given  []string // the settings of the command line
 }
+
+// Given reports whether the command line has a setting. It is known after Resolve.
+func (s *Settings) Given(name string) bool { return slices.Contains(s.given, name) }
 
 // Paths are files and folders. In a config file they are relative to it; in an
 // environment variable they are separated as in PATH.
@@ -55,13 +60,16 @@ const (
 	FromSpecs   = "from-specs"
 	FromValues  = "from-values"
 	Environment = "environment"
+	Admin       = "admin"
 	AdminToken  = "admin-token"
 	OTLP        = "otlp"
 	Namespace   = "namespace"
-	flagConfig  = "config"
+	Watch       = "watch"
+	Config      = "config"
 )
 
-// ConfigFile is read from the working folder if no other file is named.
+// ConfigFile is read from the working folder if no other file is named, and without one there
+// from the folder that is the only argument.
 const ConfigFile = ".uniflow.yaml"
 
 // A setting is a row of the table of settings.
@@ -85,8 +93,8 @@ func (s *Settings) table() []setting {
 		{name: Environment, short: "e", into: &s.Environment, usage: "bind `KEY=VALUE` for env entries that name no variable"},
 		{name: Namespace, short: "n", into: &s.Namespace, usage: "the `NAMESPACE` of specs that name none, and the one to serve"},
 		{name: "language", into: &s.Language, words: builtin.Languages().Names(), usage: "the `LANGUAGE` of expressions that name none"},
-		{name: "watch", short: "w", into: &s.Watch, usage: "reload when documents, values files or scripts in the same folders change"},
-		{name: "admin", into: &s.Admin, usage: "serve health, profiles and status on `ADDRESS`, such as 127.0.0.1:9000"},
+		{name: Watch, short: "w", into: &s.Watch, usage: "reload when documents, values files or scripts in the same folders change"},
+		{name: Admin, into: &s.Admin, usage: "serve health, profiles and status on `ADDRESS`, such as 127.0.0.1:9000"},
 		{name: AdminToken, into: &s.AdminToken, secret: true, usage: "the `TOKEN` that clients of the admin server send as \"Authorization: Bearer TOKEN\"; better set as UNIFLOW_ADMIN_TOKEN"},
 		{name: "grace", into: &s.Grace, usage: "let processes go on for up to `DURATION` when shutting down"},
 		{name: "memory", into: &s.Memory, usage: "hold up to `SIZE` of what has come and is not done, such as bodies and messages in flight; half of what the machine, the cgroup, the limits of the process and GOMEMLIMIT allow if left out"},
@@ -111,7 +119,11 @@ func (s *Settings) AddFlags(cmd *cobra.Command, names ...string) {
 			app.CompleteFlag(cmd, row.name, row.words)
 		}
 	}
-	flags.StringVar(&s.config, flagConfig, "", "read settings from `FILE`; "+ConfigFile+" in the working folder if there is one")
+	where := " in the working folder"
+	if flags.Lookup(FromSpecs) != nil {
+		where += ", or in the only folder given,"
+	}
+	flags.StringVar(&s.config, Config, "", "read settings from `FILE`; "+ConfigFile+where+" if there is one")
 }
 
 // AddDocumentFlags adds the flags of the settings that say which documents to read,
@@ -136,16 +148,23 @@ func (s *Settings) Resolve(a *app.App, cmd *cobra.Command, specs ...string) erro
 		}
 	}
 	if s.config == "" {
-		s.config = a.Getenv(Variable(flagConfig))
+		s.config = a.Getenv(Variable(Config))
 	}
 	file, err := readConfig(a, s.config)
+	if err == nil && file.path == "" && len(s.Specs) == 1 {
+		file, err = readFolderConfig(a, s.Specs[0])
+	}
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, row := range s.table() {
 		f := cmd.Flags().Lookup(row.name)
-		if f == nil || f.Changed {
+		if f == nil {
+			continue
+		}
+		if f.Changed {
+			s.given = append(s.given, row.name)
 			continue
 		}
 		if text := a.Getenv(Variable(row.name)); text != "" {
@@ -168,7 +187,9 @@ var otherVariables = []string{"UNIFLOW_CONFIG", "UNIFLOW_TRAIL_DSN"}
 
 // foreign matches variables that others set: Kubernetes for a service called uniflow, and
 // the tests of the program.
-var foreign = regexp.MustCompile(`^UNIFLOW_(([A-Z0-9_]+_)?(SERVICE_(HOST|PORT)(_.*)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_.*)?)?)|TEST_.*|KILL_ROUNDS)$`)
+var foreign = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^UNIFLOW_(([A-Z0-9_]+_)?(SERVICE_(HOST|PORT)(_.*)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_.*)?)?)|TEST_.*|KILL_ROUNDS)$`)
+})
 
 // warnUnknown warns of variables of the environment that look like settings and are none.
 func warnUnknown(a *app.App) {
@@ -179,7 +200,7 @@ func warnUnknown(a *app.App) {
 	var names []string
 	for _, pair := range a.Environment() {
 		name, _, _ := strings.Cut(pair, "=")
-		if strings.HasPrefix(name, "UNIFLOW_") && !slices.Contains(known, name) && !foreign.MatchString(name) {
+		if strings.HasPrefix(name, "UNIFLOW_") && !slices.Contains(known, name) && !foreign().MatchString(name) {
 			names = append(names, name)
 		}
 	}

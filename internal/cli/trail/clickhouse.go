@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
@@ -189,7 +190,7 @@ func (c *clickHouse) schema(ctx context.Context) (event.Schema, error) {
 // string for a missing one, and NULL would change the answer.
 func nullableColumn(name, kind string) error {
 	plain := strings.Replace(kind, "Nullable("+inner(kind)+")", inner(kind), 1)
-	if !plainName.MatchString(name) {
+	if !plainName().MatchString(name) {
 		name = "`" + strings.NewReplacer("\\", "\\\\", "`", "\\`").Replace(name) + "`"
 	}
 	return &app.ExitError{
@@ -199,7 +200,7 @@ func nullableColumn(name, kind string) error {
 }
 
 // plainName matches names that need no quotes in SQL.
-var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
 // inner returns the type within Nullable.
 func inner(kind string) string {

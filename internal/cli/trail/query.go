@@ -45,11 +45,11 @@ The answer is a table, or one line of JSON with --json. The time and the bytes t
 go to standard error. A document with errors ends with exit code 1.`
 
 const queryExample = `  uniflow trail query shop.trail funnel.yaml
-  uniflow trail query shop.trail -e '{funnel: {steps: [view, cart, purchase], within: 24h}}'
+  uniflow trail query shop.trail --expr '{funnel: {steps: [view, cart, purchase], within: 24h}}'
   uniflow trail query shop.trail retention.yaml --sample 0.1 --json
-  uniflow trail query shop.trail -e '{funnel: {steps: [view, cart]}, users: {step: 1, dropped: true}}' --ids
+  uniflow trail query shop.trail --expr '{funnel: {steps: [view, cart]}, users: {step: 1, dropped: true}}' --ids
   uniflow trail query shop.trail funnel.yaml --explain clickhouse
-  uniflow trail query --dsn clickhouse://reader:secret@localhost:8123/shop -f funnel.yaml`
+  uniflow trail query --dsn clickhouse://reader:secret@localhost:8123/shop funnel.yaml`
 
 type queryOptions struct {
 	db, file, expr string
@@ -89,6 +89,8 @@ func queryCommand(a commands) *cobra.Command {
 	dbFlag(cmd, flags, &o.db, "")
 	flags.StringVarP(&o.file, "file", "f", "", "read the question from `FILE`, instead of the second argument; \"-\" is standard input")
 	flags.StringVarP(&o.expr, "expr", "e", "", "the question itself, as `TEXT` in YAML or JSON")
+	a.OldShorthand(flags, "file", "write the file as the second argument, or --file: -f is --from-specs")
+	a.OldShorthand(flags, "expr", "write --expr: -e is --environment")
 	flags.Var(&o.sample, "sample", "read only this `SHARE` of the users, above 0 and up to 1; overrides the document")
 	flags.StringVar(&o.explain, "explain", "", "show how the query would run, as `FORM`: plan (the default), clickhouse or duckdb")
 	flags.StringVar(&o.dsn, "dsn", "", "ask the ClickHouse server at `URL` instead of the store: clickhouse://USER:PASSWORD@HOST:PORT/DATABASE; better set as UNIFLOW_TRAIL_DSN if it has a password")
@@ -139,9 +141,9 @@ func (o *queryOptions) check(cmd *cobra.Command, args []string) error {
 		}
 		return app.Usagef(command, hint, "query takes a store and a question, got %q too", args[0])
 	case o.file == "" && o.expr == "":
-		return app.Usagef(command, "write query FOLDER FILE, or -e with the question itself", "there is no question")
+		return app.Usagef(command, "write query FOLDER FILE, or --expr with the question itself", "there is no question")
 	case o.file != "" && o.expr != "":
-		return app.Usagef(command, "", "-f and -e are two questions: ask one at a time")
+		return app.Usagef(command, "", "--file and --expr are two questions: ask one at a time")
 	case o.timeout < 0:
 		return app.Usagef(command, "write --timeout 10s for ten seconds", "--timeout must not be negative, got %s", &o.timeout)
 	case o.dsn != "" && (o.save || o.ids):

@@ -52,7 +52,7 @@ func TestTrailUsage(t *testing.T) {
 	}
 	f("folder.csv is a folder\nhint: name the files in it", "import", "x", "folder.csv")
 	f("--db names the store already", "query", "--db", "x", "y", "q.yaml")
-	f("leave out one of the two", "query", "x", "q.yaml", "-f", "q.yaml")
+	f("leave out one of the two", "query", "x", "q.yaml", "--file", "q.yaml")
 	f("folder.csv is a folder\nhint: name the file with the question", "query", "x", "folder.csv")
 	f("nothing to import", "import", "--db", "x")
 	f(`--time-unit must be s, ms, us or ns, got "h"`, "import", "--db", "x", "--time-unit", "h", "events.csv")
@@ -63,34 +63,34 @@ func TestTrailUsage(t *testing.T) {
 	f(`--types must be PROPERTY:TYPE, got "price"`, "import", "--db", "x", "--types", "price", "events.csv")
 	f("did you mean number?", "import", "--db", "x", "--types", "price:nunber", "events.csv")
 	f(`--types: "price" is there twice`, "import", "--db", "x", "--types", "price:number,price:string", "events.csv")
-	f("no store is named", "query", "-f", "q.yaml")
+	f("no store is named", "query", "--file", "q.yaml")
 	f("there is no question", "query", "--db", "x")
-	f("two questions", "query", "--db", "x", "-f", "q.yaml", "-e", "{}")
+	f("two questions", "query", "--db", "x", "--file", "q.yaml", "--expr", "{}")
 	f("no store is named: events.csv is a file", "query", "events.csv")
 	f("a store and a question, got \"y\" too", "query", "x", "q.yaml", "y")
-	f("a store and a question, got \"y\" too", "query", "--db", "x", "-f", "q.yaml", "y")
+	f("a store and a question, got \"y\" too", "query", "--db", "x", "--file", "q.yaml", "y")
 	f("there is no question", "query", "x")
-	f(`"2" for "--sample" flag: must be a number above 0 and up to 1`, "query", "--db", "x", "-f", "q.yaml", "--sample", "2")
-	f(`"0" for "--sample" flag: must be a number above 0 and up to 1`, "query", "--db", "x", "-f", "q.yaml", "--sample", "0")
-	f(`--explain must be plan, clickhouse or duckdb, got "sql"`, "query", "--db", "x", "-f", "q.yaml", "--explain=sql")
-	f("did you mean clickhouse?", "query", "--db", "x", "-f", "q.yaml", "--explain", "clickhose")
-	f(`"abc" for "--sample" flag: must be a number above 0 and up to 1, such as 0.1 for a tenth of the users`, "query", "--db", "x", "-f", "q.yaml", "--sample", "abc")
-	f(`"5" for "--timeout" flag: needs a unit after the number, such as 5s for seconds`, "query", "--db", "x", "-f", "q.yaml", "--timeout", "5")
-	f(`"soon" for "--timeout" flag: must be a duration such as 500ms`, "query", "--db", "x", "-f", "q.yaml", "--timeout", "soon")
-	f(`"1XB" for "--memory" flag: must be a number of bytes above 0`, "query", "--db", "x", "-f", "q.yaml", "--memory", "1XB")
+	f(`"2" for "--sample" flag: must be a number above 0 and up to 1`, "query", "--db", "x", "--file", "q.yaml", "--sample", "2")
+	f(`"0" for "--sample" flag: must be a number above 0 and up to 1`, "query", "--db", "x", "--file", "q.yaml", "--sample", "0")
+	f(`--explain must be plan, clickhouse or duckdb, got "sql"`, "query", "--db", "x", "--file", "q.yaml", "--explain=sql")
+	f("did you mean clickhouse?", "query", "--db", "x", "--file", "q.yaml", "--explain", "clickhose")
+	f(`"abc" for "--sample" flag: must be a number above 0 and up to 1, such as 0.1 for a tenth of the users`, "query", "--db", "x", "--file", "q.yaml", "--sample", "abc")
+	f(`"5" for "--timeout" flag: needs a unit after the number, such as 5s for seconds`, "query", "--db", "x", "--file", "q.yaml", "--timeout", "5")
+	f(`"soon" for "--timeout" flag: must be a duration such as 500ms`, "query", "--db", "x", "--file", "q.yaml", "--timeout", "soon")
+	f(`"1XB" for "--memory" flag: must be a number of bytes above 0`, "query", "--db", "x", "--file", "q.yaml", "--memory", "1XB")
 	f("events.txt: unknown format: the extension must be .csv,", "import", "--db", "x", "events.csv", "events.txt")
 	f("folder.csv is a folder\nhint: name the files in it, such as folder.csv/*.csv", "import", "--db", "x", "folder.csv")
 	f(". is not a store: it has other files in it, such as events.csv\nhint: name a folder that is empty or not there yet", "import", "--db", ".", "events.csv")
 	f("--segment is missing", "discard", "--db", "x")
 	f("--before 2999-01-01 is in the future: all events would be removed permanently", "drop", "--db", "x", "--before", "2999-01-01")
-	f("--timeout must not be negative", "query", "--db", "x", "-f", "q.yaml", "--timeout", "-1s")
-	f("--save and --ids need a store", "query", "--dsn", "clickhouse://localhost", "-f", "q.yaml", "--ids")
-	f("--save and --ids are about users: the document asks for numbers", "query", "--db", "x", "--save", "-e", "paths: {anchor: a}")
-	f("--save: the cohort has no name\nhint: add name: NAME", "query", "--db", "x", "--save", "-e", "cohort: {did: {event: a}}")
-	f("--explain plan is not about --dsn", "query", "--dsn", "clickhouse://localhost", "-e", "paths: {anchor: a}", "--explain")
-	f("port 9000 is for the native protocol", "query", "--dsn", "clickhouse://localhost:9000", "-e", "paths: {anchor: a}")
-	f("must be clickhouse://HOST:PORT/DATABASE\nhint: ", "query", "--dsn", "http://a:secret@localhost", "-e", "paths: {anchor: a}")
-	f("secure is the only parameter", "query", "--dsn", "clickhouse://localhost?tls=1", "-e", "paths: {anchor: a}")
+	f("--timeout must not be negative", "query", "--db", "x", "--file", "q.yaml", "--timeout", "-1s")
+	f("--save and --ids need a store", "query", "--dsn", "clickhouse://localhost", "--file", "q.yaml", "--ids")
+	f("--save and --ids are about users: the document asks for numbers", "query", "--db", "x", "--save", "--expr", "paths: {anchor: a}")
+	f("--save: the cohort has no name\nhint: add name: NAME", "query", "--db", "x", "--save", "--expr", "cohort: {did: {event: a}}")
+	f("--explain plan is not about --dsn", "query", "--dsn", "clickhouse://localhost", "--expr", "paths: {anchor: a}", "--explain")
+	f("port 9000 is for the native protocol", "query", "--dsn", "clickhouse://localhost:9000", "--expr", "paths: {anchor: a}")
+	f("must be clickhouse://HOST:PORT/DATABASE\nhint: ", "query", "--dsn", "http://a:secret@localhost", "--expr", "paths: {anchor: a}")
+	f("secure is the only parameter", "query", "--dsn", "clickhouse://localhost?tls=1", "--expr", "paths: {anchor: a}")
 	f("nowhere to write to", "export", "--db", "x")
 	f("--user is missing", "delete", "--db", "x")
 	f("--before is missing", "drop", "--db", "x")
@@ -113,15 +113,15 @@ func TestTrailNoStore(t *testing.T) {
 			t.Errorf("trail %q made a store", args)
 		}
 	}
-	f(app.ExitFailure, "query", "--db", "x", "-e", "paths: {anchor: a}")
+	f(app.ExitFailure, "query", "--db", "x", "--expr", "paths: {anchor: a}")
 	f(app.ExitFailure, "info", "--db", "x")
 	f(app.ExitFailure, "info", "x")
-	f(app.ExitFailure, "query", "x", "-e", "paths: {anchor: a}")
-	f(app.ExitFailure, "query", "x", "-e", "paths: {anchor: a}", "--explain", "duckdb")
+	f(app.ExitFailure, "query", "x", "--expr", "paths: {anchor: a}")
+	f(app.ExitFailure, "query", "x", "--expr", "paths: {anchor: a}", "--explain", "duckdb")
 	apptest.Write(t, "q.yaml", "paths: {anchor: a}")
 	f(app.ExitFailure, "query", "--explain", "duckdb", "x", "q.yaml")
 	f(app.ExitFailure, "query", "x", "--explain", "duckdb", "q.yaml")
-	f(app.ExitFailure, "query", "--explain", "duckdb", "x", "-e", "paths: {anchor: a}")
+	f(app.ExitFailure, "query", "--explain", "duckdb", "x", "--expr", "paths: {anchor: a}")
 	f(app.ExitFailure, "export", "--db", "x", "--out", "y")
 	f(app.ExitFailure, "compact", "--db", "x")
 	f(app.ExitFailure, "delete", "--db", "x", "--user", "u")
@@ -137,7 +137,7 @@ func TestTrailNoStore(t *testing.T) {
 func TestQuestionErrors(t *testing.T) {
 	t.Chdir(t.TempDir())
 	apptest.Write(t, "q.yaml", "funnel:\n  stepz: [view]\n  within: soon\n")
-	code, out, errs := apptest.Execute(t, root, nil, "trail", "query", "--db", "x", "-f", "q.yaml")
+	code, out, errs := apptest.Execute(t, root, nil, "trail", "query", "--db", "x", "--file", "q.yaml")
 	for _, want := range []string{"q.yaml:2:3: ", "    2 |   stepz: [view]\n      |   ^\n", "hint: did you mean steps?", "    3 |   within: soon\n      |           ^\n", " errors\n"} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("got %q, want %q in it", errs, want)
@@ -146,11 +146,11 @@ func TestQuestionErrors(t *testing.T) {
 	if code != app.ExitFindings || out != "" {
 		t.Errorf("got exit code %d and %q on standard output, want %d and nothing", code, out, app.ExitFindings)
 	}
-	_, _, errs = apptest.Execute(t, root, nil, "trail", "query", "--db", "x", "-e", "funel: {}")
+	_, _, errs = apptest.Execute(t, root, nil, "trail", "query", "--db", "x", "--expr", "funel: {}")
 	if !strings.HasPrefix(errs, "<expr>:1:1: ") || !strings.Contains(errs, "did you mean funnel?") {
 		t.Errorf("got %q, want place and hint", errs)
 	}
-	code, _, errs = apptest.Execute(t, root, nil, "trail", "query", "--db", "x", "-f", "missing.yaml")
+	code, _, errs = apptest.Execute(t, root, nil, "trail", "query", "--db", "x", "--file", "missing.yaml")
 	if code != app.ExitFindings || !strings.Contains(errs, "missing.yaml: no such file") {
 		t.Errorf("got %d, %q, want %d and that there is no such file", code, errs, app.ExitFindings)
 	}
@@ -264,14 +264,14 @@ func TestSecondWriter(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"import", "events.csv"}, {"compact"}, {"delete", "--user", "u1"}, {"drop", "--before", "2026-01-05"},
-		{"query", "--save", "-e", "{name: all, cohort: {did: {event: view}}}"},
+		{"query", "--save", "--expr", "{name: all, cohort: {did: {event: view}}}"},
 	} {
 		code, _, errs := apptest.Execute(t, root, nil, append([]string{"trail", args[0], "--db", "shop"}, args[1:]...)...)
 		if code != app.ExitFailure || !strings.Contains(errs, "store shop is held by process ") || !strings.Contains(errs, "\nhint: one program at a time may write to a store") {
 			t.Errorf("trail %q: got %d, %q, want %d and who holds the store", args, code, errs, app.ExitFailure)
 		}
 	}
-	for _, args := range [][]string{{"query", "-q", "-e", "segment: {event: view}"}, {"info"}, {"verify"}, {"export", "--out", "out.parquet"}} {
+	for _, args := range [][]string{{"query", "-q", "--expr", "segment: {event: view}"}, {"info"}, {"verify"}, {"export", "--out", "out.parquet"}} {
 		if code, out, errs := apptest.Execute(t, root, nil, append([]string{"trail", args[0], "--db", "shop"}, args[1:]...)...); code != app.ExitOK {
 			t.Errorf("trail %q: got %d, %q, %q, want %d", args, code, out, errs, app.ExitOK)
 		}
@@ -291,11 +291,11 @@ func TestTooMuch(t *testing.T) {
 	if code, _, errs := apptest.Execute(t, root, nil, "trail", "import", "--db", "shop", "events.csv"); code != app.ExitOK {
 		t.Fatalf("got %d, %q", code, errs)
 	}
-	code, out, errs := apptest.Execute(t, root, nil, "trail", "query", "--db", "shop", "-e", "segment: {event: view}", "--timeout", "1ns")
+	code, out, errs := apptest.Execute(t, root, nil, "trail", "query", "--db", "shop", "--expr", "segment: {event: view}", "--timeout", "1ns")
 	if code != app.ExitFailure || out != "" || !strings.HasPrefix(errs, "uniflow: no answer within 1ns\nhint: raise --timeout") {
 		t.Errorf("got %d, %q, %q, want %d and that there is no answer", code, out, errs, app.ExitFailure)
 	}
-	code, out, errs = apptest.Execute(t, root, nil, "trail", "query", "--db", "shop", "-e", "segment: {event: view, by: user}", "--memory", "1")
+	code, out, errs = apptest.Execute(t, root, nil, "trail", "query", "--db", "shop", "--expr", "segment: {event: view, by: user}", "--memory", "1")
 	if code != app.ExitFailure || out != "" || !strings.Contains(errs, "needs more than its ") || !strings.Contains(errs, "\nhint: raise --memory, which is 1, or") {
 		t.Errorf("got %d, %q, %q, want %d and that the memory is too small", code, out, errs, app.ExitFailure)
 	}
@@ -322,18 +322,18 @@ func TestAskClickHouse(t *testing.T) {
 	}))
 	defer server.Close()
 	dsn := "clickhouse://" + server.Listener.Addr().String()
-	code, out, errs := apptest.Execute(t, root, map[string]string{"UNIFLOW_TRAIL_DSN": dsn}, "trail", "query", "-e", "funnel: {steps: [view, cart, {event: purchase, where: {price: {gt: 5}}}], within: 24h}")
+	code, out, errs := apptest.Execute(t, root, map[string]string{"UNIFLOW_TRAIL_DSN": dsn}, "trail", "query", "--expr", "funnel: {steps: [view, cart, {event: purchase, where: {price: {gt: 5}}}], within: 24h}")
 	if code != app.ExitOK || !strings.Contains(out, "1 view      2,000 ") || !strings.Contains(out, "3 purchase    125     6.2 %       25.0 %") || !strings.HasPrefix(errs, "read 12,345 events (2.0 KiB) in ") || !strings.HasSuffix(errs, "; answered by ClickHouse at "+server.Listener.Addr().String()+"\n") {
 		t.Errorf("got %d, %q, %q, want the answer of the server", code, out, errs)
 	}
 	if len(asked) != 2 || !strings.Contains(asked[1], "windowFunnel(") {
 		t.Errorf("got %q asked, want the columns and then a funnel", asked)
 	}
-	code, out, errs = apptest.Execute(t, root, nil, "trail", "query", "--dsn", dsn, "-e", "segment: {where: {prise: 5}}", "--explain", "clickhouse")
+	code, out, errs = apptest.Execute(t, root, nil, "trail", "query", "--dsn", dsn, "--expr", "segment: {where: {prise: 5}}", "--explain", "clickhouse")
 	if code != app.ExitOK || !strings.Contains(out, "FROM events") || !strings.HasPrefix(errs, "warning: ") {
 		t.Errorf("got %d, %q, %q, want SQL and a warning", code, out, errs)
 	}
-	code, _, errs = apptest.Execute(t, root, nil, "trail", "query", "--dsn", dsn, "-e", "segment: {where: {price: {gt: cheap}}}")
+	code, _, errs = apptest.Execute(t, root, nil, "trail", "query", "--dsn", dsn, "--expr", "segment: {where: {price: {gt: cheap}}}")
 	if code != app.ExitFindings || !strings.HasPrefix(errs, "<expr>:1:") || !strings.Contains(errs, "^") {
 		t.Errorf("got %d, %q, want the place of what is wrong", code, errs)
 	}
@@ -357,7 +357,7 @@ func TestNoClickHouse(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	host := server.Listener.Addr().String()
 	server.Close()
-	code, out, errs := apptest.Execute(t, root, nil, "trail", "query", "--dsn", "clickhouse://me:secret@"+host+"/shop", "-e", "paths: {anchor: a}")
+	code, out, errs := apptest.Execute(t, root, nil, "trail", "query", "--dsn", "clickhouse://me:secret@"+host+"/shop", "--expr", "paths: {anchor: a}")
 	if code != app.ExitFailure || out != "" || !strings.HasPrefix(errs, "uniflow: clickhouse at "+host+": dial tcp ") || !strings.Contains(errs, "\nhint: is a server there?") || strings.Contains(errs, "default_format") || strings.Contains(errs, "secret") {
 		t.Errorf("got %d, %q, %q, want host and hint, no URL and no password", code, out, errs)
 	}
@@ -374,14 +374,14 @@ func TestUnknownCohort(t *testing.T) {
 	}
 	f := func(cohort, want string) {
 		t.Helper()
-		if errs := run("query", "-e", "segment: {where: {cohort: "+cohort+"}}"); !strings.HasPrefix(errs, "<expr>:1:") || !strings.Contains(errs, "hint: "+want+"\n") {
+		if errs := run("query", "--expr", "segment: {where: {cohort: "+cohort+"}}"); !strings.HasPrefix(errs, "<expr>:1:") || !strings.Contains(errs, "hint: "+want+"\n") {
 			t.Errorf("%s: got %q, want its place and %q", cohort, errs, want)
 		}
 	}
 	run("import", "events.csv")
 	f("buyers", "this store keeps no cohorts yet: --save keeps one")
-	run("query", "--save", "-e", "{name: buyers, cohort: {did: view}}")
-	run("query", "--save", "-e", "{name: all, cohort: {did: view}}")
+	run("query", "--save", "--expr", "{name: buyers, cohort: {did: view}}")
+	run("query", "--save", "--expr", "{name: all, cohort: {did: view}}")
 	f("buyer", "did you mean buyers?")
 	f("loyal", "the store keeps all, buyers")
 }
@@ -422,7 +422,7 @@ func TestImportLargeIntegers(t *testing.T) {
 	}
 	f(app.ExitFindings, `ids.ndjson:1: k: "18446744073709551615" is an integer that a number cannot hold exactly; --types k:string keeps it`, "import", "--db", "x", "ids.ndjson")
 	f(app.ExitOK, "2 events", "import", "--db", "x", "--types", "k:string", "ids.ndjson")
-	f(app.ExitOK, `{"k":"18446744073709551614","value":1},{"k":"18446744073709551615","value":1}`, "query", "--db", "x", "--json", "-e", "{segment: {by: [k]}}")
+	f(app.ExitOK, `{"k":"18446744073709551614","value":1},{"k":"18446744073709551615","value":1}`, "query", "--db", "x", "--json", "--expr", "{segment: {by: [k]}}")
 	f(app.ExitOK, "1 event", "import", "--db", "y", "big.ndjson")
 	f(app.ExitFindings, "hint: leave the property out with --types k:skip", "import", "--db", "y", "half.ndjson")
 }

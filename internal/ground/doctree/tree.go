@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -575,11 +574,6 @@ func decodeBase64(s string) ([]byte, bool) {
 	return data, err == nil
 }
 
-var (
-	decimal = regexp.MustCompile(`^[-+]?[0-9]+$`)
-	float   = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
-)
-
 // Plain returns the node of a scalar without quotes and without a place.
 func Plain(text string) Node {
 	n := Node{Text: text}
@@ -615,8 +609,12 @@ func (n *Node) plain() {
 	if c := s[0]; c != '-' && c != '+' && c != '.' && (c < '0' || c > '9') {
 		return
 	}
+	unsigned := s
+	if s[0] == '-' || s[0] == '+' {
+		unsigned = s[1:]
+	}
 	switch {
-	case decimal.MatchString(s):
+	case unsigned != "" && strings.Trim(unsigned, "0123456789") == "":
 		if i, err := strconv.ParseInt(s, 10, 64); err == nil {
 			n.Kind, n.bits = Int, uint64(i)
 			return
@@ -626,7 +624,7 @@ func (n *Node) plain() {
 		n.uint(s[2:], 16)
 	case strings.HasPrefix(s, "0o") && strings.Trim(s[2:], "01234567") == "" && len(s) > 2:
 		n.uint(s[2:], 8)
-	case float.MatchString(s):
+	case strings.Trim(s, "0123456789+-.eE") == "": // ParseFloat takes more: hexadecimal digits, and underscores
 		// Past the range ParseFloat returns an infinity, as JSON readers do.
 		if f, err := strconv.ParseFloat(s, 64); err == nil || math.IsInf(f, 0) {
 			setFloat(f)

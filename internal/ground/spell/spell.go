@@ -24,7 +24,7 @@ func Nearest(word string, candidates []string) (nearest string, ok bool) {
 		if c == word || c == "" {
 			continue
 		}
-		if n := utf8.RuneCountInString(c); n-len(w) >= best || len(w)-n >= best || n > maxWord || n == 1 && len(w) == 1 {
+		if n := utf8.RuneCountInString(c); n-len(w) >= best || len(w)-n >= best || n > maxWord || n == 1 && len(w) == 1 && !strings.EqualFold(c, word) {
 			continue
 		}
 		if d := distance(&table, w, []rune(strings.ToLower(c))); d < best {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -64,6 +65,11 @@ func New(init *node.Init, c schema.Config) (*Settings, error) {
 		config: c, log: init.Log, owner: init.Node.Namespace + "/" + init.Node.String(),
 		url: c.String("url"), command: c.Strings("command"), dir: c.String("dir"),
 		connect: c.Duration("connect_timeout"), timeout: c.Duration("timeout"), most: c.Int("answer_bytes"),
+	}
+	if len(s.command) == 1 && strings.Contains(s.command[0], " ") {
+		if _, err := os.Stat(s.command[0]); err != nil {
+			init.AddWarning(c.Errorf("command", diag.CodeNoEffect, "the whole text is the name of a program, with its blanks").WithHint("write a list: command: [PROGRAM, ARGUMENT]"))
+		}
 	}
 	for _, check := range []func() error{s.setPlace, s.setHeader, s.setTLS, s.setEnvironment} {
 		if err := check(); err != nil {

@@ -96,10 +96,10 @@ func (u *Upload) begin() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
-	case u.mu.ended:
-		return errUploadEnded
 	case u.mu.err != nil:
 		return u.mu.err
+	case u.mu.ended:
+		return errUploadEnded
 	case u.mu.reading:
 		return errUploadTaken
 	}
@@ -180,9 +180,11 @@ func (u *Upload) IsOpen() bool {
 	return u.mu.taken && u.mu.err != io.EOF
 }
 
-// End makes all Reads fail, and waits for one in progress. The deadline that it sets is
-// for net/http, which reads a little of a body after the answer. Call it before the request
-// ends; more calls do nothing, nor does one for nil.
+// End makes all Reads fail, and waits for one in progress. A body that was read to its end stays
+// at its end: a client of net/http reads once more when it has sent a Content-Length, perhaps
+// while the answer to that comes. The deadline that End sets is for net/http, which reads a little
+// of a body after the answer. Call it before the request ends; more calls do nothing, nor does one
+// for nil.
 func (u *Upload) End() {
 	if u == nil {
 		return

@@ -59,7 +59,7 @@ func (c *conn) first() {
 	if g := c.s.Rate.Grace; g > 0 {
 		until = time.Now().Add(g)
 	}
-	if c.err != nil || c.await(until) != nil || c.fill() != nil {
+	if c.err != nil || c.await(until) != nil || c.fill() != nil || c.arm(time.Time{}) != nil {
 		c.close()
 		return
 	}
@@ -76,7 +76,7 @@ func (c *conn) parked(idle time.Duration) {
 	if t := c.s.IdleTimeout; t > 0 {
 		until = time.Now().Add(t - idle)
 	}
-	if c.await(until) != nil || c.fill() != nil {
+	if c.await(until) != nil || c.fill() != nil || c.arm(time.Time{}) != nil {
 		c.close()
 		return
 	}
@@ -144,9 +144,20 @@ func (c *conn) takes(n int) bool {
 	return true
 }
 
-// answer answers the request that was parsed. It reports whether the connection can be used again.
+// answer answers the request that was parsed, and discards what is left of its body. It reports whether
+// the connection can be used again.
 func (c *conn) answer() (again bool) {
 	c.answering.Store(true)
+	defer c.answering.Store(false)
+	again = c.respond()
+	if w := c.w; !again && w.body.left > 0 && w.out.err == nil {
+		c.linger()
+	}
+	return again
+}
+
+// respond sends the answer.
+func (c *conn) respond() (again bool) {
 	ctx := newRequest(c)
 	c.ctx.Store(ctx)
 	w := &c.w.out
@@ -155,23 +166,19 @@ func (c *conn) answer() (again bool) {
 		if p := recover(); p != nil && p != http.ErrAbortHandler {
 			panic(p)
 		} else if p != nil {
-			again = false
+			again, w.err = false, http.ErrAbortHandler
 		}
 		ctx.end()
 		c.ctx.Store(nil)
 		clear(w.header)
 		w.buf = w.buf[:0]
 		c.served++
-		c.answering.Store(false)
 	}()
 	c.s.Answer(ctx, w, &c.w.req)
 	if !w.sent {
 		w.send(nil)
 	}
 	w.flush()
-	if c.w.body.left > 0 && w.err == nil {
-		c.linger()
-	}
 	return !w.close && w.err == nil
 }
 
@@ -235,9 +242,17 @@ func (c *conn) arm(until time.Time) error {
 	return c.TCPConn.SetReadDeadline(until)
 }
 
-// fill reads what there is, after what was read before, or waits for it.
+// fill reads what there is, after what was read before, or waits for it until the deadline. What
+// came before that is read even if the program was too busy to look for it in time.
 func (c *conn) fill() error {
-	if err := c.raw.Read(c.read); err != nil {
+	err := c.raw.Read(c.read)
+	if errors.Is(err, os.ErrDeadlineExceeded) && !c.s.stopping.Load() {
+		came := false
+		if failed := c.raw.Control(func(fd uintptr) { came = c.readOnce(fd) }); failed == nil && came {
+			return c.err
+		}
+	}
+	if err != nil {
 		return err
 	}
 	return c.err
@@ -313,9 +328,9 @@ func (c *conn) abort() error {
 // closed with unread bytes is reset, and the client may not see the answer.
 const lingerFor = 500 * time.Millisecond
 
-// linger ends what is sent, and discards what comes.
+// linger ends what is sent, and discards what comes. While nothing comes, the connection has no work:
+// other connections use it.
 func (c *conn) linger() {
-	c.w.out.close = true
 	if c.CloseWrite() != nil || c.arm(time.Now().Add(lingerFor)) != nil {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ type site struct {
 	*Server
 	t        testing.TB
 	address  string
+	pending  *pace.Pending
 	declined atomic.Int64 // requests that net/http has answered
 	open     atomic.Int64 // connections
 	answer   func(context.Context, http.ResponseWriter, *http.Request)
@@ -47,14 +49,14 @@ func serve(t testing.TB, rate pace.Rate, idle time.Duration, answer func(context
 		s.answer(r.Context(), w, r)
 	})}
 	limits := &pace.Limits{Answers: 10, Bytes: 1 << 20, Log: slog.New(slog.DiscardHandler), Slow: new(atomic.Uint64), Excess: new(atomic.Uint64)}
-	pending := pace.NewPending(&rate, (*node.Memory)(nil).Account("test"), func() *pace.Limits { return limits })
+	s.pending = pace.NewPending(&rate, (*node.Memory)(nil).Account("test"), func() *pace.Limits { return limits })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.address = l.Addr().String()
 	ended := make(chan error, 2)
-	go func() { ended <- s.Serve(paced{l, pending}) }()
+	go func() { ended <- s.Serve(paced{l, s.pending}) }()
 	go func() { ended <- behind.Serve(s.Declined()) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -233,6 +235,32 @@ func TestClose(t *testing.T) {
 	c.Close()
 }
 
+// TestLinger has clients whose bodies are not read, and which go slowly, so that the memory of their
+// requests is used by others meanwhile.
+func TestLinger(t *testing.T) {
+	s := serve(t, slow, 0, func(_ context.Context, w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close")
+		w.Header().Set("Path", r.URL.Path)
+		io.WriteString(w, r.URL.Path)
+	})
+	var clients sync.WaitGroup
+	for i := range 16 {
+		clients.Go(func() {
+			for j := range 50 {
+				path := fmt.Sprintf("/%d/%d", i, j)
+				c := s.connect()
+				c.send("POST " + path + " HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n")
+				if resp, body := c.read("POST"); body != path || resp.Header.Get("Path") != path {
+					t.Errorf("%s: got %q and header %q", path, body, resp.Header.Get("Path"))
+				}
+				c.send("the body.")
+				c.Close()
+			}
+		})
+	}
+	clients.Wait()
+}
+
 // TestTimeouts has a client that sends a part of a head, one that sends nothing, and one that is idle.
 func TestTimeouts(t *testing.T) {
 	s := serve(t, pace.Rate{Grace: 50 * time.Millisecond, Min: 1 << 10}, 400*time.Millisecond, echo)
@@ -248,6 +276,29 @@ func TestTimeouts(t *testing.T) {
 	if took := time.Since(begun); took < 200*time.Millisecond {
 		t.Errorf("an idle connection was closed after %v", took)
 	}
+}
+
+// TestLate sends a request that the server looks for only when its deadline has passed.
+func TestLate(t *testing.T) {
+	s := serve(t, pace.Rate{Grace: time.Nanosecond, Min: 1 << 10}, 0, echo)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := &client{conn, t, bufio.NewReader(conn)}
+	c.send(post)
+	accepted, err := paced{l, s.pending}.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.accept(accepted.(*pace.Conn))
+	c.expect("POST /b hello", "")
 }
 
 // TestParked is served by a new goroutine after it was idle, and while it was not.
@@ -326,7 +377,8 @@ func TestShutdown(t *testing.T) {
 	busy, idle, part := s.connect(), s.connect(), s.connect()
 	idle.send(get)
 	idle.expect("ok", "")
-	part.send("GET / ")
+	part.send(get + "GET / ") // the answer shows that both were read: a connection that is closed with unread bytes is reset
+	part.expect("ok", "")
 	busy.send(post)
 	<-started
 	short, cancel := context.WithCancel(t.Context())

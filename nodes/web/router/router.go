@@ -14,6 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/nodes/web/request"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -74,6 +75,7 @@ func newRouter(init *node.Init) (node.Node, error) {
 			found.Add(c.Errorf("method", diag.CodeBadRoute, "%q is not a method", r.Method).WithHint("write a method such as GET, or * for any"))
 			continue
 		}
+		field.WarnMethod(init, c, "method", r.Method)
 		add(r, c)
 	}
 	openapiRoute(init.Config, add)

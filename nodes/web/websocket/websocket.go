@@ -114,7 +114,7 @@ func newEndpoint(init *node.Init, o stream.Options) (node.Node, error) {
 		},
 	}
 	var err error
-	if n.settings.origins, err = node.NewHosts(c, "origins"); err != nil {
+	if n.settings.origins, err = node.NewHosts(init, "origins"); err != nil {
 		return nil, err
 	}
 	if !c.Has("topics") {
