@@ -71,11 +71,12 @@ func TestStreamExample(t *testing.T) {
 	}
 
 	random, began := rand.New(rand.NewPCG(1, 2)), time.Now()
-	steps := reloads + kills
+	steps, member := reloads+kills, ""
 	for left := steps; left > 0; left-- {
 		p.counted(lines * (steps - left) / steps)
 		if random.IntN(left) < kills {
 			kills--
+			member = p.joined(kafka, member)
 			p.kill()
 			p.start()
 		} else {
@@ -189,6 +190,22 @@ func (p *example) start() {
 	})
 }
 
+// joined waits until the program is the only member of the consumer group, and not the one before,
+// and returns which it is. A fake cluster never forgets a member that is killed while it waits for
+// an answer about the group, as a real one does: its partitions are read no more then.
+func (p *example) joined(kafka *brokers.Kafka, before string) (member string) {
+	p.t.Helper()
+	p.until("the consumer group", func() bool {
+		g := kafka.Fake.GroupInfo("stream")
+		if g == nil || g.State != "Stable" || len(g.Members) != 1 {
+			return false
+		}
+		member = g.Members[0].MemberID
+		return member != before
+	})
+	return member
+}
+
 // kill ends the program as kill -9 does.
 func (p *example) kill() {
 	_ = p.cmd.Process.Kill()
@@ -235,7 +252,8 @@ func (p *example) until(what string, is func() bool) {
 	defer ticker.Stop()
 	for limit := time.Now().Add(2 * time.Minute); !is(); <-ticker.C {
 		if time.Now().After(limit) {
-			p.t.Fatalf("waited in vain for %s, counted are %v; the program wrote:\n%s", what, p.counts(), p.output.Tail(4000))
+			bad, err := os.ReadFile(filepath.Join(p.dir, "bad.ndjson"))
+			p.t.Fatalf("waited in vain for %s, counted are %v; dead letters, %v: %.2000s; the program wrote:\n%s", what, p.counts(), err, bad, p.output.Tail(4000))
 		}
 	}
 }
