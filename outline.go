@@ -49,15 +49,31 @@ func (e *Engine) Outline(source Source) (Outline, diag.List) {
 		return Outline{}, list
 	}
 	of := &outlined{prog.Plan, sys, source}
-	outline := Outline{Nodes: nodesOf(prog), Vertices: prog.Outline, Outer: make([]int, len(prog.Vertices)), Links: linksOf(prog)}
+	outline := outlineOf(prog)
 	for i := range prog.Vertices {
-		at := int32(i)
-		outline.Outer[i] = int(prog.Plan.Outer(at))
 		if t, ok := prog.Vertices[i].Node.(node.Tester); ok {
-			outline.Tests = append(outline.Tests, Test{prog.Vertices[i].Ref, t.Test(), at, of})
+			outline.Tests = append(outline.Tests, Test{prog.Vertices[i].Ref, t.Test(), int32(i), of})
 		}
 	}
 	return outline, list
+}
+
+// Describe returns the nodes and links of what the engine serves now, without tests; nothing while
+// it serves nothing.
+func (e *Engine) Describe() Outline {
+	g := e.current.Load()
+	if g == nil {
+		return Outline{}
+	}
+	return outlineOf(g.Program())
+}
+
+func outlineOf(prog *compile.Program) Outline {
+	o := Outline{Nodes: nodesOf(prog), Vertices: prog.Outline, Outer: make([]int, len(prog.Outer)), Links: linksOf(prog)}
+	for i, outer := range prog.Outer {
+		o.Outer[i] = int(outer)
+	}
+	return o
 }
 
 // TestValues returns the values that the tests in a source bring, of all namespaces and in

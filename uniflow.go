@@ -180,7 +180,7 @@ func (e *Engine) CheckAll(source Source) diag.List {
 // compile makes a program of a source, from the nodes of the engine's namespace or of
 // all, and what these were made with. A panic, such as in a function of a Def, becomes
 // a finding: a document must not end the host.
-func (e *Engine) compile(source Source, outline, all bool) (prog *compile.Program, sys *inspect.System, list diag.List) {
+func (e *Engine) compile(source Source, plan, all bool) (prog *compile.Program, sys *inspect.System, list diag.List) {
 	defer func() { list = e.hide(list, source) }()
 	defer func() {
 		if v := recover(); v != nil {
@@ -210,7 +210,7 @@ func (e *Engine) compile(source Source, outline, all bool) (prog *compile.Progra
 	e.secrets.Learn(secrets)
 	sys = &inspect.System{Current: e.current.Load, Kinds: specs.Kinds, Specs: specs.Nodes, Variables: variables, Secrets: secrets}
 	opts := e.nodeOptions(sys)
-	opts.Outline, opts.Incomplete = outline, incomplete
+	opts.Plan, opts.Incomplete = plan, incomplete
 	made, found := compile.Compile(specs.Nodes, opts)
 	list.Append(found)
 	list.Sort()

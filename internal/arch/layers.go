@@ -17,7 +17,7 @@ type layer struct {
 var layers = []layer{
 	{"Tools that know nothing of the product", []string{
 		"internal/ground/spell", "internal/ground/invariant", "internal/ground/leak", "internal/ground/faultproxy", "internal/ground/show",
-		"internal/ground/syncbuffer", "internal/ground/freeport", "internal/servertest", "internal/ground/vfs", "internal/ground/jsonscan", "internal/ground/doctree"}},
+		"internal/ground/syncbuffer", "internal/ground/freeport", "internal/graph", "internal/servertest", "internal/ground/vfs", "internal/ground/jsonscan", "internal/ground/doctree"}},
 	{"Payloads, findings, fields of a config, events, and records of files", []string{
 		"value", "diag", "schema", "internal/ground/spool", "trail/event", "internal/records", "internal/records/parquet"}},
 	{"Parts of the libraries, formats, and small parts of the engine", []string{
@@ -38,6 +38,7 @@ var layers = []layer{
 	{"The executor of processes, and the kinds", []string{"internal/run", "nodes/*"}},
 	{"What an engine shows of its workflow", []string{"internal/inspect", "internal/totals"}},
 	{"The embedding API, and the list of kinds", []string{"", "nodes/std", "internal/flame"}},
+	{"Pictures of workflows", []string{"internal/diagram"}},
 	{"Tests of workflows", []string{"internal/suite"}},
 	{"Tests of kinds", []string{"flowtest"}},
 	{"Tests of connectors", []string{"node/stream/streamtest"}},

@@ -59,5 +59,5 @@ var foreignCommands = map[string]string{
 	"new": "uniflow init writes an example workflow", "create": "uniflow init writes an example workflow",
 	"format": "uniflow fmt formats documents", "kinds": "uniflow list lists the kinds of nodes",
 	"redrive": "uniflow dead requeue sends dead letters through the workflow again", "replay": "uniflow dead requeue sends dead letters through the workflow again",
-	"graph": "uniflow start --admin serves the nodes as JSON at /api/v1/nodes",
+	"draw": "uniflow graph draws a workflow", "dot": "uniflow graph draws a workflow", "viz": "uniflow graph draws a workflow",
 }

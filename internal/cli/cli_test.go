@@ -249,7 +249,7 @@ func TestConfigNamesFiles(t *testing.T) {
 	apptest.Write(t, "other.yaml", "from-specs: named.yaml\n")
 	apptest.Write(t, "letters.ndjson", `{"message": "m", "node": "s", "data": {}}`+"\n")
 	more := map[string][]string{
-		"start": nil, "check": nil, "run": nil, "call": {"NODE"}, "test": nil, "openapi": nil, "explain": nil, "mcp": nil, "fmt": {"-l"},
+		"start": nil, "check": nil, "run": nil, "call": {"NODE"}, "test": nil, "openapi": nil, "explain": nil, "graph": nil, "mcp": nil, "fmt": {"-l"},
 		"requeue": {"letters.ndjson"},
 	}
 	found := 0

@@ -19,16 +19,16 @@ import (
 
 // Options are what a program is compiled with.
 type Options struct {
-	Kinds   *registry.Registry
-	Log     *slog.Logger // of the nodes
-	Pool    *node.Pool   // handed to the nodes; nothing is acquired while compiling
-	Memory  *node.Memory // handed to the nodes
-	Clock   node.Clock   // of the nodes
-	System  node.System  // of the nodes
-	Waits   node.Waits   // of the nodes
-	Job     *node.Job    // of the nodes
-	Whole   bool         // keep all hops through sub-graphs, for observers to see
-	Outline bool         // keep Program.Outline and Program.Plan
+	Kinds  *registry.Registry
+	Log    *slog.Logger // of the nodes
+	Pool   *node.Pool   // handed to the nodes; nothing is acquired while compiling
+	Memory *node.Memory // handed to the nodes
+	Clock  node.Clock   // of the nodes
+	System node.System  // of the nodes
+	Waits  node.Waits   // of the nodes
+	Job    *node.Job    // of the nodes
+	Whole  bool         // keep all hops through sub-graphs, for observers to see
+	Plan   bool         // keep Program.Plan
 
 	// Incomplete says that some specs could not be read, so targets of links may be missing.
 	Incomplete bool
@@ -69,8 +69,15 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 		return nil, c.list
 	}
 	c.prog.Order = order(c.prog.Vertices)
-	if c.opts.Outline {
-		c.prog.Outline, c.prog.Plan = c.graph, newPlan(c)
+	c.prog.Outline, c.prog.Outer = c.graph, make([]int32, len(c.units))
+	for i := range c.units {
+		c.prog.Outer[i] = -1
+		if outer, ok := c.bySpec[c.units[i].spec.Outer]; ok {
+			c.prog.Outer[i] = outer
+		}
+	}
+	if c.opts.Plan {
+		c.prog.Plan = newPlan(c)
 	}
 	return c.prog, c.list
 }

@@ -28,14 +28,6 @@ func newPlan(c *compiler) *Plan {
 	})}
 }
 
-// Outer returns the index of the sub-graph that a node is in; -1 for none.
-func (p *Plan) Outer(i int32) int32 {
-	if outer, ok := p.c.bySpec[p.c.units[i].spec.Outer]; ok {
-		return outer
-	}
-	return -1
-}
-
 // A Replace returns what makes a node in place of what the kind makes; nil for none. The
 // def of a sub-graph has the ports of that, and the indexes of its out-ports follow the
 // indexes of its in-ports. It is asked for sub-graphs only if all hops through them were kept.

@@ -26,10 +26,11 @@ type Program struct {
 
 	Links []Link // in spec order, to draw the graph
 
-	// If Options ask for them: the vertices as kinds see them, and what makes programs for
-	// the tests.
-	Outline []node.Vertex
-	Plan    *Plan
+	Outline []node.Vertex // the vertices as kinds see them
+	Outer   []int32       // by vertex, the sub-graph that it is in; -1 for none
+
+	// Plan makes programs for the tests, if Options ask for it.
+	Plan *Plan
 }
 
 // ErrorPort and LifecyclePort stand for the index of an out-port that has none.

@@ -1,6 +1,7 @@
 // Command docgen generates the pages of docs/reference from the kinds, the codes of
-// findings and the commands, and the map of packages in ARCHITECTURE.md from their
-// comments and the rules of internal/arch. Run it in the root of the repository.
+// findings and the commands, the pictures of examples that pages show, and the map of packages
+// in ARCHITECTURE.md from their comments and the rules of internal/arch. Run it in the root of
+// the repository.
 //
 // With -site it makes a site of the pages for people, in a folder.
 //
@@ -104,13 +105,17 @@ func pages(root string) ([]page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []page{
+	pictures, err := pictures(root)
+	if err != nil {
+		return nil, err
+	}
+	return append([]page{
 		{"docs/reference/kinds.md", []byte(kinds)},
 		{"docs/reference/codes.md", []byte(reference.Codes(diag.Catalogue()))},
 		{"docs/reference/cli.md", []byte(cli.CommandsPage())},
 		{"docs/reference/schema.json", schema},
 		architecture,
-	}, nil
+	}, pictures...), nil
 }
 
 // The map of packages is between these lines of ARCHITECTURE.md.

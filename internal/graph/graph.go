@@ -146,8 +146,7 @@ func (l *levels) parts(frame int) []*part {
 	for _, i := range nodes {
 		of[i] = i
 	}
-	var first func(i int) int
-	first = func(i int) int {
+	first := func(i int) int {
 		for of[i] != i {
 			of[i] = of[of[i]]
 			i = of[i]
@@ -183,7 +182,7 @@ func (l *levels) parts(frame int) []*part {
 		at(i).node(i, box.Width, box.Height, l.graph.Nodes[i].Begins)
 	}
 	if framed {
-		parts[0].frame(frame)
+		parts[0].sides()
 	}
 	for _, i := range l.links[frame+1] {
 		k := l.graph.Links[i]
@@ -283,8 +282,8 @@ func (p *part) node(i int, width, height float64, begins bool) {
 	p.vertices = append(p.vertices, vertex{node: i, width: width, height: height, begins: begins})
 }
 
-// frame adds the sides of the frame.
-func (p *part) frame(int) {
+// sides adds the sides of the frame.
+func (p *part) sides() {
 	p.enter, p.leave = len(p.vertices), len(p.vertices)+1
 	p.vertices = append(p.vertices, vertex{node: -1, height: linkGap, begins: true}, vertex{node: -1, height: linkGap})
 }

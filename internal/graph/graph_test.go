@@ -161,7 +161,7 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// TestCut wants cycles to be cut where they come back to what begins.
+// TestCut cuts a cycle where it comes back to what begins.
 func TestCut(t *testing.T) {
 	node := Node{Width: 200, Height: 48, Outer: -1}
 	g := Graph{Nodes: []Node{node, node, node}, Links: []Link{{From: 0, To: 1}, {From: 1, To: 2}, {From: 2, To: 0}}}
@@ -172,7 +172,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestStraight wants a chain to be one line, also from the second of two places of a node.
+// TestStraight draws a chain as one line, and a second place below the first.
 func TestStraight(t *testing.T) {
 	node := Node{Width: 200, Height: 48, Outer: -1}
 	g := Graph{Nodes: []Node{node, node, node, node}, Links: []Link{{From: 0, To: 1}, {From: 1, To: 2, Out: 1}, {From: 1, To: 3}}}
@@ -187,7 +187,7 @@ func TestStraight(t *testing.T) {
 	}
 }
 
-// TestRank wants ranks that no exchange makes better: the cut value of each edge of the tree, by its
+// TestRank finds ranks that no exchange makes better: the cut value of each edge of the tree, by its
 // definition, is what the simplex has, and not below 0.
 func TestRank(t *testing.T) {
 	for seed := range uint64(300) {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/reference"
@@ -89,22 +88,9 @@ func (a commands) explainWorkflow(cmd *cobra.Command, s *settings.Settings, file
 	if err := s.Resolve(a.App, cmd, files...); err != nil {
 		return err
 	}
-	r, err := newReading(cmd.CommandPath(), s, a.App)
+	outline, _, err := a.outline(cmd, s)
 	if err != nil {
 		return err
-	}
-	src, list, err := r.read()
-	if err != nil {
-		return err
-	}
-	engine, err := uniflow.New(uniflow.Options{Kinds: a.kinds(s.Language), Namespace: s.Namespace})
-	if err != nil {
-		return err
-	}
-	outline, found := engine.Outline(src.source())
-	if list.Append(found); list.HasErrors() {
-		list.Sort()
-		return a.showFindings(list, src)
 	}
 	links := make(map[string][]explainedLink)
 	for _, l := range outline.Links {

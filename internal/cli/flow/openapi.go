@@ -1,13 +1,11 @@
 package flow
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 
 	"github.com/spf13/cobra"
 
-	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/settings"
 	"github.com/uniflow-labs/uniflow/node"
@@ -47,33 +45,17 @@ func openapiCommand(a commands) *cobra.Command {
 		if len(s.Specs) == 0 {
 			return app.Usagef(cmd.CommandPath(), "write openapi FILE", "no files are named")
 		}
-		r, err := newReading(cmd.CommandPath(), s, a.App)
-		if err != nil {
-			return err
-		}
-		return a.openapi(cmd.Context(), r, s, router)
+		return a.openapi(cmd, s, router)
 	}
 	return cmd
 }
 
 var errNoRouter = errors.New("there is no such router")
 
-func (a commands) openapi(ctx context.Context, r *reading, s *settings.Settings, name string) error {
-	src, list, err := r.read()
+func (a commands) openapi(cmd *cobra.Command, s *settings.Settings, name string) error {
+	outline, redact, err := a.outline(cmd, s)
 	if err != nil {
 		return err
-	}
-	engine, err := uniflow.New(uniflow.Options{Kinds: a.kinds(s.Language), Namespace: s.Namespace})
-	if err != nil {
-		return err
-	}
-	outline, found := engine.Outline(src.source())
-	if err := engine.Shutdown(ctx); err != nil {
-		return err
-	}
-	list.Append(found)
-	if list.HasErrors() {
-		return a.showFindings(list, src)
 	}
 	var routers []*node.Vertex
 	var info openapi.Info
@@ -93,5 +75,5 @@ func (a commands) openapi(ctx context.Context, r *reading, s *settings.Settings,
 	if err != nil {
 		return err
 	}
-	return a.Print(engine.Redact(string(text)) + "\n")
+	return a.Print(redact(string(text)) + "\n")
 }

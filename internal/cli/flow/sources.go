@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
@@ -285,4 +287,33 @@ func (s *sources) text(file string) []byte {
 		return nil // then the finding is shown without its line
 	}
 	return docs[0].Data
+}
+
+// outline returns what the documents of the settings have, and what hides their secrets. A variable
+// that nothing else binds has the value that a test brings. If a finding is an error, all are shown.
+func (a commands) outline(cmd *cobra.Command, s *settings.Settings) (outline uniflow.Outline, redact func(string) string, err error) {
+	r, err := newReading(cmd.CommandPath(), s, a.App)
+	if err != nil {
+		return outline, nil, err
+	}
+	src, list, err := r.read()
+	if err != nil {
+		return outline, nil, err
+	}
+	engine, err := uniflow.New(uniflow.Options{Kinds: a.kinds(s.Language), Namespace: s.Namespace})
+	if err != nil {
+		return outline, nil, err
+	}
+	source := src.source()
+	brought, _ := engine.TestValues(source) // Outline reports what is wrong
+	source.Values = src.fallback(brought)
+	outline, found := engine.Outline(source)
+	if err := engine.Shutdown(cmd.Context()); err != nil {
+		return outline, nil, err
+	}
+	if list.Append(found); list.HasErrors() {
+		list.Sort()
+		return outline, nil, a.showFindings(list, src)
+	}
+	return outline, engine.Redact, nil
 }
