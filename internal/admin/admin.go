@@ -10,6 +10,7 @@
 //	GET /api/v1/           the paths of the API
 //	GET /api/v1/status     generation, when it began to serve, nodes, processes in progress, last reload
 //	GET /api/v1/nodes      the nodes of the generation, with their links and the places of their specs
+//	GET /api/v1/graph      the nodes and links with places to draw them; the picture, with as=svg or as=mermaid
 //	GET /api/v1/kinds      the kinds that documents may use
 //	GET /api/v1/slow/      records of slow processes
 //	GET /debug/pprof/      profiles, for go tool pprof
@@ -45,8 +46,8 @@ import (
 	"github.com/uniflow-labs/uniflow/observe/prom"
 )
 
-// Options are what to serve. Kinds, Version, Log, Slow, Ready, Links, Reload and Cmdline
-// may be left out.
+// Options are what to serve. Kinds, Version, Log, Slow, Ready, Links, Outline, Redact, Reload and
+// Cmdline may be left out.
 type Options struct {
 	Address string                // host:port; see [CheckAddress]
 	Token   string                // which every request must have; empty for none
@@ -62,6 +63,10 @@ type Options struct {
 	Ready  func() []error        // why nodes are not ready; called from any goroutine
 	Links  func() []uniflow.Link // called from any goroutine
 	Reload func() Reload         // the last; called from any goroutine
+
+	Outline   func() uniflow.Outline // of what is served; called from any goroutine
+	Namespace string                 // that is drawn if a request names none
+	Redact    func(string) string    // hides secrets in pictures
 
 	// Label labels goroutines with nodes until release is called. It is called for
 	// the time of a CPU profile.
@@ -132,6 +137,12 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	}
 	if opts.Links == nil {
 		opts.Links = func() []uniflow.Link { return nil }
+	}
+	if opts.Outline == nil {
+		opts.Outline = func() uniflow.Outline { return uniflow.Outline{} }
+	}
+	if opts.Redact == nil {
+		opts.Redact = func(text string) string { return text }
 	}
 	if opts.Ready == nil {
 		opts.Ready = func() []error { return nil }

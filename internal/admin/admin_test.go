@@ -251,7 +251,7 @@ func TestIndex(t *testing.T) {
 	s := start(t, Options{Version: "<v1>", Slow: http.NotFoundHandler()})
 	_, page := get(t, s, "GET", "/")
 	_, api := get(t, s, "GET", "/api/v1/")
-	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/api/v1/status", "/api/v1/nodes", "/api/v1/kinds", SlowPath, "/debug/pprof/"} {
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/api/v1/status", "/api/v1/nodes", "/api/v1/graph", "/api/v1/kinds", SlowPath, "/debug/pprof/"} {
 		if !strings.Contains(page, `<a href="`+path+`">`) {
 			t.Errorf("got no link to %s in %s", path, page)
 		}
@@ -259,8 +259,68 @@ func TestIndex(t *testing.T) {
 			t.Errorf("%s: got %s", path, api)
 		}
 	}
+	if !strings.Contains(page, `<img src="/api/v1/graph?as=svg"`) {
+		t.Errorf("got no picture in %s", page)
+	}
 	if strings.Contains(page, "<v1>") {
 		t.Error("the version is not escaped")
+	}
+}
+
+func TestGraph(t *testing.T) {
+	generation := 1
+	s := start(t, Options{
+		Status:    func() uniflow.Status { return uniflow.Status{Generation: generation} },
+		Namespace: "shop",
+		Redact:    func(text string) string { return strings.ReplaceAll(text, "letmein", "[redacted]") },
+		Outline: func() uniflow.Outline {
+			a, b := node.Ref{ID: "1", Kind: "nop", Namespace: "shop", Name: "letmein"}, node.Ref{ID: "2", Kind: "nop", Namespace: "other", Name: "b"}
+			return uniflow.Outline{Nodes: []node.Ref{a, b}, Vertices: make([]node.Vertex, 2), Outer: []int{-1, -1}}
+		},
+	})
+	f := func(path string, status int, want ...string) {
+		t.Helper()
+		got, body := get(t, s, "GET", "/api/v1/graph"+path)
+		if got != status || strings.Contains(body, "letmein") {
+			t.Errorf("%s: got %d, %s", path, got, body)
+		}
+		for _, text := range want {
+			if !strings.Contains(body, text) {
+				t.Errorf("%s: got %s, want %s", path, body, text)
+			}
+		}
+	}
+	f("", 200, `"generation": 1`, `"id": "1"`, `"name": "[redacted]"`, `"width": 200`, `"links": []`)
+	f("?namespace=other", 200, `"id": "2"`)
+	f("?namespace=none", 200, `"nodes": []`)
+	f("?as=svg", 200, "<svg", "<title>shop, generation 1</title>", ">[redacted]<")
+	f("?as=mermaid&namespace=other", 200, `n0["b<br>nop"]`)
+	f("?as=png", 400, "want json, svg or mermaid")
+	f("?closed=yes", 400, "want true or false")
+
+	head := func(tag string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+s.Addr().String()+"/api/v1/graph", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("If-None-Match", tag)
+		transport := &http.Transport{}
+		defer transport.CloseIdleConnections()
+		resp, err := (&http.Client{Transport: transport}).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode, resp.Header.Get("ETag")
+	}
+	status, tag := head("")
+	if again, _ := head(tag); status != 200 || again != 304 {
+		t.Errorf("got %d, and %d for the same tag", status, again)
+	}
+	generation = 2
+	if status, other := head(tag); status != 200 || other == tag {
+		t.Errorf("got %d with the tag %s after a reload", status, other)
 	}
 }
 

@@ -24,6 +24,7 @@ func (s *Server) routes(metrics http.Handler) http.Handler {
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /api/v1/status", s.status)
 	mux.HandleFunc("GET /api/v1/nodes", s.nodes)
+	mux.HandleFunc("GET "+graphPath, s.graph)
 	mux.HandleFunc("GET /api/v1/kinds", s.kinds)
 	mux.Handle("GET /metrics", metrics)
 	if s.opts.Slow != nil {
@@ -50,6 +51,7 @@ func (s *Server) endpoints() []endpoint {
 		{"/metrics", "metrics for Prometheus"},
 		{"/api/v1/status", "the generation that serves, and how the last reload went"},
 		{"/api/v1/nodes", "the nodes that are served, and their links"},
+		{graphPath, "the nodes and links that are served, with places to draw them; ?as=svg is the picture"},
 		{"/api/v1/kinds", "the kinds that documents may use"},
 	}
 	if s.opts.Slow != nil {
@@ -65,17 +67,18 @@ var page = sync.OnceValue(func() *template.Template {
 <ul>{{range .Endpoints}}
 <li><a href="{{.Path}}">{{.Path}}</a> {{.What}}{{end}}
 </ul>
+<p><img src="{{.Graph}}" alt="The nodes and links that are served"></p>
 `))
 })
 
 func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 	var b bytes.Buffer
-	if err := page().Execute(&b, map[string]any{"Version": s.opts.Version, "Endpoints": s.endpoints()}); err != nil {
+	if err := page().Execute(&b, map[string]any{"Version": s.opts.Version, "Endpoints": s.endpoints(), "Graph": graphPath + "?as=svg"}); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; img-src 'self'")
 	s.write(w, http.StatusOK, b.Bytes())
 }
 

@@ -311,3 +311,20 @@ func TestTargets(t *testing.T) {
 		}
 	}
 }
+
+// TestExamples checks that the page of examples shows each.
+func TestExamples(t *testing.T) {
+	files, err := fs.Glob(os.DirFS("."), "examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	page, err := os.ReadFile("docs/examples.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if !strings.Contains(string(page), "(../"+file+")") {
+			t.Errorf("docs/examples.md does not show %s", file)
+		}
+	}
+}

@@ -270,7 +270,7 @@ func serveAll(t *testing.T, format string) {
 		})
 	}
 	pages := []string{
-		"/", "/healthz", "/readyz", "/metrics", "/api/v1/", "/api/v1/status", "/api/v1/nodes", "/api/v1/kinds", "/api/v1/slow/", "/debug/pprof/",
+		"/", "/healthz", "/readyz", "/metrics", "/api/v1/", "/api/v1/status", "/api/v1/nodes", "/api/v1/graph", "/api/v1/graph?as=svg", "/api/v1/kinds", "/api/v1/slow/", "/debug/pprof/",
 		"/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=0.2",
 	}
 	visit := func() {
