@@ -172,7 +172,7 @@ func (l *levels) parts(frame int) []*part {
 			root = first(i)
 		}
 		if byFirst[root] == nil {
-			byFirst[root] = &part{}
+			byFirst[root] = &part{index: make(map[int]int), enter: -1, leave: -1}
 			parts = append(parts, byFirst[root])
 		}
 		return byFirst[root]
@@ -275,9 +275,6 @@ type link struct {
 }
 
 func (p *part) node(i int, width, height float64, begins bool) {
-	if p.index == nil {
-		p.index, p.enter, p.leave = make(map[int]int), -1, -1
-	}
 	p.index[i] = len(p.vertices)
 	p.vertices = append(p.vertices, vertex{node: i, width: width, height: height, begins: begins})
 }
