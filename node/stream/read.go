@@ -97,7 +97,13 @@ func (c *consumer) free() int { return c.settings.limit - c.inFlight.n - c.commi
 func (c *consumer) roomy() bool {
 	room := c.free()
 	return room > 0 && c.inFlight.bytes < c.settings.bytes && !c.backlog() && !c.short(c.inFlight.n) &&
-		(room >= c.settings.limit/4 || c.order.n+c.unready.len() < max(1, c.settings.batch.count))
+		(room >= c.settings.limit/4 || c.starved())
+}
+
+// starved reports whether the workers have nothing left to begin, or no batch that is full.
+// The caller holds the lock.
+func (c *consumer) starved() bool {
+	return c.order.n+c.unready.len() < max(1, c.settings.batch.count)
 }
 
 // short reports whether the program has too little memory for more messages than those that

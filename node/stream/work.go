@@ -132,7 +132,7 @@ func (w *runner) next() bool {
 		}
 		if len(w.tasks)+len(w.ended)+len(w.unready) > 0 {
 			c.wake()
-			if c.mu.wants && c.order.n == 0 {
+			if c.mu.wants && c.starved() {
 				c.roomier()
 			}
 			return true
