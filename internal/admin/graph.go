@@ -27,7 +27,9 @@ func (s *Server) graph(w http.ResponseWriter, r *http.Request) {
 	case closed != "" && closed != "true" && closed != "false":
 		http.Error(w, "closed: want true or false", http.StatusBadRequest)
 		return
-	case namespace == "":
+	}
+	named := namespace != ""
+	if !named {
 		namespace = s.opts.Namespace
 	}
 	generation := s.opts.Status().Generation // before the outline: an answer that is newer than its tag is asked for again
@@ -39,6 +41,10 @@ func (s *Server) graph(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d := diagram.Of(s.opts.Outline(), namespace, func(string) bool { return closed != "true" })
+	if named && len(d.Nodes) == 0 {
+		http.Error(w, fmt.Sprintf("namespace %q has no nodes", namespace), http.StatusNotFound)
+		return
+	}
 	d.Hide(s.opts.Redact)
 	switch as {
 	case "svg":

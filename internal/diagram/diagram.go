@@ -96,6 +96,9 @@ const (
 	portGap   = 14.0
 )
 
+// diagramGap is the distance of diagrams in one picture.
+const diagramGap = 48.0
+
 // Of draws what a namespace has, without tests and what only these lead to. Sub-graphs show their nodes
 // in place if open returns true for their id; a nil open opens none.
 func Of(o uniflow.Outline, namespace string, open func(id string) bool) Diagram {
@@ -135,6 +138,28 @@ func Of(o uniflow.Outline, namespace string, open func(id string) bool) Diagram 
 	}
 	d.place()
 	return d
+}
+
+// Add draws another diagram below this one.
+func (d *Diagram) Add(other Diagram) {
+	first, top := len(d.Nodes), d.Height
+	if first > 0 && len(other.Nodes) > 0 {
+		top += diagramGap
+	}
+	for _, n := range other.Nodes {
+		if n.Y += top; n.Outer >= 0 {
+			n.Outer += first
+		}
+		d.Nodes = append(d.Nodes, n)
+	}
+	for _, l := range other.Links {
+		l.From, l.To = l.From+first, l.To+first
+		for i := 1; i < len(l.Path); i += 2 {
+			l.Path[i] += top
+		}
+		d.Links = append(d.Links, l)
+	}
+	d.Width, d.Height = max(d.Width, other.Width), top+other.Height
 }
 
 // Hide replaces the texts of documents by what redact returns. The picture's own words stay: a secret may

@@ -141,10 +141,11 @@ func TestMermaid(t *testing.T) {
 	}
 }
 
-// TestHostile has names that are markup, too long, or not Latin.
+// TestHostile has names that are markup, too long, not Latin, or cannot be printed.
 func TestHostile(t *testing.T) {
 	name := `<img onerror="x"> & "]; click n0 'y' ` + "`#`" + strings.Repeat("긴 이름", 15)
-	d := diagram.Of(outline(t, "- kind: nop\n  name: '"+strings.ReplaceAll(name, "'", "''")+"'\n"), "default", nil)
+	o := outline(t, "- kind: nop\n  name: '"+strings.ReplaceAll(name, "'", "''")+"'\n- {kind: nop, name: \"\\x01\\e[31m\\u202etxt\"}\n")
+	d := diagram.Of(o, "default", nil)
 	decoder := xml.NewDecoder(bytes.NewReader(d.SVG(`"<&>`)))
 	var elements, texts []string
 	for {
@@ -168,7 +169,11 @@ func TestHostile(t *testing.T) {
 	if !slices.ContainsFunc(texts, func(text string) bool { return strings.HasSuffix(text, "…") && len([]rune(text)) <= 21 }) {
 		t.Errorf("got the texts %q, want the name cut", texts)
 	}
-	if got := strings.ReplaceAll(string(d.Mermaid()), "<br>", ""); strings.ContainsAny(got, "<>&`") || strings.Count(got, `"`) != 2 {
+	if !slices.Contains(texts, `\x01\x1b[31m\u202etxt`) {
+		t.Errorf("got the texts %q, want what cannot be printed escaped", texts)
+	}
+	got := strings.ReplaceAll(string(d.Mermaid()), "<br>", "")
+	if strings.ContainsAny(got, "<>&`\x01\u202e") || strings.Count(got, `"`) != 4 {
 		t.Errorf("got %s", got)
 	}
 }

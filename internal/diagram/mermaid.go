@@ -3,6 +3,8 @@ package diagram
 import (
 	"fmt"
 	"strings"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
 // Mermaid returns the picture as a flowchart of Mermaid, which finds places itself.
@@ -59,11 +61,11 @@ func (d *Diagram) mermaidIn(b *strings.Builder, outer int, indent string) {
 func quote(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')
-	for _, r := range text {
+	for _, r := range show.PrintableLines(text) {
 		switch {
 		case r == '\n':
 			b.WriteString("<br>")
-		case strings.ContainsRune("\"#&<>`;\\", r) || r < ' ':
+		case strings.ContainsRune("\"#&<>`;\\", r):
 			fmt.Fprintf(&b, "#%d;", r)
 		default:
 			b.WriteRune(r)

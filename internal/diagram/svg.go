@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/observe"
 )
 
@@ -41,7 +42,7 @@ func (d *Diagram) SVG(title string) []byte {
 	var b strings.Builder
 	w, h := d.Width+2*margin, d.Height+2*margin
 	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %s %s\" width=\"%[1]s\" height=\"%[2]s\" role=\"img\">\n", number(w), number(h))
-	fmt.Fprintf(&b, "<title>%s</title>\n%s<rect class=\"bg\" width=\"100%%\" height=\"100%%\"/>\n", html.EscapeString(title), style)
+	fmt.Fprintf(&b, "<title>%s</title>\n%s<rect class=\"bg\" width=\"100%%\" height=\"100%%\"/>\n", escape(title), style)
 	fmt.Fprintf(&b, "<g transform=\"translate(%s %[1]s)\">\n", number(margin))
 	for i := range d.Nodes {
 		if d.Nodes[i].Open {
@@ -65,7 +66,7 @@ func (d *Diagram) SVG(title string) []byte {
 
 func (n *Node) frame(b *strings.Builder) {
 	fmt.Fprintf(b, "<g>%s<rect class=\"frame\" x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\" rx=\"8\"/>", n.title(), number(n.X), number(n.Y), number(n.Width), number(n.Height))
-	fmt.Fprintf(b, "<text class=\"kind\" x=\"%s\" y=\"%s\">%s</text></g>\n", number(n.X+12), number(n.Y+20), html.EscapeString(fit(n.both(" · "), int(n.Width/6.5))))
+	fmt.Fprintf(b, "<text class=\"kind\" x=\"%s\" y=\"%s\">%s</text></g>\n", number(n.X+12), number(n.Y+20), escape(fit(n.both(" · "), int(n.Width/6.5))))
 }
 
 func (n *Node) box(b *strings.Builder) {
@@ -80,9 +81,9 @@ func (n *Node) box(b *strings.Builder) {
 	line := middle + 4.5
 	if below != "" {
 		line = middle - 3
-		fmt.Fprintf(b, "<text class=\"kind\" x=\"%s\" y=\"%s\">%s</text>", number(n.X+38), number(middle+13), html.EscapeString(fit(below, nameWidth+3)))
+		fmt.Fprintf(b, "<text class=\"kind\" x=\"%s\" y=\"%s\">%s</text>", number(n.X+38), number(middle+13), escape(fit(below, nameWidth+3)))
 	}
-	fmt.Fprintf(b, "<text class=\"name\" x=\"%s\" y=\"%s\">%s</text></g>\n", number(n.X+38), number(line), html.EscapeString(fit(title, nameWidth)))
+	fmt.Fprintf(b, "<text class=\"name\" x=\"%s\" y=\"%s\">%s</text></g>\n", number(n.X+38), number(line), escape(fit(title, nameWidth)))
 }
 
 // nameWidth is how many Latin letters of a name fit into a box.
@@ -103,7 +104,7 @@ func (n *Node) title() string {
 	if n.File != "" {
 		text += fmt.Sprintf(", %s:%d:%d", n.File, n.Line, n.Col)
 	}
-	return "<title>" + html.EscapeString(text) + "</title>"
+	return "<title>" + escape(text) + "</title>"
 }
 
 func (l *Link) draw(b *strings.Builder) {
@@ -136,7 +137,7 @@ func (d *Diagram) label(b *strings.Builder, l *Link) {
 		to = "out"
 	}
 	write := func(x, y float64, anchor, name string) {
-		fmt.Fprintf(b, "<text class=\"port\" x=\"%s\" y=\"%s\"%s>%s</text>\n", number(x), number(y), anchor, html.EscapeString(fit(name, 16)))
+		fmt.Fprintf(b, "<text class=\"port\" x=\"%s\" y=\"%s\"%s>%s</text>\n", number(x), number(y), anchor, escape(fit(name, 16)))
 	}
 	if p := l.Path; l.Out != from {
 		write(p[0]+5, p[1]-3, "", l.Out)
@@ -162,5 +163,8 @@ func fit(text string, letters int) string {
 	}
 	return text[:end] + "…"
 }
+
+// escape writes a text in XML, which cannot have control characters.
+func escape(text string) string { return html.EscapeString(show.Printable(text)) }
 
 func number(x float64) string { return strconv.FormatFloat(round(x), 'f', -1, 64) }

@@ -143,7 +143,7 @@ func (p *part) compact(layers [][]int, root []int, shift []float64) []float64 {
 		distance float64
 	}
 	n := len(p.vertices)
-	before, after := make([][]apart, n), make([][]apart, n)
+	after := make([][]apart, n)
 	waits := make([]int, n)
 	for _, layer := range layers {
 		for i := 1; i < len(layer); i++ {
@@ -153,7 +153,6 @@ func (p *part) compact(layers [][]int, root []int, shift []float64) []float64 {
 				gap = linkGap
 			}
 			d := (p.vertices[u].height+p.vertices[v].height)/2 + gap + shift[u] - shift[v]
-			before[root[v]] = append(before[root[v]], apart{root[u], d})
 			after[root[u]] = append(after[root[u]], apart{root[v], d})
 			waits[root[v]]++
 		}
@@ -166,10 +165,8 @@ func (p *part) compact(layers [][]int, root []int, shift []float64) []float64 {
 	}
 	at := make([]float64, n)
 	for i := 0; i < len(turn); i++ {
-		for _, b := range before[turn[i]] {
-			at[turn[i]] = max(at[turn[i]], at[b.line]+b.distance)
-		}
 		for _, a := range after[turn[i]] {
+			at[a.line] = max(at[a.line], at[turn[i]]+a.distance)
 			if waits[a.line]--; waits[a.line] == 0 {
 				turn = append(turn, a.line)
 			}

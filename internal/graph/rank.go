@@ -52,8 +52,8 @@ type edge struct {
 	tree          bool // it is
 }
 
-// A simplex finds ranks with the least sum of weighted lengths of edges. Its graph has no cycle, is
-// connected, and has one edge at most between two vertices.
+// A simplex finds ranks with the least sum of weighted lengths of edges. Its graph has a vertex, has no cycle,
+// is connected, and has one edge at most between two vertices.
 type simplex struct {
 	n     int
 	edges []edge
@@ -79,17 +79,15 @@ func (s *simplex) run() {
 	s.longest()
 	s.span()
 	s.parent, s.low, s.number, s.byTurn = make([]int, s.n), make([]int, s.n), make([]int, s.n), make([]int, s.n)
-	if s.n > 0 {
-		s.visit(0, -1, 0)
-		s.cuts()
-		// Each exchange shortens the sum or leaves it as it is; what is left after so many is drawn as it is.
-		for range 20*s.n + 1000 {
-			leaving := s.leaving()
-			if leaving < 0 {
-				break
-			}
-			s.exchange(leaving, s.entering(leaving))
+	s.visit(0, -1, 0)
+	s.cuts()
+	// Each exchange shortens the sum or leaves it as it is; what is left after so many is drawn as it is.
+	for range 20*s.n + 1000 {
+		leaving := s.leaving()
+		if leaving < 0 {
+			break
 		}
+		s.exchange(leaving, s.entering(leaving))
 	}
 	least := math.MaxInt
 	for _, r := range s.rank {
@@ -150,7 +148,7 @@ func (s *simplex) span() {
 		}
 		members = append(members, list)
 	}
-	for list := members[min(0, len(members)-1)]; len(list) < s.n; {
+	for list := members[0]; len(list) < s.n; {
 		nearest := -1
 		for at := range s.edges {
 			e := &s.edges[at]

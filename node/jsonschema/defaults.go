@@ -81,16 +81,7 @@ func (m *defaultMaker) at(rules []*rule) *Defaults {
 		return d
 	}
 	m.made[key] = d
-	fields := make(map[string][]*rule)
-	var items []*rule
-	for _, r := range rules {
-		for name, field := range r.fields {
-			fields[name] = append(fields[name], field)
-		}
-		if r.items != nil && len(r.first) == 0 {
-			items = append(items, r.items)
-		}
-	}
+	fields, items := inside(rules)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if preset := m.preset(fields[name]); preset != nil {
 			d.presets = append(d.presets, value.Field{Name: name, Value: *preset})

@@ -25,15 +25,8 @@ func (m shapeMaker) of(rules []*rule) *schema.Shape {
 	}
 	s := &schema.Shape{Fields: make(map[string]*schema.Shape)}
 	m[key] = s
-	fields := make(map[string][]*rule)
-	var items []*rule
+	fields, items := inside(rules)
 	for _, r := range rules {
-		for name, field := range r.fields {
-			fields[name] = append(fields[name], field)
-		}
-		if r.items != nil && len(r.first) == 0 {
-			items = append(items, r.items)
-		}
 		s.Closed = s.Closed || r.closed && len(r.patterns) == 0
 	}
 	for name, field := range fields {
@@ -63,4 +56,18 @@ func keyOf(rules []*rule) (key string) {
 		key += fmt.Sprintf("%p ", r)
 	}
 	return key
+}
+
+// inside returns what rules that all hold say of each field, and of elements where all have the same rule.
+func inside(rules []*rule) (fields map[string][]*rule, items []*rule) {
+	fields = make(map[string][]*rule)
+	for _, r := range rules {
+		for name, field := range r.fields {
+			fields[name] = append(fields[name], field)
+		}
+		if r.items != nil && len(r.first) == 0 {
+			items = append(items, r.items)
+		}
+	}
+	return fields, items
 }

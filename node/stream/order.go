@@ -64,6 +64,11 @@ func (o *order) push(q *keyQueue, m *message) {
 		q.tail.next = m
 	}
 	q.tail = m
+	o.grew(q, m)
+}
+
+// grew counts a message that a queue has now.
+func (o *order) grew(q *keyQueue, m *message) {
 	q.n++
 	q.bytes += m.size
 	switch {
@@ -168,16 +173,8 @@ func (o *order) putBack(m *message) {
 		q.tail = m
 	}
 	q.head = m
-	q.n++
-	q.bytes += m.size
 	q.out--
-	switch {
-	case q.listed:
-		o.n++
-		o.bytes += m.size
-	case q.may():
-		o.list(q)
-	}
+	o.grew(q, m)
 }
 
 // handOff notes that a sink has a message in its queue.

@@ -20,6 +20,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -184,6 +185,15 @@ func ErrFindings() error { return &ExitError{Code: ExitFindings} }
 // Usagef is the error of a command line that cannot be used.
 func Usagef(command, hint, format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...), Hint: hint, Command: command}
+}
+
+// AtMostOneFlag refuses a command line with two flags of which each says the whole output.
+func AtMostOneFlag(cmd *cobra.Command, names ...string) error {
+	names = slices.DeleteFunc(names, func(name string) bool { return !cmd.Flags().Changed(name) })
+	if len(names) < 2 {
+		return nil
+	}
+	return Usagef(cmd.CommandPath(), "leave one out", "--%s and --%s do not go together", names[0], names[1])
 }
 
 // InputError is the error of a file that was named as input and cannot be read. All

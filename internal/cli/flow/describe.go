@@ -19,9 +19,11 @@ func describeCommand(a commands) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "print a page in Markdown")
-	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
 	files := templateFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := app.AtMostOneFlag(cmd, "json", "markdown"); err != nil {
+			return err
+		}
 		defs, err := a.sortedKinds(cmd.CommandPath(), *files)
 		if err != nil {
 			return err

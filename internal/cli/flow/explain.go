@@ -88,22 +88,24 @@ func (a commands) explainWorkflow(cmd *cobra.Command, s *settings.Settings, file
 	if err := s.Resolve(a.App, cmd, files...); err != nil {
 		return err
 	}
-	outline, _, err := a.outline(cmd, s)
+	o, err := a.overview(cmd, s, len(files) == 0)
 	if err != nil {
 		return err
 	}
-	links := make(map[string][]explainedLink)
-	for _, l := range outline.Links {
-		links[l.From.ID] = append(links[l.From.ID], explainedLink{l.Out, l.To.String(), l.In})
-	}
 	nodes := []explainedNode{}
 	var text strings.Builder
-	for _, n := range outline.Nodes {
-		node := explainedNode{n.String(), n.Kind, n.Namespace, n.Pos.String(), append([]explainedLink{}, links[n.ID]...)}
-		nodes = append(nodes, node)
-		fmt.Fprintf(&text, "%s: %s, %s\n", node.Name, node.Kind, node.Place)
-		for _, l := range node.Links {
-			fmt.Fprintf(&text, "  %s -> %s.%s\n", l.Out, l.To, l.In)
+	for _, outline := range o.outlines {
+		links := make(map[string][]explainedLink)
+		for _, l := range outline.Links {
+			links[l.From.ID] = append(links[l.From.ID], explainedLink{l.Out, l.To.String(), l.In})
+		}
+		for _, n := range outline.Nodes {
+			node := explainedNode{n.String(), n.Kind, n.Namespace, n.Pos.String(), append([]explainedLink{}, links[n.ID]...)}
+			nodes = append(nodes, node)
+			fmt.Fprintf(&text, "%s: %s, %s\n", node.Name, node.Kind, node.Place)
+			for _, l := range node.Links {
+				fmt.Fprintf(&text, "  %s -> %s.%s\n", l.Out, l.To, l.In)
+			}
 		}
 	}
 	if asJSON {

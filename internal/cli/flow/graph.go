@@ -2,12 +2,10 @@ package flow
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/settings"
 	"github.com/uniflow-labs/uniflow/internal/diagram"
@@ -15,7 +13,8 @@ import (
 
 const graphLong = `Graph draws the nodes and links of one namespace, from left to right, without tests and what only
 these lead to. It prints SVG, which browsers and GitHub show in the light or dark colours of the
-reader; --mermaid prints a flowchart for Markdown, --json what a program needs to draw it.
+reader; --mermaid prints a flowchart for Markdown, --json what a program needs to draw it. Workflows
+without a link between them are drawn below each other.
 The same documents give the same picture. Nothing is started.`
 
 const graphExample = `  uniflow graph flow.yaml > flow.svg
@@ -40,7 +39,6 @@ func graphCommand(a commands) *cobra.Command {
 	flags.BoolVar(&mermaid, "mermaid", false, "print a flowchart of Mermaid")
 	flags.BoolVar(&asJSON, "json", false, "print the nodes and links with their places as JSON")
 	flags.BoolVar(&closed, "closed", false, "draw each sub-graph as one box")
-	cmd.MarkFlagsMutuallyExclusive("svg", "mermaid", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := s.Resolve(a.App, cmd, args...); err != nil {
 			return err
@@ -48,37 +46,28 @@ func graphCommand(a commands) *cobra.Command {
 		if len(s.Specs) == 0 {
 			return app.Usagef(cmd.CommandPath(), "write graph FILE", "no files are named")
 		}
-		outline, redact, err := a.outline(cmd, s)
+		if err := app.AtMostOneFlag(cmd, "svg", "mermaid", "json"); err != nil {
+			return err
+		}
+		o, err := a.overview(cmd, s, len(args) == 0)
 		if err != nil {
 			return err
 		}
-		d := diagram.Of(outline, s.Namespace, func(string) bool { return !closed })
-		if len(d.Nodes) == 0 {
-			return noNodes(outline, s.Namespace)
+		var d diagram.Diagram
+		for _, outline := range o.outlines {
+			d.Add(diagram.Of(outline, s.Namespace, func(string) bool { return !closed }))
 		}
-		d.Hide(redact)
+		if len(d.Nodes) == 0 {
+			return &app.ExitError{Code: app.ExitFindings, Err: fmt.Errorf("namespace %s has no nodes to draw", s.Namespace), Hint: o.elsewhere(s.Namespace)}
+		}
+		d.Hide(o.redact)
 		switch {
 		case asJSON:
 			return a.PrintJSON(d)
 		case mermaid:
 			return a.Print(string(d.Mermaid()))
 		}
-		return a.Print(string(d.SVG(redact(strings.Join(s.Specs, ", ")))))
+		return a.Print(string(d.SVG(o.redact(strings.Join(s.Specs, ", ")))))
 	}
 	return cmd
-}
-
-// noNodes says which namespaces have nodes.
-func noNodes(outline uniflow.Outline, namespace string) error {
-	var others []string
-	for _, ref := range outline.Nodes {
-		others = append(others, ref.Namespace)
-	}
-	slices.Sort(others)
-	others = slices.DeleteFunc(slices.Compact(others), func(name string) bool { return name == namespace })
-	hint := "the documents have none in other namespaces either"
-	if len(others) > 0 {
-		hint = "write --namespace " + strings.Join(others, ", or --namespace ")
-	}
-	return &app.ExitError{Code: app.ExitFindings, Err: fmt.Errorf("namespace %s has no nodes to draw", namespace), Hint: hint}
 }

@@ -45,27 +45,29 @@ func openapiCommand(a commands) *cobra.Command {
 		if len(s.Specs) == 0 {
 			return app.Usagef(cmd.CommandPath(), "write openapi FILE", "no files are named")
 		}
-		return a.openapi(cmd, s, router)
+		return a.openapi(cmd, s, router, len(args) == 0)
 	}
 	return cmd
 }
 
 var errNoRouter = errors.New("there is no such router")
 
-func (a commands) openapi(cmd *cobra.Command, s *settings.Settings, name string) error {
-	outline, redact, err := a.outline(cmd, s)
+func (a commands) openapi(cmd *cobra.Command, s *settings.Settings, name string, joined bool) error {
+	o, err := a.overview(cmd, s, joined)
 	if err != nil {
 		return err
 	}
 	var routers []*node.Vertex
 	var info openapi.Info
-	for _, v := range openapi.Routers(outline.Vertices) {
-		if v.Ref.Namespace != s.Namespace || name != "" && v.Ref.Name != name {
-			continue
-		}
-		routers = append(routers, v)
-		if info.Title == "" {
-			info = openapi.InfoOf(v.Config)
+	for _, outline := range o.outlines {
+		for _, v := range openapi.Routers(outline.Vertices) {
+			if v.Ref.Namespace != s.Namespace || name != "" && v.Ref.Name != name {
+				continue
+			}
+			routers = append(routers, v)
+			if info.Title == "" {
+				info = openapi.InfoOf(v.Config)
+			}
 		}
 	}
 	if len(routers) == 0 {
@@ -75,5 +77,5 @@ func (a commands) openapi(cmd *cobra.Command, s *settings.Settings, name string)
 	if err != nil {
 		return err
 	}
-	return a.Print(redact(string(text)) + "\n")
+	return a.Print(o.redact(string(text)) + "\n")
 }

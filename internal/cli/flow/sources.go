@@ -289,31 +289,44 @@ func (s *sources) text(file string) []byte {
 	return docs[0].Data
 }
 
-// outline returns what the documents of the settings have, and what hides their secrets. A variable
-// that nothing else binds has the value that a test brings. If a finding is an error, all are shown.
-func (a commands) outline(cmd *cobra.Command, s *settings.Settings) (outline uniflow.Outline, redact func(string) string, err error) {
+// An overview is what documents are compiled to.
+type overview struct {
+	*sources
+	outlines []uniflow.Outline // of each workflow
+	redact   func(string) string
+}
+
+// overview compiles the documents of the settings: those of arguments as the workflows that they are, the
+// others as one. A variable that nothing else binds has the value that a test brings. If a finding is an
+// error, all are shown.
+func (a commands) overview(cmd *cobra.Command, s *settings.Settings, joined bool) (*overview, error) {
 	r, err := newReading(cmd.CommandPath(), s, a.App)
 	if err != nil {
-		return outline, nil, err
+		return nil, err
 	}
 	src, list, err := r.read()
 	if err != nil {
-		return outline, nil, err
+		return nil, err
 	}
 	engine, err := uniflow.New(uniflow.Options{Kinds: a.kinds(s.Language), Namespace: s.Namespace})
 	if err != nil {
-		return outline, nil, err
+		return nil, err
 	}
-	source := src.source()
-	brought, _ := engine.TestValues(source) // Outline reports what is wrong
-	source.Values = src.fallback(brought)
-	outline, found := engine.Outline(source)
+	o := &overview{sources: src, redact: engine.Redact}
+	for _, w := range src.workflows(s.Namespace, false, joined, a.templates()) {
+		source := w.source()
+		brought, _ := engine.TestValues(source) // Outline reports what is wrong
+		source.Values = w.fallback(brought)
+		outline, found := engine.Outline(source)
+		list.Append(found)
+		o.outlines = append(o.outlines, outline)
+	}
 	if err := engine.Shutdown(cmd.Context()); err != nil {
-		return outline, nil, err
+		return nil, err
 	}
-	if list.Append(found); list.HasErrors() {
+	if list.HasErrors() {
 		list.Sort()
-		return outline, nil, a.showFindings(list, src)
+		return nil, a.showFindings(distinct(list), src)
 	}
-	return outline, engine.Redact, nil
+	return o, nil
 }
