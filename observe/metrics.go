@@ -94,6 +94,41 @@ func (h *Histogram) Add(other Histogram) {
 	h.Sum += other.Sum
 }
 
+// Sub takes away the counts of an earlier h.
+func (h *Histogram) Sub(earlier Histogram) {
+	for i, n := range earlier.Counts {
+		h.Counts[i] -= n
+	}
+	h.Sum -= earlier.Sum
+}
+
+// Quantile estimates the duration that a share of all, from 0 to 1, took at most: it takes those of a
+// bucket to be spread evenly over it, as histogram_quantile of Prometheus does, and those of the last
+// bucket to have taken its lower bound. It returns 0 for an empty histogram.
+func (h *Histogram) Quantile(share float64) time.Duration {
+	var all uint64
+	for _, n := range h.Counts {
+		all += n
+	}
+	if all == 0 {
+		return 0
+	}
+	rank := share * float64(all)
+	var below uint64
+	for i, n := range h.Counts[:buckets-1] {
+		if n > 0 && float64(below+n) >= rank {
+			lower := time.Duration(0)
+			if i > 0 {
+				lower = h.Bound(i - 1)
+			}
+			part := max(0, rank-float64(below)) / float64(n)
+			return lower + time.Duration(part*float64(h.Bound(i)-lower))
+		}
+		below += n
+	}
+	return h.Bound(buckets - 2)
+}
+
 // Add adds the metrics of another node, or of the same node in another generation.
 func (m *NodeMetrics) Add(other NodeMetrics) {
 	m.Packets += other.Packets

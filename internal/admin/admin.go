@@ -3,36 +3,24 @@
 //
 // Read [Options], [CheckAddress] and [Start].
 //
-//	GET /                  a page of links to the rest
-//	GET /healthz           200 while the program runs
-//	GET /readyz            200 while it serves and all nodes are ready, 503 before that and while it shuts down
-//	GET /metrics           for Prometheus
-//	GET /api/v1/           the paths of the API
-//	GET /api/v1/status     generation, when it began to serve, nodes, processes in progress, last reload
-//	GET /api/v1/nodes      the nodes of the generation, with their links and the places of their specs
-//	GET /api/v1/graph      the nodes and links with places to draw them; the picture, with as=svg or as=mermaid
-//	GET /api/v1/kinds      the kinds that documents may use
-//	GET /api/v1/slow/      records of slow processes
-//	GET /debug/pprof/      profiles, for go tool pprof
+// What it serves is the table of package api; each route has the scope that a client must have.
 //
-// Invariants: without a token, only requests from this machine that address it as
-// localhost are answered; with one, every request must have it. Requests from pages
-// of other sites are refused.
+// Invariants: without a token in the options, requests from this machine that address it as localhost
+// may view; with one, every request must have a token, but for the page itself. A session, which is opened
+// with a code that the program prints or with a token, may do more. Requests from pages of other sites
+// are refused.
 //
-// The package must not change what is served, or know documents.
+// The package must not know documents.
 package admin
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,21 +29,26 @@ import (
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/api"
+	"github.com/uniflow-labs/uniflow/internal/console"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/observe/prom"
 )
 
-// Options are what to serve. Kinds, Version, Log, Slow, Ready, Links, Outline, Redact, Reload and
-// Cmdline may be left out.
+// Options are what to serve. Only Address, Status, Metrics and Label must be there.
 type Options struct {
-	Address string                // host:port; see [CheckAddress]
-	Token   string                // which every request must have; empty for none
-	Status  func() uniflow.Status // called from any goroutine
-	Kinds   []*node.Def           // must not be changed
-	Version string                // of the program
-	Cmdline []string              // the command line, without secrets
-	Log     *slog.Logger          // nil discards
+	Address   string                // host:port; see [CheckAddress]
+	Token     string                // of clients that may do all; empty for none
+	ViewToken string                // of clients that may view; empty for none
+	Most      api.Scope             // that a client may have; [api.Open] for all
+	Hosts     []string              // names of the server, besides localhost and addresses
+	Announce  func(url string)      // prints an address with a code for a session; nil for no codes
+	Status    func() uniflow.Status // called from any goroutine
+	Kinds     []*node.Def           // must not be changed
+	Version   string                // of the program
+	Cmdline   []string              // the command line, without secrets
+	Log       *slog.Logger          // nil discards
 
 	Metrics func() observe.Metrics // called from any goroutine
 	Slow    http.Handler           // of /api/v1/slow/, its prefix stripped; nil for none
@@ -63,6 +56,8 @@ type Options struct {
 	Ready  func() []error        // why nodes are not ready; called from any goroutine
 	Links  func() []uniflow.Link // called from any goroutine
 	Reload func() Reload         // the last; called from any goroutine
+	Again  func()                // reads the documents again; nil if that cannot be
+	Logs   *console.Logs         // the last lines of the log; nil for none
 
 	Outline   func() uniflow.Outline // of what is served; called from any goroutine
 	Namespace string                 // that is drawn if a request names none
@@ -81,9 +76,6 @@ type Reload struct {
 	Err      error     // why they could not be started; nil if only the findings prevent it
 	Findings diag.List // in the documents; must not be changed
 }
-
-// SlowPath is where [Options.Slow] is served.
-const SlowPath = "/api/v1/slow/"
 
 // ErrNoToken says that other machines could reach an address, which needs a token.
 var ErrNoToken = errors.New("an address that is not loopback needs a token")
@@ -116,7 +108,9 @@ func isLoopback(host string) bool {
 // A Server is an admin server. Any goroutine may call its methods. It must be closed.
 type Server struct {
 	opts    Options
-	token   [sha256.Size]byte // hashed, so that comparing takes the same time for any length
+	auth    *auth
+	stream  *console.Stream
+	served  []api.Route
 	ready   atomic.Bool
 	started time.Time
 	addr    net.Addr
@@ -154,13 +148,13 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin server: %w", err)
 	}
-	s := &Server{opts: opts, token: sha256.Sum256([]byte(opts.Token)), started: time.Now(), addr: listener.Addr()}
+	s := &Server{opts: opts, auth: newAuth(&opts), stream: console.NewStream(opts.Metrics, opts.Redact), started: time.Now(), addr: listener.Addr()}
 	metrics, err := prom.Handler(prom.Options{Metrics: opts.Metrics, Version: opts.Version, Log: opts.Log})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	s.http = http.Server{
-		Handler:           s.guard(s.routes(metrics)),
+		Handler:           s.routes(metrics),
 		ReadHeaderTimeout: headerTimeout,
 		ErrorLog:          slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug),
 	}
@@ -169,8 +163,23 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 			opts.Log.Error("admin server ended", "error", err)
 		}
 	})
-	opts.Log.Info("admin server listening", "address", s.addr.String(), "token", opts.Token != "")
+	opts.Log.Info("admin server listening", "address", s.addr.String(), "token", opts.Token != "" || opts.ViewToken != "")
+	if opts.Announce != nil {
+		return s, s.announce()
+	}
 	return s, nil
+}
+
+// errEarly says that the last code is too young.
+var errEarly = errors.New("the program has printed a code less than a minute ago")
+
+func (s *Server) announce() error {
+	code, ok := s.auth.newCode()
+	if !ok {
+		return errEarly
+	}
+	s.opts.Announce("http://" + s.addr.String() + "/#code=" + code)
+	return nil
 }
 
 // Addr returns the address of the listener, with the port that it got for port 0.
@@ -185,54 +194,8 @@ func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
 func (s *Server) Close() error {
 	err := s.http.Close()
 	s.workers.Wait()
+	s.stream.Close()
 	return err
-}
-
-func (s *Server) guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		switch {
-		case crossSite(r):
-			http.Error(w, "pages of other sites are not answered", http.StatusForbidden)
-			return
-		case s.opts.Token != "":
-			if !s.authorized(r) {
-				w.Header().Set("WWW-Authenticate", `Bearer realm="uniflow admin"`)
-				http.Error(w, "want the header Authorization: Bearer TOKEN", http.StatusUnauthorized)
-				return
-			}
-		case !isLoopback(hostOf(r)):
-			// A page in a browser on this machine could reach the server under a name
-			// of the page's site that resolves to this machine (DNS rebinding).
-			http.Error(w, "ask for localhost or its address", http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// crossSite reports whether a request comes from a page of another site. The page
-// could not read the answer, but it could start a profile. Browsers set
-// Sec-Fetch-Site, which pages cannot set, and older ones set Origin.
-func crossSite(r *http.Request) bool {
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "", "same-origin", "none": // none: the user has typed the address
-	default:
-		return true
-	}
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return false
-	}
-	at, err := url.Parse(origin)
-	return err != nil || !strings.EqualFold(at.Host, r.Host)
-}
-
-func (s *Server) authorized(r *http.Request) bool {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1
 }
 
 func hostOf(r *http.Request) string {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/api"
+	"github.com/uniflow-labs/uniflow/internal/console"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 )
@@ -168,7 +170,7 @@ func TestLabel(t *testing.T) {
 
 // TestSlow serves what is kept below its path, if anything is.
 func TestSlow(t *testing.T) {
-	if got, _ := get(t, start(t, Options{}), "GET", SlowPath); got != 404 {
+	if got, _ := get(t, start(t, Options{}), "GET", api.SlowPath); got != 404 {
 		t.Errorf("got %d, want 404 where nothing is kept", got)
 	}
 	s := start(t, Options{Slow: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -176,13 +178,13 @@ func TestSlow(t *testing.T) {
 			t.Error(err)
 		}
 	})})
-	if got, body := get(t, s, "GET", SlowPath+"a.trace"); got != 200 || body != "path a.trace" {
+	if got, body := get(t, s, "GET", api.SlowPath+"a.trace"); got != 200 || body != "path a.trace" {
 		t.Errorf("got %d %q", got, body)
 	}
 }
 
 func TestToken(t *testing.T) {
-	s := start(t, Options{Token: "secret"})
+	s := start(t, Options{Token: "secret", Hosts: []string{"flows.example.com"}})
 	f := func(want int, headers ...string) {
 		t.Helper()
 		for _, path := range []string{"/healthz", "/api/v1/nodes", "/debug/pprof/cmdline", "/nothing"} {
@@ -204,7 +206,9 @@ func TestToken(t *testing.T) {
 	f(401, "Authorization", "Bearer secrets")
 	f(200, "Authorization", "Bearer secret")
 	f(200, "Authorization", "bearer secret")
-	f(200, "Authorization", "Bearer secret", "Host", "anything.example.com")
+	f(403, "Authorization", "Bearer secret", "Host", "anything.example.com")
+	f(200, "Authorization", "Bearer secret", "Host", "10.1.2.3:9000")
+	f(200, "Authorization", "Bearer secret", "Host", "flows.example.com")
 }
 
 // TestRebinding asks under a name that resolves to this machine, as a page in a
@@ -255,22 +259,25 @@ func TestCmdline(t *testing.T) {
 
 // TestIndex leads to everything that there is.
 func TestIndex(t *testing.T) {
-	s := start(t, Options{Version: "<v1>", Slow: http.NotFoundHandler()})
-	_, page := get(t, s, "GET", "/")
-	_, api := get(t, s, "GET", "/api/v1/")
-	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/api/v1/status", "/api/v1/nodes", "/api/v1/graph", "/api/v1/kinds", SlowPath, "/debug/pprof/"} {
-		if !strings.Contains(page, `<a href="`+path+`">`) {
-			t.Errorf("got no link to %s in %s", path, page)
-		}
-		if strings.HasPrefix(path, "/api/") != strings.Contains(api, `"`+path+`"`) {
-			t.Errorf("%s: got %s", path, api)
+	s := start(t, Options{Slow: http.NotFoundHandler(), Logs: new(console.Logs), Again: func() {}})
+	_, body := get(t, s, "GET", "/api/v1/")
+	for _, path := range []string{
+		"/healthz", "/readyz", "/metrics", "/api/v1/status", "/api/v1/nodes", "/api/v1/graph", "/api/v1/kinds", "/api/v1/events",
+		"/api/v1/logs", "/api/v1/reload", api.SlowPath, "/debug/pprof/",
+	} {
+		if !strings.Contains(body, `"`+path+`"`) {
+			t.Errorf("%s: got %s", path, body)
 		}
 	}
-	if !strings.Contains(page, `<img src="/api/v1/graph?as=svg"`) {
-		t.Errorf("got no picture in %s", page)
+	if _, body := get(t, start(t, Options{}), "GET", "/api/v1/"); strings.Contains(body, api.SlowPath) || strings.Contains(body, "/reload") {
+		t.Errorf("got %s, want only what is served", body)
 	}
-	if strings.Contains(page, "<v1>") {
-		t.Error("the version is not escaped")
+	if status, body := get(t, s, "GET", "/api/v1/openapi.json"); status != 200 || !strings.Contains(body, `"openapi": "3.1.0"`) {
+		t.Errorf("got %d %.200s", status, body)
+	}
+	resp, page := ask(t, s, "GET", "/", "Accept-Encoding", "identity")
+	if resp.StatusCode != 200 || !strings.Contains(page, "<title>uniflow</title>") || !strings.Contains(resp.Header.Get("Content-Security-Policy"), "require-trusted-types-for 'script'") {
+		t.Errorf("got %d %v %s", resp.StatusCode, resp.Header, page)
 	}
 }
 
@@ -299,7 +306,7 @@ func TestGraph(t *testing.T) {
 	}
 	f("", 200, `"generation": 1`, `"id": "1"`, `"name": "[redacted]"`, `"width": 200`, `"links": []`)
 	f("?namespace=other", 200, `"id": "2"`)
-	f("?namespace=none", 404, `namespace "none" has no nodes`)
+	f("?namespace=none", 404, `namespace \"none\" has no nodes`)
 	f("?as=svg", 200, "<svg", "<title>shop, generation 1</title>", ">[redacted]<")
 	f("?as=mermaid&namespace=other", 200, `n0["b<br>nop"]`)
 	f("?as=png", 400, "want json, svg or mermaid")
@@ -394,7 +401,7 @@ func TestAPI(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", path, got, want)
 		}
 	}
-	f("/api/v1/status", `{"generation":0,"in_flight":0,"nodes":0,"ready":false,"version":"v1"}`)
+	f("/api/v1/status", `{"generation":0,"in_flight":0,"namespaces":[],"nodes":0,"ready":false,"scope":"view","version":"v1"}`)
 	f("/api/v1/nodes", `[]`)
 	f("/api/v1/kinds", `[{"kind":"nop","summary":"Does nothing."}]`)
 	now = uniflow.Status{
@@ -402,7 +409,7 @@ func TestAPI(t *testing.T) {
 		Nodes: []node.Ref{{ID: "1", Kind: "nop", Namespace: "default", Name: "a", Pos: diag.Pos{File: "f.yaml", Line: 1, Col: 3}}},
 	}
 	s.SetReady(true)
-	f("/api/v1/status", `{"generation":3,"in_flight":2,"nodes":1,"ready":true,"since":"2026-01-02T03:04:05Z","version":"v1"}`)
+	f("/api/v1/status", `{"generation":3,"in_flight":2,"namespaces":["default"],"nodes":1,"ready":true,"scope":"view","since":"2026-01-02T03:04:05Z","version":"v1"}`)
 	f("/api/v1/nodes", `[{"col":3,"file":"f.yaml","id":"1","kind":"nop","line":1,"links":[{"in":"in","name":"b","port":"out[0]","to":"2"}],`+
 		`"name":"a","namespace":"default"}]`)
 }

@@ -4,17 +4,9 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/diagram"
 )
-
-// graphPath is where what is served is drawn.
-const graphPath = "/api/v1/graph"
-
-// graphBody is the answer of /api/v1/graph.
-type graphBody struct {
-	Generation int             `json:"generation"` // 0 while nothing is served
-	Diagram    diagram.Diagram `json:"diagram"`
-}
 
 // graph draws one namespace of what is served: as JSON with all places, or as a picture. Sub-graphs are
 // open unless closed=true.
@@ -22,10 +14,10 @@ func (s *Server) graph(w http.ResponseWriter, r *http.Request) {
 	as, namespace, closed := r.FormValue("as"), r.FormValue("namespace"), r.FormValue("closed")
 	switch {
 	case as != "" && as != "json" && as != "svg" && as != "mermaid":
-		http.Error(w, "as: want json, svg or mermaid", http.StatusBadRequest)
+		fail(w, http.StatusBadRequest, "as: want json, svg or mermaid", "")
 		return
 	case closed != "" && closed != "true" && closed != "false":
-		http.Error(w, "closed: want true or false", http.StatusBadRequest)
+		fail(w, http.StatusBadRequest, "closed: want true or false", "")
 		return
 	}
 	named := namespace != ""
@@ -42,7 +34,7 @@ func (s *Server) graph(w http.ResponseWriter, r *http.Request) {
 	}
 	d := diagram.Of(s.opts.Outline(), namespace, func(string) bool { return closed != "true" })
 	if named && len(d.Nodes) == 0 {
-		http.Error(w, fmt.Sprintf("namespace %q has no nodes", namespace), http.StatusNotFound)
+		fail(w, http.StatusNotFound, fmt.Sprintf("namespace %q has no nodes", namespace), "")
 		return
 	}
 	d.Hide(s.opts.Redact)
@@ -55,6 +47,6 @@ func (s *Server) graph(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		s.write(w, http.StatusOK, d.Mermaid())
 	default:
-		s.json(w, graphBody{generation, d})
+		s.json(w, api.Graph{Generation: generation, Diagram: d})
 	}
 }

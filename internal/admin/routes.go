@@ -4,88 +4,109 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"html/template"
+	"log/slog"
 	"net/http"
 	"net/http/pprof"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/api"
+	"github.com/uniflow-labs/uniflow/internal/console"
 )
 
+// handlers are what answers the routes of the table, by their patterns.
+func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
+	all := map[string]http.Handler{
+		"GET /{$}":                 http.HandlerFunc(console.Page),
+		"GET /assets/{file}":       http.HandlerFunc(console.Asset),
+		"POST " + api.SessionPath:  http.HandlerFunc(s.session),
+		"POST " + api.CodePath:     http.HandlerFunc(s.newCode),
+		"GET /healthz":             http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.text(w, http.StatusOK, "ok") }),
+		"GET /readyz":              http.HandlerFunc(s.readyz),
+		"GET /metrics":             metrics,
+		"GET /api/v1/{$}":          http.HandlerFunc(s.index),
+		"GET /api/v1/openapi.json": http.HandlerFunc(s.openapi),
+		"GET " + api.StatusPath:    http.HandlerFunc(s.status),
+		"GET /api/v1/nodes":        http.HandlerFunc(s.nodes),
+		"GET " + api.GraphPath:     http.HandlerFunc(s.graph),
+		"GET /api/v1/kinds":        http.HandlerFunc(s.kinds),
+		"GET /api/v1/kinds/{kind}": http.HandlerFunc(s.kind),
+		"GET " + api.MetricsPath:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.json(w, s.stream.Metrics()) }),
+		"GET " + api.EventsPath:    s.stream,
+		"GET /debug/pprof/":        bounded(pprof.Index),
+		"GET /debug/pprof/cmdline": http.HandlerFunc(s.cmdline),
+		"GET /debug/pprof/profile": bounded(s.profile),
+		"GET /debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol),
+		"POST /debug/pprof/symbol": http.HandlerFunc(pprof.Symbol),
+		"GET /debug/pprof/trace":   bounded(pprof.Trace),
+	}
+	if s.opts.Slow != nil {
+		all["GET "+api.SlowPath] = http.StripPrefix(api.SlowPath, s.opts.Slow)
+	}
+	if s.opts.Logs != nil {
+		all["GET /api/v1/logs"] = http.HandlerFunc(s.logs)
+	}
+	if s.opts.Again != nil {
+		all["POST /api/v1/reload"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.opts.Again()
+			w.WriteHeader(http.StatusAccepted)
+		})
+	}
+	return all
+}
+
+// routes serves the table. What has no handler is answered 404, to those who may view.
 func (s *Server) routes(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", s.index)
-	mux.HandleFunc("GET /api/v1/{$}", s.api)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { s.text(w, http.StatusOK, "ok") })
-	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.HandleFunc("GET /api/v1/status", s.status)
-	mux.HandleFunc("GET /api/v1/nodes", s.nodes)
-	mux.HandleFunc("GET "+graphPath, s.graph)
-	mux.HandleFunc("GET /api/v1/kinds", s.kinds)
-	mux.Handle("GET /metrics", metrics)
-	if s.opts.Slow != nil {
-		mux.Handle("GET "+SlowPath, http.StripPrefix(SlowPath, s.opts.Slow))
+	handlers := s.handlers(metrics)
+	for _, r := range api.Routes() {
+		if h := handlers[r.Pattern()]; h != nil {
+			mux.Handle(r.Pattern(), s.guard(r.Scope, r.Path, h))
+			s.served = append(s.served, r)
+		}
 	}
-	mux.HandleFunc("GET /debug/pprof/", bounded(pprof.Index))
-	mux.HandleFunc("GET /debug/pprof/cmdline", s.cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", bounded(s.profile))
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", bounded(pprof.Trace))
-	return mux
+	other := s.guard(api.View, "", mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		other.ServeHTTP(w, r)
+	})
 }
 
-type endpoint struct {
-	Path string `json:"path"`
-	What string `json:"what"`
-}
-
-func (s *Server) endpoints() []endpoint {
-	all := []endpoint{
-		{"/healthz", "200 while the program runs"},
-		{"/readyz", "200 while it serves and all nodes are ready"},
-		{"/metrics", "metrics for Prometheus"},
-		{"/api/v1/status", "the generation that serves, and how the last reload went"},
-		{"/api/v1/nodes", "the nodes that are served, and their links"},
-		{graphPath, "the nodes and links that are served, with places to draw them; ?as=svg is the picture"},
-		{"/api/v1/kinds", "the kinds that documents may use"},
-	}
-	if s.opts.Slow != nil {
-		all = append(all, endpoint{SlowPath, "what was kept of slow processes"})
-	}
-	return append(all, endpoint{"/debug/pprof/", "profiles, for go tool pprof"})
-}
-
-var page = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Parse(`<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>uniflow</title>
-<h1>uniflow {{.Version}}</h1>
-<ul>{{range .Endpoints}}
-<li><a href="{{.Path}}">{{.Path}}</a> {{.What}}{{end}}
-</ul>
-<p><img src="{{.Graph}}" alt="The nodes and links that are served"></p>
-`))
-})
-
+// index lists what is served.
 func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
-	var b bytes.Buffer
-	if err := page().Execute(&b, map[string]any{"Version": s.opts.Version, "Endpoints": s.endpoints(), "Graph": graphPath + "?as=svg"}); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+	index := api.Index{Endpoints: []api.Endpoint{}}
+	for _, r := range s.served {
+		if path := r.Listed(); path != "" {
+			index.Endpoints = append(index.Endpoints, api.Endpoint{Path: path, What: r.Doc, Scope: r.Scope.String()})
+		}
+	}
+	s.json(w, index)
+}
+
+func (s *Server) openapi(w http.ResponseWriter, _ *http.Request) {
+	document, err := api.Document()
+	if err != nil {
+		fail(w, http.StatusInternalServerError, err.Error(), "")
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; img-src 'self'")
-	s.write(w, http.StatusOK, b.Bytes())
+	w.Header().Set("Content-Type", "application/json")
+	s.write(w, http.StatusOK, document)
 }
 
-// api lists the paths of the API.
-func (s *Server) api(w http.ResponseWriter, _ *http.Request) {
-	all := slices.DeleteFunc(s.endpoints(), func(e endpoint) bool { return !strings.HasPrefix(e.Path, "/api/v1/") })
-	s.json(w, map[string]any{"endpoints": all})
+func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
+	level := slog.LevelInfo
+	if text := r.FormValue("level"); text != "" {
+		if err := level.UnmarshalText([]byte(text)); err != nil {
+			fail(w, http.StatusBadRequest, "level: want debug, info, warn or error", "")
+			return
+		}
+	}
+	s.json(w, s.opts.Logs.Lines(level, s.opts.Redact))
 }
 
 // maxSeconds is the longest time of a profile or trace.
@@ -96,7 +117,7 @@ func bounded(next http.HandlerFunc) http.HandlerFunc {
 		if text := r.FormValue("seconds"); text != "" {
 			seconds, err := strconv.ParseFloat(text, 64)
 			if err != nil || !(seconds >= 0 && seconds <= maxSeconds) {
-				http.Error(w, fmt.Sprintf("seconds: want a number from 0 to %d", maxSeconds), http.StatusBadRequest)
+				fail(w, http.StatusBadRequest, fmt.Sprintf("seconds: want a number from 0 to %d", maxSeconds), "")
 				return
 			}
 		}
@@ -148,33 +169,18 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	s.text(w, http.StatusOK, text)
 }
 
-// statusBody is the answer of /api/v1/status.
-type statusBody struct {
-	Version    string     `json:"version"`
-	Started    time.Time  `json:"started"` // when the program began to run
-	Ready      bool       `json:"ready"`
-	Generation int        `json:"generation"`      // 0 while nothing is served
-	Since      *time.Time `json:"since,omitempty"` // when the generation began to serve
-	Nodes      int        `json:"nodes"`
-	InFlight   int        `json:"in_flight"`
-	WaitingFor []string   `json:"waiting_for,omitempty"` // why nodes are not ready
-
-	Reload *reloadBody `json:"reload,omitempty"` // the last; nil while the program starts
-}
-
-type reloadBody struct {
-	Time       time.Time `json:"time"`
-	Successful bool      `json:"successful"`
-	Error      string    `json:"error,omitempty"`    // why the documents could not be started
-	Findings   diag.List `json:"findings,omitempty"` // in the documents
-}
-
-func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	now := s.opts.Status()
-	body := statusBody{
-		Version: s.opts.Version, Started: s.started, Ready: s.ready.Load(),
-		Generation: now.Generation, Nodes: len(now.Nodes), InFlight: now.InFlight,
+	scope, _ := s.auth.scope(r)
+	body := api.Status{
+		Version: s.opts.Version, Started: s.started, Ready: s.ready.Load(), Namespace: s.opts.Namespace, Namespaces: []string{},
+		Generation: now.Generation, Nodes: len(now.Nodes), InFlight: now.InFlight, Scope: scope.String(),
 	}
+	for _, ref := range now.Nodes {
+		body.Namespaces = append(body.Namespaces, s.opts.Redact(ref.Namespace))
+	}
+	slices.Sort(body.Namespaces)
+	body.Namespaces = slices.Compact(body.Namespaces)
 	if now.Generation > 0 {
 		body.Since = &now.Since
 	}
@@ -182,7 +188,13 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 		body.Ready, body.WaitingFor = false, append(body.WaitingFor, reason.Error())
 	}
 	if last := s.opts.Reload(); !last.Time.IsZero() {
-		body.Reload = &reloadBody{Time: last.Time, Successful: last.OK, Findings: last.Findings}
+		body.Reload = &api.Reload{Time: last.Time, Successful: last.OK}
+		for _, d := range last.Findings {
+			body.Reload.Findings = append(body.Reload.Findings, api.Finding{
+				Code: string(d.Code), Severity: d.Severity.String(), File: d.Pos.File, Line: d.Pos.Line, Col: d.Pos.Col,
+				Node: d.Node, Path: d.Path, Pointer: d.Pointer, Message: d.Msg, Hint: d.Hint,
+			})
+		}
 		if last.Err != nil {
 			body.Reload.Error = last.Err.Error()
 		}
@@ -190,51 +202,38 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	s.json(w, body)
 }
 
-// nodeBody is an element of the answer of /api/v1/nodes.
-type nodeBody struct {
-	ID        string `json:"id"`
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace"`
-	Name      string `json:"name,omitempty"`
-	File      string `json:"file,omitempty"`
-	Line      int    `json:"line,omitempty"`
-	Col       int    `json:"col,omitempty"`
-
-	Links []linkBody `json:"links,omitempty"`
-}
-
-// linkBody is a link of a node to another.
-type linkBody struct {
-	Port string `json:"port"` // of this node
-	To   string `json:"to"`   // the id of the other
-	Name string `json:"name,omitempty"`
-	In   string `json:"in"` // port of the other
-}
-
 func (s *Server) nodes(w http.ResponseWriter, _ *http.Request) {
-	links := make(map[string][]linkBody)
+	links := make(map[string][]api.Link)
 	for _, l := range s.opts.Links() {
-		links[l.From.ID] = append(links[l.From.ID], linkBody{Port: l.Out, To: l.To.ID, Name: l.To.Name, In: l.In})
+		links[l.From.ID] = append(links[l.From.ID], api.Link{Port: l.Out, To: l.To.ID, Name: l.To.Name, In: l.In})
 	}
-	nodes := []nodeBody{}
+	nodes := []api.Node{}
 	for _, ref := range s.opts.Status().Nodes {
-		nodes = append(nodes, nodeBody{ref.ID, ref.Kind, ref.Namespace, ref.Name, ref.Pos.File, ref.Pos.Line, ref.Pos.Col, links[ref.ID]})
+		nodes = append(nodes, api.Node{
+			ID: ref.ID, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name,
+			File: ref.Pos.File, Line: ref.Pos.Line, Col: ref.Pos.Col, Links: links[ref.ID],
+		})
 	}
 	s.json(w, nodes)
 }
 
-// kindBody is an element of the answer of /api/v1/kinds.
-type kindBody struct {
-	Kind    string `json:"kind"`
-	Summary string `json:"summary"`
-}
-
 func (s *Server) kinds(w http.ResponseWriter, _ *http.Request) {
-	kinds := []kindBody{}
+	kinds := []api.Kind{}
 	for _, def := range s.opts.Kinds {
-		kinds = append(kinds, kindBody{def.Kind, def.Summary})
+		kinds = append(kinds, api.Kind{Kind: def.Kind, Summary: def.Summary})
 	}
 	s.json(w, kinds)
+}
+
+func (s *Server) kind(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("kind")
+	for _, def := range s.opts.Kinds {
+		if def.Kind == name {
+			s.json(w, api.KindDetail{Kind: def.Kind, Summary: def.Summary, Doc: def.Doc})
+			return
+		}
+	}
+	fail(w, http.StatusNotFound, fmt.Sprintf("there is no kind %q", name), "see "+api.Base+"kinds")
 }
 
 func (s *Server) text(w http.ResponseWriter, status int, text string) {
@@ -248,7 +247,7 @@ func (s *Server) json(w http.ResponseWriter, body any) {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(body); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		fail(w, http.StatusInternalServerError, err.Error(), "")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -30,6 +30,7 @@ type Node struct {
 	Kind      string  `json:"kind"`
 	Namespace string  `json:"namespace"`
 	Name      string  `json:"name,omitempty"` // without the names of the sub-graphs around it
+	Path      string  `json:"path,omitempty"` // with them, as in metrics and logs; empty as the name of the spec
 	File      string  `json:"file,omitempty"`
 	Line      int     `json:"line,omitempty"`
 	Col       int     `json:"col,omitempty"`
@@ -120,7 +121,7 @@ func Of(o uniflow.Outline, namespace string, open func(id string) bool) Diagram 
 			continue
 		}
 		n := Node{
-			ID: ref.ID, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, File: ref.Pos.File, Line: ref.Pos.Line, Col: ref.Pos.Col,
+			ID: ref.ID, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, Path: ref.Name, File: ref.Pos.File, Line: ref.Pos.Line, Col: ref.Pos.Col,
 			Group: groupOf(&o.Vertices[i]), Outer: -1, Subgraph: inside[i], Width: boxWidth,
 		}
 		n.Open = n.Subgraph && open != nil && open(ref.ID)
@@ -167,7 +168,7 @@ func (d *Diagram) Add(other Diagram) {
 func (d *Diagram) Hide(redact func(string) string) {
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		n.ID, n.Name, n.Namespace, n.File = redact(n.ID), redact(n.Name), redact(n.Namespace), redact(n.File)
+		n.ID, n.Name, n.Path, n.Namespace, n.File = redact(n.ID), redact(n.Name), redact(n.Path), redact(n.Namespace), redact(n.File)
 	}
 	for i := range d.Links {
 		l := &d.Links[i]

@@ -122,6 +122,9 @@ type App struct {
 
 	// ColourOut and ColourErr report whether findings on a stream are coloured.
 	ColourOut, ColourErr bool
+
+	// TerminalErr reports whether standard error is a terminal.
+	TerminalErr bool
 }
 
 // New returns a run of a command line.
@@ -129,7 +132,8 @@ func New(args []string, sys Machine) *App {
 	plain := sys.Getenv("NO_COLOR") != "" || sys.Getenv("TERM") == "dumb"
 	a := &App{Machine: sys, Args: append([]string{}, args...)} // never nil: cobra would take os.Args
 	a.ColourOut = !plain && sys.Terminal(sys.Stdout)
-	a.ColourErr = !plain && sys.Terminal(sys.Stderr)
+	a.TerminalErr = sys.Terminal(sys.Stderr)
+	a.ColourErr = !plain && a.TerminalErr
 	a.stderr = &stderr{w: sys.Stderr}
 	a.Stderr = a.stderr
 	return a

@@ -17,8 +17,10 @@ import (
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/admin"
+	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/settings"
+	"github.com/uniflow-labs/uniflow/internal/console"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 )
@@ -43,6 +45,8 @@ type server struct {
 	reading *reading
 	engine  *uniflow.Engine
 	admin   *admin.Server // nil without --admin
+	lines   console.Logs  // the last of the log, with --admin
+	reload  chan struct{} // asks to read the documents again
 	traces  recorders
 	packets *packetLog
 	unread  atomic.Uint64 // reloads that did not reach the engine
@@ -79,7 +83,10 @@ type outcome struct {
 
 // serve runs a workflow until a signal, the end of ctx, or an error at the start.
 func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err error) {
-	s := &server{commands: a, opts: o, log: a.Logger(o.Debug, o.LogFormat), reading: r, results: make(chan outcome, 1)}
+	s := &server{commands: a, opts: o, log: a.Logger(o.Debug, o.LogFormat), reading: r, results: make(chan outcome, 1), reload: make(chan struct{}, 1)}
+	if o.Admin != "" {
+		s.log = slog.New(s.lines.Handler(s.log.Handler()))
+	}
 	s.packets = newPacketLog(s.log, o.debugNodes)
 	signals, stopSignals := a.Signals(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stopSignals()
@@ -121,7 +128,8 @@ func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err e
 
 func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
 	opts := admin.Options{
-		Address: s.opts.Admin, Token: s.opts.AdminToken, Status: s.engine.Status, Kinds: kinds, Version: app.Version(), Log: s.log,
+		Address: s.opts.Admin, Token: s.opts.AdminToken, ViewToken: s.opts.AdminViewToken, Hosts: s.opts.AdminHosts, Logs: &s.lines, Again: s.readAgain,
+		Status: s.engine.Status, Kinds: kinds, Version: app.Version(), Log: s.log,
 		Metrics: s.metrics, Label: s.engine.LabelGoroutines, Ready: s.engine.Ready, Links: s.engine.Links, Cmdline: s.cmdline(),
 		Outline: s.engine.Describe, Namespace: s.opts.Namespace, Redact: s.engine.Redact,
 		Reload: func() admin.Reload {
@@ -134,9 +142,39 @@ func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
 	if s.traces.flight != nil {
 		opts.Slow = s.traces.flight.Handler()
 	}
+	opts.Most, _ = api.ParseScope(s.opts.AdminScope) // check has refused others
+	if s.opts.Console {
+		opts.Announce = s.announce
+	}
 	var err error
 	s.admin, err = admin.Start(ctx, opts)
 	return err
+}
+
+// readAgain has the loop read the documents again.
+func (s *server) readAgain() {
+	select {
+	case s.reload <- struct{}{}:
+	default: // it is asked already
+	}
+}
+
+// announce shows the address of the console, with a code that is good for one session: whoever reads it
+// may control the program, so it does not go into a log.
+func (s *server) announce(url string) {
+	page, _, _ := strings.Cut(url, "#")
+	switch file := s.opts.ConsoleCodeFile; {
+	case file != "":
+		if err := os.WriteFile(file, []byte(url+"\n"), 0o600); err != nil {
+			s.log.Error("the code for the console is not written", "error", err)
+			return
+		}
+		s.log.Info("console", "url", page, "code", file)
+	case s.TerminalErr:
+		s.Talk("console: %s\n", url)
+	default:
+		s.log.Info("console, for viewing only: no terminal could show a code; --console-code-file FILE keeps one", "url", page)
+	}
 }
 
 // metrics returns what the engine has counted, plus reloads that did not reach it.
@@ -155,7 +193,7 @@ func (s *server) slowLink() string {
 	if s.admin == nil {
 		return ""
 	}
-	return "http://" + s.admin.Addr().String() + admin.SlowPath
+	return "http://" + s.admin.Addr().String() + api.SlowPath
 }
 
 // run is the loop: it applies changes until the program ends.
@@ -183,6 +221,8 @@ func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 			return s.shutdown(ctx, sig, signals)
 		case <-ctx.Done():
 			return s.shutdown(context.WithoutCancel(ctx), syscall.SIGTERM, signals)
+		case <-s.reload:
+			wanted, forced, retried = true, true, false
 		case script := <-s.watch.changes():
 			wanted, forced, retried = true, forced || script, false
 		case <-s.check:

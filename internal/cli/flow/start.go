@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/uniflow-labs/uniflow/internal/admin"
+	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/settings"
 )
@@ -27,11 +28,13 @@ flag in capitals, such as UNIFLOW_FROM_SPECS or UNIFLOW_ADMIN_TOKEN; separate pa
 PATH, put each KEY=VALUE on a line), else from the config file, which is YAML with the
 names of the flags as keys. Profiles and --debug-nodes have flags only.
 
-The admin server has /healthz, /readyz, /metrics for Prometheus, /debug/pprof/ and
-/api/v1/ with status, nodes, kinds and slow/. Without a token it only listens on loopback
-addresses. "uniflow profile ADDRESS" gets a CPU profile from it.`
+The admin server has the console at /, /healthz, /readyz, /metrics for Prometheus,
+/debug/pprof/, and /api/v1/, which lists the rest. Without a token it only listens on loopback
+addresses. "uniflow profile ADDRESS" gets a CPU profile from it. --console prints an address
+of it that a browser opens; that browser may do all, others on this machine may look only.`
 
 const startExample = `  uniflow start examples/ping.yaml
+  uniflow start flows --watch --console
   uniflow start flows --from-values secrets.yaml --watch --admin 127.0.0.1:9000
   generate | uniflow start - -e REGION=eu`
 
@@ -81,13 +84,22 @@ func (o *startOptions) check(command string) error {
 	if err := checkTelemetry(command, o.Settings); err != nil {
 		return err
 	}
+	if o.Console && o.Admin == "" {
+		o.Admin = consoleAddress
+	}
+	if err := app.OneOf(command, "admin-scope", o.AdminScope, api.ScopeNames()); err != nil {
+		return err
+	}
 	if o.Admin != "" {
-		if err := admin.CheckAddress(o.Admin, o.AdminToken); err != nil {
+		if err := admin.CheckAddress(o.Admin, o.AdminToken+o.AdminViewToken); err != nil {
 			return app.Usagef(command, adminHint(err), "--admin: %w", err)
 		}
 	}
 	return nil
 }
+
+// consoleAddress is where the console is without --admin.
+const consoleAddress = "127.0.0.1:9000"
 
 func adminHint(err error) string {
 	if errors.Is(err, admin.ErrNoToken) {

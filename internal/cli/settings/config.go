@@ -79,6 +79,11 @@ func (s setting) kind() kind {
 		if s.name == FromValues {
 			k.split = splitValues
 		}
+	case *Words:
+		k.name, k.field = schema.TypeStrings.String(), schema.Strings(s.name)
+		k.flag = func(flags *pflag.FlagSet) { flags.StringSliceVarP((*[]string)(into), s.name, s.short, *into, s.usage) }
+		k.values = func(_ string, cfg schema.Config) ([]string, diag.List) { return cfg.Strings(s.name), nil }
+		k.split = func(text string) []string { return strings.Split(text, ",") }
 	case *Pairs:
 		k.name, k.field = "map", schema.Any(s.name)
 		k.flag = func(flags *pflag.FlagSet) {

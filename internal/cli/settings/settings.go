@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
@@ -30,7 +31,12 @@ type Settings struct {
 	Environment         Pairs
 	Namespace, Language string
 	Watch               bool
+	Console             bool
+	ConsoleCodeFile     string
 	Admin, AdminToken   string
+	AdminViewToken      string
+	AdminScope          string
+	AdminHosts          Words
 	Grace               time.Duration
 	Memory              app.Size // 0 is the engine's default
 	Debug               bool
@@ -55,11 +61,15 @@ type Paths []string
 // an environment variable.
 type Pairs []string
 
+// Words are texts, separated by commas.
+type Words []string
+
 // The names of settings that are also used elsewhere.
 const (
 	FromSpecs   = "from-specs"
 	FromValues  = "from-values"
 	Environment = "environment"
+	Console     = "console"
 	Admin       = "admin"
 	AdminToken  = "admin-token"
 	OTLP        = "otlp"
@@ -83,7 +93,7 @@ type setting struct {
 
 // New returns the defaults.
 func New() *Settings {
-	return &Settings{Namespace: "default", Language: "cel", Grace: 10 * time.Second, LogFormat: "text", OTLPRatio: 1}
+	return &Settings{Namespace: "default", Language: "cel", Grace: 10 * time.Second, LogFormat: "text", OTLPRatio: 1, AdminScope: api.Control.String()}
 }
 
 func (s *Settings) table() []setting {
@@ -94,8 +104,13 @@ func (s *Settings) table() []setting {
 		{name: Namespace, short: "n", into: &s.Namespace, usage: "the `NAMESPACE` of specs that name none, and the one to serve"},
 		{name: "language", into: &s.Language, words: builtin.Languages().Names(), usage: "the `LANGUAGE` of expressions that name none"},
 		{name: Watch, short: "w", into: &s.Watch, usage: "reload when documents, values files or scripts in the same folders change"},
+		{name: Console, into: &s.Console, usage: "serve the console for a browser, at --admin or 127.0.0.1:9000, and print an address for one session that may do everything"},
+		{name: "console-code-file", into: &s.ConsoleCodeFile, usage: "write the address of --console to `FILE`, readable by its owner, in place of the terminal"},
 		{name: Admin, into: &s.Admin, usage: "serve health, profiles and status on `ADDRESS`, such as 127.0.0.1:9000"},
 		{name: AdminToken, into: &s.AdminToken, secret: true, usage: "the `TOKEN` that clients of the admin server send as \"Authorization: Bearer TOKEN\"; better set as UNIFLOW_ADMIN_TOKEN"},
+		{name: "admin-view-token", into: &s.AdminViewToken, secret: true, usage: "the `TOKEN` of clients of the admin server that may look only; better set as UNIFLOW_ADMIN_VIEW_TOKEN"},
+		{name: "admin-scope", into: &s.AdminScope, words: api.ScopeNames(), usage: "the `SCOPE` that no client of the admin server exceeds: view, inspect (contents of the log, too) or control (changes, too)"},
+		{name: "admin-host", into: &s.AdminHosts, usage: "the `HOSTS` under which the admin server is asked, apart from localhost and addresses"},
 		{name: "grace", into: &s.Grace, usage: "let processes go on for up to `DURATION` when shutting down"},
 		{name: "memory", into: &s.Memory, usage: "hold up to `SIZE` of what has come and is not done, such as bodies and messages in flight; half of what the machine, the cgroup, the limits of the process and GOMEMLIMIT allow if left out"},
 		{name: "debug", into: &s.Debug, usage: "log more"},

@@ -1,0 +1,129 @@
+// Package api says what the admin server of a running program answers: its routes, who may ask them, and
+// what is sent. The server, the OpenAPI document, the types of the console's page and the client are made
+// from the one table of [Routes].
+//
+// Read [Routes] and [Route] first. [Client] asks a running program.
+//
+// The package must not know the engine, or how an answer is found.
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// A Scope is what a client may do. Each scope includes those before it.
+type Scope int
+
+// The scopes.
+const (
+	Open    Scope = iota // anybody who reaches the address: the page, and how to get more
+	View                 // what is served, and how it runs
+	Inspect              // what may hold contents of packets
+	Control              // what changes the running program
+)
+
+var scopes = []string{"open", "view", "inspect", "control"}
+
+func (s Scope) String() string { return scopes[s] }
+
+// ParseScope returns the scope with a name. There is none with the name open: nobody asks for it.
+func ParseScope(name string) (Scope, bool) {
+	i := slices.Index(scopes[View:], name)
+	return View + Scope(i), i >= 0
+}
+
+// ScopeNames returns the names that [ParseScope] knows.
+func ScopeNames() []string { return slices.Clone(scopes[View:]) }
+
+// A Route is one thing that clients may ask for.
+type Route struct {
+	Method string
+	Path   string // as in [http.ServeMux]; one that ends with a slash has others below it
+	Scope  Scope
+	Doc    string  // a phrase: what the answer is
+	Params []Param // of the query
+
+	// Body and Answer are values of the types that are sent as JSON; nil for none. An answer that is not
+	// JSON has its media type in Media; both are there if a parameter chooses.
+	Body   any
+	Answer any
+	Media  string
+}
+
+// A Param is a parameter of a query.
+type Param struct {
+	Name string
+	Doc  string
+	Enum []string // the values that are allowed; none for any
+}
+
+// MaxBody is the most bytes of a request's body.
+const MaxBody = 4 << 20
+
+// Base is what all paths for programs begin with.
+const Base = "/api/v1/"
+
+// The paths that code outside of the table names.
+const (
+	SlowPath    = Base + "slow/"
+	GraphPath   = Base + "graph"
+	StatusPath  = Base + "status"
+	MetricsPath = Base + "metrics.json"
+	EventsPath  = Base + "events"
+	SessionPath = Base + "session"
+	CodePath    = Base + "code"
+)
+
+// Routes returns the table. A pattern is there once.
+func Routes() []Route {
+	namespace := Param{Name: "namespace", Doc: "the namespace to draw; that of the program by default"}
+	return []Route{
+		{Method: http.MethodGet, Path: "/{$}", Scope: Open, Doc: "the console", Media: "text/html"},
+		{Method: http.MethodGet, Path: "/assets/{file}", Scope: Open, Doc: "files of the console", Media: "*/*"},
+		{Method: http.MethodPost, Path: SessionPath, Scope: Open, Doc: "a token for a code that the program has printed, or for a token", Body: Credentials{}, Answer: Session{}},
+		{Method: http.MethodPost, Path: CodePath, Scope: Open, Doc: "have the program print another code"},
+
+		{Method: http.MethodGet, Path: "/healthz", Scope: View, Doc: "200 while the program runs", Media: "text/plain"},
+		{Method: http.MethodGet, Path: "/readyz", Scope: View, Doc: "200 while it serves and all nodes are ready", Media: "text/plain"},
+		{Method: http.MethodGet, Path: "/metrics", Scope: View, Doc: "metrics for Prometheus", Media: "text/plain"},
+		{Method: http.MethodGet, Path: Base + "{$}", Scope: View, Doc: "the paths of the API", Answer: Index{}},
+		{Method: http.MethodGet, Path: Base + "openapi.json", Scope: View, Doc: "the API as an OpenAPI document", Media: "application/json"},
+		{Method: http.MethodGet, Path: StatusPath, Scope: View, Doc: "the generation that serves, and how the last reload went", Answer: Status{}},
+		{Method: http.MethodGet, Path: Base + "nodes", Scope: View, Doc: "the nodes that are served, and their links", Answer: []Node{}},
+		{Method: http.MethodGet, Path: GraphPath, Scope: View, Doc: "the nodes and links that are served, with places to draw them", Answer: Graph{}, Media: "image/svg+xml", Params: []Param{
+			namespace,
+			{Name: "as", Doc: "the format: json by default", Enum: []string{"json", "svg", "mermaid"}},
+			{Name: "closed", Doc: "draw each sub-graph as one box", Enum: []string{"true", "false"}},
+		}},
+		{Method: http.MethodGet, Path: Base + "kinds", Scope: View, Doc: "the kinds that documents may use", Answer: []Kind{}},
+		{Method: http.MethodGet, Path: Base + "kinds/{kind}", Scope: View, Doc: "what a kind does", Answer: KindDetail{}},
+		{Method: http.MethodGet, Path: MetricsPath, Scope: View, Doc: "what the nodes have done so far", Answer: Metrics{}},
+		{Method: http.MethodGet, Path: EventsPath, Scope: View, Doc: "what changes, as a stream of events: hello, then metrics each second", Media: "text/event-stream"},
+		{Method: http.MethodGet, Path: SlowPath, Scope: View, Doc: "what was kept of slow processes", Media: "application/octet-stream"},
+		{Method: http.MethodGet, Path: "/debug/pprof/", Scope: View, Doc: "profiles, for go tool pprof", Media: "application/octet-stream"},
+		{Method: http.MethodGet, Path: "/debug/pprof/cmdline", Scope: View, Doc: "the command line", Media: "text/plain"},
+		{Method: http.MethodGet, Path: "/debug/pprof/profile", Scope: View, Doc: "a CPU profile", Media: "application/octet-stream"},
+		{Method: http.MethodGet, Path: "/debug/pprof/symbol", Scope: View, Doc: "names of addresses in the program", Media: "text/plain"},
+		{Method: http.MethodPost, Path: "/debug/pprof/symbol", Scope: View, Doc: "names of addresses in the program", Media: "text/plain"},
+		{Method: http.MethodGet, Path: "/debug/pprof/trace", Scope: View, Doc: "a trace of the Go runtime", Media: "application/octet-stream"},
+
+		{Method: http.MethodGet, Path: Base + "logs", Scope: Inspect, Doc: "the last lines of the log, the newest last", Answer: []LogLine{}, Params: []Param{
+			{Name: "level", Doc: "the least level; info by default", Enum: []string{"debug", "info", "warn", "error"}},
+		}},
+		{Method: http.MethodPost, Path: Base + "reload", Scope: Control, Doc: "read the documents again, and serve them"},
+	}
+}
+
+// Pattern is how [http.ServeMux] knows a route.
+func (r *Route) Pattern() string { return r.Method + " " + r.Path }
+
+// Listed is the path as an index shows it; empty for one that is found by another.
+func (r *Route) Listed() string {
+	path := strings.TrimSuffix(r.Path, "{$}")
+	if r.Scope == Open || strings.HasPrefix(path, "/debug/pprof/") && path != "/debug/pprof/" {
+		return ""
+	}
+	return path
+}

@@ -1,0 +1,135 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// A Client asks a running program. Any goroutine may use it.
+type Client struct {
+	Address string       // of the admin server: host:port
+	Token   string       // empty for none
+	HTTP    *http.Client // nil for that of package net/http
+}
+
+// maxAnswer is the most bytes of an answer that are read.
+const maxAnswer = 64 << 20
+
+// Do asks a route of the table with a path, such as /api/v1/graph?as=json, sends a body unless it is nil,
+// and decodes the answer into what into points to, unless that is nil. An answer that is an error is
+// a [*StatusError].
+func (c *Client) Do(ctx context.Context, method, path string, body, into any) error {
+	resp, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return err
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	var data io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		data = bytes.NewReader(text)
+	}
+	at, err := url.Parse("http://" + c.Address + path)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), data)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	client := c.HTTP
+	if client == nil {
+		client = http.DefaultClient
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode < 300 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, err
+	}
+	failed := &StatusError{Status: resp.StatusCode}
+	if err := json.Unmarshal(text, &failed.Answer); err != nil || failed.Answer.Message == "" {
+		failed.Answer.Message = strings.TrimSpace(string(text))
+	}
+	return nil, failed
+}
+
+// A StatusError is an answer that is an error.
+type StatusError struct {
+	Status int
+	Answer Error
+}
+
+func (e *StatusError) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Answer.Message) }
+
+// An Event is one of [Client.Events].
+type Event struct {
+	Type string // hello or metrics
+	Data []byte // JSON
+}
+
+// Events calls f with each event until it returns an error, the context ends or the stream does.
+func (c *Client) Events(ctx context.Context, f func(Event) error) error {
+	resp, err := c.send(ctx, http.MethodGet, EventsPath, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, maxAnswer)
+	var event Event
+	for lines.Scan() {
+		key, text, _ := strings.Cut(lines.Text(), ": ")
+		switch key {
+		case "event":
+			event.Type = text
+		case "data":
+			event.Data = []byte(text)
+		case "":
+			if event.Type != "" {
+				if err := f(event); err != nil {
+					return err
+				}
+			}
+			event = Event{}
+		}
+	}
+	return errors.Join(lines.Err(), ctx.Err())
+}

@@ -1,0 +1,207 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Document is the table as a document of OpenAPI 3.1.
+var Document = sync.OnceValues(func() ([]byte, error) {
+	schemas := make(map[string]*jsonschema.Schema)
+	paths := make(map[string]map[string]any)
+	for _, r := range Routes() {
+		operation, err := operationOf(&r, schemas)
+		if err != nil {
+			return nil, err
+		}
+		path := strings.TrimSuffix(r.Path, "{$}")
+		if paths[path] == nil {
+			paths[path] = make(map[string]any)
+		}
+		paths[path][strings.ToLower(r.Method)] = operation
+	}
+	return json.MarshalIndent(map[string]any{
+		"openapi": "3.1.0",
+		"info":    map[string]any{"title": "uniflow admin API", "version": "v1"},
+		"paths":   paths,
+		"components": map[string]any{
+			"schemas":         schemas,
+			"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}},
+		},
+	}, "", "  ")
+})
+
+func operationOf(r *Route, schemas map[string]*jsonschema.Schema) (map[string]any, error) {
+	content := make(map[string]any)
+	if r.Answer != nil {
+		schema, err := schemaOf(reflect.TypeOf(r.Answer), schemas)
+		if err != nil {
+			return nil, err
+		}
+		content["application/json"] = map[string]any{"schema": schema}
+	}
+	if r.Media != "" {
+		content[r.Media] = map[string]any{}
+	}
+	ok := map[string]any{"description": r.Doc}
+	if len(content) > 0 {
+		ok["content"] = content
+	}
+	failed, err := schemaOf(reflect.TypeFor[Error](), schemas)
+	if err != nil {
+		return nil, err
+	}
+	operation := map[string]any{
+		"summary": r.Doc,
+		"responses": map[string]any{
+			"200":     ok,
+			"default": map[string]any{"description": "why not", "content": map[string]any{"application/json": map[string]any{"schema": failed}}},
+		},
+		"x-scope": r.Scope.String(),
+	}
+	if r.Scope > Open {
+		operation["security"] = []any{map[string]any{"token": []string{}}, map[string]any{}} // on loopback without one, if the program has none
+	}
+	if params := r.parameters(); len(params) > 0 {
+		operation["parameters"] = params
+	}
+	if r.Body != nil {
+		schema, err := schemaOf(reflect.TypeOf(r.Body), schemas)
+		if err != nil {
+			return nil, err
+		}
+		operation["requestBody"] = map[string]any{"required": true, "content": map[string]any{"application/json": map[string]any{"schema": schema}}}
+	}
+	return operation, nil
+}
+
+func (r *Route) parameters() (params []any) {
+	for part := range strings.SplitSeq(r.Path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok && part != "{$}" {
+			params = append(params, map[string]any{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
+		}
+	}
+	for _, p := range r.Params {
+		schema := map[string]any{"type": "string"}
+		if len(p.Enum) > 0 {
+			schema["enum"] = p.Enum
+		}
+		params = append(params, map[string]any{"name": p.Name, "in": "query", "description": p.Doc, "schema": schema})
+	}
+	return params
+}
+
+// schemaOf returns a reference to the schema of a type, which it adds with all below.
+func schemaOf(t reflect.Type, schemas map[string]*jsonschema.Schema) (*jsonschema.Schema, error) {
+	if t.Kind() == reflect.Slice {
+		items, err := schemaOf(t.Elem(), schemas)
+		return &jsonschema.Schema{Type: "array", Items: items}, err
+	}
+	known := make(map[reflect.Type]*jsonschema.Schema)
+	for _, below := range structs(t) {
+		reference := &jsonschema.Schema{Ref: "#/components/schemas/" + nameOf(below)}
+		schema, err := jsonschema.ForType(below, &jsonschema.ForOptions{TypeSchemas: known})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", below, err)
+		}
+		schema.AdditionalProperties = nil // fields are only added
+		schemas[nameOf(below)] = schema
+		known[below] = reference
+	}
+	return known[t], nil
+}
+
+// structs returns the types of structs that a type is made of: what others use comes first.
+func structs(t reflect.Type) (all []reflect.Type) {
+	switch t.Kind() {
+	case reflect.Slice, reflect.Pointer:
+		return structs(t.Elem())
+	case reflect.Struct:
+		if t.PkgPath() == "time" {
+			return nil
+		}
+		for field := range t.Fields() {
+			for _, below := range structs(field.Type) {
+				if !slices.Contains(all, below) {
+					all = append(all, below)
+				}
+			}
+		}
+		return append(all, t)
+	}
+	return nil
+}
+
+// nameOf is the name of a type in documents: those of diagrams say so.
+func nameOf(t reflect.Type) string {
+	if strings.HasSuffix(t.PkgPath(), "/diagram") && t.Name() != "Diagram" {
+		return "Diagram" + t.Name()
+	}
+	return t.Name()
+}
+
+// TypeScript returns the types of the table as interfaces of TypeScript.
+func TypeScript() []byte {
+	types := make(map[string]reflect.Type)
+	for _, value := range append(sent(), Hello{}, Error{}) {
+		for _, t := range structs(reflect.TypeOf(value)) {
+			types[nameOf(t)] = t
+		}
+	}
+	var b strings.Builder
+	b.WriteString("// Generated by internal/docgen from internal/api.\n")
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		fmt.Fprintf(&b, "\nexport interface %s {\n", name)
+		for field := range types[name].Fields() {
+			key, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if doc := field.Tag.Get("jsonschema"); doc != "" {
+				fmt.Fprintf(&b, "  /** %s */\n", doc)
+			}
+			optional := ""
+			if strings.Contains(options, "omitempty") {
+				optional = "?"
+			}
+			fmt.Fprintf(&b, "  %s%s: %s;\n", key, optional, typeScript(field.Type))
+		}
+		b.WriteString("}\n")
+	}
+	return []byte(b.String())
+}
+
+// sent are values of all types that are sent as JSON.
+func sent() (values []any) {
+	for _, r := range Routes() {
+		for _, value := range []any{r.Body, r.Answer} {
+			if value != nil {
+				values = append(values, value)
+			}
+		}
+	}
+	return values
+}
+
+func typeScript(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Slice:
+		return typeScript(t.Elem()) + "[]"
+	case reflect.Pointer:
+		return typeScript(t.Elem())
+	case reflect.String:
+		return "string"
+	case reflect.Struct:
+		if t.PkgPath() == "time" {
+			return "string"
+		}
+		return nameOf(t)
+	}
+	return "number"
+}

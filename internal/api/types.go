@@ -1,0 +1,168 @@
+package api
+
+import (
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/diagram"
+)
+
+// An Error is the answer to a request that cannot be answered.
+type Error struct {
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty" jsonschema:"what to do about it"`
+}
+
+// Credentials are what a session is asked for with: one of the two.
+type Credentials struct {
+	Code  string `json:"code,omitempty" jsonschema:"from the line that the program has printed; it is good for one session"`
+	Token string `json:"token,omitempty" jsonschema:"a token of the program"`
+}
+
+// A Session may ask until it expires, or the program ends.
+type Session struct {
+	Token   string    `json:"token" jsonschema:"for the header Authorization: Bearer TOKEN"`
+	Scope   string    `json:"scope"`
+	Expires time.Time `json:"expires"`
+}
+
+// An Index lists what can be asked for.
+type Index struct {
+	Endpoints []Endpoint `json:"endpoints"`
+}
+
+// An Endpoint is a path of an [Index].
+type Endpoint struct {
+	Path  string `json:"path"`
+	What  string `json:"what"`
+	Scope string `json:"scope"`
+}
+
+// A Status is how a program is.
+type Status struct {
+	Version    string     `json:"version"`
+	Started    time.Time  `json:"started" jsonschema:"when the program began to run"`
+	Ready      bool       `json:"ready"`
+	Generation int        `json:"generation" jsonschema:"0 while nothing is served"`
+	Since      *time.Time `json:"since,omitempty" jsonschema:"when the generation began to serve"`
+	Namespace  string     `json:"namespace,omitempty" jsonschema:"that is drawn by default"`
+	Namespaces []string   `json:"namespaces" jsonschema:"those that have nodes"`
+	Nodes      int        `json:"nodes"`
+	InFlight   int        `json:"in_flight" jsonschema:"processes that have not ended"`
+	WaitingFor []string   `json:"waiting_for,omitempty" jsonschema:"why nodes are not ready"`
+	Scope      string     `json:"scope" jsonschema:"what the client that asks may do"`
+	Reload     *Reload    `json:"reload,omitempty" jsonschema:"the last; none while the program starts"`
+}
+
+// A Reload is how the last attempt to serve documents went.
+type Reload struct {
+	Time       time.Time `json:"time"`
+	Successful bool      `json:"successful"`
+	Error      string    `json:"error,omitempty" jsonschema:"why the documents could not be started"`
+	Findings   []Finding `json:"findings,omitempty" jsonschema:"in the documents"`
+}
+
+// A Finding is what check says of a place in a document.
+type Finding struct {
+	Code     string `json:"code"`
+	Severity string `json:"severity"`
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Col      int    `json:"col,omitempty"`
+	Node     string `json:"node,omitempty"`
+	Path     string `json:"path,omitempty"`
+	Pointer  string `json:"pointer,omitempty"`
+	Message  string `json:"message"`
+	Hint     string `json:"hint,omitempty"`
+}
+
+// A Node is a node that is served, with the place of its spec.
+type Node struct {
+	ID        string `json:"id"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name,omitempty"`
+	File      string `json:"file,omitempty"`
+	Line      int    `json:"line,omitempty"`
+	Col       int    `json:"col,omitempty"`
+	Links     []Link `json:"links,omitempty"`
+}
+
+// A Link leads from a node to another.
+type Link struct {
+	Port string `json:"port" jsonschema:"of this node"`
+	To   string `json:"to" jsonschema:"the id of the other"`
+	Name string `json:"name,omitempty"`
+	In   string `json:"in" jsonschema:"port of the other"`
+}
+
+// A Graph is one namespace of what is served, with places.
+type Graph struct {
+	Generation int             `json:"generation" jsonschema:"0 while nothing is served"`
+	Diagram    diagram.Diagram `json:"diagram"`
+}
+
+// A Kind is a kind of node.
+type Kind struct {
+	Kind    string `json:"kind"`
+	Summary string `json:"summary"`
+}
+
+// A KindDetail is a kind with its text.
+type KindDetail struct {
+	Kind    string `json:"kind"`
+	Summary string `json:"summary"`
+	Doc     string `json:"doc" jsonschema:"Markdown"`
+}
+
+// A LogLine is a line of the log.
+type LogLine struct {
+	Time    time.Time `json:"time"`
+	Level   string    `json:"level"`
+	Message string    `json:"message"`
+	Attrs   []Attr    `json:"attrs,omitempty"`
+}
+
+// An Attr is a value of a [LogLine], as text.
+type Attr struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// Hello is the first event of a stream, and comes again after each reload: later events count nodes by
+// their index here.
+type Hello struct {
+	Generation int         `json:"generation"`
+	Interval   float64     `json:"interval" jsonschema:"seconds between events of metrics"`
+	Nodes      []MetricsOf `json:"nodes"`
+}
+
+// MetricsOf names the node, or the nodes without a name, that a row of [Metrics] is about.
+type MetricsOf struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name,omitempty"`
+}
+
+// Metrics are counts since the program began. In a stream, rows that did not change are left out.
+type Metrics struct {
+	Time       time.Time     `json:"time"`
+	Generation int           `json:"generation"`
+	InFlight   int           `json:"in_flight" jsonschema:"processes that have not ended"`
+	Started    uint64        `json:"started" jsonschema:"processes"`
+	Failed     uint64        `json:"failed" jsonschema:"processes that ended with an error"`
+	Dropped    int           `json:"dropped,omitempty" jsonschema:"events that were merged into this one, as the client did not read"`
+	Of         []MetricsOf   `json:"of,omitempty" jsonschema:"what the rows are about, outside of a stream"`
+	Rows       []NodeMetrics `json:"rows"`
+}
+
+// NodeMetrics is a row of [Metrics].
+type NodeMetrics struct {
+	Node    int     `json:"node" jsonschema:"index in nodes of hello, or in of"`
+	Packets uint64  `json:"packets" jsonschema:"received; processes started, of a trigger"`
+	Errors  uint64  `json:"errors" jsonschema:"failures of the node itself"`
+	Rate    float64 `json:"rate" jsonschema:"packets in a second, of the last seconds"`
+	Failing float64 `json:"failing" jsonschema:"errors in a second, of the last seconds"`
+	Load    float64 `json:"load" jsonschema:"share of one processor that its code takes, of the last seconds"`
+	P50     float64 `json:"p50" jsonschema:"seconds: half of the packets took at most this long, of the last seconds; an upper bound, 0 for none"`
+	P99     float64 `json:"p99" jsonschema:"seconds: 99 of 100"`
+}
