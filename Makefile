@@ -27,7 +27,7 @@ LONG := ^(TestProgram|TestReproducible|TestLayouts)$$
 PACKAGES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 TEST_PEERS = printf '%s\n' $(PEERS) | GOWORK=off CGO_ENABLED=1 xargs -P 2 -I{} sh -c 'cd {} && $(GO) test $(1) ./... || { echo "FAIL {}"; exit 1; }'
 
-.PHONY: help needs needs-all run build release test test-long test-peers test-faults test-hostile race race-peers race-nethttp check lint generate site tidy size bench bench-lock bench-batch bench-streams bench-trail profile bench-trail-lessons contention guard guard-selftest stutter fuzz clean
+.PHONY: help needs needs-all run build release test test-long test-peers test-console test-faults test-hostile race race-peers race-nethttp check lint generate assets site tidy size bench bench-lock bench-batch bench-streams bench-trail profile bench-trail-lessons contention guard guard-selftest stutter fuzz clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 21
@@ -60,6 +60,9 @@ test-long: ## what test leaves out: size and start of the program, two releases 
 
 test-peers: needs-all ## tests with DuckDB, brokers, Chromium and the OpenTelemetry Collector; installs compilers of C and C++
 	@$(call TEST_PEERS)
+
+test-console: needs-all ## the console in Chromium, with axe; PICTURES=FOLDER keeps a picture of each view
+	cd test/web && GOWORK=off $(GO) test -count=1 -v $(if $(PICTURES),-artifacts -outputdir $(abspath $(PICTURES))) -run '^(TestConsole|TestBundle)$$' .
 
 test-faults: ## the fault tests of batch, trail and connectors at full length, and without safeguards
 	BATCH_FAULTS=full TRAIL_FAULTS=full $(GO) test -timeout 60m ./batch/... ./trail/...
@@ -95,6 +98,11 @@ lint: ## formatting, vet, staticcheck, generated files
 
 generate: ## the reference pages and the JSON Schema
 	$(GO) run ./internal/docgen
+
+assets: ## the files of the console, at internal/console/dist, from web; needs npm
+	cd web/.npm && npm ci --no-audit --no-fund
+	web/.npm/node_modules/.bin/tsc -p web
+	$(GO) run $(ONCE) ./cmd/assets
 
 site: ## the documentation as a static site with search, at dist/site
 	$(GO) run $(ONCE) ./internal/docgen -site dist/site

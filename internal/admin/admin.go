@@ -6,7 +6,7 @@
 // What it serves is the table of package api; each route has the scope that a client must have.
 //
 // Invariants: without a token in the options, requests from this machine that address it as localhost
-// may view; with one, every request must have a token, but for the page itself. A session, which is opened
+// may view; with one, every request must have a token, except for the page itself. A session, which is opened
 // with a code that the program prints or with a token, may do more. Requests from pages of other sites
 // are refused.
 //

@@ -206,9 +206,16 @@ func TestToken(t *testing.T) {
 	f(401, "Authorization", "Bearer secrets")
 	f(200, "Authorization", "Bearer secret")
 	f(200, "Authorization", "bearer secret")
-	f(403, "Authorization", "Bearer secret", "Host", "anything.example.com")
-	f(200, "Authorization", "Bearer secret", "Host", "10.1.2.3:9000")
-	f(200, "Authorization", "Bearer secret", "Host", "flows.example.com")
+	f(200, "Authorization", "Bearer secret", "Host", "anything.example.com")
+	page := func(want int, host string) {
+		t.Helper()
+		if got, _ := get(t, s, "GET", "/", "Host", host); got != want {
+			t.Errorf("the page under %s: got %d, want %d", host, got, want)
+		}
+	}
+	page(200, "10.1.2.3:9000")
+	page(200, "flows.example.com")
+	page(403, "evil.example.com")
 }
 
 // TestRebinding asks under a name that resolves to this machine, as a page in a

@@ -141,10 +141,13 @@ func (a *auth) open(c api.Credentials) (api.Session, bool) {
 	return api.Session{Token: token, Scope: s.scope.String(), Expires: s.ends.UTC()}, true
 }
 
-// host reports whether a request names the server as clients do. A page in a browser could reach it under
-// a name of the page's site that resolves to this machine (DNS rebinding); addresses cannot be
-// given to others that way.
+// host reports whether a request names the server as its clients do. A page in a browser could reach it
+// under a name of the page's site that resolves to this machine (DNS rebinding). That page has no token,
+// so a request with one may use any name, as scrapers do; and an address is not such a name.
 func (a *auth) host(r *http.Request) bool {
+	if r.Header.Get("Authorization") != "" {
+		return true // it is refused if the token is not known
+	}
 	host := hostOf(r)
 	if isLoopback(host) || slices.ContainsFunc(a.hosts, func(name string) bool { return strings.EqualFold(name, host) }) {
 		return true

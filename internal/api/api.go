@@ -28,7 +28,7 @@ var scopes = []string{"open", "view", "inspect", "control"}
 
 func (s Scope) String() string { return scopes[s] }
 
-// ParseScope returns the scope with a name. There is none with the name open: nobody asks for it.
+// ParseScope returns the scope with a name. There is none with the name open: no client asks for it.
 func ParseScope(name string) (Scope, bool) {
 	i := slices.Index(scopes[View:], name)
 	return View + Scope(i), i >= 0

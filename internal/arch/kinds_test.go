@@ -23,6 +23,8 @@ var kindFree = map[string]string{
 // otherWords are names of kinds that mean something else in a package, by package and name.
 var otherWords = map[string]string{
 	"format/sse retry":                "a field of an event",
+	"internal/api session":            "a word of a path",
+	"internal/api http":               "a scheme",
 	"internal/cli validate":           "a command of other programs, for a hint",
 	"internal/cli try":                "a command of other programs, for a hint",
 	"internal/cli/flow chat":          "a starter",

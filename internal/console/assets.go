@@ -1,15 +1,18 @@
 package console
 
 import (
+	"bytes"
+	"compress/gzip"
 	"embed"
+	"errors"
+	"io"
 	"io/fs"
-	"mime"
 	"net/http"
 	"path"
 	"strings"
 )
 
-// dist has the files of the page, which web/bundle makes, all but fonts compressed.
+// dist has the files of the page, which cmd/assets makes, all but fonts compressed.
 //
 //go:embed dist
 var dist embed.FS
@@ -30,25 +33,42 @@ func Asset(w http.ResponseWriter, r *http.Request) {
 }
 
 func serve(w http.ResponseWriter, r *http.Request, name, cache string) {
-	data, err := fs.ReadFile(dist, path.Join("dist", path.Base(name)+".gz"))
+	data, packed, err := read(path.Base(name), strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"))
 	switch {
-	case err == nil && !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"):
-		http.Error(w, "the page is sent with gzip only: curl --compressed", http.StatusNotAcceptable)
+	case errors.Is(err, fs.ErrNotExist):
+		http.NotFound(w, r)
 		return
-	case err == nil:
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	case packed:
 		w.Header().Set("Content-Encoding", "gzip")
-		w.Header().Set("Vary", "Accept-Encoding")
-	default:
-		if data, err = fs.ReadFile(dist, path.Join("dist", path.Base(name))); err != nil {
-			http.NotFound(w, r)
-			return
-		}
 	}
-	kind := mime.TypeByExtension(path.Ext(name))
-	if path.Ext(name) == ".woff2" {
-		kind = "font/woff2"
-	}
-	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Vary", "Accept-Encoding")
+	w.Header().Set("Content-Type", types[path.Ext(name)])
 	w.Header().Set("Cache-Control", cache)
 	_, _ = w.Write(data) // the client has left
+}
+
+// types are those of the files: a machine's own list may have others.
+var types = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".svg": "image/svg+xml", ".woff2": "font/woff2",
+}
+
+// read returns a file, packed as it is kept if that may be.
+func read(name string, mayPack bool) (data []byte, packed bool, err error) {
+	data, err = dist.ReadFile("dist/" + name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return data, false, err
+	}
+	if data, err = dist.ReadFile("dist/" + name + ".gz"); err != nil || mayPack {
+		return data, true, err
+	}
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, false, err
+	}
+	data, err = io.ReadAll(r)
+	return data, false, err
 }

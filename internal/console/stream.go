@@ -22,7 +22,7 @@ const (
 	MaxReaders = 16
 )
 
-// A Stream tells its readers each second what the nodes have done. While nobody reads, it does nothing.
+// A Stream tells its readers each second what the nodes have done. While it has no reader, it does nothing.
 // A reader that is slow gets the latest numbers, and the number of events that it has not seen.
 type Stream struct {
 	metrics func() observe.Metrics
@@ -45,7 +45,7 @@ func NewStream(metrics func() observe.Metrics, redact func(string) string) *Stre
 // Close waits until nothing of the stream runs. All requests must have ended.
 func (s *Stream) Close() { s.sampler.Wait() }
 
-// Metrics returns the counts now, with the rates of the last seconds if somebody reads the stream.
+// Metrics returns the counts now, with the rates of the last seconds if it has readers.
 func (s *Stream) Metrics() api.Metrics {
 	now := take(s.metrics)
 	s.mu.Lock()

@@ -1,5 +1,6 @@
 // Command docgen generates the pages of docs/reference from the kinds, the codes of
-// findings and the commands, the pictures of examples that pages show, and the map of packages
+// findings and the commands, the pictures of examples that pages show, the API of the admin server for clients and for the
+// console, and the map of packages
 // in ARCHITECTURE.md from their comments and the rules of internal/arch. Run it in the root of
 // the repository.
 //
@@ -21,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/arch"
 	"github.com/uniflow-labs/uniflow/internal/cli"
 	"github.com/uniflow-labs/uniflow/internal/cli/reference"
@@ -109,11 +111,17 @@ func pages(root string) ([]page, error) {
 	if err != nil {
 		return nil, err
 	}
+	openapi, err := api.Document()
+	if err != nil {
+		return nil, err
+	}
 	return append([]page{
 		{"docs/reference/kinds.md", []byte(kinds)},
 		{"docs/reference/codes.md", []byte(reference.Codes(diag.Catalogue()))},
 		{"docs/reference/cli.md", []byte(cli.CommandsPage())},
 		{"docs/reference/schema.json", schema},
+		{"docs/reference/admin-api.json", append(openapi, '\n')},
+		{"web/src/api.gen.ts", api.TypeScript()},
 		architecture,
 	}, pictures...), nil
 }

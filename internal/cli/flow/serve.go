@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -151,7 +152,7 @@ func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
 	return err
 }
 
-// readAgain has the loop read the documents again.
+// readAgain makes the loop read the documents again.
 func (s *server) readAgain() {
 	select {
 	case s.reload <- struct{}{}:
@@ -159,13 +160,13 @@ func (s *server) readAgain() {
 	}
 }
 
-// announce shows the address of the console, with a code that is good for one session: whoever reads it
+// announce shows the address of the console, with a code that is good for one session. Its reader
 // may control the program, so it does not go into a log.
 func (s *server) announce(url string) {
 	page, _, _ := strings.Cut(url, "#")
 	switch file := s.opts.ConsoleCodeFile; {
 	case file != "":
-		if err := os.WriteFile(file, []byte(url+"\n"), 0o600); err != nil {
+		if err := writeOwn(file, url+"\n"); err != nil {
 			s.log.Error("the code for the console is not written", "error", err)
 			return
 		}
@@ -175,6 +176,19 @@ func (s *server) announce(url string) {
 	default:
 		s.log.Info("console, for viewing only: no terminal could show a code; --console-code-file FILE keeps one", "url", page)
 	}
+}
+
+// writeOwn writes a file that only its owner reads, also in place of one that others read.
+func writeOwn(file, text string) error {
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // metrics returns what the engine has counted, plus reloads that did not reach it.

@@ -1,0 +1,259 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
+)
+
+// packages is where npm installs what the console is made of, and axe.
+var packages = filepath.Join("..", "..", "web", ".npm")
+
+// install installs the packages of the lock file, once.
+var install = sync.OnceValue(func() error { return command(packages, "npm", "ci", "--no-audit", "--no-fund") })
+
+// command runs a program in a folder.
+func command(dir, name string, args ...string) error {
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=") // the root needs its workspace
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %q: %w\n%s", name, args, err, out)
+	}
+	return nil
+}
+
+// TestBundle checks the types of the page, and that its files are made from the sources as they are now.
+func TestBundle(t *testing.T) {
+	if err := install(); err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join("..", "..")
+	if err := command(root, filepath.Join("web", ".npm", "node_modules", ".bin", "tsc"), "-p", "web"); err != nil {
+		t.Error(err)
+	}
+	if err := command(root, "go", "run", "-trimpath", "./cmd/assets", "-check"); err != nil {
+		t.Error(err)
+	}
+}
+
+// startConsole serves documents with the console. It returns the address of a session, and where the
+// workflow listens.
+func startConsole(t *testing.T, documents ...string) (p *program, session, addr string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	addr = freeport.Addr(t)
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"start", "--console", "--console-code-file", "code", "--admin", "127.0.0.1:0", "--from-values", "values.yaml"}
+	write(t, filepath.Join(dir, "values.yaml"), "- {name: KEY, data: opensesame, secret: true}\n")
+	for i, text := range documents {
+		name := fmt.Sprintf("flow%d.yaml", i)
+		write(t, filepath.Join(dir, name), "%s", strings.Replace(text, "port: 8000", "host: 127.0.0.1\n  port: "+port, 1))
+		args = append(args, name)
+	}
+	p = startProgram(t, dir, []string{asProgram + "=1"}, self, args...)
+	p.wait("generation serves", 1)
+	code, err := os.ReadFile(filepath.Join(dir, "code"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, strings.TrimSpace(string(code)), addr
+}
+
+// load asks paths again and again until the test ends.
+func load(t *testing.T, addr string, paths ...string) {
+	t.Helper()
+	stop := make(chan struct{})
+	var asking sync.WaitGroup
+	t.Cleanup(func() {
+		close(stop)
+		asking.Wait()
+	})
+	asking.Go(func() {
+		client := &http.Client{}
+		defer client.CloseIdleConnections()
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				resp, err := client.Get("http://" + addr + paths[i%len(paths)])
+				if err != nil {
+					continue // the program has ended
+				}
+				_, _ = io.Copy(io.Discard, resp.Body) // it may end meanwhile
+				resp.Body.Close()
+			}
+		}
+	})
+}
+
+// hostileNames is what a document can have that a page must not run.
+const hostileNames = `
+- kind: nop
+  name: '<img src=x onerror="window.hit=1">'
+- {kind: nop, name: "javascript:window.hit=2"}
+- {kind: nop, name: "\u202eright to left"}
+- {kind: nop, name: of opensesame}
+`
+
+// TestConsole looks at a program under load: as one who may do everything, and as one who may look.
+func TestConsole(t *testing.T) {
+	if err := install(); err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile(filepath.Join("..", "..", "examples", "api.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, session, addr := startConsole(t, string(example), hostileNames)
+	resp, err := http.Post("http://"+addr+"/products", "application/json", strings.NewReader(`{"name": "tea", "price": 450}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	load(t, addr, "/products", "/products/1", "/products/7")
+
+	b := newBrowser(t, &flow{t: t})
+	b.first(`window.wrong = []; addEventListener('error', e => wrong.push(e.message || e.target.outerHTML), true)
+addEventListener('securitypolicyviolation', e => wrong.push(e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sample))
+addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
+	b.screen(1440, 900, "light")
+	b.open(session)
+	b.wait("the rate of the listener", `/^listener, [1-9][0-9.]* /.test(document.querySelector('[data-node="0"]')?.ariaLabel ?? '')`)
+	if got := b.run("return location.href"); strings.Contains(got, "code") {
+		t.Errorf("the code is still in the address %s", got)
+	}
+	page, _, _ := strings.Cut(session, "#")
+
+	t.Run("flow", func(t *testing.T) {
+		b.run(`document.querySelector('[data-node="0"]').focus()`)
+		b.do(chromedp.KeyEvent(kb.ArrowRight), enterKey())
+		b.wait("the router after it", "document.querySelector('aside h2')?.textContent == 'router'")
+		b.wait("its numbers", "document.querySelectorAll('aside dd').length == 7 && document.querySelector('aside rect')")
+		b.wait("what its kind does", "document.querySelector('aside .markdown p')")
+		b.do(escapeKey())
+		b.wait("the inspector to close", "!document.querySelector('aside')")
+		if got := b.run("return document.body.innerText + [...document.querySelectorAll('[aria-label]')].map(e => e.ariaLabel)"); strings.Contains(got, "opensesame") || !strings.Contains(got, "onerror") {
+			t.Errorf("got %s, want the names as text and no secret", got)
+		}
+	})
+	t.Run("logs", func(t *testing.T) {
+		b.open(page + "#view=logs")
+		b.wait("a line of the log", "document.querySelector('.log li')?.innerText.includes('INFO')")
+		b.run("[...document.querySelectorAll('button')].find(b => b.textContent == 'Reload').click()")
+		p.wait("generation serves", 2)
+		b.wait("the second generation", "document.querySelector('header').innerText.includes('generation 2')")
+	})
+	t.Run("looks", func(t *testing.T) { looks(t, b, page) })
+	t.Run("size", func(t *testing.T) {
+		var sizes []struct {
+			Name string
+			Size int64
+		}
+		other := b.another()
+		other.open(page)
+		other.wait("the picture", `document.querySelector('[data-node="0"]')`)
+		text := other.run("return JSON.stringify(performance.getEntries().filter(e => e.entryType == 'navigation' || e.name.includes('/assets/')).map(e => ({name: e.name, size: e.transferSize || e.encodedBodySize})))")
+		if err := json.Unmarshal([]byte(text), &sizes); err != nil {
+			t.Fatal(err)
+		}
+		var all int64
+		for _, s := range sizes {
+			all += s.Size
+			if !strings.HasPrefix(s.Name, page) {
+				t.Errorf("%s is from elsewhere", s.Name)
+			}
+		}
+		if t.Logf("%d bytes in %d files", all, len(sizes)); all > 180<<10 || len(sizes) < 4 {
+			t.Errorf("got %s, want 180 KB at most", text)
+		}
+	})
+	if got := b.run("return wrong.join() + (window.hit ?? '')"); got != "" {
+		t.Errorf("the page did wrong: %s", got)
+	}
+
+	t.Run("view only", func(t *testing.T) {
+		viewer := newBrowser(t, &flow{t: t})
+		viewer.screen(1440, 900, "light")
+		viewer.open(page + "#view=logs")
+		viewer.wait("what is missing", "document.querySelector('main .empty button')?.textContent == 'Print another address'")
+		viewer.open(page + "#view=nodes")
+		viewer.wait("the busiest node first", "document.querySelectorAll('tbody tr').length > 10 && document.querySelector('tbody td:nth-child(3)').textContent != ''")
+	})
+	t.Run("gone", func(t *testing.T) {
+		p.stop()
+		b.wait("how old the numbers are", "document.querySelector('header [role=status]')?.innerText.match(/[4-9]/)")
+	})
+}
+
+// looks takes pictures of each view in each form, and has axe look at it.
+func looks(t *testing.T, b *tab, page string) {
+	b = &tab{t, b.p, b.ctx}
+	axe, err := os.ReadFile(filepath.Join(packages, "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pictures := t.ArtifactDir() // which go test -artifacts keeps
+	agent := b.run("return navigator.userAgent")
+	speak := func(language string) {
+		b.do(chromedp.Action[chromedp.Void](func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+			_, err := cdp.Call(ctx, t, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: agent, AcceptLanguage: language})
+			return chromedp.Void{}, err
+		}))
+	}
+	defer speak("en")
+	for i, view := range []string{"flow", "nodes", "logs", "flow", "nodes", "logs"} {
+		language := []string{"en", "ko"}[i/3]
+		speak(language)
+		for _, width := range []int64{1440, 1024, 390} {
+			for _, scheme := range []string{"light", "dark"} {
+				b.screen(width, 900, scheme)
+				b.open("about:blank")
+				b.open(page + "#view=" + view)
+				b.wait("the language", "document.documentElement.lang == '"+language+"'")
+				b.wait("the view", "document.querySelector('[data-node], tbody tr, .log li') && document.querySelector('header .ok')")
+				if view == "flow" {
+					b.wait("numbers", `/[1-9]/.test(document.querySelector('[data-node="1"]').ariaLabel)`)
+					b.run(`document.querySelector('[data-node="1"]').click()`)
+					b.wait("what the kind does", "document.querySelector('aside .markdown p')")
+				}
+				name := fmt.Sprintf("%s-%s-%d-%s", view, language, width, scheme)
+				if got := b.run("return document.documentElement.scrollWidth - innerWidth"); got != "0" {
+					t.Errorf("%s is %s pixels wider than the screen", name, got)
+				}
+				b.picture(filepath.Join(pictures, name+".png"))
+				b.run(string(axe) + "; return ''")
+				got, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}).then(r => r.violations.map(v => v.id + ': ' + v.nodes.map(n => n.target + ' ' + n.failureSummary).join('; ')).join('\n'))`, chromedp.EvalAwaitPromise))
+				if err != nil || got != "" {
+					t.Errorf("%s: %v %s", name, err, got)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,71 @@
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import type { Diagram, KindDetail } from "./api.gen";
+import { keyOf, rows } from "./live";
+import { Markdown } from "./markdown";
+import { get } from "./server";
+import { count, duration, plain, rate, t } from "./text";
+
+/** What is known of a node. */
+export function Inspector({ d, node, select }: { d: Diagram; node: number; select: (id: string) => void }) {
+  const n = d.nodes[node]!;
+  const row = rows.value.get(keyOf(n.kind, n.namespace, n.path));
+  const kind = useSignal<KindDetail | null>(null);
+  useEffect(() => {
+    kind.value = null;
+    get<KindDetail>("/api/v1/kinds/" + encodeURIComponent(n.kind)).then((k) => (kind.value = k), () => undefined); // a template has no page
+  }, [n.kind]);
+  const others = (out: boolean) =>
+    d.links
+      .filter((l) => (out ? l.from : l.to) === node)
+      .map((l, i) => {
+        const other = d.nodes[out ? l.to : l.from]!;
+        return (
+          <li key={i}>
+            <code>{plain(out ? l.out : l.in)}</code> <button class="link" onClick={() => select(other.id)}>{plain(other.name || other.kind)}</button>
+          </li>
+        );
+      });
+  const [to, from] = [others(true), others(false)];
+  return (
+    <aside aria-label={n.name || n.kind}>
+      <button class="close" aria-label={t("close")} onClick={() => select("")}>×</button>
+      <h2>{plain(n.name || n.kind)}</h2>
+      <p class="muted">{n.kind}{n.file ? <> · <code>{plain(n.file)}:{n.line}:{n.col}</code></> : null}</p>
+      {row ? (
+        <>
+          <dl>
+            <Figure name={t("rate")} value={rate(row.rate)} />
+            <Figure name={t("failing")} value={rate(row.failing)} hot={row.failing > 0} />
+            <Figure name={t("p50")} value={duration(row.p50) || "–"} />
+            <Figure name={t("p99")} value={duration(row.p99) || "–"} />
+            <Figure name={t("packets")} value={count(row.packets)} />
+            <Figure name={t("errors")} value={count(row.errors)} hot={row.errors > 0} />
+            <Figure name={t("load")} value={Math.round(row.load * 100) + " %"} />
+          </dl>
+          <Past values={row.past} />
+        </>
+      ) : null}
+      {from.length ? <><h3>{t("comesFrom")}</h3><ul>{from}</ul></> : null}
+      {to.length ? <><h3>{t("leadsTo")}</h3><ul>{to}</ul></> : null}
+      {kind.value ? <><h3>{n.kind}</h3><p>{kind.value.summary}</p><Markdown text={kind.value.doc} /></> : null}
+    </aside>
+  );
+}
+
+function Figure({ name, value, hot }: { name: string; value: string; hot?: boolean }) {
+  return <div><dt>{name}</dt><dd class={hot ? "hot" : undefined}>{hot ? "▲ " : ""}{value}</dd></div>;
+}
+
+/** The rates of the last minute, a bar a second. */
+function Past({ values }: { values: number[] }) {
+  const most = Math.max(...values, 1e-9);
+  return (
+    <figure>
+      <figcaption>{t("minute")}: {rate(Math.max(...values, 0))}</figcaption>
+      <svg viewBox="0 0 240 40" preserveAspectRatio="none" aria-hidden="true">
+        {values.map((v, i) => <rect key={i} x={240 - 4 * (values.length - i)} y={40 - (38 * v) / most} width="3" height={Math.max(0.5, (38 * v) / most)} />)}
+      </svg>
+    </figure>
+  );
+}
