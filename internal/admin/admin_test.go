@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -453,4 +454,36 @@ func TestWaiting(t *testing.T) {
     "no broker",
     "no database"
   ]`)
+}
+
+// TestQueues shows what nodes report of themselves, and why they are not ready, without secrets.
+func TestQueues(t *testing.T) {
+	ship, read := node.Ref{ID: "1", Kind: "kafka_sink", Namespace: "default", Name: "ship"}, node.Ref{ID: "2", Kind: "kafka_source", Namespace: "default", Name: "read"}
+	s := start(t, Options{
+		Metrics: func() observe.Metrics {
+			return observe.Metrics{Figures: []observe.Figure{
+				{Node: ship, Metric: node.Metric{Name: "sink_seconds", Help: "How long.", Type: node.MetricHistogram, Counts: []uint64{1, 3}, Sum: 2}},
+				{Node: ship, Metric: node.Metric{Name: "sink_records_total", Help: "Sent.", Type: node.MetricCounter, Value: 7, Labels: []node.Label{{Name: "outcome", Value: "letmein"}}}},
+				{Node: ship, Metric: node.Metric{Name: "sink_queued", Help: "Waiting.", Value: 3}},
+			}}
+		},
+		Ready:  func() []error { return []error{&uniflow.ReadyError{Node: read, Err: errors.New("no letmein broker")}} },
+		Redact: func(text string) string { return strings.ReplaceAll(text, "letmein", "[redacted]") },
+	})
+	_, body := get(t, s, "GET", "/api/v1/queues")
+	var queues []api.Queue
+	if err := json.Unmarshal([]byte(body), &queues); err != nil {
+		t.Fatal(err)
+	}
+	want := []api.Queue{
+		{ID: "2", Node: api.MetricsOf{Kind: "kafka_source", Namespace: "default", Name: "read"}, Waiting: "no [redacted] broker", Figures: []api.Figure{}},
+		{ID: "1", Node: api.MetricsOf{Kind: "kafka_sink", Namespace: "default", Name: "ship"}, Figures: []api.Figure{
+			{Name: "sink_queued", Help: "Waiting.", Type: "gauge", Value: 3},
+			{Name: "sink_records_total", Help: "Sent.", Type: "counter", Value: 7, Labels: map[string]string{"outcome": "[redacted]"}},
+			{Name: "sink_seconds", Help: "How long.", Type: "histogram", Value: 4, Mean: 0.5},
+		}},
+	}
+	if !reflect.DeepEqual(queues, want) {
+		t.Errorf("got %s", body)
+	}
 }

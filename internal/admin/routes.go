@@ -34,6 +34,7 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 		"GET /api/v1/kinds":        http.HandlerFunc(s.kinds),
 		"GET /api/v1/kinds/{kind}": http.HandlerFunc(s.kind),
 		"GET " + api.MetricsPath:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.json(w, s.stream.Metrics()) }),
+		"GET /api/v1/queues":       http.HandlerFunc(s.queues),
 		"GET " + api.EventsPath:    s.stream,
 		"GET /debug/pprof/":        bounded(pprof.Index),
 		"GET /debug/pprof/cmdline": http.HandlerFunc(s.cmdline),

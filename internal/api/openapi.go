@@ -193,6 +193,8 @@ func typeScript(t reflect.Type) string {
 		return "boolean"
 	case reflect.Slice:
 		return typeScript(t.Elem()) + "[]"
+	case reflect.Map:
+		return "Record<string, " + typeScript(t.Elem()) + ">"
 	case reflect.Pointer:
 		return typeScript(t.Elem())
 	case reflect.String:

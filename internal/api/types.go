@@ -166,3 +166,21 @@ type NodeMetrics struct {
 	P50     float64 `json:"p50" jsonschema:"seconds: half of the packets took at most this long, of the last seconds; an upper bound, 0 for none"`
 	P99     float64 `json:"p99" jsonschema:"seconds: 99 of 100"`
 }
+
+// A Queue is what a node reports of itself, such as a sink of what waits in it, and a source of its lag.
+type Queue struct {
+	ID      string    `json:"id"`
+	Node    MetricsOf `json:"node"`
+	Waiting string    `json:"waiting,omitempty" jsonschema:"why the node is not ready"`
+	Figures []Figure  `json:"figures"`
+}
+
+// A Figure is a number of a [Queue].
+type Figure struct {
+	Name   string            `json:"name" jsonschema:"as in /metrics, without uniflow_"`
+	Help   string            `json:"help"`
+	Type   string            `json:"type" jsonschema:"gauge, counter or histogram"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Value  float64           `json:"value" jsonschema:"of a histogram the number of observations"`
+	Mean   float64           `json:"mean,omitempty" jsonschema:"of the observations of a histogram"`
+}

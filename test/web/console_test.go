@@ -163,6 +163,10 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 			t.Errorf("got %s, want the names as text and no secret", got)
 		}
 	})
+	t.Run("queues", func(t *testing.T) {
+		b.open(page + "#view=queues")
+		b.wait("what the database reports", "[...document.querySelectorAll('article')].some(a => a.ariaLabel == 'shop' && a.querySelectorAll('td.n').length > 0)")
+	})
 	t.Run("logs", func(t *testing.T) {
 		b.open(page + "#view=logs")
 		b.wait("a line of the log", "document.querySelector('.log li')?.innerText.includes('INFO')")
@@ -228,8 +232,8 @@ func looks(t *testing.T, b *tab, page string) {
 		}))
 	}
 	defer speak("en")
-	for i, view := range []string{"flow", "nodes", "logs", "flow", "nodes", "logs"} {
-		language := []string{"en", "ko"}[i/3]
+	for i, view := range []string{"flow", "nodes", "queues", "logs", "flow", "nodes", "queues", "logs"} {
+		language := []string{"en", "ko"}[i/4]
 		speak(language)
 		for _, width := range []int64{1440, 1024, 390} {
 			for _, scheme := range []string{"light", "dark"} {
@@ -237,7 +241,7 @@ func looks(t *testing.T, b *tab, page string) {
 				b.open("about:blank")
 				b.open(page + "#view=" + view)
 				b.wait("the language", "document.documentElement.lang == '"+language+"'")
-				b.wait("the view", "document.querySelector('[data-node], tbody tr, .log li') && document.querySelector('header .ok')")
+				b.wait("the view", "document.querySelector('[data-node], tbody tr, .log li, article') && document.querySelector('header .ok')")
 				if view == "flow" {
 					b.wait("numbers", `/[1-9]/.test(document.querySelector('[data-node="1"]').ariaLabel)`)
 					b.run(`document.querySelector('[data-node="1"]').click()`)

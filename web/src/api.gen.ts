@@ -60,6 +60,19 @@ export interface Error {
   hint?: string;
 }
 
+export interface Figure {
+  /** as in /metrics, without uniflow_ */
+  name: string;
+  help: string;
+  /** gauge, counter or histogram */
+  type: string;
+  labels?: Record<string, string>;
+  /** of a histogram the number of observations */
+  value: number;
+  /** of the observations of a histogram */
+  mean?: number;
+}
+
 export interface Finding {
   code: string;
   severity: string;
@@ -169,6 +182,14 @@ export interface NodeMetrics {
   p50: number;
   /** seconds: 99 of 100 */
   p99: number;
+}
+
+export interface Queue {
+  id: string;
+  node: MetricsOf;
+  /** why the node is not ready */
+  waiting?: string;
+  figures: Figure[];
 }
 
 export interface Reload {

@@ -1,36 +1,26 @@
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
 import type { LogLine } from "./api.gen";
 import { status } from "./live";
+import { usePoll } from "./poll";
 import { Failure, get, post } from "./server";
 import { plain, t } from "./text";
 
 const levels = ["debug", "info", "warn", "error"];
-const every = 2000;
 
 /** The last lines of the log. */
 export function Logs() {
   const lines = useSignal<LogLine[] | null>(null);
   const failure = useSignal<Failure | null>(null);
   const level = useSignal("info");
-  useEffect(() => {
-    let timer = 0;
-    let open = true;
-    const ask = async () => {
-      try {
-        lines.value = await get<LogLine[]>("/api/v1/logs?level=" + level.value);
-        failure.value = null;
-      } catch (err) {
-        if (err instanceof Failure) failure.value = err;
-      }
-      if (open && !(failure.value?.status === 403)) timer = setTimeout(ask, every);
-    };
-    void ask();
-    return () => {
-      open = false;
-      clearTimeout(timer);
-    };
-  }, [level.value]);
+  usePoll(async () => {
+    try {
+      lines.value = await get<LogLine[]>("/api/v1/logs?level=" + level.value);
+      failure.value = null;
+    } catch (err) {
+      if (err instanceof Failure) failure.value = err;
+    }
+    return failure.value?.status !== 403;
+  }, level.value);
   if (failure.value) return <More failure={failure.value} />;
   return (
     <section class="scroll">

@@ -3,6 +3,7 @@
 const en = {
   flow: "Flow",
   nodes: "Nodes",
+  queues: "Queues",
   logs: "Logs",
   namespace: "Namespace",
   find: "Find a node",
@@ -33,6 +34,7 @@ const en = {
   noNodesYet: "Nothing is served yet.",
   noNodesHint: "Nodes appear here when the program serves some: uniflow start FILE --console",
   noTraffic: "No packets yet. The first one lights its path.",
+  noQueues: "No node of this namespace reports anything of itself. Sources, sinks, pools and caches do.",
   noLogs: "Nothing was logged yet.",
   noScope: "This needs more than looking. Open the address that the program has printed, or have it print another.",
   askCode: "Print another address",
@@ -48,6 +50,7 @@ const en = {
 const ko: typeof en = {
   flow: "흐름",
   nodes: "노드",
+  queues: "대기열",
   logs: "로그",
   namespace: "네임스페이스",
   find: "노드 찾기",
@@ -78,6 +81,7 @@ const ko: typeof en = {
   noNodesYet: "아직 실행 중인 워크플로가 없습니다.",
   noNodesHint: "프로그램이 노드를 실행하면 여기에 나타납니다: uniflow start FILE --console",
   noTraffic: "아직 패킷이 없습니다. 첫 패킷이 지나가는 길이 표시됩니다.",
+  noQueues: "이 네임스페이스에는 스스로 보고하는 노드가 없습니다. 소스, 싱크, 풀, 캐시가 보고합니다.",
   noLogs: "아직 로그가 없습니다.",
   noScope: "보기 이상의 권한이 필요합니다. 프로그램이 출력한 주소를 열거나 새 주소를 출력하게 하세요.",
   askCode: "새 주소 출력",

@@ -1,0 +1,21 @@
+import { useEffect } from "preact/hooks";
+
+const every = 1000;
+
+/** Asks each second while a view is open and seen, until it returns false. */
+export function usePoll(ask: () => Promise<boolean>, ...on: unknown[]): void {
+  useEffect(() => {
+    let timer = 0;
+    let open = true;
+    const next = async () => {
+      let more = true;
+      if (!document.hidden) more = await ask().catch(() => true); // the bar says that the program is gone
+      if (open && more) timer = setTimeout(next, every);
+    };
+    void next();
+    return () => {
+      open = false;
+      clearTimeout(timer);
+    };
+  }, on);
+}
