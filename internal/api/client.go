@@ -17,7 +17,7 @@ import (
 type Client struct {
 	Address string       // of the admin server: host:port
 	Token   string       // empty for none
-	HTTP    *http.Client // nil for that of package net/http
+	HTTP    *http.Client // nil for one without a proxy, which must not see the token
 }
 
 // maxAnswer is the most bytes of an answer that are read.
@@ -70,7 +70,10 @@ func (c *Client) send(ctx context.Context, method, path string, body any) (*http
 	}
 	client := c.HTTP
 	if client == nil {
-		client = http.DefaultClient
+		client = &http.Client{
+			Transport:     &http.Transport{DisableKeepAlives: true},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
 	}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -84,11 +87,16 @@ func (c *Client) send(ctx context.Context, method, path string, body any) (*http
 	if err != nil {
 		return nil, err
 	}
-	failed := &StatusError{Status: resp.StatusCode}
-	if err := json.Unmarshal(text, &failed.Answer); err != nil || failed.Answer.Message == "" {
-		failed.Answer.Message = strings.TrimSpace(string(text))
+	return nil, &StatusError{resp.StatusCode, ErrorOf(text)}
+}
+
+// ErrorOf reads the body of an answer that is an error: one that is not JSON is the message.
+func ErrorOf(body []byte) Error {
+	var e Error
+	if err := json.Unmarshal(body, &e); err != nil || e.Message == "" {
+		return Error{Message: strings.TrimSpace(string(body))}
 	}
-	return nil, failed
+	return e
 }
 
 // A StatusError is an answer that is an error.

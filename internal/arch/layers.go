@@ -46,7 +46,7 @@ var layers = []layer{
 	{"Tests of connectors", []string{"node/stream/streamtest"}},
 	{"What commands share", []string{"internal/admin", "internal/cli/app", "internal/cli/reference"}},
 	{"Settings", []string{"internal/cli/app/apptest", "internal/cli/settings"}},
-	{"Commands", []string{"internal/cli/flow", "internal/cli/profile", "internal/cli/trail"}},
+	{"Commands", []string{"internal/cli/flow", "internal/cli/profile", "internal/cli/top", "internal/cli/trail"}},
 	{"The command of the loader", []string{"internal/cli/loader"}},
 	{"The command line, and generated pages", []string{"internal/cli", "internal/docgen", "internal/site", "internal/arch"}},
 	{"The command line for programs with kinds of their own", []string{"cli"}},

@@ -2,7 +2,7 @@
 // reference about them.
 //
 // Read [Main] first. The commands are in the folders below, by product: flow has
-// those about workflows, profile, loader and trail have one command each with
+// those about workflows, profile, top, loader and trail have one command each with
 // what belongs to it, settings is what commands read from flags, the environment
 // and the config file, and app is what all of them share. Package reference writes the
 // pages about kinds and codes.
@@ -21,6 +21,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/cli/flow"
 	"github.com/uniflow-labs/uniflow/internal/cli/loader"
 	"github.com/uniflow-labs/uniflow/internal/cli/profile"
+	"github.com/uniflow-labs/uniflow/internal/cli/top"
 	"github.com/uniflow-labs/uniflow/internal/cli/trail"
 )
 
@@ -45,7 +46,7 @@ func Main(ctx context.Context, args []string, sys app.Machine) int {
 
 // root returns the tree of commands.
 func root(a *app.App) *cobra.Command {
-	all := append(flow.Commands(a), profile.Command(a), loader.Command(a), trail.Command(a), readyCommand(a), versionCommand(a))
+	all := append(flow.Commands(a), profile.Command(a), loader.Command(a), trail.Command(a), readyCommand(a), top.Command(a), versionCommand(a))
 	return a.Root(&cobra.Command{Use: "uniflow", Short: "Serve workflows declared in YAML", Long: rootLong + indent(app.Columns(app.ExitCodes())), Example: rootExample}, foreignCommands, all...)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -47,27 +46,11 @@ func readyCommand(a *app.App) *cobra.Command {
 	flags.SortFlags = false
 	flags.BoolVar(&alive, "alive", false, "ask only whether it runs")
 	flags.DurationVar(&timeout, "timeout", 5*time.Second, "wait for the answer for `DURATION`")
-	o.AddFlags(cmd, settings.Admin, settings.AdminToken)
-	flags.Lookup(settings.Admin).Usage = "the `ADDRESS`, in place of the argument"
+	o.AddAdminFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		for _, address := range args {
-			if err := flags.Set(settings.Admin, address); err != nil {
-				return err
-			}
-		}
-		if err := o.Resolve(a, cmd); err != nil {
-			return err
-		}
-		const hint = "write ready 127.0.0.1:9000, as start --admin names it"
-		if o.Admin == "" {
-			return app.Usagef(cmd.CommandPath(), hint, "ready needs an address")
-		}
-		host, port, err := net.SplitHostPort(o.Admin)
+		address, err := o.ResolveAdmin(a, cmd, args...)
 		if err != nil {
-			return app.Usagef(cmd.CommandPath(), hint, "%w", err)
-		}
-		if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
-			host = "localhost" // a server on all addresses is also on this one
+			return err
 		}
 		path := "/readyz"
 		if alive {
@@ -75,7 +58,7 @@ func readyCommand(a *app.App) *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("no answer within %s", timeout))
 		defer cancel()
-		status, text, err := ask(ctx, "http://"+net.JoinHostPort(host, port)+path, o.AdminToken)
+		status, text, err := ask(ctx, "http://"+address+path, o.AdminToken)
 		switch {
 		case err != nil:
 			return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s: %w", o.Admin, err), Hint: "does the program run, and is it the address that start --admin names?"}

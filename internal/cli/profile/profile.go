@@ -24,6 +24,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/settings"
 	"github.com/uniflow-labs/uniflow/internal/flame"
@@ -323,7 +324,7 @@ func unreachable(from source, err error) error {
 }
 
 func refused(from source, resp *http.Response, body []byte, o *options) error {
-	text, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
+	text, _, _ := strings.Cut(api.ErrorOf(body).Message, "\n")
 	text = show.Printable(text)
 	if len(text) > 200 {
 		text = strings.ToValidUTF8(text[:200], "") + "…"

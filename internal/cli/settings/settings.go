@@ -10,6 +10,7 @@ package settings
 
 import (
 	"errors"
+	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -145,6 +146,36 @@ func (s *Settings) AddFlags(cmd *cobra.Command, names ...string) {
 // and how.
 func (s *Settings) AddDocumentFlags(cmd *cobra.Command) {
 	s.AddFlags(cmd, FromSpecs, FromValues, Environment, Namespace, "language")
+}
+
+// AddAdminFlags adds the flags that say which program to ask, and with which token.
+func (s *Settings) AddAdminFlags(cmd *cobra.Command) {
+	s.AddFlags(cmd, Admin, AdminToken)
+	cmd.Flags().Lookup(Admin).Usage = "the `ADDRESS`, in place of the argument"
+}
+
+// ResolveAdmin is Resolve for a command that asks a program. It returns the address of its admin server.
+func (s *Settings) ResolveAdmin(a *app.App, cmd *cobra.Command, args ...string) (string, error) {
+	for _, address := range args {
+		if err := cmd.Flags().Set(Admin, address); err != nil {
+			return "", err
+		}
+	}
+	if err := s.Resolve(a, cmd); err != nil {
+		return "", err
+	}
+	hint := "write " + cmd.Name() + " 127.0.0.1:9000, as start --admin names it"
+	if s.Admin == "" {
+		return "", app.Usagef(cmd.CommandPath(), hint, "%s needs an address", cmd.Name())
+	}
+	host, port, err := net.SplitHostPort(s.Admin)
+	if err != nil {
+		return "", app.Usagef(cmd.CommandPath(), hint, "%w", err)
+	}
+	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
+		host = "localhost" // a server on all addresses is also on this one
+	}
+	return net.JoinHostPort(host, port), nil
 }
 
 // Variable is the environment variable of a setting.
