@@ -113,6 +113,11 @@ func load(t *testing.T, addr string, paths ...string) {
 	})
 }
 
+// rated is true if a node has a rate that is not 0: it is described when it gets the focus.
+func rated(node int) string {
+	return fmt.Sprintf(`(n => { n?.dispatchEvent(new FocusEvent('focus')); return /^[1-9]/.test(n?.getAttribute('aria-description') ?? '') })(document.querySelector('[data-node="%d"]'))`, node)
+}
+
 // hostileNames is what a document can have that a page must not run.
 const hostileNames = `
 - kind: nop
@@ -145,7 +150,7 @@ addEventListener('securitypolicyviolation', e => wrong.push(e.violatedDirective 
 addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 	b.screen(1440, 900, "light")
 	b.open(session)
-	b.wait("the rate of the listener", `/^listener, [1-9][0-9.]* /.test(document.querySelector('[data-node="0"]')?.ariaLabel ?? '')`)
+	b.wait("the rate of the listener", rated(0))
 	if got := b.run("return location.href"); strings.Contains(got, "code") {
 		t.Errorf("the code is still in the address %s", got)
 	}
@@ -165,7 +170,7 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 	})
 	t.Run("queues", func(t *testing.T) {
 		b.open(page + "#view=queues")
-		b.wait("what the database reports", "[...document.querySelectorAll('article')].some(a => a.ariaLabel == 'shop' && a.querySelectorAll('td.n').length > 0)")
+		b.wait("what the listener reports", "[...document.querySelectorAll('article')].some(a => a.ariaLabel == 'listener' && a.querySelectorAll('td.n').length > 0)")
 	})
 	t.Run("logs", func(t *testing.T) {
 		b.open(page + "#view=logs")
@@ -216,6 +221,52 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 	})
 }
 
+// TestFrames moves and zooms the picture of 500 nodes while their numbers change, and reads the stream for a
+// while: frames stay short, and memory does not grow.
+func TestFrames(t *testing.T) {
+	var document strings.Builder
+	document.WriteString("- kind: listener\n  name: listener\n  port: 8000\n  ports: {out: n0}\n")
+	for i := range 500 {
+		fmt.Fprintf(&document, "- {kind: pipe, name: n%d, ports: {", i)
+		for out, to := range []int{2*i + 1, 2*i + 2} {
+			if to < 500 {
+				fmt.Fprintf(&document, "'out[%d]': n%d, ", out, to)
+			}
+		}
+		document.WriteString("}}\n")
+	}
+	_, session, addr := startConsole(t, document.String())
+	load(t, addr, "/")
+	b := newBrowser(t, &flow{t: t})
+	b.screen(1440, 900, "light")
+	b.open(session)
+	b.wait("numbers", rated(0))
+	got, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]float64](`(async () => {
+		const picture = document.querySelector('.picture'), frame = () => new Promise(requestAnimationFrame), times = [];
+		let last = await frame();
+		for (const end = last + 5000; last < end; ) {
+			const i = times.length, at = {clientX: 500, clientY: 400, bubbles: true, cancelable: true};
+			picture.dispatchEvent(new WheelEvent('wheel', i % 60 < 30 ? {...at, deltaX: i % 120 < 60 ? 20 : -20, shiftKey: true} : {...at, deltaY: i % 120 < 60 ? -8 : 8}));
+			const now = await frame();
+			times.push(now - last);
+			last = now;
+		}
+		return times.sort((a, b) => a - b);
+	})()`, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatal(err)
+	}
+	middle, late := got[len(got)/2], got[len(got)*95/100]
+	if t.Logf("%d frames in 5 s: %.1f ms, 95 of 100 within %.1f ms, the longest %.1f ms", len(got), middle, late, got[len(got)-1]); middle > 50 {
+		t.Errorf("half of the frames take more than %.1f ms", middle)
+	}
+	nodes := b.run("return document.querySelectorAll('*').length")
+	b.wait("half a minute of numbers", "document.querySelector('header') && (window.began ??= performance.now()) < performance.now() - 25000")
+	if again := b.run("return document.querySelectorAll('*').length"); again != nodes {
+		t.Errorf("the page has %s elements, and had %s", again, nodes)
+	}
+}
+
 // looks takes pictures of each view in each form, and has axe look at it.
 func looks(t *testing.T, b *tab, page string) {
 	b = &tab{t, b.p, b.ctx}
@@ -243,7 +294,7 @@ func looks(t *testing.T, b *tab, page string) {
 				b.wait("the language", "document.documentElement.lang == '"+language+"'")
 				b.wait("the view", "document.querySelector('[data-node], tbody tr, .log li, article') && document.querySelector('header .ok')")
 				if view == "flow" {
-					b.wait("numbers", `/[1-9]/.test(document.querySelector('[data-node="1"]').ariaLabel)`)
+					b.wait("numbers", rated(1))
 					b.run(`document.querySelector('[data-node="1"]').click()`)
 					b.wait("what the kind does", "document.querySelector('aside .markdown p')")
 				}

@@ -94,9 +94,23 @@ function text(c: CanvasRenderingContext2D, font: string, colour: string, words: 
   c.font = font;
   c.fillStyle = colour;
   c.textAlign = align;
-  let cut = plain(words);
-  while (cut.length > 1 && c.measureText(cut).width > width) cut = cut.slice(0, cut.endsWith("…") ? -2 : -1) + "…";
-  c.fillText(cut, x, y);
+  c.fillText(fit(c, words, width), x, y);
+}
+
+/** Texts that were made to fit: to measure them takes longer than to draw them. */
+const fits = new Map<string, string>();
+const maxFits = 5000;
+
+function fit(c: CanvasRenderingContext2D, words: string, width: number): string {
+  const key = `${c.font}\n${width}\n${words}`;
+  let cut = fits.get(key);
+  if (cut === undefined) {
+    cut = plain(words);
+    while (cut.length > 1 && c.measureText(cut).width > width) cut = cut.slice(0, cut.endsWith("…") ? -2 : -1) + "…";
+    if (fits.size >= maxFits) fits.clear();
+    fits.set(key, cut);
+  }
+  return cut;
 }
 
 function halo(c: CanvasRenderingContext2D, font: string, colour: string, around: string, words: string, x: number, y: number): void {

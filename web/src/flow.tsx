@@ -132,8 +132,9 @@ export function Flow({ namespace, selected, select }: ViewProps) {
     if (n) reveal(n);
   }, [selected, d.value, size.value]);
 
+  // The elements do not change with the numbers, of which there are new ones each second.
   const nodes = d.value?.nodes ?? [];
-  const busy = nodes.some((n) => rows.value.get(keyOf(n.kind, n.namespace, n.path))?.packets);
+  const busy = useComputed(() => d.value?.nodes.some((n) => rows.value.get(keyOf(n.kind, n.namespace, n.path))?.packets) ?? false);
   return (
     <section class="flow" onKeyDown={onKey}>
       <div class="picture" onPointerDown={(e) => (e.currentTarget.setPointerCapture(e.pointerId), pointers.current.set(e.pointerId, place(e)))} onPointerMove={onMove} onPointerUp={(e) => pointers.current.delete(e.pointerId)} onPointerCancel={(e) => pointers.current.delete(e.pointerId)}>
@@ -145,11 +146,14 @@ export function Flow({ namespace, selected, select }: ViewProps) {
               data-node={i}
               class={n.open ? "frame" : undefined}
               aria-pressed={i === chosen.value}
-              aria-label={say(n)}
+              aria-label={n.name && n.name !== n.kind ? `${n.name}, ${n.kind}` : n.kind}
               style={{ left: n.x + "px", top: n.y + "px", width: n.width + "px", height: (n.open ? 28 : n.height) + "px" }}
               onPointerDown={(e) => e.stopPropagation()}
               onClick={() => select(i === chosen.value ? "" : n.id)}
-              onFocus={(e) => e.currentTarget.matches(":focus-visible") && reveal(n)}
+              onFocus={(e) => {
+                e.currentTarget.setAttribute("aria-description", say(n));
+                if (e.currentTarget.matches(":focus-visible")) reveal(n);
+              }}
             />
           ))}
         </div>
@@ -159,7 +163,7 @@ export function Flow({ namespace, selected, select }: ViewProps) {
             <p class="muted">{t("noNodesHint")}</p>
           </div>
         ) : null}
-        {nodes.length > 0 && !busy ? <p class="note">{t("noTraffic")}</p> : null}
+        {nodes.length > 0 && !busy.value ? <p class="note">{t("noTraffic")}</p> : null}
         <div class="tools">
           <Find nodes={nodes} select={select} />
           <button onPointerDown={(e) => e.stopPropagation()} onClick={fit}>{t("fit")}</button>
@@ -170,12 +174,11 @@ export function Flow({ namespace, selected, select }: ViewProps) {
   );
 }
 
-/** What a screen reader says of a node. */
+/** What a screen reader says of a node after its name. */
 function say(n: DiagramNode): string {
-  const row = rows.value.get(keyOf(n.kind, n.namespace, n.path));
-  const name = n.name && n.name !== n.kind ? `${n.name}, ${n.kind}` : n.kind;
-  if (!row) return name;
-  return `${name}, ${rate(row.rate)} ${t("rate")}` + (row.p99 ? `, ${t("p99")} ${duration(row.p99)}` : "") + (row.errors ? `, ${count(row.errors)} ${t("errors")}` : "");
+  const row = rows.peek().get(keyOf(n.kind, n.namespace, n.path));
+  if (!row) return "";
+  return `${rate(row.rate)} ${t("rate")}` + (row.p99 ? `, ${t("p99")} ${duration(row.p99)}` : "") + (row.errors ? `, ${count(row.errors)} ${t("errors")}` : "");
 }
 
 /** The nearest node above or below one. */
