@@ -27,12 +27,18 @@ export function Queues({ namespace, show }: ViewProps) {
           {q.waiting ? <p class="hot">▲ {t("notReady")}: {plain(q.waiting)}</p> : null}
           <table>
             <tbody>
-              {q.figures.map((f, i) => (
-                <tr key={i} title={f.name}>
-                  <td>{plain(f.help.replace(/\.$/, ""))}{f.labels ? <span class="muted"> {plain(Object.values(f.labels).join(", "))}</span> : null}</td>
-                  <td class="n">{figure(f)}</td>
-                </tr>
-              ))}
+              {q.figures.map((f, i) => {
+                const again = i > 0 && q.figures[i - 1]!.name === f.name;
+                return (
+                  <tr key={i} title={f.name} class={again ? "again" : undefined}>
+                    <td>
+                      {again ? null : plain(f.help.replace(/\.$/, ""))}
+                      {f.labels ? <div class="muted">{plain(Object.values(f.labels).join(", "))}</div> : null}
+                    </td>
+                    <td class="n">{figure(f)}</td>
+                  </tr>
+                );
+              })}
             </tbody>
           </table>
         </article>
@@ -43,7 +49,7 @@ export function Queues({ namespace, show }: ViewProps) {
 
 /** The number, with the unit that its name says. */
 function figure(f: Figure): string {
-  const number = (value: number) => (f.name.endsWith("_seconds") ? duration(value) || "0" : f.name.endsWith("_bytes") ? count(value) + "B" : count(value));
+  const number = (value: number) => (f.name.endsWith("_seconds") ? duration(value) || "0" : f.name.endsWith("_bytes") ? count(value) + " B" : count(value));
   if (f.type !== "histogram") return number(f.value);
   return f.value ? `${count(f.value)}, ⌀ ${number(f.mean ?? 0)}` : "0";
 }
