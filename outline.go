@@ -160,6 +160,18 @@ func (e *Engine) Status() Status {
 	return s
 }
 
+// A Waiting is a process that has waited for something, such as an answer, a timer or a database.
+type Waiting = run.Waiting
+
+// Waiting returns the processes of what the engine serves now that wait, in no order. Those that
+// run, or are about to go on, are left out.
+func (e *Engine) Waiting() (all []Waiting) {
+	if g := e.current.Load(); g != nil {
+		g.Waiting(func(w Waiting) { all = append(all, w) })
+	}
+	return all
+}
+
 // A Link joins two nodes.
 type Link struct {
 	From, To node.Ref

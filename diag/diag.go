@@ -162,20 +162,26 @@ func (d *Diagnostic) what() string {
 
 func (d *Diagnostic) Unwrap() error { return d.Err }
 
-// MarshalJSON leaves out fields that are unknown, except for code, severity and
+// A Finding is a diagnostic as JSON has it: without what is unknown, except for code, severity and
 // message.
-func (d *Diagnostic) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Code     Code   `json:"code"`
-		Severity string `json:"severity"`
-		File     string `json:"file,omitempty"`
-		Line     int    `json:"line,omitempty"`
-		Col      int    `json:"col,omitempty"`
-		Node     string `json:"node,omitempty"`
-		Path     string `json:"path,omitempty"`
-		Pointer  string `json:"pointer,omitempty"`
-		Message  string `json:"message"`
-		Hint     string `json:"hint,omitempty"`
-		UsedAt   string `json:"used_at,omitempty"`
-	}{d.Code, d.Severity.String(), d.Pos.File, d.Pos.Line, d.Pos.Col, d.Node, d.Path, d.Pointer, d.Msg, d.Hint, d.UsedAt.String()})
+type Finding struct {
+	Code     Code   `json:"code"`
+	Severity string `json:"severity"`
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Col      int    `json:"col,omitempty"`
+	Node     string `json:"node,omitempty"`
+	Path     string `json:"path,omitempty"`
+	Pointer  string `json:"pointer,omitempty"`
+	Message  string `json:"message"`
+	Hint     string `json:"hint,omitempty"`
+	UsedAt   string `json:"used_at,omitempty" jsonschema:"where a sub-graph is used that it is in"`
 }
+
+// Finding returns what JSON has of a diagnostic.
+func (d *Diagnostic) Finding() Finding {
+	return Finding{d.Code, d.Severity.String(), d.Pos.File, d.Pos.Line, d.Pos.Col, d.Node, d.Path, d.Pointer, d.Msg, d.Hint, d.UsedAt.String()}
+}
+
+// MarshalJSON writes the [Finding].
+func (d *Diagnostic) MarshalJSON() ([]byte, error) { return json.Marshal(d.Finding()) }

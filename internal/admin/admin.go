@@ -53,11 +53,12 @@ type Options struct {
 	Metrics func() observe.Metrics // called from any goroutine
 	Slow    http.Handler           // of /api/v1/slow/, its prefix stripped; nil for none
 
-	Ready  func() []error        // why nodes are not ready; called from any goroutine
-	Links  func() []uniflow.Link // called from any goroutine
-	Reload func() Reload         // the last; called from any goroutine
-	Again  func()                // reads the documents again; nil if that cannot be
-	Logs   *console.Logs         // the last lines of the log; nil for none
+	Ready   func() []error           // why nodes are not ready; called from any goroutine
+	Links   func() []uniflow.Link    // called from any goroutine
+	Waiting func() []uniflow.Waiting // called from any goroutine
+	Reload  func() Reload            // the last; called from any goroutine
+	Again   func()                   // reads the documents again; nil if that cannot be
+	Logs    *console.Logs            // the last lines of the log; nil for none
 
 	Outline   func() uniflow.Outline // of what is served; called from any goroutine
 	Namespace string                 // that is drawn if a request names none
@@ -137,6 +138,9 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	}
 	if opts.Redact == nil {
 		opts.Redact = func(text string) string { return text }
+	}
+	if opts.Waiting == nil {
+		opts.Waiting = func() []uniflow.Waiting { return nil }
 	}
 	if opts.Ready == nil {
 		opts.Ready = func() []error { return nil }

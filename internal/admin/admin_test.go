@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -485,5 +486,29 @@ func TestQueues(t *testing.T) {
 	}
 	if !reflect.DeepEqual(queues, want) {
 		t.Errorf("got %s", body)
+	}
+}
+
+// TestProcesses lists the processes that wait, up to a number.
+func TestProcesses(t *testing.T) {
+	web, shop := node.Ref{ID: "1", Kind: "listener", Namespace: "default", Name: "web"}, node.Ref{ID: "2", Kind: "sql", Namespace: "default", Name: "letmein"}
+	s := start(t, Options{
+		Status: func() uniflow.Status { return uniflow.Status{InFlight: 300} },
+		Waiting: func() (all []uniflow.Waiting) {
+			for i := range 250 {
+				all = append(all, uniflow.Waiting{ID: fmt.Sprintf("%03d", 249-i), Trigger: web, At: []node.Ref{shop}})
+			}
+			return all
+		},
+		Redact: func(text string) string { return strings.ReplaceAll(text, "letmein", "[redacted]") },
+	})
+	_, body := get(t, s, "GET", "/api/v1/processes")
+	var got api.Processes
+	if err := json.Unmarshal([]byte(body), &got); err != nil {
+		t.Fatal(err)
+	}
+	first := api.Process{ID: "000", Trigger: api.ProcessNode{ID: "1", Kind: "listener", Namespace: "default", Name: "web"}, At: []api.ProcessNode{{ID: "2", Kind: "sql", Namespace: "default", Name: "[redacted]"}}}
+	if got.InFlight != 300 || got.Waiting != 250 || len(got.List) != api.MaxProcesses || !reflect.DeepEqual(got.List[0], first) {
+		t.Errorf("got %d, %d, %d, %+v", got.InFlight, got.Waiting, len(got.List), got.List[:1])
 	}
 }

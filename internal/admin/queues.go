@@ -39,7 +39,7 @@ func (s *Server) queues(w http.ResponseWriter, _ *http.Request) {
 	queues := []api.Queue{}
 	for _, q := range byID {
 		slices.SortFunc(q.Figures, func(a, b api.Figure) int {
-			return cmp.Or(cmp.Compare(slices.Index(figureTypes, a.Type), slices.Index(figureTypes, b.Type)), strings.Compare(a.Name, b.Name), strings.Compare(text(a.Labels), text(b.Labels))) // what is now comes first
+			return cmp.Or(cmp.Compare(slices.Index(figureTypes, a.Type), slices.Index(figureTypes, b.Type)), strings.Compare(a.Name, b.Name), strings.Compare(sorted(a.Labels), sorted(b.Labels))) // what is now comes first
 		})
 		queues = append(queues, *q)
 	}
@@ -71,8 +71,8 @@ func (s *Server) figure(m node.Metric) api.Figure {
 	return f
 }
 
-// text is what labels are sorted by.
-func text(labels map[string]string) string {
+// sorted is what labels are ordered by.
+func sorted(labels map[string]string) string {
 	var all []string
 	for name, value := range labels {
 		all = append(all, name+"="+value)

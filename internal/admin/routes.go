@@ -12,8 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/console"
+	"github.com/uniflow-labs/uniflow/node"
 )
 
 // handlers are what answers the routes of the table, by their patterns.
@@ -34,6 +36,7 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 		"GET /api/v1/kinds":        http.HandlerFunc(s.kinds),
 		"GET /api/v1/kinds/{kind}": http.HandlerFunc(s.kind),
 		"GET " + api.MetricsPath:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.json(w, s.stream.Metrics()) }),
+		"GET /api/v1/processes":    http.HandlerFunc(s.processes),
 		"GET /api/v1/queues":       http.HandlerFunc(s.queues),
 		"GET " + api.EventsPath:    s.stream,
 		"GET /debug/pprof/":        bounded(pprof.Index),
@@ -191,10 +194,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	if last := s.opts.Reload(); !last.Time.IsZero() {
 		body.Reload = &api.Reload{Time: last.Time, Successful: last.OK}
 		for _, d := range last.Findings {
-			body.Reload.Findings = append(body.Reload.Findings, api.Finding{
-				Code: string(d.Code), Severity: d.Severity.String(), File: d.Pos.File, Line: d.Pos.Line, Col: d.Pos.Col,
-				Node: d.Node, Path: d.Path, Pointer: d.Pointer, Message: d.Msg, Hint: d.Hint,
-			})
+			body.Reload.Findings = append(body.Reload.Findings, d.Finding())
 		}
 		if last.Err != nil {
 			body.Reload.Error = last.Err.Error()
@@ -216,6 +216,24 @@ func (s *Server) nodes(w http.ResponseWriter, _ *http.Request) {
 		})
 	}
 	s.json(w, nodes)
+}
+
+// processes lists those that wait, the oldest id first.
+func (s *Server) processes(w http.ResponseWriter, _ *http.Request) {
+	of := func(ref node.Ref) api.ProcessNode {
+		return api.ProcessNode{ID: s.opts.Redact(ref.ID), Kind: ref.Kind, Namespace: s.opts.Redact(ref.Namespace), Name: s.opts.Redact(ref.Name)}
+	}
+	all := s.opts.Waiting()
+	slices.SortFunc(all, func(a, b uniflow.Waiting) int { return strings.Compare(a.ID, b.ID) })
+	body := api.Processes{InFlight: s.opts.Status().InFlight, Waiting: len(all), List: []api.Process{}}
+	for _, p := range all[:min(len(all), api.MaxProcesses)] {
+		shown := api.Process{ID: p.ID, Trigger: of(p.Trigger), At: []api.ProcessNode{}}
+		for _, ref := range p.At {
+			shown.At = append(shown.At, of(ref))
+		}
+		body.List = append(body.List, shown)
+	}
+	s.json(w, body)
 }
 
 func (s *Server) kinds(w http.ResponseWriter, _ *http.Request) {

@@ -4,7 +4,7 @@
 //
 // Read [Routes] and [Route] first. [Client] asks a running program.
 //
-// The package must not know the engine, or how an answer is found.
+// The package must not know how an answer is found.
 package api
 
 import (
@@ -100,6 +100,7 @@ func Routes() []Route {
 		{Method: http.MethodGet, Path: Base + "kinds", Scope: View, Doc: "the kinds that documents may use", Answer: []Kind{}},
 		{Method: http.MethodGet, Path: Base + "kinds/{kind}", Scope: View, Doc: "what a kind does", Answer: KindDetail{}},
 		{Method: http.MethodGet, Path: MetricsPath, Scope: View, Doc: "what the nodes have done so far", Answer: Metrics{}},
+		{Method: http.MethodGet, Path: Base + "processes", Scope: View, Doc: "the processes that wait, and for which nodes", Answer: Processes{}},
 		{Method: http.MethodGet, Path: Base + "queues", Scope: View, Doc: "what nodes report of themselves: what waits, lags, is held or was lost", Answer: []Queue{}},
 		{Method: http.MethodGet, Path: EventsPath, Scope: View, Doc: "what changes, as a stream of events: hello, then metrics each second", Media: "text/event-stream"},
 		{Method: http.MethodGet, Path: SlowPath, Scope: View, Doc: "what was kept of slow processes", Media: "application/octet-stream"},

@@ -3,6 +3,7 @@ package api
 import (
 	"time"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/diagram"
 )
 
@@ -55,24 +56,10 @@ type Status struct {
 
 // A Reload is how the last attempt to serve documents went.
 type Reload struct {
-	Time       time.Time `json:"time"`
-	Successful bool      `json:"successful"`
-	Error      string    `json:"error,omitempty" jsonschema:"why the documents could not be started"`
-	Findings   []Finding `json:"findings,omitempty" jsonschema:"in the documents"`
-}
-
-// A Finding is what check says of a place in a document.
-type Finding struct {
-	Code     string `json:"code"`
-	Severity string `json:"severity"`
-	File     string `json:"file,omitempty"`
-	Line     int    `json:"line,omitempty"`
-	Col      int    `json:"col,omitempty"`
-	Node     string `json:"node,omitempty"`
-	Path     string `json:"path,omitempty"`
-	Pointer  string `json:"pointer,omitempty"`
-	Message  string `json:"message"`
-	Hint     string `json:"hint,omitempty"`
+	Time       time.Time      `json:"time"`
+	Successful bool           `json:"successful"`
+	Error      string         `json:"error,omitempty" jsonschema:"why the documents could not be started"`
+	Findings   []diag.Finding `json:"findings,omitempty" jsonschema:"in the documents"`
 }
 
 // A Node is a node that is served, with the place of its spec.
@@ -100,6 +87,31 @@ type Graph struct {
 	Generation int             `json:"generation" jsonschema:"0 while nothing is served"`
 	Diagram    diagram.Diagram `json:"diagram"`
 }
+
+// A Process is one that waits.
+type Process struct {
+	ID      string        `json:"id"`
+	Trigger ProcessNode   `json:"trigger" jsonschema:"the node that started it"`
+	At      []ProcessNode `json:"at" jsonschema:"the nodes that it waits in"`
+}
+
+// A ProcessNode is a node of a [Process].
+type ProcessNode struct {
+	ID        string `json:"id"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name,omitempty"`
+}
+
+// Processes are those that have not ended.
+type Processes struct {
+	InFlight int       `json:"in_flight" jsonschema:"how many there are"`
+	Waiting  int       `json:"waiting" jsonschema:"how many of these have waited for something"`
+	List     []Process `json:"list" jsonschema:"those that wait, by id; 200 at most"`
+}
+
+// MaxProcesses is how many processes are listed at most.
+const MaxProcesses = 200
 
 // A Kind is a kind of node.
 type Kind struct {

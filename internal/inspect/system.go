@@ -7,7 +7,6 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/internal/run"
-	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
@@ -144,13 +143,13 @@ func (g *Generation) symbolRows() []value.Value {
 // calls.
 func (g *Generation) processRows(calls bool) []value.Value {
 	var rows []value.Value
-	g.Waiting(func(id string, at []node.Ref) {
+	g.Waiting(func(w run.Waiting) {
 		if !calls {
-			rows = append(rows, value.Map(text("id", id), number("generation", g.Number), number("frames", len(at))))
+			rows = append(rows, value.Map(text("id", w.ID), number("generation", g.Number), number("frames", len(w.At))))
 			return
 		}
-		for _, ref := range at {
-			rows = append(rows, value.Map(text("process", id), text("node_id", ref.ID), text("kind", ref.Kind), text("namespace", ref.Namespace), text("name", ref.Name)))
+		for _, ref := range w.At {
+			rows = append(rows, value.Map(text("process", w.ID), text("node_id", ref.ID), text("kind", ref.Kind), text("namespace", ref.Namespace), text("name", ref.Name)))
 		}
 	})
 	return rows

@@ -155,8 +155,8 @@ func TestAwaitParked(t *testing.T) {
 		runtime.Gosched()
 	}
 	waiting := 0
-	gen.Waiting(func(id string, at []node.Ref) {
-		if len(at) == 1 && id != "" {
+	gen.Waiting(func(w run.Waiting) {
+		if len(w.At) == 1 && w.ID != "" && w.Trigger.Name != w.At[0].Name {
 			waiting++
 		}
 	})

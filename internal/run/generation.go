@@ -187,18 +187,26 @@ func (s *shard) processes() []*process {
 	return all
 }
 
-// Waiting calls f for each process that has waited for something, with its id and the
-// nodes that it waits in. A process that is being changed at that moment is left out.
-func (g *Generation) Waiting(f func(id string, at []node.Ref)) {
+// A Waiting is a process that has waited for something.
+type Waiting struct {
+	ID      string
+	Trigger node.Ref   // the node that started it
+	At      []node.Ref // the nodes that it waits in
+}
+
+// Waiting calls f for each process that has waited for something. A process that is being changed at
+// that moment is left out.
+func (g *Generation) Waiting(f func(Waiting)) {
 	for i := range g.shards {
 		g.shards[i].waiting(g, f)
 	}
 }
 
-func (s *shard) waiting(g *Generation, f func(id string, at []node.Ref)) {
+func (s *shard) waiting(g *Generation, f func(Waiting)) {
 	type found struct {
-		id string
-		at []int32
+		id      string
+		trigger int32
+		at      []int32
 	}
 	var all []found
 	for _, p := range s.processes() {
@@ -209,7 +217,7 @@ func (s *shard) waiting(g *Generation, f func(id string, at []node.Ref)) {
 			if p.mu.id == "" {
 				p.mu.id = newID()
 			}
-			all = append(all, found{p.mu.id, slices.Clone(p.mu.working)})
+			all = append(all, found{p.mu.id, p.startedAt, slices.Clone(p.mu.working)})
 		}
 		p.mu.Unlock()
 	}
@@ -218,7 +226,7 @@ func (s *shard) waiting(g *Generation, f func(id string, at []node.Ref)) {
 		for i, at := range w.at {
 			refs[i] = g.prog.Vertices[at].Ref
 		}
-		f(w.id, refs)
+		f(Waiting{w.id, g.prog.Vertices[w.trigger].Ref, refs})
 	}
 }
 

@@ -67,7 +67,7 @@ func startConsole(t *testing.T, documents ...string) (p *program, session, addr 
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"start", "--console", "--console-code-file", "code", "--admin", "127.0.0.1:0", "--from-values", "values.yaml"}
+	args := []string{"start", "--console", "--console-code-file", "code", "--admin", "127.0.0.1:0", "--grace", "1s", "--from-values", "values.yaml"}
 	write(t, filepath.Join(dir, "values.yaml"), "- {name: KEY, data: opensesame, secret: true}\n")
 	for i, text := range documents {
 		name := fmt.Sprintf("flow%d.yaml", i)
@@ -125,6 +125,8 @@ const hostileNames = `
 - {kind: nop, name: "javascript:window.hit=2"}
 - {kind: nop, name: "\u202eright to left"}
 - {kind: nop, name: of opensesame}
+- {kind: schedule, name: soon, interval: 1s, overlap: allow, ports: {out: patient}}
+- {kind: sleep, name: patient, interval: 1h}
 `
 
 // TestConsole looks at a program under load: as one who may do everything, and as one who may look.
@@ -167,6 +169,10 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 		if got := b.run("return document.body.innerText + [...document.querySelectorAll('[aria-label]')].map(e => e.ariaLabel)"); strings.Contains(got, "opensesame") || !strings.Contains(got, "onerror") {
 			t.Errorf("got %s, want the names as text and no secret", got)
 		}
+	})
+	t.Run("processes", func(t *testing.T) {
+		b.open(page + "#view=processes")
+		b.wait("what a process waits for", "document.querySelector('tbody tr')?.innerText.match(/soon\\s+patient\\s+[1-9]/)")
 	})
 	t.Run("queues", func(t *testing.T) {
 		b.open(page + "#view=queues")
@@ -283,8 +289,8 @@ func looks(t *testing.T, b *tab, page string) {
 		}))
 	}
 	defer speak("en")
-	for i, view := range []string{"flow", "nodes", "queues", "logs", "flow", "nodes", "queues", "logs"} {
-		language := []string{"en", "ko"}[i/4]
+	for i, view := range []string{"flow", "nodes", "processes", "queues", "logs", "flow", "nodes", "processes", "queues", "logs"} {
+		language := []string{"en", "ko"}[i/5]
 		speak(language)
 		for _, width := range []int64{1440, 1024, 390} {
 			for _, scheme := range []string{"light", "dark"} {

@@ -84,6 +84,8 @@ export interface Finding {
   pointer?: string;
   message: string;
   hint?: string;
+  /** where a sub-graph is used that it is in */
+  used_at?: string;
 }
 
 export interface Graph {
@@ -182,6 +184,30 @@ export interface NodeMetrics {
   p50: number;
   /** seconds: 99 of 100 */
   p99: number;
+}
+
+export interface Process {
+  id: string;
+  /** the node that started it */
+  trigger: ProcessNode;
+  /** the nodes that it waits in */
+  at: ProcessNode[];
+}
+
+export interface ProcessNode {
+  id: string;
+  kind: string;
+  namespace: string;
+  name?: string;
+}
+
+export interface Processes {
+  /** how many there are */
+  in_flight: number;
+  /** how many of these have waited for something */
+  waiting: number;
+  /** those that wait, by id; 200 at most */
+  list: Process[];
 }
 
 export interface Queue {

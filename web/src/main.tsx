@@ -3,11 +3,12 @@ import { signal, useComputed, useSignal, useSignalEffect } from "@preact/signals
 import { Flow } from "./flow";
 import { Logs } from "./logs";
 import { Nodes } from "./nodes";
+import { Processes } from "./processes";
 import { Queues } from "./queues";
 import { enterToken, follow, heard, refused, status, total } from "./live";
 import { count, t } from "./text";
 
-const views = { flow: Flow, nodes: Nodes, queues: Queues, logs: Logs };
+const views = { flow: Flow, nodes: Nodes, processes: Processes, queues: Queues, logs: Logs };
 type View = keyof typeof views;
 
 /** The state of the page is in the address, after #. */
@@ -50,6 +51,7 @@ function App() {
 const signs: Record<View, string> = {
   flow: "M2 4.5h3.5c3 0 2 7 5 7H14M2 11.5h3.5c3 0 2-7 5-7H14",
   nodes: "M2.5 3.5h11M2.5 8h11M2.5 12.5h11",
+  processes: "M2.5 3.5h6M5.5 8h6M8.5 12.5h5",
   queues: "M2.5 3h11v10h-11zM6.2 3v10M9.9 3v10",
   logs: "M2.5 3.5h8M2.5 8h11M2.5 12.5h5",
 };
