@@ -28,15 +28,15 @@ export function Processes({ namespace, show }: ViewProps) {
       {shown.length ? (
         <table>
           <thead>
-            <tr><th>{t("process")}</th><th>{t("trigger")}</th><th>{t("waitsIn")}</th><th class="n">{t("seenFor")}</th></tr>
+            <tr><th>{t("trigger")}</th><th>{t("waitsIn")}</th><th class="n">{t("seenFor")}</th><th>{t("process")}</th></tr>
           </thead>
           <tbody>
             {shown.map((p) => (
               <tr key={p.id}>
-                <td><code>{p.id}</code></td>
                 <td>{name(p.trigger)}</td>
                 <td>{p.at.map((n, i) => <span key={i}>{i ? ", " : ""}{name(n)}</span>)}</td>
                 <td class="n">{age(p)} s</td>
+                <td><code>{p.id}</code></td>
               </tr>
             ))}
           </tbody>
