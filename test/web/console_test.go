@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -113,6 +114,28 @@ func load(t *testing.T, addr string, paths ...string) {
 	})
 }
 
+// figures are what was measured, which bench/out/console.json has afterwards.
+var figures struct {
+	sync.Mutex
+	all map[string]float64
+}
+
+// figure notes what was measured.
+func figure(t *testing.T, name string, value float64) {
+	t.Helper()
+	figures.Lock()
+	defer figures.Unlock()
+	if figures.all == nil {
+		figures.all = make(map[string]float64)
+	}
+	figures.all[name] = value
+	data, err := json.MarshalIndent(figures.all, "", "  ")
+	folder := filepath.Join("..", "..", "bench", "out")
+	if err := errors.Join(err, os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, "console.json"), data, 0o644)); err != nil {
+		t.Error(err)
+	}
+}
+
 // rated is true if a node has a rate that is not 0: it is described when it gets the focus.
 func rated(node int) string {
 	return fmt.Sprintf(`(n => { n?.dispatchEvent(new FocusEvent('focus')); return /^[1-9]/.test(n?.getAttribute('aria-description') ?? '') })(document.querySelector('[data-node="%d"]'))`, node)
@@ -205,6 +228,7 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 				t.Errorf("%s is from elsewhere", s.Name)
 			}
 		}
+		figure(t, "first_view_bytes", float64(all))
 		if t.Logf("%d bytes in %d files", all, len(sizes)); all > 180<<10 || len(sizes) < 4 {
 			t.Errorf("got %s, want 180 KB at most", text)
 		}
@@ -263,6 +287,9 @@ func TestFrames(t *testing.T) {
 		t.Fatal(err)
 	}
 	middle, late := got[len(got)/2], got[len(got)*95/100]
+	figure(t, "frame_p50_ms", middle)
+	figure(t, "frame_p95_ms", late)
+	figure(t, "frame_longest_ms", got[len(got)-1])
 	if t.Logf("%d frames in 5 s: %.1f ms, 95 of 100 within %.1f ms, the longest %.1f ms", len(got), middle, late, got[len(got)-1]); middle > 100 {
 		t.Errorf("half of the frames take more than %.1f ms", middle)
 	}
