@@ -110,7 +110,15 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s.json(w, s.opts.Logs.Lines(level, s.opts.Redact))
+	q := console.Query{Least: level, Node: r.FormValue("node")}
+	if text := r.FormValue("after"); text != "" {
+		var err error
+		if q.After, err = strconv.ParseUint(text, 10, 64); err != nil {
+			fail(w, http.StatusBadRequest, "after: want the seq of a line", "")
+			return
+		}
+	}
+	s.json(w, s.opts.Logs.Lines(q, s.opts.Redact))
 }
 
 // maxSeconds is the longest time of a profile or trace.

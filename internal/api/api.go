@@ -113,6 +113,8 @@ func Routes() []Route {
 
 		{Method: http.MethodGet, Path: Base + "logs", Scope: Inspect, Doc: "the last lines of the log, the newest last", Answer: []LogLine{}, Params: []Param{
 			{Name: "level", Doc: "the least level; info by default", Enum: []string{"debug", "info", "warn", "error"}},
+			{Name: "node", Doc: "only lines about the node with this name"},
+			{Name: "after", Doc: "only lines whose seq is above this"},
 		}},
 		{Method: http.MethodPost, Path: Base + "reload", Scope: Control, Doc: "read the documents again, and serve them"},
 	}

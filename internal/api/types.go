@@ -128,6 +128,7 @@ type KindDetail struct {
 
 // A LogLine is a line of the log.
 type LogLine struct {
+	Seq     uint64    `json:"seq" jsonschema:"the first line has 1"`
 	Time    time.Time `json:"time"`
 	Level   string    `json:"level"`
 	Message string    `json:"message"`

@@ -214,23 +214,29 @@ func TestLogs(t *testing.T) {
 	log.Info("came", "token", "letmein", slog.Group("by", "ip", "::1"))
 	log.Error("no letmein here")
 	hide := func(text string) string { return strings.ReplaceAll(text, "letmein", "[redacted]") }
-	lines := logs.Lines(slog.LevelInfo, hide)
+	lines := logs.Lines(Query{}, hide)
 	if got := fmt.Sprintln(lines[0].Level, lines[0].Message, lines[0].Attrs); len(lines) != 2 || got != "INFO came [{node a} {http.port 80} {http.token [redacted]} {http.by.ip ::1}]\n" {
 		t.Errorf("got %s of %d", got, len(lines))
 	}
-	if lines := logs.Lines(slog.LevelError, hide); len(lines) != 1 || lines[0].Message != "no [redacted] here" {
+	if lines := logs.Lines(Query{Least: slog.LevelError}, hide); len(lines) != 1 || lines[0].Message != "no [redacted] here" {
 		t.Errorf("got %+v", lines)
+	}
+	if lines := logs.Lines(Query{After: 1, Node: "a"}, same); len(lines) != 1 || lines[0].Seq != 2 {
+		t.Errorf("got %+v after the first", lines)
+	}
+	if lines := logs.Lines(Query{Node: "b"}, same); len(lines) != 0 {
+		t.Errorf("got %+v of another node", lines)
 	}
 	for i := range 3 * maxLines {
 		log.Info(fmt.Sprint("line ", i))
 	}
-	if lines := logs.Lines(slog.LevelInfo, same); len(lines) != maxLines || lines[maxLines-1].Message != fmt.Sprint("line ", 3*maxLines-1) {
+	if lines := logs.Lines(Query{}, same); len(lines) != maxLines || lines[maxLines-1].Message != fmt.Sprint("line ", 3*maxLines-1) {
 		t.Errorf("got %d lines, the last %q", len(lines), lines[len(lines)-1].Message)
 	}
 	for range 10 {
 		log.Info(strings.Repeat("x", maxBytes/4))
 	}
-	if lines := logs.Lines(slog.LevelInfo, same); len(lines) != 3 {
+	if lines := logs.Lines(Query{}, same); len(lines) != 3 {
 		t.Errorf("got %d lines of a quarter of the room", len(lines))
 	}
 }

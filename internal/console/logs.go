@@ -19,8 +19,21 @@ const (
 type Logs struct {
 	mu    sync.Mutex
 	lines []line
-	first int // index of the oldest
+	first int    // index of the oldest
+	seq   uint64 // of the latest
 	bytes int
+}
+
+// A Query says which lines are asked for.
+type Query struct {
+	Least slog.Level
+	Node  string // the value of the attribute node; empty for all
+	After uint64 // lines up to this one are known already
+}
+
+func (q *Query) takes(l *line) bool {
+	return l.level >= q.Least && l.Seq > q.After &&
+		(q.Node == "" || slices.Contains(l.Attrs, api.Attr{Key: "node", Value: q.Node}))
 }
 
 type line struct {
@@ -39,14 +52,14 @@ func (l *line) size() int {
 // Handler returns a handler that passes records on, and keeps them.
 func (l *Logs) Handler(next slog.Handler) slog.Handler { return &keeper{Handler: next, logs: l} }
 
-// Lines returns what is kept of a level and above, the oldest first.
-func (l *Logs) Lines(least slog.Level, redact func(string) string) []api.LogLine {
+// Lines returns what is asked for of what is kept, the oldest first, with secrets hidden by redact.
+func (l *Logs) Lines(q Query, redact func(string) string) []api.LogLine {
 	l.mu.Lock()
 	kept := slices.Clone(l.lines[l.first:])
 	l.mu.Unlock()
 	lines := []api.LogLine{}
 	for _, k := range kept {
-		if k.level < least {
+		if !q.takes(&k) {
 			continue
 		}
 		k.Message = redact(k.Message)
@@ -62,6 +75,8 @@ func (l *Logs) Lines(least slog.Level, redact func(string) string) []api.LogLine
 func (l *Logs) add(n line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.seq++
+	n.Seq = l.seq
 	l.lines = append(l.lines, n)
 	for l.bytes += n.size(); len(l.lines)-l.first > maxLines || l.bytes > maxBytes && len(l.lines)-l.first > 1; l.first++ {
 		l.bytes -= l.lines[l.first].size()

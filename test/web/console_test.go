@@ -150,6 +150,9 @@ const hostileNames = `
 - {kind: nop, name: of opensesame}
 - {kind: schedule, name: soon, interval: 1s, overlap: allow, ports: {out: patient}}
 - {kind: sleep, name: patient, interval: 1h}
+- {kind: schedule, name: often, interval: 1s, ports: {out: out of luck}}
+- {kind: snippet, name: out of luck, language: cel, code: 'self.none.none', ports: {error: consoled}}
+- {kind: nop, name: consoled}
 `
 
 // TestConsole looks at a program under load: as one who may do everything, and as one who may look.
@@ -187,6 +190,8 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 		b.wait("the router after it", "document.querySelector('aside h2')?.textContent == 'router'")
 		b.wait("its numbers", "document.querySelectorAll('aside dd').length == 7 && document.querySelector('aside rect')")
 		b.wait("what its kind does", "document.querySelector('aside .markdown p')")
+		b.run(`document.querySelector('[aria-label="out of luck, snippet"]').click()`)
+		b.wait("the errors of a node", "document.querySelector('aside .log li b')?.innerText == 'WARN'")
 		b.do(escapeKey())
 		b.wait("the inspector to close", "!document.querySelector('aside')")
 		if got := b.run("return document.body.innerText + [...document.querySelectorAll('[aria-label]')].map(e => e.ariaLabel)"); strings.Contains(got, "opensesame") || !strings.Contains(got, "onerror") {
@@ -203,7 +208,7 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 	})
 	t.Run("logs", func(t *testing.T) {
 		b.open(page + "#view=logs")
-		b.wait("a line of the log", "document.querySelector('.log li')?.innerText.includes('INFO')")
+		b.wait("a line of the log", "[...document.querySelectorAll('.log li')].some(li => li.innerText.includes('INFO'))")
 		b.run("[...document.querySelectorAll('button')].find(b => b.textContent == 'Reload').click()")
 		p.wait("generation serves", 2)
 		b.wait("the second generation", "document.querySelector('header').innerText.includes('generation 2')")

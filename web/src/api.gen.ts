@@ -128,6 +128,8 @@ export interface Link {
 }
 
 export interface LogLine {
+  /** the first line has 1 */
+  seq: number;
   time: string;
   level: string;
   message: string;

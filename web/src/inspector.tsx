@@ -1,8 +1,10 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import type { Diagram, KindDetail } from "./api.gen";
-import { keyOf, rows } from "./live";
+import type { Diagram, KindDetail, LogLine } from "./api.gen";
+import { keyOf, rows, status } from "./live";
+import { Line } from "./logs";
 import { Markdown } from "./markdown";
+import { usePoll } from "./poll";
 import { get } from "./server";
 import { count, duration, plain, rate, t } from "./text";
 
@@ -46,10 +48,43 @@ export function Inspector({ d, node, select }: { d: Diagram; node: number; selec
           <Past values={row.past} />
         </>
       ) : null}
+      <Warnings path={n.path ?? ""} />
       {from.length ? <><h3>{t("comesFrom")}</h3><ul>{from}</ul></> : null}
       {to.length ? <><h3>{t("leadsTo")}</h3><ul>{to}</ul></> : null}
       {kind.value ? <><h3>{n.kind}</h3><p>{kind.value.summary}</p><Markdown text={kind.value.doc} /></> : null}
     </aside>
+  );
+}
+
+const mostWarnings = 5;
+
+/** The last warnings and errors that the log has of a node, for those who may read it. */
+function Warnings({ path }: { path: string }) {
+  const lines = useSignal<LogLine[]>([]);
+  const of = [path, status.value?.scope, status.value?.started]; // a program that starts again counts from 1
+  useEffect(() => {
+    lines.value = [];
+  }, of);
+  usePoll(async () => {
+    if (!path || status.value?.scope === "view") return false;
+    const more = await get<LogLine[]>(`/api/v1/logs?level=warn&node=${encodeURIComponent(path)}&after=${lines.value.at(-1)?.seq ?? 0}`);
+    if (more.length) lines.value = [...lines.value, ...more].slice(-mostWarnings);
+    return true;
+  }, ...of);
+  if (lines.value.length === 0) return null;
+  return (
+    <>
+      <h3>{t("warnings")}</h3>
+      <ol class="log">
+        {lines.value.toReversed().map((line) => (
+          <li key={line.seq}>
+            <time title={line.time}>{line.time.slice(11, 19)}</time>
+            <b class={line.level === "ERROR" ? "hot" : "warm"}>{line.level}</b>
+            <Line line={line} show={null} />
+          </li>
+        ))}
+      </ol>
+    </>
   );
 }
 

@@ -1,26 +1,38 @@
 import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import type { LogLine } from "./api.gen";
+import { graph, useGraph } from "./graph";
 import { status } from "./live";
 import { usePoll } from "./poll";
 import { Failure, get, post } from "./server";
 import { plain, t } from "./text";
+import type { ViewProps } from "./view";
 
+/** How many lines the page keeps, as the program does. */
+const most = 2000;
 const levels = ["debug", "info", "warn", "error"];
 
 /** The last lines of the log. */
-export function Logs() {
+export function Logs({ namespace, show }: ViewProps) {
+  useGraph(namespace);
   const lines = useSignal<LogLine[] | null>(null);
   const failure = useSignal<Failure | null>(null);
   const level = useSignal("info");
+  const of = [level.value, status.value?.started]; // a program that starts again counts from 1
+  useEffect(() => {
+    lines.value = null;
+  }, of);
   usePoll(async () => {
     try {
-      lines.value = await get<LogLine[]>("/api/v1/logs?level=" + level.value);
+      const known = lines.value ?? [];
+      const more = await get<LogLine[]>(`/api/v1/logs?level=${level.value}&after=${known.at(-1)?.seq ?? 0}`);
+      if (more.length || !lines.value) lines.value = [...known, ...more].slice(-most);
       failure.value = null;
     } catch (err) {
       if (err instanceof Failure) failure.value = err;
     }
     return failure.value?.status !== 403;
-  }, level.value);
+  }, ...of);
   if (failure.value) return <More failure={failure.value} />;
   return (
     <section class="scroll">
@@ -34,15 +46,29 @@ export function Logs() {
       </div>
       {lines.value?.length === 0 ? <p class="empty">{t("noLogs")}</p> : null}
       <ol class="log" aria-label={t("logs")}>
-        {(lines.value ?? []).toReversed().map((line, i) => (
-          <li key={i}>
+        {(lines.value ?? []).toReversed().map((line) => (
+          <li key={line.seq}>
             <time title={line.time}>{line.time.slice(11, 23)}</time>
             <b class={line.level === "ERROR" ? "hot" : line.level === "WARN" ? "warm" : ""}>{line.level}</b>
-            <span>{plain(line.message)} {(line.attrs ?? []).map((a) => <i key={a.key}>{a.key}=<span>{plain(a.value)}</span> </i>)}</span>
+            <Line line={line} show={show} />
           </li>
         ))}
       </ol>
     </section>
+  );
+}
+
+/** The message and what belongs to it: the name of a node leads to it. */
+export function Line({ line, show }: { line: LogLine; show: ((id: string) => void) | null }) {
+  const nodes = graph.value?.diagram.nodes ?? [];
+  return (
+    <span>
+      {plain(line.message)}{" "}
+      {(line.attrs ?? []).map((a) => {
+        const node = show && a.key === "node" ? nodes.find((n) => n.path === a.value) : undefined;
+        return <i key={a.key}>{a.key}={node ? <button class="link" onClick={() => show!(node.id)}>{plain(a.value)}</button> : <span>{plain(a.value)}</span>} </i>;
+      })}
+    </span>
   );
 }
 
