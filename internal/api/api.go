@@ -83,7 +83,6 @@ func Routes() []Route {
 		{Method: http.MethodGet, Path: "/{$}", Scope: Open, Doc: "the console", Media: "text/html"},
 		{Method: http.MethodGet, Path: "/assets/{file}", Scope: Open, Doc: "files of the console", Media: "*/*"},
 		{Method: http.MethodPost, Path: SessionPath, Scope: Open, Doc: "a token for a code that the program has printed, or for a token", Body: Credentials{}, Answer: Session{}},
-		{Method: http.MethodPost, Path: CodePath, Scope: Open, Doc: "have the program print another code"},
 
 		{Method: http.MethodGet, Path: "/healthz", Scope: View, Doc: "200 while the program runs", Media: "text/plain"},
 		{Method: http.MethodGet, Path: "/readyz", Scope: View, Doc: "200 while it serves and all nodes are ready", Media: "text/plain"},
@@ -111,6 +110,7 @@ func Routes() []Route {
 		{Method: http.MethodPost, Path: "/debug/pprof/symbol", Scope: View, Doc: "names of addresses in the program", Media: "text/plain"},
 		{Method: http.MethodGet, Path: "/debug/pprof/trace", Scope: View, Doc: "a trace of the Go runtime", Media: "application/octet-stream"},
 
+		{Method: http.MethodPost, Path: CodePath, Scope: View, Doc: "the program prints another code"},
 		{Method: http.MethodGet, Path: Base + "logs", Scope: Inspect, Doc: "the last lines of the log, the newest last", Answer: []LogLine{}, Params: []Param{
 			{Name: "level", Doc: "the least level; info by default", Enum: []string{"debug", "info", "warn", "error"}},
 			{Name: "node", Doc: "only lines about the node with this name"},
