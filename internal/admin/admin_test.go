@@ -134,8 +134,11 @@ func TestHealth(t *testing.T) {
 			f("/debug/pprof/"+path+"?seconds="+seconds, 400)
 		}
 	}
-	if got, _ := get(t, s, "POST", "/healthz"); got != 405 {
-		t.Errorf("POST: got %d, want 405", got)
+	for method, want := range map[string]int{"GET": 404, "POST": 405} {
+		path := map[string]string{"GET": "/api/v1/nothing", "POST": "/healthz"}[method]
+		if got, body := get(t, s, method, path); got != want || !strings.HasPrefix(body, `{"message":`) {
+			t.Errorf("%s %s: got %d %s, want %d as JSON", method, path, got, body, want)
+		}
 	}
 }
 

@@ -194,9 +194,9 @@ func (s *Server) more(scope api.Scope) string {
 	case len(s.auth.tokens) > 0:
 		return "send the token of --admin-token"
 	case s.opts.Announce == nil:
-		return "start the program with --console, and open the address that it prints"
+		return "start the program with --console, in a terminal or with --console-code-file, and open the address that it prints"
 	}
-	return "open the address that the program has printed, or ask it for another: POST " + api.CodePath
+	return "open the address that the program has printed or written to --console-code-file, or ask it for another: POST " + api.CodePath
 }
 
 // session opens a session for a code or a token.
@@ -237,6 +237,15 @@ func fail(w http.ResponseWriter, status int, message, hint string) {
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(api.Error{Message: message, Hint: hint}) // the client has left
 }
+
+// A refusal is where a mux says that it has no such path, or not with that method: as the API does.
+type refusal struct{ http.ResponseWriter }
+
+func (r refusal) WriteHeader(status int) {
+	fail(r.ResponseWriter, status, strings.ToLower(http.StatusText(status)), api.Base+" lists the paths")
+}
+
+func (refusal) Write(text []byte) (int, error) { return len(text), nil }
 
 // crossSite reports whether a request comes from a page of another site. The page
 // could not read the answer, but it could start a profile. Browsers set

@@ -71,7 +71,7 @@ func (s *Server) routes(metrics http.Handler) http.Handler {
 			s.served = append(s.served, r)
 		}
 	}
-	other := s.guard(api.View, "", mux)
+	other := s.guard(api.View, "", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(refusal{w}, r) }))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {
 			mux.ServeHTTP(w, r)

@@ -76,8 +76,6 @@ func TestClient(t *testing.T) {
 			http.Error(w, `{"message": "no token", "hint": "send one"}`, http.StatusUnauthorized)
 		case r.URL.Path == EventsPath:
 			_, _ = w.Write([]byte("event: hello\ndata: {\"generation\":1}\n\n: \n\nevent: metrics\ndata: {}\n\nevent: metrics\n")) // the client has left
-		case r.Method == http.MethodPost:
-			w.WriteHeader(http.StatusAccepted)
 		default:
 			_, _ = w.Write([]byte(`{"version": "v1", "more": true}`)) // the client has left
 		}
@@ -86,11 +84,8 @@ func TestClient(t *testing.T) {
 	defer server.Client().CloseIdleConnections()
 	c := &Client{Address: strings.TrimPrefix(server.URL, "http://"), Token: "secret", HTTP: server.Client()}
 	var status Status
-	if err := c.Do(t.Context(), http.MethodGet, StatusPath, nil, &status); err != nil || status.Version != "v1" {
+	if err := c.Get(t.Context(), StatusPath, &status); err != nil || status.Version != "v1" {
 		t.Errorf("got %+v, %v", status, err)
-	}
-	if err := c.Do(t.Context(), http.MethodPost, SessionPath, Credentials{Code: "x"}, nil); err != nil {
-		t.Error(err)
 	}
 	var got []string
 	if err := c.Events(t.Context(), func(e Event) error {
@@ -101,7 +96,7 @@ func TestClient(t *testing.T) {
 	}
 	c.Token = ""
 	var failed *StatusError
-	if err := c.Do(t.Context(), http.MethodGet, StatusPath, nil, &status); !errors.As(err, &failed) || failed.Status != 401 || failed.Answer.Hint != "send one" {
+	if err := c.Get(t.Context(), StatusPath, &status); !errors.As(err, &failed) || failed.Status != 401 || failed.Answer.Hint != "send one" {
 		t.Errorf("got %v", err)
 	}
 }

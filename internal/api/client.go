@@ -2,14 +2,12 @@ package api
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 )
 
@@ -23,11 +21,10 @@ type Client struct {
 // maxAnswer is the most bytes of an answer that are read.
 const maxAnswer = 64 << 20
 
-// Do asks a route of the table with a path, such as /api/v1/graph?as=json, sends a body unless it is nil,
-// and decodes the answer into what into points to, unless that is nil. An answer that is an error is
-// a [*StatusError].
-func (c *Client) Do(ctx context.Context, method, path string, body, into any) error {
-	resp, err := c.send(ctx, method, path, body)
+// Get asks for a path, such as /api/v1/graph?as=json, and decodes the answer into what into points to. An
+// answer that is an error is a [*StatusError].
+func (c *Client) Get(ctx context.Context, path string, into any) error {
+	resp, err := c.get(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -36,34 +33,16 @@ func (c *Client) Do(ctx context.Context, method, path string, body, into any) er
 	if err != nil {
 		return err
 	}
-	if into == nil {
-		return nil
-	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
 
-func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
-	var data io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		data = bytes.NewReader(text)
-	}
-	at, err := url.Parse("http://" + c.Address + path)
+func (c *Client) get(ctx context.Context, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Address+path, nil)
 	if err != nil {
 		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, method, at.String(), data)
-	if err != nil {
-		return nil, err
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
 	}
 	if c.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Token)
@@ -115,7 +94,7 @@ type Event struct {
 
 // Events calls f with each event until it returns an error, the context ends or the stream does.
 func (c *Client) Events(ctx context.Context, f func(Event) error) error {
-	resp, err := c.send(ctx, http.MethodGet, EventsPath, nil)
+	resp, err := c.get(ctx, EventsPath)
 	if err != nil {
 		return err
 	}

@@ -144,11 +144,15 @@ func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
 		opts.Slow = s.traces.flight.Handler()
 	}
 	opts.Most, _ = api.ParseScope(s.opts.AdminScope) // check has refused others
-	if s.opts.Console {
+	codes := s.opts.ConsoleCodeFile != "" || s.TerminalErr
+	if s.opts.Console && codes {
 		opts.Announce = s.announce
 	}
 	var err error
 	s.admin, err = admin.Start(ctx, opts)
+	if err == nil && s.opts.Console && !codes {
+		s.log.Info("console, for viewing only: no terminal can show a code; --console-code-file FILE keeps one", "url", "http://"+s.admin.Addr().String()+"/")
+	}
 	return err
 }
 
@@ -164,18 +168,16 @@ func (s *server) readAgain() {
 // may control the program, so it does not go into a log.
 func (s *server) announce(url string) {
 	page, _, _ := strings.Cut(url, "#")
-	switch file := s.opts.ConsoleCodeFile; {
-	case file != "":
-		if err := writeOwn(file, url+"\n"); err != nil {
-			s.log.Error("the code for the console is not written", "error", err)
-			return
-		}
-		s.log.Info("console", "url", page, "code", file)
-	case s.TerminalErr:
+	file := s.opts.ConsoleCodeFile
+	if file == "" {
 		s.Talk("console: %s\n", url)
-	default:
-		s.log.Info("console, for viewing only: no terminal could show a code; --console-code-file FILE keeps one", "url", page)
+		return
 	}
+	if err := writeOwn(file, url+"\n"); err != nil {
+		s.log.Error("the code for the console is not written", "error", err)
+		return
+	}
+	s.log.Info("console", "url", page, "code", file)
 }
 
 // writeOwn writes a file that only its owner reads, also in place of one that others read.

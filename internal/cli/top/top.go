@@ -73,7 +73,7 @@ var errEnough = errors.New("enough")
 
 func (o *options) run(ctx context.Context, a *app.App, client *api.Client) error {
 	m := &model{sort: byRate}
-	if err := client.Do(ctx, http.MethodGet, api.StatusPath, nil, &m.status); err != nil {
+	if err := client.Get(ctx, api.StatusPath, &m.status); err != nil {
 		return o.failure(err)
 	}
 	out, terminal := a.Stdout.(*os.File)
