@@ -168,14 +168,14 @@ func (s *Server) guard(scope api.Scope, path string, next http.Handler) http.Han
 		may, known := s.auth.scope(r)
 		switch {
 		case crossSite(r) && !(path == "/{$}" && r.Header.Get("Sec-Fetch-Mode") == "navigate"):
-			fail(w, http.StatusForbidden, "pages of other sites are not answered", "")
+			api.Fail(w, http.StatusForbidden, "pages of other sites are not answered", "")
 		case !s.auth.host(r):
-			fail(w, http.StatusForbidden, "the server is not asked under its name", "ask for localhost or its address, or name the host with --admin-host")
+			api.Fail(w, http.StatusForbidden, "the server is not asked under its name", "ask for localhost or its address, or name the host with --admin-host")
 		case !known || scope > may && may == api.Open:
 			header.Set("WWW-Authenticate", `Bearer realm="uniflow admin"`)
-			fail(w, http.StatusUnauthorized, "the request has no token, or one that is not known", "send the header Authorization: Bearer TOKEN")
+			api.Fail(w, http.StatusUnauthorized, "the request has no token, or one that is not known", "send the header Authorization: Bearer TOKEN")
 		case scope > may:
-			fail(w, http.StatusForbidden, "this needs the scope "+scope.String()+", and the client has "+may.String(), s.more(scope))
+			api.Fail(w, http.StatusForbidden, "this needs the scope "+scope.String()+", and the client has "+may.String(), s.more(scope))
 		default:
 			if scope == api.Control {
 				s.opts.Log.Info("admin request", "method", r.Method, "path", r.URL.Path, "client", r.RemoteAddr)
@@ -205,12 +205,12 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request) {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&c); err != nil || (c.Code == "") == (c.Token == "") {
-		fail(w, http.StatusBadRequest, "want a JSON object with code or token", "")
+		api.Fail(w, http.StatusBadRequest, "want a JSON object with code or token", "")
 		return
 	}
 	session, ok := s.auth.open(c)
 	if !ok {
-		fail(w, http.StatusUnauthorized, "the code or token is not known, or no longer", s.more(api.Control))
+		api.Fail(w, http.StatusUnauthorized, "the code or token is not known, or no longer", s.more(api.Control))
 		return
 	}
 	s.json(w, session)
@@ -219,30 +219,21 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request) {
 // newCode has the program print another code.
 func (s *Server) newCode(w http.ResponseWriter, _ *http.Request) {
 	if s.opts.Announce == nil {
-		fail(w, http.StatusNotFound, "the program prints no codes", s.more(api.Control))
+		api.Fail(w, http.StatusNotFound, "the program prints no codes", s.more(api.Control))
 		return
 	}
 	if err := s.announce(); err != nil {
-		fail(w, http.StatusTooManyRequests, err.Error(), "")
+		api.Fail(w, http.StatusTooManyRequests, err.Error(), "")
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
-}
-
-// fail answers with an [api.Error].
-func fail(w http.ResponseWriter, status int, message, hint string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(api.Error{Message: message, Hint: hint}) // the client has left
 }
 
 // A refusal is where a mux says that it has no such path, or not with that method: as the API does.
 type refusal struct{ http.ResponseWriter }
 
 func (r refusal) WriteHeader(status int) {
-	fail(r.ResponseWriter, status, strings.ToLower(http.StatusText(status)), api.Base+" lists the paths")
+	api.Fail(r.ResponseWriter, status, strings.ToLower(http.StatusText(status)), api.Base+" lists the paths")
 }
 
 func (refusal) Write(text []byte) (int, error) { return len(text), nil }

@@ -14,10 +14,10 @@ func (s *Server) graph(w http.ResponseWriter, r *http.Request) {
 	as, namespace, closed := r.FormValue("as"), r.FormValue("namespace"), r.FormValue("closed")
 	switch {
 	case as != "" && as != "json" && as != "svg" && as != "mermaid":
-		fail(w, http.StatusBadRequest, "as: want json, svg or mermaid", "")
+		api.Fail(w, http.StatusBadRequest, "as: want json, svg or mermaid", "")
 		return
 	case closed != "" && closed != "true" && closed != "false":
-		fail(w, http.StatusBadRequest, "closed: want true or false", "")
+		api.Fail(w, http.StatusBadRequest, "closed: want true or false", "")
 		return
 	}
 	named := namespace != ""
@@ -34,7 +34,7 @@ func (s *Server) graph(w http.ResponseWriter, r *http.Request) {
 	}
 	d := diagram.Of(s.opts.Outline(), namespace, func(string) bool { return closed != "true" })
 	if named && len(d.Nodes) == 0 {
-		fail(w, http.StatusNotFound, fmt.Sprintf("namespace %q has no nodes", namespace), "")
+		api.Fail(w, http.StatusNotFound, fmt.Sprintf("namespace %q has no nodes", namespace), "")
 		return
 	}
 	d.Hide(s.opts.Redact)

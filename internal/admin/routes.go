@@ -95,7 +95,7 @@ func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) openapi(w http.ResponseWriter, _ *http.Request) {
 	document, err := api.Document()
 	if err != nil {
-		fail(w, http.StatusInternalServerError, err.Error(), "")
+		api.Fail(w, http.StatusInternalServerError, err.Error(), "")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -106,7 +106,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 	level := slog.LevelInfo
 	if text := r.FormValue("level"); text != "" {
 		if err := level.UnmarshalText([]byte(text)); err != nil {
-			fail(w, http.StatusBadRequest, "level: want debug, info, warn or error", "")
+			api.Fail(w, http.StatusBadRequest, "level: want debug, info, warn or error", "")
 			return
 		}
 	}
@@ -114,7 +114,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 	if text := r.FormValue("after"); text != "" {
 		var err error
 		if q.After, err = strconv.ParseUint(text, 10, 64); err != nil {
-			fail(w, http.StatusBadRequest, "after: want the seq of a line", "")
+			api.Fail(w, http.StatusBadRequest, "after: want the seq of a line", "")
 			return
 		}
 	}
@@ -129,7 +129,7 @@ func bounded(next http.HandlerFunc) http.HandlerFunc {
 		if text := r.FormValue("seconds"); text != "" {
 			seconds, err := strconv.ParseFloat(text, 64)
 			if err != nil || !(seconds >= 0 && seconds <= maxSeconds) {
-				fail(w, http.StatusBadRequest, fmt.Sprintf("seconds: want a number from 0 to %d", maxSeconds), "")
+				api.Fail(w, http.StatusBadRequest, fmt.Sprintf("seconds: want a number from 0 to %d", maxSeconds), "")
 				return
 			}
 		}
@@ -260,7 +260,7 @@ func (s *Server) kind(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	fail(w, http.StatusNotFound, fmt.Sprintf("there is no kind %q", name), "see "+api.Base+"kinds")
+	api.Fail(w, http.StatusNotFound, fmt.Sprintf("there is no kind %q", name), "see "+api.Base+"kinds")
 }
 
 func (s *Server) text(w http.ResponseWriter, status int, text string) {
@@ -274,7 +274,7 @@ func (s *Server) json(w http.ResponseWriter, body any) {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(body); err != nil {
-		fail(w, http.StatusInternalServerError, err.Error(), "")
+		api.Fail(w, http.StatusInternalServerError, err.Error(), "")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

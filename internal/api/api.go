@@ -8,6 +8,7 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -130,4 +131,13 @@ func (r *Route) Listed() string {
 		return ""
 	}
 	return path
+}
+
+// Fail answers with an [Error].
+func Fail(w http.ResponseWriter, status int, message, hint string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(Error{Message: message, Hint: hint}) // the client has left
 }

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"path"
 	"strings"
+
+	"github.com/uniflow-labs/uniflow/internal/api"
 )
 
 // dist has the files of the page, which cmd/assets makes, all but fonts compressed.
@@ -36,10 +38,10 @@ func serve(w http.ResponseWriter, r *http.Request, name, cache string) {
 	data, packed, err := read(path.Base(name), strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		http.NotFound(w, r)
+		api.Fail(w, http.StatusNotFound, "the console has no such file", "load the page again")
 		return
 	case err != nil:
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		api.Fail(w, http.StatusInternalServerError, err.Error(), "")
 		return
 	case packed:
 		w.Header().Set("Content-Encoding", "gzip")

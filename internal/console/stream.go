@@ -72,7 +72,7 @@ func (s *Stream) of(now *sample) []api.MetricsOf {
 func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reader := s.join()
 	if reader == nil {
-		http.Error(w, fmt.Sprintf("%d read the stream already", MaxReaders), http.StatusTooManyRequests)
+		api.Fail(w, http.StatusTooManyRequests, fmt.Sprintf("%d clients read the stream already", MaxReaders), "close a tab of the console")
 		return
 	}
 	defer s.leave(reader)
