@@ -33,6 +33,7 @@ type Batch struct {
 
 	// For an event that was refused and put aside; see transmission.suspect.
 	suspected   bool   // the event may be fine, and the receiver at fault
+	doubtful    bool   // the receiver was suspect when the last attempt began
 	rechecked   bool   // the event is sent once more
 	takesNeeded uint64 // health.taken that shows that the receiver takes others
 	takesBefore uint64 // health.taken when it was last sent

@@ -91,7 +91,8 @@ func (t *transmission) deadLetter(d Dropped) bool {
 // batch are settled. The event is given up if the receiver takes a later one, or if
 // only a few in a row were refused. Otherwise its lane waits and no event of the batch
 // is given up: a wrong address, or a proxy that rejects the compression, refuses every
-// event in the same way.
+// event in the same way. A receiver that was suspect when the attempt began may have been
+// mended since, so this refusal says nothing about the event.
 //
 // After each wait the first event that was put aside is sent again, which shows
 // whether the receiver has changed. Without an order some others follow, because there
@@ -113,7 +114,7 @@ func (t *transmission) suspect(b *Batch, out Outcome) bool {
 	case again && (taken || t.resumed):
 		t.confirmRefusals() // it was refused, others were taken, and it was refused again
 		return true
-	case again && !t.ordered, !t.health.receiverSuspect():
+	case again && !t.ordered, !b.doubtful && !t.health.receiverSuspect():
 		return true
 	case t.probes > 0:
 		t.probes--

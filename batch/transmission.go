@@ -128,7 +128,7 @@ func (t *transmission) attempt(b *Batch) (Outcome, bool) {
 
 // begin notes that the batch is sent.
 func (t *transmission) begin(b *Batch) time.Time {
-	b.takesBefore = t.health.taken()
+	b.takesBefore, b.doubtful = t.health.taken(), t.health.receiverSuspect()
 	now := time.Now()
 	t.env.edit(func(*counts) {
 		if t.whole.firstAttempt.IsZero() {

@@ -294,6 +294,38 @@ func TestTransmissionRecovers(t *testing.T) {
 	})
 }
 
+// TestTransmissionRecoversMidway has a receiver that refuses everything, and is mended while
+// an attempt is on the way: another lane hears of that before the refusal arrives. The
+// refusal is of the receiver that was at fault, and no event is given up for it.
+func TestTransmissionRecoversMidway(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		for mended := 1; mended <= 40; mended++ { // the attempt that it is mended in
+			t.Run(fmt.Sprintf("ordered %v %d", ordered, mended), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var tr *testTransmission
+					attempts := 0
+					tr = newTestTransmission(20, settings{ordered: ordered}, func(string) Outcome {
+						if attempts++; attempts > mended {
+							return Outcome{}
+						}
+						if attempts == mended {
+							tr.health.add(&Batch{}, 0, true) // by another lane
+						}
+						return refuses
+					})
+					for range maxSuspects { // other lanes have shown what the receiver does
+						tr.health.eventFailed()
+					}
+					tr.run()
+					if tr.counts.Delivered != 20 {
+						t.Errorf("%d of 20 delivered; sent %q; the transmission called %q", tr.counts.Delivered, tr.sends, tr.calls)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestTransmissionGapless stops at the first event that is missing, until Resume or Close.
 func TestTransmissionGapless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
