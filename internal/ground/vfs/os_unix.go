@@ -24,3 +24,10 @@ func lock(f *os.File) error {
 	}
 	return nil
 }
+
+func unlock(f *os.File) error {
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_UN); err != nil {
+		return &os.PathError{Op: "flock", Path: f.Name(), Err: err}
+	}
+	return nil
+}

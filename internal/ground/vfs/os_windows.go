@@ -21,3 +21,6 @@ func lock(f *os.File) error {
 	}
 	return nil
 }
+
+// unlock does nothing: Windows does not copy the handle to programs that are started.
+func unlock(*os.File) error { return nil }

@@ -133,8 +133,15 @@ func (o OS) Lock(name string) (io.Closer, error) {
 		_ = f.Close() // the lock's error says more
 		return nil, err
 	}
-	return f, nil
+	return lockFile{f}, nil
 }
+
+// A lockFile is a file that is locked until Close.
+type lockFile struct{ *os.File }
+
+// Close unlocks the file itself: a program that is being started holds a copy of the
+// descriptor until it runs, and closing ours alone would leave the lock to it.
+func (l lockFile) Close() error { return errors.Join(unlock(l.File), l.File.Close()) }
 
 // osFile adds to *os.File what the standard library does not have.
 type osFile struct{ *os.File }
