@@ -55,7 +55,7 @@ type Options struct {
 	Job              *node.Job  // for a program that ends with its work; nil for one that serves
 
 	Observer  *observe.Observer  // sees every process; nil costs nothing
-	Recorders []observe.Recorder // get timelines of processes; at most 64
+	Recorders []observe.Recorder // get timelines of processes; at most 32
 	Metrics   bool               // count packets and measure nodes, for [Engine.Metrics]
 
 	// Whole makes observers see packets enter and leave every sub-graph. Otherwise
@@ -117,6 +117,7 @@ type Engine struct {
 	cancelDrain context.CancelFunc // ends the grace of replaced generations
 	abandoned   atomic.Bool        // a replaced generation has not drained
 	totals      *totals.Totals
+	watching    atomic.Int32 // recorders of Watch
 	secrets     redact.Secrets
 	secretField func() *regexp.Regexp
 
@@ -148,8 +149,8 @@ func New(opts Options) (*Engine, error) {
 	if opts.Clock == nil {
 		opts.Clock = node.SystemClock{}
 	}
-	if len(opts.Recorders) > 64 {
-		return nil, fmt.Errorf("at most 64 recorders are possible, got %d", len(opts.Recorders))
+	if len(opts.Recorders) > maxRecorders {
+		return nil, fmt.Errorf("at most %d recorders are possible, got %d", maxRecorders, len(opts.Recorders))
 	}
 	if opts.Memory == 0 {
 		opts.Memory = memory.Limit() / 2
@@ -157,7 +158,11 @@ func New(opts Options) (*Engine, error) {
 	e := &Engine{kinds: kinds, opts: opts, memory: node.NewMemory(opts.Memory), secretField: sync.OnceValue(func() *regexp.Regexp { return inspect.SecretFields(kinds) })}
 	e.waits = waits.New(opts.Clock)
 	e.opts.Log = slog.New(e.secrets.Handler(opts.Log.Handler()))
-	e.totals = totals.New(run.Instruments{Observer: opts.Observer, Recorders: opts.Recorders, Metrics: opts.Metrics}, &e.secrets)
+	var observers []*observe.Observer
+	if opts.Observer != nil {
+		observers = append(observers, opts.Observer)
+	}
+	e.totals = totals.New(run.Instruments{Observers: observers, Recorders: opts.Recorders, Metrics: opts.Metrics}, &e.secrets)
 	e.ending, e.end = context.WithCancel(context.Background())
 	e.drainCtx, e.cancelDrain = context.WithCancel(context.Background())
 	return e, nil
@@ -504,6 +509,28 @@ func (e *Engine) LabelGoroutines() (release func()) {
 	e.totals.Relabel(1)
 	return sync.OnceFunc(func() { e.totals.Relabel(-1) })
 }
+
+// Watch lets an observer, or a recorder, watch the processes that start from now on, until
+// release is called; either may be nil. Processes in progress go on with what watches them. A
+// call takes some microseconds for each node that is served. At most 32 recorders are possible
+// besides those of the options.
+func (e *Engine) Watch(o *observe.Observer, r *observe.Recorder) (release func(), err error) {
+	if r != nil && e.watching.Add(1) > maxRecorders {
+		e.watching.Add(-1)
+		return nil, fmt.Errorf("at most %d more recorders are possible", maxRecorders)
+	}
+	release = e.totals.Watch(o, r)
+	return sync.OnceFunc(func() {
+		release()
+		if r != nil {
+			e.watching.Add(-1)
+		}
+	}), nil
+}
+
+// maxRecorders is how many recorders an engine may begin with, and how many it may get later: a
+// process has a bit for each.
+const maxRecorders = 32
 
 // Redact returns a text without the secrets of what the engine has compiled: the data of
 // secret variables, and fields that kinds declare as secret. The engine does so itself

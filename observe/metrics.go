@@ -45,6 +45,11 @@ type NodeMetrics struct {
 	Errors  uint64        // failures of the node itself
 	Busy    time.Duration // time that its code ran, without blocking work
 	Latency Histogram     // of packets: waiting, running and blocking work; see [Span.Own]
+
+	// Sent are the packets that the node has sent, by the index of the out-port; the
+	// last is for the port "error". They are estimates, as times are. It is nil for a node
+	// that was not measured yet, and must not be changed.
+	Sent []uint64
 }
 
 // Add adds what other processes have done, such as the processes of another generation.
@@ -135,4 +140,20 @@ func (m *NodeMetrics) Add(other NodeMetrics) {
 	m.Errors += other.Errors
 	m.Busy += other.Busy
 	m.Latency.Add(other.Latency)
+	if len(other.Sent) > 0 {
+		sum := make([]uint64, max(len(m.Sent), len(other.Sent)))
+		addSent(sum, m.Sent)
+		addSent(sum, other.Sent)
+		m.Sent = sum
+	}
+}
+
+// addSent adds counts to a sum that is at least as long. The last of both is for the port "error".
+func addSent(sum, counts []uint64) {
+	for i, n := range counts {
+		if i == len(counts)-1 {
+			i = len(sum) - 1
+		}
+		sum[i] += n
+	}
 }

@@ -19,6 +19,10 @@ type Recorder struct {
 	// the process to other services carry a trace that is sampled.
 	Traces bool
 
+	// Payloads says that the timelines have payloads, as far as those of a process take
+	// at most 1 MiB. They are kept until the timeline is, and have secrets in them.
+	Payloads bool
+
 	// Ended gets the timeline of a recorded process that has ended. The timeline
 	// is shared and must not be changed.
 	Ended func(*Timeline)
@@ -40,6 +44,15 @@ type Timeline struct {
 	Error      string // of the response, if that is an error
 	Spans      []Span // in the order in which nodes received packets
 	Unrecorded int    // packets after the first 1,000, which have no span
+
+	First    Payload // with which the trigger started the process; only of [Recorder.Payloads]
+	Response Payload // of the process, likewise
+}
+
+// A Payload is one that a timeline has kept, or not.
+type Payload struct {
+	Value value.Value
+	Kept  bool // Value is the payload; false for one that is not kept, and for no payload
 }
 
 // A Describer is a trigger that describes its processes, such as by the request and
@@ -96,6 +109,14 @@ type Span struct {
 	Wait  time.Duration // how long its blocking work took
 	End   time.Duration // when the node's work on it ended
 	Error string        // of a failure of the node itself
+
+	// Parent is the index of the span whose node has sent the packet, and Out the index
+	// of the out-port, or [ErrorPort]. Parent is -1 for what the process began with, with
+	// Out of its trigger, and for what a packet sent that has no span.
+	Parent int
+	Out    int
+
+	Payload Payload // of the packet; see [Recorder.Payloads]
 }
 
 // Own returns the time for which the packet waited or the node worked on it.

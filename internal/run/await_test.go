@@ -487,11 +487,11 @@ func TestAwaitObserved(t *testing.T) {
 		var log []string
 		var timeline *observe.Timeline
 		gen.Instrument(run.Instruments{
-			Observer: &observe.Observer{
+			Observers: []*observe.Observer{{
 				Received: func(p observe.Packet) { log = append(log, p.Node.String()+" got") },
 				Sent:     func(p observe.Packet) { log = append(log, fmt.Sprintf("%s sent %d", p.Node, p.Port)) },
 				Answered: func(a observe.Answer) { log = append(log, fmt.Sprintf("%s answered %s", a.Node, text(a.Response))) },
-			},
+			}},
 			Recorders: []observe.Recorder{{Ended: func(tl *observe.Timeline) { timeline = tl }}},
 			Metrics:   true,
 			Labels:    true,

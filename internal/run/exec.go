@@ -224,7 +224,7 @@ func (p *process) deliver(t task) {
 func (p *process) count(t task) {
 	p.packets[t.node].Add(1)
 	if p.rec != nil {
-		p.rec.arrived = t.arrived
+		p.rec.deliver(t.arrived)
 	}
 }
 
@@ -267,7 +267,7 @@ func (p *process) push(t task) {
 		p.abort(p.overBudget(diag.CodePendingPackets, "pending packets", p.gen.budget.Packets))
 	}
 	if p.rec != nil {
-		t.arrived = p.rec.stamp()
+		t.arrived = p.rec.queue()
 	}
 	p.queue.push(t)
 }
@@ -340,7 +340,7 @@ func (p *process) apply(at, port int32, to continuation, r *node.Result) (next t
 				*r = node.Answer(value.Error(p.misuse(at, "node.Block was given a nil function")))
 				continue
 			}
-			p.block(work{run: e.More.Block, node: at, port: port, to: to})
+			p.block(work{run: e.More.Block, awaited: e.More.Awaited, node: at, port: port, to: to})
 			return task{}, false
 		case effect.Await:
 			if e.More.Await == nil {
@@ -487,6 +487,9 @@ func (p *process) many(at int32, to continuation, r *node.Result) (int32, contin
 			more.Packets[i].Payload = p.unknownPort(at, int32(packet.Port))
 			unlinked = append(unlinked, i)
 			continue
+		}
+		if p.rec != nil {
+			p.rec.from.port = int32(packet.Port)
 		}
 		switch edges := out[packet.Port]; len(edges) {
 		case 0:

@@ -143,7 +143,7 @@ func TestDeadLetters(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { deadLetters(t, instruments) })
 	}
 	f(run.Instruments{})
-	f(run.Instruments{Observer: &observe.Observer{}})
+	f(run.Instruments{Observers: []*observe.Observer{{}}})
 }
 
 func deadLetters(t *testing.T, instruments run.Instruments) {

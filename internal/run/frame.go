@@ -16,7 +16,7 @@ type task struct {
 	node    int32
 	port    int32
 	bytes   int32  // its share of the process's budget while it waits
-	arrived uint32 // when it began to wait, in a process that is recorded; 0 if it does not wait
+	arrived uint32 // stands for when it began to wait, in a process that is recorded; 0 if it does not wait. See recording.queue
 }
 
 // A continuation says where a response goes: into a slot of a frame, whose node
@@ -57,7 +57,8 @@ type unsent struct {
 	frame   *frame
 	packets []node.Out
 	next    int
-	bytes   int // their share of the process's budget
+	bytes   int   // their share of the process's budget
+	span    int32 // that sends them, in a process that is recorded
 }
 
 // maxOutside is how many packets of a process may be in blocking work or wait for it
@@ -74,7 +75,11 @@ func (p *process) sendLater(f *frame, packets []node.Out) {
 	if len(p.unsent) >= p.gen.budget.Packets {
 		p.abort(p.overBudget(diag.CodePendingPackets, "pending packets", p.gen.budget.Packets))
 	}
-	p.unsent = append(p.unsent, unsent{frame: f, packets: packets, bytes: bytes})
+	u := unsent{frame: f, packets: packets, bytes: bytes}
+	if p.rec != nil {
+		u.span = p.rec.from.span
+	}
+	p.unsent = append(p.unsent, u)
 }
 
 // hasUnsent reports whether the process has something to send, and room for it.
@@ -87,6 +92,9 @@ func (p *process) sendNext() {
 	u := &p.unsent[len(p.unsent)-1]
 	packet, to := u.packets[u.next], continuation{u.frame, int32(u.next)}
 	at, size := u.frame.node, packet.Payload.Size()
+	if p.rec != nil {
+		p.rec.from = sender{u.span, int32(packet.Port)}
+	}
 	u.next++
 	u.bytes -= size
 	p.bytes -= size

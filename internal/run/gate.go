@@ -63,7 +63,7 @@ func (p *process) wait(t task) (waits bool) {
 	t.bytes = int32(min(t.payload.Size(), 1<<31-1))
 	p.charge(int(t.bytes))
 	if p.rec != nil && t.arrived == 0 {
-		t.arrived = p.rec.stamp()
+		t.arrived = p.rec.queue()
 	}
 	g.waiting = append(g.waiting, t)
 	p.waiting++

@@ -548,7 +548,7 @@ func (g *Generation) Send(ctx context.Context, j node.Judge, at, port int32, pay
 	p.judge = j
 	first := task{payload: payload, to: continuation{frame: &p.root}, node: at, port: port}
 	if p.rec != nil {
-		first.arrived = p.rec.stamp()
+		first.arrived = p.rec.queue()
 	}
 	resp := p.run(at, beginning{packet: &first})
 	g.finish(p, resp, nil)

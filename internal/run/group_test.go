@@ -254,7 +254,7 @@ func TestGroup(t *testing.T) {
 			var seen atomic.Int64
 			in := run.Instruments{Metrics: watched > 0}
 			if watched > 2 {
-				in.Observer = &observe.Observer{Filter: isSink, Received: func(observe.Packet) { seen.Add(1) }}
+				in.Observers = []*observe.Observer{{Filter: isSink, Received: func(observe.Packet) { seen.Add(1) }}}
 			}
 			gen.Instrument(in)
 			if ok, queues := src.Gathers(); !ok || !queues {
@@ -298,7 +298,7 @@ func TestGroup(t *testing.T) {
 					gathered += n
 				}
 			}
-			if (o.Seen > 0) != (in.Observer != nil) {
+			if (o.Seen > 0) != (in.Observers != nil) {
 				t.Errorf("%d packets were observed", o.Seen)
 			}
 			outcomes = append(outcomes, o)

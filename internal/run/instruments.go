@@ -12,10 +12,10 @@ import (
 // Instruments are what watches the processes of a generation. The zero
 // Instruments watch nothing and cost nothing.
 type Instruments struct {
-	Observer  *observe.Observer  // sees every process; may be nil
-	Recorders []observe.Recorder // at most 64
-	Metrics   bool               // counts packets, and measures a sample of processes
-	Labels    bool               // labels goroutines with the node whose code they run
+	Observers []*observe.Observer // see every process; none is nil
+	Recorders []observe.Recorder  // at most 64
+	Metrics   bool                // counts packets, and measures a sample of processes
+	Labels    bool                // labels goroutines with the node whose code they run
 }
 
 // Keys of the labels of goroutines, and of the samples of CPU profiles.
@@ -36,18 +36,18 @@ type variants struct {
 // Instrument replaces the instruments for processes that start from now on. Processes
 // in progress keep the instruments that they started with.
 func (g *Generation) Instrument(in Instruments) {
-	if in.Observer == nil && len(in.Recorders) == 0 && !in.Metrics && !in.Labels {
+	if len(in.Observers) == 0 && len(in.Recorders) == 0 && !in.Metrics && !in.Labels {
 		g.watched.Store(nil)
 		return
 	}
-	g.meter.open(len(g.prog.Vertices))
+	g.meter.open(g.prog.Vertices)
 	v := &variants{Instruments: in, every: g.vertices}
-	if in.Observer != nil {
+	for _, o := range in.Observers {
 		v.every = wrap(v.every, func(_ int32, at *compile.Vertex) node.Node {
-			if !observes(in.Observer, at.Ref) {
+			if !observes(o, at.Ref) {
 				return at.Node
 			}
-			return observed(at.Node, at.Ref, in.Observer)
+			return observed(at.Node, at.Ref, o)
 		})
 	}
 	v.recorded = wrap(v.every, func(i int32, at *compile.Vertex) node.Node {
@@ -100,9 +100,7 @@ func (p *process) attach(v *variants, at int32) {
 	p.packets = p.shard.packetCounts()
 	if p.origin == fromTrigger {
 		p.packets[at].Add(1)
-		if v.Observer != nil && observes(v.Observer, p.gen.prog.Vertices[at].Ref) {
-			p.observer = v.Observer
-		}
+		p.observers = v.Observers
 	}
 	var weight uint64
 	if v.Metrics {
@@ -130,7 +128,7 @@ func (p *process) detach(outcome observe.Outcome, resp node.Response) {
 		p.unlabel()
 	}
 	p.publish(0, 0)
-	p.packets, p.observer = nil, nil
+	p.packets, p.observers = nil, nil
 }
 
 // unlabel restores the labels that the goroutine had before: of the trigger that

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"reflect"
 	"runtime/pprof"
 	"strings"
 	"sync"
@@ -244,7 +245,7 @@ func TestTimeline(t *testing.T) {
 		}
 		const ms = time.Millisecond
 		want := []observe.Span{
-			{Start: 0, Run: 5 * ms, End: 25 * ms},
+			{Start: 0, Run: 5 * ms, End: 25 * ms, Parent: -1},
 			{Start: 2 * ms, Wait: 10 * ms, End: 12 * ms, Error: "no answer"},
 			{Start: 2 * ms, Queue: 10 * ms, Wait: 10 * ms, End: 22 * ms, Error: "no answer"},
 		}
@@ -253,7 +254,7 @@ func TestTimeline(t *testing.T) {
 		}
 		for i, s := range got.Spans {
 			want[i].Node = gen.Program().Vertices[min(i, 1)].Ref
-			if s != want[i] {
+			if !reflect.DeepEqual(s, want[i]) {
 				t.Errorf("span %d:\ngot  %+v\nwant %+v", i, s, want[i])
 			}
 		}

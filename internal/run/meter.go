@@ -13,13 +13,14 @@ import (
 // A meter has the counts by node of a generation that its shards do not have. It
 // is opened when the generation is instrumented for the first time.
 type meter struct {
-	since time.Time
-	nodes []atomic.Pointer[nodeMeter] // made for a node when it first needs one
+	since    time.Time
+	vertices []compile.Vertex
+	nodes    []atomic.Pointer[nodeMeter] // made for a node when it first needs one
 }
 
-func (m *meter) open(nodes int) {
+func (m *meter) open(vertices []compile.Vertex) {
 	if m.nodes == nil {
-		m.since, m.nodes = time.Now(), make([]atomic.Pointer[nodeMeter], nodes)
+		m.since, m.vertices, m.nodes = time.Now(), vertices, make([]atomic.Pointer[nodeMeter], len(vertices))
 	}
 }
 
@@ -30,14 +31,34 @@ type nodeMeter struct {
 	busy   atomic.Int64
 	sum    atomic.Int64
 	counts [len(observe.Histogram{}.Counts)]atomic.Uint64
+	sent   []atomic.Uint64 // packets by out-port; the last for the port "error"
 }
 
 func (m *meter) node(at int32) *nodeMeter {
 	if n := m.nodes[at].Load(); n != nil {
 		return n
 	}
-	m.nodes[at].CompareAndSwap(nil, new(nodeMeter))
+	m.nodes[at].CompareAndSwap(nil, &nodeMeter{sent: make([]atomic.Uint64, len(m.vertices[at].Out)+1)})
 	return m.nodes[at].Load()
+}
+
+// add counts packets that were sent, each of which represents weight packets.
+func (n *nodeMeter) add(s *sends, weight uint64) {
+	n.addPorts(s.few[:s.n], weight)
+	if s.more != nil {
+		n.addPorts(*s.more, weight)
+	}
+}
+
+func (n *nodeMeter) addPorts(ports []int16, weight uint64) {
+	for _, port := range ports {
+		if port == observe.ErrorPort {
+			port = int16(len(n.sent) - 1)
+		}
+		if port >= 0 && int(port) < len(n.sent) { // a node may send to a port that it does not have
+			n.sent[port].Add(weight)
+		}
+	}
 }
 
 // histogram is empty; it has the buckets of all.
@@ -179,6 +200,10 @@ func (n *nodeMeter) read(m *observe.NodeMetrics) {
 	m.Latency.Sum = time.Duration(n.sum.Load())
 	for i := range n.counts {
 		m.Latency.Counts[i] = n.counts[i].Load()
+	}
+	m.Sent = make([]uint64, len(n.sent))
+	for i := range n.sent {
+		m.Sent[i] = n.sent[i].Load()
 	}
 }
 

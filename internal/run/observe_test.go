@@ -39,7 +39,7 @@ func TestObserve(t *testing.T) {
 			log = append(log, fmt.Sprintf("%s %s %d %s", p.Node, verb, p.Port, text(node.Response{Payload: p.Payload})))
 		}
 	}
-	gen.Instrument(run.Instruments{Observer: &observe.Observer{
+	gen.Instrument(run.Instruments{Observers: []*observe.Observer{{
 		Received: note("got"),
 		Sent:     note("sent"),
 		Answered: func(a observe.Answer) {
@@ -47,7 +47,7 @@ func TestObserve(t *testing.T) {
 			defer mu.Unlock()
 			log = append(log, fmt.Sprintf("%s answered %s", a.Node, text(a.Response)))
 		},
-	}})
+	}}})
 	wantText(t, gen.Send(t.Context(), nil, a, 0, value.String("x")), "None")
 	want := "a got 0 x; a sent 0 x; b got 0 x; b sent 0 xb; b answered xb; a sent 1 xb; c got 0 xb; " +
 		"c sent -1 error: c failed; d got 0 error: c failed; d answered None; c answered None; a answered None"
@@ -70,7 +70,7 @@ func BenchmarkObserver(b *testing.B) {
 		b.Run(fmt.Sprintf("observed=%v", observed), func(b *testing.B) {
 			gen := chain(b, 10)
 			if observed {
-				gen.Instrument(run.Instruments{Observer: &observe.Observer{Received: func(observe.Packet) {}, Sent: func(observe.Packet) {}}})
+				gen.Instrument(run.Instruments{Observers: []*observe.Observer{{Received: func(observe.Packet) {}, Sent: func(observe.Packet) {}}}})
 			}
 			in := value.String("ping")
 			b.ReportAllocs()
@@ -94,14 +94,14 @@ func TestObserveTrigger(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log []string
-	gen.Instrument(run.Instruments{Observer: &observe.Observer{
+	gen.Instrument(run.Instruments{Observers: []*observe.Observer{{
 		Filter:   func(ref node.Ref) bool { return ref.Name == "a" },
 		Received: func(p observe.Packet) { log = append(log, p.Node.String()+" got") },
 		Sent:     func(p observe.Packet) { log = append(log, fmt.Sprintf("%s sent %d", p.Node, p.Port)) },
 		Answered: func(a observe.Answer) {
 			log = append(log, fmt.Sprintf("%s answered %d %s", a.Node, a.Port, text(a.Response)))
 		},
-	}})
+	}}})
 	call := node.NewCall(func(_ node.Process, resp node.Response) node.Result { return node.Respond(resp) })
 	wantText(t, trigger.src.Run(t.Context(), call.Send(0, value.String("x"))), "xb")
 	if got, want := strings.Join(log, "; "), "a sent 0; a answered -2 xb"; got != want {

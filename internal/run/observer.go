@@ -23,6 +23,7 @@ const (
 	running  stage = iota // it holds the token
 	blocking              // it waits for something
 	awaited               // it awaited a result since the last piece; run returns it
+	resumed               // it holds the token again after blocking work; run returns the result of that
 )
 
 // instrument returns a node that does what n does, each piece within the
@@ -63,6 +64,13 @@ func (m middleware) follow(p node.Process, r node.Result) node.Result {
 	if block := more.Block; block != nil {
 		more.Block = func(ctx context.Context) node.Result {
 			return m.follow(p, m(p, blocking, func() node.Result { return block(ctx) }))
+		}
+		inner := more.Awaited // of a middleware within
+		more.Awaited = func(p node.Process, r node.Result) node.Result {
+			if inner != nil {
+				r = inner(p, r)
+			}
+			return m(p, resumed, func() node.Result { return r })
 		}
 	}
 	if begin := more.Await; begin != nil {
@@ -142,9 +150,11 @@ func (w watched) run(cause value.Value) middleware {
 	if w.o.Sent == nil {
 		return plainly
 	}
-	return func(p node.Process, _ stage, run func() node.Result) node.Result {
+	return func(p node.Process, what stage, run func() node.Result) node.Result {
 		r := run()
-		w.reportSent(p, &r, cause)
+		if what != resumed { // reported as the result of the blocking work
+			w.reportSent(p, &r, cause)
+		}
 		return r
 	}
 }

@@ -60,10 +60,10 @@ type process struct {
 	}
 
 	// What watches the process; packets is nil if nothing does.
-	packets   []atomic.Uint64   // by node, of the shard
-	rec       *recording        // nil unless the process is recorded
-	observer  *observe.Observer // of the trigger that started the process; mostly nil
-	label     context.Context   // labels of the goroutine that started the process; nil without labels
+	packets   []atomic.Uint64     // by node, of the shard
+	rec       *recording          // nil unless the process is recorded
+	observers []*observe.Observer // of a process that a trigger started; mostly none
+	label     context.Context     // labels of the goroutine that started the process; nil without labels
 	origin    origin
 	startedAt int32 // the node
 	published struct{ packets, bytes int }
@@ -321,9 +321,16 @@ func (p *process) runLoop(at int32, first beginning) step {
 // applyFirst applies the result that the process starts with.
 func (p *process) applyFirst(at, port int32, r *node.Result) {
 	p.current.node, p.current.to = at, continuation{frame: &p.root}
-	if p.observer != nil && port == noInPort {
-		start := observedStart(p.facade(), *r, p.gen.prog.Vertices[at].Ref, p.observer)
-		r = &start
+	if port == noInPort {
+		for _, o := range p.observers {
+			if ref := p.gen.prog.Vertices[at].Ref; observes(o, ref) {
+				start := observedStart(p.facade(), *r, ref, o)
+				r = &start
+			}
+		}
+		if p.rec != nil {
+			p.rec.begin(*r)
+		}
 	}
 	if t, direct := p.apply(at, port, continuation{frame: &p.root}, r); direct {
 		p.deliver(t)

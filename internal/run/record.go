@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"encoding/binary"
-	"math"
 	"math/rand/v2"
 	"runtime/trace"
 	"time"
@@ -24,8 +23,18 @@ type recording struct {
 	start   time.Time
 	in      observe.Trace // the process's span; zero if no recorder gets the timeline
 	parent  [8]byte
-	first   value.Value // the trigger's payload, if it used RunID
-	arrived uint32      // of the task that is being delivered; see task
+	first   value.Value // the trigger's payload, if it used RunID or a recorder keeps payloads
+	keeps   bool        // a recorder keeps payloads
+	kept    int         // their size
+	started sends       // what the process began with
+
+	// from is the packet whose node's code has run last, and what it has sent. queued are
+	// the packets that wait: see task.arrived. Those from free on, linked, have been
+	// delivered.
+	from   sender
+	queued []queued
+	free   uint32
+	came   queued // the packet that is being delivered
 
 	// task is the process in the runtime's execution trace, and tracing the context
 	// of its regions; both are nil while no trace is taken.
@@ -58,25 +67,80 @@ const (
 	chunkSize   = 16
 )
 
+// maxKept is the most bytes of payloads that a timeline keeps.
+const maxKept = 1 << 20
+
 // A span is a packet at a node while the process runs.
 type span struct {
 	observe.Span
 	at     int32
+	index  int32
 	weight uint64 // number of packets of the process that it represents
+	sent   sends
+}
+
+// A sender is the span of a packet whose node sends others, or -1, and the out-port.
+type sender struct{ span, port int32 }
+
+// sends are the out-ports, or [observe.ErrorPort], of the packets that were sent because
+// of one.
+type sends struct {
+	few  [3]int16
+	n    uint16 // in few
+	more *[]int16
+}
+
+func (s *sends) add(port int32) {
+	switch {
+	case int(s.n) < len(s.few):
+		s.few[s.n] = int16(port)
+		s.n++
+	case s.more == nil:
+		s.more = &[]int16{int16(port)}
+	default:
+		*s.more = append(*s.more, int16(port))
+	}
+}
+
+// of adds the packets of a result to sends, and returns the out-port if it is one packet.
+func (s *sends) of(r node.Result) (port int32) {
+	switch e := r.Effect(); e.Op {
+	case effect.Send, effect.Call:
+		s.add(e.Port)
+		return e.Port
+	case effect.Fail:
+		s.add(observe.ErrorPort)
+		return observe.ErrorPort
+	case effect.Many:
+		for i := range e.More.Packets {
+			s.add(int32(e.More.Packets[i].Port))
+		}
+	case effect.After, effect.Within:
+		return s.of(e.More.Inner)
+	}
+	return 0
+}
+
+// A queued is a packet that waits: when it arrived, and what has sent it.
+type queued struct {
+	arrived time.Duration
+	from    sender
+	waited  bool   // it has waited
+	next    uint32 // on the free list, counted from 1
 }
 
 // record begins a recording if a recorder or the metrics need one.
 func (p *process) record(v *variants, at int32, weight uint64) {
 	var wanted uint64
 	var in, parent observe.Trace
-	traced := false
+	traced, keeps := false, false
 	if len(v.Recorders) > 0 {
 		parent, _ = observe.TraceOf(p.base)
 	}
 	for i := range v.Recorders {
 		if r := &v.Recorders[i]; r.Filter == nil || r.Filter(parent) {
 			wanted |= 1 << i
-			traced = traced || r.Traces
+			traced, keeps = traced || r.Traces, keeps || r.Payloads
 		}
 	}
 	if wanted == 0 && weight == 0 {
@@ -91,7 +155,7 @@ func (p *process) record(v *variants, at int32, weight uint64) {
 	}
 	p.vertices = v.recorded
 	p.rec = &recording{
-		v: v, wanted: wanted, weight: weight, at: at, start: time.Now(), in: in, parent: parent.Span,
+		v: v, wanted: wanted, weight: weight, at: at, start: time.Now(), in: in, parent: parent.Span, keeps: keeps, from: sender{span: -1},
 	}
 	if trace.IsEnabled() {
 		ref := p.gen.prog.Vertices[at].Ref
@@ -116,17 +180,45 @@ func spanIn(parent observe.Trace) observe.Trace {
 
 func (r *recording) clock() time.Duration { return time.Since(r.start) }
 
-// stamp returns the clock as tasks store it: in microseconds, never 0, wrapping
-// around after 71 minutes. So a packet may wait for that long; a process may run
-// for longer.
-func (r *recording) stamp() uint32 { return max(1, uint32(r.clock()/time.Microsecond)) }
-
-func since(stamp uint32, now time.Duration) time.Duration {
-	micros := uint32(now/time.Microsecond) - stamp
-	if micros == math.MaxUint32 { // the stamp was 0 and became 1
-		return 0
+// begin notes the result that the process begins with.
+func (r *recording) begin(first node.Result) {
+	r.from.port = r.started.of(first)
+	if r.keeps && first.Effect().Op == effect.Send {
+		r.first = first.Effect().Payload
 	}
-	return time.Duration(micros) * time.Microsecond
+}
+
+// queue notes a packet that begins to wait, and returns what stands for it: see
+// task.arrived.
+func (r *recording) queue() uint32 {
+	q := queued{arrived: r.clock(), from: r.from, waited: true}
+	if at := r.free; at != 0 {
+		r.free = r.queued[at-1].next
+		r.queued[at-1] = q
+		return at
+	}
+	r.queued = append(r.queued, q)
+	return uint32(len(r.queued))
+}
+
+// deliver notes the packet that is about to be delivered.
+func (r *recording) deliver(arrived uint32) {
+	if arrived == 0 {
+		r.came = queued{from: r.from}
+		return
+	}
+	r.came = r.queued[arrived-1]
+	r.queued[arrived-1].next, r.free = r.free, arrived
+}
+
+// keep returns a payload, unless the timeline has too many bytes of them.
+func (r *recording) keep(v value.Value) observe.Payload {
+	size := v.Size()
+	if !r.keeps || r.kept+size > maxKept {
+		return observe.Payload{}
+	}
+	r.kept += size
+	return observe.Payload{Value: v, Kept: true}
 }
 
 // add returns a new span, or nil if this packet is not recorded.
@@ -155,7 +247,7 @@ func (r *recording) add(p *process) *span {
 		last++
 	}
 	r.spans++
-	r.chunks[last] = append(r.chunks[last], span{weight: weight})
+	r.chunks[last] = append(r.chunks[last], span{weight: weight, index: int32(r.spans - 1)})
 	return &r.chunks[last][len(r.chunks[last])-1]
 }
 
@@ -186,16 +278,22 @@ func (n recorded) enter(facade node.Process, pkt node.Packet) middleware {
 	r := p.rec
 	s := r.add(p)
 	if s == nil {
-		return plainly
+		return unrecorded
 	}
 	now := r.clock()
 	s.at, s.Node, s.Port, s.Start = n.at, p.vertices[n.at].Ref, pkt.Port, now
-	if r.arrived != 0 {
-		s.Queue = since(r.arrived, now)
-		s.Start = now - s.Queue
+	s.Parent, s.Out, s.Payload = int(r.came.from.span), int(r.came.from.port), r.keep(pkt.Payload)
+	if r.came.waited {
+		s.Queue = now - r.came.arrived
+		s.Start = r.came.arrived
 	}
 	start, tracing := r.start, r.tracing
 	return func(_ node.Process, what stage, run func() node.Result) node.Result {
+		if what == resumed {
+			result := run()
+			r.from = sender{s.index, s.sent.of(result)}
+			return result
+		}
 		if tracing != nil {
 			defer trace.StartRegion(tracing, s.Node.String()).End()
 		}
@@ -215,19 +313,35 @@ func (n recorded) enter(facade node.Process, pkt node.Packet) middleware {
 		result := run()
 		s.Error = ""
 		s.note(result)
+		if what != blocking { // without the token
+			r.from = sender{s.index, s.sent.of(result)}
+		}
 		return result
 	}
 }
 
 func plainly(_ node.Process, _ stage, run func() node.Result) node.Result { return run() }
 
+// unrecorded is for a packet without a span.
+func unrecorded(facade node.Process, what stage, run func() node.Result) node.Result {
+	result := run()
+	if what != blocking {
+		owner(facade).rec.from = sender{span: -1}
+	}
+	return result
+}
+
 // note keeps the failure in a result, unless another node failed.
 func (s *span) note(r node.Result) {
-	e := r.Effect()
-	if (e.Op == effect.Fail || e.Op == effect.Answer) && e.Payload.IsError() {
-		if err := e.Payload.AsError(); node.Describe(err).Node.Kind == "" {
-			s.Error = err.Error()
+	switch e := r.Effect(); e.Op {
+	case effect.Fail, effect.Answer:
+		if e.Payload.IsError() {
+			if err := e.Payload.AsError(); node.Describe(err).Node.Kind == "" {
+				s.Error = err.Error()
+			}
 		}
+	case effect.After, effect.Within:
+		s.note(e.More.Inner)
 	}
 }
 
@@ -253,10 +367,13 @@ func (r *recording) end(p *process, outcome observe.Outcome, resp node.Response)
 		if p.origin == fromTrigger {
 			p.gen.meter.node(r.at).measured(duration, 0, r.weight)
 		}
+		p.gen.meter.node(r.at).add(&r.started, r.weight)
 		for _, chunk := range r.chunks {
 			for i := range chunk {
 				s := &chunk[i]
-				p.gen.meter.node(s.at).measured(s.Own(), s.Run, s.weight*r.weight)
+				n := p.gen.meter.node(s.at)
+				n.measured(s.Own(), s.Run, s.weight*r.weight)
+				n.add(&s.sent, s.weight*r.weight)
 			}
 		}
 	}
@@ -274,6 +391,10 @@ func (r *recording) end(p *process, outcome observe.Outcome, resp node.Response)
 	if d, ok := p.gen.prog.Vertices[r.at].Node.(observe.Describer); ok && p.origin == fromTrigger {
 		about := d.Describe(p.base, r.first, resp)
 		t.Name, t.Attributes, t.Serves, t.Failed = about.Name, about.Attributes, about.Serves, about.Failed
+	}
+	if r.keeps {
+		t.First, t.Response = r.keep(r.first), r.keep(resp.Payload)
+		t.Response.Kept = t.Response.Kept && !resp.None
 	}
 	t.Spans = make([]observe.Span, 0, min(r.spans, maxSpans))
 	for _, chunk := range r.chunks {

@@ -499,7 +499,7 @@ func TestLifecycle(t *testing.T) {
 // TestNotOpen sends to a node from the workflow at its port init, and to another one that opens
 // later. Neither gets the packet; those that come later they get, also from a fork that began before.
 func TestNotOpen(t *testing.T) {
-	for _, in := range []run.Instruments{{}, {Metrics: true, Observer: &observe.Observer{}}} {
+	for _, in := range []run.Instruments{{}, {Metrics: true, Observers: []*observe.Observer{{}}}} {
 		var log []string
 		g := &graph{}
 		var answers []string

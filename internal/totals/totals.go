@@ -21,6 +21,8 @@ import (
 type Totals struct {
 	mu      sync.Mutex      // of all below
 	in      run.Instruments // of all generations
+	own     run.Instruments // those that were there from the beginning
+	watches []*watch        // more of them
 	secrets *redact.Secrets
 	labels  int // callers that need labels
 	alive   []*run.Generation
@@ -33,7 +35,7 @@ type Totals struct {
 // New returns the totals of an engine that serves nothing yet. Labels of figures are shown
 // without the secrets.
 func New(in run.Instruments, secrets *redact.Secrets) *Totals {
-	return &Totals{in: in, secrets: secrets, nodes: make(map[nodeKey]observe.NodeMetrics)}
+	return &Totals{in: in, own: in, secrets: secrets, nodes: make(map[nodeKey]observe.NodeMetrics)}
 }
 
 // A nodeKey identifies a node in metrics. An id does not: a node without a name
@@ -198,8 +200,48 @@ func (t *Totals) Relabel(change int) {
 	t.labels += change
 	if labels := t.labels > 0; labels != t.in.Labels {
 		t.in.Labels = labels
-		for _, g := range t.alive {
-			g.Instrument(t.in)
+		t.instrument()
+	}
+}
+
+// Watch adds an observer, or a recorder, until release is called. Either may be nil.
+func (t *Totals) Watch(o *observe.Observer, r *observe.Recorder) (release func()) {
+	w := &watch{o, r}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.watches = append(t.watches, w)
+	t.rewatch()
+	return sync.OnceFunc(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.watches = slices.DeleteFunc(t.watches, func(other *watch) bool { return other == w })
+		t.rewatch()
+	})
+}
+
+// A watch is what was added by Watch.
+type watch struct {
+	observer *observe.Observer
+	recorder *observe.Recorder
+}
+
+// rewatch instruments all generations anew. Lists are made anew, as processes in progress have the
+// ones before.
+func (t *Totals) rewatch() {
+	t.in.Observers, t.in.Recorders = slices.Clone(t.own.Observers), slices.Clone(t.own.Recorders)
+	for _, w := range t.watches {
+		if w.observer != nil {
+			t.in.Observers = append(t.in.Observers, w.observer)
 		}
+		if w.recorder != nil {
+			t.in.Recorders = append(t.in.Recorders, *w.recorder)
+		}
+	}
+	t.instrument()
+}
+
+func (t *Totals) instrument() {
+	for _, g := range t.alive {
+		g.Instrument(t.in)
 	}
 }
