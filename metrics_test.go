@@ -157,6 +157,51 @@ func TestTooManyRecorders(t *testing.T) {
 	}
 }
 
+// TestWatch lets a process be watched from a call until it is released, also after a reload.
+func TestWatch(t *testing.T) {
+	e := engineWith(t, uniflow.Options{})
+	apply := func() {
+		t.Helper()
+		if list, err := e.Apply(t.Context(), document(twoSteps)); err != nil || list.HasErrors() {
+			t.Fatal(list, err)
+		}
+	}
+	run := func() {
+		t.Helper()
+		if _, _, err := e.Run(t.Context(), "first", value.Int(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var received, recorded int
+	apply()
+	run()
+	release, err := e.Watch(&observe.Observer{Received: func(observe.Packet) { received++ }}, &observe.Recorder{Payloads: true, Ended: func(line *observe.Timeline) {
+		recorded++
+		if !line.Spans[0].Payload.Value.Equal(value.Int(1)) || !line.Spans[1].Payload.Value.Equal(value.Int(2)) || !line.Response.Value.Equal(value.Int(4)) || line.Spans[1].Parent != 0 {
+			t.Errorf("got %+v", line)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run()
+	apply()
+	run()
+	release()
+	run()
+	if received != 4 || recorded != 2 {
+		t.Errorf("got %d packets and %d processes, want 4 and 2", received, recorded)
+	}
+	for range 32 {
+		if _, err = e.Watch(nil, &observe.Recorder{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err = e.Watch(nil, &observe.Recorder{}); err == nil {
+		t.Error("got no error for one recorder too many")
+	}
+}
+
 // TestWatchedUnderReload records every process, whatever is attached, taken off
 // and replaced meanwhile.
 func TestWatchedUnderReload(t *testing.T) {
@@ -195,6 +240,18 @@ func TestWatchedUnderReload(t *testing.T) {
 		})
 	}
 	loop(func() { e.LabelGoroutines()() })
+	var received, late atomic.Uint64
+	loop(func() {
+		release, err := e.Watch(
+			&observe.Observer{Received: func(observe.Packet) { received.Add(1) }},
+			&observe.Recorder{Ended: func(*observe.Timeline) { late.Add(1) }})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		release()
+		release() // does nothing
+	})
 	for range 30 {
 		if list, err := e.Apply(t.Context(), document(twoSteps)); err != nil || list.HasErrors() {
 			t.Error(list, err)

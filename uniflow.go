@@ -519,9 +519,9 @@ func (e *Engine) Watch(o *observe.Observer, r *observe.Recorder) (release func()
 		e.watching.Add(-1)
 		return nil, fmt.Errorf("at most %d more recorders are possible", maxRecorders)
 	}
-	release = e.totals.Watch(o, r)
+	end := e.totals.Watch(o, r)
 	return sync.OnceFunc(func() {
-		release()
+		end()
 		if r != nil {
 			e.watching.Add(-1)
 		}
@@ -536,6 +536,9 @@ const maxRecorders = 32
 // secret variables, and fields that kinds declare as secret. The engine does so itself
 // with what it logs, returns as findings and errors, and records.
 func (e *Engine) Redact(text string) string { return e.secrets.Plain(text) }
+
+// RedactValue returns a value without the secrets that [Engine.Redact] hides.
+func (e *Engine) RedactValue(v value.Value) value.Value { return e.secrets.Value(v) }
 
 // hide redacts findings about a source.
 func (e *Engine) hide(list diag.List, source Source) diag.List {

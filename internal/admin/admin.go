@@ -31,9 +31,11 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/console"
+	"github.com/uniflow-labs/uniflow/internal/recent"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/observe/prom"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // Options are what to serve. Only Address, Status, Metrics and Label must be there.
@@ -63,6 +65,9 @@ type Options struct {
 	Outline   func() uniflow.Outline // of what is served; called from any goroutine
 	Namespace string                 // that is drawn if a request names none
 	Redact    func(string) string    // hides secrets in pictures
+
+	Watch       recent.Watch                  // called from any goroutine; nil if nothing can be recorded
+	RedactValue func(value.Value) value.Value // hides secrets in payloads
 
 	// Label labels goroutines with nodes until release is called. It is called for
 	// the time of a CPU profile.
@@ -111,6 +116,7 @@ type Server struct {
 	opts    Options
 	auth    *auth
 	stream  *console.Stream
+	recent  *recent.Recent
 	served  []api.Route
 	ready   atomic.Bool
 	started time.Time
@@ -139,6 +145,12 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if opts.Redact == nil {
 		opts.Redact = func(text string) string { return text }
 	}
+	if opts.RedactValue == nil {
+		opts.RedactValue = func(v value.Value) value.Value { return v }
+	}
+	if opts.Watch == nil {
+		opts.Watch = func(*observe.Observer, *observe.Recorder) (func(), error) { return func() {}, nil }
+	}
 	if opts.Waiting == nil {
 		opts.Waiting = func() []uniflow.Waiting { return nil }
 	}
@@ -152,7 +164,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin server: %w", err)
 	}
-	s := &Server{opts: opts, auth: newAuth(&opts), stream: console.NewStream(opts.Metrics, opts.Redact), started: time.Now(), addr: listener.Addr()}
+	s := &Server{opts: opts, auth: newAuth(&opts), stream: console.NewStream(opts.Metrics, opts.Redact), recent: recent.New(opts.Watch), started: time.Now(), addr: listener.Addr()}
 	metrics, err := prom.Handler(prom.Options{Metrics: opts.Metrics, Version: opts.Version, Log: opts.Log})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
@@ -199,6 +211,7 @@ func (s *Server) Close() error {
 	err := s.http.Close()
 	s.workers.Wait()
 	s.stream.Close()
+	s.recent.Close()
 	return err
 }
 

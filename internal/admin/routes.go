@@ -12,39 +12,39 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/console"
-	"github.com/uniflow-labs/uniflow/node"
 )
 
 // handlers are what answers the routes of the table, by their patterns.
 func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 	all := map[string]http.Handler{
-		"GET /{$}":                 http.HandlerFunc(console.Page),
-		"GET /assets/{file}":       http.HandlerFunc(console.Asset),
-		"POST " + api.SessionPath:  http.HandlerFunc(s.session),
-		"POST " + api.CodePath:     http.HandlerFunc(s.newCode),
-		"GET /healthz":             http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.text(w, http.StatusOK, "ok") }),
-		"GET /readyz":              http.HandlerFunc(s.readyz),
-		"GET /metrics":             metrics,
-		"GET /api/v1/{$}":          http.HandlerFunc(s.index),
-		"GET /api/v1/openapi.json": http.HandlerFunc(s.openapi),
-		"GET " + api.StatusPath:    http.HandlerFunc(s.status),
-		"GET /api/v1/nodes":        http.HandlerFunc(s.nodes),
-		"GET " + api.GraphPath:     http.HandlerFunc(s.graph),
-		"GET /api/v1/kinds":        http.HandlerFunc(s.kinds),
-		"GET /api/v1/kinds/{kind}": http.HandlerFunc(s.kind),
-		"GET " + api.MetricsPath:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.json(w, s.stream.Metrics()) }),
-		"GET /api/v1/processes":    http.HandlerFunc(s.processes),
-		"GET /api/v1/queues":       http.HandlerFunc(s.queues),
-		"GET " + api.EventsPath:    s.stream,
-		"GET /debug/pprof/":        bounded(pprof.Index),
-		"GET /debug/pprof/cmdline": http.HandlerFunc(s.cmdline),
-		"GET /debug/pprof/profile": bounded(s.profile),
-		"GET /debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol),
-		"POST /debug/pprof/symbol": http.HandlerFunc(pprof.Symbol),
-		"GET /debug/pprof/trace":   bounded(pprof.Trace),
+		"GET /{$}":                       http.HandlerFunc(console.Page),
+		"GET /assets/{file}":             http.HandlerFunc(console.Asset),
+		"POST " + api.SessionPath:        http.HandlerFunc(s.session),
+		"POST " + api.CodePath:           http.HandlerFunc(s.newCode),
+		"GET /healthz":                   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.text(w, http.StatusOK, "ok") }),
+		"GET /readyz":                    http.HandlerFunc(s.readyz),
+		"GET /metrics":                   metrics,
+		"GET /api/v1/{$}":                http.HandlerFunc(s.index),
+		"GET /api/v1/openapi.json":       http.HandlerFunc(s.openapi),
+		"GET " + api.StatusPath:          http.HandlerFunc(s.status),
+		"GET /api/v1/nodes":              http.HandlerFunc(s.nodes),
+		"GET " + api.GraphPath:           http.HandlerFunc(s.graph),
+		"GET /api/v1/kinds":              http.HandlerFunc(s.kinds),
+		"GET /api/v1/kinds/{kind}":       http.HandlerFunc(s.kind),
+		"GET " + api.MetricsPath:         http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.json(w, s.stream.Metrics()) }),
+		"GET /api/v1/processes":          http.HandlerFunc(s.processes),
+		"GET /api/v1/processes/{id}":     http.HandlerFunc(s.process),
+		"GET /api/v1/nodes/{id}/packets": http.HandlerFunc(s.packets),
+		"GET /api/v1/queues":             http.HandlerFunc(s.queues),
+		"GET " + api.EventsPath:          s.stream,
+		"GET /debug/pprof/":              bounded(pprof.Index),
+		"GET /debug/pprof/cmdline":       http.HandlerFunc(s.cmdline),
+		"GET /debug/pprof/profile":       bounded(s.profile),
+		"GET /debug/pprof/symbol":        http.HandlerFunc(pprof.Symbol),
+		"POST /debug/pprof/symbol":       http.HandlerFunc(pprof.Symbol),
+		"GET /debug/pprof/trace":         bounded(pprof.Trace),
 	}
 	if s.opts.Slow != nil {
 		all["GET "+api.SlowPath] = http.StripPrefix(api.SlowPath, s.opts.Slow)
@@ -224,24 +224,6 @@ func (s *Server) nodes(w http.ResponseWriter, _ *http.Request) {
 		})
 	}
 	s.json(w, nodes)
-}
-
-// processes lists those that wait, the oldest id first.
-func (s *Server) processes(w http.ResponseWriter, _ *http.Request) {
-	of := func(ref node.Ref) api.ProcessNode {
-		return api.ProcessNode{ID: s.opts.Redact(ref.ID), Kind: ref.Kind, Namespace: s.opts.Redact(ref.Namespace), Name: s.opts.Redact(ref.Name)}
-	}
-	all := s.opts.Waiting()
-	slices.SortFunc(all, func(a, b uniflow.Waiting) int { return strings.Compare(a.ID, b.ID) })
-	body := api.Processes{InFlight: s.opts.Status().InFlight, Waiting: len(all), List: []api.Process{}}
-	for _, p := range all[:min(len(all), api.MaxProcesses)] {
-		shown := api.Process{ID: p.ID, Trigger: of(p.Trigger), At: []api.ProcessNode{}}
-		for _, ref := range p.At {
-			shown.At = append(shown.At, of(ref))
-		}
-		body.List = append(body.List, shown)
-	}
-	s.json(w, body)
 }
 
 func (s *Server) kinds(w http.ResponseWriter, _ *http.Request) {

@@ -100,7 +100,11 @@ func Routes() []Route {
 		{Method: http.MethodGet, Path: Base + "kinds", Scope: View, Doc: "the kinds that documents may use", Answer: []Kind{}},
 		{Method: http.MethodGet, Path: Base + "kinds/{kind}", Scope: View, Doc: "what a kind does", Answer: KindDetail{}},
 		{Method: http.MethodGet, Path: MetricsPath, Scope: View, Doc: "what the nodes have done so far", Answer: Metrics{}},
-		{Method: http.MethodGet, Path: Base + "processes", Scope: View, Doc: "the processes that wait, and for which nodes", Answer: Processes{}},
+		{Method: http.MethodGet, Path: Base + "processes", Scope: View, Doc: "the processes that wait, and for which nodes, and those that have ended lately", Answer: Processes{}, Params: []Param{
+			{Name: "only", Doc: "of those that have ended: only these", Enum: []string{"failed", "slow"}},
+		}},
+		{Method: http.MethodGet, Path: Base + "processes/{id}", Scope: View, Doc: "a process that has ended, with its packets", Answer: Timeline{}},
+		{Method: http.MethodGet, Path: Base + "nodes/{id}/packets", Scope: Inspect, Doc: "the last packets of a node, from the first request on", Answer: NodePackets{}},
 		{Method: http.MethodGet, Path: Base + "queues", Scope: View, Doc: "what nodes report of themselves: what waits, lags, is held or was lost", Answer: []Queue{}},
 		{Method: http.MethodGet, Path: EventsPath, Scope: View, Doc: "what changes, as a stream of events: hello, then metrics each second", Media: "text/event-stream"},
 		{Method: http.MethodGet, Path: SlowPath, Scope: View, Doc: "what was kept of slow processes", Media: "application/octet-stream"},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -108,6 +109,71 @@ type Processes struct {
 	InFlight int       `json:"in_flight" jsonschema:"how many there are"`
 	Waiting  int       `json:"waiting" jsonschema:"how many of these have waited for something"`
 	List     []Process `json:"list" jsonschema:"those that wait, by id; 200 at most"`
+
+	Since      time.Time `json:"since" jsonschema:"when processes began to be recorded: with the first request, until a minute after the last"`
+	Unrecorded uint64    `json:"unrecorded" jsonschema:"how many started since without being recorded: more than 200 a second"`
+	Ended      []Ended   `json:"ended" jsonschema:"those that were recorded, the newest first; 200 at most"`
+}
+
+// An Ended is a process that has ended.
+type Ended struct {
+	ID       string      `json:"id"`
+	Trigger  ProcessNode `json:"trigger" jsonschema:"the node that started it"`
+	Name     string      `json:"name,omitempty" jsonschema:"what the trigger says of it, such as the method and route of a request"`
+	Start    time.Time   `json:"start"`
+	Duration float64     `json:"duration" jsonschema:"seconds"`
+	Outcome  string      `json:"outcome" jsonschema:"answered, nothing, failed or cancelled"`
+	Failed   bool        `json:"failed"`
+	Error    string      `json:"error,omitempty"`
+	Spans    int         `json:"spans" jsonschema:"how many packets were recorded"`
+}
+
+// A Timeline is a process that has ended, with its packets. Times are in seconds since its start.
+type Timeline struct {
+	Process    Ended    `json:"process"`
+	Trace      string   `json:"trace" jsonschema:"the id of its trace"`
+	Unrecorded int      `json:"unrecorded" jsonschema:"packets after the first 1,000"`
+	Packets    []Span   `json:"packets" jsonschema:"in the order in which nodes received them"`
+	First      *Payload `json:"first,omitempty" jsonschema:"what the trigger began with, for those who may inspect"`
+	Response   *Payload `json:"response,omitempty" jsonschema:"of the process, likewise"`
+}
+
+// A Span is a packet at a node.
+type Span struct {
+	Node    ProcessNode `json:"node"`
+	In      int         `json:"in" jsonschema:"index of the in-port"`
+	Parent  int         `json:"parent" jsonschema:"index of the packet whose node has sent this one; -1 for the trigger, or if that has no record"`
+	Out     int         `json:"out" jsonschema:"index of the out-port that it came from; -1 for error"`
+	Start   float64     `json:"start" jsonschema:"when it arrived"`
+	Queue   float64     `json:"queue" jsonschema:"how long it waited"`
+	Run     float64     `json:"run" jsonschema:"how long the code of the node ran"`
+	Wait    float64     `json:"wait" jsonschema:"how long blocking work took"`
+	End     float64     `json:"end" jsonschema:"when the work of the node on it ended"`
+	Error   string      `json:"error,omitempty" jsonschema:"of a failure of the node itself"`
+	Payload *Payload    `json:"payload,omitempty" jsonschema:"that came to the node, for those who may inspect"`
+}
+
+// A Payload is what a packet carries, without secrets.
+type Payload struct {
+	Kind string `json:"kind" jsonschema:"map, list, string, and so on; none for a response without a payload"`
+	Size int    `json:"size" jsonschema:"bytes in memory"`
+	Text string `json:"text,omitempty" jsonschema:"as JSON"`
+	Cut  bool   `json:"cut,omitempty" jsonschema:"the text is not all of it; it is empty if the payload was not kept"`
+}
+
+// NodePackets are the last packets of a node.
+type NodePackets struct {
+	Skipped uint64       `json:"skipped" jsonschema:"how many were left out: more than 20 a second of a port"`
+	List    []NodePacket `json:"list" jsonschema:"the newest first; 16 of each port"`
+}
+
+// A NodePacket is one that came to a node or was sent by it.
+type NodePacket struct {
+	Time      time.Time `json:"time"`
+	Process   string    `json:"process" jsonschema:"its id"`
+	Direction string    `json:"direction" jsonschema:"received, sent or answered"`
+	Port      int       `json:"port" jsonschema:"index of the in-port, or of the out-port it was sent on; -1 for error, -2 for what a trigger began with"`
+	Payload   Payload   `json:"payload"`
 }
 
 // MaxProcesses is how many processes are listed at most.
@@ -178,6 +244,14 @@ type NodeMetrics struct {
 	Load    float64 `json:"load" jsonschema:"share of one processor that its code takes, of the last seconds"`
 	P50     float64 `json:"p50" jsonschema:"seconds: half of the packets took at most this long, of the last seconds; an upper bound, 0 for none"`
 	P99     float64 `json:"p99" jsonschema:"seconds: 99 of 100"`
+
+	Sent []float64 `json:"sent,omitempty" jsonschema:"packets in a second by out-port, of the last seconds; the last is for error; estimates"`
+}
+
+// Equal reports whether two rows are the same.
+func (m NodeMetrics) Equal(other NodeMetrics) bool {
+	return m.Node == other.Node && m.Packets == other.Packets && m.Errors == other.Errors && m.Rate == other.Rate && m.Failing == other.Failing &&
+		m.Load == other.Load && m.P50 == other.P50 && m.P99 == other.P99 && slices.Equal(m.Sent, other.Sent)
 }
 
 // A Queue is what a node reports of itself, such as a sink of what waits in it, and a source of its lag.

@@ -57,6 +57,12 @@ func (s *sample) since(before *sample) api.Metrics {
 		row.Rate = float64(n.Packets-was.Packets) / seconds
 		row.Failing = float64(n.Errors-was.Errors) / seconds
 		row.Load = (n.Busy - was.Busy).Seconds() / seconds
+		for port, sent := range n.Sent {
+			if len(was.Sent) == len(n.Sent) { // a reload may have changed the ports
+				sent -= was.Sent[port]
+			}
+			row.Sent = append(row.Sent, float64(sent)/seconds)
+		}
 		latency := n.Latency
 		latency.Sub(was.Latency)
 		row.P50, row.P99 = latency.Quantile(0.5).Seconds(), latency.Quantile(0.99).Seconds()

@@ -186,7 +186,7 @@ func (s *Stream) advance() {
 		s.hello = &api.Hello{Generation: metrics.Generation, Interval: interval.Seconds(), Nodes: s.of(now)}
 		hello = s.hello
 	} else {
-		rows = slices.DeleteFunc(slices.Clone(rows), func(row api.NodeMetrics) bool { return row == s.latest.Rows[row.Node] })
+		rows = slices.DeleteFunc(slices.Clone(rows), func(row api.NodeMetrics) bool { return row.Equal(s.latest.Rows[row.Node]) })
 	}
 	s.latest = metrics
 	for r := range s.readers {

@@ -225,7 +225,7 @@ type watch struct {
 	recorder *observe.Recorder
 }
 
-// rewatch instruments all generations anew. Lists are made anew, as processes in progress have the
+// rewatch instruments all generations again. The lists are new, as processes in progress have the
 // ones before.
 func (t *Totals) rewatch() {
 	t.in.Observers, t.in.Recorders = slices.Clone(t.own.Observers), slices.Clone(t.own.Recorders)

@@ -153,6 +153,8 @@ const hostileNames = `
 - {kind: schedule, name: often, interval: 1s, ports: {out: out of luck}}
 - {kind: snippet, name: out of luck, language: cel, code: 'self.none.none', ports: {error: consoled}}
 - {kind: nop, name: consoled}
+- {kind: schedule, name: fated, interval: 1s, ports: {out: doom}}
+- {kind: snippet, name: doom, language: cel, code: 'self.none.none'}
 `
 
 // TestConsole looks at a program under load: as one who may do everything, and as one who may look.
@@ -190,6 +192,8 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 		b.wait("the router after it", "document.querySelector('aside h2')?.textContent == 'router'")
 		b.wait("its numbers", "document.querySelectorAll('aside dd').length == 7 && document.querySelector('aside rect')")
 		b.wait("what its kind does", "document.querySelector('aside .markdown p')")
+		b.run("[...document.querySelectorAll('aside button')].find(b => b.innerText == 'Show packets').click()")
+		b.wait("what came to the router, what it sent and what was answered", "['received in[0]', 'sent out[0]', 'answered in[0]'].every(w => document.querySelector('.packets')?.innerText.includes(w))")
 		b.run(`document.querySelector('[aria-label="out of luck, snippet"]').click()`)
 		b.wait("the errors of a node", "document.querySelector('aside .log li b')?.innerText == 'WARN'")
 		b.do(escapeKey())
@@ -201,6 +205,16 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 	t.Run("processes", func(t *testing.T) {
 		b.open(page + "#view=processes")
 		b.wait("what a process waits for", "document.querySelector('tbody tr')?.innerText.match(/soon\\s+patient\\s+[1-9]/)")
+		b.wait("those that have ended", "[...document.querySelectorAll('tbody tr')].some(r => r.innerText.match(/GET .products.:id\\s+.*failed/))")
+		b.wait("what failed alone", "[...document.querySelectorAll('.tabs button')].find(b => b.innerText == 'Failed').click(), [...document.querySelectorAll('tbody tr')].some(r => r.innerText.match(/fated.*failed[^]*doom/)) && ![...document.querySelectorAll('tbody tr')].some(r => r.innerText.includes('GET'))")
+		b.wait("all again", "[...document.querySelectorAll('.tabs button')].find(b => b.innerText == 'All').click(), [...document.querySelectorAll('td button')].some(b => b.innerText == 'GET /products')")
+		b.run("[...document.querySelectorAll('td button')].find(b => b.innerText == 'GET /products').click()")
+		b.wait("its packets, from node to node", "[...document.querySelectorAll('.timeline .name')].map(n => n.innerText).join().startsWith('router,list,')")
+		b.wait("a payload", "document.querySelector('.timeline details').open = true, document.querySelector('.timeline pre').innerText.includes('\"path\": \"/products\"')")
+		b.run("[...document.querySelectorAll('.tabs button')].find(b => b.innerText == 'By node').click()")
+		b.wait("the nodes", "[...document.querySelectorAll('tbody tr')].some(r => r.innerText.match(/shop\\s+1\\s/))")
+		b.run("[...document.querySelectorAll('button')].find(b => b.innerText == 'Show its path').click()")
+		b.wait("the path", "[...document.querySelectorAll('.tools button')].some(b => b.innerText == 'Hide the path')")
 	})
 	t.Run("queues", func(t *testing.T) {
 		b.open(page + "#view=queues")
@@ -321,20 +335,28 @@ func looks(t *testing.T, b *tab, page string) {
 		}))
 	}
 	defer speak("en")
-	for i, view := range []string{"flow", "nodes", "processes", "queues", "logs", "flow", "nodes", "processes", "queues", "logs"} {
-		language := []string{"en", "ko"}[i/5]
+	for i, view := range []string{"flow", "nodes", "processes", "queues", "logs", "process", "flow", "nodes", "processes", "queues", "logs", "process"} {
+		language := []string{"en", "ko"}[i/6]
 		speak(language)
 		for _, width := range []int64{1440, 1024, 390} {
 			for _, scheme := range []string{"light", "dark"} {
 				b.screen(width, 900, scheme)
 				b.open("about:blank")
-				b.open(page + "#view=" + view)
+				in := view
+				if view == "process" {
+					in = "processes"
+				}
+				b.open(page + "#view=" + in)
 				b.wait("the language", "document.documentElement.lang == '"+language+"'")
-				b.wait("the view", "document.querySelector('[data-node], tbody tr, .log li, article') && document.querySelector('header .ok')")
+				b.wait("the view", "document.querySelector('[data-node], tbody tr, .log li, article, .timeline li') && document.querySelector('header .ok')")
 				if view == "flow" {
 					b.wait("numbers", rated(1))
 					b.run(`document.querySelector('[data-node="1"]').click()`)
 					b.wait("what the kind does", "document.querySelector('aside .markdown p')")
+				}
+				if view == "process" {
+					b.wait("one that has ended", "[...document.querySelectorAll('td button')].find(b => b.innerText == 'GET /products/:id')?.click(), document.querySelector('.timeline details')")
+					b.run("document.querySelector('.timeline details').open = true")
 				}
 				name := fmt.Sprintf("%s-%s-%d-%s", view, language, width, scheme)
 				if got := b.run("return document.documentElement.scrollWidth - innerWidth"); got != "0" {

@@ -48,6 +48,23 @@ export interface DiagramNode {
   height: number;
 }
 
+export interface Ended {
+  id: string;
+  /** the node that started it */
+  trigger: ProcessNode;
+  /** what the trigger says of it, such as the method and route of a request */
+  name?: string;
+  start: string;
+  /** seconds */
+  duration: number;
+  /** answered, nothing, failed or cancelled */
+  outcome: string;
+  failed: boolean;
+  error?: string;
+  /** how many packets were recorded */
+  spans: number;
+}
+
 export interface Endpoint {
   path: string;
   what: string;
@@ -186,6 +203,37 @@ export interface NodeMetrics {
   p50: number;
   /** seconds: 99 of 100 */
   p99: number;
+  /** packets in a second by out-port, of the last seconds; the last is for error; estimates */
+  sent?: number[];
+}
+
+export interface NodePacket {
+  time: string;
+  /** its id */
+  process: string;
+  /** received, sent or answered */
+  direction: string;
+  /** index of the in-port, or of the out-port it was sent on; -1 for error, -2 for what a trigger began with */
+  port: number;
+  payload: Payload;
+}
+
+export interface NodePackets {
+  /** how many were left out: more than 20 a second of a port */
+  skipped: number;
+  /** the newest first; 16 of each port */
+  list: NodePacket[];
+}
+
+export interface Payload {
+  /** map, list, string, and so on; none for a response without a payload */
+  kind: string;
+  /** bytes in memory */
+  size: number;
+  /** as JSON */
+  text?: string;
+  /** the text is not all of it; it is empty if the payload was not kept */
+  cut?: boolean;
 }
 
 export interface Process {
@@ -210,6 +258,12 @@ export interface Processes {
   waiting: number;
   /** those that wait, by id; 200 at most */
   list: Process[];
+  /** when processes began to be recorded: with the first request, until a minute after the last */
+  since: string;
+  /** how many started since without being recorded: more than 200 a second */
+  unrecorded: number;
+  /** those that were recorded, the newest first; 200 at most */
+  ended: Ended[];
 }
 
 export interface Queue {
@@ -236,6 +290,30 @@ export interface Session {
   expires: string;
 }
 
+export interface Span {
+  node: ProcessNode;
+  /** index of the in-port */
+  in: number;
+  /** index of the packet whose node has sent this one; -1 for the trigger, or if that has no record */
+  parent: number;
+  /** index of the out-port that it came from; -1 for error */
+  out: number;
+  /** when it arrived */
+  start: number;
+  /** how long it waited */
+  queue: number;
+  /** how long the code of the node ran */
+  run: number;
+  /** how long blocking work took */
+  wait: number;
+  /** when the work of the node on it ended */
+  end: number;
+  /** of a failure of the node itself */
+  error?: string;
+  /** that came to the node, for those who may inspect */
+  payload?: Payload;
+}
+
 export interface Status {
   version: string;
   /** when the program began to run */
@@ -258,4 +336,18 @@ export interface Status {
   scope: string;
   /** the last; none while the program starts */
   reload?: Reload;
+}
+
+export interface Timeline {
+  process: Ended;
+  /** the id of its trace */
+  trace: string;
+  /** packets after the first 1,000 */
+  unrecorded: number;
+  /** in the order in which nodes received them */
+  packets: Span[];
+  /** what the trigger began with, for those who may inspect */
+  first?: Payload;
+  /** of the process, likewise */
+  response?: Payload;
 }

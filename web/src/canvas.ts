@@ -10,6 +10,12 @@ export interface Camera {
   zoom: number;
 }
 
+/** The indexes of the nodes and links that a process has passed. */
+export interface Path {
+  nodes: ReadonlySet<number>;
+  links: ReadonlySet<number>;
+}
+
 interface Size {
   width: number;
   height: number;
@@ -17,6 +23,7 @@ interface Size {
 
 const margin = 32;
 const errorPort = -1;
+const beside = 0.3; // how much is seen of what lies beside the path of a process
 
 /** Where all of the picture is seen, at most as large as it was made, and at least at some zoom. */
 export function fitted(d: Diagram, size: Size, least = 0): Camera {
@@ -34,7 +41,7 @@ const signs: Record<string, Path2D> = {
 /** Below this zoom words are not read: boxes alone are drawn. */
 export const wordsFrom = 0.5;
 
-export function paint(canvas: HTMLCanvasElement, d: Diagram, camera: Camera, size: Size, rows: ReadonlyMap<string, Row>, chosen: number): void {
+export function paint(canvas: HTMLCanvasElement, d: Diagram, camera: Camera, size: Size, rows: ReadonlyMap<string, Row>, chosen: number, path: Path | null): void {
   const ratio = devicePixelRatio || 1;
   if (canvas.width !== Math.round(size.width * ratio) || canvas.height !== Math.round(size.height * ratio)) {
     canvas.width = Math.round(size.width * ratio);
@@ -59,19 +66,25 @@ export function paint(canvas: HTMLCanvasElement, d: Diagram, camera: Camera, siz
     box(c, n, colours.frame!, i === chosen ? colours.accent! : colours.line!, i === chosen ? 2 : 1);
     if (words) text(c, `11px ${font}`, colours.muted!, title(n), n.x + 12, n.y + 20, n.width - 24);
   }
-  // What comes to a node by its only link is what the link carries: of several the split is not known.
+  // What comes to a node by its only link is what the link carries, exactly. Of several, what was sent on the port is an estimate.
   const into = d.nodes.map(() => 0);
   for (const l of d.links) into[l.to]!++;
-  for (const l of d.links) link(c, l, l.from === chosen || l.to === chosen, into[l.to] === 1 ? row(d.nodes[l.to]!) : undefined, colours);
+  const rateOf = (l: DiagramLink): number => (into[l.to] === 1 ? row(d.nodes[l.to]!)?.rate : row(d.nodes[l.from]!)?.sent?.at(l.out_port)) ?? 0;
+  for (const [i, l] of d.links.entries()) {
+    c.globalAlpha = path && !path.links.has(i) ? beside : 1;
+    link(c, l, l.from === chosen || l.to === chosen || !!path?.links.has(i), rateOf(l), colours);
+  }
   for (const [i, n] of d.nodes.entries()) {
+    c.globalAlpha = path && !path.nodes.has(i) ? beside : 1;
     if (!n.open && visible(n)) node(c, n, row(n), i === chosen, words, font, colours);
   }
+  c.globalAlpha = 1;
   if (!words) return;
   for (const l of d.links) {
-    const r = into[l.to] === 1 ? row(d.nodes[l.to]!) : undefined;
+    const passes = rateOf(l);
     const [x, y] = [l.path[0]!, l.path[1]!];
     const name = l.out === "out" ? "" : l.out;
-    const label = [name, r && r.rate > 0 && d.links.some((o) => o !== l && o.from === l.from) ? rate(r.rate) + "/s" : ""].filter(Boolean).join("  ");
+    const label = [name, passes > 0 && d.links.some((o) => o !== l && (o.from === l.from || o.to === l.to)) ? rate(passes) + "/s" : ""].filter(Boolean).join("  ");
     if (label) halo(c, `10px ${font}`, colours.muted!, colours.bg!, label, x + 6, y - 4);
   }
 }
@@ -124,14 +137,14 @@ function halo(c: CanvasRenderingContext2D, font: string, colour: string, around:
   c.fillText(plain(words), x, y);
 }
 
-function link(c: CanvasRenderingContext2D, l: DiagramLink, chosen: boolean, row: Row | undefined, colours: Record<string, string>): void {
+function link(c: CanvasRenderingContext2D, l: DiagramLink, chosen: boolean, passes: number, colours: Record<string, string>): void {
   const p = l.path;
   const failed = l.out_port === errorPort;
   const colour = chosen ? colours.accent! : failed ? colours.hot! : colours.edge!;
   c.beginPath();
   c.moveTo(p[0]!, p[1]!);
   for (let i = 2; i + 5 < p.length; i += 6) c.bezierCurveTo(p[i]!, p[i + 1]!, p[i + 2]!, p[i + 3]!, p[i + 4]!, p[i + 5]!);
-  c.lineWidth = row && row.rate > 0 ? Math.min(6, 1.5 + Math.log10(1 + row.rate)) : 1.5;
+  c.lineWidth = passes > 0 ? Math.min(6, 1.5 + Math.log10(1 + passes)) : 1.5;
   c.strokeStyle = colour;
   c.setLineDash(failed ? [4, 3] : l.out_port < errorPort ? [1.5, 3] : []);
   c.stroke();

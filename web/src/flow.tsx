@@ -1,10 +1,11 @@
-import { useComputed, useSignal, useSignalEffect } from "@preact/signals";
+import { useComputed, useSignal, useSignalEffect, type ReadonlySignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import type { Diagram, DiagramNode } from "./api.gen";
-import { fitted, paint, wordsFrom, type Camera } from "./canvas";
+import type { Diagram, DiagramNode, Span, Timeline } from "./api.gen";
+import { fitted, paint, wordsFrom, type Camera, type Path } from "./canvas";
 import { graph, useGraph } from "./graph";
 import { Inspector } from "./inspector";
 import { keyOf, rows } from "./live";
+import { get } from "./server";
 import { count, duration, rate, t } from "./text";
 import type { ViewProps } from "./view";
 
@@ -12,7 +13,7 @@ const zoomLeast = 0.05;
 const zoomMost = 3;
 
 /** The nodes and links of a namespace, with what passes. */
-export function Flow({ namespace, selected, select }: ViewProps) {
+export function Flow({ namespace, selected, select, process, open }: ViewProps) {
   useGraph(namespace);
   const canvas = useRef<HTMLCanvasElement>(null);
   const layer = useRef<HTMLDivElement>(null);
@@ -22,6 +23,7 @@ export function Flow({ namespace, selected, select }: ViewProps) {
   const touched = useRef(false); // the reader has moved the picture
   const d = useComputed(() => graph.value?.diagram ?? null);
   const chosen = useComputed(() => d.value?.nodes.findIndex((n) => n.id === current.value) ?? -1);
+  const passed = usePath(d, process);
   const current = useSignal(selected);
   current.value = selected;
 
@@ -51,10 +53,10 @@ export function Flow({ namespace, selected, select }: ViewProps) {
   // One picture a frame at most, and none while nothing changes.
   const frame = useRef(0);
   useSignalEffect(() => {
-    const draw = { d: d.value, camera: camera.value, size: size.value, rows: rows.value, chosen: chosen.value, theme: theme.value };
+    const draw = { d: d.value, camera: camera.value, size: size.value, rows: rows.value, chosen: chosen.value, theme: theme.value, passed: passed.value };
     cancelAnimationFrame(frame.current);
     frame.current = requestAnimationFrame(() => {
-      if (canvas.current && draw.d) paint(canvas.current, draw.d, draw.camera, draw.size, draw.rows, draw.chosen);
+      if (canvas.current && draw.d) paint(canvas.current, draw.d, draw.camera, draw.size, draw.rows, draw.chosen, draw.passed);
       layer.current?.style.setProperty("transform", `translate(${draw.camera.x}px,${draw.camera.y}px) scale(${draw.camera.zoom})`);
     });
   });
@@ -166,12 +168,32 @@ export function Flow({ namespace, selected, select }: ViewProps) {
         {nodes.length > 0 && !busy.value ? <p class="note">{t("noTraffic")}</p> : null}
         <div class="tools">
           <Find nodes={nodes} select={select} />
+          {process ? <button onPointerDown={(e) => e.stopPropagation()} onClick={() => open("")}>{t("hidePath")}</button> : null}
           <button onPointerDown={(e) => e.stopPropagation()} onClick={fit}>{t("fit")}</button>
         </div>
       </div>
       {chosen.value >= 0 ? <Inspector d={d.value!} node={chosen.value} select={select} /> : null}
     </section>
   );
+}
+
+/** The nodes and links of the diagram that a process has passed; null for no process. */
+function usePath(d: ReadonlySignal<Diagram | null>, process: string): ReadonlySignal<Path | null> {
+  const answer = useSignal<Timeline | null>(null);
+  useEffect(() => {
+    answer.value = null;
+    if (process) get<Timeline>("/api/v1/processes/" + encodeURIComponent(process)).then((a) => (answer.value = a), () => undefined); // one that is forgotten has no path
+  }, [process]);
+  return useComputed(() => {
+    const a = answer.value;
+    if (!a || !d.value) return null;
+    const index = new Map(d.value.nodes.map((n, i) => [n.id, i]));
+    const id = (s: Span) => (s.parent >= 0 ? a.packets[s.parent]!.node.id : a.process.trigger.id);
+    const hops = new Set(a.packets.map((s) => `${index.get(id(s))} ${s.out} ${index.get(s.node.id)} ${s.in}`));
+    const links = new Set(d.value.links.flatMap((l, i) => (hops.has(`${l.from} ${l.out_port} ${l.to} ${l.in_port}`) ? [i] : [])));
+    const nodes = new Set([a.process.trigger.id, ...a.packets.map((s) => s.node.id)].flatMap((id) => index.get(id) ?? []));
+    return { links, nodes };
+  });
 }
 
 /** What a screen reader says of a node after its name. */

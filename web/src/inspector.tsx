@@ -1,10 +1,11 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import type { Diagram, KindDetail, LogLine } from "./api.gen";
+import type { Diagram, KindDetail, LogLine, NodePacket, NodePackets } from "./api.gen";
 import { keyOf, rows, status } from "./live";
 import { Line } from "./logs";
 import { Markdown } from "./markdown";
 import { usePoll } from "./poll";
+import { Shown } from "./process";
 import { get } from "./server";
 import { count, duration, plain, rate, t } from "./text";
 
@@ -48,11 +49,42 @@ export function Inspector({ d, node, select }: { d: Diagram; node: number; selec
           <Past values={row.past} />
         </>
       ) : null}
+      {status.value?.scope === "view" ? null : <Packets key={n.id} id={n.id} />}
       <Warnings path={n.path ?? ""} />
       {from.length ? <><h3>{t("comesFrom")}</h3><ul>{from}</ul></> : null}
       {to.length ? <><h3>{t("leadsTo")}</h3><ul>{to}</ul></> : null}
       {kind.value ? <><h3>{n.kind}</h3><p>{kind.value.summary}</p><Markdown text={kind.value.doc} /></> : null}
     </aside>
+  );
+}
+
+/** The last packets of a node. They are recorded only while the reader asks for them. */
+function Packets({ id }: { id: string }) {
+  const answer = useSignal<NodePackets | null>(null);
+  const open = useSignal(false);
+  usePoll(async () => {
+    if (open.value) answer.value = await get<NodePackets>(`/api/v1/nodes/${encodeURIComponent(id)}/packets`);
+    return open.value;
+  }, open.value);
+  const a = answer.value;
+  const port = (p: NodePacket) => (p.port === -2 ? "" : p.port === -1 ? "error" : p.direction === "sent" ? `out[${p.port}]` : `in[${p.port}]`);
+  return (
+    <>
+      <h3>{t("packets")}</h3>
+      <button aria-expanded={open.value} onClick={() => (open.value = !open.value)}>{open.value ? t("hidePackets") : t("showPackets")}</button>
+      {open.value && a?.list.length === 0 ? <p class="muted">{t("noPackets")}</p> : null}
+      {open.value && a?.skipped ? <p class="muted">{t("skipped", count(a.skipped))}</p> : null}
+      {open.value && a ? (
+        <ol class="packets">
+          {a.list.map((p) => (
+            <li key={p.time + p.direction + p.port}>
+              <time title={p.time}>{p.time.slice(11, 23)}</time> <span class="muted">{t(p.direction as "received" | "sent" | "answered")} {port(p)}</span>
+              <Shown of={p.payload} name="" />
+            </li>
+          ))}
+        </ol>
+      ) : null}
+    </>
   );
 }
 

@@ -35,14 +35,14 @@ function App() {
       <Bar namespace={namespace.value} />
       <nav aria-label="uniflow">
         {(Object.keys(views) as View[]).map((name) => (
-          <button key={name} aria-current={name === view.value ? "page" : undefined} onClick={() => go({ view: name })}>
+          <button key={name} aria-current={name === view.value ? "page" : undefined} onClick={() => go({ view: name, process: "" })}>
             <Sign of={name} />
             {t(name)}
           </button>
         ))}
       </nav>
       <main id="content" tabIndex={-1}>
-        {refused.value ? <Enter /> : status.value ? <Content namespace={namespace.value} selected={at.value.get("node") ?? ""} select={(id) => go({ node: id })} show={(id) => go({ node: id, view: "flow" })} /> : null}
+        {refused.value ? <Enter /> : status.value ? <Content namespace={namespace.value} selected={at.value.get("node") ?? ""} select={(id) => go({ node: id })} show={(id) => go({ node: id, view: "flow", process: "" })} process={at.value.get("process") ?? ""} open={(id) => go({ process: id })} path={(id) => go({ process: id, view: "flow", node: "" })} /> : null}
       </main>
     </>
   );

@@ -1,42 +1,71 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
-import type { Process, ProcessNode, Processes as Answer } from "./api.gen";
+import type { Process as Waiting, ProcessNode, Processes as Answer } from "./api.gen";
 import { usePoll } from "./poll";
+import { Outcome, Process } from "./process";
 import { get } from "./server";
-import { count, plain, t } from "./text";
+import { count, duration, plain, t } from "./text";
 import type { ViewProps } from "./view";
 
-/** The processes that wait: the longest first, as far as the page has seen them. */
-export function Processes({ namespace, show }: ViewProps) {
+const filters = { all: "", failed: "failed", slow: "slow" };
+
+/** The processes that wait, and those that have ended since the page looks. */
+export function Processes({ namespace, show, process, open, path }: ViewProps) {
   const answer = useSignal<Answer | null>(null);
+  const filter = useSignal<keyof typeof filters>("all");
   const seen = useRef(new Map<string, number>()); // when each came into sight
-  usePoll(async () => {
-    const now = await get<Answer>("/api/v1/processes");
+  usePoll(async () => { // also while one is read: the program forgets them when no one asks
+    const now = await get<Answer>("/api/v1/processes?only=" + filters[filter.value]);
     seen.current = new Map(now.list.map((p) => [p.id, seen.current.get(p.id) ?? Date.now()]));
     answer.value = now;
     return true;
-  });
-  const age = (p: Process) => Math.floor((Date.now() - seen.current.get(p.id)!) / 1000);
-  const name = (n: ProcessNode) => (
-    <button class="link" onClick={() => show(n.id)}>{plain(n.name || n.kind)}</button>
-  );
-  const shown = (answer.value?.list ?? []).filter((p) => p.trigger.namespace === namespace).sort((a, b) => age(b) - age(a));
+  }, filter.value);
+  if (process) return <Process id={process} show={show} path={() => path(process)} close={() => open("")} />;
+  const age = (p: Waiting) => Math.floor((Date.now() - seen.current.get(p.id)!) / 1000);
+  const name = (n: ProcessNode) => <button class="link" onClick={() => show(n.id)}>{plain(n.name || n.kind)}</button>;
+  const a = answer.value;
+  const waiting = (a?.list ?? []).filter((p) => p.trigger.namespace === namespace).sort((x, y) => age(y) - age(x));
+  const ended = (a?.ended ?? []).filter((p) => p.trigger.namespace === namespace);
+  const longest = Math.max(1e-9, ...ended.map((p) => p.duration));
   return (
     <section class="scroll">
-      {answer.value ? <p>{t("inFlight", count(answer.value.in_flight), count(answer.value.waiting))}</p> : null}
-      {answer.value && shown.length === 0 ? <p class="empty muted">{t("noProcesses")}</p> : null}
-      {shown.length ? (
+      {a ? <p>{t("inFlight", count(a.in_flight), count(a.waiting))}</p> : null}
+      {waiting.length ? (
         <table>
-          <thead>
-            <tr><th>{t("trigger")}</th><th>{t("waitsIn")}</th><th class="n">{t("seenFor")}</th><th>{t("process")}</th></tr>
-          </thead>
+          <thead><tr><th>{t("trigger")}</th><th>{t("waitsIn")}</th><th class="n">{t("seenFor")}</th><th>{t("process")}</th></tr></thead>
           <tbody>
-            {shown.map((p) => (
+            {waiting.map((p) => (
               <tr key={p.id}>
                 <td>{name(p.trigger)}</td>
                 <td>{p.at.map((n, i) => <span key={i}>{i ? ", " : ""}{name(n)}</span>)}</td>
                 <td class="n">{age(p)} s</td>
                 <td><code>{p.id}</code></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      ) : null}
+      <div class="row ended">
+        <h2>{t("ended")}</h2>
+        <div class="tabs" role="group" aria-label={t("ended")}>
+          {(Object.keys(filters) as (keyof typeof filters)[]).map((f) => <button key={f} aria-pressed={filter.value === f} onClick={() => (filter.value = f)}>{t(f)}</button>)}
+        </div>
+      </div>
+      {a?.unrecorded ? <p class="muted">{t("unrecorded", count(a.unrecorded))}</p> : null}
+      {a && ended.length === 0 ? <p class="empty muted">{t("noEnded", a.since.slice(11, 19))}</p> : null}
+      {ended.length ? (
+        <table>
+          <thead><tr><th>{t("began")}</th><th>{t("process")}</th><th>{t("outcome")}</th><th class="n">{t("took")}</th><th aria-hidden="true" /><th>{t("trigger")}</th><th class="n">{t("packets")}</th></tr></thead>
+          <tbody>
+            {ended.map((p) => (
+              <tr key={p.id}>
+                <td><time title={p.start}>{p.start.slice(11, 23)}</time></td>
+                <td><button class="link" onClick={() => open(p.id)}>{plain(p.name || p.trigger.name || p.trigger.kind)}</button></td>
+                <td><Outcome failed={p.failed} outcome={p.outcome} />{p.error ? <div class="muted cut" title={p.error}>{plain(p.error)}</div> : null}</td>
+                <td class="n">{duration(p.duration) || "0"}</td>
+                <td class="took" aria-hidden="true"><i class={p.failed ? "bad" : ""} style={{ width: Math.max(1, (100 * p.duration) / longest) + "%" }} /></td>
+                <td>{name(p.trigger)}</td>
+                <td class="n">{count(p.spans)}</td>
               </tr>
             ))}
           </tbody>

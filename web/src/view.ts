@@ -4,4 +4,7 @@ export interface ViewProps {
   selected: string; // the id of a node; empty for none
   select: (id: string) => void;
   show: (id: string) => void; // in the flow
+  process: string; // the id of one that has ended; empty for none
+  open: (process: string) => void;
+  path: (process: string) => void; // shows it in the flow
 }

@@ -1,0 +1,212 @@
+package recent_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/internal/recent"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// A program has processes, which those watch that it has been given.
+type program struct {
+	sync.Mutex
+	watching map[int]watch
+	last     int
+}
+
+type watch struct {
+	o *observe.Observer
+	r *observe.Recorder
+}
+
+func (p *program) watch(o *observe.Observer, r *observe.Recorder) (func(), error) {
+	p.Lock()
+	defer p.Unlock()
+	if p.watching == nil {
+		p.watching = make(map[int]watch)
+	}
+	p.last++
+	id := p.last
+	p.watching[id] = watch{o, r}
+	return func() {
+		p.Lock()
+		defer p.Unlock()
+		delete(p.watching, id)
+	}, nil
+}
+
+func (p *program) watchers() int {
+	p.Lock()
+	defer p.Unlock()
+	return len(p.watching)
+}
+
+// run runs a process.
+func (p *program) run(t observe.Timeline) {
+	p.Lock()
+	defer p.Unlock()
+	for _, w := range p.watching {
+		if w.r != nil && w.r.Filter(observe.Trace{}) {
+			w.r.Ended(&t)
+		}
+	}
+}
+
+// receive lets a node receive a packet.
+func (p *program) receive(id string, payload value.Value) {
+	p.Lock()
+	defer p.Unlock()
+	for _, w := range p.watching {
+		if w.o != nil && w.o.Filter(node.Ref{ID: id}) {
+			w.o.Received(observe.Packet{Process: process{}, Payload: payload})
+		}
+	}
+}
+
+type process struct{ node.Process }
+
+func (process) ID() string { return "1" }
+
+func ended(t *testing.T, r *recent.Recent) recent.Ended {
+	t.Helper()
+	e, err := r.Processes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestLook records while a client asks, and for a minute after: nothing watches the
+// processes before and later, and what was kept is forgotten.
+func TestLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p program
+		r := recent.New(p.watch)
+		defer r.Close()
+		p.run(observe.Timeline{Process: "before"})
+		if got := ended(t, r).List; len(got) != 0 {
+			t.Errorf("got %d processes from before the look", len(got))
+		}
+		for range 5 {
+			time.Sleep(50 * time.Second)
+			p.run(observe.Timeline{Process: "a", Start: time.Now()})
+			if tl, err := r.Process("a"); err != nil || tl == nil {
+				t.Fatalf("got %v, %v, want the process", tl, err)
+			}
+		}
+		time.Sleep(59 * time.Second)
+		if got := ended(t, r).List; len(got) != 5 || p.watchers() != 1 {
+			t.Errorf("got %d processes and %d that watch, want 5 and 1", len(got), p.watchers())
+		}
+		time.Sleep(61 * time.Second)
+		if p.watchers() != 0 {
+			t.Error("the processes are watched although no client asks")
+		}
+		if got := ended(t, r).List; len(got) != 0 {
+			t.Errorf("%d processes were kept", len(got))
+		}
+	})
+}
+
+// TestKept keeps processes that failed, and slow ones, for longer than others, in bounded memory.
+func TestKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p program
+		r := recent.New(p.watch)
+		defer r.Close()
+		ended(t, r)
+		run := func(n int, tl observe.Timeline) {
+			for i := range n {
+				tl.Process, tl.Start = fmt.Sprint(tl.Process, i), time.Now()
+				p.run(tl)
+				time.Sleep(10 * time.Millisecond)
+				ended(t, r)
+			}
+		}
+		run(3, observe.Timeline{Process: "failed", Failed: true})
+		run(3, observe.Timeline{Process: "slow", Duration: recent.Slow})
+		run(1000, observe.Timeline{Process: "other"})
+		e := ended(t, r)
+		count := func(what string) (n int) {
+			for _, tl := range e.List {
+				if strings.HasPrefix(tl.Process, what) {
+					n++
+				}
+			}
+			return n
+		}
+		if count("failed") != 3 || count("slow") != 3 || count("other") != 200 {
+			t.Errorf("got %d failed, %d slow and %d others, want 3, 3, 200", count("failed"), count("slow"), count("other"))
+		}
+		if !slices.IsSortedFunc(e.List, func(a, b *observe.Timeline) int { return b.Start.Compare(a.Start) }) {
+			t.Error("the newest is not the first")
+		}
+		large := observe.Payload{Value: value.String(strings.Repeat("x", 1<<20)), Kept: true}
+		run(20, observe.Timeline{Process: "large", First: large})
+		if e = ended(t, r); count("large") != 7 || count("other") != 0 || count("failed") != 3 {
+			t.Errorf("got %d large, %d others and %d failed, want 7 within 8 MiB, none and 3", count("large"), count("other"), count("failed"))
+		}
+		for range 1000 { // more than 200 a second
+			p.run(observe.Timeline{Process: "burst"})
+		}
+		if e = ended(t, r); e.Unrecorded < 900 || count("burst")+int(e.Unrecorded) != 1000 {
+			t.Errorf("%d were left out and %d recorded, want 1000", e.Unrecorded, count("burst"))
+		}
+	})
+}
+
+// TestPackets keeps the last packets of a port, at a bounded pace, and no large ones.
+func TestPackets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p program
+		r := recent.New(p.watch)
+		defer r.Close()
+		packets := func(id string) ([]recent.Packet, uint64) {
+			t.Helper()
+			list, skipped, err := r.Packets(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list, skipped
+		}
+		packets("a")
+		for i := range 100 {
+			p.receive("a", value.Int(int64(i)))
+			p.receive("b", value.Int(-1))
+			time.Sleep(100 * time.Millisecond)
+		}
+		list, skipped := packets("a")
+		if len(list) != 16 || skipped != 0 || !list[0].Payload.Value.Equal(value.Int(99)) {
+			t.Errorf("got %d packets, %d left out, the first %v", len(list), skipped, list[0].Payload)
+		}
+		for range 100 {
+			p.receive("a", value.String(strings.Repeat("x", 64<<10)))
+		}
+		list, skipped = packets("a")
+		if skipped < 80 || list[0].Payload.Kept || list[0].Size < 64<<10 {
+			t.Errorf("got %d left out, the first kept: %v, of %d bytes", skipped, list[0].Payload.Kept, list[0].Size)
+		}
+		for i := range 40 {
+			packets(fmt.Sprint("other", i))
+			time.Sleep(time.Millisecond)
+		}
+		if p.watchers() != 16 {
+			t.Errorf("%d nodes are watched, want 16", p.watchers())
+		}
+		time.Sleep(61 * time.Second)
+		if p.watchers() != 0 {
+			t.Errorf("%d nodes are watched although no client asks", p.watchers())
+		}
+	})
+}

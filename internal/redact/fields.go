@@ -1,0 +1,43 @@
+package redact
+
+import (
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// private are the names of fields whose values are credentials wherever they occur, such as of headers.
+// They are in lower case, without "-" and "_".
+var private = map[string]bool{
+	"authorization": true, "proxyauthorization": true, "cookie": true, "setcookie": true, "xapikey": true, "apikey": true,
+	"password": true, "passwd": true, "passphrase": true, "secret": true, "clientsecret": true, "privatekey": true,
+	"token": true, "accesstoken": true, "refreshtoken": true, "idtoken": true, "sessiontoken": true, "xcsrftoken": true, "csrftoken": true,
+}
+
+var plainName = strings.NewReplacer("-", "", "_", "")
+
+// Private reports whether a field with a name has credentials, as "Authorization", "set-cookie" and "api_key" do.
+func Private(name string) bool { return private[strings.ToLower(plainName.Replace(name))] }
+
+// Fields returns v with [Hidden] in place of what has a name that is [Private], at any depth. A payload of a stranger may
+// have credentials that no variable declares as secret.
+func Fields(v value.Value) value.Value {
+	switch v.Kind() {
+	case value.KindList:
+		elems := make([]value.Value, 0, v.Len())
+		for _, e := range v.Elems() {
+			elems = append(elems, Fields(e))
+		}
+		return value.List(elems...)
+	case value.KindMap:
+		fields := make([]value.Field, 0, v.Len())
+		for name, e := range v.Fields() {
+			if Private(name) && !e.IsNull() {
+				e = value.String(Hidden)
+			}
+			fields = append(fields, value.Field{Name: name, Value: Fields(e)})
+		}
+		return value.Map(fields...)
+	}
+	return v
+}
