@@ -407,17 +407,42 @@ func (e *Engine) drain(ctx context.Context, old *inspect.Generation) error {
 // process has ended: a payload, or none if ok is false. An error answer is returned
 // as err.
 func (e *Engine) Run(ctx context.Context, name string, payload value.Value) (answer value.Value, ok bool, err error) {
+	return e.send(ctx, payload, 0, func(prog *compile.Program) (at int32, err error) {
+		at, found := prog.Find(e.opts.Namespace, name)
+		if !found || prog.Vertices[at].In == 0 {
+			err = fmt.Errorf("no node %q with an in-port in namespace %q", name, e.opts.Namespace)
+		}
+		return at, err
+	})
+}
+
+// Send is [Engine.Run] for a node of any namespace by its id, and for any in-port.
+func (e *Engine) Send(ctx context.Context, id string, port int, payload value.Value) (answer value.Value, ok bool, err error) {
+	return e.send(ctx, payload, port, func(prog *compile.Program) (int32, error) {
+		at := slices.IndexFunc(prog.Vertices, func(v compile.Vertex) bool { return v.Ref.ID == id })
+		switch {
+		case at < 0:
+			return 0, fmt.Errorf("there is no node with the id %q", id)
+		case port < 0 || port >= prog.Vertices[at].In:
+			return 0, fmt.Errorf("node %q has %d in-ports", prog.Vertices[at].Ref, prog.Vertices[at].In)
+		}
+		return int32(at), nil
+	})
+}
+
+// send sends a payload to the node that find finds in what is served.
+func (e *Engine) send(ctx context.Context, payload value.Value, port int, find func(*compile.Program) (int32, error)) (answer value.Value, ok bool, err error) {
 	for {
 		g := e.current.Load()
 		if g == nil {
 			return value.Value{}, false, errNothing
 		}
-		at, found := g.Program().Find(e.opts.Namespace, name)
-		if !found || g.Program().Vertices[at].In == 0 {
-			return value.Value{}, false, fmt.Errorf("no node %q with an in-port in namespace %q", name, e.opts.Namespace)
+		at, err := find(g.Program())
+		if err != nil {
+			return value.Value{}, false, err
 		}
-		resp := g.Send(ctx, envelope.Judge, at, 0, payload)
-		err := resp.Payload.AsError()
+		resp := g.Send(ctx, envelope.Judge, at, int32(port), payload)
+		err = resp.Payload.AsError()
 		if errors.Is(err, node.ErrStopped) {
 			if e.current.Load() == g {
 				return value.Value{}, false, ErrShutdown

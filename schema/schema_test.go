@@ -103,6 +103,38 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// TestSettings shows what was given as it was written, and defaults, but no secret.
+func TestSettings(t *testing.T) {
+	raw := tree(object(
+		"path", "/", "timeout", "1m", "key", "hunter2", "payload", object("a", "hunter2"),
+		"routes", value.List(object("path", "/a", "port", "out[0]")), "limits", object("need", "x"),
+	))
+	raw.Field("payload").Field("a").Templated = true
+	c, list := all.Decode(raw)
+	if len(list) > 0 {
+		t.Fatal(list)
+	}
+	got := make(map[string]string)
+	for _, s := range c.Settings() {
+		text := s.Value.String()
+		if s.Hidden {
+			text = "hidden"
+		}
+		if !s.Given {
+			text += " by default"
+		}
+		got[s.Path] = text
+	}
+	for path, want := range map[string]string{
+		"path": "/", "timeout": "1m", "key": "hidden", "payload": "hidden", "routes[0].path": "/a", "routes[0].port": "out[0]",
+		"limits.need": "x", "limits.idle": "2m0s by default", "port": "8000 by default", "when": "",
+	} {
+		if got[path] != want {
+			t.Errorf("%s: got %q, want %q", path, got[path], want)
+		}
+	}
+}
+
 // TestWithInUse adds fields to an object that others use; the race detector watches.
 func TestWithInUse(t *testing.T) {
 	shared := Fields(Duration("timeout").Default("5s"))

@@ -66,6 +66,9 @@ type Options struct {
 	Namespace string                 // that is drawn if a request names none
 	Redact    func(string) string    // hides secrets in pictures
 
+	// Send sends a packet to an in-port of a node, by its id, and returns the answer; nil if that cannot be.
+	Send func(ctx context.Context, id string, port int, payload value.Value) (answer value.Value, ok bool, err error)
+
 	Watch       recent.Watch                  // called from any goroutine; nil if nothing can be recorded
 	RedactValue func(value.Value) value.Value // hides secrets in payloads
 

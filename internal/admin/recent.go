@@ -80,8 +80,8 @@ func (s *Server) process(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	scope, _ := s.auth.scope(r)
-	show := func(p observe.Payload) *api.Payload {
-		if scope < api.Inspect {
+	show := func(p observe.Payload, there bool) *api.Payload {
+		if scope < api.Inspect || !there {
 			return nil
 		}
 		shown := s.payload(p, p.Value.Size())
@@ -89,14 +89,14 @@ func (s *Server) process(w http.ResponseWriter, r *http.Request) {
 	}
 	body := api.Timeline{
 		Process: s.ended(t), Trace: hex.EncodeToString(t.Trace.ID[:]), Unrecorded: t.Unrecorded, Packets: make([]api.Span, len(t.Spans)),
-		First: show(t.First), Response: show(t.Response),
+		First: show(t.First, t.First.Kept), Response: show(t.Response, t.Response.Kept),
 	}
 	for i := range t.Spans {
 		span := &t.Spans[i]
 		body.Packets[i] = api.Span{
 			Node: s.processNode(span.Node), In: span.Port, Parent: span.Parent, Out: span.Out,
 			Start: span.Start.Seconds(), Queue: span.Queue.Seconds(), Run: span.Run.Seconds(), Wait: span.Wait.Seconds(), End: span.End.Seconds(),
-			Error: span.Error, Payload: show(span.Payload),
+			Error: span.Error, Payload: show(span.Payload, true),
 		}
 	}
 	s.json(w, body)
@@ -108,7 +108,7 @@ var directions = []string{"received", "sent", "answered"}
 func (s *Server) packets(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	if !slices.ContainsFunc(s.opts.Status().Nodes, func(ref node.Ref) bool { return ref.ID == id }) {
-		api.Fail(w, http.StatusNotFound, fmt.Sprintf("there is no node with the id %q", id), "see "+api.Base+"nodes")
+		s.noNode(w, id)
 		return
 	}
 	kept, skipped, err := s.recent.Packets(id)

@@ -36,6 +36,7 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 		"GET " + api.MetricsPath:         http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.json(w, s.stream.Metrics()) }),
 		"GET /api/v1/processes":          http.HandlerFunc(s.processes),
 		"GET /api/v1/processes/{id}":     http.HandlerFunc(s.process),
+		"GET /api/v1/nodes/{id}":         http.HandlerFunc(s.node),
 		"GET /api/v1/nodes/{id}/packets": http.HandlerFunc(s.packets),
 		"GET /api/v1/queues":             http.HandlerFunc(s.queues),
 		"GET " + api.EventsPath:          s.stream,
@@ -51,6 +52,9 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 	}
 	if s.opts.Logs != nil {
 		all["GET /api/v1/logs"] = http.HandlerFunc(s.logs)
+	}
+	if s.opts.Send != nil {
+		all["POST /api/v1/nodes/{id}/packets"] = http.HandlerFunc(s.send)
 	}
 	if s.opts.Again != nil {
 		all["POST /api/v1/reload"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

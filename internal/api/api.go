@@ -104,6 +104,7 @@ func Routes() []Route {
 			{Name: "only", Doc: "of those that have ended: only these", Enum: []string{"failed", "slow"}},
 		}},
 		{Method: http.MethodGet, Path: Base + "processes/{id}", Scope: View, Doc: "a process that has ended, with its packets", Answer: Timeline{}},
+		{Method: http.MethodGet, Path: Base + "nodes/{id}", Scope: View, Doc: "a node with its config, without secrets", Answer: NodeDetail{}},
 		{Method: http.MethodGet, Path: Base + "nodes/{id}/packets", Scope: Inspect, Doc: "the last packets of a node, from the first request on", Answer: NodePackets{}},
 		{Method: http.MethodGet, Path: Base + "queues", Scope: View, Doc: "what nodes report of themselves: what waits, lags, is held or was lost", Answer: []Queue{}},
 		{Method: http.MethodGet, Path: EventsPath, Scope: View, Doc: "what changes, as a stream of events: hello, then metrics each second", Media: "text/event-stream"},
@@ -121,6 +122,7 @@ func Routes() []Route {
 			{Name: "node", Doc: "only lines about the node with this name"},
 			{Name: "after", Doc: "only lines whose seq is above this"},
 		}},
+		{Method: http.MethodPost, Path: Base + "nodes/{id}/packets", Scope: Control, Doc: "send a packet to a node, and wait for the answer", Body: Sending{}, Answer: Sent{}},
 		{Method: http.MethodPost, Path: Base + "reload", Scope: Control, Doc: "read the documents again, and serve them"},
 	}
 }

@@ -161,6 +161,36 @@ type Payload struct {
 	Cut  bool   `json:"cut,omitempty" jsonschema:"the text is not all of it; it is empty if the payload was not kept"`
 }
 
+// A NodeDetail is a node with its config.
+type NodeDetail struct {
+	ID        string    `json:"id"`
+	Kind      string    `json:"kind"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name,omitempty"`
+	In        int       `json:"in" jsonschema:"how many in-ports it has"`
+	Settings  []Setting `json:"settings" jsonschema:"in the order of the kind's fields"`
+}
+
+// A Setting is a field of a node's config.
+type Setting struct {
+	Path   string `json:"path" jsonschema:"such as routes[0].method"`
+	Text   string `json:"text" jsonschema:"the value as JSON, without secrets"`
+	Given  bool   `json:"given" jsonschema:"the document has it; otherwise it is the default"`
+	Hidden bool   `json:"hidden,omitempty" jsonschema:"it is a secret, or a variable made it"`
+}
+
+// A Sending is a packet to send to a node. It has all effects that any other packet has.
+type Sending struct {
+	Port int    `json:"port,omitempty" jsonschema:"index of the in-port"`
+	Text string `json:"text" jsonschema:"the payload, as JSON"`
+}
+
+// A Sent is what became of a packet.
+type Sent struct {
+	Failed  bool    `json:"failed"`
+	Payload Payload `json:"payload" jsonschema:"the answer"`
+}
+
 // NodePackets are the last packets of a node.
 type NodePackets struct {
 	Skipped uint64       `json:"skipped" jsonschema:"how many were left out: more than 20 a second of a port"`

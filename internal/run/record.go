@@ -24,6 +24,7 @@ type recording struct {
 	in      observe.Trace // the process's span; zero if no recorder gets the timeline
 	parent  [8]byte
 	first   value.Value // the trigger's payload, if it used RunID or a recorder keeps payloads
+	begun   bool        // it began with a payload, which first is
 	keeps   bool        // a recorder keeps payloads
 	kept    int         // their size
 	started sends       // what the process began with
@@ -183,8 +184,12 @@ func (r *recording) clock() time.Duration { return time.Since(r.start) }
 // begin notes the result that the process begins with.
 func (r *recording) begin(first node.Result) {
 	r.from.port = r.started.of(first)
-	if r.keeps && first.Effect().Op == effect.Send {
-		r.first = first.Effect().Payload
+	e := first.Effect()
+	for e.Op == effect.After { // an observer waits for the answer
+		e = e.More.Inner.Effect()
+	}
+	if r.keeps && e.Op == effect.Send {
+		r.first, r.begun = e.Payload, true
 	}
 }
 
@@ -336,8 +341,12 @@ func (s *span) note(r node.Result) {
 	switch e := r.Effect(); e.Op {
 	case effect.Fail, effect.Answer:
 		if e.Payload.IsError() {
-			if err := e.Payload.AsError(); node.Describe(err).Node.Kind == "" {
+			err := e.Payload.AsError()
+			switch described := node.Describe(err); {
+			case described.Node.Kind == "":
 				s.Error = err.Error()
+			case described.Node == s.Node: // an observer waits for the answer, and passes it on
+				s.Error = described.Err.Error()
 			}
 		}
 	case effect.After, effect.Within:
@@ -393,7 +402,10 @@ func (r *recording) end(p *process, outcome observe.Outcome, resp node.Response)
 		t.Name, t.Attributes, t.Serves, t.Failed = about.Name, about.Attributes, about.Serves, about.Failed
 	}
 	if r.keeps {
-		t.First, t.Response = r.keep(r.first), r.keep(resp.Payload)
+		if r.begun {
+			t.First = r.keep(r.first)
+		}
+		t.Response = r.keep(resp.Payload)
 		t.Response.Kept = t.Response.Kept && !resp.None
 	}
 	t.Spans = make([]observe.Span, 0, min(r.spans, maxSpans))

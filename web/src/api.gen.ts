@@ -186,6 +186,17 @@ export interface Node {
   links?: Link[];
 }
 
+export interface NodeDetail {
+  id: string;
+  kind: string;
+  namespace: string;
+  name?: string;
+  /** how many in-ports it has */
+  in: number;
+  /** in the order of the kind's fields */
+  settings: Setting[];
+}
+
 export interface NodeMetrics {
   /** index in nodes of hello, or in of */
   node: number;
@@ -283,11 +294,35 @@ export interface Reload {
   findings?: Finding[];
 }
 
+export interface Sending {
+  /** index of the in-port */
+  port?: number;
+  /** the payload, as JSON */
+  text: string;
+}
+
+export interface Sent {
+  failed: boolean;
+  /** the answer */
+  payload: Payload;
+}
+
 export interface Session {
   /** for the header Authorization: Bearer TOKEN */
   token: string;
   scope: string;
   expires: string;
+}
+
+export interface Setting {
+  /** such as routes[0].method */
+  path: string;
+  /** the value as JSON, without secrets */
+  text: string;
+  /** the document has it; otherwise it is the default */
+  given: boolean;
+  /** it is a secret, or a variable made it */
+  hidden?: boolean;
 }
 
 export interface Span {

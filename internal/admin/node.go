@@ -1,0 +1,93 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/api"
+	"github.com/uniflow-labs/uniflow/internal/redact"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// node shows a node with its config.
+func (s *Server) node(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	vertices := s.opts.Outline().Vertices
+	at := slices.IndexFunc(vertices, func(v node.Vertex) bool { return v.Ref.ID == id })
+	if at < 0 {
+		s.noNode(w, id)
+		return
+	}
+	v := &vertices[at]
+	named := s.processNode(v.Ref)
+	body := api.NodeDetail{ID: named.ID, Kind: named.Kind, Namespace: named.Namespace, Name: named.Name, Settings: []api.Setting{}}
+	if v.Def != nil {
+		body.In = len(v.Def.In)
+	}
+	for _, set := range v.Config.Settings() {
+		shown := api.Setting{Path: set.Path, Given: set.Given, Hidden: set.Hidden, Text: redact.Hidden}
+		if !set.Hidden {
+			shown.Text = s.payload(observe.Payload{Value: set.Value, Kept: true}, 0).Text
+		}
+		body.Settings = append(body.Settings, shown)
+	}
+	s.json(w, body)
+}
+
+func (s *Server) noNode(w http.ResponseWriter, id string) {
+	api.Fail(w, http.StatusNotFound, fmt.Sprintf("there is no node with the id %q", id), "see "+api.Base+"nodes")
+}
+
+// maxSending is the longest time that the answer to a packet is waited for.
+const maxSending = 30 * time.Second
+
+// send sends a packet to a node, as a trigger would.
+func (s *Server) send(w http.ResponseWriter, r *http.Request) {
+	var body api.Sending
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, api.MaxBody))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&body); err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			api.Fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes", api.MaxBody), "")
+			return
+		}
+		api.Fail(w, http.StatusBadRequest, err.Error(), `want {"port": 0, "text": "JSON"}`)
+		return
+	}
+	payload, err := value.ParseJSON([]byte(body.Text))
+	if err != nil {
+		api.Fail(w, http.StatusBadRequest, "text: "+err.Error(), "the payload must be JSON; write a text in double quotes")
+		return
+	}
+	id := r.PathValue("id")
+	vertices := s.opts.Outline().Vertices
+	at := slices.IndexFunc(vertices, func(v node.Vertex) bool { return v.Ref.ID == id })
+	switch {
+	case at < 0:
+		s.noNode(w, id)
+		return
+	case vertices[at].Def == nil || len(vertices[at].Def.In) == 0:
+		api.Fail(w, http.StatusBadRequest, fmt.Sprintf("node %q starts processes itself: nothing can be sent to it", s.opts.Redact(vertices[at].Ref.String())), "send to the node that it leads to")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), maxSending)
+	defer cancel()
+	answer, ok, err := s.opts.Send(ctx, id, body.Port, payload)
+	var sent api.Sent
+	switch {
+	case err != nil:
+		sent = api.Sent{Failed: true, Payload: s.payload(observe.Payload{Value: value.Error(err), Kept: true}, 0)}
+	case !ok:
+		sent.Payload = api.Payload{Kind: "none"}
+	default:
+		sent.Payload = s.payload(observe.Payload{Value: answer, Kept: true}, answer.Size())
+	}
+	s.json(w, sent)
+}
