@@ -1,12 +1,12 @@
 import { useComputed, useSignal, useSignalEffect, type ReadonlySignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import type { Diagram, DiagramNode, Span, Timeline } from "./api.gen";
+import type { Diagram, DiagramNode, NodeDetail, Span, Timeline } from "./api.gen";
 import { fitted, paint, wordsFrom, type Camera, type Path } from "./canvas";
 import { graph, useGraph } from "./graph";
 import { Inspector } from "./inspector";
 import { keyOf, rows } from "./live";
 import { get } from "./server";
-import { count, duration, rate, t } from "./text";
+import { count, duration, plain, rate, t } from "./text";
 import type { ViewProps } from "./view";
 
 const zoomLeast = 0.05;
@@ -165,7 +165,7 @@ export function Flow({ namespace, selected, select, process, open }: ViewProps) 
             <p class="muted">{t("noNodesHint")}</p>
           </div>
         ) : null}
-        {nodes.length > 0 && !busy.value ? <p class="note">{t("noTraffic")}</p> : null}
+        {nodes.length > 0 && !busy.value ? <p class="note">{t("noTraffic")}<First d={d.value!} /></p> : null}
         <div class="tools">
           <Find nodes={nodes} select={select} />
           {process ? <button onPointerDown={(e) => e.stopPropagation()} onClick={() => open("")}>{t("hidePath")}</button> : null}
@@ -175,6 +175,23 @@ export function Flow({ namespace, selected, select, process, open }: ViewProps) 
       {chosen.value >= 0 ? <Inspector d={d.value!} node={chosen.value} select={select} /> : null}
     </section>
   );
+}
+
+/** The command for the first route of a listener. */
+function First({ d }: { d: Diagram }) {
+  const command = useSignal("");
+  useEffect(() => {
+    const at = d.nodes.findIndex((n) => n.kind === "listener");
+    const router = d.links.map((l) => (l.from === at ? d.nodes[l.to]! : null)).find((n) => n?.kind === "router");
+    const ask = async (n: DiagramNode | null | undefined) => (n ? (await get<NodeDetail>("/api/v1/nodes/" + encodeURIComponent(n.id))).settings : []);
+    void Promise.all([ask(d.nodes[at]), ask(router)]).then(([listener, routes]) => {
+      const port = listener.find((s) => s.path === "port")?.text;
+      const index = routes.findIndex((s) => /^routes\[\d+\]\.method$/.test(s.path) && s.text === '"GET"');
+      const path = index < 0 ? "/" : JSON.parse(routes.slice(index).find((s) => s.path.endsWith(".path"))?.text ?? '"/"');
+      command.value = port && port !== "0" ? `curl -i localhost:${port}${path}` : "";
+    }, () => undefined); // the words without the command remain
+  }, [d]);
+  return command.value ? <> {t("tryIt")} <code>{plain(command.value)}</code></> : null;
 }
 
 /** The nodes and links of the diagram that a process has passed; null for no process. */

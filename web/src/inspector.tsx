@@ -1,13 +1,13 @@
-import { useSignal } from "@preact/signals";
+import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import type { Diagram, KindDetail, LogLine, NodePacket, NodePackets } from "./api.gen";
+import type { Diagram, KindDetail, LogLine, NodeDetail, NodePacket, NodePackets, Sent } from "./api.gen";
 import { keyOf, rows, status } from "./live";
 import { Line } from "./logs";
 import { Markdown } from "./markdown";
 import { usePoll } from "./poll";
 import { Shown } from "./process";
-import { get } from "./server";
-import { count, duration, plain, rate, t } from "./text";
+import { ask, get, type Failure } from "./server";
+import { count, duration, lines, plain, rate, t } from "./text";
 
 /** What is known of a node. */
 export function Inspector({ d, node, select }: { d: Diagram; node: number; select: (id: string) => void }) {
@@ -50,12 +50,102 @@ export function Inspector({ d, node, select }: { d: Diagram; node: number; selec
         </>
       ) : null}
       {status.value?.scope === "view" ? null : <Packets key={n.id} id={n.id} />}
+      <Send key={n.id} id={n.id} />
       <Warnings path={n.path ?? ""} />
       {from.length ? <><h3>{t("comesFrom")}</h3><ul>{from}</ul></> : null}
       {to.length ? <><h3>{t("leadsTo")}</h3><ul>{to}</ul></> : null}
+      <Config key={n.id} id={n.id} />
       {kind.value ? <><h3>{n.kind}</h3><p>{kind.value.summary}</p><Markdown text={kind.value.doc} /></> : null}
     </aside>
   );
+}
+
+const mayControl = () => status.value?.scope === "control";
+
+/** The payload that a reader writes: it stays while another node is chosen. */
+const draft = signal("");
+
+/** Sends a packet to a node, for those who may. */
+function Send({ id }: { id: string }) {
+  const node = useNode(id);
+  const port = useSignal(0);
+  const busy = useSignal(false);
+  const sent = useSignal<Sent | null>(null);
+  const failure = useSignal("");
+  if (!mayControl() || !node) return null;
+  const submit = (e: Event) => {
+    e.preventDefault();
+    busy.value = true;
+    sent.value = null;
+    failure.value = "";
+    ask<Sent>(`/api/v1/nodes/${encodeURIComponent(id)}/packets`, { port: port.value, text: draft.value })
+      .then((answer) => (sent.value = answer), (err: Failure) => (failure.value = [err.message, err.hint].filter(Boolean).join(": ")))
+      .finally(() => (busy.value = false));
+  };
+  return (
+    <>
+      <h3>{t("send")}</h3>
+      {node.in === 0 ? <p class="muted">{t("sendsItself")}</p> : (
+        <form class="send" onSubmit={submit}>
+          <textarea aria-label={t("payload")} rows={Math.min(12, 2 + draft.value.split("\n").length)} spellcheck={false} value={draft.value} placeholder='{"name": "tea"}' onInput={(e) => (draft.value = e.currentTarget.value)} required />
+          <div class="row">
+            {node.in > 1 ? (
+              <select aria-label={t("port")} value={port.value} onChange={(e) => (port.value = Number(e.currentTarget.value))}>
+                {Array.from({ length: node.in }, (_, i) => <option key={i} value={i}>in[{i}]</option>)}
+              </select>
+            ) : null}
+            <button disabled={busy.value}>{t("sendIt")}</button>
+            <span class="muted">{t("sendsForReal")}</span>
+          </div>
+          <div role="status">
+            {failure.value ? <p class="hot">▲ {plain(failure.value)}</p> : null}
+            {sent.value ? <Shown of={sent.value.payload} name={(sent.value.failed ? "▲ " : "") + t("response")} /> : null}
+          </div>
+        </form>
+      )}
+    </>
+  );
+}
+
+/** What the program says of a node, or null until it has. */
+function useNode(id: string): NodeDetail | null {
+  const answer = useSignal<NodeDetail | null>(null);
+  const generation = status.value?.generation;
+  useEffect(() => {
+    get<NodeDetail>("/api/v1/nodes/" + encodeURIComponent(id)).then((n) => (answer.value = n), () => undefined); // one that is not served any more
+  }, [id, generation]);
+  return answer.value;
+}
+
+/** The config of a node: what its document has, and the defaults below. */
+function Config({ id }: { id: string }) {
+  const node = useNode(id);
+  if (!node?.settings.length) return null;
+  const table = (given: boolean) => {
+    const settings = node.settings.filter((s) => s.given === given);
+    return settings.length ? (
+      <dl class="config">
+        {settings.map((s) => <div key={s.path}><dt><code>{plain(s.path)}</code></dt><dd class={given ? undefined : "muted"}><pre>{lines(worded(s.text))}</pre></dd></div>)}
+      </dl>
+    ) : null;
+  };
+  return (
+    <>
+      <h3>{t("config")}</h3>
+      {table(true)}
+      {node.settings.some((s) => !s.given) ? <details><summary>{t("defaults")}</summary>{table(false)}</details> : null}
+    </>
+  );
+}
+
+/** A text as the document has it, and all else as JSON. */
+function worded(json: string): string {
+  try {
+    const v: unknown = JSON.parse(json);
+    return typeof v === "string" ? v : json;
+  } catch {
+    return json; // it was cut, or is hidden
+  }
 }
 
 /** The last packets of a node. They are recorded only while the reader asks for them. */
@@ -79,7 +169,7 @@ function Packets({ id }: { id: string }) {
           {a.list.map((p) => (
             <li key={p.time + p.direction + p.port}>
               <time title={p.time}>{p.time.slice(11, 23)}</time> <span class="muted">{t(p.direction as "received" | "sent" | "answered")} {port(p)}</span>
-              <Shown of={p.payload} name="" />
+              <Shown of={p.payload} name="">{mayControl() && p.payload.text && !p.payload.cut ? <button onClick={() => (draft.value = p.payload.text!)}>{t("use")}</button> : null}</Shown>
             </li>
           ))}
         </ol>

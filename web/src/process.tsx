@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import type { Payload, Span, Timeline } from "./api.gen";
 import { Failure, get } from "./server";
@@ -49,12 +50,13 @@ export function Outcome({ failed, outcome }: { failed: boolean; outcome: string 
 }
 
 /** A payload, which opens. */
-export function Shown({ of, name }: { of: Payload; name: string }) {
+export function Shown({ of, name, children }: { of: Payload; name: string; children?: ComponentChildren }) {
   if (!of.text) return <p class="muted">{name}: {of.kind === "none" ? t("noPayload") : t("notKept", count(of.size))}</p>;
   return (
     <details class="payload">
       <summary>{name} <code>{plain(of.text.replace(/\s+/g, " ").slice(0, 120))}</code></summary>
       <pre tabIndex={0}>{lines(of.text)}{of.cut ? "…" : ""}</pre>
+      {children}
     </details>
   );
 }

@@ -24,20 +24,25 @@ export function Processes({ namespace, show, process, open, path }: ViewProps) {
   const age = (p: Waiting) => Math.floor((Date.now() - seen.current.get(p.id)!) / 1000);
   const name = (n: ProcessNode) => <button class="link" onClick={() => show(n.id)}>{plain(n.name || n.kind)}</button>;
   const a = answer.value;
-  const waiting = (a?.list ?? []).filter((p) => p.trigger.namespace === namespace).sort((x, y) => age(y) - age(x));
+  const waiting = new Map<string, Waiting[]>(); // by where they began and wait, the longest first
+  for (const p of (a?.list ?? []).filter((p) => p.trigger.namespace === namespace).sort((x, y) => age(y) - age(x))) {
+    const key = [p.trigger, ...p.at].map((n) => n.id).join();
+    waiting.set(key, [...(waiting.get(key) ?? []), p]);
+  }
   const ended = (a?.ended ?? []).filter((p) => p.trigger.namespace === namespace);
   const longest = Math.max(1e-9, ...ended.map((p) => p.duration));
   return (
     <section class="scroll">
       {a ? <p>{t("inFlight", count(a.in_flight), count(a.waiting))}</p> : null}
-      {waiting.length ? (
+      {waiting.size ? (
         <table>
-          <thead><tr><th>{t("trigger")}</th><th>{t("waitsIn")}</th><th class="n">{t("seenFor")}</th><th>{t("process")}</th></tr></thead>
+          <thead><tr><th>{t("trigger")}</th><th>{t("waitsIn")}</th><th class="n">{t("number")}</th><th class="n">{t("seenFor")}</th><th>{t("longestOf")}</th></tr></thead>
           <tbody>
-            {waiting.map((p) => (
-              <tr key={p.id}>
+            {[...waiting].map(([key, [p, ...more]]) => p && (
+              <tr key={key}>
                 <td>{name(p.trigger)}</td>
                 <td>{p.at.map((n, i) => <span key={i}>{i ? ", " : ""}{name(n)}</span>)}</td>
+                <td class="n">{count(1 + more.length)}</td>
                 <td class="n">{age(p)} s</td>
                 <td><code>{p.id}</code></td>
               </tr>

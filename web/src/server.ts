@@ -42,6 +42,10 @@ export async function post(path: string): Promise<void> {
   await send("POST", path);
 }
 
+export async function ask<T>(path: string, body: unknown): Promise<T> {
+  return (await send("POST", path, body)).json();
+}
+
 /** Opens a session, which later requests belong to. */
 export async function enter(by: Credentials): Promise<void> {
   const session: Session = await (await send("POST", "/api/v1/session", by)).json();
