@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
@@ -96,7 +94,17 @@ type at struct {
 
 type ring struct {
 	packets []Packet // the oldest first
-	pace    *rate.Limiter
+	since   time.Time
+	n       int // that came since, within a second
+}
+
+// allows reports whether one more packet is kept.
+func (r *ring) allows(now time.Time) bool {
+	if now.Sub(r.since) >= time.Second {
+		r.since, r.n = now, 0
+	}
+	r.n++
+	return r.n <= maxPace
 }
 
 func (t *tap) observer(id string) *observe.Observer {
@@ -113,14 +121,15 @@ func (t *tap) add(d Direction, p observe.Packet, payload value.Value, none bool)
 	defer t.mu.Unlock()
 	to := t.rings[at{d, p.Port}]
 	if to == nil && len(t.rings) < maxPorts {
-		to = &ring{pace: rate.NewLimiter(maxPace, maxPackets)}
+		to = new(ring)
 		t.rings[at{d, p.Port}] = to
 	}
-	if to == nil || !to.pace.Allow() {
+	now := time.Now()
+	if to == nil || !to.allows(now) {
 		t.skipped++
 		return
 	}
-	kept := Packet{Time: time.Now(), Process: p.Process.ID(), Direction: d, Port: p.Port, None: none}
+	kept := Packet{Time: now, Process: p.Process.ID(), Direction: d, Port: p.Port, None: none}
 	if !none {
 		kept.Size = payload.Size()
 		if kept.Size <= maxPayload {

@@ -16,6 +16,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+// sleep advances the clock of the bubble.
+func sleep(d time.Duration) { <-time.After(d) }
+
 func TestMain(m *testing.M) { leak.Main(m) }
 
 // A program has processes, which those watch that it has been given.
@@ -99,17 +102,17 @@ func TestLook(t *testing.T) {
 			t.Errorf("got %d processes from before the look", len(got))
 		}
 		for range 5 {
-			time.Sleep(50 * time.Second)
+			sleep(50 * time.Second)
 			p.run(observe.Timeline{Process: "a", Start: time.Now()})
 			if tl, err := r.Process("a"); err != nil || tl == nil {
 				t.Fatalf("got %v, %v, want the process", tl, err)
 			}
 		}
-		time.Sleep(59 * time.Second)
+		sleep(59 * time.Second)
 		if got := ended(t, r).List; len(got) != 5 || p.watchers() != 1 {
 			t.Errorf("got %d processes and %d that watch, want 5 and 1", len(got), p.watchers())
 		}
-		time.Sleep(61 * time.Second)
+		sleep(61 * time.Second)
 		if p.watchers() != 0 {
 			t.Error("the processes are watched although no client asks")
 		}
@@ -130,7 +133,7 @@ func TestKept(t *testing.T) {
 			for i := range n {
 				tl.Process, tl.Start = fmt.Sprint(tl.Process, i), time.Now()
 				p.run(tl)
-				time.Sleep(10 * time.Millisecond)
+				sleep(10 * time.Millisecond)
 				ended(t, r)
 			}
 		}
@@ -184,7 +187,7 @@ func TestPackets(t *testing.T) {
 		for i := range 100 {
 			p.receive("a", value.Int(int64(i)))
 			p.receive("b", value.Int(-1))
-			time.Sleep(100 * time.Millisecond)
+			sleep(100 * time.Millisecond)
 		}
 		list, skipped := packets("a")
 		if len(list) != 16 || skipped != 0 || !list[0].Payload.Value.Equal(value.Int(99)) {
@@ -199,14 +202,29 @@ func TestPackets(t *testing.T) {
 		}
 		for i := range 40 {
 			packets(fmt.Sprint("other", i))
-			time.Sleep(time.Millisecond)
+			sleep(time.Millisecond)
 		}
 		if p.watchers() != 16 {
 			t.Errorf("%d nodes are watched, want 16", p.watchers())
 		}
-		time.Sleep(61 * time.Second)
+		sleep(61 * time.Second)
 		if p.watchers() != 0 {
 			t.Errorf("%d nodes are watched although no client asks", p.watchers())
 		}
 	})
+}
+
+// BenchmarkPackets has a packet at a node that is looked at, beyond the pace that is kept.
+func BenchmarkPackets(b *testing.B) {
+	var p program
+	r := recent.New(p.watch)
+	defer r.Close()
+	if _, _, err := r.Packets("a"); err != nil {
+		b.Fatal(err)
+	}
+	o, packet := p.watching[1].o, observe.Packet{Process: process{}, Payload: value.Int(1)}
+	b.ReportAllocs()
+	for b.Loop() {
+		o.Received(packet)
+	}
 }
