@@ -553,6 +553,18 @@ func (e *Engine) Watch(o *observe.Observer, r *observe.Recorder) (release func()
 	}), nil
 }
 
+// Debug lets a debugger hold processes that start from now on, until release is called. One debugger at
+// a time is possible. Those that it holds must go on before release, or they stay where they are. While a
+// debugger is there, each packet takes some nanoseconds longer, and one at a node that it asks about some
+// hundred.
+func (e *Engine) Debug(d *observe.Debugger) (release func(), err error) {
+	release, ok := e.totals.Debug(d)
+	if !ok {
+		return nil, errors.New("another debugger is there")
+	}
+	return release, nil
+}
+
 // maxRecorders is how many recorders an engine may begin with, and how many it may get later: a
 // process has a bit for each.
 const maxRecorders = 32

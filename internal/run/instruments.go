@@ -15,6 +15,7 @@ type Instruments struct {
 	Observers []*observe.Observer // see every process; none is nil
 	Recorders []observe.Recorder  // at most 64
 	Metrics   bool                // counts packets, and measures a sample of processes
+	Debugger  *observe.Debugger   // may hold processes; nil for none
 	Labels    bool                // labels goroutines with the node whose code they run
 }
 
@@ -36,7 +37,7 @@ type variants struct {
 // Instrument replaces the instruments for processes that start from now on. Processes
 // in progress keep the instruments that they started with.
 func (g *Generation) Instrument(in Instruments) {
-	if len(in.Observers) == 0 && len(in.Recorders) == 0 && !in.Metrics && !in.Labels {
+	if len(in.Observers) == 0 && len(in.Recorders) == 0 && !in.Metrics && !in.Labels && in.Debugger == nil {
 		g.watched.Store(nil)
 		return
 	}
@@ -57,6 +58,9 @@ func (g *Generation) Instrument(in Instruments) {
 		v.labels = labels(g.prog.Vertices)
 		label := func(i int32, at *compile.Vertex) node.Node { return labelled(at.Node, v.labels[i]) }
 		v.every, v.recorded = wrap(v.every, label), wrap(v.recorded, label)
+	}
+	if in.Debugger != nil {
+		v.every, v.recorded = stoppables(v.every, in.Debugger), stoppables(v.recorded, in.Debugger)
 	}
 	g.watched.Store(v)
 }
@@ -128,7 +132,7 @@ func (p *process) detach(outcome observe.Outcome, resp node.Response) {
 		p.unlabel()
 	}
 	p.publish(0, 0)
-	p.packets, p.observers = nil, nil
+	p.packets, p.observers, p.stepping = nil, nil, stepping{}
 }
 
 // unlabel restores the labels that the goroutine had before: of the trigger that

@@ -63,6 +63,7 @@ type process struct {
 	packets   []atomic.Uint64     // by node, of the shard
 	rec       *recording          // nil unless the process is recorded
 	observers []*observe.Observer // of a process that a trigger started; mostly none
+	stepping  stepping            // in a process that is debugged
 	label     context.Context     // labels of the goroutine that started the process; nil without labels
 	origin    origin
 	startedAt int32 // the node

@@ -219,6 +219,23 @@ func (t *Totals) Watch(o *observe.Observer, r *observe.Recorder) (release func()
 	})
 }
 
+// Debug lets a debugger hold processes, until release is called. It reports false if another one does.
+func (t *Totals) Debug(d *observe.Debugger) (release func(), ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.in.Debugger != nil {
+		return nil, false
+	}
+	t.in.Debugger = d
+	t.instrument()
+	return sync.OnceFunc(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.in.Debugger = nil
+		t.instrument()
+	}), true
+}
+
 // A watch is what was added by Watch.
 type watch struct {
 	observer *observe.Observer
