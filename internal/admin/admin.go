@@ -31,6 +31,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/console"
+	"github.com/uniflow-labs/uniflow/internal/debug"
 	"github.com/uniflow-labs/uniflow/internal/recent"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
@@ -68,6 +69,8 @@ type Options struct {
 
 	// Send sends a packet to an in-port of a node, by its id, and returns the answer; nil if that cannot be.
 	Send func(ctx context.Context, id string, port int, payload value.Value) (answer value.Value, ok bool, err error)
+
+	Debug *debug.Service // nil for none; the server does not close it
 
 	Watch       recent.Watch                  // called from any goroutine; nil if nothing can be recorded
 	RedactValue func(value.Value) value.Value // hides secrets in payloads

@@ -13,12 +13,13 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/console"
+	"github.com/uniflow-labs/uniflow/internal/debug"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // full are options with everything that can be left out.
 func full() Options {
-	return Options{Slow: http.NotFoundHandler(), Logs: new(console.Logs), Again: func() {}, Announce: func(string) {}, Send: func(context.Context, string, int, value.Value) (answer value.Value, ok bool, err error) { return }}
+	return Options{Slow: http.NotFoundHandler(), Logs: new(console.Logs), Again: func() {}, Announce: func(string) {}, Debug: debug.New(debug.Options{}), Send: func(context.Context, string, int, value.Value) (answer value.Value, ok bool, err error) { return }}
 }
 
 // TestScopes asks each route of the table as each client, under the server's name and another, and from its

@@ -45,20 +45,29 @@ func (s *Server) noNode(w http.ResponseWriter, id string) {
 	api.Fail(w, http.StatusNotFound, fmt.Sprintf("there is no node with the id %q", id), "see "+api.Base+"nodes")
 }
 
+// read reads a body as JSON, or answers what is wrong with it.
+func read(w http.ResponseWriter, r *http.Request, body any, want string) (ok bool) {
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, api.MaxBody))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(body)
+	if err == nil {
+		return true
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		api.Fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes", api.MaxBody), "")
+	} else {
+		api.Fail(w, http.StatusBadRequest, err.Error(), "want "+want)
+	}
+	return false
+}
+
 // maxSending is the longest time that the answer to a packet is waited for.
 const maxSending = 30 * time.Second
 
 // send sends a packet to a node, as a trigger would.
 func (s *Server) send(w http.ResponseWriter, r *http.Request) {
 	var body api.Sending
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, api.MaxBody))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&body); err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			api.Fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes", api.MaxBody), "")
-			return
-		}
-		api.Fail(w, http.StatusBadRequest, err.Error(), `want {"port": 0, "text": "JSON"}`)
+	if !read(w, r, &body, `{"port": 0, "text": "JSON"}`) {
 		return
 	}
 	payload, err := value.ParseJSON([]byte(body.Text))

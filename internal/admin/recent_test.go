@@ -1,15 +1,18 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/api"
+	"github.com/uniflow-labs/uniflow/internal/debug"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
@@ -49,7 +52,12 @@ func serve(t *testing.T) (*Server, *uniflow.Engine, map[string]string) {
 	if list, err := e.Apply(t.Context(), source); err != nil || list.HasErrors() {
 		t.Fatal(list, err)
 	}
+	service := debug.New(debug.Options{Attach: e.Debug, Redact: e.RedactValue, Compile: func(code string) (debug.Condition, error) {
+		return func(_ context.Context, v value.Value) (bool, error) { return strings.Contains(v.String(), code), nil }, nil
+	}})
+	t.Cleanup(service.Close)
 	s := start(t, Options{
+		Debug: service,
 		Token: "all", ViewToken: "look", Status: e.Status, Metrics: e.Metrics, Waiting: e.Waiting, Outline: e.Describe,
 		Redact: e.Redact, RedactValue: e.RedactValue, Watch: e.Watch, Send: e.Send,
 	})
@@ -189,4 +197,70 @@ func TestNode(t *testing.T) {
 	if status, _ := asked(t, s, "look", "POST", path, `{"text": "1"}`, nil); status != 403 {
 		t.Errorf("a viewer may send: %d", status)
 	}
+}
+
+// TestDebug holds a process at a breakpoint, shows it without secrets, and lets it go on in each way.
+func TestDebug(t *testing.T) {
+	s, e, ids := serve(t)
+	var state api.Debug
+	ask := func(method, path, body string, want int) string {
+		t.Helper()
+		state = api.Debug{}
+		status, text := asked(t, s, "all", method, "/api/v1/debug"+path, body, &state)
+		if status != want {
+			t.Errorf("%s %s %s: got %d %s, want %d", method, path, body, status, text, want)
+		}
+		return text
+	}
+	breakpoint := func(more string) string { return `{"list": [{"node": "` + ids["second"] + `"` + more + `}]}` }
+	for _, more := range []string{`, "point": "between"`, `, "point": "in", "port": 1`, `, "point": "in", "after": -1`, `, "port": "x"`} {
+		ask("PUT", "/breakpoints", breakpoint(more), 400)
+	}
+	ask("PUT", "/breakpoints", `{"list": [{"node": "none", "point": "in"}]}`, 400)
+	for _, c := range []struct{ breakpoint, move, answer string }{
+		{`, "point": "in"`, `{"do": "continue"}`, `"password":"swordfish"`},
+		{`, "point": "in", "when": "opensesame"`, `{"do": "continue"}`, `"n":1`},
+		{`, "point": "in"`, `{"do": "continue", "text": "{\"got\": {\"n\": 5}}"}`, `{"got":{"n":5}}`},
+		{`, "point": "in"`, `{"do": "answer", "text": "7"}`, `7`},
+		{`, "point": "in"`, `{"do": "fail", "text": "on purpose"}`, `on purpose`},
+		{`, "point": "in"`, `{"do": "drop"}`, `null false`},
+		{`, "point": "out", "port": 0`, `{"do": "continue", "text": "8"}`, `8`},
+		{`, "point": "answer"`, `{"do": "continue", "text": "9"}`, `9`},
+	} {
+		ask("PUT", "/breakpoints", breakpoint(c.breakpoint), 200)
+		answered := make(chan string, 1)
+		go func() {
+			answer, ok, err := e.Run(t.Context(), "first", value.Map(value.Field{Name: "n", Value: value.Int(1)}))
+			answered <- fmt.Sprint(answer, ok, err)
+		}()
+		var text string
+		for deadline := time.Now().Add(10 * time.Second); len(state.Held) == 0 && time.Now().Before(deadline); {
+			text = ask("GET", "", "", 200)
+			select {
+			case got := <-answered: // the condition sees no secrets
+				if !strings.Contains(c.breakpoint, "opensesame") || !strings.Contains(got, c.answer) {
+					t.Fatalf("%v: it was not held, and answered %s", c, got)
+				}
+				answered <- got
+				deadline = time.Time{}
+			default:
+			}
+		}
+		if strings.Contains(text, "opensesame") && !strings.Contains(c.breakpoint, "opensesame") || strings.Contains(text, "swordfish") {
+			t.Errorf("%v: a secret is shown: %s", c, text)
+		}
+		if len(state.Held) > 0 {
+			held := fmt.Sprint("/held/", state.Held[0].ID)
+			ask("POST", held, `{"do": "jump"}`, 400)
+			ask("POST", held, `{"do": "answer"}`, 400)
+			ask("POST", held, `{"do": "continue", "text": "{"}`, 400)
+			ask("POST", held, c.move, 200)
+			if got := <-answered; !strings.Contains(got, c.answer) {
+				t.Errorf("%v: answered %s", c, got)
+			}
+			ask("POST", held, c.move, 409)
+		}
+	}
+	ask("POST", "/held/x", `{"do": "continue"}`, 404)
+	ask("PUT", "/breakpoints", `{"list": []}`, 200)
 }

@@ -56,6 +56,11 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 	if s.opts.Send != nil {
 		all["POST /api/v1/nodes/{id}/packets"] = http.HandlerFunc(s.send)
 	}
+	if s.opts.Debug != nil {
+		all["GET "+api.DebugPath] = http.HandlerFunc(s.debug)
+		all["PUT "+api.DebugPath+"/breakpoints"] = http.HandlerFunc(s.breakpoints)
+		all["POST "+api.DebugPath+"/held/{id}"] = http.HandlerFunc(s.move)
+	}
 	if s.opts.Again != nil {
 		all["POST /api/v1/reload"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.opts.Again()

@@ -75,6 +75,7 @@ const (
 	EventsPath  = Base + "events"
 	SessionPath = Base + "session"
 	CodePath    = Base + "code"
+	DebugPath   = Base + "debug"
 )
 
 // Routes returns the table. A pattern is there once.
@@ -123,6 +124,9 @@ func Routes() []Route {
 			{Name: "after", Doc: "only lines whose seq is above this"},
 		}},
 		{Method: http.MethodPost, Path: Base + "nodes/{id}/packets", Scope: Control, Doc: "send a packet to a node, and wait for the answer", Body: Sending{}, Answer: Sent{}},
+		{Method: http.MethodGet, Path: DebugPath, Scope: Control, Doc: "breakpoints, and the processes that are held", Answer: Debug{}},
+		{Method: http.MethodPut, Path: DebugPath + "/breakpoints", Scope: Control, Doc: "hold processes at these places, for as long as the state is asked for", Body: Breakpoints{}, Answer: Debug{}},
+		{Method: http.MethodPost, Path: DebugPath + "/held/{id}", Scope: Control, Doc: "let a process go on", Body: Move{}, Answer: Debug{}},
 		{Method: http.MethodPost, Path: Base + "reload", Scope: Control, Doc: "read the documents again, and serve them"},
 	}
 }

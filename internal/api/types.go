@@ -191,6 +191,57 @@ type Sent struct {
 	Payload Payload `json:"payload" jsonschema:"the answer"`
 }
 
+// Breakpoints are all that there are to be. None ends the session, and what is held goes on.
+type Breakpoints struct {
+	List []Breakpoint `json:"list"`
+}
+
+// A Breakpoint is a place where processes are held.
+type Breakpoint struct {
+	Node   string `json:"node" jsonschema:"its id"`
+	Point  string `json:"point" jsonschema:"in: before the node has the packet; out: before what it sends is delivered; answer: before the answer goes back"`
+	Port   *int   `json:"port,omitempty" jsonschema:"of out: the index of the out-port, -1 for error; all if it is left out"`
+	When   string `json:"when,omitempty" jsonschema:"a condition in CEL over the payload, without secrets"`
+	After  int    `json:"after,omitempty" jsonschema:"how many times the place is passed before a process is held"`
+	Once   bool   `json:"once,omitempty" jsonschema:"it is removed when it has held one"`
+	Hits   int    `json:"hits,omitempty" jsonschema:"how many have come there, and met the condition; not read"`
+	Faulty string `json:"faulty,omitempty" jsonschema:"why the condition could not be evaluated; not read"`
+}
+
+// A Debug is the state of the debugger. It ends 15 seconds after the last request for it.
+type Debug struct {
+	Breakpoints []Breakpoint `json:"breakpoints"`
+	Held        []Held       `json:"held" jsonschema:"processes, the one that waits the longest first"`
+	Skipped     int          `json:"skipped" jsonschema:"how many were let pass because 16 were held"`
+}
+
+// A Held is a process that is held. Others run meanwhile.
+type Held struct {
+	ID      uint64        `json:"id"`
+	Process string        `json:"process" jsonschema:"its id"`
+	Node    ProcessNode   `json:"node"`
+	Point   string        `json:"point" jsonschema:"in, out or answer"`
+	Port    int           `json:"port" jsonschema:"the in-port; of out the first out-port, -1 for error"`
+	Step    bool          `json:"step" jsonschema:"a step has ended here"`
+	Left    float64       `json:"left" jsonschema:"seconds until it goes on by itself"`
+	Came    Payload       `json:"came" jsonschema:"what came to the node"`
+	Sends   []HeldPacket  `json:"sends,omitempty" jsonschema:"of out: what it sends"`
+	Answer  *Payload      `json:"answer,omitempty" jsonschema:"of answer"`
+	Callers []ProcessNode `json:"callers" jsonschema:"the nodes that wait for the answer, the nearest first"`
+}
+
+// A HeldPacket is one that a node is about to send.
+type HeldPacket struct {
+	Port    int     `json:"port" jsonschema:"index of the out-port; -1 for error"`
+	Payload Payload `json:"payload"`
+}
+
+// A Move lets a process go on.
+type Move struct {
+	Do   string  `json:"do" jsonschema:"continue; into: to its next point; over: to the answer; answer, fail or drop: in place of what the node does"`
+	Text *string `json:"text,omitempty" jsonschema:"another payload to go on with, as JSON: what is left as it was shown stays as it is; of answer the answer; of fail the message"`
+}
+
 // NodePackets are the last packets of a node.
 type NodePackets struct {
 	Skipped uint64       `json:"skipped" jsonschema:"how many were left out: more than 20 a second of a port"`

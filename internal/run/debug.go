@@ -19,7 +19,7 @@ type stepping struct {
 // stoppables wraps all nodes for a debugger: those that it does not ask about may be held in a step.
 func stoppables(vertices []compile.Vertex, d *observe.Debugger) []compile.Vertex {
 	return wrap(vertices, func(_ int32, at *compile.Vertex) node.Node {
-		s := stoppable{ref: at.Ref, d: d, points: d.At(at.Ref)}
+		s := &stoppable{ref: at.Ref, d: d, points: d.At(at.Ref)}
 		s.plain, s.Node = at.Node, instrument(at.Node, s.sends)
 		return s
 	})
@@ -36,11 +36,11 @@ type stoppable struct {
 	points    observe.Points
 }
 
-func (s stoppable) asks(p *process, point observe.Points) bool {
+func (s *stoppable) asks(p *process, point observe.Points) bool {
 	return s.points&point != 0 || p.stepping.into
 }
 
-func (s stoppable) Receive(facade node.Process, pkt node.Packet) node.Result {
+func (s *stoppable) Receive(facade node.Process, pkt node.Packet) node.Result {
 	p := owner(facade)
 	if s.points == 0 && !p.stepping.into {
 		return s.plain.Receive(facade, pkt)
@@ -61,7 +61,7 @@ func (s stoppable) Receive(facade node.Process, pkt node.Packet) node.Result {
 
 // enter lets the node have the packet, and asks about the answer. A step ends with the answer, unless
 // another one has begun meanwhile.
-func (s stoppable) enter(facade node.Process, pkt node.Packet, step observe.Step) node.Result {
+func (s *stoppable) enter(facade node.Process, pkt node.Packet, step observe.Step) node.Result {
 	r := s.Node.Receive(facade, pkt)
 	if s.points&observe.PointAnswer == 0 && step == observe.Continue {
 		return r
@@ -86,7 +86,7 @@ func (s stoppable) enter(facade node.Process, pkt node.Packet, step observe.Step
 }
 
 // sends returns a [middleware] that asks about what the node sends because of a packet.
-func (s stoppable) sends(_ node.Process, pkt node.Packet) middleware {
+func (s *stoppable) sends(_ node.Process, pkt node.Packet) middleware {
 	asked := false // about the result that is seen next
 	return func(facade node.Process, what stage, run func() node.Result) node.Result {
 		r := run()
@@ -146,13 +146,13 @@ func replace(r *node.Result, packets []node.Out) {
 }
 
 // holds asks whether to hold the process.
-func (s stoppable) holds(p *process, m *observe.Moment) bool {
+func (s *stoppable) holds(p *process, m *observe.Moment) bool {
 	m.Step = m.Step || p.stepping.into
 	return s.d.Holds(m)
 }
 
 // hold returns a result that awaits the debugger's move, and goes on with what then returns.
-func (s stoppable) hold(p *process, m *observe.Moment, then func(node.Process, observe.Move) node.Result) node.Result {
+func (s *stoppable) hold(p *process, m *observe.Moment, then func(node.Process, observe.Move) node.Result) node.Result {
 	m.Callers = p.callers()
 	p.stepping.into = false
 	p.stepping.over++

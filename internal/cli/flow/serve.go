@@ -22,8 +22,12 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/settings"
 	"github.com/uniflow-labs/uniflow/internal/console"
+	"github.com/uniflow-labs/uniflow/internal/debug"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/lang/cel"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // Keys of log records.
@@ -45,9 +49,10 @@ type server struct {
 	log     *slog.Logger
 	reading *reading
 	engine  *uniflow.Engine
-	admin   *admin.Server // nil without --admin
-	lines   console.Logs  // the last of the log, with --admin
-	reload  chan struct{} // asks to read the documents again
+	admin   *admin.Server  // nil without --admin
+	debug   *debug.Service // likewise
+	lines   console.Logs   // the last of the log, with --admin
+	reload  chan struct{}  // asks to read the documents again
 	traces  recorders
 	packets *packetLog
 	unread  atomic.Uint64 // reloads that did not reach the engine
@@ -116,7 +121,10 @@ func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err e
 		if err := s.startAdmin(ctx, kinds); err != nil {
 			return errors.Join(err, s.engine.Shutdown(ctx))
 		}
-		defer func() { err = errors.Join(err, s.admin.Close()) }()
+		defer func() {
+			s.debug.Close()
+			err = errors.Join(err, s.admin.Close())
+		}()
 	}
 	if o.Watch {
 		if s.watch, err = newWatcher(r, s.log); err != nil {
@@ -128,11 +136,12 @@ func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err e
 }
 
 func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
+	s.debug = debug.New(debug.Options{Attach: s.engine.Debug, Redact: s.engine.RedactValue, Compile: condition})
 	opts := admin.Options{
 		Address: s.opts.Admin, Token: s.opts.AdminToken, ViewToken: s.opts.AdminViewToken, Hosts: s.opts.AdminHosts, Logs: &s.lines, Again: s.readAgain,
 		Status: s.engine.Status, Kinds: kinds, Version: app.Version(), Log: s.log,
 		Metrics: s.metrics, Label: s.engine.LabelGoroutines, Ready: s.engine.Ready, Waiting: s.engine.Waiting, Links: s.engine.Links, Cmdline: s.cmdline(),
-		Outline: s.engine.Describe, Namespace: s.opts.Namespace, Redact: s.engine.Redact, RedactValue: s.engine.RedactValue, Watch: s.engine.Watch, Send: s.engine.Send,
+		Outline: s.engine.Describe, Namespace: s.opts.Namespace, Redact: s.engine.Redact, RedactValue: s.engine.RedactValue, Watch: s.engine.Watch, Send: s.engine.Send, Debug: s.debug,
 		Reload: func() admin.Reload {
 			if last := s.last.Load(); last != nil {
 				return *last
@@ -154,6 +163,21 @@ func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
 		s.log.Info("console, for viewing only: no terminal can show a code; --console-code-file FILE keeps one", "url", "http://"+s.admin.Addr().String()+"/")
 	}
 	return err
+}
+
+// conditionTime is how long a condition of a breakpoint may take.
+const conditionTime = 100 * time.Millisecond
+
+// condition compiles the condition of a breakpoint, which sees payloads as those of if do.
+func condition(code string) (debug.Condition, error) {
+	program, err := cel.New().Compile(diag.NewText(code, "", diag.Pos{Line: 1, Col: 1}, nil), lang.Options{Mode: lang.ModeExpression, Condition: true, Timeout: conditionTime})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, payload value.Value) (bool, error) {
+		v, err := program.Eval(ctx, payload)
+		return v.Truth(), err
+	}, nil
 }
 
 // readAgain makes the loop read the documents again.
@@ -460,6 +484,7 @@ func (s *server) flushTraces() time.Duration {
 func (s *server) shutdown(ctx context.Context, sig os.Signal, signals <-chan os.Signal) error {
 	if s.admin != nil {
 		s.admin.SetReady(false)
+		s.debug.Close() // what it holds must end
 	}
 	s.Deadline = time.Now().Add(s.opts.Grace + gone)
 	over := time.NewTimer(s.opts.Grace + giveUp)
