@@ -220,6 +220,44 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 		b.run("[...document.querySelectorAll('button')].find(b => b.innerText == 'Show its path').click()")
 		b.wait("the path", "[...document.querySelectorAll('.tools button')].some(b => b.innerText == 'Hide the path')")
 	})
+	t.Run("debug", func(t *testing.T) {
+		b.open(page + "#view=debug")
+		b.wait("the nodes", "[...document.querySelectorAll('select[name=node] option')].some(o => o.text == 'read')")
+		b.run("const n = document.querySelector('select[name=node]'); n.value = [...n.options].find(o => o.text == 'read').value")
+		b.run("document.querySelector('input[name=when]').value = 'no expression ('; document.querySelector('.add').requestSubmit()")
+		b.wait("what is wrong with the condition", "document.querySelector('[role=alert]')?.innerText.includes('1:')")
+		b.run(`document.querySelector('input[name=when]').value = '"X-Debug" in header'; document.querySelector('.add').requestSubmit()`)
+		b.wait("the breakpoint", "document.querySelector('.debug tbody tr')?.innerText.includes('X-Debug')")
+		answered := make(chan string, 1)
+		go func() {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/products/1", nil)
+			if err != nil {
+				answered <- err.Error()
+				return
+			}
+			req.Header.Set("X-Debug", "1")
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				answered <- err.Error()
+				return
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			answered <- fmt.Sprint(resp.StatusCode, string(body), err)
+		}()
+		b.wait("the process that is held", `document.querySelector('.held textarea')?.value.includes('"id": "1"')`)
+		b.picture(filepath.Join(t.ArtifactDir(), "debug.png"))
+		b.run(`const t = document.querySelector('.held textarea'); Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, 'value').set.call(t, t.value.replace('"id": "1"', '"id": "7"')); t.dispatchEvent(new InputEvent('input', {bubbles: true}))`)
+		b.run("[...document.querySelectorAll('.held button')].find(b => b.innerText.startsWith('Over')).click()")
+		b.wait("the answer to what was edited", "document.querySelector('.held h2')?.innerText.includes('answer') && document.querySelector('.held textarea').value.includes('no such product')")
+		b.run("dispatchEvent(new KeyboardEvent('keydown', {key: 'F8'}))")
+		b.wait("it to go on", "!document.querySelector('.held')")
+		if got := <-answered; !strings.HasPrefix(got, "404") || !strings.Contains(got, "no such product") {
+			t.Errorf("answered %s, want what belongs to the edited id", got)
+		}
+		b.run("[...document.querySelectorAll('.debug button')].find(b => b.innerText == 'Remove').click()")
+		b.wait("no breakpoint", "!document.querySelector('.debug tbody tr')")
+	})
 	t.Run("queues", func(t *testing.T) {
 		b.open(page + "#view=queues")
 		b.wait("what the listener reports", "[...document.querySelectorAll('article')].some(a => a.ariaLabel == 'listener' && a.querySelectorAll('td.n').length > 0)")
@@ -344,8 +382,8 @@ func looks(t *testing.T, b *tab, page string) {
 		}))
 	}
 	defer speak("en")
-	for i, view := range []string{"flow", "nodes", "processes", "queues", "logs", "process", "flow", "nodes", "processes", "queues", "logs", "process"} {
-		language := []string{"en", "ko"}[i/6]
+	for i, view := range []string{"flow", "nodes", "processes", "queues", "logs", "process", "debug", "flow", "nodes", "processes", "queues", "logs", "process", "debug"} {
+		language := []string{"en", "ko"}[i/7]
 		speak(language)
 		for _, width := range []int64{1440, 1024, 390} {
 			for _, scheme := range []string{"light", "dark"} {
@@ -357,7 +395,7 @@ func looks(t *testing.T, b *tab, page string) {
 				}
 				b.open(page + "#view=" + in)
 				b.wait("the language", "document.documentElement.lang == '"+language+"'")
-				b.wait("the view", "document.querySelector('[data-node], tbody tr, .log li, article, .timeline li') && document.querySelector('header .ok')")
+				b.wait("the view", "document.querySelector('[data-node], tbody tr, .log li, article, .timeline li, .add option') && document.querySelector('header .ok')")
 				if view == "flow" {
 					b.wait("numbers", rated(1))
 					b.run(`document.querySelector('[data-node="1"]').click()`)

@@ -5,11 +5,42 @@ export interface Attr {
   value: string;
 }
 
+export interface Breakpoint {
+  /** its id */
+  node: string;
+  /** in: before the node has the packet; out: before what it sends is delivered; answer: before the answer goes back */
+  point: string;
+  /** of out: the index of the out-port, -1 for error; all if it is left out */
+  port?: number;
+  /** a condition in CEL over the payload, without secrets */
+  when?: string;
+  /** how many times the place is passed before a process is held */
+  after?: number;
+  /** it is removed when it has held one */
+  once?: boolean;
+  /** how many have come there, and met the condition; not read */
+  hits?: number;
+  /** why the condition could not be evaluated; not read */
+  faulty?: string;
+}
+
+export interface Breakpoints {
+  list: Breakpoint[];
+}
+
 export interface Credentials {
   /** from the line that the program has printed; it is good for one session */
   code?: string;
   /** a token of the program */
   token?: string;
+}
+
+export interface Debug {
+  breakpoints: Breakpoint[];
+  /** processes, the one that waits the longest first */
+  held: Held[];
+  /** how many were let pass because 16 were held */
+  skipped: number;
 }
 
 export interface Diagram {
@@ -111,6 +142,35 @@ export interface Graph {
   diagram: Diagram;
 }
 
+export interface Held {
+  id: number;
+  /** its id */
+  process: string;
+  node: ProcessNode;
+  /** in, out or answer */
+  point: string;
+  /** the in-port; of out the first out-port, -1 for error */
+  port: number;
+  /** a step has ended here */
+  step: boolean;
+  /** seconds until it goes on by itself */
+  left: number;
+  /** what came to the node */
+  came: Payload;
+  /** of out: what it sends */
+  sends?: HeldPacket[];
+  /** of answer */
+  answer?: Payload;
+  /** the nodes that wait for the answer, the nearest first */
+  callers: ProcessNode[];
+}
+
+export interface HeldPacket {
+  /** index of the out-port; -1 for error */
+  port: number;
+  payload: Payload;
+}
+
 export interface Hello {
   generation: number;
   /** seconds between events of metrics */
@@ -173,6 +233,13 @@ export interface MetricsOf {
   kind: string;
   namespace: string;
   name?: string;
+}
+
+export interface Move {
+  /** continue; into: to its next point; over: to the answer; answer, fail or drop: in place of what the node does */
+  do: string;
+  /** another payload to go on with, as JSON: what is left as it was shown stays as it is; of answer the answer; of fail the message */
+  text?: string;
 }
 
 export interface Node {

@@ -1,6 +1,7 @@
 import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Diagram, KindDetail, LogLine, NodeDetail, NodePacket, NodePackets, Sent } from "./api.gen";
+import { debug, setBreakpoints } from "./debugger";
 import { keyOf, rows, status } from "./live";
 import { Line } from "./logs";
 import { Markdown } from "./markdown";
@@ -87,6 +88,7 @@ function Send({ id }: { id: string }) {
       <h3>{t("send")}</h3>
       {node.in === 0 ? <p class="muted">{t("sendsItself")}</p> : (
         <form class="send" onSubmit={submit}>
+          <p><button type="button" onClick={() => void setBreakpoints([...debug.value.breakpoints, { node: id, point: "in" }])} disabled={debug.value.breakpoints.some((b) => b.node === id)}>❚❚ {t("holdHere")}</button></p>
           <textarea aria-label={t("payload")} rows={Math.min(12, 2 + draft.value.split("\n").length)} spellcheck={false} value={draft.value} placeholder='{"name": "tea"}' onInput={(e) => (draft.value = e.currentTarget.value)} required />
           <div class="row">
             {node.in > 1 ? (

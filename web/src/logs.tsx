@@ -73,7 +73,7 @@ export function Line({ line, show }: { line: LogLine; show: ((id: string) => voi
 }
 
 /** What is missing, and how to get it. */
-function More({ failure }: { failure: Failure }) {
+export function More({ failure }: { failure: Failure }) {
   const said = useSignal("");
   return (
     <div class="empty">

@@ -1,5 +1,7 @@
 import { render } from "preact";
 import { signal, useComputed, useSignal, useSignalEffect } from "@preact/signals";
+import { DebugView } from "./debug";
+import { debug } from "./debugger";
 import { Flow } from "./flow";
 import { Logs } from "./logs";
 import { Nodes } from "./nodes";
@@ -8,7 +10,7 @@ import { Queues } from "./queues";
 import { enterToken, follow, heard, refused, status, total } from "./live";
 import { count, t } from "./text";
 
-const views = { flow: Flow, nodes: Nodes, processes: Processes, queues: Queues, logs: Logs };
+const views = { flow: Flow, nodes: Nodes, processes: Processes, queues: Queues, logs: Logs, debug: DebugView };
 type View = keyof typeof views;
 
 /** The state of the page is in the address, after #. */
@@ -37,7 +39,7 @@ function App() {
         {(Object.keys(views) as View[]).map((name) => (
           <button key={name} aria-current={name === view.value ? "page" : undefined} onClick={() => go({ view: name, process: "" })}>
             <Sign of={name} />
-            {t(name)}
+            {t(name)}{name === "debug" && debug.value.held.length ? ` ${debug.value.held.length}` : ""}
           </button>
         ))}
       </nav>
@@ -54,6 +56,7 @@ const signs: Record<View, string> = {
   processes: "M2.5 3.5h6M5.5 8h6M8.5 12.5h5",
   queues: "M2.5 3h11v10h-11zM6.2 3v10M9.9 3v10",
   logs: "M2.5 3.5h8M2.5 8h11M2.5 12.5h5",
+  debug: "M5 3v10M11 3v10",
 };
 
 function Sign({ of }: { of: View }) {

@@ -42,6 +42,10 @@ export async function post(path: string): Promise<void> {
   await send("POST", path);
 }
 
+export async function put<T>(path: string, body: unknown): Promise<T> {
+  return (await send("PUT", path, body)).json();
+}
+
 export async function ask<T>(path: string, body: unknown): Promise<T> {
   return (await send("POST", path, body)).json();
 }
