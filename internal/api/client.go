@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +25,12 @@ const maxAnswer = 64 << 20
 // Get asks for a path, such as /api/v1/graph?as=json, and decodes the answer into what into points to. An
 // answer that is an error is a [*StatusError].
 func (c *Client) Get(ctx context.Context, path string, into any) error {
-	resp, err := c.get(ctx, path)
+	return c.Send(ctx, http.MethodGet, path, nil, into)
+}
+
+// Send is [Client.Get] with another method, and a body that is sent as JSON; nil for none.
+func (c *Client) Send(ctx context.Context, method, path string, body, into any) error {
+	resp, err := c.do(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
@@ -39,10 +45,21 @@ func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return nil
 }
 
-func (c *Client) get(ctx context.Context, path string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Address+path, nil)
+func (c *Client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	var content io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.Address+path, content)
 	if err != nil {
 		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	if c.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Token)
@@ -94,7 +111,7 @@ type Event struct {
 
 // Events calls f with each event until it returns an error, the context ends or the stream does.
 func (c *Client) Events(ctx context.Context, f func(Event) error) error {
-	resp, err := c.get(ctx, EventsPath)
+	resp, err := c.do(ctx, http.MethodGet, EventsPath, nil)
 	if err != nil {
 		return err
 	}

@@ -170,7 +170,7 @@ const conditionTime = 100 * time.Millisecond
 
 // condition compiles the condition of a breakpoint, which sees payloads as those of if do.
 func condition(code string) (debug.Condition, error) {
-	program, err := cel.New().Compile(diag.NewText(code, "", diag.Pos{Line: 1, Col: 1}, nil), lang.Options{Mode: lang.ModeExpression, Condition: true, Timeout: conditionTime})
+	program, err := cel.New().Compile(diag.NewText(code, "when", diag.Pos{File: "when", Line: 1, Col: 1}, nil), lang.Options{Mode: lang.ModeExpression, Condition: true, Timeout: conditionTime})
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,9 @@ package settings
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -152,6 +154,21 @@ func (s *Settings) AddDocumentFlags(cmd *cobra.Command) {
 func (s *Settings) AddAdminFlags(cmd *cobra.Command) {
 	s.AddFlags(cmd, Admin, AdminToken)
 	cmd.Flags().Lookup(Admin).Usage = "the `ADDRESS`, in place of the argument"
+}
+
+// AdminFailure explains an error of the program that was asked.
+func (s *Settings) AdminFailure(err error) error {
+	hint := "does the program run, and is it the address that start --admin names?"
+	if refused, ok := errors.AsType[*api.StatusError](err); ok {
+		hint = refused.Answer.Hint
+		switch refused.Status {
+		case http.StatusUnauthorized:
+			hint = "set UNIFLOW_ADMIN_TOKEN to the token of the program"
+		case http.StatusNotFound:
+			hint = "write the address that start --admin names, not one that serves workflows"
+		}
+	}
+	return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s: %w", s.Admin, err), Hint: hint}
 }
 
 // ResolveAdmin is Resolve for a command that asks a program. It returns the address of its admin server.

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -125,21 +124,11 @@ func (o *options) print(a *app.App, m *model) error {
 
 // failure explains an error of a program that was asked.
 func (o *options) failure(err error) error {
-	var refused *api.StatusError
-	hint := "does the program run, and is it the address that start --admin names?"
 	switch {
 	case err == nil, errors.Is(err, errEnough), errors.Is(err, context.Canceled):
 		return nil
 	case errors.Is(err, errGone):
-		hint = ""
-	case errors.As(err, &refused):
-		hint = refused.Answer.Hint
-		switch refused.Status {
-		case http.StatusUnauthorized:
-			hint = "set UNIFLOW_ADMIN_TOKEN to the token of the program"
-		case http.StatusNotFound:
-			hint = "write the address that start --admin names, not one that serves workflows"
-		}
+		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s: %w", o.Admin, err)}
 	}
-	return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s: %w", o.Admin, err), Hint: hint}
+	return o.AdminFailure(err)
 }
