@@ -13,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -126,7 +127,8 @@ func (s *session) run(ctx context.Context) error {
 	lines := make(chan string)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // ends with the input, which may be a terminal
+	var reader sync.WaitGroup // not waited for: the read of a terminal ends with the program
+	reader.Go(func() {
 		defer close(lines)
 		in := bufio.NewScanner(s.Stdin)
 		in.Buffer(nil, api.MaxBody)
@@ -137,7 +139,7 @@ func (s *session) run(ctx context.Context) error {
 				return
 			}
 		}
-	}()
+	})
 	file, _ := s.Stdin.(*os.File)
 	prompt := func() {
 		if file != nil && term.IsTerminal(int(file.Fd())) {
