@@ -117,7 +117,17 @@ func (s *session) open(ctx context.Context, code string) error {
 
 // look asks for the state, which also lets breakpoints stay.
 func (s *session) look(ctx context.Context) error {
-	return s.client.Get(ctx, api.DebugPath, &s.state)
+	return s.ask(ctx, http.MethodGet, api.DebugPath, nil)
+}
+
+// ask asks for something whose answer is the state.
+func (s *session) ask(ctx context.Context, method, path string, body any) error {
+	var state api.Debug // a new one: what JSON leaves out must not stay
+	if err := s.client.Send(ctx, method, path, body, &state); err != nil {
+		return err
+	}
+	s.state = state
+	return nil
 }
 
 // errQuit ends the session.
@@ -203,7 +213,7 @@ func nonEmpty(texts ...string) (all []string) {
 
 // end lets all go on.
 func (s *session) end(ctx context.Context) error {
-	return s.client.Send(context.WithoutCancel(ctx), http.MethodPut, api.DebugPath+"/breakpoints", api.Breakpoints{List: []api.Breakpoint{}}, &s.state)
+	return s.ask(context.WithoutCancel(ctx), http.MethodPut, api.DebugPath+"/breakpoints", api.Breakpoints{List: []api.Breakpoint{}})
 }
 
 // current returns the process that commands are about: the one that was chosen, or the first. It is nil if none is held.
@@ -363,7 +373,7 @@ func (s *session) command(ctx context.Context, line string) error {
 		if word == "into" || word == "over" {
 			s.waiting, s.step, s.until = true, h.Process, time.Now().Add(stepTime)
 		}
-		if err := s.client.Send(ctx, http.MethodPost, fmt.Sprintf("%s/held/%d", api.DebugPath, h.ID), m, &s.state); err != nil {
+		if err := s.ask(ctx, http.MethodPost, fmt.Sprintf("%s/held/%d", api.DebugPath, h.ID), m); err != nil {
 			return err
 		}
 		_, err := s.announce()
@@ -413,7 +423,7 @@ func (s *session) find(name string) (api.Node, bool) {
 }
 
 func (s *session) set(ctx context.Context, all []api.Breakpoint) error {
-	if err := s.client.Send(ctx, http.MethodPut, api.DebugPath+"/breakpoints", api.Breakpoints{List: all}, &s.state); err != nil {
+	if err := s.ask(ctx, http.MethodPut, api.DebugPath+"/breakpoints", api.Breakpoints{List: all}); err != nil {
 		return err
 	}
 	return s.list()
