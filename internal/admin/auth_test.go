@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -105,21 +104,8 @@ func TestLink(t *testing.T) {
 
 func post(t *testing.T, s *Server, body string) (status int, session api.Session) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+s.Addr().String()+api.SessionPath, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&session); err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, session
+	status, _ = asked(t, s, "", "POST", api.SessionPath, body, &session)
+	return status, session
 }
 
 // TestSession opens a session with the code that was printed: once, and no other.

@@ -98,16 +98,7 @@ func TestHeld(t *testing.T) {
 			g.fn(lineagePorts, func(_ node.Process, pkt node.Packet) node.Result { return d.receive(at, pkt) })
 			g.vertices[at].Concurrency = 1 + rnd.IntN(3)
 		}
-		for from := range nodes - 1 {
-			for port := range lineagePorts {
-				for range rnd.IntN(3) {
-					g.link(int32(from), port, int32(from+1+rnd.IntN(nodes-from-1)))
-				}
-			}
-			if rnd.IntN(2) == 0 {
-				g.linkErr(int32(from), int32(from+1+rnd.IntN(nodes-from-1)))
-			}
-		}
+		g.linkSome(rnd.IntN)
 		gen := g.open(t, run.Options{})
 		all := func() (answers []string, seen map[string]int) {
 			d.seen = make(map[string]int)

@@ -39,6 +39,22 @@ func (g *graph) linkErr(from, to int32) {
 	g.vertices[from].Err = append(g.vertices[from].Err, compile.Edge{Node: to})
 }
 
+// linkSome links the nodes at random, each to some after it.
+func (g *graph) linkSome(intN func(int) int) {
+	last := len(g.vertices) - 1
+	for from := range last {
+		later := func() int32 { return int32(from + 1 + intN(last-from)) }
+		for port := range g.vertices[from].Out {
+			for range intN(3) {
+				g.link(int32(from), port, later())
+			}
+		}
+		if intN(2) == 0 {
+			g.linkErr(int32(from), later())
+		}
+	}
+}
+
 // program opens the last node first.
 func (g *graph) program() *compile.Program {
 	order := make([]int32, len(g.vertices))

@@ -125,16 +125,7 @@ func TestParents(t *testing.T) {
 			g.fn(lineagePorts, func(_ node.Process, pkt node.Packet) node.Result { return l.receive(t, at, pkt) })
 			g.vertices[at].Concurrency = 1 + l.intN(3)
 		}
-		for from := range nodes - 1 {
-			for port := range lineagePorts {
-				for range l.intN(3) {
-					g.link(int32(from), port, int32(from+1+l.intN(nodes-from-1)))
-				}
-			}
-			if l.intN(2) == 0 {
-				g.linkErr(int32(from), int32(from+1+l.intN(nodes-from-1)))
-			}
-		}
+		g.linkSome(l.intN)
 		gen := g.open(t, run.Options{})
 		var tp tape
 		gen.Instrument(run.Instruments{
