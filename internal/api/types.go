@@ -1,7 +1,11 @@
 package api
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -206,6 +210,23 @@ type Breakpoint struct {
 	Once   bool   `json:"once,omitempty" jsonschema:"it is removed when it has held one"`
 	Hits   int    `json:"hits,omitempty" jsonschema:"how many have come there, and met the condition; not read"`
 	Faulty string `json:"faulty,omitempty" jsonschema:"why the condition could not be evaluated; not read"`
+}
+
+// BreakpointAt returns a breakpoint at a point as people write it: in, which is the default, out, out[2], error or answer.
+func BreakpointAt(node, point string) (Breakpoint, error) {
+	b := Breakpoint{Node: node, Point: cmp.Or(point, "in")}
+	port := -1
+	if index, ok := strings.CutPrefix(point, "out["); ok {
+		var err error
+		if port, err = strconv.Atoi(strings.TrimSuffix(index, "]")); err != nil || port < 0 {
+			return b, fmt.Errorf("point %q: want in, out, out[2], error or answer", point)
+		}
+		point = "error" // or another port
+	}
+	if point == "error" {
+		b.Point, b.Port = "out", &port
+	}
+	return b, nil
 }
 
 // A Debug is the state of the debugger. It ends 15 seconds after the last request for it.

@@ -27,6 +27,7 @@ var otherWords = map[string]string{
 	"internal/api http":               "a scheme",
 	"internal/cli validate":           "a command of other programs, for a hint",
 	"internal/cli try":                "a command of other programs, for a hint",
+	"internal/cli/dap step":           "a reason of the protocol",
 	"internal/cli/flow chat":          "a starter",
 	"internal/cli/flow listener":      "a word of a message",
 	"internal/cli/flow test":          "a word of a message",

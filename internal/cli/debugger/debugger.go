@@ -398,18 +398,12 @@ func (s *session) add(ctx context.Context, text string) error {
 		s.Talk("break: there is no node %q\n", name)
 		return nil
 	}
-	b := api.Breakpoint{Node: node.ID, Point: point, When: strings.TrimSpace(when)}
-	if index, ok := strings.CutPrefix(point, "out["); ok {
-		port, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
-		if err != nil {
-			s.Talk("break: point %q: want in, out, out[2], error or answer\n", point)
-			return nil
-		}
-		b.Point, b.Port = "out", &port
-	} else if point == "error" {
-		port := -1
-		b.Point, b.Port = "out", &port
+	b, err := api.BreakpointAt(node.ID, point)
+	if err != nil {
+		s.Talk("break: %v\n", err)
+		return nil
 	}
+	b.When = strings.TrimSpace(when)
 	return s.set(ctx, append(s.state.Breakpoints, b))
 }
 
