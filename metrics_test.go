@@ -177,7 +177,7 @@ func TestWatch(t *testing.T) {
 	run()
 	release, err := e.Watch(&observe.Observer{Received: func(observe.Packet) { received++ }}, &observe.Recorder{Payloads: true, Ended: func(line *observe.Timeline) {
 		recorded++
-		if !line.Spans[0].Payload.Value.Equal(value.Int(1)) || !line.Spans[1].Payload.Value.Equal(value.Int(2)) || !line.Response.Value.Equal(value.Int(4)) || line.Spans[1].Parent != 0 {
+		if !line.Spans[0].Payload.Equal(value.Int(1)) || !line.Spans[1].Payload.Equal(value.Int(2)) || !line.Response.Equal(value.Int(4)) || line.Spans[1].Parent != 0 {
 			t.Errorf("got %+v", line)
 		}
 	}})

@@ -20,7 +20,7 @@ type Recorder struct {
 	Traces bool
 
 	// Payloads says that the timelines have payloads, as far as those of a process take
-	// at most 1 MiB. They are kept until the timeline is, and have secrets in them.
+	// at most 1 MiB; others are nil. They are kept until the timeline is, and have secrets in them.
 	Payloads bool
 
 	// Ended gets the timeline of a recorded process that has ended. The timeline
@@ -45,14 +45,8 @@ type Timeline struct {
 	Spans      []Span // in the order in which nodes received packets
 	Unrecorded int    // packets after the first 1,000, which have no span
 
-	First    Payload // with which the trigger started the process; only of [Recorder.Payloads]
-	Response Payload // of the process, likewise
-}
-
-// A Payload is one that a timeline has kept, or not.
-type Payload struct {
-	Value value.Value
-	Kept  bool // Value is the payload; false for one that is not kept, and for no payload
+	First    *value.Value // with which the trigger started the process; see [Recorder.Payloads]
+	Response *value.Value // of the process, likewise
 }
 
 // A Describer is a trigger that describes its processes, such as by the request and
@@ -116,7 +110,7 @@ type Span struct {
 	Parent int
 	Out    int
 
-	Payload Payload // of the packet; see [Recorder.Payloads]
+	Payload *value.Value // of the packet; see [Recorder.Payloads]
 }
 
 // Own returns the time for which the packet waited or the node worked on it.

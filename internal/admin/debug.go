@@ -45,7 +45,7 @@ func (s *Server) debug(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) held(h *debug.Held) api.Held {
-	show := func(v value.Value) api.Payload { return s.payload(observe.Payload{Value: v, Kept: true}, v.Size()) }
+	show := func(v value.Value) api.Payload { return s.payload(&v, v.Size()) }
 	m := h.At
 	shown := api.Held{
 		ID: h.ID, Process: h.Of, Node: s.processNode(m.Node), Point: pointName(m.Point), Port: m.Port, Step: h.ByStep,

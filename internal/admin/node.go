@@ -12,7 +12,6 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/redact"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -34,7 +33,7 @@ func (s *Server) node(w http.ResponseWriter, r *http.Request) {
 	for _, set := range v.Config.Settings() {
 		shown := api.Setting{Path: set.Path, Given: set.Given, Hidden: set.Hidden, Text: redact.Hidden}
 		if !set.Hidden {
-			shown.Text = s.payload(observe.Payload{Value: set.Value, Kept: true}, 0).Text
+			shown.Text = s.payload(&set.Value, 0).Text
 		}
 		body.Settings = append(body.Settings, shown)
 	}
@@ -92,11 +91,11 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request) {
 	var sent api.Sent
 	switch {
 	case err != nil:
-		sent = api.Sent{Failed: true, Payload: s.payload(observe.Payload{Value: value.Error(err), Kept: true}, 0)}
+		sent = api.Sent{Failed: true, Payload: s.payload(new(value.Error(err)), 0)}
 	case !ok:
 		sent.Payload = api.Payload{Kind: "none"}
 	default:
-		sent.Payload = s.payload(observe.Payload{Value: answer, Kept: true}, answer.Size())
+		sent.Payload = s.payload(&answer, answer.Size())
 	}
 	s.json(w, sent)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/redact"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // processes lists those that wait, the oldest id first, and those that have ended.
@@ -80,23 +81,31 @@ func (s *Server) process(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	scope, _ := s.auth.scope(r)
-	show := func(p observe.Payload, there bool) *api.Payload {
-		if scope < api.Inspect || !there {
+	show := func(payload *value.Value) *api.Payload {
+		if scope < api.Inspect {
 			return nil
 		}
-		shown := s.payload(p, p.Value.Size())
-		return &shown
+		size := 0
+		if payload != nil {
+			size = payload.Size()
+		}
+		return new(s.payload(payload, size))
 	}
 	body := api.Timeline{
 		Process: s.ended(t), Trace: hex.EncodeToString(t.Trace.ID[:]), Unrecorded: t.Unrecorded, Packets: make([]api.Span, len(t.Spans)),
-		First: show(t.First, t.First.Kept), Response: show(t.Response, t.Response.Kept),
+	}
+	if t.First != nil {
+		body.First = show(t.First)
+	}
+	if t.Response != nil {
+		body.Response = show(t.Response)
 	}
 	for i := range t.Spans {
 		span := &t.Spans[i]
 		body.Packets[i] = api.Span{
 			Node: s.processNode(span.Node), In: span.Port, Parent: span.Parent, Out: span.Out,
 			Start: span.Start.Seconds(), Queue: span.Queue.Seconds(), Run: span.Run.Seconds(), Wait: span.Wait.Seconds(), End: span.End.Seconds(),
-			Error: span.Error, Payload: show(span.Payload, true),
+			Error: span.Error, Payload: show(span.Payload),
 		}
 	}
 	s.json(w, body)
@@ -132,14 +141,14 @@ func (s *Server) packets(w http.ResponseWriter, r *http.Request) {
 // maxText is the most bytes of a payload that are shown.
 const maxText = 32 << 10
 
-// payload shows a payload without secrets: those that are known, and what is in fields that hold
-// credentials by their names.
-func (s *Server) payload(p observe.Payload, size int) api.Payload {
-	shown := api.Payload{Kind: p.Value.Kind().String(), Size: size, Cut: !p.Kept}
-	if !p.Kept {
-		return shown
+// payload shows a payload, nil for one that was not kept, without secrets: those that are known, and what is in
+// fields that hold credentials by their names.
+func (s *Server) payload(payload *value.Value, size int) api.Payload {
+	if payload == nil {
+		return api.Payload{Size: size, Cut: true}
 	}
-	safe := redact.Fields(s.opts.RedactValue(p.Value))
+	shown := api.Payload{Kind: payload.Kind().String(), Size: size}
+	safe := redact.Fields(s.opts.RedactValue(*payload))
 	if safe.IsError() {
 		shown.Text = safe.AsError().Error()
 	} else if text, err := safe.AppendJSON(nil); err != nil {

@@ -159,7 +159,7 @@ type Span struct {
 
 // A Payload is what a packet carries, without secrets.
 type Payload struct {
-	Kind string `json:"kind" jsonschema:"map, list, string, and so on; none for a response without a payload"`
+	Kind string `json:"kind" jsonschema:"map, list, string, and so on; none for a response without a payload; empty if the payload was not kept"`
 	Size int    `json:"size" jsonschema:"bytes in memory"`
 	Text string `json:"text,omitempty" jsonschema:"as JSON"`
 	Cut  bool   `json:"cut,omitempty" jsonschema:"the text is not all of it; it is empty if the payload was not kept"`

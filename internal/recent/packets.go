@@ -33,10 +33,10 @@ type Packet struct {
 	Time      time.Time
 	Process   string // its id
 	Direction Direction
-	Port      int // of the direction, as in [observe.Packet]
-	Size      int // bytes of the payload
-	Payload   observe.Payload
-	None      bool // a response without a payload
+	Port      int          // of the direction, as in [observe.Packet]
+	Size      int          // bytes of the payload
+	Payload   *value.Value // nil if it is too large to be kept
+	None      bool         // a response without a payload
 }
 
 // Packets looks at a node, by its id, and returns what came to it and what it sent since
@@ -133,7 +133,7 @@ func (t *tap) add(d Direction, p observe.Packet, payload value.Value, none bool)
 	if !none {
 		kept.Size = payload.Size()
 		if kept.Size <= maxPayload {
-			kept.Payload = observe.Payload{Value: payload, Kept: true}
+			kept.Payload = &payload
 		}
 	}
 	if len(to.packets) == maxPackets {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // Limits of the processes that are kept.
@@ -129,13 +130,18 @@ func (p *processes) drop(class int) {
 // bytesOf estimates the memory of a timeline.
 func bytesOf(t *observe.Timeline) int {
 	n := spanBytes * (1 + len(t.Spans))
-	for _, kept := range []observe.Payload{t.First, t.Response} {
-		n += kept.Value.Size()
-	}
+	n += sizeOf(t.First) + sizeOf(t.Response)
 	for i := range t.Spans {
-		n += t.Spans[i].Payload.Value.Size() + len(t.Spans[i].Error)
+		n += sizeOf(t.Spans[i].Payload) + len(t.Spans[i].Error)
 	}
 	return n
+}
+
+func sizeOf(payload *value.Value) int {
+	if payload == nil {
+		return 0
+	}
+	return payload.Size()
 }
 
 func (p *processes) ended() Ended {

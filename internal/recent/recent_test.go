@@ -155,7 +155,7 @@ func TestKept(t *testing.T) {
 		if !slices.IsSortedFunc(e.List, func(a, b *observe.Timeline) int { return b.Start.Compare(a.Start) }) {
 			t.Error("the newest is not the first")
 		}
-		large := observe.Payload{Value: value.String(strings.Repeat("x", 1<<20)), Kept: true}
+		large := new(value.String(strings.Repeat("x", 1<<20)))
 		run(20, observe.Timeline{Process: "large", First: large})
 		if e = ended(t, r); count("large") != 7 || count("other") != 0 || count("failed") != 3 {
 			t.Errorf("got %d large, %d others and %d failed, want 7 within 8 MiB, none and 3", count("large"), count("other"), count("failed"))
@@ -190,15 +190,15 @@ func TestPackets(t *testing.T) {
 			sleep(100 * time.Millisecond)
 		}
 		list, skipped := packets("a")
-		if len(list) != 16 || skipped != 0 || !list[0].Payload.Value.Equal(value.Int(99)) {
+		if len(list) != 16 || skipped != 0 || !list[0].Payload.Equal(value.Int(99)) {
 			t.Errorf("got %d packets, %d left out, the first %v", len(list), skipped, list[0].Payload)
 		}
 		for range 100 {
 			p.receive("a", value.String(strings.Repeat("x", 64<<10)))
 		}
 		list, skipped = packets("a")
-		if skipped < 80 || list[0].Payload.Kept || list[0].Size < 64<<10 {
-			t.Errorf("got %d left out, the first kept: %v, of %d bytes", skipped, list[0].Payload.Kept, list[0].Size)
+		if skipped < 80 || list[0].Payload != nil || list[0].Size < 64<<10 {
+			t.Errorf("got %d left out, the first kept: %v, of %d bytes", skipped, list[0].Payload != nil, list[0].Size)
 		}
 		for i := range 40 {
 			packets(fmt.Sprint("other", i))

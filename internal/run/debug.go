@@ -95,7 +95,7 @@ func (s *stoppable) sends(_ node.Process, pkt node.Packet) middleware {
 			asked = false
 			return r
 		}
-		packets := sent(&r)
+		packets := packetsOf(&r)
 		if len(packets) == 0 || !s.asks(p, observe.PointOut) {
 			return r
 		}
@@ -114,8 +114,8 @@ func (s *stoppable) sends(_ node.Process, pkt node.Packet) middleware {
 	}
 }
 
-// sent returns the packets of a result.
-func sent(r *node.Result) []node.Out {
+// packetsOf returns the packets of a result.
+func packetsOf(r *node.Result) []node.Out {
 	switch e := r.Effect(); e.Op {
 	case effect.Send, effect.Call:
 		return []node.Out{{Port: int(e.Port), Payload: e.Payload}}
@@ -124,7 +124,7 @@ func sent(r *node.Result) []node.Out {
 	case effect.Many:
 		return slices.Clone(e.More.Packets)
 	case effect.After, effect.Within:
-		return sent(&e.More.Inner)
+		return packetsOf(&e.More.Inner)
 	}
 	return nil
 }

@@ -35,7 +35,8 @@ type recording struct {
 	from   sender
 	queued []queued
 	free   uint32
-	came   queued // the packet that is being delivered
+	came   queued    // the packet that is being delivered
+	few    [2]queued // backs queued
 
 	// task is the process in the runtime's execution trace, and tracing the context
 	// of its regions; both are nil while no trace is taken.
@@ -155,9 +156,11 @@ func (p *process) record(v *variants, at int32, weight uint64) {
 		p.base = observe.WithTrace(p.base, in)
 	}
 	p.vertices = v.recorded
-	p.rec = &recording{
+	r := &recording{
 		v: v, wanted: wanted, weight: weight, at: at, start: time.Now(), in: in, parent: parent.Span, keeps: keeps, from: sender{span: -1},
 	}
+	r.queued = r.few[:0]
+	p.rec = r
 	if trace.IsEnabled() {
 		ref := p.gen.prog.Vertices[at].Ref
 		p.rec.tracing, p.rec.task = trace.NewTask(context.Background(), ref.String())
@@ -209,21 +212,24 @@ func (r *recording) queue() uint32 {
 // deliver notes the packet that is about to be delivered.
 func (r *recording) deliver(arrived uint32) {
 	if arrived == 0 {
-		r.came = queued{from: r.from}
+		r.came.from, r.came.waited = r.from, false
 		return
 	}
 	r.came = r.queued[arrived-1]
 	r.queued[arrived-1].next, r.free = r.free, arrived
 }
 
-// keep returns a payload, unless the timeline has too many bytes of them.
-func (r *recording) keep(v value.Value) observe.Payload {
+// keep returns a payload, or nil if the timeline keeps none, or has too many bytes of them.
+func (r *recording) keep(v value.Value) *value.Value {
+	if !r.keeps {
+		return nil
+	}
 	size := v.Size()
-	if !r.keeps || r.kept+size > maxKept {
-		return observe.Payload{}
+	if r.kept+size > maxKept {
+		return nil
 	}
 	r.kept += size
-	return observe.Payload{Value: v, Kept: true}
+	return new(v)
 }
 
 // add returns a new span, or nil if this packet is not recorded.
@@ -287,7 +293,10 @@ func (n recorded) enter(facade node.Process, pkt node.Packet) middleware {
 	}
 	now := r.clock()
 	s.at, s.Node, s.Port, s.Start = n.at, p.vertices[n.at].Ref, pkt.Port, now
-	s.Parent, s.Out, s.Payload = int(r.came.from.span), int(r.came.from.port), r.keep(pkt.Payload)
+	s.Parent, s.Out = int(r.came.from.span), int(r.came.from.port)
+	if r.keeps {
+		s.Payload = r.keep(pkt.Payload)
+	}
 	if r.came.waited {
 		s.Queue = now - r.came.arrived
 		s.Start = r.came.arrived
@@ -405,8 +414,9 @@ func (r *recording) end(p *process, outcome observe.Outcome, resp node.Response)
 		if r.begun {
 			t.First = r.keep(r.first)
 		}
-		t.Response = r.keep(resp.Payload)
-		t.Response.Kept = t.Response.Kept && !resp.None
+		if !resp.None {
+			t.Response = r.keep(resp.Payload)
+		}
 	}
 	t.Spans = make([]observe.Span, 0, min(r.spans, maxSpans))
 	for _, chunk := range r.chunks {

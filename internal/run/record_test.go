@@ -135,15 +135,15 @@ func TestParents(t *testing.T) {
 		})
 		gen.Run(t.Context(), 0, node.Send(0, l.next(0, -1, 0)))
 		for _, tl := range tp.timelines {
-			if tl.Unrecorded > 0 || !tl.First.Kept {
+			if tl.Unrecorded > 0 || tl.First == nil {
 				continue
 			}
 			for i, s := range tl.Spans {
 				spans++
-				want := l.sent[numberOf(t, s.Payload.Value)]
+				want := l.sent[numberOf(t, *s.Payload)]
 				cause := -1
 				if s.Parent >= 0 {
-					cause = numberOf(t, tl.Spans[s.Parent].Payload.Value)
+					cause = numberOf(t, *tl.Spans[s.Parent].Payload)
 				}
 				if got := (sentBy{cause, s.Out}); got != want {
 					t.Fatalf("seed %d, round %d, span %d of %s: came from packet %d on port %d, want %d on %d",

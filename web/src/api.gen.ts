@@ -304,7 +304,7 @@ export interface NodePackets {
 }
 
 export interface Payload {
-  /** map, list, string, and so on; none for a response without a payload */
+  /** map, list, string, and so on; none for a response without a payload; empty if the payload was not kept */
   kind: string;
   /** bytes in memory */
   size: number;
