@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"path/filepath"
 	"slices"
@@ -71,7 +74,9 @@ func coverage(ctx context.Context, c config, dir string, stdout, stderr io.Write
 		}
 		hot = append(hot, found...)
 	}
-	unguarded := slices.DeleteFunc(slices.Clone(hot), func(f hotFunction) bool { return slices.ContainsFunc(f.lines, reached.has) })
+	unguarded := slices.DeleteFunc(slices.Clone(hot), func(f hotFunction) bool {
+		return slices.ContainsFunc(f.lines, func(p place) bool { return reached.has(tree, p) })
+	})
 	slices.SortFunc(unguarded, func(a, b hotFunction) int { return cmp.Compare(b.share, a.share) })
 	for _, f := range unguarded {
 		fmt.Fprintf(stdout, "NOT GUARDED %s: %.1f %% of the CPU of %s, and no benchmark of the catalogue reaches it\n", f.name, 100*f.share, f.workload)
@@ -83,8 +88,29 @@ func coverage(ctx context.Context, c config, dir string, stdout, stderr io.Write
 // lines are the covered blocks of files, which are named by import path.
 type lines map[string][]cover.ProfileBlock
 
-func (l lines) has(p place) bool {
-	return slices.ContainsFunc(l[p.File], func(b cover.ProfileBlock) bool { return b.StartLine <= p.Line && p.Line <= b.EndLine })
+// has reports whether the function that has a line was run, in a tree of the module. Lines are too fine: the
+// condition of a case is run on the line on which its block begins, which is not.
+func (l lines) has(tree string, p place) bool {
+	first, last := extent(filepath.Join(tree, filepath.FromSlash(strings.TrimPrefix(p.File, module+"/"))), p.Line)
+	return slices.ContainsFunc(l[p.File], func(b cover.ProfileBlock) bool { return b.StartLine <= last && first <= b.EndLine })
+}
+
+// extent returns the first and the last line of the function of a file that has a line, or the line itself.
+func extent(path string, line int) (first, last int) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+	if err != nil { // it is not in the tree
+		return line, line
+	}
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok {
+			first, last = set.Position(f.Pos()).Line, set.Position(f.End()).Line
+			if first <= line && line <= last {
+				return first, last
+			}
+		}
+	}
+	return line, line
 }
 
 // reach runs the benchmarks of the items once and returns the lines that were run.
