@@ -17,14 +17,10 @@ import (
 
 // node shows a node with its config.
 func (s *Server) node(w http.ResponseWriter, r *http.Request) {
-	id := r.PathValue("id")
-	vertices := s.opts.Outline().Vertices
-	at := slices.IndexFunc(vertices, func(v node.Vertex) bool { return v.Ref.ID == id })
-	if at < 0 {
-		s.noNode(w, id)
+	v := s.vertex(w, r.PathValue("id"))
+	if v == nil {
 		return
 	}
-	v := &vertices[at]
 	named := s.processNode(v.Ref)
 	body := api.NodeDetail{ID: named.ID, Kind: named.Kind, Namespace: named.Namespace, Name: named.Name, Settings: []api.Setting{}}
 	if v.Def != nil {
@@ -40,8 +36,15 @@ func (s *Server) node(w http.ResponseWriter, r *http.Request) {
 	s.json(w, body)
 }
 
-func (s *Server) noNode(w http.ResponseWriter, id string) {
-	api.Fail(w, http.StatusNotFound, fmt.Sprintf("there is no node with the id %q", id), "see "+api.Base+"nodes")
+// vertex returns the node that is served with an id, or answers that there is none.
+func (s *Server) vertex(w http.ResponseWriter, id string) *node.Vertex {
+	vertices := s.opts.Outline().Vertices
+	at := slices.IndexFunc(vertices, func(v node.Vertex) bool { return v.Ref.ID == id })
+	if at < 0 {
+		api.Fail(w, http.StatusNotFound, fmt.Sprintf("there is no node with the id %q", id), "see "+api.Base+"nodes")
+		return nil
+	}
+	return &vertices[at]
 }
 
 // read reads a body as JSON, or answers what is wrong with it.
@@ -74,20 +77,17 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, http.StatusBadRequest, "text: "+err.Error(), "the payload must be JSON; write a text in double quotes")
 		return
 	}
-	id := r.PathValue("id")
-	vertices := s.opts.Outline().Vertices
-	at := slices.IndexFunc(vertices, func(v node.Vertex) bool { return v.Ref.ID == id })
-	switch {
-	case at < 0:
-		s.noNode(w, id)
+	v := s.vertex(w, r.PathValue("id"))
+	if v == nil {
 		return
-	case vertices[at].Def == nil || len(vertices[at].Def.In) == 0:
-		api.Fail(w, http.StatusBadRequest, fmt.Sprintf("node %q starts processes itself: nothing can be sent to it", s.opts.Redact(vertices[at].Ref.String())), "send to the node that it leads to")
+	}
+	if v.Def == nil || len(v.Def.In) == 0 {
+		api.Fail(w, http.StatusBadRequest, fmt.Sprintf("node %q starts processes itself: nothing can be sent to it", s.opts.Redact(v.Ref.String())), "send to the node that it leads to")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxSending)
 	defer cancel()
-	answer, ok, err := s.opts.Send(ctx, id, body.Port, payload)
+	answer, ok, err := s.opts.Send(ctx, v.Ref.ID, body.Port, payload)
 	var sent api.Sent
 	switch {
 	case err != nil:

@@ -116,8 +116,7 @@ var directions = []string{"received", "sent", "answered"}
 
 func (s *Server) packets(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
-	if !slices.ContainsFunc(s.opts.Status().Nodes, func(ref node.Ref) bool { return ref.ID == id }) {
-		s.noNode(w, id)
+	if s.vertex(w, id) == nil {
 		return
 	}
 	kept, skipped, err := s.recent.Packets(id)

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A Client asks a running program. Any goroutine may use it.
+// A Client asks a running program. Any goroutine may use it, but not while it enters.
 type Client struct {
 	Address string       // of the admin server: host:port
 	Token   string       // empty for none
@@ -42,6 +42,16 @@ func (c *Client) Send(ctx context.Context, method, path string, body, into any) 
 	if err := json.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	return nil
+}
+
+// Enter opens a session with a code, or with the address that the code is at the end of. Later requests belong to it.
+func (c *Client) Enter(ctx context.Context, code string) error {
+	var opened Session
+	if err := c.Send(ctx, http.MethodPost, SessionPath, Credentials{Code: code[strings.LastIndex(code, "=")+1:]}, &opened); err != nil {
+		return err
+	}
+	c.Token = opened.Token
 	return nil
 }
 

@@ -51,7 +51,7 @@ export function Outcome({ failed, outcome }: { failed: boolean; outcome: string 
 
 /** A payload, which opens. */
 export function Shown({ of, name, children }: { of: Payload; name: string; children?: ComponentChildren }) {
-  if (!of.text) return <p class="muted">{name}: {of.kind === "none" ? t("noPayload") : t("notKept", count(of.size))}</p>;
+  if (!of.text) return <p class="muted">{name}: {of.kind === "none" ? t("noPayload") : of.size ? t("notKept", count(of.size)) : t("notKeptHere")}</p>;
   return (
     <details class="payload">
       <summary>{name} <code>{plain(of.text.replace(/\s+/g, " ").slice(0, 120))}</code></summary>

@@ -228,11 +228,9 @@ func (s *session) attach(arguments json.RawMessage) error {
 	}
 	client := &api.Client{Address: to.Address, Token: to.Token}
 	if to.Code != "" {
-		var opened api.Session
-		if err := client.Send(s.ctx, http.MethodPost, api.SessionPath, api.Credentials{Code: to.Code[strings.LastIndex(to.Code, "=")+1:]}, &opened); err != nil {
+		if err := client.Enter(s.ctx, to.Code); err != nil {
 			return err
 		}
-		client.Token = opened.Token
 	}
 	var state api.Debug
 	if err := client.Get(s.ctx, api.DebugPath, &state); err != nil {

@@ -103,11 +103,9 @@ type session struct {
 
 func (s *session) open(ctx context.Context, code string) error {
 	if code != "" {
-		var opened api.Session
-		if err := s.client.Send(ctx, http.MethodPost, api.SessionPath, api.Credentials{Code: code[strings.LastIndex(code, "=")+1:]}, &opened); err != nil {
+		if err := s.client.Enter(ctx, code); err != nil {
 			return err
 		}
-		s.client.Token = opened.Token
 	}
 	if err := s.client.Get(ctx, api.Base+"nodes", &s.nodes); err != nil {
 		return err
