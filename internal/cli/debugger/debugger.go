@@ -82,7 +82,11 @@ func Command(a *app.App) *cobra.Command {
 		if err == nil || errors.Is(err, context.Canceled) {
 			return nil
 		}
-		return o.AdminFailure(err)
+		failure := o.AdminFailure(err)
+		if refused, ok := errors.AsType[*api.StatusError](err); ok && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden) {
+			failure.Hint = "pass --code with the code that start --console has printed last, which opens one session, or set UNIFLOW_ADMIN_TOKEN"
+		}
+		return failure
 	}
 	return cmd
 }

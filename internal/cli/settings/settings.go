@@ -157,7 +157,7 @@ func (s *Settings) AddAdminFlags(cmd *cobra.Command) {
 }
 
 // AdminFailure explains an error of the program that was asked.
-func (s *Settings) AdminFailure(err error) error {
+func (s *Settings) AdminFailure(err error) *app.ExitError {
 	hint := "does the program run, and is it the address that start --admin names?"
 	if refused, ok := errors.AsType[*api.StatusError](err); ok {
 		hint = refused.Answer.Hint
