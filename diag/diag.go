@@ -14,6 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 )
 
 // A Pos is a place in a document. The zero Pos is an unknown place.
@@ -72,6 +74,7 @@ type Diagnostic struct {
 	Hint     string // what to do about it, possibly empty
 	UsedAt   Pos    // where the template of a kind is used that Pos is in; zero outside of templates
 	Err      error  // the cause, if there is one
+	Fix      *Fix   // what to write at Pos; nil if that is not known
 
 	// Private keeps the line of the document out of the rendering, because it may
 	// contain a secret. It is set for all findings in values files.
@@ -112,6 +115,28 @@ func Warningf(code Code, format string, args ...any) *Diagnostic {
 func (d *Diagnostic) WithHint(format string, args ...any) *Diagnostic {
 	d.Hint = fmt.Sprintf(format, args...)
 	return d
+}
+
+// A Fix is the text to write in place of the one that stands at the place of a finding.
+type Fix struct {
+	Old string `json:"old"`
+	New string `json:"new"`
+}
+
+// Suggest sets the hint and the fix to the candidate that is nearest to a word, which stands at the place
+// of the finding. It reports whether one is near.
+func (d *Diagnostic) Suggest(word string, candidates []string) bool {
+	near, ok := spell.Nearest(word, candidates)
+	if ok {
+		d.Instead(word, near)
+	}
+	return ok
+}
+
+// Instead sets the hint and the fix to write meant in place of a word, and returns d.
+func (d *Diagnostic) Instead(word, meant string) *Diagnostic {
+	d.Fix = &Fix{word, meant}
+	return d.WithHint("did you mean %q?", meant)
 }
 
 // AsPlain sets Plain and returns d.
@@ -176,11 +201,12 @@ type Finding struct {
 	Message  string `json:"message"`
 	Hint     string `json:"hint,omitempty"`
 	UsedAt   string `json:"used_at,omitempty" jsonschema:"where a sub-graph is used that it is in"`
+	Fix      *Fix   `json:"fix,omitempty" jsonschema:"the text to write in place of the one at the place"`
 }
 
 // Finding returns what JSON has of a diagnostic.
 func (d *Diagnostic) Finding() Finding {
-	return Finding{d.Code, d.Severity.String(), d.Pos.File, d.Pos.Line, d.Pos.Col, d.Node, d.Path, d.Pointer, d.Msg, d.Hint, d.UsedAt.String()}
+	return Finding{d.Code, d.Severity.String(), d.Pos.File, d.Pos.Line, d.Pos.Col, d.Node, d.Path, d.Pointer, d.Msg, d.Hint, d.UsedAt.String(), d.Fix}
 }
 
 // MarshalJSON writes the [Finding].

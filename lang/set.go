@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -42,10 +41,10 @@ func (s *Set) Check(name string) error {
 	}
 	d := diag.Errorf(diag.CodeUnknownLanguage, "unknown language %q", name)
 	if long := abbreviations[strings.ToLower(name)]; s.Has(long) {
-		return d.WithHint("did you mean %q?", long)
+		return d.Instead(name, long)
 	}
-	if near, ok := spell.Nearest(name, s.names); ok {
-		return d.WithHint("did you mean %q?", near)
+	if d.Suggest(name, s.names) {
+		return d
 	}
 	return d.WithHint("use one of %s", strings.Join(s.names, ", "))
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
-	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -96,7 +95,7 @@ func (d *decoder) given(c *Config, rf *RawField) {
 	if !ok {
 		unknown := diag.Errorf(diag.CodeUnknownField, "unknown field")
 		unknown.Pos = rf.Pos
-		unknown.Hint = c.object.hint(rf.Name)
+		c.object.hint(unknown, rf.Name)
 		d.report(rf.Value, path, unknown)
 		return
 	}
@@ -136,18 +135,18 @@ func (d *decoder) objects(f *Field, s *slot, raw *Raw, path string) {
 }
 
 // hint suggests which field was meant.
-func (o Object) hint(name string) string {
+func (o Object) hint(d *diag.Diagnostic, name string) {
 	names := make([]string, len(o.fields))
 	for i, f := range o.fields {
 		names[i] = f.name
 	}
-	if near, ok := spell.Nearest(name, names); ok {
-		return fmt.Sprintf("did you mean %q?", near)
+	switch {
+	case d.Suggest(name, names):
+	case len(names) == 0:
+		d.Hint = "there are no fields of its own"
+	default:
+		d.Hint = "the fields are: " + strings.Join(names, ", ")
 	}
-	if len(names) == 0 {
-		return "there are no fields of its own"
-	}
-	return "the fields are: " + strings.Join(names, ", ")
 }
 
 // setDefault fills a slot that the author left empty.
@@ -284,8 +283,8 @@ func (f *Field) decodeString(s *slot, raw *Raw) *diag.Diagnostic {
 		}
 		if !found {
 			d := diag.Errorf(diag.CodeNotOneOf, "want one of %s, got %s", strings.Join(f.enum, ", "), f.show(raw, strconv.Quote(str)))
-			if near, ok := spell.Nearest(str, f.enum); ok && !raw.Templated && !f.secret {
-				return d.WithHint("did you mean %q?", near)
+			if !raw.Templated && !f.secret && d.Suggest(str, f.enum) {
+				return d
 			}
 			return d.WithHint("write %s", oneOf(f.enum))
 		}

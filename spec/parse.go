@@ -170,9 +170,8 @@ func (s scope) id(raw *schema.Raw, path string) string {
 
 func (s scope) unknown(f *schema.RawField, path string, known ...string) {
 	d := diag.Errorf(diag.CodeEntryField, "unknown field")
-	d.Hint = "the fields are: " + strings.Join(known, ", ")
-	if near, ok := spell.Nearest(f.Name, known); ok {
-		d.Hint = fmt.Sprintf("did you mean %q?", near)
+	if !d.Suggest(f.Name, known) {
+		d.Hint = "the fields are: " + strings.Join(known, ", ")
 	}
 	s.reportAt(f.Pos, f.Value.Pointer, path+"."+f.Name, d)
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -132,9 +131,8 @@ func (r *Resolver) binding(s scope, namespace string, b Binding) (data any, ok b
 			return text, true
 		}
 		d := diag.Errorf(diag.CodeUnknownVariable, "%q is not in the environment", b.Key)
-		d.Hint = fmt.Sprintf("start with --environment %s=…, or name a variable", b.Key)
-		if near, ok := spell.Nearest(b.Key, slices.Sorted(maps.Keys(r.environment))); ok {
-			d.Hint = fmt.Sprintf("did you mean %q?", near)
+		if !d.Suggest(b.Key, slices.Sorted(maps.Keys(r.environment))) {
+			d.Hint = fmt.Sprintf("start with --environment %s=…, or name a variable", b.Key)
 		}
 		s.reportAt(b.NamePos, "", path, d)
 		return nil, false
@@ -170,7 +168,6 @@ func (r *Resolver) unknownVariable(namespace string, b Binding) *diag.Diagnostic
 		return diag.Errorf(diag.CodeUnknownVariable, "no variable with id %s in namespace %q", b.ID, namespace)
 	}
 	d := diag.Errorf(diag.CodeUnknownVariable, "no variable %q in namespace %q", b.Name, namespace)
-	d.Hint = "put it into a values file, and load that with --from-values"
 	var names []string
 	for _, space := range []string{namespace, ""} {
 		for name := range r.vars[space] {
@@ -180,8 +177,8 @@ func (r *Resolver) unknownVariable(namespace string, b Binding) *diag.Diagnostic
 		}
 	}
 	slices.Sort(names)
-	if near, ok := spell.Nearest(b.Name, names); ok {
-		d.Hint = fmt.Sprintf("did you mean %q?", near)
+	if !d.Suggest(b.Name, names) {
+		d.Hint = "put it into a values file, and load that with --from-values"
 	}
 	return d
 }

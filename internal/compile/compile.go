@@ -10,7 +10,6 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/check"
 	"github.com/uniflow-labs/uniflow/internal/expand"
-	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -176,10 +175,8 @@ func (c *compiler) configure(u *unit) {
 	}
 	if !ok {
 		d := diag.Errorf(diag.CodeUnknownKind, "unknown kind %q", u.spec.Kind)
-		if near, ok := spell.Nearest(u.spec.Kind, c.opts.Kinds.Kinds()); ok {
-			d = d.WithHint("did you mean %q?", near)
-		} else {
-			d = d.WithHint("uniflow list shows all kinds")
+		if !d.Suggest(u.spec.Kind, c.opts.Kinds.Kinds()) {
+			d.Hint = "uniflow list shows all kinds"
 		}
 		c.report(u, d.At(u.spec.KindPos, "kind"))
 		return

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -181,8 +180,8 @@ func unknownPort(u *unit, ports []node.Port, name, what string) *diag.Diagnostic
 		names = append(names, lifecycle.Names()...)
 	}
 	base, _, _ := strings.Cut(name, "[")
-	if near, ok := spell.Nearest(base, names); ok {
-		return d.WithHint("did you mean %q?", near)
+	if d.Suggest(base, names) {
+		return d
 	}
 	if len(names) == 0 {
 		return d.WithHint("it has no %ss", what)
@@ -257,8 +256,8 @@ func (c *compiler) target(outer *spec.Node, u *unit, l spec.Link) (at int32, d *
 	if at, ok := c.byID[l.Name]; ok && c.units[at].spec.Outer == outer {
 		return 0, d.WithHint("this is an id: write {id: %s}", l.Name)
 	}
-	if near, ok := spell.Nearest(l.Name, c.names(scope)); ok {
-		return 0, d.WithHint("did you mean %q?", near)
+	if d.Suggest(l.Name, c.names(scope)) {
+		return 0, d
 	}
 	for i := range c.units {
 		if s := c.units[i].spec; s.Name == l.Name && s.Outer == outer && s.Namespace != u.spec.Namespace {

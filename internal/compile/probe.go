@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
@@ -17,18 +16,17 @@ import (
 // the fields that all kinds have, or as one of the out-ports.
 func hintCommon(config *schema.Raw, out []node.Port, list diag.List) {
 	for _, d := range list {
-		if d.Code != diag.CodeUnknownField || config.Field(d.Path) == nil || strings.HasPrefix(d.Hint, "did you mean") {
+		if d.Code != diag.CodeUnknownField || config.Field(d.Path) == nil || d.Fix != nil {
 			continue
 		}
-		if near, ok := spell.Nearest(d.Path, spec.CommonFields()); ok {
-			d.Hint = "did you mean " + strconv.Quote(near) + "?"
-		}
+		d.Suggest(d.Path, spec.CommonFields())
 		base, _, indexed, _ := splitPort(d.Path)
 		if slices.ContainsFunc(out, func(port node.Port) bool { return base == port.Name || base == errorPort }) {
 			key := d.Path
 			if indexed {
 				key = strconv.Quote(key)
 			}
+			d.Fix = nil
 			d.Hint = "links are in ports: write ports: {" + key + ": NODE}"
 		}
 	}

@@ -8,12 +8,10 @@
 package expand
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/node"
@@ -226,9 +224,8 @@ func (e *expander) exit(n *spec.Node, nodes []*spec.Node, port spec.Port, l spec
 		for _, inner := range nodes {
 			names = append(names, inner.Name)
 		}
-		d.Hint = "name one of its specs: " + strings.Join(names[:min(len(names), 10)], ", ")
-		if near, ok := spell.Nearest(l.Name, names); ok {
-			d.Hint = fmt.Sprintf("did you mean %q?", near)
+		if !d.Suggest(l.Name, names) {
+			d.Hint = "name one of its specs: " + strings.Join(names[:min(len(names), 10)], ", ")
 		}
 		e.report(n, d.At(l.NamePos, "outbounds."+port.Name))
 		return

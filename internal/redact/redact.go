@@ -322,6 +322,9 @@ func (s *Secrets) Findings(list diag.List) diag.List {
 		safe := *d
 		safe.Node, safe.Path, safe.Pointer = s.Text(d.Node), s.Text(d.Path), s.Text(d.Pointer)
 		safe.Msg, safe.Hint, safe.Err = s.Text(d.Msg), s.Text(d.Hint), s.Error(d.Err)
+		if safe.Hint != d.Hint {
+			safe.Fix = nil // it has the same words
+		}
 		list[i] = &safe
 	}
 	return list

@@ -24,6 +24,6 @@ func WarnMethod(init *node.Init, c schema.Config, field, method string) {
 		return
 	}
 	if near, ok := spell.Nearest(upper, methods); ok {
-		init.AddWarning(c.Errorf(field, diag.CodeUnknownMethod, "%q is not a method that clients usually send", method).WithHint("did you mean %q?", near))
+		init.AddWarning(c.Errorf(field, diag.CodeUnknownMethod, "%q is not a method that clients usually send", method).Instead(method, near))
 	}
 }
