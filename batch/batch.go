@@ -32,11 +32,11 @@ type Batch struct {
 	loss         *loss     // why the events are given up; nil if they are not
 
 	// For an event that was refused and put aside; see transmission.suspect.
-	suspected   bool   // the event may be fine, and the receiver at fault
-	doubtful    bool   // the receiver was suspect when the last attempt began
-	rechecked   bool   // the event is sent once more
-	takesNeeded uint64 // health.taken that shows that the receiver takes others
-	takesBefore uint64 // health.taken when it was last sent
+	suspected   bool    // the event may be fine, and the receiver at fault
+	streak      *streak // that the last attempt is part of
+	rechecked   bool    // the event is sent once more
+	takesNeeded uint64  // health.taken that shows that the receiver takes others
+	takesBefore uint64  // health.taken when it was last sent
 
 	// baseKey is the key without the suffix that counts how often the receiver
 	// asked for some of the events again.

@@ -91,8 +91,9 @@ func (t *transmission) deadLetter(d Dropped) bool {
 // batch are settled. The event is given up if the receiver takes a later one, or if
 // only a few in a row were refused. Otherwise its lane waits and no event of the batch
 // is given up: a wrong address, or a proxy that rejects the compression, refuses every
-// event in the same way. A receiver that was suspect when the attempt began may have been
-// mended since, so this refusal says nothing about the event.
+// event in the same way. Neither says the refusal anything about the event if it is part of a
+// streak in which the receiver becomes suspect, in whichever lanes: the receiver may have been
+// mended since. Such an event is sent once more before it is given up.
 //
 // After each wait the first event that was put aside is sent again, which shows
 // whether the receiver has changed. Without an order some others follow, because there
@@ -104,7 +105,9 @@ func (t *transmission) suspect(b *Batch, out Outcome) bool {
 	again := b.rechecked
 	b.rechecked = false
 	if !again {
-		t.health.eventFailed()
+		if s := t.health.eventFailed(); !t.health.suspectIn(b.streak) {
+			b.streak = s
+		}
 	}
 	taken := b.takesBefore >= b.takesNeeded // between the last two refusals of b
 	if !t.putAside(b, out) {
@@ -114,7 +117,7 @@ func (t *transmission) suspect(b *Batch, out Outcome) bool {
 	case again && (taken || t.resumed):
 		t.confirmRefusals() // it was refused, others were taken, and it was refused again
 		return true
-	case again && !t.ordered, !b.doubtful && !t.health.receiverSuspect():
+	case again && !t.ordered, !t.health.suspectIn(b.streak) && !t.health.receiverSuspect():
 		return true
 	case t.probes > 0:
 		t.probes--
@@ -169,12 +172,13 @@ func (t *transmission) confirmRefusals() {
 // aside, only such events are left.
 func (t *transmission) decide(b *Batch) bool {
 	taken := t.health.taken() >= b.takesNeeded // since it refused b
+	stale := t.stale || t.health.suspectIn(b.streak)
 	switch {
 	case !b.suspected:
-	case t.stale && taken:
+	case stale && taken:
 		t.recheck()
 		return true
-	case t.stale, t.health.receiverSuspect() && !taken:
+	case stale, t.health.receiverSuspect() && !taken:
 		return t.waitForReceiver(Outcome{Err: b.loss.err})
 	}
 	b.suspected = false
@@ -193,6 +197,11 @@ func (t *transmission) waitForReceiver(out Outcome) bool {
 	ok := t.pause(t.retry.Max)
 	t.resumed = isClosed(resume)
 	return ok
+}
+
+// doubted reports whether an event was put aside in a streak in which the receiver was suspect.
+func (t *transmission) doubted() bool {
+	return slices.ContainsFunc(t.todo, func(b *Batch) bool { return b.suspected && t.health.suspectIn(b.streak) })
 }
 
 // recheck makes the first event that was put aside the next one, after a wait in which

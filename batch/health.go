@@ -9,23 +9,26 @@ import (
 // receiver is at fault, or the way to it, and not the events.
 const maxSuspects = 8
 
+// A streak is single events that fail in a row, in any lane. It ends when the receiver takes something.
+type streak struct{ failed int } // guarded by the lock of its health
+
 // A health is what the attempts of all transmissions have shown: whether the receiver takes
 // anything, and whether it may be at fault when it refuses an event.
 type health struct {
 	mu struct {
 		sync.Mutex
-		successes   uint64 // attempts that the receiver accepted
-		failedInRow int    // events that failed alone since the last success
-		resume      chan struct{}
-		requests    uint64 // attempts
-		retried     uint64 // events in attempts after the first of a batch
-		latency     histogram
+		successes uint64  // attempts that the receiver accepted
+		streak    *streak // since the last success
+		resume    chan struct{}
+		requests  uint64 // attempts
+		retried   uint64 // events in attempts after the first of a batch
+		latency   histogram
 	}
 }
 
 func newHealth() *health {
 	h := &health{}
-	h.mu.resume = make(chan struct{})
+	h.mu.resume, h.mu.streak = make(chan struct{}), new(streak)
 	h.mu.latency.least = 1e-3
 	return h
 }
@@ -36,7 +39,7 @@ func (h *health) add(b *Batch, took time.Duration, taken bool) {
 	defer h.mu.Unlock()
 	if taken {
 		h.mu.successes++
-		h.mu.failedInRow = 0
+		h.endStreak()
 	}
 	h.mu.requests++
 	h.mu.latency.add(took.Seconds())
@@ -45,18 +48,26 @@ func (h *health) add(b *Batch, took time.Duration, taken bool) {
 	}
 }
 
-// eventFailed counts an event that failed alone.
-func (h *health) eventFailed() {
+// endStreak begins a new streak. The caller holds the lock.
+func (h *health) endStreak() {
+	if h.mu.streak.failed > 0 {
+		h.mu.streak = new(streak)
+	}
+}
+
+// eventFailed counts an event that failed alone, and returns the streak that it is part of.
+func (h *health) eventFailed() *streak {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.failedInRow++
+	h.mu.streak.failed++
+	return h.mu.streak
 }
 
 // eventsAtFault says that the events that failed are bad, and not the receiver.
 func (h *health) eventsAtFault() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.failedInRow = 0
+	h.endStreak()
 }
 
 // taken returns how many attempts the receiver has accepted.
@@ -66,11 +77,25 @@ func (h *health) taken() uint64 {
 	return h.mu.successes
 }
 
+// now returns how many attempts the receiver has accepted, and the streak since.
+func (h *health) now() (taken uint64, since *streak) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.successes, h.mu.streak
+}
+
 // receiverSuspect reports whether maxSuspects events have failed in a row.
 func (h *health) receiverSuspect() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.mu.failedInRow >= maxSuspects
+	return h.mu.streak.failed >= maxSuspects
+}
+
+// suspectIn reports whether the receiver was suspect in a streak.
+func (h *health) suspectIn(s *streak) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return s != nil && s.failed >= maxSuspects
 }
 
 // resumed returns a channel that the next resume closes.

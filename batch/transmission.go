@@ -77,6 +77,8 @@ func (t *transmission) run() {
 		switch {
 		case b.loss != nil:
 			going = t.decide(b)
+		case t.ordered && !b.rechecked && t.doubted():
+			t.recheck()
 		case b.mustSplit && b.count > 1:
 			going = t.cut(b, VerdictBisect, b.count/2)
 		default:
@@ -128,7 +130,7 @@ func (t *transmission) attempt(b *Batch) (Outcome, bool) {
 
 // begin notes that the batch is sent.
 func (t *transmission) begin(b *Batch) time.Time {
-	b.takesBefore, b.doubtful = t.health.taken(), t.health.receiverSuspect()
+	b.takesBefore, b.streak = t.health.now()
 	now := time.Now()
 	t.env.edit(func(*counts) {
 		if t.whole.firstAttempt.IsZero() {

@@ -326,6 +326,46 @@ func TestTransmissionRecoversMidway(t *testing.T) {
 	}
 }
 
+// TestTransmissionSuspectLater: the first event of this lane that is refused raises no suspicion yet. The
+// other lanes show that the receiver is at fault, and it is mended, before this lane sends the next. The
+// refusal was part of their streak, so it says nothing about the event.
+func TestTransmissionSuspectLater(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		for before := range maxSuspects { // events that other lanes have had refused
+			t.Run(fmt.Sprintf("ordered %v %d", ordered, before), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					mended := false
+					tr := newTestTransmission(20, settings{ordered: ordered}, func(string) Outcome {
+						if mended {
+							return Outcome{}
+						}
+						return refuses
+					})
+					for range before {
+						tr.health.eventFailed()
+					}
+					edit := tr.env.edit
+					tr.env.edit = func(do func(*counts)) bool {
+						ok := edit(do)
+						if !mended && tr.todo[0].suspected {
+							for range maxSuspects {
+								tr.health.eventFailed()
+							}
+							tr.health.add(&Batch{}, 0, true)
+							mended = true
+						}
+						return ok
+					}
+					tr.run()
+					if tr.counts.Delivered != 20 {
+						t.Errorf("%d of 20 delivered; sent %q; the transmission called %q", tr.counts.Delivered, tr.sends, tr.calls)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestTransmissionGapless stops at the first event that is missing, until Resume or Close.
 func TestTransmissionGapless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
