@@ -34,6 +34,8 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
+require github.com/creachadair/mds v0.31.0 // indirect
+
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/caddyserver/zerossl v0.1.6 // indirect
@@ -71,6 +73,7 @@ require (
 	github.com/caddyserver/certmagic v0.25.6
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/coder/websocket v1.8.15
+	github.com/creachadair/jrpc2 v1.3.6
 	github.com/go-jose/go-jose/v4 v4.1.8
 	github.com/go-sourcemap/sourcemap v2.1.3+incompatible // indirect
 	github.com/go-sql-driver/mysql v1.10.1

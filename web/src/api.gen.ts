@@ -134,6 +134,13 @@ export interface Finding {
   hint?: string;
   /** where a sub-graph is used that it is in */
   used_at?: string;
+  /** the text to write in place of the one at the place */
+  fix?: Fix;
+}
+
+export interface Fix {
+  old: string;
+  new: string;
 }
 
 export interface Graph {

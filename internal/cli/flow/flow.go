@@ -29,7 +29,7 @@ func Commands(shared *app.App) []*cobra.Command {
 	a := commands{shared}
 	return []*cobra.Command{
 		initCommand(a), startCommand(a), runCommand(a), deadCommand(a), checkCommand(a), callCommand(a), mcpCommand(a), testCommand(a), evalCommand(a), formatCommand(a),
-		listCommand(a), describeCommand(a), explainCommand(a), graphCommand(a), schemaCommand(a), openapiCommand(a), workerCommand(a),
+		listCommand(a), describeCommand(a), explainCommand(a), graphCommand(a), schemaCommand(a), openapiCommand(a), lspCommand(a), workerCommand(a),
 	}
 }
 
@@ -40,14 +40,14 @@ func (a commands) kinds(language string) []*node.Def {
 }
 
 // templates returns the kinds by which documents declare kinds.
-func (a commands) templates() map[string]bool {
+func (a commands) templates() func(kind string) bool {
 	kinds := make(map[string]bool)
 	for _, def := range a.kinds("") {
 		if def.Subgraph == node.SubgraphTemplate {
 			kinds[def.Kind] = true
 		}
 	}
-	return kinds
+	return func(kind string) bool { return kinds[kind] }
 }
 
 // filesAndNode separates files from the name of a node. The last of several arguments is a

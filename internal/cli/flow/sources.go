@@ -186,72 +186,25 @@ type workflow struct {
 	nodes int // of the checked namespaces
 }
 
-// workflows groups documents: two are in one workflow if one links to a node of the
-// other, or uses a kind that the other declares by one of the kinds in templates, and all are
-// in one if joined. Nodes without a namespace are in the given one.
+// workflows groups documents as [spec.Group] does. Nodes without a namespace are in the given one.
 // If only is set, nodes of other namespaces are not counted.
-func (s *sources) workflows(namespace string, only, joined bool, templates map[string]bool) []workflow {
-	type target struct{ namespace, name, id string }
-	kindOf := func(kind string) target { return target{"\x00", kind, ""} }
-	first := make(map[target]int) // the document that has the node
-	parent := make([]int, len(s.specs))
-	find := func(i int) int {
-		for parent[i] != i {
-			i = parent[i]
-		}
-		return i
-	}
-	nodes := make([]int, len(s.specs))
-	links := make([][]target, len(s.specs))
-	own := make([]map[target]bool, len(s.specs))
+func (s *sources) workflows(namespace string, only, joined bool, templates func(string) bool) []workflow {
+	parsed := make([][]*spec.Node, len(s.specs))
 	for i, doc := range s.specs {
-		parent[i] = i
-		own[i] = make(map[target]bool)
-		parsed, _ := spec.Parse(doc, spec.ParseOptions{Namespace: namespace}) // the engine reports the errors
-		for _, n := range parsed {
-			if !only || n.Namespace == namespace {
-				nodes[i]++
-			}
-			names := []target{{n.Namespace, n.Name, ""}, {n.Namespace, "", n.ID}}
-			if templates[n.Kind] {
-				names = []target{kindOf(n.Name)}
-			}
-			links[i] = append(links[i], kindOf(n.Kind))
-			for _, t := range names {
-				own[i][t] = true
-				if _, ok := first[t]; !ok {
-					first[t] = i
-				}
-			}
-			for _, p := range n.Ports {
-				for _, l := range p.Links {
-					links[i] = append(links[i], target{n.Namespace, l.Name, l.ID})
-				}
-			}
-		}
-	}
-	for i := range s.specs {
-		if joined {
-			parent[i] = 0
-		}
-		for _, t := range links[i] {
-			if at, ok := first[t]; ok && !own[i][t] {
-				a, b := find(i), find(at)
-				parent[max(a, b)] = min(a, b)
-			}
-		}
+		parsed[i], _ = spec.Parse(doc, spec.ParseOptions{Namespace: namespace}) // the engine reports the errors
 	}
 	var all []workflow
-	at := make(map[int]int) // by the first document
-	for i, doc := range s.specs {
-		root := find(i)
-		if _, ok := at[root]; !ok {
-			at[root] = len(all)
-			all = append(all, workflow{sources: &sources{values: s.values, environment: s.environment, flagged: s.flagged}})
+	for _, group := range spec.Group(parsed, joined, templates) {
+		w := workflow{sources: &sources{values: s.values, environment: s.environment, flagged: s.flagged}}
+		for _, i := range group {
+			w.specs = append(w.specs, s.specs[i])
+			for _, n := range parsed[i] {
+				if !only || n.Namespace == namespace {
+					w.nodes++
+				}
+			}
 		}
-		w := &all[at[root]]
-		w.specs = append(w.specs, doc)
-		w.nodes += nodes[i]
+		all = append(all, w)
 	}
 	return all
 }
