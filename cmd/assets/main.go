@@ -62,7 +62,7 @@ func bundle() (map[string][]byte, error) {
 		EntryPoints: []string{sources + "/src/main.tsx", sources + "/src/style.css", sources + "/src/icon.svg"},
 		Bundle:      true, Format: api.FormatESModule, Target: api.ES2023, Outdir: "out", Outbase: sources + "/src",
 		MinifyWhitespace: true, MinifyIdentifiers: true, MinifySyntax: true,
-		EntryNames: "[name]-[hash]", AssetNames: "[name]-[hash]", LegalComments: api.LegalCommentsEndOfFile,
+		Splitting: true, EntryNames: "[name]-[hash]", ChunkNames: "[name]-[hash]", AssetNames: "[name]-[hash]", LegalComments: api.LegalCommentsEndOfFile,
 		Loader:    map[string]api.Loader{".woff2": api.LoaderFile, ".svg": api.LoaderCopy},
 		NodePaths: []string{sources + "/.npm/node_modules"}, JSX: api.JSXAutomatic, JSXImportSource: "preact",
 		PublicPath: "/assets",

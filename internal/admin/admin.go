@@ -32,6 +32,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/console"
 	"github.com/uniflow-labs/uniflow/internal/debug"
+	"github.com/uniflow-labs/uniflow/internal/edit"
 	"github.com/uniflow-labs/uniflow/internal/recent"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
@@ -71,6 +72,7 @@ type Options struct {
 	Send func(ctx context.Context, id string, port int, payload value.Value) (answer value.Value, ok bool, err error)
 
 	Debug *debug.Service // nil for none; the server does not close it
+	Edit  *edit.Service  // nil if the documents are not shown
 
 	Watch       recent.Watch                  // called from any goroutine; nil if nothing can be recorded
 	RedactValue func(value.Value) value.Value // hides secrets in payloads

@@ -156,8 +156,9 @@ func (a *auth) host(r *http.Request) bool {
 	return err == nil && len(a.tokens) > 0
 }
 
-// guard lets through what a client may ask for.
-func (s *Server) guard(scope api.Scope, path string, next http.Handler) http.Handler {
+// guard lets through what a client may ask of a route.
+func (s *Server) guard(route *api.Route, next http.Handler) http.Handler {
+	scope := route.Scope
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("Cache-Control", "no-store")
@@ -167,7 +168,7 @@ func (s *Server) guard(scope api.Scope, path string, next http.Handler) http.Han
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
 		may, known := s.auth.scope(r)
 		switch {
-		case crossSite(r) && !(path == "/{$}" && r.Header.Get("Sec-Fetch-Mode") == "navigate"):
+		case crossSite(r) && !(route.Path == "/{$}" && r.Header.Get("Sec-Fetch-Mode") == "navigate"):
 			api.Fail(w, http.StatusForbidden, "pages of other sites are not answered", "")
 		case !s.auth.host(r):
 			api.Fail(w, http.StatusForbidden, "the server is not asked under its name", "ask for localhost or its address, or name the host with --admin-host")
@@ -177,7 +178,7 @@ func (s *Server) guard(scope api.Scope, path string, next http.Handler) http.Han
 		case scope > may:
 			api.Fail(w, http.StatusForbidden, "this needs the scope "+scope.String()+", and the client has "+may.String(), s.more(scope))
 		default:
-			if scope == api.Control && r.Method != http.MethodGet { // what changes something
+			if scope == api.Control && r.Method != http.MethodGet && !route.Asks { // what changes something
 				s.opts.Log.Info("admin request", "method", r.Method, "path", r.URL.Path, "client", r.RemoteAddr)
 			}
 			r.Body = http.MaxBytesReader(w, r.Body, api.MaxBody)

@@ -10,15 +10,22 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/console"
 	"github.com/uniflow-labs/uniflow/internal/debug"
+	"github.com/uniflow-labs/uniflow/internal/edit"
+	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // full are options with everything that can be left out.
 func full() Options {
-	return Options{Slow: http.NotFoundHandler(), Logs: new(console.Logs), Again: func() {}, Announce: func(string) {}, Debug: debug.New(debug.Options{}), Send: func(context.Context, string, int, value.Value) (answer value.Value, ok bool, err error) { return }}
+	documents, err := edit.New(edit.Options{Read: func() ([]spec.Document, error) { return nil, nil }, Check: func([]spec.Document) diag.List { return nil }})
+	if err != nil {
+		panic(err)
+	}
+	return Options{Edit: documents, Slow: http.NotFoundHandler(), Logs: new(console.Logs), Again: func() {}, Announce: func(string) {}, Debug: debug.New(debug.Options{}), Send: func(context.Context, string, int, value.Value) (answer value.Value, ok bool, err error) { return }}
 }
 
 // TestScopes asks each route of the table as each client, under the server's name and another, and from its

@@ -61,6 +61,15 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 		all["PUT "+api.DebugPath+"/breakpoints"] = http.HandlerFunc(s.breakpoints)
 		all["POST "+api.DebugPath+"/held/{id}"] = http.HandlerFunc(s.move)
 	}
+	if s.opts.Edit != nil {
+		all["GET "+api.DocumentsPath] = http.HandlerFunc(s.documents)
+		all["POST /api/v1/complete"] = http.HandlerFunc(s.complete)
+		all["POST /api/v1/hover"] = http.HandlerFunc(s.hover)
+		all["POST /api/v1/plan"] = http.HandlerFunc(s.plan)
+		all["POST /api/v1/apply"] = http.HandlerFunc(s.applyDrafts)
+		all["GET /api/v1/revisions"] = http.HandlerFunc(s.revisions)
+		all["POST /api/v1/revisions/{id}"] = http.HandlerFunc(s.rollback)
+	}
 	if s.opts.Again != nil {
 		all["POST /api/v1/reload"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.opts.Again()
@@ -76,11 +85,11 @@ func (s *Server) routes(metrics http.Handler) http.Handler {
 	handlers := s.handlers(metrics)
 	for _, r := range api.Routes() {
 		if h := handlers[r.Pattern()]; h != nil {
-			mux.Handle(r.Pattern(), s.guard(r.Scope, r.Path, h))
+			mux.Handle(r.Pattern(), s.guard(&r, h))
 			s.served = append(s.served, r)
 		}
 	}
-	other := s.guard(api.View, "", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(refusal{w}, r) }))
+	other := s.guard(&api.Route{Scope: api.View}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(refusal{w}, r) }))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {
 			mux.ServeHTTP(w, r)
@@ -102,7 +111,7 @@ func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) openapi(w http.ResponseWriter, _ *http.Request) {
-	document, err := api.Document()
+	document, err := api.OpenAPI()
 	if err != nil {
 		api.Fail(w, http.StatusInternalServerError, err.Error(), "")
 		return

@@ -43,6 +43,7 @@ type Route struct {
 	Method string
 	Path   string // as in [http.ServeMux]; one that ends with a slash has others below it
 	Scope  Scope
+	Asks   bool    // it changes nothing, although it has a body
 	Doc    string  // a phrase: what the answer is
 	Params []Param // of the query
 
@@ -76,6 +77,8 @@ const (
 	SessionPath = Base + "session"
 	CodePath    = Base + "code"
 	DebugPath   = Base + "debug"
+
+	DocumentsPath = Base + "documents"
 )
 
 // Routes returns the table. A pattern is there once.
@@ -127,6 +130,13 @@ func Routes() []Route {
 		{Method: http.MethodGet, Path: DebugPath, Scope: Control, Doc: "breakpoints, and the processes that are held", Answer: Debug{}},
 		{Method: http.MethodPut, Path: DebugPath + "/breakpoints", Scope: Control, Doc: "hold processes at these places, for as long as the state is asked for", Body: Breakpoints{}, Answer: Debug{}},
 		{Method: http.MethodPost, Path: DebugPath + "/held/{id}", Scope: Control, Doc: "let a process go on", Body: Move{}, Answer: Debug{}},
+		{Method: http.MethodGet, Path: DocumentsPath, Scope: Inspect, Doc: "the documents that the program reads, without secrets unless they can be changed", Answer: Documents{}},
+		{Method: http.MethodPost, Path: Base + "complete", Scope: Control, Asks: true, Doc: "what can be written at a place of a draft", Body: Place{}, Answer: []Completion{}},
+		{Method: http.MethodPost, Path: Base + "hover", Scope: Control, Asks: true, Doc: "what stands at a place of a draft", Body: Place{}, Answer: Hover{}},
+		{Method: http.MethodPost, Path: Base + "plan", Scope: Control, Asks: true, Doc: "what drafts would change, and what is wrong with them", Body: Drafts{}, Answer: Plan{}},
+		{Method: http.MethodPost, Path: Base + "apply", Scope: Control, Doc: "write drafts to the documents and serve them, or leave all as it was", Body: Apply{}, Answer: Applied{}},
+		{Method: http.MethodGet, Path: Base + "revisions", Scope: Inspect, Doc: "the documents as they were since the program began, the newest first", Answer: []Revision{}},
+		{Method: http.MethodPost, Path: Base + "revisions/{id}", Scope: Control, Doc: "go back to a revision", Answer: Applied{}},
 		{Method: http.MethodPost, Path: Base + "reload", Scope: Control, Doc: "read the documents again, and serve them"},
 	}
 }

@@ -33,7 +33,7 @@ func TestRoutes(t *testing.T) {
 
 // TestDocument has a schema for each type, and nothing that leads nowhere.
 func TestDocument(t *testing.T) {
-	data, err := Document()
+	data, err := OpenAPI()
 	if err != nil {
 		t.Fatal(err)
 	}

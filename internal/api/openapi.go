@@ -12,8 +12,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Document is the table as a document of OpenAPI 3.1.
-var Document = sync.OnceValues(func() ([]byte, error) {
+// OpenAPI is the table as a document of OpenAPI 3.1.
+var OpenAPI = sync.OnceValues(func() ([]byte, error) {
 	schemas := make(map[string]*jsonschema.Schema)
 	paths := make(map[string]map[string]any)
 	for _, r := range Routes() {

@@ -373,3 +373,100 @@ type Figure struct {
 	Value  float64           `json:"value" jsonschema:"of a histogram the number of observations"`
 	Mean   float64           `json:"mean,omitempty" jsonschema:"of the observations of a histogram"`
 }
+
+// Documents are the documents that a program reads.
+type Documents struct {
+	Revision  string     `json:"revision" jsonschema:"changes with any of them"`
+	Editable  bool       `json:"editable" jsonschema:"the program was started with --edit, and the client may change them"`
+	Documents []Document `json:"documents"`
+}
+
+// A Document is the text of a file.
+type Document struct {
+	File string `json:"file"`
+	Text string `json:"text"`
+}
+
+// Drafts are texts in place of those of files.
+type Drafts struct {
+	Drafts []Document `json:"drafts"`
+}
+
+// A Place is a place in a document, as drafts have it.
+type Place struct {
+	Drafts []Document `json:"drafts"`
+	File   string     `json:"file"`
+	Line   int        `json:"line" jsonschema:"from 1"`
+	Col    int        `json:"col" jsonschema:"from 1, in characters"`
+}
+
+// A Completion is something that can be written at a [Place], in the same line.
+type Completion struct {
+	Label  string `json:"label"`
+	Class  string `json:"class" jsonschema:"kind, field, word, node, port or variable"`
+	Detail string `json:"detail,omitempty"`
+	Doc    string `json:"doc,omitempty" jsonschema:"Markdown"`
+	From   int    `json:"from" jsonschema:"the first column of what it replaces, from 1"`
+	To     int    `json:"to" jsonschema:"the column after it"`
+	Text   string `json:"text"`
+}
+
+// A Hover is what stands at a [Place].
+type Hover struct {
+	Doc string `json:"doc" jsonschema:"Markdown; empty if nothing is known"`
+}
+
+// A Plan is what drafts would change.
+type Plan struct {
+	Revision string        `json:"revision" jsonschema:"that they were compared with"`
+	Findings []PlanFinding `json:"findings"`
+	Changes  []NodeChange  `json:"changes"`
+	InFlight int           `json:"in_flight" jsonschema:"processes that would run to their end on what serves now"`
+}
+
+// A PlanFinding is a finding, and where the part of its line that it is about ends.
+type PlanFinding struct {
+	Finding diag.Finding `json:"finding"`
+	End     int          `json:"end" jsonschema:"the column after it"`
+}
+
+// A NodeChange is a node that a plan adds, removes or changes.
+type NodeChange struct {
+	What      string        `json:"what" jsonschema:"added, removed or changed"`
+	ID        string        `json:"id"`
+	Kind      string        `json:"kind"`
+	Namespace string        `json:"namespace"`
+	Name      string        `json:"name,omitempty"`
+	File      string        `json:"file"`
+	Line      int           `json:"line"`
+	Fields    []FieldChange `json:"fields,omitempty"`
+}
+
+// A FieldChange is a field that a plan changes.
+type FieldChange struct {
+	Path   string `json:"path"`
+	Before string `json:"before" jsonschema:"JSON without secrets; empty if it is not there"`
+	After  string `json:"after" jsonschema:"likewise"`
+}
+
+// Apply asks to write drafts.
+type Apply struct {
+	Revision string     `json:"revision" jsonschema:"that the drafts were made of"`
+	Drafts   []Document `json:"drafts"`
+	Why      string     `json:"why,omitempty"`
+}
+
+// Applied is what came of a change: it serves, or nothing has changed.
+type Applied struct {
+	OK         bool           `json:"ok"`
+	Error      string         `json:"error,omitempty" jsonschema:"why it could not be served"`
+	Findings   []diag.Finding `json:"findings"`
+	Generation int            `json:"generation" jsonschema:"that serves now"`
+}
+
+// A Revision is the documents as they were once.
+type Revision struct {
+	ID    string    `json:"id"`
+	Since time.Time `json:"since"`
+	Why   string    `json:"why,omitempty"`
+}

@@ -42,6 +42,7 @@ var layers = []layer{
 	{"What a running program answers", []string{"internal/api"}},
 	{"What its page asks for, and what is kept for it", []string{"internal/console", "internal/debug", "internal/recent"}},
 	{"What editors ask for", []string{"internal/language"}},
+	{"What changes documents", []string{"internal/edit"}},
 	{"Tests of workflows", []string{"internal/suite"}},
 	{"Tests of kinds", []string{"flowtest"}},
 	{"Tests of connectors", []string{"node/stream/streamtest"}},

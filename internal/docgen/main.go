@@ -111,7 +111,7 @@ func pages(root string) ([]page, error) {
 	if err != nil {
 		return nil, err
 	}
-	openapi, err := api.Document()
+	openapi, err := api.OpenAPI()
 	if err != nil {
 		return nil, err
 	}

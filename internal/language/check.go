@@ -35,9 +35,29 @@ func (w *Workspace) Check(file string) map[string][]Finding {
 	if len(docs) == 0 {
 		return found
 	}
-	for _, d := range w.opts.Check(docs) {
+	for _, f := range placed(w.opts.Check(docs), texts, names) {
+		if texts[f.Pos.File] == nil {
+			continue
+		}
+		found[f.Pos.File] = append(found[f.Pos.File], f)
+	}
+	return found
+}
+
+// Place finds the parts of documents that findings are about. Those that are about no document are left
+// as they are.
+func (w *Workspace) Place(list diag.List) []Finding {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return placed(list, w.texts, nil)
+}
+
+// placed finds the parts of documents that findings are about. names are what a link can name.
+func placed(list diag.List, texts map[string]*text, names []string) (all []Finding) {
+	for _, d := range list {
 		t := texts[d.Pos.File]
 		if t == nil { // of a values file, or of what a document imports
+			all = append(all, Finding{d, Range{d.Pos, d.Pos}})
 			continue
 		}
 		r := t.extent(d.Pos)
@@ -52,9 +72,9 @@ func (w *Workspace) Check(file string) map[string][]Finding {
 				r = exact
 			}
 		}
-		found[t.File] = append(found[t.File], Finding{d, r})
+		all = append(all, Finding{d, r})
 	}
-	return found
+	return all
 }
 
 // names returns the names of the nodes that a file can link to.
@@ -92,7 +112,8 @@ func (t *text) extent(at diag.Pos) Range {
 			length = i + 2
 		}
 	default:
-		if _, to := wordAt(rest, 0); to > 0 {
+		begin := len(rest) - len(strings.TrimLeft(rest, "{[- "))
+		if _, to := wordAt(rest, begin); to > begin {
 			length = to
 		}
 	}

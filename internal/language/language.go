@@ -61,6 +61,15 @@ func New(opts Options) (*Workspace, error) {
 	}, nil
 }
 
+// With returns a workspace that has only some documents, and knows what w knows besides.
+func (w *Workspace) With(docs []spec.Document) *Workspace {
+	other := &Workspace{opts: w.opts, kinds: w.kinds, schema: w.schema, texts: make(map[string]*text)}
+	for _, doc := range docs {
+		other.Set(doc)
+	}
+	return other
+}
+
 // Set adds a document, or replaces the one of the same file.
 func (w *Workspace) Set(doc spec.Document) {
 	w.mu.Lock()

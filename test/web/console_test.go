@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -68,7 +69,7 @@ func startConsole(t *testing.T, documents ...string) (p *program, session, addr 
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"start", "--console", "--console-code-file", "code", "--admin", "127.0.0.1:0", "--grace", "1s", "--from-values", "values.yaml"}
+	args := []string{"start", "--console", "--console-code-file", "code", "--edit", "--admin", "127.0.0.1:0", "--grace", "1s", "--from-values", "values.yaml"}
 	write(t, filepath.Join(dir, "values.yaml"), "- {name: KEY, data: opensesame, secret: true}\n")
 	for i, text := range documents {
 		name := fmt.Sprintf("flow%d.yaml", i)
@@ -269,6 +270,7 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 		p.wait("generation serves", 2)
 		b.wait("the second generation", "document.querySelector('header').innerText.includes('generation 2')")
 	})
+	t.Run("edit", func(t *testing.T) { edits(t, b, p, page) })
 	t.Run("looks", func(t *testing.T) { looks(t, b, page) })
 	t.Run("size", func(t *testing.T) {
 		var sizes []struct {
@@ -315,6 +317,67 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 		p.stop()
 		b.wait("how old the numbers are", "document.querySelector('header [role=status]')?.innerText.match(/[4-9]/)")
 	})
+}
+
+// edits changes a document of the program: what is wrong is shown, the change is served, and taken back.
+func edits(t *testing.T, b *tab, p *program, page string) {
+	const inCode = "document.querySelector('.code')?.shadowRoot"
+	file := filepath.Join(p.cmd.Dir, "flow1.yaml")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.open("about:blank")
+	b.open(page + "#view=edit&file=flow1.yaml&line=2")
+	b.wait("the text", inCode+"?.querySelector('.cm-line')?.textContent == '' && "+inCode+"?.activeElement")
+	b.wait("both files", "document.querySelectorAll('.files button').length == 2")
+	b.do(chromedp.KeyEvent("- {kind: snippt, name: added, code: 'self'}\r"))
+	b.wait("what is wrong", "document.querySelector('.findings')?.innerText.includes('did you mean \"snippet\"')")
+	b.wait("its mark in the text", inCode+"?.querySelector('.cm-lintRange-error')?.innerText == 'snippt'")
+	if got := b.run("return document.querySelector('.plan .main').disabled"); got != "true" {
+		t.Error("a draft with errors can be applied")
+	}
+	b.picture(filepath.Join(t.ArtifactDir(), "edit.png"))
+	b.run("document.querySelector('.findings button').click()")
+	b.wait("the line", inCode+"?.querySelector('.cm-activeLine')?.innerText.includes('snippt')")
+	for range 14 { // to the word
+		b.do(chromedp.KeyEvent(kb.ArrowRight))
+	}
+	b.do(chromedp.KeyEvent("e"))
+	b.wait("the plan", "document.querySelector('.changes')?.innerText.includes('+ added') && !document.querySelector('.plan .main').disabled")
+	b.picture(filepath.Join(t.ArtifactDir(), "plan.png"))
+	b.run("document.querySelector('.plan form').requestSubmit()")
+	b.wait("the new generation", "document.querySelector('.plan .ok')?.innerText.includes('serves it')")
+	after, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(after), "- {kind: snippet, name: added, code: 'self'}\n") {
+		t.Errorf("the file has %s, %v", after, err)
+	}
+
+	b.run("document.querySelector('.plan details').open = true")
+	b.wait("the revision before", "[...document.querySelectorAll('.plan td button')].some(b => b.innerText == 'Go back to it')")
+	b.run("document.querySelector('.plan td button').click()")
+	b.wait("the text as it was", "!"+inCode+"?.querySelector('.cm-content').innerText.includes('added')")
+	if now, err := os.ReadFile(file); err != nil || string(now) != string(before) {
+		t.Errorf("the file has %s, %v", now, err)
+	}
+
+	// Another hand changes the file meanwhile.
+	b.do(chromedp.KeyEvent("x"))
+	b.run(inCode + "?.querySelector('.cm-content').focus()")
+	b.do(chromedp.KeyEvent("# mine\r"))
+	b.wait("a draft", "document.querySelector('.files button[aria-current]').innerText.includes('*')")
+	b.wait("a plan of no meaning", "document.querySelector('.plan').innerText.includes('Nothing in meaning')")
+	write(t, file, "%s", "# theirs\n"+string(before))
+	b.run("document.querySelector('.plan form').requestSubmit()")
+	b.wait("the conflict", "document.querySelector('.plan [role=alert]')?.innerText.includes('have changed')")
+	if now, err := os.ReadFile(file); err != nil || string(now) != "# theirs\n"+string(before) {
+		t.Errorf("the file has %s, %v", now, err)
+	}
+	write(t, file, "%s", string(before))
+	b.run("document.querySelector('.plan [role=alert] button').click()")
+	b.wait("no conflict", "!document.querySelector('.plan [role=alert]')")
+	b.run("[...document.querySelectorAll('.plan form button')].find(b => b.innerText == 'Discard').click()")
+	b.wait("no draft", "!document.querySelector('.plan form')")
 }
 
 // TestFrames moves and zooms the picture of 500 nodes while their numbers change, and reads the stream for a
@@ -382,8 +445,9 @@ func looks(t *testing.T, b *tab, page string) {
 		}))
 	}
 	defer speak("en")
-	for i, view := range []string{"flow", "nodes", "processes", "queues", "logs", "process", "debug", "flow", "nodes", "processes", "queues", "logs", "process", "debug"} {
-		language := []string{"en", "ko"}[i/7]
+	views := []string{"flow", "nodes", "processes", "queues", "logs", "process", "debug", "edit"}
+	for i, view := range slices.Concat(views, views) {
+		language := []string{"en", "ko"}[i/len(views)]
 		speak(language)
 		for _, width := range []int64{1440, 1024, 390} {
 			for _, scheme := range []string{"light", "dark"} {
@@ -395,7 +459,7 @@ func looks(t *testing.T, b *tab, page string) {
 				}
 				b.open(page + "#view=" + in)
 				b.wait("the language", "document.documentElement.lang == '"+language+"'")
-				b.wait("the view", "document.querySelector('[data-node], tbody tr, .log li, article, .timeline li, .add option') && document.querySelector('header .ok')")
+				b.wait("the view", "document.querySelector('[data-node], tbody tr, .log li, article, .timeline li, .add option, .files button') && document.querySelector('header .ok')")
 				if view == "flow" {
 					b.wait("numbers", rated(1))
 					b.run(`document.querySelector('[data-node="1"]').click()`)
@@ -404,6 +468,9 @@ func looks(t *testing.T, b *tab, page string) {
 				if view == "process" {
 					b.wait("one that has ended", "[...document.querySelectorAll('td button')].find(b => b.innerText == 'GET /products/:id')?.click(), document.querySelector('.timeline details')")
 					b.run("document.querySelector('.timeline details').open = true")
+				}
+				if view == "edit" {
+					b.wait("the text", "document.querySelector('.code')?.shadowRoot?.querySelector('.cm-line')")
 				}
 				name := fmt.Sprintf("%s-%s-%d-%s", view, language, width, scheme)
 				if got := b.run("return document.documentElement.scrollWidth - innerWidth"); got != "0" {

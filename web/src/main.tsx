@@ -2,6 +2,7 @@ import { render } from "preact";
 import { signal, useComputed, useSignal, useSignalEffect } from "@preact/signals";
 import { DebugView } from "./debug";
 import { debug } from "./debugger";
+import { Editor } from "./editor";
 import { Flow } from "./flow";
 import { Logs } from "./logs";
 import { Nodes } from "./nodes";
@@ -10,7 +11,7 @@ import { Queues } from "./queues";
 import { enterToken, follow, heard, refused, status, total } from "./live";
 import { count, t } from "./text";
 
-const views = { flow: Flow, nodes: Nodes, processes: Processes, queues: Queues, logs: Logs, debug: DebugView };
+const views = { flow: Flow, nodes: Nodes, processes: Processes, queues: Queues, logs: Logs, debug: DebugView, edit: Editor };
 type View = keyof typeof views;
 
 /** The state of the page is in the address, after #. */
@@ -44,7 +45,7 @@ function App() {
         ))}
       </nav>
       <main id="content" tabIndex={-1}>
-        {refused.value ? <Enter /> : status.value ? <Content namespace={namespace.value} selected={at.value.get("node") ?? ""} select={(id) => go({ node: id })} show={(id) => go({ node: id, view: "flow", process: "" })} process={at.value.get("process") ?? ""} open={(id) => go({ process: id })} path={(id) => go({ process: id, view: "flow", node: "" })} /> : null}
+        {refused.value ? <Enter /> : status.value ? <Content namespace={namespace.value} selected={at.value.get("node") ?? ""} select={(id) => go({ node: id })} show={(id) => go({ node: id, view: "flow", process: "" })} process={at.value.get("process") ?? ""} open={(id) => go({ process: id })} path={(id) => go({ process: id, view: "flow", node: "" })} file={at.value.get("file") ?? ""} line={Number(at.value.get("line") ?? 0)} edit={(file, line) => go({ view: "edit", file, line: line ? String(line) : "" })} /> : null}
       </main>
     </>
   );
@@ -57,6 +58,7 @@ const signs: Record<View, string> = {
   queues: "M2.5 3h11v10h-11zM6.2 3v10M9.9 3v10",
   logs: "M2.5 3.5h8M2.5 8h11M2.5 12.5h5",
   debug: "M5 3v10M11 3v10",
+  edit: "M3 13l1-3.5 6.5-6.5 2.5 2.5-6.5 6.5z",
 };
 
 function Sign({ of }: { of: View }) {
@@ -132,7 +134,8 @@ function Enter() {
 }
 
 addEventListener("keydown", (e) => {
-  if (e.target instanceof HTMLInputElement || e.ctrlKey || e.metaKey || e.altKey) return;
+  const to = e.composedPath()[0];
+  if (to instanceof HTMLInputElement || to instanceof HTMLTextAreaElement || (to instanceof HTMLElement && to.isContentEditable) || e.ctrlKey || e.metaKey || e.altKey) return;
   if (e.key === "/") {
     document.querySelector<HTMLInputElement>("input[type=search]")?.focus();
     e.preventDefault();

@@ -7,4 +7,7 @@ export interface ViewProps {
   process: string; // the id of one that has ended; empty for none
   open: (process: string) => void;
   path: (process: string) => void; // shows it in the flow
+  file: string; // that is edited; empty for the first
+  line: number; // 0 for none
+  edit: (file: string, line: number) => void;
 }

@@ -53,6 +53,7 @@ type server struct {
 	debug   *debug.Service // likewise
 	lines   console.Logs   // the last of the log, with --admin
 	reload  chan struct{}  // asks to read the documents again
+	edits   chan *editing  // changes of the documents; without a buffer
 	traces  recorders
 	packets *packetLog
 	unread  atomic.Uint64 // reloads that did not reach the engine
@@ -70,7 +71,8 @@ type server struct {
 	again  <-chan time.Time // fires for the next try; nil for none
 	reason string           // of the failure, as it was logged
 
-	last atomic.Pointer[admin.Reload] // nil before the first
+	last    atomic.Pointer[admin.Reload] // nil before the first
+	current atomic.Pointer[sources]      // served, for other goroutines
 
 	// served is what the engine serves, tried is what was last read. An apply reads
 	// them, the loop sets them after it.
@@ -82,14 +84,15 @@ type outcome struct {
 	src       *sources
 	list      diag.List
 	err       error
-	unchanged bool // the documents were served or tried already
-	asked     bool // the engine was asked to serve it
-	retried   bool // nothing has changed since the last failure
+	unchanged bool     // the documents were served or tried already
+	asked     bool     // the engine was asked to serve it
+	retried   bool     // nothing has changed since the last failure
+	edit      *editing // that it was; nil for none
 }
 
 // serve runs a workflow until a signal, the end of ctx, or an error at the start.
 func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err error) {
-	s := &server{commands: a, opts: o, log: a.Logger(o.Debug, o.LogFormat), reading: r, results: make(chan outcome, 1), reload: make(chan struct{}, 1)}
+	s := &server{commands: a, opts: o, log: a.Logger(o.Debug, o.LogFormat), reading: r, results: make(chan outcome, 1), reload: make(chan struct{}, 1), edits: make(chan *editing)}
 	if o.Admin != "" {
 		s.log = slog.New(s.lines.Handler(s.log.Handler()))
 	}
@@ -149,6 +152,10 @@ func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
 			return admin.Reload{}
 		},
 	}
+	var err error
+	if opts.Edit, err = s.newEdit(kinds); err != nil {
+		return err
+	}
 	if s.traces.flight != nil {
 		opts.Slow = s.traces.flight.Handler()
 	}
@@ -157,7 +164,6 @@ func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
 	if s.opts.Console && codes {
 		opts.Announce = s.announce
 	}
-	var err error
 	s.admin, err = admin.Start(ctx, opts)
 	if err == nil && s.opts.Console && !codes {
 		s.log.Info("console, for viewing only: no terminal can show a code; --console-code-file FILE keeps one", "url", "http://"+s.admin.Addr().String()+"/")
@@ -251,7 +257,14 @@ func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 				s.results <- result
 			})
 		}
+		edits := s.edits
+		if busy || !s.ready {
+			edits = nil
+		}
 		select {
+		case e := <-edits:
+			busy = true
+			s.applying.Go(func() { s.results <- s.applyEdit(applying, e) })
 		case sig := <-signals:
 			if sig == syscall.SIGHUP {
 				wanted, forced, retried = true, true, false
@@ -272,6 +285,12 @@ func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 			s.again = nil
 		case r := <-s.results:
 			busy = false
+			if r.edit != nil {
+				if err := s.edited(r); err != nil {
+					return errors.Join(err, s.engine.Shutdown(ctx))
+				}
+				continue
+			}
 			if err := s.applied(r); err != nil {
 				return errors.Join(err, s.engine.Shutdown(ctx))
 			}
@@ -389,6 +408,7 @@ func (s *server) applied(r outcome) error {
 	switch {
 	case !failed:
 		s.served = r.src
+		s.current.Store(r.src)
 	case s.ready:
 		level := slog.LevelError
 		if known {

@@ -87,6 +87,9 @@ func (o *startOptions) check(command string) error {
 	if o.Console && o.Admin == "" {
 		o.Admin = consoleAddress
 	}
+	if o.Edit && o.Admin == "" {
+		return app.Usagef(command, "write --console --edit, or --admin ADDRESS --edit", "--edit is for clients of the admin server, which does not run")
+	}
 	if err := app.OneOf(command, "admin-scope", o.AdminScope, api.ScopeNames()); err != nil {
 		return err
 	}

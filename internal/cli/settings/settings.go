@@ -35,6 +35,7 @@ type Settings struct {
 	Namespace, Language string
 	Watch               bool
 	Console             bool
+	Edit                bool
 	ConsoleCodeFile     string
 	Admin, AdminToken   string
 	AdminViewToken      string
@@ -108,6 +109,7 @@ func (s *Settings) table() []setting {
 		{name: "language", into: &s.Language, words: builtin.Languages().Names(), usage: "the `LANGUAGE` of expressions that name none"},
 		{name: Watch, short: "w", into: &s.Watch, usage: "reload when documents, values files or scripts in the same folders change"},
 		{name: Console, into: &s.Console, usage: "serve the console for a browser, at --admin or 127.0.0.1:9000, and print an address for one session that may do everything"},
+		{name: "edit", into: &s.Edit, usage: "let clients of the admin server that may control the program change the documents: they can do what a shell can"},
 		{name: "console-code-file", into: &s.ConsoleCodeFile, usage: "write the address of --console to `FILE`, readable by its owner, in place of the terminal"},
 		{name: Admin, into: &s.Admin, usage: "serve health, profiles and status on `ADDRESS`, such as 127.0.0.1:9000"},
 		{name: AdminToken, into: &s.AdminToken, secret: true, usage: "the `TOKEN` that clients of the admin server send as \"Authorization: Bearer TOKEN\"; better set as UNIFLOW_ADMIN_TOKEN"},

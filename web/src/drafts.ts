@@ -1,0 +1,63 @@
+// The documents of the program, and what the author has written in their place. Drafts are kept while the
+// page is open, whatever it shows.
+
+import { computed, signal } from "@preact/signals";
+import type { Applied, Documents, Plan } from "./api.gen";
+import { ask, Failure, get } from "./server";
+
+export const documents = signal<Documents | null>(null);
+export const drafts = signal<Record<string, string>>({});
+export const plan = signal<Plan | null>(null);
+export const against = signal<Failure | null>(null);
+
+/** The drafts that differ from the documents. */
+export const changed = computed(() => (documents.value?.documents ?? []).filter((d) => (drafts.value[d.file] ?? d.text) !== d.text).map((d) => ({ file: d.file, text: drafts.value[d.file]! })));
+
+/** Tells of a failure, and returns the answer if there is none. */
+async function told<T>(answer: Promise<T>): Promise<T | null> {
+  try {
+    const value = await answer;
+    against.value = null;
+    return value;
+  } catch (err) {
+    against.value = err instanceof Failure ? err : new Failure(0, String(err));
+    return null;
+  }
+}
+
+/** Reads the documents again. Drafts stay. */
+export async function readDocuments(): Promise<void> {
+  const read = await told(get<Documents>("/api/v1/documents"));
+  if (read) documents.value = read;
+  if (read?.editable) await check();
+}
+
+let asked = 0;
+
+/** Asks what the drafts would change. An answer that is overtaken is dropped. */
+export async function check(): Promise<void> {
+  const number = ++asked;
+  const answer = await told(ask<Plan>("/api/v1/plan", { drafts: changed.value }));
+  if (answer && number === asked) plan.value = answer;
+}
+
+export function discard(): void {
+  drafts.value = {};
+  void check();
+}
+
+/** Serves the drafts. What came of it is returned, and the documents are read again. */
+export async function apply(why: string): Promise<Applied | null> {
+  const applied = await told(ask<Applied>("/api/v1/apply", { revision: documents.value!.revision, drafts: changed.value, why }));
+  if (applied?.ok) drafts.value = {};
+  if (applied) await readDocuments();
+  return applied;
+}
+
+/** Goes back to a revision. */
+export async function rollback(id: string): Promise<Applied | null> {
+  const applied = await told(ask<Applied>("/api/v1/revisions/" + id, {}));
+  if (applied?.ok) drafts.value = {};
+  if (applied) await readDocuments();
+  return applied;
+}
