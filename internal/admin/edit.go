@@ -45,7 +45,7 @@ func (s *Server) notEdited(w http.ResponseWriter, err error) {
 		status, hint = http.StatusForbidden, "start the program with --edit"
 	case errors.Is(err, edit.ErrFile), errors.Is(err, edit.ErrRevision):
 		status, hint = http.StatusNotFound, "see "+api.DocumentsPath
-	case errors.Is(err, edit.ErrSame):
+	case errors.Is(err, edit.ErrSame), errors.Is(err, edit.ErrTests):
 		status = http.StatusBadRequest
 	}
 	api.Fail(w, status, s.opts.Redact(err.Error()), hint)
@@ -148,6 +148,25 @@ func (s *Server) hover(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.json(w, api.Hover{Doc: doc})
+}
+
+func (s *Server) tests(w http.ResponseWriter, r *http.Request) {
+	var body api.TestRun
+	if !read(w, r, &body, "drafts") {
+		return
+	}
+	done, err := s.opts.Edit.Test(r.Context(), draftsOf(body.Drafts), body.Run)
+	if err != nil {
+		s.notEdited(w, err)
+		return
+	}
+	answer := api.Tests{Tests: []api.Test{}, Nodes: api.Share(done.Nodes), Links: api.Share(done.Links)}
+	for _, t := range done.List {
+		answer.Tests = append(answer.Tests, api.Test{
+			Name: t.Name, File: t.Pos.File, Line: t.Pos.Line, Passed: t.Error == "", Seconds: t.Took.Seconds(), Text: s.opts.Redact(t.Error),
+		})
+	}
+	s.json(w, answer)
 }
 
 func (s *Server) applyDrafts(w http.ResponseWriter, r *http.Request) {

@@ -28,21 +28,33 @@ func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.Send(ctx, http.MethodGet, path, nil, into)
 }
 
-// Send is [Client.Get] with another method, and a body that is sent as JSON; nil for none.
+// Text is [Client.Get] of an answer that is text.
+func (c *Client) Text(ctx context.Context, path string) (string, error) {
+	data, err := c.ask(ctx, http.MethodGet, path, nil)
+	return string(data), err
+}
+
+// Send is [Client.Get] with another method, and a body that is sent as JSON; nil for none. A nil into drops
+// the answer.
 func (c *Client) Send(ctx context.Context, method, path string, body, into any) error {
-	resp, err := c.do(ctx, method, path, body)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
+	data, err := c.ask(ctx, method, path, body)
+	if err != nil || into == nil {
 		return err
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
+}
+
+// ask returns the body of an answer.
+func (c *Client) ask(ctx context.Context, method, path string, body any) ([]byte, error) {
+	resp, err := c.do(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 }
 
 // Enter opens a session with a code, or with the address that the code is at the end of. Later requests belong to it.

@@ -449,6 +449,35 @@ type FieldChange struct {
 	After  string `json:"after" jsonschema:"likewise"`
 }
 
+// A TestRun asks to run tests.
+type TestRun struct {
+	Drafts []Document `json:"drafts"`
+	Run    string     `json:"run,omitempty" jsonschema:"a regular expression over NAMESPACE/NAME; all if it is empty"`
+}
+
+// Tests are what came of a [TestRun].
+type Tests struct {
+	Tests []Test `json:"tests"`
+	Nodes Share  `json:"nodes" jsonschema:"that tests have used"`
+	Links Share  `json:"links" jsonschema:"likewise"`
+}
+
+// A Test is what came of one.
+type Test struct {
+	Name    string  `json:"name" jsonschema:"NAMESPACE/NAME"`
+	File    string  `json:"file"`
+	Line    int     `json:"line"`
+	Passed  bool    `json:"passed"`
+	Seconds float64 `json:"seconds"`
+	Text    string  `json:"text,omitempty" jsonschema:"what failed"`
+}
+
+// A Share is how many of all.
+type Share struct {
+	Used int `json:"used"`
+	Of   int `json:"of"`
+}
+
 // Apply asks to write drafts.
 type Apply struct {
 	Revision string     `json:"revision" jsonschema:"that the drafts were made of"`

@@ -47,7 +47,7 @@ var layers = []layer{
 	{"Tests of kinds", []string{"flowtest"}},
 	{"Tests of connectors", []string{"node/stream/streamtest"}},
 	{"What commands share", []string{"internal/admin", "internal/cli/app", "internal/cli/lsp"}},
-	{"Settings", []string{"internal/cli/app/apptest", "internal/cli/settings"}},
+	{"Settings", []string{"internal/cli/app/apptest", "internal/cli/settings", "internal/cli/mcptools"}},
 	{"Commands", []string{"internal/cli/flow", "internal/cli/profile", "internal/cli/top", "internal/cli/trail"}},
 	{"The command of the loader", []string{"internal/cli/loader"}},
 	{"The command line, and generated pages", []string{"internal/cli", "internal/docgen", "internal/site", "internal/arch"}},

@@ -42,6 +42,7 @@ var (
 	ErrFile     = errors.New("the program has no such document")
 	ErrRevision = errors.New("this revision is not kept any more")
 	ErrSame     = errors.New("nothing is changed")
+	ErrTests    = errors.New("no test can be run")
 )
 
 // A Change is a file with its text before and after.
@@ -57,7 +58,7 @@ type Outcome struct {
 	Generation int       // that serves now
 }
 
-// Options are what a service works with. Only Write may be nil.
+// Options are what a service works with. Write and Test may be nil.
 type Options struct {
 	Kinds     []*node.Def
 	Namespace string
@@ -65,7 +66,28 @@ type Options struct {
 	Check     func([]spec.Document) diag.List         // findings of a whole program; one call at a time
 	Redact    func(string) string                     // hides secrets
 	Write     func(context.Context, []Change) Outcome // writes files and serves them, or restores them; nil for none
+
+	// Test runs the tests in documents whose NAMESPACE/NAME match, as uniflow test does; an empty run
+	// matches all. It is called only if Write is there.
+	Test func(ctx context.Context, docs []spec.Document, run string) (Tests, error)
 }
+
+// A Test is what came of one.
+type Test struct {
+	Name  string // NAMESPACE/NAME
+	Pos   diag.Pos
+	Took  time.Duration
+	Error string // what failed, in lines; empty if it passed
+}
+
+// Tests are what came of a run.
+type Tests struct {
+	List         []Test
+	Nodes, Links Share // that were used
+}
+
+// A Share is how many of all.
+type Share struct{ Used, Of int }
 
 // A Service answers clients. It is safe for concurrent use.
 type Service struct {
@@ -253,6 +275,24 @@ func (s *Service) drafted(drafts []spec.Document) (*language.Workspace, error) {
 		return nil, err
 	}
 	return s.workspace(docs)
+}
+
+// Test runs the tests in drafts, one run at a time. The nodes have the effects that they have in uniflow test,
+// so it is for those who may change documents.
+func (s *Service) Test(ctx context.Context, drafts []spec.Document, run string) (Tests, error) {
+	if !s.Editable() {
+		return Tests{}, ErrReadOnly
+	}
+	docs, err := s.opts.Read()
+	if err != nil {
+		return Tests{}, err
+	}
+	if docs, err = drafted(docs, drafts); err != nil {
+		return Tests{}, err
+	}
+	s.checking.Lock()
+	defer s.checking.Unlock()
+	return s.opts.Test(ctx, docs, run)
 }
 
 // Apply writes drafts of a revision, and serves them. If that fails, the files are as before.

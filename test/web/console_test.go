@@ -378,6 +378,16 @@ func edits(t *testing.T, b *tab, p *program, page string) {
 	b.wait("no conflict", "!document.querySelector('.plan [role=alert]')")
 	b.run("[...document.querySelectorAll('.plan form button')].find(b => b.innerText == 'Discard').click()")
 	b.wait("no draft", "!document.querySelector('.plan form')")
+
+	b.open("about:blank")
+	b.open(page + "#view=edit&file=flow0.yaml&line=20") // before the router
+	b.wait("the other text", inCode+"?.querySelector('.cm-activeLine')?.textContent == '- kind: router'")
+	b.do(chromedp.KeyEvent("- kind: cach"))
+	b.wait("what can be written", inCode+"?.querySelector('.cm-tooltip-autocomplete li[aria-selected]')?.textContent.startsWith('cache')")
+	b.wait("what the kind does", inCode+"?.querySelector('.cm-completionInfo p') && document.querySelector('.findings').innerText.includes('cach')")
+	b.picture(filepath.Join(t.ArtifactDir(), "write.png"))
+	b.run("[...document.querySelectorAll('.plan form button')].find(b => b.innerText == 'Discard').click()")
+	b.wait("no draft of it", "!document.querySelector('.plan form')")
 }
 
 // TestFrames moves and zooms the picture of 500 nodes while their numbers change, and reads the stream for a

@@ -501,6 +501,11 @@ export interface Setting {
   hidden?: boolean;
 }
 
+export interface Share {
+  used: number;
+  of: number;
+}
+
 export interface Span {
   node: ProcessNode;
   /** index of the in-port */
@@ -547,6 +552,31 @@ export interface Status {
   scope: string;
   /** the last; none while the program starts */
   reload?: Reload;
+}
+
+export interface Test {
+  /** NAMESPACE/NAME */
+  name: string;
+  file: string;
+  line: number;
+  passed: boolean;
+  seconds: number;
+  /** what failed */
+  text?: string;
+}
+
+export interface TestRun {
+  drafts: Document[];
+  /** a regular expression over NAMESPACE/NAME; all if it is empty */
+  run?: string;
+}
+
+export interface Tests {
+  tests: Test[];
+  /** that tests have used */
+  nodes: Share;
+  /** likewise */
+  links: Share;
 }
 
 export interface Timeline {

@@ -102,7 +102,7 @@ export function openCode(parent: HTMLElement, label: string, on: (text: string) 
   const extensions = (editable: boolean) => [
     lineNumbers(), history(), drawSelection(), indentOnInput(), highlightActiveLine(), yaml(), syntaxHighlighting(style), look,
     keymap.of([...closeBracketsKeymap, ...completionKeymap, ...lintKeymap, ...searchKeymap, ...historyKeymap, ...defaultKeymap]),
-    EditorView.lineWrapping, EditorView.contentAttributes.of({ "aria-label": label }),
+    EditorView.lineWrapping, EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
     editable ? [lintGutter(), closeBrackets(), autocompletion({ override: [complete] }), hover] : [EditorState.readOnly.of(true)],
     EditorView.updateListener.of((update) => {
       if (update.docChanged && !quiet) on(update.state.doc.toString());

@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/edit"
+	"github.com/uniflow-labs/uniflow/internal/suite"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/spec"
 )
@@ -42,6 +46,13 @@ func (s *server) newEdit(kinds []*node.Def) (*edit.Service, error) {
 	}
 	if s.opts.Edit {
 		opts.Write = s.edit
+		opts.Test = func(ctx context.Context, docs []spec.Document, run string) (edit.Tests, error) {
+			p, err := planned()
+			if err != nil {
+				return edit.Tests{}, err
+			}
+			return s.testDrafts(ctx, p, docs, run)
+		}
 	}
 	return edit.New(opts)
 }
@@ -63,6 +74,51 @@ func (s *server) shownDocuments() ([]spec.Document, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(slices.Clone(src.specs), func(doc document) bool { return doc.File == stdinName }), nil
+}
+
+// Limits of the tests that a client runs.
+const (
+	testTime  = 10 * time.Second // of each that sets none
+	testsTime = 2 * time.Minute  // of all
+)
+
+// testDrafts runs the tests in documents.
+func (s *server) testDrafts(ctx context.Context, p *planner, docs []spec.Document, run string) (edit.Tests, error) {
+	match, err := regexp.Compile(run)
+	if err != nil {
+		return edit.Tests{}, fmt.Errorf("%w: %w", edit.ErrTests, err)
+	}
+	src, list, err := s.reading.read()
+	if err != nil {
+		return edit.Tests{}, err
+	}
+	src.specs = docs
+	all, found := p.cases(0, src)
+	if list.Append(found); list.HasErrors() {
+		return edit.Tests{}, fmt.Errorf("%w: the documents have errors: %w", edit.ErrTests, list.Err())
+	}
+	cases := slices.DeleteFunc(all, func(c suite.Case) bool { return !match.MatchString(suite.Name(c.Test)) })
+	if len(cases) == 0 {
+		return edit.Tests{}, fmt.Errorf("%w: the documents have none that matches %q", edit.ErrTests, run)
+	}
+	ctx, cancel := context.WithTimeout(ctx, testsTime)
+	defer cancel()
+	results, coverage := suite.Run(ctx, cases, suite.Options{Kinds: s.kinds(s.opts.Language), Timeout: testTime, Redact: p.engine.Redact})
+	var tests edit.Tests
+	for _, r := range results {
+		t := edit.Test{Name: r.Name(), Pos: r.Test.Node.Pos, Took: r.Duration}
+		if r.Err != nil {
+			var text strings.Builder
+			if err := r.Text(&text, src.text, false); err != nil {
+				return edit.Tests{}, err
+			}
+			t.Error = text.String()
+		}
+		tests.List = append(tests.List, t)
+	}
+	report := coverage.Report()
+	tests.Nodes, tests.Links = edit.Share{Used: report.Nodes.Used, Of: report.Nodes.Total}, edit.Share{Used: report.Links.Used, Of: report.Links.Total}
+	return tests, ctx.Err()
 }
 
 // stdinName is what findings call the standard input, which cannot be written.

@@ -11,7 +11,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
+	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/mcptools"
 	"github.com/uniflow-labs/uniflow/internal/cli/settings"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/files"
@@ -25,16 +27,24 @@ all requests are answered, for which there is --grace, or by a signal.
 
 No port is opened, and no trigger starts anything. A listener, and what is in front of the
 tools, such as auth, are passed over: the client may call all tools. NODE may be left out
-if there is one node of kind mcp. The log is on standard error.`
+if there is one node of kind mcp. The log is on standard error.
+
+With --admin in place of files, the tools are those of an operator of a running program: its
+nodes with their numbers, links, processes and queues. With --allow inspect also payloads,
+the log and documents; with --allow control also plans and changes of documents, packets
+that are sent, and breakpoints. Each change is asked of a person first, by the client
+(elicitation), and refused if that cannot be.`
 
 const mcpExample = `  uniflow mcp examples/agent.yaml
-  uniflow mcp flow.yaml tools --from-values values.yaml`
+  uniflow mcp flow.yaml tools --from-values values.yaml
+  uniflow mcp --admin 127.0.0.1:9000 --allow inspect`
 
 func mcpCommand(a commands) *cobra.Command {
 	s := settings.New()
 	var grace time.Duration
+	var allow, code string
 	cmd := &cobra.Command{
-		Use:     "mcp FILE... [NODE]",
+		Use:     "mcp FILE... [NODE] | mcp --admin ADDRESS",
 		Short:   "Serve tools to a model on standard input and output",
 		Long:    mcpLong,
 		Example: mcpExample,
@@ -43,15 +53,29 @@ func mcpCommand(a commands) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	s.AddDocumentFlags(cmd)
+	s.AddFlags(cmd, settings.FromSpecs, settings.FromValues, settings.Environment, settings.Namespace, "language", settings.Admin, settings.AdminToken)
 	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
+	flags.Lookup(settings.Admin).Usage = "offer the running program with this admin `ADDRESS`"
+	flags.StringVar(&code, "code", "", "with --admin: the `CODE` at the end of the address that start --console prints")
+	flags.StringVar(&allow, "allow", api.View.String(), "with --admin: offer tools of the `SCOPE` view, inspect or control")
 	flags.DurationVar(&grace, "grace", 5*time.Second, "when the input has ended, let calls go on for up to `DURATION`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, err := a.resolve(cmd, s, args)
-		if err != nil {
+		if err := app.NotNegative(cmd.CommandPath(), "grace", grace); err != nil {
 			return err
 		}
-		if err := app.NotNegative(cmd.CommandPath(), "grace", grace); err != nil {
+		if flags.Changed(settings.Admin) {
+			if len(args) > 0 {
+				return app.Usagef(cmd.CommandPath(), "leave the files out: the program has its own", "--admin takes no files")
+			}
+			return a.operate(cmd, s, allow, code, grace)
+		}
+		for _, name := range []string{"allow", "code"} {
+			if flags.Changed(name) {
+				return app.Usagef(cmd.CommandPath(), "add --admin ADDRESS", "--%s is for a running program", name)
+			}
+		}
+		name, err := a.resolve(cmd, s, args)
+		if err != nil {
 			return err
 		}
 		if slices.Contains(s.Specs, app.StdinPath) || slices.Contains(s.Values, app.StdinPath) {
@@ -64,6 +88,36 @@ func mcpCommand(a commands) *cobra.Command {
 		return a.Interruptible(cmd.Context(), func(ctx context.Context) error { return a.mcp(ctx, cmd.CommandPath(), r, s, name, grace) })
 	}
 	return cmd
+}
+
+// operate serves the tools of a running program to one client.
+func (a commands) operate(cmd *cobra.Command, s *settings.Settings, allow, code string, grace time.Duration) error {
+	address, err := s.ResolveAdmin(a.App, cmd)
+	if err != nil {
+		return err
+	}
+	scope, ok := api.ParseScope(allow)
+	if !ok {
+		return app.Usagef(cmd.CommandPath(), "write --allow inspect", "--allow: want one of %s, got %q", strings.Join(api.ScopeNames(), ", "), allow)
+	}
+	client := &api.Client{Address: address, Token: s.AdminToken}
+	return a.Interruptible(cmd.Context(), func(ctx context.Context) error {
+		if code != "" {
+			if err := client.Enter(ctx, code); err != nil {
+				return s.AdminFailure(err)
+			}
+		}
+		if err := client.Get(ctx, api.StatusPath, new(api.Status)); err != nil { // now, and not as the failure of each tool
+			return s.AdminFailure(err)
+		}
+		server, tools := mcptools.New(ctx, mcptools.Options{Client: client, Version: app.Version(), Scope: scope})
+		defer tools.Close()
+		err := server.Run(ctx, answering{&sdk.IOTransport{Reader: readCloser(a.Stdin), Writer: writeCloser{a.Stdout}}, grace})
+		if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+			return &app.ExitError{Code: app.ExitFailure, Err: err}
+		}
+		return ctx.Err()
+	})
 }
 
 // mcp serves one client.
