@@ -34,6 +34,7 @@ var otherWords = map[string]string{
 	"internal/cli/flow router":        "a flag",
 	"internal/cli/flow for":           "a flag",
 	"internal/cli/flow block":         "a profile of the runtime",
+	"internal/cli/mcptools test":      "the name of a tool",
 	"internal/cli/profile http":       "a scheme",
 	"internal/cli/reference if":       "a keyword of JSON Schema",
 	"internal/cli/reference http":     "the older form, whose kinds had other names",

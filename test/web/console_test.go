@@ -382,11 +382,14 @@ func edits(t *testing.T, b *tab, p *program, page string) {
 	b.open("about:blank")
 	b.open(page + "#view=edit&file=flow0.yaml&line=20") // before the router
 	b.wait("the other text", inCode+"?.querySelector('.cm-activeLine')?.textContent == '- kind: router'")
-	b.do(chromedp.KeyEvent("- kind: cach"))
+	b.do(chromedp.KeyEvent("\r"), chromedp.KeyEvent(kb.ArrowUp), chromedp.KeyEvent("- kind: cach"))
 	b.wait("what can be written", inCode+"?.querySelector('.cm-tooltip-autocomplete li[aria-selected]')?.textContent.startsWith('cache')")
 	b.wait("what the kind does", inCode+"?.querySelector('.cm-completionInfo p') && document.querySelector('.findings').innerText.includes('cach')")
 	b.picture(filepath.Join(t.ArtifactDir(), "write.png"))
 	b.run("[...document.querySelectorAll('.plan form button')].find(b => b.innerText == 'Discard').click()")
+	b.run("[...document.querySelectorAll('.plan button')].find(b => b.innerText == 'Run the tests').click()")
+	b.wait("what came of the tests", "document.querySelectorAll('.findings b.ok').length == 3 && !document.querySelector('.findings b.hot')")
+	b.picture(filepath.Join(t.ArtifactDir(), "tests.png"))
 	b.wait("no draft of it", "!document.querySelector('.plan form')")
 }
 

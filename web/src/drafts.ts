@@ -2,12 +2,13 @@
 // page is open, whatever it shows.
 
 import { computed, signal } from "@preact/signals";
-import type { Applied, Documents, Plan } from "./api.gen";
+import type { Applied, Documents, Plan, Tests } from "./api.gen";
 import { ask, Failure, get } from "./server";
 
 export const documents = signal<Documents | null>(null);
 export const drafts = signal<Record<string, string>>({});
 export const plan = signal<Plan | null>(null);
+export const tests = signal<Tests | null>(null);
 export const against = signal<Failure | null>(null);
 
 /** The drafts that differ from the documents. */
@@ -39,6 +40,12 @@ export async function check(): Promise<void> {
   const number = ++asked;
   const answer = await told(ask<Plan>("/api/v1/plan", { drafts: changed.value }));
   if (answer && number === asked) plan.value = answer;
+}
+
+/** Runs the tests in the drafts, or one of them. */
+export async function runTests(run: string): Promise<void> {
+  const ran = await told(ask<Tests>("/api/v1/tests", { drafts: changed.value, run }));
+  if (ran) tests.value = ran;
 }
 
 export function discard(): void {

@@ -2,11 +2,11 @@ import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Applied, NodeChange, PlanFinding, Revision } from "./api.gen";
 import type { Code } from "./code";
-import { against, apply, changed, check, discard, documents, drafts, plan, readDocuments, rollback } from "./drafts";
+import { against, apply, changed, check, discard, documents, drafts, plan, readDocuments, rollback, runTests, tests } from "./drafts";
 import { status } from "./live";
 import { More } from "./logs";
 import { Failure, get } from "./server";
-import { plain, t } from "./text";
+import { duration, plain, t } from "./text";
 import type { ViewProps } from "./view";
 
 /** How long the author must not type before the drafts are checked, in milliseconds. */
@@ -83,7 +83,8 @@ export function Editor({ file, line, edit }: ViewProps) {
           </p>
         ) : null}
         {editable ? <Plan go={go} /> : <p class="muted">{t(scope === "control" ? "readOnly" : "readOnlyScope")}</p>}
-        {scope === "control" && editable ? <Revisions /> : null}
+        {editable ? <Tests go={go} /> : null}
+        {editable ? <Revisions /> : null}
       </div>
     </section>
   );
@@ -158,6 +159,35 @@ function Change({ c, go }: { c: NodeChange; go: (file: string, line: number) => 
         <div class="field" key={f.path}><code>{plain(f.path)}</code> <del>{plain(f.before || "–")}</del> → <ins>{plain(f.after || "–")}</ins></div>
       ))}
     </li>
+  );
+}
+
+/** Runs the tests in the documents as they are written here. */
+function Tests({ go }: { go: (file: string, line: number) => void }) {
+  const busy = useSignal(false);
+  const run = async () => {
+    busy.value = true;
+    await runTests("");
+    busy.value = false;
+  };
+  const done = tests.value;
+  return (
+    <section>
+      <h3>{t("tests")}</h3>
+      <p class="row">
+        <button disabled={busy.value} onClick={() => void run()}>{t(busy.value ? "running" : "runTests")}</button>
+        {done ? <span class="muted" role="status">{t("covered", done.nodes.used, done.nodes.of, done.links.used, done.links.of)}</span> : null}
+      </p>
+      <ul class="findings">
+        {(done?.tests ?? []).map((test) => (
+          <li key={test.name}>
+            <b class={test.passed ? "ok" : "hot"}>{test.passed ? "✓" : "▲"} {t(test.passed ? "testPassed" : "testFailed")}</b>{" "}
+            <button class="link" onClick={() => go(test.file, test.line)}>{plain(test.name)}</button> <span class="muted">{duration(test.seconds)}</span>
+            {test.text ? <pre>{test.text.split("\n").map(plain).join("\n")}</pre> : null}
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 
