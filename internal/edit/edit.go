@@ -64,7 +64,6 @@ type Options struct {
 	Namespace string
 	Read      func() ([]spec.Document, error)         // the documents as they are now
 	Check     func([]spec.Document) diag.List         // findings of a whole program; one call at a time
-	Redact    func(string) string                     // hides secrets
 	Write     func(context.Context, []Change) Outcome // writes files and serves them, or restores them; nil for none
 
 	// Test runs the tests in documents whose NAMESPACE/NAME match, as uniflow test does; an empty run

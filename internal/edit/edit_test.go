@@ -52,7 +52,7 @@ func (d *disk) write(_ context.Context, changes []Change) Outcome {
 
 func service(t *testing.T, d *disk, editable bool) *Service {
 	t.Helper()
-	opts := Options{Kinds: std.Defs("cel"), Read: d.read, Redact: func(s string) string { return s }, Check: func(docs []spec.Document) (list diag.List) {
+	opts := Options{Kinds: std.Defs("cel"), Read: d.read, Check: func(docs []spec.Document) (list diag.List) {
 		for _, doc := range docs {
 			_, found := spec.Parse(doc, spec.ParseOptions{})
 			list.Append(found)

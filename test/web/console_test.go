@@ -271,6 +271,7 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 		b.wait("the second generation", "document.querySelector('header').innerText.includes('generation 2')")
 	})
 	t.Run("edit", func(t *testing.T) { edits(t, b, p, page) })
+	t.Run("record", func(t *testing.T) { records(t, b, page) })
 	t.Run("looks", func(t *testing.T) { looks(t, b, page) })
 	t.Run("size", func(t *testing.T) {
 		var sizes []struct {
@@ -391,6 +392,23 @@ func edits(t *testing.T, b *tab, p *program, page string) {
 	b.wait("what came of the tests", "document.querySelectorAll('.findings b.ok').length == 3 && !document.querySelector('.findings b.hot')")
 	b.picture(filepath.Join(t.ArtifactDir(), "tests.png"))
 	b.wait("no draft of it", "!document.querySelector('.plan form')")
+}
+
+// records makes a test of a packet that came to a node and of its answer, and runs it.
+func records(t *testing.T, b *tab, page string) {
+	b.open("about:blank")
+	b.open(page + "#view=flow")
+	b.wait("the node", `document.querySelector('[aria-label="page, snippet"]')`)
+	b.run(`document.querySelector('[aria-label="page, snippet"]').click()`)
+	b.wait("its packets", "[...document.querySelectorAll('aside button')].find(b => b.innerText == 'Show packets')?.click(), document.querySelector('.packets li')")
+	b.wait("one that came, with its answer", "[...document.querySelectorAll('.packets button')].some(b => b.textContent == 'Make a test of it')")
+	b.run("[...document.querySelectorAll('.packets button')].find(b => b.textContent == 'Make a test of it').click()")
+	b.wait("the draft", "document.querySelector('.changes')?.innerText.includes('is right')")
+	b.run("[...document.querySelectorAll('.plan button')].find(b => b.innerText == 'Run the tests').click()")
+	b.wait("that it passes", "document.querySelectorAll('.findings b.ok').length == 4 && !document.querySelector('.findings b.hot')")
+	b.picture(filepath.Join(t.ArtifactDir(), "record.png"))
+	b.run("[...document.querySelectorAll('.plan form button')].find(b => b.innerText == 'Discard').click()")
+	b.wait("no draft", "!document.querySelector('.plan form')")
 }
 
 // TestFrames moves and zooms the picture of 500 nodes while their numbers change, and reads the stream for a

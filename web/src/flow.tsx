@@ -13,7 +13,7 @@ const zoomLeast = 0.05;
 const zoomMost = 3;
 
 /** The nodes and links of a namespace, with what passes. */
-export function Flow({ namespace, selected, select, process, open }: ViewProps) {
+export function Flow({ namespace, selected, select, process, open, edit }: ViewProps) {
   useGraph(namespace);
   const canvas = useRef<HTMLCanvasElement>(null);
   const layer = useRef<HTMLDivElement>(null);
@@ -172,7 +172,7 @@ export function Flow({ namespace, selected, select, process, open }: ViewProps) 
           <button onPointerDown={(e) => e.stopPropagation()} onClick={fit}>{t("fit")}</button>
         </div>
       </div>
-      {chosen.value >= 0 ? <Inspector d={d.value!} node={chosen.value} select={select} /> : null}
+      {chosen.value >= 0 ? <Inspector d={d.value!} node={chosen.value} select={select} edit={edit} /> : null}
     </section>
   );
 }

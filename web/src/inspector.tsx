@@ -1,17 +1,19 @@
 import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import type { Diagram, KindDetail, LogLine, NodeDetail, NodePacket, NodePackets, Sent } from "./api.gen";
+import type { Diagram, DiagramNode, KindDetail, LogLine, NodeDetail, NodePacket, NodePackets, Sent } from "./api.gen";
 import { debug, setBreakpoints } from "./debugger";
+import { documents, readDocuments } from "./drafts";
 import { keyOf, rows, status } from "./live";
 import { Line } from "./logs";
 import { Markdown } from "./markdown";
 import { usePoll } from "./poll";
+import { addTest } from "./record";
 import { Shown } from "./process";
 import { ask, get, type Failure } from "./server";
 import { count, duration, lines, plain, rate, t } from "./text";
 
 /** What is known of a node. */
-export function Inspector({ d, node, select }: { d: Diagram; node: number; select: (id: string) => void }) {
+export function Inspector({ d, node, select, edit }: { d: Diagram; node: number; select: (id: string) => void; edit: (file: string, line: number) => void }) {
   const n = d.nodes[node]!;
   const row = rows.value.get(keyOf(n.kind, n.namespace, n.path));
   const kind = useSignal<KindDetail | null>(null);
@@ -31,11 +33,12 @@ export function Inspector({ d, node, select }: { d: Diagram; node: number; selec
         );
       });
   const [to, from] = [others(true), others(false)];
+  const place = `${plain(n.file ?? "")}:${n.line}:${n.col}`;
   return (
     <aside aria-label={n.name || n.kind}>
       <button class="close" aria-label={t("close")} onClick={() => select("")}>×</button>
       <h2>{plain(n.name || n.kind)}</h2>
-      <p class="muted">{n.kind}{n.file ? <> · <code>{plain(n.file)}:{n.line}:{n.col}</code></> : null}</p>
+      <p class="muted">{n.kind}{n.file ? <> · {status.value?.scope === "view" ? <code>{place}</code> : <button class="link" onClick={() => edit(n.file!, n.line!)}><code>{place}</code></button>}</> : null}</p>
       {row ? (
         <>
           <dl>
@@ -50,7 +53,7 @@ export function Inspector({ d, node, select }: { d: Diagram; node: number; selec
           <Past values={row.past} />
         </>
       ) : null}
-      {status.value?.scope === "view" ? null : <Packets key={n.id} id={n.id} />}
+      {status.value?.scope === "view" ? null : <Packets key={n.id} n={n} edit={edit} />}
       <Send key={n.id} id={n.id} />
       <Warnings path={n.path ?? ""} />
       {from.length ? <><h3>{t("comesFrom")}</h3><ul>{from}</ul></> : null}
@@ -151,7 +154,9 @@ function worded(json: string): string {
 }
 
 /** The last packets of a node. They are recorded only while the reader asks for them. */
-function Packets({ id }: { id: string }) {
+function Packets({ n, edit }: { n: DiagramNode; edit: (file: string, line: number) => void }) {
+  const id = n.id;
+  const failure = useSignal("");
   const answer = useSignal<NodePackets | null>(null);
   const open = useSignal(false);
   usePoll(async () => {
@@ -159,6 +164,19 @@ function Packets({ id }: { id: string }) {
     return open.value;
   }, open.value);
   const a = answer.value;
+  /** The answer to a packet that came, if a test can be made of both: a node of a sub-graph is not reached by a link. */
+  const answerTo = (p: NodePacket) => {
+    const of = (a?.list ?? []).filter((other) => other.process === p.process && (other.direction === "answered" || other.direction === "received"));
+    const answered = of.find((other) => other.direction === "answered");
+    const whole = [p, answered].every((one) => one?.payload.text && !one.payload.cut && one.payload.kind !== "error");
+    return p.direction === "received" && p.port === 0 && of.length === 2 && whole && n.name && n.name === n.path ? answered! : null;
+  };
+  const record = async (p: NodePacket, answered: NodePacket) => {
+    await readDocuments();
+    const line = documents.value?.editable ? addTest(n.file!, { name: n.name!, namespace: n.namespace }, p.payload.text!, answered.payload.text!) : 0;
+    failure.value = line ? "" : t("readOnly");
+    if (line) edit(n.file!, line);
+  };
   const port = (p: NodePacket) => (p.port === -2 ? "" : p.port === -1 ? "error" : p.direction === "sent" ? `out[${p.port}]` : `in[${p.port}]`);
   return (
     <>
@@ -166,12 +184,13 @@ function Packets({ id }: { id: string }) {
       <button aria-expanded={open.value} onClick={() => (open.value = !open.value)}>{open.value ? t("hidePackets") : t("showPackets")}</button>
       {open.value && a?.list.length === 0 ? <p class="muted">{t("noPackets")}</p> : null}
       {open.value && a?.skipped ? <p class="muted">{t("skipped", count(a.skipped))}</p> : null}
+      <p role="status" class="hot">{failure.value}</p>
       {open.value && a ? (
         <ol class="packets">
           {a.list.map((p) => (
             <li key={p.time + p.direction + p.port}>
               <time title={p.time}>{p.time.slice(11, 23)}</time> <span class="muted">{t(p.direction as "received" | "sent" | "answered")} {port(p)}</span>
-              <Shown of={p.payload} name="">{mayControl() && p.payload.text && !p.payload.cut ? <button onClick={() => (draft.value = p.payload.text!)}>{t("use")}</button> : null}</Shown>
+              <Shown of={p.payload} name="">{mayControl() && p.payload.text && !p.payload.cut ? <button onClick={() => (draft.value = p.payload.text!)}>{t("use")}</button> : null}{mayControl() && answerTo(p) ? <button onClick={() => void record(p, answerTo(p)!)}>{t("toTest")}</button> : null}</Shown>
             </li>
           ))}
         </ol>

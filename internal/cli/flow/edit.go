@@ -29,8 +29,11 @@ type editing struct {
 // newEdit returns the service that shows documents to clients of the admin server, and changes them with
 // --edit. Without it, clients see what is served.
 func (s *server) newEdit(kinds []*node.Def) (*edit.Service, error) {
-	opts := edit.Options{Kinds: kinds, Namespace: s.opts.Namespace, Redact: s.engine.Redact, Read: s.shownDocuments}
-	planned := sync.OnceValues(func() (*planner, error) { return s.newPlanner("uniflow start", s.opts.Settings) })
+	opts := edit.Options{Kinds: kinds, Namespace: s.opts.Namespace, Read: s.shownDocuments}
+	planned := sync.OnceValues(func() (p *planner, err error) {
+		s.planner, err = s.newPlanner("uniflow start", s.opts.Settings)
+		return s.planner, err
+	})
 	opts.Check = func(docs []spec.Document) diag.List {
 		p, err := planned()
 		if err != nil {

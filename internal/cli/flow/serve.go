@@ -51,6 +51,7 @@ type server struct {
 	engine  *uniflow.Engine
 	admin   *admin.Server  // nil without --admin
 	debug   *debug.Service // likewise
+	planner *planner       // of drafts; nil until one is checked
 	lines   console.Logs   // the last of the log, with --admin
 	reload  chan struct{}  // asks to read the documents again
 	edits   chan *editing  // changes of the documents; without a buffer
@@ -127,6 +128,9 @@ func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err e
 		defer func() {
 			s.debug.Close()
 			err = errors.Join(err, s.admin.Close())
+			if s.planner != nil {
+				err = errors.Join(err, s.planner.close(ctx))
+			}
 		}()
 	}
 	if o.Watch {

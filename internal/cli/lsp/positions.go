@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"sort"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -11,30 +12,30 @@ import (
 )
 
 // A lines finds places in a text: those of the protocol count lines at \n, \r\n and \r, from 0, and units of
-// UTF-16; those of findings count as YAML does.
+// UTF-16; those of findings count as YAML does. It is for one goroutine.
 type lines struct {
-	text string
-	src  *doctree.Source
+	text   string
+	starts []int // byte offset of the beginning of each line of the protocol
+	src    *doctree.Source
 }
 
 func linesOf(file, text string) *lines {
-	return &lines{text, doctree.New(file, []byte(text), doctree.Limits{})}
+	l := &lines{text: text, starts: []int{0}, src: doctree.New(file, []byte(text), doctree.Limits{})}
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\n' || text[i] == '\r' && !strings.HasPrefix(text[i+1:], "\n") {
+			l.starts = append(l.starts, i+1)
+		}
+	}
+	return l
 }
 
 // offset returns the byte offset of a place of the protocol; the end of its line or of the text if it is past
 // that.
 func (l *lines) offset(p position) int {
-	at := 0
-	for range p.Line {
-		i := strings.IndexAny(l.text[at:], "\r\n")
-		if i < 0 {
-			return len(l.text)
-		}
-		at += i + 1
-		if l.text[at-1] == '\r' && strings.HasPrefix(l.text[at:], "\n") {
-			at++
-		}
+	if p.Line < 0 || p.Line >= len(l.starts) {
+		return len(l.text)
 	}
+	at := l.starts[p.Line]
 	for units := 0; at < len(l.text) && l.text[at] != '\n' && l.text[at] != '\r'; {
 		r, size := utf8.DecodeRuneInString(l.text[at:])
 		if units += max(1, utf16.RuneLen(r)); units > p.Character {
@@ -47,15 +48,9 @@ func (l *lines) offset(p position) int {
 
 // position returns the place of a byte offset.
 func (l *lines) position(offset int) (p position) {
-	before := l.text[:max(0, min(offset, len(l.text)))]
-	start := 0
-	for i := 0; i < len(before); i++ {
-		if before[i] == '\n' || before[i] == '\r' && !strings.HasPrefix(l.text[i+1:], "\n") {
-			p.Line++
-			start = i + 1
-		}
-	}
-	for _, r := range before[start:] {
+	offset = max(0, min(offset, len(l.text)))
+	p.Line = sort.SearchInts(l.starts, offset+1) - 1
+	for _, r := range l.text[l.starts[p.Line]:offset] {
 		p.Character += max(1, utf16.RuneLen(r))
 	}
 	return p

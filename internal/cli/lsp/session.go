@@ -181,7 +181,7 @@ func (s *session) didChange(_ context.Context, p didChangeParams) error {
 			o.text = c.Text
 			continue
 		}
-		l := &lines{text: o.text}
+		l := linesOf(file, o.text)
 		from, to := l.offset(c.Range.Start), l.offset(c.Range.End)
 		o.text = o.text[:from] + c.Text + o.text[max(from, to):]
 	}
@@ -339,19 +339,34 @@ func (s *session) place(p positionParams) (diag.Pos, *lines) {
 	return l.place(p.Position), l
 }
 
-func (s *session) location(r language.Range) location {
-	l := s.lines(r.From.File)
+// locations returns ranges of any documents as the protocol has them.
+func (s *session) locations(all []language.Range) []location {
+	texts := make(map[string]*lines)
+	list := make([]location, len(all))
+	for i, r := range all {
+		file := r.From.File
+		if texts[file] == nil {
+			texts[file] = s.lines(file)
+		}
+		list[i].Range = texts[file].span(r)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return location{s.uri(r.From.File), l.span(r)}
+	for i, r := range all {
+		list[i].URI = s.uri(r.From.File)
+	}
+	return list
 }
 
 // edits returns edits by document.
 func (s *session) edits(all []language.Edit) workspaceEdit {
+	ranges := make([]language.Range, len(all))
+	for i, e := range all {
+		ranges[i] = e.Range
+	}
 	changes := make(map[string][]textEdit)
-	for _, e := range all {
-		at := s.location(e.Range)
-		changes[at.URI] = append(changes[at.URI], textEdit{at.Range, e.Text})
+	for i, at := range s.locations(ranges) {
+		changes[at.URI] = append(changes[at.URI], textEdit{at.Range, all[i].Text})
 	}
 	return workspaceEdit{changes}
 }
@@ -409,17 +424,12 @@ func (s *session) definition(_ context.Context, p positionParams) (*location, er
 	if !ok {
 		return nil, nil
 	}
-	l := s.location(r)
-	return &l, nil
+	return &s.locations([]language.Range{r})[0], nil
 }
 
 func (s *session) references(_ context.Context, p referenceParams) ([]location, error) {
 	at, _ := s.place(p.positionParams)
-	all := []location{}
-	for _, r := range s.Workspace.References(at, p.Context.IncludeDeclaration) {
-		all = append(all, s.location(r))
-	}
-	return all, nil
+	return s.locations(s.Workspace.References(at, p.Context.IncludeDeclaration)), nil
 }
 
 func (s *session) documentSymbol(_ context.Context, p documentParams) ([]symbol, error) {
@@ -442,13 +452,18 @@ func (s *session) workspaceSymbol(_ context.Context, p struct {
 	Query string `json:"query"`
 }) ([]symbolInformation, error) {
 	all := []symbolInformation{}
+	var ranges []language.Range
 	query := strings.ToLower(p.Query)
 	for _, file := range s.Workspace.Files() {
 		for _, one := range s.Workspace.Symbols(file) {
 			if len(all) < maxSymbols && strings.Contains(strings.ToLower(one.Name), query) {
-				all = append(all, symbolInformation{one.Name, symbolObject, s.location(one.At), one.Kind})
+				all = append(all, symbolInformation{Name: one.Name, Kind: symbolObject, ContainerName: one.Kind})
+				ranges = append(ranges, one.At)
 			}
 		}
+	}
+	for i, at := range s.locations(ranges) {
+		all[i].Location = at
 	}
 	return all, nil
 }

@@ -317,7 +317,7 @@ func (t *Tools) apply(ctx context.Context, r *sdk.CallToolRequest, in applied) (
 	}
 	for _, f := range p.Findings {
 		if f.Finding.Severity == "error" {
-			return p, fmt.Errorf("the drafts have errors, such as %s:%d: %s: see plan", f.Finding.File, f.Finding.Line, f.Finding.Message)
+			return nil, fmt.Errorf("the drafts have errors, such as %s:%d: %s: see plan", f.Finding.File, f.Finding.Line, f.Finding.Message)
 		}
 	}
 	if err := t.consent(r, what.String()); err != nil {
