@@ -29,6 +29,9 @@ type Traits struct {
 	// which nothing is known. It is asked rarely, as it may compile.
 	Shape func(out int, in func() *schema.Shape) *schema.Shape
 
+	// Events is the folder of a store of package trail that the node reads or writes; empty for none.
+	Events string
+
 	// InFlight is how many packets of a trigger are not answered at a time, at most; 0 is
 	// no limit, or a node that is not a trigger.
 	InFlight int

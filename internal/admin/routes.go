@@ -39,6 +39,8 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 		"GET /api/v1/nodes/{id}":         http.HandlerFunc(s.node),
 		"GET /api/v1/nodes/{id}/packets": http.HandlerFunc(s.packets),
 		"GET /api/v1/queues":             http.HandlerFunc(s.queues),
+		"GET /api/v1/trails":             http.HandlerFunc(s.trails),
+		"POST /api/v1/trails/query":      http.HandlerFunc(s.trailQuery),
 		"GET " + api.EventsPath:          s.stream,
 		"GET /debug/pprof/":              bounded(pprof.Index),
 		"GET /debug/pprof/cmdline":       http.HandlerFunc(s.cmdline),

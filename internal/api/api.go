@@ -130,6 +130,8 @@ func Routes() []Route {
 		{Method: http.MethodGet, Path: DebugPath, Scope: Control, Doc: "breakpoints, and the processes that are held", Answer: Debug{}},
 		{Method: http.MethodPut, Path: DebugPath + "/breakpoints", Scope: Control, Doc: "hold processes at these places, for as long as the state is asked for", Body: Breakpoints{}, Answer: Debug{}},
 		{Method: http.MethodPost, Path: DebugPath + "/held/{id}", Scope: Control, Doc: "let a process go on", Body: Move{}, Answer: Debug{}},
+		{Method: http.MethodGet, Path: Base + "trails", Scope: Inspect, Doc: "the stores of events that nodes have, and what is in them", Answer: []Trail{}},
+		{Method: http.MethodPost, Path: Base + "trails/query", Scope: Inspect, Asks: true, Doc: "ask a store of events: the answer is that of uniflow trail query --json", Body: TrailQuery{}, Media: "application/json"},
 		{Method: http.MethodGet, Path: DocumentsPath, Scope: Inspect, Doc: "the documents that the program reads, without secrets unless they can be changed", Answer: Documents{}},
 		{Method: http.MethodPost, Path: Base + "complete", Scope: Control, Asks: true, Doc: "what can be written at a place of a draft", Body: Place{}, Answer: []Completion{}},
 		{Method: http.MethodPost, Path: Base + "hover", Scope: Control, Asks: true, Doc: "what stands at a place of a draft", Body: Place{}, Answer: Hover{}},

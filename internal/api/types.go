@@ -499,3 +499,27 @@ type Revision struct {
 	Since time.Time `json:"since"`
 	Why   string    `json:"why,omitempty"`
 }
+
+// A Trail is a store of events that a node reads or writes.
+type Trail struct {
+	Folder     string       `json:"folder"`
+	Error      string       `json:"error,omitempty" jsonschema:"why it cannot be read"`
+	Rows       int64        `json:"rows" jsonschema:"events"`
+	Users      int64        `json:"users"`
+	From       *time.Time   `json:"from,omitempty" jsonschema:"of the first event"`
+	To         *time.Time   `json:"to,omitempty" jsonschema:"of the last"`
+	Events     []TrailEvent `json:"events" jsonschema:"by count, at most 200"`
+	Properties []string     `json:"properties"`
+}
+
+// A TrailEvent is a name of events.
+type TrailEvent struct {
+	Name  string `json:"name"`
+	Count int64  `json:"count"`
+}
+
+// A TrailQuery asks a store.
+type TrailQuery struct {
+	Folder string `json:"folder"`
+	Query  string `json:"query" jsonschema:"a funnel, retention, segment, cohort or paths in YAML or JSON"`
+}

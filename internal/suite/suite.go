@@ -36,6 +36,10 @@ type Options struct {
 	// Redact hides secrets in texts of reports and recordings; nil hides none.
 	Redact func(text string) string
 
+	// Running says that the program runs meanwhile: nodes that hold what only one may have, such as a
+	// spool or a store of events, are not opened. A test that sends to one fails.
+	Running bool
+
 	// Done is called after each test with its index, for one at a time, in any order.
 	Done func(at int, r *Result)
 }
@@ -250,17 +254,27 @@ func (s *session) replace(fake bool) func(node.Ref, *node.Def) func(*node.Init) 
 			}
 		}
 		serves := !def.Begins() && !def.Role.Has(node.Connects) || fake && def.Role.Has(node.Ticks)
-		if def.New == nil || serves || records && !def.Starts() {
+		serves = serves || records && !def.Starts()
+		if def.New == nil || serves && (!s.Running || def.Traits == nil) {
 			return nil
 		}
 		return func(init *node.Init) (node.Node, error) {
 			n, err := def.New(init)
-			if _, tests := n.(node.Tester); err != nil || tests {
+			if _, tests := n.(node.Tester); err != nil || tests || serves && !holds(def, init) {
 				return n, err
 			}
-			return inert{kind: def.Kind, name: ref.Name}, nil
+			if serves {
+				return inert{def.Kind, ref.Name, "is not opened while its program runs"}, nil
+			}
+			return inert{def.Kind, ref.Name, "does not connect"}, nil
 		}
 	}
+}
+
+// holds reports whether a node has something that no other may have.
+func holds(def *node.Def, init *node.Init) bool {
+	t := def.Traits(init.Config)
+	return len(t.Holds) > 0 || t.Events != ""
 }
 
 // firstOut returns the index of the first out-port, as the engine counts: in a
@@ -273,14 +287,14 @@ func firstOut(def *node.Def) int {
 }
 
 // An inert node starts nothing and connects to nothing. What is sent to it fails.
-type inert struct{ kind, name string }
+type inert struct{ kind, name, why string }
 
 func (n inert) Receive(node.Process, node.Packet) node.Result {
 	name := n.name
 	if name == "" {
 		name = "NAME"
 	}
-	return node.Fail(fmt.Errorf("%s does not connect in tests: mocks of the test, or --mock %s=FILE, say what it answers", n.kind, name))
+	return node.Fail(fmt.Errorf("%s %s in tests: mocks of the test, or --mock %s=FILE, say what it answers", n.kind, n.why, name))
 }
 
 // A logBuffer keeps the beginning of what is logged.

@@ -12,9 +12,23 @@ package events
 import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
 )
 
 // Defs returns the kinds of the package, freshly made.
 func Defs(o stream.Options) []*node.Def {
-	return []*node.Def{batchDef(o), trailAppendDef(o), trailQueryDef(o), trailSinkDef(o)}
+	return []*node.Def{batchDef(o), stored(trailAppendDef(o)), stored(trailQueryDef(o)), stored(trailSinkDef(o))}
+}
+
+// stored lets others know of the store that nodes of a kind have.
+func stored(def *node.Def) *node.Def {
+	traits := def.Traits
+	def.Traits = func(c schema.Config) (t node.Traits) {
+		if traits != nil {
+			t = traits(c)
+		}
+		t.Events = c.String("db")
+		return t
+	}
+	return def
 }

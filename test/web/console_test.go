@@ -76,6 +76,15 @@ func startConsole(t *testing.T, documents ...string) (p *program, session, addr 
 		write(t, filepath.Join(dir, name), "%s", strings.Replace(text, "port: 8000", "host: 127.0.0.1\n  port: "+port, 1))
 		args = append(args, name)
 	}
+	events, err := filepath.Abs(filepath.Join("..", "..", "examples", "shop.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill := exec.CommandContext(t.Context(), self, "trail", "import", "shop.trail", events)
+	fill.Dir, fill.Env = dir, append(os.Environ(), asProgram+"=1")
+	if out, err := fill.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	p = startProgram(t, dir, []string{asProgram + "=1"}, self, args...)
 	p.wait("generation serves", 1)
 	code, err := os.ReadFile(filepath.Join(dir, "code"))
@@ -149,6 +158,7 @@ const hostileNames = `
 - {kind: nop, name: "javascript:window.hit=2"}
 - {kind: nop, name: "\u202eright to left"}
 - {kind: nop, name: of opensesame}
+- {kind: trail_append, name: keep, db: shop.trail}
 - {kind: schedule, name: soon, interval: 1s, overlap: allow, ports: {out: patient}}
 - {kind: sleep, name: patient, interval: 1h}
 - {kind: schedule, name: often, interval: 1s, ports: {out: out of luck}}
@@ -271,6 +281,7 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 		b.wait("the second generation", "document.querySelector('header').innerText.includes('generation 2')")
 	})
 	t.Run("edit", func(t *testing.T) { edits(t, b, p, page) })
+	t.Run("events", func(t *testing.T) { asksEvents(t, b, page) })
 	t.Run("record", func(t *testing.T) { records(t, b, page) })
 	t.Run("looks", func(t *testing.T) { looks(t, b, page) })
 	t.Run("size", func(t *testing.T) {
@@ -394,6 +405,26 @@ func edits(t *testing.T, b *tab, p *program, page string) {
 	b.wait("no draft of it", "!document.querySelector('.plan form')")
 }
 
+// asksEvents asks a store of events each kind of question, and one that is wrong.
+func asksEvents(t *testing.T, b *tab, page string) {
+	b.open("about:blank")
+	b.open(page + "#view=events")
+	b.wait("what is in the store", "document.querySelector('.events .row')?.innerText.includes('2,019 events of 200 users')")
+	for kind, want := range map[string]string{
+		"Funnel": "document.querySelectorAll('.chart tbody tr').length == 3", "Retention": "document.querySelectorAll('.heat tbody tr').length == 8",
+		"Segment": "document.querySelector('.lines polyline')", "Paths": "document.querySelector('.chart')?.innerText.includes('→')",
+	} {
+		b.run("[...document.querySelectorAll('.tabs button')].find(b => b.innerText == '" + kind + "').click()")
+		b.wait("the question", "document.querySelector('.events textarea').value.startsWith('"+strings.ToLower(kind)+":')")
+		b.run("document.querySelector('.events form').requestSubmit()")
+		b.wait("the answer of "+kind, want)
+		b.picture(filepath.Join(t.ArtifactDir(), strings.ToLower(kind)+".png"))
+	}
+	b.run(`const t = document.querySelector('.events textarea'); Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, 'value').set.call(t, 'funnel: {step: [view]}'); t.dispatchEvent(new InputEvent('input', {bubbles: true}))`)
+	b.run("document.querySelector('.events form').requestSubmit()")
+	b.wait("what is wrong", "document.querySelector('.events [role=alert]')?.innerText.includes('unknown key')")
+}
+
 // records makes a test of a packet that came to a node and of its answer, and runs it.
 func records(t *testing.T, b *tab, page string) {
 	b.open("about:blank")
@@ -476,7 +507,7 @@ func looks(t *testing.T, b *tab, page string) {
 		}))
 	}
 	defer speak("en")
-	views := []string{"flow", "nodes", "processes", "queues", "logs", "process", "debug", "edit"}
+	views := []string{"flow", "nodes", "processes", "queues", "logs", "process", "debug", "edit", "events"}
 	for i, view := range slices.Concat(views, views) {
 		language := []string{"en", "ko"}[i/len(views)]
 		speak(language)
@@ -490,7 +521,7 @@ func looks(t *testing.T, b *tab, page string) {
 				}
 				b.open(page + "#view=" + in)
 				b.wait("the language", "document.documentElement.lang == '"+language+"'")
-				b.wait("the view", "document.querySelector('[data-node], tbody tr, .log li, article, .timeline li, .add option, .files button') && document.querySelector('header .ok')")
+				b.wait("the view", "document.querySelector('[data-node], tbody tr, .log li, article, .timeline li, .add option, .files button, .events form') && document.querySelector('header .ok')")
 				if view == "flow" {
 					b.wait("numbers", rated(1))
 					b.run(`document.querySelector('[data-node="1"]').click()`)
@@ -499,6 +530,11 @@ func looks(t *testing.T, b *tab, page string) {
 				if view == "process" {
 					b.wait("one that has ended", "[...document.querySelectorAll('td button')].find(b => b.innerText == 'GET /products/:id')?.click(), document.querySelector('.timeline details')")
 					b.run("document.querySelector('.timeline details').open = true")
+				}
+				if view == "events" {
+					b.wait("a question", "document.querySelector('.events textarea')?.value")
+					b.run("document.querySelector('.events form').requestSubmit()")
+					b.wait("an answer", "document.querySelector('.chart')")
 				}
 				if view == "edit" {
 					b.wait("the text", "document.querySelector('.code')?.shadowRoot?.querySelector('.cm-line')")

@@ -592,3 +592,30 @@ export interface Timeline {
   /** of the process, likewise */
   response?: Payload;
 }
+
+export interface Trail {
+  folder: string;
+  /** why it cannot be read */
+  error?: string;
+  /** events */
+  rows: number;
+  users: number;
+  /** of the first event */
+  from?: string;
+  /** of the last */
+  to?: string;
+  /** by count, at most 200 */
+  events: TrailEvent[];
+  properties: string[];
+}
+
+export interface TrailEvent {
+  name: string;
+  count: number;
+}
+
+export interface TrailQuery {
+  folder: string;
+  /** a funnel, retention, segment, cohort or paths in YAML or JSON */
+  query: string;
+}

@@ -3,6 +3,7 @@ import { signal, useComputed, useSignal, useSignalEffect } from "@preact/signals
 import { DebugView } from "./debug";
 import { debug } from "./debugger";
 import { Editor } from "./editor";
+import { Events } from "./events";
 import { Flow } from "./flow";
 import { Logs } from "./logs";
 import { Nodes } from "./nodes";
@@ -11,7 +12,7 @@ import { Queues } from "./queues";
 import { enterToken, follow, heard, refused, status, total } from "./live";
 import { count, t } from "./text";
 
-const views = { flow: Flow, nodes: Nodes, processes: Processes, queues: Queues, logs: Logs, debug: DebugView, edit: Editor };
+const views = { flow: Flow, nodes: Nodes, processes: Processes, queues: Queues, logs: Logs, debug: DebugView, edit: Editor, events: Events };
 type View = keyof typeof views;
 
 /** The state of the page is in the address, after #. */
@@ -58,6 +59,7 @@ const signs: Record<View, string> = {
   queues: "M2.5 3h11v10h-11zM6.2 3v10M9.9 3v10",
   logs: "M2.5 3.5h8M2.5 8h11M2.5 12.5h5",
   debug: "M5 3v10M11 3v10",
+  events: "M2.5 13V9M6.2 13V3M9.9 13V7M13.5 13v-3",
   edit: "M3 13l1-3.5 6.5-6.5 2.5 2.5-6.5 6.5z",
 };
 

@@ -106,7 +106,7 @@ func (s *server) testDrafts(ctx context.Context, p *planner, docs []spec.Documen
 	}
 	ctx, cancel := context.WithTimeout(ctx, testsTime)
 	defer cancel()
-	results, coverage := suite.Run(ctx, cases, suite.Options{Kinds: s.kinds(s.opts.Language), Timeout: testTime, Redact: p.engine.Redact})
+	results, coverage := suite.Run(ctx, cases, suite.Options{Kinds: s.kinds(s.opts.Language), Timeout: testTime, Running: true, Redact: p.engine.Redact})
 	var tests edit.Tests
 	for _, r := range results {
 		t := edit.Test{Name: r.Name(), Pos: r.Test.Node.Pos, Took: r.Duration}
