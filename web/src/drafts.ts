@@ -14,11 +14,11 @@ export const against = signal<Failure | null>(null);
 /** The drafts that differ from the documents. */
 export const changed = computed(() => (documents.value?.documents ?? []).filter((d) => (drafts.value[d.file] ?? d.text) !== d.text).map((d) => ({ file: d.file, text: drafts.value[d.file]! })));
 
-/** Tells of a failure, and returns the answer if there is none. */
-async function told<T>(answer: Promise<T>): Promise<T | null> {
+/** Tells of a failure, and returns the answer if there is none. A conflict stays until the documents are read again. */
+async function told<T>(answer: Promise<T>, read = false): Promise<T | null> {
   try {
     const value = await answer;
-    against.value = null;
+    if (read || against.value?.status !== 409) against.value = null;
     return value;
   } catch (err) {
     against.value = err instanceof Failure ? err : new Failure(0, String(err));
@@ -28,7 +28,7 @@ async function told<T>(answer: Promise<T>): Promise<T | null> {
 
 /** Reads the documents again. Drafts stay. */
 export async function readDocuments(): Promise<void> {
-  const read = await told(get<Documents>("/api/v1/documents"));
+  const read = await told(get<Documents>("/api/v1/documents"), true);
   if (read) documents.value = read;
   if (read?.editable) await check();
 }
