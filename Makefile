@@ -62,7 +62,7 @@ test-peers: needs-all ## tests with DuckDB, brokers, Chromium and the OpenTeleme
 	@$(call TEST_PEERS)
 
 test-console: needs-all ## the console in Chromium, with axe, writes bench/out/console.json; PICTURES=FOLDER keeps a picture of each view
-	cd test/web && GOWORK=off $(GO) test -count=1 -v $(if $(PICTURES),-artifacts -outputdir $(abspath $(PICTURES))) -run '^(TestConsole|TestBundle|TestFrames|TestTop)$$' .
+	cd test/web && GOWORK=off $(GO) test -count=1 -v $(if $(PICTURES),-artifacts -outputdir $(abspath $(PICTURES))) -run '^(TestConsole|TestPictures|TestBundle|TestFrames|TestTop)$$' .
 
 test-faults: ## the fault tests of batch, trail and connectors at full length, and without safeguards
 	BATCH_FAULTS=full TRAIL_FAULTS=full $(GO) test -timeout 60m ./batch/... ./trail/...

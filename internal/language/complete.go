@@ -89,7 +89,7 @@ func (c *completion) fill() {
 	}
 	schemas := g.at(kind, way)
 	if c.key {
-		c.fields(schemas, c.path[len(c.path)-1].in)
+		c.fields(g, schemas, c.path[len(c.path)-1].in)
 		if len(way) == 1 && way[0].key == "ports" {
 			c.indexed(kind, c.path[len(c.path)-1].in)
 		}
@@ -113,7 +113,7 @@ func (c *completion) add(item Item, text string) {
 
 // fields adds the fields that a map can have: those that it must have, its other own ones, and those that
 // all specs have.
-func (c *completion) fields(schemas []value.Value, in *doctree.Node) {
+func (c *completion) fields(g *grammar, schemas []value.Value, in *doctree.Node) {
 	common := spec.CommonFields()
 	rank := func(s value.Value, name string) int {
 		switch {
@@ -131,7 +131,7 @@ func (c *completion) fields(schemas []value.Value, in *doctree.Node) {
 				if given(in, name) && name != c.spot.text || rank(s, name) != at {
 					continue
 				}
-				of := c.schema().plain(f, nil)
+				of := g.plain(f, nil)
 				if slices.ContainsFunc(of, func(s value.Value) bool { old, _ := s.Get("deprecated"); return old.Truth() }) {
 					continue
 				}

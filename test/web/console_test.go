@@ -442,6 +442,32 @@ func records(t *testing.T, b *tab, page string) {
 	b.wait("no draft", "!document.querySelector('.plan form')")
 }
 
+// TestPictures makes the picture of README and docs/console.md: an example under load.
+func TestPictures(t *testing.T) {
+	if err := install(); err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile(filepath.Join("..", "..", "examples", "api.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, session, addr := startConsole(t, string(example))
+	resp, err := http.Post("http://"+addr+"/products", "application/json", strings.NewReader(`{"name": "tea", "price": 450}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	load(t, addr, "/products", "/products/1", "/products/7")
+	b := newBrowser(t, &flow{t: t})
+	b.screen(1440, 900, "light")
+	b.open(session)
+	b.wait("the rate of the listener", rated(0))
+	b.run(`document.querySelector('[aria-label="shop, sql"]').click()`)
+	b.wait("what is known of the database", "document.querySelector('aside .markdown p') && document.querySelector('aside figure rect, aside figure path')")
+	b.run("[...document.querySelectorAll('.tools button')].find(b => b.innerText == 'Fit').click()")
+	b.picture(filepath.Join(t.ArtifactDir(), "flow.png"))
+}
+
 // TestFrames moves and zooms the picture of 500 nodes while their numbers change, and reads the stream for a
 // while: frames stay short, and memory does not grow.
 func TestFrames(t *testing.T) {
