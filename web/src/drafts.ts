@@ -11,8 +11,14 @@ export const plan = signal<Plan | null>(null);
 export const tests = signal<Tests | null>(null);
 export const against = signal<Failure | null>(null);
 
+/** The files whose lines end with \r\n. The page has \n in all, as the editor does. */
+let carriages = new Set<string>();
+
 /** The drafts that differ from the documents. */
-export const changed = computed(() => (documents.value?.documents ?? []).filter((d) => (drafts.value[d.file] ?? d.text) !== d.text).map((d) => ({ file: d.file, text: drafts.value[d.file]! })));
+export const changed = computed(() =>
+  (documents.value?.documents ?? [])
+    .filter((d) => (drafts.value[d.file] ?? d.text) !== d.text)
+    .map((d) => ({ file: d.file, text: carriages.has(d.file) ? drafts.value[d.file]!.replaceAll("\n", "\r\n") : drafts.value[d.file]! })));
 
 /** Tells of a failure, and returns the answer if there is none. A conflict stays until the documents are read again. */
 async function told<T>(answer: Promise<T>, read = false): Promise<T | null> {
@@ -29,7 +35,10 @@ async function told<T>(answer: Promise<T>, read = false): Promise<T | null> {
 /** Reads the documents again. Drafts stay. */
 export async function readDocuments(): Promise<void> {
   const read = await told(get<Documents>("/api/v1/documents"), true);
-  if (read) documents.value = read;
+  if (read) {
+    carriages = new Set(read.documents.filter((d) => d.text.includes("\r\n")).map((d) => d.file));
+    documents.value = { ...read, documents: read.documents.map((d) => ({ ...d, text: d.text.replace(/\r\n?/g, "\n") })) };
+  }
   if (read?.editable) await check();
 }
 

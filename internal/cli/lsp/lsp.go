@@ -1,12 +1,13 @@
 // Package lsp is the front of uniflow lsp: it serves an editor by the Language Server Protocol.
 //
-// Read [Serve], then session.go: what an editor asks for. protocol.go has the messages, files.go which
-// documents there are, positions.go how places are counted.
+// Read [Serve], then session.go: what an editor asks for. protocol.go has the messages, frames.go how they
+// are sent, files.go which documents there are, positions.go how places are counted.
 //
 // The package must not know what documents mean: package language answers.
 package lsp
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"sync"
 
 	"github.com/creachadair/jrpc2"
-	"github.com/creachadair/jrpc2/channel"
 	"github.com/creachadair/jrpc2/handler"
 
 	"github.com/uniflow-labs/uniflow/internal/language"
@@ -51,7 +51,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, h Host) error {
 	})
 	stop := context.AfterFunc(ctx, s.leave)
 	defer stop()
-	server.Start(channel.LSP(from, nopCloser{out}))
+	server.Start(&frames{bufio.NewReader(from), out})
 	err := server.Wait()
 	if s.left() || errors.Is(err, io.EOF) || ctx.Err() != nil {
 		return nil
@@ -61,10 +61,6 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, h Host) error {
 	}
 	return nil
 }
-
-type nopCloser struct{ io.Writer }
-
-func (nopCloser) Close() error { return nil }
 
 // plain is a method whose parameters do not matter.
 func plain(do func()) handler.Func {

@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -89,6 +90,29 @@ func TestFiles(t *testing.T) {
 		if got := fileOf(uriOf(file)); got != file {
 			t.Errorf("%q became %q", file, got)
 		}
+	}
+}
+
+// TestFrames reads messages, and refuses what is none.
+func TestFrames(t *testing.T) {
+	for in, want := range map[string]string{
+		"Content-Length: 2\r\n\r\n{}": "{}", "content-length: 2\r\nContent-Type: x\r\n\r\n{}rest": "{}", "Content-Length: 0\r\n\r\n": "",
+	} {
+		if got, err := (&frames{in: bufio.NewReader(strings.NewReader(in))}).Recv(); err != nil || string(got) != want {
+			t.Errorf("%q: got %q, %v", in, got, err)
+		}
+	}
+	for in, want := range map[string]string{
+		"": "EOF", "garbage\n\n": "want a header", "Content-Length: 99999999999\r\n\r\n": "want a number up to", "Content-Length: -1\r\n\r\n": "want a number",
+		"Content-Length: 9\r\n\r\n{}": "EOF", "X: y\r\n\r\n": "want a number", "Content-Length: 2": "EOF",
+	} {
+		if got, err := (&frames{in: bufio.NewReader(strings.NewReader(in))}).Recv(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %q, %v, want an error with %q", in, got, err, want)
+		}
+	}
+	var out strings.Builder
+	if err := (&frames{out: &out}).Send([]byte("{}")); err != nil || out.String() != "Content-Length: 2\r\n\r\n{}" {
+		t.Errorf("sent %q, %v", out.String(), err)
 	}
 }
 
