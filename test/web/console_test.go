@@ -335,10 +335,12 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 func edits(t *testing.T, b *tab, p *program, page string) {
 	const inCode = "document.querySelector('.code')?.shadowRoot"
 	file := filepath.Join(p.cmd.Dir, "flow1.yaml")
-	before, err := os.ReadFile(file)
+	was, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	before := strings.ReplaceAll(string(was), "\n", "\r\n") // as some editors write
+	write(t, file, "%s", before)
 	b.open("about:blank")
 	b.open(page + "#view=edit&file=flow1.yaml&line=2")
 	b.wait("the text", inCode+"?.querySelector('.cm-line')?.textContent == '' && "+inCode+"?.activeElement")
@@ -361,7 +363,7 @@ func edits(t *testing.T, b *tab, p *program, page string) {
 	b.run("document.querySelector('.plan form').requestSubmit()")
 	b.wait("the new generation", "document.querySelector('.plan .ok')?.innerText.includes('serves it')")
 	after, err := os.ReadFile(file)
-	if err != nil || !strings.Contains(string(after), "- {kind: snippet, name: added, code: 'self'}\n") {
+	if err != nil || !strings.Contains(string(after), "- {kind: snippet, name: added, code: 'self'}\r\n") {
 		t.Errorf("the file has %s, %v", after, err)
 	}
 
@@ -369,7 +371,7 @@ func edits(t *testing.T, b *tab, p *program, page string) {
 	b.wait("the revision before", "[...document.querySelectorAll('.plan td button')].some(b => b.innerText == 'Go back to it')")
 	b.run("document.querySelector('.plan td button').click()")
 	b.wait("the text as it was", "!"+inCode+"?.querySelector('.cm-content').innerText.includes('added')")
-	if now, err := os.ReadFile(file); err != nil || string(now) != string(before) {
+	if now, err := os.ReadFile(file); err != nil || string(now) != before {
 		t.Errorf("the file has %s, %v", now, err)
 	}
 
@@ -379,13 +381,13 @@ func edits(t *testing.T, b *tab, p *program, page string) {
 	b.do(chromedp.KeyEvent("# mine\r"))
 	b.wait("a draft", "document.querySelector('.files button[aria-current]').innerText.includes('*')")
 	b.wait("a plan of no meaning", "document.querySelector('.plan').innerText.includes('Nothing in meaning')")
-	write(t, file, "%s", "# theirs\n"+string(before))
+	write(t, file, "%s", "# theirs\n"+before)
 	b.run("document.querySelector('.plan form').requestSubmit()")
 	b.wait("the conflict", "document.querySelector('.plan [role=alert]')?.innerText.includes('have changed')")
-	if now, err := os.ReadFile(file); err != nil || string(now) != "# theirs\n"+string(before) {
+	if now, err := os.ReadFile(file); err != nil || string(now) != "# theirs\n"+before {
 		t.Errorf("the file has %s, %v", now, err)
 	}
-	write(t, file, "%s", string(before))
+	write(t, file, "%s", before)
 	b.run("document.querySelector('.plan [role=alert] button').click()")
 	b.wait("no conflict", "!document.querySelector('.plan [role=alert]')")
 	b.run("[...document.querySelectorAll('.plan form button')].find(b => b.innerText == 'Discard').click()")
