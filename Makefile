@@ -25,7 +25,7 @@ LONG := ^(TestProgram|TestReproducible|TestLayouts)$$
 # PACKAGES is how many packages are tested at a time: one more than there are processors, as
 # many tests wait for disks, timers and servers. Peers are tested two at a time, likewise.
 PACKAGES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-TEST_PEERS = printf '%s\n' $(PEERS) | GOWORK=off CGO_ENABLED=1 xargs -P 2 -I{} sh -c 'cd {} && $(GO) test $(1) ./... || { echo "FAIL {}"; exit 1; }'
+TEST_PEERS = printf '%s\n' $(PEERS) | GOWORK=off CGO_ENABLED=1 xargs -P 2 -I{} sh -c 'cd {} && $(GO) test -timeout 25m $(1) ./... || { echo "FAIL {}"; exit 1; }'
 
 .PHONY: help needs needs-all run build release test test-long test-peers test-console test-faults test-hostile race race-peers race-nethttp check lint generate assets site tidy size bench bench-lock bench-batch bench-streams bench-trail profile bench-trail-lessons contention guard guard-selftest stutter fuzz clean
 
