@@ -124,6 +124,17 @@ func apply(t *testing.T, w *Workspace, file string, edits []Edit) string {
 	return text
 }
 
+// TestRenameHere leaves another workflow in the same folder alone, whose nodes have the same names.
+func TestRenameHere(t *testing.T) {
+	w := workspace(t, "a.yaml", shop, "b.yaml", shop)
+	for _, file := range []string{"a.yaml", "b.yaml"} {
+		edits, err := w.Rename(diag.Pos{File: file, Line: 8, Col: 10}, "cost")
+		if err != nil || len(edits) != 2 || edits[0].From.File != file || edits[1].From.File != file {
+			t.Errorf("a rename in %s: %+v, %v", file, edits, err)
+		}
+	}
+}
+
 func TestHover(t *testing.T) {
 	w := workspace(t, "a.yaml", orders, "b.yaml", pricing)
 	for at, want := range map[diag.Pos]string{

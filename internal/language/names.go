@@ -17,10 +17,11 @@ type use struct {
 	own  bool           // it is where the name is given
 }
 
-// uses returns the places with names in the documents that a file can use. A link means the first node of
-// its name: see [Workspace.related]. Links that mean nothing are left out.
+// uses returns the places with names in the workflow of a file. A link means a node of its own document
+// before one of another. Links that mean nothing are left out.
 func (w *Workspace) uses(file string) (all []use) {
 	type scope struct {
+		file      string // of nodes in it alone; empty for all
 		namespace string
 		outer     *spec.Node
 		name      string
@@ -33,15 +34,16 @@ func (w *Workspace) uses(file string) (all []use) {
 	templates := make(map[string]*spec.Node)
 	variables := make(map[scope]*spec.Variable)
 	for _, v := range w.opts.Variables() {
-		variables[scope{v.Namespace, nil, v.Name}] = v
+		variables[scope{namespace: v.Namespace, name: v.Name}] = v
 	}
 	var links []written
-	related := w.related(file, w.parse)
-	for _, t := range related {
+	workflow := w.workflow(file, w.parse)
+	for _, t := range workflow {
 		for _, n := range w.parse(t) {
-			at := scope{n.Namespace, n.Outer, n.Name}
-			if _, ok := byName[at]; !ok {
-				byName[at] = n
+			for _, at := range []scope{{t.File, n.Namespace, n.Outer, n.Name}, {"", n.Namespace, n.Outer, n.Name}} {
+				if _, ok := byName[at]; !ok {
+					byName[at] = n
+				}
 			}
 			if _, ok := byID[n.ID]; !ok {
 				byID[n.ID] = n
@@ -57,7 +59,7 @@ func (w *Workspace) uses(file string) (all []use) {
 			all = append(all, u)
 		}
 	}
-	for _, t := range related {
+	for _, t := range workflow {
 		for _, n := range w.parse(t) {
 			if n.NamePos != n.Pos {
 				add(t, n.NamePos, n.Name, use{node: n, own: true})
@@ -67,7 +69,7 @@ func (w *Workspace) uses(file string) (all []use) {
 			}
 			for _, b := range n.Env {
 				for _, namespace := range []string{n.Namespace, ""} {
-					if v := variables[scope{namespace, nil, b.Name}]; v != nil && b.Name != "" {
+					if v := variables[scope{namespace: namespace, name: b.Name}]; v != nil && b.Name != "" {
 						add(t, b.NamePos, b.Name, use{of: v})
 						break
 					}
@@ -87,7 +89,11 @@ func (w *Workspace) uses(file string) (all []use) {
 				}
 			}
 			for _, l := range links {
-				switch to := byName[scope{n.Namespace, l.from, l.link.Name}]; {
+				to := byName[scope{t.File, n.Namespace, l.from, l.link.Name}]
+				if to == nil {
+					to = byName[scope{"", n.Namespace, l.from, l.link.Name}]
+				}
+				switch {
 				case l.link.Exit: // the entry of outbounds names the node itself
 					add(t, l.link.NamePos, n.Name, use{node: n})
 				case l.link.ID != "" && byID[l.link.ID] != nil:
@@ -116,7 +122,7 @@ func (t *text) stands(at diag.Pos, word string) (Range, bool) {
 	return Range{t.pos(at.Line, col), t.pos(at.Line, col+runes(word))}, true
 }
 
-// useAt returns the use at a place, and all of the same workspace.
+// useAt returns the use at a place, and all of its workflow.
 func (w *Workspace) useAt(at diag.Pos) (u use, all []use, ok bool) {
 	all = w.uses(at.File)
 	i := slices.IndexFunc(all, func(u use) bool { return u.holds(at) })
@@ -188,7 +194,7 @@ func (w *Workspace) Rename(at diag.Pos, name string) ([]Edit, error) {
 	if strings.TrimSpace(name) != name || name == "" || strings.ContainsAny(name, "\n\r\t") || len(name) > 256 {
 		return nil, fmt.Errorf("a name has no spaces at its ends, no line breaks, and at most 256 bytes")
 	}
-	for _, t := range w.related(at.File, w.parse) {
+	for _, t := range w.workflow(at.File, w.parse) {
 		nodes := w.parse(t)
 		if t.stale {
 			return nil, fmt.Errorf("%s cannot be read: put that right first", t.File)
