@@ -43,8 +43,10 @@ func (s *Server) notEdited(w http.ResponseWriter, err error) {
 		status, hint = http.StatusConflict, "read them again, and make the change there"
 	case errors.Is(err, edit.ErrReadOnly):
 		status, hint = http.StatusForbidden, "start the program with --edit"
-	case errors.Is(err, edit.ErrFile), errors.Is(err, edit.ErrRevision):
+	case errors.Is(err, edit.ErrFile):
 		status, hint = http.StatusNotFound, "see "+api.DocumentsPath
+	case errors.Is(err, edit.ErrRevision):
+		status, hint = http.StatusNotFound, "see "+api.Base+"revisions"
 	case errors.Is(err, edit.ErrSame), errors.Is(err, edit.ErrTests):
 		status = http.StatusBadRequest
 	}

@@ -420,7 +420,7 @@ type Hover struct {
 type Plan struct {
 	Revision string        `json:"revision" jsonschema:"that they were compared with"`
 	Findings []PlanFinding `json:"findings"`
-	Changes  []NodeChange  `json:"changes"`
+	Changes  []NodeChange  `json:"changes" jsonschema:"none while a document cannot be read"`
 	InFlight int           `json:"in_flight" jsonschema:"processes that would run to their end on what serves now"`
 }
 

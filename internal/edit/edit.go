@@ -197,7 +197,7 @@ func drafted(docs, drafts []spec.Document) ([]spec.Document, error) {
 type Plan struct {
 	Revision string // that they were compared with
 	Findings []language.Finding
-	Changes  []spec.NodeChange
+	Changes  []spec.NodeChange // none while a document cannot be read
 }
 
 // Plan compares drafts with the documents, and checks them.
@@ -217,18 +217,26 @@ func (s *Service) Plan(drafts []spec.Document) (Plan, error) {
 	s.checking.Lock()
 	list := s.opts.Check(docs)
 	s.checking.Unlock()
-	return Plan{now.ID, words.Place(list), spec.Compare(s.nodes(now.Documents), s.nodes(docs))}, nil
+	p := Plan{Revision: now.ID, Findings: words.Place(list)}
+	before, read := s.nodes(now.Documents)
+	after, readNow := s.nodes(docs)
+	if read && readNow {
+		p.Changes = spec.Compare(before, after)
+	}
+	return p, nil
 }
 
-// nodes returns all nodes of documents, those of sub-graphs included.
-func (s *Service) nodes(docs []spec.Document) []*spec.Node {
-	var all []*spec.Node
+// nodes returns all nodes of documents, those of sub-graphs included. ok is false if a document cannot be
+// read: its nodes are not gone, but not known.
+func (s *Service) nodes(docs []spec.Document) (all []*spec.Node, ok bool) {
+	ok = true
 	for _, doc := range docs {
-		nodes, _ := spec.Parse(doc, spec.ParseOptions{Namespace: s.opts.Namespace}) // the check reports what is wrong
+		nodes, found := spec.Parse(doc, spec.ParseOptions{Namespace: s.opts.Namespace}) // the check reports what is wrong
 		all = append(all, nodes...)
+		ok = ok && !slices.ContainsFunc(found, func(d *diag.Diagnostic) bool { return d.Code == diag.CodeYAML || d.Code == diag.CodeLimit })
 	}
 	specs, _ := expand.Subgraphs(all, s.kinds)
-	return append(specs.Nodes, specs.Bodies...)
+	return append(specs.Nodes, specs.Bodies...), ok
 }
 
 // workspace returns a workspace with documents.

@@ -78,6 +78,9 @@ func TestPlan(t *testing.T) {
 	if err != nil || len(p.Findings) != 1 || p.Findings[0].From.Line != 3 && p.Findings[0].From.Line != 2 {
 		t.Errorf("got %+v, %v", p, err)
 	}
+	if len(p.Changes) != 0 {
+		t.Errorf("nodes of a document that cannot be read count as changed: %+v", p.Changes)
+	}
 	p, err = s.Plan([]spec.Document{doc("b.yaml", "- {kind: nop, name: three}\n")})
 	if err != nil || len(p.Changes) != 2 || p.Changes[0].Before.Name != "two" || p.Changes[1].After.Name != "three" {
 		t.Errorf("got %+v, %v", p, err)

@@ -406,6 +406,7 @@ export interface Plan {
   /** that they were compared with */
   revision: string;
   findings: PlanFinding[];
+  /** none while a document cannot be read */
   changes: NodeChange[];
   /** processes that would run to their end on what serves now */
   in_flight: number;

@@ -117,7 +117,7 @@ function Plan({ go }: { go: (file: string, line: number) => void }) {
       {changed.value.length ? (
         <>
           <h3>{t("wouldChange")}</h3>
-          {p?.changes.length ? <ul class="changes">{p.changes.map((c) => <Change key={c.what + c.id} c={c} go={go} />)}</ul> : <p class="muted">{t("sameMeaning")}</p>}
+          {p?.changes.length ? <ul class="changes">{p.changes.map((c) => <Change key={c.what + c.id} c={c} go={go} />)}</ul> : <p class="muted">{t(errors.length ? "unknownChanges" : "sameMeaning")}</p>}
           {p?.in_flight ? <p class="muted">{t("runOn", p.in_flight)}</p> : null}
           <form class="row" onSubmit={(e) => void submit(e)}>
             <label>{t("why")} <input value={why.value} onInput={(e) => (why.value = e.currentTarget.value)} /></label>
