@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -166,6 +167,12 @@ func (s scope) id(raw *schema.Raw, path string) string {
 		return ""
 	}
 	return id.String()
+}
+
+// Unreadable reports whether findings of Parse say that a document, or the rest of it, could not be read:
+// what it has is not known then.
+func Unreadable(list diag.List) bool {
+	return slices.ContainsFunc(list, func(d *diag.Diagnostic) bool { return d.Code == diag.CodeYAML || d.Code == diag.CodeLimit })
 }
 
 func (s scope) unknown(f *schema.RawField, path string, known ...string) {

@@ -58,17 +58,19 @@ func (r *fileReader) fail(file string, err error) {
 	r.report(file, diag.Errorf(diag.CodeRead, "%w", err))
 }
 
+// Stdin is the file of a document that was read from standard input.
+const Stdin = "<stdin>"
+
 func (r *fileReader) stdin(stdin io.Reader) {
-	const name = "<stdin>"
-	if r.seen[name] {
+	if r.seen[Stdin] {
 		return
 	}
-	r.seen[name] = true
+	r.seen[Stdin] = true
 	if stdin == nil {
-		r.fail(name, errors.New("there is no standard input"))
+		r.fail(Stdin, errors.New("there is no standard input"))
 		return
 	}
-	r.read(name, stdin)
+	r.read(Stdin, stdin)
 }
 
 // path reads a folder, or a file with any extension.

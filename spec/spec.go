@@ -27,7 +27,7 @@ const MaxSize = yamltree.MaxSize
 
 // A Document is the text of a file.
 type Document struct {
-	File string // as given by the user, or "<stdin>"
+	File string // as given by the user, or [Stdin]
 	Data []byte
 
 	// Variable is the name of the variable whose data Data is, as a whole, such as a

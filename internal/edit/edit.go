@@ -95,8 +95,7 @@ type Service struct {
 
 	mu struct {
 		sync.Mutex
-		words     *language.Workspace // of the documents that were read last
-		of        string              // their revision
+		words     *language.Workspace // without documents: see workspace
 		revisions []Revision          // the newest last
 		kept      int                 // bytes of their documents
 	}
@@ -233,18 +232,18 @@ func (s *Service) nodes(docs []spec.Document) (all []*spec.Node, ok bool) {
 	for _, doc := range docs {
 		nodes, found := spec.Parse(doc, spec.ParseOptions{Namespace: s.opts.Namespace}) // the check reports what is wrong
 		all = append(all, nodes...)
-		ok = ok && !slices.ContainsFunc(found, func(d *diag.Diagnostic) bool { return d.Code == diag.CodeYAML || d.Code == diag.CodeLimit })
+		ok = ok && !spec.Unreadable(found)
 	}
 	specs, _ := expand.Subgraphs(all, s.kinds)
 	return append(specs.Nodes, specs.Bodies...), ok
 }
 
-// workspace returns a workspace with documents.
+// workspace returns a workspace with documents. All share what is known of kinds.
 func (s *Service) workspace(docs []spec.Document) (*language.Workspace, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.words == nil {
-		words, err := language.New(language.Options{Kinds: s.opts.Kinds, Namespace: s.opts.Namespace, Check: s.opts.Check})
+		words, err := language.New(language.Options{Kinds: s.opts.Kinds, Namespace: s.opts.Namespace})
 		if err != nil {
 			return nil, err
 		}

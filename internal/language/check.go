@@ -63,7 +63,7 @@ func placed(list diag.List, texts map[string]*text, names []string) (all []Findi
 		r := t.extent(d.Pos)
 		if d.Code == diag.CodeUnknownTarget && d.Fix == nil { // the check knows this workflow alone
 			near := *d
-			if near.Suggest(t.text(r), names) {
+			if near.Suggest(t.part(r), names) {
 				d = &near
 			}
 		}
@@ -89,8 +89,8 @@ func (w *Workspace) names(file string) (all []string) {
 	return all
 }
 
-// text returns the text of a range within a line.
-func (t *text) text(r Range) string {
+// part returns the text of a range within a line.
+func (t *text) part(r Range) string {
 	line := []rune(t.src().Line(r.From.Line))
 	return string(line[min(r.From.Col-1, len(line)):min(r.To.Col-1, len(line))])
 }

@@ -28,7 +28,7 @@ type Options struct {
 	Kinds     []*node.Def
 	Namespace string // of specs without one
 
-	// Check returns the findings of the documents of one workflow. It is called without a lock.
+	// Check returns the findings of the documents of one workflow. It is called without a lock, by [Workspace.Check] alone.
 	Check func([]spec.Document) diag.List
 
 	// Variables returns the variables that env can name. It may be nil.
@@ -162,7 +162,7 @@ func (w *Workspace) parse(t *text) []*spec.Node {
 			t.templates = append(t.templates, def)
 		}
 	}
-	t.stale = slices.ContainsFunc(list, func(d *diag.Diagnostic) bool { return d.Code == diag.CodeYAML })
+	t.stale = spec.Unreadable(list)
 	if t.stale && t.last != nil {
 		t.nodes, t.templates = t.last, templates
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/internal/cli/reference"
-	"github.com/uniflow-labs/uniflow/internal/ground/doctree"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -191,6 +190,3 @@ func (g *grammar) required(kind string) (names []string) {
 	}
 	return names
 }
-
-// given reports whether a map has a field.
-func given(n *doctree.Node, name string) bool { return field(n, name) != nil }

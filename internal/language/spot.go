@@ -137,6 +137,9 @@ func field(n *doctree.Node, name string) *doctree.Node {
 	return nil
 }
 
+// given reports whether a map has a field.
+func given(n *doctree.Node, name string) bool { return field(n, name) != nil }
+
 // word returns the text of a field of a map, "" if it has none.
 func word(n *doctree.Node, name string) string {
 	if f := field(n, name); f != nil && f.Scalar() && !strings.Contains(f.Text, mark) {

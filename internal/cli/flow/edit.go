@@ -76,7 +76,7 @@ func (s *server) shownDocuments() ([]spec.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(src.specs), func(doc document) bool { return doc.File == stdinName }), nil
+	return slices.DeleteFunc(slices.Clone(src.specs), func(doc document) bool { return doc.File == spec.Stdin }), nil // it cannot be written
 }
 
 // Limits of the tests that a client runs.
@@ -123,9 +123,6 @@ func (s *server) testDrafts(ctx context.Context, p *planner, docs []spec.Documen
 	tests.Nodes, tests.Links = edit.Share{Used: report.Nodes.Used, Of: report.Nodes.Total}, edit.Share{Used: report.Links.Used, Of: report.Links.Total}
 	return tests, ctx.Err()
 }
-
-// stdinName is what findings call the standard input, which cannot be written.
-const stdinName = "<stdin>"
 
 // edit has the loop apply a change, and waits for what comes of it.
 func (s *server) edit(ctx context.Context, changes []edit.Change) edit.Outcome {
