@@ -157,7 +157,7 @@ func (b *tab) wait(what, is string) {
 	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
 	defer cancel()
 	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("(() => {"+inChromium+"return !!("+is+")})()")); err != nil {
-		b.t.Fatalf("%s: %v; the page shows %s; the program wrote:\n%s", what, err, b.run("return JSON.stringify(all()) + root?.querySelector('.note').textContent"), b.p.output.Tail(4000))
+		b.t.Fatalf("%s: %v; the page shows %s; the program wrote:\n%s", what, err, b.run("return root ? JSON.stringify(all()) + root.querySelector('.note').textContent : document.body.innerText"), b.p.output.Tail(4000))
 	}
 }
 

@@ -376,7 +376,6 @@ func edits(t *testing.T, b *tab, p *program, page string) {
 	}
 
 	// Another hand changes the file meanwhile.
-	b.do(chromedp.KeyEvent("x"))
 	b.run(inCode + "?.querySelector('.cm-content').focus()")
 	b.do(chromedp.KeyEvent("# mine\r"))
 	b.wait("a draft", "document.querySelector('.files button[aria-current]').innerText.includes('*')")

@@ -1,12 +1,13 @@
 // The documents of the program, and what the author has written in their place. Drafts are kept while the
 // page is open, whatever it shows.
 
-import { computed, signal } from "@preact/signals";
+import { batch, computed, signal } from "@preact/signals";
 import type { Applied, Documents, Plan, Tests } from "./api.gen";
 import { ask, Failure, get } from "./server";
 
 export const documents = signal<Documents | null>(null);
 export const drafts = signal<Record<string, string>>({});
+/** What the drafts would change, as far as the program was asked: see planned. */
 export const plan = signal<Plan | null>(null);
 export const tests = signal<Tests | null>(null);
 export const against = signal<Failure | null>(null);
@@ -19,6 +20,11 @@ export const changed = computed(() =>
   (documents.value?.documents ?? [])
     .filter((d) => (drafts.value[d.file] ?? d.text) !== d.text)
     .map((d) => ({ file: d.file, text: carriages.has(d.file) ? drafts.value[d.file]!.replaceAll("\n", "\r\n") : drafts.value[d.file]! })));
+
+const asked = signal<typeof changed.value | null>(null);
+
+/** Whether the plan is one of the drafts as they are now. */
+export const planned = computed(() => plan.value !== null && asked.value === changed.value);
 
 /** Tells of a failure, and returns the answer if there is none. A conflict stays until the documents are read again. */
 async function told<T>(answer: Promise<T>, read = false): Promise<T | null> {
@@ -42,13 +48,18 @@ export async function readDocuments(): Promise<void> {
   if (read?.editable) await check();
 }
 
-let asked = 0;
+let checks = 0;
 
 /** Asks what the drafts would change. An answer that is overtaken is dropped. */
 export async function check(): Promise<void> {
-  const number = ++asked;
-  const answer = await told(ask<Plan>("/api/v1/plan", { drafts: changed.value }));
-  if (answer && number === asked) plan.value = answer;
+  const number = ++checks;
+  const of = changed.value;
+  const answer = await told(ask<Plan>("/api/v1/plan", { drafts: of }));
+  if (!answer || number !== checks) return;
+  batch(() => {
+    plan.value = answer;
+    asked.value = of;
+  });
 }
 
 /** Runs the tests in the drafts, or one of them. */

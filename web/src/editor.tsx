@@ -2,7 +2,7 @@ import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Applied, NodeChange, PlanFinding, Revision } from "./api.gen";
 import type { Code } from "./code";
-import { against, apply, changed, check, discard, documents, drafts, plan, readDocuments, rollback, runTests, tests } from "./drafts";
+import { against, apply, changed, check, discard, documents, drafts, plan, planned, readDocuments, rollback, runTests, tests } from "./drafts";
 import { status } from "./live";
 import { More } from "./logs";
 import { Failure, get } from "./server";
@@ -117,11 +117,11 @@ function Plan({ go }: { go: (file: string, line: number) => void }) {
       {changed.value.length ? (
         <>
           <h3>{t("wouldChange")}</h3>
-          {p?.changes.length ? <ul class="changes">{p.changes.map((c) => <Change key={c.what + c.id} c={c} go={go} />)}</ul> : <p class="muted">{t(errors.length ? "unknownChanges" : "sameMeaning")}</p>}
-          {p?.in_flight ? <p class="muted">{t("runOn", p.in_flight)}</p> : null}
+          {!planned.value ? <p class="muted">{t("checking")}</p> : p?.changes.length ? <ul class="changes">{p.changes.map((c) => <Change key={c.what + c.id} c={c} go={go} />)}</ul> : <p class="muted">{t(errors.length ? "unknownChanges" : "sameMeaning")}</p>}
+          {planned.value && p?.in_flight ? <p class="muted">{t("runOn", p.in_flight)}</p> : null}
           <form class="row" onSubmit={(e) => void submit(e)}>
             <label>{t("why")} <input value={why.value} onInput={(e) => (why.value = e.currentTarget.value)} /></label>
-            <button class="main" disabled={busy.value || errors.length > 0 || !p}>{t("apply")}</button>
+            <button class="main" disabled={busy.value || errors.length > 0 || !planned.value}>{t("apply")}</button>
             <button type="button" onClick={discard}>{t("discard")}</button>
           </form>
         </>
