@@ -92,6 +92,9 @@ const (
 
 	// SendsOn: the node sends each payload on as it is, so without a link it answers with it.
 	SendsOn
+
+	// Inside: what the node does is seen within the program alone, and ends with it.
+	Inside
 )
 
 // Has reports whether all facts of another set are in it.

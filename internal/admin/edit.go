@@ -171,6 +171,69 @@ func (s *Server) tests(w http.ResponseWriter, r *http.Request) {
 	s.json(w, answer)
 }
 
+func (s *Server) try(w http.ResponseWriter, r *http.Request) {
+	var body api.Trial
+	if !read(w, r, &body, `{"drafts": [], "node": "NAME", "text": "JSON"}`) {
+		return
+	}
+	trial := edit.Trial{Node: body.Node, Allow: body.Allow}
+	payload, ok := parsed(w, "text", body.Text)
+	if !ok {
+		return
+	}
+	trial.Payload = payload
+	for _, p := range body.Pins {
+		answer, ok := parsed(w, "the pin of "+p.Node, p.Text)
+		if !ok {
+			return
+		}
+		trial.Pins = append(trial.Pins, edit.Pin{Node: p.Node, Answer: answer})
+	}
+	t, err := s.opts.Edit.Try(r.Context(), draftsOf(body.Drafts), trial)
+	if err != nil {
+		s.notEdited(w, err)
+		return
+	}
+	answer := api.Tried{
+		Failed: len(t.Failures) > 0, Findings: []diag.Finding{}, Steps: []api.Step{},
+		Skipped: t.Skipped, Log: s.opts.Redact(t.Log), Seconds: t.Took.Seconds(), Answer: s.payloadOf(t.Answer),
+	}
+	for _, d := range t.Failures {
+		answer.Findings = append(answer.Findings, s.finding(d))
+	}
+	for _, step := range t.Steps {
+		answer.Steps = append(answer.Steps, api.Step{
+			From: s.opts.Redact(step.From), Out: step.Out, To: s.redacted(step.To), Payload: s.payloadOf(&step.Payload),
+		})
+	}
+	s.json(w, answer)
+}
+
+// parsed returns the payload that a client has written as JSON.
+func parsed(w http.ResponseWriter, what, text string) (value.Value, bool) {
+	v, err := value.ParseJSON([]byte(text))
+	if err != nil {
+		api.Fail(w, http.StatusBadRequest, what+": "+err.Error(), "the payload must be JSON; write a text in double quotes")
+	}
+	return v, err == nil
+}
+
+// payloadOf is a payload without secrets; nil is none.
+func (s *Server) payloadOf(v *value.Value) api.Payload {
+	if v == nil {
+		return api.Payload{Kind: "none"}
+	}
+	return s.payload(v, v.Size())
+}
+
+func (s *Server) redacted(texts []string) []string {
+	all := make([]string, len(texts))
+	for i, text := range texts {
+		all[i] = s.opts.Redact(text)
+	}
+	return all
+}
+
 func (s *Server) applyDrafts(w http.ResponseWriter, r *http.Request) {
 	var body api.Apply
 	if !read(w, r, &body, "a revision and drafts") {

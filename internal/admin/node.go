@@ -72,9 +72,8 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &body, `{"port": 0, "text": "JSON"}`) {
 		return
 	}
-	payload, err := value.ParseJSON([]byte(body.Text))
-	if err != nil {
-		api.Fail(w, http.StatusBadRequest, "text: "+err.Error(), "the payload must be JSON; write a text in double quotes")
+	payload, ok := parsed(w, "text", body.Text)
+	if !ok {
 		return
 	}
 	v := s.vertex(w, r.PathValue("id"))
@@ -93,9 +92,9 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		sent = api.Sent{Failed: true, Payload: s.payload(new(value.Error(err)), 0)}
 	case !ok:
-		sent.Payload = api.Payload{Kind: "none"}
+		sent.Payload = s.payloadOf(nil)
 	default:
-		sent.Payload = s.payload(&answer, answer.Size())
+		sent.Payload = s.payloadOf(&answer)
 	}
 	s.json(w, sent)
 }

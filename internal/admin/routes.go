@@ -69,6 +69,7 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 		all["POST /api/v1/hover"] = http.HandlerFunc(s.hover)
 		all["POST /api/v1/plan"] = http.HandlerFunc(s.plan)
 		all["POST /api/v1/tests"] = http.HandlerFunc(s.tests)
+		all["POST /api/v1/try"] = http.HandlerFunc(s.try)
 		all["POST /api/v1/apply"] = http.HandlerFunc(s.applyDrafts)
 		all["GET /api/v1/revisions"] = http.HandlerFunc(s.revisions)
 		all["POST /api/v1/revisions/{id}"] = http.HandlerFunc(s.rollback)

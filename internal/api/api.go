@@ -137,6 +137,7 @@ func Routes() []Route {
 		{Method: http.MethodPost, Path: Base + "hover", Scope: Control, Asks: true, Doc: "what stands at a place of a draft", Body: Place{}, Answer: Hover{}},
 		{Method: http.MethodPost, Path: Base + "plan", Scope: Control, Asks: true, Doc: "what drafts would change, and what is wrong with them", Body: Drafts{}, Answer: Plan{}},
 		{Method: http.MethodPost, Path: Base + "tests", Scope: Control, Doc: "run the tests in the documents, with drafts in their place", Body: TestRun{}, Answer: Tests{}},
+		{Method: http.MethodPost, Path: Base + "try", Scope: Control, Doc: "send a packet through drafts, which are not served", Body: Trial{}, Answer: Tried{}},
 		{Method: http.MethodPost, Path: Base + "apply", Scope: Control, Doc: "write drafts to the documents and serve them, or leave all as it was", Body: Apply{}, Answer: Applied{}},
 		{Method: http.MethodGet, Path: Base + "revisions", Scope: Inspect, Doc: "the documents as they were since the program began, the newest first", Answer: []Revision{}},
 		{Method: http.MethodPost, Path: Base + "revisions/{id}", Scope: Control, Doc: "go back to a revision", Answer: Applied{}},

@@ -472,6 +472,40 @@ type Test struct {
 	Text    string  `json:"text,omitempty" jsonschema:"what failed"`
 }
 
+// A Trial asks what drafts do with a packet. They are not served, and nothing outside changes.
+type Trial struct {
+	Drafts []Document `json:"drafts"`
+	Node   string     `json:"node" jsonschema:"NAME or NAMESPACE/NAME of the node that the packet comes to; a trigger stands for what it leads to"`
+	Text   string     `json:"text" jsonschema:"the payload, as JSON"`
+	Pins   []Pin      `json:"pins,omitempty" jsonschema:"what nodes answer in place of what they do"`
+	Allow  []string   `json:"allow,omitempty" jsonschema:"names of nodes that run although they may change something outside; the others fail"`
+}
+
+// A Pin is what a node answers.
+type Pin struct {
+	Node string `json:"node" jsonschema:"NAME or NAMESPACE/NAME"`
+	Text string `json:"text" jsonschema:"the answer, as JSON"`
+}
+
+// A Tried is what came of a [Trial].
+type Tried struct {
+	Failed   bool           `json:"failed"`
+	Answer   Payload        `json:"answer"`
+	Findings []diag.Finding `json:"findings" jsonschema:"why it failed"`
+	Steps    []Step         `json:"steps" jsonschema:"the last packets that nodes sent"`
+	Skipped  int            `json:"skipped,omitempty" jsonschema:"how many packets came before these"`
+	Log      string         `json:"log,omitempty"`
+	Seconds  float64        `json:"seconds"`
+}
+
+// A Step is a packet that a node has sent.
+type Step struct {
+	From    string   `json:"from" jsonschema:"empty for the packet of the trial"`
+	Out     string   `json:"out"`
+	To      []string `json:"to" jsonschema:"NODE.PORT; none if it is the answer"`
+	Payload Payload  `json:"payload"`
+}
+
 // A Share is how many of all.
 type Share struct {
 	Used int `json:"used"`

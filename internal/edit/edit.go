@@ -27,6 +27,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // Limits of what is kept of former revisions.
@@ -58,7 +59,7 @@ type Outcome struct {
 	Generation int       // that serves now
 }
 
-// Options are what a service works with. Write and Test may be nil.
+// Options are what a service works with. Write, Test and Try may be nil.
 type Options struct {
 	Kinds     []*node.Def
 	Namespace string
@@ -69,6 +70,10 @@ type Options struct {
 	// Test runs the tests in documents whose NAMESPACE/NAME match, as uniflow test does; an empty run
 	// matches all. It is called only if Write is there.
 	Test func(ctx context.Context, docs []spec.Document, run string) (Tests, error)
+
+	// Try sends a packet through documents. Nothing outside changes but by nodes that are allowed. It is
+	// called only if Write is there.
+	Try func(context.Context, []spec.Document, Trial) (Tried, error)
 }
 
 // A Test is what came of one.
@@ -83,6 +88,37 @@ type Test struct {
 type Tests struct {
 	List         []Test
 	Nodes, Links Share // that were used
+}
+
+// A Trial is a packet through a program that is not served.
+type Trial struct {
+	Node    string // NAME or NAMESPACE/NAME; a trigger stands for what it leads to
+	Payload value.Value
+	Pins    []Pin
+	Allow   []string // the names of nodes that may change something outside
+}
+
+// A Pin is what a node answers in place of what it does.
+type Pin struct {
+	Node   string // likewise
+	Answer value.Value
+}
+
+// Tried is what came of a trial.
+type Tried struct {
+	Answer   *value.Value // nil if there is none
+	Failures diag.List    // of the drafts, or of the process
+	Steps    []Step       // the last packets that were sent
+	Skipped  int          // packets before these
+	Log      string
+	Took     time.Duration
+}
+
+// A Step is a packet that a node has sent.
+type Step struct {
+	From, Out string
+	To        []string // NODE.PORT
+	Payload   value.Value
 }
 
 // A Share is how many of all.
@@ -285,20 +321,36 @@ func (s *Service) drafted(drafts []spec.Document) (*language.Workspace, error) {
 
 // Test runs the tests in drafts, one run at a time. The nodes have the effects that they have in uniflow test,
 // so it is for those who may change documents.
-func (s *Service) Test(ctx context.Context, drafts []spec.Document, run string) (Tests, error) {
+func (s *Service) Test(ctx context.Context, drafts []spec.Document, run string) (t Tests, err error) {
+	return t, s.run(drafts, func(docs []spec.Document) error {
+		t, err = s.opts.Test(ctx, docs, run)
+		return err
+	})
+}
+
+// Try sends a packet through drafts, which are not served, one at a time.
+func (s *Service) Try(ctx context.Context, drafts []spec.Document, trial Trial) (t Tried, err error) {
+	return t, s.run(drafts, func(docs []spec.Document) error {
+		t, err = s.opts.Try(ctx, docs, trial)
+		return err
+	})
+}
+
+// run runs drafts, for those who may change documents.
+func (s *Service) run(drafts []spec.Document, f func([]spec.Document) error) error {
 	if !s.Editable() {
-		return Tests{}, ErrReadOnly
+		return ErrReadOnly
 	}
 	docs, err := s.opts.Read()
 	if err != nil {
-		return Tests{}, err
+		return err
 	}
 	if docs, err = drafted(docs, drafts); err != nil {
-		return Tests{}, err
+		return err
 	}
 	s.checking.Lock()
 	defer s.checking.Unlock()
-	return s.opts.Test(ctx, docs, run)
+	return f(docs)
 }
 
 // Apply writes drafts of a revision, and serves them. If that fails, the files are as before.

@@ -165,7 +165,7 @@ func (m *Mock) Recording() ([]byte, error) {
 // Replaces reports whether the mock is for a node. It names the node, with its
 // namespace or without.
 func (m *Mock) Replaces(ref node.Ref) bool {
-	return ref.Name != "" && (m.Node == ref.Name || m.Node == ref.Namespace+"/"+ref.Name)
+	return named(ref, m.Node)
 }
 
 // sent records what the node has sent because of a payload. The last one counts.

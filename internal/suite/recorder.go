@@ -59,6 +59,13 @@ func (r *recorder) add(p observe.Packet, out bool) {
 	}
 }
 
+// hasBegun reports whether the nodes have started, and the test sends.
+func (r *recorder) hasBegun() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.begun
+}
+
 // keep adds a packet, and reports whether the test begins with it.
 func (r *recorder) keep(p observe.Packet, out bool) (begins bool) {
 	r.mu.Lock()

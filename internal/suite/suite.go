@@ -14,11 +14,13 @@ package suite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +28,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/clock"
 	"github.com/uniflow-labs/uniflow/internal/memory"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
 )
 
 // Options are how to run. Kinds are required.
@@ -39,6 +42,12 @@ type Options struct {
 	// Running says that the program runs meanwhile: nodes that hold what only one may have, such as a
 	// spool or a store of events, are not opened. A test that sends to one fails.
 	Running bool
+
+	// Dry says that nothing outside may change: a node that might change something is not run, unless
+	// Allowed has its name, with its namespace or without. What is sent to it fails, but is answered None
+	// while nodes start, as at a port init: it is not what is tried.
+	Dry     bool
+	Allowed []string
 
 	// Done is called after each test with its index, for one at a time, in any order.
 	Done func(at int, r *Result)
@@ -169,7 +178,7 @@ func (s *session) test(ctx context.Context, t uniflow.Test) (*Result, *recorder)
 		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime})),
 	}
 	var worker sync.WaitGroup // waited for by the result, unless it is abandoned
-	begin := func() { worker.Go(func() { done <- s.run(ctx, t, opts) }) }
+	begin := func() { worker.Go(func() { done <- s.run(ctx, t, rec, opts) }) }
 	if t.FakeClock {
 		fake := clock.New(epoch)
 		opts.Clock = fake
@@ -178,7 +187,7 @@ func (s *session) test(ctx context.Context, t uniflow.Test) (*Result, *recorder)
 				within, cancel := context.WithCancelCause(begun)
 				defer cancel(nil)
 				defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-				done <- s.run(within, t, opts)
+				done <- s.run(within, t, rec, opts)
 			})
 		}
 	}
@@ -221,7 +230,7 @@ func wait(ctx context.Context, done <-chan error) error {
 }
 
 // run runs a test in an engine of its own. What it has forked is cancelled in the end.
-func (s *session) run(ctx context.Context, t uniflow.Test, opts uniflow.Options) (err error) {
+func (s *session) run(ctx context.Context, t uniflow.Test, rec *recorder, opts uniflow.Options) (err error) {
 	engine, err := uniflow.New(opts)
 	if err != nil {
 		return err
@@ -233,15 +242,15 @@ func (s *session) run(ctx context.Context, t uniflow.Test, opts uniflow.Options)
 			err = errors.Join(err, stopped)
 		}
 	}()
-	if err := engine.ApplyTest(ctx, t, s.replace(t.FakeClock)); err != nil {
+	if err := engine.ApplyTest(ctx, t, s.replace(t.FakeClock, rec)); err != nil {
 		return err
 	}
 	return engine.Test(ctx, t.Node.Name)
 }
 
-// replace returns what makes nodes of a test in place of their kinds: triggers start
-// nothing, nothing connects to another system when it is opened, and mocks replace nodes.
-func (s *session) replace(fake bool) func(node.Ref, *node.Def) func(*node.Init) (node.Node, error) {
+// replace returns what makes nodes of a test in place of their kinds: mocks replace nodes, and others
+// may not be run.
+func (s *session) replace(fake bool, rec *recorder) func(node.Ref, *node.Def) func(*node.Init) (node.Node, error) {
 	return func(ref node.Ref, def *node.Def) func(*node.Init) (node.Node, error) {
 		records := false
 		for _, m := range s.Mocks {
@@ -253,28 +262,62 @@ func (s *session) replace(fake bool) func(node.Ref, *node.Def) func(*node.Init) 
 				return func(init *node.Init) (node.Node, error) { return m.node(init, def), nil }
 			}
 		}
-		serves := !def.Begins() && !def.Role.Has(node.Connects) || fake && def.Role.Has(node.Ticks)
-		serves = serves || records && !def.Starts()
-		if def.New == nil || serves && (!s.Running || def.Traits == nil) {
+		if def.New == nil {
 			return nil
 		}
 		return func(init *node.Init) (node.Node, error) {
 			n, err := def.New(init)
-			if _, tests := n.(node.Tester); err != nil || tests || serves && !holds(def, init) {
+			if _, tests := n.(node.Tester); err != nil || tests {
 				return n, err
 			}
-			if serves {
-				return inert{def.Kind, ref.Name, "is not opened while its program runs"}, nil
+			if why := s.inert(ref, def, init.Config, fake, records); why != nil {
+				if s.Dry {
+					return inert{why, rec.hasBegun}, nil
+				}
+				return inert{why, always}, nil
 			}
-			return inert{def.Kind, ref.Name, "does not connect"}, nil
+			return n, nil
 		}
 	}
 }
 
-// holds reports whether a node has something that no other may have.
-func holds(def *node.Def, init *node.Init) bool {
-	t := def.Traits(init.Config)
-	return len(t.Holds) > 0 || t.Events != ""
+// inert returns why a node is not run: triggers start nothing, and nothing connects to another system when
+// it is opened, unless it is recorded; then what [Options] say. It is nil for a node that is run.
+func (s *session) inert(ref node.Ref, def *node.Def, c schema.Config, fake, records bool) error {
+	var traits node.Traits
+	if def.Traits != nil {
+		traits = def.Traits(c)
+	}
+	recall := node.Effects
+	if def.Recall != nil {
+		recall = def.Recall(c)
+	}
+	records = records && !def.Starts()
+	why := ""
+	switch {
+	case def.Begins() && !(fake && def.Role.Has(node.Ticks)) && !records:
+		why = "does not connect"
+	case s.Running && (len(traits.Holds) > 0 || traits.Events != ""):
+		why = "is not opened while its program runs"
+	case s.Dry && slices.ContainsFunc(s.Allowed, func(name string) bool { return named(ref, name) }):
+	case def.Role.Has(node.Connects) && !records:
+		why = "does not connect"
+	case s.Dry && recall == node.Effects && !traits.Is.Has(node.Inside):
+		why = "is not run, as it may change something"
+	}
+	name := cmp.Or(ref.Name, "NAME")
+	switch {
+	case why == "":
+		return nil
+	case s.Dry:
+		return fmt.Errorf("%s %s in a try: pin what %s answers, or allow it by its name", def.Kind, why, name)
+	}
+	return fmt.Errorf("%s %s in tests: mocks of the test, or --mock %s=FILE, say what it answers", def.Kind, why, name)
+}
+
+// named reports whether a name is that of a node, with its namespace or without.
+func named(ref node.Ref, name string) bool {
+	return ref.Name != "" && (name == ref.Name || name == ref.Namespace+"/"+ref.Name)
 }
 
 // firstOut returns the index of the first out-port, as the engine counts: in a
@@ -286,15 +329,20 @@ func firstOut(def *node.Def) int {
 	return len(def.In)
 }
 
-// An inert node starts nothing and connects to nothing. What is sent to it fails.
-type inert struct{ kind, name, why string }
+// An inert node starts nothing and connects to nothing. What is sent to it fails, or is left out before
+// the time.
+type inert struct {
+	why  error
+	from func() bool
+}
+
+func always() bool { return true }
 
 func (n inert) Receive(node.Process, node.Packet) node.Result {
-	name := n.name
-	if name == "" {
-		name = "NAME"
+	if !n.from() {
+		return node.None()
 	}
-	return node.Fail(fmt.Errorf("%s %s in tests: mocks of the test, or --mock %s=FILE, say what it answers", n.kind, n.why, name))
+	return node.Fail(n.why)
 }
 
 // A logBuffer keeps the beginning of what is logged.

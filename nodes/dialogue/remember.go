@@ -31,7 +31,7 @@ func rememberDef(o stream.Options) *node.Def {
 		In:     in("A payload."),
 		Out:    out("The same."),
 		Recall: node.Always(node.Effects),
-		Traits: node.Fixed(node.Traits{Needs: []node.Need{session.Needed("")}}),
+		Traits: node.Fixed(node.Traits{Is: node.Inside, Needs: []node.Need{session.Needed("")}}),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config
 			n := &rememberNode{most: int(c.Int("most")), forget: c.Strings("forget"), clear: c.Bool("clear")}

@@ -49,6 +49,9 @@ func sessionDef(o stream.Options) *node.Def {
 				t.Is |= node.SendsParts // it sets a header of the answer
 				t.Needs = []node.Need{{What: node.GivesRequest, OfTrigger: true, Idle: true, Hint: "only requests of a listener have a cookie: write what a session belongs to, such as key: self.user"}}
 			}
+			if c.Group("store").String("driver") == inMemory {
+				t.Is |= node.Inside
+			}
 			return t
 		},
 		Recall: node.Always(node.Effects),
@@ -56,9 +59,12 @@ func sessionDef(o stream.Options) *node.Def {
 	}
 }
 
+// inMemory is the driver of a store that ends with the program.
+const inMemory = "memory"
+
 func storeFields() schema.Object {
 	return schema.Fields(
-		schema.Enum("driver", "memory", "sqlite", "postgres").Default("memory").Doc("The store."),
+		schema.Enum("driver", inMemory, "sqlite", "postgres").Default(inMemory).Doc("The store."),
 		schema.String("source").Secret().Doc("Where the database is, as in `sql`: a file, or `postgres://user:password@host:5432/name`."),
 		schema.String("table").Default("uniflow_sessions").Doc("The table, also in `memory`. Nodes with the same one share their sessions: name another one where keys mean something else."),
 		schema.Int("capacity").Default(100_000).Range(1, 1<<30).Doc("The most sessions in `memory`."),
@@ -119,9 +125,9 @@ func newSession(init *node.Init, o stream.Options) (node.Node, error) {
 	n.shared = fmt.Sprintf("sessions %s %x %q", driver, source, n.table)
 	var err error
 	switch {
-	case driver != "memory" && at.String("source") == "":
+	case driver != inMemory && at.String("source") == "":
 		return nil, at.Errorf("source", diag.CodeBadValue, "is missing").WithHint("write where the database is, such as %s", exampleSources[driver])
-	case driver != "memory":
+	case driver != inMemory:
 		if n.db, err = data.NewDatabase(init, at); err != nil {
 			return nil, err
 		}

@@ -33,6 +33,7 @@ func dedupeDef(o stream.Options) *node.Def {
 			{Name: "out", Doc: "A message that is not a duplicate."},
 			{Name: "duplicate", Doc: "A duplicate."},
 		},
+		Traits: node.Fixed(node.Traits{Is: node.Inside}),
 		Recall: node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config

@@ -27,7 +27,7 @@ func emitDef(o stream.Options) *node.Def {
 		In:    []node.Port{{Name: "in", Doc: "A part of the answer."}},
 		Error: node.OwnFailure,
 		Traits: func(c schema.Config) node.Traits {
-			t := node.Traits{Is: node.SendsParts}
+			t := node.Traits{Is: node.SendsParts | node.Inside}
 			if c.String("otherwise") != "drop" {
 				t.Needs = []node.Need{{What: node.GivesParts, OfTrigger: true, Idle: true, Hint: "emit behind a trigger with a client: listener, websocket, chat and its like, mcp; or write otherwise: drop"}}
 			}

@@ -28,7 +28,7 @@ func logDef(o stream.Options) *node.Def {
 		),
 		In:     []node.Port{{Name: "in", Doc: "A payload."}},
 		Out:    []node.Port{{Name: "out", Doc: "The same payload."}},
-		Traits: node.Fixed(node.Traits{Is: node.SendsOn, Shape: node.Passes}),
+		Traits: node.Fixed(node.Traits{Is: node.SendsOn | node.Inside, Shape: node.Passes}),
 		Recall: node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config

@@ -24,6 +24,7 @@ func publishDef(o stream.Options) *node.Def {
 		),
 		In:     []node.Port{{Name: "in", Doc: "What to publish."}},
 		Error:  node.OwnFailure,
+		Traits: node.Fixed(node.Traits{Is: node.Inside}),
 		Recall: node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			n := &publisher{init: init}

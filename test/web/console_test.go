@@ -360,16 +360,32 @@ func edits(t *testing.T, b *tab, p *program, page string) {
 	b.do(chromedp.KeyEvent("e"))
 	b.wait("the plan", "document.querySelector('.changes')?.innerText.includes('+ added') && !document.querySelector('.plan .main').disabled")
 	b.picture(filepath.Join(t.ArtifactDir(), "plan.png"))
-	b.run("document.querySelector('.plan form').requestSubmit()")
-	b.wait("the new generation", "document.querySelector('.plan .ok')?.innerText.includes('serves it')")
+	try := func(node, payload, want string) {
+		t.Helper()
+		b.run(`for (const [at, text] of [['input', '` + node + `'], ['textarea', '` + payload + `']]) {
+	const field = document.querySelector('.send ' + at)
+	field.value = text
+	field.dispatchEvent(new Event('input', {bubbles: true}))
+}
+document.querySelector('.send form').requestSubmit()`)
+		b.wait("the trial at "+node, "document.querySelector('.send [role=status]')?.innerText.includes('"+want+"')")
+	}
+	try("added", `{"tried": 1}`, `"tried": 1`)
+	try("keep", `{"distinct_id": "u", "event": "e"}`, "is not opened while its program runs in a try: pin what keep answers")
+	b.run("[...document.querySelectorAll('.send ol button')].find(b => b.innerText == 'Pin').click()")
+	try("keep", `1`, "answered")
+	b.run("document.querySelector('.send').scrollIntoView()")
+	b.picture(filepath.Join(t.ArtifactDir(), "try.png"))
+	b.run("document.querySelector('.plan form.row').requestSubmit()")
+	b.wait("the new generation", "document.querySelector('.plan p.ok')?.innerText.includes('serves it')")
 	after, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(after), "- {kind: snippet, name: added, code: 'self'}\r\n") {
 		t.Errorf("the file has %s, %v", after, err)
 	}
 
-	b.run("document.querySelector('.plan details').open = true")
-	b.wait("the revision before", "[...document.querySelectorAll('.plan td button')].some(b => b.innerText == 'Go back to it')")
-	b.run("document.querySelector('.plan td button').click()")
+	b.run("document.querySelector('.plan > details').open = true")
+	b.wait("the revision before", "[...document.querySelectorAll('.plan > details td button')].some(b => b.innerText == 'Go back to it')")
+	b.run("document.querySelector('.plan > details td button').click()")
 	b.wait("the text as it was", "!"+inCode+"?.querySelector('.cm-content').innerText.includes('added')")
 	if now, err := os.ReadFile(file); err != nil || string(now) != before {
 		t.Errorf("the file has %s, %v", now, err)
@@ -381,7 +397,7 @@ func edits(t *testing.T, b *tab, p *program, page string) {
 	b.wait("a draft", "document.querySelector('.files button[aria-current]').innerText.includes('*')")
 	b.wait("a plan of no meaning", "document.querySelector('.plan').innerText.includes('Nothing in meaning')")
 	write(t, file, "%s", "# theirs\n"+before)
-	b.run("document.querySelector('.plan form').requestSubmit()")
+	b.run("document.querySelector('.plan form.row').requestSubmit()")
 	b.wait("the conflict", "document.querySelector('.plan [role=alert]')?.innerText.includes('have changed')")
 	if now, err := os.ReadFile(file); err != nil || string(now) != "# theirs\n"+before {
 		t.Errorf("the file has %s, %v", now, err)
@@ -389,8 +405,8 @@ func edits(t *testing.T, b *tab, p *program, page string) {
 	write(t, file, "%s", before)
 	b.run("document.querySelector('.plan [role=alert] button').click()")
 	b.wait("no conflict", "!document.querySelector('.plan [role=alert]')")
-	b.run("[...document.querySelectorAll('.plan form button')].find(b => b.innerText == 'Discard').click()")
-	b.wait("no draft", "!document.querySelector('.plan form')")
+	b.run("[...document.querySelectorAll('.plan form.row button')].find(b => b.innerText == 'Discard').click()")
+	b.wait("no draft", "!document.querySelector('.plan form.row')")
 
 	b.open("about:blank")
 	b.open(page + "#view=edit&file=flow0.yaml&line=20") // before the router
@@ -399,11 +415,11 @@ func edits(t *testing.T, b *tab, p *program, page string) {
 	b.wait("what can be written", inCode+"?.querySelector('.cm-tooltip-autocomplete li[aria-selected]')?.textContent.startsWith('cache')")
 	b.wait("what the kind does", inCode+"?.querySelector('.cm-completionInfo p') && document.querySelector('.findings').innerText.includes('cach')")
 	b.picture(filepath.Join(t.ArtifactDir(), "write.png"))
-	b.run("[...document.querySelectorAll('.plan form button')].find(b => b.innerText == 'Discard').click()")
+	b.run("[...document.querySelectorAll('.plan form.row button')].find(b => b.innerText == 'Discard').click()")
 	b.run("[...document.querySelectorAll('.plan button')].find(b => b.innerText == 'Run the tests').click()")
 	b.wait("what came of the tests", "document.querySelectorAll('.findings b.ok').length == 3 && !document.querySelector('.findings b.hot')")
 	b.picture(filepath.Join(t.ArtifactDir(), "tests.png"))
-	b.wait("no draft of it", "!document.querySelector('.plan form')")
+	b.wait("no draft of it", "!document.querySelector('.plan form.row')")
 }
 
 // asksEvents asks a store of events each kind of question, and one that is wrong.
@@ -439,8 +455,8 @@ func records(t *testing.T, b *tab, page string) {
 	b.run("[...document.querySelectorAll('.plan button')].find(b => b.innerText == 'Run the tests').click()")
 	b.wait("that it passes", "document.querySelectorAll('.findings b.ok').length == 4 && !document.querySelector('.findings b.hot')")
 	b.picture(filepath.Join(t.ArtifactDir(), "record.png"))
-	b.run("[...document.querySelectorAll('.plan form button')].find(b => b.innerText == 'Discard').click()")
-	b.wait("no draft", "!document.querySelector('.plan form')")
+	b.run("[...document.querySelectorAll('.plan form.row button')].find(b => b.innerText == 'Discard').click()")
+	b.wait("no draft", "!document.querySelector('.plan form.row')")
 }
 
 // TestPictures makes the picture of README and docs/console.md: an example under load.

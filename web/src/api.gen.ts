@@ -393,6 +393,13 @@ export interface Payload {
   cut?: boolean;
 }
 
+export interface Pin {
+  /** NAME or NAMESPACE/NAME */
+  node: string;
+  /** the answer, as JSON */
+  text: string;
+}
+
 export interface Place {
   drafts: Document[];
   file: string;
@@ -555,6 +562,15 @@ export interface Status {
   reload?: Reload;
 }
 
+export interface Step {
+  /** empty for the packet of the trial */
+  from: string;
+  out: string;
+  /** NODE.PORT; none if it is the answer */
+  to: string[];
+  payload: Payload;
+}
+
 export interface Test {
   /** NAMESPACE/NAME */
   name: string;
@@ -619,4 +635,29 @@ export interface TrailQuery {
   folder: string;
   /** a funnel, retention, segment, cohort or paths in YAML or JSON */
   query: string;
+}
+
+export interface Trial {
+  drafts: Document[];
+  /** NAME or NAMESPACE/NAME of the node that the packet comes to; a trigger stands for what it leads to */
+  node: string;
+  /** the payload, as JSON */
+  text: string;
+  /** what nodes answer in place of what they do */
+  pins?: Pin[];
+  /** names of nodes that run although they may change something outside; the others fail */
+  allow?: string[];
+}
+
+export interface Tried {
+  failed: boolean;
+  answer: Payload;
+  /** why it failed */
+  findings: Finding[];
+  /** the last packets that nodes sent */
+  steps: Step[];
+  /** how many packets came before these */
+  skipped?: number;
+  log?: string;
+  seconds: number;
 }

@@ -27,7 +27,7 @@ const asked = signal<typeof changed.value | null>(null);
 export const planned = computed(() => plan.value !== null && asked.value === changed.value);
 
 /** Tells of a failure, and returns the answer if there is none. A conflict stays until the documents are read again. */
-async function told<T>(answer: Promise<T>, read = false): Promise<T | null> {
+export async function told<T>(answer: Promise<T>, read = false): Promise<T | null> {
   try {
     const value = await answer;
     if (read || against.value?.status !== 409) against.value = null;

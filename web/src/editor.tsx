@@ -1,19 +1,21 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import type { Applied, NodeChange, PlanFinding, Revision } from "./api.gen";
+import type { Applied, NodeChange, Revision } from "./api.gen";
 import type { Code } from "./code";
 import { against, apply, changed, check, discard, documents, drafts, plan, planned, readDocuments, rollback, runTests, tests } from "./drafts";
+import { Findings } from "./findings";
 import { status } from "./live";
 import { More } from "./logs";
 import { Failure, get } from "./server";
 import { duration, plain, t } from "./text";
+import { Trial } from "./trial";
 import type { ViewProps } from "./view";
 
 /** How long the author must not type before the drafts are checked, in milliseconds. */
 const quiet = 200;
 
 /** The documents of the program, what a change of them would do, and doing it. */
-export function Editor({ file, line, edit }: ViewProps) {
+export function Editor({ namespace, file, line, edit }: ViewProps) {
   const place = useRef<HTMLDivElement>(null);
   const code = useSignal<Code | null>(null);
   const scope = status.value?.scope;
@@ -83,6 +85,7 @@ export function Editor({ file, line, edit }: ViewProps) {
           </p>
         ) : null}
         {editable ? <Plan go={go} /> : <p class="muted">{t(scope === "control" ? "readOnly" : "readOnlyScope")}</p>}
+        {editable ? <Trial namespace={namespace} go={go} /> : null}
         {editable ? <Tests go={go} /> : null}
         {editable ? <Revisions /> : null}
       </div>
@@ -113,7 +116,7 @@ function Plan({ go }: { go: (file: string, line: number) => void }) {
   };
   return (
     <>
-      <Findings list={p?.findings ?? []} go={go} />
+      <Findings list={(p?.findings ?? []).map((f) => f.finding)} go={go} />
       {changed.value.length ? (
         <>
           <h3>{t("wouldChange")}</h3>
@@ -130,20 +133,6 @@ function Plan({ go }: { go: (file: string, line: number) => void }) {
         {last.value ? (last.value.ok ? t("applied", last.value.generation) : `▲ ${t("notApplied")} ${plain(last.value.error ?? last.value.findings.map((f) => f.message).join("; "))}`) : ""}
       </p>
     </>
-  );
-}
-
-function Findings({ list, go }: { list: PlanFinding[]; go: (file: string, line: number) => void }) {
-  return (
-    <ul class="findings">
-      {list.map(({ finding: f }, i) => (
-        <li key={i}>
-          <span class={f.severity === "warning" ? "warm" : "hot"}>{f.severity === "warning" ? "●" : "▲"}</span>{" "}
-          {f.file && f.line ? <button class="link" onClick={() => go(f.file!, f.line!)}>{plain(f.file.split("/").pop()!)}:{f.line}</button> : null}{" "}
-          {plain(f.path ? f.path + ": " : "")}{plain(f.message)} [{f.code}]{f.hint ? <div class="muted">{plain(f.hint)}</div> : null}
-        </li>
-      ))}
-    </ul>
   );
 }
 

@@ -1,5 +1,6 @@
 // A test of a node, made of a packet that came to it and of the answer that it gave.
 
+import type { Pin } from "./api.gen";
 import { documents, drafts } from "./drafts";
 
 /** A name that is free in a document. */
@@ -12,8 +13,8 @@ function freeName(text: string, name: string): string {
 
 const block = (json: string, first: string) => first + JSON.stringify(JSON.parse(json), null, 2).split("\n").join("\n    ");
 
-/** Adds a test to the draft of a file, and returns the line that it begins at; 0 if the file is not there. */
-export function addTest(file: string, node: { name: string; namespace: string }, payload: string, answer: string): number {
+/** Adds a test to the draft of a file, whose mocks are the pins, and returns the line that it begins at; 0 if the file is not there. */
+export function addTest(file: string, node: { name: string; namespace: string }, payload: string, answer: string, pins: Pin[] = []): number {
   const doc = documents.value?.documents.find((d) => d.file === file);
   if (!doc) return 0;
   const text = drafts.value[file] ?? doc.text;
@@ -25,7 +26,8 @@ export function addTest(file: string, node: { name: string; namespace: string },
   drafts.value = {
     ...drafts.value,
     [file]: above + "\n" +
-      spec("test", name) + `  ports: {"out[0]": ${JSON.stringify(input)}, "out[1]": ${JSON.stringify(right)}}\n\n` +
+      spec("test", name) + `  ports: {"out[0]": ${JSON.stringify(input)}, "out[1]": ${JSON.stringify(right)}}\n` +
+      (pins.length ? "  mocks:\n" : "") + pins.map((p) => `    - {node: ${JSON.stringify(p.node)}, language: json, code: ${JSON.stringify(p.text)}}\n`).join("") + "\n" +
       spec("snippet", input) + `  language: json\n  code: |\n    ${block(payload, "")}\n  ports: {out: ${JSON.stringify(node.name)}}\n\n` +
       spec("assert", right) + `  expect: |\n    ${block(answer, "self == ")}\n`,
   };

@@ -56,6 +56,13 @@ func (s *server) newEdit(kinds []*node.Def) (*edit.Service, error) {
 			}
 			return s.testDrafts(ctx, p, docs, run)
 		}
+		opts.Try = func(ctx context.Context, docs []spec.Document, trial edit.Trial) (edit.Tried, error) {
+			p, err := planned()
+			if err != nil {
+				return edit.Tried{}, err
+			}
+			return s.tryDrafts(ctx, p, docs, trial)
+		}
 	}
 	return edit.New(opts)
 }

@@ -188,6 +188,9 @@ func TestOperate(t *testing.T) {
 	if got, failed := o.call("test", args{"drafts": wrong, "run": "answers"}, &tests); failed || tests.Tests[0].Passed || !strings.Contains(tests.Tests[0].Text, "quick") {
 		t.Errorf("a test that fails: %s", got)
 	}
+	if got, failed := o.call("try", args{"drafts": drafts, "node": "slow", "text": `{"x": 1}`}, nil); failed || !strings.Contains(got, "slow") || !strings.Contains(got, "not an instruction") {
+		t.Errorf("try: %s", got)
+	}
 	if got, failed := o.call("test", args{"run": "none"}, nil); !failed || !strings.Contains(got, "none that matches") {
 		t.Errorf("no test: %s", got)
 	}
@@ -239,7 +242,7 @@ func TestOperate(t *testing.T) {
 	// Without a person nothing changes.
 	alone := operate(t, false, "--admin", admin, "--admin-token", "all", "--allow", "control")
 	for name, in := range map[string]args{
-		"apply": {"drafts": []args{{"file": "shop.yaml", "text": text + "# more\n"}}, "why": "x"}, "send": {"node": "answer", "payload": 1}, "reload": {}, "breakpoints": {"breakpoints": []args{{"node": "fast"}}},
+		"apply": {"drafts": []args{{"file": "shop.yaml", "text": text + "# more\n"}}, "why": "x"}, "send": {"node": "answer", "payload": 1}, "try": {"drafts": []args{}, "node": "answer", "text": "1"}, "reload": {}, "breakpoints": {"breakpoints": []args{{"node": "fast"}}},
 	} {
 		if got, failed := alone.call(name, in, nil); !failed || !strings.Contains(got, "elicitation") {
 			t.Errorf("%s without a person: %s", name, got)

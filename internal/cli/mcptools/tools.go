@@ -159,6 +159,7 @@ func (t *Tools) control(server *sdk.Server) {
 	add(server, "plan", "What drafts would change, and what is wrong with them. Nothing is written.", false, false, func(ctx context.Context, _ *sdk.CallToolRequest, in drafted) (any, error) {
 		return t.plan(ctx, in.Drafts)
 	})
+	add(server, "try", "Sends a packet through drafts, which are not served: nodes that may change something outside fail, except for those that are pinned or allowed. A person is asked, as a draft may read files.", true, true, t.try)
 	add(server, "test", "Runs the tests in the documents, with drafts in their place: nodes of kind test. Nodes have their effects, except for those that a test mocks. A person is asked.", true, true, t.test)
 	add(server, "apply", "Writes drafts to the documents and serves them, or leaves all as it was. A person is asked.", true, false, t.apply)
 	add(server, "send", "Sends a packet to a node, with all its effects, and returns the answer. A person is asked.", true, true, func(ctx context.Context, r *sdk.CallToolRequest, in sent) (any, error) {
@@ -287,15 +288,32 @@ func (t *Tools) plan(ctx context.Context, drafts []api.Document) (*api.Plan, err
 }
 
 func (t *Tools) test(ctx context.Context, r *sdk.CallToolRequest, in tested) (any, error) {
-	what := "Run the tests of the program"
-	for _, d := range in.Drafts {
-		what += fmt.Sprintf(", with another %s (%d bytes)", d.File, len(d.Text))
-	}
-	if err := t.consent(r, what+"? Nodes have their effects, except for those that a test mocks."); err != nil {
+	if err := t.consent(r, "Run the tests of the program"+withDrafts(in.Drafts)+"? Nodes have their effects, except for those that a test mocks."); err != nil {
 		return nil, err
 	}
 	var v api.Tests
 	return &v, t.Client.Send(ctx, http.MethodPost, api.Base+"tests", api.TestRun{Drafts: append([]api.Document{}, in.Drafts...), Run: in.Run}, &v)
+}
+
+func (t *Tools) try(ctx context.Context, r *sdk.CallToolRequest, in api.Trial) (any, error) {
+	what := fmt.Sprintf("Send a packet through the program as it is written, to %s%s? It is not served, and nothing outside changes", in.Node, withDrafts(in.Drafts))
+	if len(in.Allow) > 0 {
+		what += " but by " + strings.Join(in.Allow, ", ")
+	}
+	if err := t.consent(r, what+".\n\n"+in.Text); err != nil {
+		return nil, err
+	}
+	in.Drafts = append([]api.Document{}, in.Drafts...)
+	var v api.Tried
+	return &v, t.Client.Send(ctx, http.MethodPost, api.Base+"try", in, &v)
+}
+
+// withDrafts says for a person which documents are others than those of the program.
+func withDrafts(drafts []api.Document) (text string) {
+	for _, d := range drafts {
+		text += fmt.Sprintf(", with another %s (%d bytes)", d.File, len(d.Text))
+	}
+	return text
 }
 
 // apply shows a person what would change, and applies it.
