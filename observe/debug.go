@@ -29,9 +29,10 @@ type Points uint8
 
 // The points.
 const (
-	PointIn     Points = 1 << iota // a packet has come to an in-port, which the node does not have yet
-	PointOut                       // the node is about to send packets, on any out-port or "error"
-	PointAnswer                    // what came to an in-port has been answered
+	PointIn      Points = 1 << iota // a packet has come to an in-port, which the node does not have yet
+	PointOut                        // the node is about to send packets, on any out-port or "error"
+	PointAnswer                     // what came to an in-port has been answered
+	PointFailure                    // the node is about to send its own failure, on "error"; a [Moment] has PointOut
 )
 
 // A Moment is a point that a process has come to. It may be kept if the process is held.
@@ -74,4 +75,5 @@ const (
 	Continue Step = iota // where the debugger holds it
 	Into                 // at its next point, too
 	Over                 // when what came to the node has been answered, too
+	Out                  // at its next point after that answer, too
 )

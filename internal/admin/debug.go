@@ -30,9 +30,9 @@ func pointName(point observe.Points) string {
 // debug shows breakpoints and the processes that are held.
 func (s *Server) debug(w http.ResponseWriter, _ *http.Request) {
 	state := s.opts.Debug.State()
-	body := api.Debug{Breakpoints: []api.Breakpoint{}, Held: []api.Held{}, Skipped: state.Skipped}
+	body := api.Debug{Breakpoints: []api.Breakpoint{}, Held: []api.Held{}, Skipped: state.Skipped, Messages: []api.Message{}, Untold: state.Untold}
 	for _, b := range state.Breakpoints {
-		shown := api.Breakpoint{Node: b.Node, Point: pointName(b.Point), When: b.When, After: b.After, Once: b.Once, Hits: b.Hits, Faulty: s.opts.Redact(b.Faulty)}
+		shown := api.Breakpoint{Node: b.Node, Point: pointName(b.Point), When: b.When, After: b.After, Once: b.Once, Log: b.Log, Hits: b.Hits, Faulty: s.opts.Redact(b.Faulty)}
 		if b.Port != debug.AnyPort {
 			shown.Port = &b.Port
 		}
@@ -40,6 +40,9 @@ func (s *Server) debug(w http.ResponseWriter, _ *http.Request) {
 	}
 	for _, h := range state.Held {
 		body.Held = append(body.Held, s.held(h))
+	}
+	for _, m := range state.Messages {
+		body.Messages = append(body.Messages, api.Message{Number: m.Number, Time: m.Time, Node: s.processNode(m.Node), Process: m.Process, Text: s.opts.Redact(m.Text)})
 	}
 	s.json(w, body)
 }
@@ -76,16 +79,16 @@ func (s *Server) breakpoints(w http.ResponseWriter, r *http.Request) {
 	vertices := s.opts.Outline().Vertices
 	var all []debug.Breakpoint
 	for i, b := range body.List {
-		set := debug.Breakpoint{Node: b.Node, Point: points[b.Point], Port: debug.AnyPort, When: b.When, After: b.After, Once: b.Once}
+		set := debug.Breakpoint{Node: b.Node, Point: points[b.Point], Port: debug.AnyPort, When: b.When, After: b.After, Once: b.Once, Log: b.Log}
 		at := slices.IndexFunc(vertices, func(v node.Vertex) bool { return v.Ref.ID == b.Node })
 		fail := func(what, hint string) {
 			api.Fail(w, http.StatusBadRequest, fmt.Sprintf("list[%d]: %s", i, what), hint)
 		}
 		switch {
-		case at < 0:
+		case at < 0 && b.Node != "":
 			fail(fmt.Sprintf("there is no node with the id %q", b.Node), "see "+api.Base+"nodes")
 			return
-		case vertices[at].Def != nil && len(vertices[at].Def.In) == 0:
+		case at >= 0 && vertices[at].Def != nil && len(vertices[at].Def.In) == 0:
 			fail(fmt.Sprintf("node %q starts processes: nothing comes to it", s.opts.Redact(vertices[at].Ref.String())), "take the node that it leads to")
 			return
 		case set.Point == 0:
@@ -111,7 +114,7 @@ func (s *Server) breakpoints(w http.ResponseWriter, r *http.Request) {
 }
 
 // moves are the steps by their names.
-var moves = map[string]observe.Step{"continue": observe.Continue, "into": observe.Into, "over": observe.Over}
+var moves = map[string]observe.Step{"continue": observe.Continue, "into": observe.Into, "over": observe.Over, "out": observe.Out}
 
 // move lets a process go on.
 func (s *Server) move(w http.ResponseWriter, r *http.Request) {
@@ -147,7 +150,7 @@ func (s *Server) move(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, http.StatusBadRequest, fmt.Sprintf("%s needs a text", body.Do), "")
 		return
 	default:
-		api.Fail(w, http.StatusBadRequest, fmt.Sprintf("do: %q", body.Do), "want continue, into, over, answer, fail or drop")
+		api.Fail(w, http.StatusBadRequest, fmt.Sprintf("do: %q", body.Do), "want continue, into, over, out, answer, fail or drop")
 		return
 	}
 	switch {

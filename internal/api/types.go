@@ -202,12 +202,13 @@ type Breakpoints struct {
 
 // A Breakpoint is a place where processes are held.
 type Breakpoint struct {
-	Node   string `json:"node" jsonschema:"its id"`
+	Node   string `json:"node" jsonschema:"its id; all nodes if it is empty"`
 	Point  string `json:"point" jsonschema:"in: before the node has the packet; out: before what it sends is delivered; answer: before the answer goes back"`
 	Port   *int   `json:"port,omitempty" jsonschema:"of out: the index of the out-port, -1 for error; all if it is left out"`
 	When   string `json:"when,omitempty" jsonschema:"a condition in CEL over the payload, without secrets"`
 	After  int    `json:"after,omitempty" jsonschema:"how many times the place is passed before a process is held"`
 	Once   bool   `json:"once,omitempty" jsonschema:"it is removed when it has held one"`
+	Log    string `json:"log,omitempty" jsonschema:"a text with expressions over the payload, such as came ${self.n}: nothing is held, and the text is among the messages"`
 	Hits   int    `json:"hits,omitempty" jsonschema:"how many have come there, and met the condition; not read"`
 	Faulty string `json:"faulty,omitempty" jsonschema:"why the condition could not be evaluated; not read"`
 }
@@ -234,6 +235,17 @@ type Debug struct {
 	Breakpoints []Breakpoint `json:"breakpoints"`
 	Held        []Held       `json:"held" jsonschema:"processes, the one that waits the longest first"`
 	Skipped     int          `json:"skipped" jsonschema:"how many were let pass because 16 were held"`
+	Messages    []Message    `json:"messages" jsonschema:"the last ones of breakpoints with a log, the oldest first"`
+	Untold      int          `json:"untold,omitempty" jsonschema:"messages that were left out because there were more than 100 in a second"`
+}
+
+// A Message is what a breakpoint with a log has told.
+type Message struct {
+	Number  uint64      `json:"number" jsonschema:"from 1"`
+	Time    time.Time   `json:"time"`
+	Node    ProcessNode `json:"node"`
+	Process string      `json:"process" jsonschema:"its id"`
+	Text    string      `json:"text"`
 }
 
 // A Held is a process that is held. Others run meanwhile.
@@ -259,7 +271,7 @@ type HeldPacket struct {
 
 // A Move lets a process go on.
 type Move struct {
-	Do   string  `json:"do" jsonschema:"continue; into: to its next point; over: to the answer; answer, fail or drop: in place of what the node does"`
+	Do   string  `json:"do" jsonschema:"continue; into: to its next point; over: to the answer; out: to its next point after the answer; answer, fail or drop: in place of what the node does"`
 	Text *string `json:"text,omitempty" jsonschema:"another payload to go on with, as JSON: what is left as it was shown stays as it is; of answer the answer; of fail the message"`
 }
 

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +29,10 @@ const (
 	MaxBreakpoints = 256
 	MaxHeld        = 16               // processes; others go on, and are counted
 	Longest        = 5 * time.Minute  // that a process is held
+	MaxTold        = 100              // messages a second
 	patience       = 15 * time.Second // after the last call of [Service.State], until all goes on
+	kept           = 200              // messages
+	longestMessage = 4 << 10          // bytes
 )
 
 // Errors of [Service.Move].
@@ -44,22 +48,37 @@ type Condition func(context.Context, value.Value) (bool, error)
 type Options struct {
 	Attach  func(*observe.Debugger) (release func(), err error) // [uniflow.Engine.Debug]
 	Compile func(code string) (Condition, error)                // of [Breakpoint.When]
+	Text    func(text string) (Text, error)                     // of [Breakpoint.Log]
 	Redact  func(value.Value) value.Value                       // hides secrets: conditions must not find them out
 }
 
-// A Breakpoint is a place where processes are held.
+// A Text makes a text of a payload.
+type Text func(context.Context, value.Value) (string, error)
+
+// A Breakpoint is a place where processes are held, or of which is told.
 type Breakpoint struct {
-	Node  string         // its id
+	Node  string         // its id; empty for all nodes
 	Point observe.Points // one
 	Port  int            // of PointOut; [AnyPort] for all, as for the other points
 	When  string         // a condition over the payload; empty for all
 	After int            // how many times the place is passed before the first process is held
 	Once  bool           // it is removed when it has held one
+	Log   string         // a text over the payload: nothing is held, and the text is among [State.Messages]
 
 	Hits   int    // how many have come there, and met the condition; not read by Set
-	Faulty string // why the condition could not be evaluated the last time; not read by Set
+	Faulty string // why the condition or the text could not be evaluated the last time; not read by Set
 
 	condition Condition
+	text      Text
+}
+
+// A Message is what a [Breakpoint.Log] tells.
+type Message struct {
+	Number  uint64 // from 1
+	Time    time.Time
+	Node    node.Ref
+	Process string // its id
+	Text    string
 }
 
 // AnyPort is the [Breakpoint.Port] of all ports.
@@ -99,6 +118,9 @@ type State struct {
 	Breakpoints []Breakpoint
 	Held        []*Held // the one that waits the longest is the first
 	Skipped     int     // how many were let pass because [MaxHeld] were held
+
+	Messages []Message // the last ones, the oldest first
+	Untold   int       // messages that were left out because there were more than [MaxTold] in a second
 }
 
 // A Service has the breakpoints, and the processes that are held. Any goroutine may call its methods.
@@ -111,6 +133,11 @@ type Service struct {
 	held    map[uint64]*Held
 	last    uint64
 	skipped int
+	told    []Message
+	number  uint64    // of the last message
+	second  time.Time // in which messages are counted
+	inIt    int       // messages in this second
+	untold  int
 	release func() // detaches from the engine; nil if it is not attached
 	until   time.Time
 	timer   *time.Timer
@@ -141,7 +168,7 @@ func (s *Service) Set(points []Breakpoint) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	s.mu.Lock()
-	old, release := s.points, s.release
+	release := s.release
 	s.mu.Unlock()
 	var all []*Breakpoint
 	for _, b := range points {
@@ -151,16 +178,24 @@ func (s *Service) Set(points []Breakpoint) error {
 				return err
 			}
 		}
-		b.Hits, b.Faulty = 0, ""
-		if at := slices.IndexFunc(old, func(other *Breakpoint) bool { return same(other, &b) }); at >= 0 {
-			b = *old[at]
+		if b.Log != "" {
+			var err error
+			if b.text, err = s.opts.Text(b.Log); err != nil {
+				return err
+			}
 		}
+		b.Hits, b.Faulty = 0, ""
 		all = append(all, &b)
 	}
 	if release != nil {
 		release() // the engine asks which nodes are meant when a debugger is attached
 	}
 	s.mu.Lock()
+	for _, b := range all {
+		if at := slices.IndexFunc(s.points, func(other *Breakpoint) bool { return same(other, b) }); at >= 0 {
+			b.Hits, b.Faulty = s.points[at].Hits, s.points[at].Faulty
+		}
+	}
 	s.points, s.release = all, nil
 	if s.closed {
 		s.points = nil
@@ -189,7 +224,7 @@ func (s *Service) Set(points []Breakpoint) error {
 }
 
 func same(a, b *Breakpoint) bool {
-	return a.Node == b.Node && a.Point == b.Point && a.Port == b.Port && a.When == b.When && a.After == b.After && a.Once == b.Once
+	return a.Node == b.Node && a.Point == b.Point && a.Port == b.Port && a.When == b.When && a.After == b.After && a.Once == b.Once && a.Log == b.Log
 }
 
 // watch lets all go when no client has asked for a while.
@@ -219,7 +254,7 @@ func (s *Service) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.until = time.Now().Add(patience)
-	state := State{Skipped: s.skipped, Held: slices.Collect(maps.Values(s.held))}
+	state := State{Skipped: s.skipped, Messages: slices.Clone(s.told), Untold: s.untold, Held: slices.Collect(maps.Values(s.held))}
 	for _, b := range s.points {
 		state.Breakpoints = append(state.Breakpoints, *b)
 	}
@@ -232,7 +267,11 @@ func (s *Service) at(ref node.Ref) (points observe.Points) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.points {
-		if b.Node == ref.ID {
+		switch {
+		case b.Node != "" && b.Node != ref.ID:
+		case b.Point == observe.PointOut && b.Port == observe.ErrorPort:
+			points |= observe.PointFailure // not asked about all that it sends
+		default:
 			points |= b.Point
 		}
 	}
@@ -244,7 +283,7 @@ func (s *Service) holds(m *observe.Moment) bool {
 	hit := m.Step
 	for _, b := range s.here(m) {
 		if s.hits(b, m) {
-			hit = true
+			hit = hit || b.text == nil
 		}
 	}
 	if !hit {
@@ -264,7 +303,7 @@ func (s *Service) here(m *observe.Moment) (here []*Breakpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.points {
-		if b.Node == m.Node.ID && b.Point == m.Point && (b.Port == AnyPort || b.Point != observe.PointOut || sends(m, b.Port)) {
+		if (b.Node == "" || b.Node == m.Node.ID) && b.Point == m.Point && (b.Port == AnyPort || b.Point != observe.PointOut || sends(m, b.Port)) {
 			here = append(here, b)
 		}
 	}
@@ -277,33 +316,72 @@ func sends(m *observe.Moment, port int) bool {
 
 // hits reports whether a breakpoint holds the process.
 func (s *Service) hits(b *Breakpoint, m *observe.Moment) bool {
-	faulty := ""
-	if b.condition != nil {
-		payload := (&Held{At: m}).Payload()
+	if b.condition == nil && b.text != nil && !s.mayTell(b) {
+		return false
+	}
+	var payload value.Value
+	if b.condition != nil || b.text != nil {
+		payload = (&Held{At: m}).Payload()
 		if at := slices.IndexFunc(m.Packets, func(out node.Out) bool { return out.Port == b.Port }); at >= 0 {
 			payload = m.Packets[at].Payload
 		}
-		met, err := b.condition(m.Process.Context(), s.safe(payload))
-		if err != nil {
-			faulty = err.Error()
-		}
-		if err == nil && !met {
+		payload = s.safe(value.ErrorMap(payload))
+	}
+	var err error
+	if b.condition != nil {
+		var met bool
+		if met, err = b.condition(m.Process.Context(), payload); err == nil && (!met || b.text != nil && !s.mayTell(b)) {
 			return false
 		}
 	}
+	var text string
+	if err == nil && b.text != nil {
+		text, err = b.text(m.Process.Context(), payload)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b.Faulty = faulty; faulty != "" {
+	if b.Faulty = ""; err != nil {
+		b.Faulty = err.Error()
 		return false
 	}
 	b.Hits++
 	if b.Hits <= b.After {
 		return false
 	}
+	if b.text != nil {
+		s.tell(m, text)
+	}
 	if at := slices.Index(s.points, b); b.Once && at >= 0 {
 		s.points = slices.Delete(slices.Clone(s.points), at, at+1)
 	}
 	return true
+}
+
+// mayTell reports whether there is room for a message in this second.
+func (s *Service) mayTell(b *Breakpoint) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); now.Sub(s.second) >= time.Second {
+		s.second, s.inIt = now, 0
+	}
+	if s.inIt++; s.inIt <= MaxTold {
+		return true
+	}
+	b.Hits++
+	s.untold++
+	return false
+}
+
+// tell keeps a message. The lock is held.
+func (s *Service) tell(m *observe.Moment, text string) {
+	if len(text) > longestMessage {
+		text = strings.ToValidUTF8(text[:longestMessage], "") + "…"
+	}
+	s.number++
+	s.told = append(s.told, Message{s.number, time.Now(), m.Node, m.Process.ID(), text})
+	if len(s.told) > kept {
+		s.told = slices.Delete(s.told, 0, len(s.told)-kept)
+	}
 }
 
 func (s *Service) safe(v value.Value) value.Value { return redact.Fields(s.opts.Redact(v)) }

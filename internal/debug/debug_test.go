@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 const flow = `
 - {kind: snippet, name: first, language: cel, code: 'self', ports: {out: second}}
-- {kind: snippet, name: second, language: cel, code: '{"got": self}'}
+- {kind: snippet, name: second, language: cel, code: 'self == "fail" ? self.none : {"got": self}'}
 `
 
 // A bench is an engine with a service.
@@ -43,6 +43,14 @@ func newBench(t *testing.T) *bench {
 	s := debug.New(debug.Options{
 		Attach: e.Debug,
 		Redact: func(v value.Value) value.Value { return v },
+		Text: func(text string) (debug.Text, error) {
+			return func(_ context.Context, v value.Value) (string, error) {
+				if strings.Contains(v.String(), "faulty") {
+					return "", errors.New("no such key")
+				}
+				return text + v.String(), nil
+			}, nil
+		},
 		Compile: func(code string) (debug.Condition, error) {
 			if code == "bad" {
 				return nil, errors.New("bad code")
@@ -192,6 +200,80 @@ func TestConditions(t *testing.T) {
 		if err := b.Set(make([]debug.Breakpoint, debug.MaxBreakpoints+1)); err == nil {
 			t.Error("too many breakpoints are taken")
 		}
+	})
+}
+
+// TestMessages tells of packets, and holds nothing. What is more than the limit is counted.
+func TestMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		at := b.in("second")
+		at.Log, at.After = "got ", 1
+		b.set(at)
+		for _, v := range []value.Value{value.Int(1), value.Int(2), value.String("faulty"), value.Map(value.Field{Name: "password", Value: value.String("hunter2")})} {
+			if got := <-b.run(v); !strings.HasSuffix(got, "true <nil>") {
+				t.Errorf("got %s", got)
+			}
+		}
+		got := b.State()
+		if len(got.Messages) != 2 || got.Messages[0].Text != "got 2" || got.Messages[1].Text != `got {"password":"[redacted]"}` || got.Messages[1].Number != 2 || got.Messages[0].Node.Name != "second" {
+			t.Errorf("got %+v", got.Messages)
+		}
+		at.When = "1"
+		b.set(at)
+		<-b.run(value.String("faulty"))
+		if got := b.State().Breakpoints[0]; got.Faulty != "no such key" {
+			t.Errorf("got %+v, want it faulty", got)
+		}
+		b.set(b.tells("second"))
+		for range debug.MaxTold + 5 {
+			<-b.run(value.Int(7))
+		}
+		if got := b.State(); got.Untold != 9 || got.Breakpoints[0].Hits != debug.MaxTold+5 {
+			t.Errorf("%d were left out, hit %d times", got.Untold, got.Breakpoints[0].Hits)
+		}
+		<-time.After(time.Second)
+		<-b.run(value.Int(8))
+		if got := b.State(); got.Messages[len(got.Messages)-1].Text != "got 8" || got.Untold != 9 {
+			t.Errorf("a second later: %+v", got.Messages[len(got.Messages)-1])
+		}
+	})
+}
+
+func (b *bench) tells(name string) debug.Breakpoint {
+	at := b.in(name)
+	at.Log = "got "
+	return at
+}
+
+// TestEveryNode holds what fails at any node, and the next packet that comes anywhere.
+func TestEveryNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.set(debug.Breakpoint{Point: observe.PointOut, Port: observe.ErrorPort})
+		if got := <-b.run(value.Int(1)); got != `{"got":1} true <nil>` {
+			t.Errorf("without a failure: got %s", got)
+		}
+		answer := b.run(value.String("fail"))
+		h := b.one()
+		if h.At.Node.Name != "second" || h.At.Point != observe.PointOut || h.At.Port != observe.ErrorPort || !h.Payload().IsError() {
+			t.Errorf("held at %+v", h.At)
+		}
+		if err := b.Instead(h.ID, node.Answer(value.String("mended"))); err != nil {
+			t.Error(err)
+		}
+		if got := <-answer; got != "mended true <nil>" {
+			t.Errorf("got %s", got)
+		}
+		b.set(debug.Breakpoint{Point: observe.PointIn, Port: debug.AnyPort, Once: true})
+		answer = b.run(value.Int(1))
+		if h = b.one(); h.At.Node.Name != "first" || len(b.State().Breakpoints) != 0 {
+			t.Errorf("held at %+v", h.At)
+		}
+		if err := b.Move(h.ID, observe.Out, nil); err != nil {
+			t.Error(err)
+		}
+		<-answer
 	})
 }
 

@@ -12,8 +12,8 @@ import (
 
 // stepping is what a process that is debugged does next. The holder of the token owns it.
 type stepping struct {
-	into bool // hold the process at its next point
-	over int  // number of the step that ends when a packet has been answered; see stoppable.enter
+	into   bool // hold the process at its next point
+	number int  // of the step: a later one ends those that wait for an answer, see stoppable.enter
 }
 
 // stoppables wraps all nodes for a debugger: those that it does not ask about may be held in a step.
@@ -68,12 +68,14 @@ func (s *stoppable) enter(facade node.Process, pkt node.Packet, step observe.Ste
 	}
 	number := 0
 	if step != observe.Continue {
-		number = owner(facade).stepping.over
+		number = owner(facade).stepping.number
 	}
 	return node.After(r, func(facade node.Process, resp node.Response) node.Result {
 		p := owner(facade)
 		m := observe.Moment{Process: facade, Node: s.ref, Point: observe.PointAnswer, Port: pkt.Port, Payload: pkt.Payload, Response: resp}
-		if m.Step = number != 0 && p.stepping.over == number; !m.Step && s.points&observe.PointAnswer == 0 || !s.holds(p, &m) {
+		ends := number != 0 && p.stepping.number == number
+		if m.Step = ends && step != observe.Out || p.stepping.into; !m.Step && s.points&observe.PointAnswer == 0 || !s.holds(p, &m) {
+			p.stepping.into = p.stepping.into || ends && step == observe.Out
 			return node.Respond(resp)
 		}
 		return s.hold(p, &m, func(_ node.Process, move observe.Move) node.Result {
@@ -96,7 +98,7 @@ func (s *stoppable) sends(_ node.Process, pkt node.Packet) middleware {
 			return r
 		}
 		packets := packetsOf(&r)
-		if len(packets) == 0 || !s.asks(p, observe.PointOut) {
+		if len(packets) == 0 || !s.asks(p, observe.PointOut) && !(packets[0].Port == observe.ErrorPort && s.points&observe.PointFailure != 0) {
 			return r
 		}
 		m := observe.Moment{Process: facade, Node: s.ref, Point: observe.PointOut, Port: packets[0].Port, Payload: pkt.Payload, Packets: packets}
@@ -155,7 +157,7 @@ func (s *stoppable) holds(p *process, m *observe.Moment) bool {
 func (s *stoppable) hold(p *process, m *observe.Moment, then func(node.Process, observe.Move) node.Result) node.Result {
 	m.Callers = p.callers()
 	p.stepping.into = false
-	p.stepping.over++
+	p.stepping.number++
 	var came queued
 	var from sender
 	if p.rec != nil {

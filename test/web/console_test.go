@@ -268,6 +268,12 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 		}
 		b.run("[...document.querySelectorAll('.debug button')].find(b => b.innerText == 'Remove').click()")
 		b.wait("no breakpoint", "!document.querySelector('.debug tbody tr')")
+		b.run(`for (const [name, text] of [['node', ''], ['point', 'error'], ['when', ''], ['log', 'it says ${self.message}']]) document.querySelector('.add [name=' + name + ']').value = text
+document.querySelector('.add').requestSubmit()`)
+		b.wait("what fails anywhere", "document.querySelector('.debug .log li')?.innerText.includes('it says no such key: none') && document.querySelector('.debug tbody tr').innerText.includes('every node')")
+		b.picture(filepath.Join(t.ArtifactDir(), "messages.png"))
+		b.run("[...document.querySelectorAll('.debug button')].find(b => b.innerText == 'Remove').click()")
+		b.wait("no breakpoint again", "!document.querySelector('.debug tbody tr')")
 	})
 	t.Run("queues", func(t *testing.T) {
 		b.open(page + "#view=queues")

@@ -29,6 +29,8 @@ func TestDAP(t *testing.T) {
   language: cel
   code: self.n + 1
 - {kind: log, name: log, message: priced}
+- {kind: schedule, name: fated, interval: 300ms, ports: {out: doom}}
+- {kind: snippet, name: doom, language: cel, code: self.none}
 `)
 	admin, listen := freeport.Addr(t), freeport.Addr(t)
 	p := startProgram(t, dir, []string{asProgram + "=1", "UNIFLOW_ADMIN_TOKEN=token"}, self, "start", "flow.yaml", "--admin", admin)
@@ -39,13 +41,15 @@ func TestDAP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "node", "dap.cjs", port, admin, "token", dir)
 	modules, err := filepath.Abs(filepath.Join(packages, "node_modules"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	for _, args := range [][]string{{"attach", port, admin, "token", dir}, {"launch", self, "", asProgram, dir}} {
+		cmd := exec.CommandContext(t.Context(), "node", append([]string{"dap.cjs"}, args...)...)
+		cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", args[0], err, out)
+		}
 	}
 }

@@ -22,7 +22,7 @@ export interface Attr {
 }
 
 export interface Breakpoint {
-  /** its id */
+  /** its id; all nodes if it is empty */
   node: string;
   /** in: before the node has the packet; out: before what it sends is delivered; answer: before the answer goes back */
   point: string;
@@ -34,6 +34,8 @@ export interface Breakpoint {
   after?: number;
   /** it is removed when it has held one */
   once?: boolean;
+  /** a text with expressions over the payload, such as came ${self.n}: nothing is held, and the text is among the messages */
+  log?: string;
   /** how many have come there, and met the condition; not read */
   hits?: number;
   /** why the condition could not be evaluated; not read */
@@ -71,6 +73,10 @@ export interface Debug {
   held: Held[];
   /** how many were let pass because 16 were held */
   skipped: number;
+  /** the last ones of breakpoints with a log, the oldest first */
+  messages: Message[];
+  /** messages that were left out because there were more than 100 in a second */
+  untold?: number;
 }
 
 export interface Diagram {
@@ -280,6 +286,16 @@ export interface LogLine {
   attrs?: Attr[];
 }
 
+export interface Message {
+  /** from 1 */
+  number: number;
+  time: string;
+  node: ProcessNode;
+  /** its id */
+  process: string;
+  text: string;
+}
+
 export interface Metrics {
   time: string;
   generation: number;
@@ -303,7 +319,7 @@ export interface MetricsOf {
 }
 
 export interface Move {
-  /** continue; into: to its next point; over: to the answer; answer, fail or drop: in place of what the node does */
+  /** continue; into: to its next point; over: to the answer; out: to its next point after the answer; answer, fail or drop: in place of what the node does */
   do: string;
   /** another payload to go on with, as JSON: what is left as it was shown stays as it is; of answer the answer; of fail the message */
   text?: string;

@@ -10,7 +10,7 @@ import { Failure } from "./server";
 import { duration, plain, t } from "./text";
 import type { ViewProps } from "./view";
 
-const points = ["in", "out", "answer"] as const;
+const points = ["in", "out", "error", "answer"] as const;
 
 /** Where processes are held, and those that are. */
 export function DebugView({ namespace, show }: ViewProps) {
@@ -23,9 +23,9 @@ export function DebugView({ namespace, show }: ViewProps) {
   const nodes = graph.value?.diagram.nodes ?? [];
   const name = (id: string) => {
     const n = nodes.find((n) => n.id === id);
-    return <button class="link" onClick={() => show(id)}>{plain(n?.path || n?.kind || id)}</button>;
+    return id ? <button class="link" onClick={() => show(id)}>{plain(n?.path || n?.kind || id)}</button> : t("everyNode");
   };
-  const { breakpoints, held, skipped } = debug.value;
+  const { breakpoints, held, skipped, messages, untold } = debug.value;
   return (
     <section class="scroll debug">
       {against.value ? <p class="hot" role="alert">▲ {plain(against.value)}</p> : null}
@@ -40,7 +40,7 @@ export function DebugView({ namespace, show }: ViewProps) {
               <tr key={i}>
                 <td>{name(b.node)}</td>
                 <td>{b.point}{b.port === undefined ? "" : b.port < 0 ? " error" : `[${b.port}]`}</td>
-                <td>{b.when ? <code>{plain(b.when)}</code> : null}{b.faulty ? <div class="hot">▲ {plain(b.faulty)}</div> : null}</td>
+                <td>{b.when ? <code>{plain(b.when)}</code> : null}{b.log ? <div class="muted">{t("tells")}: <code>{plain(b.log)}</code></div> : null}{b.faulty ? <div class="hot">▲ {plain(b.faulty)}</div> : null}</td>
                 <td class="n">{b.hits ?? 0}</td>
                 <td class="n"><button onClick={() => void setBreakpoints(breakpoints.filter((other) => other !== b))}>{t("remove")}</button></td>
               </tr>
@@ -49,6 +49,14 @@ export function DebugView({ namespace, show }: ViewProps) {
         </table>
       ) : <p class="muted">{t("noBreakpoints")}</p>}
       <Add nodes={nodes.filter((n) => n.group !== "trigger")} all={breakpoints} />
+      {messages.length ? (
+        <ol class="log" aria-label={t("messages")}>
+          {messages.toReversed().map((m) => (
+            <li key={m.number}><time title={m.time}>{m.time.slice(11, 23)}</time>{name(m.node.id)}<span>{plain(m.text)}</span></li>
+          ))}
+        </ol>
+      ) : null}
+      {untold ? <p class="warm">{t("untold", untold)}</p> : null}
     </section>
   );
 }
@@ -57,13 +65,16 @@ function Add({ nodes, all }: { nodes: { id: string; path?: string; kind: string 
   const submit = (e: Event) => {
     e.preventDefault();
     const form = new FormData(e.currentTarget as HTMLFormElement);
-    void setBreakpoints([...all, { node: String(form.get("node")), point: String(form.get("point")), when: String(form.get("when")) }]);
+    const at = String(form.get("point"));
+    const point = at === "error" ? { point: "out", port: -1 } : { point: at };
+    void setBreakpoints([...all, { ...point, node: String(form.get("node")), when: String(form.get("when")), log: String(form.get("log")) }]);
   };
   return (
     <form class="row add" onSubmit={submit}>
-      <label>{t("name")} <select name="node">{nodes.map((n) => <option key={n.id} value={n.id}>{plain(n.path || n.kind)}</option>)}</select></label>
+      <label>{t("name")} <select name="node">{nodes.map((n) => <option key={n.id} value={n.id}>{plain(n.path || n.kind)}</option>)}<option value="">{t("everyNode")}</option></select></label>
       <label>{t("point")} <select name="point">{points.map((p) => <option key={p} value={p}>{t(("point_" + p) as "point_in")}</option>)}</select></label>
       <label class="when">{t("when")} <input name="when" placeholder="body.count > 9" autocomplete="off" spellcheck={false} /></label>
+      <label class="when">{t("tellText")} <input name="log" placeholder={"n is ${self.body.count}"} autocomplete="off" spellcheck={false} /></label>
       <button>{t("addBreakpoint")}</button>
     </form>
   );
@@ -108,6 +119,7 @@ function Paused({ h, first, show }: { h: Held; first: boolean; show: (node: stri
         <button class="main" onClick={() => go("continue")}>{t("goOn")} <kbd>F8</kbd></button>
         <button onClick={() => go("into")}>{t("into")} <kbd>F11</kbd></button>
         <button onClick={() => go("over")}>{t("over")} <kbd>F10</kbd></button>
+        <button onClick={() => go("out")}>{t("stepOut")}</button>
         <span class="muted">{t("orInstead")}</span>
         <button onClick={() => go("answer")}>{t("answerThis")}</button>
         <button onClick={() => go("fail")}>{t("failThis")}</button>

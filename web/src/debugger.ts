@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import type { Breakpoint, Debug, Move } from "./api.gen";
 import { ask, get, put } from "./server";
 
-export const debug = signal<Debug>({ breakpoints: [], held: [], skipped: 0 });
+export const debug = signal<Debug>({ breakpoints: [], held: [], skipped: 0, messages: [] });
 /** What the program says against the last change; empty for nothing. */
 export const against = signal("");
 

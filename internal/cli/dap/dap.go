@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -20,8 +21,10 @@ import (
 )
 
 const long = `Dap is a debug adapter for editors. An editor starts it and speaks the Debug Adapter Protocol with it, over
-the standard input and output, or over TCP with --listen. It attaches to a program that runs:
+the standard input and output, or over TCP with --listen. It starts a program as uniflow start does, or
+attaches to one that runs:
 
+  {"request": "launch", "specs": ["flow.yaml"], "args": ["--environment", "development"]}
   {"request": "attach", "address": "127.0.0.1:9000", "token": "TOKEN"}
 
 The address is that of the admin server, see start --admin. In place of the token, "code" takes the code of
@@ -39,10 +42,12 @@ func Command(a *app.App) *cobra.Command {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&listen, "listen", "", "serve one editor after the other at `ADDRESS`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if listen == "" {
-			return serve(cmd.Context(), a.Stdin, a.Stdout)
-		}
-		return listenAt(cmd.Context(), a, listen)
+		return a.Interruptible(cmd.Context(), func(ctx context.Context) error {
+			if listen == "" {
+				return serve(ctx, a.Program, a.Stdin, a.Stdout)
+			}
+			return listenAt(ctx, a, listen)
+		})
 	}
 	return cmd
 }
@@ -64,7 +69,7 @@ func listenAt(ctx context.Context, a *app.App, address string) error {
 			return &app.ExitError{Code: app.ExitFailure, Err: err}
 		}
 		hang := context.AfterFunc(ctx, func() { _ = conn.Close() })
-		err = serve(ctx, conn, conn)
+		err = serve(ctx, a.Program, conn, conn)
 		hang()
 		if err = errors.Join(err, conn.Close()); err != nil && ctx.Err() == nil {
 			a.Talk("%s: %v\n", conn.RemoteAddr(), err)
@@ -73,11 +78,19 @@ func listenAt(ctx context.Context, a *app.App, address string) error {
 }
 
 // serve serves one editor until it disconnects or leaves.
-func serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	s := newSession(ctx, out)
+func serve(ctx context.Context, executable string, in io.Reader, out io.Writer) error {
+	s := newSession(ctx, executable, out)
 	defer s.close()
-	if err := s.read(in); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("debug adapter: %w", err)}
+	ended := make(chan error, 1)
+	var reader sync.WaitGroup // not waited for when ctx ends: the read of a pipe ends with this program
+	reader.Go(func() { ended <- s.read(in) })
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-ended:
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+			return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("debug adapter: %w", err)}
+		}
+		return nil
 	}
-	return nil
 }

@@ -2,6 +2,7 @@ package dap
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,21 +30,26 @@ const idle = 1
 
 // A session is an editor that debugs a program.
 type session struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	work   sync.WaitGroup
+	executable string // for a program that is launched
+	ctx        context.Context
+	cancel     context.CancelFunc
+	work       sync.WaitGroup
 
 	mu      sync.Mutex // of all below
 	out     io.Writer
 	seq     int
 	client  *api.Client // nil until it is attached
+	program *launched   // nil for one that runs by itself
 	folder  string      // that the files of nodes are relative to
 	nodes   []api.Node
 	lines   map[string][]api.Breakpoint // by file of the editor
 	names   []api.Breakpoint
-	held    map[int]*thread // by thread
-	threads map[string]int  // by process
-	refs    []place         // of variables; the first has reference 1
+	filters []api.Breakpoint // of exceptions
+	pause   []api.Breakpoint // the next packet anywhere; none, or one
+	told    uint64           // the number of the last message that the editor has
+	held    map[int]*thread  // by thread
+	threads map[string]int   // by process
+	refs    []place          // of variables; the first has reference 1
 }
 
 // A thread is a process that is held.
@@ -60,19 +66,25 @@ type place struct {
 	value  value.Value
 }
 
-func newSession(ctx context.Context, out io.Writer) *session {
+func newSession(ctx context.Context, executable string, out io.Writer) *session {
 	ctx, cancel := context.WithCancel(ctx)
-	return &session{ctx: ctx, cancel: cancel, out: out, lines: make(map[string][]api.Breakpoint), held: make(map[int]*thread), threads: make(map[string]int)}
+	return &session{executable: executable, ctx: ctx, cancel: cancel, out: out, lines: make(map[string][]api.Breakpoint), held: make(map[int]*thread), threads: make(map[string]int)}
 }
 
-// close lets all processes go on.
+// close lets all processes go on, and ends the program that was launched.
 func (s *session) close() {
 	s.cancel()
+	s.mu.Lock()
+	program := s.program
+	s.mu.Unlock()
+	if program != nil {
+		program.stop()
+	}
 	s.work.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.client != nil {
-		s.lines, s.names = nil, nil
+	if s.client != nil && program == nil {
+		s.lines, s.names, s.filters, s.pause = nil, nil, nil, nil
 		_, _ = s.set(context.WithoutCancel(s.ctx)) // they go on after some seconds anyway
 	}
 }
@@ -104,7 +116,7 @@ func (s *session) read(in io.Reader) error {
 		}
 		s.mu.Unlock()
 		switch request.(type) {
-		case *dap.AttachRequest:
+		case *dap.AttachRequest, *dap.LaunchRequest:
 			if err == nil {
 				s.work.Go(s.watch)
 				s.tell(&dap.InitializedEvent{Event: s.event("initialized")})
@@ -177,13 +189,16 @@ func (s *session) handle(message dap.RequestMessage) (body any, err error) {
 	case *dap.InitializeRequest:
 		return dap.Capabilities{
 			SupportsConfigurationDoneRequest: true, SupportsFunctionBreakpoints: true, SupportsConditionalBreakpoints: true,
-			SupportsHitConditionalBreakpoints: true, SupportsSetVariable: true,
+			SupportsHitConditionalBreakpoints: true, SupportsSetVariable: true, SupportsLogPoints: true, SupportsExceptionInfoRequest: true, SupportsExceptionFilterOptions: true,
+			ExceptionBreakpointFilters: []dap.ExceptionBreakpointsFilter{{
+				Filter: failures, Label: "Failures of nodes", Description: "Hold a process when a node fails, before the failure goes on", SupportsCondition: true,
+			}},
 		}, nil
 	case *dap.LaunchRequest:
-		return nil, errors.New(`start the program with --admin or --console, and use "request": "attach"`)
+		return nil, s.launch(r.Arguments)
 	case *dap.AttachRequest:
 		return nil, s.attach(r.Arguments)
-	case *dap.DisconnectRequest, *dap.ConfigurationDoneRequest, *dap.SetExceptionBreakpointsRequest:
+	case *dap.DisconnectRequest, *dap.ConfigurationDoneRequest:
 		return nil, nil
 	case *dap.ThreadsRequest:
 		return s.listThreads(), nil
@@ -196,10 +211,16 @@ func (s *session) handle(message dap.RequestMessage) (body any, err error) {
 		return s.setLines(r.Arguments)
 	case *dap.SetFunctionBreakpointsRequest:
 		return s.setNames(r.Arguments.Breakpoints)
+	case *dap.SetExceptionBreakpointsRequest:
+		return nil, s.setFilters(r.Arguments)
+	case *dap.PauseRequest:
+		return nil, s.hold(r.Arguments.ThreadId)
 	case *dap.StackTraceRequest:
 		return s.stack(r.Arguments.ThreadId)
 	case *dap.ScopesRequest:
 		return s.scopes(r.Arguments.FrameId)
+	case *dap.ExceptionInfoRequest:
+		return s.failure(r.Arguments.ThreadId)
 	case *dap.VariablesRequest:
 		return s.variables(r.Arguments.VariablesReference)
 	case *dap.SetVariableRequest:
@@ -213,22 +234,34 @@ func (s *session) handle(message dap.RequestMessage) (body any, err error) {
 	case *dap.StepInRequest:
 		return nil, s.move(r.Arguments.ThreadId, "into")
 	case *dap.StepOutRequest:
-		return nil, s.move(r.Arguments.ThreadId, "over")
+		return nil, s.move(r.Arguments.ThreadId, "out")
 	}
 	return nil, errors.New("this is not supported")
 }
 
 func (s *session) attach(arguments json.RawMessage) error {
 	var to struct{ Address, Token, Code, Cwd string }
-	if err := json.Unmarshal(arguments, &to); err != nil {
+	if err := decode(arguments, &to); err != nil {
 		return err
 	}
 	if to.Address == "" {
 		return errors.New(`attach needs "address", as start --admin names it: 127.0.0.1:9000`)
 	}
-	client := &api.Client{Address: to.Address, Token: to.Token}
-	if to.Code != "" {
-		if err := client.Enter(s.ctx, to.Code); err != nil {
+	return s.attachTo(to.Address, to.Token, to.Code, to.Cwd)
+}
+
+// decode reads the arguments of a request, which may be left out.
+func decode(arguments json.RawMessage, into any) error {
+	if len(arguments) == 0 {
+		return nil
+	}
+	return json.Unmarshal(arguments, into)
+}
+
+func (s *session) attachTo(address, token, code, folder string) error {
+	client := &api.Client{Address: address, Token: token}
+	if code != "" {
+		if err := client.Enter(s.ctx, code); err != nil {
 			return err
 		}
 	}
@@ -239,7 +272,7 @@ func (s *session) attach(arguments json.RawMessage) error {
 	if err := client.Get(s.ctx, api.Base+"nodes", &s.nodes); err != nil {
 		return err
 	}
-	s.client, s.folder = client, to.Cwd
+	s.client, s.folder = client, folder
 	return nil
 }
 
@@ -270,6 +303,16 @@ func (s *session) watch() {
 
 // take tells the editor which processes are held since the last time, and which have gone on.
 func (s *session) take(state api.Debug) {
+	for _, m := range state.Messages {
+		if m.Number > s.told {
+			s.told = m.Number
+			s.send(&dap.OutputEvent{Event: s.event("output"), Body: dap.OutputEventBody{Category: "console", Output: m.Node.Name + ": " + m.Text + "\n"}})
+		}
+	}
+	paused := len(s.pause) > 0 && !slices.ContainsFunc(state.Breakpoints, func(b api.Breakpoint) bool { return b.Once })
+	if paused {
+		s.pause = nil
+	}
 	there := make(map[int]bool)
 	for _, h := range state.Held {
 		id := s.threads[h.Process]
@@ -285,8 +328,13 @@ func (s *session) take(state api.Debug) {
 		t.payload, _ = value.ParseJSON([]byte(t.shown().Text)) // null for what is cut
 		s.held[id] = t
 		reason := "breakpoint"
-		if h.Step {
+		switch {
+		case h.Step:
 			reason = "step"
+		case paused:
+			reason = "pause"
+		case h.Point == "out" && h.Port < 0:
+			reason = "exception"
 		}
 		s.send(&dap.StoppedEvent{Event: s.event("stopped"), Body: dap.StoppedEventBody{Reason: reason, ThreadId: id, Description: "held at " + h.Point}})
 	}
@@ -320,7 +368,7 @@ func (s *session) listThreads() dap.ThreadsResponseBody {
 
 // set sets all breakpoints.
 func (s *session) set(ctx context.Context) (state api.Debug, err error) {
-	all := slices.Clone(s.names)
+	all := slices.Concat(s.names, s.filters, s.pause)
 	for _, list := range s.lines {
 		all = append(all, list...)
 	}
@@ -346,6 +394,7 @@ func (s *session) setLines(to dap.SetBreakpointsArguments) (body dap.SetBreakpoi
 			body.Breakpoints = append(body.Breakpoints, dap.Breakpoint{Line: b.Line, Message: err.Error()})
 			continue
 		}
+		point.Log = logText(b.LogMessage)
 		set = append(set, point)
 		body.Breakpoints = append(body.Breakpoints, dap.Breakpoint{Id: len(set), Verified: true, Line: node.Line, Source: s.source(node)})
 	}
@@ -421,6 +470,48 @@ func breakpoint(node, point, when, hits string) (api.Breakpoint, error) {
 	return b, nil
 }
 
+// logText is the text of a log point, whose expressions the protocol has in braces.
+func logText(message string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(message, "{", "${"), "$${", "${")
+}
+
+// failures is the filter of exceptions that holds what fails.
+const failures = "failures"
+
+// setFilters holds processes when a node fails.
+func (s *session) setFilters(to dap.SetExceptionBreakpointsArguments) error {
+	before := s.filters
+	s.filters = nil
+	failed := func(when string) {
+		s.filters = append(s.filters, api.Breakpoint{Point: "out", Port: new(-1), When: when})
+	}
+	for _, name := range to.Filters {
+		if name == failures {
+			failed("")
+		}
+	}
+	for _, o := range to.FilterOptions {
+		if o.FilterId == failures {
+			failed(o.Condition)
+		}
+	}
+	_, err := s.set(s.ctx)
+	if err != nil {
+		s.filters = before
+	}
+	return err
+}
+
+// hold holds the next process that comes to a node: the threads of others are held already.
+func (s *session) hold(thread int) error {
+	if thread != idle {
+		return errors.New("this process is held")
+	}
+	s.pause = []api.Breakpoint{{Point: "in", Once: true}}
+	_, err := s.set(s.ctx)
+	return err
+}
+
 func (s *session) thread(id int) (*thread, error) {
 	t := s.held[id]
 	if t == nil {
@@ -456,6 +547,15 @@ func (s *session) stack(id int) (body dap.StackTraceResponseBody, err error) {
 
 // maxFrames is how many frames a thread has at most.
 const maxFrames = 1000
+
+// failure says why a node fails.
+func (s *session) failure(id int) (body dap.ExceptionInfoResponseBody, err error) {
+	t, err := s.thread(id)
+	if err != nil || t.Point != "out" || t.Port >= 0 {
+		return body, cmp.Or(err, errors.New("this process has not failed"))
+	}
+	return dap.ExceptionInfoResponseBody{ExceptionId: t.Node.Name + " fails", Description: t.shown().Text, BreakMode: "always"}, nil
+}
 
 func (s *session) scopes(frame int) (body dap.ScopesResponseBody, err error) {
 	id := frame / maxFrames

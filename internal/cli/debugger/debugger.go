@@ -6,6 +6,7 @@ package debugger
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,9 +32,11 @@ are, with another payload, or with another result. ADDRESS is that of the admin 
 
 Commands are read from the terminal, or from a pipe:
 
-  break NODE [in|out|out[2]|error|answer] [if CEL]
+  break NODE [in|out|out[2]|error|answer] [if CEL] [log TEXT]
                        hold the processes that come to a node, before what it sends, or before
-                       its answer; the condition is over the payload, such as body.count > 9
+                       its answer; the condition is over the payload, such as body.count > 9.
+                       NODE * is all nodes: break * error holds what fails. With a text nothing
+                       is held, and the text is printed, such as: log came ${self.body.count}
   breakpoints          list them, with how often each was hit
   delete N             remove one
   wait                 until a process is held
@@ -41,7 +44,8 @@ Commands are read from the terminal, or from a pipe:
   use N                take another one
   print                what is here, and who waits for the answer
   continue [JSON]      go on, with another payload
-  into, over [JSON]    go on to the next point, or to the answer
+  into, over, out [JSON]
+                       go on to the next point, to the answer, or to the next point after it
   answer JSON, fail TEXT, drop
                        in place of what the node does
   quit                 end: all processes go on
@@ -94,11 +98,12 @@ func Command(a *app.App) *cobra.Command {
 // A session is the work with one program.
 type session struct {
 	*app.App
-	client *api.Client
-	nodes  []api.Node
-	state  api.Debug
-	at     uint64 // the process that commands are about; 0 for none
-	told   uint64 // the last process that was announced
+	client  *api.Client
+	nodes   []api.Node
+	state   api.Debug
+	at      uint64 // the process that commands are about; 0 for none
+	told    uint64 // the last process that was announced
+	message uint64 // the number of the last message that was printed
 
 	waiting bool      // for a process that is held
 	step    string    // the id of the process that makes a step; empty for none
@@ -250,8 +255,17 @@ func (s *session) arrived() {
 	}
 }
 
-// announce prints the processes that are held since the last time.
+// announce prints the messages since the last time, and the processes that are held.
 func (s *session) announce() (news bool, err error) {
+	for _, m := range s.state.Messages {
+		if m.Number <= s.message {
+			continue
+		}
+		s.message, news = m.Number, true
+		if err := s.Print(show.Printable(fmt.Sprintf("%s %s: %s", m.Time.Format("15:04:05.000"), nameOf(m.Node), m.Text)) + "\n"); err != nil {
+			return news, err
+		}
+	}
 	for i := range s.state.Held {
 		if h := &s.state.Held[i]; h.ID > s.told {
 			s.told, news = h.ID, true
@@ -265,14 +279,11 @@ func (s *session) announce() (news bool, err error) {
 
 func (s *session) print(h *api.Held) error {
 	var b strings.Builder
-	place := h.Point
-	switch {
-	case h.Point == "out" && h.Port < 0:
-		place = "error"
-	case h.Point != "answer":
-		place = fmt.Sprintf("%s[%d]", h.Point, h.Port)
+	port := &h.Port
+	if h.Point == "answer" {
+		port = nil
 	}
-	fmt.Fprintf(&b, "%d: %s held at %s, goes on in %.0f s\n", h.ID, show.Printable(nameOf(h.Node)), place, h.Left)
+	fmt.Fprintf(&b, "%d: %s held at %s, goes on in %.0f s\n", h.ID, show.Printable(nameOf(h.Node)), placeOf(h.Point, port), h.Left)
 	var callers []string
 	for _, n := range h.Callers {
 		callers = append(callers, show.Printable(nameOf(n)))
@@ -297,12 +308,23 @@ func (s *session) print(h *api.Held) error {
 		payload("answer", *h.Answer)
 	case len(h.Sends) > 0:
 		for _, p := range h.Sends {
-			payload(fmt.Sprintf("out[%d]", p.Port), p.Payload)
+			payload(placeOf("out", &p.Port), p.Payload)
 		}
 	default:
 		payload("payload", h.Came)
 	}
 	return s.Print(b.String())
+}
+
+// placeOf is a point as people write it.
+func placeOf(point string, port *int) string {
+	switch {
+	case port == nil:
+		return point
+	case point == "out" && *port < 0:
+		return "error"
+	}
+	return fmt.Sprintf("%s[%d]", point, *port)
 }
 
 func nameOf(n api.ProcessNode) string {
@@ -314,7 +336,7 @@ func nameOf(n api.ProcessNode) string {
 
 // words are the commands, with what a letter stands for.
 var words = map[string]string{
-	"b": "break", "c": "continue", "i": "into", "s": "into", "o": "over", "n": "over", "p": "print", "w": "wait", "q": "quit", "h": "help", "?": "help",
+	"b": "break", "c": "continue", "i": "into", "s": "into", "o": "over", "n": "over", "u": "out", "p": "print", "w": "wait", "q": "quit", "h": "help", "?": "help",
 }
 
 func (s *session) command(ctx context.Context, line string) error {
@@ -358,7 +380,7 @@ func (s *session) command(ctx context.Context, line string) error {
 			s.Talk("use: want the number of a process that is held\n")
 		}
 		return nil
-	case "print", "continue", "into", "over", "answer", "fail", "drop":
+	case "print", "continue", "into", "over", "out", "answer", "fail", "drop":
 		h := s.current()
 		if h == nil {
 			s.Talk("no process is held; wait waits for one\n")
@@ -372,7 +394,7 @@ func (s *session) command(ctx context.Context, line string) error {
 			m.Text = &rest
 		}
 		s.at = 0
-		if word == "into" || word == "over" {
+		if word == "into" || word == "over" || word == "out" {
 			s.waiting, s.step, s.until = true, h.Process, time.Now().Add(stepTime)
 		}
 		if err := s.ask(ctx, http.MethodPost, fmt.Sprintf("%s/held/%d", api.DebugPath, h.ID), m); err != nil {
@@ -386,8 +408,9 @@ func (s *session) command(ctx context.Context, line string) error {
 	return nil
 }
 
-// add adds a breakpoint: NODE [POINT] [if CEL].
+// add adds a breakpoint: NODE [POINT] [if CEL] [log TEXT].
 func (s *session) add(ctx context.Context, text string) error {
+	text, log, _ := strings.Cut(text, " log ")
 	place, when, _ := strings.Cut(text, " if ")
 	name, point := strings.TrimSpace(place), "in"
 	node, ok := s.find(name)
@@ -405,11 +428,17 @@ func (s *session) add(ctx context.Context, text string) error {
 		s.Talk("break: %v\n", err)
 		return nil
 	}
-	b.When = strings.TrimSpace(when)
+	b.When, b.Log = strings.TrimSpace(when), strings.TrimSpace(log)
 	return s.set(ctx, append(s.state.Breakpoints, b))
 }
 
+// everyNode is the name that stands for all nodes.
+const everyNode = "*"
+
 func (s *session) find(name string) (api.Node, bool) {
+	if name == everyNode {
+		return api.Node{}, true
+	}
 	for _, n := range s.nodes {
 		if name != "" && (n.Name == name || n.ID == name) {
 			return n, true
@@ -418,8 +447,8 @@ func (s *session) find(name string) (api.Node, bool) {
 	return api.Node{}, false
 }
 
-func (s *session) set(ctx context.Context, all []api.Breakpoint) error {
-	if err := s.ask(ctx, http.MethodPut, api.DebugPath+"/breakpoints", api.Breakpoints{List: all}); err != nil {
+func (s *session) set(ctx context.Context, list []api.Breakpoint) error {
+	if err := s.ask(ctx, http.MethodPut, api.DebugPath+"/breakpoints", api.Breakpoints{List: list}); err != nil {
 		return err
 	}
 	return s.list()
@@ -430,18 +459,18 @@ func (s *session) list() error {
 		return s.Print("no breakpoints\n")
 	}
 	for i, b := range s.state.Breakpoints {
-		name := b.Node
+		name := cmp.Or(b.Node, everyNode)
 		for _, n := range s.nodes {
 			if n.ID == b.Node && n.Name != "" {
 				name = n.Name
 			}
 		}
-		line := fmt.Sprintf("%d: %s %s", i+1, name, b.Point)
-		if b.Port != nil {
-			line += fmt.Sprintf("[%d]", *b.Port)
-		}
+		line := fmt.Sprintf("%d: %s %s", i+1, name, placeOf(b.Point, b.Port))
 		if b.When != "" {
 			line += " if " + b.When
+		}
+		if b.Log != "" {
+			line += " log " + b.Log
 		}
 		if line += fmt.Sprintf(", hit %d times", b.Hits); b.Faulty != "" {
 			line += ": " + b.Faulty

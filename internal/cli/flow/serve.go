@@ -25,8 +25,10 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/debug"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/cel"
+	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -143,7 +145,7 @@ func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err e
 }
 
 func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
-	s.debug = debug.New(debug.Options{Attach: s.engine.Debug, Redact: s.engine.RedactValue, Compile: condition})
+	s.debug = debug.New(debug.Options{Attach: s.engine.Debug, Redact: s.engine.RedactValue, Compile: condition, Text: message})
 	opts := admin.Options{
 		Address: s.opts.Admin, Token: s.opts.AdminToken, ViewToken: s.opts.AdminViewToken, Hosts: s.opts.AdminHosts, Logs: &s.lines, Again: s.readAgain,
 		Status: s.engine.Status, Kinds: kinds, Version: app.Version(), Log: s.log,
@@ -188,6 +190,14 @@ func condition(code string) (debug.Condition, error) {
 		v, err := program.Eval(ctx, payload)
 		return v.Truth(), err
 	}, nil
+}
+
+// message compiles the text of a breakpoint.
+func message(text string) (debug.Text, error) {
+	t, err := template.New(schema.RawOf(value.String(text)), func(code diag.Text) (lang.Program, error) {
+		return cel.New().Compile(code, lang.Options{Mode: lang.ModeExpression, Timeout: conditionTime})
+	})
+	return t.Text, err
 }
 
 // readAgain makes the loop read the documents again.
