@@ -195,7 +195,7 @@ func Linked(schema.Config) int { return AsLinked }
 // A panic becomes an error response and ends the process.
 //
 // A node may also implement [Opener], [Trigger], [Drainer], [Stopper], [Concurrent],
-// [Measured], [Screener], [Readier], [Finite] and io.Closer.
+// [Measured], [Screener], [Readier], [Finite], [Shaped] and io.Closer.
 type Node interface {
 	Receive(p Process, pkt Packet) Result
 }
@@ -211,6 +211,11 @@ func (f ReceiverFunc) Receive(p Process, pkt Packet) Result { return f(p, pkt) }
 // other downstream; responses keep their order.
 type Concurrent interface {
 	Concurrency() int // at least 1
+}
+
+// A Shaped node knows what [Traits.Shape] would say of it, as it has compiled its code already.
+type Shaped interface {
+	OutShape(out int) *schema.Shape
 }
 
 // A Packet is one payload that has arrived at an in-port.

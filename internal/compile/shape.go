@@ -1,6 +1,9 @@
 package compile
 
-import "github.com/uniflow-labs/uniflow/schema"
+import (
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+)
 
 // shapes are what is known of what comes to in-ports, as far as a node has asked.
 type shapes struct {
@@ -78,9 +81,12 @@ func (c *compiler) passedBy(from outPort) bool {
 
 // leaving returns what is known of what leaves a unit by an out-port.
 func (c *compiler) leaving(from outPort) *schema.Shape {
+	made, ok := c.prog.Vertices[from.unit].Node.(node.Shaped)
 	switch traits := c.graph[from.unit].Traits; {
 	case from.port == noPort:
 		return nil
+	case ok:
+		return made.OutShape(int(from.port))
 	case c.units[from.unit].spec.Boundary != nil: // what comes in goes out by the port of the same index
 		return c.shape(from.unit, from.port)
 	case traits.Shape != nil:

@@ -119,10 +119,7 @@ func (o Options) resultShape(c schema.Config, in func() *schema.Shape) *schema.S
 	if err != nil {
 		return nil // New reports it
 	}
-	if shaped, ok := program.(lang.Shaped); ok {
-		return shaped.ResultShape()
-	}
-	return nil
+	return snippet{program}.OutShape(0)
 }
 
 // lintSnippets warns of snippets that do not say what they are written in.
@@ -142,6 +139,14 @@ type constant struct{ result node.Result }
 func (c constant) Receive(node.Process, node.Packet) node.Result { return c.result }
 
 type snippet struct{ program lang.Program }
+
+// OutShape implements [node.Shaped].
+func (s snippet) OutShape(int) *schema.Shape {
+	if shaped, ok := s.program.(lang.Shaped); ok {
+		return shaped.ResultShape()
+	}
+	return nil
+}
 
 func (s snippet) Receive(p node.Process, pkt node.Packet) node.Result {
 	return evaluate(p.Context(), s.program, pkt.Payload)

@@ -39,7 +39,7 @@ export function DebugView({ namespace, show }: ViewProps) {
             {breakpoints.map((b, i) => (
               <tr key={i}>
                 <td>{name(b.node)}</td>
-                <td>{b.point}{b.port === undefined ? "" : b.port < 0 ? " error" : `[${b.port}]`}</td>
+                <td>{b.port === undefined ? b.point : b.port < 0 ? "error" : `out[${b.port}]`}</td>
                 <td>{b.when ? <code>{plain(b.when)}</code> : null}{b.log ? <div class="muted">{t("tells")}: <code>{plain(b.log)}</code></div> : null}{b.faulty ? <div class="hot">▲ {plain(b.faulty)}</div> : null}</td>
                 <td class="n">{b.hits ?? 0}</td>
                 <td class="n"><button onClick={() => void setBreakpoints(breakpoints.filter((other) => other !== b))}>{t("remove")}</button></td>
