@@ -172,6 +172,13 @@ func (e *Engine) Waiting() (all []Waiting) {
 	return all
 }
 
+// Cancel ends a process that [Engine.Waiting] returns, by its id, and reports whether there is one: its context ends,
+// and each of its packets that is not answered yet gets an error of code [diag.CodeCancelled] and status 503.
+func (e *Engine) Cancel(id string) bool {
+	g := e.current.Load()
+	return g != nil && g.Cancel(id)
+}
+
 // A Link joins two nodes.
 type Link struct {
 	From, To node.Ref

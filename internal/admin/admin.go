@@ -69,7 +69,8 @@ type Options struct {
 	Redact    func(string) string    // hides secrets in pictures
 
 	// Send sends a packet to an in-port of a node, by its id, and returns the answer; nil if that cannot be.
-	Send func(ctx context.Context, id string, port int, payload value.Value) (answer value.Value, ok bool, err error)
+	Send   func(ctx context.Context, id string, port int, payload value.Value) (answer value.Value, ok bool, err error)
+	Cancel func(id string) bool // ends a process that waits; nil for none
 
 	Debug *debug.Service // nil for none; the server does not close it
 	Edit  *edit.Service  // nil if the documents are not shown

@@ -25,7 +25,7 @@ func full() Options {
 	if err != nil {
 		panic(err)
 	}
-	return Options{Edit: documents, Slow: http.NotFoundHandler(), Logs: new(console.Logs), Again: func() {}, Announce: func(string) {}, Debug: debug.New(debug.Options{}), Send: func(context.Context, string, int, value.Value) (answer value.Value, ok bool, err error) { return }}
+	return Options{Edit: documents, Slow: http.NotFoundHandler(), Logs: new(console.Logs), Again: func() {}, Announce: func(string) {}, Debug: debug.New(debug.Options{}), Cancel: func(string) bool { return false }, Send: func(context.Context, string, int, value.Value) (answer value.Value, ok bool, err error) { return }}
 }
 
 // TestScopes asks each route of the table as each client, under the server's name and another, and from its

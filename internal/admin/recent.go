@@ -55,6 +55,15 @@ func (s *Server) processes(w http.ResponseWriter, r *http.Request) {
 	s.json(w, body)
 }
 
+// cancel ends a process that waits.
+func (s *Server) cancel(w http.ResponseWriter, r *http.Request) {
+	if !s.opts.Cancel(r.PathValue("id")) {
+		api.Fail(w, http.StatusNotFound, fmt.Sprintf("no process with the id %q waits", r.PathValue("id")), "see "+api.Base+"processes: it may have ended, or run now")
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
 func (s *Server) processNode(ref node.Ref) api.ProcessNode {
 	return api.ProcessNode{ID: s.opts.Redact(ref.ID), Kind: ref.Kind, Namespace: s.opts.Redact(ref.Namespace), Name: s.opts.Redact(ref.Name)}
 }

@@ -74,6 +74,9 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 		all["GET /api/v1/revisions"] = http.HandlerFunc(s.revisions)
 		all["POST /api/v1/revisions/{id}"] = http.HandlerFunc(s.rollback)
 	}
+	if s.opts.Cancel != nil {
+		all["POST /api/v1/processes/{id}/cancel"] = http.HandlerFunc(s.cancel)
+	}
 	if s.opts.Again != nil {
 		all["POST /api/v1/reload"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.opts.Again()

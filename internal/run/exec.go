@@ -236,6 +236,8 @@ func (p *process) checkLimits() {
 		p.abort(p.ended(codeOf(err), fmt.Errorf("process cancelled: %w", context.Cause(p.base))))
 	} else if p.gen.ctx.Err() != nil {
 		p.abort(p.ended(diag.CodeCancelled, errGrace))
+	} else if p.cancelled.Load() {
+		p.abort(p.ended(diag.CodeCancelled, errCancelled))
 	}
 	p.checkpoint = min(p.deliveries+checkEvery, max(p.gen.budget.Deliveries, p.deliveries+1))
 	if p.packets != nil {

@@ -162,6 +162,9 @@ type shard struct {
 // try again elsewhere, so the status is 503.
 var errGrace error = &node.Error{Err: errors.New("the grace of the shutdown is over"), Status: http.StatusServiceUnavailable}
 
+// errCancelled ends a process that was cancelled by its id. A client may try again.
+var errCancelled error = &node.Error{Err: errors.New("the process was cancelled"), Status: http.StatusServiceUnavailable}
+
 // add notes a process that the pool has made. So one that waits can be found, and none
 // has to be listed each time that it waits.
 func (s *shard) add(p *process) {
@@ -228,6 +231,33 @@ func (s *shard) waiting(g *Generation, f func(Waiting)) {
 		}
 		f(Waiting{w.id, g.prog.Vertices[w.trigger].Ref, refs})
 	}
+}
+
+// Cancel ends a process that waits, by its id, and reports whether there is one. Its context ends, and from then on
+// each of its packets is answered with an error. Work that does not heed the context goes on to its end first.
+func (g *Generation) Cancel(id string) bool {
+	for i := range g.shards {
+		for _, p := range g.shards[i].processes() {
+			if p.cancel(id) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (p *process) cancel(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.mu.waited || p.mu.id != id {
+		return false
+	}
+	p.cancelled.Store(true)
+	p.mu.cause = errCancelled
+	if p.mu.cancel != nil {
+		p.mu.cancel(errCancelled)
+	}
+	return true
 }
 
 // New returns a generation that runs a program.

@@ -148,7 +148,7 @@ func (p *process) failed(at int32) {
 func (p *process) outcome(resp node.Response) observe.Outcome {
 	switch {
 	case p.failure != nil:
-		if errors.Is(p.aborted, errGrace) || p.base.Err() != nil {
+		if errors.Is(p.aborted, errGrace) || errors.Is(p.aborted, errCancelled) || p.base.Err() != nil {
 			return observe.Cancelled
 		}
 		return observe.Failed

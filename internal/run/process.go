@@ -43,14 +43,15 @@ type process struct {
 	mayBlock   bool // so may the goroutine of the holder; else another one has to
 	parked     parking
 	deliveries int64
-	checkpoint int64     // number of deliveries at which to check budget and context
-	waiting    int       // packets at gates
-	bytes      int       // pending bytes
-	outside    int       // blocking work, awaited results and children in progress
-	queued     bool      // it awaits a node.Queue, and nothing else
-	arrivals   []arrival // taken from the inbox
-	taken      int       // number of them that are done
-	aborted    error     // set once the process has to end early: nothing more is delivered
+	checkpoint int64       // number of deliveries at which to check budget and context
+	waiting    int         // packets at gates
+	bytes      int         // pending bytes
+	outside    int         // blocking work, awaited results and children in progress
+	queued     bool        // it awaits a node.Queue, and nothing else
+	arrivals   []arrival   // taken from the inbox
+	taken      int         // number of them that are done
+	aborted    error       // set once the process has to end early: nothing more is delivered
+	cancelled  atomic.Bool // by [Generation.Cancel]: the holder of the token aborts it; set with mu.waited, and with the lock
 	resp       node.Response
 	judge      node.Judge // of the trigger, or nil; immutable during the run
 	failure    error      // why the process has failed; set when it ends
@@ -214,6 +215,7 @@ func (p *process) clear() (watched bool) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.mu.waited = false
+		p.cancelled.Store(false)
 	}
 	if p.mu.cancel != nil {
 		p.mu.cancel(nil)

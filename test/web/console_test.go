@@ -220,6 +220,11 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 	t.Run("processes", func(t *testing.T) {
 		b.open(page + "#view=processes")
 		b.wait("what a process waits for", "document.querySelector('tbody tr')?.innerText.match(/soon\\s+patient\\s+[1-9]/)")
+		id := b.run(`const row = [...document.querySelectorAll('tbody tr')].find(r => r.innerText.match(/soon\s+patient/)), id = row.querySelector('code').innerText
+row.querySelector('td:last-child button').click()
+return id`)
+		b.wait("that it has ended", "![...document.querySelectorAll('tbody tr code')].some(c => c.innerText == '"+id+"')")
+		p.wait("the process was cancelled", 1)
 		b.wait("those that have ended", "[...document.querySelectorAll('tbody tr')].some(r => r.innerText.match(/GET .products.:id\\s+.*failed/))")
 		b.wait("what failed alone", "[...document.querySelectorAll('.tabs button')].find(b => b.innerText == 'Failed').click(), [...document.querySelectorAll('tbody tr')].some(r => r.innerText.match(/fated.*failed[^]*doom/)) && ![...document.querySelectorAll('tbody tr')].some(r => r.innerText.includes('GET'))")
 		b.wait("all again", "[...document.querySelectorAll('.tabs button')].find(b => b.innerText == 'All').click(), [...document.querySelectorAll('td button')].some(b => b.innerText == 'GET /products')")

@@ -1,9 +1,10 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import type { Process as Waiting, ProcessNode, Processes as Answer } from "./api.gen";
+import { status } from "./live";
 import { usePoll } from "./poll";
 import { Outcome, Process } from "./process";
-import { get } from "./server";
+import { get, post } from "./server";
 import { count, duration, plain, t } from "./text";
 import type { ViewProps } from "./view";
 
@@ -12,6 +13,7 @@ const filters = { all: "", failed: "failed", slow: "slow" };
 /** The processes that wait, and those that have ended since the page looks. */
 export function Processes({ namespace, show, process, open, path }: ViewProps) {
   const answer = useSignal<Answer | null>(null);
+  const failure = useSignal("");
   const filter = useSignal<keyof typeof filters>("all");
   const seen = useRef(new Map<string, number>()); // when each came into sight
   usePoll(async () => { // also while one is read: the program forgets them when no one asks
@@ -21,6 +23,7 @@ export function Processes({ namespace, show, process, open, path }: ViewProps) {
     return true;
   }, filter.value);
   if (process) return <Process id={process} show={show} path={() => path(process)} close={() => open("")} />;
+  const cancel = (id: string) => post(`/api/v1/processes/${encodeURIComponent(id)}/cancel`).then(() => (failure.value = ""), (err: Error) => (failure.value = err.message));
   const age = (p: Waiting) => Math.floor((Date.now() - seen.current.get(p.id)!) / 1000);
   const name = (n: ProcessNode) => <button class="link" onClick={() => show(n.id)}>{plain(n.name || n.kind)}</button>;
   const a = answer.value;
@@ -44,12 +47,13 @@ export function Processes({ namespace, show, process, open, path }: ViewProps) {
                 <td>{p.at.map((n, i) => <span key={i}>{i ? ", " : ""}{name(n)}</span>)}</td>
                 <td class="n">{count(1 + more.length)}</td>
                 <td class="n">{age(p)} s</td>
-                <td><code>{p.id}</code></td>
+                <td><code>{p.id}</code>{status.value?.scope === "control" ? <> <button onClick={() => void cancel(p.id)}>{t("cancel")}</button></> : null}</td>
               </tr>
             ))}
           </tbody>
         </table>
       ) : null}
+      <p class="hot" role="status">{failure.value ? "▲ " + plain(failure.value) : ""}</p>
       <div class="row ended">
         <h2>{t("ended")}</h2>
         <div class="tabs" role="group" aria-label={t("ended")}>

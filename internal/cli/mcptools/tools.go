@@ -177,6 +177,12 @@ func (t *Tools) control(server *sdk.Server) {
 		var v api.Sent
 		return &v, t.Client.Send(ctx, http.MethodPost, api.Base+"nodes/"+id+"/packets", api.Sending{Text: string(payload)}, &v)
 	})
+	add(server, "cancel", "Ends a process that waits, of which the tool processes has the id: what it waits for ends with an error. A person is asked.", true, false, func(ctx context.Context, r *sdk.CallToolRequest, in identified) (any, error) {
+		if err := t.consent(r, "End the process "+in.ID+"? What it waits for ends with an error."); err != nil {
+			return nil, err
+		}
+		return "It ends.", t.Client.Send(ctx, http.MethodPost, api.Base+"processes/"+url.PathEscape(in.ID)+"/cancel", nil, nil)
+	})
 	add(server, "reload", "Reads the documents again and serves them. A person is asked.", true, false, func(ctx context.Context, r *sdk.CallToolRequest, _ none) (any, error) {
 		if err := t.consent(r, "Read the documents again, and serve them?"); err != nil {
 			return nil, err
