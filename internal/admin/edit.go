@@ -47,7 +47,7 @@ func (s *Server) notEdited(w http.ResponseWriter, err error) {
 		status, hint = http.StatusNotFound, "see "+api.DocumentsPath
 	case errors.Is(err, edit.ErrRevision):
 		status, hint = http.StatusNotFound, "see "+api.Base+"revisions"
-	case errors.Is(err, edit.ErrSame), errors.Is(err, edit.ErrTests):
+	case errors.Is(err, edit.ErrSame), errors.Is(err, edit.ErrTests), errors.Is(err, edit.ErrName):
 		status = http.StatusBadRequest
 	}
 	api.Fail(w, status, s.opts.Redact(err.Error()), hint)
@@ -124,7 +124,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &body, "a place") {
 		return
 	}
-	items, err := s.opts.Edit.Complete(draftsOf(body.Drafts), diag.Pos{File: body.File, Line: body.Line, Col: body.Col})
+	items, err := s.opts.Edit.Complete(draftsOf(body.Drafts), placeOf(body))
 	if err != nil {
 		s.notEdited(w, err)
 		return
@@ -144,13 +144,61 @@ func (s *Server) hover(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &body, "a place") {
 		return
 	}
-	_, doc, _, err := s.opts.Edit.Hover(draftsOf(body.Drafts), diag.Pos{File: body.File, Line: body.Line, Col: body.Col})
+	_, doc, _, err := s.opts.Edit.Hover(draftsOf(body.Drafts), placeOf(body))
 	if err != nil {
 		s.notEdited(w, err)
 		return
 	}
 	s.json(w, api.Hover{Doc: doc})
 }
+
+func (s *Server) definition(w http.ResponseWriter, r *http.Request) {
+	var body api.Place
+	if !read(w, r, &body, "a place") {
+		return
+	}
+	at, _, err := s.opts.Edit.Definition(draftsOf(body.Drafts), placeOf(body))
+	if err != nil {
+		s.notEdited(w, err)
+		return
+	}
+	s.json(w, api.Definition{File: at.File, Line: at.Line, Col: at.Col})
+}
+
+func (s *Server) rename(w http.ResponseWriter, r *http.Request) {
+	var body api.Rename
+	if !read(w, r, &body, "a place, and a name") {
+		return
+	}
+	docs, err := s.opts.Edit.Rename(draftsOf(body.At.Drafts), placeOf(body.At), body.Name)
+	if err != nil {
+		s.notEdited(w, err)
+		return
+	}
+	answer := []api.Document{}
+	for _, doc := range docs {
+		answer = append(answer, api.Document{File: doc.File, Text: string(doc.Data)})
+	}
+	s.json(w, answer)
+}
+
+func (s *Server) format(w http.ResponseWriter, r *http.Request) {
+	var body api.Formatting
+	if !read(w, r, &body, "a draft") {
+		return
+	}
+	text, list := s.opts.Edit.Format(spec.Document{File: body.Draft.File, Data: []byte(body.Draft.Text)})
+	answer := api.Formatted{Text: string(text), Findings: []diag.Finding{}}
+	if list.HasErrors() {
+		answer.Text = body.Draft.Text
+	}
+	for _, d := range list {
+		answer.Findings = append(answer.Findings, s.finding(d))
+	}
+	s.json(w, answer)
+}
+
+func placeOf(p api.Place) diag.Pos { return diag.Pos{File: p.File, Line: p.Line, Col: p.Col} }
 
 func (s *Server) tests(w http.ResponseWriter, r *http.Request) {
 	var body api.TestRun

@@ -412,6 +412,30 @@ type Place struct {
 	Col    int        `json:"col" jsonschema:"from 1, in characters"`
 }
 
+// A Definition is where something has its name.
+type Definition struct {
+	File string `json:"file" jsonschema:"empty if there is none"`
+	Line int    `json:"line"`
+	Col  int    `json:"col"`
+}
+
+// A Rename asks for another name for the node, or the template, at a place.
+type Rename struct {
+	At   Place  `json:"at"`
+	Name string `json:"name"`
+}
+
+// A Formatting asks for a draft in its canonical form.
+type Formatting struct {
+	Draft Document `json:"draft"`
+}
+
+// A Formatted is a draft in its canonical form.
+type Formatted struct {
+	Text     string         `json:"text"`
+	Findings []diag.Finding `json:"findings" jsonschema:"why it cannot be read; then the text is as it was"`
+}
+
 // A Completion is something that can be written at a [Place], in the same line.
 type Completion struct {
 	Label  string `json:"label"`

@@ -44,6 +44,7 @@ var (
 	ErrRevision = errors.New("this revision is not kept any more")
 	ErrSame     = errors.New("nothing is changed")
 	ErrTests    = errors.New("no test can be run")
+	ErrName     = errors.New("nothing is renamed")
 )
 
 // A Change is a file with its text before and after.
@@ -305,6 +306,39 @@ func (s *Service) Hover(drafts []spec.Document, at diag.Pos) (r language.Range, 
 	}
 	r, doc, ok = words.Hover(at)
 	return r, doc, ok, nil
+}
+
+// Definition returns where the node, or the template, at a place of a draft is given its name.
+func (s *Service) Definition(drafts []spec.Document, at diag.Pos) (pos diag.Pos, ok bool, err error) {
+	words, err := s.drafted(drafts)
+	if err != nil {
+		return pos, false, err
+	}
+	r, ok := words.Definition(at)
+	return r.From, ok, nil
+}
+
+// Rename returns the documents that change when the node, or the template, at a place of a draft gets another
+// name. An error that says why it cannot is an [ErrName].
+func (s *Service) Rename(drafts []spec.Document, at diag.Pos, name string) ([]spec.Document, error) {
+	words, err := s.drafted(drafts)
+	if err != nil {
+		return nil, err
+	}
+	edits, err := words.Rename(at, name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrName, err)
+	}
+	return words.Apply(edits), nil
+}
+
+// Format returns a draft in its canonical form, or why it cannot be read.
+func (s *Service) Format(draft spec.Document) ([]byte, diag.List) {
+	formatted, list := spec.Format(draft)
+	if list.HasErrors() {
+		return nil, list
+	}
+	return formatted, nil
 }
 
 // drafted returns a workspace with drafts.

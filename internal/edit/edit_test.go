@@ -178,3 +178,30 @@ func TestConcurrently(t *testing.T) {
 		t.Errorf("%d revisions are kept", kept)
 	}
 }
+
+// TestWords asks about drafts: where a node has its name, the documents when it has another one, and their form.
+func TestWords(t *testing.T) {
+	d := &disk{docs: []spec.Document{
+		{File: "a.yaml", Data: []byte("- {kind: nop, name: one, ports: {out: two}}\n")},
+		{File: "b.yaml", Data: []byte("- {kind: nop, name: other}\n")},
+	}}
+	s := service(t, d, true)
+	drafts := []spec.Document{{File: "b.yaml", Data: []byte("# new\r\n-  {kind: nop, name: two}\r\n")}}
+	at := diag.Pos{File: "a.yaml", Line: 1, Col: 39}
+	if pos, ok, err := s.Definition(drafts, at); err != nil || !ok || pos != (diag.Pos{File: "b.yaml", Line: 2, Col: 22}) {
+		t.Errorf("the definition is at %v, %v, %v", pos, ok, err)
+	}
+	docs, err := s.Rename(drafts, at, "three")
+	if err != nil || len(docs) != 2 || string(docs[0].Data) != "- {kind: nop, name: one, ports: {out: three}}\n" || string(docs[1].Data) != "# new\r\n-  {kind: nop, name: three}\r\n" {
+		t.Errorf("renamed: %q, %v", docs, err)
+	}
+	if _, err := s.Rename(drafts, at, "one"); !errors.Is(err, ErrName) {
+		t.Errorf("to a name that is taken: %v", err)
+	}
+	if text, list := s.Format(drafts[0]); list.HasErrors() || !strings.Contains(string(text), "- {kind: nop, name: two}") {
+		t.Errorf("formatted: %q, %v", text, list)
+	}
+	if text, list := s.Format(spec.Document{File: "b.yaml", Data: []byte("- [")}); !list.HasErrors() || text != nil {
+		t.Errorf("what cannot be read: %q, %v", text, list)
+	}
+}

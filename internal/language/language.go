@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -125,6 +126,27 @@ func before(a, b diag.Pos) bool {
 type Edit struct {
 	Range
 	Text string
+}
+
+// Apply returns the documents that edits change, as they are then, by name. Edits must not overlap.
+func (w *Workspace) Apply(edits []Edit) (docs []spec.Document) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	edits = slices.Clone(edits)
+	slices.SortFunc(edits, func(a, b Edit) int { // the last of each document first
+		return cmp.Or(strings.Compare(a.From.File, b.From.File), cmp.Compare(b.From.Line, a.From.Line), cmp.Compare(b.From.Col, a.From.Col))
+	})
+	for _, e := range edits {
+		t := w.texts[e.From.File]
+		if len(docs) == 0 || docs[len(docs)-1].File != t.File {
+			docs = append(docs, spec.Document{File: t.File, Data: t.Data})
+		}
+		src := t.src()
+		from, to := src.Offset(e.From.Line, e.From.Col), src.Offset(e.To.Line, e.To.Col)
+		at := &docs[len(docs)-1]
+		at.Data = slices.Concat(at.Data[:from], []byte(e.Text), at.Data[to:])
+	}
+	return docs
 }
 
 // A text is a document with what is known of it.

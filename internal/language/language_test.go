@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -110,18 +109,12 @@ func TestRename(t *testing.T) {
 // apply returns a document with the edits made that are about it.
 func apply(t *testing.T, w *Workspace, file string, edits []Edit) string {
 	t.Helper()
-	src := w.texts[file].src()
-	text := src.Text
-	slices.SortFunc(edits, func(a, b Edit) int {
-		return (b.From.Line-a.From.Line)*10_000 + b.From.Col - a.From.Col
-	})
-	for _, e := range edits {
-		if e.From.File == file {
-			from, to := src.Offset(e.From.Line, e.From.Col), src.Offset(e.To.Line, e.To.Col)
-			text = text[:from] + e.Text + text[to:]
+	for _, doc := range w.Apply(edits) {
+		if doc.File == file {
+			return string(doc.Data)
 		}
 	}
-	return text
+	return w.texts[file].src().Text
 }
 
 // TestRenameHere leaves another workflow in the same folder alone, whose nodes have the same names.

@@ -404,7 +404,7 @@ document.querySelector('.send form').requestSubmit()`)
 
 	// Another hand changes the file meanwhile.
 	b.run(inCode + "?.querySelector('.cm-content').focus()")
-	b.do(chromedp.KeyEvent("# mine\r"))
+	b.do(chromedp.KeyEvent(kb.Home), chromedp.KeyEvent("# mine\r"))
 	b.wait("a draft", "document.querySelector('.files button[aria-current]').innerText.includes('*')")
 	b.wait("a plan of no meaning", "document.querySelector('.plan').innerText.includes('Nothing in meaning')")
 	write(t, file, "%s", "# theirs\n"+before)
@@ -418,6 +418,27 @@ document.querySelector('.send form').requestSubmit()`)
 	b.wait("no conflict", "!document.querySelector('.plan [role=alert]')")
 	b.run("[...document.querySelectorAll('.plan form.row button')].find(b => b.innerText == 'Discard').click()")
 	b.wait("no draft", "!document.querySelector('.plan form.row')")
+
+	const fated = "- {kind: schedule, name: fated, interval: 1s, ports: {out: "
+	b.open("about:blank")
+	b.open(page + "#view=edit&file=flow1.yaml&line=13")
+	b.wait("the line of a link", inCode+"?.querySelector('.cm-activeLine')?.textContent.startsWith('"+fated+"')")
+	for range len(fated) + 1 {
+		b.do(chromedp.KeyEvent(kb.ArrowRight))
+	}
+	b.do(chromedp.KeyEvent(kb.F2))
+	b.wait("the question for a name", inCode+"?.activeElement?.name == 'name'")
+	b.do(chromedp.KeyEvent("ruin\r"))
+	b.wait("the new name in the link and at the node", inCode+"?.querySelector('.cm-content').innerText.match(/out: ruin}}[^]*name: ruin,/)")
+	b.do(chromedp.KeyEvent(kb.F12))
+	b.wait("the node", inCode+"?.querySelector('.cm-activeLine')?.textContent.includes('name: ruin,')")
+	b.do(chromedp.KeyEvent("-   {kind:  nop,  name: wide}\r"))
+	b.wait("a line that is not canonical", inCode+"?.querySelector('.cm-content').innerText.includes('-   {kind:  nop,  name: wide}')")
+	b.run("[...document.querySelectorAll('.plan button')].find(b => b.innerText.startsWith('Format')).click()")
+	b.wait("the canonical form", inCode+"?.querySelector('.cm-content').innerText.includes('- {kind: nop, name: wide}')")
+	b.picture(filepath.Join(t.ArtifactDir(), "formatted.png"))
+	b.run("[...document.querySelectorAll('.plan form.row button')].find(b => b.innerText == 'Discard').click()")
+	b.wait("no draft any more", "!document.querySelector('.plan form.row')")
 
 	b.open("about:blank")
 	b.open(page + "#view=edit&file=flow0.yaml&line=20") // before the router

@@ -79,6 +79,13 @@ export interface Debug {
   untold?: number;
 }
 
+export interface Definition {
+  /** empty if there is none */
+  file: string;
+  line: number;
+  col: number;
+}
+
 export interface Diagram {
   width: number;
   height: number;
@@ -202,6 +209,16 @@ export interface Finding {
 export interface Fix {
   old: string;
   new: string;
+}
+
+export interface Formatted {
+  text: string;
+  /** why it cannot be read; then the text is as it was */
+  findings: Finding[];
+}
+
+export interface Formatting {
+  draft: Document;
 }
 
 export interface Graph {
@@ -486,6 +503,11 @@ export interface Reload {
   error?: string;
   /** in the documents */
   findings?: Finding[];
+}
+
+export interface Rename {
+  at: Place;
+  name: string;
 }
 
 export interface Revision {

@@ -8,7 +8,7 @@ import { HighlightStyle, indentOnInput, syntaxHighlighting } from "@codemirror/l
 import { lintGutter, lintKeymap, setDiagnostics, type Diagnostic } from "@codemirror/lint";
 import { searchKeymap } from "@codemirror/search";
 import { EditorState, type Text } from "@codemirror/state";
-import { drawSelection, EditorView, highlightActiveLine, hoverTooltip, keymap, lineNumbers } from "@codemirror/view";
+import { drawSelection, EditorView, highlightActiveLine, hoverTooltip, keymap, lineNumbers, showDialog } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { render } from "preact";
 import type { Completion, Hover, PlanFinding } from "./api.gen";
@@ -21,6 +21,10 @@ export interface Code {
   open(file: string, text: string, editable: boolean): void;
   find(findings: PlanFinding[]): void;
   go(line: number, col: number): void;
+  /** What is asked about the place of the cursor. */
+  place(): { file: string; line: number; col: number };
+  /** Asks the author for a name. It is null if there is none. */
+  name(label: string, submit: string): Promise<string | null>;
   close(): void;
 }
 
@@ -31,6 +35,16 @@ const colAt = (line: string, units: number) => [...line.slice(0, units)].length 
 function offset(doc: Text, line: number, col: number): number {
   const at = doc.line(Math.max(1, Math.min(line, doc.lines)));
   return at.from + Math.min(unitsTo(at.text, col), at.length);
+}
+
+/** The one change that makes a text of another. What both begin and end with stays, and so does a cursor there. */
+function between(before: string, after: string): { from: number; to: number; insert: string } {
+  const least = Math.min(before.length, after.length);
+  let from = 0;
+  while (from < least && before[from] === after[from]) from++;
+  let end = 0;
+  while (end < least - from && before.at(-1 - end) === after.at(-1 - end)) end++;
+  return { from, to: before.length - end, insert: after.slice(from, after.length - end) };
 }
 
 const style = HighlightStyle.define([
@@ -68,8 +82,11 @@ const look = EditorView.theme({
   ".cm-lintRange-warning": { backgroundImage: "none", textDecoration: "underline wavy var(--warm)" },
 });
 
-/** Opens an editor in an element. on is called with each text that the author makes. */
-export function openCode(parent: HTMLElement, label: string, on: (text: string) => void): Code {
+/** What the author may ask for with a key. */
+export type Command = "rename" | "definition" | "format";
+
+/** Opens an editor in an element. on is called with each text that the author makes, and command for a key. */
+export function openCode(parent: HTMLElement, label: string, on: (text: string) => void, command: (what: Command) => void): Code {
   const root = parent.shadowRoot ?? parent.attachShadow({ mode: "open" });
   let file = "";
   let quiet = false;
@@ -101,7 +118,10 @@ export function openCode(parent: HTMLElement, label: string, on: (text: string) 
 
   const extensions = (editable: boolean) => [
     lineNumbers(), history(), drawSelection(), indentOnInput(), highlightActiveLine(), yaml(), syntaxHighlighting(style), look,
-    keymap.of([...closeBracketsKeymap, ...completionKeymap, ...lintKeymap, ...searchKeymap, ...historyKeymap, ...defaultKeymap]),
+    keymap.of([
+      { key: "F2", run: () => (command("rename"), true) }, { key: "F12", run: () => (command("definition"), true) }, { key: "Shift-Alt-f", run: () => (command("format"), true) },
+      ...closeBracketsKeymap, ...completionKeymap, ...lintKeymap, ...searchKeymap, ...historyKeymap, ...defaultKeymap,
+    ]),
     EditorView.lineWrapping, EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
     editable ? [lintGutter(), closeBrackets(), autocompletion({ override: [complete] }), hover] : [EditorState.readOnly.of(true)],
     EditorView.updateListener.of((update) => {
@@ -115,7 +135,7 @@ export function openCode(parent: HTMLElement, label: string, on: (text: string) 
       const again = name === file;
       file = name;
       quiet = true;
-      if (again) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+      if (again) view.dispatch({ changes: between(view.state.doc.toString(), text) });
       else view.setState(EditorState.create({ doc: text, extensions: extensions(editable) }));
       quiet = false;
     },
@@ -141,6 +161,14 @@ export function openCode(parent: HTMLElement, label: string, on: (text: string) 
       view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "center" }) });
       view.focus();
     },
+    place() {
+      const { file, line, col } = place(view.state, view.state.selection.main.head);
+      return { file, line, col };
+    },
+    name: (label, submit) => showDialog(view, { label, input: { name: "name" }, submitLabel: submit, focus: true, top: true }).result.then((form) => {
+      view.focus();
+      return form ? String(new FormData(form).get("name")) : null;
+    }),
     close: () => view.destroy(),
   };
 }

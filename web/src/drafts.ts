@@ -2,7 +2,7 @@
 // page is open, whatever it shows.
 
 import { batch, computed, signal } from "@preact/signals";
-import type { Applied, Documents, Plan, Tests } from "./api.gen";
+import type { Applied, Definition, Document, Documents, Formatted, Plan, Tests } from "./api.gen";
 import { ask, Failure, get } from "./server";
 
 export const documents = signal<Documents | null>(null);
@@ -46,6 +46,31 @@ export async function readDocuments(): Promise<void> {
     documents.value = { ...read, documents: read.documents.map((d) => ({ ...d, text: d.text.replace(/\r\n?/g, "\n") })) };
   }
   if (read?.editable) await check();
+}
+
+/** Puts texts of the program in the place of drafts. */
+export function replaceDrafts(docs: Document[]): void {
+  drafts.value = { ...drafts.value, ...Object.fromEntries(docs.map((d) => [d.file, d.text.replace(/\r\n?/g, "\n")])) };
+  void check();
+}
+
+/** Gives the node at a place of a draft another name, in all drafts. */
+export async function rename(at: { file: string; line: number; col: number }, name: string): Promise<void> {
+  const docs = await told(ask<Document[]>("/api/v1/rename", { at: { drafts: changed.value, ...at }, name }));
+  if (docs) replaceDrafts(docs);
+}
+
+/** Where the node at a place of a draft has its name; null if that is nowhere. */
+export async function definition(at: { file: string; line: number; col: number }): Promise<Definition | null> {
+  const found = await told(ask<Definition>("/api/v1/definition", { drafts: changed.value, ...at }));
+  return found?.file ? found : null;
+}
+
+/** Writes a draft in its canonical form, if it can be read. */
+export async function format(file: string): Promise<void> {
+  const text = drafts.value[file] ?? documents.value?.documents.find((d) => d.file === file)?.text ?? "";
+  const formatted = await told(ask<Formatted>("/api/v1/format", { draft: { file, text } }));
+  if (formatted && formatted.text !== text) replaceDrafts([{ file, text: formatted.text }]);
 }
 
 let checks = 0;

@@ -1,8 +1,8 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Applied, NodeChange, Revision } from "./api.gen";
-import type { Code } from "./code";
-import { against, apply, changed, check, discard, documents, drafts, plan, planned, readDocuments, rollback, runTests, tests } from "./drafts";
+import type { Code, Command } from "./code";
+import { against, apply, changed, check, definition, discard, documents, drafts, format, plan, planned, readDocuments, rename, rollback, runTests, tests } from "./drafts";
 import { Findings } from "./findings";
 import { status } from "./live";
 import { More } from "./logs";
@@ -26,6 +26,23 @@ export function Editor({ namespace, file, line, edit }: ViewProps) {
   useEffect(() => {
     if (may) void readDocuments();
   }, [may, scope, status.value?.generation]);
+  const go = (to: string, at: number) => {
+    if (to === current) code.value?.go(at, 1);
+    edit(to, at);
+  };
+  const run = useRef(async (_: Command) => {}); // of the last picture: the editor stays
+  run.current = async (what) => {
+    const at = code.value?.place();
+    if (!at) return;
+    if (what === "format") return format(at.file);
+    if (what === "definition") {
+      const found = await definition(at);
+      if (found) go(found.file, found.line);
+      return;
+    }
+    const name = await code.value!.name(t("newName"), t("rename"));
+    if (name) await rename(at, name);
+  };
   useEffect(() => {
     if (!current || !place.current) return;
     let open = true;
@@ -37,7 +54,7 @@ export function Editor({ namespace, file, line, edit }: ViewProps) {
         drafts.value = { ...drafts.value, [parent.dataset["file"]!]: text };
         clearTimeout(timer);
         timer = setTimeout(() => void check(), quiet);
-      });
+      }, (what) => void run.current(what));
     });
     return () => {
       open = false;
@@ -60,10 +77,6 @@ export function Editor({ namespace, file, line, edit }: ViewProps) {
   }, [code.value, current, line]);
   if (!may) return <More failure={new Failure(403, t("noScope"))} />;
   if (!documents.value) return <p class="empty" role="status">{against.value ? plain(against.value.message) : t("connecting")}</p>;
-  const go = (to: string, at: number) => {
-    if (to === current) code.value?.go(at, 1);
-    edit(to, at);
-  };
   const wrong = (of: string) => (plan.value?.findings ?? []).filter((f) => f.finding.file === of && f.finding.severity === "error").length;
   return (
     <section class="editor">
@@ -84,6 +97,11 @@ export function Editor({ namespace, file, line, edit }: ViewProps) {
             {against.value.status === 409 ? <button onClick={() => void readDocuments()}>{t("readAgain")}</button> : null}
           </p>
         ) : null}
+        {editable ? (
+          <p class="row">
+            {(Object.keys(keys) as Command[]).map((what) => <button key={what} onClick={() => void run.current(what)}>{t(what)} <kbd>{keys[what]}</kbd></button>)}
+          </p>
+        ) : null}
         {editable ? <Plan go={go} /> : <p class="muted">{t(scope === "control" ? "readOnly" : "readOnlyScope")}</p>}
         {editable ? <Trial namespace={namespace} go={go} /> : null}
         {editable ? <Tests go={go} /> : null}
@@ -92,6 +110,8 @@ export function Editor({ namespace, file, line, edit }: ViewProps) {
     </section>
   );
 }
+
+const keys: Record<Command, string> = { format: "⇧⌥F", rename: "F2", definition: "F12" };
 
 /** A file without the folders that all have. */
 function short(name: string, all: string[]): string {
