@@ -27,6 +27,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/api"
@@ -126,6 +128,7 @@ type Server struct {
 	auth    *auth
 	stream  *console.Stream
 	recent  *recent.Recent
+	sends   *rate.Limiter // of packets that clients send
 	served  []api.Route
 	ready   atomic.Bool
 	started time.Time
@@ -173,7 +176,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin server: %w", err)
 	}
-	s := &Server{opts: opts, auth: newAuth(&opts), stream: console.NewStream(opts.Metrics, opts.Redact), recent: recent.New(opts.Watch), started: time.Now(), addr: listener.Addr()}
+	s := &Server{opts: opts, auth: newAuth(&opts), stream: console.NewStream(opts.Metrics, opts.Redact), recent: recent.New(opts.Watch), sends: rate.NewLimiter(sendRate, sendRate), started: time.Now(), addr: listener.Addr()}
 	metrics, err := prom.Handler(prom.Options{Metrics: opts.Metrics, Version: opts.Version, Log: opts.Log})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())

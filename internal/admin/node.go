@@ -66,6 +66,9 @@ func read(w http.ResponseWriter, r *http.Request, body any, want string) (ok boo
 // maxSending is the longest time that the answer to a packet is waited for.
 const maxSending = 30 * time.Second
 
+// sendRate is how many packets clients may send in a second: a mistake in a script must not be a load.
+const sendRate = 10
+
 // send sends a packet to a node, as a trigger would.
 func (s *Server) send(w http.ResponseWriter, r *http.Request) {
 	var body api.Sending
@@ -78,6 +81,11 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request) {
 	}
 	v := s.vertex(w, r.PathValue("id"))
 	if v == nil {
+		return
+	}
+	if !s.sends.Allow() {
+		w.Header().Set("Retry-After", "1")
+		api.Fail(w, http.StatusTooManyRequests, fmt.Sprintf("at most %d packets are sent in a second", sendRate), "send them to the program itself")
 		return
 	}
 	if v.Def == nil || len(v.Def.In) == 0 {

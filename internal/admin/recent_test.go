@@ -199,6 +199,13 @@ func TestNode(t *testing.T) {
 	if status, _ := asked(t, s, "look", "POST", path, `{"text": "1"}`, nil); status != 403 {
 		t.Errorf("a viewer may send: %d", status)
 	}
+	status, text := 0, ""
+	for n := 0; n < 1000 && status != 429; n++ {
+		status, text = asked(t, s, "all", "POST", path, `{"text": "1"}`, nil)
+	}
+	if status != 429 || !strings.Contains(text, "at most 10 packets") {
+		t.Errorf("more than the limit: got %d %s", status, text)
+	}
 }
 
 // TestDebug holds a process at a breakpoint, shows it without secrets, and lets it go on in each way.
