@@ -61,7 +61,7 @@ test-long: ## what test leaves out: size and start of the program, two releases 
 test-peers: needs-all ## tests with DuckDB, brokers, Chromium and the OpenTelemetry Collector; installs compilers of C and C++
 	@$(call TEST_PEERS)
 
-test-console: needs-all ## the console in Chromium, with axe, writes bench/out/console.json; PICTURES=FOLDER keeps a picture of each view
+test-console: needs-all ## the console in Chromium, with axe, writes bench/out/console.json; PICTURES=FOLDER keeps a picture of each view, SOAK=10m looks for ten minutes
 	cd test/web && GOWORK=off $(GO) test -count=1 -v $(if $(PICTURES),-artifacts -outputdir $(abspath $(PICTURES))) -run '^(TestConsole|TestPictures|TestBundle|TestFrames|TestTop)$$' .
 
 test-faults: ## the fault tests of batch, trail and connectors at full length, and without safeguards

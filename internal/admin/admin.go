@@ -72,6 +72,7 @@ type Options struct {
 
 	// Send sends a packet to an in-port of a node, by its id, and returns the answer; nil if that cannot be.
 	Send   func(ctx context.Context, id string, port int, payload value.Value) (answer value.Value, ok bool, err error)
+	Keep   int                  // bytes of processes that are recorded although no client looks; 0 for none
 	Cancel func(id string) bool // ends a process that waits; nil for none
 
 	Debug *debug.Service // nil for none; the server does not close it
@@ -180,6 +181,11 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	metrics, err := prom.Handler(prom.Options{Metrics: opts.Metrics, Version: opts.Version, Log: opts.Log})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
+	}
+	if opts.Keep > 0 {
+		if err := s.recent.Keep(opts.Keep); err != nil {
+			return nil, errors.Join(err, listener.Close())
+		}
 	}
 	s.http = http.Server{
 		Handler:           s.routes(metrics),

@@ -19,7 +19,7 @@ const (
 
 	maxRecorded = 200     // processes a second
 	maxKept     = 200     // processes that failed; as many that were slow, and others
-	maxBytes    = 8 << 20 // of all
+	maxBytes    = 8 << 20 // of all, unless Recent.Keep says another number
 	spanBytes   = 320     // of a span without its payload
 )
 
@@ -56,10 +56,14 @@ func (r *Recent) lookAtProcesses() (*processes, error) {
 	if r.closed {
 		return nil, nil
 	}
+	most, gone := maxBytes, func() { r.processes = nil }
+	if r.keep > 0 {
+		most, gone = r.keep, nil
+	}
 	l, err := look(r, r.processes, func() (*processes, *observe.Observer, *observe.Recorder) {
-		p := &processes{since: time.Now(), pace: rate.NewLimiter(maxRecorded, maxRecorded/4)}
+		p := &processes{most: most, since: time.Now(), pace: rate.NewLimiter(maxRecorded, maxRecorded/4)}
 		return p, nil, &observe.Recorder{Filter: p.filter, Payloads: true, Ended: p.add}
-	}, func() { r.processes = nil })
+	}, gone)
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +72,7 @@ func (r *Recent) lookAtProcesses() (*processes, error) {
 }
 
 type processes struct {
+	most       int // bytes of all that are kept
 	since      time.Time
 	pace       *rate.Limiter
 	unrecorded atomic.Uint64
@@ -114,7 +119,7 @@ func (p *processes) add(t *observe.Timeline) {
 		p.drop(class)
 	}
 	for class := range p.kept {
-		for p.bytes > maxBytes && len(p.kept[class]) > 0 {
+		for p.bytes > p.most && len(p.kept[class]) > 0 {
 			p.drop(class)
 		}
 	}

@@ -1,8 +1,9 @@
 // Package recent keeps what processes and nodes have done lately, while a client asks for it.
 //
 // Read [Recent]: [Recent.Processes] has processes that have ended, [Recent.Packets] what came to a
-// node and what it sent. A call is a look: what it returns is recorded from then on, for fifteen
-// seconds after the last look. Before, and after, nothing is recorded, and processes pay nothing.
+// node and what it sent. A call is a look: what it returns is recorded from then on, for a minute
+// after the last look. Before, and after, nothing is recorded, and processes pay nothing, unless
+// [Recent.Keep] has been called.
 //
 // What is kept has secrets in it. The package must not know who may see it, or how.
 package recent
@@ -31,6 +32,7 @@ type Recent struct {
 	watch Watch
 
 	mu        sync.Mutex // held while something begins or ends to be recorded
+	keep      int        // see Keep; 0 for looks alone
 	processes *looked[*processes]
 	taps      map[string]*looked[*tap]
 	closed    bool
@@ -46,6 +48,16 @@ type looked[T any] struct {
 
 // New returns what keeps nothing yet.
 func New(watch Watch) *Recent { return &Recent{watch: watch, taps: make(map[string]*looked[*tap])} }
+
+// Keep records processes from now on until Close, although no client looks, and holds up to some bytes of them.
+// It is called once, before anything else.
+func (r *Recent) Keep(bytes int) error {
+	r.mu.Lock()
+	r.keep = bytes
+	r.mu.Unlock()
+	_, err := r.lookAtProcesses()
+	return err
+}
 
 // Close ends all looks.
 func (r *Recent) Close() {
@@ -63,12 +75,14 @@ func (r *Recent) Close() {
 }
 
 func (l *looked[T]) end() {
-	l.timer.Stop()
+	if l.timer != nil {
+		l.timer.Stop()
+	}
 	l.release()
 }
 
 // look begins a look, or makes the one that there is longer. gone is called, with the lock held, when no client has
-// looked for a while.
+// looked for a while; nil is a look that does not end.
 func look[T any](r *Recent, l *looked[T], begin func() (T, *observe.Observer, *observe.Recorder), gone func()) (*looked[T], error) {
 	if l != nil {
 		l.until = time.Now().Add(lookFor)
@@ -80,6 +94,9 @@ func look[T any](r *Recent, l *looked[T], begin func() (T, *observe.Observer, *o
 		return nil, err
 	}
 	l = &looked[T]{what: what, release: release, until: time.Now().Add(lookFor)}
+	if gone == nil {
+		return l, nil
+	}
 	l.timer = time.AfterFunc(lookFor, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()

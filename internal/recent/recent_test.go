@@ -122,6 +122,31 @@ func TestLook(t *testing.T) {
 	})
 }
 
+// TestKeep records although no client looks, in the memory that was said, until the end.
+func TestKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p program
+		r := recent.New(p.watch)
+		if err := r.Keep(3 << 20); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 10 {
+			p.run(observe.Timeline{Process: fmt.Sprint(i), Start: time.Now(), First: new(value.String(strings.Repeat("x", 1<<20)))})
+			sleep(time.Hour)
+		}
+		if got := ended(t, r).List; len(got) != 2 || got[0].Process != "9" {
+			t.Errorf("got %d processes, want the last 2 of 1 MiB", len(got))
+		}
+		sleep(time.Hour)
+		if got := ended(t, r).List; len(got) != 2 || p.watchers() != 1 {
+			t.Errorf("got %d processes and %d that watch after a look has ended", len(got), p.watchers())
+		}
+		if r.Close(); p.watchers() != 0 {
+			t.Error("the processes are watched after the end")
+		}
+	})
+}
+
 // TestKept keeps processes that failed, and slow ones, for longer than others, in bounded memory.
 func TestKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/app/apptest"
 	"github.com/uniflow-labs/uniflow/node"
@@ -196,4 +197,17 @@ func TestWatcherIgnoresOtherFiles(t *testing.T) {
 	f("app.log", false)
 	f(".a.yaml.swp", false)
 	f("a.yaml~", false)
+}
+
+// TestKeep has processes that ended before the first look.
+func TestKeep(t *testing.T) {
+	t.Chdir(t.TempDir())
+	apptest.Write(t, "f.yaml", "- {kind: schedule, name: often, interval: 1ms, ports: {out: told}}\n- {kind: log, name: told, message: came, level: warn}\n")
+	s := serve(t, "--from-specs", "f.yaml", "--admin", "127.0.0.1:0", "--admin-token", "all", "--keep", "1MiB")
+	c := &api.Client{Address: s.await(`admin server listening" address=(\S+)`)[0], Token: "all"}
+	s.await(`(?s)msg=came.*msg=came`) // so one has ended
+	var got api.Processes
+	if err := c.Get(t.Context(), api.Base+"processes", &got); err != nil || len(got.Ended) == 0 {
+		t.Errorf("got %+v, %v; want what ended before", got, err)
+	}
 }

@@ -87,6 +87,9 @@ func (o *startOptions) check(command string) error {
 	if o.Console && o.Admin == "" {
 		o.Admin = consoleAddress
 	}
+	if o.Keep > 0 && o.Admin == "" {
+		return app.Usagef(command, "write --console --keep SIZE, or --admin ADDRESS --keep SIZE", "--keep is for clients of the admin server, which does not run")
+	}
 	if o.Edit && o.Admin == "" {
 		return app.Usagef(command, "write --console --edit, or --admin ADDRESS --edit", "--edit is for clients of the admin server, which does not run")
 	}

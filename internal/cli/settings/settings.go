@@ -36,6 +36,7 @@ type Settings struct {
 	Watch               bool
 	Console             bool
 	Edit                bool
+	Keep                app.Size
 	ConsoleCodeFile     string
 	Admin, AdminToken   string
 	AdminViewToken      string
@@ -109,6 +110,7 @@ func (s *Settings) table() []setting {
 		{name: "language", into: &s.Language, words: builtin.Languages().Names(), usage: "the `LANGUAGE` of expressions that name none"},
 		{name: Watch, short: "w", into: &s.Watch, usage: "reload when documents, values files or scripts in the same folders change"},
 		{name: Console, into: &s.Console, usage: "serve the console for a browser, at --admin or 127.0.0.1:9000, and print an address for one session that may do everything"},
+		{name: "keep", into: &s.Keep, usage: "record processes for the console although it does not look, and keep up to `SIZE` of those that ended last, failed or were slow"},
 		{name: "edit", into: &s.Edit, usage: "let clients of the admin server that may control the program change the documents: they can do what a shell can"},
 		{name: "console-code-file", into: &s.ConsoleCodeFile, usage: "write the address of --console to `FILE`, readable by its owner, in place of the terminal"},
 		{name: Admin, into: &s.Admin, usage: "serve health, profiles and status on `ADDRESS`, such as 127.0.0.1:9000"},
