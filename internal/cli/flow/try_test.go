@@ -24,6 +24,8 @@ const tried = `- {kind: listener, name: front, port: 0, ports: {out: read}}
 - {kind: http, name: call, url: URL}
 - {kind: snippet, name: key, language: cel, env: {KEY: {name: KEY}}, code: '"{{.KEY}}".startsWith("open")'}
 - {kind: snippet, name: tell, language: cel, env: {KEY: {name: KEY}}, code: '"it is opensesame"'}
+- {kind: for, name: each, ports: {"out[0]": part}}
+- {kind: emit, name: part}
 - {kind: schedule, name: tick, interval: 1h, ports: {out: [{name: read, port: in}]}}
 - {kind: schedule, name: alone, interval: 1h}
 `
@@ -56,6 +58,7 @@ func TestTry(t *testing.T) {
 		{name: "allowed", trial: api.Trial{Node: "call", Text: "null", Allow: []string{"default/call"}}, answer: "*", calls: 1},
 		{name: "secret", trial: api.Trial{Node: "key", Text: "null"}, answer: "false"},
 		{name: "echo", trial: api.Trial{Node: "tell", Text: "null"}, answer: `"it is [redacted]"`},
+		{name: "parts", trial: api.Trial{Node: "each", Text: `[1, 2]`}, answer: "*", steps: []string{".out -> each.in", "each.out[0] -> part.in", "each.out[0] -> part.in", "each.out[1] -> "}},
 		{name: "misspelled", trial: api.Trial{Node: "raed", Text: "null"}, failure: `there is no node "raed"; did you mean read?`},
 		{name: "no target", trial: api.Trial{Node: "alone", Text: "null"}, failure: "schedule alone starts processes itself, and leads to no node with a name; name the node that it leads to"},
 		{name: "unknown pin", trial: api.Trial{Node: "read", Text: "null", Pins: []api.Pin{{Node: "kep", Text: "1"}}}, failure: `there is no node "kep"; did you mean keep?`},
