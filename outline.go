@@ -172,7 +172,7 @@ func (e *Engine) Waiting() (all []Waiting) {
 	return all
 }
 
-// Cancel ends a process that [Engine.Waiting] returns, by its id, and reports whether there is one: its context ends,
+// Cancel ends a process that [Engine.Waiting] returns with a node that it waits in, by its id, and reports whether there is one: its context ends,
 // and each of its packets that is not answered yet gets an error of code [diag.CodeCancelled] and status 503.
 func (e *Engine) Cancel(id string) bool {
 	g := e.current.Load()

@@ -251,7 +251,7 @@ func (s *Server) try(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, step := range t.Steps {
 		answer.Steps = append(answer.Steps, api.Step{
-			From: s.opts.Redact(step.From), Out: step.Out, To: s.redacted(step.To), Payload: s.payloadOf(&step.Payload),
+			From: s.opts.Redact(step.From), Named: step.Named, Out: step.Out, To: s.redacted(step.To), Payload: s.payloadOf(&step.Payload),
 		})
 	}
 	s.json(w, answer)

@@ -537,6 +537,7 @@ type Tried struct {
 // A Step is a packet that a node has sent.
 type Step struct {
 	From    string   `json:"from" jsonschema:"empty for the packet of the trial"`
+	Named   bool     `json:"named" jsonschema:"from is a name, which pins and allow can have"`
 	Out     string   `json:"out"`
 	To      []string `json:"to" jsonschema:"NODE.PORT; none if it is the answer"`
 	Payload Payload  `json:"payload"`

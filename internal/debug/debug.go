@@ -316,40 +316,52 @@ func sends(m *observe.Moment, port int) bool {
 
 // hits reports whether a breakpoint holds the process.
 func (s *Service) hits(b *Breakpoint, m *observe.Moment) bool {
-	if b.condition == nil && b.text != nil && !s.mayTell(b) {
-		return false
-	}
-	var payload value.Value
-	if b.condition != nil || b.text != nil {
-		payload = (&Held{At: m}).Payload()
+	payload := func() value.Value {
+		of := (&Held{At: m}).Payload()
 		if at := slices.IndexFunc(m.Packets, func(out node.Out) bool { return out.Port == b.Port }); at >= 0 {
-			payload = m.Packets[at].Payload
+			of = m.Packets[at].Payload
 		}
-		payload = s.safe(value.ErrorMap(payload))
+		return s.safe(value.ErrorMap(of))
 	}
-	var err error
 	if b.condition != nil {
-		var met bool
-		if met, err = b.condition(m.Process.Context(), payload); err == nil && (!met || b.text != nil && !s.mayTell(b)) {
+		met, err := b.condition(m.Process.Context(), payload())
+		if err != nil {
+			s.fault(b, err)
+			return false
+		}
+		if !met {
 			return false
 		}
 	}
-	var text string
-	if err == nil && b.text != nil {
-		text, err = b.text(m.Process.Context(), payload)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if b.Faulty = ""; err != nil {
-		b.Faulty = err.Error()
-		return false
-	}
-	b.Hits++
-	if b.Hits <= b.After {
+	if !s.due(b) {
 		return false
 	}
 	if b.text != nil {
+		text, err := b.text(m.Process.Context(), payload())
+		if err != nil {
+			s.fault(b, err)
+			return false
+		}
 		s.tell(m, text)
+	}
+	return true
+}
+
+// fault notes that the code of a breakpoint could not be evaluated.
+func (s *Service) fault(b *Breakpoint, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.Faulty = err.Error()
+}
+
+// due counts a hit, and reports whether the breakpoint holds the process, or tells of it.
+func (s *Service) due(b *Breakpoint) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.Faulty = ""
+	b.Hits++
+	if b.Hits <= b.After || b.text != nil && !s.mayTell() {
+		return false
 	}
 	if at := slices.Index(s.points, b); b.Once && at >= 0 {
 		s.points = slices.Delete(slices.Clone(s.points), at, at+1)
@@ -357,23 +369,22 @@ func (s *Service) hits(b *Breakpoint, m *observe.Moment) bool {
 	return true
 }
 
-// mayTell reports whether there is room for a message in this second.
-func (s *Service) mayTell(b *Breakpoint) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// mayTell reports whether there is room for a message in this second. The lock is held.
+func (s *Service) mayTell() bool {
 	if now := time.Now(); now.Sub(s.second) >= time.Second {
 		s.second, s.inIt = now, 0
 	}
 	if s.inIt++; s.inIt <= MaxTold {
 		return true
 	}
-	b.Hits++
 	s.untold++
 	return false
 }
 
-// tell keeps a message. The lock is held.
+// tell keeps a message.
 func (s *Service) tell(m *observe.Moment, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(text) > longestMessage {
 		text = strings.ToValidUTF8(text[:longestMessage], "") + "…"
 	}

@@ -118,6 +118,7 @@ type Tried struct {
 // A Step is a packet that a node has sent.
 type Step struct {
 	From, Out string
+	Named     bool     // From is the name of a node, which a pin can have
 	To        []string // NODE.PORT
 	Payload   value.Value
 }
@@ -137,6 +138,7 @@ type Service struct {
 		kept      int                 // bytes of their documents
 	}
 	checking sync.Mutex
+	trying   sync.Mutex // a trial may wait for long, and must not hold up a check
 	applying sync.Mutex
 }
 
@@ -321,6 +323,9 @@ func (s *Service) Definition(drafts []spec.Document, at diag.Pos) (pos diag.Pos,
 // Rename returns the documents that change when the node, or the template, at a place of a draft gets another
 // name. An error that says why it cannot is an [ErrName].
 func (s *Service) Rename(drafts []spec.Document, at diag.Pos, name string) ([]spec.Document, error) {
+	if !s.Editable() {
+		return nil, ErrReadOnly // the documents have secrets
+	}
 	words, err := s.drafted(drafts)
 	if err != nil {
 		return nil, err
@@ -356,7 +361,7 @@ func (s *Service) drafted(drafts []spec.Document) (*language.Workspace, error) {
 // Test runs the tests in drafts, one run at a time. The nodes have the effects that they have in uniflow test,
 // so it is for those who may change documents.
 func (s *Service) Test(ctx context.Context, drafts []spec.Document, run string) (t Tests, err error) {
-	return t, s.run(drafts, func(docs []spec.Document) error {
+	return t, s.run(&s.checking, drafts, func(docs []spec.Document) error {
 		t, err = s.opts.Test(ctx, docs, run)
 		return err
 	})
@@ -364,14 +369,14 @@ func (s *Service) Test(ctx context.Context, drafts []spec.Document, run string) 
 
 // Try sends a packet through drafts, which are not served, one at a time.
 func (s *Service) Try(ctx context.Context, drafts []spec.Document, trial Trial) (t Tried, err error) {
-	return t, s.run(drafts, func(docs []spec.Document) error {
+	return t, s.run(&s.trying, drafts, func(docs []spec.Document) error {
 		t, err = s.opts.Try(ctx, docs, trial)
 		return err
 	})
 }
 
-// run runs drafts, for those who may change documents.
-func (s *Service) run(drafts []spec.Document, f func([]spec.Document) error) error {
+// run runs drafts, for those who may change documents, one run at a time by the lock.
+func (s *Service) run(lock *sync.Mutex, drafts []spec.Document, f func([]spec.Document) error) error {
 	if !s.Editable() {
 		return ErrReadOnly
 	}
@@ -382,8 +387,8 @@ func (s *Service) run(drafts []spec.Document, f func([]spec.Document) error) err
 	if docs, err = drafted(docs, drafts); err != nil {
 		return err
 	}
-	s.checking.Lock()
-	defer s.checking.Unlock()
+	lock.Lock()
+	defer lock.Unlock()
 	return f(docs)
 }
 

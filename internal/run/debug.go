@@ -172,7 +172,7 @@ func (s *stoppable) hold(p *process, m *observe.Moment, then func(node.Process, 
 	})
 	r.Effect().More.Awaited = func(facade node.Process, _ node.Result) node.Result {
 		p := owner(facade)
-		p.stepping.into = move.Step == observe.Into
+		p.stepping.into = move.Step == observe.Into || move.Step != observe.Continue && m.Point != observe.PointIn
 		if p.rec != nil {
 			came.waited = false // the time for which it was held is not the program's
 			p.rec.came, p.rec.from = came, from

@@ -233,7 +233,7 @@ func (s *shard) waiting(g *Generation, f func(Waiting)) {
 	}
 }
 
-// Cancel ends a process that waits, by its id, and reports whether there is one. Its context ends, and from then on
+// Cancel ends a process by its id while a node waits, and reports whether there is one. Its context ends, and from then on
 // each of its packets is answered with an error. Work that does not heed the context goes on to its end first.
 func (g *Generation) Cancel(id string) bool {
 	for i := range g.shards {
@@ -249,7 +249,7 @@ func (g *Generation) Cancel(id string) bool {
 func (p *process) cancel(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.mu.waited || p.mu.id != id {
+	if !p.mu.waited || p.mu.id != id || len(p.mu.working) == 0 { // what it commits at its end is not cut short
 		return false
 	}
 	p.cancelled.Store(true)

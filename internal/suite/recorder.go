@@ -23,6 +23,7 @@ type recorder struct {
 	test    node.Ref // which begins it
 	mu      sync.Mutex
 	begun   bool
+	ended   bool
 	frames  []frame
 	nodes   map[string]int32 // indexes in refs, by id
 	refs    []node.Ref
@@ -66,6 +67,13 @@ func (r *recorder) hasBegun() bool {
 	return r.begun
 }
 
+// end leaves out what the nodes do as they stop.
+func (r *recorder) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+}
+
 // keep adds a packet, and reports whether the test begins with it.
 func (r *recorder) keep(p observe.Packet, out bool) (begins bool) {
 	r.mu.Lock()
@@ -76,7 +84,7 @@ func (r *recorder) keep(p observe.Packet, out bool) (begins bool) {
 		r.begun = !out && p.Node.ID == r.test.ID
 		return r.begun
 	}
-	if len(r.frames) == maxFrames {
+	if r.ended || len(r.frames) == maxFrames {
 		return false
 	}
 	r.places[at] = append(r.places[at], int32(len(r.frames)))

@@ -249,6 +249,7 @@ func (s *session) run(ctx context.Context, t uniflow.Test, rec *recorder, opts u
 	if s.Dry {
 		ctx = node.WithParts(ctx, unread{})
 	}
+	defer rec.end()
 	return engine.Test(ctx, t.Node.Name)
 }
 
@@ -318,6 +319,8 @@ func (s *session) inert(ref node.Ref, def *node.Def, c schema.Config, fake, reco
 	switch {
 	case why == "":
 		return nil
+	case s.Dry && ref.Name == "":
+		return fmt.Errorf("%s %s in a try: give the node a name, to pin what it answers or to allow it", def.Kind, why)
 	case s.Dry:
 		return fmt.Errorf("%s %s in a try: pin what %s answers, or allow it by its name", def.Kind, why, name)
 	}

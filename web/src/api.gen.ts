@@ -603,6 +603,8 @@ export interface Status {
 export interface Step {
   /** empty for the packet of the trial */
   from: string;
+  /** from is a name, which pins and allow can have */
+  named: boolean;
   out: string;
   /** NODE.PORT; none if it is the answer */
   to: string[];

@@ -56,8 +56,9 @@ export function replaceDrafts(docs: Document[]): void {
 
 /** Gives the node at a place of a draft another name, in all drafts. */
 export async function rename(at: { file: string; line: number; col: number }, name: string): Promise<void> {
+  const before = drafts.value;
   const docs = await told(ask<Document[]>("/api/v1/rename", { at: { drafts: changed.value, ...at }, name }));
-  if (docs) replaceDrafts(docs);
+  if (docs && drafts.value === before) replaceDrafts(docs); // else the author has typed meanwhile
 }
 
 /** Where the node at a place of a draft has its name; null if that is nowhere. */
@@ -69,8 +70,9 @@ export async function definition(at: { file: string; line: number; col: number }
 /** Writes a draft in its canonical form, if it can be read. */
 export async function format(file: string): Promise<void> {
   const text = drafts.value[file] ?? documents.value?.documents.find((d) => d.file === file)?.text ?? "";
+  const before = drafts.value;
   const formatted = await told(ask<Formatted>("/api/v1/format", { draft: { file, text } }));
-  if (formatted && formatted.text !== text) replaceDrafts([{ file, text: formatted.text }]);
+  if (formatted && formatted.text !== text && drafts.value === before) replaceDrafts([{ file, text: formatted.text }]);
 }
 
 let checks = 0;

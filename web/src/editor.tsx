@@ -33,15 +33,16 @@ export function Editor({ namespace, file, line, edit }: ViewProps) {
   const run = useRef(async (_: Command) => {}); // of the last picture: the editor stays
   run.current = async (what) => {
     const at = code.value?.place();
-    if (!at) return;
+    if (!at || (!editable && what !== "definition")) return;
     if (what === "format") return format(at.file);
     if (what === "definition") {
       const found = await definition(at);
       if (found) go(found.file, found.line);
       return;
     }
+    const before = drafts.value;
     const name = await code.value!.name(t("newName"), t("rename"));
-    if (name) await rename(at, name);
+    if (name && drafts.value === before) await rename(at, name);
   };
   useEffect(() => {
     if (!current || !place.current) return;

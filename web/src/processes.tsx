@@ -47,7 +47,7 @@ export function Processes({ namespace, show, process, open, path }: ViewProps) {
                 <td>{p.at.map((n, i) => <span key={i}>{i ? ", " : ""}{name(n)}</span>)}</td>
                 <td class="n">{count(1 + more.length)}</td>
                 <td class="n">{age(p)} s</td>
-                <td><code>{p.id}</code>{status.value?.scope === "control" ? <> <button onClick={() => void cancel(p.id)}>{t("cancel")}</button></> : null}</td>
+                <td><code>{p.id}</code>{status.value?.scope === "control" && p.at.length ? <> <button onClick={() => void cancel(p.id)}>{t("cancel")}</button></> : null}</td>
               </tr>
             ))}
           </tbody>

@@ -15,14 +15,14 @@ const text = signal("null");
 const pins = signal<Pin[]>([]);
 const allow = signal<string[]>([]);
 const busy = signal(false);
-const tried = signal<{ of: string; payload: string; pins: Pin[]; got: Tried } | null>(null);
+const tried = signal<{ of: string; payload: string; pins: Pin[]; allowed: boolean; got: Tried } | null>(null);
 
 async function run(e: Event) {
   e.preventDefault();
   busy.value = true;
   const of = { node: node.value.trim(), text: text.value, pins: pins.value, allow: allow.value };
   const got = await told(ask<Tried>("/api/v1/try", { drafts: changed.value, ...of }));
-  if (got) tried.value = { of: of.node, payload: of.text, pins: of.pins, got };
+  if (got) tried.value = { of: of.node, payload: of.text, pins: of.pins, allowed: of.allow.length > 0, got };
   busy.value = false;
 }
 
@@ -67,15 +67,15 @@ export function Trial({ namespace, go }: { namespace: string; go: (file: string,
           <b class={done.got.failed ? "hot" : "ok"}>{done.got.failed ? "▲ " + t("tryFailed") : "✓ " + t("tryAnswered")}</b> <span class="muted">{duration(done.got.seconds)}</span>
           <Findings list={done.got.findings} go={go} />
           {done.got.failed ? null : <Shown of={done.got.answer} name="" />}
-          {!done.got.failed && of?.file && done.got.answer.text && !done.got.answer.cut ? <button onClick={test}>{t("toTest")}</button> : null}
+          {!done.got.failed && !done.allowed && of?.file && done.got.answer.text && !done.got.answer.cut ? <button onClick={test}>{t("toTest")}</button> : null}
           {done.got.skipped ? <p class="muted">{t("skipped", done.got.skipped)}</p> : null}
           <ol class="packets">
             {done.got.steps.map((step, i) => (
               <li key={i}>
                 {step.from ? `${plain(step.from)}.${step.out}` : t("yourPacket")} <span class="muted">{step.to.length ? "→ " + step.to.map(plain).join(", ") : t("isAnswer")}</span>
                 <Shown of={step.payload} name="" />
-                {step.from && !pinned(step.from) ? <button onClick={() => pin(step)}>{t("pin")}</button> : null}
-                {step.from && step.out === "error" && !allow.value.includes(step.from) ? <button onClick={() => (allow.value = [...allow.value, step.from])}>{t("allow")}</button> : null}
+                {step.named && !step.payload.cut && !pinned(step.from) ? <button onClick={() => pin(step)}>{t("pin")}</button> : null}
+                {step.named && step.out === "error" && !allow.value.includes(step.from) ? <button onClick={() => (allow.value = [...allow.value, step.from])}>{t("allow")}</button> : null}
               </li>
             ))}
           </ol>

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-dap"
+
+	"github.com/uniflow-labs/uniflow/internal/api"
 )
 
 // Limits of a program that is launched.
@@ -40,8 +42,8 @@ func (s *session) launch(arguments json.RawMessage) error {
 	if err := decode(arguments, &of); err != nil {
 		return err
 	}
-	if s.client != nil || s.program != nil {
-		return errors.New("there is a program already")
+	if err := s.free(); err != nil {
+		return err
 	}
 	if len(of.Specs) == 0 {
 		return errors.New(`launch needs "specs", the documents as uniflow start takes them: ["flow.yaml"]`)
@@ -58,7 +60,9 @@ func (s *session) launch(arguments json.RawMessage) error {
 	for name, text := range of.Env {
 		cmd.Env = append(cmd.Env, name+"="+text)
 	}
-	cmd.Stdout, cmd.Stderr = &output{s: s, category: "stdout"}, &output{s: s, category: "stderr"}
+	out, errs := &output{s: s, category: "stdout"}, &output{s: s, category: "stderr"}
+	cmd.Stdout, cmd.Stderr = out, errs
+	cmd.WaitDelay = time.Second // a child of it may keep its output open
 	if err := cmd.Start(); err != nil {
 		return errors.Join(err, os.RemoveAll(folder))
 	}
@@ -67,18 +71,61 @@ func (s *session) launch(arguments json.RawMessage) error {
 	s.work.Go(func() {
 		_ = cmd.Wait() // the code says it
 		p.code = cmd.ProcessState.ExitCode()
+		out.flush()
+		errs.flush()
 		close(p.ended)
 		s.tell(&dap.ExitedEvent{Event: s.event("exited"), Body: dap.ExitedEventBody{ExitCode: p.code}})
 		s.tell(&dap.TerminatedEvent{Event: s.event("terminated")})
 	})
 	s.mu.Unlock()
-	url, err := p.console(s.ctx, file)
-	s.mu.Lock()
+	client, err := p.serves(s.ctx, file)
 	if err != nil {
-		return err
+		p.stop()
+	}
+	s.mu.Lock()
+	if err == nil {
+		err = s.attachTo(client, of.Cwd)
+	}
+	if err != nil {
+		s.program = nil
+	}
+	return err
+}
+
+// serves waits until the program serves its documents.
+func (p *launched) serves(ctx context.Context, file string) (*api.Client, error) {
+	url, err := p.console(ctx, file)
+	if err != nil {
+		return nil, err
 	}
 	address, code, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/#code=")
-	return s.attachTo(address, "", code, of.Cwd)
+	client := &api.Client{Address: address}
+	if err = client.Enter(ctx, code); err == nil {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			var status api.Status
+			if err = client.Get(ctx, api.StatusPath, &status); err != nil || status.Generation > 0 {
+				break
+			}
+			<-tick.C // until it serves, or has ended
+		}
+	}
+	if err == nil {
+		return client, nil
+	}
+	late := time.NewTimer(time.Second)
+	defer late.Stop()
+	select {
+	case <-p.ended:
+		return nil, p.early()
+	case <-late.C:
+		return nil, err
+	}
+}
+
+func (p *launched) early() error {
+	return fmt.Errorf("the program ended with %d before it served: see its output", p.code)
 }
 
 // console waits for the address of the program's console.
@@ -96,7 +143,7 @@ func (p *launched) console(ctx context.Context, file string) (url string, err er
 		case <-ctx.Done():
 			return "", ctx.Err()
 		case <-p.ended:
-			return "", fmt.Errorf("the program ended with %d before it served: see its output", p.code)
+			return "", p.early()
 		case <-late.C:
 			return "", errors.New("the program does not listen for its console")
 		case <-tick.C:
@@ -118,6 +165,9 @@ func (p *launched) stop() {
 	_ = os.RemoveAll(p.folder) // a file of a code that is not good any more
 }
 
+// maxLine is how many bytes of a line are waited for.
+const maxLine = 64 << 10
+
 // An output sends what a program prints to the editor, in whole lines.
 type output struct {
 	s        *session
@@ -127,10 +177,23 @@ type output struct {
 
 func (o *output) Write(text []byte) (int, error) {
 	o.rest = append(o.rest, text...)
-	if at := bytes.LastIndexByte(o.rest, '\n'); at >= 0 {
-		lines := string(o.rest[:at+1])
-		o.rest = append(o.rest[:0], o.rest[at+1:]...)
-		o.s.tell(&dap.OutputEvent{Event: o.s.event("output"), Body: dap.OutputEventBody{Category: o.category, Output: lines}})
+	if at := bytes.LastIndexByte(o.rest, '\n') + 1; at > 0 {
+		o.send(at)
+	}
+	if len(o.rest) > maxLine {
+		o.flush()
 	}
 	return len(text), nil
+}
+
+// flush sends what is not a whole line.
+func (o *output) flush() {
+	if len(o.rest) > 0 {
+		o.send(len(o.rest))
+	}
+}
+
+func (o *output) send(n int) {
+	o.s.tell(&dap.OutputEvent{Event: o.s.event("output"), Body: dap.OutputEventBody{Category: o.category, Output: strings.ToValidUTF8(string(o.rest[:n]), "\uFFFD")}})
+	o.rest = append(o.rest[:0], o.rest[n:]...)
 }

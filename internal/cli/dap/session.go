@@ -239,15 +239,32 @@ func (s *session) handle(message dap.RequestMessage) (body any, err error) {
 	return nil, errors.New("this is not supported")
 }
 
+// free returns why no program can be attached to. The lock is held.
+func (s *session) free() error {
+	if s.client != nil || s.program != nil {
+		return errors.New("there is a program already")
+	}
+	return s.ctx.Err()
+}
+
 func (s *session) attach(arguments json.RawMessage) error {
 	var to struct{ Address, Token, Code, Cwd string }
 	if err := decode(arguments, &to); err != nil {
 		return err
 	}
+	if err := s.free(); err != nil {
+		return err
+	}
 	if to.Address == "" {
 		return errors.New(`attach needs "address", as start --admin names it: 127.0.0.1:9000`)
 	}
-	return s.attachTo(to.Address, to.Token, to.Code, to.Cwd)
+	client := &api.Client{Address: to.Address, Token: to.Token}
+	if to.Code != "" {
+		if err := client.Enter(s.ctx, to.Code); err != nil {
+			return err
+		}
+	}
+	return s.attachTo(client, to.Cwd)
 }
 
 // decode reads the arguments of a request, which may be left out.
@@ -258,22 +275,27 @@ func decode(arguments json.RawMessage, into any) error {
 	return json.Unmarshal(arguments, into)
 }
 
-func (s *session) attachTo(address, token, code, folder string) error {
-	client := &api.Client{Address: address, Token: token}
-	if code != "" {
-		if err := client.Enter(s.ctx, code); err != nil {
-			return err
-		}
-	}
+func (s *session) attachTo(client *api.Client, folder string) error {
 	var state api.Debug
 	if err := client.Get(s.ctx, api.DebugPath, &state); err != nil {
 		return err
 	}
-	if err := client.Get(s.ctx, api.Base+"nodes", &s.nodes); err != nil {
+	s.client, s.folder = client, folder
+	if err := s.readNodes(); err != nil {
+		s.client = nil
 		return err
 	}
-	s.client, s.folder = client, folder
 	return nil
+}
+
+// readNodes reads the nodes that the program serves: others after a reload.
+func (s *session) readNodes() error {
+	var nodes []api.Node
+	err := s.client.Get(s.ctx, api.Base+"nodes", &nodes)
+	if err == nil {
+		s.nodes = nodes
+	}
+	return err
 }
 
 // watch asks for what the program holds until the session ends.
@@ -293,6 +315,14 @@ func (s *session) watch() {
 			s.take(state)
 		}
 		s.mu.Unlock()
+		if err != nil && s.program != nil {
+			select {
+			case <-s.program.ended: // which is told
+				return
+			default:
+				continue
+			}
+		}
 		if err != nil && s.ctx.Err() == nil {
 			s.tell(&dap.OutputEvent{Event: s.event("output"), Body: dap.OutputEventBody{Category: "important", Output: fmt.Sprintf("the program does not answer: %v\n", err)}})
 			s.tell(&dap.TerminatedEvent{Event: s.event("terminated")})
@@ -381,6 +411,9 @@ func (s *session) set(ctx context.Context) (state api.Debug, err error) {
 
 // setLines sets the breakpoints of one file: each at the node whose spec has the line.
 func (s *session) setLines(to dap.SetBreakpointsArguments) (body dap.SetBreakpointsResponseBody, err error) {
+	if err := s.readNodes(); err != nil {
+		return body, err
+	}
 	before := s.lines[to.Source.Path]
 	var set []api.Breakpoint
 	for _, b := range to.Breakpoints {
@@ -430,6 +463,9 @@ func (s *session) source(n *api.Node) *dap.Source {
 
 // setNames sets the breakpoints that are named: NODE, or NODE:POINT.
 func (s *session) setNames(named []dap.FunctionBreakpoint) (body dap.SetFunctionBreakpointsResponseBody, err error) {
+	if err := s.readNodes(); err != nil {
+		return body, err
+	}
 	before := s.names
 	s.names = nil
 	for _, b := range named {
@@ -509,6 +545,9 @@ func (s *session) hold(thread int) error {
 	}
 	s.pause = []api.Breakpoint{{Point: "in", Once: true}}
 	_, err := s.set(s.ctx)
+	if err != nil {
+		s.pause = nil
+	}
 	return err
 }
 

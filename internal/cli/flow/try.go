@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/edit"
+	"github.com/uniflow-labs/uniflow/internal/redact"
 	"github.com/uniflow-labs/uniflow/internal/suite"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/web/request"
@@ -41,13 +43,16 @@ func (s *server) tryDrafts(ctx context.Context, p *planner, docs []spec.Document
 	source.Values = p.standIns(src)
 	outline, found = p.engine.Outline(source)
 	if found.HasErrors() {
-		return edit.Tried{Failures: onlyErrors(found)}, nil
+		return edit.Tried{Failures: ofTrial(onlyErrors(found))}, nil
 	}
 	at := slices.IndexFunc(outline.Tests, func(t uniflow.Test) bool { return t.Node.Name == test && t.Node.Pos.File == trialFile })
+	if at < 0 {
+		return edit.Tried{}, fmt.Errorf("%w: the packet finds no way", edit.ErrTests)
+	}
 	t := outline.Tests[at]
 	mocks, found := p.mocks(t, outline)
 	if found.HasErrors() {
-		return edit.Tried{Failures: onlyErrors(found)}, nil
+		return edit.Tried{Failures: ofTrial(onlyErrors(found))}, nil
 	}
 	results, _ := suite.Run(ctx, []suite.Case{{Test: t, Round: &suite.Round{Outline: outline, Mocks: mocks}}}, suite.Options{
 		Kinds: s.kinds(s.opts.Language), Timeout: testTime, Running: true, Dry: true, Allowed: trial.Allow, Redact: p.engine.Redact,
@@ -55,7 +60,7 @@ func (s *server) tryDrafts(ctx context.Context, p *planner, docs []spec.Document
 	if len(results) == 0 {
 		return edit.Tried{}, ctx.Err()
 	}
-	return triedOf(results[0], test), nil
+	return triedOf(results[0], test, outline), nil
 }
 
 // standIns returns values without secrets for the variables that have some.
@@ -64,7 +69,11 @@ func (p *planner) standIns(src *sources) map[string]value.Value {
 	for _, doc := range src.values {
 		variables, _ := spec.ParseVariables(doc) // the outline has reported the errors
 		for _, v := range variables {
-			if shown := p.engine.RedactValue(v.Data); !shown.Equal(v.Data) {
+			shown := p.engine.RedactValue(v.Data)
+			if v.Secret {
+				shown = standIn(v.Data)
+			}
+			if !shown.Equal(v.Data) {
 				values[v.Name] = shown
 			}
 		}
@@ -77,8 +86,46 @@ func (p *planner) standIns(src *sources) map[string]value.Value {
 	return values
 }
 
+// standIn returns a value of the same form, with nothing of its data.
+func standIn(v value.Value) value.Value {
+	switch v.Kind() {
+	case value.KindMap:
+		var b value.MapBuilder
+		for name, field := range v.Fields() {
+			b.Set(name, standIn(field))
+		}
+		return b.Build()
+	case value.KindList:
+		var elems []value.Value
+		for _, e := range v.Elems() {
+			elems = append(elems, standIn(e))
+		}
+		return value.List(elems...)
+	case value.KindString:
+		return value.String(redact.Hidden)
+	case value.KindBool:
+		return value.Bool(false)
+	case value.KindInt, value.KindUint:
+		return value.Int(0)
+	case value.KindFloat:
+		return value.Float(0)
+	}
+	return value.Null()
+}
+
 func onlyErrors(list diag.List) diag.List {
 	return slices.DeleteFunc(slices.Clone(list), func(d *diag.Diagnostic) bool { return d.Severity != diag.SeverityError })
+}
+
+// ofTrial returns findings without places in the document of the trial, which its author does not see.
+func ofTrial(list diag.List) (all diag.List) {
+	for _, d := range list {
+		if d.Pos.File == trialFile {
+			d = &diag.Diagnostic{Severity: d.Severity, Code: d.Code, Msg: d.Msg, Hint: d.Hint}
+		}
+		all.Add(d)
+	}
+	return all
 }
 
 // trialDocument returns a document with a test that sends a payload to a node, and the name of the test.
@@ -152,11 +199,12 @@ func trialTarget(outline uniflow.Outline, namespace, name string) (v *node.Verte
 func text(name, of string) value.Field { return value.Field{Name: name, Value: value.String(of)} }
 
 // triedOf returns what came of the test of a trial.
-func triedOf(r *suite.Result, test string) edit.Tried {
+func triedOf(r *suite.Result, test string, outline uniflow.Outline) edit.Tried {
 	tried := edit.Tried{Skipped: r.Skipped, Log: r.Log, Took: r.Duration}
 	for _, f := range r.Failures() {
 		tried.Failures.Add(f.Finding)
 	}
+	tried.Failures = ofTrial(tried.Failures)
 	for _, step := range r.Steps {
 		switch {
 		case step.From == test && step.Out == "out[1]":
@@ -166,7 +214,8 @@ func triedOf(r *suite.Result, test string) edit.Tried {
 			if strings.HasPrefix(step.From, test) {
 				step.From = ""
 			}
-			tried.Steps = append(tried.Steps, edit.Step{From: step.From, Out: step.Out, To: step.To, Payload: step.Payload})
+			named := slices.ContainsFunc(outline.Nodes, func(ref node.Ref) bool { return ref.Name != "" && ref.Name == step.From })
+			tried.Steps = append(tried.Steps, edit.Step{From: step.From, Named: named, Out: step.Out, To: step.To, Payload: step.Payload})
 		}
 	}
 	return tried

@@ -26,6 +26,9 @@ const tried = `- {kind: listener, name: front, port: 0, ports: {out: read}}
 - {kind: snippet, name: tell, language: cel, env: {KEY: {name: KEY}}, code: '"it is opensesame"'}
 - {kind: for, name: each, ports: {"out[0]": part}}
 - {kind: emit, name: part}
+- {kind: snippet, name: pin, language: cel, env: {PIN: {name: PIN}}, code: '{{.PIN.code}} + 1'}
+- {kind: http, url: URL, id: "00000000-0000-0000-0000-00000000000a"}
+- {kind: snippet, name: nameless, language: cel, code: self, ports: {out: [{id: "00000000-0000-0000-0000-00000000000a", port: in}]}}
 - {kind: schedule, name: tick, interval: 1h, ports: {out: [{name: read, port: in}]}}
 - {kind: schedule, name: alone, interval: 1h}
 `
@@ -36,7 +39,7 @@ func TestTry(t *testing.T) {
 	t.Cleanup(peer.Close)
 	t.Chdir(t.TempDir())
 	apptest.Write(t, "f.yaml", listenSpec)
-	apptest.Write(t, "values.yaml", "- {name: KEY, data: opensesame, secret: true}\n")
+	apptest.Write(t, "values.yaml", "- {name: KEY, data: opensesame, secret: true}\n- {name: PIN, data: {code: 4815, of: [true]}, secret: true}\n")
 	s := serve(t, "--from-specs", "f.yaml", "--from-values", "values.yaml", "--admin", "127.0.0.1:0", "--admin-token", "all", "--edit")
 	c := &api.Client{Address: s.await(`admin server listening" address=(\S+)`)[0], Token: "all"}
 	s.await("msg=ready nodes=2")
@@ -58,6 +61,8 @@ func TestTry(t *testing.T) {
 		{name: "allowed", trial: api.Trial{Node: "call", Text: "null", Allow: []string{"default/call"}}, answer: "*", calls: 1},
 		{name: "secret", trial: api.Trial{Node: "key", Text: "null"}, answer: "false"},
 		{name: "echo", trial: api.Trial{Node: "tell", Text: "null"}, answer: `"it is [redacted]"`},
+		{name: "secret number", trial: api.Trial{Node: "pin", Text: "null"}, answer: "1"},
+		{name: "without a name", trial: api.Trial{Node: "nameless", Text: "null"}, failure: "http is not run, as it may change something in a try: give the node a name"},
 		{name: "parts", trial: api.Trial{Node: "each", Text: `[1, 2]`}, answer: "*", steps: []string{".out -> each.in", "each.out[0] -> part.in", "each.out[0] -> part.in", "each.out[1] -> "}},
 		{name: "misspelled", trial: api.Trial{Node: "raed", Text: "null"}, failure: `there is no node "raed"; did you mean read?`},
 		{name: "no target", trial: api.Trial{Node: "alone", Text: "null"}, failure: "schedule alone starts processes itself, and leads to no node with a name; name the node that it leads to"},
