@@ -160,11 +160,12 @@ func (e *Engine) Status() Status {
 	return s
 }
 
-// A Waiting is a process that has waited for something, such as an answer, a timer or a database.
+// A Waiting is a process that has waited for something, such as an answer, a timer or a database. At is empty
+// while it goes on.
 type Waiting = run.Waiting
 
-// Waiting returns the processes of what the engine serves now that wait, in no order. Those that
-// run, or are about to go on, are left out.
+// Waiting returns the processes of what the engine serves now that have waited, in no order. Those that have only
+// run are left out.
 func (e *Engine) Waiting() (all []Waiting) {
 	if g := e.current.Load(); g != nil {
 		g.Waiting(func(w Waiting) { all = append(all, w) })

@@ -117,6 +117,23 @@ func apply(t *testing.T, w *Workspace, file string, edits []Edit) string {
 	return w.texts[file].src().Text
 }
 
+// TestRenameMocked renames a node in the mocks of a test, too.
+func TestRenameMocked(t *testing.T) {
+	const test = "- {kind: test, name: t, ports: {out: price}, mocks: [{node: other, language: json, code: '1'}, {node: 'price', language: json, code: '\"price\"'}]}\n"
+	w := workspace(t, "a.yaml", orders, "t.yaml", test)
+	edits, err := w.Rename(diag.Pos{File: "a.yaml", Line: 7, Col: 25}, "cost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Replace(strings.Replace(test, "out: price", "out: cost", 1), "node: 'price'", "node: 'cost'", 1)
+	if got := apply(t, w, "t.yaml", edits); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if r, ok := w.Definition(diag.Pos{File: "t.yaml", Line: 1, Col: strings.Index(test, "'price'") + 3}); !ok || r.From.File != "a.yaml" {
+		t.Errorf("the definition is at %v, %v", r, ok)
+	}
+}
+
 // TestRenameHere leaves another workflow in the same folder alone, whose nodes have the same names.
 func TestRenameHere(t *testing.T) {
 	w := workspace(t, "a.yaml", shop, "b.yaml", shop)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
@@ -88,6 +89,15 @@ func (w *Workspace) uses(file string) (all []use) {
 					}
 				}
 			}
+			for _, m := range w.mocks(n) {
+				to := byName[scope{t.File, n.Namespace, nil, m.name}]
+				if to == nil {
+					to = byName[scope{"", n.Namespace, nil, m.name}]
+				}
+				if to != nil {
+					add(t, m.pos, m.name, use{node: to})
+				}
+			}
 			for _, l := range links {
 				to := byName[scope{t.File, n.Namespace, l.from, l.link.Name}]
 				if to == nil {
@@ -102,6 +112,31 @@ func (w *Workspace) uses(file string) (all []use) {
 					add(t, l.link.NamePos, l.link.Name, use{node: to})
 				}
 			}
+		}
+	}
+	return all
+}
+
+// A mock names a node that a test replaces.
+type mock struct {
+	name string
+	pos  diag.Pos
+}
+
+// mocks returns what a test replaces.
+func (w *Workspace) mocks(n *spec.Node) (all []mock) {
+	def, ok := w.kinds.Kind(n.Kind)
+	if !ok || !def.Role.Has(node.Tests) {
+		return nil
+	}
+	list := n.Config.Field("mocks")
+	if list == nil {
+		return nil
+	}
+	for _, item := range list.Items {
+		if of := item.Field("node"); of != nil {
+			name, _ := of.Value.AsString()
+			all = append(all, mock{name, of.Pos})
 		}
 	}
 	return all
@@ -189,7 +224,7 @@ func (w *Workspace) Rename(at diag.Pos, name string) ([]Edit, error) {
 	defer w.mu.Unlock()
 	u, uses, ok := w.useAt(at)
 	if !ok || u.node == nil {
-		return nil, fmt.Errorf("a node has no name here")
+		return nil, fmt.Errorf("there is no name of a node here")
 	}
 	if strings.TrimSpace(name) != name || name == "" || strings.ContainsAny(name, "\n\r\t") || len(name) > 256 {
 		return nil, fmt.Errorf("a name has no spaces at its ends, no line breaks, and at most 256 bytes")

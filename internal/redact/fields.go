@@ -41,3 +41,31 @@ func Fields(v value.Value) value.Value {
 	}
 	return v
 }
+
+// StandIn returns a value of the same form with nothing of its data but the names of fields, for code that runs where
+// its results are shown: what it makes of a secret would not be recognised.
+func StandIn(v value.Value) value.Value {
+	switch v.Kind() {
+	case value.KindMap:
+		var b value.MapBuilder
+		for name, field := range v.Fields() {
+			b.Set(name, StandIn(field))
+		}
+		return b.Build()
+	case value.KindList:
+		var elems []value.Value
+		for _, e := range v.Elems() {
+			elems = append(elems, StandIn(e))
+		}
+		return value.List(elems...)
+	case value.KindString:
+		return value.String(Hidden)
+	case value.KindBool:
+		return value.Bool(false)
+	case value.KindInt, value.KindUint:
+		return value.Int(0)
+	case value.KindFloat:
+		return value.Float(0)
+	}
+	return value.Null()
+}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/go-dap"
@@ -17,22 +18,20 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/api"
 )
 
-// Limits of a program that is launched.
-const (
-	startTime = 30 * time.Second // until its console listens
-	stopTime  = 15 * time.Second // from the interrupt until it is killed: a little more than the grace of start
-)
+// stopTime is how long a program that was interrupted has until it is killed: a little more than the grace of start.
+const stopTime = 15 * time.Second
 
 // A launched program ends with the session.
 type launched struct {
-	cmd    *exec.Cmd
-	folder string        // that has the address of its console
-	ended  chan struct{} // closed when it has ended
-	code   int           // how it has ended
+	cmd      *exec.Cmd
+	folder   string // that has the address of its console
+	stopping sync.Once
+	ended    chan struct{} // closed when it has ended
+	code     int           // how it has ended
 }
 
 // launch starts a program as uniflow start does, and attaches to it. What it prints goes to the editor. The
-// lock is held, but not while the program starts.
+// lock is held, but not while the program starts: the editor can disconnect meanwhile.
 func (s *session) launch(arguments json.RawMessage) error {
 	var of struct {
 		Specs, Args []string
@@ -79,81 +78,52 @@ func (s *session) launch(arguments json.RawMessage) error {
 	})
 	s.mu.Unlock()
 	client, err := p.serves(s.ctx, file)
-	if err != nil {
-		p.stop()
-	}
 	s.mu.Lock()
 	if err == nil {
 		err = s.attachTo(client, of.Cwd)
 	}
 	if err != nil {
 		s.program = nil
+		s.mu.Unlock()
+		p.stop()
+		s.mu.Lock()
 	}
 	return err
 }
 
-// serves waits until the program serves its documents.
-func (p *launched) serves(ctx context.Context, file string) (*api.Client, error) {
-	url, err := p.console(ctx, file)
-	if err != nil {
-		return nil, err
-	}
-	address, code, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/#code=")
-	client := &api.Client{Address: address}
-	if err = client.Enter(ctx, code); err == nil {
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			var status api.Status
-			if err = client.Get(ctx, api.StatusPath, &status); err != nil || status.Generation > 0 {
-				break
+// serves waits until the program serves its documents, which it reads when it listens for its console already.
+func (p *launched) serves(ctx context.Context, file string) (client *api.Client, err error) {
+	is := func() bool {
+		if client == nil {
+			text, _ := os.ReadFile(file) // until it is there
+			url, whole := strings.CutSuffix(string(text), "\n")
+			address, code, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/#code=")
+			c := &api.Client{Address: address}
+			if !whole || c.Enter(ctx, code) != nil {
+				return false
 			}
-			<-tick.C // until it serves, or has ended
+			client = c
 		}
+		var status api.Status
+		return client.Get(ctx, api.StatusPath, &status) == nil && status.Generation > 0
 	}
-	if err == nil {
-		return client, nil
-	}
-	late := time.NewTimer(time.Second)
-	defer late.Stop()
-	select {
-	case <-p.ended:
-		return nil, p.early()
-	case <-late.C:
-		return nil, err
-	}
-}
-
-func (p *launched) early() error {
-	return fmt.Errorf("the program ended with %d before it served: see its output", p.code)
-}
-
-// console waits for the address of the program's console.
-func (p *launched) console(ctx context.Context, file string) (url string, err error) {
-	late := time.NewTimer(startTime)
-	defer late.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		text, err := os.ReadFile(file)
-		if url, whole := strings.CutSuffix(string(text), "\n"); err == nil && whole {
-			return url, nil
-		}
+	for !is() {
 		select {
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return nil, ctx.Err()
 		case <-p.ended:
-			return "", p.early()
-		case <-late.C:
-			return "", errors.New("the program does not listen for its console")
+			return nil, fmt.Errorf("the program ended with %d before it served: see its output", p.code)
 		case <-tick.C:
 		}
 	}
+	return client, nil
 }
 
-// stop interrupts the program, and waits until it has ended.
+// stop interrupts the program once, as the second interrupt would end it immediately, and waits until it has ended.
 func (p *launched) stop() {
-	_ = p.cmd.Process.Signal(os.Interrupt) // it may have ended
+	p.stopping.Do(func() { _ = p.cmd.Process.Signal(os.Interrupt) }) // it may have ended
 	late := time.NewTimer(stopTime)
 	defer late.Stop()
 	select {

@@ -107,23 +107,32 @@ func (s *session) read(in io.Reader) error {
 		if !ok {
 			continue
 		}
-		s.mu.Lock()
-		body, err := s.handle(request)
-		if err != nil {
-			s.fail(*request.GetRequest(), err)
-		} else {
-			s.answer(*request.GetRequest(), body)
-		}
-		s.mu.Unlock()
 		switch request.(type) {
-		case *dap.AttachRequest, *dap.LaunchRequest:
-			if err == nil {
-				s.work.Go(s.watch)
-				s.tell(&dap.InitializedEvent{Event: s.event("initialized")})
-			}
+		case *dap.LaunchRequest: // which waits for the program
+			s.work.Go(func() { s.respond(request) })
 		case *dap.DisconnectRequest:
+			s.respond(request)
 			return nil
+		default:
+			s.respond(request)
 		}
+	}
+}
+
+// respond handles a request and sends the answer.
+func (s *session) respond(request dap.RequestMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	body, err := s.handle(request)
+	if err != nil {
+		s.fail(*request.GetRequest(), err)
+		return
+	}
+	s.answer(*request.GetRequest(), body)
+	switch request.(type) {
+	case *dap.AttachRequest, *dap.LaunchRequest:
+		s.work.Go(s.watch)
+		s.send(&dap.InitializedEvent{Event: s.event("initialized")})
 	}
 }
 
@@ -220,7 +229,7 @@ func (s *session) handle(message dap.RequestMessage) (body any, err error) {
 	case *dap.ScopesRequest:
 		return s.scopes(r.Arguments.FrameId)
 	case *dap.ExceptionInfoRequest:
-		return s.failure(r.Arguments.ThreadId)
+		return s.exceptionInfo(r.Arguments.ThreadId)
 	case *dap.VariablesRequest:
 		return s.variables(r.Arguments.VariablesReference)
 	case *dap.SetVariableRequest:
@@ -587,8 +596,8 @@ func (s *session) stack(id int) (body dap.StackTraceResponseBody, err error) {
 // maxFrames is how many frames a thread has at most.
 const maxFrames = 1000
 
-// failure says why a node fails.
-func (s *session) failure(id int) (body dap.ExceptionInfoResponseBody, err error) {
+// exceptionInfo says why a node fails.
+func (s *session) exceptionInfo(id int) (body dap.ExceptionInfoResponseBody, err error) {
 	t, err := s.thread(id)
 	if err != nil || t.Point != "out" || t.Port >= 0 {
 		return body, cmp.Or(err, errors.New("this process has not failed"))

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ func (p *planner) standIns(src *sources) map[string]value.Value {
 		for _, v := range variables {
 			shown := p.engine.RedactValue(v.Data)
 			if v.Secret {
-				shown = standIn(v.Data)
+				shown = redact.StandIn(v.Data)
 			}
 			if !shown.Equal(v.Data) {
 				values[v.Name] = shown
@@ -84,33 +85,6 @@ func (p *planner) standIns(src *sources) map[string]value.Value {
 		}
 	}
 	return values
-}
-
-// standIn returns a value of the same form, with nothing of its data.
-func standIn(v value.Value) value.Value {
-	switch v.Kind() {
-	case value.KindMap:
-		var b value.MapBuilder
-		for name, field := range v.Fields() {
-			b.Set(name, standIn(field))
-		}
-		return b.Build()
-	case value.KindList:
-		var elems []value.Value
-		for _, e := range v.Elems() {
-			elems = append(elems, standIn(e))
-		}
-		return value.List(elems...)
-	case value.KindString:
-		return value.String(redact.Hidden)
-	case value.KindBool:
-		return value.Bool(false)
-	case value.KindInt, value.KindUint:
-		return value.Int(0)
-	case value.KindFloat:
-		return value.Float(0)
-	}
-	return value.Null()
 }
 
 func onlyErrors(list diag.List) diag.List {
@@ -179,7 +153,7 @@ func trialTarget(outline uniflow.Outline, namespace, name string) (v *node.Verte
 		}
 	}
 	if v == nil {
-		return nil, links, diag.Errorf(diag.CodeBadLink, "there is no node %q", name).WithHint("%s", app.DidYouMean(name, names, ""))
+		return nil, links, diag.Errorf(diag.CodeBadLink, "there is no node %q", name).WithHint("%s", cmp.Or(app.DidYouMean(name, names, ""), "the nodes are: "+strings.Join(names[:min(len(names), 20)], ", ")))
 	}
 	if !v.Def.Starts() {
 		return v, value.String(v.Ref.Name), nil

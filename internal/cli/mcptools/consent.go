@@ -27,12 +27,13 @@ func (q *question) result() *sdk.CallToolResult {
 // maxAsked is how many questions may be open. Clients leave some without an answer.
 const maxAsked = 100
 
-// consent returns nil if a person has agreed to exactly what is to be done. Otherwise the error is a
-// [*question], or says why it is not done.
+// consent returns nil if a person has agreed to exactly what is to be done: the question that was shown, with the same
+// arguments of the call. Otherwise the error is a [*question], or says why it is not done.
 func (t *Tools) consent(r *sdk.CallToolRequest, what string) error {
 	if p := r.Session.InitializeParams(); p != nil && (p.Capabilities == nil || p.Capabilities.Elicitation == nil) {
 		return errors.New("nothing was changed: your client cannot ask a person (elicitation), and a change needs the consent of one")
 	}
+	exactly := what + "\n" + string(r.Params.Arguments)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(r.Params.InputResponses) == 0 {
@@ -40,7 +41,7 @@ func (t *Tools) consent(r *sdk.CallToolRequest, what string) error {
 			clear(t.asked)
 		}
 		q := &question{what, rand.Text()}
-		t.asked[q.state] = what
+		t.asked[q.state] = exactly
 		return q
 	}
 	asked, ok := t.asked[r.Params.RequestState]
@@ -49,7 +50,7 @@ func (t *Tools) consent(r *sdk.CallToolRequest, what string) error {
 	switch {
 	case !ok:
 		return errors.New("nothing was changed: this answers no question that was asked")
-	case asked != what:
+	case asked != exactly:
 		return errors.New("nothing was changed: what would be done is not any more what the person was asked about; try again")
 	case answer == nil || answer.Action != "accept":
 		return errors.New("nothing was changed: the person said no")
