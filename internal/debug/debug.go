@@ -31,7 +31,7 @@ const (
 	Longest        = 5 * time.Minute  // that a process is held
 	MaxTold        = 100              // messages a second
 	patience       = 15 * time.Second // after the last call of [Service.State], until all goes on
-	kept           = 200              // messages
+	maxMessages    = 200              // that are kept
 	longestMessage = 4 << 10          // bytes
 )
 
@@ -390,8 +390,8 @@ func (s *Service) tell(m *observe.Moment, text string) {
 	}
 	s.number++
 	s.told = append(s.told, Message{s.number, time.Now(), m.Node, m.Process.ID(), text})
-	if len(s.told) > kept {
-		s.told = slices.Delete(s.told, 0, len(s.told)-kept)
+	if len(s.told) > maxMessages {
+		s.told = slices.Delete(s.told, 0, len(s.told)-maxMessages)
 	}
 }
 

@@ -361,18 +361,20 @@ func (s *Service) drafted(drafts []spec.Document) (*language.Workspace, error) {
 // Test runs the tests in drafts, one run at a time. The nodes have the effects that they have in uniflow test,
 // so it is for those who may change documents.
 func (s *Service) Test(ctx context.Context, drafts []spec.Document, run string) (t Tests, err error) {
-	return t, s.run(&s.checking, drafts, func(docs []spec.Document) error {
+	err = s.run(&s.checking, drafts, func(docs []spec.Document) (err error) {
 		t, err = s.opts.Test(ctx, docs, run)
 		return err
 	})
+	return t, err
 }
 
 // Try sends a packet through drafts, which are not served, one at a time.
 func (s *Service) Try(ctx context.Context, drafts []spec.Document, trial Trial) (t Tried, err error) {
-	return t, s.run(&s.trying, drafts, func(docs []spec.Document) error {
+	err = s.run(&s.trying, drafts, func(docs []spec.Document) (err error) {
 		t, err = s.opts.Try(ctx, docs, trial)
 		return err
 	})
+	return t, err
 }
 
 // run runs drafts, for those who may change documents, one run at a time by the lock.

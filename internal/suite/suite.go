@@ -281,10 +281,11 @@ func (s *session) replace(fake bool, rec *recorder) func(node.Ref, *node.Def) fu
 				return n, err
 			}
 			if why := s.inert(ref, def, init.Config, fake, records); why != nil {
+				left := inert{why: why}
 				if s.Dry {
-					return inert{why, rec.hasBegun}, nil
+					left.begun = rec.hasBegun
 				}
-				return inert{why, always}, nil
+				return left, nil
 			}
 			return n, nil
 		}
@@ -341,17 +342,14 @@ func firstOut(def *node.Def) int {
 	return len(def.In)
 }
 
-// An inert node starts nothing and connects to nothing. What is sent to it fails, or is left out before
-// the time.
+// An inert node starts nothing and connects to nothing. What is sent to it fails.
 type inert struct {
-	why  error
-	from func() bool
+	why   error
+	begun func() bool // until it is true, packets are answered None; nil is always
 }
 
-func always() bool { return true }
-
 func (n inert) Receive(node.Process, node.Packet) node.Result {
-	if !n.from() {
+	if n.begun != nil && !n.begun() {
 		return node.None()
 	}
 	return node.Fail(n.why)
