@@ -27,7 +27,7 @@ export function Editor({ namespace, file, line, edit }: ViewProps) {
     if (may) void readDocuments();
   }, [may, scope, status.value?.generation]);
   const go = (to: string, at: number) => {
-    if (to === current) code.value?.go(at, 1);
+    if (to === current && at === line) code.value?.go(at, 1); // else the effect below goes: twice would move what is typed meanwhile
     edit(to, at);
   };
   const run = useRef(async (_: Command) => {}); // of the last picture: the editor stays

@@ -1,0 +1,191 @@
+// Package journal keeps durable runs: what has started them, the results that a crash
+// must not lose, and how they ended.
+//
+// A [Journal] gathers what many runs add and commits it in groups through a [Store].
+// While one commit is under way, the next gathers, so a slow disk makes larger groups and
+// no timer is needed. Read [Journal] first, then [Store].
+//
+// Invariants: what is added is committed in the order in which it was added; done of a
+// [Journal.Flush] without an error means that all added before survives a crash.
+//
+// The package must not know workflows, payloads or processes: those are bytes here.
+package journal
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// An ID is the UUID of a run.
+type ID [16]byte
+
+// A State is how a run is.
+type State uint8
+
+// The states of a run. Those from Paused on are put aside until a person decides.
+const (
+	Queued State = iota
+	Running
+	Waiting
+	OK
+	Failed
+	Cancelled
+	Dead
+	Paused
+	Parked   // an effect has begun, and nobody knows whether it was done
+	Stuck    // its revision cannot be made any more
+	Diverged // its records do not fit what it did when it was run again
+)
+
+var states = [...]string{"queued", "running", "waiting", "ok", "failed", "cancelled", "dead", "paused", "parked", "stuck", "diverged"}
+
+func (s State) String() string {
+	if int(s) < len(states) {
+		return states[s]
+	}
+	return "unknown"
+}
+
+// Ended reports whether nothing more happens to a run in the state.
+func (s State) Ended() bool { return s >= OK && s <= Dead }
+
+// A Run is a durable process as the journal knows it.
+type Run struct {
+	ID        ID
+	Namespace string
+	Trigger   string // id of the node that started it
+	Revision  string // hash of the workflow that it runs; see [Revision]
+	Level     uint8
+	State     State
+	Key       []byte // of the caller; unique for a namespace and trigger until KeyUntil; nil for none
+	KeyUntil  time.Time
+	Input     []byte
+	InputHash uint64
+	Answer    []byte // of a run that has ended
+	Error     string // why it failed, as text
+	Recover   int    // crashes since its last record
+	Created   time.Time
+	Ended     time.Time
+}
+
+// A RecordType says what a record is about.
+type RecordType uint8
+
+// The types of records.
+const (
+	Result  RecordType = iota // of an activation of a node
+	Intent                    // an effect begins
+	Note                      // a decision
+	Step                      // a value
+	Child                     // a child process has ended
+	Timeout                   // the time of a child process is over
+	Hold                      // a wait has begun
+)
+
+var recordTypes = [...]string{"result", "intent", "note", "step", "child", "timeout", "hold"}
+
+func (t RecordType) String() string {
+	if int(t) < len(recordTypes) {
+		return recordTypes[t]
+	}
+	return "unknown"
+}
+
+// A Record is one thing about a run that a crash must not lose.
+type Record struct {
+	Run       ID
+	N         int32  // counts the records of the run, from 1, in the order in which they were added
+	Pos       uint64 // where in the run: a hash of the path of causes
+	Node      string // id of the node
+	Type      RecordType
+	Op        uint8 // of a result
+	Port      int32 // of a result
+	Payload   []byte
+	InputHash uint64
+	At        time.Time
+}
+
+// An End is how a run has ended, or how it is put aside.
+type End struct {
+	Run    ID
+	State  State
+	Answer []byte
+	Error  string
+	At     time.Time
+}
+
+// A Revision is a workflow that runs are pinned to, kept once.
+type Revision struct {
+	Hash string
+	Body []byte
+}
+
+// A Batch is what one commit makes durable.
+type Batch struct {
+	Revisions []Revision
+	Starts    []*Run
+	Records   []Record
+	Ends      []End
+
+	// Existing has, by index of Starts, the run that had the key already; nil where the
+	// run was inserted. Commit sets it.
+	Existing []*Run
+}
+
+// A Policy says which runs that have ended are removed.
+type Policy struct {
+	Now        time.Time
+	KeepOK     time.Duration // ended well
+	KeepFailed time.Duration // ended otherwise
+	MaxBytes   int64         // of the whole journal: above, the oldest ended runs go first; 0 for no limit
+	Most       int           // runs to remove in one call
+}
+
+// A Filter selects runs. Zero fields select all.
+type Filter struct {
+	Namespace string
+	Trigger   string
+	States    []State
+	Since     time.Time // created
+	After     ID        // the next page: runs before this one, as the latest comes first
+	Limit     int       // 0 is 200
+}
+
+// A Store makes batches durable. One goroutine at a time calls Commit; any goroutine may
+// call the other methods.
+type Store interface {
+	// Commit makes a batch durable, all of it or nothing. It sets b.Existing. After an error
+	// other than ErrFull nothing more can be committed.
+	Commit(ctx context.Context, b *Batch) error
+
+	// Unfinished returns the runs that are queued, running or waiting, the oldest first, and counts a
+	// crash for each that was running. It is called once, before the first Commit.
+	Unfinished(ctx context.Context) ([]*Run, error)
+
+	// Records returns the records of a run in their order.
+	Records(ctx context.Context, run ID) ([]Record, error)
+
+	Revision(ctx context.Context, hash string) (Revision, error)
+	Get(ctx context.Context, run ID) (*Run, error)
+	List(ctx context.Context, f Filter) ([]*Run, error) // without Input and Answer; the latest first
+
+	// Trim removes ended runs, and returns how many and whether there are more to remove.
+	Trim(ctx context.Context, p Policy) (removed int, more bool, err error)
+
+	// Check looks for damage, and returns what it found.
+	Check(ctx context.Context) ([]string, error)
+
+	Close() error
+}
+
+// What a Store's errors say.
+var (
+	ErrFull     = errors.New("the disk is full")                            // try again later
+	ErrLocked   = errors.New("another program has the journal open")        // of opening it
+	ErrNewer    = errors.New("the journal is of a newer version")           // of opening it
+	ErrNotFound = errors.New("there is no such run")                        // of Get and Revision
+	ErrBroken   = errors.New("the journal is broken until a restart")       // of Journal
+	ErrBusy     = errors.New("too much waits to be written to the journal") // of Journal
+	ErrClosed   = errors.New("the journal is closed")
+)
