@@ -1,29 +1,103 @@
 package node
 
-import "github.com/uniflow-labs/uniflow/schema"
+import (
+	"context"
+	"time"
 
-// Recall says how a node takes part in resuming a process after a crash. Nothing is
-// recorded yet; every kind declares it nevertheless, so that it need not change.
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// Recall says how a node takes part in resuming a durable process after a crash: what of
+// it is recorded, and what happens when the process runs again with its records.
 type Recall uint8
 
 // What a node may declare.
 const (
-	// Effects is for nodes that change something outside of the process: a result is
-	// recorded, and what has a record is never done again.
+	// Effects is for nodes that change something outside of the process. What is recorded so
+	// far is durable before the node gets a packet; its result is recorded, and what has a
+	// record is never done again. Such a node must not continue after responses.
 	Effects Recall = iota
 
 	// Reads is for nodes whose result may differ the next time, but that change
 	// nothing: a result is recorded, and the node may run again without one.
 	Reads
 
-	// Pure is for nodes whose result depends on the packet alone: they run again.
+	// Pure is for nodes whose result depends on the packet alone, and on what nodes before
+	// kept on the process: they run again.
 	Pure
 
 	// Holds is for nodes that wait for a time or an event: the rest is waited for.
 	Holds
+
+	// Reruns is for nodes with state of their own, or that take several turns: they run again,
+	// with the decisions and values that they gave to [Run.Note].
+	Reruns
+
+	// Attached is for nodes that are bound to a connection or to the memory of this program.
+	// They cannot be resumed, so a durable process must not reach one.
+	Attached
 )
+
+var recalls = [...]string{"effects", "reads", "pure", "holds", "reruns", "attached"}
+
+func (r Recall) String() string { return recalls[r] }
 
 // Always is a [Def.Recall] that does not depend on the config.
 func Always(r Recall) func(schema.Config) Recall {
 	return func(schema.Config) Recall { return r }
+}
+
+// A Run is what a node may ask of the durable process that its packet belongs to. Use it
+// while [Node.Receive] or a function that continues for it runs; Key, Attempt and Now also in
+// blocking work.
+type Run interface {
+	// ID returns the UUID of the run, the same after every crash.
+	ID() string
+
+	// Key returns an idempotency key for what this packet asks for: the same after every crash
+	// and for every attempt that is marked with [Again], and different for all else.
+	Key() string
+
+	// Attempt counts the attempts that are marked with [Again], from 1.
+	Attempt() int
+
+	// Note records a decision, and returns it. When the process runs again it returns what
+	// was recorded the first time.
+	Note(v value.Value) value.Value
+
+	// Keep says that the result of a [Pure] node must be recorded, because its code asked for
+	// the time or for chance.
+	Keep()
+}
+
+// RunOf returns the durable run that a process belongs to. It reports false for a process
+// that is not durable. Only code that the engine calls with p may ask.
+func RunOf(p Process) (Run, bool) {
+	if d, ok := p.(interface{ Run() (Run, bool) }); ok {
+		return d.Run()
+	}
+	return nil, false
+}
+
+// A DurableStarter is a [Starter] whose processes may be durable. The engine's starters are.
+type DurableStarter interface {
+	Starter
+
+	// Durable reports whether a process that the trigger starts may be durable.
+	Durable() bool
+
+	// Submit starts a process with a payload on out-port 0, if the durability of the trigger
+	// says that it is durable, and else reports false. After an error nothing has started.
+	// The process does not end with ctx, and nothing of payload is used after Submit.
+	Submit(ctx context.Context, payload value.Value) (r *Receipt, durable bool, err error)
+}
+
+// A Receipt stands for a durable process that was started, or that has the same key.
+type Receipt struct {
+	Run      string        // its id
+	Attached bool          // the process had started before
+	Within   time.Duration // how long to wait for the answer before the id is the answer; 0 is for ever
+	Done     <-chan struct{}
+	Answer   func() Response // once Done is closed
 }

@@ -39,6 +39,7 @@ type more struct {
 	Block    func(context.Context) Result
 	Await    func(ctx context.Context, done func(Result))
 	Awaited  func(p Process, r Result) Result // of the engine: what it makes of Await's result
+	Mark     any                              // of the engine: what an After is about
 	Inner    Result
 	Delay    time.Duration
 
@@ -190,7 +191,10 @@ func Sleep(d time.Duration, then Then) Result {
 // Again marks r as one more attempt at what the packet asks for. Everything else
 // about the attempts differs, but an idempotency key made for one of them is the
 // same for all.
-func Again(r Result) Result { return r }
+func Again(r Result) Result {
+	r.contents.Again = true
+	return r
+}
 
 // Fork answers None immediately and applies r in a child process that outlives
 // this process and its client. Only the end of a shutdown's grace cancels it. If

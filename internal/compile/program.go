@@ -62,6 +62,8 @@ type Vertex struct {
 	// Client says that processes which begin here have a client: see [node.Def].
 	Client bool
 
+	Recall node.Recall // see [node.Def]
+
 	// Lifecycle holds the links of the lifecycle ports, by phase.
 	Lifecycle        [lifecycle.Phases][]Edge
 	LifecycleTimeout time.Duration // of each of their workflows; 0 for the default

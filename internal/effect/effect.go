@@ -31,6 +31,7 @@ const (
 type Effect[More any] struct {
 	Payload value.Value
 	Op      Op
+	Again   bool // one more attempt at what the packet asks for
 	Port    int32
 	More    *More
 }

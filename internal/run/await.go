@@ -105,6 +105,7 @@ func (a *await) done(use uint64, at int32, r node.Result) {
 	}
 	p.mu.busy = true
 	p.mu.Unlock()
+	p.durable.begin()
 	labelled := p.label != nil
 	p.mayBlock = false
 	if p.runLoop(0, beginning{came: &arrival{work: w, awaited: a, value: r}}) == stepEnded { // nothing else is there

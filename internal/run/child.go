@@ -47,18 +47,27 @@ func (p *process) startChild(at int32, to continuation, r node.Result) {
 	if e := r.Effect(); e.Op == effect.Within {
 		limit, r = e.More.Delay, e.More.Inner
 	}
+	var act *activation
+	if p.durable != nil {
+		act = p.childActivation(at, to, r.Effect().Payload)
+		p.durable.begin()
+	}
 	p.gen.goroutine(func() {
-		p.gen.startWithin(ctx, limit, parent, at).runChild(root, ending{up: p, to: to}, at, r)
+		child := p.gen.startWithin(ctx, limit, parent, at, act)
+		if act != nil {
+			r = act.start(child, r)
+		}
+		child.runChild(root, ending{up: p, to: to}, at, r)
 	})
 }
 
 // startWithin is startChild for a child whose context ends after a time, unless that is 0.
-func (g *Generation) startWithin(ctx context.Context, limit time.Duration, parent *storage, at int32) *process {
+func (g *Generation) startWithin(ctx context.Context, limit time.Duration, parent *storage, at int32, act *activation) *process {
 	if limit == 0 {
-		return g.startMore(ctx, parent, at, fromEngine)
+		return g.startMore(ctx, parent, at, fromEngine, act)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	child := g.startMore(ctx, parent, at, fromEngine)
+	child := g.startMore(ctx, parent, at, fromEngine, act)
 	stop := g.clock.AfterFunc(limit, func(context.Context) { cancel(node.ErrTimeLimit) })
 	child.Defer(func() { // the first to be deferred, and so the last
 		stop()
@@ -70,6 +79,10 @@ func (g *Generation) startWithin(ctx context.Context, limit time.Duration, paren
 // childEnded starts the next child and uses the response of the one that ended.
 func (p *process) childEnded(a arrival) {
 	f, e := a.child.frame, a.value.Effect()
+	if p.durable != nil && p.aborted == nil && p.durable.live.Load() && len(f.resps) > 1 {
+		act := p.childActivation(f.node, a.child, value.Null())
+		p.durable.kept.Add(Record{Pos: act.ended(), Node: act.ref.ID, Type: ChildRecord})
+	}
 	if f.stops && e.Payload.IsError() {
 		p.leaveOut(f)
 	}
@@ -99,7 +112,7 @@ func (p *process) fork(at int32, r node.Result) node.Result {
 		ctx = observe.WithTrace(ctx, p.rec.in)
 	}
 	gen.goroutine(func() {
-		gen.startMore(ctx, parent, at, fromEngine).runChild(nil, ending{forked: true, bytes: size}, at, r)
+		gen.startMore(ctx, parent, at, fromEngine, nil).runChild(nil, ending{forked: true, bytes: size}, at, r)
 	})
 	return node.None()
 }

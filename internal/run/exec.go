@@ -42,6 +42,8 @@ func (p *process) runQueue(at int32, first beginning) (s step, panicked bool) {
 			t := p.queue.pop()
 			p.bytes -= int(t.bytes)
 			p.deliver(t)
+		case len(p.unsent) > 0 && p.durable != nil && p.hasUnsent(): // whether something has arrived must not matter
+			p.sendNext()
 		case p.taken < len(p.arrivals):
 			a := p.arrivals[p.taken]
 			p.arrivals[p.taken] = arrival{}
@@ -79,7 +81,7 @@ func (p *process) takeArrivals() step {
 	if p.packets != nil {
 		p.publish(p.queue.n+p.waiting, p.bytes)
 	}
-	more := p.hasUnsent()
+	more, run := p.hasUnsent(), p.durable
 	p.mu.Lock()
 	p.arrivals, p.mu.inbox = p.mu.inbox, p.arrivals[:0]
 	p.taken = 0
@@ -97,10 +99,15 @@ func (p *process) takeArrivals() step {
 			p.sendNext()
 		}
 		return stepHolds
-	case idle.run != nil && p.post(p.runWork(idle)):
+	case idle.run != nil:
+		run.end()
+		if !p.postWork(idle) {
+			return released
+		}
 		p.mayBlock = true // the last holder's goroutine perhaps not, but this one may
 		return stepHolds
 	}
+	run.end()
 	return released
 }
 
@@ -117,9 +124,21 @@ func (p *process) post(a arrival) (token bool) {
 
 // resume posts an arrival, and runs the process if this goroutine gets the token.
 func (p *process) resume(a arrival, mayBlock bool) {
+	run := p.durable
 	if p.post(a) {
+		run.begin()
 		p.proceed(mayBlock, 0, beginning{})
 	}
+}
+
+// postWork runs blocking work and posts what came of it.
+func (p *process) postWork(w work) (token bool) {
+	run := p.durable
+	if token = p.post(p.runWork(w)); token {
+		run.begin()
+	}
+	run.end()
+	return token
 }
 
 // runWork runs blocking work. The caller does not hold the token.
@@ -156,7 +175,11 @@ func (p *process) workedLocked(at int32) {
 }
 
 func (p *process) spawnWork(w work) {
-	p.gen.goroutine(func() { p.resume(p.runWork(w), true) })
+	p.gen.goroutine(func() {
+		if p.postWork(w) {
+			p.proceed(true, 0, beginning{})
+		}
+	})
 }
 
 // arrive continues with what another goroutine has posted.
@@ -366,6 +389,7 @@ func (p *process) apply(at, port int32, to continuation, r *node.Result) (next t
 		case effect.After:
 			f := p.newFrame(to, at, 1)
 			f.then = e.More.Then
+			f.act, _ = e.More.Mark.(*activation)
 			*r, to = e.More.Inner, continuation{frame: f}
 			continue
 		default:

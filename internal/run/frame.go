@@ -39,6 +39,7 @@ type frame struct {
 	resps   []node.Response
 	few     [2]node.Response // backs resps if they are few
 	spawned *pendingChildren // of a Spawn
+	act     *activation      // whose After it is; nil in a process that is not durable
 	next    *frame           // on the free list
 	stops   bool             // an error leaves out what has not been sent or started
 }

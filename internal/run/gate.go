@@ -23,6 +23,7 @@ func (p *process) gateAt(at, port int32) *gate {
 // once the queue is empty, if it may, or else on another one.
 func (p *process) block(w work) {
 	p.leave(w)
+	p.durable.begin()
 	if p.mayBlock && p.queue.n == 0 && p.idle.run == nil {
 		p.idle = w
 		return

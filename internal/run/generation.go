@@ -116,6 +116,8 @@ type Generation struct {
 	secrets   *redact.Secrets
 	busyClock BusyClock // the same, if it is one, else nil
 
+	durables func() []compile.Vertex // the variant for durable processes
+
 	// watched is the instrumented program, nil if nothing is instrumented.
 	watched atomic.Pointer[variants]
 	meter   meter
@@ -274,6 +276,7 @@ func New(prog *compile.Program, opts Options) *Generation {
 		ended:    make(chan struct{}, 1),
 		shards:   make([]shard, 2*runtime.GOMAXPROCS(0)),
 	}
+	g.durables = sync.OnceValue(func() []compile.Vertex { return durables(g.vertices) })
 	g.gatherers = make([]node.Gatherer, len(prog.Vertices))
 	for at := range prog.Vertices {
 		g.gatherers[at], _ = prog.Vertices[at].Node.(node.Gatherer)
@@ -409,7 +412,7 @@ func (g *Generation) lifecycle(ctx context.Context, at int32, phase lifecycle.Ph
 	defer cancel()
 	ctx, end := g.begin(ctx)
 	defer end()
-	p := g.startMore(ctx, nil, at, fromEngine)
+	p := g.startMore(ctx, nil, at, fromEngine, nil)
 	t, direct := p.send(edges, p.newFrame(continuation{frame: &p.root}, at, len(edges)), lifecyclePayload(g.prog.Vertices[at].Ref))
 	if direct {
 		p.push(t)
@@ -570,7 +573,7 @@ func (g *Generation) Run(ctx context.Context, at int32, r node.Result) node.Resp
 // response.
 func (g *Generation) Send(ctx context.Context, j node.Judge, at, port int32, payload value.Value) node.Response {
 	ctx, end := g.begin(ctx)
-	p := g.startRoot(ctx, at, fromCaller)
+	p := g.startRoot(ctx, at, fromCaller, nil)
 	if p == nil {
 		end()
 		return node.Response{Payload: value.Error(node.ErrStopped)}
@@ -594,7 +597,7 @@ type starter struct {
 
 func (s starter) Run(ctx context.Context, r node.Result) node.Response {
 	ctx, end := s.gen.begin(ctx)
-	p := s.gen.startRoot(ctx, s.at, fromTrigger)
+	p := s.gen.startRoot(ctx, s.at, fromTrigger, nil)
 	if p == nil {
 		end()
 		return node.Response{Payload: value.Error(node.ErrStopped)}
@@ -607,7 +610,7 @@ func (s starter) Run(ctx context.Context, r node.Result) node.Response {
 
 func (s starter) Start(ctx context.Context, j node.Judge, r node.Result, done func(node.Response)) (queued bool) {
 	ctx, end := s.gen.begin(ctx)
-	p := s.gen.startRoot(ctx, s.at, fromTrigger)
+	p := s.gen.startRoot(ctx, s.at, fromTrigger, nil)
 	if p == nil {
 		end()
 		done(node.Response{Payload: value.Error(node.ErrStopped)})
@@ -625,7 +628,7 @@ func (s starter) Start(ctx context.Context, j node.Judge, r node.Result, done fu
 
 func (s starter) RunID(ctx context.Context, j node.Judge, r node.Result) (resp node.Response, id string) {
 	ctx, end := s.gen.begin(ctx)
-	p := s.gen.startRoot(ctx, s.at, fromTrigger)
+	p := s.gen.startRoot(ctx, s.at, fromTrigger, nil)
 	if p == nil {
 		end()
 		return node.Response{Payload: value.Error(node.ErrStopped)}, ""
@@ -663,7 +666,7 @@ func (s starter) Screen(port int) func(payload value.Value) bool {
 }
 
 // startRoot starts a process, or returns nil if no process may start any more.
-func (g *Generation) startRoot(ctx context.Context, at int32, from origin) *process {
+func (g *Generation) startRoot(ctx context.Context, at int32, from origin, act *activation) *process {
 	p := g.processes.Get().(*process)
 	p.shard.started.Add(1)
 	if g.draining.Load() {
@@ -673,17 +676,17 @@ func (g *Generation) startRoot(ctx context.Context, at int32, from origin) *proc
 		return nil
 	}
 	p.origin = from
-	p.start(ctx, nil, at)
+	p.start(ctx, nil, at, act)
 	return p
 }
 
 // startMore starts a process even if the generation drains, because it belongs to
 // something that has started before.
-func (g *Generation) startMore(ctx context.Context, parent *storage, at int32, from origin) *process {
+func (g *Generation) startMore(ctx context.Context, parent *storage, at int32, from origin, act *activation) *process {
 	p := g.processes.Get().(*process)
 	p.shard.started.Add(1)
 	p.origin = from
-	p.start(ctx, parent, at)
+	p.start(ctx, parent, at, act)
 	return p
 }
 

@@ -101,7 +101,7 @@ func (s starter) StartGroup(ctx context.Context, of node.Group) (queued bool) {
 	defer end()
 	q := s.gen.group()
 	q.of, q.ctx, q.at = of, ctx, s.at
-	if q.p = s.gen.startRoot(ctx, s.at, fromTrigger); q.p == nil {
+	if q.p = s.gen.startRoot(ctx, s.at, fromTrigger, nil); q.p == nil {
 		q.recycle()
 		of.Done(node.Response{Payload: value.Error(node.ErrStopped)})
 		return false
@@ -112,7 +112,7 @@ func (s starter) StartGroup(ctx context.Context, of node.Group) (queued bool) {
 	var r node.Result
 	for i := 0; last == nil && i < of.Len(); i++ {
 		if q.p == nil {
-			q.p, q.used = s.gen.startMore(ctx, nil, s.at, fromTrigger), false
+			q.p, q.used = s.gen.startMore(ctx, nil, s.at, fromTrigger, nil), false
 		}
 		var goesOn, more bool
 		if at, port, r, goesOn = q.pass(i, of.Payload(i)); !goesOn {
@@ -151,7 +151,7 @@ func (g *Generation) hold(s *shard) (release func()) {
 
 // again takes an object for a process that has run in another one, or for the wait.
 func (q *group) again() *process {
-	p := q.gen.startMore(q.ctx, nil, q.at, fromEngine) // its packets are counted
+	p := q.gen.startMore(q.ctx, nil, q.at, fromEngine, nil) // its packets are counted
 	p.origin = fromTrigger
 	return p
 }

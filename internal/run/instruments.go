@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"runtime/pprof"
+	"sync"
 
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/node"
@@ -32,6 +33,7 @@ type variants struct {
 	every    []compile.Vertex  // for processes that are not recorded
 	recorded []compile.Vertex  // for recorded processes
 	labels   []context.Context // of each vertex; nil without labels
+	durables func() *variants  // of the program for durable processes; nil in those
 }
 
 // Instrument replaces the instruments for processes that start from now on. Processes
@@ -42,7 +44,14 @@ func (g *Generation) Instrument(in Instruments) {
 		return
 	}
 	g.meter.open(g.prog.Vertices)
-	v := &variants{Instruments: in, every: g.vertices}
+	v := g.variants(in, g.vertices)
+	v.durables = sync.OnceValue(func() *variants { return g.variants(in, g.durables()) })
+	g.watched.Store(v)
+}
+
+// variants returns the instrumented forms of a variant of the program.
+func (g *Generation) variants(in Instruments, vertices []compile.Vertex) *variants {
+	v := &variants{Instruments: in, every: vertices}
 	for _, o := range in.Observers {
 		v.every = wrap(v.every, func(_ int32, at *compile.Vertex) node.Node {
 			if !observes(o, at.Ref) {
@@ -62,7 +71,7 @@ func (g *Generation) Instrument(in Instruments) {
 	if in.Debugger != nil {
 		v.every, v.recorded = stoppables(v.every, in.Debugger), stoppables(v.recorded, in.Debugger)
 	}
-	g.watched.Store(v)
+	return v
 }
 
 func observes(o *observe.Observer, ref node.Ref) bool { return o.Filter == nil || o.Filter(ref) }

@@ -65,6 +65,8 @@ type process struct {
 	rec       *recording          // nil unless the process is recorded
 	observers []*observe.Observer // of a process that a trigger started; mostly none
 	stepping  stepping            // in a process that is debugged
+	durable   *durable            // nil in one that is not; immutable during the run
+	act       *activation         // whose code runs, in a durable process
 	label     context.Context     // labels of the goroutine that started the process; nil without labels
 	origin    origin
 	startedAt int32 // the node
@@ -154,9 +156,13 @@ const noInPort int32 = -1
 // checkEvery is the number of deliveries between two checks of the context.
 const checkEvery = 256
 
-// start prepares a pooled process for a run that begins at a node.
-func (p *process) start(base context.Context, parent *storage, at int32) {
+// start prepares a pooled process for a run that begins at a node, and with an activation if it is
+// durable.
+func (p *process) start(base context.Context, parent *storage, at int32, act *activation) {
 	p.begin(base)
+	if act != nil {
+		p.durable, p.root.act = act.run, act
+	}
 	p.parent = parent
 	p.current.node, p.startedAt = at, at
 	p.watch(at)
@@ -169,7 +175,14 @@ func (p *process) start(base context.Context, parent *storage, at int32) {
 // watch lets the process be watched if its generation is.
 func (p *process) watch(at int32) {
 	p.vertices = p.gen.vertices
-	if watched := p.gen.watched.Load(); watched != nil {
+	watched := p.gen.watched.Load()
+	if p.durable != nil {
+		p.vertices = p.gen.durables()
+		if watched != nil {
+			watched = watched.durables()
+		}
+	}
+	if watched != nil {
 		p.attach(watched, at)
 	}
 }
@@ -191,7 +204,7 @@ func (p *process) release() {
 	if watched := p.clear(); watched {
 		return
 	}
-	p.outermost, p.aborted = nil, nil
+	p.outermost, p.aborted, p.durable = nil, nil, nil
 	p.ending = ending{}
 	p.resp, p.judge, p.failure = node.Response{}, nil, nil
 	p.root = frame{}
@@ -287,12 +300,22 @@ func (p *process) conclude(mayBlock bool) {
 		gen.goroutine(func() { p.conclude(true) })
 		return
 	}
+	run, act := p.durable, p.root.act
+	if run != nil && end.answered != nil {
+		p.commit(end.answered)
+		return
+	}
 	resp := p.end()
 	if end.answered != nil {
 		gen.finish(p, resp, end.answered)
 		return
 	}
 	gen.finish(p, resp, nil)
+	if run != nil {
+		run.childEnded(act, func() { end.up.resume(arrival{child: end.to, value: node.Respond(resp)}, mayBlock) })
+		run.end()
+		return
+	}
 	if end.forked {
 		gen.forkEnded(resp, end.bytes)
 		return

@@ -1,0 +1,403 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/uniflow-labs/uniflow/internal/compile"
+	"github.com/uniflow-labs/uniflow/internal/effect"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A durable process runs a variant of the program, in which each node is wrapped. So nothing
+// is asked per packet of any other process.
+//
+// The wrapper gives each packet that a node receives an activation, which knows where in the
+// run it is: its position is a hash of the path of causes that led to it, and never of the
+// time. Results of nodes are recorded under their positions. A process that runs again has
+// the same positions, so it finds its records: see replay.go.
+
+// A RecordType says what a [Record] is about.
+type RecordType uint8
+
+// The types of records.
+const (
+	ResultRecord  RecordType = iota // what a node made of a packet
+	NoteRecord                      // a decision of a node, see [node.Run]
+	SleepRecord                     // a sleep has begun; Payload is when it ends
+	ArrivalRecord                   // a sleep, or work that decides nothing, has ended
+	ChildRecord                     // a child process has ended
+	TimeoutRecord                   // the time of a child process is over
+)
+
+// A Record is something about a durable process that a crash must not lose.
+type Record struct {
+	Pos     uint64
+	Node    string // id
+	Type    RecordType
+	Op      effect.Op // of a result: Answer, None, Fail or Send
+	Port    int32     // of a Send
+	Payload value.Value
+	Input   value.Value // of the packet; not in a record that was read
+	Hash    uint64      // of Input, in a record that was read
+}
+
+// A Kept keeps the records of one durable process, its children included. The methods may be
+// called from any goroutine, and do not block.
+type Kept interface {
+	// ID is the UUID of the run.
+	ID() uuid.UUID
+
+	// Records returns what was recorded before a crash, in order.
+	Records() []Record
+
+	// Hash is what the input of a record that was read is compared with.
+	Hash(input value.Value) uint64
+
+	// Add adds a record, without waiting.
+	Add(Record)
+
+	// Barrier reports whether all that was added is durable. If not, it calls done when it is,
+	// or with an error if it cannot be: then nothing may leave the process.
+	Barrier(done func(error)) (passed bool)
+
+	// End records how the process has ended, and calls done when that is durable.
+	End(resp node.Response, failure error, done func(error))
+
+	// Abandon says that the process ends without an end of the run: it goes on when the run is
+	// resumed. err is why; [ErrDiverged] puts the run aside.
+	Abandon(err error)
+}
+
+// ErrDiverged says that a process that ran again did something else than its records say.
+var ErrDiverged = errors.New("the run does not fit its records: the workflow or a node has changed")
+
+// errUnloaded is the answer of a process that was abandoned.
+func errUnloaded(err error) error {
+	return &node.Error{Err: fmt.Errorf("the run could not go on, and is resumed later: %w", err), Status: http.StatusServiceUnavailable}
+}
+
+// An activation is one packet at one node of a durable process, or the start of one. The
+// holder of the process's token owns it, except for what does not change.
+type activation struct {
+	run *durable // immutable
+	ref *node.Ref
+	pos uint64 // immutable
+	key uint64 // likewise; hashed along the same path without repeated attempts
+
+	payload value.Value // what came; immutable
+	pieces  uint32      // pieces of the node's code that have run
+	keyed   uint32      // likewise, without those that have repeated an attempt
+	again   uint32      // attempts that were repeated in a row
+	notes   uint32
+	sleeps  uint32
+	recall  node.Recall
+	keeps   bool // see [node.Run]
+}
+
+// mix adds a number to a hash. It must not change: positions are stored. The constants are
+// those of xxHash64.
+func mix(h, x uint64) uint64 {
+	h ^= bits.RotateLeft64(x*0xC2B2AE3D27D4EB4F, 31) * 0x9E3779B185EBCA87
+	h = bits.RotateLeft64(h, 27)*0x9E3779B185EBCA87 + 0x85EBCA77C2B2AE63
+	return h ^ h>>29
+}
+
+// mixText adds a text to a hash.
+func mixText(h uint64, s string) uint64 {
+	for i := range len(s) {
+		h = mix(h, uint64(s[i]))
+	}
+	return h
+}
+
+// from returns the activation whose packet has a continuation, and the hashes of the way from
+// there: the slots of the frames between.
+func (p *process) from(to continuation) (a *activation, way uint64) {
+	for f := to.frame; ; f = to.frame {
+		if len(f.resps) > 1 { // frames of those who watch have one slot: they must not change positions
+			way = mix(way, uint64(to.slot))
+		}
+		if f.act != nil {
+			return f.act, way
+		}
+		to = f.up
+	}
+}
+
+// activate returns the activation of the packet that a node receives now, or of a child
+// process that starts.
+func (p *process) activate(ref *node.Ref, idHash, port uint64, to continuation, payload value.Value) *activation {
+	from, way := p.from(to)
+	way = mix(mix(way, idHash), port)
+	return &activation{
+		run: from.run, ref: ref, payload: payload, again: from.again,
+		pos: mix(mix(from.pos, uint64(from.pieces)), way),
+		key: mix(mix(from.key, uint64(from.keyed)), way),
+	}
+}
+
+// durables returns the variant of a program for durable processes.
+func durables(vertices []compile.Vertex) []compile.Vertex {
+	return wrap(vertices, func(at int32, v *compile.Vertex) node.Node {
+		return &durableNode{Node: v.Node, ref: &v.Ref, recall: v.Recall, id: mixText(0, v.Ref.ID)}
+	})
+}
+
+// A durableNode is a node of a durable process.
+type durableNode struct {
+	node.Node
+	ref    *node.Ref
+	recall node.Recall
+	id     uint64 // hash of the id
+}
+
+func (d *durableNode) Receive(facade node.Process, pkt node.Packet) node.Result {
+	p := owner(facade)
+	a := p.activate(d.ref, d.id, uint64(pkt.Port), p.current.to, pkt.Payload)
+	a.recall = d.recall
+	r := node.After(d.receive(p, facade, pkt, a), passOn)
+	r.Effect().More.Mark = a
+	return r
+}
+
+func passOn(_ node.Process, resp node.Response) node.Result { return node.Respond(resp) }
+
+// receive lets the node have the packet, or takes what is recorded of it.
+func (d *durableNode) receive(p *process, facade node.Process, pkt node.Packet, a *activation) node.Result {
+	run := a.run
+	if d.recall == node.Attached {
+		return node.Answer(value.Error(p.misuse(p.current.node, "a durable process must not reach it, as it could not be resumed")))
+	}
+	if !run.live.Load() && (a.decides() || run.has(a.pos)) {
+		return run.turn(a.pos, a, func(facade node.Process, rec *Record) node.Result {
+			if rec != nil {
+				a.decided()
+				return rec.result()
+			}
+			return d.enter(facade, pkt, a)
+		})
+	}
+	return d.enter(facade, pkt, a)
+}
+
+// enter lets the node have the packet, once all is durable that must be before.
+func (d *durableNode) enter(facade node.Process, pkt node.Packet, a *activation) node.Result {
+	code := func(facade node.Process) node.Result {
+		return a.piece(facade, func() node.Result { return d.Node.Receive(facade, pkt) })
+	}
+	if a.recall != node.Effects {
+		return code(facade)
+	}
+	return a.run.barrier(code)
+}
+
+// decides reports whether what the node does is decided outside of the process.
+func (a *activation) decides() bool {
+	return a.recall == node.Effects || a.recall == node.Reads || a.keeps
+}
+
+// decided makes what the node's result leads to stand at the same position whether the node has run or
+// its record was taken.
+func (a *activation) decided() { a.pieces, a.keyed = 0, 0 }
+
+// result returns the result that a record is of.
+func (rec *Record) result() node.Result {
+	switch rec.Op {
+	case effect.None:
+		return node.None()
+	case effect.Fail:
+		return node.Fail(rec.Payload.AsError())
+	case effect.Send:
+		return node.Send(int(rec.Port), rec.Payload)
+	default:
+		return node.Answer(rec.Payload)
+	}
+}
+
+// piece runs a piece of the node's code, follows its result and records what it decides.
+func (a *activation) piece(facade node.Process, run func() node.Result) node.Result {
+	p := owner(facade)
+	outer := p.act
+	p.act = a
+	r := run()
+	p.act = outer
+	first := a.pieces == 0
+	a.pieces++
+	e := r.Effect()
+	if e.Again {
+		a.again++
+	} else {
+		a.keyed, a.again = a.pieces, 0
+	}
+	r = a.follow(r)
+	switch e = r.Effect(); e.Op {
+	case effect.Sleep:
+		return a.sleep(p, r)
+	case effect.Block, effect.Await:
+		if a.recall == node.Effects && !first { // before the first piece there was a barrier
+			return a.run.barrier(func(node.Process) node.Result { return r })
+		}
+		return r
+	case effect.Fork:
+		if inner := e.More.Inner.Effect(); inner.Op == effect.Send || inner.Op == effect.Call {
+			return node.Answer(value.Error(p.misuse(p.current.node, "a durable process cannot fork yet")))
+		}
+	}
+	if !a.decides() {
+		return r
+	}
+	switch e.Op {
+	case effect.Answer, effect.None, effect.Send, effect.Fail:
+		if p.aborted == nil {
+			a.run.kept.Add(Record{Pos: a.pos, Node: a.ref.ID, Type: ResultRecord, Op: e.Op, Port: e.Port, Payload: e.Payload, Input: a.payload})
+		}
+		a.decided()
+		return r
+	}
+	return node.Answer(value.Error(p.misuse(p.current.node, "its result is recorded, so it cannot continue after responses")))
+}
+
+// follow makes the functions in a result pieces of the activation. It changes a copy, as a node
+// may use the same result for all packets.
+func (a *activation) follow(r node.Result) node.Result {
+	e := r.Effect()
+	if e.More == nil {
+		return r
+	}
+	more := *e.More
+	if then := more.Then; then != nil {
+		more.Then = func(p node.Process, resp node.Response) node.Result {
+			return a.piece(p, func() node.Result { return then(p, resp) })
+		}
+	}
+	if all := more.ThenAll; all != nil {
+		more.ThenAll = func(p node.Process, resps []node.Response) node.Result {
+			return a.piece(p, func() node.Result { return all(p, resps) })
+		}
+	}
+	if more.Block != nil || more.Await != nil {
+		inner, awaits := more.Awaited, more.Await != nil && !a.run.live.Load()
+		if awaits {
+			a.run.await(1)
+		}
+		more.Awaited = func(p node.Process, r node.Result) node.Result {
+			if awaits {
+				a.run.await(-1)
+			}
+			return a.arrived(p, func(p node.Process) node.Result {
+				return a.piece(p, func() node.Result {
+					if inner != nil {
+						return inner(p, r)
+					}
+					return r
+				})
+			})
+		}
+	}
+	if e.Op == effect.After || e.Op == effect.Within {
+		more.Inner = a.follow(more.Inner)
+	}
+	e.More = &more
+	return r
+}
+
+// barrier returns a result that goes on when all that was recorded is durable.
+func (run *durable) barrier(then func(node.Process) node.Result) node.Result {
+	return run.wait(func(done func(error)) {
+		if run.kept.Barrier(done) {
+			done(nil)
+		}
+	}, then)
+}
+
+// durableSleep is from when on a sleep goes on after a crash for the rest of its time only.
+const durableSleep = time.Second
+
+// sleep returns a result that sleeps as r does, and does so once.
+func (a *activation) sleep(p *process, r node.Result) node.Result {
+	e := r.Effect()
+	a.sleeps++
+	pos := mix(mix(a.pos, uint64(SleepRecord)), uint64(a.sleeps))
+	until := time.Time{}
+	if e.More.Delay >= durableSleep {
+		due := a.run.note(pos, SleepRecord, a, value.Time(p.gen.clock.Now().Add(e.More.Delay).Round(0)))
+		until, _ = due.AsTime()
+	}
+	then, delay := e.More.Then, e.More.Delay
+	if !until.IsZero() {
+		delay = max(0, until.Sub(p.gen.clock.Now()))
+	}
+	if pos := a.arrival(); !a.run.live.Load() && a.run.has(pos) {
+		return a.run.turn(pos, a, func(facade node.Process, _ *Record) node.Result {
+			return then(facade, node.Response{None: true})
+		})
+	}
+	return node.Sleep(delay, func(facade node.Process, resp node.Response) node.Result {
+		return a.arrived(facade, func(facade node.Process) node.Result { return then(facade, resp) })
+	})
+}
+
+// arrival is the position of what the activation waits for.
+func (a *activation) arrival() uint64 {
+	return mix(mix(a.pos, uint64(ArrivalRecord)), uint64(a.pieces))
+}
+
+// arrived goes on with something that the process has waited for. The order in which such things
+// come is recorded, as all that follows depends on it; what is decided by them has a record anyway.
+func (a *activation) arrived(facade node.Process, then func(node.Process) node.Result) node.Result {
+	run, pos := a.run, a.arrival()
+	if a.decides() {
+		return then(facade)
+	}
+	goOn := func(facade node.Process, rec *Record) node.Result {
+		if rec == nil && owner(facade).aborted == nil {
+			run.kept.Add(Record{Pos: pos, Node: a.ref.ID, Type: ArrivalRecord})
+		}
+		return then(facade)
+	}
+	if run.live.Load() {
+		return goOn(facade, nil)
+	}
+	return run.turn(pos, a, goOn)
+}
+
+// childActivation returns the activation of a child process that a node asks for.
+func (p *process) childActivation(at int32, to continuation, payload value.Value) *activation {
+	ref := &p.gen.prog.Vertices[at].Ref
+	a := p.activate(ref, mixText(0, ref.ID), uint64(ChildRecord), to, payload)
+	a.recall = node.Reruns // a child only begins what its node asks for
+	return a
+}
+
+// The methods below implement node.Run.
+
+// Run returns the durable run of the code that runs now.
+func (p *process) Run() (node.Run, bool) {
+	if p.act == nil {
+		return nil, false
+	}
+	return p.act, true
+}
+
+func (a *activation) ID() string { return a.run.kept.ID().String() }
+
+func (a *activation) Key() string {
+	return a.ID() + "-" + strconv.FormatUint(a.key, 36)
+}
+
+func (a *activation) Attempt() int { return int(a.again) + 1 }
+
+func (a *activation) Keep() { a.keeps = true }
+
+func (a *activation) Note(v value.Value) value.Value {
+	a.notes++
+	return a.run.note(mix(mix(a.pos, uint64(NoteRecord)), uint64(a.notes)), NoteRecord, a, v)
+}

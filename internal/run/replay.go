@@ -1,0 +1,318 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A durable is what the process of a run and its children have in common.
+//
+// A run that is resumed begins anew and replays its records in their order: what a record is
+// of waits for its turn, and the next turn comes when all processes of the run wait. So
+// whatever depends on the order in which results came has it again. When all records have
+// been met the run is live: what has no record begins.
+type durable struct {
+	kept Kept
+	live atomic.Bool // nothing is replayed any more
+
+	mu struct {
+		sync.Mutex
+		err     error // why nothing may leave the process any more
+		records []Record
+		met     []bool
+		next    int              // of records; those before were met
+		places  map[uint64]int32 // of records, by position
+		waiting map[uint64]*turn // for their records, by position
+		came    uint64           // counts what has begun to wait
+		awaits  int              // results that nodes await, while it is not live
+		busy    int              // goroutines that run or block for the run, while it is not live
+		turning bool             // a goroutine gives turns
+	}
+}
+
+// A turn is something that waits for its record, or for the run to be live.
+type turn struct {
+	pos  uint64
+	came uint64
+	act  *activation // nil for the end of a child
+	rec  *Record     // set before done is called; nil when the run is live
+	done func()
+}
+
+func newDurable(kept Kept) *durable {
+	run := &durable{kept: kept}
+	records := kept.Records()
+	run.live.Store(len(records) == 0)
+	run.mu.records, run.mu.met = records, make([]bool, len(records))
+	run.mu.waiting = make(map[uint64]*turn)
+	run.mu.places = make(map[uint64]int32, len(records))
+	for i := range records {
+		run.mu.places[records[i].Pos] = int32(i)
+	}
+	return run
+}
+
+// fail says that nothing may leave the process any more.
+func (run *durable) fail(err error) {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if run.mu.err == nil {
+		run.mu.err = err
+	}
+}
+
+func (run *durable) failed() error {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	return run.mu.err
+}
+
+// has reports whether there is a record of a position.
+func (run *durable) has(pos uint64) bool {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	_, ok := run.mu.places[pos]
+	return ok
+}
+
+// note records something that is decided now, or returns what was recorded.
+func (run *durable) note(pos uint64, t RecordType, a *activation, v value.Value) value.Value {
+	run.mu.Lock()
+	at, ok := run.mu.places[pos]
+	if ok {
+		run.mu.met[at] = true
+		v = run.mu.records[at].Payload
+	}
+	run.mu.Unlock()
+	if !ok {
+		run.kept.Add(Record{Pos: pos, Node: a.ref.ID, Type: t, Payload: v})
+	}
+	return v
+}
+
+// turn returns a result that waits for the turn of a record, and goes on with it, or with nil
+// when the run is live.
+func (run *durable) turn(pos uint64, a *activation, then func(node.Process, *Record) node.Result) node.Result {
+	t := &turn{pos: pos, act: a}
+	return run.wait(func(done func(error)) {
+		t.done = func() { done(nil) }
+		run.register(t)
+	}, func(facade node.Process) node.Result { return then(facade, t.rec) })
+}
+
+// wait returns a result that goes on when begin has called done, unless the run has failed.
+func (run *durable) wait(begin func(done func(error)), then func(node.Process) node.Result) node.Result {
+	r := node.Await(func(_ context.Context, done func(node.Result)) {
+		begin(func(err error) {
+			if err != nil {
+				run.fail(err)
+			}
+			done(node.None())
+		})
+	})
+	r.Effect().More.Awaited = func(facade node.Process, _ node.Result) node.Result {
+		if err := run.failed(); err != nil {
+			return node.Answer(value.Error(errUnloaded(err)))
+		}
+		return then(facade)
+	}
+	return r
+}
+
+// register lets something wait for its turn.
+func (run *durable) register(t *turn) {
+	run.mu.Lock()
+	if run.live.Load() {
+		run.mu.Unlock()
+		t.done()
+		return
+	}
+	run.mu.came++
+	t.came, run.mu.waiting[t.pos] = run.mu.came, t
+	run.mu.Unlock()
+}
+
+// begin says that a goroutine runs or blocks for the run; run is nil for a process that is not durable.
+func (run *durable) begin() {
+	if run != nil && !run.live.Load() {
+		run.count(1)
+	}
+}
+
+// end says that it does not any more. The last gives turns.
+func (run *durable) end() {
+	if run != nil && !run.live.Load() {
+		run.count(-1)
+	}
+}
+
+func (run *durable) count(change int) {
+	run.mu.Lock()
+	run.mu.busy += change
+	gives := run.mu.busy == 0 && !run.mu.turning
+	run.mu.turning = run.mu.turning || gives
+	run.mu.Unlock()
+	for gives {
+		gives = run.next()
+	}
+}
+
+// await counts results that nodes await. They hold no turn up: what comes of them may depend on one.
+func (run *durable) await(change int) {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	run.mu.awaits += change
+}
+
+// next gives the next turn, and reports whether the caller must call it again. What has its
+// turn runs on this goroutine until it waits.
+func (run *durable) next() (more bool) {
+	run.mu.Lock()
+	m := &run.mu
+	for m.next < len(m.records) && m.met[m.next] {
+		m.next++
+	}
+	switch {
+	case m.busy > 0 || run.live.Load():
+		m.turning = false
+		run.mu.Unlock()
+		return false
+	case m.next == len(m.records) || m.err != nil:
+		run.live.Store(true)
+		waiting := slices.SortedFunc(maps.Values(m.waiting), func(a, b *turn) int { return cmp.Compare(a.came, b.came) })
+		m.waiting, m.turning = nil, false
+		run.mu.Unlock()
+		for _, t := range waiting {
+			t.done()
+		}
+		return false
+	}
+	rec := &m.records[m.next]
+	if t := m.waiting[rec.Pos]; t != nil && run.fits(t, rec) {
+		m.met[m.next] = true
+		delete(m.waiting, rec.Pos)
+		m.busy++
+		run.mu.Unlock()
+		t.rec = rec
+		t.done()
+		run.mu.Lock()
+		m.busy--
+		run.mu.Unlock()
+		return true
+	}
+	if rec.Type == ArrivalRecord && m.awaits > 0 && m.waiting[rec.Pos] == nil { // it comes later
+		m.turning = false
+		run.mu.Unlock()
+		return false
+	}
+	m.err = fmt.Errorf("%w: record %d, of node %s", ErrDiverged, m.next+1, rec.Node)
+	run.mu.Unlock()
+	return true
+}
+
+// fits reports whether what waits is what a record is of.
+func (run *durable) fits(t *turn, rec *Record) bool {
+	return t.act == nil || t.act.ref.ID == rec.Node && (rec.Type != ResultRecord || run.kept.Hash(t.act.payload) == rec.Hash)
+}
+
+// left reports whether records have not been met when the process has ended.
+func (run *durable) left() bool {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	for _, met := range run.mu.met {
+		if !met {
+			return true
+		}
+	}
+	return false
+}
+
+// StartDurable starts a process that is durable, or that goes on after a crash. It reports
+// false if no process may start any more; then done is not called.
+func (g *Generation) StartDurable(at int32, payload value.Value, kept Kept, done func(node.Response)) (started bool) {
+	ctx, end := g.begin(context.Background())
+	defer end()
+	trigger := &g.prog.Vertices[at].Ref
+	run := newDurable(kept)
+	run.begin()
+	p := g.startRoot(ctx, at, fromTrigger, &activation{run: run, ref: trigger, pos: mixText(0, trigger.ID), recall: node.Reruns, payload: payload})
+	if p == nil {
+		return false
+	}
+	p.ending.answered = done
+	first := p.root.act.start(p, node.SendThen(0, payload, failOn))
+	p.proceed(false, at, beginning{result: &first, port: noInPort})
+	return true
+}
+
+// start makes the result that a process begins with a piece of its activation.
+func (a *activation) start(p *process, first node.Result) node.Result {
+	return a.piece(p.facade(), func() node.Result { return first })
+}
+
+// failOn sends an error to the error port of the trigger.
+func failOn(_ node.Process, resp node.Response) node.Result {
+	if resp.IsError() {
+		return node.Fail(resp.Payload.AsError())
+	}
+	return node.Respond(resp)
+}
+
+// ended is the position of the end of a child process.
+func (a *activation) ended() uint64 { return mix(a.pos, uint64(ChildRecord)) }
+
+// childEnded lets the process that waits for a child go on, when it is the turn of that.
+func (run *durable) childEnded(a *activation, goOn func()) {
+	if run.live.Load() {
+		goOn()
+		return
+	}
+	run.register(&turn{pos: a.ended(), done: goOn})
+}
+
+// commit ends a process all of whose packets have been answered: what it has registered for its
+// end is done when all that was recorded is durable, and its answer is given when the end is.
+func (p *process) commit(answered func(node.Response)) {
+	run, gen := p.durable, p.gen
+	abandon := func(err error) {
+		run.fail(err)
+		p.resp = node.Response{Payload: value.Error(errUnloaded(err))}
+		resp := p.end()
+		run.kept.Abandon(err)
+		gen.finish(p, resp, answered)
+	}
+	settle := func(err error) {
+		switch {
+		case err != nil:
+		case run.failed() != nil:
+			err = run.failed()
+		case gen.ctx.Err() != nil:
+			err = errGrace
+		case run.left():
+			err = fmt.Errorf("%w: it has ended before all of them", ErrDiverged)
+		}
+		if err != nil {
+			abandon(err)
+			return
+		}
+		resp := p.end()
+		run.kept.End(resp, p.failure, func(err error) {
+			if err != nil {
+				run.kept.Abandon(err)
+				resp = node.Response{Payload: value.Error(errUnloaded(err))}
+			}
+			gen.finish(p, resp, answered)
+		})
+	}
+	if len(p.mu.ends) == 0 || run.kept.Barrier(func(err error) { gen.goroutine(func() { settle(err) }) }) {
+		settle(nil)
+	}
+}
