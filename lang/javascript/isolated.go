@@ -19,6 +19,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/value"
+	"github.com/uniflow-labs/uniflow/value/wire"
 )
 
 const (
@@ -237,7 +238,7 @@ func (p *isolated) exchange(w *worker, frame []byte, errs []error) (value.Value,
 		if err != nil {
 			return value.Value{}, &lostError{reason: err}
 		}
-		r := reader{buf: buf, sent: errs}
+		r := reader{Reader: wire.Reader{Buf: buf}, sent: errs}
 		v, err := r.whole()
 		switch {
 		case err != nil:

@@ -16,6 +16,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/value"
+	"github.com/uniflow-labs/uniflow/value/wire"
 )
 
 // Memory limits of a worker.
@@ -70,7 +71,7 @@ type server struct {
 }
 
 func (s *server) answer(o op, buf []byte) error {
-	r := reader{buf: buf, worker: true}
+	r := reader{Reader: wire.Reader{Buf: buf}, worker: true}
 	v, err := r.whole()
 	switch {
 	case err != nil:
