@@ -21,6 +21,7 @@ type Debugger struct {
 	// Hold is called after Holds has returned true. The process stays where it is, without a
 	// goroutine, until resume is called: once, on any goroutine, also before Hold returns.
 	// ctx is that of the process: when it ends, the process should go on, so that it can end.
+	// Its deadline stands still meanwhile.
 	Hold func(ctx context.Context, m *Moment, resume func(Move))
 }
 

@@ -12,8 +12,9 @@ import (
 
 // stepping is what a process that is debugged does next. The holder of the token owns it.
 type stepping struct {
-	into   bool // hold the process at its next point
-	number int  // of the step: a later one ends those that wait for an answer, see stoppable.enter
+	into    bool     // hold the process at its next point
+	number  int      // of the step: a later one ends those that wait for an answer, see stoppable.enter
+	patient *patient // ends with the process; nil if there is no deadline, or it is another process's
 }
 
 // stoppables wraps all nodes for a debugger: those that it does not ask about may be held in a step.
@@ -165,8 +166,10 @@ func (s *stoppable) hold(p *process, m *observe.Moment, then func(node.Process, 
 	}
 	var move observe.Move
 	r := node.Await(func(ctx context.Context, done func(node.Result)) {
+		goOn := patientOf(p.base).hold()
 		s.d.Hold(ctx, m, func(next observe.Move) {
 			move = next
+			goOn() // first: the deadline is checked when the process goes on
 			done(node.None())
 		})
 	})

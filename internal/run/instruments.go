@@ -115,6 +115,9 @@ func (p *process) attach(v *variants, at int32) {
 		p.packets[at].Add(1)
 		p.observers = v.Observers
 	}
+	if v.Debugger != nil {
+		p.bePatient()
+	}
 	var weight uint64
 	if v.Metrics {
 		p.owed++
@@ -139,6 +142,9 @@ func (p *process) detach(outcome observe.Outcome, resp node.Response) {
 	}
 	if p.label != nil {
 		p.unlabel()
+	}
+	if p.stepping.patient != nil {
+		p.stepping.patient.end()
 	}
 	p.publish(0, 0)
 	p.packets, p.observers, p.stepping = nil, nil, stepping{}
