@@ -81,9 +81,10 @@ const (
 	Child                     // a child process has ended
 	Timeout                   // the time of a child process is over
 	Hold                      // a wait has begun
+	Arrival                   // something that the run waited for has come
 )
 
-var recordTypes = [...]string{"result", "intent", "note", "step", "child", "timeout", "hold"}
+var recordTypes = [...]string{"result", "intent", "note", "step", "child", "timeout", "hold", "arrival"}
 
 func (t RecordType) String() string {
 	if int(t) < len(recordTypes) {

@@ -84,20 +84,38 @@ func RunOf(p Process) (Run, bool) {
 type DurableStarter interface {
 	Starter
 
-	// Durable reports whether a process that the trigger starts may be durable.
+	// Durable reports whether there is a journal.
 	Durable() bool
 
-	// Submit starts a process with a payload on out-port 0, if the durability of the trigger
-	// says that it is durable, and else reports false. After an error nothing has started.
-	// The process does not end with ctx, and nothing of payload is used after Submit.
-	Submit(ctx context.Context, payload value.Value) (r *Receipt, durable bool, err error)
+	// Submit starts a durable process with a payload on out-port 0. If another one has its key,
+	// the receipt is for that. The process does not end with ctx. After an error nothing has
+	// started: [ErrStopped], or an [Error] with the status 409, 422 or 503.
+	Submit(ctx context.Context, s Submission) (*Receipt, error)
 }
 
-// A Receipt stands for a durable process that was started, or that has the same key.
+// A Level is what of a durable process is recorded.
+type Level uint8
+
+// The levels.
+const (
+	LevelNone       Level = iota // nothing
+	LevelAccept                  // what it begins with, and its end: after a crash it begins anew
+	LevelCheckpoint              // the results of effects and reads, too: after a crash it goes on
+)
+
+// A Submission is what a durable process starts with.
+type Submission struct {
+	Level   Level
+	Payload value.Value // the engine makes a copy
+	Strip   [][]string  // paths of fields that are not stored
+	Key     []byte      // of the caller, who is a part of it; nil for none
+	KeyTTL  time.Duration
+}
+
+// A Receipt stands for a durable process.
 type Receipt struct {
-	Run      string        // its id
-	Attached bool          // the process had started before
-	Within   time.Duration // how long to wait for the answer before the id is the answer; 0 is for ever
-	Done     <-chan struct{}
+	Run      string          // its id
+	Attached bool            // it had the key before
+	Done     <-chan struct{} // closed when it has ended
 	Answer   func() Response // once Done is closed
 }

@@ -111,6 +111,9 @@ func (d *decoder) given(c *Config, rf *RawField) {
 	s.raw, s.keyPos = raw, rf.Pos
 	switch f.typ {
 	case TypeGroup:
+		if f.short != "" && raw.Kind == RawScalar {
+			raw = &Raw{Kind: RawMap, Pos: raw.Pos, Pointer: raw.Pointer, Fields: []RawField{{Name: f.short, Pos: raw.Pos, Value: raw}}}
+		}
 		s.group = d.object(f.fields, raw, path, raw.Pos)
 	case TypeList:
 		d.objects(f, s, raw, path)

@@ -161,7 +161,11 @@ func (f *Field) alternatives() []value.Value {
 	case TypeList:
 		return []value.Value{many(f.fields.JSONSchema()), f.fields.JSONSchema()}
 	case TypeGroup:
-		return []value.Value{f.fields.JSONSchema()}
+		all := []value.Value{f.fields.JSONSchema()}
+		if f.short != "" {
+			all = append(all, f.fields.fields[f.fields.byName[f.short]].alternatives()...)
+		}
+		return all
 	}
 	return nil
 }

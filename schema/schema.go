@@ -76,6 +76,7 @@ type Field struct {
 	ranged   bool
 	min, max float64
 	fields   Object
+	short    string // the field of fields that a scalar stands for; empty for none
 }
 
 // String declares a string.
@@ -127,6 +128,12 @@ func List(name string, fields Object) *Field {
 // Group declares an object in the config.
 func Group(name string, fields Object) *Field {
 	return &Field{name: name, typ: TypeGroup, fields: fields}
+}
+
+// Short makes a scalar in place of the object short for one of its fields.
+func (f *Field) Short(name string) *Field {
+	f.short = name
+	return f
 }
 
 // Doc describes the field to users, in Markdown: what it does, with units. The

@@ -209,9 +209,13 @@ func (c *compiler) make(i int32, v *Vertex, maker func(*node.Init) (node.Node, e
 		return
 	}
 	v.Concurrency, v.Client = 1, u.def.Role.Has(node.HasClient)
+	if u.def.Recall != nil {
+		v.Recall = u.def.Recall(u.config)
+	}
 	switch {
 	case maker != nil:
 	case u.spec.Boundary != nil:
+		v.Recall = node.Pure
 		v.Node = newBoundary(u, len(v.Err) > 0)
 		return
 	default:

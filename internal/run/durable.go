@@ -34,7 +34,6 @@ const (
 	SleepRecord                     // a sleep has begun; Payload is when it ends
 	ArrivalRecord                   // a sleep, or work that decides nothing, has ended
 	ChildRecord                     // a child process has ended
-	TimeoutRecord                   // the time of a child process is over
 )
 
 // A Record is something about a durable process that a crash must not lose.

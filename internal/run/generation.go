@@ -75,6 +75,7 @@ type Options struct {
 	Clock            node.Clock      // what nodes sleep by; nil is the clock of the machine
 	Memory           *node.Memory    // what payloads of detached children are counted in; nil for no limit
 	Secrets          *redact.Secrets // hidden in errors and timelines; nil for none
+	Keeper           Keeper          // of durable processes; nil for none
 }
 
 // A BusyClock counts the goroutines that do something, so that it can jump ahead once
@@ -116,6 +117,7 @@ type Generation struct {
 	secrets   *redact.Secrets
 	busyClock BusyClock // the same, if it is one, else nil
 
+	keeper   Keeper
 	durables func() []compile.Vertex // the variant for durable processes
 
 	// watched is the instrumented program, nil if nothing is instrumented.
@@ -273,6 +275,7 @@ func New(prog *compile.Program, opts Options) *Generation {
 		clock:    opts.Clock,
 		forked:   opts.Memory.Account("fork"),
 		secrets:  opts.Secrets,
+		keeper:   opts.Keeper,
 		ended:    make(chan struct{}, 1),
 		shards:   make([]shard, 2*runtime.GOMAXPROCS(0)),
 	}

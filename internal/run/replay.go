@@ -13,6 +13,19 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+// A Keeper starts durable processes for triggers, with [Generation.StartDurable].
+type Keeper interface {
+	Submit(g *Generation, at int32, s node.Submission) (*node.Receipt, error)
+}
+
+// Durable implements [node.DurableStarter].
+func (s starter) Durable() bool { return s.gen.keeper != nil }
+
+// Submit implements [node.DurableStarter].
+func (s starter) Submit(_ context.Context, sub node.Submission) (*node.Receipt, error) {
+	return s.gen.keeper.Submit(s.gen, s.at, sub)
+}
+
 // A durable is what the process of a run and its children have in common.
 //
 // A run that is resumed begins anew and replays its records in their order: what a record is

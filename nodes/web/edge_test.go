@@ -12,6 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -156,7 +157,7 @@ func TestCompress(t *testing.T) {
 func TestEdgeMistakes(t *testing.T) {
 	f := func(config, path, want string) {
 		t.Helper()
-		def := listenerDef()
+		def := listenerDef(stream.Options{})
 		_, err := def.New(&node.Init{Config: decodeConfig(t, def, flowtest.Parse(t, `{"port":0,`+config+`}`)), Pool: new(node.Pool)})
 		var d *diag.Diagnostic
 		if !errors.As(err, &d) || !strings.Contains(d.Msg, want) || d.Path != path {

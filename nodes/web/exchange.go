@@ -236,18 +236,7 @@ func (x *exchange) start(ctx context.Context, bad error, inParts bool) (resp nod
 			x.offerBody()
 		}
 		x.cause, x.badRequest = bad, bad != nil
-		described, first := ctx, node.Result{}
-		if bad != nil {
-			described, first = withBadRequest(ctx, request.New(x.r, &x.in.from)), node.Fail(bad)
-		} else {
-			x.req = x.in.takeHead()
-			first = x.kept.call.Send(0, x.payload())
-		}
-		var id string
-		resp, id = x.gen.starter.RunID(described, x.kept.judge, first)
-		if id != "" {
-			x.id = id
-		}
+		resp = x.process(ctx, bad)
 		if !resp.IsError() || !errors.Is(resp.Payload.AsError(), node.ErrStopped) {
 			return resp, true
 		}
@@ -267,6 +256,28 @@ func (x *exchange) start(ctx context.Context, bad error, inParts bool) (resp nod
 			}
 		}
 	}
+}
+
+// process runs the process, or starts one that is durable.
+func (x *exchange) process(ctx context.Context, bad error) (resp node.Response) {
+	described, first := ctx, node.Result{}
+	if bad != nil {
+		described, first = withBadRequest(ctx, request.New(x.r, &x.in.from)), node.Fail(bad)
+	} else {
+		x.req = x.in.takeHead()
+		payload := x.payload()
+		if x.gen.durability != nil {
+			if resp, durable := x.submit(ctx, payload); durable {
+				return resp
+			}
+		}
+		first = x.kept.call.Send(0, payload)
+	}
+	resp, id := x.gen.starter.RunID(described, x.kept.judge, first)
+	if id != "" {
+		x.id = id
+	}
+	return resp
 }
 
 func (x *exchange) payload() value.Value {

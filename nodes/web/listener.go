@@ -13,6 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/field"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/nodes/web/answer"
 	"github.com/uniflow-labs/uniflow/nodes/web/certs"
 	"github.com/uniflow-labs/uniflow/nodes/web/counts"
@@ -24,7 +25,7 @@ import (
 //go:embed listener.md
 var listenerPage string
 
-func listenerDef() *node.Def {
+func listenerDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "listener",
 		Role:    node.HasClient,
@@ -36,6 +37,7 @@ func listenerDef() *node.Def {
 			schema.String("host").Doc("The name or address to listen on; all addresses of the machine if left out."),
 			schema.Int("port").Range(0, 65535).Required().Doc("The port to listen on. 0 picks a free one, which is logged and kept across reloads."),
 			certs.Field(),
+			field.NewDurability(),
 			schema.Bool("http3").Default(false).Doc("Whether to serve HTTP/3, too, at the same port of UDP. It takes `tls`. Other answers tell clients of it."),
 			schema.Group("limits", schema.Fields(
 				schema.Bytes("header_bytes").Default("64KiB").Range(1<<10, 1<<30).Doc("Longest header of a request; past it the answer is 431."),
@@ -54,7 +56,7 @@ func listenerDef() *node.Def {
 		Out:    []node.Port{{Name: "out", Doc: "The request."}},
 		Lint:   lintListeners,
 		Recall: node.Always(node.Effects),
-		New:    newListener,
+		New:    func(init *node.Init) (node.Node, error) { return newListener(o, init) },
 	}
 }
 
@@ -89,7 +91,7 @@ type listener struct {
 	release  []func() error  // from Open on
 }
 
-func newListener(init *node.Init) (node.Node, error) {
+func newListener(o stream.Options, init *node.Init) (node.Node, error) {
 	c := init.Config
 	lim := c.Group("limits")
 	n := &listener{
@@ -121,6 +123,12 @@ func newListener(init *node.Init) (node.Node, error) {
 		n.limits.pending.Bytes = min(n.limits.pending.Bytes, most)
 	}
 	var err error
+	if n.durability, err = o.DurabilityOf(c); err != nil {
+		return nil, err
+	}
+	if n.durability != nil {
+		n.unread = nil // what a run begins with is stored
+	}
 	if n.proxies, err = request.NewProxies(c, "trusted_proxies"); err != nil {
 		return nil, err
 	}
@@ -186,6 +194,11 @@ func (n *listener) Open(ctx context.Context) (err error) {
 // Serve makes the server start processes at src.
 func (n *listener) Serve(src node.Starter) error {
 	n.starter = src
+	if n.durability != nil {
+		if d, ok := src.(node.DurableStarter); !ok || !d.Durable() {
+			return errors.New("durability takes a journal: start with --journal sqlite:FILE")
+		}
+	}
 	if screening, ok := src.(node.ScreeningStarter); ok {
 		n.admits = screening.Screen(0)
 	}

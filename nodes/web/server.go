@@ -18,6 +18,7 @@ import (
 	"github.com/mholt/acmez/v3"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/meter"
 	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/nodes/web/answer"
@@ -58,19 +59,20 @@ type limits struct {
 // A generation is the part of one generation of the workflow that a server needs to
 // answer requests. It is immutable once it is attached.
 type generation struct {
-	starter   node.Starter
-	admits    func(value.Value) bool // whether the first node takes a request with this head; nil if it takes all
-	metrics   *counts.Listener
-	log       *slog.Logger
-	limits    limits
-	accessLog bool
-	proxies   request.Proxies
-	answers   answer.Settings
-	raw       bool         // something downstream needs the bytes of bodies
-	unread    *selection   // the requests whose body is left to that; nil if there are none
-	parts     *selection   // the requests that may be answered in parts, or by a handler; nil if there are none
-	alwaysID  bool         // a request without an id gets one
-	cert      certs.Getter // nil without TLS
+	starter    node.Starter
+	admits     func(value.Value) bool // whether the first node takes a request with this head; nil if it takes all
+	metrics    *counts.Listener
+	log        *slog.Logger
+	limits     limits
+	accessLog  bool
+	proxies    request.Proxies
+	answers    answer.Settings
+	raw        bool              // something downstream needs the bytes of bodies
+	unread     *selection        // the requests whose body is left to that; nil if there are none
+	parts      *selection        // the requests that may be answered in parts, or by a handler; nil if there are none
+	alwaysID   bool              // a request without an id gets one
+	durability *field.Durability // nil if no process is durable
+	cert       certs.Getter      // nil without TLS
 }
 
 // A server is an http.Server that survives reloads: the nodes of successive

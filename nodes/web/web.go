@@ -25,5 +25,5 @@ import (
 
 // Defs returns the kinds that serve HTTP.
 func Defs(o stream.Options) []*node.Def {
-	return append(websocket.Defs(o), listenerDef(), router.Def())
+	return append(websocket.Defs(o), listenerDef(o), router.Def())
 }

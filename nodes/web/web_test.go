@@ -18,6 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -122,7 +123,7 @@ func newWorld(t testing.TB) *world { return &world{t: t} }
 // make makes a listener of one generation; config is JSON.
 func (w *world) make(name, config string) *listener {
 	w.t.Helper()
-	def := listenerDef()
+	def := listenerDef(stream.Options{})
 	n, err := def.New(&node.Init{
 		Config:   decodeConfig(w.t, def, flowtest.Parse(w.t, config)),
 		Node:     node.Ref{ID: "id-" + name, Kind: "listener", Namespace: "default", Name: name, Pos: diag.Pos{File: "test.yaml", Line: 1}},

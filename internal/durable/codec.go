@@ -1,0 +1,199 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+	"github.com/uniflow-labs/uniflow/value/wire"
+)
+
+// form precedes each payload in a journal, so that another form can follow.
+const form = 1
+
+// encode returns a value as bytes, without a loss. Errors keep what nodes and triggers ask of them.
+func encode(v value.Value) []byte {
+	w := wire.Writer{Buf: make([]byte, 0, 64), Error: writeError}
+	w.Byte(form)
+	w.Value(v)
+	return w.Buf
+}
+
+// decode is the reverse of encode. The value shares no memory with the bytes.
+func decode(data []byte) (value.Value, error) {
+	r := reader{Reader: wire.Reader{Buf: data}}
+	r.Error = r.error
+	if r.Byte() != form {
+		return value.Value{}, wire.ErrDamaged
+	}
+	return r.Whole()
+}
+
+// An encoded response is a value behind a byte that says whether there is one.
+func encodeResponse(resp node.Response) []byte {
+	if resp.None {
+		return []byte{0}
+	}
+	return append([]byte{1}, encode(resp.Payload)...)
+}
+
+func decodeResponse(data []byte) (node.Response, error) {
+	if len(data) == 0 {
+		return node.Response{}, wire.ErrDamaged
+	}
+	if data[0] == 0 {
+		return node.Response{None: true}, nil
+	}
+	v, err := decode(data[1:])
+	return node.Response{Payload: v}, err
+}
+
+// The parts of which an error is made.
+const (
+	plainError byte = iota // a message
+	nodeError              // a *node.Error
+	joined                 // several
+	sentinel               // one of sentinels
+)
+
+// sentinels are the errors that errors.Is is asked for. Their order must not change.
+var sentinels = []error{context.Canceled, context.DeadlineExceeded, node.ErrTimeLimit, node.ErrStopped, node.ErrWaitTimeout}
+
+func writeError(w *wire.Writer, err error) {
+	for i, known := range sentinels {
+		if err == known {
+			w.Byte(sentinel)
+			w.Uint(uint64(i))
+			return
+		}
+	}
+	switch e := err.(type) {
+	case *node.Error:
+		w.Byte(nodeError)
+		writeNodeError(w, e)
+	case interface{ Unwrap() []error }:
+		w.Byte(joined)
+		all := e.Unwrap()
+		w.Text(err.Error())
+		w.Uint(uint64(len(all)))
+		for _, one := range all {
+			writeError(w, one)
+		}
+	default:
+		w.Byte(plainError)
+		w.Text(err.Error())
+		of := sentinelOf(err)
+		w.Int(int64(of))
+		w.Bool(isPermanent(err))
+	}
+}
+
+// sentinelOf returns the sentinel that an error wraps, or -1.
+func sentinelOf(err error) int {
+	for i, known := range sentinels {
+		if errors.Is(err, known) {
+			return i
+		}
+	}
+	return -1
+}
+
+func isPermanent(err error) bool {
+	var p interface{ IsPermanent() bool }
+	return errors.As(err, &p) && p.IsPermanent()
+}
+
+func writeNodeError(w *wire.Writer, e *node.Error) {
+	writeError(w, e.Err)
+	w.Int(int64(e.Status))
+	w.Text(e.Code)
+	w.Bool(e.Public)
+	w.Int(int64(e.RetryAfter))
+	w.Bool(e.Outage)
+	w.Bool(e.Permanent)
+	w.Uint(uint64(len(e.Challenges)))
+	for _, c := range e.Challenges {
+		w.Text(c)
+	}
+	w.Value(e.Data)
+	w.Value(e.Letter)
+	for _, s := range []string{e.Node.ID, e.Node.Kind, e.Node.Namespace, e.Node.Name, e.Node.Pos.File} {
+		w.Text(s)
+	}
+	w.Int(int64(e.Node.Pos.Line))
+	w.Int(int64(e.Node.Pos.Col))
+}
+
+// A reader reads a value with its errors.
+type reader struct {
+	wire.Reader
+	depth int // of errors within errors
+}
+
+// Limits of what is read, as bytes on a disk may be damaged.
+const (
+	maxErrors     = 10_000 // within one
+	maxErrorDepth = 1_000
+)
+
+func (r *reader) error(*wire.Reader) (err error) {
+	r.depth++
+	defer func() { r.depth-- }()
+	if r.depth > maxErrorDepth {
+		r.Err = wire.ErrDamaged
+	}
+	if r.Err != nil {
+		return r.Err
+	}
+	switch r.Byte() {
+	case sentinel:
+		if i := r.Uint(); i < uint64(len(sentinels)) {
+			return sentinels[i]
+		}
+	case nodeError:
+		return r.nodeError()
+	case joined:
+		e := &stored{message: r.Text()}
+		n := r.Uint()
+		if n > maxErrors {
+			break
+		}
+		for ; n > 0 && r.Err == nil; n-- {
+			e.within = append(e.within, r.error(nil))
+		}
+		return e
+	case plainError:
+		e := &stored{message: r.Text()}
+		if i := r.Int(); i >= 0 && i < int64(len(sentinels)) {
+			e.within = []error{sentinels[i]}
+		}
+		e.permanent = r.Bool()
+		return e
+	}
+	r.Err = wire.ErrDamaged
+	return r.Err
+}
+
+func (r *reader) nodeError() error {
+	e := &node.Error{Err: r.error(nil), Status: int(r.Int()), Code: r.Text(), Public: r.Bool(), RetryAfter: time.Duration(r.Int()), Outage: r.Bool(), Permanent: r.Bool()}
+	for n := r.Uint(); n > 0 && r.Err == nil; n-- {
+		e.Challenges = append(e.Challenges, r.Text())
+	}
+	e.Data, e.Letter = r.Value(), r.Value()
+	e.Node = node.Ref{ID: r.Text(), Kind: r.Text(), Namespace: r.Text(), Name: r.Text(), Pos: diag.Pos{File: r.Text(), Line: int(r.Int()), Col: int(r.Int())}}
+	return e
+}
+
+// A stored error has the message of an error that was recorded, and the errors that it wraps.
+type stored struct {
+	message   string
+	within    []error
+	permanent bool
+}
+
+func (e *stored) Error() string     { return e.message }
+func (e *stored) Unwrap() []error   { return e.within }
+func (e *stored) IsPermanent() bool { return e.permanent }

@@ -1,0 +1,282 @@
+// Package durable joins the executor of processes with a journal: it starts durable processes,
+// keeps what they record, and resumes those that a crash has ended.
+//
+// Read [Keeper] first, then flight.go (one run) and codec.go (payloads as bytes).
+//
+// Invariants: a run is under way once at most, and in one generation; what is answered is durable.
+//
+// The package must not know where journals are kept, or which kinds exist.
+package durable
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/google/uuid"
+
+	"github.com/uniflow-labs/uniflow/internal/run"
+	"github.com/uniflow-labs/uniflow/journal"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A Keeper keeps the durable processes of one engine. Any goroutine may call its methods.
+type Keeper struct {
+	journal *journal.Journal
+	log     *slog.Logger
+	workers sync.WaitGroup
+	ctx     context.Context // until Close
+	stop    context.CancelFunc
+
+	mu struct {
+		sync.Mutex
+		stored  string          // the revision that the journal has
+		flights map[key]*flight // under way, by key
+		left    []*journal.Run  // to resume, once something is served
+	}
+}
+
+// A key is the key of a run, among those of its trigger.
+type key struct{ namespace, trigger, key string }
+
+// Open returns a keeper of the runs in a journal, which it closes. It reads which have not ended.
+func Open(ctx context.Context, j *journal.Journal, log *slog.Logger) (*Keeper, error) {
+	k := &Keeper{journal: j, log: log}
+	k.ctx, k.stop = context.WithCancel(context.Background())
+	k.mu.flights = make(map[key]*flight)
+	left, err := j.Store().Unfinished(ctx)
+	k.mu.left = left
+	return k, err
+}
+
+// Close commits what was recorded. The processes must have ended.
+func (k *Keeper) Close(ctx context.Context) error {
+	k.stop()
+	k.workers.Wait()
+	return k.journal.Close(ctx)
+}
+
+// maxResumed is how many runs that were resumed are under way at a time.
+const maxResumed = 1024
+
+// Resume goes on with the runs that had not ended when the program began, in a generation that
+// serves. Later calls have nothing to do.
+func (k *Keeper) Resume(g *run.Generation, rev journal.Revision) {
+	k.mu.Lock()
+	left := k.mu.left
+	k.mu.left = nil
+	k.mu.Unlock()
+	if len(left) == 0 {
+		return
+	}
+	triggers := make(map[string]int32)
+	for at := range g.Program().Vertices {
+		triggers[g.Program().Vertices[at].Ref.ID] = int32(at)
+	}
+	k.workers.Go(func() {
+		free := make(chan struct{}, maxResumed)
+		resumed := 0
+		for _, r := range left {
+			select {
+			case free <- struct{}{}:
+			case <-k.ctx.Done():
+				return
+			}
+			at, ok := triggers[r.Trigger]
+			if !ok {
+				at = -1
+			}
+			if !k.resume(g, rev, at, r, func() { <-free }) {
+				<-free
+				continue
+			}
+			resumed++
+		}
+		k.log.Info("runs go on after a restart", "runs", resumed, "of", len(left))
+	})
+}
+
+// maxRecoveries is after how many crashes in a row, without a record between them, a run is dead.
+const maxRecoveries = 5
+
+// resume goes on with a run after a crash, and reports whether it can; over is called at its end then.
+// at is the trigger that has started it, -1 if there is none.
+func (k *Keeper) resume(g *run.Generation, rev journal.Revision, at int32, r *journal.Run, over func()) bool {
+	f := k.newFlight(r)
+	state := journal.Stuck
+	payload, err := value.Value{}, error(nil)
+	switch {
+	case r.Recover > maxRecoveries:
+		state, err = journal.Dead, fmt.Errorf("the program has crashed %d times in a row in this run", r.Recover)
+	case r.Revision != rev.Hash:
+		err = errors.New("the workflow has changed since it began")
+	case at < 0:
+		err = errors.New("the node that has started it is gone")
+	default:
+		payload, err = f.read(k.ctx)
+	}
+	if err != nil {
+		k.putAside(r, state, err)
+		return false
+	}
+	f.over = over
+	k.mu.Lock()
+	if f.key.key != "" {
+		k.mu.flights[f.key] = f
+	}
+	k.mu.Unlock()
+	f.start(g, at, payload)
+	return true
+}
+
+// putAside ends a run that cannot go on.
+func (k *Keeper) putAside(r *journal.Run, state journal.State, err error) {
+	k.log.Error("a run cannot go on", "run", uuid.UUID(r.ID).String(), "state", state.String(), "error", err)
+	k.journal.End(journal.End{Run: r.ID, State: state, Error: err.Error(), At: time.Now()}, func(err error) {
+		if err != nil {
+			k.log.Error("a run was not put aside", "run", uuid.UUID(r.ID).String(), "error", err)
+		}
+	})
+}
+
+// For returns what starts the durable processes of a generation that runs a revision.
+func (k *Keeper) For(rev journal.Revision) run.Keeper { return starter{k, rev} }
+
+type starter struct {
+	*Keeper
+	revision journal.Revision
+}
+
+// Submit implements [run.Keeper].
+func (k starter) Submit(g *run.Generation, at int32, s node.Submission) (*node.Receipt, error) {
+	stored := encode(without(s.Payload, s.Strip))
+	payload, err := decode(encode(s.Payload)) // nothing of a request lives as long as a run
+	if err != nil {
+		return nil, err
+	}
+	ref := &g.Program().Vertices[at].Ref
+	now := time.Now()
+	f := k.newFlight(&journal.Run{
+		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: ref.Namespace, Trigger: ref.ID, Revision: k.revision.Hash, Level: uint8(s.Level),
+		State: journal.Running, Input: stored, InputHash: xxhash.Sum64(stored), Created: now,
+	})
+	f.strip = s.Strip
+	if s.Key != nil {
+		f.run.Key, f.run.KeyUntil = s.Key, now.Add(s.KeyTTL)
+		f.key = key{ref.Namespace, ref.ID, string(s.Key)}
+		if r, err := k.claim(f); r != nil || err != nil {
+			return r, err
+		}
+	} else if f.mu.last, err = k.journal.Start(f.run, k.newRevision(k.revision), nil); err != nil {
+		return nil, unavailable(err)
+	}
+	f.start(g, at, payload)
+	return f.receipt(false), nil
+}
+
+// claim makes a run durable with its key, or returns the receipt of the one that has it.
+func (k starter) claim(f *flight) (*node.Receipt, error) {
+	k.mu.Lock()
+	if other := k.mu.flights[f.key]; other != nil {
+		k.mu.Unlock()
+		return attach(other.run, f.run, other.receipt(true))
+	}
+	k.mu.flights[f.key] = f
+	k.mu.Unlock()
+	type decision struct {
+		existing *journal.Run
+		err      error
+	}
+	decided := make(chan decision, 1)
+	_, err := k.journal.Start(f.run, k.newRevision(k.revision), func(existing *journal.Run, err error) { decided <- decision{existing, err} })
+	if err != nil {
+		f.drop(err)
+		return nil, unavailable(err)
+	}
+	switch d := <-decided; {
+	case d.err != nil:
+		f.drop(d.err)
+		return nil, unavailable(d.err)
+	case d.existing != nil:
+		receipt, err := attachEnded(d.existing, f.run)
+		f.drop(cmp.Or(err, error(errOther)))
+		return receipt, err
+	}
+	return nil, nil
+}
+
+// errOther is the answer to those who wait for a run that did not begin, because another one had its
+// key. They have asked at the same moment; they find that one when they ask again.
+var errOther = &node.Error{Err: errors.New("another run has the key: try again"), Status: http.StatusConflict, RetryAfter: time.Second}
+
+// attach returns the receipt of a run for another one with the same key, which asks for the same.
+func attach(existing, r *journal.Run, receipt *node.Receipt) (*node.Receipt, error) {
+	if existing.InputHash != r.InputHash || !bytes.Equal(existing.Input, r.Input) {
+		return nil, &node.Error{Err: errors.New("the idempotency key was used for another request"), Status: http.StatusUnprocessableEntity, Public: true}
+	}
+	return receipt, nil
+}
+
+// attachEnded is attach for a run that is not under way.
+func attachEnded(existing, r *journal.Run) (*node.Receipt, error) {
+	if !existing.State.Ended() {
+		return nil, &node.Error{Err: fmt.Errorf("the run %s with this key is %s", uuid.UUID(existing.ID), existing.State), Status: http.StatusConflict, Public: true}
+	}
+	resp, err := decodeResponse(existing.Answer)
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan struct{})
+	close(done)
+	return attach(existing, r, &node.Receipt{Run: uuid.UUID(existing.ID).String(), Attached: true, Done: done, Answer: func() node.Response { return resp }})
+}
+
+// newRevision returns the revision to store with the next run, or nil if the journal has it.
+func (k *Keeper) newRevision(rev journal.Revision) *journal.Revision {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.mu.stored == rev.Hash {
+		return nil
+	}
+	k.mu.stored = rev.Hash
+	return &rev
+}
+
+// unavailable is the error of a request that the journal cannot take now.
+func unavailable(err error) error {
+	return &node.Error{Err: fmt.Errorf("the journal takes no runs: %w", err), Status: http.StatusServiceUnavailable, RetryAfter: time.Second}
+}
+
+// without returns a value without the fields of some paths.
+func without(v value.Value, paths [][]string) value.Value {
+	for _, path := range paths {
+		v = cut(v, path)
+	}
+	return v
+}
+
+func cut(v value.Value, path []string) value.Value {
+	name := path[0]
+	within, ok := v.Get(name)
+	if !ok {
+		return v
+	}
+	if len(path) > 1 {
+		return v.With(name, cut(within, path[1:]))
+	}
+	fields := make([]value.Field, 0, v.Len())
+	for field, has := range v.Fields() {
+		if field != name {
+			fields = append(fields, value.Field{Name: field, Value: has})
+		}
+	}
+	return value.UniqueMap(fields)
+}

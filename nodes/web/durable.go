@@ -1,0 +1,109 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/envelope"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// Headers of the answers to requests with durable processes.
+const (
+	headerRun      = "Uniflow-Run"      // the id of the run
+	headerAttached = "Uniflow-Attached" // true: the run had begun before, with the same key
+)
+
+// submit starts a durable process for the request, if the durability of the listener says so, and
+// waits for the answer as long as the client does. The run goes on in any case.
+func (x *exchange) submit(ctx context.Context, payload value.Value) (resp node.Response, durable bool) {
+	d := x.gen.durability
+	s, durable, err := d.Submission(ctx, payload)
+	if err != nil {
+		return x.declined(err), true
+	}
+	if !durable {
+		return resp, false
+	}
+	r, err := x.gen.starter.(node.DurableStarter).Submit(ctx, s)
+	if err != nil {
+		return x.declined(err), true
+	}
+	x.id = r.Run
+	h := x.w.Header()
+	h[headerRun] = []string{r.Run}
+	if r.Attached {
+		h[headerAttached] = []string{"true"}
+	}
+	switch err := x.await(ctx, r); {
+	case errors.Is(err, errLater):
+		resp = node.Response{Payload: value.Map(
+			value.Field{Name: envelope.KeyStatus, Value: value.Int(http.StatusAccepted)},
+			value.Field{Name: envelope.KeyBody, Value: value.Map(value.Field{Name: "run", Value: value.String(r.Run)})},
+		)}
+	case err != nil:
+		return x.declined(err), true
+	default:
+		resp = r.Answer()
+	}
+	if resp.IsError() {
+		x.cause = resp.Payload.AsError()
+		return resp, true
+	}
+	if err := x.kept.judge(resp); err != nil {
+		x.cause = err
+	}
+	return resp, true
+}
+
+// declined is the response to a request whose process has not started, or whose client has left.
+func (x *exchange) declined(err error) node.Response {
+	x.cause = err
+	return node.Response{Payload: value.Error(err)}
+}
+
+// errLater says that the answer is not there yet, and that the client does not wait for it.
+var errLater = errors.New("the answer comes later")
+
+// await waits for the end of a run.
+func (x *exchange) await(ctx context.Context, r *node.Receipt) error {
+	select {
+	case <-r.Done:
+		return nil
+	default:
+	}
+	if prefersAsync(x.r.Header) {
+		return errLater
+	}
+	var late <-chan time.Time
+	if d := x.gen.durability; d.Within > 0 {
+		timer := time.NewTimer(d.Within)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-r.Done:
+		return nil
+	case <-late:
+		return errLater
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// prefersAsync reports whether a client asks for an answer before the end (RFC 7240, section 4.1).
+func prefersAsync(h http.Header) bool {
+	for _, line := range h["Prefer"] {
+		for one := range strings.SplitSeq(line, ",") {
+			name, _, _ := strings.Cut(one, ";")
+			if strings.EqualFold(strings.TrimSpace(name), "respond-async") {
+				return true
+			}
+		}
+	}
+	return false
+}
