@@ -94,7 +94,7 @@ func (s *Store) Fill(full bool) {
 	s.mu.full = full
 }
 
-// Close implements [journal.Store].
+// Close implements [journal.Store]. What was committed is there for Reopen.
 func (s *Store) Close() error {
 	s.data.Lock()
 	defer s.data.Unlock()
