@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/journal/internal/sqlstore"
 )
@@ -68,12 +71,41 @@ func (s *Store) transact(f func() error) error {
 			return nil
 		}
 	}
+	err = s.explain(err)
 	// A full disk may have rolled it back already; then ROLLBACK is a plain error.
 	if _, failed := c.exec("ROLLBACK"); failed != nil {
 		if primary, _ := codes(failed); primary != sqlite3.SQLITE_ERROR {
 			return errors.Join(fmt.Errorf("%v", err), failed) // not ErrFull: a transaction is open still
 		}
 	}
+	return err
+}
+
+// explain finds out whether a write that failed would work with more space. Of the errors of
+// a full disk SQLite tells ENOSPC alone from others, and not EDQUOT of a quota or EFBIG of a
+// limit of file sizes. After each of them it rolls back in the same way.
+func (s *Store) explain(err error) error {
+	if _, extended := codes(err); extended != sqlite3.SQLITE_IOERR_WRITE || errors.Is(err, journal.ErrFull) {
+		return err
+	}
+	if full := s.probe(); vfs.IsFull(full) {
+		return fmt.Errorf("journal %s: %w (%w: %w)", s.name, journal.ErrFull, err, full)
+	}
+	return err
+}
+
+// probe writes as much as a small commit to another file, at the end of the log.
+func (s *Store) probe() (err error) {
+	var size int64
+	if info, err := os.Stat(s.path + "-wal"); err == nil {
+		size = info.Size()
+	}
+	f, err := os.CreateTemp(filepath.Dir(s.path), filepath.Base(s.path)+".probe-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close(), os.Remove(f.Name())) }()
+	_, err = f.WriteAt(make([]byte, 64<<10), size)
 	return err
 }
 
@@ -87,7 +119,8 @@ func (s *Store) checkpoint() error {
 	if err != nil || n < s.write.limit {
 		return err
 	}
-	if _, err = s.logPages("PASSIVE"); errors.Is(err, journal.ErrFull) {
+	_, err = s.logPages("PASSIVE")
+	if err = s.explain(err); errors.Is(err, journal.ErrFull) {
 		return nil // the log has all; the disk's space is asked for again after the next commit
 	}
 	return err

@@ -1,6 +1,12 @@
 package sqlite
 
-import "strconv"
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/uniflow-labs/uniflow/journal/internal/sqlstore"
+)
 
 // LimitPages keeps the file at its size, or lets it grow again.
 func (s *Store) LimitPages(limit bool) error {
@@ -14,4 +20,36 @@ func (s *Store) LimitPages(limit bool) error {
 		}
 	}
 	return s.write.run("PRAGMA max_page_count = " + strconv.FormatInt(n, 10))
+}
+
+// Pragma returns a setting of the connection that writes.
+func (s *Store) Pragma(name string) (any, error) {
+	s.write.Lock()
+	defer s.write.Unlock()
+	return s.write.one("PRAGMA " + name)
+}
+
+// Migrate brings the tables to the last of some steps.
+func (s *Store) Migrate(all []sqlstore.Step) error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	return s.transact(func() error { return s.migrate(all, false) })
+}
+
+// Version returns that of the tables.
+func (s *Store) Version() (any, error) {
+	s.write.Lock()
+	defer s.write.Unlock()
+	return s.write.one(s.statements.Version)
+}
+
+// Plan returns how SQLite executes a statement, a line a step.
+func (s *Store) Plan(text string) (plan string, err error) {
+	s.write.Lock()
+	defer s.write.Unlock()
+	err = s.write.queryOnce(context.Background(), func(row []any) error {
+		plan += fmt.Sprintln(row[3])
+		return nil
+	}, "EXPLAIN QUERY PLAN "+text)
+	return plan, err
 }

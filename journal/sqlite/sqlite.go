@@ -58,7 +58,8 @@ const (
 
 // A Store is a journal in a file. It implements [journal.Store].
 type Store struct {
-	name       string
+	name       string // as it was given, for messages
+	path       string // without symbolic links
 	lock       io.Closer
 	statements *sqlstore.Statements
 	packer     *sqlstore.Packer
@@ -96,7 +97,7 @@ func Open(name string, o Options) (s *Store, err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	s = &Store{name: name, statements: sqlstore.NewStatements(sqlstore.SQLite), done: make(chan struct{})}
+	s = &Store{name: name, path: path, statements: sqlstore.NewStatements(sqlstore.SQLite), done: make(chan struct{})}
 	s.write.crashed = make(map[journal.ID]struct{})
 	defer func() {
 		if err != nil {
