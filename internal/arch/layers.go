@@ -21,8 +21,10 @@ var layers = []layer{
 	{"Payloads, findings, fields of a config, events, and records of files", []string{
 		"value", "diag", "schema", "internal/ground/spool", "trail/event", "internal/records", "internal/records/parquet"}},
 	{"Parts of the libraries, formats, and small parts of the engine", []string{
-		"internal/redact", "internal/memory", "internal/effect", "internal/clock", "internal/lifecycle", "internal/yamltree", "lock", "batch",
+		"internal/redact", "internal/memory", "internal/effect", "internal/clock", "internal/lifecycle", "internal/yamltree", "lock", "batch", "journal",
 		"trail/query", "trail/internal/segment", "trail/internal/tabular", "format"}},
+	{"What stores of journals in SQL share", []string{"journal/internal/sqlstore"}},
+	{"Stores of journals, and their tests", []string{"journal/memory", "journal/sqlite", "journal/journaltest"}},
 	{"The executor of queries", []string{"trail/internal/exec", "trail/dialect"}},
 	{"The event store", []string{"trail"}},
 	{"The loader, and the references that tests compare with", []string{"batch/internal/oracle", "internal/loader", "internal/trailtest"}},
@@ -104,7 +106,7 @@ var parts = []part{
 	{"test support", "the reference of `trail`, receivers and disks that fail on purpose, kits for kinds and connectors, databases for tests", []string{
 		"test", "examples", "flowtest", "internal/arch", "internal/servertest", "internal/trailtest", "internal/ground/faultproxy", "internal/ground/freeport",
 		"internal/ground/invariant", "internal/ground/leak", "internal/ground/syncbuffer", "internal/ground/vfs/vfstest", "internal/cli/app/apptest", "internal/clock",
-		"node/stream/streamtest", "nodes/ai/modeltest", "batch/faults", "batch/internal/oracle"}},
+		"node/stream/streamtest", "nodes/ai/modeltest", "batch/faults", "batch/internal/oracle", "journal/journaltest"}},
 }
 
 // place returns the layer of a package and the folder that stands for it in layers.

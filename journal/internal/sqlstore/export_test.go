@@ -1,0 +1,4 @@
+package sqlstore
+
+// ReadSteps is for tests of steps of their own.
+var ReadSteps = readSteps

@@ -1,0 +1,120 @@
+//go:build unix
+
+package sqlstore_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/uniflow-labs/uniflow/internal/servertest"
+	"github.com/uniflow-labs/uniflow/journal"
+	"github.com/uniflow-labs/uniflow/journal/internal/sqlstore"
+)
+
+func stop() { servertest.Stop() }
+
+// TestPostgres makes the tables in PostgreSQL, prepares every statement there, and writes and
+// reads a few rows with them.
+func TestPostgres(t *testing.T) {
+	conn, err := pgx.Connect(ctx, servertest.Postgres(t).PostgresURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	all, err := sqlstore.Steps(sqlstore.Postgres)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sqlstore.NewStatements(sqlstore.Postgres)
+	for _, step := range all {
+		if _, err := conn.PgConn().Exec(ctx, step.Text).ReadAll(); err != nil {
+			t.Fatalf("step %s: %v", step.Version, err)
+		}
+		if _, err := conn.Exec(ctx, s.PutVersion, step.Version.String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, text := range s.All() {
+		if _, err := conn.PgConn().Prepare(ctx, "", text, nil); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+
+	p, err := sqlstore.NewPacker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	run := &journal.Run{ID: journal.ID{1}, Namespace: "n", Trigger: "t", State: journal.Running, Key: []byte("k"), KeyUntil: at(9), Input: make([]byte, 1<<17), InputHash: 1<<63 + 1, Created: at(1)}
+	other := &journal.Run{ID: journal.ID{2}, Namespace: "n", Trigger: "t", State: journal.Running, Key: []byte("k"), Input: []byte("b"), Created: at(2)}
+	record := &journal.Record{Run: run.ID, N: 1, Pos: 1<<63 + 2, Op: 255, Port: -1, Payload: []byte("r"), At: at(3)}
+	exec := func(want int64, text string, args []any, blob *sqlstore.Blob) {
+		t.Helper()
+		tag, err := conn.Exec(ctx, text, args...)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if tag.RowsAffected() != want {
+			t.Errorf("%s: got %d rows, want %d", text, tag.RowsAffected(), want)
+		}
+		if blob != nil {
+			if _, err := conn.Exec(ctx, s.PutBlob, sqlstore.BlobArgs(nil, blob)...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	args, blob := sqlstore.RunArgs(nil, run, p)
+	exec(1, s.InsertRuns(1), args, blob)
+	args, blob = sqlstore.RunArgs(nil, other, p)
+	exec(0, s.InsertRuns(1), args, blob) // it has the key
+	args, blob = sqlstore.RecordArgs(nil, record, p)
+	exec(1, s.InsertRecords(1), args, blob)
+	args, blob = sqlstore.EndArgs(nil, &journal.End{Run: run.ID, State: journal.OK, Answer: []byte("a"), At: at(4)}, p)
+	exec(1, s.EndRun, args, blob)
+
+	rows := func(text string, args ...any) (all [][]any) {
+		t.Helper()
+		rows, err := conn.Query(ctx, text, args...)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			row, err := rows.Values()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range row { // narrow columns
+				switch v := v.(type) {
+				case int16:
+					row[i] = int64(v)
+				case int32:
+					row[i] = int64(v)
+				}
+			}
+			all = append(all, row)
+		}
+		if rows.Err() != nil {
+			t.Fatalf("%s: %v", text, rows.Err())
+		}
+		return all
+	}
+	got := rows(s.RunByKey, "n", "t", []byte("k"))
+	if len(got) != 1 {
+		t.Fatalf("got %d runs", len(got))
+	}
+	r, err := sqlstore.RunOf(got[0], p)
+	if err != nil || r.ID != run.ID || len(r.Input) != 1<<17 || string(r.Answer) != "a" || r.InputHash != run.InputHash || !r.Ended.Equal(at(4)) {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	if got := rows(s.Records, run.ID[:]); len(got) != 1 {
+		t.Errorf("got %d records", len(got))
+	} else if r, err := sqlstore.RecordOf(got[0], p); err != nil || r.Pos != record.Pos || r.Port != -1 || r.Op != 255 {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	text, listArgs := s.List(journal.Filter{States: []journal.State{journal.OK}, Since: at(1), After: journal.ID{9}})
+	if got := rows(text, listArgs...); len(got) != 1 {
+		t.Errorf("got %d runs", len(got))
+	}
+}

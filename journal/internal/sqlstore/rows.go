@@ -1,0 +1,222 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/journal"
+)
+
+// The bits of the column packed: what is kept as the hash of a row of blobs.
+const (
+	packedInput   = 1 // of a run
+	packedAnswer  = 2 // of a run
+	packedPayload = 1 // of a record
+)
+
+// RunArgs appends the arguments of one run of [Statements.InsertRuns]. If the input is
+// large, it also returns its blob.
+func RunArgs(args []any, r *journal.Run, p *Packer) ([]any, *Blob) {
+	input, blob := p.pack(r.ID, r.Input)
+	packed := int64(0)
+	if blob != nil {
+		packed = packedInput
+	}
+	until := any(nil)
+	if len(r.Key) > 0 {
+		until = ms(r.KeyUntil)
+	}
+	return append(args, r.ID[:], r.Namespace, r.Trigger, r.Revision, int64(r.Level), int64(r.State), bytes(r.Key), until,
+		bytes(input), int64(r.InputHash), packed, r.Created.UnixMilli()), blob
+}
+
+// RecordArgs is as [RunArgs], of [Statements.InsertRecords].
+func RecordArgs(args []any, r *journal.Record, p *Packer) ([]any, *Blob) {
+	payload, blob := p.pack(r.Run, r.Payload)
+	packed := int64(0)
+	if blob != nil {
+		packed = packedPayload
+	}
+	return append(args, r.Run[:], int64(r.N), int64(r.Pos), r.Node, int64(r.Type), int64(r.Op), int64(r.Port), bytes(payload),
+		int64(r.InputHash), packed, r.At.UnixMilli()), blob
+}
+
+// EndArgs is as [RunArgs], of [Statements.EndRun].
+func EndArgs(args []any, e *journal.End, p *Packer) ([]any, *Blob) {
+	answer, blob := p.pack(e.Run, e.Answer)
+	packed := int64(0)
+	if blob != nil {
+		packed = packedAnswer
+	}
+	at := any(nil)
+	if e.State >= journal.OK {
+		at = e.At.UnixMilli()
+	}
+	text := any(nil)
+	if e.Error != "" {
+		text = e.Error
+	}
+	return append(args, int64(e.State), bytes(answer), text, packed, at, e.Run[:]), blob
+}
+
+// BlobArgs is as [RunArgs], of [Statements.PutBlob].
+func BlobArgs(args []any, b *Blob) []any {
+	return append(args, b.Run[:], b.Hash, b.Body, b.Size)
+}
+
+// RunOf makes a run of a row of [Statements.RunByID], RunByKey or Unfinished.
+func RunOf(row []any, p *Packer) (*journal.Run, error) {
+	c := columns{row: row}
+	r := c.run()
+	packed := c.number()
+	input, answer := c.bytes(), c.bytes()
+	if c.err != nil {
+		return nil, c.err
+	}
+	var errInput, errAnswer error
+	r.Input, errInput = p.unpack(input, packed&packedInput != 0)
+	r.Answer, errAnswer = p.unpack(answer, packed&packedAnswer != 0)
+	if err := errors.Join(errInput, errAnswer); err != nil {
+		return nil, fmt.Errorf("run %x: %w", r.ID, err)
+	}
+	return r, nil
+}
+
+// ListedOf makes a run of a row of [Statements.List].
+func ListedOf(row []any) (*journal.Run, error) {
+	c := columns{row: row}
+	r := c.run()
+	return r, c.err
+}
+
+// RecordOf makes a record of a row of [Statements.Records].
+func RecordOf(row []any, p *Packer) (journal.Record, error) {
+	c := columns{row: row}
+	r := journal.Record{
+		Run: c.id(), N: int32(c.number()), Pos: uint64(c.number()), Node: c.text(), Type: journal.RecordType(c.number()), Op: uint8(c.number()),
+		Port: int32(c.number()), InputHash: uint64(c.number()), At: c.time(),
+	}
+	packed := c.number()
+	payload := c.bytes()
+	if c.err != nil {
+		return r, c.err
+	}
+	var err error
+	if r.Payload, err = p.unpack(payload, packed&packedPayload != 0); err != nil {
+		return r, fmt.Errorf("record %d of run %x: %w", r.N, r.Run, err)
+	}
+	return r, nil
+}
+
+// IDOf returns the id in the first column of a row.
+func IDOf(row []any) (journal.ID, error) {
+	c := columns{row: row}
+	id := c.id()
+	return id, c.err
+}
+
+// columns reads a row from the left. After the first error all is zero.
+type columns struct {
+	row []any
+	at  int
+	err error
+}
+
+func (c *columns) run() *journal.Run {
+	return &journal.Run{
+		ID: c.id(), Namespace: c.text(), Trigger: c.text(), Revision: c.text(), Level: uint8(c.number()), State: journal.State(c.number()),
+		Key: c.bytes(), KeyUntil: c.time(), InputHash: uint64(c.number()), Error: c.text(), Recover: int(c.number()), Created: c.time(), Ended: c.time(),
+	}
+}
+
+func (c *columns) next() any {
+	if c.err != nil {
+		return nil
+	}
+	if c.at == len(c.row) {
+		c.err = fmt.Errorf("a row of %d columns is too short", len(c.row))
+		return nil
+	}
+	c.at++
+	return c.row[c.at-1]
+}
+
+// wrong keeps the error. SQLite keeps what a damaged file has, whatever the column's type.
+func (c *columns) wrong(v any) {
+	if c.err == nil {
+		c.err = fmt.Errorf("column %d has a %T: the journal is damaged", c.at, v)
+	}
+}
+
+func (c *columns) number() int64 {
+	switch v := c.next().(type) {
+	case nil:
+		return 0
+	case int64:
+		return v
+	default:
+		c.wrong(v)
+		return 0
+	}
+}
+
+func (c *columns) text() string {
+	switch v := c.next().(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	default:
+		c.wrong(v)
+		return ""
+	}
+}
+
+func (c *columns) bytes() []byte {
+	switch v := c.next().(type) {
+	case nil:
+		return nil
+	case []byte:
+		return v
+	default:
+		c.wrong(v)
+		return nil
+	}
+}
+
+func (c *columns) id() (id journal.ID) {
+	b := c.bytes()
+	if len(b) == len(id) {
+		return journal.ID(b)
+	}
+	c.wrong(b)
+	return id
+}
+
+func (c *columns) time() time.Time {
+	switch v := c.next().(type) {
+	case nil:
+		return time.Time{}
+	case int64:
+		return time.UnixMilli(v).UTC()
+	default:
+		c.wrong(v)
+		return time.Time{}
+	}
+}
+
+// bytes returns nil for an empty slice: a driver may make either of the two of the other.
+func bytes(b []byte) any {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+func ms(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMilli()
+}

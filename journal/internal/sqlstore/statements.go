@@ -1,0 +1,199 @@
+package sqlstore
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/journal"
+)
+
+// Statements are the texts of a dialect. Their parameters are in the order in which the
+// columns are named, unless the comment says otherwise.
+type Statements struct {
+	dialect Dialect
+
+	Version    string // of the schema
+	PutVersion string
+
+	PutRevision string
+	Revision    string
+
+	RunByID    string // see [RunOf]
+	RunByKey   string // ns, trigger, key; see [RunOf]
+	ReleaseKey string // id
+	EndRun     string // see [EndArgs]
+	PutBlob    string // see [BlobArgs]
+
+	CountCrashes string // of all that are running
+	ClearCrashes string // of one id
+	Unfinished   string // see [RunOf]
+	Records      string // of one id; see [RecordOf]
+
+	Oldest      string // id, ended of ended runs: a limit, five times
+	ExpiredOK   string // id of runs that ended well before a time, and a limit
+	ExpiredElse string // the same of those that ended otherwise: a time and a limit, three times, and a limit
+
+	DeleteRun     string // id; the same for the rest
+	DeleteRecords string
+	DeleteBlobs   string
+	DeleteHolds   string
+
+	Orphans []string // each returns one number: rows of a run that does not exist
+}
+
+const (
+	runColumns = "id, ns, trigger, revision, level, state, key, key_until, input, input_hash, packed, created"
+	runWidth   = 12
+
+	recordColumns = "run, n, pos, node, type, op, port, payload, input_hash, packed, at"
+	recordWidth   = 11
+
+	// selectRun reads blobs in the same statement: between two, a run may be removed.
+	selectRun = `SELECT id, ns, trigger, revision, level, state, key, key_until, input_hash, error, recoveries, created, ended, packed,
+CASE WHEN packed & 1 <> 0 THEN (SELECT body FROM blobs WHERE run = runs.id AND hash = runs.input) ELSE input END,
+CASE WHEN packed & 2 <> 0 THEN (SELECT body FROM blobs WHERE run = runs.id AND hash = runs.answer) ELSE answer END
+FROM runs `
+
+	listRuns = `SELECT id, ns, trigger, revision, level, state, key, key_until, input_hash, error, recoveries, created, ended FROM runs `
+)
+
+// NewStatements returns the statements of a dialect.
+func NewStatements(d Dialect) *Statements {
+	s := &Statements{
+		dialect:    d,
+		Version:    "SELECT value FROM meta WHERE name = 'version'",
+		PutVersion: "INSERT INTO meta (value, name) VALUES (?, 'version') ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+
+		PutRevision: "INSERT INTO revisions (hash, body, created) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+		Revision:    "SELECT body FROM revisions WHERE hash = ?",
+
+		RunByID:    selectRun + "WHERE id = ?",
+		RunByKey:   selectRun + "WHERE ns = ? AND trigger = ? AND key = ?",
+		ReleaseKey: "UPDATE runs SET key = NULL, key_until = NULL WHERE id = ?",
+		EndRun:     "UPDATE runs SET state = ?, answer = ?, error = ?, packed = (packed & 1) | ?, ended = ? WHERE id = ?",
+		PutBlob:    "INSERT INTO blobs (run, hash, body, size) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+
+		CountCrashes: "UPDATE runs SET recoveries = recoveries + 1 WHERE state < 3 AND state = 1",
+		ClearCrashes: "UPDATE runs SET recoveries = 0 WHERE id = ?",
+		Unfinished:   selectRun + "WHERE state < 3 ORDER BY created, id",
+		Records: `SELECT run, n, pos, node, type, op, port, input_hash, at, packed,
+CASE WHEN packed & 1 <> 0 THEN (SELECT body FROM blobs WHERE run = records.run AND hash = records.payload) ELSE payload END
+FROM records WHERE run = ? ORDER BY n`,
+
+		DeleteRun:     "DELETE FROM runs WHERE id = ?",
+		DeleteRecords: "DELETE FROM records WHERE run = ?",
+		DeleteBlobs:   "DELETE FROM blobs WHERE run = ?",
+		DeleteHolds:   "DELETE FROM holds WHERE run = ?",
+	}
+	// A branch for each state: every one reads the start of its part of the index.
+	branch := func(state journal.State, rest string) string {
+		return "SELECT * FROM (SELECT id, ended FROM runs WHERE state >= 3 AND state = " + strconv.Itoa(int(state)) + rest + " ORDER BY ended LIMIT ?) AS s" + strconv.Itoa(int(state))
+	}
+	var oldest, otherwise []string
+	for state := journal.OK; state.Ended(); state++ {
+		oldest = append(oldest, branch(state, ""))
+		if state != journal.OK {
+			otherwise = append(otherwise, branch(state, " AND ended < ?"))
+		}
+	}
+	s.Oldest = strings.Join(oldest, " UNION ALL ") + " ORDER BY ended LIMIT ?"
+	s.ExpiredElse = strings.Join(otherwise, " UNION ALL ") + " ORDER BY ended LIMIT ?"
+	s.ExpiredOK = branch(journal.OK, " AND ended < ?")
+	for _, table := range []string{"records", "blobs", "holds"} {
+		s.Orphans = append(s.Orphans, "SELECT '"+table+"', count(*) FROM "+table+" WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = "+table+".run)")
+	}
+	for _, text := range []*string{
+		&s.PutVersion, &s.PutRevision, &s.Revision, &s.RunByID, &s.RunByKey, &s.ReleaseKey, &s.EndRun, &s.PutBlob, &s.ClearCrashes,
+		&s.Records, &s.Oldest, &s.ExpiredOK, &s.ExpiredElse, &s.DeleteRun, &s.DeleteRecords, &s.DeleteBlobs, &s.DeleteHolds,
+	} {
+		*text = s.dialect.number(*text)
+	}
+	return s
+}
+
+// All returns every text, with inserts of one and of two rows, for tests.
+func (s *Statements) All() []string {
+	list, _ := s.List(journal.Filter{Namespace: "n", Trigger: "t", States: []journal.State{journal.OK, journal.Dead}, Since: time.UnixMilli(1), After: journal.ID{1}})
+	return append([]string{
+		s.Version, s.PutVersion, s.PutRevision, s.Revision, s.RunByID, s.RunByKey, s.ReleaseKey, s.EndRun, s.PutBlob, s.CountCrashes, s.ClearCrashes,
+		s.Unfinished, s.Records, s.Oldest, s.ExpiredOK, s.ExpiredElse, s.DeleteRun, s.DeleteRecords, s.DeleteBlobs, s.DeleteHolds,
+		s.InsertRuns(1), s.InsertRuns(2), s.InsertRecords(1), s.InsertRecords(2), list,
+	}, s.Orphans...)
+}
+
+// InsertRuns inserts some runs; see [RunArgs]. Those whose id or key exists are left out.
+func (s *Statements) InsertRuns(n int) string {
+	return s.dialect.number("INSERT INTO runs (" + runColumns + ") VALUES " + tuples(n, runWidth) + " ON CONFLICT DO NOTHING")
+}
+
+// InsertRecords inserts some records; see [RecordArgs].
+func (s *Statements) InsertRecords(n int) string {
+	return s.dialect.number("INSERT INTO records (" + recordColumns + ") VALUES " + tuples(n, recordWidth))
+}
+
+// List returns a statement for a filter, with its arguments; see [ListedOf].
+func (s *Statements) List(f journal.Filter) (text string, args []any) {
+	var where []string
+	and := func(condition string, arg any) {
+		where = append(where, condition)
+		args = append(args, arg)
+	}
+	if f.Namespace != "" {
+		and("ns = ?", f.Namespace)
+	}
+	if f.Trigger != "" {
+		and("trigger = ?", f.Trigger)
+	}
+	if len(f.States) > 0 {
+		for _, state := range f.States {
+			args = append(args, int64(state))
+		}
+		where = append(where, "state IN (?"+strings.Repeat(", ?", len(f.States)-1)+")")
+	}
+	if !f.Since.IsZero() {
+		and("created >= ?", f.Since.UnixMilli())
+	}
+	if f.After != (journal.ID{}) {
+		and("id < ?", f.After[:])
+	}
+	var b strings.Builder
+	b.WriteString(listRuns)
+	if len(where) > 0 {
+		b.WriteString("WHERE " + strings.Join(where, " AND ") + " ")
+	}
+	// Ids begin with the time at which they were made, and the primary key has them in order.
+	b.WriteString("ORDER BY id DESC LIMIT ?")
+	limit := int64(f.Limit)
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	return s.dialect.number(b.String()), append(args, limit)
+}
+
+// DefaultLimit is how many runs a list has at most, if the filter does not say.
+const DefaultLimit = 200
+
+// tuples returns "(?, ?), (?, ?)".
+func tuples(n, width int) string {
+	one := "(?" + strings.Repeat(", ?", width-1) + ")"
+	return one + strings.Repeat(", "+one, n-1)
+}
+
+// number writes parameters as the dialect does: no text of ours has a question mark
+// elsewhere.
+func (d Dialect) number(text string) string {
+	if d != Postgres {
+		return text
+	}
+	var b strings.Builder
+	n := 0
+	for i, part := range strings.Split(text, "?") {
+		if i > 0 {
+			n++
+			b.WriteString("$" + strconv.Itoa(n))
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}

@@ -1,0 +1,426 @@
+// Package memory keeps a journal in memory, for tests of workflows and of what uses a
+// journal.
+//
+// Read [Store]. A journal ends with the program; [Store.Reopen] is the restart of a program
+// that crashed.
+//
+// Invariants: what is committed is a copy, so no caller shares memory with the journal; a
+// batch is applied as a whole or not at all.
+//
+// The package must not do what package sqlite does not: the tests of both are those of
+// package journaltest.
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/journal"
+)
+
+const (
+	defaultLimit = 200 // runs in a list
+	maxTrim      = 500 // runs that one call of Trim removes
+)
+
+// A Store is a journal in memory. It implements [journal.Store]. Make one with [New].
+type Store struct {
+	data *data // shared with stores that were opened before and after this one
+
+	mu struct {
+		sync.Mutex
+		closed bool
+		full   bool
+		broken error
+	}
+}
+
+// data is what a disk would have.
+type data struct {
+	sync.Mutex
+	open      *Store // the one that may use it
+	runs      map[journal.ID]*entry
+	keys      map[key]journal.ID
+	revisions map[string][]byte
+	bytes     int64
+}
+
+// An entry is a run with its records.
+type entry struct {
+	run     journal.Run
+	records []journal.Record
+	bytes   int64
+}
+
+type key struct{ ns, trigger, key string }
+
+func keyOf(r *journal.Run) key { return key{r.Namespace, r.Trigger, string(r.Key)} }
+
+// New returns an empty journal.
+func New() *Store {
+	s := &Store{data: &data{runs: make(map[journal.ID]*entry), keys: make(map[key]journal.ID), revisions: make(map[string][]byte)}}
+	s.data.open = s
+	return s
+}
+
+// Reopen returns a store of the same journal, as a program finds it that starts after this
+// one has crashed. This store is closed.
+func (s *Store) Reopen() *Store {
+	s.data.Lock()
+	defer s.data.Unlock()
+	if old := s.data.open; old != nil {
+		old.shut()
+	}
+	s.data.open = &Store{data: s.data}
+	return s.data.open
+}
+
+func (s *Store) shut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.closed = true
+}
+
+// Fill makes every commit fail as on a full disk, until it is called with false.
+func (s *Store) Fill(full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.full = full
+}
+
+// Close implements [journal.Store]. What was committed is there for Reopen.
+func (s *Store) Close() error {
+	s.data.Lock()
+	defer s.data.Unlock()
+	s.shut()
+	if s.data.open == s {
+		s.data.open = nil
+	}
+	return nil
+}
+
+// usable returns why nothing can be read or, if writes, written.
+func (s *Store) usable(ctx context.Context, writes bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.mu.closed:
+		return journal.ErrClosed
+	case writes && s.mu.broken != nil:
+		return s.mu.broken
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case writes && s.mu.full:
+		return fmt.Errorf("journal in memory: %w", journal.ErrFull)
+	}
+	return nil
+}
+
+// Commit implements [journal.Store].
+func (s *Store) Commit(ctx context.Context, b *journal.Batch) error {
+	s.data.Lock()
+	defer s.data.Unlock()
+	b.Existing = nil
+	if err := s.usable(ctx, true); err != nil {
+		return s.fail(err)
+	}
+	if err := s.data.check(b); err != nil {
+		return s.fail(err)
+	}
+	s.data.apply(b)
+	return nil
+}
+
+// fail returns an error, and refuses all that is written from now on, unless a later try
+// may work.
+func (s *Store) fail(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.broken == nil && !errors.Is(err, journal.ErrFull) {
+		s.mu.broken = fmt.Errorf("journal: nothing is written after an error: %w", err)
+	}
+	return err
+}
+
+// check finds what a database would refuse, before anything is changed: a record whose number
+// its run has already.
+func (d *data) check(b *journal.Batch) error {
+	type number struct {
+		run journal.ID
+		n   int32
+	}
+	seen := make(map[number]bool, len(b.Records))
+	for i := range b.Records {
+		r := &b.Records[i]
+		again := seen[number{r.Run, r.N}]
+		if e := d.runs[r.Run]; e != nil && !again {
+			_, again = e.find(r.N)
+		}
+		if again {
+			return fmt.Errorf("journal: record %d of run %x is there already", r.N, r.Run)
+		}
+		seen[number{r.Run, r.N}] = true
+	}
+	return nil
+}
+
+func (e *entry) find(n int32) (int, bool) {
+	return slices.BinarySearchFunc(e.records, n, func(r journal.Record, n int32) int { return cmp.Compare(r.N, n) })
+}
+
+func (d *data) apply(b *journal.Batch) {
+	for _, r := range b.Revisions {
+		if _, ok := d.revisions[r.Hash]; !ok {
+			d.revisions[r.Hash] = bytes.Clone(r.Body)
+		}
+	}
+	b.Existing = append(b.Existing[:0], make([]*journal.Run, len(b.Starts))...)
+	dropped := make(map[journal.ID]bool)
+	for i, r := range b.Starts {
+		old := d.start(r)
+		if old == nil {
+			continue
+		}
+		b.Existing[i] = clone(&old.run)
+		if old.run.ID != r.ID {
+			dropped[r.ID] = true
+		}
+	}
+	for _, r := range b.Records {
+		if e := d.runs[r.Run]; e != nil && !dropped[r.Run] {
+			r.Payload = some(r.Payload)
+			r.At = ms(r.At)
+			at, _ := e.find(r.N)
+			e.records = slices.Insert(e.records, at, r)
+			e.run.Recover = 0
+			d.grow(e, len(r.Payload)+len(r.Node))
+		}
+	}
+	for _, end := range b.Ends {
+		e := d.runs[end.Run]
+		if e == nil || dropped[end.Run] {
+			continue
+		}
+		e.run.State, e.run.Answer, e.run.Error, e.run.Ended = end.State, some(end.Answer), end.Error, time.Time{}
+		if end.State >= journal.OK {
+			e.run.Ended = ms(end.At)
+		}
+		d.grow(e, len(end.Answer)+len(end.Error))
+	}
+}
+
+func (d *data) start(r *journal.Run) (old *entry) {
+	if old := d.runs[r.ID]; old != nil {
+		return old
+	}
+	if len(r.Key) > 0 {
+		if id, ok := d.keys[keyOf(r)]; ok {
+			old := d.runs[id]
+			if old.run.KeyUntil.IsZero() || old.run.KeyUntil.After(ms(r.Created)) {
+				return old
+			}
+			old.run.Key, old.run.KeyUntil = nil, time.Time{}
+		}
+		d.keys[keyOf(r)] = r.ID
+	}
+	e := &entry{run: *clone(r)}
+	e.run.Answer, e.run.Error, e.run.Recover, e.run.Ended = nil, "", 0, time.Time{}
+	e.run.Created, e.run.KeyUntil = ms(r.Created), ms(r.KeyUntil)
+	if len(r.Key) == 0 {
+		e.run.KeyUntil = time.Time{}
+	}
+	d.runs[r.ID] = e
+	d.grow(e, len(r.Input)+len(r.Key)+len(r.Namespace)+len(r.Trigger)+len(r.Revision))
+	return nil
+}
+
+// grow counts the bytes of an entry, and some for what is around them.
+func (d *data) grow(e *entry, n int) {
+	const around = 64
+	e.bytes += int64(n) + around
+	d.bytes += int64(n) + around
+}
+
+func clone(r *journal.Run) *journal.Run {
+	c := *r
+	c.Key, c.Input, c.Answer = some(r.Key), some(r.Input), some(r.Answer)
+	return &c
+}
+
+// some copies bytes; of an empty slice it makes nil, as databases do.
+func some(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return bytes.Clone(b)
+}
+
+// ms cuts a time to what databases keep.
+func ms(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return time.UnixMilli(t.UnixMilli()).UTC()
+}
+
+// Unfinished implements [journal.Store].
+func (s *Store) Unfinished(ctx context.Context) ([]*journal.Run, error) {
+	s.data.Lock()
+	defer s.data.Unlock()
+	if err := s.usable(ctx, true); err != nil {
+		return nil, err
+	}
+	var runs []*journal.Run
+	for _, e := range s.data.runs {
+		if e.run.State >= journal.OK {
+			continue
+		}
+		if e.run.State == journal.Running {
+			e.run.Recover++
+		}
+		runs = append(runs, clone(&e.run))
+	}
+	slices.SortFunc(runs, func(a, b *journal.Run) int {
+		return cmp.Or(a.Created.Compare(b.Created), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	return runs, nil
+}
+
+// Records implements [journal.Store].
+func (s *Store) Records(ctx context.Context, run journal.ID) ([]journal.Record, error) {
+	s.data.Lock()
+	defer s.data.Unlock()
+	if err := s.usable(ctx, false); err != nil {
+		return nil, err
+	}
+	e := s.data.runs[run]
+	if e == nil {
+		return nil, nil
+	}
+	records := slices.Clone(e.records)
+	for i := range records {
+		records[i].Payload = some(records[i].Payload)
+	}
+	return records, nil
+}
+
+// Revision implements [journal.Store].
+func (s *Store) Revision(ctx context.Context, hash string) (journal.Revision, error) {
+	s.data.Lock()
+	defer s.data.Unlock()
+	if err := s.usable(ctx, false); err != nil {
+		return journal.Revision{}, err
+	}
+	body, ok := s.data.revisions[hash]
+	if !ok {
+		return journal.Revision{}, fmt.Errorf("revision %s: %w", hash, journal.ErrNotFound)
+	}
+	return journal.Revision{Hash: hash, Body: some(body)}, nil
+}
+
+// Get implements [journal.Store].
+func (s *Store) Get(ctx context.Context, run journal.ID) (*journal.Run, error) {
+	s.data.Lock()
+	defer s.data.Unlock()
+	if err := s.usable(ctx, false); err != nil {
+		return nil, err
+	}
+	e := s.data.runs[run]
+	if e == nil {
+		return nil, fmt.Errorf("run %x: %w", run, journal.ErrNotFound)
+	}
+	return clone(&e.run), nil
+}
+
+// List implements [journal.Store].
+func (s *Store) List(ctx context.Context, f journal.Filter) ([]*journal.Run, error) {
+	s.data.Lock()
+	defer s.data.Unlock()
+	if err := s.usable(ctx, false); err != nil {
+		return nil, err
+	}
+	var runs []*journal.Run
+	for id, e := range s.data.runs {
+		switch r := &e.run; {
+		case f.Namespace != "" && r.Namespace != f.Namespace,
+			f.Trigger != "" && r.Trigger != f.Trigger,
+			len(f.States) > 0 && !slices.Contains(f.States, r.State),
+			!f.Since.IsZero() && r.Created.Before(ms(f.Since)),
+			f.After != (journal.ID{}) && bytes.Compare(id[:], f.After[:]) >= 0:
+			continue
+		}
+		r := clone(&e.run)
+		r.Input, r.Answer = nil, nil
+		runs = append(runs, r)
+	}
+	slices.SortFunc(runs, func(a, b *journal.Run) int { return bytes.Compare(b.ID[:], a.ID[:]) })
+	limit := f.Limit
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	return runs[:min(len(runs), limit)], nil
+}
+
+// Trim implements [journal.Store].
+func (s *Store) Trim(ctx context.Context, p journal.Policy) (removed int, more bool, err error) {
+	s.data.Lock()
+	defer s.data.Unlock()
+	if err := s.usable(ctx, true); err != nil {
+		return 0, false, err
+	}
+	most := p.Most
+	if most <= 0 || most > maxTrim {
+		most = maxTrim
+	}
+	var ended []*entry
+	for _, e := range s.data.runs {
+		if e.run.State.Ended() {
+			ended = append(ended, e)
+		}
+	}
+	slices.SortFunc(ended, func(a, b *entry) int { return a.run.Ended.Compare(b.run.Ended) })
+	expired := func(e *entry) bool {
+		keep := p.KeepFailed
+		if e.run.State == journal.OK {
+			keep = p.KeepOK
+		}
+		return e.run.Ended.Before(ms(p.Now.Add(-keep)))
+	}
+	over := func() bool { return p.MaxBytes > 0 && s.data.bytes > p.MaxBytes }
+	// Those that are expired go first: they may make enough room.
+	for _, due := range []func(e *entry) bool{expired, func(*entry) bool { return over() }} {
+		for i, e := range ended {
+			if e == nil || !due(e) {
+				continue
+			}
+			if removed == most {
+				return removed, true, nil
+			}
+			s.data.remove(e)
+			ended[i] = nil
+			removed++
+		}
+	}
+	return removed, false, nil
+}
+
+func (d *data) remove(e *entry) {
+	delete(d.runs, e.run.ID)
+	if len(e.run.Key) > 0 {
+		delete(d.keys, keyOf(&e.run))
+	}
+	d.bytes -= e.bytes
+}
+
+// Check implements [journal.Store].
+func (s *Store) Check(ctx context.Context) ([]string, error) {
+	s.data.Lock()
+	defer s.data.Unlock()
+	return nil, s.usable(ctx, false)
+}

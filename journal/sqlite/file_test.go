@@ -1,0 +1,379 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/journal"
+	"github.com/uniflow-labs/uniflow/journal/internal/sqlstore"
+	"github.com/uniflow-labs/uniflow/journal/journaltest"
+	"github.com/uniflow-labs/uniflow/journal/sqlite"
+)
+
+// refused opens a journal that must be refused.
+func refused(t *testing.T, name string, want error, texts ...string) {
+	t.Helper()
+	s, err := sqlite.Open(name, sqlite.Options{})
+	if err == nil {
+		shut(t, s)
+		t.Fatalf("%s is opened", name)
+	}
+	if want != nil && !errors.Is(err, want) {
+		t.Errorf("got %v, want %v", err, want)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("got %v, want %q in it", err, text)
+		}
+	}
+}
+
+// batch has n runs that have ended, with a record each.
+func batch(from, n int) *journal.Batch {
+	b := new(journal.Batch)
+	for i := from; i < from+n; i++ {
+		b.Starts = append(b.Starts, journaltest.NewRun(i))
+		b.Records = append(b.Records, journaltest.NewRecord(i, 1))
+		b.Ends = append(b.Ends, journal.End{Run: journaltest.ID(i), State: journal.OK, At: journaltest.NewRun(i).Created})
+	}
+	return b
+}
+
+func commit(tb testing.TB, s *sqlite.Store, b *journal.Batch) {
+	tb.Helper()
+	if err := s.Commit(tb.Context(), b); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// raw changes a journal that is not open, behind its back.
+func raw(t *testing.T, name, text string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(text); err != nil {
+		t.Error(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSecondOpener(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "j")
+	s := open(t, name)
+	refused(t, name, journal.ErrLocked, name, "stop it, or use another file")
+	commit(t, s, batch(0, 1)) // the first has lost nothing
+	if runtime.GOOS != "windows" {
+		link := filepath.Join(dir, "link")
+		if err := os.Symlink(name, link); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, link, journal.ErrLocked, link)
+	}
+	shut(t, s)
+	s = open(t, name)
+	shut(t, s)
+	shut(t, s) // a second time
+}
+
+func TestPermissions(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		return // folders have the rights there
+	}
+	name := filepath.Join(t.TempDir(), "j")
+	s := open(t, name)
+	commit(t, s, batch(0, 1))
+	files, err := filepath.Glob(name + "*")
+	if err != nil || len(files) < 3 {
+		t.Errorf("got the files %v, %v", files, err)
+	}
+	for _, f := range files {
+		info, err := os.Stat(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has the mode %v", f, info.Mode())
+		}
+	}
+	shut(t, s)
+	for _, mode := range []fs.FileMode{0o640, 0o604, 0o660, 0o601} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, name, sqlite.ErrExposed, fmt.Sprintf("%04o", mode), "chmod 600 "+name)
+	}
+	if err := os.Chmod(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shut(t, open(t, name))
+}
+
+func TestSettings(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "j"))
+	defer shut(t, s)
+	for name, want := range map[string]any{
+		"journal_mode": "wal", "synchronous": int64(2), "auto_vacuum": int64(2), "mmap_size": int64(0), "wal_autocheckpoint": int64(0), "journal_size_limit": int64(64 << 20), "page_size": int64(4096),
+	} {
+		if got, err := s.Pragma(name); err != nil || got != want {
+			t.Errorf("%s: got %v, %v, want %v", name, got, err, want)
+		}
+	}
+}
+
+// TestOtherFiles checks that what is not a journal is refused, and stays as it is.
+func TestOtherFiles(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text")
+	if err := os.WriteFile(text, bytes.Repeat([]byte("not a database\n"), 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(dir, "other")
+	raw(t, other, "CREATE TABLE meta (name, value)")
+	if err := os.Chmod(other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{text, other} {
+		before, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused(t, name, sqlite.ErrDamaged, name)
+		if after, err := os.ReadFile(name); err != nil || !bytes.Equal(before, after) {
+			t.Errorf("%s has changed, %v", name, err)
+		}
+	}
+	refused(t, dir, nil, "it is not a file")
+	refused(t, filepath.Join(dir, "none", "j"), fs.ErrNotExist, "none")
+
+	// A program that was stopped before the first transaction leaves an empty file.
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shut(t, open(t, empty))
+}
+
+// TestDamage destroys the header of each page in turn: Open, Check or a read reports it.
+func TestDamage(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "j")
+	s := open(t, name)
+	for i := range 20 {
+		commit(t, s, batch(i*100, 100))
+	}
+	shut(t, s)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const page = 4096
+	pages := len(whole) / page
+	if pages < 100 {
+		t.Fatalf("the journal has %d pages", pages)
+	}
+	damage := func(offset, n int) (opened bool) {
+		t.Helper()
+		damaged := bytes.Clone(whole)
+		for i := range n {
+			damaged[offset+i] ^= 0xff
+		}
+		file := filepath.Join(dir, "damaged")
+		if err := os.WriteFile(file, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := sqlite.Open(file, sqlite.Options{})
+		if err != nil {
+			if !errors.Is(err, sqlite.ErrDamaged) {
+				t.Errorf("byte %d: got %v, want %v", offset, err, sqlite.ErrDamaged)
+			}
+			return false
+		}
+		defer shut(t, s)
+		found, err := s.Check(t.Context())
+		if err != nil || len(found) == 0 {
+			t.Errorf("byte %d: Check found %q, %v", offset, found, err)
+		}
+		return true
+	}
+	if damage(0, 16) {
+		t.Error("a file without the name of its format is opened")
+	}
+	opened := 0
+	for p := 2; p < pages; p += 7 { // page 1 has the tables, page 2 is the first pointer map
+		if damage(p*page, 8) {
+			opened++
+		}
+	}
+	if opened == 0 {
+		t.Error("no damaged journal could be opened")
+	}
+	// A file that is cut off.
+	if err := os.WriteFile(filepath.Join(dir, "damaged"), whole[:len(whole)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err = sqlite.Open(filepath.Join(dir, "damaged"), sqlite.Options{})
+	if err != nil {
+		if !errors.Is(err, sqlite.ErrDamaged) {
+			t.Errorf("half of the file: got %v", err)
+		}
+		return
+	}
+	if found, err := s.Check(t.Context()); err != nil || len(found) == 0 {
+		t.Errorf("half of the file: Check found %q, %v", found, err)
+	}
+	if _, err := s.List(t.Context(), journal.Filter{Limit: 10_000}); !errors.Is(err, sqlite.ErrDamaged) {
+		t.Errorf("half of the file: List got %v, want %v", err, sqlite.ErrDamaged)
+	}
+	shut(t, s)
+}
+
+// TestOrphans checks that rows without a run are reported.
+func TestOrphans(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "j")
+	s := open(t, name)
+	commit(t, s, batch(0, 3))
+	shut(t, s)
+	raw(t, name, "DELETE FROM runs WHERE id = (SELECT min(id) FROM runs)")
+	s = open(t, name)
+	defer shut(t, s)
+	if found, err := s.Check(t.Context()); err != nil || len(found) != 1 || found[0] != "1 rows of records belong to no run" {
+		t.Errorf("got %q, %v", found, err)
+	}
+}
+
+func TestVersions(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "j")
+	s := open(t, name)
+	commit(t, s, batch(0, 1))
+	version := func(want string) {
+		t.Helper()
+		if got, err := s.Version(); err != nil || got != want {
+			t.Errorf("got the version %v, %v, want %s", got, err, want)
+		}
+		if _, err := s.Get(t.Context(), journaltest.ID(0)); err != nil {
+			t.Error(err)
+		}
+	}
+	all, err := sqlstore.Steps(sqlstore.SQLite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := all[len(all)-1].Version
+	version(newest.String())
+
+	// A later program brings the journal of this one to its version.
+	next := sqlstore.Version{Major: newest.Major, Minor: newest.Minor + 1}
+	if err := s.Migrate(append(all, sqlstore.Step{Version: next, Text: "ALTER TABLE runs ADD COLUMN later TEXT; CREATE TABLE later (id INTEGER PRIMARY KEY)"})); err != nil {
+		t.Fatal(err)
+	}
+	version(next.String())
+	// A step that fails changes nothing.
+	bad := sqlstore.Version{Major: newest.Major, Minor: newest.Minor + 2}
+	if err := s.Migrate(append(all, sqlstore.Step{Version: bad, Text: "CREATE TABLE half (id INTEGER); CREATE TABLE later (id INTEGER)"})); err == nil {
+		t.Error("a step that fails is no error")
+	}
+	version(next.String())
+	shut(t, s)
+
+	// This program goes on with it: a minor version only adds.
+	s = open(t, name)
+	version(next.String())
+	commit(t, s, batch(1, 1))
+	shut(t, s)
+
+	raw(t, name, fmt.Sprintf("UPDATE meta SET value = '%d.0' WHERE name = 'version'", newest.Major+1))
+	refused(t, name, journal.ErrNewer, name, fmt.Sprintf("%d.0", newest.Major+1), "start the program that wrote it")
+	raw(t, name, "DELETE FROM meta")
+	refused(t, name, sqlite.ErrDamaged, name)
+}
+
+// TestLogIsBounded checks that the write-ahead log is copied and used again.
+func TestLogIsBounded(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "j")
+	s, err := sqlite.Open(name, sqlite.Options{CheckpointBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(t, s)
+	size := func(name string) int64 {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	for i := range 100 {
+		commit(t, s, batch(i*100, 100))
+		if log := size(name + "-wal"); log > 2<<20 {
+			t.Fatalf("after %d commits the log has %d bytes", i+1, log)
+		}
+	}
+	if n := size(name); n < 2<<20 {
+		t.Errorf("the file has %d bytes", n)
+	}
+}
+
+// TestTrimGivesBack checks that the file becomes smaller.
+func TestTrimGivesBack(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "j")
+	s := open(t, name)
+	for i := range 50 {
+		commit(t, s, batch(i*100, 100))
+	}
+	pages := func() int64 {
+		n, err := s.Pragma("page_count")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.(int64)
+	}
+	before := pages()
+	for more := true; more; {
+		var err error
+		if _, more, err = s.Trim(t.Context(), journal.Policy{Now: journaltest.NewRun(1_000_000).Created}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := pages(); after > before/2 {
+		t.Errorf("of %d pages %d are left", before, after)
+	}
+	if found, err := s.Check(t.Context()); err != nil || len(found) > 0 {
+		t.Errorf("Check found %q, %v", found, err)
+	}
+	shut(t, s)
+}
+
+// TestPlans checks that what runs often or on large journals uses an index.
+func TestPlans(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "j"))
+	defer shut(t, s)
+	st := sqlstore.NewStatements(sqlstore.SQLite)
+	for text, want := range map[string]string{
+		st.RunByKey: "runs_key", st.Unfinished: "runs_open", st.CountCrashes: "runs_open", st.Oldest: "runs_aside", st.ExpiredOK: "runs_aside", st.ExpiredElse: "runs_aside",
+		st.EndRun: "PRIMARY KEY", st.Records: "PRIMARY KEY", st.DeleteRecords: "PRIMARY KEY", st.DeleteBlobs: "sqlite_autoindex_blobs_1",
+	} {
+		plan, err := s.Plan(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(plan, want) || strings.Contains(plan, "SCAN runs\n") || strings.Contains(plan, "SCAN records\n") {
+			t.Errorf("%s\nis done by\n%swant %s", text, plan, want)
+		}
+		if text != st.Unfinished && strings.Contains(plan, "TEMP B-TREE") {
+			t.Errorf("%s\nsorts:\n%s", text, plan)
+		}
+	}
+}

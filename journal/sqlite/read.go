@@ -1,0 +1,132 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/uniflow-labs/uniflow/journal"
+	"github.com/uniflow-labs/uniflow/journal/internal/sqlstore"
+)
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// Unfinished implements [journal.Store].
+func (s *Store) Unfinished(ctx context.Context) (runs []*journal.Run, err error) {
+	s.write.Lock()
+	defer s.write.Unlock()
+	switch {
+	case s.write.closed:
+		return nil, journal.ErrClosed
+	case s.write.broken != nil:
+		return nil, s.write.broken
+	}
+	err = s.transact(func() error {
+		if _, err := s.write.exec(s.statements.CountCrashes); err != nil {
+			return err
+		}
+		return s.write.query(ctx, func(row []any) error {
+			r, err := sqlstore.RunOf(row, s.packer)
+			runs = append(runs, r)
+			return err
+		}, s.statements.Unfinished)
+	})
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	for _, r := range runs {
+		if r.Recover > 0 {
+			s.write.crashed[r.ID] = struct{}{}
+		}
+	}
+	return runs, nil
+}
+
+// Records implements [journal.Store].
+func (s *Store) Records(ctx context.Context, run journal.ID) (records []journal.Record, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(ctx, func(row []any) error {
+			r, err := sqlstore.RecordOf(row, s.packer)
+			records = append(records, r)
+			return err
+		}, s.statements.Records, run[:])
+	})
+	return records, err
+}
+
+// Revision implements [journal.Store].
+func (s *Store) Revision(ctx context.Context, hash string) (r journal.Revision, err error) {
+	found := false
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(ctx, func(row []any) error {
+			found = true
+			r.Hash = hash
+			r.Body, _ = row[0].([]byte) // an empty one is NULL
+			return nil
+		}, s.statements.Revision, hash)
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("revision %s: %w", hash, journal.ErrNotFound)
+	}
+	return r, err
+}
+
+// Get implements [journal.Store].
+func (s *Store) Get(ctx context.Context, run journal.ID) (r *journal.Run, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(ctx, func(row []any) error {
+			r, err = sqlstore.RunOf(row, s.packer)
+			return err
+		}, s.statements.RunByID, run[:])
+	})
+	if err == nil && r == nil {
+		err = fmt.Errorf("run %x: %w", run, journal.ErrNotFound)
+	}
+	return r, err
+}
+
+// List implements [journal.Store]. The latest is the one with the greatest id: ids begin with
+// the time.
+func (s *Store) List(ctx context.Context, f journal.Filter) (runs []*journal.Run, err error) {
+	text, args := s.statements.List(f)
+	err = s.read(ctx, func(c *conn) error {
+		return c.queryOnce(ctx, func(row []any) error {
+			r, err := sqlstore.ListedOf(row)
+			runs = append(runs, r)
+			return err
+		}, text, args...)
+	})
+	return runs, err
+}
+
+// Check implements [journal.Store]. It reads the whole file. It finds pages, indexes and rows
+// that do not fit each other; bytes that changed within a payload it does not.
+func (s *Store) Check(ctx context.Context) (found []string, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		err := c.query(ctx, func(row []any) error {
+			if text, ok := row[0].(string); !ok || text != "ok" {
+				found = append(found, fmt.Sprint(row[0]))
+			}
+			return nil
+		}, "PRAGMA integrity_check")
+		if err != nil {
+			return err
+		}
+		for _, text := range s.statements.Orphans {
+			err := c.query(ctx, func(row []any) error {
+				if n, ok := row[1].(int64); !ok || n > 0 {
+					found = append(found, fmt.Sprintf("%v rows of %v belong to no run", row[1], row[0]))
+				}
+				return nil
+			}, text)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if primary, _ := codes(err); primary == corrupt || primary == notADatabase {
+		return append(found, err.Error()), nil // that is what was asked
+	}
+	return found, err
+}
