@@ -113,7 +113,7 @@ func (e *Engine) ApplyTest(ctx context.Context, t Test, replace func(node.Ref, *
 		e.totals.Refuse()
 		return e.hide(list, t.of.source).Err()
 	}
-	return e.apply(ctx, prog)
+	return e.apply(ctx, prog, t.of.source)
 }
 
 func nodesOf(prog *compile.Program) []node.Ref {

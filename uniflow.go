@@ -27,6 +27,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/check"
 	"github.com/uniflow-labs/uniflow/internal/compile"
+	"github.com/uniflow-labs/uniflow/internal/durable"
 	"github.com/uniflow-labs/uniflow/internal/expand"
 	"github.com/uniflow-labs/uniflow/internal/inspect"
 	"github.com/uniflow-labs/uniflow/internal/memory"
@@ -35,6 +36,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/internal/totals"
 	"github.com/uniflow-labs/uniflow/internal/waits"
+	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/observe"
@@ -50,9 +52,10 @@ type Options struct {
 	Grace            time.Duration // how long Shutdown lets processes go on; 10 s
 	LifecycleTimeout time.Duration // of each workflow at a lifecycle port; 10 s
 	Budget           Budget
-	Memory           int64      // bytes that nodes may hold of what has come and is not done, see [node.Memory]; half of what the program may take
-	Clock            node.Clock // what nodes wait by; the clock of the machine by default
-	Job              *node.Job  // for a program that ends with its work; nil for one that serves
+	Memory           int64         // bytes that nodes may hold of what has come and is not done, see [node.Memory]; half of what the program may take
+	Clock            node.Clock    // what nodes wait by; the clock of the machine by default
+	Journal          journal.Store // keeps durable processes, see [durability]; the engine closes it; nil for none
+	Job              *node.Job     // for a program that ends with its work; nil for one that serves
 
 	Observer  *observe.Observer  // sees every process; nil costs nothing
 	Recorders []observe.Recorder // get timelines of processes; at most 32
@@ -117,7 +120,8 @@ type Engine struct {
 	cancelDrain context.CancelFunc // ends the grace of replaced generations
 	abandoned   atomic.Bool        // a replaced generation has not drained
 	totals      *totals.Totals
-	watching    atomic.Int32 // recorders of Watch
+	watching    atomic.Int32    // recorders of Watch
+	keeper      *durable.Keeper // nil without a journal
 	secrets     redact.Secrets
 	secretField func() *regexp.Regexp
 
@@ -158,6 +162,11 @@ func New(opts Options) (*Engine, error) {
 	e := &Engine{kinds: kinds, opts: opts, memory: node.NewMemory(opts.Memory), secretField: sync.OnceValue(func() *regexp.Regexp { return inspect.SecretFields(kinds) })}
 	e.waits = waits.New(opts.Clock)
 	e.opts.Log = slog.New(e.secrets.Handler(opts.Log.Handler()))
+	if opts.Journal != nil {
+		if e.keeper, err = durable.Open(context.Background(), opts.Journal, e.opts.Log); err != nil {
+			return nil, err
+		}
+	}
 	var observers []*observe.Observer
 	if opts.Observer != nil {
 		observers = append(observers, opts.Observer)
@@ -275,11 +284,11 @@ func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
 		e.totals.Refuse()
 		return list, nil
 	}
-	return list, e.apply(ctx, prog)
+	return list, e.apply(ctx, prog, source)
 }
 
-// apply starts a program, and swaps it in.
-func (e *Engine) apply(ctx context.Context, prog *compile.Program) error {
+// apply starts a program that was made of a source, and swaps it in.
+func (e *Engine) apply(ctx context.Context, prog *compile.Program, source Source) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.mu.shut || e.ending.Err() != nil {
@@ -288,7 +297,7 @@ func (e *Engine) apply(ctx context.Context, prog *compile.Program) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.ending, cancel)()
-	err := e.replace(ctx, prog)
+	err := e.replace(ctx, prog, source)
 	if err != nil {
 		e.totals.Refuse()
 	}
@@ -296,7 +305,13 @@ func (e *Engine) apply(ctx context.Context, prog *compile.Program) error {
 }
 
 // replace serves a program instead of the current one. The caller holds mu.
-func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
+func (e *Engine) replace(ctx context.Context, prog *compile.Program, source Source) error {
+	var keeper run.Keeper
+	var rev journal.Revision
+	if e.keeper != nil {
+		rev = revision(source)
+		keeper = e.keeper.For(rev)
+	}
 	next := &inspect.Generation{
 		Generation: run.New(prog, run.Options{
 			Budget:           run.Budget(e.opts.Budget),
@@ -305,6 +320,7 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 			Clock:            e.opts.Clock,
 			Memory:           e.memory,
 			Secrets:          &e.secrets,
+			Keeper:           keeper,
 		}),
 		Number: e.mu.number + 1,
 		Since:  time.Now(),
@@ -323,6 +339,9 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 	e.mu.number = next.Number
 	e.current.Store(next)
 	e.totals.Served(next.Generation)
+	if e.keeper != nil {
+		e.keeper.Resume(next.Generation, rev)
+	}
 	e.opts.Log.Info("generation serves", "generation", next.Number, "nodes", len(prog.Vertices))
 	if old != nil {
 		e.drains.Go(func() {
@@ -510,6 +529,9 @@ func (e *Engine) shutDown(grace context.Context) error {
 	e.cancelDrain()
 	if e.abandoned.Load() {
 		err = errors.Join(err, ErrAbandoned)
+	}
+	if e.keeper != nil {
+		err = errors.Join(err, e.keeper.Close(context.WithoutCancel(grace)))
 	}
 	return err
 }

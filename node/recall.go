@@ -109,6 +109,7 @@ type Submission struct {
 	Payload value.Value // the engine makes a copy
 	Strip   [][]string  // paths of fields that are not stored
 	Key     []byte      // of the caller, who is a part of it; nil for none
+	Same    value.Value // what a submission with the same key must have, too
 	KeyTTL  time.Duration
 }
 

@@ -22,7 +22,7 @@ var layers = []layer{
 		"value", "diag", "schema", "internal/ground/spool", "trail/event", "internal/records", "internal/records/parquet"}},
 	{"Parts of the libraries, formats, and small parts of the engine", []string{
 		"internal/redact", "internal/memory", "internal/effect", "internal/clock", "internal/lifecycle", "internal/yamltree", "lock", "batch", "journal",
-		"trail/query", "trail/internal/segment", "trail/internal/tabular", "format"}},
+		"trail/query", "trail/internal/segment", "trail/internal/tabular", "format", "value/wire"}},
 	{"What stores of journals in SQL share", []string{"journal/internal/sqlstore"}},
 	{"Stores of journals, and their tests", []string{"journal/memory", "journal/sqlite", "journal/journaltest"}},
 	{"The executor of queries", []string{"trail/internal/exec", "trail/dialect"}},
@@ -38,7 +38,7 @@ var layers = []layer{
 	{"Sub-graphs, and the rules of the linter", []string{"internal/expand", "internal/check"}},
 	{"The compiler", []string{"internal/compile"}},
 	{"The executor of processes, and the kinds", []string{"internal/run", "nodes/*"}},
-	{"What an engine shows of its workflow", []string{"internal/inspect", "internal/totals"}},
+	{"What an engine shows of its workflow", []string{"internal/inspect", "internal/totals", "internal/durable"}},
 	{"The embedding API, and the list of kinds", []string{"", "nodes/std", "internal/flame"}},
 	{"Pictures of workflows, and descriptions of kinds", []string{"internal/diagram", "internal/cli/reference"}},
 	{"What a running program answers", []string{"internal/api"}},

@@ -9,7 +9,6 @@
 package durable
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -47,14 +46,26 @@ type Keeper struct {
 // A key is the key of a run, among those of its trigger.
 type key struct{ namespace, trigger, key string }
 
-// Open returns a keeper of the runs in a journal, which it closes. It reads which have not ended.
-func Open(ctx context.Context, j *journal.Journal, log *slog.Logger) (*Keeper, error) {
-	k := &Keeper{journal: j, log: log}
+// Open returns a keeper of the runs in a store, which it closes. It reads which have not ended.
+func Open(ctx context.Context, store journal.Store, log *slog.Logger) (*Keeper, error) {
+	left, err := store.Unfinished(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	k := &Keeper{log: log}
 	k.ctx, k.stop = context.WithCancel(context.Background())
-	k.mu.flights = make(map[key]*flight)
-	left, err := j.Store().Unfinished(ctx)
-	k.mu.left = left
-	return k, err
+	k.mu.flights, k.mu.left = make(map[key]*flight), left
+	k.journal = journal.New(store, journal.Options{Failed: k.failed})
+	return k, nil
+}
+
+// failed logs that nothing can be committed, and that it can again.
+func (k *Keeper) failed(err error) {
+	if err != nil {
+		k.log.Error("the journal cannot be written: durable triggers answer 503", "error", err)
+		return
+	}
+	k.log.Info("the journal can be written again")
 }
 
 // Close commits what was recorded. The processes must have ended.
@@ -166,7 +177,7 @@ func (k starter) Submit(g *run.Generation, at int32, s node.Submission) (*node.R
 	now := time.Now()
 	f := k.newFlight(&journal.Run{
 		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: ref.Namespace, Trigger: ref.ID, Revision: k.revision.Hash, Level: uint8(s.Level),
-		State: journal.Running, Input: stored, InputHash: xxhash.Sum64(stored), Created: now,
+		State: journal.Running, Input: stored, InputHash: xxhash.Sum64(encode(s.Same)), Created: now,
 	})
 	f.strip = s.Strip
 	if s.Key != nil {
@@ -219,7 +230,7 @@ var errOther = &node.Error{Err: errors.New("another run has the key: try again")
 
 // attach returns the receipt of a run for another one with the same key, which asks for the same.
 func attach(existing, r *journal.Run, receipt *node.Receipt) (*node.Receipt, error) {
-	if existing.InputHash != r.InputHash || !bytes.Equal(existing.Input, r.Input) {
+	if existing.InputHash != r.InputHash {
 		return nil, &node.Error{Err: errors.New("the idempotency key was used for another request"), Status: http.StatusUnprocessableEntity, Public: true}
 	}
 	return receipt, nil

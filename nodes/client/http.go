@@ -34,6 +34,7 @@ func httpDef(o stream.Options) *node.Def {
 			schema.String("method").Words(true, "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS").Doc("The method, unless the payload has one."),
 			expectField(),
 			schema.Duration("timeout").Default("30s").Doc("How long a call may take, from its beginning to the end of the answer, with all redirects. 0 means no limit."),
+			schema.String("idempotency").Default("Idempotency-Key").Doc("The header of a POST or PATCH of a durable process that has its idempotency key, which is the same for all attempts, also after a crash. Empty for none."),
 			schema.Enum("redirects", httpclient.AllRedirects, httpclient.SameHost, httpclient.NoRedirects).Default(httpclient.AllRedirects).Doc("Which redirects are followed: all, those to the same host, port and scheme, or none. One that is not followed is the answer."),
 		}, httpclient.Fields(), []*schema.Field{
 			schema.Group("limits", schema.Fields(
@@ -74,6 +75,7 @@ type httpNode struct {
 	bodyBytes   int
 	heldBytes   int64
 	concurrency int
+	idempotency string       // the header with the key of a durable process; empty for none
 	expect      lang.Program // nil: see unexpected
 
 	http     *http.Client   // from Open on
@@ -92,6 +94,7 @@ func newHTTP(init *node.Init, o stream.Options) (node.Node, error) {
 		pool:        init.Pool,
 		held:        init.Memory.Account(init.Node.Kind),
 		timeout:     c.Duration("timeout"),
+		idempotency: c.String("idempotency"),
 		redirects:   c.String("redirects"),
 		bodyBytes:   int(lim.Int("body_bytes")),
 		heldBytes:   content.MaxHeld(lim.Int("body_bytes")),

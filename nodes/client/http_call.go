@@ -2,19 +2,23 @@ package client
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
 )
 
 func (n *httpNode) Receive(p node.Process, pkt node.Packet) node.Result {
-	hasClient := p.HasClient()
-	return node.Block(func(ctx context.Context) node.Result { return n.call(ctx, hasClient, pkt) })
+	hasClient, key := p.HasClient(), ""
+	if r, ok := node.RunOf(p); ok && n.idempotency != "" {
+		key = r.Key()
+	}
+	return node.Block(func(ctx context.Context) node.Result { return n.call(ctx, hasClient, key, pkt) })
 }
 
 // call makes one call. The deadlines are of the network, so they are not measured by
 // the clock of the engine.
-func (n *httpNode) call(ctx context.Context, hasClient bool, pkt node.Packet) node.Result {
+func (n *httpNode) call(ctx context.Context, hasClient bool, key string, pkt node.Packet) node.Result {
 	limited := ctx
 	if n.timeout > 0 {
 		var cancel context.CancelFunc
@@ -24,6 +28,10 @@ func (n *httpNode) call(ctx context.Context, hasClient bool, pkt node.Packet) no
 	req, err := n.newRequest(limited, pkt.Payload)
 	if err != nil {
 		return node.Fail(n.failure(codeRequest, 0, err))
+	}
+	if key != "" && (req.Method == http.MethodPost || req.Method == http.MethodPatch) && req.Header.Get(n.idempotency) == "" {
+		req.Header = req.Header.Clone() // calls share it
+		req.Header.Set(n.idempotency, key)
 	}
 	start := time.Now()
 	n.metrics.inFlight.Add(1)

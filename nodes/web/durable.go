@@ -29,6 +29,7 @@ func (x *exchange) submit(ctx context.Context, payload value.Value) (resp node.R
 	if !durable {
 		return resp, false
 	}
+	s.Same = same(payload)
 	r, err := x.gen.starter.(node.DurableStarter).Submit(ctx, s)
 	if err != nil {
 		return x.declined(err), true
@@ -58,6 +59,17 @@ func (x *exchange) submit(ctx context.Context, payload value.Value) (resp node.R
 		x.cause = err
 	}
 	return resp, true
+}
+
+// same returns what makes two requests with one key the same. Other headers differ from one attempt of a
+// client to the next.
+func same(payload value.Value) value.Value {
+	var all []value.Value
+	for _, name := range []string{envelope.KeyMethod, envelope.KeyPath, envelope.KeyQuery, envelope.KeyBody} {
+		v, _ := payload.Get(name)
+		all = append(all, v)
+	}
+	return value.List(all...)
 }
 
 // declined is the response to a request whose process has not started, or whose client has left.

@@ -112,8 +112,12 @@ func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err e
 		return err
 	}
 	defer func() { s.traces.close(s.log, s.flushTraces()) }()
+	store, err := openJournal(o.Journal)
+	if err != nil {
+		return err
+	}
 	s.engine, err = uniflow.New(uniflow.Options{
-		Kinds: kinds, Namespace: o.Namespace, Log: s.log, Grace: grace, Recorders: s.traces.watch(), Metrics: o.Admin != "", Memory: int64(o.Memory),
+		Kinds: kinds, Namespace: o.Namespace, Log: s.log, Grace: grace, Journal: store, Recorders: s.traces.watch(), Metrics: o.Admin != "", Memory: int64(o.Memory),
 		Observer: s.packets.observer(),
 	})
 	if err != nil {
