@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/journal/internal/sqlstore"
 )
@@ -50,6 +51,6 @@ func (s *Store) Plan(text string) (plan string, err error) {
 	err = s.write.queryOnce(context.Background(), func(row []any) error {
 		plan += fmt.Sprintln(row[3])
 		return nil
-	}, "EXPLAIN QUERY PLAN "+text)
+	}, "EXPLAIN QUERY PLAN "+text, make([]any, strings.Count(text, "?"))...)
 	return plan, err
 }

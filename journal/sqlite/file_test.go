@@ -372,7 +372,8 @@ func TestPlans(t *testing.T) {
 		if !strings.Contains(plan, want) || strings.Contains(plan, "SCAN runs\n") || strings.Contains(plan, "SCAN records\n") {
 			t.Errorf("%s\nis done by\n%swant %s", text, plan, want)
 		}
-		if text != st.Unfinished && strings.Contains(plan, "TEMP B-TREE") {
+		// What is merged of several states is sorted once, and the open runs at the start.
+		if n := strings.Count(plan, "TEMP B-TREE"); n > 1 || n == 1 && text != st.Unfinished && text != st.Oldest && text != st.ExpiredElse {
 			t.Errorf("%s\nsorts:\n%s", text, plan)
 		}
 	}
