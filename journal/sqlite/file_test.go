@@ -303,7 +303,7 @@ func TestVersions(t *testing.T) {
 // TestLogIsBounded checks that the write-ahead log is copied and used again.
 func TestLogIsBounded(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "j")
-	s, err := sqlite.Open(name, sqlite.Options{CheckpointBytes: 1 << 20})
+	s, err := sqlite.Open(name, sqlite.Options{CheckpointBytes: 512 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,13 +315,13 @@ func TestLogIsBounded(t *testing.T) {
 		}
 		return info.Size()
 	}
-	for i := range 100 {
+	for i := range 50 {
 		commit(t, s, batch(i*100, 100))
-		if log := size(name + "-wal"); log > 2<<20 {
+		if log := size(name + "-wal"); log > 1<<20 {
 			t.Fatalf("after %d commits the log has %d bytes", i+1, log)
 		}
 	}
-	if n := size(name); n < 2<<20 {
+	if n := size(name); n < 1<<20 {
 		t.Errorf("the file has %d bytes", n)
 	}
 }
@@ -330,7 +330,7 @@ func TestLogIsBounded(t *testing.T) {
 func TestTrimGivesBack(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "j")
 	s := open(t, name)
-	for i := range 50 {
+	for i := range 20 {
 		commit(t, s, batch(i*100, 100))
 	}
 	pages := func() int64 {
@@ -372,8 +372,8 @@ func TestPlans(t *testing.T) {
 		if !strings.Contains(plan, want) || strings.Contains(plan, "SCAN runs\n") || strings.Contains(plan, "SCAN records\n") {
 			t.Errorf("%s\nis done by\n%swant %s", text, plan, want)
 		}
-		// What is merged of several states is sorted once, and the open runs at the start.
-		if n := strings.Count(plan, "TEMP B-TREE"); n > 1 || n == 1 && text != st.Unfinished && text != st.Oldest && text != st.ExpiredElse {
+		// The open runs are sorted at the start; what is merged of several states is short.
+		if strings.Contains(plan, "TEMP B-TREE") && text != st.Unfinished && !strings.Contains(text, "UNION") {
 			t.Errorf("%s\nsorts:\n%s", text, plan)
 		}
 	}
