@@ -370,19 +370,22 @@ func largePayloads(t *testing.T, k *kit) {
 	k.missing(1)
 }
 
+// badText is not UTF-8, and has a zero byte.
+const badText = ": \xff\x00 end"
+
 func ends(_ *testing.T, k *kit) {
 	states := []journal.State{journal.OK, journal.Failed, journal.Cancelled, journal.Dead, journal.Paused, journal.Parked, journal.Stuck, journal.Diverged, journal.Waiting}
 	b := new(journal.Batch)
 	for i, state := range states {
 		b.Starts = append(b.Starts, NewRun(i))
-		b.Ends = append(b.Ends, journal.End{Run: ID(i), State: state, Answer: []byte{byte(i)}, Error: state.String(), At: at(60)})
+		b.Ends = append(b.Ends, journal.End{Run: ID(i), State: state, Answer: []byte{byte(i)}, Error: state.String() + badText, At: at(60)})
 	}
 	k.commit(&journal.Batch{Starts: b.Starts})
 	k.commit(&journal.Batch{Ends: b.Ends})
 	for range 2 {
 		for i, state := range states {
 			want := NewRun(i)
-			want.State, want.Answer, want.Error = state, []byte{byte(i)}, state.String()
+			want.State, want.Answer, want.Error = state, []byte{byte(i)}, state.String()+badText
 			if state >= journal.OK {
 				want.Ended = at(60)
 			}

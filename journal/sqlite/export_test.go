@@ -54,3 +54,18 @@ func (s *Store) Plan(text string) (plan string, err error) {
 	}, "EXPLAIN QUERY PLAN "+text, make([]any, strings.Count(text, "?"))...)
 	return plan, err
 }
+
+// RestartAt sets the pages of the log from which a commit waits for readers.
+func (s *Store) RestartAt(pages int64) {
+	s.write.Lock()
+	defer s.write.Unlock()
+	s.write.restart = pages
+}
+
+// LogPages returns how many pages the log has.
+func (s *Store) LogPages() (int64, error) {
+	s.write.Lock()
+	defer s.write.Unlock()
+	l, err := s.log("NOOP")
+	return l.all, err
+}

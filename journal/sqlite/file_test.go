@@ -326,6 +326,61 @@ func TestLogIsBounded(t *testing.T) {
 	}
 }
 
+// TestReaderKeepsTheLog has a reader that does not end: commits go on, and the log is used
+// from its start again when the reader is gone.
+func TestReaderKeepsTheLog(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "j")
+	s, err := sqlite.Open(name, sqlite.Options{CheckpointBytes: 1 << 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(t, s)
+	s.RestartAt(32)
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	commit(t, s, batch(0, 100))
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := func() (n int) {
+		if err := tx.QueryRow("SELECT count(*) FROM runs").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	runs()
+	pages := func() int64 {
+		n, err := s.LogPages()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for i := 1; i < 20; i++ {
+		commit(t, s, batch(i*100, 100))
+	}
+	if n := runs(); n != 100 {
+		t.Errorf("the reader sees %d runs, want the 100 of before", n)
+	}
+	long := pages()
+	if long < 300 {
+		t.Errorf("the log has %d pages although a reader needs them", long)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	for i := 20; i < 23; i++ {
+		commit(t, s, batch(i*100, 100))
+	}
+	if n := pages(); n > long/2 {
+		t.Errorf("after the reader the log has %d pages, and %d before", n, long)
+	}
+}
+
 // TestTrimGivesBack checks that the file becomes smaller.
 func TestTrimGivesBack(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "j")
