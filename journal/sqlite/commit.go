@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -142,7 +143,7 @@ func (s *Store) restartLog() error {
 	}
 	s.write.restart = logLimit / pageSize
 	if l.busy || err != nil { // later, and not after each commit
-		s.write.restart = l.all + checkpointBytes/pageSize
+		s.write.restart = max(l.all, s.write.restart) + checkpointBytes/pageSize
 	}
 	return s.write.run("PRAGMA busy_timeout = " + strconv.Itoa(busyTimeout))
 }
@@ -172,7 +173,8 @@ func (s *Store) apply(b *journal.Batch) error {
 			return err
 		}
 	}
-	b.Existing = append(b.Existing[:0], make([]*journal.Run, len(b.Starts))...)
+	b.Existing = slices.Grow(b.Existing[:0], len(b.Starts))[:len(b.Starts)]
+	clear(b.Existing)
 	var dropped map[journal.ID]bool // ids of starts that other runs stand for
 	for i, r := range b.Starts {
 		old, err := s.start(r)
@@ -225,7 +227,7 @@ func (s *Store) start(r *journal.Run) (*journal.Run, error) {
 		switch {
 		case old == nil:
 			return nil, fmt.Errorf("journal %s: run %x is refused, and neither its id nor its key exists", s.name, r.ID)
-		case old.KeyUntil.IsZero() || old.KeyUntil.After(r.Created):
+		case old.KeyUntil.IsZero() || old.KeyUntil.UnixMilli() > r.Created.UnixMilli():
 			return old, nil
 		}
 		if _, err := s.write.exec(s.statements.ReleaseKey, old.ID[:]); err != nil {
