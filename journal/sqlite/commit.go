@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
@@ -115,37 +117,64 @@ func (s *Store) checkpoint() error {
 	if s.write.limit < 0 {
 		return nil
 	}
-	n, err := s.logPages("NOOP")
-	if err != nil || n < s.write.limit {
+	l, err := s.log("NOOP")
+	if err != nil || l.all-l.copied < s.write.limit && l.all < s.write.restart {
 		return err
 	}
-	_, err = s.logPages("PASSIVE")
+	l, err = s.log("PASSIVE")
 	if err = s.explain(err); errors.Is(err, journal.ErrFull) {
 		return nil // the log has all; the disk's space is asked for again after the next commit
 	}
-	return err
+	if err != nil || l.all < s.write.restart {
+		return err
+	}
+	return s.restartLog()
 }
 
-// logPages runs a checkpoint, and returns how many pages of the log are not copied yet.
-func (s *Store) logPages(mode string) (n int64, err error) {
+// restartLog waits a moment for readers, so that the next commit writes to the start of the
+// log: while there is always one that reads, a log that is only copied grows without end.
+func (s *Store) restartLog() error {
+	if err := s.write.run("PRAGMA busy_timeout = " + strconv.Itoa(restartTimeout)); err != nil {
+		return err
+	}
+	l, err := s.log("RESTART")
+	if err = s.explain(err); err != nil && !errors.Is(err, journal.ErrFull) {
+		return err
+	}
+	s.write.restart = logLimit / pageSize
+	if l.busy || err != nil { // later, and not after each commit
+		s.write.restart = max(l.all, s.write.restart) + checkpointBytes/pageSize
+	}
+	return s.write.run("PRAGMA busy_timeout = " + strconv.Itoa(busyTimeout))
+}
+
+// A log is what a checkpoint tells of the write-ahead log.
+type log struct {
+	busy        bool  // readers have kept it from being used again
+	all, copied int64 // pages
+}
+
+// log runs a checkpoint of some mode.
+func (s *Store) log(mode string) (l log, err error) {
 	err = s.write.query(context.Background(), func(row []any) error {
-		all, _ := row[1].(int64) // -1 without a log
-		copied, _ := row[2].(int64)
-		n = all - copied
+		l.busy = row[0] != int64(0)
+		l.all, _ = row[1].(int64) // -1 without a log
+		l.copied, _ = row[2].(int64)
 		return nil
 	}, "PRAGMA wal_checkpoint("+mode+")")
-	return n, err
+	return l, err
 }
 
-// apply writes a batch, a row a statement: statements of 8 and of 32 rows take a tenth to a
-// third more time, since SQLite then makes the rows in a coroutine (see BenchmarkBare).
+// apply writes a batch, a row a statement: statements of 8 and of 32 rows were not faster (see
+// BenchmarkBare).
 func (s *Store) apply(b *journal.Batch) error {
 	for i := range b.Revisions {
 		if _, err := s.write.exec(s.statements.PutRevision, b.Revisions[i].Hash, b.Revisions[i].Body, nil); err != nil {
 			return err
 		}
 	}
-	b.Existing = append(b.Existing[:0], make([]*journal.Run, len(b.Starts))...)
+	b.Existing = slices.Grow(b.Existing[:0], len(b.Starts))[:len(b.Starts)]
+	clear(b.Existing)
 	var dropped map[journal.ID]bool // ids of starts that other runs stand for
 	for i, r := range b.Starts {
 		old, err := s.start(r)
@@ -198,7 +227,7 @@ func (s *Store) start(r *journal.Run) (*journal.Run, error) {
 		switch {
 		case old == nil:
 			return nil, fmt.Errorf("journal %s: run %x is refused, and neither its id nor its key exists", s.name, r.ID)
-		case old.KeyUntil.IsZero() || old.KeyUntil.After(r.Created):
+		case old.KeyUntil.IsZero() || old.KeyUntil.UnixMilli() > r.Created.UnixMilli():
 			return old, nil
 		}
 		if _, err := s.write.exec(s.statements.ReleaseKey, old.ID[:]); err != nil {

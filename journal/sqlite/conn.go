@@ -14,8 +14,8 @@ import (
 )
 
 // A conn is a connection with the statements that it has prepared. One goroutine at a time
-// uses it. It is of the driver, without the pool of database/sql, whose locks and conversions
-// take a fifth of the time of a commit (see BenchmarkBare).
+// uses it. It is of the driver, without the pool of database/sql, with which a commit allocates
+// 2.6 times as many bytes (see BenchmarkBare).
 type conn struct {
 	name  string // of the file, for errors
 	c     driverConn

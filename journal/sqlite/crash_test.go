@@ -29,8 +29,8 @@ func TestKill(t *testing.T) {
 	next, seed := 0, time.Now().UnixNano()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
-	for range 8 {
-		acknowledged := killed(t, name, next, random.IntN(60), time.Duration(random.IntN(5000))*time.Microsecond)
+	for range 6 {
+		acknowledged := killed(t, name, next, random.IntN(25), time.Duration(random.IntN(5000))*time.Microsecond)
 		s := open(t, name)
 		whole := wholeBatches(t, s, next)
 		if whole < acknowledged {
@@ -154,7 +154,7 @@ func TestTornLog(t *testing.T) {
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	// Where the tables are made is the start of the log.
 	last, cuts := 0, []int{len(log)}
-	for range 25 {
+	for range 12 {
 		cuts = append(cuts, len(log)/4+random.IntN(3*len(log)/4))
 	}
 	for i, cut := range cuts {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/journal/internal/sqlstore"
 )
@@ -50,6 +51,21 @@ func (s *Store) Plan(text string) (plan string, err error) {
 	err = s.write.queryOnce(context.Background(), func(row []any) error {
 		plan += fmt.Sprintln(row[3])
 		return nil
-	}, "EXPLAIN QUERY PLAN "+text)
+	}, "EXPLAIN QUERY PLAN "+text, make([]any, strings.Count(text, "?"))...)
 	return plan, err
+}
+
+// RestartAt sets the pages of the log from which a commit waits for readers.
+func (s *Store) RestartAt(pages int64) {
+	s.write.Lock()
+	defer s.write.Unlock()
+	s.write.restart = pages
+}
+
+// LogPages returns how many pages the log has.
+func (s *Store) LogPages() (int64, error) {
+	s.write.Lock()
+	defer s.write.Unlock()
+	l, err := s.log("NOOP")
+	return l.all, err
 }

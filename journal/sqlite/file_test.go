@@ -303,7 +303,7 @@ func TestVersions(t *testing.T) {
 // TestLogIsBounded checks that the write-ahead log is copied and used again.
 func TestLogIsBounded(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "j")
-	s, err := sqlite.Open(name, sqlite.Options{CheckpointBytes: 1 << 20})
+	s, err := sqlite.Open(name, sqlite.Options{CheckpointBytes: 512 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,14 +315,69 @@ func TestLogIsBounded(t *testing.T) {
 		}
 		return info.Size()
 	}
-	for i := range 100 {
+	for i := range 50 {
 		commit(t, s, batch(i*100, 100))
-		if log := size(name + "-wal"); log > 2<<20 {
+		if log := size(name + "-wal"); log > 1<<20 {
 			t.Fatalf("after %d commits the log has %d bytes", i+1, log)
 		}
 	}
-	if n := size(name); n < 2<<20 {
+	if n := size(name); n < 1<<20 {
 		t.Errorf("the file has %d bytes", n)
+	}
+}
+
+// TestReaderKeepsTheLog has a reader that does not end: commits go on, and the log is used
+// from its start again when the reader is gone.
+func TestReaderKeepsTheLog(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "j")
+	s, err := sqlite.Open(name, sqlite.Options{CheckpointBytes: 1 << 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(t, s)
+	s.RestartAt(32)
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	commit(t, s, batch(0, 100))
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := func() (n int) {
+		if err := tx.QueryRow("SELECT count(*) FROM runs").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	runs()
+	pages := func() int64 {
+		n, err := s.LogPages()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for i := 1; i < 20; i++ {
+		commit(t, s, batch(i*100, 100))
+	}
+	if n := runs(); n != 100 {
+		t.Errorf("the reader sees %d runs, want the 100 of before", n)
+	}
+	long := pages()
+	if long < 300 {
+		t.Errorf("the log has %d pages although a reader needs them", long)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	for i := 20; i < 23; i++ {
+		commit(t, s, batch(i*100, 100))
+	}
+	if n := pages(); n > long/2 {
+		t.Errorf("after the reader the log has %d pages, and %d before", n, long)
 	}
 }
 
@@ -330,7 +385,7 @@ func TestLogIsBounded(t *testing.T) {
 func TestTrimGivesBack(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "j")
 	s := open(t, name)
-	for i := range 50 {
+	for i := range 20 {
 		commit(t, s, batch(i*100, 100))
 	}
 	pages := func() int64 {
@@ -372,7 +427,8 @@ func TestPlans(t *testing.T) {
 		if !strings.Contains(plan, want) || strings.Contains(plan, "SCAN runs\n") || strings.Contains(plan, "SCAN records\n") {
 			t.Errorf("%s\nis done by\n%swant %s", text, plan, want)
 		}
-		if text != st.Unfinished && strings.Contains(plan, "TEMP B-TREE") {
+		// The open runs are sorted at the start; what is merged of several states is short.
+		if strings.Contains(plan, "TEMP B-TREE") && text != st.Unfinished && !strings.Contains(text, "UNION") {
 			t.Errorf("%s\nsorts:\n%s", text, plan)
 		}
 	}

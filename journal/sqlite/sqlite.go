@@ -52,6 +52,7 @@ const (
 	logLimit        = 64 << 20 // to which a longer log is cut once it is copied
 	readers         = 4
 	busyTimeout     = 10_000 // ms; another program, such as the shell of SQLite, may have the file
+	restartTimeout  = 50     // ms that a commit waits for readers of a log that is too long
 	pageSize        = 4096
 	application     = 0x55464a4c // "UFJL", in the header of the file
 )
@@ -78,6 +79,7 @@ type Store struct {
 		broken  error                   // why nothing can be written any more
 		crashed map[journal.ID]struct{} // runs that count crashes, which their next record clears
 		limit   int64                   // pages of the log from which it is copied; negative: never
+		restart int64                   // pages of the log from which it waits for readers
 		args    []any                   // reused
 	}
 }
@@ -127,6 +129,7 @@ func Open(name string, o Options) (s *Store, err error) {
 	if err := s.prepare(); err != nil {
 		return s, err
 	}
+	s.write.restart = logLimit / pageSize
 	switch {
 	case o.CheckpointBytes < 0:
 		s.write.limit = -1

@@ -53,11 +53,7 @@ func EndArgs(args []any, e *journal.End, p *Packer) ([]any, *Blob) {
 	if e.State >= journal.OK {
 		at = e.At.UnixMilli()
 	}
-	text := any(nil)
-	if e.Error != "" {
-		text = e.Error
-	}
-	return append(args, int64(e.State), bytes(answer), text, packed, at, e.Run[:]), blob
+	return append(args, int64(e.State), bytes(answer), bytes([]byte(e.Error)), packed, at, e.Run[:]), blob
 }
 
 // BlobArgs is as [RunArgs], of [Statements.PutBlob].
@@ -126,7 +122,7 @@ type columns struct {
 func (c *columns) run() *journal.Run {
 	return &journal.Run{
 		ID: c.id(), Namespace: c.text(), Trigger: c.text(), Revision: c.text(), Level: uint8(c.number()), State: journal.State(c.number()),
-		Key: c.bytes(), KeyUntil: c.time(), InputHash: uint64(c.number()), Error: c.text(), Recover: int(c.number()), Created: c.time(), Ended: c.time(),
+		Key: c.bytes(), KeyUntil: c.time(), InputHash: uint64(c.number()), Error: string(c.bytes()), Recover: int(c.number()), Created: c.time(), Ended: c.time(),
 	}
 }
 

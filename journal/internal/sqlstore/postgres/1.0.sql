@@ -25,7 +25,7 @@ CREATE TABLE runs (
 	input bytea,
 	input_hash bigint NOT NULL,
 	answer bytea,
-	error text,
+	error bytea, -- bytes, as it may be encrypted, and need not be UTF-8
 	packed smallint NOT NULL DEFAULT 0, -- 1: input, 2: answer is the hash of a row of blobs
 	seal integer,
 	attempts integer NOT NULL DEFAULT 0,

@@ -25,7 +25,7 @@ CREATE TABLE runs (
 	input BLOB,
 	input_hash INTEGER NOT NULL,
 	answer BLOB,
-	error TEXT,
+	error BLOB, -- bytes, as it may be encrypted, and need not be UTF-8
 	packed INTEGER NOT NULL DEFAULT 0, -- 1: input, 2: answer is the hash of a row of blobs
 	seal INTEGER,
 	attempts INTEGER NOT NULL DEFAULT 0,
