@@ -449,6 +449,24 @@ func (e *Engine) Send(ctx context.Context, id string, port int, payload value.Va
 	})
 }
 
+// Requeue sends dead letters of a source again, by its id: see [node.Requeuer].
+func (e *Engine) Requeue(ctx context.Context, id string, letters [][]byte) ([]node.Requeued, error) {
+	g := e.current.Load()
+	if g == nil {
+		return nil, errNothing
+	}
+	vertices := g.Program().Vertices
+	at := slices.IndexFunc(vertices, func(v compile.Vertex) bool { return v.Ref.ID == id })
+	if at < 0 {
+		return nil, fmt.Errorf("there is no node with the id %q", id)
+	}
+	source, ok := vertices[at].Node.(node.Requeuer)
+	if !ok {
+		return nil, fmt.Errorf("node %q has no dead letters", vertices[at].Ref)
+	}
+	return source.Requeue(ctx, letters)
+}
+
 // send sends a payload to the node that find finds in what is served.
 func (e *Engine) send(ctx context.Context, payload value.Value, port int, find func(*compile.Program) (int32, error)) (answer value.Value, ok bool, err error) {
 	for {

@@ -32,6 +32,10 @@ type Traits struct {
 	// Events is the folder of a store of package trail that the node reads or writes; empty for none.
 	Events string
 
+	// Lines is the file that the node appends a line of JSON for each packet to; empty for none. So dead
+	// letters are found.
+	Lines string
+
 	// InFlight is how many packets of a trigger are not answered at a time, at most; 0 is
 	// no limit, or a node that is not a trigger.
 	InFlight int

@@ -71,7 +71,11 @@ type Options struct {
 	Redact    func(string) string    // hides secrets in pictures
 
 	// Send sends a packet to an in-port of a node, by its id, and returns the answer; nil if that cannot be.
-	Send   func(ctx context.Context, id string, port int, payload value.Value) (answer value.Value, ok bool, err error)
+	Send func(ctx context.Context, id string, port int, payload value.Value) (answer value.Value, ok bool, err error)
+
+	// Requeue sends dead letters of a source, by its id, through the workflow again; nil if that cannot be.
+	Requeue func(ctx context.Context, id string, letters [][]byte) ([]node.Requeued, error)
+
 	Keep   int                  // bytes of processes that are recorded although no client looks; 0 for none
 	Cancel func(id string) bool // ends a process that waits; nil for none
 

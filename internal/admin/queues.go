@@ -37,6 +37,11 @@ func (s *Server) queues(w http.ResponseWriter, _ *http.Request) {
 		}
 	}
 	queues := []api.Queue{}
+	for id, files := range s.deadFiles() {
+		if q := byID[id]; q != nil {
+			q.Dead = slices.ContainsFunc(files, hasLetters)
+		}
+	}
 	for _, q := range byID {
 		slices.SortFunc(q.Figures, func(a, b api.Figure) int {
 			return cmp.Or(cmp.Compare(slices.Index(figureTypes, a.Type), slices.Index(figureTypes, b.Type)), strings.Compare(a.Name, b.Name), strings.Compare(sorted(a.Labels), sorted(b.Labels))) // what is now comes first

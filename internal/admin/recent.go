@@ -149,14 +149,19 @@ func (s *Server) packets(w http.ResponseWriter, r *http.Request) {
 // maxText is the most bytes of a payload that are shown.
 const maxText = 32 << 10
 
-// payload shows a payload, nil for one that was not kept, without secrets: those that are known, and what is in
-// fields that hold credentials by their names.
+// safe is a payload without secrets: those that are known, and what is in fields that hold credentials by their
+// names.
+func (s *Server) safe(payload value.Value) value.Value {
+	return redact.Fields(s.opts.RedactValue(payload))
+}
+
+// payload shows a payload, nil for one that was not kept, without secrets.
 func (s *Server) payload(payload *value.Value, size int) api.Payload {
 	if payload == nil {
 		return api.Payload{Size: size, Cut: true}
 	}
 	shown := api.Payload{Kind: payload.Kind().String(), Size: size}
-	safe := redact.Fields(s.opts.RedactValue(*payload))
+	safe := s.safe(*payload)
 	if safe.IsError() {
 		shown.Text = safe.AsError().Error()
 	} else if text, err := safe.AppendJSON(nil); err != nil {

@@ -39,6 +39,7 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 		"GET /api/v1/nodes/{id}":         http.HandlerFunc(s.node),
 		"GET /api/v1/nodes/{id}/packets": http.HandlerFunc(s.packets),
 		"GET /api/v1/queues":             http.HandlerFunc(s.queues),
+		"GET /api/v1/queues/{id}/dead":   http.HandlerFunc(s.deadLetters),
 		"GET /api/v1/trails":             http.HandlerFunc(s.trails),
 		"POST /api/v1/trails/query":      http.HandlerFunc(s.trailQuery),
 		"GET " + api.EventsPath:          s.stream,
@@ -57,6 +58,9 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 	}
 	if s.opts.Send != nil {
 		all["POST /api/v1/nodes/{id}/packets"] = http.HandlerFunc(s.send)
+	}
+	if s.opts.Requeue != nil {
+		all["POST /api/v1/queues/{id}/dead"] = http.HandlerFunc(s.requeue)
 	}
 	if s.opts.Debug != nil {
 		all["GET "+api.DebugPath] = http.HandlerFunc(s.debug)

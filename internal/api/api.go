@@ -111,6 +111,10 @@ func Routes() []Route {
 		{Method: http.MethodGet, Path: Base + "nodes/{id}", Scope: View, Doc: "a node with its config, without secrets", Answer: NodeDetail{}},
 		{Method: http.MethodGet, Path: Base + "nodes/{id}/packets", Scope: Inspect, Doc: "the last packets of a node, from the first request on", Answer: NodePackets{}},
 		{Method: http.MethodGet, Path: Base + "queues", Scope: View, Doc: "what nodes report of themselves: what waits, lags, is held or was lost", Answer: []Queue{}},
+		{Method: http.MethodGet, Path: Base + "queues/{id}/dead", Scope: View, Doc: "dead letters of a source in a file, with their payloads for those who may inspect", Answer: DeadLetters{}, Params: []Param{
+			{Name: "file", Doc: "the index of the file; the first by default"},
+			{Name: "from", Doc: "where the page begins: what next said"},
+		}},
 		{Method: http.MethodGet, Path: EventsPath, Scope: View, Doc: "what changes, as a stream of events: hello, then metrics each second", Media: "text/event-stream"},
 		{Method: http.MethodGet, Path: SlowPath, Scope: View, Doc: "what was kept of slow processes", Media: "application/octet-stream"},
 		{Method: http.MethodGet, Path: "/debug/pprof/", Scope: View, Doc: "profiles, for go tool pprof", Media: "application/octet-stream"},
@@ -128,6 +132,7 @@ func Routes() []Route {
 		}},
 		{Method: http.MethodPost, Path: Base + "processes/{id}/cancel", Scope: Control, Doc: "end a process that waits: what it waits for ends with an error"},
 		{Method: http.MethodPost, Path: Base + "nodes/{id}/packets", Scope: Control, Doc: "send a packet to a node, and wait for the answer", Body: Sending{}, Answer: Sent{}},
+		{Method: http.MethodPost, Path: Base + "queues/{id}/dead", Scope: Control, Doc: "send dead letters of a source through the workflow again, and take those that have ended out of the file", Body: Requeue{}, Answer: []Requeued{}},
 		{Method: http.MethodGet, Path: DebugPath, Scope: Control, Doc: "breakpoints, and the processes that are held", Answer: Debug{}},
 		{Method: http.MethodPut, Path: DebugPath + "/breakpoints", Scope: Control, Doc: "hold processes at these places, for as long as the state is asked for", Body: Breakpoints{}, Answer: Debug{}},
 		{Method: http.MethodPost, Path: DebugPath + "/held/{id}", Scope: Control, Doc: "let a process go on", Body: Move{}, Answer: Debug{}},

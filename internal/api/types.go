@@ -374,6 +374,51 @@ type Queue struct {
 	Node    MetricsOf `json:"node"`
 	Waiting string    `json:"waiting,omitempty" jsonschema:"why the node is not ready"`
 	Figures []Figure  `json:"figures"`
+	Dead    bool      `json:"dead,omitempty" jsonschema:"a sink of its port error has a file of dead letters"`
+}
+
+// MaxLetters is how many dead letters are listed, or sent again by one request, at most.
+const MaxLetters = 50
+
+// DeadLetters are dead letters of a source in a file.
+type DeadLetters struct {
+	Files   []string     `json:"files" jsonschema:"of the sinks that the port error leads to"`
+	Letters []DeadLetter `json:"letters" jsonschema:"in the order of the file"`
+	Next    int64        `json:"next,omitempty" jsonschema:"where the next page begins; there is none without it"`
+	Begun   bool         `json:"begun,omitempty" jsonschema:"uniflow dead requeue has begun with other letters of the file, and has not ended"`
+}
+
+// A DeadLetter is a message that a source has sent to its port error.
+type DeadLetter struct {
+	At       int64    `json:"at" jsonschema:"where it is in the file, in bytes"`
+	Sum      string   `json:"sum" jsonschema:"tells it from another letter at the same place"`
+	Time     string   `json:"time,omitempty"`
+	Failed   string   `json:"failed,omitempty" jsonschema:"the node that failed"`
+	Place    string   `json:"place,omitempty" jsonschema:"where that is in the documents"`
+	Attempts string   `json:"attempts,omitempty"`
+	Code     string   `json:"code,omitempty"`
+	Reason   string   `json:"reason"`
+	Payload  *Payload `json:"payload,omitempty" jsonschema:"the message, for those who may inspect"`
+}
+
+// A Requeue are dead letters to send through the workflow again, by their source.
+type Requeue struct {
+	File    int             `json:"file,omitempty" jsonschema:"index in files"`
+	Letters []RequeueLetter `json:"letters"`
+}
+
+// A RequeueLetter is a dead letter that is sent again.
+type RequeueLetter struct {
+	At   int64   `json:"at"`
+	Sum  string  `json:"sum"`
+	Text *string `json:"text,omitempty" jsonschema:"another payload in place of its own, as JSON; what is [redacted] in it stays as it was"`
+}
+
+// A Requeued is what became of a letter that was sent again.
+type Requeued struct {
+	At      int64  `json:"at"`
+	Outcome string `json:"outcome" jsonschema:"answered; failed: it is another dead letter now; kept: it did not end, and may be sent again; gone: it was not there any more"`
+	Error   string `json:"error,omitempty" jsonschema:"why the letter is still in the file"`
 }
 
 // A Figure is a number of a [Queue].

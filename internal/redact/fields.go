@@ -42,6 +42,33 @@ func Fields(v value.Value) value.Value {
 	return v
 }
 
+// Restore returns an edited value with the original in place of what is as it was shown: shown is the original without
+// what is hidden.
+func Restore(edited, shown, original value.Value) value.Value {
+	if edited.Equal(shown) {
+		return original
+	}
+	switch {
+	case edited.Kind() == value.KindMap && shown.Kind() == value.KindMap && original.Kind() == value.KindMap:
+		var b value.MapBuilder
+		for name, e := range edited.Fields() {
+			s, known := shown.Get(name)
+			if o, has := original.Get(name); known && has {
+				e = Restore(e, s, o)
+			}
+			b.Set(name, e)
+		}
+		return b.Build()
+	case edited.Kind() == value.KindList && shown.Kind() == value.KindList && original.Kind() == value.KindList && edited.Len() == shown.Len() && edited.Len() == original.Len():
+		elems := make([]value.Value, 0, edited.Len())
+		for i, e := range edited.Elems() {
+			elems = append(elems, Restore(e, shown.At(i), original.At(i)))
+		}
+		return value.List(elems...)
+	}
+	return edited
+}
+
 // StandIn returns a value of the same form with nothing of its data but the names of fields, for code that runs where
 // its results are shown: what it makes of a secret would not be recognised.
 func StandIn(v value.Value) value.Value {

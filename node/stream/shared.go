@@ -72,13 +72,7 @@ func (p *shared) serve(n *sourceNode, src node.Starter) error {
 		c = newConsumer(n, reader, old)
 	}
 	if n.generation == nil || n.consumer != c {
-		g := &generation{node: n, starter: src, settings: n.settings, letters: n.letters}
-		if many, ok := src.(node.GroupStarter); ok {
-			if ok, g.queues = many.Gathers(); ok {
-				g.groups = many
-			}
-		}
-		g.ctx, g.cancel = context.WithCancel(c.processing)
+		g := newGeneration(n, c, src)
 		n.consumer, n.generation = c, g
 	}
 	p.mu.consumer = c
@@ -88,6 +82,18 @@ func (p *shared) serve(n *sourceNode, src node.Starter) error {
 		old.stop()
 	}
 	return nil
+}
+
+// newGeneration returns a node as a generation of a consumer, which starts processes with src.
+func newGeneration(n *sourceNode, c *consumer, src node.Starter) *generation {
+	g := &generation{node: n, starter: src, settings: n.settings, letters: n.letters}
+	if many, ok := src.(node.GroupStarter); ok {
+		if ok, g.queues = many.Gathers(); ok {
+			g.groups = many
+		}
+	}
+	g.ctx, g.cancel = context.WithCancel(c.processing)
+	return g
 }
 
 // leave ends what a node has begun: the consumer, or if another generation has that, only

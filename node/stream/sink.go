@@ -41,6 +41,12 @@ func (s Sink) Def(o Options) *node.Def {
 		Config: s.config(),
 		In:     []node.Port{{Name: "in", Doc: "A message, or a list of them."}},
 		Out:    []node.Port{{Name: "out", Doc: "With `answer: receipt`, where the message is, or a list of that. Otherwise the answer is None, and nothing leaves here."}},
+		Traits: func(c schema.Config) (t node.Traits) {
+			if s.Lines != nil {
+				t.Lines = s.Lines(c)
+			}
+			return t
+		},
 		Recall: node.Always(node.Effects),
 		New:    func(init *node.Init) (node.Node, error) { return s.newNode(o, init) },
 	}

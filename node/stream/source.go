@@ -102,6 +102,7 @@ type sourceNode struct {
 	ends     bool
 	finished chan struct{}
 	once     sync.Once
+	requeues requeues
 
 	shared  *shared
 	release func() error
@@ -137,10 +138,23 @@ func (n *sourceNode) Open(ctx context.Context) error {
 }
 
 // Serve begins to read, or takes over what an earlier generation reads.
-func (n *sourceNode) Serve(src node.Starter) error { return n.shared.serve(n, src) }
+func (n *sourceNode) Serve(src node.Starter) error {
+	if err := n.shared.serve(n, src); err != nil {
+		return err
+	}
+	n.requeues.serve(src)
+	return nil
+}
 
-// Stop ends what Serve began.
-func (n *sourceNode) Stop(ctx context.Context) error { return n.shared.leave(ctx, n) }
+// Stop ends what Serve began, and requeues: letters that have not ended stay in their file.
+func (n *sourceNode) Stop(ctx context.Context) error {
+	again := n.requeues.stop()
+	errs := []error{n.shared.leave(ctx, n)}
+	for _, c := range again {
+		errs = append(errs, c.drain(ctx))
+	}
+	return errors.Join(errs...)
+}
 
 // Close lets go of what is shared.
 func (n *sourceNode) Close() error {

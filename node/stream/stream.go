@@ -300,6 +300,10 @@ type Sink struct {
 	// batches of its own: it adds the field batch.
 	Batches bool
 
+	// Lines returns the file that a node appends lines of JSON to under a config; empty for none. Nil
+	// is a kind without: see [node.Traits].
+	Lines func(schema.Config) string
+
 	// Joins reports whether, under a config, a batch costs the system much and a record little.
 	// Then all that waits while a batch is written joins the next one, bounded by batch.bytes
 	// alone, so that batches grow with the load, unless batch.count or max_in_flight is set. After a

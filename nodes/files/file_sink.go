@@ -33,8 +33,18 @@ func fileSink() stream.Sink {
 		}, outputFields()...)...),
 		Texts: []string{"path"},
 		Raw:   true,
+		Lines: linesOf,
 		Open:  openFileSink,
 	}
+}
+
+// linesOf returns the file of a sink that writes JSON to the same one always.
+func linesOf(c schema.Config) string {
+	path := c.Text("path").Code
+	if c.String("encode") != "json" || strings.Contains(path, "${") {
+		return ""
+	}
+	return path
 }
 
 // outputFields are the fields of kinds that write.

@@ -170,6 +170,14 @@ const hostileNames = `
 - {kind: snippet, name: doom, language: cel, code: 'self.none.none'}
 `
 
+// refused is a source whose messages fail without a price.
+const refused = `
+- {kind: file_source, name: orders, paths: [orders.ndjson], follow: true, rescan: 20ms, retry: {threshold: 0}, ports: {out: price, error: dead}}
+- {kind: snippet, name: price, language: cel, code: 'self.body.price > 0 ? {"body": self.body} : self.none.none', ports: {out: sold}}
+- {kind: file_sink, name: sold, path: sold.ndjson}
+- {kind: file_sink, name: dead, path: dead.ndjson}
+`
+
 // TestConsole looks at a program under load: as one who may do everything, and as one who may look.
 func TestConsole(t *testing.T) {
 	if err := install(); err != nil {
@@ -179,7 +187,7 @@ func TestConsole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, session, addr := startConsole(t, string(example), hostileNames)
+	p, session, addr := startConsole(t, string(example)+refused, hostileNames)
 	resp, err := http.Post("http://"+addr+"/products", "application/json", strings.NewReader(`{"name": "tea", "price": 450}`))
 	if err != nil {
 		t.Fatal(err)
@@ -285,6 +293,7 @@ document.querySelector('.add').requestSubmit()`)
 	t.Run("queues", func(t *testing.T) {
 		b.open(page + "#view=queues")
 		b.wait("what the listener reports", "[...document.querySelectorAll('article')].some(a => a.ariaLabel == 'listener' && a.querySelectorAll('td.n').length > 0)")
+		requeues(t, b, p)
 	})
 	t.Run("logs", func(t *testing.T) {
 		b.open(page + "#view=logs")
@@ -342,6 +351,39 @@ document.querySelector('.add').requestSubmit()`)
 		p.stop()
 		b.wait("how old the numbers are", "document.querySelector('header [role=status]')?.innerText.match(/[4-9]/)")
 	})
+}
+
+// requeues looks at the dead letters of a source, and sends them again: as they are, and changed.
+func requeues(t *testing.T, b *tab, p *program) {
+	const button = "[...document.querySelectorAll('.dead button')].find(b => b.innerText == '%s')"
+	write(t, filepath.Join(p.cmd.Dir, "orders.ndjson"), "%s", `{"name": "tea", "price": 0, "token": "swordfish"}
+{"name": "milk", "price": -1}
+`)
+	b.wait("a file of dead letters", "[...document.querySelectorAll('article')].find(a => a.ariaLabel == 'orders')?.innerText.includes('Show dead letters')")
+	b.run("[...document.querySelectorAll('article')].find(a => a.ariaLabel == 'orders').querySelector('button[aria-expanded]').focus()")
+	b.do(enterKey())
+	b.wait("the letters", "document.querySelectorAll('.dead tbody tr').length == 2 || ("+fmt.Sprintf(button, "Read them again")+"?.click(), false)")
+	b.wait("where and why it failed", `document.querySelector('.dead tbody tr').innerText.match(/price\s+flow0.yaml:[0-9:]+\s+no such key: none/)`)
+	b.run("[...document.querySelectorAll('.dead button')].find(b => b.innerText == 'Change it').focus()")
+	b.do(enterKey())
+	b.wait("an editor that has the focus", "document.activeElement.tagName == 'TEXTAREA' && document.activeElement.value.includes('\"price\": 0')")
+	b.picture(filepath.Join(t.ArtifactDir(), "dead.png"))
+	if got := b.run("return document.activeElement.value"); strings.Contains(got, "swordfish") || !strings.Contains(got, "[redacted]") {
+		t.Errorf("got %s, want no credential", got)
+	}
+	b.do(escapeKey())
+	b.wait("the editor to close", "!document.querySelector('.dead textarea')")
+	b.run("[...document.querySelectorAll('.dead button')].find(b => b.innerText == 'Change it').click()")
+	b.wait("the editor", "document.querySelector('.dead textarea')")
+	b.run(`const t = document.querySelector('.dead textarea'); Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, 'value').set.call(t, t.value.replace('"price": 0', '"price": 450')); t.dispatchEvent(new InputEvent('input', {bubbles: true}))`)
+	b.run("document.querySelector('.dead form').requestSubmit()")
+	b.wait("the answer", "document.querySelector('.dead [role=status]').innerText.includes('1 answered.') && document.querySelectorAll('.dead tbody tr').length == 1")
+	if sold, err := os.ReadFile(filepath.Join(p.cmd.Dir, "sold.ndjson")); err != nil || string(sold) != `{"name":"tea","price":450,"token":"swordfish"}`+"\n" {
+		t.Errorf("got %s, %v, want what was changed", sold, err)
+	}
+	b.run(fmt.Sprintf(button, "Send these 1 again") + ".click()")
+	b.wait("that it has failed again", "document.querySelector('.dead [role=status]').innerText.includes('1 failed again.') && document.querySelectorAll('.dead tbody tr').length == 1")
+	p.wait("/dead", 2) // both are in the log
 }
 
 // edits changes a document of the program: what is wrong is shown, the change is served, and taken back.
@@ -643,6 +685,11 @@ func looks(t *testing.T, b *tab, page string) {
 					b.wait("numbers", rated(1))
 					b.run(`document.querySelector('[data-node="1"]').click()`)
 					b.wait("what the kind does", "document.querySelector('aside .markdown p')")
+				}
+				if view == "queues" {
+					b.wait("dead letters", "document.querySelector('.dead tbody tr') || (document.querySelector('article button[aria-expanded=false]')?.click(), false)")
+					b.run("document.querySelector('.dead details').open = true; document.querySelector('.dead td:last-child button').click()")
+					b.wait("an editor", "document.querySelector('.dead textarea')")
 				}
 				if view == "process" {
 					b.wait("one that has ended", "[...document.querySelectorAll('td button')].find(b => b.innerText == 'GET /products/:id')?.click(), document.querySelector('.timeline details')")

@@ -67,6 +67,34 @@ export interface Credentials {
   token?: string;
 }
 
+export interface DeadLetter {
+  /** where it is in the file, in bytes */
+  at: number;
+  /** tells it from another letter at the same place */
+  sum: string;
+  time?: string;
+  /** the node that failed */
+  failed?: string;
+  /** where that is in the documents */
+  place?: string;
+  attempts?: string;
+  code?: string;
+  reason: string;
+  /** the message, for those who may inspect */
+  payload?: Payload;
+}
+
+export interface DeadLetters {
+  /** of the sinks that the port error leads to */
+  files: string[];
+  /** in the order of the file */
+  letters: DeadLetter[];
+  /** where the next page begins; there is none without it */
+  next?: number;
+  /** uniflow dead requeue has begun with other letters of the file, and has not ended */
+  begun?: boolean;
+}
+
 export interface Debug {
   breakpoints: Breakpoint[];
   /** processes, the one that waits the longest first */
@@ -494,6 +522,8 @@ export interface Queue {
   /** why the node is not ready */
   waiting?: string;
   figures: Figure[];
+  /** a sink of its port error has a file of dead letters */
+  dead?: boolean;
 }
 
 export interface Reload {
@@ -508,6 +538,27 @@ export interface Reload {
 export interface Rename {
   at: Place;
   name: string;
+}
+
+export interface Requeue {
+  /** index in files */
+  file?: number;
+  letters: RequeueLetter[];
+}
+
+export interface RequeueLetter {
+  at: number;
+  sum: string;
+  /** another payload in place of its own, as JSON; what is [redacted] in it stays as it was */
+  text?: string;
+}
+
+export interface Requeued {
+  at: number;
+  /** answered; failed: it is another dead letter now; kept: it did not end, and may be sent again; gone: it was not there any more */
+  outcome: string;
+  /** why the letter is still in the file */
+  error?: string;
 }
 
 export interface Revision {

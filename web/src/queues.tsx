@@ -1,5 +1,6 @@
 import { useSignal } from "@preact/signals";
 import type { Figure, Queue } from "./api.gen";
+import { Dead } from "./dead";
 import { graph, useGraph } from "./graph";
 import { get } from "./server";
 import { count, duration, plain, t } from "./text";
@@ -10,6 +11,7 @@ import type { ViewProps } from "./view";
 export function Queues({ namespace, show }: ViewProps) {
   useGraph(namespace);
   const queues = useSignal<Queue[] | null>(null);
+  const opened = useSignal(""); // the source whose dead letters are shown
   usePoll(async () => {
     queues.value = await get<Queue[]>("/api/v1/queues");
     return true;
@@ -19,7 +21,7 @@ export function Queues({ namespace, show }: ViewProps) {
     <section class="scroll cards">
       {queues.value && shown.length === 0 ? <p class="empty">{t("noQueues")}</p> : null}
       {shown.map((q) => (
-        <article key={q.id} aria-label={q.node.name || q.node.kind}>
+        <article key={q.id} class={opened.value === q.id ? "opened" : undefined} aria-label={q.node.name || q.node.kind}>
           <h2>
             {graph.value?.diagram.nodes.some((n) => n.id === q.id) ? <button class="link" onClick={() => show(q.id)}>{plain(q.node.name || q.node.kind)}</button> : plain(q.node.name || q.node.kind)}
           </h2>
@@ -41,6 +43,8 @@ export function Queues({ namespace, show }: ViewProps) {
               })}
             </tbody>
           </table>
+          {q.dead || opened.value === q.id ? <p class="row"><button aria-expanded={opened.value === q.id} onClick={() => (opened.value = opened.value === q.id ? "" : q.id)}>{t(opened.value === q.id ? "hideDead" : "showDead")}</button></p> : null}
+          {opened.value === q.id ? <Dead key={q.id} id={q.id} /> : null}
         </article>
       ))}
     </section>

@@ -1,10 +1,8 @@
 package flow
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -13,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/deadletter"
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
-	"github.com/uniflow-labs/uniflow/value"
 )
 
 const deadLong = `Dead is for dead letters: the messages that a source has sent to its port error, in a
@@ -31,36 +29,8 @@ func deadCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// A letter is a line of a file of dead letters.
-type letter struct {
-	line int
-	raw  []byte
-	v    value.Value // null if the line is not JSON
-}
-
-func (l *letter) field(path ...string) string {
-	v := l.v
-	for _, name := range path {
-		v, _ = v.Get(name)
-	}
-	if v.IsNull() {
-		return ""
-	}
-	return v.String()
-}
-
-// source is the node that the letter is of; empty if the line is not a letter.
-func (l *letter) source() string { return l.field("node") }
-
-// reason is why the message has failed, without the node and the place, which are known.
-func (l *letter) reason() string {
-	reason := l.field("message")
-	at := fmt.Sprintf("node %q (%s): ", l.field("letter", "failed"), l.field("letter", "place"))
-	return strings.TrimPrefix(reason, at)
-}
-
 // eachLetter calls f for the lines of a file; - is standard input.
-func (a commands) eachLetter(path string, f func(l *letter) error) (err error) {
+func (a commands) eachLetter(path string, f func(l *deadletter.Letter) error) (err error) {
 	in := a.Stdin
 	if path != app.StdinPath {
 		file, err := os.Open(path)
@@ -70,25 +40,7 @@ func (a commands) eachLetter(path string, f func(l *letter) error) (err error) {
 		defer file.Close()
 		in = file
 	}
-	lines := bufio.NewReaderSize(in, 64<<10)
-	for n := 1; ; n++ {
-		raw, err := lines.ReadBytes('\n')
-		if text := strings.TrimSpace(string(raw)); text != "" {
-			l := &letter{line: n, raw: []byte(text)}
-			if v, bad := value.ParseJSON(l.raw); bad == nil && v.Kind() == value.KindMap {
-				l.v = v
-			}
-			if err := f(l); err != nil {
-				return err
-			}
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read %s: %w", path, err)
-		}
-	}
+	return deadletter.Each(in, 0, f)
 }
 
 // listedLetter is one element of what dead list --json prints.
@@ -121,22 +73,22 @@ func deadListCommand(a commands) *cobra.Command {
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		all := []listedLetter{}
 		for _, path := range args {
-			err := a.eachLetter(path, func(l *letter) error {
-				if l.source() == "" {
-					a.Talk("%s:%d: not a dead letter\n", path, l.line)
+			err := a.eachLetter(path, func(l *deadletter.Letter) error {
+				if l.Source() == "" {
+					a.Talk("%s:%d: not a dead letter\n", path, l.Line)
 					return nil
 				}
 				all = append(all, listedLetter{
-					File: path, Line: l.line, Time: l.field("letter", "time"), Source: l.source(), Kind: l.field("letter", "source"), Failed: l.field("letter", "failed"),
-					Place: l.field("letter", "place"), Attempts: l.field("letter", "attempts"), ID: l.field("data", "id"), Code: l.field("code"), Reason: l.reason(),
+					File: path, Line: l.Line, Time: l.Field("letter", "time"), Source: l.Source(), Kind: l.Field("letter", "source"), Failed: l.Field("letter", "failed"),
+					Place: l.Field("letter", "place"), Attempts: l.Field("letter", "attempts"), ID: l.Field("data", "id"), Code: l.Field("code"), Reason: l.Reason(),
 				})
 				return nil
 			})
 			if err != nil {
 				return err
 			}
-			if _, err := os.Stat(claimOf(path)); err == nil {
-				a.Talk("%s has letters that a requeue has begun with: uniflow dead requeue %s goes on\n", claimOf(path), path)
+			if _, err := os.Stat(deadletter.Claim(path)); err == nil {
+				a.Talk("%s has letters that a requeue has begun with: uniflow dead requeue %s goes on\n", deadletter.Claim(path), path)
 			}
 		}
 		if asJSON {
@@ -192,15 +144,15 @@ func deadShowCommand(a commands) *cobra.Command {
 			lines = append(lines, n)
 		}
 		missing := slices.Clone(lines)
-		err := a.eachLetter(args[0], func(l *letter) error {
-			if len(lines) > 0 && !slices.Contains(lines, l.line) {
+		err := a.eachLetter(args[0], func(l *deadletter.Letter) error {
+			if len(lines) > 0 && !slices.Contains(lines, l.Line) {
 				return nil
 			}
-			missing = slices.DeleteFunc(missing, func(n int) bool { return n == l.line })
-			if l.v.IsNull() {
-				return a.Print(show.Printable(string(l.raw)) + "\n")
+			missing = slices.DeleteFunc(missing, func(n int) bool { return n == l.Line })
+			if l.V.IsNull() {
+				return a.Print(show.Printable(string(l.Raw)) + "\n")
 			}
-			return a.PrintJSON(json.RawMessage(l.raw))
+			return a.PrintJSON(json.RawMessage(l.Raw))
 		})
 		if err == nil && len(missing) > 0 {
 			err = &app.ExitError{Code: app.ExitFindings, Err: fmt.Errorf("%s has no letter in line %d", args[0], missing[0])}
@@ -221,8 +173,8 @@ func someFiles(cmd *cobra.Command, args []string) error {
 // sourcesOf counts the letters of a file by their source.
 func (a commands) sourcesOf(path string) (counts map[string]int, err error) {
 	counts = make(map[string]int)
-	err = a.eachLetter(path, func(l *letter) error {
-		if name := l.source(); name != "" {
+	err = a.eachLetter(path, func(l *deadletter.Letter) error {
+		if name := l.Source(); name != "" {
 			counts[name]++
 		}
 		return nil

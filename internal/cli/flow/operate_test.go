@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -271,5 +272,51 @@ func TestOperateMistakes(t *testing.T) {
 		if code, errs := ended(); code == 0 || !strings.Contains(errs, want) {
 			t.Errorf("%q ended with %d: %s, want %q", args, code, errs, want)
 		}
+	}
+}
+
+// TestOperateDead lets a model send a dead letter again, changed, when a person agrees.
+func TestOperateDead(t *testing.T) {
+	t.Chdir(t.TempDir())
+	apptest.Write(t, "orders.ndjson", `{"n": 0}`+"\n")
+	apptest.Write(t, "orders.yaml", `- {kind: file_source, name: orders, paths: [orders.ndjson], follow: true, retry: {threshold: 0}, ports: {out: check, error: dead}}
+- {kind: snippet, name: check, language: cel, code: 'self.body.n > 0 ? {"body": self.body} : self.none.none', ports: {out: good}}
+- {kind: file_sink, name: good, path: good.ndjson}
+- {kind: file_sink, name: dead, path: dead.ndjson}
+`)
+	s := serve(t, "--from-specs", "orders.yaml", "--admin", "127.0.0.1:0", "--admin-token", "all")
+	admin := s.await(`admin server listening" address=(\S+)`)[0]
+	s.await("error goes to an error port")
+	o := operate(t, true, "--admin", admin, "--admin-token", "all", "--allow", "control")
+	var page struct {
+		Letters []struct {
+			At      int64
+			Sum     string
+			Payload struct{ Text string }
+		}
+	}
+	for deadline := time.Now().Add(20 * time.Second); len(page.Letters) == 0; { // the sink writes it now
+		if text, failed := o.call("dead", args{"node": "orders"}, &page); failed || time.Now().After(deadline) {
+			t.Fatal(text)
+		}
+	}
+	l := page.Letters[0]
+	request := args{"node": "orders", "at": l.At, "sum": l.Sum, "payload": args{"body": args{"n": 5}, "id": "1"}}
+	o.says = "decline"
+	if text, failed := o.call("requeue", request, nil); !failed {
+		t.Errorf("without consent: %s", text)
+	}
+	o.says = "accept"
+	if text, failed := o.call("requeue", request, nil); failed || !strings.Contains(text, "answered") {
+		t.Errorf("got %s", text)
+	}
+	if good, err := os.ReadFile("good.ndjson"); err != nil || string(good) != `{"n":5}`+"\n" {
+		t.Errorf("got %s, %v", good, err)
+	}
+	if len(o.asked) != 2 || !strings.Contains(o.asked[1], "no such key") || !strings.Contains(o.asked[1], `{"n":5}`) {
+		t.Errorf("the person was asked %q", o.asked)
+	}
+	if text, failed := o.call("requeue", request, nil); !failed || !strings.Contains(text, "not there") {
+		t.Errorf("a letter that is gone: %s", text)
 	}
 }

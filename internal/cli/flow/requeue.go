@@ -3,7 +3,6 @@ package flow
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/settings"
+	"github.com/uniflow-labs/uniflow/internal/deadletter"
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 	"github.com/uniflow-labs/uniflow/node"
@@ -76,21 +76,18 @@ func requeueCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// claimOf is the file that a requeue of a file reads.
-func claimOf(file string) string { return file + ".requeue" }
-
 // requeue sends the letters of a file through the workflow: first those that an earlier
 // one has begun with.
 func (a commands) requeue(ctx context.Context, command string, o *runOptions, file string, r *reading) (err error) {
-	lock, err := vfs.OS{}.Lock(claimOf(file) + ".lock")
-	if errors.Is(err, vfs.ErrLocked) {
-		err = &app.ExitError{Code: app.ExitFindings, Err: fmt.Errorf("another program requeues %s", file)}
+	lock, err := deadletter.Lock(file)
+	if errors.Is(err, deadletter.ErrLocked) {
+		err = &app.ExitError{Code: app.ExitFindings, Err: err}
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	_, err = os.Stat(claimOf(file))
+	_, err = os.Stat(deadletter.Claim(file))
 	begun := err == nil
 	_, err = os.Stat(file)
 	more := err == nil
@@ -98,8 +95,8 @@ func (a commands) requeue(ctx context.Context, command string, o *runOptions, fi
 		return app.InputError(file, err)
 	}
 	if begun {
-		a.Talk("going on with %s\n", claimOf(file))
-		if err := a.requeueOnce(ctx, command, o, file, claimOf(file), r); err != nil {
+		a.Talk("going on with %s\n", deadletter.Claim(file))
+		if err := a.requeueOnce(ctx, command, o, file, deadletter.Claim(file), r); err != nil {
 			return err
 		}
 	}
@@ -124,7 +121,7 @@ func (a commands) requeueOnce(ctx context.Context, command string, o *runOptions
 	if err != nil {
 		return err
 	}
-	claim := claimOf(file)
+	claim := deadletter.Claim(file)
 	again := &requeued{claim: claim, maxDead: o.job().MaxDead, letters: counts, sources: make(map[string]node.Ref)}
 	kinds := a.kinds(o.Language)
 	for i, def := range kinds {

@@ -46,6 +46,16 @@ type (
 		Node    string `json:"node" jsonschema:"the name or the id of a node"`
 		Payload any    `json:"payload" jsonschema:"any JSON"`
 	}
+	deadFrom struct {
+		Node string `json:"node" jsonschema:"the name or the id of a source"`
+		From int64  `json:"from,omitempty" jsonschema:"where the page begins: what next said"`
+	}
+	deadLetter struct {
+		Node    string `json:"node" jsonschema:"the name or the id of the source"`
+		At      int64  `json:"at"`
+		Sum     string `json:"sum"`
+		Payload any    `json:"payload,omitempty" jsonschema:"another message in place of its own: any JSON with body"`
+	}
 	drafted struct {
 		Drafts []api.Document `json:"drafts" jsonschema:"whole documents in place of those of the same file"`
 	}
@@ -140,6 +150,14 @@ func (t *Tools) inspect(server *sdk.Server) {
 		var v []api.LogLine
 		return &v, t.get(ctx, "logs?"+url.Values{"level": {cmp.Or(in.Level, "info")}, "node": {in.Node}}.Encode(), &v)
 	})
+	add(server, "dead", "Dead letters of a source in a file of the sink behind its port error: why each failed, and its message.", false, true, func(ctx context.Context, _ *sdk.CallToolRequest, in deadFrom) (any, error) {
+		id, err := t.id(ctx, in.Node)
+		if err != nil {
+			return nil, err
+		}
+		var v api.DeadLetters
+		return &v, t.get(ctx, fmt.Sprintf("queues/%s/dead?from=%d", id, in.From), &v)
+	})
 	add(server, "packets", "The last packets of a node: received, sent and answered. They are recorded from the first call on.", false, true, func(ctx context.Context, _ *sdk.CallToolRequest, in named) (any, error) {
 		id, err := t.id(ctx, in.Node)
 		if err != nil {
@@ -177,6 +195,7 @@ func (t *Tools) control(server *sdk.Server) {
 		var v api.Sent
 		return &v, t.Client.Send(ctx, http.MethodPost, api.Base+"nodes/"+id+"/packets", api.Sending{Text: string(payload)}, &v)
 	})
+	add(server, "requeue", "Sends a dead letter of a source, which the tool dead lists, through the workflow again, and takes it out of the file when it has ended. A person is asked.", true, true, t.requeue)
 	add(server, "cancel", "Ends a process that waits, of which the tool processes has the id: what it waits for ends with an error. A person is asked.", true, false, func(ctx context.Context, r *sdk.CallToolRequest, in identified) (any, error) {
 		if err := t.consent(r, "End the process "+in.ID+"? What it waits for ends with an error."); err != nil {
 			return nil, err
@@ -192,6 +211,37 @@ func (t *Tools) control(server *sdk.Server) {
 	add(server, "breakpoints", "Holds the next processes that come to these places, while others run. A person is asked.", true, true, t.breakpoints)
 	add(server, "held", "The processes that are held at breakpoints, with their payloads.", false, true, t.held)
 	add(server, "move", "Lets a process go on that is held. A person is asked if it would do something else than it did.", true, true, t.move)
+}
+
+// requeue sends a dead letter again. The person sees the message.
+func (t *Tools) requeue(ctx context.Context, r *sdk.CallToolRequest, in deadLetter) (any, error) {
+	id, err := t.id(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	var page api.DeadLetters
+	if err := t.get(ctx, fmt.Sprintf("queues/%s/dead?from=%d", id, in.At), &page); err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(page.Letters, func(l api.DeadLetter) bool { return l.At == in.At && l.Sum == in.Sum })
+	if at < 0 || page.Letters[at].Payload == nil {
+		return nil, errors.New("the letter is not there: see the tool dead")
+	}
+	letter, text := api.RequeueLetter{At: in.At, Sum: in.Sum}, page.Letters[at].Payload.Text
+	if in.Payload != nil {
+		data, err := json.Marshal(in.Payload)
+		if err != nil {
+			return nil, err
+		}
+		text = string(data)
+		letter.Text = &text
+	}
+	question := fmt.Sprintf("Send this dead letter of the source %s through the workflow again? It has all effects that any other message has. It has failed with: %s\n\n%s", in.Node, page.Letters[at].Reason, text)
+	if err := t.consent(r, question); err != nil {
+		return nil, err
+	}
+	var v []api.Requeued
+	return &v, t.Client.Send(ctx, http.MethodPost, api.Base+"queues/"+id+"/dead", api.Requeue{Letters: []api.RequeueLetter{letter}}, &v)
 }
 
 // get asks the program.
