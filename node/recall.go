@@ -30,8 +30,8 @@ const (
 	// Holds is for nodes that wait for a time or an event: the rest is waited for.
 	Holds
 
-	// Reruns is for nodes with state of their own, or that take several turns: they run again,
-	// with the decisions and values that they gave to [Run.Note].
+	// Reruns is for nodes with state of their own: they run again, with the decisions that they
+	// have recorded with [Run.Note].
 	Reruns
 
 	// Attached is for nodes that are bound to a connection or to the memory of this program.
@@ -63,8 +63,8 @@ type Run interface {
 	Attempt() int
 
 	// Note records a decision, and returns it. When the process runs again it returns what
-	// was recorded the first time.
-	Note(v value.Value) value.Value
+	// was recorded the first time, and decide is not called.
+	Note(decide func() value.Value) value.Value
 
 	// Keep says that the result of a [Pure] node must be recorded, because its code asked for
 	// the time or for chance.
@@ -99,7 +99,7 @@ type Level uint8
 // The levels.
 const (
 	LevelNone       Level = iota // nothing
-	LevelAccept                  // what it begins with, and its end: after a crash it begins anew
+	LevelAccept                  // what it begins with, and its end: after a crash it begins again
 	LevelCheckpoint              // the results of effects and reads, too: after a crash it goes on
 )
 

@@ -99,6 +99,9 @@ const (
 
 	// Inside: what the node does is seen within the program alone, and ends with it.
 	Inside
+
+	// Durable: all processes that the trigger starts are durable: see [Recall].
+	Durable
 )
 
 // Has reports whether all facts of another set are in it.

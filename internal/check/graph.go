@@ -34,6 +34,7 @@ func Graph(graph []node.Vertex, report Report) {
 			committedBefore(graph, takers, v, report)
 		}
 		templatedStatement(i, v, report)
+		attachedBelow(i, v, report)
 		unrouted(i, v, report)
 	}
 	passedBack(graph, report)
@@ -186,5 +187,20 @@ func passedBack(graph []node.Vertex, report Report) {
 			report(i, warning(diag.Errorf(diag.CodePassedBack, "it answers %q with the failure that came from there, which then comes again without end", trigger).
 				WithHint("link the port out: to a nop, which drops the message, or to a sink, which keeps it")))
 		}
+	}
+}
+
+// attachedBelow reports nodes that durable processes come to, and that cannot be resumed.
+func attachedBelow(i int, v *node.Vertex, report Report) {
+	if !v.Traits.Is.Has(node.Durable) {
+		return
+	}
+	begins := func(at *node.Vertex) bool { return at != v && at.Def != nil && at.Def.Begins() }
+	for at := range node.Reach(node.Down, node.Nodes(append(v.Out, v.Err)...), begins) {
+		if at.Def == nil || at.Def.Recall == nil || at.Def.Recall(at.Config) != node.Attached {
+			continue
+		}
+		report(i, v.Config.Errorf("durability", diag.CodeBadNode, "its processes come to %q, which cannot go on after a crash: %s is bound to a connection, or to the memory of the program", at.Ref, at.Ref.Kind).
+			WithHint("with when, say which requests are durable: those that do not come to it"))
 	}
 }

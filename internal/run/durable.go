@@ -327,7 +327,7 @@ func (a *activation) sleep(p *process, r node.Result) node.Result {
 	pos := mix(mix(a.pos, uint64(SleepRecord)), uint64(a.sleeps))
 	until := time.Time{}
 	if e.More.Delay >= durableSleep {
-		due := a.run.note(pos, SleepRecord, a, value.Time(p.gen.clock.Now().Add(e.More.Delay).Round(0)))
+		due := a.run.note(pos, SleepRecord, a, func() value.Value { return value.Time(p.gen.clock.Now().Add(e.More.Delay).Round(0)) })
 		until, _ = due.AsTime()
 	}
 	then, delay := e.More.Then, e.More.Delay
@@ -396,7 +396,7 @@ func (a *activation) Attempt() int { return int(a.again) + 1 }
 
 func (a *activation) Keep() { a.keeps = true }
 
-func (a *activation) Note(v value.Value) value.Value {
+func (a *activation) Note(decide func() value.Value) value.Value {
 	a.notes++
-	return a.run.note(mix(mix(a.pos, uint64(NoteRecord)), uint64(a.notes)), NoteRecord, a, v)
+	return a.run.note(mix(mix(a.pos, uint64(NoteRecord)), uint64(a.notes)), NoteRecord, a, decide)
 }

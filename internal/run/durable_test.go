@@ -176,7 +176,7 @@ func (g *graph) durableNode(rng *rand.Rand, w *world) {
 		n = nodeFunc(func(p node.Process, pkt node.Packet) node.Result {
 			noted := value.Int(rand.Int64())
 			if r, ok := node.RunOf(p); ok {
-				noted = r.Note(noted)
+				noted = r.Note(func() value.Value { return value.Int(rand.Int64()) })
 			}
 			return node.Block(func(context.Context) node.Result { return node.Send(0, value.List(pkt.Payload, noted)) })
 		})

@@ -28,7 +28,7 @@ func (s starter) Submit(_ context.Context, sub node.Submission) (*node.Receipt, 
 
 // A durable is what the process of a run and its children have in common.
 //
-// A run that is resumed begins anew and replays its records in their order: what a record is
+// A run that is resumed begins again and replays its records in their order: what a record is
 // of waits for its turn, and the next turn comes when all processes of the run wait. So
 // whatever depends on the order in which results came has it again. When all records have
 // been met the run is live: what has no record begins.
@@ -97,7 +97,7 @@ func (run *durable) has(pos uint64) bool {
 }
 
 // note records something that is decided now, or returns what was recorded.
-func (run *durable) note(pos uint64, t RecordType, a *activation, v value.Value) value.Value {
+func (run *durable) note(pos uint64, t RecordType, a *activation, decide func() value.Value) (v value.Value) {
 	run.mu.Lock()
 	at, ok := run.mu.places[pos]
 	if ok {
@@ -106,6 +106,7 @@ func (run *durable) note(pos uint64, t RecordType, a *activation, v value.Value)
 	}
 	run.mu.Unlock()
 	if !ok {
+		v = decide()
 		run.kept.Add(Record{Pos: pos, Node: a.ref.ID, Type: t, Payload: v})
 	}
 	return v

@@ -303,6 +303,7 @@ func (s *session) inert(ref node.Ref, def *node.Def, c schema.Config, fake, reco
 	if def.Recall != nil {
 		recall = def.Recall(c)
 	}
+	changes := recall == node.Effects || recall == node.Reruns || recall == node.Attached
 	records = records && !def.Starts()
 	why := ""
 	switch {
@@ -313,7 +314,7 @@ func (s *session) inert(ref node.Ref, def *node.Def, c schema.Config, fake, reco
 	case s.Dry && slices.ContainsFunc(s.Allowed, func(name string) bool { return named(ref, name) }):
 	case def.Role.Has(node.Connects) && !records:
 		why = "does not connect"
-	case s.Dry && recall == node.Effects && !traits.Is.Has(node.Inside):
+	case s.Dry && changes && !traits.Is.Has(node.Inside):
 		why = "is not run, as it may change something"
 	}
 	name := cmp.Or(ref.Name, "NAME")

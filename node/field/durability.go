@@ -27,6 +27,13 @@ type Durability struct {
 	strip  [][]string
 }
 
+// The words of the levels.
+const (
+	levelNone       = "none"
+	levelAccept     = "accept"
+	levelCheckpoint = "checkpoint"
+)
+
 // caller are the headers that say who has sent a request.
 var caller = []string{"Authorization", "Cookie"}
 
@@ -36,7 +43,7 @@ const evalLimit = time.Second
 // NewDurability declares the field durability of a trigger.
 func NewDurability() *schema.Field {
 	return schema.Group("durability", schema.Fields(
-		schema.Enum("level", "none", "accept", "checkpoint").Default("none").Doc("What a crash must not lose: with `accept` the request, which starts again until it has ended; with `checkpoint` the results of its effects, too, so that it goes on. A word in place of the object is the level."),
+		schema.Enum("level", levelNone, levelAccept, levelCheckpoint).Default(levelNone).Doc("What a crash must not lose: with `accept` the request, which starts again until it has ended; with `checkpoint` the results of its effects, too, so that it goes on. A word in place of the object is the level."),
 		schema.Expr("when").Doc("Which requests: those for which it is true. Without it, all."),
 		schema.Expr("key").Doc("The idempotency key of the request, a text; null for none. What comes with a key that was there before gets the answer of the first."),
 		schema.Duration("key_ttl").Default(24*time.Hour).Range(float64(time.Second), float64(366*24*time.Hour)).Doc("How long a key is remembered."),
@@ -46,14 +53,22 @@ func NewDurability() *schema.Field {
 	)).Short("level").Doc("Makes processes that survive a crash of the program. It takes `start --journal`.")
 }
 
+// DurableTrait returns [node.Durable] if all processes of a trigger with the config are durable.
+func DurableTrait(c schema.Config) (t node.Trait) {
+	if g := c.Group("durability"); g.String("level") != levelNone && !g.Has("when") {
+		t = node.Durable
+	}
+	return t
+}
+
 // DurabilityOf reads the field of a config; nil if no process is durable.
 func (o Options) DurabilityOf(c schema.Config) (*Durability, error) {
 	g := c.Group("durability")
 	d := &Durability{Within: g.Duration("respond_within"), keyTTL: g.Duration("key_ttl")}
 	switch g.String("level") {
-	case "accept":
+	case levelAccept:
 		d.level = node.LevelAccept
-	case "checkpoint":
+	case levelCheckpoint:
 		d.level = node.LevelCheckpoint
 	default:
 		return nil, nil

@@ -36,7 +36,7 @@ func authDef(o stream.Options) *node.Def {
 		),
 		In:      []node.Port{{Name: "in", Doc: "A request."}},
 		Out:     []node.Port{{Name: "out", Doc: "The request, with `auth`."}},
-		Recall:  node.Always(node.Reads),
+		Recall:  recallOf,
 		Error:   "Why the request does not pass, with a `status` of 401, 403 or 503, a `code`, and `challenges`, the values of `WWW-Authenticate`.",
 		OpenAPI: describe,
 		Traits: func(c schema.Config) (t node.Traits) {
@@ -105,4 +105,13 @@ var fieldsOf = map[string][]string{
 // keyFieldsOf is the same for the fields of a key.
 var keyFieldsOf = map[string][]string{
 	"sha256": {typeKey}, "scopes": {typeKey, typeHMAC}, "pem": {typeJWT}, "jwks": {typeJWT}, "algorithms": {typeJWT},
+}
+
+// recallOf says that a request whose signature is checked is remembered: the check marks it, so that it is
+// good once.
+func recallOf(c schema.Config) node.Recall {
+	if readsRaw(c) {
+		return node.Effects
+	}
+	return node.Reads
 }

@@ -47,7 +47,7 @@ func loginDef() *node.Def {
 		In:     []node.Port{{Name: "in", Doc: "A request."}},
 		Out:    []node.Port{{Name: "out", Doc: "The request, with `auth`."}},
 		Error:  "Why there is no session, with a `status` of 401, 403 or 503, and a `code`.",
-		Recall: node.Always(node.Effects),
+		Recall: node.Always(node.Attached),
 		Traits: func(c schema.Config) node.Traits {
 			return node.Traits{
 				Is:    node.SendsParts | node.IgnoresBody, // a session that is renewed adds a header to the answer

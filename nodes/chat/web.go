@@ -50,7 +50,7 @@ func chatDef() *node.Def {
 		Role:    node.Begins | node.HasClient,
 		Traits:  chatTraits,
 		OpenAPI: describe,
-		Recall:  node.Always(node.Effects),
+		Recall:  node.Always(node.Attached),
 		New:     newChatNode,
 	}
 }

@@ -36,7 +36,7 @@ func assertDef(o Options) *node.Def {
 		Traits: node.Fixed(node.Traits{Needs: []node.Need{{
 			What: givesTest, OfTrigger: true, Idle: true, Hint: "an assert judges [payload, index] of a test: elsewhere use an if, a validate or a throw",
 		}}}),
-		Recall: node.Always(node.Reads),
+		Recall: node.Always(node.Pure),
 		In:     in("`[payload, index]`: what to judge, or the index after which to look."),
 		Out:    []node.Port{{Name: "out", Doc: "`[payload, index]` of what was judged."}},
 		New: func(init *node.Init) (node.Node, error) {

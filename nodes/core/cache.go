@@ -32,7 +32,7 @@ func cacheDef(o Options) *node.Def {
 		In:     in("A payload to answer."),
 		Out:    []node.Port{{Name: "out", Doc: "A payload whose answer is not kept."}},
 		Traits: node.Fixed(node.Traits{Shape: node.Passes}),
-		Recall: node.Always(node.Reads),
+		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			n := &cache{pool: init.Pool, clock: init.Clock, bytes: init.Memory}
 			var err error
@@ -87,6 +87,9 @@ func (n *cache) Close() error { return n.release() }
 func (n *cache) Concurrency() int { return 1024 }
 
 func (n *cache) Receive(p node.Process, pkt node.Packet) node.Result {
+	if _, durable := node.RunOf(p); durable { // whether there is an answer would change from one time to the next
+		return node.Send(0, pkt.Payload)
+	}
 	k, err := evalKey(p, n.key, pkt.Payload)
 	if err != nil {
 		return node.Fail(err)

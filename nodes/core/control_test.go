@@ -526,12 +526,12 @@ func TestRecall(t *testing.T) {
 			}
 			cfg, list := def.Config.Decode(schema.RawOf(value.Map(fields...)))
 			if got := def.Recall(cfg); got != want || list.HasErrors() {
-				t.Errorf("%s %v: got %d, findings %v, want %d", kind, config, got, list, want)
+				t.Errorf("%s %v: got %s, findings %v, want %s", kind, config, got, list, want)
 			}
 		}
 	}
 	f("for", nil, node.Pure)
-	f("merge", nil, node.Reads)
+	f("merge", nil, node.Reruns)
 	f("sleep", map[string]value.Value{"interval": value.String("999ms")}, node.Pure)
 	f("sleep", map[string]value.Value{"interval": value.String("1s")}, node.Holds)
 }

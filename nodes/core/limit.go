@@ -45,13 +45,13 @@ func limitDef(o Options) *node.Def {
 			return value.Map(value.Field{Name: "responses", Value: openapi.Failure(http.StatusTooManyRequests, "Too many requests; Retry-After says when to try again.", "Retry-After")})
 		},
 		Traits: func(c schema.Config) (t node.Traits) {
-			t.Shape = node.Passes
+			t.Is, t.Shape = node.Inside, node.Passes
 			if !c.Has("key") {
-				t.Is = node.IgnoresBody
+				t.Is |= node.IgnoresBody
 			}
 			return t
 		},
-		Recall: node.Always(node.Reads),
+		Recall: node.Always(node.Reruns),
 		New: func(init *node.Init) (node.Node, error) {
 			n := &limit{pool: init.Pool, clock: init.Clock}
 			var found diag.List
@@ -106,7 +106,7 @@ func (n *limit) Receive(p node.Process, pkt node.Packet) node.Result {
 		}
 		k = state.KeyOf(counted(v, n.prefix))
 	}
-	t, err := n.buckets.pass(p, k, n.clock.Now())
+	t, err := n.pass(p, k)
 	switch {
 	case err != nil:
 		return node.Fail(err)
@@ -114,6 +114,25 @@ func (n *limit) Receive(p node.Process, pkt node.Packet) node.Result {
 		return node.Send(0, pkt.Payload)
 	}
 	return t.Send(pkt.Payload)
+}
+
+// pass lets a packet pass, or refuses it. A durable process that runs again does what it did the first
+// time, and counts for nothing.
+func (n *limit) pass(p node.Process, k state.Key) (*state.Ticket[state.Key], error) {
+	if r, durable := node.RunOf(p); durable {
+		return n.passOnce(r, p, k)
+	}
+	return n.buckets.pass(p, k, n.clock.Now())
+}
+
+func (n *limit) passOnce(r node.Run, p node.Process, k state.Key) (t *state.Ticket[state.Key], err error) {
+	refused := r.Note(func() value.Value {
+		if t, err = n.buckets.pass(p, k, n.clock.Now()); err != nil {
+			return value.Error(err)
+		}
+		return value.Null()
+	})
+	return t, refused.AsError()
 }
 
 // Measure implements [node.Measured].

@@ -52,7 +52,7 @@ func askDef(o stream.Options) *node.Def {
 		Traits: func(c schema.Config) node.Traits {
 			return askerTraits(c, c.Has("text") || c.Has("choices") || c.Has("schema"))
 		},
-		Recall: node.Always(node.Holds),
+		Recall: node.Always(node.Attached),
 		New: func(init *node.Init) (node.Node, error) {
 			n, err := newAsker(init, o)
 			if err != nil {

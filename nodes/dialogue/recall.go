@@ -21,7 +21,7 @@ func recallDef() *node.Def {
 		Page:    node.ReadPage(recallPage),
 		In:      in("A payload."),
 		Out:     out("`{input, session}`."),
-		Recall:  node.Always(node.Reads),
+		Recall:  node.Always(node.Pure),
 		Traits:  node.Fixed(node.Traits{Needs: []node.Need{session.Needed("")}}),
 		New: func(*node.Init) (node.Node, error) {
 			return node.Func(func(p node.Process, in value.Value) (value.Value, error) {

@@ -30,7 +30,7 @@ func rememberDef(o stream.Options) *node.Def {
 		),
 		In:     in("A payload."),
 		Out:    out("The same."),
-		Recall: node.Always(node.Effects),
+		Recall: node.Always(node.Pure),
 		Traits: node.Fixed(node.Traits{Is: node.Inside, Needs: []node.Need{session.Needed("")}}),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config

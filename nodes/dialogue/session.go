@@ -54,7 +54,7 @@ func sessionDef(o stream.Options) *node.Def {
 			}
 			return t
 		},
-		Recall: node.Always(node.Effects),
+		Recall: node.Always(node.Attached),
 		New:    func(init *node.Init) (node.Node, error) { return newSession(init, o) },
 	}
 }

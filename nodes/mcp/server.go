@@ -56,7 +56,7 @@ func serverDef() *node.Def {
 		Error:   "A request that is refused, or a call that has failed. Its answer is that of the tool.",
 		Traits:  node.Fixed(node.Traits{Is: node.SendsParts, Gives: []string{node.GivesParts}}),
 		OpenAPI: describe,
-		Recall:  node.Always(node.Effects),
+		Recall:  node.Always(node.Attached),
 		New:     newServer,
 	}
 }

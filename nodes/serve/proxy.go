@@ -47,7 +47,7 @@ func proxyDef(o stream.Options) *node.Def {
 		Error:  "No server has answered.",
 		Traits: node.Fixed(node.Traits{Is: node.SendsParts | node.NeedsRaw | node.IgnoresBody, Needs: []node.Need{handover.Needed()}}),
 		Lint:   field.LintTLS,
-		Recall: node.Always(node.Effects),
+		Recall: node.Always(node.Attached),
 		New:    func(init *node.Init) (node.Node, error) { return newProxy(init, o) },
 	}
 }

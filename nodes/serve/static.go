@@ -39,9 +39,9 @@ func staticDef() *node.Def {
 		),
 		In:      []node.Port{{Name: "in", Doc: "The request of a listener."}},
 		Error:   "There is no such file, or it cannot be read.",
-		Traits:  node.Fixed(node.Traits{Is: node.SendsParts | node.IgnoresBody, Needs: []node.Need{handover.Needed()}}),
+		Traits:  node.Fixed(node.Traits{Is: node.SendsParts | node.IgnoresBody | node.Inside, Needs: []node.Need{handover.Needed()}}),
 		OpenAPI: staticOpenAPI,
-		Recall:  node.Always(node.Reads),
+		Recall:  node.Always(node.Attached),
 		New:     newStatic,
 	}
 }

@@ -36,7 +36,7 @@ func collectDef(o stream.Options) *node.Def {
 		In:     []node.Port{{Name: "in", Doc: "A payload to collect."}},
 		Out:    []node.Port{{Name: "out", Doc: "A list of payloads, in a process of its own."}},
 		Traits: node.Fixed(node.Traits{Is: node.Inside}),
-		Recall: node.Always(node.Effects),
+		Recall: node.Always(node.Attached),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config
 			n := &collector{

@@ -34,7 +34,7 @@ func dedupeDef(o stream.Options) *node.Def {
 			{Name: "duplicate", Doc: "A duplicate."},
 		},
 		Traits: node.Fixed(node.Traits{Is: node.Inside}),
-		Recall: node.Always(node.Effects),
+		Recall: node.Always(node.Attached),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config
 			n := &dedupe{

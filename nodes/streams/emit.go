@@ -33,7 +33,7 @@ func emitDef(o stream.Options) *node.Def {
 			}
 			return t
 		},
-		Recall: node.Always(node.Effects),
+		Recall: node.Always(node.Reruns),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config
 			n := &emitter{named: c.Has("event"), drop: c.String("otherwise") == "drop"}

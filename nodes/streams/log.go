@@ -29,7 +29,7 @@ func logDef(o stream.Options) *node.Def {
 		In:     []node.Port{{Name: "in", Doc: "A payload."}},
 		Out:    []node.Port{{Name: "out", Doc: "The same payload."}},
 		Traits: node.Fixed(node.Traits{Is: node.SendsOn | node.Inside, Shape: node.Passes}),
-		Recall: node.Always(node.Effects),
+		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config
 			n := &logger{level: levels[c.String("level")], most: int(c.Int("bytes")), log: init.Log}

@@ -31,7 +31,7 @@ func subscribeDef(o stream.Options) *node.Def {
 		),
 		In:     []node.Port{{Name: "in", Doc: "A packet that subscribes."}},
 		Out:    []node.Port{{Name: "out", Doc: "Each payload that is published."}},
-		Recall: node.Always(node.Holds),
+		Recall: node.Always(node.Attached),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config
 			n := &subscriber{

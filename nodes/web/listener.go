@@ -27,9 +27,11 @@ var listenerPage string
 
 func listenerDef(o stream.Options) *node.Def {
 	return &node.Def{
-		Kind:    "listener",
-		Role:    node.HasClient,
-		Traits:  node.Fixed(node.Traits{Gives: []string{node.GivesRequest, node.GivesParts}}),
+		Kind: "listener",
+		Role: node.HasClient,
+		Traits: func(c schema.Config) node.Traits {
+			return node.Traits{Is: field.DurableTrait(c), Gives: []string{node.GivesRequest, node.GivesParts}}
+		},
 		Summary: "Serves HTTP: each request starts a process, whose response is the answer.",
 		Page:    node.ReadPage(listenerPage),
 		Config: schema.Fields(slices.Concat([]*schema.Field{

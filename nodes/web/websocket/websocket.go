@@ -66,7 +66,7 @@ func serverDef(o stream.Options) *node.Def {
 		},
 		Traits:  node.Fixed(node.Traits{Is: node.SendsParts, Gives: []string{node.GivesParts}, Needs: []node.Need{handover.Needed()}}),
 		OpenAPI: describe,
-		Recall:  node.Always(node.Effects),
+		Recall:  node.Always(node.Attached),
 		New:     func(init *node.Init) (node.Node, error) { return newEndpoint(init, o) },
 	}
 }
