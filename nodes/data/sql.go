@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -58,6 +59,10 @@ type sqlNode struct {
 	fixed   []fixedStatement // that triggers send; what they name is looked for
 	changes bool             // see schemaUse
 
+	once struct {
+		sync.Mutex
+		made bool // the table uniflow_once
+	}
 	pool    *pool
 	use     *schemaUse
 	unshare func() error   // of use; nil for a Database
@@ -188,13 +193,25 @@ func (n *sqlNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	if err != nil {
 		return node.Fail(err)
 	}
+	key := keyOf(p)
 	return node.Block(func(ctx context.Context) node.Result {
-		answer, err := n.run(ctx, p, q)
+		answer, err := n.answer(ctx, p, key, q)
 		if err != nil {
 			return node.Fail(err)
 		}
 		return node.Send(0, answer)
 	})
+}
+
+// answer runs a query in the transaction of its process, or by itself in a durable one.
+func (n *sqlNode) answer(ctx context.Context, p node.Process, key string, q query) (value.Value, error) {
+	switch {
+	case key == "":
+		return n.run(ctx, byProcess{n, p}, q)
+	case q.writes():
+		return n.runOnce(ctx, key, q)
+	}
+	return n.run(ctx, alone{n}, q)
 }
 
 // A query is what a payload asks for.
@@ -314,7 +331,7 @@ func what(v value.Value) string {
 }
 
 // run runs the statements of a query, and returns what the last one gives.
-func (n *sqlNode) run(ctx context.Context, p node.Process, q query) (value.Value, error) {
+func (n *sqlNode) run(ctx context.Context, in within, q query) (value.Value, error) {
 	last := len(q.script.statements) - 1
 	for i, st := range q.script.statements {
 		rows := [][]value.Value{nil}
@@ -322,9 +339,9 @@ func (n *sqlNode) run(ctx context.Context, p node.Process, q query) (value.Value
 			rows = q.rows
 		}
 		var r result
-		if err := n.runOne(ctx, p, st, rows, &r); err != nil {
+		if err := n.runOne(ctx, in, st, rows, &r); err != nil {
 			if last > 0 {
-				err = within(err, i+1)
+				err = ofStatement(err, i+1)
 			}
 			return value.Null(), err
 		}
@@ -335,34 +352,61 @@ func (n *sqlNode) run(ctx context.Context, p node.Process, q query) (value.Value
 	return value.Null(), nil
 }
 
-// within says which statement of several has failed.
-func within(err error, i int) error {
+// ofStatement says which statement of several has failed.
+func ofStatement(err error, i int) error {
 	e := *node.Describe(err)
 	e.Err = fmt.Errorf("statement %d: %w", i, e.Err)
 	return &e
 }
 
-func (n *sqlNode) runOne(ctx context.Context, p node.Process, st *statement, rows [][]value.Value, to *result) error {
+func (n *sqlNode) runOne(ctx context.Context, in within, st *statement, rows [][]value.Value, to *result) error {
 	if len(rows) == 0 {
 		to.isRows = st.rows
 		return nil
 	}
 	ctx, stop := withTimeout(ctx, n.clock, n.timeout)
 	defer stop()
-	err := n.runIn(ctx, p, st, rows, to)
+	err := in.run(ctx, st, rows, to)
 	if err != nil {
 		return n.missed(st, err, n.pool.failed(ctx, err))
 	}
 	return nil
 }
 
-// runIn runs a statement in the transaction of its process, or without one.
-func (n *sqlNode) runIn(ctx context.Context, p node.Process, st *statement, rows [][]value.Value, to *result) error {
-	needs := st.effect == writes || n.isolation != "" && st.effect == reads
-	if t := n.pool.find(p, n.ref, needs); t != nil && (needs || t.begun.Load()) {
-		return t.run(ctx, st, rows, n.isolation, to)
+// A within says what statements run in.
+type within interface {
+	run(ctx context.Context, st *statement, rows [][]value.Value, to *result) error
+}
+
+// byProcess is the transaction of a process, which begins when one is needed.
+type byProcess struct {
+	*sqlNode
+	p node.Process
+}
+
+func (in byProcess) run(ctx context.Context, st *statement, rows [][]value.Value, to *result) error {
+	needs := st.effect == writes || in.isolation != "" && st.effect == reads
+	if t := in.pool.find(in.p, in.ref, needs); t != nil && (needs || t.begun.Load()) {
+		return t.run(ctx, st, rows, in.isolation, to)
 	}
-	return n.pool.run(ctx, st, rows, to)
+	return in.pool.run(ctx, st, rows, to)
+}
+
+// alone is no transaction.
+type alone struct{ *sqlNode }
+
+func (in alone) run(ctx context.Context, st *statement, rows [][]value.Value, to *result) error {
+	return in.pool.run(ctx, st, rows, to)
+}
+
+// byPacket is a transaction for one packet.
+type byPacket struct {
+	*transaction
+	isolation string
+}
+
+func (in byPacket) run(ctx context.Context, st *statement, rows [][]value.Value, to *result) error {
+	return in.transaction.run(ctx, st, rows, in.isolation, to)
 }
 
 // A result is what a statement gives.
