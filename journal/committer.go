@@ -144,15 +144,26 @@ func (j *Journal) Add(r Record) (seq uint64) {
 	return j.add(len(r.Payload))
 }
 
-// End adds the end of a run, and calls done when it is durable.
-func (j *Journal) End(e End, done func(error)) {
+// Resume says that a run goes on after a crash, and calls done when that is durable.
+func (j *Journal) Resume(run ID, done func(error)) {
 	j.mu.Lock()
+	defer j.mu.Unlock()
 	if err := j.lost(); err != nil {
-		j.mu.Unlock()
 		j.workers.Go(func() { done(err) })
 		return
 	}
+	j.mu.next.Resumed, j.mu.next.done = append(j.mu.next.Resumed, run), append(j.mu.next.done, done)
+	j.add(0)
+}
+
+// End adds the end of a run, and calls done when it is durable.
+func (j *Journal) End(e End, done func(error)) {
+	j.mu.Lock()
 	defer j.mu.Unlock()
+	if err := j.lost(); err != nil {
+		j.workers.Go(func() { done(err) })
+		return
+	}
 	j.mu.next.Ends, j.mu.next.done = append(j.mu.next.Ends, e), append(j.mu.next.done, done)
 	j.add(len(e.Answer))
 }

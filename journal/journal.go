@@ -64,7 +64,7 @@ type Run struct {
 	InputHash uint64
 	Answer    []byte // of a run that has ended
 	Error     string // why it failed, as text
-	Recover   int    // crashes since its last record
+	Resumed   int    // times that it was resumed since its last record
 	Created   time.Time
 	Ended     time.Time
 }
@@ -126,6 +126,7 @@ type Revision struct {
 type Batch struct {
 	Revisions []Revision
 	Starts    []*Run
+	Resumed   []ID // runs that go on after a crash: counts one more time for each
 	Records   []Record
 	Ends      []End
 
@@ -160,8 +161,8 @@ type Store interface {
 	// other than ErrFull nothing more can be committed.
 	Commit(ctx context.Context, b *Batch) error
 
-	// Unfinished returns the runs that are queued, running or waiting, the oldest first, and counts a
-	// crash for each that was running. It is called once, before the first Commit.
+	// Unfinished returns the runs that are queued, running or waiting, the oldest first. It is called
+	// once, before the first Commit.
 	Unfinished(ctx context.Context) ([]*Run, error)
 
 	// Records returns the records of a run in their order.

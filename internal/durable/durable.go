@@ -75,8 +75,12 @@ func (k *Keeper) Close(ctx context.Context) error {
 	return k.journal.Close(ctx)
 }
 
-// maxResumed is how many runs that were resumed are under way at a time.
-const maxResumed = 1024
+// Limits of the runs that go on after a crash.
+const (
+	maxResumed = 1024 // at a time
+	suspect    = 2    // a run that was resumed so often without a record since goes on alone
+	hopeless   = 6    // and one that was resumed so often is dead
+)
 
 // Resume goes on with the runs that had not ended when the program began, in a generation that
 // serves. Later calls have nothing to do.
@@ -92,68 +96,86 @@ func (k *Keeper) Resume(g *run.Generation, rev journal.Revision) {
 	for at := range g.Program().Vertices {
 		triggers[g.Program().Vertices[at].Ref.ID] = int32(at)
 	}
+	var first, suspects []*flight
+	for _, r := range left {
+		at, ok := triggers[r.Trigger]
+		f := k.newFlight(r)
+		f.at = at
+		switch {
+		case r.Resumed >= hopeless:
+			k.putAside(f, journal.Dead, fmt.Errorf("the program has crashed %d times in a row while it was under way", r.Resumed))
+			continue
+		case r.Revision != rev.Hash:
+			k.putAside(f, journal.Stuck, errors.New("the workflow has changed since it began"))
+			continue
+		case !ok:
+			k.putAside(f, journal.Stuck, errors.New("the node that has started it is gone"))
+			continue
+		case r.Resumed >= suspect:
+			suspects = append(suspects, f)
+		default:
+			first = append(first, f)
+		}
+		k.enter(f)
+	}
 	k.workers.Go(func() {
 		free := make(chan struct{}, maxResumed)
-		resumed := 0
-		for _, r := range left {
+		for _, f := range first {
 			select {
 			case free <- struct{}{}:
 			case <-k.ctx.Done():
 				return
 			}
-			at, ok := triggers[r.Trigger]
-			if !ok {
-				at = -1
-			}
-			if !k.resume(g, rev, at, r, func() { <-free }) {
-				<-free
-				continue
-			}
-			resumed++
+			f.over = func() { <-free }
+			k.resume(g, f)
 		}
-		k.log.Info("runs go on after a restart", "runs", resumed, "of", len(left))
+		for _, f := range suspects { // one of them may be why the program crashes
+			k.resume(g, f)
+			select {
+			case <-f.progress:
+			case <-f.done:
+			case <-k.ctx.Done():
+				return
+			}
+		}
+		k.log.Info("runs go on after a restart", "runs", len(first)+len(suspects), "of", len(left))
 	})
 }
 
-// maxRecoveries is after how many crashes in a row, without a record between them, a run is dead.
-const maxRecoveries = 5
-
-// resume goes on with a run after a crash, and reports whether it can; over is called at its end then.
-// at is the trigger that has started it, -1 if there is none.
-func (k *Keeper) resume(g *run.Generation, rev journal.Revision, at int32, r *journal.Run, over func()) bool {
-	f := k.newFlight(r)
-	state := journal.Stuck
-	payload, err := value.Value{}, error(nil)
-	switch {
-	case r.Recover > maxRecoveries:
-		state, err = journal.Dead, fmt.Errorf("the program has crashed %d times in a row in this run", r.Recover)
-	case r.Revision != rev.Hash:
-		err = errors.New("the workflow has changed since it began")
-	case at < 0:
-		err = errors.New("the node that has started it is gone")
-	default:
-		payload, err = f.read(k.ctx)
+// enter lets those with the key of a run wait for that.
+func (k *Keeper) enter(f *flight) {
+	if f.key.key == "" {
+		return
 	}
-	if err != nil {
-		k.putAside(r, state, err)
-		return false
-	}
-	f.over = over
 	k.mu.Lock()
-	if f.key.key != "" {
-		k.mu.flights[f.key] = f
+	defer k.mu.Unlock()
+	k.mu.flights[f.key] = f
+}
+
+// resume goes on with a run after a crash.
+func (k *Keeper) resume(g *run.Generation, f *flight) {
+	payload, err := f.read(k.ctx)
+	if err != nil {
+		k.putAside(f, journal.Stuck, err)
+		f.drop(err)
+		return
 	}
-	k.mu.Unlock()
-	f.start(g, at, payload)
-	return true
+	k.journal.Resume(f.run.ID, func(err error) {
+		if err != nil {
+			f.drop(err)
+			return
+		}
+		f.start(g, f.at, payload)
+	})
 }
 
 // putAside ends a run that cannot go on.
-func (k *Keeper) putAside(r *journal.Run, state journal.State, err error) {
-	k.log.Error("a run cannot go on", "run", uuid.UUID(r.ID).String(), "state", state.String(), "error", err)
-	k.journal.End(journal.End{Run: r.ID, State: state, Error: err.Error(), At: time.Now()}, func(err error) {
+func (k *Keeper) putAside(f *flight, state journal.State, why error) {
+	k.log.Error("a run cannot go on", "run", f.ID().String(), "state", state.String(), "error", why)
+	answer := encodeResponse(node.Response{Payload: value.Error(&node.Error{Err: why, Status: http.StatusInternalServerError})})
+	k.journal.End(journal.End{Run: f.run.ID, State: state, Answer: answer, Error: why.Error(), At: time.Now()}, func(err error) {
 		if err != nil {
-			k.log.Error("a run was not put aside", "run", uuid.UUID(r.ID).String(), "error", err)
+			k.log.Error("a run was not put aside", "run", f.ID().String(), "error", err)
 		}
 	})
 }

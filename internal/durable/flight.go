@@ -20,24 +20,27 @@ import (
 
 // A flight is a run that is under way in this program. It implements [run.Kept].
 type flight struct {
-	k       *Keeper
-	run     *journal.Run
-	key     key // zero without one
-	strip   [][]string
-	records []run.Record // of before a crash
-	over    func()       // called at the end; nil for nothing
-	done    chan struct{}
-	resp    node.Response // once done is closed
+	k        *Keeper
+	run      *journal.Run
+	key      key // zero without one
+	strip    [][]string
+	records  []run.Record  // of before a crash
+	at       int32         // of the trigger, in a run that is resumed
+	over     func()        // called at the end; nil for nothing
+	progress chan struct{} // closed at the first record
+	done     chan struct{}
+	resp     node.Response // once done is closed
 
 	mu struct {
 		sync.Mutex
 		number int32  // of records
+		added  bool   // one was, by this program
 		last   uint64 // what was added last, for the journal
 	}
 }
 
 func (k *Keeper) newFlight(r *journal.Run) *flight {
-	f := &flight{k: k, run: r, done: make(chan struct{})}
+	f := &flight{k: k, run: r, done: make(chan struct{}), progress: make(chan struct{})}
 	if r.Key != nil {
 		f.key = key{r.Namespace, r.Trigger, string(r.Key)}
 	}
@@ -138,6 +141,10 @@ func (f *flight) Add(r run.Record) {
 	defer f.mu.Unlock()
 	f.mu.number++
 	rec.N = f.mu.number
+	if !f.mu.added {
+		f.mu.added = true
+		close(f.progress)
+	}
 	f.mu.last = f.k.journal.Add(rec)
 }
 
@@ -165,7 +172,7 @@ func (f *flight) End(resp node.Response, failure error, done func(error)) {
 
 func (f *flight) Abandon(err error) {
 	if errors.Is(err, run.ErrDiverged) {
-		f.k.putAside(f.run, journal.Diverged, err)
+		f.k.putAside(f, journal.Diverged, err)
 		return
 	}
 	f.k.log.Warn("a run does not go on until it is resumed", "run", f.ID().String(), "error", err)

@@ -407,7 +407,7 @@ func unfinished(t *testing.T, k *kit) {
 	b.Starts[1].State = journal.Queued                                                                                                                       // run 4
 	b.Ends = []journal.End{{Run: ID(2), State: journal.OK, At: at(6)}, {Run: ID(1), State: journal.Waiting}, {Run: ID(5), State: journal.Parked, At: at(6)}} // 3 runs
 	k.commit(b)
-	look := func(recoveries int) {
+	look := func(resumed int) {
 		t.Helper()
 		k.reopen()
 		runs, err := k.s.Unfinished(k.ctx())
@@ -422,20 +422,24 @@ func unfinished(t *testing.T, k *kit) {
 			case 0:
 				want.State = journal.Waiting
 			case 1:
-				want.Recover = recoveries
+				want.Resumed = resumed
 			case 2:
 				want.State = journal.Queued
 			}
 			k.same(runs[i], want)
 		}
 	}
+	again := &journal.Batch{Resumed: []journal.ID{ID(3)}}
+	look(0)
+	k.commit(again)
 	look(1)
+	k.commit(again)
 	look(2)
 	k.commit(&journal.Batch{Records: []journal.Record{NewRecord(3, 1)}})
-	if r := k.get(3); r.Recover != 0 {
-		t.Errorf("after a record it counts %d crashes", r.Recover)
+	if r := k.get(3); r.Resumed != 0 {
+		t.Errorf("after a record it counts %d times", r.Resumed)
 	}
-	look(1)
+	look(0)
 	k.commit(&journal.Batch{Ends: []journal.End{{Run: ID(3), State: journal.OK, At: at(7)}}})
 	k.reopen()
 	if runs, err := k.s.Unfinished(k.ctx()); err != nil || len(runs) != 2 {

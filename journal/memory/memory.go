@@ -192,13 +192,18 @@ func (d *data) apply(b *journal.Batch) {
 			dropped[r.ID] = true
 		}
 	}
+	for _, id := range b.Resumed {
+		if e := d.runs[id]; e != nil {
+			e.run.Resumed++
+		}
+	}
 	for _, r := range b.Records {
 		if e := d.runs[r.Run]; e != nil && !dropped[r.Run] {
 			r.Payload = some(r.Payload)
 			r.At = ms(r.At)
 			at, _ := e.find(r.N)
 			e.records = slices.Insert(e.records, at, r)
-			e.run.Recover = 0
+			e.run.Resumed = 0
 			d.grow(e, len(r.Payload)+len(r.Node))
 		}
 	}
@@ -230,7 +235,7 @@ func (d *data) start(r *journal.Run) (old *entry) {
 		d.keys[keyOf(r)] = r.ID
 	}
 	e := &entry{run: *clone(r)}
-	e.run.Answer, e.run.Error, e.run.Recover, e.run.Ended = nil, "", 0, time.Time{}
+	e.run.Answer, e.run.Error, e.run.Resumed, e.run.Ended = nil, "", 0, time.Time{}
 	e.run.Created, e.run.KeyUntil = ms(r.Created), ms(r.KeyUntil)
 	if len(r.Key) == 0 {
 		e.run.KeyUntil = time.Time{}
@@ -280,9 +285,6 @@ func (s *Store) Unfinished(ctx context.Context) ([]*journal.Run, error) {
 	for _, e := range s.data.runs {
 		if e.run.State >= journal.OK {
 			continue
-		}
-		if e.run.State == journal.Running {
-			e.run.Recover++
 		}
 		runs = append(runs, clone(&e.run))
 	}

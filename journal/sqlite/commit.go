@@ -44,10 +44,10 @@ func (s *Store) Commit(ctx context.Context, b *journal.Batch) error {
 		return s.fail(err)
 	}
 	for i := range b.Records {
-		if len(s.write.crashed) == 0 {
+		if len(s.write.resumed) == 0 {
 			break
 		}
-		delete(s.write.crashed, b.Records[i].Run)
+		delete(s.write.resumed, b.Records[i].Run)
 	}
 	return nil
 }
@@ -188,6 +188,12 @@ func (s *Store) apply(b *journal.Batch) error {
 			dropped[r.ID] = true
 		}
 	}
+	for _, id := range b.Resumed {
+		if _, err := s.write.exec(s.statements.CountResumed, id[:]); err != nil {
+			return err
+		}
+		s.write.resumed[id] = struct{}{}
+	}
 	for i := range b.Records {
 		if r := &b.Records[i]; dropped == nil || !dropped[r.Run] {
 			if err := s.record(r); err != nil {
@@ -251,9 +257,9 @@ func (s *Store) record(r *journal.Record) error {
 	if _, err := s.write.addRecord.exec(args); err != nil {
 		return err
 	}
-	if len(s.write.crashed) > 0 {
-		if _, ok := s.write.crashed[r.Run]; ok {
-			if _, err := s.write.exec(s.statements.ClearCrashes, r.Run[:]); err != nil {
+	if len(s.write.resumed) > 0 {
+		if _, ok := s.write.resumed[r.Run]; ok {
+			if _, err := s.write.exec(s.statements.ClearResumed, r.Run[:]); err != nil {
 				return err
 			}
 		}

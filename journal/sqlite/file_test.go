@@ -417,7 +417,7 @@ func TestPlans(t *testing.T) {
 	defer shut(t, s)
 	st := sqlstore.NewStatements(sqlstore.SQLite)
 	for text, want := range map[string]string{
-		st.RunByKey: "runs_key", st.Unfinished: "runs_open", st.CountCrashes: "runs_open", st.Oldest: "runs_aside", st.ExpiredOK: "runs_aside", st.ExpiredElse: "runs_aside",
+		st.RunByKey: "runs_key", st.Unfinished: "runs_open", st.CountResumed: "PRIMARY KEY", st.Oldest: "runs_aside", st.ExpiredOK: "runs_aside", st.ExpiredElse: "runs_aside",
 		st.EndRun: "PRIMARY KEY", st.Records: "PRIMARY KEY", st.DeleteRecords: "PRIMARY KEY", st.DeleteBlobs: "sqlite_autoindex_blobs_1",
 	} {
 		plan, err := s.Plan(text)

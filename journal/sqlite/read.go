@@ -22,9 +22,6 @@ func (s *Store) Unfinished(ctx context.Context) (runs []*journal.Run, err error)
 		return nil, s.write.broken
 	}
 	err = s.transact(func() error {
-		if _, err := s.write.exec(s.statements.CountCrashes); err != nil {
-			return err
-		}
 		return s.write.query(ctx, func(row []any) error {
 			r, err := sqlstore.RunOf(row, s.packer)
 			runs = append(runs, r)
@@ -35,8 +32,8 @@ func (s *Store) Unfinished(ctx context.Context) (runs []*journal.Run, err error)
 		return nil, s.fail(err)
 	}
 	for _, r := range runs {
-		if r.Recover > 0 {
-			s.write.crashed[r.ID] = struct{}{}
+		if r.Resumed > 0 {
+			s.write.resumed[r.ID] = struct{}{}
 		}
 	}
 	return runs, nil

@@ -77,7 +77,7 @@ type Store struct {
 
 		closed  bool
 		broken  error                   // why nothing can be written any more
-		crashed map[journal.ID]struct{} // runs that count crashes, which their next record clears
+		resumed map[journal.ID]struct{} // runs that count how often they were resumed, which their next record clears
 		limit   int64                   // pages of the log from which it is copied; negative: never
 		restart int64                   // pages of the log from which it waits for readers
 		args    []any                   // reused
@@ -100,7 +100,7 @@ func Open(name string, o Options) (s *Store, err error) {
 		path = real
 	}
 	s = &Store{name: name, path: path, statements: sqlstore.NewStatements(sqlstore.SQLite), done: make(chan struct{})}
-	s.write.crashed = make(map[journal.ID]struct{})
+	s.write.resumed = make(map[journal.ID]struct{})
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.release())

@@ -122,7 +122,7 @@ type columns struct {
 func (c *columns) run() *journal.Run {
 	return &journal.Run{
 		ID: c.id(), Namespace: c.text(), Trigger: c.text(), Revision: c.text(), Level: uint8(c.number()), State: journal.State(c.number()),
-		Key: c.bytes(), KeyUntil: c.time(), InputHash: uint64(c.number()), Error: string(c.bytes()), Recover: int(c.number()), Created: c.time(), Ended: c.time(),
+		Key: c.bytes(), KeyUntil: c.time(), InputHash: uint64(c.number()), Error: string(c.bytes()), Resumed: int(c.number()), Created: c.time(), Ended: c.time(),
 	}
 }
 

@@ -25,8 +25,8 @@ type Statements struct {
 	EndRun     string // see [EndArgs]
 	PutBlob    string // see [BlobArgs]
 
-	CountCrashes string // of all that are running
-	ClearCrashes string // of one id
+	CountResumed string // of one id
+	ClearResumed string // of one id
 	Unfinished   string // see [RunOf]
 	Records      string // of one id; see [RecordOf]
 
@@ -74,8 +74,8 @@ func NewStatements(d Dialect) *Statements {
 		EndRun:     "UPDATE runs SET state = ?, answer = ?, error = ?, packed = (packed & 1) | ?, ended = ? WHERE id = ?",
 		PutBlob:    "INSERT INTO blobs (run, hash, body, size) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
 
-		CountCrashes: "UPDATE runs SET recoveries = recoveries + 1 WHERE state < 3 AND state = 1",
-		ClearCrashes: "UPDATE runs SET recoveries = 0 WHERE id = ?",
+		CountResumed: "UPDATE runs SET recoveries = recoveries + 1 WHERE id = ?",
+		ClearResumed: "UPDATE runs SET recoveries = 0 WHERE id = ?",
 		Unfinished:   selectRun + "WHERE state < 3 ORDER BY created, id",
 		Records: `SELECT run, n, pos, node, type, op, port, input_hash, at, packed,
 CASE WHEN packed & 1 <> 0 THEN (SELECT body FROM blobs WHERE run = records.run AND hash = records.payload) ELSE payload END
@@ -104,7 +104,7 @@ FROM records WHERE run = ? ORDER BY n`,
 		s.Orphans = append(s.Orphans, "SELECT '"+table+"', count(*) FROM "+table+" WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = "+table+".run)")
 	}
 	for _, text := range []*string{
-		&s.PutVersion, &s.PutRevision, &s.Revision, &s.RunByID, &s.RunByKey, &s.ReleaseKey, &s.EndRun, &s.PutBlob, &s.ClearCrashes,
+		&s.PutVersion, &s.PutRevision, &s.Revision, &s.RunByID, &s.RunByKey, &s.ReleaseKey, &s.EndRun, &s.PutBlob, &s.CountResumed, &s.ClearResumed,
 		&s.Records, &s.Oldest, &s.ExpiredOK, &s.ExpiredElse, &s.DeleteRun, &s.DeleteRecords, &s.DeleteBlobs, &s.DeleteHolds,
 	} {
 		*text = s.dialect.number(*text)
@@ -116,7 +116,7 @@ FROM records WHERE run = ? ORDER BY n`,
 func (s *Statements) All() []string {
 	list, _ := s.List(journal.Filter{Namespace: "n", Trigger: "t", States: []journal.State{journal.OK, journal.Dead}, Since: time.UnixMilli(1), After: journal.ID{1}})
 	return append([]string{
-		s.Version, s.PutVersion, s.PutRevision, s.Revision, s.RunByID, s.RunByKey, s.ReleaseKey, s.EndRun, s.PutBlob, s.CountCrashes, s.ClearCrashes,
+		s.Version, s.PutVersion, s.PutRevision, s.Revision, s.RunByID, s.RunByKey, s.ReleaseKey, s.EndRun, s.PutBlob, s.CountResumed, s.ClearResumed,
 		s.Unfinished, s.Records, s.Oldest, s.ExpiredOK, s.ExpiredElse, s.DeleteRun, s.DeleteRecords, s.DeleteBlobs, s.DeleteHolds,
 		s.InsertRuns(1), s.InsertRuns(2), s.InsertRecords(1), s.InsertRecords(2), list,
 	}, s.Orphans...)
