@@ -44,6 +44,7 @@ type runsOptions struct {
 	commands
 	*settings.Settings
 	asJSON bool
+	code   string
 }
 
 func newRunsOptions(a commands, cmd *cobra.Command) *runsOptions {
@@ -57,6 +58,7 @@ func (o *runsOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
 	o.AddFlags(cmd, settings.Admin, settings.AdminToken, settings.Journal, settings.Namespace)
+	flags.StringVar(&o.code, "code", "", "with --admin: the `CODE` at the end of the address that start --console prints")
 	flags.Lookup(settings.Admin).Usage = "ask the running program with this admin `ADDRESS`"
 	flags.Lookup(settings.Journal).Usage = "read the journal at this `ADDRESS`, such as sqlite:runs.db, which no program has"
 	flags.Lookup(settings.Namespace).Usage = "the `NAMESPACE` of nodes that are named"
@@ -86,7 +88,13 @@ func (o *runsOptions) during(cmd *cobra.Command, f func(runSource) error) (err e
 		if err != nil {
 			return err
 		}
-		return f(&servedRuns{client: &api.Client{Address: address, Token: o.AdminToken}, Settings: o.Settings})
+		from := &servedRuns{client: &api.Client{Address: address, Token: o.AdminToken}, Settings: o.Settings}
+		if o.code != "" {
+			if err := from.client.Enter(cmd.Context(), o.code); err != nil {
+				return o.AdminFailure(err)
+			}
+		}
+		return f(from)
 	}
 	file, err := journalFile(cmd.CommandPath(), o.Journal)
 	if err != nil {
@@ -309,7 +317,7 @@ const runsShowExample = `  uniflow runs show --admin 127.0.0.1:9000 0193a1f4-7c1
 
 func runsShowCommand(a commands) *cobra.Command {
 	cmd := &cobra.Command{Use: "show ID", Short: "Show the path of a durable process", Long: runsShowLong, Example: runsShowExample}
-	cmd.Args = app.OneArg("the id of a run", "runs list prints the ids")
+	cmd.Args = app.OneArg("run's id", "runs list prints the ids")
 	o := newRunsOptions(a, cmd)
 	payloads := false
 	cmd.Flags().BoolVar(&payloads, "payloads", false, "print payloads, too")
