@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/journal/sqlite"
 )
@@ -97,7 +98,7 @@ func journalCheckCommand(a commands) *cobra.Command {
 		file := strings.TrimPrefix(args[0], sqlitePrefix)
 		store, err := oldJournal(file)
 		if errors.Is(err, sqlite.ErrDamaged) {
-			return &app.ExitError{Code: app.ExitFindings, Err: err, Hint: "restore it from a backup; what is left can be read with the shell of SQLite"}
+			return &app.ExitError{Code: app.ExitFindings, Err: err}
 		}
 		if err != nil {
 			return journalFailure(err)
@@ -111,8 +112,14 @@ func journalCheckCommand(a commands) *cobra.Command {
 			return a.Print(file + ": no damage\n")
 		}
 		for _, text := range found {
-			if err := a.Print(file + ": " + text + "\n"); err != nil {
-				return err
+			for line := range strings.Lines(text) {
+				line = strings.TrimSpace(line)
+				if line == "" || strings.HasPrefix(line, "***") { // a heading of SQLite
+					continue
+				}
+				if err := a.Print(file + ": " + show.Printable(strings.TrimPrefix(line, "journal "+file+": ")) + "\n"); err != nil {
+					return err
+				}
 			}
 		}
 		return app.ErrFindings()

@@ -53,15 +53,14 @@ func newRunsOptions(a commands, cmd *cobra.Command) *runsOptions {
 	return o
 }
 
-// addFlags adds the flags that say where the runs are, behind those of the command.
-func (o *runsOptions) addFlags(cmd *cobra.Command) {
+// addFlags adds the flags that say where the runs are, behind those of the command, and those of more settings.
+func (o *runsOptions) addFlags(cmd *cobra.Command, more ...string) {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
-	o.AddFlags(cmd, settings.Admin, settings.AdminToken, settings.Journal, settings.Namespace)
+	o.AddFlags(cmd, append(more, settings.Admin, settings.AdminToken, settings.Journal)...)
 	flags.StringVar(&o.code, "code", "", "with --admin: the `CODE` at the end of the address that start --console prints")
 	flags.Lookup(settings.Admin).Usage = "ask the running program with this admin `ADDRESS`"
 	flags.Lookup(settings.Journal).Usage = "read the journal at this `ADDRESS`, such as sqlite:runs.db, which no program has"
-	flags.Lookup(settings.Namespace).Usage = "the `NAMESPACE` of nodes that are named"
 }
 
 // A runSource is where runs are read: a program or a file.
@@ -221,7 +220,8 @@ func runsListCommand(a commands) *cobra.Command {
 	flags.StringVar(&q.Trigger, "trigger", "", "list those that the node with this `NAME` or id has started")
 	flags.DurationVar(&since, "since", 0, "list those that began in the last `DURATION`, such as 1h")
 	flags.IntVar(&limit, "limit", 100, "list up to `N`")
-	o.addFlags(cmd)
+	o.addFlags(cmd, settings.Namespace)
+	flags.Lookup(settings.Namespace).Usage = "the `NAMESPACE` of the trigger"
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := app.NotNegative(cmd.CommandPath(), "since", since); err != nil {
 			return err
@@ -302,7 +302,7 @@ would not lose. It has the number of the record, the node by its name, or by its
 and what it is:
 
   result   what the node made of a packet: an answer, an error, or a packet on an out-port
-  note     a decision of the node, such as how long it remembers
+  note     a decision of the node
   hold     a sleep has begun
   arrival  what the node waited for has come
   child    a child process has ended
