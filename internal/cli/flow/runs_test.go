@@ -81,7 +81,7 @@ func TestRunsOfFile(t *testing.T) {
 	if strings.Count(out, "\n") != 1200+9 || !strings.Contains(out, "\n1200  charge  result  error          20") || !strings.Contains(out, "\nerror    no\\x1b[2J money") {
 		t.Errorf("got %s", out)
 	}
-	// Its payloads are no payloads.
+	// Its payloads cannot be decoded.
 	code, _, errs := apptest.Execute(t, root, nil, "runs", "show", first, "--payloads", "--journal", "sqlite:"+name)
 	if code != 3 || !strings.Contains(errs, "what it began with") {
 		t.Errorf("got %d %s", code, errs)
