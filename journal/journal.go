@@ -33,7 +33,7 @@ const (
 	Cancelled
 	Dead
 	Paused
-	Parked   // an effect has begun, and nobody knows whether it was done
+	Parked   // an effect has begun, and it is not known whether it was done
 	Stuck    // its revision cannot be made any more
 	Diverged // its records do not fit what it did when it was run again
 )

@@ -99,7 +99,7 @@ type Level uint8
 // The levels.
 const (
 	LevelNone       Level = iota // nothing
-	LevelAccept                  // what it begins with, and its end: after a crash it begins anew
+	LevelAccept                  // what it begins with, and its end: after a crash it begins again
 	LevelCheckpoint              // the results of effects and reads, too: after a crash it goes on
 )
 

@@ -24,6 +24,7 @@ var kindFree = map[string]string{
 var otherWords = map[string]string{
 	"format/sse retry":                "a field of an event",
 	"internal/api session":            "a word of a path",
+	"journal step":                    "a type of record",
 	"internal/api limit":              "a parameter of a page",
 	"internal/admin limit":            "a parameter of a page",
 	"internal/cli/flow limit":         "a parameter of a page",

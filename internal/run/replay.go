@@ -28,7 +28,7 @@ func (s starter) Submit(_ context.Context, sub node.Submission) (*node.Receipt, 
 
 // A durable is what the process of a run and its children have in common.
 //
-// A run that is resumed begins anew and replays its records in their order: what a record is
+// A run that is resumed begins again and replays its records in their order: what a record is
 // of waits for its turn, and the next turn comes when all processes of the run wait. So
 // whatever depends on the order in which results came has it again. When all records have
 // been met the run is live: what has no record begins.
