@@ -617,6 +617,15 @@ func (e *Engine) Redact(text string) string { return e.secrets.Plain(text) }
 // RedactValue returns a value without the secrets that [Engine.Redact] hides.
 func (e *Engine) RedactValue(v value.Value) value.Value { return e.secrets.Value(v) }
 
+// Runs returns what reads the runs in the journal of the options; nil without one. It may be used until
+// the engine is shut down.
+func (e *Engine) Runs() journal.Reader {
+	if e.opts.Journal == nil {
+		return nil
+	}
+	return e.opts.Journal
+}
+
 // hide redacts findings about a source.
 func (e *Engine) hide(list diag.List, source Source) diag.List {
 	return inspect.Redact(list, source.Documents, &e.secrets, e.secretField)

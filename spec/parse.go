@@ -305,7 +305,7 @@ func (p *parser) identify(n *Node, doc int) {
 	if n.ID != "" {
 		return
 	}
-	key := n.Namespace + "\x00name\x00" + n.Name
+	key := byName(n.Namespace, n.Name)
 	switch {
 	case n.Outer != nil:
 		key = n.Outer.ID + "\x00inner\x00" + n.Name
@@ -317,6 +317,13 @@ func (p *parser) identify(n *Node, doc int) {
 	}
 	n.ID = uuid.NewSHA1(idSpace, []byte(key)).String()
 }
+
+// IDOf returns the id of the node with a name, if the node has no id of its own.
+func IDOf(namespace, name string) string {
+	return uuid.NewSHA1(idSpace, []byte(byName(namespace, name))).String()
+}
+
+func byName(namespace, name string) string { return namespace + "\x00name\x00" + name }
 
 // idSpace is the namespace of the UUIDs (version 5) that are derived here. It must
 // never change: ids of stored nodes depend on it.

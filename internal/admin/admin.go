@@ -36,6 +36,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/debug"
 	"github.com/uniflow-labs/uniflow/internal/edit"
 	"github.com/uniflow-labs/uniflow/internal/recent"
+	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/observe/prom"
@@ -75,6 +76,9 @@ type Options struct {
 
 	// Requeue sends dead letters of a source, by its id, through the workflow again; nil if that cannot be.
 	Requeue func(ctx context.Context, id string, letters [][]byte) ([]node.Requeued, error)
+
+	// Runs reads the journal of durable runs; nil for none.
+	Runs journal.Reader
 
 	Keep   int                  // bytes of processes that are recorded although no client looks; 0 for none
 	Cancel func(id string) bool // ends a process that waits; nil for none

@@ -1,14 +1,11 @@
 package admin
 
 import (
-	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/api"
@@ -146,9 +143,6 @@ func (s *Server) packets(w http.ResponseWriter, r *http.Request) {
 	s.json(w, body)
 }
 
-// maxText is the most bytes of a payload that are shown.
-const maxText = 32 << 10
-
 // safe is a payload without secrets: those that are known, and what is in fields that hold credentials by their
 // names.
 func (s *Server) safe(payload value.Value) value.Value {
@@ -160,25 +154,7 @@ func (s *Server) payload(payload *value.Value, size int) api.Payload {
 	if payload == nil {
 		return api.Payload{Size: size, Cut: true}
 	}
-	shown := api.Payload{Kind: payload.Kind().String(), Size: size}
-	safe := s.safe(*payload)
-	if safe.IsError() {
-		shown.Text = safe.AsError().Error()
-	} else if text, err := safe.AppendJSON(nil); err != nil {
-		shown.Text = err.Error()
-	} else {
-		var b bytes.Buffer
-		if json.Indent(&b, text, "", "  ") != nil {
-			b.Write(text)
-		}
-		shown.Text = b.String()
-	}
-	if len(shown.Text) > maxText {
-		at := maxText
-		for !utf8.RuneStart(shown.Text[at]) {
-			at--
-		}
-		shown.Text, shown.Cut = shown.Text[:at], true
-	}
+	shown := api.PayloadOf(s.safe(*payload), size)
+	shown.Kind = payload.Kind().String()
 	return shown
 }

@@ -42,6 +42,8 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 		"GET /api/v1/queues/{id}/dead":   http.HandlerFunc(s.deadLetters),
 		"GET /api/v1/trails":             http.HandlerFunc(s.trails),
 		"POST /api/v1/trails/query":      http.HandlerFunc(s.trailQuery),
+		"GET " + api.RunsPath:            http.HandlerFunc(s.runs),
+		"GET " + api.RunsPath + "/{id}":  http.HandlerFunc(s.run),
 		"GET " + api.EventsPath:          s.stream,
 		"GET /debug/pprof/":              bounded(pprof.Index),
 		"GET /debug/pprof/cmdline":       http.HandlerFunc(s.cmdline),

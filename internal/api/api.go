@@ -77,6 +77,7 @@ const (
 	SessionPath = Base + "session"
 	CodePath    = Base + "code"
 	DebugPath   = Base + "debug"
+	RunsPath    = Base + "runs"
 
 	DocumentsPath = Base + "documents"
 )
@@ -114,6 +115,18 @@ func Routes() []Route {
 		{Method: http.MethodGet, Path: Base + "queues/{id}/dead", Scope: View, Doc: "dead letters of a source in a file, with their payloads for those who may inspect", Answer: DeadLetters{}, Params: []Param{
 			{Name: "file", Doc: "the index of the file; the first by default"},
 			{Name: "from", Doc: "where the page begins: what next said"},
+		}},
+		{Method: http.MethodGet, Path: RunsPath, Scope: View, Doc: "durable runs, the latest first, without their payloads", Answer: Runs{}, Params: []Param{
+			{Name: "state", Doc: "only those in these states, separated by commas, such as failed,stuck"},
+			{Name: "trigger", Doc: "only those that the node with this name or id has started"},
+			{Name: "namespace", Doc: "of the trigger; that of the program by default"},
+			{Name: "since", Doc: "only those that began in the last time, such as 1h"},
+			{Name: "limit", Doc: "how many at most; 200 by default, and not more"},
+			{Name: "after", Doc: "where the page begins: what next said"},
+		}},
+		{Method: http.MethodGet, Path: RunsPath + "/{id}", Scope: View, Doc: "a durable run with its records, and with their payloads for those who may inspect", Answer: RunDetail{}, Params: []Param{
+			{Name: "payloads", Doc: "with payloads, which needs the scope inspect", Enum: []string{"true", "false"}},
+			{Name: "after", Doc: "only records after this number: what next said"},
 		}},
 		{Method: http.MethodGet, Path: EventsPath, Scope: View, Doc: "what changes, as a stream of events: hello, then metrics each second", Media: "text/event-stream"},
 		{Method: http.MethodGet, Path: SlowPath, Scope: View, Doc: "what was kept of slow processes", Media: "application/octet-stream"},

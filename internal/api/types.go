@@ -421,6 +421,52 @@ type Requeued struct {
 	Error   string `json:"error,omitempty" jsonschema:"why the letter is still in the file"`
 }
 
+// MaxRuns is how many runs a page has at most, MaxRecords how many records of a run.
+const (
+	MaxRuns    = 200
+	MaxRecords = 500
+)
+
+// Runs are durable runs.
+type Runs struct {
+	Runs []Run  `json:"runs" jsonschema:"the latest first"`
+	Next string `json:"next,omitempty" jsonschema:"where the next page begins; there is none without it"`
+}
+
+// A Run is a durable process, over all crashes.
+type Run struct {
+	ID       string      `json:"id"`
+	State    string      `json:"state" jsonschema:"running, ok or failed; dead: the program has crashed too often in it; stuck: its documents are gone; diverged: it did not do again what its records say; and queued, waiting, cancelled, paused, parked"`
+	Level    string      `json:"level" jsonschema:"of its durability: accept or checkpoint"`
+	Trigger  ProcessNode `json:"trigger" jsonschema:"the node that has started it; without a name if the node is not known any more"`
+	Revision string      `json:"revision" jsonschema:"hash of the documents that it runs"`
+	Keyed    bool        `json:"keyed,omitempty" jsonschema:"it has an idempotency key"`
+	Crashes  int         `json:"crashes,omitempty" jsonschema:"of the program, in a row, since its last record"`
+	Error    string      `json:"error,omitempty" jsonschema:"why it has failed, or was put aside"`
+	Began    time.Time   `json:"began"`
+	Ended    *time.Time  `json:"ended,omitempty" jsonschema:"or when it was put aside"`
+}
+
+// A RunDetail is a durable run with its records.
+type RunDetail struct {
+	Run     Run         `json:"run"`
+	Records []RunRecord `json:"records" jsonschema:"in the order in which they were made"`
+	Next    int         `json:"next,omitempty" jsonschema:"the number after which the next page of records begins; there is none without it"`
+	Input   *Payload    `json:"input,omitempty" jsonschema:"what it began with, if payloads are asked for"`
+	Answer  *Payload    `json:"answer,omitempty" jsonschema:"if it has ended, and payloads are asked for"`
+}
+
+// A RunRecord is something about a run that a crash must not lose.
+type RunRecord struct {
+	N       int         `json:"n" jsonschema:"its number, from 1"`
+	Node    ProcessNode `json:"node"`
+	Type    string      `json:"type" jsonschema:"result: what the node made of a packet; note: a decision of the node; hold: a sleep has begun; arrival: what the node waited for has come; child: a child process has ended"`
+	Outcome string      `json:"outcome,omitempty" jsonschema:"of a result: answer, none, error or send"`
+	Port    *int        `json:"port,omitempty" jsonschema:"index of the out-port, of send"`
+	At      time.Time   `json:"at"`
+	Payload *Payload    `json:"payload,omitempty" jsonschema:"if payloads are asked for"`
+}
+
 // A Figure is a number of a [Queue].
 type Figure struct {
 	Name   string            `json:"name" jsonschema:"as in /metrics, without uniflow_"`

@@ -24,6 +24,10 @@ var kindFree = map[string]string{
 var otherWords = map[string]string{
 	"format/sse retry":                "a field of an event",
 	"internal/api session":            "a word of a path",
+	"journal step":                    "a type of record",
+	"internal/api limit":              "a parameter of a page",
+	"internal/admin limit":            "a parameter of a page",
+	"internal/cli/flow limit":         "a parameter of a page",
 	"internal/api http":               "a scheme",
 	"internal/api try":                "a word of a path",
 	"internal/cli validate":           "a command of other programs, for a hint",

@@ -42,7 +42,7 @@ var layers = []layer{
 	{"The embedding API, and the list of kinds", []string{"", "nodes/std", "internal/flame"}},
 	{"Pictures of workflows, and descriptions of kinds", []string{"internal/diagram", "internal/cli/reference"}},
 	{"What a running program answers", []string{"internal/api"}},
-	{"What its page asks for, and what is kept for it", []string{"internal/console", "internal/deadletter", "internal/debug", "internal/recent"}},
+	{"What its page asks for, and what is kept for it", []string{"internal/console", "internal/deadletter", "internal/debug", "internal/recent", "internal/runs"}},
 	{"What editors ask for", []string{"internal/language"}},
 	{"What changes documents", []string{"internal/edit"}},
 	{"Tests of workflows", []string{"internal/suite"}},
@@ -101,7 +101,7 @@ var parts = []part{
 	{"events: `batch`, `trail`, the loader", "`trail` is a database: a file format, five kinds of query, each as a kernel and as SQL, and three formats of imports", []string{
 		"batch", "trail", "lock", "internal/loader"}},
 	{"`internal/ground`", "one log, one reader of documents, one file system, for both", []string{"internal/ground"}},
-	{"command line", "five products; help and errors are half of it", []string{"internal/cli", "internal/admin", "internal/api", "internal/console", "internal/docgen", "internal/deadletter", "internal/debug", "internal/recent", "internal/site", "internal/suite"}},
+	{"command line", "five products; help and errors are half of it", []string{"internal/cli", "internal/admin", "internal/api", "internal/console", "internal/docgen", "internal/deadletter", "internal/debug", "internal/recent", "internal/runs", "internal/site", "internal/suite"}},
 	{"benchmarks and the guard", "baselines in several forms, other products, statistics", []string{"bench"}},
 	{"test support", "the reference of `trail`, receivers and disks that fail on purpose, kits for kinds and connectors, databases for tests", []string{
 		"test", "examples", "flowtest", "internal/arch", "internal/servertest", "internal/trailtest", "internal/ground/faultproxy", "internal/ground/freeport",

@@ -23,12 +23,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/uniflow-labs/uniflow/internal/cli"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
@@ -69,7 +71,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("EXAMPLES", examples)
 			env.Setenv("TESTDATA", testdata)
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second more
+			env.Setenv("PORT", strconv.Itoa(freeport.Port(t))) // for what must know its port before it listens
+			env.Setenv("GORACE", "atexit_sleep_ms=0")          // else each command takes a second more
 			w := newWorld()
 			env.Values[worldKey{}] = w
 			env.Defer(w.end)

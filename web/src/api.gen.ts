@@ -567,6 +567,61 @@ export interface Revision {
   why?: string;
 }
 
+export interface Run {
+  id: string;
+  /** running, ok or failed; dead: the program has crashed too often in it; stuck: its documents are gone; diverged: it did not do again what its records say; and queued, waiting, cancelled, paused, parked */
+  state: string;
+  /** of its durability: accept or checkpoint */
+  level: string;
+  /** the node that has started it; without a name if the node is not known any more */
+  trigger: ProcessNode;
+  /** hash of the documents that it runs */
+  revision: string;
+  /** it has an idempotency key */
+  keyed?: boolean;
+  /** of the program, in a row, since its last record */
+  crashes?: number;
+  /** why it has failed, or was put aside */
+  error?: string;
+  began: string;
+  /** or when it was put aside */
+  ended?: string;
+}
+
+export interface RunDetail {
+  run: Run;
+  /** in the order in which they were made */
+  records: RunRecord[];
+  /** the number after which the next page of records begins; there is none without it */
+  next?: number;
+  /** what it began with, if payloads are asked for */
+  input?: Payload;
+  /** if it has ended, and payloads are asked for */
+  answer?: Payload;
+}
+
+export interface RunRecord {
+  /** its number, from 1 */
+  n: number;
+  node: ProcessNode;
+  /** result: what the node made of a packet; note: a decision of the node; hold: a sleep has begun; arrival: what the node waited for has come; child: a child process has ended */
+  type: string;
+  /** of a result: answer, none, error or send */
+  outcome?: string;
+  /** index of the out-port, of send */
+  port?: number;
+  at: string;
+  /** if payloads are asked for */
+  payload?: Payload;
+}
+
+export interface Runs {
+  /** the latest first */
+  runs: Run[];
+  /** where the next page begins; there is none without it */
+  next?: string;
+}
+
 export interface Sending {
   /** index of the in-port */
   port?: number;

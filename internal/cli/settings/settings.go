@@ -81,6 +81,7 @@ const (
 	OTLP        = "otlp"
 	Namespace   = "namespace"
 	Watch       = "watch"
+	Journal     = "journal"
 	Config      = "config"
 )
 
@@ -123,7 +124,7 @@ func (s *Settings) table() []setting {
 		{name: "memory", into: &s.Memory, usage: "hold up to `SIZE` of what has come and is not done, such as bodies and messages in flight; half of what the machine, the cgroup, the limits of the process and GOMEMLIMIT allow if left out"},
 		{name: "debug", into: &s.Debug, usage: "log more"},
 		{name: "log-format", into: &s.LogFormat, words: app.LogFormats(), usage: "log as `FORMAT`: text or json"},
-		{name: "journal", into: &s.Journal, usage: "keep durable processes at this `ADDRESS`, such as sqlite:runs.db, and go on with them after a crash"},
+		{name: Journal, into: &s.Journal, usage: "keep durable processes at this `ADDRESS`, such as sqlite:runs.db, and go on with them after a crash"},
 		{name: "slow", into: &s.Slow, usage: "keep a timeline of each process that takes this `DURATION` or longer, and the runtime's trace of that time; adds a few percent of overhead"},
 		{name: "slow-dir", into: &s.SlowDir, usage: "the `FOLDER` for the files of --slow, at most 64 MiB; uniflow/slow in the user's cache folder if left out"},
 		{name: OTLP, into: &s.OTLP, usage: "send traces to the OpenTelemetry receiver at `URL`, such as http://127.0.0.1:4318, with OTLP over HTTP"},
@@ -187,7 +188,11 @@ func (s *Settings) ResolveAdmin(a *app.App, cmd *cobra.Command, args ...string) 
 	if err := s.Resolve(a, cmd); err != nil {
 		return "", err
 	}
-	hint := "write " + cmd.Name() + " 127.0.0.1:9000, as start --admin names it"
+	return s.AdminAddress(cmd, "write "+cmd.Name()+" 127.0.0.1:9000, as start --admin names it")
+}
+
+// AdminAddress returns the address at which the admin server of the settings is asked. They must be resolved.
+func (s *Settings) AdminAddress(cmd *cobra.Command, hint string) (string, error) {
 	if s.Admin == "" {
 		return "", app.Usagef(cmd.CommandPath(), hint, "%s needs an address", cmd.Name())
 	}

@@ -1,0 +1,207 @@
+package admin
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/api"
+	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
+	"github.com/uniflow-labs/uniflow/journal/sqlite"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/spec"
+)
+
+// checkout calls a service, which answers with the token of the call.
+const checkout = `
+- kind: listener
+  name: shop
+  port: PORT
+  durability: {level: checkpoint, key: 'header[?"Idempotency-Key"][?0].orValue(null)'}
+  ports: {out: order}
+- {kind: snippet, name: order, language: cel, code: '{"body": body}', ports: {out: charge}}
+- {kind: http, name: charge, url: 'SERVICE', expect: status < 400, auth: {token: an-api-token-of-the-shop}, ports: {out: made}}
+- {kind: snippet, name: made, language: cel, code: '{"body": body, "header": {"Set-Cookie": "session=hunter2"}}'}
+`
+
+// A till is a running program with durable runs in a file.
+type till struct {
+	t    *testing.T
+	s    *Server
+	e    *uniflow.Engine
+	port int
+}
+
+func openTill(t *testing.T) *till {
+	t.Helper()
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || strings.Contains(string(body), "stone") {
+			w.WriteHeader(http.StatusTeapot)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"charge": "c-1", "asked": %q}`, r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(service.Close)
+	store, err := sqlite.Open(filepath.Join(t.TempDir(), "runs.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := uniflow.New(uniflow.Options{Kinds: std.Defs("cel"), Grace: time.Second, Journal: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	p := &till{t: t, e: e, port: freeport.Port(t)}
+	p.apply(strings.NewReplacer("PORT", strconv.Itoa(p.port), "SERVICE", service.URL).Replace(checkout))
+	p.s = start(t, Options{Token: "all", ViewToken: "look", Status: e.Status, Redact: e.Redact, RedactValue: e.RedactValue, Runs: e.Runs()})
+	return p
+}
+
+func (p *till) apply(document string) {
+	p.t.Helper()
+	if list, err := p.e.Apply(p.t.Context(), uniflow.Source{Documents: []spec.Document{{File: "flow.yaml", Data: []byte(document)}}}); err != nil || list.HasErrors() {
+		p.t.Fatal(list, err)
+	}
+}
+
+// order asks for a durable run, and returns its id.
+func (p *till) order(item string) (run string) {
+	p.t.Helper()
+	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, fmt.Sprintf("http://localhost:%d/", p.port), strings.NewReader(`{"item": "`+item+`"}`))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for name, text := range map[string]string{"Content-Type": "application/json", "Idempotency-Key": item, "Authorization": "Bearer hunter2", "Cookie": "session=hunter2", "X-Api-Key": "hunter2"} {
+		req.Header.Set(name, text)
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.Header.Get("Uniflow-Run")
+}
+
+// list returns the ids of runs, and how the next page begins.
+func (p *till) list(query string) (ids, next string) {
+	p.t.Helper()
+	var page api.Runs
+	status, text := asked(p.t, p.s, "look", "GET", "/api/v1/runs?"+query, "", &page)
+	if status != 200 {
+		return strconv.Itoa(status), text
+	}
+	if strings.Contains(text, "hunter2") || strings.Contains(text, "tea") {
+		p.t.Errorf("a list with payloads: %s", text)
+	}
+	var all []string
+	for _, r := range page.Runs {
+		all = append(all, r.ID)
+	}
+	return strings.Join(all, " "), page.Next
+}
+
+// TestRuns lists runs of a journal, and shows one; its payloads to those who may inspect, without secrets.
+func TestRuns(t *testing.T) {
+	p := openTill(t)
+	good := p.order("tea")
+	p.order("stone")
+	bad, _ := p.list("state=failed")
+	if bad == "" || bad == good {
+		t.Fatalf("got the failed run %q", bad)
+	}
+	both := bad + " " + good
+	for query, want := range map[string]string{
+		"": both, "state=failed": bad, "state=ok": good, "state=ok,failed": both, "state=running": "",
+		"trigger=shop": both, "trigger=charge": "", "trigger=shop&namespace=other": "", "since=1h": both, "since=1ns": "", "limit=500": both,
+	} {
+		if ids, next := p.list(query); ids != want || next != "" {
+			t.Errorf("%s: got %q, next %q, want %q", query, ids, next, want)
+		}
+	}
+	if ids, next := p.list("limit=1"); ids != bad || next != bad {
+		t.Errorf("the first page: got %q, next %q", ids, next)
+	}
+	if ids, next := p.list("limit=1&after=" + bad); ids != good || next != "" {
+		t.Errorf("the second page: got %q, next %q", ids, next)
+	}
+	var run api.RunDetail
+	status, text := asked(t, p.s, "look", "GET", "/api/v1/runs/"+good, "", &run)
+	if status != 200 || run.Run.State != "ok" || run.Run.Trigger.Name != "shop" || run.Run.Level != "checkpoint" || !run.Run.Keyed || run.Run.Ended == nil ||
+		len(run.Records) != 1 || run.Records[0].N != 1 || run.Records[0].Node.Name != "charge" || run.Records[0].Type != "result" || run.Records[0].Outcome != "send" || *run.Records[0].Port != 0 ||
+		run.Input != nil || run.Answer != nil || strings.Contains(text, "tea") {
+		t.Errorf("got %d %s", status, text)
+	}
+	if status, text := asked(t, p.s, "look", "GET", "/api/v1/runs/"+good+"?payloads=true", "", nil); status != 403 || !strings.Contains(text, "scope inspect") {
+		t.Errorf("got %d %s", status, text)
+	}
+	status, text = asked(t, p.s, "all", "GET", "/api/v1/runs/"+good+"?payloads=true", "", &run)
+	if status != 200 || !strings.Contains(run.Input.Text, `"item": "tea"`) || !strings.Contains(run.Records[0].Payload.Text, `"charge": "c-1"`) || !strings.Contains(run.Answer.Text, `"charge": "c-1"`) {
+		t.Errorf("got %d %s", status, text)
+	}
+	for _, secret := range []string{"hunter2", "an-api-token-of-the-shop"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%s is in %s", secret, text)
+		}
+	}
+	status, text = asked(t, p.s, "all", "GET", "/api/v1/runs/"+bad+"?payloads=true", "", &run)
+	if status != 200 || run.Run.State != "failed" || !strings.Contains(run.Run.Error, "418") || run.Records[0].Outcome != "error" || run.Answer.Kind != "error" {
+		t.Errorf("got %d %s", status, text)
+	}
+	if status, text := asked(t, p.s, "all", "GET", "/api/v1/runs/"+good+"?after=1", "", &run); status != 200 || len(run.Records) != 0 {
+		t.Errorf("got %d %s", status, text)
+	}
+
+	// Nodes that are gone are in the documents of the run.
+	p.apply("- {kind: snippet, name: other, language: text, code: x}")
+	if status, text := asked(t, p.s, "look", "GET", "/api/v1/runs/"+good, "", &run); status != 200 || run.Run.Trigger.Name != "shop" || run.Records[0].Node.Name != "charge" {
+		t.Errorf("got %d %s", status, text)
+	}
+	for _, trigger := range []string{"shop", run.Run.Trigger.ID} {
+		if ids, _ := p.list("trigger=" + trigger); ids != both {
+			t.Errorf("%s: got %q, want %q", trigger, ids, both)
+		}
+	}
+}
+
+// TestRunsRefused answers what cannot be asked for.
+func TestRunsRefused(t *testing.T) {
+	p := openTill(t)
+	good := p.order("tea")
+	for path, want := range map[string]int{
+		"?state=lost": 400, "?since=yesterday": 400, "?since=-1h": 400, "?limit=-1": 400, "?after=7": 400,
+		"/7": 400, "/0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71": 404, "/" + good + "?payloads=maybe": 400, "/" + good + "?after=x": 400, "/" + good + "?after=99999999999": 200,
+	} {
+		if status, text := asked(t, p.s, "all", "GET", "/api/v1/runs"+path, "", nil); status != want {
+			t.Errorf("%s: got %d %s, want %d", path, status, text, want)
+		}
+	}
+	if err := p.e.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := asked(t, p.s, "all", "GET", "/api/v1/runs", "", nil); status != 503 {
+		t.Errorf("got %d %s, want 503", status, text)
+	}
+	bare := start(t, Options{Token: "all"})
+	for _, path := range []string{"/api/v1/runs", "/api/v1/runs/" + good} {
+		if status, text := asked(t, bare, "all", "GET", path, "", nil); status != 409 || !strings.Contains(text, "--journal sqlite:FILE") {
+			t.Errorf("got %d %s, want 409", status, text)
+		}
+	}
+}
