@@ -122,6 +122,10 @@ type Engine struct {
 	totals      *totals.Totals
 	watching    atomic.Int32    // recorders of Watch
 	keeper      *durable.Keeper // nil without a journal
+	archives    struct {
+		sync.Mutex
+		ends []func(context.Context) error // of those that were opened
+	}
 	secrets     redact.Secrets
 	secretField func() *regexp.Regexp
 
@@ -313,17 +317,9 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program, source Sour
 		keeper = e.keeper.For(rev)
 	}
 	next := &inspect.Generation{
-		Generation: run.New(prog, run.Options{
-			Budget:           run.Budget(e.opts.Budget),
-			LifecycleTimeout: e.opts.LifecycleTimeout,
-			Log:              e.opts.Log,
-			Clock:            e.opts.Clock,
-			Memory:           e.memory,
-			Secrets:          &e.secrets,
-			Keeper:           keeper,
-		}),
-		Number: e.mu.number + 1,
-		Since:  time.Now(),
+		Generation: run.New(prog, e.runOptions(keeper)),
+		Number:     e.mu.number + 1,
+		Since:      time.Now(),
 	}
 	e.totals.Add(next.Generation)
 	switch err := e.open(ctx, next); {
@@ -340,7 +336,7 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program, source Sour
 	e.current.Store(next)
 	e.totals.Served(next.Generation)
 	if e.keeper != nil {
-		e.keeper.Resume(next.Generation, rev)
+		e.keeper.Resume(next.Generation, rev, func(old journal.Revision) (*durable.Archive, error) { return e.archive(old, source) })
 	}
 	e.opts.Log.Info("generation serves", "generation", next.Number, "nodes", len(prog.Vertices))
 	if old != nil {
@@ -351,6 +347,19 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program, source Sour
 		})
 	}
 	return nil
+}
+
+// runOptions returns how the engine runs programs.
+func (e *Engine) runOptions(keeper run.Keeper) run.Options {
+	return run.Options{
+		Budget:           run.Budget(e.opts.Budget),
+		LifecycleTimeout: e.opts.LifecycleTimeout,
+		Log:              e.opts.Log,
+		Clock:            e.opts.Clock,
+		Memory:           e.memory,
+		Secrets:          &e.secrets,
+		Keeper:           keeper,
+	}
 }
 
 // open opens a generation. It abandons that if the engine is shut down and a node
@@ -540,9 +549,13 @@ func (e *Engine) shutDown(grace context.Context) error {
 	e.mu.shut = true
 	e.waits.End()
 	var err error
+	if e.keeper != nil {
+		e.keeper.Halt()
+	}
 	if g := e.current.Load(); g != nil {
 		err = e.drain(grace, g)
 	}
+	err = errors.Join(err, e.endArchives(grace))
 	e.drains.Wait()
 	e.cancelDrain()
 	if e.abandoned.Load() {

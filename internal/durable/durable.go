@@ -68,10 +68,15 @@ func (k *Keeper) failed(err error) {
 	k.log.Info("the journal can be written again")
 }
 
-// Close commits what was recorded. The processes must have ended.
-func (k *Keeper) Close(ctx context.Context) error {
+// Halt resumes no more runs.
+func (k *Keeper) Halt() {
 	k.stop()
 	k.workers.Wait()
+}
+
+// Close commits what was recorded. The processes must have ended.
+func (k *Keeper) Close(ctx context.Context) error {
+	k.Halt()
 	return k.journal.Close(ctx)
 }
 
@@ -82,9 +87,15 @@ const (
 	hopeless   = 6    // and one that was resumed so often is dead
 )
 
-// Resume goes on with the runs that had not ended when the program began, in a generation that
-// serves. Later calls have nothing to do.
-func (k *Keeper) Resume(g *run.Generation, rev journal.Revision) {
+// An Archive is a generation of a workflow that is not served any more. It starts nothing by itself.
+type Archive struct {
+	*run.Generation
+	Close func() // once its processes have ended
+}
+
+// Resume goes on with the runs that had not ended when the program began: in a generation that
+// serves, or in an archive if the workflow has changed since they began. Later calls have nothing to do.
+func (k *Keeper) Resume(g *run.Generation, current journal.Revision, archive func(journal.Revision) (*Archive, error)) {
 	k.mu.Lock()
 	left := k.mu.left
 	k.mu.left = nil
@@ -92,24 +103,12 @@ func (k *Keeper) Resume(g *run.Generation, rev journal.Revision) {
 	if len(left) == 0 {
 		return
 	}
-	triggers := make(map[string]int32)
-	for at := range g.Program().Vertices {
-		triggers[g.Program().Vertices[at].Ref.ID] = int32(at)
-	}
 	var first, suspects []*flight
 	for _, r := range left {
-		at, ok := triggers[r.Trigger]
 		f := k.newFlight(r)
-		f.at = at
 		switch {
 		case r.Resumed >= hopeless:
 			k.putAside(f, journal.Dead, fmt.Errorf("the program has crashed %d times in a row while it was under way", r.Resumed))
-			continue
-		case r.Revision != rev.Hash:
-			k.putAside(f, journal.Stuck, errors.New("the workflow has changed since it began"))
-			continue
-		case !ok:
-			k.putAside(f, journal.Stuck, errors.New("the node that has started it is gone"))
 			continue
 		case r.Resumed >= suspect:
 			suspects = append(suspects, f)
@@ -119,6 +118,8 @@ func (k *Keeper) Resume(g *run.Generation, rev journal.Revision) {
 		k.enter(f)
 	}
 	k.workers.Go(func() {
+		places := newPlaces(k, g, current, archive)
+		defer places.close()
 		free := make(chan struct{}, maxResumed)
 		for _, f := range first {
 			select {
@@ -126,11 +127,10 @@ func (k *Keeper) Resume(g *run.Generation, rev journal.Revision) {
 			case <-k.ctx.Done():
 				return
 			}
-			f.over = func() { <-free }
-			k.resume(g, f)
+			k.resume(places, f, func() { <-free })
 		}
 		for _, f := range suspects { // one of them may be why the program crashes
-			k.resume(g, f)
+			k.resume(places, f, func() {})
 			select {
 			case <-f.progress:
 			case <-f.done:
@@ -152,20 +152,29 @@ func (k *Keeper) enter(f *flight) {
 	k.mu.flights[f.key] = f
 }
 
-// resume goes on with a run after a crash.
-func (k *Keeper) resume(g *run.Generation, f *flight) {
-	payload, err := f.read(k.ctx)
+// resume goes on with a run after a crash, and calls over when it ends, or cannot go on.
+func (k *Keeper) resume(places *places, f *flight, over func()) {
+	at, err := places.of(f)
+	var payload value.Value
+	if err == nil {
+		payload, err = f.read(k.ctx)
+	}
 	if err != nil {
 		k.putAside(f, journal.Stuck, err)
 		f.drop(err)
+		over()
 		return
+	}
+	f.over = func() {
+		at.ended()
+		over()
 	}
 	k.journal.Resume(f.run.ID, func(err error) {
 		if err != nil {
 			f.drop(err)
 			return
 		}
-		f.start(g, f.at, payload)
+		f.start(at.generation, at.trigger, payload)
 	})
 }
 

@@ -25,7 +25,6 @@ type flight struct {
 	key      key // zero without one
 	strip    [][]string
 	records  []run.Record  // of before a crash
-	at       int32         // of the trigger, in a run that is resumed
 	over     func()        // called at the end; nil for nothing
 	progress chan struct{} // closed at the first record
 	done     chan struct{}
