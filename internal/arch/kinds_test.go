@@ -32,7 +32,6 @@ var otherWords = map[string]string{
 	"internal/api try":                "a word of a path",
 	"internal/cli validate":           "a command of other programs, for a hint",
 	"internal/cli try":                "a command of other programs, for a hint",
-	"journal step":                    "a type of records",
 	"internal/cli/dap stdout":         "a category of the protocol",
 	"internal/cli/dap step":           "a reason of the protocol",
 	"internal/cli/flow chat":          "a starter",
