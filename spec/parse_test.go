@@ -568,3 +568,16 @@ func TestLifecycle(t *testing.T) {
 	f("{timeout: 25h}", 0, "from 1ms to 24h0m0s")
 	f("[]", 0, "want a map")
 }
+
+// TestIDOf compares the id that follows from a name with that of the node.
+func TestIDOf(t *testing.T) {
+	nodes, list := Parse(Document{File: "flow.yaml", Data: []byte("- {kind: snippet, name: a b}\n- {kind: snippet, namespace: other, name: a b}")}, ParseOptions{Namespace: "shop"})
+	if len(nodes) != 2 || list.HasErrors() {
+		t.Fatal(nodes, list)
+	}
+	for _, n := range nodes {
+		if got := IDOf(n.Namespace, n.Name); got != n.ID {
+			t.Errorf("%s: got %s, want %s", n.Namespace, got, n.ID)
+		}
+	}
+}

@@ -436,12 +436,12 @@ type Runs struct {
 // A Run is a durable process, over all crashes.
 type Run struct {
 	ID       string      `json:"id"`
-	State    string      `json:"state" jsonschema:"running, ok or failed; dead: the program has crashed too often in it; stuck: its documents are gone; diverged: it did not do again what its records say; and queued, waiting, cancelled, paused, parked"`
+	State    string      `json:"state" jsonschema:"running, ok or failed; dead: the program has crashed each time that it went on with it; stuck: its documents have changed; diverged: it did not do again what its records say; and queued, waiting, cancelled, paused, parked"`
 	Level    string      `json:"level" jsonschema:"of its durability: accept or checkpoint"`
 	Trigger  ProcessNode `json:"trigger" jsonschema:"the node that has started it; without a name if the node is not known any more"`
 	Revision string      `json:"revision" jsonschema:"hash of the documents that it runs"`
 	Keyed    bool        `json:"keyed,omitempty" jsonschema:"it has an idempotency key"`
-	Crashes  int         `json:"crashes,omitempty" jsonschema:"of the program, in a row, since its last record"`
+	Resumed  int         `json:"resumed,omitempty" jsonschema:"how often it went on after a crash since its last record"`
 	Error    string      `json:"error,omitempty" jsonschema:"why it has failed, or was put aside"`
 	Began    time.Time   `json:"began"`
 	Ended    *time.Time  `json:"ended,omitempty" jsonschema:"or when it was put aside"`

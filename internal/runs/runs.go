@@ -219,7 +219,7 @@ func (v *View) run(ctx context.Context, names *names, r *journal.Run) (api.Run, 
 	}
 	shown := api.Run{
 		ID: uuid.UUID(r.ID).String(), State: r.State.String(), Trigger: trigger, Revision: r.Revision, Keyed: len(r.Key) > 0,
-		Crashes: r.Resumed, Error: v.Redact(r.Error), Began: r.Created.UTC(),
+		Resumed: r.Resumed, Error: v.Redact(r.Error), Began: r.Created.UTC(),
 	}
 	if int(r.Level) < len(levels) {
 		shown.Level = levels[r.Level]

@@ -569,7 +569,7 @@ export interface Revision {
 
 export interface Run {
   id: string;
-  /** running, ok or failed; dead: the program has crashed too often in it; stuck: its documents are gone; diverged: it did not do again what its records say; and queued, waiting, cancelled, paused, parked */
+  /** running, ok or failed; dead: the program has crashed each time that it went on with it; stuck: its documents have changed; diverged: it did not do again what its records say; and queued, waiting, cancelled, paused, parked */
   state: string;
   /** of its durability: accept or checkpoint */
   level: string;
@@ -579,8 +579,8 @@ export interface Run {
   revision: string;
   /** it has an idempotency key */
   keyed?: boolean;
-  /** of the program, in a row, since its last record */
-  crashes?: number;
+  /** how often it went on after a crash since its last record */
+  resumed?: number;
   /** why it has failed, or was put aside */
   error?: string;
   began: string;

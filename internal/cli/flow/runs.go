@@ -200,9 +200,10 @@ func (f *storedRuns) failure(err error) error {
 const runsListLong = `List prints a line for each run, the latest first: its id, its state, the trigger that has
 started it, the level of its durability, when it began, how long it took, and why it has failed.
 
-The states: running; ok and failed, which have ended; dead: the program has crashed six times in
-a row in it; stuck: its documents have changed; diverged: run again, it did something else than its
-records say. The last three are put aside: the program does not go on with them.`
+The states: running; ok and failed, which have ended; dead: it was resumed six times without a new
+record, as the program has crashed each time; stuck: its documents have changed; diverged: run again,
+it did something else than its records say. The last three are put aside: the program does not go on
+with them.`
 
 const runsListExample = `  uniflow runs list --admin 127.0.0.1:9000
   uniflow runs list --admin 127.0.0.1:9000 --state failed,stuck --since 1h
@@ -351,8 +352,8 @@ func (a commands) printRun(run *api.RunDetail) error {
 	if r.Ended != nil {
 		rows = append(rows, []string{"ended", r.Ended.Format(recordTime)})
 	}
-	if r.Crashes > 0 {
-		rows = append(rows, []string{"crashes", strconv.Itoa(r.Crashes)})
+	if r.Resumed > 0 {
+		rows = append(rows, []string{"resumed", strconv.Itoa(r.Resumed)})
 	}
 	if r.Error != "" {
 		rows = append(rows, []string{"error", show.Printable(r.Error)})
