@@ -27,7 +27,7 @@ LONG := ^(TestProgram|TestReproducible|TestLayouts)$$
 PACKAGES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 TEST_PEERS = printf '%s\n' $(PEERS) | GOWORK=off CGO_ENABLED=1 xargs -P 2 -I{} sh -c 'cd {} && $(GO) test -timeout 25m $(1) ./... || { echo "FAIL {}"; exit 1; }'
 
-.PHONY: help needs needs-all run build release test test-long test-peers test-console test-faults test-hostile race race-peers race-nethttp check lint generate assets site tidy size bench bench-lock bench-batch bench-streams bench-trail profile bench-trail-lessons contention guard guard-selftest stutter fuzz clean
+.PHONY: help needs needs-all run build release test test-long test-peers test-console test-faults test-hostile race race-peers race-nethttp check lint generate assets site tidy size bench bench-lock bench-batch bench-streams bench-durable bench-trail profile bench-trail-lessons contention guard guard-selftest stutter fuzz clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 21
@@ -145,6 +145,9 @@ bench-trail: ## the event store, DuckDB and ClickHouse, medians of five rounds; 
 
 bench-streams: build needs ## streams and jobs next to the same by hand: prints the table, writes bench/out/streams.json; SCALE=0.15 for a look
 	$(GO) run ./bench/streams -scale $(or $(SCALE),1)
+
+bench-durable: build ## durable processes next to a bare loop, a commit, and the same without: prints the table, writes bench/out/durable.json; SPAN=1s for a look
+	$(GO) run ./bench/durable -span $(or $(SPAN),3s)
 
 profile: needs ## cmd/uniflow/default.pgo, which the compiler makes the program by: from ping, orders, streams and a job
 	$(GO) run $(ONCE) ./bench/profile

@@ -49,6 +49,7 @@ type Journal struct {
 	mu struct {
 		sync.Mutex
 		next      *group // gathers
+		spare     *group // an empty one to use again; nil for none
 		flying    *group // is being committed; nil between commits
 		added     uint64 // in all
 		committed uint64 // of these
@@ -231,7 +232,10 @@ func (j *Journal) run() {
 			<-j.wake
 			continue
 		}
-		j.mu.next, j.mu.flying = new(group), g
+		if j.mu.next = j.mu.spare; j.mu.next == nil {
+			j.mu.next = new(group)
+		}
+		j.mu.spare, j.mu.flying = nil, g
 		j.mu.Unlock()
 		err := j.commit(g)
 		j.settle(g, err)
@@ -286,6 +290,7 @@ func (j *Journal) settle(g *group, err error) {
 		j.mu.next = new(group)
 	}
 	j.mu.Unlock()
+	defer j.reuse(g)
 	for _, g := range groups {
 		for i, done := range g.starts {
 			var existing *Run
@@ -301,6 +306,30 @@ func (j *Journal) settle(g *group, err error) {
 		}
 	}
 }
+
+// reuse keeps a group that is settled for a later commit, unless it was large.
+func (j *Journal) reuse(g *group) {
+	if g.size > maxReused {
+		return
+	}
+	clear(g.Revisions)
+	clear(g.Starts)
+	clear(g.Records)
+	clear(g.Ends)
+	clear(g.Existing)
+	clear(g.starts)
+	clear(g.done)
+	*g = group{
+		Batch:  Batch{Revisions: g.Revisions[:0], Starts: g.Starts[:0], Records: g.Records[:0], Ends: g.Ends[:0], Existing: g.Existing[:0]},
+		starts: g.starts[:0], done: g.done[:0],
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.spare = g
+}
+
+// maxReused is how much a group has that is used again, at most.
+const maxReused = 4096
 
 // trim removes runs that have ended, for at most a tenth of the time.
 func (j *Journal) trim() {

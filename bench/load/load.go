@@ -30,6 +30,7 @@ type Options struct {
 	Path   string // of the request line, such as /ping
 	JSON   string // a body to POST; empty for GET
 	Header string // more lines of the header, each with its line break; may be empty
+	Unique string // the name of a header that has another value in each request; may be empty
 
 	ContentType string // of the body; application/json if empty
 
@@ -79,6 +80,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		o.Accept = func(status int, _ []byte) bool { return status == 200 }
 	}
 	shared := &run{Options: o, request: request(&o)}
+	shared.numbers.Store(uint64(time.Now().UnixNano()))
 	shared.left.Store(o.Requests)
 	start := time.Now()
 	if o.Duration > 0 {
@@ -88,7 +90,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	var all sync.WaitGroup
 	for i := range workers {
 		w := &workers[i]
-		w.run = shared
+		w.run, w.request = shared, shared.request
+		if o.Unique != "" {
+			w.request = bytes.Clone(shared.request)
+			w.number = w.request[bytes.Index(w.request, []byte(unique)):][:len(unique)]
+		}
 		all.Go(func() { w.loop(ctx) })
 	}
 	all.Wait()
@@ -105,12 +111,19 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return res, nil
 }
 
+// unique is where each request has a number of its own.
+const unique = "0000000000000000"
+
 func request(o *Options) []byte {
 	method := "GET"
 	if o.JSON != "" {
 		method = "POST"
 	}
-	b := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n%s", method, o.Path, o.Addr, o.Header)
+	b := fmt.Appendf(nil, "%s %s HTTP/1.1\r\n", method, o.Path)
+	if o.Unique != "" {
+		b = fmt.Appendf(b, "%s: %s\r\n", o.Unique, unique)
+	}
+	b = fmt.Appendf(b, "Host: %s\r\n%s", o.Addr, o.Header)
 	if !o.KeepAlive {
 		b = append(b, "Connection: close\r\n"...)
 	}
@@ -126,6 +139,7 @@ type run struct {
 	request []byte
 	end     time.Time // zero without a Duration
 	left    atomic.Int64
+	numbers atomic.Uint64 // of requests; the first is the time
 }
 
 func (r *run) more(ctx context.Context, now time.Time) bool {
@@ -138,6 +152,8 @@ func (r *run) more(ctx context.Context, now time.Time) bool {
 // A worker is one connection at a time.
 type worker struct {
 	*run
+	request []byte
+	number  []byte   // where it is in the request; nil for none
 	conn    net.Conn // nil when there is none
 	in      *bufio.Reader
 	body    []byte
@@ -210,6 +226,9 @@ func (w *worker) exchange(ctx context.Context) error {
 		if err := w.dial(ctx); err != nil {
 			return err
 		}
+	}
+	if w.number != nil {
+		copy(w.number, fmt.Sprintf("%016x", w.numbers.Add(1)))
 	}
 	if _, err := w.conn.Write(w.request); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,6 +68,24 @@ func TestRunCounts(t *testing.T) {
 				t.Errorf("got rate %v", res.Rate())
 			}
 		})
+	}
+}
+
+func TestRunUnique(t *testing.T) {
+	var keys sync.Map
+	var twice atomic.Int64
+	addr, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if _, seen := keys.LoadOrStore(r.Header.Get("Key"), true); seen || r.Host == "" {
+			twice.Add(1)
+		}
+		pong(w, r)
+	})
+	res, err := Run(t.Context(), Options{Addr: addr, Path: "/ping", Unique: "Key", Conns: 4, KeepAlive: true, Requests: 200})
+	if err != nil || res.Requests != 200 {
+		t.Fatal(res, err)
+	}
+	if twice.Load() != 0 {
+		t.Errorf("got %d values twice, want none", twice.Load())
 	}
 }
 

@@ -3,7 +3,10 @@ package durable
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
@@ -16,10 +19,30 @@ const form = 1
 
 // encode returns a value as bytes, without a loss. Errors keep what nodes and triggers ask of them.
 func encode(v value.Value) []byte {
-	w := wire.Writer{Buf: make([]byte, 0, 64), Error: writeError}
+	return appendValue(make([]byte, 0, 256), v)
+}
+
+func appendValue(data []byte, v value.Value) []byte {
+	w := wire.Writer{Buf: data, Error: writeError}
 	w.Byte(form)
 	w.Value(v)
 	return w.Buf
+}
+
+// buffers are used again by hash.
+var buffers = sync.Pool{New: func() any { return new(wire.Writer) }}
+
+// hash returns the hash of a value as encode has it.
+func hash(v value.Value) uint64 {
+	w := buffers.Get().(*wire.Writer)
+	w.Buf, w.Error = w.Buf[:0], writeError
+	w.Byte(form)
+	w.Value(v)
+	sum := xxhash.Sum64(w.Buf)
+	if cap(w.Buf) <= 64<<10 {
+		buffers.Put(w)
+	}
+	return sum
 }
 
 // decode is the reverse of encode. The value shares no memory with the bytes.
@@ -37,7 +60,7 @@ func encodeResponse(resp node.Response) []byte {
 	if resp.None {
 		return []byte{0}
 	}
-	return append([]byte{1}, encode(resp.Payload)...)
+	return appendValue(append(make([]byte, 0, 256), 1), resp.Payload)
 }
 
 func decodeResponse(data []byte) (node.Response, error) {

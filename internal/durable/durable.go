@@ -18,7 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/google/uuid"
 
 	"github.com/uniflow-labs/uniflow/internal/run"
@@ -199,20 +198,24 @@ type starter struct {
 
 // Submit implements [run.Keeper].
 func (k starter) Submit(g *run.Generation, at int32, s node.Submission) (*node.Receipt, error) {
-	stored := encode(without(s.Payload, s.Strip))
-	payload, err := decode(encode(s.Payload)) // nothing of a request lives as long as a run
+	whole := encode(s.Payload)
+	payload, err := decode(whole) // nothing of a request lives as long as a run
 	if err != nil {
 		return nil, err
+	}
+	stored := whole
+	if len(s.Strip) > 0 {
+		stored = encode(without(s.Payload, s.Strip))
 	}
 	ref := &g.Program().Vertices[at].Ref
 	now := time.Now()
 	f := k.newFlight(&journal.Run{
 		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: ref.Namespace, Trigger: ref.ID, Revision: k.revision.Hash, Level: uint8(s.Level),
-		State: journal.Running, Input: stored, InputHash: xxhash.Sum64(encode(s.Same)), Created: now,
+		State: journal.Running, Input: stored, Created: now,
 	})
 	f.strip = s.Strip
 	if s.Key != nil {
-		f.run.Key, f.run.KeyUntil = s.Key, now.Add(s.KeyTTL)
+		f.run.Key, f.run.KeyUntil, f.run.InputHash = s.Key, now.Add(s.KeyTTL), hash(s.Same)
 		f.key = key{ref.Namespace, ref.ID, string(s.Key)}
 		if r, err := k.claim(f); r != nil || err != nil {
 			return r, err
@@ -289,7 +292,8 @@ func (k *Keeper) newRevision(rev journal.Revision) *journal.Revision {
 		return nil
 	}
 	k.mu.stored = rev.Hash
-	return &rev
+	stored := rev
+	return &stored
 }
 
 // unavailable is the error of a request that the journal cannot take now.

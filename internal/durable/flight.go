@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/google/uuid"
 
 	"github.com/uniflow-labs/uniflow/internal/effect"
@@ -126,7 +125,7 @@ func (f *flight) ID() uuid.UUID { return uuid.UUID(f.run.ID) }
 
 func (f *flight) Records() []run.Record { return f.records }
 
-func (f *flight) Hash(input value.Value) uint64 { return xxhash.Sum64(encode(without(input, f.strip))) }
+func (f *flight) Hash(input value.Value) uint64 { return hash(without(input, f.strip)) }
 
 func (f *flight) Add(r run.Record) {
 	if node.Level(f.run.Level) == node.LevelAccept {

@@ -63,7 +63,10 @@ type turn struct {
 func newDurable(kept Kept) *durable {
 	run := &durable{kept: kept}
 	records := kept.Records()
-	run.live.Store(len(records) == 0)
+	if len(records) == 0 {
+		run.live.Store(true)
+		return run
+	}
 	run.mu.records, run.mu.met = records, make([]bool, len(records))
 	run.mu.waiting = make(map[uint64]*turn)
 	run.mu.places = make(map[uint64]int32, len(records))

@@ -43,6 +43,7 @@ func (s *Store) Commit(ctx context.Context, b *journal.Batch) error {
 		b.Existing = nil
 		return s.fail(err)
 	}
+	s.write.unseen += 512 * (len(b.Starts) + len(b.Records) + len(b.Ends))
 	for i := range b.Records {
 		if len(s.write.resumed) == 0 {
 			break
@@ -114,9 +115,10 @@ func (s *Store) probe() (err error) {
 // checkpoint copies the log to the file once it is long. Readers are not waited for: what
 // they need stays in the log for the next time.
 func (s *Store) checkpoint() error {
-	if s.write.limit < 0 {
+	if s.write.limit < 0 || s.write.unseen < lookAfter {
 		return nil
 	}
+	s.write.unseen = 0
 	l, err := s.log("NOOP")
 	if err != nil || l.all-l.copied < s.write.limit && l.all < s.write.restart {
 		return err
@@ -147,6 +149,8 @@ func (s *Store) restartLog() error {
 	}
 	return s.write.run("PRAGMA busy_timeout = " + strconv.Itoa(busyTimeout))
 }
+
+const lookAfter = 1 << 20
 
 // A log is what a checkpoint tells of the write-ahead log.
 type log struct {
