@@ -2,9 +2,6 @@ package uniflow
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"sync"
 
@@ -13,39 +10,17 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/journal"
-	"github.com/uniflow-labs/uniflow/spec"
 )
-
-// A document is what a revision has of a [spec.Document].
-type document struct{ File, Text string }
-
-// revision returns the workflow of a source as durable runs are pinned to it: the documents as they
-// are written. Values are not a part of it, so no secret is kept.
-func revision(source Source) journal.Revision {
-	documents := make([]document, len(source.Documents))
-	for i, d := range source.Documents {
-		documents[i] = document{d.File, string(d.Data)}
-	}
-	body, err := json.Marshal(documents)
-	if err != nil {
-		panic(err) // texts can be encoded
-	}
-	sum := sha256.Sum256(body)
-	return journal.Revision{Hash: hex.EncodeToString(sum[:16]), Body: body}
-}
 
 // archive opens a generation of a revision, in which runs go on that began with it. It has the values
 // of today, serves nothing and runs no workflows at lifecycle ports.
 func (e *Engine) archive(rev journal.Revision, today Source) (*durable.Archive, error) {
-	var documents []document
-	if err := json.Unmarshal(rev.Body, &documents); err != nil {
+	documents, err := durable.Documents(rev)
+	if err != nil {
 		return nil, err
 	}
 	source := today
-	source.Documents = nil
-	for _, d := range documents {
-		source.Documents = append(source.Documents, spec.Document{File: d.File, Data: []byte(d.Text)})
-	}
+	source.Documents = documents
 	prog, _, list := e.compile(source, false, false)
 	if prog == nil {
 		return nil, list.Err()

@@ -313,7 +313,7 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program, source Sour
 	var keeper run.Keeper
 	var rev journal.Revision
 	if e.keeper != nil {
-		rev = revision(source)
+		rev = durable.Revision(source.Documents)
 		keeper = e.keeper.For(rev)
 	}
 	next := &inspect.Generation{

@@ -107,7 +107,7 @@ const (
 type Submission struct {
 	Level   Level
 	Payload value.Value // the engine makes a copy
-	Strip   [][]string  // paths of fields that are not stored
+	Strip   []string    // fields that are not stored, such as header.Authorization
 	Key     []byte      // of the caller, who is a part of it; nil for none
 	Same    value.Value // what a submission with the same key must have, too
 	KeyTTL  time.Duration

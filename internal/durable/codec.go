@@ -55,6 +55,31 @@ func decode(data []byte) (value.Value, error) {
 	return r.Whole()
 }
 
+// encodeInput returns what a run begins with, and the fields that are not stored: both are needed to
+// compare packets after a crash.
+func encodeInput(payload value.Value, strip []string) []byte {
+	texts := make([]value.Value, len(strip))
+	for i, path := range strip {
+		texts[i] = value.String(path)
+	}
+	return encode(value.List(without(payload, paths(strip)), value.List(texts...)))
+}
+
+func decodeInput(data []byte) (payload value.Value, strip []string, err error) {
+	v, err := decode(data)
+	if err == nil && v.Len() != 2 {
+		err = wire.ErrDamaged
+	}
+	if err != nil {
+		return payload, nil, err
+	}
+	for _, path := range v.At(1).Elems() {
+		text, _ := path.AsString()
+		strip = append(strip, text)
+	}
+	return v.At(0), strip, nil
+}
+
 // An encoded response is a value behind a byte that says whether there is one.
 func encodeResponse(resp node.Response) []byte {
 	if resp.None {

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -198,22 +199,17 @@ type starter struct {
 
 // Submit implements [run.Keeper].
 func (k starter) Submit(g *run.Generation, at int32, s node.Submission) (*node.Receipt, error) {
-	whole := encode(s.Payload)
-	payload, err := decode(whole) // nothing of a request lives as long as a run
+	payload, err := decode(encode(s.Payload)) // nothing of a request lives as long as a run
 	if err != nil {
 		return nil, err
-	}
-	stored := whole
-	if len(s.Strip) > 0 {
-		stored = encode(without(s.Payload, s.Strip))
 	}
 	ref := &g.Program().Vertices[at].Ref
 	now := time.Now()
 	f := k.newFlight(&journal.Run{
 		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: ref.Namespace, Trigger: ref.ID, Revision: k.revision.Hash, Level: uint8(s.Level),
-		State: journal.Running, Input: stored, Created: now,
+		State: journal.Running, Input: encodeInput(payload, s.Strip), Created: now,
 	})
-	f.strip = s.Strip
+	f.strip = paths(s.Strip)
 	if s.Key != nil {
 		f.run.Key, f.run.KeyUntil, f.run.InputHash = s.Key, now.Add(s.KeyTTL), hash(s.Same)
 		f.key = key{ref.Namespace, ref.ID, string(s.Key)}
@@ -299,6 +295,15 @@ func (k *Keeper) newRevision(rev journal.Revision) *journal.Revision {
 // unavailable is the error of a request that the journal cannot take now.
 func unavailable(err error) error {
 	return &node.Error{Err: fmt.Errorf("the journal takes no runs: %w", err), Status: http.StatusServiceUnavailable, RetryAfter: time.Second}
+}
+
+// paths returns the names in the paths of fields.
+func paths(texts []string) [][]string {
+	all := make([][]string, len(texts))
+	for i, text := range texts {
+		all[i] = strings.Split(text, ".")
+	}
+	return all
 }
 
 // without returns a value without the fields of some paths.

@@ -71,7 +71,8 @@ func (f *flight) read(ctx context.Context) (payload value.Value, err error) {
 			Pos: rec.Pos, Node: rec.Node, Type: run.RecordType(t), Op: effect.Op(rec.Op), Port: rec.Port, Payload: v, Hash: rec.InputHash,
 		})
 	}
-	payload, err = decode(f.run.Input)
+	payload, strip, err := decodeInput(f.run.Input)
+	f.strip = paths(strip)
 	if err != nil {
 		return payload, fmt.Errorf("what it began with: %w", err)
 	}

@@ -1,19 +1,23 @@
 package durable
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // The functions below are for those who look into a journal.
 
-// Payload decodes what a run has begun with, or the payload of a record.
+// Input decodes what a run has begun with.
+func Input(data []byte) (value.Value, error) {
+	payload, _, err := decodeInput(data)
+	return payload, err
+}
+
+// Payload decodes the payload of a record.
 func Payload(data []byte) (value.Value, error) { return decode(data) }
 
 // Answer decodes the answer of a run that has ended.
@@ -37,17 +41,4 @@ func Outcome(r *journal.Record) string {
 	default:
 		return fmt.Sprintf("unknown (%d)", op)
 	}
-}
-
-// Documents decodes the documents of a revision.
-func Documents(rev journal.Revision) ([]spec.Document, error) {
-	var stored []struct{ File, Text string }
-	if err := json.Unmarshal(rev.Body, &stored); err != nil {
-		return nil, fmt.Errorf("revision %s: %w", rev.Hash, err)
-	}
-	documents := make([]spec.Document, len(stored))
-	for i, d := range stored {
-		documents[i] = spec.Document{File: d.File, Data: []byte(d.Text)}
-	}
-	return documents, nil
 }

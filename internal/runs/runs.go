@@ -190,7 +190,7 @@ func (v *View) Show(ctx context.Context, id journal.ID, after int32, payloads bo
 }
 
 func (v *View) input(r *journal.Run) (*api.Payload, error) {
-	payload, err := durable.Payload(r.Input)
+	payload, err := durable.Input(r.Input)
 	if err != nil {
 		return nil, fmt.Errorf("what it began with: %w", err)
 	}

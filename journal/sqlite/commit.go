@@ -43,7 +43,7 @@ func (s *Store) Commit(ctx context.Context, b *journal.Batch) error {
 		b.Existing = nil
 		return s.fail(err)
 	}
-	s.write.unseen += 512 * (len(b.Starts) + len(b.Records) + len(b.Ends))
+	s.write.unseen += sizeOf(b)
 	for i := range b.Records {
 		if len(s.write.resumed) == 0 {
 			break
@@ -150,7 +150,25 @@ func (s *Store) restartLog() error {
 	return s.write.run("PRAGMA busy_timeout = " + strconv.Itoa(busyTimeout))
 }
 
+// lookAfter is after how many bytes, approximately, the length of the log is asked for again: to ask at
+// each commit took 4 % of the time of commits.
 const lookAfter = 1 << 20
+
+// rowSize is what a row takes besides its payload, approximately, with its share of indexes and pages.
+const rowSize = 512
+
+func sizeOf(b *journal.Batch) (size int) {
+	for _, r := range b.Starts {
+		size += rowSize + len(r.Input)
+	}
+	for i := range b.Records {
+		size += rowSize + len(b.Records[i].Payload)
+	}
+	for i := range b.Ends {
+		size += rowSize + len(b.Ends[i].Answer)
+	}
+	return size
+}
 
 // A log is what a checkpoint tells of the write-ahead log.
 type log struct {

@@ -79,7 +79,7 @@ type Store struct {
 		broken  error                   // why nothing can be written any more
 		resumed map[journal.ID]struct{} // runs that count how often they were resumed, which their next record clears
 		limit   int64                   // pages of the log from which it is copied; negative: never
-		unseen  int
+		unseen  int                     // bytes that were committed since the length of the log was asked for
 		restart int64                   // pages of the log from which it waits for readers
 		args    []any                   // reused
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/lang"
@@ -24,7 +23,7 @@ type Durability struct {
 	key    lang.Program // nil: no key
 	scope  lang.Program // nil: the headers of caller
 	keyTTL time.Duration
-	strip  [][]string
+	strip  []string
 }
 
 // The words of the levels.
@@ -49,7 +48,7 @@ func NewDurability() *schema.Field {
 		schema.Duration("key_ttl").Default(24*time.Hour).Range(float64(time.Second), float64(366*24*time.Hour)).Doc("How long a key is remembered."),
 		schema.Expr("scope").Doc("Whose key it is: the same key of another is another request. Without it, the headers `Authorization` and `Cookie`."),
 		schema.Duration("respond_within").Default(time.Duration(0)).Doc("How long the client waits for the answer. Past it the answer is 202 with the id of the run, which goes on. 0 is as long as it takes."),
-		schema.Strings("strip").Doc("Fields of the payload that are not stored, such as `header.Authorization`: the run has them until a crash."),
+		schema.Strings("strip").Default([]string{"header.Authorization", "header.Cookie"}).Doc("Fields of the request that are not stored: the run has them until a crash, and must not depend on them after it. `[]` stores all."),
 	)).Short("level").Doc("Makes processes that survive a crash of the program. It takes `start --journal`.")
 }
 
@@ -64,7 +63,7 @@ func DurableTrait(c schema.Config) (t node.Trait) {
 // DurabilityOf reads the field of a config; nil if no process is durable.
 func (o Options) DurabilityOf(c schema.Config) (*Durability, error) {
 	g := c.Group("durability")
-	d := &Durability{Within: g.Duration("respond_within"), keyTTL: g.Duration("key_ttl")}
+	d := &Durability{Within: g.Duration("respond_within"), keyTTL: g.Duration("key_ttl"), strip: g.Strings("strip")}
 	switch g.String("level") {
 	case levelAccept:
 		d.level = node.LevelAccept
@@ -72,9 +71,6 @@ func (o Options) DurabilityOf(c schema.Config) (*Durability, error) {
 		d.level = node.LevelCheckpoint
 	default:
 		return nil, nil
-	}
-	for _, path := range g.Strings("strip") {
-		d.strip = append(d.strip, strings.Split(path, "."))
 	}
 	var errs [3]error
 	d.when, errs[0] = o.Expr(g, "when", lang.Options{Condition: true, Timeout: evalLimit})

@@ -392,7 +392,7 @@ func (in byProcess) run(ctx context.Context, st *statement, rows [][]value.Value
 	return in.pool.run(ctx, st, rows, to)
 }
 
-// alone is no transaction.
+// alone runs each statement by itself.
 type alone struct{ *sqlNode }
 
 func (in alone) run(ctx context.Context, st *statement, rows [][]value.Value, to *result) error {

@@ -152,7 +152,12 @@ func (x *exchange) fail(ctx context.Context, err error) (status, size int) {
 }
 
 func (x *exchange) sendError(e *node.Error) (status, size int) {
-	x.out.answer.SetError(x.w.Header(), x.r, e, answer.IDs{Request: x.answeredID(), Process: x.id})
+	h := x.w.Header()
+	run := h[headerRun]
+	x.out.answer.SetError(h, x.r, e, answer.IDs{Request: x.answeredID(), Process: x.id})
+	if run != nil {
+		h[headerRun] = run
+	}
 	return x.send()
 }
 
