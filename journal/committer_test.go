@@ -275,7 +275,7 @@ func TestCloseFull(t *testing.T) {
 			t.Error(err)
 		}
 		j.Flush(j.Add(record(1, 1)), flush.done)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10500*time.Millisecond) // between two tries
 		defer cancel()
 		if err := j.Close(ctx); err != nil {
 			t.Error(err)
