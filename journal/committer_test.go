@@ -237,7 +237,7 @@ func TestFull(t *testing.T) {
 		j.End(journal.End{Run: id(1), State: journal.OK}, end.done) // of a run that was under way
 		begun := time.Now()
 		for range 3 {
-			time.Sleep(time.Second) // of the bubble
+			<-time.After(time.Second) // of the bubble
 			synctest.Wait()
 			if waiting.calls.Load() != 0 || j.Ready() == nil {
 				t.Error("it goes on on a full disk")

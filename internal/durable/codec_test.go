@@ -241,7 +241,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1<<14 {
-			t.Skip()
+			return
 		}
 		v, err := decode(data)
 		if err != nil {
