@@ -270,7 +270,7 @@ func order(n int64) value.Value {
 		value.Field{Name: "Secret", Value: value.String("s")}, value.Field{Name: "Other", Value: value.String("o")})})
 }
 
-// TestOneKey submits the same 64 times at once: one run begins, and all get its answer.
+// TestOneKey submits the same 64 times together: one run begins, and all get its answer.
 func TestOneKey(t *testing.T) {
 	w := newWorld(t)
 	s := w.blockAt("a")

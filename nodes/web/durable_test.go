@@ -24,12 +24,12 @@ import (
 type held struct {
 	calls   atomic.Int32
 	entered chan struct{}
-	release chan struct{} // nil: at once
+	release chan struct{} // nil: it is released
 }
 
 func (h *held) def() *node.Def {
 	return &node.Def{
-		Kind: "held", Summary: "Answers when the test wants it.", In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}},
+		Kind: "held", Summary: "Answers when the test says so.", In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}},
 		New: func(*node.Init) (node.Node, error) {
 			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
 				return node.Block(func(ctx context.Context) node.Result {
@@ -61,7 +61,7 @@ var bound = &node.Def{
 	},
 }
 
-// A storeOf a test fails when the test wants it.
+// A storeOf a test fails when the test says so.
 type storeOf struct {
 	*memory.Store
 	broken atomic.Bool
