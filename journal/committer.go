@@ -248,13 +248,19 @@ func (j *Journal) run() {
 
 // commit commits a group. On a full disk it tries again until there is room.
 func (j *Journal) commit(g *group) error {
+	j.mu.Lock()
+	broken := j.mu.broken
+	j.mu.Unlock()
+	if broken != nil { // nothing may be durable behind a gap
+		return broken
+	}
 	for told := false; ; {
 		err := j.store.Commit(j.ctx, &g.Batch)
-		full := errors.Is(err, ErrFull)
-		if err != nil && j.opts.Failed != nil && !told || err == nil && told {
-			told = !told
+		if failed := err != nil; failed != told && j.opts.Failed != nil {
+			told = failed
 			j.opts.Failed(err)
 		}
+		full := errors.Is(err, ErrFull)
 		j.mu.Lock()
 		j.mu.full = nil
 		if full {
@@ -274,7 +280,7 @@ func (j *Journal) commit(g *group) error {
 
 // settle calls what waits for a group.
 func (j *Journal) settle(g *group, err error) {
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrBroken) {
 		err = fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	j.mu.Lock()

@@ -2,7 +2,7 @@ package durable
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,57 +101,52 @@ func decodeResponse(data []byte) (node.Response, error) {
 
 // The parts of which an error is made.
 const (
-	plainError byte = iota // a message
+	plainError byte = iota // a message, and whether it is permanent
 	nodeError              // a *node.Error
 	joined                 // several
 	sentinel               // one of sentinels
+	wrapping               // a message, whether it is permanent, and the error that it wraps
 )
 
 // sentinels are the errors that errors.Is is asked for. Their order must not change.
 var sentinels = []error{context.Canceled, context.DeadlineExceeded, node.ErrTimeLimit, node.ErrStopped, node.ErrWaitTimeout}
 
 func writeError(w *wire.Writer, err error) {
-	for i, known := range sentinels {
-		if err == known {
-			w.Byte(sentinel)
-			w.Uint(uint64(i))
-			return
-		}
+	if i := slices.Index(sentinels, err); i >= 0 {
+		w.Byte(sentinel)
+		w.Uint(uint64(i))
+		return
+	}
+	permanent := false
+	if p, ok := err.(interface{ IsPermanent() bool }); ok {
+		permanent = p.IsPermanent()
 	}
 	switch e := err.(type) {
 	case *node.Error:
 		w.Byte(nodeError)
 		writeNodeError(w, e)
+		return
 	case interface{ Unwrap() []error }:
 		w.Byte(joined)
-		all := e.Unwrap()
 		w.Text(err.Error())
+		all := e.Unwrap()
 		w.Uint(uint64(len(all)))
 		for _, one := range all {
 			writeError(w, one)
 		}
-	default:
-		w.Byte(plainError)
-		w.Text(err.Error())
-		of := sentinelOf(err)
-		w.Int(int64(of))
-		w.Bool(isPermanent(err))
-	}
-}
-
-// sentinelOf returns the sentinel that an error wraps, or -1.
-func sentinelOf(err error) int {
-	for i, known := range sentinels {
-		if errors.Is(err, known) {
-			return i
+		return
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); inner != nil {
+			w.Byte(wrapping)
+			w.Text(err.Error())
+			w.Bool(permanent)
+			writeError(w, inner)
+			return
 		}
 	}
-	return -1
-}
-
-func isPermanent(err error) bool {
-	var p interface{ IsPermanent() bool }
-	return errors.As(err, &p) && p.IsPermanent()
+	w.Byte(plainError)
+	w.Text(err.Error())
+	w.Bool(permanent)
 }
 
 func writeNodeError(w *wire.Writer, e *node.Error) {
@@ -181,11 +176,8 @@ type reader struct {
 	depth int // of errors within errors
 }
 
-// Limits of what is read, as bytes on a disk may be damaged.
-const (
-	maxErrors     = 10_000 // within one
-	maxErrorDepth = 1_000
-)
+// maxErrorDepth limits what is read, as bytes on a disk may be damaged. What a program makes is far from it.
+const maxErrorDepth = 10_000
 
 func (r *reader) error(*wire.Reader) (err error) {
 	r.depth++
@@ -204,22 +196,15 @@ func (r *reader) error(*wire.Reader) (err error) {
 	case nodeError:
 		return r.nodeError()
 	case joined:
-		e := &stored{message: r.Text()}
-		n := r.Uint()
-		if n > maxErrors {
-			break
-		}
-		for ; n > 0 && r.Err == nil; n-- {
+		e := &storedJoined{message: r.Text()}
+		for n := r.Uint(); n > 0 && r.Err == nil; n-- {
 			e.within = append(e.within, r.error(nil))
 		}
 		return e
 	case plainError:
-		e := &stored{message: r.Text()}
-		if i := r.Int(); i >= 0 && i < int64(len(sentinels)) {
-			e.within = []error{sentinels[i]}
-		}
-		e.permanent = r.Bool()
-		return e
+		return stored(r.Text(), r.Bool(), nil)
+	case wrapping:
+		return stored(r.Text(), r.Bool(), r.error(nil))
 	}
 	r.Err = wire.ErrDamaged
 	return r.Err
@@ -235,13 +220,33 @@ func (r *reader) nodeError() error {
 	return e
 }
 
-// A stored error has the message of an error that was recorded, and the errors that it wraps.
-type stored struct {
-	message   string
-	within    []error
-	permanent bool
+// A storedError has the message of an error that was recorded, and wraps what that did.
+type storedError struct {
+	message string
+	inner   error // nil for none
 }
 
-func (e *stored) Error() string     { return e.message }
-func (e *stored) Unwrap() []error   { return e.within }
-func (e *stored) IsPermanent() bool { return e.permanent }
+func (e *storedError) Error() string { return e.message }
+func (e *storedError) Unwrap() error { return e.inner }
+
+// A storedPermanent is a storedError that says that another attempt fails, too.
+type storedPermanent struct{ storedError }
+
+func (e *storedPermanent) IsPermanent() bool { return true }
+
+func stored(message string, permanent bool, inner error) error {
+	e := storedError{message, inner}
+	if permanent {
+		return &storedPermanent{e}
+	}
+	return &e
+}
+
+// A storedJoined has the message of several errors that were joined.
+type storedJoined struct {
+	message string
+	within  []error
+}
+
+func (e *storedJoined) Error() string   { return e.message }
+func (e *storedJoined) Unwrap() []error { return e.within }

@@ -132,9 +132,6 @@ func TestCodecErrors(t *testing.T) {
 			if got, want := node.Message(got), node.Message(want); got != want {
 				t.Errorf("Message: got %q, want %q", got, want)
 			}
-			if isPermanent(got) != isPermanent(want) {
-				t.Errorf("permanent: got %v", isPermanent(got))
-			}
 			for _, s := range sentinels {
 				if errors.Is(got, s) != errors.Is(want, s) {
 					t.Errorf("errors.Is %v: got %v", s, errors.Is(got, s))

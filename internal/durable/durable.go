@@ -9,12 +9,12 @@
 package durable
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -121,25 +121,36 @@ func (k *Keeper) Resume(g *run.Generation, current journal.Revision, archive fun
 		places := newPlaces(k, g, current, archive)
 		defer places.close()
 		free := make(chan struct{}, maxResumed)
-		for _, f := range first {
+		for i, f := range first {
 			select {
 			case free <- struct{}{}:
 			case <-k.ctx.Done():
+				dropAll(first[i:], suspects)
 				return
 			}
 			k.resume(places, f, func() { <-free })
 		}
-		for _, f := range suspects { // one of them may be why the program crashes
+		for i, f := range suspects { // one of them may be why the program crashes
+			if k.ctx.Err() != nil {
+				dropAll(suspects[i:])
+				return
+			}
 			k.resume(places, f, func() {})
 			select {
 			case <-f.progress:
 			case <-f.done:
 			case <-k.ctx.Done():
-				return
 			}
 		}
 		k.log.Info("runs go on after a restart", "runs", len(first)+len(suspects), "of", len(left))
 	})
+}
+
+// dropAll ends the wait for runs that are not resumed, as the program ends.
+func dropAll(lists ...[]*flight) {
+	for _, f := range slices.Concat(lists...) {
+		f.drop(node.ErrStopped)
+	}
 }
 
 // enter lets those with the key of a run wait for that.
@@ -157,7 +168,9 @@ func (k *Keeper) resume(places *places, f *flight, over func()) {
 	at, err := places.of(f)
 	var payload value.Value
 	if err == nil {
-		payload, err = f.read(k.ctx)
+		if payload, err = f.read(k.ctx); err != nil {
+			at.ended()
+		}
 	}
 	if err != nil {
 		k.putAside(f, journal.Stuck, err)
@@ -228,8 +241,15 @@ func (k starter) claim(f *flight) (*node.Receipt, error) {
 	k.mu.Lock()
 	if other := k.mu.flights[f.key]; other != nil {
 		k.mu.Unlock()
+		if other.decided != nil {
+			<-other.decided
+		}
+		if other.instead != nil {
+			return attachEnded(other.instead, f.run)
+		}
 		return attach(other.run, f.run, other.receipt(true))
 	}
+	f.decided = make(chan struct{})
 	k.mu.flights[f.key] = f
 	k.mu.Unlock()
 	type decision struct {
@@ -239,24 +259,24 @@ func (k starter) claim(f *flight) (*node.Receipt, error) {
 	decided := make(chan decision, 1)
 	_, err := k.journal.Start(f.run, k.newRevision(k.revision), func(existing *journal.Run, err error) { decided <- decision{existing, err} })
 	if err != nil {
+		close(f.decided)
 		f.drop(err)
 		return nil, unavailable(err)
 	}
 	switch d := <-decided; {
 	case d.err != nil:
+		close(f.decided)
 		f.drop(d.err)
 		return nil, unavailable(d.err)
 	case d.existing != nil:
-		receipt, err := attachEnded(d.existing, f.run)
-		f.drop(cmp.Or(err, error(errOther)))
-		return receipt, err
+		f.instead = d.existing
+		close(f.decided)
+		f.forget()
+		return attachEnded(d.existing, f.run)
 	}
+	close(f.decided)
 	return nil, nil
 }
-
-// errOther is the answer to those who wait for a run that did not begin, because another one had its
-// key. They have asked at the same moment; they find that one when they ask again.
-var errOther = &node.Error{Err: errors.New("another run has the key: try again"), Status: http.StatusConflict, RetryAfter: time.Second}
 
 // attach returns the receipt of a run for another one with the same key, which asks for the same.
 func attach(existing, r *journal.Run, receipt *node.Receipt) (*node.Receipt, error) {

@@ -26,6 +26,8 @@ type flight struct {
 	records  []run.Record  // of before a crash
 	over     func()        // called at the end; nil for nothing
 	progress chan struct{} // closed at the first record
+	decided  chan struct{} // closed when the journal has decided about the key; nil if there is nothing to decide
+	instead  *journal.Run  // that had the key before; nil once it is decided that this one has it
 	done     chan struct{}
 	resp     node.Response // once done is closed
 

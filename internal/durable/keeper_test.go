@@ -393,7 +393,7 @@ func TestAccept(t *testing.T) {
 	if resp, err := durable.Answer(run.Answer); err != nil || show(resp) != "1" {
 		t.Errorf("answer %s, %v", show(resp), err)
 	}
-	if in, err := durable.Payload(run.Input); err != nil || in.String() != "1" {
+	if in, err := durable.Input(run.Input); err != nil || in.String() != "1" {
 		t.Errorf("input %s, %v", in, err)
 	}
 	if records, err := w.store.Records(t.Context(), run.ID); err != nil || len(records) != 0 {
@@ -409,10 +409,10 @@ func TestStrip(t *testing.T) {
 	w := newWorld(t)
 	s := w.blockAt("b")
 	w.start(two)
-	r := w.must(node.Submission{Payload: order(1), Strip: [][]string{{"header", "Secret"}, {"missing"}, {"order", "of a number"}}})
+	r := w.must(node.Submission{Payload: order(1), Strip: []string{"header.Secret", "missing", "order.of a number"}})
 	<-s.entered
 	run := w.stored(r.Run, journal.Running)
-	in, err := durable.Payload(run.Input)
+	in, err := durable.Input(run.Input)
 	if err != nil || strings.Contains(in.String(), "Secret") || !strings.Contains(in.String(), "Other") {
 		t.Errorf("stored %s, %v", in, err)
 	}

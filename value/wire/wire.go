@@ -105,6 +105,9 @@ type Reader struct {
 	depth int
 }
 
+// reserved is for how many elements there is room at first: a length that is damaged must not take memory.
+const reserved = 64
+
 // ErrDamaged says that bytes are not what a [Writer] writes.
 var ErrDamaged = errors.New("a value is damaged")
 
@@ -154,7 +157,7 @@ func (r *Reader) Value() value.Value {
 	case value.KindList:
 		r.depth++
 		n := r.length()
-		elems := make([]value.Value, 0, n)
+		elems := make([]value.Value, 0, min(n, reserved))
 		for ; n > 0 && r.Err == nil; n-- {
 			elems = append(elems, r.Value())
 		}
@@ -163,14 +166,18 @@ func (r *Reader) Value() value.Value {
 	case value.KindMap:
 		r.depth++
 		n := r.length()
-		fields := make([]value.Field, 0, n)
+		fields := make([]value.Field, 0, min(n, reserved))
 		for ; n > 0 && r.Err == nil; n-- {
 			fields = append(fields, value.Field{Name: r.Text(), Value: r.Value()})
 		}
 		r.depth--
 		return value.UniqueMap(fields)
 	case value.KindError:
-		return value.Error(r.Error(r))
+		depth := r.depth // what an error has is counted by itself
+		r.depth = 0
+		err := r.Error(r)
+		r.depth = depth
+		return value.Error(err)
 	}
 	r.Err = ErrDamaged
 	return value.Value{}
