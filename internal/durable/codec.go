@@ -117,10 +117,6 @@ func writeError(w *wire.Writer, err error) {
 		w.Uint(uint64(i))
 		return
 	}
-	permanent := false
-	if p, ok := err.(interface{ IsPermanent() bool }); ok {
-		permanent = p.IsPermanent()
-	}
 	switch e := err.(type) {
 	case *node.Error:
 		w.Byte(nodeError)
@@ -139,14 +135,19 @@ func writeError(w *wire.Writer, err error) {
 		if inner := e.Unwrap(); inner != nil {
 			w.Byte(wrapping)
 			w.Text(err.Error())
-			w.Bool(permanent)
+			w.Bool(isPermanent(err))
 			writeError(w, inner)
 			return
 		}
 	}
 	w.Byte(plainError)
 	w.Text(err.Error())
-	w.Bool(permanent)
+	w.Bool(isPermanent(err))
+}
+
+func isPermanent(err error) bool {
+	p, ok := err.(interface{ IsPermanent() bool })
+	return ok && p.IsPermanent()
 }
 
 func writeNodeError(w *wire.Writer, e *node.Error) {
@@ -177,7 +178,7 @@ type reader struct {
 }
 
 // maxErrorDepth limits what is read, as bytes on a disk may be damaged. What a program makes is far from it.
-const maxErrorDepth = 10_000
+const maxErrorDepth = 1_000
 
 func (r *reader) error(*wire.Reader) (err error) {
 	r.depth++
