@@ -172,6 +172,9 @@ func passOn(_ node.Process, resp node.Response) node.Result { return node.Respon
 // receive lets the node have the packet, or takes what is recorded of it.
 func (d *durableNode) receive(p *process, facade node.Process, pkt node.Packet, a *activation) node.Result {
 	run := a.run
+	if err := run.failed(); err != nil {
+		return node.Answer(value.Error(errUnloaded(err)))
+	}
 	if d.recall == node.Attached {
 		return node.Answer(value.Error(p.misuse(p.current.node, "a durable process must not reach it, as it could not be resumed")))
 	}

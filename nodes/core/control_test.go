@@ -531,6 +531,9 @@ func TestRecall(t *testing.T) {
 		}
 	}
 	f("for", nil, node.Pure)
+	for language, want := range map[string]node.Recall{"cel": node.Pure, "text": node.Pure, "javascript": node.Reads, "typescript": node.Reads} {
+		f("snippet", map[string]value.Value{"language": value.String(language), "code": value.String("1")}, want)
+	}
 	f("merge", nil, node.Reruns)
 	f("sleep", map[string]value.Value{"interval": value.String("999ms")}, node.Pure)
 	f("sleep", map[string]value.Value{"interval": value.String("1s")}, node.Holds)

@@ -43,7 +43,12 @@ func snippetDef(o Options) *node.Def {
 			}
 			return t
 		},
-		Recall: node.Always(node.Pure),
+		Recall: func(c schema.Config) node.Recall {
+			if isFixed(c.String("language")) {
+				return node.Pure
+			}
+			return node.Reads // a script may ask for the time, or for chance
+		},
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
 			if cfg.Bool("isolate") {
@@ -65,12 +70,17 @@ func snippetDef(o Options) *node.Def {
 	}
 }
 
+// isFixed reports whether the result of code in a language depends on the payload alone.
+func isFixed(language string) bool {
+	return slices.Contains([]string{"text", "json", "yaml", "cel"}, language)
+}
+
 // describeAnswers returns the answers of a snippet as far as its code says them: with the body if
 // the result does not depend on the payload, and else with the status. Without what a template has
 // put into it.
 func (o Options) describeAnswers(c schema.Config) value.Value {
 	language := c.String("language")
-	if c.Hidden("code") || c.Bool("isolate") || !slices.Contains([]string{"text", "json", "yaml", "cel"}, language) || !o.Languages.Has(language) {
+	if c.Hidden("code") || c.Bool("isolate") || !isFixed(language) || !o.Languages.Has(language) {
 		return openapi.Sent(lang.Outcome{})
 	}
 	program, err := o.Languages.Compile(language, c.Text("code"), lang.Options{})
