@@ -23,8 +23,7 @@ const retryFull = time.Second
 // trimEvery is how often runs that have ended are removed, at least.
 const trimEvery = time.Second
 
-// Options are how a journal works. The zero Options keep ended runs for as long as Policy's
-// zero says.
+// Options are how a journal works. Zero fields take their default.
 type Options struct {
 	KeepOK     time.Duration // how long a run that ended well is kept; 24 h
 	KeepFailed time.Duration // how long one that ended otherwise is; 336 h

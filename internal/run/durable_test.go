@@ -255,3 +255,31 @@ func TestCrashes(t *testing.T) {
 		}
 	}
 }
+
+// TestPanicLeavesNoRun checks that a process object whose durable process has panicked is of no run when it is
+// used again.
+func TestPanicLeavesNoRun(t *testing.T) {
+	g := &graph{}
+	begin := g.fn(1, nil)
+	durable := false
+	boom := g.fn(0, func(p node.Process, pkt node.Packet) node.Result {
+		if _, durable = node.RunOf(p); durable {
+			panic("boom")
+		}
+		return node.Answer(pkt.Payload)
+	})
+	g.link(begin, 0, boom)
+	gen := g.open(t, run.Options{})
+	for range 20 { // until the pool gives the same object
+		done := make(chan node.Response, 1)
+		if !gen.StartDurable(begin, value.Int(1), &ledger{id: uuid.New(), limit: 100}, func(resp node.Response) { done <- resp }) {
+			t.Fatal("it did not start")
+		}
+		if resp := <-done; !resp.IsError() || !durable {
+			t.Fatalf("got %s, durable %v", text(resp), durable)
+		}
+		if resp := gen.Send(t.Context(), nil, boom, 0, value.Int(2)); text(resp) != "2" || durable {
+			t.Fatalf("got %s, durable %v", text(resp), durable)
+		}
+	}
+}

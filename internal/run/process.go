@@ -204,7 +204,7 @@ func (p *process) release() {
 	if watched := p.clear(); watched {
 		return
 	}
-	p.outermost, p.aborted, p.durable = nil, nil, nil
+	p.outermost, p.aborted, p.durable, p.act = nil, nil, nil, nil
 	p.ending = ending{}
 	p.resp, p.judge, p.failure = node.Response{}, nil, nil
 	p.root = frame{}
