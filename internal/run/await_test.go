@@ -515,6 +515,32 @@ func TestAwaitObserved(t *testing.T) {
 	})
 }
 
+// TestSleepMeasured counts the time that a node sleeps as its own, in timelines and metrics.
+func TestSleepMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &graph{}
+		at := g.fn(1, func(_ node.Process, pkt node.Packet) node.Result {
+			return node.Sleep(time.Minute, func(node.Process, node.Response) node.Result { return node.Send(0, pkt.Payload) })
+		})
+		g.link(at, 0, g.fn(1, suffix("!", false)))
+		src, gen := served(t, g, at, run.Options{})
+		var timeline *observe.Timeline
+		gen.Instrument(run.Instruments{
+			Recorders: []observe.Recorder{{Ended: func(tl *observe.Timeline) { timeline = tl }}},
+			Metrics:   true,
+		})
+		answered, next := answers(1)
+		src.Start(t.Context(), nil, node.Send(0, value.String("x")), answered)
+		wantText(t, next(), "x!")
+		if s := timeline.Spans[0]; s.Wait != time.Minute || s.Run != 0 || s.Error != "" {
+			t.Errorf("got %+v, want a minute of waiting", s)
+		}
+		if own := gen.Metrics().Nodes[at].Latency.Sum; own != time.Minute {
+			t.Errorf("the metrics have %v, want a minute", own)
+		}
+	})
+}
+
 // TestAwaitHammer ends awaited results from several goroutines while packets of the same
 // processes go on, and generations are stopped.
 func TestAwaitHammer(t *testing.T) {

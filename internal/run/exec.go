@@ -378,7 +378,7 @@ func (p *process) apply(at, port int32, to continuation, r *node.Result) (next t
 		case effect.Sleep:
 			f := p.newFrame(to, at, 1)
 			f.then = e.More.Then
-			p.sleep(e.More.Delay, work{node: at, port: port, to: continuation{frame: f}})
+			p.sleep(e.More.Delay, work{awaited: e.More.Awaited, node: at, port: port, to: continuation{frame: f}})
 			return task{}, false
 		case effect.Fork:
 			*r = p.fork(at, e.More.Inner)

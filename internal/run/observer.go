@@ -22,7 +22,7 @@ type stage uint8
 const (
 	running  stage = iota // it holds the token
 	blocking              // it waits for something
-	awaited               // it awaited a result since the last piece; run returns it
+	awaited               // it awaited a result or slept since the last piece; run returns what came
 	resumed               // it holds the token again after blocking work; run returns the result of that
 )
 
@@ -80,6 +80,8 @@ func (m middleware) follow(p node.Process, r node.Result) node.Result {
 				return node.None()
 			})
 		}
+	}
+	if more.Await != nil || e.Op == effect.Sleep {
 		inner := more.Awaited
 		more.Awaited = func(p node.Process, r node.Result) node.Result {
 			if inner != nil {
