@@ -66,9 +66,33 @@ type Run interface {
 	// was recorded the first time, and decide is not called.
 	Note(decide func() value.Value) value.Value
 
+	// Wait begins to wait for a signal, for a time, or for the first of both. It is durable before
+	// anything that follows leaves the process, so the packet may ask somebody for the signal before
+	// it waits. When the process runs again it returns the wait that has begun.
+	Wait(w Wait) Waiting
+
 	// Keep says that the result of a [Pure] node must be recorded, because its code asked for
 	// the time or for chance.
 	Keep()
+}
+
+// A Wait is what a packet of a durable process waits for.
+type Wait struct {
+	Event, Key string        // of the signal, in the namespace of the node
+	Timeout    time.Duration // 0 is for ever
+	Token      bool          // a secret that stands for event and key
+}
+
+// A Waiting is a [Wait] that has begun. While all that a run does is to wait, it takes no memory: its
+// process ends, without an answer, and runs again when something has come.
+type Waiting interface {
+	Token() string    // empty without one
+	Until() time.Time // zero for ever
+
+	// Await continues when the wait is over: with the payload of the signal, with None when the time is
+	// over, or with the error of the process's context. Call it once, and for a packet of a node that
+	// Holds.
+	Await(then Then) Result
 }
 
 // RunOf returns the durable run that a process belongs to. It reports false for a process

@@ -55,6 +55,7 @@ func (p *process) park(w work) *await {
 		p.parked.free = a.next
 	}
 	a.work, a.next = w, nil
+	p.durable.awaits()
 	return a
 }
 
@@ -78,6 +79,7 @@ func (p *process) beginFailed() (unanswered bool) {
 	p.mu.Lock()
 	p.workedLocked(a.work.node)
 	p.mu.Unlock()
+	p.durable.settled()
 	p.outside--
 	p.leaveGate(a.work)
 	p.freeAwait(a)
@@ -91,21 +93,24 @@ func (a *await) done(use uint64, at int32, r node.Result) {
 		return
 	}
 	p, w := a.p, a.work
-	gen := p.gen
+	gen, run := p.gen, p.durable
 	if gen.busyClock != nil {
 		gen.busyClock.Begin()
 		defer gen.busyClock.End()
 	}
+	run.begin() // before anybody sees that the process is busy
 	p.mu.Lock()
 	p.workedLocked(w.node)
 	if p.mu.busy {
 		p.mu.inbox = append(p.mu.inbox, arrival{work: w, awaited: a, value: r})
 		p.mu.Unlock()
+		run.end()
+		run.settled()
 		return
 	}
 	p.mu.busy = true
 	p.mu.Unlock()
-	p.durable.begin()
+	run.settled()
 	labelled := p.label != nil
 	p.mayBlock = false
 	if p.runLoop(0, beginning{came: &arrival{work: w, awaited: a, value: r}}) == stepEnded { // nothing else is there
@@ -128,8 +133,9 @@ func (g *Generation) doneTwice(at int32) {
 		"node", ref.String(), "kind", ref.Kind, "at", ref.Pos.String(), "skipped", skipped)
 }
 
-// A sleeping is one sleep of a process. Its functions run on goroutines of their own.
+// A sleeping is one sleep of a process, or the time of a hold. Its functions run on goroutines of their own.
 type sleeping struct {
+	hold  *hold // or, if it is nil:
 	await *await
 	use   uint64
 	at    int32
@@ -145,14 +151,19 @@ type sleeping struct {
 func (p *process) sleep(d time.Duration, w work) {
 	ctx := (*lazyContext)(p).made()
 	a := p.park(w)
-	s := &sleeping{await: a, use: a.uses.Load(), at: w.node, ctx: ctx}
+	p.gen.sleep(ctx, d, &sleeping{await: a, use: a.uses.Load(), at: w.node})
+}
+
+// sleep calls s.woken after a time of the clock, or with the cause when ctx ends.
+func (g *Generation) sleep(ctx context.Context, d time.Duration, s *sleeping) {
+	s.ctx = ctx
 	switch {
-	case p.gen.busyClock != nil:
-		p.gen.busyClock.SleepFunc(ctx, d, s.woken)
+	case g.busyClock != nil:
+		g.busyClock.SleepFunc(ctx, d, s.woken)
 	case ctx.Err() != nil:
 		s.woken(context.Cause(ctx))
 	default:
-		s.begin(p.gen.clock, d)
+		s.begin(g.clock, d)
 	}
 }
 
@@ -187,6 +198,10 @@ func (s *sleeping) cancelled() {
 }
 
 func (s *sleeping) woken(err error) {
+	if s.hold != nil {
+		s.hold.woken(err)
+		return
+	}
 	r := node.None()
 	if err != nil {
 		r = node.Answer(value.Error(err))

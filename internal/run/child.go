@@ -79,9 +79,9 @@ func (g *Generation) startWithin(ctx context.Context, limit time.Duration, paren
 // childEnded starts the next child and uses the response of the one that ended.
 func (p *process) childEnded(a arrival) {
 	f, e := a.child.frame, a.value.Effect()
-	if p.durable != nil && p.aborted == nil && p.durable.live.Load() && len(f.resps) > 1 {
+	if p.durable != nil && p.aborted == nil && p.durable.live.Load() {
 		act := p.childActivation(f.node, a.child, value.Null())
-		p.durable.kept.Add(Record{Pos: act.ended(), Node: act.ref.ID, Type: ChildRecord})
+		p.durable.add(Record{Pos: act.ended(), Node: act.ref.ID, Type: ChildRecord})
 	}
 	if f.stops && e.Payload.IsError() {
 		p.leaveOut(f)

@@ -31,8 +31,8 @@ type RecordType uint8
 const (
 	ResultRecord  RecordType = iota // what a node made of a packet
 	NoteRecord                      // a decision of a node, see [node.Run]
-	SleepRecord                     // a sleep has begun; Payload is when it ends
-	ArrivalRecord                   // a sleep, or work that decides nothing, has ended
+	HoldRecord                      // a wait has begun; Payload is when it ends, and its secret
+	ArrivalRecord                   // a wait, or work that decides nothing, has ended
 	ChildRecord                     // a child process has ended
 )
 
@@ -41,11 +41,14 @@ type Record struct {
 	Pos     uint64
 	Node    string // id
 	Type    RecordType
-	Op      effect.Op // of a result: Answer, None, Fail or Send
+	Op      effect.Op // of a result: Answer, None, Fail or Send; of the end of a wait: Answer or None
 	Port    int32     // of a Send
 	Payload value.Value
 	Input   value.Value // of the packet; not in a record that was read
 	Hash    uint64      // of Input, in a record that was read
+
+	Wait *Wait  // that begins, at Pos; nil in a record that was read
+	Over uint64 // position of the wait that ends; likewise 0
 }
 
 // A Kept keeps the records of one durable process, its children included. The methods may be
@@ -62,6 +65,14 @@ type Kept interface {
 
 	// Add adds a record, without waiting.
 	Add(Record)
+
+	// Hold lets a signal for the wait at a position be given to wake, once the process may have it. wake
+	// reports whether it has taken it.
+	Hold(pos uint64, wake func(value.Value) bool)
+
+	// Idle is called when the run only waits, each time anew. unload ends its processes, which then
+	// call Abandon with [ErrUnloaded]; it reports false if the run does something else by then.
+	Idle(unload func() bool)
 
 	// Barrier reports whether all that was added is durable. If not, it calls done when it is,
 	// or with an error if it cannot be: then nothing may leave the process.
@@ -96,7 +107,7 @@ type activation struct {
 	keyed   uint32      // likewise, without those that have repeated an attempt
 	again   uint32      // attempts that were repeated in a row
 	notes   uint32
-	sleeps  uint32
+	holds   uint32
 	recall  node.Recall
 	keeps   bool // see [node.Run]
 }
@@ -224,6 +235,11 @@ func (rec *Record) result() node.Result {
 	}
 }
 
+// response returns the response that ended a wait.
+func (rec *Record) response() node.Response {
+	return node.Response{Payload: rec.Payload, None: rec.Op == effect.None}
+}
+
 // piece runs a piece of the node's code, follows its result and records what it decides.
 func (a *activation) piece(facade node.Process, run func() node.Result) node.Result {
 	p := owner(facade)
@@ -242,7 +258,7 @@ func (a *activation) piece(facade node.Process, run func() node.Result) node.Res
 	r = a.follow(r)
 	switch e = r.Effect(); e.Op {
 	case effect.Sleep:
-		return a.sleep(p, r)
+		return a.sleep(r)
 	case effect.Block, effect.Await:
 		if a.recall == node.Effects && !first { // before the first piece there was a barrier
 			return a.run.barrier(func(node.Process) node.Result { return r })
@@ -259,7 +275,7 @@ func (a *activation) piece(facade node.Process, run func() node.Result) node.Res
 	switch e.Op {
 	case effect.Answer, effect.None, effect.Send, effect.Fail:
 		if p.aborted == nil {
-			a.run.kept.Add(Record{Pos: a.pos, Node: a.ref.ID, Type: ResultRecord, Op: e.Op, Port: e.Port, Payload: e.Payload, Input: a.payload})
+			a.run.add(Record{Pos: a.pos, Node: a.ref.ID, Type: ResultRecord, Op: e.Op, Port: e.Port, Payload: e.Payload, Input: a.payload})
 		}
 		a.decided()
 		return r
@@ -320,22 +336,21 @@ func (run *durable) barrier(then func(node.Process) node.Result) node.Result {
 	}, then)
 }
 
-// durableSleep is from when on a sleep goes on after a crash for the rest of its time only.
+// durableSleep is from when on a sleep is a hold: after a crash it goes on for the rest of its time.
 const durableSleep = time.Second
 
 // sleep returns a result that sleeps as r does, and does so once.
-func (a *activation) sleep(p *process, r node.Result) node.Result {
-	e := r.Effect()
-	a.sleeps++
-	pos := mix(mix(a.pos, uint64(SleepRecord)), uint64(a.sleeps))
-	until := time.Time{}
-	if e.More.Delay >= durableSleep {
-		due := a.run.note(pos, SleepRecord, a, func() value.Value { return value.Time(p.gen.clock.Now().Add(e.More.Delay).Round(0)) })
-		until, _ = due.AsTime()
+func (a *activation) sleep(r node.Result) node.Result {
+	if err := a.run.failed(); err != nil { // or an attempt would follow the other
+		return node.Answer(value.Error(errUnloaded(err)))
 	}
+	e := r.Effect()
 	then, delay := e.More.Then, e.More.Delay
-	if !until.IsZero() {
-		delay = max(0, until.Sub(p.gen.clock.Now()))
+	if h, ok := e.More.Mark.(*hold); ok {
+		return h.result(then)
+	}
+	if delay >= durableSleep {
+		return a.hold(Wait{}, delay, false).result(then)
 	}
 	if pos := a.arrival(); !a.run.live.Load() && a.run.has(pos) {
 		return a.run.turn(pos, a, func(facade node.Process, _ *Record) node.Result {
@@ -361,7 +376,7 @@ func (a *activation) arrived(facade node.Process, then func(node.Process) node.R
 	}
 	goOn := func(facade node.Process, rec *Record) node.Result {
 		if rec == nil && owner(facade).aborted == nil {
-			run.kept.Add(Record{Pos: pos, Node: a.ref.ID, Type: ArrivalRecord})
+			run.add(Record{Pos: pos, Node: a.ref.ID, Type: ArrivalRecord})
 		}
 		return then(facade)
 	}
@@ -401,5 +416,7 @@ func (a *activation) Keep() { a.keeps = true }
 
 func (a *activation) Note(decide func() value.Value) value.Value {
 	a.notes++
-	return a.run.note(mix(mix(a.pos, uint64(NoteRecord)), uint64(a.notes)), NoteRecord, a, decide)
+	return a.run.record(a, mix(mix(a.pos, uint64(NoteRecord)), uint64(a.notes)), func() Record {
+		return Record{Type: NoteRecord, Payload: decide()}
+	})
 }

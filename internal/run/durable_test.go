@@ -30,6 +30,7 @@ type ledger struct {
 	added []run.Record
 	ended *node.Response
 	err   error // of Abandon
+	lives int   // times that it was unloaded
 }
 
 func (l *ledger) ID() uuid.UUID         { return l.id }
@@ -69,7 +70,23 @@ func (l *ledger) End(resp node.Response, _ error, done func(error)) {
 	go done(nil)
 }
 
-func (l *ledger) Abandon(err error) { l.err = err }
+func (l *ledger) Abandon(err error) {
+	if l.err = err; l.full() {
+		l.err = errCrash
+	}
+}
+
+// Hold delivers a signal now, later, or once the run has been unloaded.
+func (l *ledger) Hold(_ uint64, wake func(value.Value) bool) {
+	switch n := rand.IntN(3); {
+	case n == 0:
+		wake(value.Int(rand.Int64()))
+	case n == 1 || l.lives > 0:
+		go wake(value.Int(rand.Int64()))
+	}
+}
+
+func (l *ledger) Idle(unload func() bool) { go unload() }
 
 // after is the ledger of the same run after a crash.
 func (l *ledger) after(limit int) *ledger {
@@ -115,7 +132,7 @@ func (g *graph) durableNode(rng *rand.Rand, w *world) {
 	}
 	var n node.Node
 	recall := node.Pure
-	switch rng.IntN(9) {
+	switch rng.IntN(10) {
 	case 0: // an effect in blocking work
 		recall = node.Effects
 		n = nodeFunc(func(p node.Process, pkt node.Packet) node.Result {
@@ -164,8 +181,9 @@ func (g *graph) durableNode(rng *rand.Rand, w *world) {
 			})
 		})
 	case 6: // children, until the first error
+		count := 1 + rng.IntN(3)
 		n = nodeFunc(func(_ node.Process, pkt node.Packet) node.Result {
-			children := make([]node.Result, 3)
+			children := make([]node.Result, count)
 			for i := range children {
 				children[i] = node.Send(i%2, value.List(pkt.Payload, value.Int(int64(i))))
 			}
@@ -186,6 +204,24 @@ func (g *graph) durableNode(rng *rand.Rand, w *world) {
 				return node.Respond(node.Join(resps))
 			}))
 		})
+	case 9: // a wait, for a signal or a time
+		recall = node.Holds
+		timeout := time.Duration(rng.IntN(3)) * time.Millisecond
+		n = nodeFunc(func(p node.Process, pkt node.Packet) node.Result {
+			r, ok := node.RunOf(p)
+			if !ok {
+				return node.Send(0, pkt.Payload)
+			}
+			waiting := r.Wait(node.Wait{Event: "e", Timeout: timeout, Token: true})
+			return node.SendThen(1, value.String(waiting.Token()), func(node.Process, node.Response) node.Result {
+				return waiting.Await(func(_ node.Process, resp node.Response) node.Result {
+					if resp.None || resp.IsError() {
+						return node.Respond(resp)
+					}
+					return node.Send(0, value.List(pkt.Payload, resp.Payload))
+				})
+			})
+		})
 	}
 	at := g.add(n, 2)
 	g.vertices[at].Recall = recall
@@ -194,6 +230,7 @@ func (g *graph) durableNode(rng *rand.Rand, w *world) {
 // TestCrashes crashes a durable process after each of its records. It gives the same answer as
 // one that did not crash, asks for the same effects, and repeats only those whose record was lost.
 func TestCrashes(t *testing.T) {
+	unloaded := 0
 	for range 300 {
 		seed := rand.Uint64()
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -208,40 +245,44 @@ func TestCrashes(t *testing.T) {
 		}
 		g.linkSome(rng.IntN)
 		gen := g.open(t, run.Options{Budget: run.Budget{Deliveries: 3000}})
-		begin := func(l *ledger) node.Response {
-			done := make(chan node.Response, 1)
-			if !gen.StartDurable(0, value.String("in"), l, func(resp node.Response) { done <- resp }) {
-				t.Fatal("it did not start")
-			}
-			select {
-			case resp := <-done:
-				return resp
-			case <-time.After(10 * time.Second):
-				t.Fatalf("seed %d: the process hangs", seed)
-				return node.Response{}
+		begin := func(l *ledger) (node.Response, *ledger) {
+			for {
+				done := make(chan node.Response, 1)
+				if !gen.StartDurable(0, value.String("in"), l, func(resp node.Response) { done <- resp }) {
+					t.Fatal("it did not start")
+				}
+				select {
+				case resp := <-done:
+					if !errors.Is(l.err, run.ErrUnloaded) {
+						return resp, l
+					}
+					unloaded++
+					l = l.after(l.limit)
+					l.lives++
+				case <-time.After(10 * time.Second):
+					t.Fatalf("seed %d: the process hangs", seed)
+				}
 			}
 		}
-		whole := &ledger{id: uuid.New(), limit: 1 << 20}
-		want := begin(whole)
+		want, whole := begin(&ledger{id: uuid.New(), limit: 1 << 20})
 		if want.IsError() && strings.Contains(want.Payload.AsError().Error(), "F7") {
 			continue // past the budget
 		}
 		done := fmt.Sprint(w.done)
-		again := whole.after(1 << 20)
-		if got := begin(again); text(got) != text(want) || fmt.Sprint(w.done) != done || len(again.added) > 0 {
+		if got, again := begin(whole.after(1 << 20)); text(got) != text(want) || fmt.Sprint(w.done) != done || len(again.added) > 0 {
 			t.Fatalf("seed %d: the whole run again: %s, want %s; added %v; %v", seed, text(got), text(want), again.added, again.err)
 		}
-		for limit := range len(whole.added) {
+		for limit := range len(whole.old) + len(whole.added) {
 			l := &ledger{id: uuid.New(), limit: limit}
 			w.done, w.asked = make(map[string]int), make(map[string]string)
-			if resp := begin(l); l.ended == nil && !strings.Contains(text(resp), "crash") {
+			resp, l := begin(l)
+			if l.ended == nil && !errors.Is(l.err, errCrash) {
 				t.Fatalf("seed %d: %s", seed, text(resp))
 			}
 			if l.ended != nil {
 				continue
 			}
-			resumed := l.after(1 << 20)
-			if got := begin(resumed); resumed.ended == nil {
+			if got, resumed := begin(l.after(1 << 20)); resumed.ended == nil {
 				t.Fatalf("seed %d: after a crash at %d: %s, %v", seed, limit, text(got), resumed.err)
 			}
 			for key, n := range w.done {
@@ -253,6 +294,9 @@ func TestCrashes(t *testing.T) {
 		if w.wrong != "" {
 			t.Fatalf("seed %d: %s", seed, w.wrong)
 		}
+	}
+	if unloaded == 0 {
+		t.Error("no run was unloaded")
 	}
 }
 

@@ -147,6 +147,8 @@ func (p *process) failed(at int32) {
 
 func (p *process) outcome(resp node.Response) observe.Outcome {
 	switch {
+	case errors.Is(p.failure, ErrUnloaded):
+		return observe.Nothing
 	case p.failure != nil:
 		if errors.Is(p.aborted, errGrace) || errors.Is(p.aborted, errCancelled) || p.base.Err() != nil {
 			return observe.Cancelled

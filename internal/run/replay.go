@@ -33,21 +33,24 @@ func (s starter) Submit(_ context.Context, sub node.Submission) (*node.Receipt, 
 // whatever depends on the order in which results came has it again. When all records have
 // been met the run is live: what has no record begins.
 type durable struct {
-	kept Kept
-	live atomic.Bool // nothing is replayed any more
+	kept   Kept
+	clock  node.Clock
+	live   atomic.Bool  // nothing is replayed any more
+	active atomic.Int64 // goroutines that run or block for the run, and results that it awaits, without holds
 
 	mu struct {
 		sync.Mutex
 		err     error // why nothing may leave the process any more
 		records []Record
 		met     []bool
-		next    int              // of records; those before were met
-		places  map[uint64]int32 // of records, by position
-		waiting map[uint64]*turn // for their records, by position
-		came    uint64           // counts what has begun to wait
-		awaits  int              // results that nodes await, while it is not live
-		busy    int              // goroutines that run or block for the run, while it is not live
-		turning bool             // a goroutine gives turns
+		next    int                // of records; those before were met
+		places  map[uint64]int32   // of records, by position
+		waiting map[uint64]*turn   // for their records, by position
+		came    uint64             // counts what has begun to wait
+		awaits  int                // results that nodes await, while it is not live
+		busy    int                // goroutines that run or block for the run, while it is not live
+		turning bool               // a goroutine gives turns
+		holds   map[*hold]struct{} // that wait
 	}
 }
 
@@ -60,8 +63,9 @@ type turn struct {
 	done func()
 }
 
-func newDurable(kept Kept) *durable {
-	run := &durable{kept: kept}
+func newDurable(kept Kept, clock node.Clock) *durable {
+	run := &durable{kept: kept, clock: clock}
+	run.mu.holds = make(map[*hold]struct{})
 	records := kept.Records()
 	if len(records) == 0 {
 		run.live.Store(true)
@@ -76,12 +80,27 @@ func newDurable(kept Kept) *durable {
 	return run
 }
 
-// fail says that nothing may leave the process any more.
+// fail says that nothing may leave the process any more, and ends what it waits for.
 func (run *durable) fail(err error) {
 	run.mu.Lock()
-	defer run.mu.Unlock()
-	if run.mu.err == nil {
-		run.mu.err = err
+	if run.mu.err != nil {
+		run.mu.Unlock()
+		return
+	}
+	run.failLocked(err)
+}
+
+// failLocked is fail for a caller that holds the lock, and knows that the run has not failed. It releases
+// the lock.
+func (run *durable) failLocked(err error) {
+	run.mu.err = err
+	ends := make([]func(), 0, len(run.mu.holds))
+	for h := range run.mu.holds {
+		ends = append(ends, h.leave())
+	}
+	run.mu.Unlock()
+	for _, end := range ends {
+		end()
 	}
 }
 
@@ -99,8 +118,16 @@ func (run *durable) has(pos uint64) bool {
 	return ok
 }
 
-// note records something that is decided now, or returns what was recorded.
-func (run *durable) note(pos uint64, t RecordType, a *activation, decide func() value.Value) (v value.Value) {
+// add adds a record, unless the run has failed: what its processes do until they end is not a part of it.
+func (run *durable) add(rec Record) {
+	if run.failed() == nil {
+		run.kept.Add(rec)
+	}
+}
+
+// record adds a record of something that is decided now, and returns its payload, or the one that was
+// recorded.
+func (run *durable) record(a *activation, pos uint64, decide func() Record) (v value.Value) {
 	run.mu.Lock()
 	at, ok := run.mu.places[pos]
 	if ok {
@@ -109,8 +136,9 @@ func (run *durable) note(pos uint64, t RecordType, a *activation, decide func() 
 	}
 	run.mu.Unlock()
 	if !ok {
-		v = decide()
-		run.kept.Add(Record{Pos: pos, Node: a.ref.ID, Type: t, Payload: v})
+		rec := decide()
+		rec.Pos, rec.Node, v = pos, a.ref.ID, rec.Payload
+		run.add(rec)
 	}
 	return v
 }
@@ -159,15 +187,37 @@ func (run *durable) register(t *turn) {
 
 // begin says that a goroutine runs or blocks for the run; run is nil for a process that is not durable.
 func (run *durable) begin() {
-	if run != nil && !run.live.Load() {
+	if run == nil {
+		return
+	}
+	run.active.Add(1)
+	if !run.live.Load() {
 		run.count(1)
 	}
 }
 
 // end says that it does not any more. The last gives turns.
 func (run *durable) end() {
-	if run != nil && !run.live.Load() {
+	if run == nil {
+		return
+	}
+	if !run.live.Load() {
 		run.count(-1)
+	}
+	run.settled()
+}
+
+// awaits says that a result is awaited.
+func (run *durable) awaits() {
+	if run != nil {
+		run.active.Add(1)
+	}
+}
+
+// settled says that something is not in progress any more.
+func (run *durable) settled() {
+	if run != nil && run.active.Add(-1) == 0 {
+		run.rest()
 	}
 }
 
@@ -258,7 +308,7 @@ func (g *Generation) StartDurable(at int32, payload value.Value, kept Kept, done
 	ctx, end := g.begin(context.Background())
 	defer end()
 	trigger := &g.prog.Vertices[at].Ref
-	run := newDurable(kept)
+	run := newDurable(kept, g.clock)
 	run.begin()
 	p := g.startRoot(ctx, at, fromTrigger, &activation{run: run, ref: trigger, pos: mixText(0, trigger.ID), recall: node.Reruns, payload: payload})
 	if p == nil {

@@ -1,0 +1,205 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/effect"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// ErrUnloaded is why a process has ended whose run only waits: the run goes on when what it waits
+// for has come.
+var ErrUnloaded = errors.New("the run waits")
+
+// A Wait is what a run waits for: a signal, a time, or the first of both.
+type Wait struct {
+	Event, Key string
+	Token      []byte    // hash of a secret that stands for the two; nil for none
+	Due        time.Time // zero for never
+}
+
+// TokenHash is the hash of the secret of a [Wait].
+func TokenHash(token string) []byte {
+	sum := sha256.Sum256([]byte(token))
+	return sum[:]
+}
+
+// A hold is a wait of an activation: a long sleep, or a [node.Waiting], which it implements.
+//
+// The first that ends it claims it, under the lock of the run: the time, a signal, or the end of the
+// process's context. Unloading claims all holds of a run together.
+type hold struct {
+	act   *activation // immutable; so are pos, until and token
+	pos   uint64
+	until time.Time
+	token string
+
+	// These are guarded by run.mu.
+	over   bool // it was claimed
+	failed bool // by the end of the context
+	resp   node.Response
+	parked func(node.Result) // continues the process; nil while it does not wait
+	forget context.CancelFunc
+}
+
+// Wait implements [node.Run].
+func (a *activation) Wait(w node.Wait) node.Waiting {
+	h := a.hold(Wait{Event: w.Event, Key: w.Key}, w.Timeout, w.Token)
+	if !a.run.has(h.arrival()) {
+		a.run.kept.Hold(h.pos, func(v value.Value) bool { return h.end(node.Response{Payload: v}, false) })
+	}
+	return h
+}
+
+// hold records that a wait begins, or finds that it has begun before a crash.
+func (a *activation) hold(w Wait, timeout time.Duration, secret bool) *hold {
+	a.holds++
+	h := &hold{act: a, pos: mix(mix(a.pos, uint64(HoldRecord)), uint64(a.holds))}
+	begun := a.run.record(a, h.pos, func() Record {
+		due, token := value.Null(), value.Null()
+		if timeout > 0 {
+			w.Due = a.run.clock.Now().Add(timeout).Round(0)
+			due = value.Time(w.Due)
+		}
+		if secret {
+			text := rand.Text()
+			token, w.Token = value.String(text), TokenHash(text)
+		}
+		return Record{Type: HoldRecord, Payload: value.List(due, token), Wait: &w}
+	})
+	h.until, _ = begun.At(0).AsTime()
+	h.token, _ = begun.At(1).AsString()
+	return h
+}
+
+func (h *hold) Token() string    { return h.token }
+func (h *hold) Until() time.Time { return h.until }
+
+// arrival is the position of what ends the wait.
+func (h *hold) arrival() uint64 { return mix(h.pos, uint64(ArrivalRecord)) }
+
+// Await implements [node.Waiting].
+func (h *hold) Await(then node.Then) node.Result {
+	r := node.Sleep(0, then)
+	r.Effect().More.Mark = h
+	return r
+}
+
+// result returns a result that continues when the wait is over.
+func (h *hold) result(then node.Then) node.Result {
+	run := h.act.run
+	goOn := func(facade node.Process, rec *Record) node.Result {
+		switch {
+		case rec != nil:
+			h.resp = rec.response()
+		case owner(facade).aborted == nil && !h.failed:
+			over := Record{Pos: h.arrival(), Node: h.act.ref.ID, Type: ArrivalRecord, Op: effect.Answer, Payload: h.resp.Payload, Over: h.pos}
+			if h.resp.None {
+				over.Op = effect.None
+			}
+			run.add(over)
+		}
+		return then(facade, h.resp)
+	}
+	if !run.live.Load() && run.has(h.arrival()) {
+		return run.turn(h.arrival(), h.act, goOn)
+	}
+	r := node.Await(h.park)
+	r.Effect().More.Awaited = func(facade node.Process, _ node.Result) node.Result {
+		switch err := run.failed(); {
+		case err != nil:
+			return node.Answer(value.Error(errUnloaded(err)))
+		case !run.live.Load():
+			return run.turn(h.arrival(), h.act, goOn)
+		}
+		return goOn(facade, nil)
+	}
+	return r
+}
+
+// park waits. It is called with the token of the process.
+func (h *hold) park(ctx context.Context, done func(node.Result)) {
+	p, run := (*process)(ctx.(*lazyContext)), h.act.run
+	waits, forget := context.WithCancel((*lazyContext)(p).made())
+	run.mu.Lock()
+	if h.over || run.mu.err != nil {
+		run.mu.Unlock()
+		forget()
+		done(node.None())
+		return
+	}
+	h.parked, h.forget = done, forget
+	run.mu.holds[h] = struct{}{}
+	run.active.Add(-1) // it counts as awaited
+	run.mu.Unlock()
+	if h.until.IsZero() {
+		context.AfterFunc(waits, func() { h.woken(context.Cause(waits)) })
+		return
+	}
+	p.gen.sleep(waits, max(0, h.until.Sub(run.clock.Now())), &sleeping{hold: h})
+}
+
+// woken ends the wait, as its time is over or the context has ended with an error.
+func (h *hold) woken(err error) {
+	if err != nil {
+		h.end(node.Response{Payload: value.Error(err)}, true)
+		return
+	}
+	h.end(node.Response{None: true}, false)
+}
+
+// end claims the wait for a response. It reports false if it is over, or the run is unloaded.
+func (h *hold) end(resp node.Response, failed bool) (claimed bool) {
+	run := h.act.run
+	run.mu.Lock()
+	if h.over || run.mu.err != nil {
+		run.mu.Unlock()
+		return false
+	}
+	h.over, h.failed, h.resp = true, failed, resp
+	goOn := h.leave()
+	run.mu.Unlock()
+	goOn()
+	return true
+}
+
+// leave takes the hold from those that wait, for a caller that holds run.mu and then calls goOn without it.
+func (h *hold) leave() (goOn func()) {
+	done, forget, run := h.parked, h.forget, h.act.run
+	if done == nil {
+		return func() {}
+	}
+	h.parked = nil
+	delete(run.mu.holds, h)
+	run.active.Add(1)
+	return func() {
+		forget()
+		done(node.None())
+	}
+}
+
+// rest is called when nothing of the run is in progress.
+func (run *durable) rest() {
+	run.mu.Lock()
+	waits := len(run.mu.holds) > 0 && run.mu.err == nil
+	run.mu.Unlock()
+	if waits {
+		run.kept.Idle(run.unload)
+	}
+}
+
+// unload ends the processes of a run that only waits. It reports false if it does something else.
+func (run *durable) unload() bool {
+	run.mu.Lock()
+	if run.active.Load() > 0 || len(run.mu.holds) == 0 || run.mu.err != nil || !run.live.Load() {
+		run.mu.Unlock()
+		return false
+	}
+	run.failLocked(ErrUnloaded)
+	return true
+}
