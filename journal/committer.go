@@ -52,7 +52,7 @@ type Journal struct {
 		flying    *group // is being committed; nil between commits
 		added     uint64 // in all
 		committed uint64 // of these
-		waiting   int    // records in both groups
+		waiting   int    // sizes of both groups
 		bytes     int    // of their payloads
 		broken    error
 		full      error // the disk is full since the last commit
@@ -66,7 +66,7 @@ type group struct {
 	starts []func(existing *Run, err error) // by index of Starts
 	done   []func(error)
 	last   uint64 // number of what was added last
-	size   int    // starts, records and ends
+	size   int    // all that the batch has, without revisions
 	bytes  int
 }
 
@@ -133,7 +133,7 @@ func (j *Journal) Start(r *Run, rev *Revision, done func(existing *Run, err erro
 		g.Revisions = append(g.Revisions, *rev)
 	}
 	g.Starts, g.starts = append(g.Starts, r), append(g.starts, done)
-	return j.add(len(r.Input)), nil
+	return j.add(1, len(r.Input)), nil
 }
 
 // Add adds a record without waiting. The number that it returns is for [Journal.Flush].
@@ -141,10 +141,43 @@ func (j *Journal) Add(r Record) (seq uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.mu.next.Records = append(j.mu.next.Records, r)
-	return j.add(len(r.Payload))
+	return j.add(1, len(r.Payload))
 }
 
-// Resume says that a run goes on after a crash, and calls done when that is durable.
+// A Part is what one caller adds together. Its fields are those of a [Batch].
+type Part struct {
+	Records []Record
+	Waits   []Wait
+	Over    []WaitID
+	Signals []Signal
+	Taken   []SignalID
+}
+
+// Put adds a part without waiting: all of it becomes durable together, or nothing. The number
+// that it returns is for [Journal.Flush]. The journal owns the payloads and tokens from then
+// on, and not the slices.
+func (j *Journal) Put(p Part) (seq uint64) {
+	bytes := 0
+	for i := range p.Records {
+		bytes += len(p.Records[i].Payload)
+	}
+	for i := range p.Signals {
+		bytes += len(p.Signals[i].Payload)
+	}
+	size := len(p.Records) + len(p.Waits) + len(p.Over) + len(p.Signals) + len(p.Taken)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if size == 0 { // a group of nothing is never committed
+		return j.mu.added
+	}
+	g := j.mu.next
+	g.Records = append(g.Records, p.Records...)
+	g.Waits, g.Over = append(g.Waits, p.Waits...), append(g.Over, p.Over...)
+	g.Signals, g.Taken = append(g.Signals, p.Signals...), append(g.Taken, p.Taken...)
+	return j.add(size, bytes)
+}
+
+// Resume says that a run goes on, after a crash or a wait, and calls done when that is durable.
 func (j *Journal) Resume(run ID, done func(error)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -153,10 +186,10 @@ func (j *Journal) Resume(run ID, done func(error)) {
 		return
 	}
 	j.mu.next.Resumed, j.mu.next.done = append(j.mu.next.Resumed, run), append(j.mu.next.done, done)
-	j.add(0)
+	j.add(1, 0)
 }
 
-// End adds the end of a run, and calls done when it is durable.
+// End adds the end of a run, or that it is put to wait, and calls done when it is durable.
 func (j *Journal) End(e End, done func(error)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -165,7 +198,7 @@ func (j *Journal) End(e End, done func(error)) {
 		return
 	}
 	j.mu.next.Ends, j.mu.next.done = append(j.mu.next.Ends, e), append(j.mu.next.done, done)
-	j.add(len(e.Answer))
+	j.add(1, len(e.Answer))
 }
 
 // lost returns why nothing can become durable any more, for a caller that holds the lock.
@@ -177,11 +210,11 @@ func (j *Journal) lost() error {
 }
 
 // add counts what was added, for a caller that holds the lock.
-func (j *Journal) add(bytes int) (seq uint64) {
+func (j *Journal) add(size, bytes int) (seq uint64) {
 	g := j.mu.next
-	g.size++
+	g.size += size
 	g.bytes += bytes
-	j.mu.waiting++
+	j.mu.waiting += size
 	j.mu.bytes += bytes
 	j.mu.added++
 	g.last = j.mu.added
@@ -320,12 +353,19 @@ func (j *Journal) reuse(g *group) {
 	clear(g.Revisions)
 	clear(g.Starts)
 	clear(g.Records)
+	clear(g.Waits)
+	clear(g.Over)
+	clear(g.Signals)
+	clear(g.Taken)
 	clear(g.Ends)
 	clear(g.Existing)
 	clear(g.starts)
 	clear(g.done)
 	*g = group{
-		Batch:  Batch{Revisions: g.Revisions[:0], Starts: g.Starts[:0], Records: g.Records[:0], Ends: g.Ends[:0], Existing: g.Existing[:0]},
+		Batch: Batch{
+			Revisions: g.Revisions[:0], Starts: g.Starts[:0], Records: g.Records[:0], Waits: g.Waits[:0], Over: g.Over[:0],
+			Signals: g.Signals[:0], Taken: g.Taken[:0], Ends: g.Ends[:0], Existing: g.Existing[:0],
+		},
 		starts: g.starts[:0], done: g.done[:0],
 	}
 	j.mu.Lock()
@@ -336,7 +376,7 @@ func (j *Journal) reuse(g *group) {
 // maxReused is how much a group has that is used again, at most.
 const maxReused = 4096
 
-// trim removes runs that have ended, for at most a tenth of the time.
+// trim removes what is not kept any more, for at most a tenth of the time.
 func (j *Journal) trim() {
 	begun := time.Now()
 	for more := true; more && time.Since(begun) < trimEvery/10; {
@@ -345,7 +385,7 @@ func (j *Journal) trim() {
 			Now: begun, KeepOK: j.opts.KeepOK, KeepFailed: j.opts.KeepFailed, MaxBytes: j.opts.MaxBytes, Most: 500,
 		})
 		if err != nil && j.ctx.Err() == nil && j.opts.Failed != nil {
-			j.opts.Failed(fmt.Errorf("runs that have ended were not removed: %w", err))
+			j.opts.Failed(fmt.Errorf("what is not kept any more was not removed: %w", err))
 		}
 		if err != nil {
 			return

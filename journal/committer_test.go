@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -51,6 +52,7 @@ func (s *gatedStore) pass(err error) journal.Batch {
 	b := <-s.entered
 	c := *b
 	c.Records, c.Starts, c.Ends, c.Resumed = slices.Clone(b.Records), slices.Clone(b.Starts), slices.Clone(b.Ends), slices.Clone(b.Resumed)
+	c.Waits, c.Over, c.Signals, c.Taken = slices.Clone(b.Waits), slices.Clone(b.Over), slices.Clone(b.Signals), slices.Clone(b.Taken)
 	s.release <- err
 	return c
 }
@@ -139,6 +141,99 @@ func TestGroup(t *testing.T) {
 	closeIt(t, j)
 	if n := s.closed.Load(); n != 1 {
 		t.Errorf("the store was closed %d times", n)
+	}
+}
+
+// part has two of each, of a run.
+func part(r, n int) journal.Part {
+	p := journal.Part{Records: []journal.Record{record(r, n), record(r, n+1)}}
+	for i := range 2 {
+		pos := uint64(n + i)
+		s := journal.Signal{Namespace: "default", ID: fmt.Sprint(r, pos), Event: "e", Key: "k", Payload: []byte("p"), Until: time.Unix(1<<33, 0)}
+		p.Waits = append(p.Waits, journal.Wait{Run: id(r), Pos: pos, Namespace: "default", Event: "e", Key: "k", Token: []byte("t")})
+		p.Over = append(p.Over, journal.WaitID{Run: id(r), Pos: pos - 2})
+		p.Signals = append(p.Signals, s)
+		p.Taken = append(p.Taken, journal.SignalID{Namespace: "default", ID: fmt.Sprint(r, pos-2)})
+	}
+	return p
+}
+
+// TestPut checks that a part is in one batch, behind what was added before, and that nothing of
+// it is in the next one.
+func TestPut(t *testing.T) {
+	s := gated()
+	j := journal.New(s, journal.Options{})
+	if _, err := j.Start(newRun(1), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	<-s.entered
+	first := j.Add(record(1, 1))
+	p := part(1, 2)
+	second := j.Put(p)
+	clear(p.Records) // the slices are the caller's
+	clear(p.Waits)
+	clear(p.Over)
+	clear(p.Signals)
+	clear(p.Taken)
+	if second <= first {
+		t.Errorf("the number %d came after %d", second, first)
+	}
+	if none := j.Put(journal.Part{}); none != second {
+		t.Errorf("nothing has the number %d, want that of what was added before, %d", none, second)
+	}
+	flushed := newCall(t)
+	if j.Flush(second, flushed.done) {
+		t.Error("what gathers is durable")
+	}
+	s.release <- nil
+	want := part(1, 2)
+	b := s.pass(nil)
+	if !reflect.DeepEqual(b.Records, append([]journal.Record{record(1, 1)}, want.Records...)) || !reflect.DeepEqual(b.Waits, want.Waits) ||
+		!reflect.DeepEqual(b.Over, want.Over) || !reflect.DeepEqual(b.Signals, want.Signals) || !reflect.DeepEqual(b.Taken, want.Taken) {
+		t.Errorf("got the batch %+v", b)
+	}
+	flushed.want(nil)
+	for n := range 3 { // the groups are used again
+		last := newCall(t)
+		j.Flush(j.Add(record(1, 4+n)), last.done)
+		if b := s.pass(nil); len(b.Records) != 1 || len(b.Waits)+len(b.Over)+len(b.Signals)+len(b.Taken) > 0 {
+			t.Errorf("a later batch is %+v", b)
+		}
+		last.want(nil)
+	}
+	if waits, err := s.Waits(t.Context(), id(1)); err != nil || len(waits) != 2 {
+		t.Errorf("got the waits %+v, %v", waits, err)
+	}
+	never := func(error) { t.Error("done was called of what is durable") }
+	if !j.Flush(j.Put(journal.Part{}), never) {
+		t.Error("nothing is not durable")
+	}
+	closeIt(t, j)
+}
+
+// TestPutBusy checks that all of a part counts.
+func TestPutBusy(t *testing.T) {
+	for name, p := range map[string]journal.Part{
+		"records": {Records: make([]journal.Record, 1<<16)}, "waits": {Waits: make([]journal.Wait, 1<<16)}, "over": {Over: make([]journal.WaitID, 1<<16)},
+		"signals": {Signals: make([]journal.Signal, 1<<16)}, "taken": {Taken: make([]journal.SignalID, 1<<16)},
+		"record bytes": {Records: []journal.Record{{Payload: make([]byte, 16<<20)}}}, "signal bytes": {Signals: []journal.Signal{{Payload: make([]byte, 16<<20)}}},
+	} {
+		s := gated()
+		j := journal.New(s, journal.Options{})
+		seq := j.Put(p)
+		if err := j.Ready(); !errors.Is(err, journal.ErrBusy) {
+			t.Errorf("%s: got %v, want %v", name, err, journal.ErrBusy)
+		}
+		flushed := newCall(t)
+		j.Flush(seq, flushed.done)
+		<-s.entered
+		s.entered = nil
+		s.release <- errors.New("not this batch")
+		flushed.want(journal.ErrBroken)
+		if err := j.Ready(); errors.Is(err, journal.ErrBusy) {
+			t.Errorf("%s: after the commit it is busy", name)
+		}
+		closeIt(t, j)
 	}
 }
 
@@ -461,7 +556,7 @@ func TestReentrant(t *testing.T) {
 func TestHammer(t *testing.T) {
 	s := memory.New()
 	j := journal.New(s, journal.Options{})
-	const runs, each = 32, 100
+	const runs, each = 32, 100 // a third of the records are of parts
 	var wg sync.WaitGroup
 	for r := range runs {
 		wg.Go(func() {
@@ -475,7 +570,12 @@ func TestHammer(t *testing.T) {
 			}
 			last := uint64(0)
 			for n := range each {
-				seq := j.Add(record(r, n+1))
+				var seq uint64
+				if n%3 == 0 {
+					seq = j.Put(journal.Part{Records: []journal.Record{record(r, n+1)}, Waits: []journal.Wait{{Run: id(r), Pos: uint64(n), Event: "e"}}, Over: []journal.WaitID{{Run: id(r), Pos: uint64(n - 3)}}})
+				} else {
+					seq = j.Add(record(r, n+1))
+				}
 				if seq <= last {
 					t.Errorf("the number %d came after %d", seq, last)
 				}
@@ -486,6 +586,9 @@ func TestHammer(t *testing.T) {
 				c := newCall(t)
 				if !j.Flush(seq, c.done) {
 					c.want(nil)
+				}
+				if waits, err := s.Waits(t.Context(), id(r)); err != nil || len(waits) != 1 || waits[0].Pos != uint64(n/3*3) {
+					t.Errorf("after %d records it waits for %+v, %v", n+1, waits, err)
 				}
 				if stored, err := s.Records(t.Context(), id(r)); err != nil || len(stored) != n+1 {
 					t.Errorf("%d records are durable of %d: %v", len(stored), n+1, err)

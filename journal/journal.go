@@ -1,5 +1,5 @@
 // Package journal keeps durable runs: what has started them, the results that a crash
-// must not lose, and how they ended.
+// must not lose, what they wait for, and how they ended.
 //
 // A [Journal] gathers what many runs add and commits it in groups through a [Store].
 // While one commit is under way, the next gathers, so a slow disk makes larger groups and
@@ -64,7 +64,7 @@ type Run struct {
 	InputHash uint64
 	Answer    []byte // of a run that has ended
 	Error     string // why it failed, as text
-	Resumed   int    // times that it was resumed since its last record
+	Resumed   int    // times that it was resumed since its last record, or since it was put to wait
 	Created   time.Time
 	Ended     time.Time
 }
@@ -107,7 +107,36 @@ type Record struct {
 	At        time.Time
 }
 
-// An End is how a run has ended, or how it is put aside.
+// A Wait is a run that waits for a signal, for a time, or for the first of both. Run and Pos
+// together are unique.
+type Wait struct {
+	Run        ID
+	Pos        uint64 // of its record
+	Namespace  string
+	Event, Key string    // of the signal; an empty Event waits only for the time
+	Token      []byte    // hash of a secret that stands for event and key; nil for none
+	Due        time.Time // kept in milliseconds; zero for never
+}
+
+// A WaitID names a wait.
+type WaitID struct {
+	Run ID
+	Pos uint64
+}
+
+// A Signal is a message for the runs that wait for an event with a key. Namespace and ID
+// together are unique: what is sent again with the same id is sent once.
+type Signal struct {
+	Namespace, ID string // the namespace has no zero byte
+	Event, Key    string // the event is not empty
+	Payload       []byte
+	Until         time.Time // from then on it is not found, and Trim removes it; kept in milliseconds
+}
+
+// A SignalID names a signal.
+type SignalID struct{ Namespace, ID string }
+
+// An End is how a run has ended, how it is put aside, or with Waiting, that it is put to wait.
 type End struct {
 	Run    ID
 	State  State
@@ -122,26 +151,30 @@ type Revision struct {
 	Body []byte
 }
 
-// A Batch is what one commit makes durable.
+// A Batch is what one commit makes durable, in the order of its fields.
 type Batch struct {
 	Revisions []Revision
 	Starts    []*Run
-	Resumed   []ID // runs that go on after a crash: counts one more time for each
+	Resumed   []ID // runs that go on, after a crash or a wait: they run, and count one more time; those that have ended do not
 	Records   []Record
-	Ends      []End
+	Waits     []Wait     // one of the same run and position is replaced
+	Over      []WaitID   // waits to remove; missing ones are left out
+	Signals   []Signal   // those whose id is known are left out
+	Taken     []SignalID // they are not found any more, but their ids stay known until Until
+	Ends      []End      // of a run that has ended, the waits are removed
 
 	// Existing has, by index of Starts, the run that had the key already; nil where the
 	// run was inserted. Commit sets it.
 	Existing []*Run
 }
 
-// A Policy says which runs that have ended are removed.
+// A Policy says which runs that have ended are removed. Signals are kept as long as they say.
 type Policy struct {
 	Now        time.Time
 	KeepOK     time.Duration // ended well
 	KeepFailed time.Duration // ended otherwise
 	MaxBytes   int64         // of the whole journal: above, the oldest ended runs go first; 0 for no limit
-	Most       int           // runs to remove in one call
+	Most       int           // runs and signals to remove in one call
 }
 
 // A Filter selects runs. Zero fields select all.
@@ -161,7 +194,7 @@ type Store interface {
 	// other than ErrFull nothing more can be committed.
 	Commit(ctx context.Context, b *Batch) error
 
-	// Unfinished returns the runs that are queued, running or waiting, the oldest first. It is called
+	// Unfinished returns the runs that are queued or running, the oldest first. It is called
 	// once, before the first Commit.
 	Unfinished(ctx context.Context) ([]*Run, error)
 
@@ -172,7 +205,35 @@ type Store interface {
 	Get(ctx context.Context, run ID) (*Run, error)
 	List(ctx context.Context, f Filter) ([]*Run, error) // without Input and Answer; the latest first
 
-	// Trim removes ended runs, and returns how many and whether there are more to remove.
+	// Waiting returns who waits for an event with a key, the oldest run first.
+	Waiting(ctx context.Context, namespace, event, key string) ([]Wait, error)
+
+	// Token returns who waits with a token, by its hash, or ErrNotFound.
+	Token(ctx context.Context, hash []byte) (Wait, error)
+
+	// Due returns the waits whose time has come, the earliest first, of runs that are in the
+	// state Waiting; at most limit.
+	Due(ctx context.Context, now time.Time, limit int) ([]Wait, error)
+
+	// Next returns when the next wait of a run in the state Waiting is due; zero if none is.
+	Next(ctx context.Context) (time.Time, error)
+
+	// Waits returns what a run waits for.
+	Waits(ctx context.Context, run ID) ([]Wait, error)
+
+	// Signals returns the signals for an event with a key that are not taken and are kept at
+	// now, in the order in which they came.
+	Signals(ctx context.Context, namespace, event, key string, now time.Time) ([]Signal, error)
+
+	// Untaken returns all signals that are not taken and are kept at now, without payloads, in
+	// the order in which they came.
+	Untaken(ctx context.Context, now time.Time) ([]Signal, error)
+
+	// Known reports whether there is a signal with an id, taken or not.
+	Known(ctx context.Context, namespace, id string) (bool, error)
+
+	// Trim removes ended runs and signals that are not kept any more, and returns how many and
+	// whether there are more to remove.
 	Trim(ctx context.Context, p Policy) (removed int, more bool, err error)
 
 	// Check looks for damage, and returns what it found.
@@ -186,7 +247,7 @@ var (
 	ErrFull     = errors.New("the disk is full")                            // try again later
 	ErrLocked   = errors.New("another program has the journal open")        // of opening it
 	ErrNewer    = errors.New("the journal is of a newer version")           // of opening it
-	ErrNotFound = errors.New("there is no such run")                        // of Get and Revision
+	ErrNotFound = errors.New("there is no such run")                        // of Get, Revision and Token
 	ErrBroken   = errors.New("the journal is broken until a restart")       // of Journal
 	ErrBusy     = errors.New("too much waits to be written to the journal") // of Journal
 	ErrClosed   = errors.New("the journal is closed")

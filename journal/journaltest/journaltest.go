@@ -31,6 +31,8 @@ func Run(t *testing.T, open func(t *testing.T) journal.Store) {
 	}{
 		{"Starts", starts}, {"Revisions", revisions}, {"Keys", keys}, {"KeysInOneBatch", keysInOneBatch}, {"KeysExpire", keysExpire}, {"SameID", sameID},
 		{"Records", records}, {"LargePayloads", largePayloads}, {"Ends", ends}, {"Unfinished", unfinished}, {"List", list}, {"Trim", trim}, {"TrimBytes", trimBytes},
+		{"Wait", wait}, {"Waits", waits}, {"WaitsEnd", waitsEnd}, {"WaitsOfDropped", waitsOfDropped}, {"WaitTokens", waitTokens}, {"WaitsDue", waitsDue}, {"Idle", idle},
+		{"Signals", signals}, {"SignalsOrder", signalsOrder}, {"SignalsTaken", signalsTaken}, {"SignalsTrim", signalsTrim}, {"WaitsAtomic", waitsAtomic}, {"WaitsConcurrent", waitsConcurrent},
 		{"Atomic", atomic}, {"Full", full}, {"Context", contexts}, {"Closed", closed}, {"Concurrent", concurrent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -381,7 +383,7 @@ func ends(_ *testing.T, k *kit) {
 		b.Ends = append(b.Ends, journal.End{Run: ID(i), State: state, Answer: []byte{byte(i)}, Error: state.String() + badText, At: at(60)})
 	}
 	k.commit(&journal.Batch{Starts: b.Starts})
-	k.commit(&journal.Batch{Ends: b.Ends})
+	k.commit(&journal.Batch{Ends: b.Ends, Waits: []journal.Wait{NewWait(8, 1)}})
 	for range 2 {
 		for i, state := range states {
 			want := NewRun(i)
@@ -405,7 +407,8 @@ func unfinished(t *testing.T, k *kit) {
 		b.Starts = append(b.Starts, NewRun(5-i))
 	}
 	b.Starts[1].State = journal.Queued                                                                                                                       // run 4
-	b.Ends = []journal.End{{Run: ID(2), State: journal.OK, At: at(6)}, {Run: ID(1), State: journal.Waiting}, {Run: ID(5), State: journal.Parked, At: at(6)}} // 3 runs
+	b.Ends = []journal.End{{Run: ID(2), State: journal.OK, At: at(6)}, {Run: ID(1), State: journal.Waiting}, {Run: ID(5), State: journal.Parked, At: at(6)}} // 2 runs are left
+	b.Waits = []journal.Wait{NewWait(1, 1)}
 	k.commit(b)
 	look := func(resumed int) {
 		t.Helper()
@@ -414,16 +417,14 @@ func unfinished(t *testing.T, k *kit) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(runs) != 3 {
-			t.Fatalf("got %d runs, want 3", len(runs))
+		if len(runs) != 2 {
+			t.Fatalf("got %d runs, want 2: neither those that wait nor those that were put aside", len(runs))
 		}
-		for i, want := range []*journal.Run{NewRun(1), NewRun(3), NewRun(4)} {
+		for i, want := range []*journal.Run{NewRun(3), NewRun(4)} {
 			switch i {
 			case 0:
-				want.State = journal.Waiting
-			case 1:
 				want.Resumed = resumed
-			case 2:
+			case 1:
 				want.State = journal.Queued
 			}
 			k.same(runs[i], want)
@@ -442,8 +443,8 @@ func unfinished(t *testing.T, k *kit) {
 	look(0)
 	k.commit(&journal.Batch{Ends: []journal.End{{Run: ID(3), State: journal.OK, At: at(7)}}})
 	k.reopen()
-	if runs, err := k.s.Unfinished(k.ctx()); err != nil || len(runs) != 2 {
-		t.Errorf("got %d runs, %v, want 2", len(runs), err)
+	if runs, err := k.s.Unfinished(k.ctx()); err != nil || len(runs) != 1 {
+		t.Errorf("got %d runs, %v, want 1", len(runs), err)
 	}
 }
 
@@ -647,6 +648,14 @@ func closed(t *testing.T, k *kit) {
 		"Unfinished": func() error { _, err := k.s.Unfinished(ctx); return err },
 		"Records":    func() error { _, err := k.s.Records(ctx, ID(1)); return err },
 		"Revision":   func() error { _, err := k.s.Revision(ctx, "h"); return err },
+		"Waiting":    func() error { _, err := k.s.Waiting(ctx, "n", "e", "k"); return err },
+		"Token":      func() error { _, err := k.s.Token(ctx, []byte("t")); return err },
+		"Due":        func() error { _, err := k.s.Due(ctx, at(1), 1); return err },
+		"Next":       func() error { _, err := k.s.Next(ctx); return err },
+		"Waits":      func() error { _, err := k.s.Waits(ctx, ID(1)); return err },
+		"Signals":    func() error { _, err := k.s.Signals(ctx, "n", "e", "k", at(1)); return err },
+		"Untaken":    func() error { _, err := k.s.Untaken(ctx, at(1)); return err },
+		"Known":      func() error { _, err := k.s.Known(ctx, "n", "i"); return err },
 		"Get":        func() error { _, err := k.s.Get(ctx, ID(1)); return err },
 		"List":       func() error { _, err := k.s.List(ctx, journal.Filter{}); return err },
 		"Trim":       func() error { _, _, err := k.s.Trim(ctx, journal.Policy{}); return err },

@@ -26,7 +26,7 @@ import (
 
 const (
 	defaultLimit = 200 // runs in a list
-	maxTrim      = 500 // runs that one call of Trim removes
+	maxTrim      = 500 // runs and signals that one call of Trim removes
 )
 
 // A Store is a journal in memory. It implements [journal.Store]. Make one with [New].
@@ -48,13 +48,16 @@ type data struct {
 	runs      map[journal.ID]*entry
 	keys      map[key]journal.ID
 	revisions map[string][]byte
+	signals   []*journal.Signal // in the order in which they came; of those that are taken Event is empty
+	known     map[journal.SignalID]*journal.Signal
 	bytes     int64
 }
 
-// An entry is a run with its records.
+// An entry is a run with its records and what it waits for.
 type entry struct {
 	run     journal.Run
 	records []journal.Record
+	waits   map[uint64]journal.Wait // by position
 	bytes   int64
 }
 
@@ -64,7 +67,9 @@ func keyOf(r *journal.Run) key { return key{r.Namespace, r.Trigger, string(r.Key
 
 // New returns an empty journal.
 func New() *Store {
-	s := &Store{data: &data{runs: make(map[journal.ID]*entry), keys: make(map[key]journal.ID), revisions: make(map[string][]byte)}}
+	s := &Store{data: &data{
+		runs: make(map[journal.ID]*entry), keys: make(map[key]journal.ID), revisions: make(map[string][]byte), known: make(map[journal.SignalID]*journal.Signal),
+	}}
 	s.data.open = s
 	return s
 }
@@ -193,8 +198,9 @@ func (d *data) apply(b *journal.Batch) {
 		}
 	}
 	for _, id := range b.Resumed {
-		if e := d.runs[id]; e != nil {
+		if e := d.runs[id]; e != nil && !e.run.State.Ended() {
 			e.run.Resumed++
+			e.run.State, e.run.Ended = journal.Running, time.Time{}
 		}
 	}
 	for _, r := range b.Records {
@@ -207,6 +213,37 @@ func (d *data) apply(b *journal.Batch) {
 			d.grow(e, len(r.Payload)+len(r.Node))
 		}
 	}
+	for _, w := range b.Waits {
+		if e := d.runs[w.Run]; e != nil && !dropped[w.Run] {
+			if w.Event == "" {
+				w.Key = ""
+			}
+			w.Token, w.Due = some(w.Token), ms(w.Due)
+			e.waits[w.Pos] = w
+		}
+	}
+	for _, id := range b.Over {
+		if e := d.runs[id.Run]; e != nil && !dropped[id.Run] {
+			delete(e.waits, id.Pos)
+		}
+	}
+	for _, one := range b.Signals {
+		id := journal.SignalID{Namespace: one.Namespace, ID: one.ID}
+		if d.known[id] != nil {
+			continue
+		}
+		one.Payload, one.Until = some(one.Payload), ms(one.Until)
+		d.known[id] = &one
+		d.signals = append(d.signals, &one)
+		d.bytes += sizeOf(&one)
+	}
+	for _, id := range b.Taken {
+		if one := d.known[id]; one != nil {
+			d.bytes -= sizeOf(one)
+			one.Event, one.Key, one.Payload = "", "", nil
+			d.bytes += sizeOf(one)
+		}
+	}
 	for _, end := range b.Ends {
 		e := d.runs[end.Run]
 		if e == nil || dropped[end.Run] {
@@ -215,6 +252,12 @@ func (d *data) apply(b *journal.Batch) {
 		e.run.State, e.run.Answer, e.run.Error, e.run.Ended = end.State, some(end.Answer), end.Error, time.Time{}
 		if end.State >= journal.OK {
 			e.run.Ended = ms(end.At)
+		}
+		switch {
+		case end.State == journal.Waiting:
+			e.run.Resumed = 0
+		case end.State.Ended():
+			clear(e.waits)
 		}
 		d.grow(e, len(end.Answer)+len(end.Error))
 	}
@@ -234,7 +277,7 @@ func (d *data) start(r *journal.Run) (old *entry) {
 		}
 		d.keys[keyOf(r)] = r.ID
 	}
-	e := &entry{run: *clone(r)}
+	e := &entry{run: *clone(r), waits: make(map[uint64]journal.Wait)}
 	e.run.Answer, e.run.Error, e.run.Resumed, e.run.Ended = nil, "", 0, time.Time{}
 	e.run.Created, e.run.KeyUntil = ms(r.Created), ms(r.KeyUntil)
 	if len(r.Key) == 0 {
@@ -250,6 +293,12 @@ func (d *data) grow(e *entry, n int) {
 	const around = 64
 	e.bytes += int64(n) + around
 	d.bytes += int64(n) + around
+}
+
+// sizeOf returns the bytes of a signal, with some for what is around them.
+func sizeOf(s *journal.Signal) int64 {
+	const around = 64
+	return int64(len(s.Namespace)+len(s.ID)+len(s.Event)+len(s.Key)+len(s.Payload)) + around
 }
 
 func clone(r *journal.Run) *journal.Run {
@@ -283,7 +332,7 @@ func (s *Store) Unfinished(ctx context.Context) ([]*journal.Run, error) {
 	}
 	var runs []*journal.Run
 	for _, e := range s.data.runs {
-		if e.run.State >= journal.OK {
+		if e.run.State >= journal.Waiting {
 			continue
 		}
 		runs = append(runs, clone(&e.run))
@@ -394,22 +443,47 @@ func (s *Store) Trim(ctx context.Context, p journal.Policy) (removed int, more b
 		}
 		return e.run.Ended.Before(ms(p.Now.Add(-keep)))
 	}
-	over := func() bool { return p.MaxBytes > 0 && s.data.bytes > p.MaxBytes }
-	// Those that are expired go first: they may make enough room.
-	for _, due := range []func(e *entry) bool{expired, func(*entry) bool { return over() }} {
+	runs := func(due func(e *entry) bool) {
 		for i, e := range ended {
 			if e == nil || !due(e) {
 				continue
 			}
-			if removed == most {
-				return removed, true, nil
+			if more = removed == most; more {
+				return
 			}
 			s.data.remove(e)
 			ended[i] = nil
 			removed++
 		}
 	}
-	return removed, false, nil
+	// What is expired goes first: it may make enough room.
+	if runs(expired); more {
+		return removed, true, nil
+	}
+	signals, more := s.data.trimSignals(ms(p.Now), most-removed)
+	removed += signals
+	if more {
+		return removed, true, nil
+	}
+	runs(func(*entry) bool { return p.MaxBytes > 0 && s.data.bytes > p.MaxBytes })
+	return removed, more, nil
+}
+
+// trimSignals removes signals that are not kept at now, at most some.
+func (d *data) trimSignals(now time.Time, most int) (removed int, more bool) {
+	d.signals = slices.DeleteFunc(d.signals, func(one *journal.Signal) bool {
+		if more || one.Until.After(now) {
+			return false
+		}
+		if more = removed == most; more {
+			return false
+		}
+		delete(d.known, journal.SignalID{Namespace: one.Namespace, ID: one.ID})
+		d.bytes -= sizeOf(one)
+		removed++
+		return true
+	})
+	return removed, more
 }
 
 func (d *data) remove(e *entry) {
@@ -420,9 +494,134 @@ func (d *data) remove(e *entry) {
 	d.bytes -= e.bytes
 }
 
-// Check implements [journal.Store].
-func (s *Store) Check(ctx context.Context) ([]string, error) {
+// waits returns copies of those that f selects, in some order.
+func (s *Store) waits(ctx context.Context, f func(e *entry, w *journal.Wait) bool, order func(a, b journal.Wait) int) ([]journal.Wait, error) {
 	s.data.Lock()
 	defer s.data.Unlock()
-	return nil, s.usable(ctx, false)
+	if err := s.usable(ctx, false); err != nil {
+		return nil, err
+	}
+	var waits []journal.Wait
+	for _, e := range s.data.runs {
+		for _, w := range e.waits {
+			if f(e, &w) {
+				w.Token = some(w.Token)
+				waits = append(waits, w)
+			}
+		}
+	}
+	slices.SortFunc(waits, order)
+	return waits, nil
+}
+
+// timed reports whether a run waits for a time.
+func timed(e *entry, w *journal.Wait) bool { return e.run.State == journal.Waiting && !w.Due.IsZero() }
+
+// byRun orders positions as databases do, which keep them with a sign.
+func byRun(a, b journal.Wait) int {
+	return cmp.Or(bytes.Compare(a.Run[:], b.Run[:]), cmp.Compare(int64(a.Pos), int64(b.Pos)))
+}
+
+func byDue(a, b journal.Wait) int { return cmp.Or(a.Due.Compare(b.Due), byRun(a, b)) }
+
+// Waiting implements [journal.Store].
+func (s *Store) Waiting(ctx context.Context, namespace, event, key string) ([]journal.Wait, error) {
+	return s.waits(ctx, func(_ *entry, w *journal.Wait) bool {
+		return event != "" && w.Namespace == namespace && w.Event == event && w.Key == key
+	}, byRun)
+}
+
+// Token implements [journal.Store].
+func (s *Store) Token(ctx context.Context, hash []byte) (journal.Wait, error) {
+	waits, err := s.waits(ctx, func(_ *entry, w *journal.Wait) bool { return len(hash) > 0 && bytes.Equal(w.Token, hash) }, byRun)
+	if err != nil {
+		return journal.Wait{}, err
+	}
+	if len(waits) == 0 {
+		return journal.Wait{}, fmt.Errorf("wait with a token: %w", journal.ErrNotFound)
+	}
+	return waits[0], nil
+}
+
+// Due implements [journal.Store].
+func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]journal.Wait, error) {
+	waits, err := s.waits(ctx, func(e *entry, w *journal.Wait) bool { return timed(e, w) && !w.Due.After(ms(now)) }, byDue)
+	return waits[:min(len(waits), max(limit, 0))], err
+}
+
+// Next implements [journal.Store].
+func (s *Store) Next(ctx context.Context) (time.Time, error) {
+	waits, err := s.waits(ctx, func(e *entry, w *journal.Wait) bool { return timed(e, w) }, byDue)
+	if err != nil || len(waits) == 0 {
+		return time.Time{}, err
+	}
+	return waits[0].Due, nil
+}
+
+// Waits implements [journal.Store].
+func (s *Store) Waits(ctx context.Context, run journal.ID) ([]journal.Wait, error) {
+	return s.waits(ctx, func(_ *entry, w *journal.Wait) bool { return w.Run == run }, byRun)
+}
+
+// signals returns copies of those that f selects and that are not taken and are kept at now.
+func (s *Store) signals(ctx context.Context, now time.Time, f func(one *journal.Signal) bool) ([]journal.Signal, error) {
+	s.data.Lock()
+	defer s.data.Unlock()
+	if err := s.usable(ctx, false); err != nil {
+		return nil, err
+	}
+	var signals []journal.Signal
+	for _, one := range s.data.signals {
+		if one.Event != "" && one.Until.After(ms(now)) && f(one) {
+			c := *one
+			c.Payload = some(c.Payload)
+			signals = append(signals, c)
+		}
+	}
+	return signals, nil
+}
+
+// Signals implements [journal.Store].
+func (s *Store) Signals(ctx context.Context, namespace, event, key string, now time.Time) ([]journal.Signal, error) {
+	return s.signals(ctx, now, func(one *journal.Signal) bool {
+		return one.Namespace == namespace && one.Event == event && one.Key == key
+	})
+}
+
+// Untaken implements [journal.Store].
+func (s *Store) Untaken(ctx context.Context, now time.Time) ([]journal.Signal, error) {
+	signals, err := s.signals(ctx, now, func(*journal.Signal) bool { return true })
+	for i := range signals {
+		signals[i].Payload = nil
+	}
+	return signals, err
+}
+
+// Known implements [journal.Store].
+func (s *Store) Known(ctx context.Context, namespace, id string) (bool, error) {
+	s.data.Lock()
+	defer s.data.Unlock()
+	if err := s.usable(ctx, false); err != nil {
+		return false, err
+	}
+	return s.data.known[journal.SignalID{Namespace: namespace, ID: id}] != nil, nil
+}
+
+// Check implements [journal.Store].
+func (s *Store) Check(ctx context.Context) (found []string, err error) {
+	s.data.Lock()
+	defer s.data.Unlock()
+	if err := s.usable(ctx, false); err != nil {
+		return nil, err
+	}
+	idle := 0
+	for _, e := range s.data.runs {
+		if e.run.State == journal.Waiting && len(e.waits) == 0 {
+			idle++
+		}
+	}
+	if idle > 0 {
+		found = append(found, fmt.Sprintf("%d runs in the state %v wait for nothing", idle, journal.Waiting))
+	}
+	return found, nil
 }

@@ -258,3 +258,56 @@ func bareDriver(b *testing.B, n int, keyed bool, rows int) {
 		commit(nil)
 	})
 }
+
+// BenchmarkWaits asks for waits among a million of runs that wait, of which 10,000 are due. To make
+// that journal takes about a minute.
+func BenchmarkWaits(b *testing.B) {
+	const runs, due, each = 1_000_000, 10_000, 10_000
+	s := open(b, filepath.Join(b.TempDir(), "j"))
+	defer shut(b, s)
+	now := time.UnixMilli(1_800_000_000_000)
+	var last journal.Wait
+	for at := range runs / each {
+		batch := &journal.Batch{Starts: cohort(each, at, false)}
+		for i, r := range batch.Starts {
+			last = journal.Wait{Run: r.ID, Pos: 1 << 63, Namespace: r.Namespace, Event: "paid", Key: fmt.Sprint("order ", at*each+i), Token: r.ID[:], Due: now.Add(time.Hour)}
+			if i < each*due/runs {
+				last.Due = now
+			}
+			batch.Waits = append(batch.Waits, last)
+			batch.Ends = append(batch.Ends, journal.End{Run: r.ID, State: journal.Waiting})
+		}
+		commit(b, s, batch)
+	}
+	measured := func(name string, f func() (wrong int, err error)) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if wrong, err := f(); err != nil || wrong != 0 {
+					b.Fatalf("it differs by %d, %v", wrong, err)
+				}
+			}
+		})
+	}
+	for _, limit := range []int{100, due} {
+		measured(fmt.Sprintf("Due=%d", limit), func() (int, error) {
+			waits, err := s.Due(b.Context(), now, limit)
+			return len(waits) - limit, err
+		})
+	}
+	measured("Next", func() (int, error) {
+		t, err := s.Next(b.Context())
+		return int(t.Sub(now)), err
+	})
+	measured("Waiting", func() (int, error) {
+		waits, err := s.Waiting(b.Context(), "default", "paid", last.Key)
+		return len(waits) - 1, err
+	})
+	measured("Token", func() (int, error) {
+		w, err := s.Token(b.Context(), last.Token)
+		return int(w.Pos - last.Pos), err
+	})
+	measured("Unfinished", func() (int, error) {
+		runs, err := s.Unfinished(b.Context())
+		return len(runs), err
+	})
+}

@@ -19,8 +19,8 @@ import (
 
 // Commit implements [journal.Store]. A context that ends while it runs does not stop it.
 //
-// A start whose id or key exists already is left out, and so are the records and the end of
-// its id, unless the run that exists has the same id. Whether a key has expired is decided by
+// A start whose id or key exists already is left out, and so are the records, the waits and the
+// end of its id, unless the run that exists has the same id. Whether a key has expired is decided by
 // the time at which the new run was created.
 func (s *Store) Commit(ctx context.Context, b *journal.Batch) error {
 	s.write.Lock()
@@ -49,6 +49,14 @@ func (s *Store) Commit(ctx context.Context, b *journal.Batch) error {
 			break
 		}
 		delete(s.write.resumed, b.Records[i].Run)
+	}
+	for i := range b.Ends {
+		if len(s.write.resumed) == 0 {
+			break
+		}
+		if b.Ends[i].State == journal.Waiting {
+			delete(s.write.resumed, b.Ends[i].Run)
+		}
 	}
 	return nil
 }
@@ -164,10 +172,13 @@ func sizeOf(b *journal.Batch) (size int) {
 	for i := range b.Records {
 		size += rowSize + len(b.Records[i].Payload)
 	}
+	for i := range b.Signals {
+		size += rowSize + len(b.Signals[i].Payload)
+	}
 	for i := range b.Ends {
 		size += rowSize + len(b.Ends[i].Answer)
 	}
-	return size
+	return size + rowSize*(len(b.Waits)+len(b.Over)+len(b.Taken))
 }
 
 // A log is what a checkpoint tells of the write-ahead log.
@@ -221,6 +232,32 @@ func (s *Store) apply(b *journal.Batch) error {
 			if err := s.record(r); err != nil {
 				return err
 			}
+		}
+	}
+	for i := range b.Waits {
+		if w := &b.Waits[i]; dropped == nil || !dropped[w.Run] {
+			s.write.waits = true
+			if err := s.put(s.statements.PutWait, sqlstore.WaitArgs(s.write.args[:0], w)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, id := range b.Over {
+		if dropped == nil || !dropped[id.Run] {
+			if _, err := s.write.exec(s.statements.DeleteWait, id.Run[:], int64(id.Pos)); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range b.Signals {
+		s.write.came = max(s.write.came+1, time.Now().UnixMicro())
+		if err := s.put(s.statements.PutSignal, sqlstore.SignalArgs(s.write.args[:0], &b.Signals[i], s.write.came)); err != nil {
+			return err
+		}
+	}
+	for _, id := range b.Taken {
+		if _, err := s.write.exec(s.statements.TakeSignal, sqlstore.SignalKey(id.Namespace, id.ID)); err != nil {
+			return err
 		}
 	}
 	for i := range b.Ends {
@@ -279,14 +316,28 @@ func (s *Store) record(r *journal.Record) error {
 	if _, err := s.write.addRecord.exec(args); err != nil {
 		return err
 	}
-	if len(s.write.resumed) > 0 {
-		if _, ok := s.write.resumed[r.Run]; ok {
-			if _, err := s.write.exec(s.statements.ClearResumed, r.Run[:]); err != nil {
-				return err
-			}
-		}
+	if err := s.clearResumed(&r.Run); err != nil {
+		return err
 	}
 	return s.putBlob(blob)
+}
+
+func (s *Store) clearResumed(run *journal.ID) error {
+	if len(s.write.resumed) == 0 {
+		return nil
+	}
+	if _, ok := s.write.resumed[*run]; !ok {
+		return nil
+	}
+	_, err := s.write.exec(s.statements.ClearResumed, run[:])
+	return err
+}
+
+// put executes a statement with arguments that may be those of the next one.
+func (s *Store) put(text string, args []any) error {
+	s.write.args = args
+	_, err := s.write.exec(text, args...)
+	return err
 }
 
 func (s *Store) end(e *journal.End) error {
@@ -294,6 +345,17 @@ func (s *Store) end(e *journal.End) error {
 	s.write.args = args
 	if _, err := s.write.endRun.exec(args); err != nil {
 		return err
+	}
+	switch {
+	case e.State == journal.Waiting:
+		// Unfinished does not find it: what it counts would not be known after a restart.
+		if err := s.clearResumed(&e.Run); err != nil {
+			return err
+		}
+	case e.State.Ended() && s.write.waits:
+		if _, err := s.write.exec(s.statements.DeleteHolds, e.Run[:]); err != nil {
+			return err
+		}
 	}
 	return s.putBlob(blob)
 }
@@ -307,7 +369,7 @@ func (s *Store) putBlob(b *sqlstore.Blob) error {
 }
 
 // Trim implements [journal.Store]. Expiry is by the time of the policy; a call ends after
-// most of its runs, or after 20 ms, since commits wait for it.
+// most of its runs and signals, or after 20 ms, since commits wait for it.
 func (s *Store) Trim(ctx context.Context, p journal.Policy) (removed int, more bool, err error) {
 	s.write.Lock()
 	defer s.write.Unlock()

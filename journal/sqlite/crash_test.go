@@ -36,6 +36,7 @@ func TestKill(t *testing.T) {
 		if whole < acknowledged {
 			t.Errorf("%d batches were acknowledged, %d are there", acknowledged, whole)
 		}
+		handedOn(t, s, whole)
 		if found, err := s.Check(t.Context()); err != nil || len(found) > 0 {
 			t.Errorf("Check found %q, %v", found, err)
 		}
@@ -43,6 +44,31 @@ func TestKill(t *testing.T) {
 		next = whole
 	}
 	t.Logf("%d batches", next)
+}
+
+// killWait is a wait of the batch before, whose runs have ended: of a run of the same batch it
+// would not be left.
+func killWait(i int) journal.Wait { return journaltest.NewWait(max(i-1, 0)*killBatch, uint64(i)) }
+
+// handedOn checks that of some batches the last has the only signal and the only wait.
+func handedOn(t *testing.T, s *sqlite.Store, batches int) {
+	t.Helper()
+	signals, err := s.Untaken(t.Context(), time.Time{})
+	if err != nil || batches > 0 && (len(signals) != 1 || signals[0].ID != journaltest.NewSignal(batches-1).ID) {
+		t.Errorf("after %d batches there are the signals %+v, %v", batches, signals, err)
+	}
+	for i := range batches {
+		if known, err := s.Known(t.Context(), "shop", journaltest.NewSignal(i).ID); err != nil || !known {
+			t.Errorf("the signal of batch %d of %d is not known, %v", i, batches, err)
+		}
+	}
+	for i := 1; i < batches; i++ {
+		w := killWait(i)
+		waits, err := s.Waiting(t.Context(), w.Namespace, w.Event, w.Key)
+		if last := i == batches-1; err != nil || last != (len(waits) == 1) {
+			t.Errorf("after %d batches run %d waits for %+v, %v", batches, i, waits, err)
+		}
+	}
 }
 
 // killed runs a child, kills it some time after it has acknowledged some batches, and returns
@@ -98,7 +124,13 @@ func TestKillChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := from; ; i++ {
-		commit(t, s, batch(i*killBatch, killBatch))
+		b := batch(i*killBatch, killBatch)
+		b.Signals, b.Waits = []journal.Signal{journaltest.NewSignal(i)}, []journal.Wait{killWait(i)}
+		if i > 0 {
+			b.Taken = []journal.SignalID{{Namespace: "shop", ID: journaltest.NewSignal(i - 1).ID}}
+			b.Over = []journal.WaitID{{Run: killWait(i - 1).Run, Pos: killWait(i - 1).Pos}}
+		}
+		commit(t, s, b)
 		fmt.Println("acknowledged", i)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/journal/internal/sqlstore"
@@ -96,6 +97,89 @@ func (s *Store) List(ctx context.Context, f journal.Filter) (runs []*journal.Run
 	return runs, err
 }
 
+// waits reads those of a statement.
+func (s *Store) waits(ctx context.Context, text string, args ...any) (waits []journal.Wait, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(ctx, func(row []any) error {
+			w, err := sqlstore.WaitOf(row)
+			waits = append(waits, w)
+			return err
+		}, text, args...)
+	})
+	return waits, err
+}
+
+// Waiting implements [journal.Store].
+func (s *Store) Waiting(ctx context.Context, namespace, event, key string) ([]journal.Wait, error) {
+	return s.waits(ctx, s.statements.Waiting, namespace, event, key)
+}
+
+// Token implements [journal.Store].
+func (s *Store) Token(ctx context.Context, hash []byte) (journal.Wait, error) {
+	waits, err := s.waits(ctx, s.statements.Token, hash)
+	if err != nil {
+		return journal.Wait{}, err
+	}
+	if len(waits) == 0 {
+		return journal.Wait{}, fmt.Errorf("wait with a token: %w", journal.ErrNotFound)
+	}
+	return waits[0], nil
+}
+
+// Due implements [journal.Store].
+func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]journal.Wait, error) {
+	return s.waits(ctx, s.statements.Due, now.UnixMilli(), int64(max(limit, 0)))
+}
+
+// Next implements [journal.Store].
+func (s *Store) Next(ctx context.Context) (due time.Time, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(ctx, func(row []any) error {
+			due, err = sqlstore.TimeOf(row)
+			return err
+		}, s.statements.Next)
+	})
+	return due, err
+}
+
+// Waits implements [journal.Store].
+func (s *Store) Waits(ctx context.Context, run journal.ID) ([]journal.Wait, error) {
+	return s.waits(ctx, s.statements.Waits, run[:])
+}
+
+// signals reads those of a statement.
+func (s *Store) signals(ctx context.Context, text string, args ...any) (signals []journal.Signal, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(ctx, func(row []any) error {
+			one, err := sqlstore.SignalOf(row)
+			signals = append(signals, one)
+			return err
+		}, text, args...)
+	})
+	return signals, err
+}
+
+// Signals implements [journal.Store].
+func (s *Store) Signals(ctx context.Context, namespace, event, key string, now time.Time) ([]journal.Signal, error) {
+	return s.signals(ctx, s.statements.Signals, namespace, event, key, now.UnixMilli())
+}
+
+// Untaken implements [journal.Store].
+func (s *Store) Untaken(ctx context.Context, now time.Time) ([]journal.Signal, error) {
+	return s.signals(ctx, s.statements.Untaken, now.UnixMilli())
+}
+
+// Known implements [journal.Store].
+func (s *Store) Known(ctx context.Context, namespace, id string) (known bool, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(ctx, func([]any) error {
+			known = true
+			return nil
+		}, s.statements.Known, sqlstore.SignalKey(namespace, id))
+	})
+	return known, err
+}
+
 // Check implements [journal.Store]. It reads the whole file. It finds pages, indexes and rows
 // that do not fit each other; bytes that changed within a payload it does not.
 func (s *Store) Check(ctx context.Context) (found []string, err error) {
@@ -120,7 +204,12 @@ func (s *Store) Check(ctx context.Context) (found []string, err error) {
 				return err
 			}
 		}
-		return nil
+		return c.query(ctx, func(row []any) error {
+			if n, ok := row[0].(int64); !ok || n > 0 {
+				found = append(found, fmt.Sprintf("%v runs in the state %v wait for nothing", row[0], journal.Waiting))
+			}
+			return nil
+		}, s.statements.Idle)
 	})
 	if primary, _ := codes(err); primary == corrupt || primary == notADatabase {
 		return append(found, err.Error()), nil // that is what was asked

@@ -78,6 +78,8 @@ type Store struct {
 		closed  bool
 		broken  error                   // why nothing can be written any more
 		resumed map[journal.ID]struct{} // runs that count how often they were resumed, which their next record clears
+		waits   bool                    // there may be some
+		came    int64                   // of the last signal
 		limit   int64                   // pages of the log from which it is copied; negative: never
 		unseen  int                     // bytes that were committed since the length of the log was asked for
 		restart int64                   // pages of the log from which it waits for readers
@@ -233,7 +235,11 @@ PRAGMA cell_size_check = ON; PRAGMA cache_size = -16384; PRAGMA journal_size_lim
 	if s.write.addRecord, err = c.prepare(s.statements.InsertRecords(1)); err != nil {
 		return err
 	}
-	s.write.endRun, err = c.prepare(s.statements.EndRun)
+	if s.write.endRun, err = c.prepare(s.statements.EndRun); err != nil {
+		return err
+	}
+	first, err := c.one(s.statements.AnyWait)
+	s.write.waits = first != nil
 	return err
 }
 

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	maxTrim     = 500                   // runs that one call removes
+	maxTrim     = 500                   // runs and signals that one call removes
 	trimTime    = 20 * time.Millisecond // that one call takes
-	trimSize    = 32                    // runs between two looks at the size of the journal
+	trimSize    = 32                    // runs between two looks at the size of the journal, signals between two at the clock
 	vacuumPages = 1024                  // that one call gives back
 	spareShare  = 20                    // one page in so many may be free: the next runs need it
 )
 
-// trim removes runs until the policy holds, or a bound is reached.
+// trim removes runs and signals until the policy holds, or a bound is reached.
 func (s *Store) trim(p journal.Policy, most int, deadline time.Time) (removed int, more bool, err error) {
 	left := func() int { return most - removed }
 	// One more than is removed tells whether there are more.
@@ -39,6 +39,25 @@ func (s *Store) trim(p journal.Policy, most int, deadline time.Time) (removed in
 			return removed, false, err
 		}
 		removed++
+	}
+	for {
+		n := min(left(), trimSize)
+		keys, err := s.expired(p.Now.UnixMilli(), int64(n+1))
+		if err != nil {
+			return removed, false, err
+		}
+		if len(keys) == 0 {
+			break
+		}
+		if n == 0 || removed > 0 && !time.Now().Before(deadline) {
+			return removed, true, nil
+		}
+		for _, key := range keys[:min(len(keys), n)] {
+			if _, err := s.write.exec(s.statements.DeleteSignal, key); err != nil {
+				return removed, false, err
+			}
+			removed++
+		}
 	}
 	for p.MaxBytes > 0 {
 		size, err := s.size()
@@ -75,6 +94,16 @@ func (s *Store) ids(text string, args ...any) (ids []journal.ID, err error) {
 		return err
 	}, text, args...)
 	return ids, err
+}
+
+// expired returns keys of signals that are not kept any more.
+func (s *Store) expired(args ...any) (keys [][]byte, err error) {
+	err = s.write.query(context.Background(), func(row []any) error {
+		key, err := sqlstore.KeyOf(row)
+		keys = append(keys, key)
+		return err
+	}, s.statements.Expired, args...)
+	return keys, err
 }
 
 func (s *Store) remove(id journal.ID) error {

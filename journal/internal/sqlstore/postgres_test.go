@@ -3,6 +3,8 @@
 package sqlstore_test
 
 import (
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -113,8 +115,99 @@ func TestPostgres(t *testing.T) {
 	} else if r, err := sqlstore.RecordOf(got[0], p); err != nil || r.Pos != record.Pos || r.Port != -1 || r.Op != 255 {
 		t.Errorf("got %+v, %v", r, err)
 	}
+	signals(t, s, run.ID, exec, rows)
 	text, listArgs := s.List(journal.Filter{States: []journal.State{journal.OK}, Since: at(1), After: journal.ID{9}})
 	if got := rows(text, listArgs...); len(got) != 1 {
 		t.Errorf("got %d runs", len(got))
+	}
+}
+
+// signals writes and reads waits of a run, and signals.
+func signals(t *testing.T, s *sqlstore.Statements, run journal.ID, exec func(int64, string, []any, *sqlstore.Blob), rows func(string, ...any) [][]any) {
+	t.Helper()
+	waits := func(want []journal.Wait, text string, args ...any) {
+		t.Helper()
+		var got []journal.Wait
+		for _, row := range rows(text, args...) {
+			w, err := sqlstore.WaitOf(row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, w)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", text, got, want)
+		}
+	}
+	timer := journal.Wait{Run: run, Pos: 1<<63 + 1, Namespace: "n", Due: at(5).UTC()}
+	signal := journal.Wait{Run: run, Pos: 2, Namespace: "n", Event: "e", Key: "k", Token: []byte{0, 255}, Due: at(6).UTC()}
+	before := signal
+	before.Event, before.Token = "other", nil
+	for _, w := range []journal.Wait{timer, before, signal} {
+		exec(1, s.PutWait, sqlstore.WaitArgs(nil, &w), nil)
+	}
+	exec(1, s.EndRun, []any{int64(journal.Waiting), nil, nil, int64(0), nil, run[:]}, nil)
+	waits([]journal.Wait{timer, signal}, s.Waits, run[:])
+	waits([]journal.Wait{signal}, s.Waiting, "n", "e", "k")
+	waits([]journal.Wait{signal}, s.Token, []byte{0, 255})
+	waits([]journal.Wait{timer, signal}, s.Due, at(6).UnixMilli(), int64(10))
+	waits([]journal.Wait{timer}, s.Due, at(6).UnixMilli(), int64(1))
+	next := rows(s.Next)
+	if len(next) != 1 {
+		t.Fatalf("got %d rows of the next wait", len(next))
+	}
+	if due, err := sqlstore.TimeOf(next[0]); err != nil || !due.Equal(timer.Due) {
+		t.Errorf("got the next at %v, %v, want %v", due, err, timer.Due)
+	}
+	exec(1, s.DeleteWait, []any{run[:], int64(2)}, nil)
+	exec(0, s.DeleteWait, []any{run[:], int64(2)}, nil)
+	waits([]journal.Wait{timer}, s.Waits, run[:])
+	exec(1, s.CountResumed, []any{run[:]}, nil)
+	waits(nil, s.Due, at(6).UnixMilli(), int64(10))
+	exec(1, s.EndRun, []any{int64(journal.OK), []byte("a"), nil, int64(0), at(4).UnixMilli(), run[:]}, nil)
+	exec(1, s.DeleteHolds, []any{run[:]}, nil)
+	exec(0, s.CountResumed, []any{run[:]}, nil)
+
+	keep := at(9).UTC()
+	first := journal.Signal{Namespace: "n", ID: "z", Event: "e", Key: "k", Payload: []byte("p"), Until: keep}
+	second := journal.Signal{Namespace: "n", ID: "a", Event: "e", Key: "k", Until: keep}
+	exec(1, s.PutSignal, sqlstore.SignalArgs(nil, &first, 1), nil)
+	exec(1, s.PutSignal, sqlstore.SignalArgs(nil, &second, 2), nil)
+	exec(0, s.PutSignal, sqlstore.SignalArgs(nil, &first, 3), nil)
+	check := func(want []journal.Signal, text string, args ...any) {
+		t.Helper()
+		var got []journal.Signal
+		for _, row := range rows(text, args...) {
+			one, err := sqlstore.SignalOf(row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, one)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", text, got, want)
+		}
+	}
+	check([]journal.Signal{first, second}, s.Signals, "n", "e", "k", keep.UnixMilli()-1)
+	check(nil, s.Signals, "n", "e", "k", keep.UnixMilli())
+	exec(1, s.TakeSignal, []any{sqlstore.SignalKey("n", "z")}, nil)
+	check([]journal.Signal{second}, s.Untaken, keep.UnixMilli()-1)
+	check(nil, s.Signals, "n", "", "", keep.UnixMilli()-1)
+	if n := len(rows(s.Known, sqlstore.SignalKey("n", "z"))); n != 1 {
+		t.Errorf("got %d rows of a signal that is taken", n)
+	}
+	expired := rows(s.Expired, keep.UnixMilli(), int64(10))
+	if len(expired) != 2 {
+		t.Fatalf("got %d rows of signals that are over", len(expired))
+	}
+	key, err := sqlstore.KeyOf(expired[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(1, s.DeleteSignal, []any{key}, nil)
+	for _, text := range append(slices.Clone(s.Orphans), s.Idle) {
+		if got := rows(text); len(got) != 1 || got[0][len(got[0])-1] != int64(0) {
+			t.Errorf("%s: got %v", text, got)
+		}
 	}
 }

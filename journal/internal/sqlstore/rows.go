@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/journal"
@@ -61,6 +62,24 @@ func BlobArgs(args []any, b *Blob) []any {
 	return append(args, b.Run[:], b.Hash, b.Body, b.Size)
 }
 
+// WaitArgs is as [RunArgs], of [Statements.PutWait].
+func WaitArgs(args []any, w *journal.Wait) []any {
+	event, key := any(nil), any(nil)
+	if w.Event != "" {
+		event, key = w.Event, w.Key
+	}
+	return append(args, w.Run[:], int64(w.Pos), w.Namespace, event, key, ms(w.Due), bytes(w.Token))
+}
+
+// SignalArgs is as [RunArgs], of [Statements.PutSignal]. came is when it came, in microseconds
+// since 1970: of signals that come one after the other, the number grows.
+func SignalArgs(args []any, s *journal.Signal, came int64) []any {
+	return append(args, SignalKey(s.Namespace, s.ID), s.Namespace, s.Event, s.Key, bytes(s.Payload), s.Until.UnixMilli(), came)
+}
+
+// SignalKey returns what the column id of signals has.
+func SignalKey(namespace, id string) []byte { return []byte(namespace + "\x00" + id) }
+
 // RunOf makes a run of a row of [Statements.RunByID], RunByKey or Unfinished.
 func RunOf(row []any, p *Packer) (*journal.Run, error) {
 	c := columns{row: row}
@@ -103,6 +122,42 @@ func RecordOf(row []any, p *Packer) (journal.Record, error) {
 		return r, fmt.Errorf("record %d of run %x: %w", r.N, r.Run, err)
 	}
 	return r, nil
+}
+
+// WaitOf makes a wait of a row of [Statements.Waiting], Token, Due or Waits.
+func WaitOf(row []any) (journal.Wait, error) {
+	c := columns{row: row}
+	w := journal.Wait{Run: c.id(), Pos: uint64(c.number()), Namespace: c.text(), Event: c.text(), Key: c.text(), Due: c.time(), Token: c.bytes()}
+	return w, c.err
+}
+
+// SignalOf makes a signal of a row of [Statements.Signals] or Untaken.
+func SignalOf(row []any) (journal.Signal, error) {
+	c := columns{row: row}
+	id := c.bytes()
+	s := journal.Signal{Namespace: c.text(), Event: c.text(), Key: c.text(), Payload: c.bytes(), Until: c.time()}
+	if c.err != nil {
+		return s, c.err
+	}
+	var ok bool
+	if s.ID, ok = strings.CutPrefix(string(id), s.Namespace+"\x00"); !ok {
+		return s, fmt.Errorf("signal %q is not of the namespace %q: the journal is damaged", id, s.Namespace)
+	}
+	return s, nil
+}
+
+// TimeOf returns the time in the first column of a row.
+func TimeOf(row []any) (time.Time, error) {
+	c := columns{row: row}
+	t := c.time()
+	return t, c.err
+}
+
+// KeyOf returns the bytes in the first column of a row.
+func KeyOf(row []any) ([]byte, error) {
+	c := columns{row: row}
+	b := c.bytes()
+	return b, c.err
 }
 
 // IDOf returns the id in the first column of a row.

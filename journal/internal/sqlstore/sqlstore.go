@@ -5,7 +5,8 @@
 // Read [Pending] for the versions of the schema, then [Statements], then [RunOf].
 //
 // Invariants: a table changes by a new step and never by editing an old one; a step of a
-// minor version only adds, so that a program of the version before works on the same file.
+// minor version only adds tables, columns and indexes, or puts one index in the place of another, so
+// that a program of the version before works on the same file.
 //
 // The package must not know a driver: it makes texts and arguments, and reads rows of plain
 // values.

@@ -70,6 +70,7 @@ var (
 	column = regexp.MustCompile(`(?m)^\t(\w+) (TEXT|text|BLOB|bytea|INTEGER|smallint|integer|bigint|REAL|double precision)\b`)
 	table  = regexp.MustCompile(`(?s)CREATE TABLE (\w+) \((.*?)\n\)`)
 	index  = regexp.MustCompile(`CREATE .*INDEX .*;`)
+	added  = regexp.MustCompile(`ALTER TABLE (\w+) ADD COLUMN (\w+)`)
 )
 
 // TestDialectsAlike checks that both dialects have the same steps, tables, columns and
@@ -87,6 +88,9 @@ func TestDialectsAlike(t *testing.T) {
 				for _, c := range column.FindAllStringSubmatch(m[2], -1) {
 					outlines[i] = append(outlines[i], m[1]+"."+c[1])
 				}
+			}
+			for _, m := range added.FindAllStringSubmatch(s.Text, -1) {
+				outlines[i] = append(outlines[i], m[1]+"."+m[2])
 			}
 			outlines[i] = append(outlines[i], index.FindAllString(s.Text, -1)...)
 		}
@@ -126,6 +130,27 @@ func TestDamagedRows(t *testing.T) {
 	}
 	if _, err := sqlstore.RunOf(good[:5], p); err == nil {
 		t.Error("a short row is read")
+	}
+	damaged := func(name string, f func(row []any) error, good ...any) {
+		t.Helper()
+		if err := f(good); err != nil {
+			t.Errorf("a good %s: %v", name, err)
+		}
+		for i := range good {
+			bad := slices.Clone(good)
+			bad[i] = struct{}{}
+			if err := f(bad); err == nil {
+				t.Errorf("column %d of a %s is a struct, and there is no error", i, name)
+			}
+		}
+	}
+	wait := func(row []any) error { _, err := sqlstore.WaitOf(row); return err }
+	damaged("wait", wait, id, int64(-1), "n", "e", "k", int64(1), []byte("t"))
+	damaged("wait", wait, id, int64(-1), "n", nil, nil, nil, nil)
+	signal := func(row []any) error { _, err := sqlstore.SignalOf(row); return err }
+	damaged("signal", signal, []byte("n\x00i"), "n", "e", "k", []byte("p"), int64(1))
+	if err := signal([]any{[]byte("m\x00i"), "n", "e", "k", nil, int64(1)}); err == nil {
+		t.Error("a signal of two namespaces is read")
 	}
 	good[0] = id[:15]
 	if _, err := sqlstore.RunOf(good, p); err == nil {

@@ -25,10 +25,27 @@ type Statements struct {
 	EndRun     string // see [EndArgs]
 	PutBlob    string // see [BlobArgs]
 
-	CountResumed string // of one id
+	CountResumed string // of one id, if it has not ended
 	ClearResumed string // of one id
 	Unfinished   string // see [RunOf]
 	Records      string // of one id; see [RecordOf]
+
+	PutWait    string // see [WaitArgs]
+	DeleteWait string // run, pos
+	AnyWait    string // one row, if there is a wait
+	Waiting    string // ns, event, key; see [WaitOf]
+	Token      string // hash; see [WaitOf]
+	Due        string // a time and a limit; see [WaitOf]
+	Next       string // a time
+	Waits      string // of one run; see [WaitOf]
+
+	PutSignal    string // see [SignalArgs]
+	TakeSignal   string // see [SignalKey]
+	Signals      string // ns, event, key, a time; see [SignalOf]
+	Untaken      string // a time; see [SignalOf], without payloads
+	Known        string // one row, if there is a signal; see [SignalKey]
+	Expired      string // keys of signals of a time and before, and a limit; see [KeyOf]
+	DeleteSignal string // see [SignalKey]
 
 	Oldest      string // id, ended of ended runs: a limit, five times
 	ExpiredOK   string // id of runs that ended well before a time, and a limit
@@ -39,7 +56,8 @@ type Statements struct {
 	DeleteBlobs   string
 	DeleteHolds   string
 
-	Orphans []string // each returns one number: rows of a run that does not exist
+	Orphans []string // each returns a table and a number: rows of a run that does not exist
+	Idle    string   // a number: runs in the state Waiting that wait for nothing
 }
 
 const (
@@ -54,6 +72,12 @@ const (
 CASE WHEN packed & 1 <> 0 THEN (SELECT body FROM blobs WHERE run = runs.id AND hash = runs.input) ELSE input END,
 CASE WHEN packed & 2 <> 0 THEN (SELECT body FROM blobs WHERE run = runs.id AND hash = runs.answer) ELSE answer END
 FROM runs `
+
+	selectWaits = "SELECT run, pos, ns, event, key, due, token_hash FROM holds "
+
+	// ofWaiting is a subquery, and not a join: whatever a planner takes the tables for, it reads
+	// the waits in the order of their index and stops at the limit.
+	ofWaiting = "(SELECT state FROM runs WHERE id = holds.run) = 2 "
 
 	listRuns = `SELECT id, ns, trigger, revision, level, state, key, key_until, input_hash, error, recoveries, created, ended FROM runs `
 )
@@ -74,17 +98,38 @@ func NewStatements(d Dialect) *Statements {
 		EndRun:     "UPDATE runs SET state = ?, answer = ?, error = ?, packed = (packed & 1) | ?, ended = ? WHERE id = ?",
 		PutBlob:    "INSERT INTO blobs (run, hash, body, size) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
 
-		CountResumed: "UPDATE runs SET recoveries = recoveries + 1 WHERE id = ?",
+		CountResumed: "UPDATE runs SET recoveries = recoveries + 1, state = 1, ended = NULL WHERE id = ? AND state NOT BETWEEN 3 AND 6",
 		ClearResumed: "UPDATE runs SET recoveries = 0 WHERE id = ?",
-		Unfinished:   selectRun + "WHERE state < 3 ORDER BY created, id",
+		Unfinished:   selectRun + "WHERE state < 2 ORDER BY created, id",
 		Records: `SELECT run, n, pos, node, type, op, port, input_hash, at, packed,
 CASE WHEN packed & 1 <> 0 THEN (SELECT body FROM blobs WHERE run = records.run AND hash = records.payload) ELSE payload END
 FROM records WHERE run = ? ORDER BY n`,
+
+		PutWait: `INSERT INTO holds (run, pos, ns, event, key, due, token_hash) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, pos)
+DO UPDATE SET ns = excluded.ns, event = excluded.event, key = excluded.key, due = excluded.due, token_hash = excluded.token_hash`,
+		DeleteWait: "DELETE FROM holds WHERE run = ? AND pos = ?",
+		AnyWait:    "SELECT 1 FROM holds LIMIT 1",
+		Waiting:    selectWaits + "WHERE ns = ? AND event = ? AND key = ? ORDER BY run, pos",
+		Token:      selectWaits + "WHERE token_hash = ? ORDER BY run, pos LIMIT 1",
+		Due:        selectWaits + "WHERE due <= ? AND " + ofWaiting + "ORDER BY due, run, pos LIMIT ?",
+		Next:       "SELECT due FROM holds WHERE due IS NOT NULL AND " + ofWaiting + "ORDER BY due LIMIT 1",
+		Waits:      selectWaits + "WHERE run = ? ORDER BY pos",
+
+		// A signal that is taken has no event, so that the index of events has the others alone.
+		PutSignal:    "INSERT INTO signals (id, ns, event, key, payload, until, came) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+		TakeSignal:   "UPDATE signals SET event = '', key = '', payload = NULL WHERE id = ?",
+		Signals:      "SELECT id, ns, event, key, payload, until FROM signals WHERE ns = ? AND event = ? AND key = ? AND event <> '' AND until > ? ORDER BY came, id",
+		Untaken:      "SELECT id, ns, event, key, NULL, until FROM signals WHERE until > ? AND event <> '' ORDER BY came, id",
+		Known:        "SELECT 1 FROM signals WHERE id = ?",
+		Expired:      "SELECT id FROM signals WHERE until <= ? ORDER BY until LIMIT ?",
+		DeleteSignal: "DELETE FROM signals WHERE id = ?",
 
 		DeleteRun:     "DELETE FROM runs WHERE id = ?",
 		DeleteRecords: "DELETE FROM records WHERE run = ?",
 		DeleteBlobs:   "DELETE FROM blobs WHERE run = ?",
 		DeleteHolds:   "DELETE FROM holds WHERE run = ?",
+
+		Idle: "SELECT count(*) FROM runs WHERE state = 2 AND NOT EXISTS (SELECT 1 FROM holds WHERE holds.run = runs.id)",
 	}
 	// A branch for each state: every one reads the start of its part of the index.
 	branch := func(state journal.State, rest string) string {
@@ -105,7 +150,8 @@ FROM records WHERE run = ? ORDER BY n`,
 	}
 	for _, text := range []*string{
 		&s.PutVersion, &s.PutRevision, &s.Revision, &s.RunByID, &s.RunByKey, &s.ReleaseKey, &s.EndRun, &s.PutBlob, &s.CountResumed, &s.ClearResumed,
-		&s.Records, &s.Oldest, &s.ExpiredOK, &s.ExpiredElse, &s.DeleteRun, &s.DeleteRecords, &s.DeleteBlobs, &s.DeleteHolds,
+		&s.Records, &s.PutWait, &s.DeleteWait, &s.Waiting, &s.Token, &s.Due, &s.Waits, &s.PutSignal, &s.TakeSignal, &s.Signals, &s.Untaken, &s.Known, &s.Expired, &s.DeleteSignal,
+		&s.Oldest, &s.ExpiredOK, &s.ExpiredElse, &s.DeleteRun, &s.DeleteRecords, &s.DeleteBlobs, &s.DeleteHolds,
 	} {
 		*text = s.dialect.number(*text)
 	}
@@ -117,7 +163,8 @@ func (s *Statements) All() []string {
 	list, _ := s.List(journal.Filter{Namespace: "n", Trigger: "t", States: []journal.State{journal.OK, journal.Dead}, Since: time.UnixMilli(1), After: journal.ID{1}})
 	return append([]string{
 		s.Version, s.PutVersion, s.PutRevision, s.Revision, s.RunByID, s.RunByKey, s.ReleaseKey, s.EndRun, s.PutBlob, s.CountResumed, s.ClearResumed,
-		s.Unfinished, s.Records, s.Oldest, s.ExpiredOK, s.ExpiredElse, s.DeleteRun, s.DeleteRecords, s.DeleteBlobs, s.DeleteHolds,
+		s.Unfinished, s.Records, s.PutWait, s.DeleteWait, s.AnyWait, s.Waiting, s.Token, s.Due, s.Next, s.Waits, s.PutSignal, s.TakeSignal, s.Signals, s.Untaken, s.Known, s.Expired, s.DeleteSignal, s.Idle,
+		s.Oldest, s.ExpiredOK, s.ExpiredElse, s.DeleteRun, s.DeleteRecords, s.DeleteBlobs, s.DeleteHolds,
 		s.InsertRuns(1), s.InsertRuns(2), s.InsertRecords(1), s.InsertRecords(2), list,
 	}, s.Orphans...)
 }
