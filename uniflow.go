@@ -336,7 +336,7 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program, source Sour
 	e.current.Store(next)
 	e.totals.Served(next.Generation)
 	if e.keeper != nil {
-		e.keeper.Resume(next.Generation, rev, func(old journal.Revision) (*durable.Archive, error) { return e.archive(old, source) })
+		e.keeper.Serve(next.Generation, rev, func(old journal.Revision) (*durable.Archive, error) { return e.archive(old, source) })
 	}
 	e.opts.Log.Info("generation serves", "generation", next.Number, "nodes", len(prog.Vertices))
 	if old != nil {

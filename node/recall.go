@@ -95,6 +95,23 @@ type Waiting interface {
 	Await(then Then) Result
 }
 
+// A Signal is a message for the runs that wait for an event with a key: see [Run.Wait].
+type Signal struct {
+	Namespace  string
+	Event, Key string
+	Token      string // stands for the three above, if it is set
+	ID         string // what is sent again with the same id in a namespace is sent once; not for a token, which is good once
+	Payload    value.Value
+	Keep       time.Duration // how long it waits for a run, if none waits, and its id is known
+}
+
+// Signals send signals. Any goroutine may call the method.
+type Signals interface {
+	// Signal returns once the signal is durable: all runs get it that wait for it, or the first that does
+	// later. An unknown token is an [Error] with the status 404.
+	Signal(ctx context.Context, s Signal) error
+}
+
 // RunOf returns the durable run that a process belongs to. It reports false for a process
 // that is not durable. Only code that the engine calls with p may ask.
 func RunOf(p Process) (Run, bool) {
@@ -143,4 +160,5 @@ type Receipt struct {
 	Attached bool            // it had the key before
 	Done     <-chan struct{} // closed when it has ended
 	Answer   func() Response // once Done is closed
+	Leave    func()          // is called once, when the holder does not wait for Done any more
 }

@@ -1,7 +1,8 @@
 // Package durable joins the executor of processes with a journal: it starts durable processes,
 // keeps what they record, and resumes those that a crash has ended.
 //
-// Read [Keeper] first, then flight.go (one run) and codec.go (payloads as bytes).
+// Read [Keeper] first, then flight.go (one run), unload.go (runs that wait), signals.go and codec.go
+// (payloads as bytes).
 //
 // Invariants: a run is under way once at most, and in one generation; what is answered is durable.
 //
@@ -13,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -29,17 +31,25 @@ import (
 
 // A Keeper keeps the durable processes of one engine. Any goroutine may call its methods.
 type Keeper struct {
-	journal *journal.Journal
-	log     *slog.Logger
-	workers sync.WaitGroup
-	ctx     context.Context // until Close
-	stop    context.CancelFunc
+	journal  *journal.Journal
+	log      *slog.Logger
+	workers  sync.WaitGroup
+	ctx      context.Context // until Halt
+	stop     context.CancelFunc
+	places   *places
+	signals  signals
+	resuming chan struct{}  // a slot for each run that was resumed and has not ended
+	sooner   chan time.Time // when another run is due
 
 	mu struct {
 		sync.Mutex
-		stored  string          // the revision that the journal has
-		flights map[key]*flight // under way, by key
-		left    []*journal.Run  // to resume, once something is served
+		stored  string                 // the revision that the journal has
+		flights map[key]*flight        // under way, by key
+		loaded  map[journal.ID]*flight // under way, those that have waited or were resumed
+		watched map[journal.ID]*flight // not in memory, and somebody waits for the answer
+		left    []*journal.Run         // to resume, once something is served
+		serves  bool                   // something is served
+		halted  bool
 	}
 }
 
@@ -52,9 +62,13 @@ func Open(ctx context.Context, store journal.Store, log *slog.Logger) (*Keeper, 
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	k := &Keeper{log: log}
+	k := &Keeper{log: log, resuming: make(chan struct{}, maxResumed), sooner: make(chan time.Time)}
 	k.ctx, k.stop = context.WithCancel(context.Background())
+	k.places = &places{k: k, made: make(map[string]*home)}
+	k.signals.pending, k.signals.kept = make(map[journal.SignalID]chan struct{}), make(map[address]bool)
+	k.signals.waiting, k.signals.deliveries = make(map[address][]*waiter), make(map[address][]*delivery)
 	k.mu.flights, k.mu.left = make(map[key]*flight), left
+	k.mu.loaded, k.mu.watched = make(map[journal.ID]*flight), make(map[journal.ID]*flight)
 	k.journal = journal.New(store, journal.Options{Failed: k.failed})
 	return k, nil
 }
@@ -68,10 +82,36 @@ func (k *Keeper) failed(err error) {
 	k.log.Info("the journal can be written again")
 }
 
-// Halt resumes no more runs.
+// Halt resumes no more runs, and unloads those that only wait.
 func (k *Keeper) Halt() {
+	k.mu.Lock()
+	k.mu.halted = true
+	loaded, watched := slices.Collect(maps.Values(k.mu.loaded)), slices.Collect(maps.Values(k.mu.watched))
+	clear(k.mu.watched)
+	k.mu.Unlock()
 	k.stop()
 	k.workers.Wait()
+	for _, f := range loaded {
+		f.unload()
+	}
+	for _, f := range watched {
+		f.finish(declined(node.ErrStopped))
+	}
+	k.places.close()
+}
+
+// background runs something on a goroutine that Halt waits for, unless that was called.
+func (k *Keeper) background(f func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.backgroundLocked(f)
+}
+
+// backgroundLocked is background for a caller that holds the lock.
+func (k *Keeper) backgroundLocked(f func()) {
+	if !k.mu.halted {
+		k.workers.Go(f)
+	}
 }
 
 // Close commits what was recorded. The processes must have ended.
@@ -93,17 +133,30 @@ type Archive struct {
 	Close func() // once its processes have ended
 }
 
-// Resume goes on with the runs that had not ended when the program began: in a generation that
-// serves, or in an archive if the workflow has changed since they began. Later calls have nothing to do.
-func (k *Keeper) Resume(g *run.Generation, current journal.Revision, archive func(journal.Revision) (*Archive, error)) {
+// Serve says that a generation serves. Runs that are resumed go on there, or in an archive if the workflow
+// has changed since they began. The first call resumes those that had not ended when the program began.
+func (k *Keeper) Serve(g *run.Generation, current journal.Revision, archive func(journal.Revision) (*Archive, error)) {
+	k.places.serve(g, current, archive)
 	k.mu.Lock()
-	left := k.mu.left
-	k.mu.left = nil
+	served, left := k.mu.serves, k.mu.left
+	k.mu.serves, k.mu.left = true, nil
 	k.mu.Unlock()
-	if len(left) == 0 {
+	if served {
 		return
 	}
-	var first, suspects []*flight
+	first, suspects := k.enterLeft(left)
+	k.background(k.clock)
+	k.background(func() {
+		if len(left) > 0 {
+			k.resumeLeft(first, suspects)
+			k.log.Info("runs go on after a restart", "runs", len(first)+len(suspects), "of", len(left))
+		}
+		k.dispatchAll()
+	})
+}
+
+// enterLeft returns the runs that had not ended when the program began and are to go on.
+func (k *Keeper) enterLeft(left []*journal.Run) (first, suspects []*flight) {
 	for _, r := range left {
 		f := k.newFlight(r)
 		switch {
@@ -117,33 +170,32 @@ func (k *Keeper) Resume(g *run.Generation, current journal.Revision, archive fun
 		}
 		k.enter(f)
 	}
-	k.workers.Go(func() {
-		places := newPlaces(k, g, current, archive)
-		defer places.close()
-		free := make(chan struct{}, maxResumed)
-		for i, f := range first {
-			select {
-			case free <- struct{}{}:
-			case <-k.ctx.Done():
-				dropAll(first[i:], suspects)
-				return
-			}
-			k.resume(places, f, func() { <-free })
+	return first, suspects
+}
+
+// resumeLeft resumes the runs that had not ended when the program began.
+func (k *Keeper) resumeLeft(first, suspects []*flight) {
+	for i, f := range first {
+		select {
+		case k.resuming <- struct{}{}:
+		case <-k.ctx.Done():
+			dropAll(first[i:], suspects)
+			return
 		}
-		for i, f := range suspects { // one of them may be why the program crashes
-			if k.ctx.Err() != nil {
-				dropAll(suspects[i:])
-				return
-			}
-			k.resume(places, f, func() {})
-			select {
-			case <-f.progress:
-			case <-f.done:
-			case <-k.ctx.Done():
-			}
+		k.resume(f, func() { <-k.resuming })
+	}
+	for i, f := range suspects { // one of them may be why the program crashes
+		if k.ctx.Err() != nil {
+			dropAll(suspects[i:])
+			return
 		}
-		k.log.Info("runs go on after a restart", "runs", len(first)+len(suspects), "of", len(left))
-	})
+		k.resume(f, func() {})
+		select {
+		case <-f.progress:
+		case <-f.outcome.done:
+		case <-k.ctx.Done():
+		}
+	}
 }
 
 // dropAll ends the wait for runs that are not resumed, as the program ends.
@@ -153,24 +205,35 @@ func dropAll(lists ...[]*flight) {
 	}
 }
 
-// enter lets those with the key of a run wait for that.
+// enter lets those with the key of a run wait for that, and what comes for it find it.
 func (k *Keeper) enter(f *flight) {
-	if f.key.key == "" {
-		return
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.mu.flights[f.key] = f
+	k.mu.loaded[f.id] = f
+	k.adoptLocked(f)
+	if f.key.key != "" {
+		k.mu.flights[f.key] = f
+	}
 }
 
-// resume goes on with a run after a crash, and calls over when it ends, or cannot go on.
-func (k *Keeper) resume(places *places, f *flight, over func()) {
-	at, err := places.of(f)
-	var payload value.Value
+// load lets what comes for a run find it.
+func (k *Keeper) load(f *flight) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.loaded[f.id] = f
+}
+
+// resume goes on with a run after a crash or a wait, and calls over when it ends, or cannot go on.
+func (k *Keeper) resume(f *flight, over func()) {
+	payload, err := f.read(k.ctx)
+	if err != nil && k.ctx.Err() != nil {
+		f.drop(node.ErrStopped)
+		over()
+		return
+	}
+	var at place
 	if err == nil {
-		if payload, err = f.read(k.ctx); err != nil {
-			at.ended()
-		}
+		at, err = k.places.of(f)
 	}
 	if err != nil {
 		k.putAside(f, journal.Stuck, err)
@@ -178,16 +241,22 @@ func (k *Keeper) resume(places *places, f *flight, over func()) {
 		over()
 		return
 	}
-	f.over = func() {
-		at.ended()
-		over()
-	}
-	k.journal.Resume(f.run.ID, func(err error) {
+	k.journal.Resume(f.id, func(err error) {
+		f.over = func() {
+			at.ended()
+			over()
+		}
+		for err == nil && !f.start(at.generation, at.trigger, payload) {
+			if k.ctx.Err() != nil {
+				err = node.ErrStopped
+				break
+			}
+			at.ended() // another generation serves by now
+			at, err = k.places.of(f)
+		}
 		if err != nil {
 			f.drop(err)
-			return
 		}
-		f.start(at.generation, at.trigger, payload)
 	})
 }
 
@@ -195,7 +264,7 @@ func (k *Keeper) resume(places *places, f *flight, over func()) {
 func (k *Keeper) putAside(f *flight, state journal.State, why error) {
 	k.log.Error("a run cannot go on", "run", f.ID().String(), "state", state.String(), "error", why)
 	answer := encodeResponse(node.Response{Payload: value.Error(&node.Error{Err: why, Status: http.StatusInternalServerError})})
-	k.journal.End(journal.End{Run: f.run.ID, State: state, Answer: answer, Error: why.Error(), At: time.Now()}, func(err error) {
+	k.journal.End(journal.End{Run: f.id, State: state, Answer: answer, Error: why.Error(), At: time.Now()}, func(err error) {
 		if err != nil {
 			k.log.Error("a run was not put aside", "run", f.ID().String(), "error", err)
 		}
@@ -232,8 +301,11 @@ func (k starter) Submit(g *run.Generation, at int32, s node.Submission) (*node.R
 	} else if f.mu.last, err = k.journal.Start(f.run, k.newRevision(k.revision), nil); err != nil {
 		return nil, unavailable(err)
 	}
-	f.start(g, at, payload)
-	return f.receipt(false), nil
+	r := f.receipt(false)
+	if !f.start(g, at, payload) { // the program ends: the run goes on when it starts again
+		f.drop(node.ErrStopped)
+	}
+	return r, nil
 }
 
 // claim makes a run durable with its key, or returns the receipt of the one that has it.
@@ -245,7 +317,7 @@ func (k starter) claim(f *flight) (*node.Receipt, error) {
 			<-other.decided
 		}
 		if other.instead != nil {
-			return attachEnded(other.instead, f.run)
+			return k.attachTo(other.instead, f.run)
 		}
 		return attach(other.run, f.run, other.receipt(true))
 	}
@@ -271,8 +343,8 @@ func (k starter) claim(f *flight) (*node.Receipt, error) {
 	case d.existing != nil:
 		f.instead = d.existing
 		close(f.decided)
-		f.forget()
-		return attachEnded(d.existing, f.run)
+		f.release()
+		return k.attachTo(d.existing, f.run)
 	}
 	close(f.decided)
 	return nil, nil
@@ -286,9 +358,17 @@ func attach(existing, r *journal.Run, receipt *node.Receipt) (*node.Receipt, err
 	return receipt, nil
 }
 
-// attachEnded is attach for a run that is not under way.
-func attachEnded(existing, r *journal.Run) (*node.Receipt, error) {
-	if !existing.State.Ended() {
+// attachTo is attach for a run that has ended or is not in memory.
+func (k *Keeper) attachTo(existing, r *journal.Run) (*node.Receipt, error) {
+	switch {
+	case existing.State <= journal.Waiting:
+		f := k.watch(existing)
+		receipt := f.receipt(true)
+		if now, err := k.journal.Store().Get(k.ctx, existing.ID); err == nil && now.State > journal.Waiting { // it has ended meanwhile
+			f.concludeAs(now)
+		}
+		return attach(existing, r, receipt)
+	case !existing.State.Ended():
 		return nil, &node.Error{Err: fmt.Errorf("the run %s with this key is %s", uuid.UUID(existing.ID), existing.State), Status: http.StatusConflict, Public: true}
 	}
 	resp, err := decodeResponse(existing.Answer)
@@ -297,7 +377,7 @@ func attachEnded(existing, r *journal.Run) (*node.Receipt, error) {
 	}
 	done := make(chan struct{})
 	close(done)
-	return attach(existing, r, &node.Receipt{Run: uuid.UUID(existing.ID).String(), Attached: true, Done: done, Answer: func() node.Response { return resp }})
+	return attach(existing, r, &node.Receipt{Run: uuid.UUID(existing.ID).String(), Attached: true, Done: done, Answer: func() node.Response { return resp }, Leave: func() {}})
 }
 
 // newRevision returns the revision to store with the next run, or nil if the journal has it.

@@ -20,41 +20,57 @@ import (
 // A flight is a run that is under way in this program. It implements [run.Kept].
 type flight struct {
 	k        *Keeper
-	run      *journal.Run
-	key      key // zero without one
+	id       journal.ID
+	run      *journal.Run // of one that is to be resumed: once it is read
+	key      key          // zero without one
 	strip    [][]string
 	records  []run.Record  // of before a crash
 	over     func()        // called at the end; nil for nothing
 	progress chan struct{} // closed at the first record
 	decided  chan struct{} // closed when the journal has decided about the key; nil if there is nothing to decide
 	instead  *journal.Run  // that had the key before; nil once it is decided that this one has it
-	done     chan struct{}
-	resp     node.Response // once done is closed
+	outcome  *outcome
+	rests    bool // its processes have ended because it only waits
+	wanted   bool // something came for it while it was unloaded, so it is to be resumed; guarded by mu of the keeper
 
 	mu struct {
 		sync.Mutex
-		number int32  // of records
-		added  bool   // one was, by this program
-		last   uint64 // what was added last, for the journal
+		number int32                   // of records
+		added  bool                    // one was, by this program
+		last   uint64                  // what was added last, for the journal
+		waits  map[uint64]journal.Wait // that have not ended, by position; nil for none
+		rest   *time.Timer             // until it is unloaded; nil until it first only waits
+		unload func() bool
 	}
 }
 
+// An outcome is what those wait for who have the receipt of a run. It stays while the run is unloaded.
+type outcome struct {
+	watchers int  // who wait; guarded by mu of the keeper, as is ended
+	ended    bool // done is closed, or about to be
+	done     chan struct{}
+	resp     node.Response // once done is closed
+}
+
 func (k *Keeper) newFlight(r *journal.Run) *flight {
-	f := &flight{k: k, run: r, done: make(chan struct{}), progress: make(chan struct{})}
-	if r.Key != nil {
-		f.key = key{r.Namespace, r.Trigger, string(r.Key)}
+	return &flight{k: k, id: r.ID, run: r, key: keyOf(r), outcome: &outcome{done: make(chan struct{})}, progress: make(chan struct{})}
+}
+
+func keyOf(r *journal.Run) key {
+	if r.Key == nil {
+		return key{}
 	}
-	return f
+	return key{r.Namespace, r.Trigger, string(r.Key)}
 }
 
 // types are the types of records as the journal has them.
 var types = [...]journal.RecordType{
-	run.ResultRecord: journal.Result, run.NoteRecord: journal.Note, run.SleepRecord: journal.Hold, run.ArrivalRecord: journal.Arrival, run.ChildRecord: journal.Child,
+	run.ResultRecord: journal.Result, run.NoteRecord: journal.Note, run.HoldRecord: journal.Hold, run.ArrivalRecord: journal.Arrival, run.ChildRecord: journal.Child,
 }
 
 // read reads what was recorded, and returns what the run begins with.
 func (f *flight) read(ctx context.Context) (payload value.Value, err error) {
-	records, err := f.k.journal.Store().Records(ctx, f.run.ID)
+	records, err := f.k.journal.Store().Records(ctx, f.id)
 	if err != nil {
 		return payload, err
 	}
@@ -73,6 +89,13 @@ func (f *flight) read(ctx context.Context) (payload value.Value, err error) {
 			Pos: rec.Pos, Node: rec.Node, Type: run.RecordType(t), Op: effect.Op(rec.Op), Port: rec.Port, Payload: v, Hash: rec.InputHash,
 		})
 	}
+	waits, err := f.k.journal.Store().Waits(ctx, f.id)
+	if err != nil {
+		return payload, err
+	}
+	for _, w := range waits {
+		f.waitLocked(w)
+	}
 	payload, strip, err := decodeInput(f.run.Input)
 	f.strip = paths(strip)
 	if err != nil {
@@ -81,25 +104,37 @@ func (f *flight) read(ctx context.Context) (payload value.Value, err error) {
 	return payload, nil
 }
 
-// start starts the process. If the generation takes none any more, the program ends: the run goes
-// on when it starts again.
-func (f *flight) start(g *run.Generation, at int32, payload value.Value) {
-	if !g.StartDurable(at, payload, f, f.ended) {
-		f.drop(node.ErrStopped)
-	}
+// start starts the process. It reports false if the generation takes none any more.
+func (f *flight) start(g *run.Generation, at int32, payload value.Value) bool {
+	return g.StartDurable(at, payload, f, f.ended)
 }
 
 func (f *flight) ended(resp node.Response) {
-	f.forget()
-	f.resp = resp
-	close(f.done)
+	f.release()
+	if f.rests {
+		f.unloaded()
+		return
+	}
+	f.leave()
+	f.k.forget(f, false)
+	f.finish(resp)
 	if f.over != nil {
 		f.over()
 	}
 }
 
-// forget makes the key free for the journal to decide.
-func (f *flight) forget() {
+// finish gives the answer to those who wait for it.
+func (f *flight) finish(resp node.Response) {
+	f.k.mu.Lock()
+	defer f.k.mu.Unlock()
+	if o := f.outcome; !o.ended {
+		o.ended, o.resp = true, resp
+		close(o.done)
+	}
+}
+
+// release makes the key free for the journal to decide.
+func (f *flight) release() {
 	if f.key.key == "" {
 		return
 	}
@@ -111,20 +146,37 @@ func (f *flight) forget() {
 }
 
 // drop ends a flight that did not begin, for those who have attached to it.
-func (f *flight) drop(err error) {
+func (f *flight) drop(err error) { f.ended(declined(err)) }
+
+// declined is the answer to those who wait for a run that does not go on now.
+func declined(err error) node.Response {
 	if !errors.As(err, new(*node.Error)) {
 		err = unavailable(err)
 	}
-	f.ended(node.Response{Payload: value.Error(err)})
+	return node.Response{Payload: value.Error(err)}
 }
 
 func (f *flight) receipt(attached bool) *node.Receipt {
-	return &node.Receipt{Run: f.ID().String(), Attached: attached, Done: f.done, Answer: func() node.Response { return f.resp }}
+	k, o := f.k, f.outcome
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	o.watchers++
+	return &node.Receipt{Run: f.ID().String(), Attached: attached, Done: o.done, Answer: func() node.Response { return o.resp }, Leave: func() { k.unwatch(f.id, o) }}
+}
+
+// unwatch says that somebody does not wait for an outcome any more.
+func (k *Keeper) unwatch(id journal.ID, o *outcome) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	o.watchers--
+	if f := k.mu.watched[id]; f != nil && f.outcome == o && o.watchers == 0 {
+		delete(k.mu.watched, id)
+	}
 }
 
 // The methods below implement run.Kept.
 
-func (f *flight) ID() uuid.UUID { return uuid.UUID(f.run.ID) }
+func (f *flight) ID() uuid.UUID { return uuid.UUID(f.id) }
 
 func (f *flight) Records() []run.Record { return f.records }
 
@@ -134,10 +186,11 @@ func (f *flight) Add(r run.Record) {
 	if node.Level(f.run.Level) == node.LevelAccept {
 		return
 	}
-	rec := journal.Record{Run: f.run.ID, Pos: r.Pos, Node: r.Node, Type: types[r.Type], Op: uint8(r.Op), Port: r.Port, Payload: encode(r.Payload), At: time.Now()}
+	rec := journal.Record{Run: f.id, Pos: r.Pos, Node: r.Node, Type: types[r.Type], Op: uint8(r.Op), Port: r.Port, Payload: encode(r.Payload), At: time.Now()}
 	if r.Type == run.ResultRecord {
 		rec.InputHash = f.Hash(r.Input)
 	}
+	part := f.ends(r.Over)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.number++
@@ -146,7 +199,63 @@ func (f *flight) Add(r run.Record) {
 		f.mu.added = true
 		close(f.progress)
 	}
-	f.mu.last = f.k.journal.Add(rec)
+	switch {
+	case r.Wait != nil:
+		w := journal.Wait{Run: f.id, Pos: r.Pos, Namespace: f.run.Namespace, Event: r.Wait.Event, Key: r.Wait.Key, Token: r.Wait.Token, Due: r.Wait.Due}
+		if w.Event == "" && w.Token != nil {
+			w.Event = r.Node
+		}
+		f.waitLocked(w)
+		f.mu.last = f.k.journal.Put(journal.Part{Records: []journal.Record{rec}, Waits: []journal.Wait{w}})
+	case r.Over != 0:
+		part.Records = []journal.Record{rec}
+		f.mu.last = f.k.journal.Put(part)
+	default:
+		f.mu.last = f.k.journal.Add(rec)
+	}
+}
+
+// ends returns what is committed with the record of the end of a wait; nothing for position 0.
+func (f *flight) ends(pos uint64) (part journal.Part) {
+	if pos == 0 {
+		return part
+	}
+	id := journal.WaitID{Run: f.id, Pos: pos}
+	part.Over = []journal.WaitID{id}
+	f.mu.Lock()
+	w := f.mu.waits[pos]
+	delete(f.mu.waits, pos)
+	f.mu.Unlock()
+	if w.Event != "" {
+		part.Taken = f.k.over(address{w.Namespace, w.Event, w.Key}, id)
+	}
+	return part
+}
+
+// waitLocked keeps a wait. The caller holds mu, or nothing else knows the flight.
+func (f *flight) waitLocked(w journal.Wait) {
+	if f.mu.waits == nil {
+		f.mu.waits = make(map[uint64]journal.Wait)
+		f.k.load(f)
+	}
+	f.mu.waits[w.Pos] = w
+}
+
+// waits reports whether a wait has not ended.
+func (f *flight) waits(pos uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, ok := f.mu.waits[pos]
+	return ok
+}
+
+func (f *flight) Hold(pos uint64, wake func(value.Value) bool) {
+	f.mu.Lock()
+	w, ok := f.mu.waits[pos]
+	f.mu.Unlock()
+	if ok && w.Event != "" {
+		f.k.begin(address{w.Namespace, w.Event, w.Key}, &waiter{flight: f, id: journal.WaitID{Run: f.id, Pos: pos}, wake: wake})
+	}
 }
 
 func (f *flight) Barrier(done func(error)) (passed bool) {
@@ -157,7 +266,7 @@ func (f *flight) Barrier(done func(error)) (passed bool) {
 }
 
 func (f *flight) End(resp node.Response, failure error, done func(error)) {
-	e := journal.End{Run: f.run.ID, State: journal.OK, Answer: encodeResponse(resp), At: time.Now()}
+	e := journal.End{Run: f.id, State: journal.OK, Answer: encodeResponse(resp), At: time.Now()}
 	if failure != nil {
 		e.State, e.Error = journal.Failed, failure.Error()
 	}
@@ -172,6 +281,10 @@ func (f *flight) End(resp node.Response, failure error, done func(error)) {
 }
 
 func (f *flight) Abandon(err error) {
+	if errors.Is(err, run.ErrUnloaded) {
+		f.rests = true
+		return
+	}
 	if errors.Is(err, run.ErrDiverged) {
 		f.k.putAside(f, journal.Diverged, err)
 		return

@@ -3,18 +3,22 @@ package durable
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"sync"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/journal"
 )
 
-// places are the generations in which runs go on, by the hash of their revision. One goroutine
-// uses them.
+// places are the generations in which runs go on, by the hash of their revision.
 type places struct {
-	k       *Keeper
+	k  *Keeper
+	mu sync.Mutex // over what follows, and the runs of homes
+
 	archive func(journal.Revision) (*Archive, error)
+	current string
 	made    map[string]*home
+	closed  bool
 }
 
 // A home is a generation with its triggers, or why there is none.
@@ -22,25 +26,37 @@ type home struct {
 	generation *run.Generation
 	triggers   map[string]int32 // by id
 	err        error
-	archive    *Archive     // nil for what is served
-	runs       atomic.Int64 // that have not ended, and one while more may be resumed
+	archive    *Archive // nil for what is served
+	runs       int      // that have not ended
+	left       bool     // it is closed
 }
 
 // A place is where a run goes on.
 type place struct {
 	*home
+	of      *places
 	trigger int32
 }
 
-func newPlaces(k *Keeper, g *run.Generation, current journal.Revision, archive func(journal.Revision) (*Archive, error)) *places {
-	p := &places{k: k, archive: archive, made: make(map[string]*home)}
-	p.made[current.Hash] = homeOf(g)
-	return p
+// serve lets runs go on in a generation that serves from now on.
+func (p *places) serve(g *run.Generation, current journal.Revision, archive func(journal.Revision) (*Archive, error)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if before := p.made[current.Hash]; before != nil && before.archive != nil && before.runs == 0 && !before.left {
+		before.left = true
+		before.archive.Close()
+	}
+	delete(p.made, p.current)
+	for hash, h := range p.made {
+		if h.err != nil { // perhaps it can run now
+			delete(p.made, hash)
+		}
+	}
+	p.current, p.archive, p.made[current.Hash] = current.Hash, archive, homeOf(g)
 }
 
 func homeOf(g *run.Generation) *home {
 	h := &home{generation: g, triggers: make(map[string]int32)}
-	h.runs.Store(1)
 	vertices := g.Program().Vertices
 	for at := range vertices {
 		h.triggers[vertices[at].Ref.ID] = int32(at)
@@ -50,6 +66,8 @@ func homeOf(g *run.Generation) *home {
 
 // of returns where a run goes on.
 func (p *places) of(f *flight) (place, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	h := p.made[f.run.Revision]
 	if h == nil {
 		h = p.open(f.run.Revision)
@@ -62,8 +80,8 @@ func (p *places) of(f *flight) (place, error) {
 	case !ok:
 		return place{}, errors.New("the node that has started it is gone")
 	}
-	h.runs.Add(1)
-	return place{h, at}, nil
+	h.runs++
+	return place{h, p, at}, nil
 }
 
 // open makes a generation of an older workflow.
@@ -81,18 +99,37 @@ func (p *places) open(hash string) *home {
 	return h
 }
 
-// ended says that a run has ended, or that no more are resumed. The last closes an archive.
-func (h *home) ended() {
-	if h.runs.Add(-1) == 0 && h.archive != nil {
-		h.archive.Close()
+// lingers is how long an archive is kept that no run in memory needs, for those that are resumed soon.
+const lingers = time.Minute
+
+// ended says that a run has ended, or has left memory.
+func (p place) ended() {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	if p.runs--; p.runs == 0 && p.home.archive != nil && !p.of.closed {
+		time.AfterFunc(lingers, func() { p.of.leave(p.home) })
 	}
 }
 
-// close says that no more runs are resumed.
-func (p *places) close() {
-	for _, h := range p.made {
-		if h.err == nil {
-			h.ended()
+// leave closes an archive that no run needs.
+func (p *places) leave(h *home) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h.runs > 0 || p.closed || h.left {
+		return
+	}
+	h.left = true
+	for hash, one := range p.made {
+		if one == h {
+			delete(p.made, hash)
 		}
 	}
+	h.archive.Close()
+}
+
+// close says that no more runs are resumed. The engine ends what is left.
+func (p *places) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
 }

@@ -67,7 +67,7 @@ type Kept interface {
 	Add(Record)
 
 	// Hold lets a signal for the wait at a position be given to wake, once the process may have it. wake
-	// reports whether it has taken it.
+	// reports whether it has taken it. It does not block, and runs nothing of the process.
 	Hold(pos uint64, wake func(value.Value) bool)
 
 	// Idle is called when the run only waits, each time anew. unload ends its processes, which then

@@ -51,7 +51,13 @@ type hold struct {
 func (a *activation) Wait(w node.Wait) node.Waiting {
 	h := a.hold(Wait{Event: w.Event, Key: w.Key}, w.Timeout, w.Token)
 	if !a.run.has(h.arrival()) {
-		a.run.kept.Hold(h.pos, func(v value.Value) bool { return h.end(node.Response{Payload: v}, false) })
+		a.run.kept.Hold(h.pos, func(v value.Value) bool {
+			goOn, claimed := h.claim(node.Response{Payload: v}, false)
+			if claimed {
+				a.run.gen.goroutine(goOn) // the caller may hold a lock
+			}
+			return claimed
+		})
 	}
 	return h
 }
@@ -63,7 +69,7 @@ func (a *activation) hold(w Wait, timeout time.Duration, secret bool) *hold {
 	begun := a.run.record(a, h.pos, func() Record {
 		due, token := value.Null(), value.Null()
 		if timeout > 0 {
-			w.Due = a.run.clock.Now().Add(timeout).Round(0)
+			w.Due = a.run.gen.clock.Now().Add(timeout).Round(0)
 			due = value.Time(w.Due)
 		}
 		if secret {
@@ -141,31 +147,31 @@ func (h *hold) park(ctx context.Context, done func(node.Result)) {
 		context.AfterFunc(waits, func() { h.woken(context.Cause(waits)) })
 		return
 	}
-	p.gen.sleep(waits, max(0, h.until.Sub(run.clock.Now())), &sleeping{hold: h})
+	p.gen.sleep(waits, max(0, h.until.Sub(run.gen.clock.Now())), &sleeping{hold: h})
 }
 
 // woken ends the wait, as its time is over or the context has ended with an error.
 func (h *hold) woken(err error) {
+	resp := node.Response{None: true}
 	if err != nil {
-		h.end(node.Response{Payload: value.Error(err)}, true)
-		return
+		resp = node.Response{Payload: value.Error(err)}
 	}
-	h.end(node.Response{None: true}, false)
+	if goOn, claimed := h.claim(resp, err != nil); claimed {
+		goOn()
+	}
 }
 
-// end claims the wait for a response. It reports false if it is over, or the run is unloaded.
-func (h *hold) end(resp node.Response, failed bool) (claimed bool) {
+// claim ends the wait with a response: call goOn without a lock. It fails if the wait is over, or the run
+// is unloaded.
+func (h *hold) claim(resp node.Response, failed bool) (goOn func(), claimed bool) {
 	run := h.act.run
 	run.mu.Lock()
+	defer run.mu.Unlock()
 	if h.over || run.mu.err != nil {
-		run.mu.Unlock()
-		return false
+		return nil, false
 	}
 	h.over, h.failed, h.resp = true, failed, resp
-	goOn := h.leave()
-	run.mu.Unlock()
-	goOn()
-	return true
+	return h.leave(), true
 }
 
 // leave takes the hold from those that wait, for a caller that holds run.mu and then calls goOn without it.

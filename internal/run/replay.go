@@ -34,7 +34,7 @@ func (s starter) Submit(_ context.Context, sub node.Submission) (*node.Receipt, 
 // been met the run is live: what has no record begins.
 type durable struct {
 	kept   Kept
-	clock  node.Clock
+	gen    *Generation
 	live   atomic.Bool  // nothing is replayed any more
 	active atomic.Int64 // goroutines that run or block for the run, and results that it awaits, without holds
 
@@ -63,8 +63,8 @@ type turn struct {
 	done func()
 }
 
-func newDurable(kept Kept, clock node.Clock) *durable {
-	run := &durable{kept: kept, clock: clock}
+func newDurable(kept Kept, gen *Generation) *durable {
+	run := &durable{kept: kept, gen: gen}
 	run.mu.holds = make(map[*hold]struct{})
 	records := kept.Records()
 	if len(records) == 0 {
@@ -308,7 +308,7 @@ func (g *Generation) StartDurable(at int32, payload value.Value, kept Kept, done
 	ctx, end := g.begin(context.Background())
 	defer end()
 	trigger := &g.prog.Vertices[at].Ref
-	run := newDurable(kept, g.clock)
+	run := newDurable(kept, g)
 	run.begin()
 	p := g.startRoot(ctx, at, fromTrigger, &activation{run: run, ref: trigger, pos: mixText(0, trigger.ID), recall: node.Reruns, payload: payload})
 	if p == nil {

@@ -40,6 +40,7 @@ func (x *exchange) submit(ctx context.Context, payload value.Value) (resp node.R
 	if r.Attached {
 		h[headerAttached] = []string{"true"}
 	}
+	defer r.Leave()
 	switch err := x.await(ctx, r); {
 	case errors.Is(err, errLater):
 		resp = node.Response{Payload: value.Map(

@@ -1,0 +1,271 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/journal"
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+// A run that only waits for a while leaves memory: its processes end, and the journal has it in the state
+// waiting. It is resumed when a signal has come, or its time.
+
+// restTime is how long a run only waits before it is unloaded.
+const restTime = time.Second
+
+// Idle implements [run.Kept].
+func (f *flight) Idle(unload func() bool) {
+	if node.Level(f.run.Level) == node.LevelAccept { // it would begin again
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.unload = unload
+	switch {
+	case f.k.ctx.Err() != nil:
+		go f.unload()
+	case f.mu.rest == nil:
+		f.mu.rest = time.AfterFunc(restTime, f.unload)
+	default:
+		f.mu.rest.Reset(restTime)
+	}
+}
+
+// unload ends the processes of a run that only waits.
+func (f *flight) unload() {
+	f.mu.Lock()
+	unload := f.mu.unload
+	f.mu.Unlock()
+	if unload != nil {
+		unload()
+	}
+}
+
+// unloaded puts a run to wait whose processes have ended.
+func (f *flight) unloaded() {
+	k := f.k
+	next := f.leave()
+	k.journal.End(journal.End{Run: f.id, State: journal.Waiting, At: time.Now()}, func(err error) {
+		again := k.forget(f, err == nil && k.ctx.Err() == nil)
+		if f.over != nil {
+			f.over()
+		}
+		switch {
+		case err != nil:
+			k.log.Error("a run that waits was not put aside", "run", f.ID().String(), "error", err)
+			f.finish(declined(err))
+		case k.ctx.Err() != nil:
+			f.finish(declined(node.ErrStopped))
+		case again:
+			k.wake(f.id)
+		case !next.IsZero():
+			k.sleep(next)
+		}
+	})
+}
+
+// leave takes the waits of a run out of those that are in memory, and returns when the first is due.
+func (f *flight) leave() (next time.Time) {
+	f.mu.Lock()
+	waits := maps.Clone(f.mu.waits)
+	f.mu.unload = nil
+	if f.mu.rest != nil {
+		f.mu.rest.Stop()
+	}
+	f.mu.Unlock()
+	for _, w := range waits {
+		if !w.Due.IsZero() && (next.IsZero() || w.Due.Before(next)) {
+			next = w.Due
+		}
+		if w.Event != "" {
+			f.k.left(address{w.Namespace, w.Event, w.Key}, f)
+		}
+	}
+	return next
+}
+
+// flightOf returns the flight of a run that is in memory and has waits, or is being resumed.
+func (k *Keeper) flightOf(id journal.ID) *flight {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.mu.loaded[id]
+}
+
+// forget says that a run is not in memory any more, and reports whether something has come for it. If it
+// waits, those who wait for its answer go on to do so.
+func (k *Keeper) forget(f *flight, waits bool) (wanted bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.mu.loaded[f.id] == f {
+		delete(k.mu.loaded, f.id)
+	}
+	switch {
+	case waits && f.outcome.watchers > 0:
+		k.mu.watched[f.id] = f
+	case k.mu.watched[f.id] == f:
+		delete(k.mu.watched, f.id)
+	}
+	return f.wanted
+}
+
+// wake resumes a run that waits and is not in memory.
+func (k *Keeper) wake(id journal.ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.wakeLocked(id)
+}
+
+// want resumes a run for which something has come: once it has left, if it is in memory.
+func (k *Keeper) want(id journal.ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if f := k.mu.loaded[id]; f != nil {
+		f.wanted = true
+		return
+	}
+	k.wakeLocked(id)
+}
+
+func (k *Keeper) wakeLocked(id journal.ID) {
+	if k.mu.loaded[id] != nil || k.mu.halted {
+		return
+	}
+	f := k.newFlight(&journal.Run{ID: id})
+	k.mu.loaded[id] = f
+	k.adoptLocked(f)
+	k.backgroundLocked(func() { k.reload(f) })
+}
+
+// adoptLocked gives a flight that begins those who wait for the answer of its run.
+func (k *Keeper) adoptLocked(f *flight) {
+	if watched := k.mu.watched[f.id]; watched != nil {
+		f.outcome = watched.outcome
+		delete(k.mu.watched, f.id)
+	}
+}
+
+// reload reads a run that waits, and resumes it.
+func (k *Keeper) reload(f *flight) {
+	select {
+	case k.resuming <- struct{}{}:
+	case <-k.ctx.Done():
+		f.drop(node.ErrStopped)
+		return
+	}
+	over := func() { <-k.resuming }
+	r, err := k.journal.Store().Get(k.ctx, f.id)
+	switch {
+	case err != nil:
+		k.log.Error("a run that waits was not resumed", "run", f.ID().String(), "error", err)
+		f.drop(err)
+		over()
+	case r.State != journal.Waiting: // a person has decided about it, or it has ended
+		f.concludeAs(r)
+		over()
+	default:
+		f.run, f.key = r, keyOf(r)
+		k.enter(f)
+		k.resume(f, over)
+	}
+}
+
+// concludeAs ends the wait for the answer of a run that has ended or was put aside.
+func (f *flight) concludeAs(r *journal.Run) {
+	f.k.forget(f, false)
+	resp, err := decodeResponse(r.Answer)
+	switch {
+	case err != nil:
+		resp = declined(err)
+	case !r.State.Ended():
+		resp = declined(errors.New("the run is " + r.State.String()))
+	}
+	f.finish(resp)
+}
+
+// watch returns the flight of a run that is not in memory, for one who waits for its answer.
+func (k *Keeper) watch(r *journal.Run) *flight {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if f := k.mu.loaded[r.ID]; f != nil {
+		return f
+	}
+	f := k.mu.watched[r.ID]
+	if f == nil {
+		f = k.newFlight(r)
+		k.mu.watched[r.ID] = f
+	}
+	return f
+}
+
+// sleep has runs resumed at a time, at the latest.
+func (k *Keeper) sleep(until time.Time) {
+	select {
+	case k.sooner <- until:
+	case <-k.ctx.Done():
+	}
+}
+
+// look is how often the clock of the machine is looked at while something is to be resumed: it may be set.
+const look = time.Second
+
+// dueAtOnce is how many waits that are due are read together.
+const dueAtOnce = 1000
+
+// clock resumes runs whose time has come, until the keeper halts.
+func (k *Keeper) clock() {
+	store := k.journal.Store()
+	next, err := store.Next(k.ctx)
+	for {
+		var due <-chan time.Time
+		var timer *time.Timer
+		if err == nil && !next.IsZero() {
+			timer = time.NewTimer(min(look, max(0, time.Until(next))))
+			due = timer.C
+		} else if err != nil {
+			timer = time.NewTimer(look)
+			due = timer.C
+		}
+		select {
+		case <-k.ctx.Done():
+		case until := <-k.sooner:
+			if next.IsZero() || until.Before(next) {
+				next = until
+			}
+		case <-due:
+			if err != nil || !time.Now().Before(next) {
+				next, err = k.resumeDue(k.ctx)
+			}
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		if k.ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// resumeDue resumes the runs that are due, and returns when the next is.
+func (k *Keeper) resumeDue(ctx context.Context) (next time.Time, err error) {
+	due, err := k.journal.Store().Due(ctx, time.Now(), dueAtOnce)
+	for _, w := range due {
+		k.wake(w.Run)
+	}
+	if err == nil && len(due) < dueAtOnce {
+		next, err = k.journal.Store().Next(ctx)
+		if err == nil && !next.IsZero() && !next.After(time.Now()) { // those are being resumed
+			next = time.Now().Add(resumeTime)
+		}
+		return next, err
+	}
+	if err != nil && ctx.Err() == nil {
+		k.log.Error("runs whose time has come were not found", "error", err)
+	}
+	return time.Now().Add(resumeTime), err
+}
+
+// resumeTime is after how long those are looked for again that were due and are being resumed.
+const resumeTime = 50 * time.Millisecond
