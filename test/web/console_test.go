@@ -354,6 +354,7 @@ document.querySelector('.add').requestSubmit()`)
 		}
 		viewer.open(page + "#view=nodes")
 		viewer.wait("the busiest node first", "document.querySelectorAll('tbody tr').length > 10 && document.querySelector('tbody td:nth-child(3)').textContent != ''")
+		viewsRuns(t, viewer, s)
 	})
 	t.Run("gone", func(t *testing.T) {
 		p.stop()
@@ -674,7 +675,7 @@ func looks(t *testing.T, b *tab, page string, s *shop) {
 		}))
 	}
 	defer speak("en")
-	views := []string{"flow", "nodes", "processes", "queues", "logs", "process", "debug", "edit", "events", "runs", "run"}
+	views := []string{"flow", "nodes", "processes", "runs", "run", "queues", "logs", "process", "debug", "edit", "events"}
 	for i, view := range slices.Concat(views, views) {
 		language := []string{"en", "ko"}[i/len(views)]
 		speak(language)
@@ -711,7 +712,7 @@ func looks(t *testing.T, b *tab, page string, s *shop) {
 				}
 				if view == "run" {
 					b.wait("its records", "[...document.querySelectorAll('.runs tr')].find(r => r.innerText.match(/\\bok\\s/))?.querySelector('button').click(), document.querySelectorAll('.records li').length > 2")
-					b.run("document.querySelector('.run button[aria-pressed]').click()")
+					b.run("[...document.querySelectorAll('.run .row button')][1].click()")
 					b.wait("its payloads", "document.querySelector('.records details')")
 					b.run("document.querySelector('.records details').open = true")
 				}

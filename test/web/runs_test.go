@@ -1,8 +1,8 @@
 package web_test
 
 import (
+	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,18 +22,19 @@ type shop struct {
 func openShop(t *testing.T) *shop {
 	t.Helper()
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		parcel := r.URL.Path == "/parcels"
-		switch {
-		case err != nil, parcel && strings.Contains(string(body), "stone"):
+		var asked struct{ Item, Charge string }
+		switch err := json.NewDecoder(r.Body).Decode(&asked); {
+		case err != nil, strings.Contains(asked.Charge, "stone"):
 			w.WriteHeader(http.StatusTeapot)
 			return
-		case parcel && strings.Contains(string(body), "slow"):
+		case strings.Contains(asked.Charge, "slow"):
 			<-r.Context().Done() // the program has ended
 			return
+		case r.URL.Path == "/charges":
+			asked.Charge = "charge of a " + asked.Item
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"charge": %q, "password": "swordfish"}`, body) // the program may have ended
+		_, _ = fmt.Fprintf(w, `{"charge": %q, "password": "swordfish"}`, asked.Charge) // the program may have ended
 	}))
 	t.Cleanup(service.Close)
 	example, err := os.ReadFile(filepath.Join("..", "..", "examples", "checkout.yaml"))
@@ -89,10 +90,12 @@ func seesRuns(t *testing.T, b *tab, s *shop, without string) {
 	}
 	b.open(without + "#view=runs")
 	b.wait("how to start with a journal", "document.querySelector('main .empty')?.innerText.includes('--journal sqlite:runs.db')")
+	b.picture(filepath.Join(t.ArtifactDir(), "no-journal.png"))
 	b.open(s.session)
 	b.wait("the flow", `document.querySelector('[data-node="0"]')`)
 	b.run("[...document.querySelectorAll('nav button')].find(b => b.innerText == 'Runs').click()")
 	b.wait("that there are none", "document.querySelector('main .empty')?.innerText.includes('durability:')")
+	b.picture(filepath.Join(t.ArtifactDir(), "no-runs.png"))
 	for _, item := range []string{"tea", "stone", "slow"} {
 		s.order(item)
 	}
@@ -128,9 +131,38 @@ func seesRuns(t *testing.T, b *tab, s *shop, without string) {
 	b.wait("the focus where it was", "document.activeElement.closest('tr') && document.activeElement.closest('tr') == "+row(`/\bok\s/`))
 	b.run(row(`/running/`) + ".querySelector('button').click()")
 	b.wait("a run that goes on", record(`/charge\s+send out\[0\]/`)+" && document.querySelector('.facts').innerText.includes('running')")
+	b.picture(filepath.Join(t.ArtifactDir(), "running.png"))
+	b.do(escapeKey())
+	b.wait("the list", "document.querySelector('.runs table')")
+	b.run(row(`/failed/`) + ".querySelector('button').click()")
+	b.wait("why it has failed", record(`/ship\s+▲ error/`)+" && document.querySelector('.run > .hot').innerText.includes('418')")
+	b.picture(filepath.Join(t.ArtifactDir(), "failed.png"))
 	b.run("[...document.querySelectorAll('.records button')].find(b => b.innerText == 'charge').click()")
 	b.wait("the node in the flow", "document.querySelector('aside h2')?.innerText == 'charge'")
 	b.open("about:blank")
 	b.open(strings.Split(s.session, "#")[0] + "#view=runs&run=01a22130-22e5-7d10-a5eb-f74622dc1231")
 	b.wait("that there is no such run", "document.querySelector('.run .empty')?.innerText.includes('no run with this id')")
+}
+
+// viewsRuns looks at the runs of a shop as one who may look: a page after the other, and no payloads.
+func viewsRuns(t *testing.T, b *tab, s *shop) {
+	b = &tab{t, b.p, b.ctx}
+	page, _, _ := strings.Cut(s.session, "#")
+	b.open(page + "#view=runs")
+	b.wait("a run", "document.querySelector('.runs tbody tr')")
+	for i := range 100 { // a page
+		s.order(fmt.Sprint("cup ", i))
+	}
+	b.wait("a second page", "[...document.querySelectorAll('.runs .row button')].some(b => b.innerText == 'Older')")
+	b.run("[...document.querySelectorAll('.runs .row button')].find(b => b.innerText == 'Older').click()")
+	b.wait("the first runs alone", "(n => n > 0 && n < 4)(document.querySelectorAll('.runs tbody tr').length)")
+	b.run("document.querySelector('.runs tbody button').click()")
+	b.wait("a record", "document.querySelector('.records li')")
+	if got := b.run("return document.querySelector('.run').innerText"); strings.Contains(got, "payloads") {
+		t.Errorf("a viewer is offered payloads: %s", got)
+	}
+	b.do(escapeKey())
+	b.wait("the first runs again", "(n => n > 0 && n < 4)(document.querySelectorAll('.runs tbody tr').length)")
+	b.run("[...document.querySelectorAll('.runs .row button')].find(b => b.innerText == 'Latest').click()")
+	b.wait("the latest", "document.querySelectorAll('.runs tbody tr').length == 100")
 }

@@ -44,7 +44,7 @@ export function Run({ run, show, close }: ViewProps & { close: () => void }) {
     <section class="scroll process run" onKeyDown={(e) => e.key === "Escape" && close()}>
       <div class="row">
         <button onClick={close}>‹ {t("runs")}</button>
-        {status.value?.scope === "view" ? null : <button aria-pressed={payloads.value} onClick={() => (payloads.value = !payloads.value)}>{t(payloads.value ? "hidePayloads" : "showPayloads")}</button>}
+        {status.value?.scope === "view" ? null : <button onClick={() => (payloads.value = !payloads.value)}>{t(payloads.value ? "hidePayloads" : "showPayloads")}</button>}
       </div>
       <div class="row">
         <h2 ref={heading} tabIndex={-1}><code>{run}</code></h2>
@@ -65,7 +65,7 @@ export function Run({ run, show, close }: ViewProps & { close: () => void }) {
             <div><dt>{t("resumed")}</dt><dd>{count(r.resumed ?? 0)}</dd></div>
             <div><dt>{t("revision")}</dt><dd><code title={r.revision}>{r.revision.slice(0, 12)}</code></dd></div>
           </dl>
-          {d.input ? <Shown of={d.input} name={t("began")} /> : null}
+          {d.input ? <Shown of={d.input} name={t("beganWith")} /> : null}
           <h3>{t("records")}</h3>
           {d.records.length ? <Records d={d} show={show} /> : <p class="muted">{t("noRecords")}</p>}
           {d.next ? <button onClick={() => void read().catch((err: Failure) => (failure.value = err))}>{t("moreRecords")}</button> : null}
@@ -87,7 +87,7 @@ function Records({ d, show }: { d: RunDetail; show: (node: string) => void }) {
         const since = i ? at[i - 1]! : 0;
         return (
           <li key={rec.n} class={rec.outcome === "error" ? "failed" : undefined}>
-            <span class="n muted">{rec.n}</span>
+            <span class="muted">{rec.n}</span>
             <div class="name"><Node of={rec.node} show={show} /></div>
             <span class={rec.outcome === "error" ? "hot" : "muted"}>{rec.outcome === "error" ? "▲ " : ""}{what(rec)}</span>
             <div class="bar" aria-hidden="true">
