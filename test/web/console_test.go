@@ -61,6 +61,12 @@ func TestBundle(t *testing.T) {
 // workflow listens.
 func startConsole(t *testing.T, documents ...string) (p *program, session, addr string) {
 	t.Helper()
+	return startConsoleWith(t, nil, documents...)
+}
+
+// startConsoleWith is startConsole with more flags.
+func startConsoleWith(t *testing.T, flags []string, documents ...string) (p *program, session, addr string) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +77,7 @@ func startConsole(t *testing.T, documents ...string) (p *program, session, addr 
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"start", "--console", "--console-code-file", "code", "--edit", "--admin", "127.0.0.1:0", "--grace", "1s", "--from-values", "values.yaml"}
+	args := append([]string{"start", "--console", "--console-code-file", "code", "--edit", "--admin", "127.0.0.1:0", "--grace", "1s", "--from-values", "values.yaml"}, flags...)
 	write(t, filepath.Join(dir, "values.yaml"), "- {name: KEY, data: opensesame, secret: true}\n")
 	for i, text := range documents {
 		name := fmt.Sprintf("flow%d.yaml", i)
@@ -206,6 +212,7 @@ addEventListener('unhandledrejection', e => wrong.push(e.reason))`)
 		t.Errorf("the code is still in the address %s", got)
 	}
 	page, _, _ := strings.Cut(session, "#")
+	s := openShop(t)
 
 	t.Run("flow", func(t *testing.T) {
 		b.run(`document.querySelector('[data-node="0"]').focus()`)
@@ -246,6 +253,7 @@ return id`)
 		b.run("[...document.querySelectorAll('button')].find(b => b.innerText == 'Show its path').click()")
 		b.wait("the path", "[...document.querySelectorAll('.tools button')].some(b => b.innerText == 'Hide the path')")
 	})
+	t.Run("runs", func(t *testing.T) { seesRuns(t, b, s, page) })
 	t.Run("debug", func(t *testing.T) {
 		b.open(page + "#view=debug")
 		b.wait("the nodes", "[...document.querySelectorAll('select[name=node] option')].some(o => o.text == 'read')")
@@ -305,7 +313,7 @@ document.querySelector('.add').requestSubmit()`)
 	t.Run("edit", func(t *testing.T) { edits(t, b, p, page) })
 	t.Run("events", func(t *testing.T) { asksEvents(t, b, page) })
 	t.Run("record", func(t *testing.T) { records(t, b, page) })
-	t.Run("looks", func(t *testing.T) { looks(t, b, page) })
+	t.Run("looks", func(t *testing.T) { looks(t, b, page, s) })
 	t.Run("size", func(t *testing.T) {
 		var sizes []struct {
 			Name string
@@ -346,6 +354,7 @@ document.querySelector('.add').requestSubmit()`)
 		}
 		viewer.open(page + "#view=nodes")
 		viewer.wait("the busiest node first", "document.querySelectorAll('tbody tr').length > 10 && document.querySelector('tbody td:nth-child(3)').textContent != ''")
+		viewsRuns(t, viewer, s)
 	})
 	t.Run("gone", func(t *testing.T) {
 		p.stop()
@@ -356,6 +365,8 @@ document.querySelector('.add').requestSubmit()`)
 // requeues looks at the dead letters of a source, and sends them again: as they are, and changed.
 func requeues(t *testing.T, b *tab, p *program) {
 	const button = "[...document.querySelectorAll('.dead button')].find(b => b.innerText == '%s')"
+	// Both fail at the same time, so their letters come in any order.
+	const change = "[...[...document.querySelectorAll('.dead tbody tr')].find(r => r.innerText.includes('tea')).querySelectorAll('button')].find(b => b.innerText == 'Change it')"
 	write(t, filepath.Join(p.cmd.Dir, "orders.ndjson"), "%s", `{"name": "tea", "price": 0, "token": "swordfish"}
 {"name": "milk", "price": -1}
 `)
@@ -364,7 +375,7 @@ func requeues(t *testing.T, b *tab, p *program) {
 	b.do(enterKey())
 	b.wait("the letters", "document.querySelectorAll('.dead tbody tr').length == 2 || ("+fmt.Sprintf(button, "Read them again")+"?.click(), false)")
 	b.wait("where and why it failed", `document.querySelector('.dead tbody tr').innerText.match(/price\s+flow0.yaml:[0-9:]+\s+no such key: none/)`)
-	b.run("[...document.querySelectorAll('.dead button')].find(b => b.innerText == 'Change it').focus()")
+	b.run(change + ".focus()")
 	b.do(enterKey())
 	b.wait("an editor that has the focus", "document.activeElement.tagName == 'TEXTAREA' && document.activeElement.value.includes('\"price\": 0')")
 	b.picture(filepath.Join(t.ArtifactDir(), "dead.png"))
@@ -373,7 +384,7 @@ func requeues(t *testing.T, b *tab, p *program) {
 	}
 	b.do(escapeKey())
 	b.wait("the editor to close", "!document.querySelector('.dead textarea')")
-	b.run("[...document.querySelectorAll('.dead button')].find(b => b.innerText == 'Change it').click()")
+	b.run(change + ".click()")
 	b.wait("the editor", "document.querySelector('.dead textarea')")
 	b.run(`const t = document.querySelector('.dead textarea'); Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, 'value').set.call(t, t.value.replace('"price": 0', '"price": 450')); t.dispatchEvent(new InputEvent('input', {bubbles: true}))`)
 	b.run("document.querySelector('.dead form').requestSubmit()")
@@ -650,8 +661,8 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// looks takes pictures of each view in each form, and has axe look at it.
-func looks(t *testing.T, b *tab, page string) {
+// looks takes pictures of each view in each form, and has axe look at it. Runs are those of the shop.
+func looks(t *testing.T, b *tab, page string, s *shop) {
 	b = &tab{t, b.p, b.ctx}
 	axe, err := os.ReadFile(filepath.Join(packages, "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
@@ -666,7 +677,7 @@ func looks(t *testing.T, b *tab, page string) {
 		}))
 	}
 	defer speak("en")
-	views := []string{"flow", "nodes", "processes", "queues", "logs", "process", "debug", "edit", "events"}
+	views := []string{"flow", "nodes", "processes", "runs", "run", "queues", "logs", "process", "debug", "edit", "events"}
 	for i, view := range slices.Concat(views, views) {
 		language := []string{"en", "ko"}[i/len(views)]
 		speak(language)
@@ -674,11 +685,17 @@ func looks(t *testing.T, b *tab, page string) {
 			for _, scheme := range []string{"light", "dark"} {
 				b.screen(width, 900, scheme)
 				b.open("about:blank")
-				in := view
-				if view == "process" {
+				at, in := page, view
+				switch view {
+				case "process":
 					in = "processes"
+				case "run":
+					in = "runs"
+					fallthrough
+				case "runs":
+					at, _, _ = strings.Cut(s.session, "#")
 				}
-				b.open(page + "#view=" + in)
+				b.open(at + "#view=" + in)
 				b.wait("the language", "document.documentElement.lang == '"+language+"'")
 				b.wait("the view", "document.querySelector('[data-node], tbody tr, .log li, article, .timeline li, .add option, .files button, .events form') && document.querySelector('header .ok')")
 				if view == "flow" {
@@ -694,6 +711,12 @@ func looks(t *testing.T, b *tab, page string) {
 				if view == "process" {
 					b.wait("one that has ended", "[...document.querySelectorAll('td button')].find(b => b.innerText == 'GET /products/:id')?.click(), document.querySelector('.timeline details')")
 					b.run("document.querySelector('.timeline details').open = true")
+				}
+				if view == "run" {
+					b.wait("its records", "[...document.querySelectorAll('.runs tr')].find(r => r.innerText.match(/\\bok\\s/))?.querySelector('button').click(), document.querySelectorAll('.records li').length > 2")
+					b.run("[...document.querySelectorAll('.run .row button')][1].click()")
+					b.wait("its payloads", "document.querySelector('.records details')")
+					b.run("document.querySelector('.records details').open = true")
 				}
 				if view == "events" {
 					b.wait("a question", "document.querySelector('.events textarea')?.value")

@@ -159,7 +159,7 @@ function Packets({ n, edit }: { n: DiagramNode; edit: (file: string, line: numbe
   const failure = useSignal("");
   const answer = useSignal<NodePackets | null>(null);
   const open = useSignal(false);
-  usePoll(async () => {
+  usePoll(1000, async () => {
     if (open.value) answer.value = await get<NodePackets>(`/api/v1/nodes/${encodeURIComponent(id)}/packets`);
     return open.value;
   }, open.value);
@@ -208,7 +208,7 @@ function Warnings({ path }: { path: string }) {
   useEffect(() => {
     lines.value = [];
   }, of);
-  usePoll(async () => {
+  usePoll(1000, async () => {
     if (!path || status.value?.scope === "view") return false;
     const more = await get<LogLine[]>(`/api/v1/logs?level=warn&node=${encodeURIComponent(path)}&after=${lines.value.at(-1)?.seq ?? 0}`);
     if (more.length) lines.value = [...lines.value, ...more].slice(-mostWarnings);

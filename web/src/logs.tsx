@@ -22,7 +22,7 @@ export function Logs({ namespace, show }: ViewProps) {
   useEffect(() => {
     lines.value = null;
   }, of);
-  usePoll(async () => {
+  usePoll(1000, async () => {
     try {
       const known = lines.value ?? [];
       const more = await get<LogLine[]>(`/api/v1/logs?level=${level.value}&after=${known.at(-1)?.seq ?? 0}`);

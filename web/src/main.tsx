@@ -9,10 +9,11 @@ import { Logs } from "./logs";
 import { Nodes } from "./nodes";
 import { Processes } from "./processes";
 import { Queues } from "./queues";
+import { Runs } from "./runs";
 import { enterToken, follow, heard, refused, status, total } from "./live";
 import { count, t } from "./text";
 
-const views = { flow: Flow, nodes: Nodes, processes: Processes, queues: Queues, logs: Logs, debug: DebugView, edit: Editor, events: Events };
+const views = { flow: Flow, nodes: Nodes, processes: Processes, runs: Runs, queues: Queues, logs: Logs, debug: DebugView, edit: Editor, events: Events };
 type View = keyof typeof views;
 
 /** The state of the page is in the address, after #. */
@@ -39,14 +40,14 @@ function App() {
       <Bar namespace={namespace.value} />
       <nav aria-label="uniflow">
         {(Object.keys(views) as View[]).map((name) => (
-          <button key={name} aria-current={name === view.value ? "page" : undefined} onClick={() => go({ view: name, process: "" })}>
+          <button key={name} aria-current={name === view.value ? "page" : undefined} onClick={() => go({ view: name, process: "", run: "" })}>
             <Sign of={name} />
             {t(name)}{name === "debug" && debug.value.held.length ? ` ${debug.value.held.length}` : ""}
           </button>
         ))}
       </nav>
       <main id="content" tabIndex={-1}>
-        {refused.value ? <Enter /> : status.value ? <Content namespace={namespace.value} selected={at.value.get("node") ?? ""} select={(id) => go({ node: id })} show={(id) => go({ node: id, view: "flow", process: "" })} process={at.value.get("process") ?? ""} open={(id) => go({ process: id })} path={(id) => go({ process: id, view: "flow", node: "" })} file={at.value.get("file") ?? ""} line={Number(at.value.get("line") ?? 0)} edit={(file, line) => go({ view: "edit", file, line: line ? String(line) : "" })} /> : null}
+        {refused.value ? <Enter /> : status.value ? <Content namespace={namespace.value} selected={at.value.get("node") ?? ""} select={(id) => go({ node: id })} show={(id) => go({ node: id, view: "flow", process: "", run: "" })} process={at.value.get("process") ?? ""} open={(id) => go({ process: id })} path={(id) => go({ process: id, view: "flow", node: "" })} run={at.value.get("run") ?? ""} openRun={(id) => go({ run: id })} file={at.value.get("file") ?? ""} line={Number(at.value.get("line") ?? 0)} edit={(file, line) => go({ view: "edit", file, line: line ? String(line) : "" })} /> : null}
       </main>
     </>
   );
@@ -56,6 +57,7 @@ const signs: Record<View, string> = {
   flow: "M2 4.5h3.5c3 0 2 7 5 7H14M2 11.5h3.5c3 0 2-7 5-7H14",
   nodes: "M2.5 3.5h11M2.5 8h11M2.5 12.5h11",
   processes: "M2.5 3.5h6M5.5 8h6M8.5 12.5h5",
+  runs: "M13.5 8a5.5 5.5 0 1 1-1.8-4.1M13.5 2v3h-3M8 5v3l2 1.5",
   queues: "M2.5 3h11v10h-11zM6.2 3v10M9.9 3v10",
   logs: "M2.5 3.5h8M2.5 8h11M2.5 12.5h5",
   debug: "M5 3v10M11 3v10",

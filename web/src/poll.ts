@@ -1,9 +1,7 @@
 import { useEffect } from "preact/hooks";
 
-const every = 1000;
-
-/** Asks each second while a view is open and seen, until it returns false. */
-export function usePoll(ask: () => Promise<boolean>, ...on: unknown[]): void {
+/** Asks at intervals, in ms, while a view is open and seen, until it returns false. */
+export function usePoll(every: number, ask: () => Promise<boolean>, ...on: unknown[]): void {
   useEffect(() => {
     let timer = 0;
     let open = true;

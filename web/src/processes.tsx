@@ -16,7 +16,7 @@ export function Processes({ namespace, show, process, open, path }: ViewProps) {
   const failure = useSignal("");
   const filter = useSignal<keyof typeof filters>("all");
   const seen = useRef(new Map<string, number>()); // when each came into sight
-  usePoll(async () => { // also while one is read: the program forgets them when no one asks
+  usePoll(1000, async () => { // also while one is read: the program forgets them when no one asks
     const now = await get<Answer>("/api/v1/processes?only=" + filters[filter.value]);
     seen.current = new Map(now.list.map((p) => [p.id, seen.current.get(p.id) ?? Date.now()]));
     answer.value = now;

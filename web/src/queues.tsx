@@ -12,7 +12,7 @@ export function Queues({ namespace, show }: ViewProps) {
   useGraph(namespace);
   const queues = useSignal<Queue[] | null>(null);
   const opened = useSignal(""); // the source whose dead letters are shown
-  usePoll(async () => {
+  usePoll(1000, async () => {
     queues.value = await get<Queue[]>("/api/v1/queues");
     return true;
   });

@@ -78,6 +78,29 @@ const en = {
   nodes: "Nodes",
   processes: "Processes",
   process: "Process",
+  runs: "Runs",
+  run: "Run",
+  state: "State",
+  findRun: "Find a run by its ID",
+  latest: "Latest",
+  older: "Older",
+  resumed: "Resumed",
+  noJournal: "The program has no journal, so it has no durable runs. Start it with one:",
+  noRuns: "None yet. A trigger begins a durable run for each request if it has, for example:",
+  noRunFits: "No run here fits.",
+  showPayloads: "Show payloads",
+  hidePayloads: "Hide payloads",
+  beganWith: "Began with",
+  endedAt: "Ended",
+  key: "Idempotency key",
+  yes: "yes",
+  no: "no",
+  revision: "Revision",
+  records: "Records",
+  noRecords: "None yet.",
+  moreRecords: "More records",
+  copy: "Copy",
+  copied: "Copied.",
   trigger: "Started by",
   waitsIn: "Waits in",
   seenFor: "Seen for",
@@ -302,6 +325,29 @@ const ko: typeof en = {
   nodes: "노드",
   processes: "프로세스",
   process: "프로세스",
+  runs: "실행",
+  run: "실행",
+  state: "상태",
+  findRun: "ID로 실행 찾기",
+  latest: "최신",
+  older: "이전",
+  resumed: "재개",
+  noJournal: "프로그램에 저널이 없어 내구성 있는 실행이 없습니다. 저널과 함께 시작하십시오:",
+  noRuns: "아직 없습니다. 시작하는 노드에 다음과 같은 설정이 있으면 요청마다 내구성 있는 실행이 시작됩니다:",
+  noRunFits: "여기에는 조건에 맞는 실행이 없습니다.",
+  showPayloads: "페이로드 보기",
+  hidePayloads: "페이로드 숨기기",
+  beganWith: "시작 입력",
+  endedAt: "종료",
+  key: "멱등 키",
+  yes: "있음",
+  no: "없음",
+  revision: "리비전",
+  records: "기록",
+  noRecords: "아직 없습니다.",
+  moreRecords: "기록 더 보기",
+  copy: "복사",
+  copied: "복사했습니다.",
   trigger: "시작한 노드",
   waitsIn: "기다리는 노드",
   seenFor: "관찰 시간",
@@ -469,9 +515,13 @@ export const count = (n: number) => short.format(n);
 /** A rate a second: small ones are told apart. */
 export const rate = (n: number) => (n > 0 && n < 0.1 ? "<0.1" : n < 10 ? (Math.round(n * 10) / 10).toString() : short.format(n));
 
+/** The seconds between two times, to the millisecond. */
+export const elapsed = (from: string, to: string) => Math.max(0, Date.parse(to) - Date.parse(from)) / 1e3;
+
 /** A time in seconds; an empty text for none. */
 export function duration(s: number): string {
   if (s === 0) return "";
+  if (s >= 600) return s < 36_000 ? `${Math.round(s / 60)} min` : s < 360_000 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86_400)} d`;
   const [n, unit] = s < 1e-3 ? [s * 1e6, "µs"] : s < 1 ? [s * 1e3, "ms"] : [s, "s"];
   return `${n < 10 ? n.toFixed(1) : Math.round(n)} ${unit}`;
 }

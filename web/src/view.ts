@@ -7,6 +7,8 @@ export interface ViewProps {
   process: string; // the id of one that has ended; empty for none
   open: (process: string) => void;
   path: (process: string) => void; // shows it in the flow
+  run: string; // the id of a durable one; empty for none
+  openRun: (run: string) => void;
   file: string; // that is edited; empty for the first
   line: number; // 0 for none
   edit: (file: string, line: number) => void;
