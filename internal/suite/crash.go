@@ -9,9 +9,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/clock"
 	"github.com/uniflow-labs/uniflow/internal/durable"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/journal/memory"
@@ -132,7 +134,9 @@ func (s *session) crashAt(ctx context.Context, t uniflow.Test, step int, whole *
 	within, gone := context.WithCancelCause(ctx)
 	defer gone(nil)
 	store := memory.New()
-	before := s.attempt(within, t, &crashStore{Store: store, left: step, gone: gone}, epoch)
+	fake := clockOf(t, epoch)
+	crashing := &crashStore{Store: store, left: step, clock: fake, last: epoch, gone: gone}
+	before := s.attempt(within, t, crashing, fake)
 	switch cause := context.Cause(within); {
 	case errors.Is(before.err, errAbandoned) || ctx.Err() != nil:
 		return before
@@ -145,11 +149,7 @@ func (s *session) crashAt(ctx context.Context, t uniflow.Test, step int, whole *
 		before.err = err
 		return before
 	}
-	began := epoch
-	if before.clock != nil {
-		began = before.clock.Now()
-	}
-	after := s.attempt(ctx, t, store, began)
+	after := s.attempt(ctx, t, store, clockOf(t, crashing.last))
 	if after.err != nil {
 		return after
 	}
@@ -193,17 +193,24 @@ func sameEnd(want, got *journal.Run) error {
 // errGone is why nothing is done any more in a program that has crashed.
 var errGone = errors.New("the program has crashed")
 
-// A crashStore is the journal of a program that is gone when a number of steps is durable: what it commits
-// later fails, and gone is called.
+// A crashStore is the journal of a program that is gone when a number of steps is durable. What it does until its
+// next step is not known to the journal: that fails, and gone is called.
 type crashStore struct {
 	*memory.Store
-	left int // only Commit uses it
-	gone context.CancelCauseFunc
+	clock *clock.Fake // nil for the clock of the machine
+	gone  context.CancelCauseFunc
+
+	// Only Commit uses these, until the store is closed.
+	left int
+	last time.Time // when a step became durable, by the clock
 }
 
 // Commit makes as much of the batch durable as is left. A batch is what came while the one before was written,
 // so any beginning of it might have been one.
 func (c *crashStore) Commit(ctx context.Context, b *journal.Batch) error {
+	if c.clock != nil && c.left > 0 {
+		c.last = c.clock.Now()
+	}
 	part := *b
 	part.Starts = b.Starts[:c.take(len(b.Starts))]
 	part.Records = b.Records[:c.take(len(b.Records))]

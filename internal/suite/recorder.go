@@ -80,7 +80,7 @@ func (r *recorder) keep(p observe.Packet, out bool) (begins bool) {
 	defer r.mu.Unlock()
 	at := place{r.nodeLocked(p.Node), int32(p.Port), out}
 	r.counts[at]++
-	if p.Node.ID == r.test.ID && (!r.begun || out && p.Port == 0) { // what it sends may be of a process that goes on after a crash, before the test
+	if p.Node.ID == r.test.ID && (!out || p.Port == 0) { // of a process that goes on after a crash, it may send before it receives
 		begins, r.begun = true, true
 	}
 	if !r.begun || begins && !out || r.ended || len(r.frames) == maxFrames {

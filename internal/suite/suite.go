@@ -174,7 +174,7 @@ func (s *session) test(ctx context.Context, t uniflow.Test) (*Result, *recorder)
 		store = memory.New()
 		kept = store
 	}
-	whole := s.attempt(ctx, t, kept, epoch)
+	whole := s.attempt(ctx, t, kept, clockOf(t, epoch))
 	last := whole
 	if whole.err == nil && t.Crashes && !slices.ContainsFunc(s.Mocks, (*Mock).Records) {
 		last = s.crash(ctx, t, whole, store, r)
@@ -191,12 +191,19 @@ type attempt struct {
 	rec   *recorder
 	calls *calls
 	log   logBuffer
-	clock *clock.Fake // nil for the clock of the machine
 	err   error
 }
 
-// attempt runs a test. The journal may be nil; a fake clock begins at a time.
-func (s *session) attempt(ctx context.Context, t uniflow.Test, store journal.Store, began time.Time) *attempt {
+// clockOf returns a clock for a test that shows now; nil for the clock of the machine.
+func clockOf(t uniflow.Test, now time.Time) *clock.Fake {
+	if !t.FakeClock {
+		return nil
+	}
+	return clock.New(now)
+}
+
+// attempt runs a test. Journal and clock may be nil.
+func (s *session) attempt(ctx context.Context, t uniflow.Test, store journal.Store, fake *clock.Fake) *attempt {
 	a := &attempt{rec: newRecorder(t.Node), calls: newCalls()}
 	limit := s.Timeout
 	if t.Timeout > 0 {
@@ -216,11 +223,10 @@ func (s *session) attempt(ctx context.Context, t uniflow.Test, store journal.Sto
 	}
 	var worker sync.WaitGroup // waited for by the result, unless it is abandoned
 	begin := func() { worker.Go(func() { done <- s.run(ctx, t, a, opts) }) }
-	if t.FakeClock {
-		a.clock = clock.New(began)
-		opts.Clock = a.clock
+	if fake != nil {
+		opts.Clock = fake
 		begin = func() {
-			a.clock.AfterFunc(0, func(begun context.Context) {
+			fake.AfterFunc(0, func(begun context.Context) {
 				within, cancel := context.WithCancelCause(begun)
 				defer cancel(nil)
 				defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
