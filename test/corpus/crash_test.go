@@ -26,7 +26,7 @@ var apart = map[string]string{
 	"merge/the earlier packet is answered before the row is complete": "what waits in a fork does not end with the test",
 	"merge/rows in order":                                             "a run with two sleeps below a second may hang when it goes on",
 	"for/elements wait at the same time":                              "a run with two sleeps below a second may hang when it goes on",
-	"for/a child that fails fails the whole":                          "the error of a child has another hash when it runs again",
+	"for/a child that fails fails the whole":                          "a run with a single child and a record after it diverges when it goes on",
 }
 
 // TestCrashes runs each case as a test with crashes: after one at any step of its journal, the answer is that of
