@@ -20,10 +20,15 @@ import (
 type Test struct {
 	Node node.Ref
 	node.TestSettings
+	Durable bool // what it tests is a durable process: [Engine.Test] takes [Options.Journal]
+	Crashes bool // a run of tests repeats it with crashes
 
 	at int32 // in the program of the outline
 	of *outlined
 }
+
+// A crasher is a [node.Tester] that may be repeated with crashes.
+type crasher interface{ Crashes() bool }
 
 // outlined is what tests of an outline are made of. It is immutable.
 type outlined struct {
@@ -52,7 +57,11 @@ func (e *Engine) Outline(source Source) (Outline, diag.List) {
 	outline := outlineOf(prog)
 	for i := range prog.Vertices {
 		if t, ok := prog.Vertices[i].Node.(node.Tester); ok {
-			outline.Tests = append(outline.Tests, Test{prog.Vertices[i].Ref, t.Test(), int32(i), of})
+			test := Test{Node: prog.Vertices[i].Ref, TestSettings: t.Test(), Durable: prog.Outline[i].Traits.Is.Has(node.Durable), at: int32(i), of: of}
+			if c, ok := t.(crasher); ok {
+				test.Crashes = c.Crashes()
+			}
+			outline.Tests = append(outline.Tests, test)
 		}
 	}
 	return outline, list

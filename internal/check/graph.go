@@ -196,11 +196,15 @@ func attachedBelow(i int, v *node.Vertex, report Report) {
 		return
 	}
 	begins := func(at *node.Vertex) bool { return at != v && at.Def != nil && at.Def.Begins() }
-	for at := range node.Reach(node.Down, node.Nodes(append(v.Out, v.Err)...), begins) {
+	from, hint := append(v.Out, v.Err), "with when, say which requests are durable: those that do not come to it"
+	if v.Def.Role.Has(node.Tests) {
+		from, hint = v.Out[:min(1, len(v.Out))], "test it without durability, as its processes cannot be durable" // the answer is judged outside of the process
+	}
+	for at := range node.Reach(node.Down, node.Nodes(from...), begins) {
 		if at.Def == nil || at.Def.Recall == nil || at.Def.Recall(at.Config) != node.Attached {
 			continue
 		}
 		report(i, v.Config.Errorf("durability", diag.CodeBadNode, "its processes come to %q, which cannot go on after a crash: %s is bound to a connection, or to the memory of the program", at.Ref, at.Ref.Kind).
-			WithHint("with when, say which requests are durable: those that do not come to it"))
+			WithHint("%s", hint))
 	}
 }

@@ -12,7 +12,7 @@ type Trigger struct {
 }
 
 // Triggers returns the triggers of a program, in spec order. Those that get their work by
-// links are left out.
+// links are left out, and tests, which only a run of tests starts.
 func Triggers(prog *compile.Program) []Trigger {
 	linked := make([]bool, len(prog.Vertices))
 	for _, l := range prog.Links {
@@ -21,6 +21,9 @@ func Triggers(prog *compile.Program) []Trigger {
 	var all []Trigger
 	for i := range prog.Vertices {
 		n := prog.Vertices[i].Node
+		if _, tests := n.(node.Tester); tests {
+			continue
+		}
 		finite, ok := n.(node.Finite)
 		if _, starts := n.(node.Trigger); ok || starts && !linked[i] {
 			all = append(all, Trigger{int32(i), finite})

@@ -183,12 +183,14 @@ func (m *Mock) record(cause, sent value.Value) {
 }
 
 // node returns a node that sends what the mock makes of a payload on the first out-port, or
-// answers it if there is none.
-func (m *Mock) node(init *node.Init, def *node.Def) node.Node {
+// answers it if there is none. called gets each payload.
+func (m *Mock) node(init *node.Init, def *node.Def, called func(value.Value)) node.Node {
 	out := firstOut(def)
 	sends := len(def.Out) > 0 && len(init.OutLinks) > out
 	return node.ReceiverFunc(func(p node.Process, pkt node.Packet) node.Result {
-		made, err := m.eval(p, value.ErrorMap(pkt.Payload))
+		payload := value.ErrorMap(pkt.Payload)
+		called(payload)
+		made, err := m.eval(p, payload)
 		switch {
 		case err != nil:
 			return node.Fail(err)

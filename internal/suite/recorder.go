@@ -74,18 +74,17 @@ func (r *recorder) end() {
 	r.ended = true
 }
 
-// keep adds a packet, and reports whether the test begins with it.
+// keep adds a packet, and reports whether a process of the test begins with it.
 func (r *recorder) keep(p observe.Packet, out bool) (begins bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := place{r.nodeLocked(p.Node), int32(p.Port), out}
 	r.counts[at]++
-	if !r.begun {
-		r.begun = !out && p.Node.ID == r.test.ID
-		return r.begun
+	if p.Node.ID == r.test.ID && (!out || p.Port == 0) { // of a process that goes on after a crash, it may send before it receives
+		begins, r.begun = true, true
 	}
-	if r.ended || len(r.frames) == maxFrames {
-		return false
+	if !r.begun || begins && !out || r.ended || len(r.frames) == maxFrames {
+		return begins
 	}
 	r.places[at] = append(r.places[at], int32(len(r.frames)))
 	r.frames = append(r.frames, frame{at, p.Payload})
@@ -93,7 +92,7 @@ func (r *recorder) keep(p observe.Packet, out bool) (begins bool) {
 		close(r.changed)
 		r.changed = nil
 	}
-	return false
+	return begins
 }
 
 func (r *recorder) nodeLocked(ref node.Ref) int32 {

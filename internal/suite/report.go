@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -40,7 +41,7 @@ func (r *Result) Text(w io.Writer, sources func(file string) []byte, colour bool
 		word = map[bool]string{true: "\x1b[32m", false: "\x1b[31m"}[r.Err == nil] + word + "\x1b[0m"
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s (%s)\n", word, show.Printable(r.Name()), show.Duration(r.Duration))
+	fmt.Fprintf(&b, "%s %s (%s%s)\n", word, show.Printable(r.Name()), show.Duration(r.Duration), r.Crashes.text())
 	if r.Err != nil {
 		r.details(&b, sources, colour)
 	}
@@ -52,6 +53,10 @@ func (r *Result) Text(w io.Writer, sources func(file string) []byte, colour bool
 func (r *Result) details(to *bytes.Buffer, sources func(string) []byte, colour bool) {
 	b := new(bytes.Buffer)
 	defer func() { to.WriteString(r.redact(b.String())) }()
+	if c := r.Crashes; c != nil && c.Failed != nil {
+		fmt.Fprintf(b, "  after a crash at step %d of %d, the %s of %s; --run %s --crash %d runs only this:\n",
+			c.Failed.Number, c.Steps, c.Failed.Type, show.Printable(c.Failed.Node), quoted("^"+regexp.QuoteMeta(r.Name())+"$"), c.Failed.Number)
+	}
 	var found bytes.Buffer
 	for _, f := range r.Failures() {
 		found.Reset()
@@ -74,6 +79,24 @@ func (r *Result) details(to *bytes.Buffer, sources func(string) []byte, colour b
 		b.WriteString("    log:\n")
 		indent(b, "      ", r.Log)
 	}
+}
+
+// text says how many crashes a test has passed, for the line of its result.
+func (c *Crashes) text() string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Seed != 0:
+		return fmt.Sprintf(", %d of %d crashes, --seed %d", c.Done, c.Steps, c.Seed)
+	case c.Done == 1:
+		return ", 1 crash"
+	}
+	return fmt.Sprintf(", %d crashes", c.Done)
+}
+
+// quoted returns a text as one word for a shell.
+func quoted(text string) string {
+	return "'" + strings.ReplaceAll(show.Printable(text), "'", `'\''`) + "'"
 }
 
 func (s *Step) text(redact func(string) string) string {
@@ -134,9 +157,25 @@ type ReportedTest struct {
 	Line     int               `json:"line"`
 	Passed   bool              `json:"passed"`
 	Seconds  float64           `json:"seconds"`
+	Crashes  *ReportedCrashes  `json:"crashes,omitempty"`
 	Failures []ReportedFailure `json:"failures,omitempty"`
 	Trail    []ReportedStep    `json:"trail,omitempty"` // of a failed test
 	Log      string            `json:"log,omitempty"`   // of a failed test
+}
+
+// ReportedCrashes are the crashes of a [ReportedTest].
+type ReportedCrashes struct {
+	Passed int                `json:"passed"`
+	Steps  int                `json:"steps"`            // of the journal
+	Seed   uint64             `json:"seed,omitempty"`   // of the sample
+	Failed *ReportedCrashStep `json:"failed,omitempty"` // where it failed
+}
+
+// A ReportedCrashStep is the step of the journal at which a test failed.
+type ReportedCrashStep struct {
+	Step int    `json:"step"`
+	Node string `json:"node"`
+	Type string `json:"type"`
 }
 
 // A ReportedFailure is one failure of a [ReportedTest].
@@ -163,6 +202,12 @@ func NewReport(results []*Result, tests int, took time.Duration) *Report {
 		t := ReportedTest{
 			Name: r.Name(), File: r.Test.Node.Pos.File, Line: r.Test.Node.Pos.Line,
 			Passed: r.Err == nil, Seconds: r.Duration.Seconds(),
+		}
+		if c := r.Crashes; c != nil {
+			t.Crashes = &ReportedCrashes{Passed: c.Done, Steps: c.Steps, Seed: c.Seed}
+			if f := c.Failed; f != nil {
+				t.Crashes.Failed = &ReportedCrashStep{f.Number, f.Node, f.Type}
+			}
 		}
 		for _, f := range r.Failures() {
 			safe := *f.Finding

@@ -1,7 +1,7 @@
 // Package suite runs the tests in documents, and reports what they found.
 //
 // Read [Run] first, then recorder.go (what a test has sent and received), mock.go
-// (nodes that a run replaces), record.go (what mocks record), and what is reported: report.go, failure.go and
+// (nodes that a run replaces), record.go (what mocks record), crash.go (tests with crashes), and what is reported: report.go, failure.go and
 // coverage.go.
 //
 // Invariants: each test has an engine of its own, so nothing that one does is seen by
@@ -26,7 +26,9 @@ import (
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/clock"
-	"github.com/uniflow-labs/uniflow/internal/memory"
+	limits "github.com/uniflow-labs/uniflow/internal/memory"
+	"github.com/uniflow-labs/uniflow/journal"
+	"github.com/uniflow-labs/uniflow/journal/memory"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -50,6 +52,11 @@ type Options struct {
 	Dry     bool
 	Allowed []string
 
+	// Crash is the only step at which a test with crashes is repeated; 0 for all. Above [maxCrashes] steps it is
+	// a sample, which Seed chooses; 0 for another one each time.
+	Crash int
+	Seed  uint64
+
 	// Done is called after each test with its index, for one at a time, in any order.
 	Done func(at int, r *Result)
 }
@@ -72,10 +79,11 @@ type Result struct {
 	Test     uniflow.Test
 	Start    time.Time
 	Duration time.Duration
-	Err      error  // nil if the test passed
-	Steps    []Step // what the test sent, up to its failure
-	Skipped  int    // earlier steps, which Steps leaves out
-	Log      string // what the nodes logged
+	Err      error    // nil if the test passed
+	Steps    []Step   // what the test sent, up to its failure
+	Skipped  int      // earlier steps, which Steps leaves out
+	Log      string   // what the nodes logged
+	Crashes  *Crashes // nil for a test that is not repeated with crashes
 
 	redact func(string) string
 }
@@ -99,7 +107,7 @@ func Run(ctx context.Context, tests []Case, opts Options) ([]*Result, *Coverage)
 		opts.Redact = unchanged
 	}
 	cover := newCoverage(opts.Kinds, tests)
-	bytes := memory.Limit() / 2 // the machine is asked once
+	bytes := limits.Limit() / 2 // the machine is asked once
 	sessions := make(map[*Round]*session)
 	for _, t := range tests {
 		if sessions[t.Round] != nil {
@@ -160,6 +168,43 @@ type session struct {
 
 func (s *session) test(ctx context.Context, t uniflow.Test) (*Result, *recorder) {
 	r := &Result{Test: t, Start: time.Now(), redact: s.Redact}
+	var store *memory.Store
+	var kept journal.Store
+	if t.Durable {
+		store = memory.New()
+		kept = store
+	}
+	whole := s.attempt(ctx, t, kept, clockOf(t, epoch))
+	last := whole
+	if whole.err == nil && t.Crashes && !slices.ContainsFunc(s.Mocks, (*Mock).Records) {
+		last = s.crash(ctx, t, whole, store, r)
+	}
+	r.Duration = time.Since(r.Start)
+	r.Err = last.err
+	r.Steps, r.Skipped = last.rec.steps(s.names)
+	r.Log = last.log.String()
+	return r, whole.rec
+}
+
+// An attempt is one run of a test in a program, which a crash may have ended.
+type attempt struct {
+	rec   *recorder
+	calls *calls
+	log   logBuffer
+	err   error
+}
+
+// clockOf returns a clock for a test that shows now; nil for the clock of the machine.
+func clockOf(t uniflow.Test, now time.Time) *clock.Fake {
+	if !t.FakeClock {
+		return nil
+	}
+	return clock.New(now)
+}
+
+// attempt runs a test. Journal and clock may be nil.
+func (s *session) attempt(ctx context.Context, t uniflow.Test, store journal.Store, fake *clock.Fake) *attempt {
+	a := &attempt{rec: newRecorder(t.Node), calls: newCalls()}
 	limit := s.Timeout
 	if t.Timeout > 0 {
 		limit = t.Timeout
@@ -171,40 +216,34 @@ func (s *session) test(ctx context.Context, t uniflow.Test) (*Result, *recorder)
 		late := time.AfterFunc(limit, func() { cancel(fmt.Errorf("timeout: the test took longer than %s", limit)) })
 		defer late.Stop()
 	}
-	var log logBuffer
-	rec := newRecorder(t.Node)
 	done := make(chan error, 1) // room for the result after the test was abandoned
 	opts := uniflow.Options{
-		Namespace: t.Node.Namespace, Observer: s.recordings(rec.observer()), Kinds: s.Kinds, Memory: s.bytes,
-		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime})),
+		Namespace: t.Node.Namespace, Observer: s.recordings(a.rec.observer()), Kinds: s.Kinds, Memory: s.bytes, Journal: store,
+		Log: slog.New(slog.NewTextHandler(&a.log, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime})),
 	}
 	var worker sync.WaitGroup // waited for by the result, unless it is abandoned
-	begin := func() { worker.Go(func() { done <- s.run(ctx, t, rec, opts) }) }
-	if t.FakeClock {
-		fake := clock.New(epoch)
+	begin := func() { worker.Go(func() { done <- s.run(ctx, t, a, opts) }) }
+	if fake != nil {
 		opts.Clock = fake
 		begin = func() {
 			fake.AfterFunc(0, func(begun context.Context) {
 				within, cancel := context.WithCancelCause(begun)
 				defer cancel(nil)
 				defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-				done <- s.run(within, t, rec, opts)
+				done <- s.run(within, t, a, opts)
 			})
 		}
 	}
 	begin()
-	r.Err = wait(ctx, done)
-	r.Duration = time.Since(r.Start)
-	switch abandoned := errors.Is(r.Err, errAbandoned); {
-	case r.Err == nil || abandoned:
+	a.err = wait(ctx, done)
+	switch abandoned := errors.Is(a.err, errAbandoned); {
+	case a.err == nil || abandoned:
 	case outer.Err() != nil:
-		r.Err = errInterrupted
+		a.err = errInterrupted
 	case ctx.Err() != nil:
-		r.Err = context.Cause(ctx)
+		a.err = context.Cause(ctx)
 	}
-	r.Steps, r.Skipped = rec.steps(s.names)
-	r.Log = log.String()
-	return r, rec
+	return a
 }
 
 // errInterrupted is the failure of a test that was under way when the run ended.
@@ -231,7 +270,7 @@ func wait(ctx context.Context, done <-chan error) error {
 }
 
 // run runs a test in an engine of its own. What it has forked is cancelled in the end.
-func (s *session) run(ctx context.Context, t uniflow.Test, rec *recorder, opts uniflow.Options) (err error) {
+func (s *session) run(ctx context.Context, t uniflow.Test, a *attempt, opts uniflow.Options) (err error) {
 	engine, err := uniflow.New(opts)
 	if err != nil {
 		return err
@@ -243,13 +282,13 @@ func (s *session) run(ctx context.Context, t uniflow.Test, rec *recorder, opts u
 			err = errors.Join(err, stopped)
 		}
 	}()
-	if err := engine.ApplyTest(ctx, t, s.replace(t.FakeClock, rec)); err != nil {
+	if err := engine.ApplyTest(ctx, t, s.replace(t.FakeClock, a)); err != nil {
 		return err
 	}
 	if s.Dry {
 		ctx = node.WithParts(ctx, unread{})
 	}
-	defer rec.end()
+	defer a.rec.end()
 	return engine.Test(ctx, t.Node.Name)
 }
 
@@ -260,7 +299,7 @@ func (unread) Part(context.Context, value.Value) error { return nil }
 
 // replace returns what makes nodes of a test in place of their kinds: mocks replace nodes, and others
 // may not be run.
-func (s *session) replace(fake bool, rec *recorder) func(node.Ref, *node.Def) func(*node.Init) (node.Node, error) {
+func (s *session) replace(fake bool, a *attempt) func(node.Ref, *node.Def) func(*node.Init) (node.Node, error) {
 	return func(ref node.Ref, def *node.Def) func(*node.Init) (node.Node, error) {
 		records := false
 		for _, m := range s.Mocks {
@@ -269,7 +308,9 @@ func (s *session) replace(fake bool, rec *recorder) func(node.Ref, *node.Def) fu
 			case m.records:
 				records = true
 			default:
-				return func(init *node.Init) (node.Node, error) { return m.node(init, def), nil }
+				return func(init *node.Init) (node.Node, error) {
+					return m.node(init, def, a.calls.of(ref, recallOf(def, init.Config))), nil
+				}
 			}
 		}
 		if def.New == nil {
@@ -283,7 +324,7 @@ func (s *session) replace(fake bool, rec *recorder) func(node.Ref, *node.Def) fu
 			if why := s.inert(ref, def, init.Config, fake, records); why != nil {
 				left := inert{why: why}
 				if s.Dry {
-					left.begun = rec.hasBegun
+					left.begun = a.rec.hasBegun
 				}
 				return left, nil
 			}
@@ -299,10 +340,7 @@ func (s *session) inert(ref node.Ref, def *node.Def, c schema.Config, fake, reco
 	if def.Traits != nil {
 		traits = def.Traits(c)
 	}
-	recall := node.Effects
-	if def.Recall != nil {
-		recall = def.Recall(c)
-	}
+	recall := recallOf(def, c)
 	changes := recall == node.Effects || recall == node.Reruns || recall == node.Attached
 	records = records && !def.Starts()
 	why := ""
@@ -327,6 +365,13 @@ func (s *session) inert(ref node.Ref, def *node.Def, c schema.Config, fake, reco
 		return fmt.Errorf("%s %s in a try: pin what %s answers, or allow it by its name", def.Kind, why, name)
 	}
 	return fmt.Errorf("%s %s in tests: mocks of the test, or --mock %s=FILE, say what it answers", def.Kind, why, name)
+}
+
+func recallOf(def *node.Def, c schema.Config) node.Recall {
+	if def.Recall == nil {
+		return node.Effects
+	}
+	return def.Recall(c)
 }
 
 // named reports whether a name is that of a node, with its namespace or without.

@@ -1,8 +1,10 @@
 package core
 
 import (
+	"context"
 	_ "embed"
 	"errors"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
@@ -24,6 +26,8 @@ func testDef(o Options) *node.Def {
 		Page:    node.ReadPage(testPage),
 		Config: schema.Fields(
 			schema.Duration("timeout").Doc("How long the test may take, in real time; `--timeout` of the command unless set."),
+			schema.Enum("durability", "none", "checkpoint").Default("none").Doc("With `checkpoint`, what `out[0]` leads to is a durable process, with a journal in memory."),
+			schema.Enum("crash", "each", "none").Doc("With `each`, the test runs whole, and then once for each step of its journal: there the program is gone, and a new one goes on. It is `each` with `durability: checkpoint`, and `none` without."),
 			schema.Enum("clock", "real", "fake").Default("real").Doc("With `fake`, time stands still while something is done, and jumps ahead when everything waits."),
 			schema.Any(node.FieldValues).Doc("What `env` gets in this test, by name: data of variables, and of the environment as `-e` gives it. A flag of the command line comes before it."),
 			schema.List("mocks", schema.Fields(
@@ -33,8 +37,14 @@ func testDef(o Options) *node.Def {
 				schema.Text("code").Doc("The code, in place of a file."),
 			)).Doc("Nodes that code replaces in this test. `--mock` for the same node comes before it."),
 		),
-		Role:   node.Tests,
-		Traits: node.Fixed(node.Traits{Gives: []string{givesTest}}),
+		Role: node.Tests,
+		Traits: func(c schema.Config) node.Traits {
+			t := node.Traits{Gives: []string{givesTest}}
+			if isDurable(c) {
+				t.Is = node.Durable
+			}
+			return t
+		},
 		Recall: node.Always(node.Effects),
 		Out:    []node.Port{{Name: "out", Doc: "`out[0]` takes null, and starts what is tested. `out[1]` takes the answer and -1, to judge it.", Indexes: node.Exactly(2)}},
 		New: func(init *node.Init) (node.Node, error) {
@@ -49,16 +59,20 @@ func testDef(o Options) *node.Def {
 				return nil, err
 			}
 			t.judge = node.NewCall(passed)
-			t.act = node.NewCall(func(_ node.Process, resp node.Response) node.Result {
-				if resp.IsError() {
-					return node.Fail(resp.Payload.AsError())
-				}
-				return t.judge.Send(1, value.List(resp.Payload, value.Int(-1)))
-			})
+			t.act = node.NewCall(func(_ node.Process, resp node.Response) node.Result { return t.answered(resp) })
+			crash := init.Config.String("crash")
+			switch {
+			case isDurable(init.Config):
+				return &durableTest{test: t, key: []byte(init.Node.ID), clock: init.Clock, crashes: crash != "none"}, nil
+			case crash == "each":
+				return nil, init.Config.Errorf("crash", diag.CodeBadValue, "only a durable process goes on after a crash").WithHint("add durability: checkpoint")
+			}
 			return t, nil
 		},
 	}
 }
+
+func isDurable(c schema.Config) bool { return c.String("durability") == "checkpoint" }
 
 // testMocks reads what a test replaces.
 func (o Options) testMocks(c schema.Config) (mocks []node.TestMock, err error) {
@@ -90,6 +104,50 @@ type test struct {
 func (t *test) Test() node.TestSettings { return t.settings }
 
 func (t *test) Receive(node.Process, node.Packet) node.Result { return t.act.Send(0, value.Null()) }
+
+// answered judges the answer of what is tested.
+func (t *test) answered(resp node.Response) node.Result {
+	if resp.IsError() {
+		return node.Fail(resp.Payload.AsError())
+	}
+	return t.judge.Send(1, value.List(resp.Payload, value.Int(-1)))
+}
+
+// A durableTest starts a durable process at out[0], and judges its answer in the process of the test. Its key is the
+// same in every program, so after a crash it gets the answer of the process that goes on.
+type durableTest struct {
+	*test
+	key     []byte
+	clock   node.Clock
+	crashes bool
+	starter node.Starter // from Serve on
+}
+
+// Crashes reports whether the test is repeated with crashes: see [uniflow.Test].
+func (t *durableTest) Crashes() bool { return t.crashes }
+
+// Serve implements [node.Trigger].
+func (t *durableTest) Serve(src node.Starter) error {
+	t.starter = src
+	return nil
+}
+
+func (t *durableTest) Receive(node.Process, node.Packet) node.Result {
+	s, ok := t.starter.(node.DurableStarter)
+	if !ok || !s.Durable() {
+		return node.Fail(errors.New("durability of a test takes a journal, which uniflow test gives it"))
+	}
+	return node.Block(func(ctx context.Context) node.Result {
+		r, err := s.Submit(ctx, node.Submission{Level: node.LevelCheckpoint, Key: t.key, KeyTTL: 24 * time.Hour})
+		if err != nil {
+			return node.Fail(err)
+		}
+		if err := t.clock.Wait(ctx, r.Done); err != nil {
+			return node.Fail(err)
+		}
+		return t.answered(r.Answer())
+	})
+}
 
 // passed answers a test whose answer has been judged.
 func passed(_ node.Process, resp node.Response) node.Result {

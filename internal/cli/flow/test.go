@@ -33,6 +33,9 @@ those of the tests.
 A test that fails shows its errors with their place, what an assert got and expected,
 the packets that were sent, and what the nodes logged. Test exits with 1 if one fails.
 
+A test with durability: checkpoint runs whole, and once more for each step of its journal: there
+the program is gone, and a new one goes on. --crash N repeats only step N, as a failure names it.
+
 --mock replaces a node, or a sub-graph as a whole, by the code in a file, whose extension
 is its language (.js, .ts, .cel, .json, .yaml, .txt): what the code makes of a payload is
 what the node sends, and JSON, YAML and text are always that. A file .jsonl is a
@@ -54,6 +57,8 @@ type testOptions struct {
 	update       bool
 	cover        bool
 	coverListing bool
+	crash        int
+	seed         uint64
 
 	run     string
 	command string
@@ -84,6 +89,8 @@ func testCommand(a commands) *cobra.Command {
 	flags.StringVar(&o.junit, "junit", "", "write JUnit XML to `FILE`, or \"-\"")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "let a test fail after `DURATION` if it sets no timeout; 0 for no limit")
 	flags.StringArrayVar(&o.mocks, "mock", nil, "replace a node by a file: `NAME=FILE`; may be repeated")
+	flags.IntVar(&o.crash, "crash", 0, "in tests with crashes, crash only at step `N` of the journal; 0 for all")
+	flags.Uint64Var(&o.seed, "seed", 0, "choose the steps of tests with too many by `N`, as an earlier run has printed it; 0 for others each time")
 	flags.BoolVar(&o.update, "update", false, "let the nodes of mocks that are recordings run, and record what they send")
 	flags.BoolVar(&o.watch, settings.Watch, false, "run the tests again when documents, values files, scripts or mocks change; print failures and a line for each run")
 	flags.BoolVar(&o.cover, "cover", false, "list what no test has used")
@@ -139,6 +146,9 @@ func (o *testOptions) check(s *settings.Settings) error {
 	}
 	if err := app.NotNegative(o.command, "timeout", o.timeout); err != nil {
 		return err
+	}
+	if o.crash < 0 {
+		return app.Usagef(o.command, "steps are counted from 1, the start", "--crash %d: there is no such step", o.crash)
 	}
 	if o.json && o.junit == app.StdinPath {
 		return app.Usagef(o.command, "write --junit FILE", "--json and --junit - both write to standard output")
@@ -204,7 +214,7 @@ func (a commands) test(ctx context.Context, r *reading, s *settings.Settings, o 
 	})
 	began := time.Now()
 	results, coverage := suite.Run(ctx, tests, suite.Options{
-		Kinds: a.kinds(s.Language), Timeout: o.timeout, Done: printed.done, Redact: p.engine.Redact,
+		Kinds: a.kinds(s.Language), Timeout: o.timeout, Done: printed.done, Redact: p.engine.Redact, Crash: o.crash, Seed: o.seed,
 	})
 	took := time.Since(began)
 	if err := printed.err; err != nil {

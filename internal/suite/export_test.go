@@ -1,0 +1,4 @@
+package suite
+
+// Differs compares the calls of a mock.
+var Differs = differs
