@@ -62,6 +62,10 @@ type Run interface {
 	// Attempt counts the attempts that are marked with [Again], from 1.
 	Attempt() int
 
+	// Replays reports whether the process does again what it has done before a crash or a wait. Nodes
+	// that only tell people something do not tell it twice.
+	Replays() bool
+
 	// Note records a decision, and returns it. When the process runs again it returns what
 	// was recorded the first time, and decide is not called.
 	Note(decide func() value.Value) value.Value
@@ -88,6 +92,9 @@ type Wait struct {
 type Waiting interface {
 	Token() string    // empty without one
 	Until() time.Time // zero for ever
+
+	// Cancel ends a wait that the packet does not go on to await.
+	Cancel()
 
 	// Await continues when the wait is over: with the payload of the signal, with None when the time is
 	// over, or with the error of the process's context. Call it once, and for a packet of a node that

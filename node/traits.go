@@ -111,6 +111,7 @@ func (t Trait) Has(other Trait) bool { return t&other == other }
 const (
 	GivesRequest      = "request of HTTP"                       // that a node can take over: see package handover
 	GivesParts        = "client that takes parts of the answer" // see [PartsOf]
+	GivesDurability   = "durable process"                       // that goes on after a crash: see [Run]
 	GivesConversation = "conversation"                          // see [WithConversation]
 )
 

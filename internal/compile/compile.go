@@ -18,16 +18,17 @@ import (
 
 // Options are what a program is compiled with.
 type Options struct {
-	Kinds  *registry.Registry
-	Log    *slog.Logger // of the nodes
-	Pool   *node.Pool   // handed to the nodes; nothing is acquired while compiling
-	Memory *node.Memory // handed to the nodes
-	Clock  node.Clock   // of the nodes
-	System node.System  // of the nodes
-	Waits  node.Waits   // of the nodes
-	Job    *node.Job    // of the nodes
-	Whole  bool         // keep all hops through sub-graphs, for observers to see
-	Plan   bool         // keep Program.Plan
+	Kinds   *registry.Registry
+	Log     *slog.Logger // of the nodes
+	Pool    *node.Pool   // handed to the nodes; nothing is acquired while compiling
+	Memory  *node.Memory // handed to the nodes
+	Clock   node.Clock   // of the nodes
+	System  node.System  // of the nodes
+	Waits   node.Waits   // of the nodes
+	Signals node.Signals // likewise
+	Job     *node.Job    // of the nodes
+	Whole   bool         // keep all hops through sub-graphs, for observers to see
+	Plan    bool         // keep Program.Plan
 
 	// Incomplete says that some specs could not be read, so targets of links may be missing.
 	Incomplete bool
@@ -252,6 +253,7 @@ func (c *compiler) init(i int32, log *slog.Logger) *node.Init {
 		Clock:      c.opts.Clock,
 		System:     c.opts.System,
 		Waits:      c.opts.Waits,
+		Signals:    c.opts.Signals,
 		Job:        c.opts.Job,
 		Vertex:     &c.graph[i],
 		Shape:      func() *schema.Shape { return c.shape(i, 0) },

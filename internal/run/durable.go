@@ -414,6 +414,8 @@ func (a *activation) Attempt() int { return int(a.again) + 1 }
 
 func (a *activation) Keep() { a.keeps = true }
 
+func (a *activation) Replays() bool { return !a.run.live.Load() }
+
 func (a *activation) Note(decide func() value.Value) value.Value {
 	a.notes++
 	return a.run.record(a, mix(mix(a.pos, uint64(NoteRecord)), uint64(a.notes)), func() Record {

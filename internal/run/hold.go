@@ -96,6 +96,12 @@ func (h *hold) Await(then node.Then) node.Result {
 	return r
 }
 
+// Cancel implements [node.Waiting].
+func (h *hold) Cancel() {
+	_, _ = h.claim(node.Response{None: true}, false) // else a signal has come, which nobody asks for
+	h.act.run.record(h.act, h.arrival(), func() Record { return Record{Type: ArrivalRecord, Op: effect.None, Over: h.pos} })
+}
+
 // result returns a result that continues when the wait is over.
 func (h *hold) result(then node.Then) node.Result {
 	run := h.act.run

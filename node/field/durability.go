@@ -60,6 +60,14 @@ func DurableTrait(c schema.Config) (t node.Trait) {
 	return t
 }
 
+// DurabilityGives returns what a trigger with the config gives to its processes.
+func DurabilityGives(c schema.Config) []string {
+	if c.Group("durability").String("level") == levelCheckpoint {
+		return []string{node.GivesDurability}
+	}
+	return nil
+}
+
 // DurabilityOf reads the field of a config; nil if no process is durable.
 func (o Options) DurabilityOf(c schema.Config) (*Durability, error) {
 	g := c.Group("durability")

@@ -41,7 +41,7 @@ func testDef(o Options) *node.Def {
 		Traits: func(c schema.Config) node.Traits {
 			t := node.Traits{Gives: []string{givesTest}}
 			if isDurable(c) {
-				t.Is = node.Durable
+				t.Is, t.Gives = node.Durable, append(t.Gives, node.GivesDurability)
 			}
 			return t
 		},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -83,7 +84,7 @@ func (n *asker) keyOf(p node.Process, payload value.Value) (string, error) {
 	v, err := n.key.Eval(p.Context(), payload)
 	key := ""
 	if err == nil {
-		key, err = keyText(v)
+		key, err = field.KeyText(v)
 	}
 	if err != nil {
 		return "", node.Unusable(codeKey, fmt.Errorf("key: %w", err))

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/session"
 	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -248,9 +248,6 @@ type keyError struct{ err error }
 
 func (e *keyError) Error() string { return e.err.Error() }
 
-// longestKey is the longest key, in bytes, that is kept as it is.
-const longestKey = 200
-
 // keyOf returns the key of the session of a payload.
 func (n *sessionNode) keyOf(p node.Process, payload value.Value) (string, error) {
 	if n.cookies != nil {
@@ -260,22 +257,5 @@ func (n *sessionNode) keyOf(p node.Process, payload value.Value) (string, error)
 	if err != nil {
 		return "", err
 	}
-	return keyText(v)
-}
-
-// keyText returns a key as text: a text as it is, anything else as JSON, and the hash of a
-// long one.
-func keyText(v value.Value) (string, error) {
-	text, ok := v.AsString()
-	if !ok && !v.IsNull() && !v.IsError() {
-		text = v.String()
-	}
-	if text == "" {
-		return "", errors.New("it is null or empty")
-	}
-	if len(text) > longestKey {
-		sum := sha256.Sum256([]byte(text))
-		text = "sha256:" + hex.EncodeToString(sum[:])
-	}
-	return text, nil
+	return field.KeyText(v)
 }

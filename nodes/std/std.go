@@ -15,6 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/nodes/dialogue"
 	"github.com/uniflow-labs/uniflow/nodes/events"
 	"github.com/uniflow-labs/uniflow/nodes/files"
+	"github.com/uniflow-labs/uniflow/nodes/flow"
 	"github.com/uniflow-labs/uniflow/nodes/kafka"
 	"github.com/uniflow-labs/uniflow/nodes/mcp"
 	"github.com/uniflow-labs/uniflow/nodes/nats"
@@ -39,7 +40,7 @@ func Defs(language string, worker ...string) []*node.Def {
 	defs = append(defs, schedule.Defs()...)
 	o := stream.Options{Languages: languages, Language: language}
 	for _, of := range []func(stream.Options) []*node.Def{
-		ai.Defs, api.Defs, auth.Defs, chat.Defs, client.Defs, data.Defs, dialogue.Defs, files.Defs, kafka.Defs,
+		ai.Defs, api.Defs, auth.Defs, chat.Defs, client.Defs, data.Defs, dialogue.Defs, files.Defs, flow.Defs, kafka.Defs,
 		mcp.Defs, nats.Defs, serve.Defs, sockets.Defs, streams.Defs, web.Defs,
 	} {
 		defs = append(defs, of(o)...)
