@@ -330,8 +330,18 @@ func (a *activation) follow(r node.Result) node.Result {
 // barrier returns a result that goes on when all that was recorded is durable.
 func (run *durable) barrier(then func(node.Process) node.Result) node.Result {
 	return run.wait(func(done func(error)) {
-		if run.kept.Barrier(done) {
-			done(nil)
+		c := run.gen.busyClock
+		if c != nil { // a clock of tests stands still meanwhile
+			c.Begin()
+		}
+		over := func(err error) {
+			done(err)
+			if c != nil {
+				c.End()
+			}
+		}
+		if run.kept.Barrier(over) {
+			over(nil)
 		}
 	}, then)
 }

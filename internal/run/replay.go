@@ -120,8 +120,15 @@ func (run *durable) has(pos uint64) bool {
 
 // add adds a record, unless the run has failed: what its processes do until they end is not a part of it.
 func (run *durable) add(rec Record) {
-	if run.failed() == nil {
-		run.kept.Add(rec)
+	if run.failed() != nil {
+		return
+	}
+	run.kept.Add(rec)
+	if c := run.gen.busyClock; c != nil { // a clock of tests stands still until it is committed
+		c.Begin()
+		if run.kept.Barrier(func(error) { c.End() }) {
+			c.End()
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ func sleepDef() *node.Def {
 			if interval == 0 {
 				return pass{0}, nil
 			}
-			return &sleep{interval: interval, clock: init.Clock, asleep: local[[]*sleeper]{
+			return &sleep{interval: interval, asleep: local[[]*sleeper]{
 				key:   node.NewKey[*kept[[]*sleeper]]("asleep"),
 				begin: func() []*sleeper { return nil },
 				end:   func(*[]*sleeper) {},
@@ -48,7 +48,6 @@ const maxInterval = float64(366 * 24 * time.Hour)
 
 type sleep struct {
 	interval time.Duration
-	clock    node.Clock
 	asleep   local[[]*sleeper] // in the order in which they arrived
 }
 
@@ -61,7 +60,7 @@ type sleeper struct {
 	*sleep
 	payload value.Value
 	asleep  *[]*sleeper
-	first   chan struct{} // closed when it is the first; nil unless it is early
+	first   func() // is called when it is the first; nil unless it is early
 }
 
 func (n *sleep) Receive(p node.Process, pkt node.Packet) node.Result {
@@ -76,18 +75,19 @@ func (s *sleeper) awake(_ node.Process, resp node.Response) node.Result {
 	}
 	all := *s.asleep
 	if all[0] != s {
-		s.first = make(chan struct{})
-		return node.Block(func(ctx context.Context) node.Result {
-			if err := s.clock.Wait(ctx, s.first); err != nil {
-				return node.Fail(err)
+		return node.Await(func(ctx context.Context, done func(node.Result)) {
+			stop := context.AfterFunc(ctx, func() { done(node.Fail(context.Cause(ctx))) })
+			s.first = func() {
+				if stop() {
+					done(node.After(node.None(), s.awake))
+				}
 			}
-			return node.After(node.None(), s.awake)
 		})
 	}
 	all[0] = nil
 	*s.asleep = all[1:]
 	if len(all) > 1 && all[1].first != nil {
-		close(all[1].first)
+		all[1].first()
 	}
 	return node.Send(0, s.payload)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/journal/memory"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/ai/modeltest"
 	"github.com/uniflow-labs/uniflow/nodes/std"
@@ -278,6 +279,12 @@ var cases = map[string]conformCase{
 			f.Environment = map[string]string{"SLACK_TOKEN": "xoxb-1", "SLACK_SIGNING_SECRET": "0123456789abcdef"}
 		},
 	}),
+	"signal": plain(flowtest.Case{
+		Document: "- {kind: signal, name: n, event: e, key: '\"k\"', ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Allocs:   -1, // those of the journal
+		Prepare:  func(f *flowtest.Flow) { f.Options.Journal = memory.New() },
+	}),
 	"sleep": plain(flowtest.Case{
 		Document: "- {kind: sleep, name: n, interval: 1ms, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),
@@ -430,6 +437,10 @@ var cases = map[string]conformCase{
 			Allocs:   -1, // a goroutine that waits
 		}
 	},
+	"wait": plain(flowtest.Case{
+		Document: "- {kind: wait, name: n, key: '\"k\"', ports: {out: [{name: next}], timeout: [{name: late}], error: [{name: failed}]}}",
+		Allocs:   20, // of the error, as the process is not durable
+	}),
 	"websocket": plain(flowtest.Case{
 		Document: "- {kind: websocket, name: n, topics: ['room/${self.params.room}'], ports: {out: [{name: message}], open: [{name: open}], close: [{name: closed}], error: [{name: failed}]}}",
 		Allocs:   20, // of the error, as there is no request

@@ -52,7 +52,8 @@ type logger struct {
 
 // Receive writes a record.
 func (n *logger) Receive(p node.Process, pkt node.Packet) node.Result {
-	if !n.log.Enabled(context.Background(), n.level) {
+	run, durable := node.RunOf(p)
+	if durable && run.Replays() || !n.log.Enabled(context.Background(), n.level) {
 		return node.Send(0, pkt.Payload)
 	}
 	message, err := n.message.Text(p.Context(), pkt.Payload)

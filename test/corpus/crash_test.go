@@ -24,9 +24,6 @@ var apart = map[string]string{
 	"benthos-input/all messages are there":                            "it waits for messages of sources, which start nothing in a test",
 	"loop/deliveries run out":                                         "it sends without an end",
 	"merge/the earlier packet is answered before the row is complete": "what waits in a fork does not end with the test",
-	"merge/rows in order":                                             "a run with two sleeps below a second may hang when it goes on",
-	"for/elements wait at the same time":                              "a run with two sleeps below a second may hang when it goes on",
-	"for/a child that fails fails the whole":                          "a run with a single child and a record after it diverges when it goes on",
 }
 
 // TestCrashes runs each case as a test with crashes: after one at any step of its journal, the answer is that of
