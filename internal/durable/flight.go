@@ -30,8 +30,9 @@ type flight struct {
 	decided  chan struct{} // closed when the journal has decided about the key; nil if there is nothing to decide
 	instead  *journal.Run  // that had the key before; nil once it is decided that this one has it
 	outcome  *outcome
-	rests    bool // its processes have ended because it only waits
-	wanted   bool // something came for it while it was unloaded, so it is to be resumed; guarded by mu of the keeper
+	rests    bool          // its processes have ended because it only waits
+	wanted   bool          // something came for it while it was unloaded, so it is to be resumed; guarded by mu of the keeper
+	gone     chan struct{} // closed once it is not in memory; nil if nothing waits for that; guarded likewise
 
 	mu struct {
 		sync.Mutex
