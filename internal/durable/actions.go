@@ -102,14 +102,15 @@ func (k *Keeper) cancel(ctx context.Context, f *flight) error {
 		}
 	}
 	k.journal.Put(part)
-	f.run.State, f.run.Answer = journal.Cancelled, encodeResponse(node.Response{Payload: value.Error(errCancelledRun)})
+	answer := encodeResponse(node.Response{Payload: value.Error(errCancelledRun)})
 	ended := make(chan error, 1)
-	k.journal.End(journal.End{Run: f.id, State: journal.Cancelled, Answer: f.run.Answer, Error: errCancelledRun.Error(), At: time.Now()}, func(err error) {
+	k.journal.End(journal.End{Run: f.id, State: journal.Cancelled, Answer: answer, Error: errCancelledRun.Error(), At: time.Now()}, func(err error) {
 		if err != nil {
 			k.giveBack(f)
 			ended <- unavailable(err)
 			return
 		}
+		f.run.State, f.run.Answer = journal.Cancelled, answer
 		f.concludeAs(f.run)
 		ended <- nil
 	})
@@ -231,6 +232,9 @@ func (k *Keeper) take(ctx context.Context, id journal.ID) (*flight, error) {
 		if f != nil {
 			r, err := k.journal.Store().Get(ctx, id)
 			if err != nil {
+				if !errors.Is(err, journal.ErrNotFound) {
+					f.run.State = journal.Waiting // perhaps
+				}
 				k.giveBack(f)
 				return nil, err
 			}
@@ -271,14 +275,15 @@ func (k *Keeper) seize(id journal.ID) (f, other *flight, gone <-chan struct{}) {
 	return f, nil, nil
 }
 
-// giveBack leaves a run that was taken as it is.
+// giveBack leaves a run that was taken as it is. One that waits is resumed: a signal may have passed it by
+// meanwhile.
 func (k *Keeper) giveBack(f *flight) {
 	stopped := k.ctx.Err() != nil
 	again := k.forget(f, !stopped)
 	switch {
 	case stopped:
 		f.finish(declined(node.ErrStopped))
-	case again:
+	case again || f.run.State == journal.Waiting:
 		k.wake(f.id)
 	}
 }

@@ -80,7 +80,7 @@ func (w *world) waiting(key string, n int64) *node.Receipt {
 		s.Key = []byte(key)
 	}
 	r := w.must(s)
-	w.stored(r.Run, journal.Waiting)
+	w.until(r.Run, journal.Waiting)
 	return r
 }
 
@@ -181,7 +181,7 @@ func TestCancelAgainstSignal(t *testing.T) {
 		receipts = append(receipts, w.must(node.Submission{Payload: value.Int(100 + i)}))
 	}
 	for _, r := range receipts {
-		w.stored(r.Run, journal.Waiting)
+		w.until(r.Run, journal.Waiting)
 	}
 	var all sync.WaitGroup
 	for i, r := range receipts {
@@ -207,6 +207,38 @@ func TestCancelAgainstSignal(t *testing.T) {
 				t.Errorf("the next got %s", answer(next))
 			}
 		default:
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
+// TestRefusedAgainstSignal asks for what is refused while signals come: they are not lost.
+func TestRefusedAgainstSignal(t *testing.T) {
+	w := newWorld(t)
+	w.open(asks)
+	var receipts []*node.Receipt
+	for i := range int64(20) {
+		receipts = append(receipts, w.must(node.Submission{Payload: value.Int(100 + i)}))
+	}
+	for _, r := range receipts {
+		w.until(r.Run, journal.Waiting)
+	}
+	var all sync.WaitGroup
+	for i, r := range receipts {
+		all.Go(func() {
+			if err := w.engine.Signal(t.Context(), node.Signal{Event: "go", Key: fmt.Sprint(100 + i), Payload: value.String("came")}); err != nil {
+				t.Error(err)
+			}
+		})
+		all.Go(func() {
+			if err := w.engine.RetryRun(t.Context(), idOf(r.Run)); statusOf(err) != 409 {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, r := range receipts {
+		if got := answer(r); got != "came" {
 			t.Errorf("got %s", got)
 		}
 	}
@@ -278,20 +310,20 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// until is stored for a run that is put aside meanwhile.
+// until is stored for a run that is put aside meanwhile, or is not durable yet.
 func (w *world) until(run string, state journal.State) *journal.Run {
 	w.t.Helper()
 	for {
 		r, err := w.store.Get(w.t.Context(), idOf(run))
-		if err != nil {
+		if err != nil && !errors.Is(err, journal.ErrNotFound) {
 			w.t.Fatal(err)
 		}
-		if r.State == state {
+		if err == nil && r.State == state {
 			return r
 		}
 		select {
 		case <-w.t.Context().Done():
-			w.t.Fatalf("the run is %s (%s), want %s", r.State, r.Error, state)
+			w.t.Fatalf("the run is not %s: %+v", state, r)
 		case <-time.After(time.Millisecond):
 		}
 	}

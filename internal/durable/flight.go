@@ -94,9 +94,11 @@ func (f *flight) read(ctx context.Context) (payload value.Value, err error) {
 	if err != nil {
 		return payload, err
 	}
+	f.mu.Lock() // a signal may look for them
 	for _, w := range waits {
 		f.waitLocked(w)
 	}
+	f.mu.Unlock()
 	payload, strip, err := decodeInput(f.run.Input)
 	f.strip = paths(strip)
 	if err != nil {
@@ -233,7 +235,7 @@ func (f *flight) ends(pos uint64) (part journal.Part) {
 	return part
 }
 
-// waitLocked keeps a wait. The caller holds mu, or nothing else knows the flight.
+// waitLocked keeps a wait. The caller holds mu.
 func (f *flight) waitLocked(w journal.Wait) {
 	if f.mu.waits == nil {
 		f.mu.waits = make(map[uint64]journal.Wait)
