@@ -15,6 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/console"
 	"github.com/uniflow-labs/uniflow/internal/debug"
 	"github.com/uniflow-labs/uniflow/internal/edit"
+	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
@@ -26,7 +27,11 @@ func full() Options {
 	if err != nil {
 		panic(err)
 	}
-	return Options{Edit: documents, Slow: http.NotFoundHandler(), Logs: new(console.Logs), Again: func() {}, Announce: func(string) {}, Debug: debug.New(debug.Options{}), Cancel: func(string) bool { return false }, Send: func(context.Context, string, int, value.Value) (answer value.Value, ok bool, err error) { return }, Requeue: func(context.Context, string, [][]byte) ([]node.Requeued, error) { return nil, nil }}
+	act := func(context.Context, journal.ID) error { return nil }
+	return Options{
+		Signal: func(context.Context, node.Signal) error { return nil }, CancelRun: act, RetryRun: act, RestartRun: func(_ context.Context, id journal.ID) (journal.ID, error) { return id, nil },
+		Edit: documents, Slow: http.NotFoundHandler(), Logs: new(console.Logs), Again: func() {}, Announce: func(string) {}, Debug: debug.New(debug.Options{}), Cancel: func(string) bool { return false }, Send: func(context.Context, string, int, value.Value) (answer value.Value, ok bool, err error) { return }, Requeue: func(context.Context, string, [][]byte) ([]node.Requeued, error) { return nil, nil },
+	}
 }
 
 // TestScopes asks each route of the table as each client, under the server's name and another, and from its

@@ -64,6 +64,18 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 	if s.opts.Requeue != nil {
 		all["POST /api/v1/queues/{id}/dead"] = http.HandlerFunc(s.requeue)
 	}
+	if s.opts.Signal != nil {
+		all["POST "+api.SignalsPath] = http.HandlerFunc(s.signal)
+	}
+	if act := s.opts.CancelRun; act != nil {
+		all["POST "+api.RunsPath+"/{id}/cancel"] = s.runAction(same(act))
+	}
+	if act := s.opts.RetryRun; act != nil {
+		all["POST "+api.RunsPath+"/{id}/retry"] = s.runAction(same(act))
+	}
+	if act := s.opts.RestartRun; act != nil {
+		all["POST "+api.RunsPath+"/{id}/restart"] = s.runAction(act)
+	}
 	if s.opts.Debug != nil {
 		all["GET "+api.DebugPath] = http.HandlerFunc(s.debug)
 		all["PUT "+api.DebugPath+"/breakpoints"] = http.HandlerFunc(s.breakpoints)

@@ -1,11 +1,14 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/runs"
@@ -29,14 +32,20 @@ func (s *Server) view(w http.ResponseWriter) *runs.View {
 	}
 }
 
-// noRuns answers an error of a [runs.View].
+// noRuns answers an error of a [runs.View], or of an action.
 func (s *Server) noRuns(w http.ResponseWriter, err error) {
 	var wrong *runs.QueryError
+	var refused *node.Error
 	switch {
 	case errors.As(err, &wrong):
 		api.Fail(w, http.StatusBadRequest, wrong.Message, wrong.Hint)
 	case errors.Is(err, journal.ErrNotFound):
 		api.Fail(w, http.StatusNotFound, "there is no run with this id", "it may have been removed: runs that have ended are kept for some time only")
+	case errors.As(err, &refused) && refused.Status > 0:
+		if refused.Status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "1")
+		}
+		api.Fail(w, refused.Status, s.opts.Redact(err.Error()), "")
 	case errors.Is(err, journal.ErrClosed):
 		api.Fail(w, http.StatusServiceUnavailable, err.Error(), "")
 	default:
@@ -104,4 +113,69 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.json(w, run)
+}
+
+// same makes an action of one whose run stays the same.
+func same(act func(context.Context, journal.ID) error) func(context.Context, journal.ID) (journal.ID, error) {
+	return func(ctx context.Context, id journal.ID) (journal.ID, error) { return id, act(ctx, id) }
+}
+
+// runAction does something with a run, and answers with the run that act returns.
+func (s *Server) runAction(act func(context.Context, journal.ID) (journal.ID, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		view := s.view(w)
+		if view == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), maxSending)
+		defer cancel()
+		var run api.Run
+		id, err := runs.ParseID(r.PathValue("id"))
+		if err == nil {
+			id, err = act(ctx, id)
+		}
+		if err == nil {
+			run, err = view.One(ctx, id)
+		}
+		if err != nil {
+			s.noRuns(w, err)
+			return
+		}
+		s.json(w, run)
+	}
+}
+
+// signal sends a signal, and answers when no crash can lose it.
+func (s *Server) signal(w http.ResponseWriter, r *http.Request) {
+	if s.view(w) == nil {
+		return
+	}
+	var body api.Signal
+	if !read(w, r, &body, `{"event": "EVENT", "key": "KEY", "payload": JSON}`) {
+		return
+	}
+	sent := node.Signal{Namespace: body.Namespace, Event: body.Event, Key: body.Key, Token: body.Token, ID: body.ID}
+	if len(body.Payload) > 0 {
+		var ok bool
+		if sent.Payload, ok = parsed(w, "payload", string(body.Payload)); !ok {
+			return
+		}
+	}
+	if body.Keep != "" {
+		var err error
+		if sent.Keep, err = time.ParseDuration(body.Keep); err != nil || sent.Keep <= 0 {
+			api.Fail(w, http.StatusBadRequest, "keep: want a duration such as 1h", "")
+			return
+		}
+	}
+	if sent.ID == "" && sent.Token == "" {
+		sent.ID = uuid.NewString()
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), maxSending)
+	defer cancel()
+	if err := s.opts.Signal(ctx, sent); err != nil {
+		s.noRuns(w, err)
+		return
+	}
+	s.json(w, api.Signalled{ID: sent.ID})
 }

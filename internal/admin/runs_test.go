@@ -66,7 +66,10 @@ func openTill(t *testing.T) *till {
 	})
 	p := &till{t: t, e: e, port: freeport.Port(t)}
 	p.apply(strings.NewReplacer("PORT", strconv.Itoa(p.port), "SERVICE", service.URL).Replace(checkout))
-	p.s = start(t, Options{Token: "all", ViewToken: "look", Status: e.Status, Redact: e.Redact, RedactValue: e.RedactValue, Runs: e.Runs()})
+	p.s = start(t, Options{
+		Token: "all", ViewToken: "look", Status: e.Status, Redact: e.Redact, RedactValue: e.RedactValue,
+		Runs: e.Runs(), Signal: e.Signal, CancelRun: e.CancelRun, RetryRun: e.RetryRun, RestartRun: e.RestartRun,
+	})
 	return p
 }
 
@@ -203,5 +206,104 @@ func TestRunsRefused(t *testing.T) {
 		if status, text := asked(t, bare, "all", "GET", path, "", nil); status != 409 || !strings.Contains(text, "--journal sqlite:FILE") {
 			t.Errorf("got %d %s, want 409", status, text)
 		}
+	}
+}
+
+// approvals has orders that wait for a person.
+const approvals = `
+- kind: listener
+  name: shop
+  port: PORT
+  durability: {level: checkpoint, key: 'header[?"Idempotency-Key"][?0].orValue(null)', respond_within: 1ms}
+  ports: {out: approval}
+- {kind: wait, name: approval, event: approved, key: body.item, timeout: 1h, ports: {ask: noted, out: done}}
+- {kind: snippet, name: noted, language: cel, code: token}
+- {kind: snippet, name: done, language: cel, code: '{"body": signal}'}
+`
+
+// waits asks for a run that waits, and returns its id once the journal has it so.
+func (p *till) waits(item string) (run string) {
+	p.t.Helper()
+	run = p.order(item)
+	p.until(run, "waiting")
+	return run
+}
+
+func (p *till) until(run, state string) (detail api.RunDetail) {
+	p.t.Helper()
+	for {
+		status, text := asked(p.t, p.s, "look", "GET", "/api/v1/runs/"+run, "", &detail)
+		if status == 200 && detail.Run.State == state {
+			return detail
+		}
+		select {
+		case <-p.t.Context().Done():
+			p.t.Fatalf("got %d %s, want the state %s", status, text, state)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// TestRunsWait shows what runs wait for, without tokens, and sends signals; it cancels and restarts.
+func TestRunsWait(t *testing.T) {
+	p := openTill(t)
+	p.apply(strings.ReplaceAll(approvals, "PORT", strconv.Itoa(p.port)))
+	tea, ham := p.waits("tea"), p.waits("ham")
+	detail := p.until(tea, "waiting")
+	if len(detail.Run.Waits) != 1 {
+		t.Fatalf("got %+v", detail.Run)
+	}
+	if w := detail.Run.Waits[0]; w.Event != "approved" || w.Key != "tea" || !w.Token || w.Due == nil || time.Until(*w.Due) > time.Hour || w.Node == nil || w.Node.Name != "approval" {
+		t.Errorf("got %+v", w)
+	}
+	var page api.Runs
+	if status, text := asked(t, p.s, "look", "GET", "/api/v1/runs", "", &page); status != 200 || len(page.Runs) != 2 || len(page.Runs[0].Waits) != 1 || page.Runs[0].Waits[0].Key != "ham" {
+		t.Errorf("got %d %s", status, text)
+	}
+	status, text := asked(t, p.s, "all", "GET", "/api/v1/runs/"+tea+"?payloads=true", "", &detail)
+	hold := detail.Records[0]
+	if status != 200 || hold.Type != "hold" || hold.Payload.Kind != "time" {
+		t.Errorf("a payload has more than when the wait ends: %d %s", status, text)
+	}
+
+	var sent api.Signalled
+	if status, text := asked(t, p.s, "all", "POST", "/api/v1/signals", `{"event": "approved", "key": "tea", "payload": {"n": 12345678901234567890}, "keep": "1h"}`, &sent); status != 200 || len(sent.ID) != 36 {
+		t.Errorf("got %d %s", status, text)
+	}
+	p.until(tea, "ok")
+	if status, text := asked(t, p.s, "all", "GET", "/api/v1/runs/"+tea+"?payloads=true", "", &detail); status != 200 || !strings.Contains(detail.Answer.Text, "12345678901234567890") {
+		t.Errorf("got %d %s", status, text)
+	}
+	var run api.Run
+	if status, text := asked(t, p.s, "all", "POST", "/api/v1/runs/"+ham+"/cancel", "", &run); status != 200 || run.ID != ham || run.State != "cancelled" || len(run.Waits) > 0 {
+		t.Errorf("got %d %s", status, text)
+	}
+	run = api.Run{}
+	if status, text := asked(t, p.s, "all", "POST", "/api/v1/runs/"+ham+"/restart", "", &run); status != 200 || run.ID == ham || run.State != "running" || run.Keyed {
+		t.Errorf("got %d %s", status, text)
+	}
+	p.until(run.ID, "waiting")
+
+	for path, want := range map[string]int{
+		"runs/" + ham + "/cancel": 409, "runs/" + ham + "/retry": 409, "runs/" + run.ID + "/retry": 409, "runs/7/cancel": 400,
+		"runs/0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71/cancel": 404, "runs/0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71/restart": 404, "runs/0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71/retry": 404,
+	} {
+		if status, text := asked(t, p.s, "all", "POST", "/api/v1/"+path, "", nil); status != want {
+			t.Errorf("%s: got %d %s, want %d", path, status, text, want)
+		}
+		if status, _ := asked(t, p.s, "look", "POST", "/api/v1/"+path, "", nil); status != 403 {
+			t.Errorf("%s: got %d for one who may view", path, status)
+		}
+	}
+	for body, want := range map[string]int{
+		`{"token": "guessed"}`: 404, `{}`: 400, `{"event": "e", "keep": "long"}`: 400, `{"event": "e", "keep": "-1h"}`: 400,
+		`{"event": "e", "token": "t"}`: 400, `{"event": "e", "id": "token/1"}`: 400, `{"event": "e", "more": 1}`: 400, `{"event": "` + strings.Repeat("e", api.MaxBody) + `"}`: 413,
+	} {
+		if status, text := asked(t, p.s, "all", "POST", "/api/v1/signals", body, nil); status != want {
+			t.Errorf("%.60s: got %d %s, want %d", body, status, text, want)
+		}
+	}
+	if status, _ := asked(t, p.s, "look", "POST", "/api/v1/signals", `{"event": "approved"}`, nil); status != 403 {
+		t.Errorf("got %d for one who may view", status)
 	}
 }

@@ -78,6 +78,7 @@ const (
 	CodePath    = Base + "code"
 	DebugPath   = Base + "debug"
 	RunsPath    = Base + "runs"
+	SignalsPath = Base + "signals"
 
 	DocumentsPath = Base + "documents"
 )
@@ -146,6 +147,10 @@ func Routes() []Route {
 		{Method: http.MethodPost, Path: Base + "processes/{id}/cancel", Scope: Control, Doc: "end a process that waits: what it waits for ends with an error"},
 		{Method: http.MethodPost, Path: Base + "nodes/{id}/packets", Scope: Control, Doc: "send a packet to a node, and wait for the answer", Body: Sending{}, Answer: Sent{}},
 		{Method: http.MethodPost, Path: Base + "queues/{id}/dead", Scope: Control, Doc: "send dead letters of a source through the workflow again, and take those that have ended out of the file", Body: Requeue{}, Answer: []Requeued{}},
+		{Method: http.MethodPost, Path: SignalsPath, Scope: Control, Doc: "send a signal to the durable runs that wait for an event, or to the one that a token stands for", Body: Signal{}, Answer: Signalled{}},
+		{Method: http.MethodPost, Path: RunsPath + "/{id}/cancel", Scope: Control, Doc: "end a durable run that waits or was put aside", Answer: Run{}},
+		{Method: http.MethodPost, Path: RunsPath + "/{id}/retry", Scope: Control, Doc: "let a durable run go on that is stuck or diverged, with its records", Answer: Run{}},
+		{Method: http.MethodPost, Path: RunsPath + "/{id}/restart", Scope: Control, Doc: "start another durable run with what this one has begun with, in the workflow that is served: the answer is the new one", Answer: Run{}},
 		{Method: http.MethodGet, Path: DebugPath, Scope: Control, Doc: "breakpoints, and the processes that are held", Answer: Debug{}},
 		{Method: http.MethodPut, Path: DebugPath + "/breakpoints", Scope: Control, Doc: "hold processes at these places, for as long as the state is asked for", Body: Breakpoints{}, Answer: Debug{}},
 		{Method: http.MethodPost, Path: DebugPath + "/held/{id}", Scope: Control, Doc: "let a process go on", Body: Move{}, Answer: Debug{}},

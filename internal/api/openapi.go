@@ -104,7 +104,7 @@ func schemaOf(t reflect.Type, schemas map[string]*jsonschema.Schema) (*jsonschem
 		items, err := schemaOf(t.Elem(), schemas)
 		return &jsonschema.Schema{Type: "array", Items: items}, err
 	}
-	known := make(map[reflect.Type]*jsonschema.Schema)
+	known := map[reflect.Type]*jsonschema.Schema{anyJSON: {}}
 	for _, below := range structs(t) {
 		reference := &jsonschema.Schema{Ref: "#/components/schemas/" + nameOf(below)}
 		schema, err := jsonschema.ForType(below, &jsonschema.ForOptions{TypeSchemas: known})
@@ -187,7 +187,13 @@ func sent() (values []any) {
 	return values
 }
 
+// anyJSON is the type of JSON that the receiver decodes.
+var anyJSON = reflect.TypeFor[json.RawMessage]()
+
 func typeScript(t reflect.Type) string {
+	if t == anyJSON {
+		return "unknown"
+	}
 	switch t.Kind() {
 	case reflect.Bool:
 		return "boolean"

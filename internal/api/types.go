@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -445,6 +446,33 @@ type Run struct {
 	Error    string      `json:"error,omitempty" jsonschema:"why it has failed, or was put aside"`
 	Began    time.Time   `json:"began"`
 	Ended    *time.Time  `json:"ended,omitempty" jsonschema:"or when it was put aside"`
+	Waits    []RunWait   `json:"waits,omitempty" jsonschema:"what it waits for; a list has those of a run that has not ended and was not put aside"`
+}
+
+// A RunWait is what a run waits for: a signal, a time, or the first of both.
+type RunWait struct {
+	Event string       `json:"event,omitempty" jsonschema:"of the signal; there is none if it waits for a time, or for a token only"`
+	Key   string       `json:"key,omitempty" jsonschema:"of the signal"`
+	Token bool         `json:"token,omitempty" jsonschema:"a token stands for the signal, too"`
+	Due   *time.Time   `json:"due,omitempty" jsonschema:"when the wait ends without a signal"`
+	Node  *ProcessNode `json:"node,omitempty" jsonschema:"that waits; a list may have none"`
+}
+
+// A Signal is a message for the durable runs that wait for an event with a key. All of them get it, or the first
+// that waits for them later.
+type Signal struct {
+	Namespace string          `json:"namespace,omitempty" jsonschema:"of the runs; that of the program by default"`
+	Event     string          `json:"event,omitempty" jsonschema:"which the runs wait for"`
+	Key       string          `json:"key,omitempty" jsonschema:"for whose event"`
+	Token     string          `json:"token,omitempty" jsonschema:"stands for namespace, event, key and id; it is good once"`
+	ID        string          `json:"id,omitempty" jsonschema:"what is sent again with the same id is sent once"`
+	Payload   json.RawMessage `json:"payload,omitempty" jsonschema:"what the runs get; null by default"`
+	Keep      string          `json:"keep,omitempty" jsonschema:"how long it is kept for a run that waits later, and its id is known, such as 1h; 24h by default"`
+}
+
+// Signalled is a signal that no crash can lose.
+type Signalled struct {
+	ID string `json:"id,omitempty" jsonschema:"of the signal; none with a token"`
 }
 
 // A RunDetail is a durable run with its records.
@@ -460,7 +488,7 @@ type RunDetail struct {
 type RunRecord struct {
 	N       int         `json:"n" jsonschema:"its number, from 1"`
 	Node    ProcessNode `json:"node"`
-	Type    string      `json:"type" jsonschema:"result: what the node made of a packet; note: a decision of the node; hold: a sleep has begun; arrival: what the node waited for has come; child: a child process has ended"`
+	Type    string      `json:"type" jsonschema:"result: what the node made of a packet; note: a decision of the node; hold: a wait has begun; arrival: what the node waited for has come; child: a child process has ended"`
 	Outcome string      `json:"outcome,omitempty" jsonschema:"of a result: answer, none, error or send"`
 	Port    *int        `json:"port,omitempty" jsonschema:"index of the out-port, of send"`
 	At      time.Time   `json:"at"`

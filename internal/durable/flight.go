@@ -30,8 +30,9 @@ type flight struct {
 	decided  chan struct{} // closed when the journal has decided about the key; nil if there is nothing to decide
 	instead  *journal.Run  // that had the key before; nil once it is decided that this one has it
 	outcome  *outcome
-	rests    bool // its processes have ended because it only waits
-	wanted   bool // something came for it while it was unloaded, so it is to be resumed; guarded by mu of the keeper
+	rests    bool          // its processes have ended because it only waits
+	wanted   bool          // something came for it while it was unloaded, so it is to be resumed; guarded by mu of the keeper
+	gone     chan struct{} // closed once it is not in memory; nil if nothing waits for that; guarded likewise
 
 	mu struct {
 		sync.Mutex
@@ -93,9 +94,11 @@ func (f *flight) read(ctx context.Context) (payload value.Value, err error) {
 	if err != nil {
 		return payload, err
 	}
+	f.mu.Lock() // a signal may look for them
 	for _, w := range waits {
 		f.waitLocked(w)
 	}
+	f.mu.Unlock()
 	payload, strip, err := decodeInput(f.run.Input)
 	f.strip = paths(strip)
 	if err != nil {
@@ -232,7 +235,7 @@ func (f *flight) ends(pos uint64) (part journal.Part) {
 	return part
 }
 
-// waitLocked keeps a wait. The caller holds mu, or nothing else knows the flight.
+// waitLocked keeps a wait. The caller holds mu.
 func (f *flight) waitLocked(w journal.Wait) {
 	if f.mu.waits == nil {
 		f.mu.waits = make(map[uint64]journal.Wait)

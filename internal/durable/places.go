@@ -16,7 +16,7 @@ type places struct {
 	mu sync.Mutex // over what follows, and the runs of homes
 
 	archive func(journal.Revision) (*Archive, error)
-	current string
+	current journal.Revision
 	made    map[string]*home
 	closed  bool
 }
@@ -46,13 +46,13 @@ func (p *places) serve(g *run.Generation, current journal.Revision, archive func
 		before.left = true
 		before.archive.Close()
 	}
-	delete(p.made, p.current)
+	delete(p.made, p.current.Hash)
 	for hash, h := range p.made {
 		if h.err != nil { // perhaps it can run now
 			delete(p.made, hash)
 		}
 	}
-	p.current, p.archive, p.made[current.Hash] = current.Hash, archive, homeOf(g)
+	p.current, p.archive, p.made[current.Hash] = current, archive, homeOf(g)
 }
 
 func homeOf(g *run.Generation) *home {

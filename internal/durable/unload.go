@@ -102,6 +102,7 @@ func (k *Keeper) forget(f *flight, waits bool) (wanted bool) {
 	if k.mu.loaded[f.id] == f {
 		delete(k.mu.loaded, f.id)
 	}
+	f.leftLocked()
 	switch {
 	case waits && f.outcome.watchers > 0:
 		k.mu.watched[f.id] = f

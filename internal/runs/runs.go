@@ -113,6 +113,9 @@ func (v *View) List(ctx context.Context, q Query) (api.Runs, error) {
 	names := v.names()
 	for _, r := range found {
 		shown, err := v.run(ctx, names, r)
+		if err == nil && r.State <= journal.Waiting {
+			shown.Waits, err = v.waits(ctx, names, r, nil)
+		}
 		if err != nil {
 			return api.Runs{}, err
 		}
@@ -153,6 +156,9 @@ func (v *View) Show(ctx context.Context, id journal.ID, after int32, payloads bo
 	if detail.Run, err = v.run(ctx, names, r); err != nil {
 		return api.RunDetail{}, err
 	}
+	if detail.Run.Waits, err = v.waits(ctx, names, r, records); err != nil {
+		return api.RunDetail{}, err
+	}
 	if payloads {
 		if detail.Input, err = v.input(r); err != nil {
 			return api.RunDetail{}, err
@@ -182,11 +188,64 @@ func (v *View) Show(ctx context.Context, id journal.ID, after int32, payloads bo
 			if err != nil {
 				return api.RunDetail{}, fmt.Errorf("record %d: %w", rec.N, err)
 			}
+			if rec.Type == journal.Hold { // the rest is the token
+				payload = payload.At(0)
+			}
 			shown.Payload = new(v.Payload(&payload))
 		}
 		detail.Records = append(detail.Records, shown)
 	}
 	return detail, nil
+}
+
+// One returns a run as a list has it.
+func (v *View) One(ctx context.Context, id journal.ID) (api.Run, error) {
+	r, err := v.Journal.Get(ctx, id)
+	if err != nil {
+		return api.Run{}, err
+	}
+	return v.run(ctx, v.names(), r)
+}
+
+// A waiter is a [journal.Reader] that knows what runs wait for. Each [journal.Store] does.
+type waiter interface {
+	Waits(ctx context.Context, run journal.ID) ([]journal.Wait, error)
+}
+
+// waits returns what a run waits for. The nodes are those of its records; nil for no records.
+func (v *View) waits(ctx context.Context, names *names, r *journal.Run, records []journal.Record) (shown []api.RunWait, err error) {
+	from, ok := v.Journal.(waiter)
+	if !ok || r.State.Ended() {
+		return nil, nil
+	}
+	found, err := from.Waits(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range found {
+		one := api.RunWait{Event: v.Redact(w.Event), Key: v.Redact(w.Key), Token: len(w.Token) > 0}
+		if !w.Due.IsZero() {
+			one.Due = new(w.Due.UTC())
+		}
+		id := ""
+		if at := slices.IndexFunc(records, func(rec journal.Record) bool { return rec.Type == journal.Hold && rec.Pos == w.Pos }); at >= 0 {
+			id = records[at].Node
+		} else if _, ok := names.served[w.Event]; ok {
+			id = w.Event
+		}
+		if id != "" {
+			node, err := v.node(ctx, names, r, id)
+			if err != nil {
+				return nil, err
+			}
+			one.Node = &node
+		}
+		if w.Event == id { // a wait for a token only has the id of its node in place of an event
+			one.Event = ""
+		}
+		shown = append(shown, one)
+	}
+	return shown, nil
 }
 
 func (v *View) input(r *journal.Run) (*api.Payload, error) {
@@ -199,7 +258,7 @@ func (v *View) input(r *journal.Run) (*api.Payload, error) {
 
 // answer returns the answer of a run; nil while there is none.
 func (v *View) answer(r *journal.Run) (*api.Payload, error) {
-	if len(r.Answer) == 0 {
+	if len(r.Answer) == 0 || r.State < journal.OK {
 		return nil, nil
 	}
 	resp, err := durable.Answer(r.Answer)
@@ -219,12 +278,16 @@ func (v *View) run(ctx context.Context, names *names, r *journal.Run) (api.Run, 
 	}
 	shown := api.Run{
 		ID: uuid.UUID(r.ID).String(), State: r.State.String(), Trigger: trigger, Revision: r.Revision, Keyed: len(r.Key) > 0,
-		Resumed: r.Resumed, Error: v.Redact(r.Error), Began: r.Created.UTC(),
+		Resumed: r.Resumed, Began: r.Created.UTC(),
 	}
 	if int(r.Level) < len(levels) {
 		shown.Level = levels[r.Level]
 	}
-	if r.State >= journal.OK && !r.Ended.IsZero() {
+	if r.State < journal.OK { // one that goes on still has why it was put aside
+		return shown, nil
+	}
+	shown.Error = v.Redact(r.Error)
+	if !r.Ended.IsZero() {
 		shown.Ended = new(r.Ended.UTC())
 	}
 	return shown, nil

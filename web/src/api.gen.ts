@@ -586,6 +586,8 @@ export interface Run {
   began: string;
   /** or when it was put aside */
   ended?: string;
+  /** what it waits for; a list has those of a run that has not ended and was not put aside */
+  waits?: RunWait[];
 }
 
 export interface RunDetail {
@@ -604,7 +606,7 @@ export interface RunRecord {
   /** its number, from 1 */
   n: number;
   node: ProcessNode;
-  /** result: what the node made of a packet; note: a decision of the node; hold: a sleep has begun; arrival: what the node waited for has come; child: a child process has ended */
+  /** result: what the node made of a packet; note: a decision of the node; hold: a wait has begun; arrival: what the node waited for has come; child: a child process has ended */
   type: string;
   /** of a result: answer, none, error or send */
   outcome?: string;
@@ -613,6 +615,19 @@ export interface RunRecord {
   at: string;
   /** if payloads are asked for */
   payload?: Payload;
+}
+
+export interface RunWait {
+  /** of the signal; there is none if it waits for a time, or for a token only */
+  event?: string;
+  /** of the signal */
+  key?: string;
+  /** a token stands for the signal, too */
+  token?: boolean;
+  /** when the wait ends without a signal */
+  due?: string;
+  /** that waits; a list may have none */
+  node?: ProcessNode;
 }
 
 export interface Runs {
@@ -656,6 +671,28 @@ export interface Setting {
 export interface Share {
   used: number;
   of: number;
+}
+
+export interface Signal {
+  /** of the runs; that of the program by default */
+  namespace?: string;
+  /** which the runs wait for */
+  event?: string;
+  /** for whose event */
+  key?: string;
+  /** stands for namespace, event, key and id; it is good once */
+  token?: string;
+  /** what is sent again with the same id is sent once */
+  id?: string;
+  /** what the runs get; null by default */
+  payload?: unknown;
+  /** how long it is kept for a run that waits later, and its id is known, such as 1h; 24h by default */
+  keep?: string;
+}
+
+export interface Signalled {
+  /** of the signal; none with a token */
+  id?: string;
 }
 
 export interface Span {

@@ -78,18 +78,23 @@ func (p *payloadFlag) read(command string, stdin io.Reader) (value.Value, error)
 	if err := app.NotNegative(command, "timeout", p.timeout); err != nil {
 		return value.Value{}, err
 	}
-	text, name := []byte(p.input), "--input"
-	path, isFile := strings.CutPrefix(p.input, "@")
-	if isFile || p.input == app.StdinPath {
+	return readPayload(command, "--input", p.input, stdin)
+}
+
+// readPayload returns the payload that a flag has: JSON, or @ and a file, or - for standard input.
+func readPayload(command, flag, given string, stdin io.Reader) (value.Value, error) {
+	text, name := []byte(given), flag
+	path, isFile := strings.CutPrefix(given, "@")
+	if isFile || given == app.StdinPath {
 		if !isFile {
 			path = app.StdinPath
 		}
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			return value.Value{}, app.Usagef(command, "name one file", "--input: %s is a folder", path)
+			return value.Value{}, app.Usagef(command, "name one file", "%s: %s is a folder", flag, path)
 		}
 		docs, err := spec.Read([]string{path}, stdin)
 		if err != nil {
-			return value.Value{}, app.Usagef(command, "", "--input: %w", err)
+			return value.Value{}, app.Usagef(command, "", "%s: %w", flag, err)
 		}
 		text, name = docs[0].Data, docs[0].File
 	}

@@ -27,15 +27,16 @@ const runsLong = `Runs are durable processes: those of a trigger with the field 
 runs with --journal. They go on after a crash.
 
 With --admin ADDRESS the commands ask a running program, by the address that start --admin
-names. With --journal sqlite:FILE they read the file of a journal that no program has.`
+names. With --journal sqlite:FILE, list and show read the file of a journal that no program
+has; the others need the running program.`
 
 func runsCommand(a commands) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "runs", Short: "Show durable processes", Long: runsLong,
-		Example: "  uniflow runs list --admin 127.0.0.1:9000\n  uniflow runs list --journal sqlite:runs.db --state failed,stuck\n  uniflow runs show --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71",
+		Use: "runs", Short: "Show durable processes, and decide about them", Long: runsLong,
+		Example: "  uniflow runs list --admin 127.0.0.1:9000\n  uniflow runs list --journal sqlite:runs.db --state failed,stuck\n  uniflow runs show --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71\n  uniflow runs signal --admin 127.0.0.1:9000 approved --key order-7",
 		Args:    cobra.ArbitraryArgs, RunE: app.RunGroup,
 	}
-	cmd.AddCommand(runsListCommand(a), runsShowCommand(a))
+	cmd.AddCommand(runsListCommand(a), runsShowCommand(a), runsSignalCommand(a), runsCancelCommand(a), runsRetryCommand(a), runsRestartCommand(a))
 	return cmd
 }
 
@@ -55,12 +56,19 @@ func newRunsOptions(a commands, cmd *cobra.Command) *runsOptions {
 
 // addFlags adds the flags that say where the runs are, behind those of the command, and those of more settings.
 func (o *runsOptions) addFlags(cmd *cobra.Command, more ...string) {
+	o.addServedFlags(cmd, append(more, settings.Journal)...)
+	flags := cmd.Flags()
+	flags.Lookup("code").Usage = "with --admin: the `CODE` at the end of the address that start --console prints"
+	flags.Lookup(settings.Journal).Usage = "read the journal at this `ADDRESS`, such as sqlite:runs.db, which no program has"
+}
+
+// addServedFlags is addFlags for a command that needs the running program.
+func (o *runsOptions) addServedFlags(cmd *cobra.Command, more ...string) {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
-	o.AddFlags(cmd, append(more, settings.Admin, settings.AdminToken, settings.Journal)...)
-	flags.StringVar(&o.code, "code", "", "with --admin: the `CODE` at the end of the address that start --console prints")
+	o.AddFlags(cmd, append(more, settings.Admin, settings.AdminToken)...)
+	flags.StringVar(&o.code, "code", "", "the `CODE` at the end of the address that start --console prints")
 	flags.Lookup(settings.Admin).Usage = "ask the running program with this admin `ADDRESS`"
-	flags.Lookup(settings.Journal).Usage = "read the journal at this `ADDRESS`, such as sqlite:runs.db, which no program has"
 }
 
 // A runSource is where runs are read: a program or a file.
@@ -87,11 +95,9 @@ func (o *runsOptions) during(cmd *cobra.Command, f func(runSource) error) (err e
 		if err != nil {
 			return err
 		}
-		from := &servedRuns{client: &api.Client{Address: address, Token: o.AdminToken}, Settings: o.Settings}
-		if o.code != "" {
-			if err := from.client.Enter(cmd.Context(), o.code); err != nil {
-				return o.AdminFailure(err)
-			}
+		from, err := o.served(cmd, address)
+		if err != nil {
+			return err
 		}
 		return f(from)
 	}
@@ -108,6 +114,17 @@ func (o *runsOptions) during(cmd *cobra.Command, f func(runSource) error) (err e
 	return f(&storedRuns{&runs.View{
 		Journal: store, Nodes: func() []node.Ref { return nil }, Namespace: o.Namespace, Redact: same, Payload: plainPayload,
 	}})
+}
+
+// served returns the runs of the program with an address.
+func (o *runsOptions) served(cmd *cobra.Command, address string) (*servedRuns, error) {
+	from := &servedRuns{client: &api.Client{Address: address, Token: o.AdminToken}, Settings: o.Settings}
+	if o.code != "" {
+		if err := from.client.Enter(cmd.Context(), o.code); err != nil {
+			return nil, o.AdminFailure(err)
+		}
+	}
+	return from, nil
 }
 
 // plainPayload shows a payload without what has the name of a credential. The secrets of the program that
@@ -198,12 +215,13 @@ func (f *storedRuns) failure(err error) error {
 }
 
 const runsListLong = `List prints a line for each run, the latest first: its id, its state, the trigger that has
-started it, the level of its durability, when it began, how long it took, and why it has failed.
+started it, the level of its durability, when it began, how long it took, and why it has failed, or
+what it waits for.
 
-The states: running; ok and failed, which have ended; dead: it was resumed six times without a new
-record, as the program has crashed each time; stuck: its documents have changed; diverged: run again,
-it did something else than its records say. The last three are put aside: the program does not go on
-with them.`
+The states: running; waiting: it only waits, and is not in memory; ok, failed and cancelled, which have
+ended; dead: it was resumed six times without a new record, as the program has crashed each time; stuck:
+its documents have changed; diverged: run again, it did something else than its records say. The last
+three are put aside: the program does not go on with them.`
 
 const runsListExample = `  uniflow runs list --admin 127.0.0.1:9000
   uniflow runs list --admin 127.0.0.1:9000 --state failed,stuck --since 1h
@@ -271,15 +289,40 @@ func (a commands) printRuns(all []api.Run) error {
 	var t show.Table
 	t.Text("ID", "STATE", "TRIGGER", "LEVEL", "BEGAN")
 	t.Figures("TOOK")
-	t.Text("ERROR")
+	t.Text("WHY")
 	for _, r := range all {
 		reason, _, _ := strings.Cut(r.Error, "\n")
 		if text := []rune(reason); len(text) > reasonWidth {
 			reason = string(text[:reasonWidth]) + "…"
 		}
+		if len(r.Waits) > 0 {
+			reason = "waits for " + waitOf(&r.Waits[0])
+			if more := len(r.Waits) - 1; more > 0 {
+				reason += fmt.Sprintf(", and %d more", more)
+			}
+		}
 		t.Row(r.ID, r.State, nodeOf(r.Trigger), r.Level, r.Began.Format(time.RFC3339), tookOf(&r), show.Printable(reason))
 	}
 	return a.Print(t.String())
+}
+
+// waitOf says what a run waits for.
+func waitOf(w *api.RunWait) string {
+	var parts []string
+	if w.Event != "" {
+		parts = append(parts, strings.TrimSpace("event "+w.Event+" "+w.Key))
+	}
+	if w.Token {
+		parts = append(parts, "a token")
+	}
+	if w.Due != nil {
+		parts = append(parts, w.Due.Format(time.RFC3339))
+	}
+	text := strings.Join(parts, " or ")
+	if w.Node != nil {
+		text = nodeOf(*w.Node) + ": " + text
+	}
+	return show.Printable(text)
 }
 
 // nodeOf names a node by its name, else its id.
@@ -298,13 +341,13 @@ func tookOf(r *api.Run) string {
 	return show.Duration(r.Ended.Sub(r.Began))
 }
 
-const runsShowLong = `Show prints a run, and the path that it took: a line for each record, which a crash did not or
-would not lose. It has the number of the record, the node by its name, or by its id if it is not known,
-and what it is:
+const runsShowLong = `Show prints a run, what it waits for, and the path that it took: a line for each record, which a crash
+did not or would not lose. It has the number of the record, the node by its name, or by its id if it is
+not known, and what it is:
 
   result   what the node made of a packet: an answer, an error, or a packet on an out-port
   note     a decision of the node
-  hold     a sleep has begun
+  hold     a wait has begun: for a signal, or a time
   arrival  what the node waited for has come
   child    a child process has ended
 
@@ -357,6 +400,9 @@ func (a commands) printRun(run *api.RunDetail) error {
 	}
 	if r.Error != "" {
 		rows = append(rows, []string{"error", show.Printable(r.Error)})
+	}
+	for _, w := range r.Waits {
+		rows = append(rows, []string{"waits for", waitOf(&w)})
 	}
 	var b strings.Builder
 	b.WriteString(app.Columns(rows))

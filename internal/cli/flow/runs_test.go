@@ -3,6 +3,9 @@ package flow
 import (
 	"encoding/binary"
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,4 +134,66 @@ func TestJournalCheck(t *testing.T) {
 		t.Errorf("an empty file was written: %v, %v", info.Size(), err)
 	}
 	f(damaged+"2", 1, "no such file")
+}
+
+// TestRunsActions sends changes of runs to a program, and explains why one is refused.
+func TestRunsActions(t *testing.T) {
+	const id = "0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71"
+	var asked, answer string
+	status := http.StatusOK
+	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		asked = strings.TrimSpace(r.URL.Path + " " + string(body))
+		w.WriteHeader(status)
+		if _, err := io.WriteString(w, answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer program.Close()
+	f := func(wantCode int, want string, args ...string) (text string) {
+		t.Helper()
+		asked = ""
+		code, out, errs := apptest.Execute(t, root, nil, append(append([]string{"runs"}, args...), "--admin", program.Listener.Addr().String())...)
+		if code != wantCode || asked != want {
+			t.Errorf("%v: got %d, asked %s, want %d, %s: %s", args, code, asked, wantCode, want, errs)
+		}
+		return out + errs
+	}
+	file := filepath.Join(t.TempDir(), "payload.json")
+	if err := os.WriteFile(file, []byte(`{"n": 1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	answer = `{"id": "s-1"}`
+	if out := f(0, `/api/v1/signals {"event":"paid","key":"k","payload":{"n":1},"keep":"24h0m0s"}`, "signal", "paid", "--key", "k", "--payload", `{"n": 1}`); out != "s-1\n" {
+		t.Errorf("got %s", out)
+	}
+	f(0, `/api/v1/signals {"namespace":"shop","event":"paid","id":"s-1","payload":null,"keep":"1h0m0s"}`, "signal", "paid", "--id", "s-1", "--keep", "1h", "--namespace", "shop")
+	answer = `{}`
+	if out := f(0, `/api/v1/signals {"token":"t","payload":{"n":1}}`, "signal", "--token", "t", "--payload", "@"+file); out != "" {
+		t.Errorf("got %s", out)
+	}
+	answer = `{"id": "` + id + `", "state": "cancelled"}`
+	for _, name := range []string{"cancel", "retry", "restart"} {
+		if out := f(0, "/api/v1/runs/"+id+"/"+name, name, id); out != id+"\n" {
+			t.Errorf("%s: got %s", name, out)
+		}
+		if out := f(0, "/api/v1/runs/"+id+"/"+name, name, strings.ToUpper(id), "--json"); !strings.Contains(out, `"state": "cancelled"`) {
+			t.Errorf("%s: got %s", name, out)
+		}
+		f(2, "", name)
+		f(2, "", name, "7")
+	}
+	for got, want := range map[int]int{400: 2, 403: 3, 404: 1, 409: 1, 503: 3} {
+		status, answer = got, `{"message": "it is so", "hint": "do that"}`
+		if out := f(want, "/api/v1/runs/"+id+"/cancel", "cancel", id); !strings.Contains(out, "it is so") || !strings.Contains(out, "do that") && got != 404 {
+			t.Errorf("%d: got %s", got, out)
+		}
+	}
+	status, answer = 404, `{"message": "nothing waits with this token"}`
+	if out := f(1, `/api/v1/signals {"token":"t","payload":null}`, "signal", "--token", "t"); !strings.HasPrefix(out, "uniflow: nothing waits with this token\n") {
+		t.Errorf("got %s", out)
+	}
 }

@@ -1,0 +1,336 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/uniflow-labs/uniflow/journal"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// What people do with runs. An error is [journal.ErrNotFound], or a [node.Error] with the status 400, 404,
+// 409 or 503.
+
+// keepSignal is how long a signal is kept that does not say so.
+const keepSignal = 24 * time.Hour
+
+// errCancelledRun is the answer of a run that was cancelled.
+var errCancelledRun error = &node.Error{Err: errors.New("the run was cancelled"), Status: http.StatusServiceUnavailable}
+
+func refused(status int, format string, args ...any) error {
+	return &node.Error{Err: fmt.Errorf(format, args...), Status: status, Public: true}
+}
+
+// serving returns why runs cannot be resumed yet, or not any more.
+func (k *Keeper) serving() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.mu.halted:
+		return unavailable(node.ErrStopped)
+	case !k.mu.serves:
+		return refused(http.StatusServiceUnavailable, "nothing is served yet")
+	}
+	return nil
+}
+
+// Send is [Keeper.Signal] for a signal from outside of the workflow: it is checked, and what it leaves open
+// gets its default.
+func (k *Keeper) Send(ctx context.Context, s node.Signal) error {
+	if err := k.serving(); err != nil {
+		return err
+	}
+	switch {
+	case s.Token != "" && (s.Event != "" || s.Key != "" || s.ID != ""):
+		return refused(http.StatusBadRequest, "a token stands for event, key and id")
+	case s.Token == "" && s.Event == "":
+		return refused(http.StatusBadRequest, "a signal takes an event or a token")
+	case strings.HasPrefix(s.ID, tokenPrefix):
+		return refused(http.StatusBadRequest, "the id of a signal does not begin with %s", tokenPrefix)
+	case strings.ContainsRune(s.Namespace+s.Event+s.Key+s.ID, 0):
+		return refused(http.StatusBadRequest, "a signal has a zero byte")
+	case s.Keep < 0:
+		return refused(http.StatusBadRequest, "a signal is kept for a time of 0 or more")
+	}
+	if s.ID == "" {
+		s.ID = uuid.NewString()
+	}
+	if s.Keep == 0 {
+		s.Keep = keepSignal
+	}
+	return k.Signal(ctx, s)
+}
+
+// Cancel ends a run that waits or was put aside, for ever. Those who wait for its answer get an error.
+func (k *Keeper) Cancel(ctx context.Context, id journal.ID) error {
+	f, err := k.take(ctx, id)
+	if err != nil {
+		return err
+	}
+	switch state := f.run.State; {
+	case state.Ended():
+		k.giveBack(f)
+		return refused(http.StatusConflict, "the run has ended: it is %s", state)
+	case state < journal.Waiting:
+		k.giveBack(f)
+		return errRuns
+	}
+	return k.cancel(ctx, f)
+}
+
+// cancel ends a run that was taken, and returns when that is durable.
+func (k *Keeper) cancel(ctx context.Context, f *flight) error {
+	waits, err := k.journal.Store().Waits(ctx, f.id)
+	if err == nil {
+		err = k.journal.Ready()
+	}
+	if err != nil {
+		k.giveBack(f)
+		return unavailable(err)
+	}
+	var part journal.Part
+	for _, w := range waits {
+		if w.Event != "" {
+			part.Taken = append(part.Taken, k.over(address{w.Namespace, w.Event, w.Key}, journal.WaitID{Run: w.Run, Pos: w.Pos})...)
+		}
+	}
+	k.journal.Put(part)
+	answer := encodeResponse(node.Response{Payload: value.Error(errCancelledRun)})
+	ended := make(chan error, 1)
+	k.journal.End(journal.End{Run: f.id, State: journal.Cancelled, Answer: answer, Error: errCancelledRun.Error(), At: time.Now()}, func(err error) {
+		if err != nil {
+			k.giveBack(f)
+			ended <- unavailable(err)
+			return
+		}
+		f.run.State, f.run.Answer = journal.Cancelled, answer
+		f.concludeAs(f.run)
+		ended <- nil
+	})
+	return until(ctx, ended)
+}
+
+// Retry lets a run go on that is stuck or diverged, with what it has recorded.
+func (k *Keeper) Retry(ctx context.Context, id journal.ID) error {
+	if err := k.serving(); err != nil {
+		return err
+	}
+	f, err := k.take(ctx, id)
+	if err != nil {
+		return err
+	}
+	switch r := f.run; r.State {
+	case journal.Stuck, journal.Diverged:
+		k.places.again(r.Revision)
+		var at place
+		if at, err = k.places.of(f); err == nil {
+			at.ended()
+		} else {
+			err = refused(http.StatusConflict, "the run still cannot go on: %w", err)
+		}
+	case journal.OK, journal.Failed, journal.Cancelled, journal.Dead:
+		err = refused(http.StatusConflict, "the run has ended: it is %s, and can only be restarted", r.State)
+	default:
+		err = refused(http.StatusConflict, "the run is %s: only one that is stuck or diverged can be retried", r.State)
+	}
+	if err != nil {
+		k.giveBack(f)
+		return err
+	}
+	k.enter(f)
+	k.mu.Lock()
+	halted := k.mu.halted
+	k.backgroundLocked(func() {
+		select {
+		case k.resuming <- struct{}{}:
+			k.resume(f, func() { <-k.resuming })
+		case <-k.ctx.Done():
+			f.drop(node.ErrStopped)
+		}
+	})
+	k.mu.Unlock()
+	if halted {
+		f.drop(node.ErrStopped)
+		return unavailable(node.ErrStopped)
+	}
+	return nil
+}
+
+// Restart starts a run with what another one has begun with, in the workflow of today, and returns its id
+// when it is durable. It has no key.
+func (k *Keeper) Restart(ctx context.Context, id journal.ID) (journal.ID, error) {
+	if err := k.serving(); err != nil {
+		return journal.ID{}, err
+	}
+	r, err := k.journal.Store().Get(ctx, id)
+	if err != nil {
+		return journal.ID{}, err
+	}
+	payload, strip, err := decodeInput(r.Input)
+	if err != nil {
+		return journal.ID{}, fmt.Errorf("what it began with: %w", err)
+	}
+	rev, ok := k.places.today(r.Trigger)
+	if !ok {
+		return journal.ID{}, refused(http.StatusConflict, "the node that has started the run is gone")
+	}
+	f := k.newFlight(&journal.Run{
+		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: r.Namespace, Trigger: r.Trigger, Revision: rev.Hash, Level: r.Level,
+		State: journal.Running, Input: r.Input, Created: time.Now(),
+	})
+	f.strip = paths(strip)
+	started := make(chan error, 1)
+	_, err = k.journal.Start(f.run, k.newRevision(rev), func(_ *journal.Run, err error) {
+		if err != nil {
+			started <- unavailable(err)
+			return
+		}
+		started <- nil
+		k.launch(f, payload)
+	})
+	if err != nil {
+		return journal.ID{}, unavailable(err)
+	}
+	return f.id, until(ctx, started)
+}
+
+// launch starts the process of a run that is durable and has no records.
+func (k *Keeper) launch(f *flight, payload value.Value) {
+	at, err := k.places.of(f)
+	for err == nil {
+		f.over = at.ended
+		if f.start(at.generation, at.trigger, payload) {
+			return
+		}
+		f.over = nil
+		at.ended()
+		if k.ctx.Err() != nil { // it goes on when the program starts again
+			f.drop(node.ErrStopped)
+			return
+		}
+		at, err = k.places.of(f) // another generation serves by now
+	}
+	k.putAside(f, journal.Stuck, err)
+	f.drop(err)
+}
+
+// errRuns refuses to do something with a run that is in progress.
+var errRuns = refused(http.StatusConflict, "the run is running")
+
+// take reads a run that is not in memory. Until the flight is given back, concluded or resumed, nothing else
+// resumes the run. One that is in memory and only waits is unloaded before.
+func (k *Keeper) take(ctx context.Context, id journal.ID) (*flight, error) {
+	for {
+		f, other, gone := k.seize(id)
+		if f != nil {
+			r, err := k.journal.Store().Get(ctx, id)
+			if err != nil {
+				if !errors.Is(err, journal.ErrNotFound) {
+					f.run.State = journal.Waiting // perhaps
+				}
+				k.giveBack(f)
+				return nil, err
+			}
+			f.run, f.key = r, keyOf(r)
+			return f, nil
+		}
+		if !other.unloads() {
+			r, err := k.journal.Store().Get(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			if r.State != journal.Waiting {
+				return nil, errRuns
+			}
+		}
+		select { // it is about to leave memory, or to run
+		case <-gone:
+		case <-time.After(resumeTime):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// seize returns a flight for a run that is not in memory, or the one that is, and what is closed when it has left.
+func (k *Keeper) seize(id journal.ID) (f, other *flight, gone <-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if other = k.mu.loaded[id]; other != nil {
+		if other.gone == nil {
+			other.gone = make(chan struct{})
+		}
+		return nil, other, other.gone
+	}
+	f = k.newFlight(&journal.Run{ID: id})
+	k.mu.loaded[id] = f
+	k.adoptLocked(f)
+	return f, nil, nil
+}
+
+// giveBack leaves a run that was taken as it is. One that waits is resumed: a signal may have passed it by
+// meanwhile.
+func (k *Keeper) giveBack(f *flight) {
+	stopped := k.ctx.Err() != nil
+	again := k.forget(f, !stopped)
+	switch {
+	case stopped:
+		f.finish(declined(node.ErrStopped))
+	case again || f.run.State == journal.Waiting:
+		k.wake(f.id)
+	}
+}
+
+// unloads reports whether the processes of a run end, as it only waits.
+func (f *flight) unloads() bool {
+	f.mu.Lock()
+	unload := f.mu.unload
+	f.mu.Unlock()
+	return unload != nil && unload()
+}
+
+// leftLocked says that a run is not in memory any more. The caller holds mu of the keeper.
+func (f *flight) leftLocked() {
+	if f.gone != nil {
+		close(f.gone)
+		f.gone = nil
+	}
+}
+
+// today returns the revision that is served, if it has the node that starts a run.
+func (p *places) today(trigger string) (journal.Revision, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.made[p.current.Hash]
+	if h == nil {
+		return journal.Revision{}, false
+	}
+	_, ok := h.triggers[trigger]
+	return p.current, ok
+}
+
+// again lets a revision be opened that could not be before.
+func (p *places) again(hash string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h := p.made[hash]; h != nil && h.err != nil {
+		delete(p.made, hash)
+	}
+}
+
+// until waits for a result. What it is of goes on if the context ends before.
+func until(ctx context.Context, done <-chan error) error {
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

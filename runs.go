@@ -1,0 +1,57 @@
+package uniflow
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/uniflow-labs/uniflow/journal"
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+// errNoJournal refuses what needs a journal.
+var errNoJournal error = &node.Error{Err: errors.New("the program has no journal"), Status: http.StatusConflict, Public: true}
+
+// Signal sends a signal to the runs that wait for its event and key, or to the one that its token stands
+// for, and returns when no crash can lose it. Without a namespace it is for that of the engine, without an
+// id it has one of its own, and without a time to keep it is kept for a day. The error is a [node.Error]
+// with a status: 400 for a signal that cannot be sent, 404 for a token that nothing waits with, 409 without
+// a journal, and 503 while the journal takes nothing.
+func (e *Engine) Signal(ctx context.Context, s node.Signal) error {
+	if e.keeper == nil {
+		return errNoJournal
+	}
+	if s.Namespace == "" && s.Token == "" {
+		s.Namespace = e.opts.Namespace
+	}
+	return e.keeper.Send(ctx, s)
+}
+
+// CancelRun ends a durable run that waits or was put aside, as [journal.Cancelled]. Those who wait for its
+// answer get an error. The error is [journal.ErrNotFound], or a [node.Error] with the status 409 for a run
+// that is running or has ended, and 503 while the journal takes nothing.
+func (e *Engine) CancelRun(ctx context.Context, run journal.ID) error {
+	if e.keeper == nil {
+		return errNoJournal
+	}
+	return e.keeper.Cancel(ctx, run)
+}
+
+// RetryRun lets a durable run go on that is stuck or diverged, with what it has recorded. Errors are those
+// of [Engine.CancelRun]: 409 also for a run that still cannot go on.
+func (e *Engine) RetryRun(ctx context.Context, run journal.ID) error {
+	if e.keeper == nil {
+		return errNoJournal
+	}
+	return e.keeper.Retry(ctx, run)
+}
+
+// RestartRun starts a durable run of what is served now, with what another run has begun with, and returns
+// its id. It has no idempotency key. Errors are those of [Engine.CancelRun]: 409 if the node that has started
+// the other run is gone.
+func (e *Engine) RestartRun(ctx context.Context, run journal.ID) (journal.ID, error) {
+	if e.keeper == nil {
+		return journal.ID{}, errNoJournal
+	}
+	return e.keeper.Restart(ctx, run)
+}
