@@ -71,7 +71,7 @@ type Run interface {
 	Note(decide func() value.Value) value.Value
 
 	// Wait begins to wait for a signal, for a time, or for the first of both. It is durable before
-	// anything that follows leaves the process, so the packet may ask somebody for the signal before
+	// anything that follows leaves the process, so the packet may ask a person for the signal before
 	// it waits. When the process runs again it returns the wait that has begun.
 	Wait(w Wait) Waiting
 

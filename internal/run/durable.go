@@ -70,7 +70,7 @@ type Kept interface {
 	// reports whether it has taken it. It does not block, and runs nothing of the process.
 	Hold(pos uint64, wake func(value.Value) bool)
 
-	// Idle is called when the run only waits, each time anew. unload ends its processes, which then
+	// Idle is called when the run only waits, each time. unload ends its processes, which then
 	// call Abandon with [ErrUnloaded]; it reports false if the run does something else by then.
 	Idle(unload func() bool)
 

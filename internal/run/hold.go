@@ -98,7 +98,7 @@ func (h *hold) Await(then node.Then) node.Result {
 
 // Cancel implements [node.Waiting].
 func (h *hold) Cancel() {
-	_, _ = h.claim(node.Response{None: true}, false) // else a signal has come, which nobody asks for
+	_, _ = h.claim(node.Response{None: true}, false) // else a signal has come, which no one asks for
 	h.act.run.record(h.act, h.arrival(), func() Record { return Record{Type: ArrivalRecord, Op: effect.None, Over: h.pos} })
 }
 

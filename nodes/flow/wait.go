@@ -33,7 +33,7 @@ func waitDef(o stream.Options) *node.Def {
 		In: []node.Port{{Name: "in", Doc: "A payload that waits."}},
 		Out: []node.Port{
 			{Name: "out", Doc: "`{input, signal}`: the payload, and that of the signal."},
-			{Name: "ask", Doc: "`{input, token, key, until}`, before it waits: for a message that asks somebody for the signal. Its answer is not used. An error of it is a failure of the node."},
+			{Name: "ask", Doc: "`{input, token, key, until}`, before it waits: for a message that asks a person for the signal. Its answer is not used. An error of it is a failure of the node."},
 			{Name: "timeout", Doc: "The payload, when no signal has come in time."},
 		},
 		Traits: func(schema.Config) node.Traits {
