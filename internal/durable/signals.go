@@ -65,8 +65,8 @@ type signals struct {
 	ended   map[journal.WaitID]struct{}
 	taken   map[journal.SignalID]struct{}
 	reading bool
-	settled []journal.Part               // committed while reading: to be removed from ended and taken
-	gone    map[address][]journal.WaitID // unloaded while reading
+	gone    map[address][]journal.WaitID // not in memory any more
+	settled []journal.Part               // committed while reading: to be removed from the three
 }
 
 // read lets the caller read the journal, and decide by what it has read, until it calls done.
@@ -82,13 +82,12 @@ func (s *signals) read() (done func()) {
 			s.settleLocked(p)
 		}
 		s.settled = nil
-		clear(s.gone)
 		s.mu.Unlock()
 		s.serial.Unlock()
 	}
 }
 
-// settle says that the ends of waits and what was taken are committed.
+// settle says that the ends of waits, waits and what was taken are committed.
 func (s *signals) settle(p journal.Part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,6 +104,13 @@ func (s *signals) settleLocked(p journal.Part) {
 	}
 	for _, id := range p.Taken {
 		delete(s.taken, id)
+	}
+	for _, w := range p.Waits {
+		at := address{w.Namespace, w.Event, w.Key}
+		s.gone[at] = slices.DeleteFunc(s.gone[at], func(id journal.WaitID) bool { return id.Run == w.Run })
+		if len(s.gone[at]) == 0 {
+			delete(s.gone, at)
+		}
 	}
 }
 
@@ -451,13 +457,13 @@ func (k *Keeper) drop(run journal.ID) {
 	}
 }
 
-// left says that a run is not in memory any more.
+// left says that a run is not in memory any more. Until settle the journal may not have its waits.
 func (k *Keeper) left(at address, f *flight) {
 	s := &k.signals
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting[at] = slices.DeleteFunc(s.waiting[at], func(w *waiter) bool {
-		if w.flight == f && s.reading { // its row may be younger than what was read
+		if w.flight == f && f.rests {
 			s.gone[at] = append(s.gone[at], w.id)
 		}
 		return w.flight == f

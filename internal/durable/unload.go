@@ -13,8 +13,8 @@ import (
 // A run that only waits for a while leaves memory: its processes end, and the journal has it in the state
 // waiting. It is resumed when a signal has come, or its time.
 
-// restTime is how long, by default, a run only waits before it is unloaded.
-const restTime = time.Second
+// restTime is how long, by default, a run only waits before it is unloaded. Tests change it.
+var restTime = time.Second
 
 // Idle implements [run.Kept].
 func (f *flight) Idle(unload func() bool) {
@@ -47,8 +47,9 @@ func (f *flight) unload() {
 // unloaded puts a run to wait whose processes have ended.
 func (f *flight) unloaded() {
 	k := f.k
-	next := f.leave()
+	next, left := f.leave()
 	k.journal.End(journal.End{Run: f.id, State: journal.Waiting, At: time.Now()}, func(err error) {
+		k.signals.settle(journal.Part{Waits: left})
 		again, halted := k.forget(f, err == nil)
 		if f.over != nil {
 			f.over()
@@ -67,8 +68,9 @@ func (f *flight) unloaded() {
 	})
 }
 
-// leave takes the waits of a run out of those that are in memory, and returns when the first is due.
-func (f *flight) leave() (next time.Time) {
+// leave takes the waits of a run out of those that are in memory, and returns those for signals, and when the
+// first of all is due.
+func (f *flight) leave() (next time.Time, left []journal.Wait) {
 	f.mu.Lock()
 	waits := maps.Clone(f.mu.waits)
 	f.mu.unload = nil
@@ -82,9 +84,10 @@ func (f *flight) leave() (next time.Time) {
 		}
 		if w.Event != "" {
 			f.k.left(address{w.Namespace, w.Event, w.Key}, f)
+			left = append(left, w)
 		}
 	}
-	return next
+	return next, left
 }
 
 // forget says that a run is not in memory any more, and reports whether something has come for it. If it
