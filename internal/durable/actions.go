@@ -279,7 +279,7 @@ func (k *Keeper) seize(id journal.ID) (f, other *flight, gone <-chan struct{}) {
 // meanwhile.
 func (k *Keeper) giveBack(f *flight) {
 	stopped := k.ctx.Err() != nil
-	again := k.forget(f, !stopped)
+	again, _ := k.forget(f, !stopped)
 	switch {
 	case stopped:
 		f.finish(declined(node.ErrStopped))

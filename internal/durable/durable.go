@@ -40,15 +40,17 @@ type Keeper struct {
 	signals  signals
 	resuming chan struct{}  // a slot for each run that was resumed and has not ended
 	sooner   chan time.Time // when another run is due
+	rest     time.Duration  // how long a run only waits before it is unloaded; immutable
 
 	mu struct {
 		sync.Mutex
 		stored  string                 // the revision that the journal has
 		flights map[key]*flight        // under way, by key
 		loaded  map[journal.ID]*flight // under way, those that have waited or were resumed
-		watched map[journal.ID]*flight // not in memory, and somebody waits for the answer
+		watched map[journal.ID]*flight // not in memory, and someone waits for the answer
 		left    []*journal.Run         // to resume, once something is served
 		serves  bool                   // something is served
+		early   []journal.ID           // to wake then
 		halted  bool
 	}
 }
@@ -62,11 +64,13 @@ func Open(ctx context.Context, store journal.Store, log *slog.Logger) (*Keeper, 
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	k := &Keeper{log: log, resuming: make(chan struct{}, maxResumed), sooner: make(chan time.Time)}
+	k := &Keeper{log: log, rest: restTime, resuming: make(chan struct{}, maxResumed), sooner: make(chan time.Time)}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	k.places = &places{k: k, made: make(map[string]*home)}
-	k.signals.pending, k.signals.kept = make(map[journal.SignalID]chan struct{}), make(map[address]bool)
+	k.signals.pending, k.signals.kept, k.signals.most = make(map[journal.SignalID]*sending), make(map[address]time.Time), leastKept
 	k.signals.waiting, k.signals.deliveries = make(map[address][]*waiter), make(map[address][]*delivery)
+	k.signals.ended, k.signals.taken = make(map[journal.WaitID]struct{}), make(map[journal.SignalID]struct{})
+	k.signals.gone = make(map[address][]journal.WaitID)
 	k.mu.flights, k.mu.left = make(map[key]*flight), left
 	k.mu.loaded, k.mu.watched = make(map[journal.ID]*flight), make(map[journal.ID]*flight)
 	k.journal = journal.New(store, journal.Options{Failed: k.failed})
@@ -86,11 +90,14 @@ func (k *Keeper) failed(err error) {
 func (k *Keeper) Halt() {
 	k.mu.Lock()
 	k.mu.halted = true
-	loaded, watched := slices.Collect(maps.Values(k.mu.loaded)), slices.Collect(maps.Values(k.mu.watched))
+	watched := slices.Collect(maps.Values(k.mu.watched))
 	clear(k.mu.watched)
 	k.mu.Unlock()
 	k.stop()
 	k.workers.Wait()
+	k.mu.Lock() // what only waits from now on is unloaded at once
+	loaded := slices.Collect(maps.Values(k.mu.loaded))
+	k.mu.Unlock()
 	for _, f := range loaded {
 		f.unload()
 	}
@@ -139,12 +146,19 @@ func (k *Keeper) Serve(g *run.Generation, current journal.Revision, archive func
 	k.places.serve(g, current, archive)
 	k.mu.Lock()
 	served, left := k.mu.serves, k.mu.left
-	k.mu.serves, k.mu.left = true, nil
+	k.mu.left = nil
 	k.mu.Unlock()
 	if served {
 		return
 	}
 	first, suspects := k.enterLeft(left)
+	k.mu.Lock()
+	k.mu.serves = true
+	for _, id := range k.mu.early {
+		k.wakeLocked(id)
+	}
+	k.mu.early = nil
+	k.mu.Unlock()
 	k.background(k.clock)
 	k.background(func() {
 		if len(left) > 0 {
@@ -226,19 +240,13 @@ func (k *Keeper) load(f *flight) {
 // resume goes on with a run after a crash or a wait, and calls over when it ends, or cannot go on.
 func (k *Keeper) resume(f *flight, over func()) {
 	payload, err := f.read(k.ctx)
-	if err != nil && k.ctx.Err() != nil {
-		f.drop(node.ErrStopped)
-		over()
-		return
-	}
 	var at place
 	if err == nil {
 		at, err = k.places.of(f)
 	}
 	if err != nil {
-		k.putAside(f, journal.Stuck, err)
-		f.drop(err)
-		over()
+		f.over = over
+		k.cannot(f, err)
 		return
 	}
 	k.journal.Resume(f.id, func(err error) {
@@ -246,18 +254,33 @@ func (k *Keeper) resume(f *flight, over func()) {
 			at.ended()
 			over()
 		}
-		for err == nil && !f.start(at.generation, at.trigger, payload) {
-			if k.ctx.Err() != nil {
-				err = node.ErrStopped
-				break
-			}
-			at.ended() // another generation serves by now
-			at, err = k.places.of(f)
-		}
 		if err != nil {
 			f.drop(err)
+			return
+		}
+		for !f.start(at.generation, at.trigger, payload) {
+			if k.ctx.Err() != nil {
+				f.drop(node.ErrStopped)
+				return
+			}
+			at.ended() // another generation serves by now
+			if at, err = k.places.of(f); err != nil {
+				f.over = over
+				k.cannot(f, err)
+				return
+			}
 		}
 	})
+}
+
+// cannot ends a flight that cannot begin. Its run is put aside, unless that is because the program ends.
+func (k *Keeper) cannot(f *flight, err error) {
+	if k.ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, node.ErrStopped) {
+		err = node.ErrStopped
+	} else {
+		k.putAside(f, journal.Stuck, err)
+	}
+	f.drop(err)
 }
 
 // putAside ends a run that cannot go on.
@@ -269,6 +292,7 @@ func (k *Keeper) putAside(f *flight, state journal.State, why error) {
 			k.log.Error("a run was not put aside", "run", f.ID().String(), "error", err)
 		}
 	})
+	k.drop(f.id)
 }
 
 // For returns what starts the durable processes of a generation that runs a revision.
@@ -362,8 +386,7 @@ func attach(existing, r *journal.Run, receipt *node.Receipt) (*node.Receipt, err
 func (k *Keeper) attachTo(existing, r *journal.Run) (*node.Receipt, error) {
 	switch {
 	case existing.State <= journal.Waiting:
-		f := k.watch(existing)
-		receipt := f.receipt(true)
+		f, receipt := k.watch(existing)
 		if now, err := k.journal.Store().Get(k.ctx, existing.ID); err == nil && now.State > journal.Waiting { // it has ended meanwhile
 			f.concludeAs(now)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -119,10 +120,13 @@ func (f *flight) ended(resp node.Response) {
 		return
 	}
 	f.leave()
-	f.k.forget(f, false)
+	again, _ := f.k.forget(f, false)
 	f.finish(resp)
 	if f.over != nil {
 		f.over()
+	}
+	if again { // what has come is not for it, if it has ended
+		f.k.wake(f.id)
 	}
 }
 
@@ -130,6 +134,10 @@ func (f *flight) ended(resp node.Response) {
 func (f *flight) finish(resp node.Response) {
 	f.k.mu.Lock()
 	defer f.k.mu.Unlock()
+	f.finishLocked(resp)
+}
+
+func (f *flight) finishLocked(resp node.Response) {
 	if o := f.outcome; !o.ended {
 		o.ended, o.resp = true, resp
 		close(o.done)
@@ -160,14 +168,18 @@ func declined(err error) node.Response {
 }
 
 func (f *flight) receipt(attached bool) *node.Receipt {
+	f.k.mu.Lock()
+	defer f.k.mu.Unlock()
+	return f.receiptLocked(attached)
+}
+
+func (f *flight) receiptLocked(attached bool) *node.Receipt {
 	k, o := f.k, f.outcome
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	o.watchers++
 	return &node.Receipt{Run: f.ID().String(), Attached: attached, Done: o.done, Answer: func() node.Response { return o.resp }, Leave: func() { k.unwatch(f.id, o) }}
 }
 
-// unwatch says that somebody does not wait for an outcome any more.
+// unwatch says that someone does not wait for an outcome any more.
 func (k *Keeper) unwatch(id journal.ID, o *outcome) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -212,10 +224,16 @@ func (f *flight) Add(r run.Record) {
 		f.mu.last = f.k.journal.Put(journal.Part{Records: []journal.Record{rec}, Waits: []journal.Wait{w}})
 	case r.Over != 0:
 		part.Records = []journal.Record{rec}
-		f.mu.last = f.k.journal.Put(part)
+		f.putLocked(part)
 	default:
 		f.mu.last = f.k.journal.Add(rec)
 	}
+}
+
+// putLocked puts what ends waits.
+func (f *flight) putLocked(part journal.Part) {
+	f.mu.last = f.k.journal.Put(part)
+	f.k.settles(f.mu.last, journal.Part{Over: part.Over, Taken: part.Taken})
 }
 
 // ends returns what is committed with the record of the end of a wait; nothing for position 0.
@@ -244,14 +262,6 @@ func (f *flight) waitLocked(w journal.Wait) {
 	f.mu.waits[w.Pos] = w
 }
 
-// waits reports whether a wait has not ended.
-func (f *flight) waits(pos uint64) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, ok := f.mu.waits[pos]
-	return ok
-}
-
 func (f *flight) Hold(pos uint64, wake func(value.Value) bool) {
 	f.mu.Lock()
 	w, ok := f.mu.waits[pos]
@@ -273,6 +283,7 @@ func (f *flight) End(resp node.Response, failure error, done func(error)) {
 	if failure != nil {
 		e.State, e.Error = journal.Failed, failure.Error()
 	}
+	f.endWaits()
 	if node.Level(f.run.Level) == node.LevelCheckpoint || f.run.Key != nil {
 		f.k.journal.End(e, done)
 		return
@@ -280,6 +291,19 @@ func (f *flight) End(resp node.Response, failure error, done func(error)) {
 	f.k.journal.End(e, func(error) {}) // if it is lost the run begins again, as it may
 	if f.Barrier(done) {
 		done(nil)
+	}
+}
+
+// endWaits ends the waits that a run has begun and did not go on to await.
+func (f *flight) endWaits() {
+	f.mu.Lock()
+	left := slices.Collect(maps.Keys(f.mu.waits))
+	f.mu.Unlock()
+	for _, pos := range left {
+		part := f.ends(pos)
+		f.mu.Lock()
+		f.putLocked(part)
+		f.mu.Unlock()
 	}
 }
 

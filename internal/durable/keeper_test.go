@@ -50,7 +50,9 @@ type world struct {
 
 	mu       sync.Mutex
 	starters map[string]node.DurableStarter
-	calls    []string // names, keys and payloads of effects
+	signals  node.Signals
+	tokens   chan string // of waits; nil for waits without
+	calls    []string    // names, keys and payloads of effects
 }
 
 func newWorld(t *testing.T) *world {
@@ -78,7 +80,28 @@ func (w *world) kinds() []*node.Def {
 	in, out := []node.Port{{Name: "in"}}, []node.Port{{Name: "out"}}
 	return []*node.Def{
 		{Kind: "begin", Summary: "Starts what the test submits.", Out: out, Recall: node.Always(node.Effects), New: func(init *node.Init) (node.Node, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.signals = init.Signals
 			return starterNode{w, init.Node.Name}, nil
+		}},
+		{Kind: "hold", Summary: "Waits as its payload says.", In: in, Out: out, Recall: node.Always(node.Holds), New: func(*node.Init) (node.Node, error) {
+			return holdNode{w}, nil
+		}},
+		{Kind: "each", Summary: "Starts a child for each element.", In: in, Out: out, Recall: node.Always(node.Reruns), New: func(*node.Init) (node.Node, error) {
+			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
+				children := make([]node.Result, pkt.Payload.Len())
+				for i := range children {
+					children[i] = node.Send(0, pkt.Payload.At(i))
+				}
+				return node.Spawn(children, len(children), func(_ node.Process, resps []node.Response) node.Result {
+					got := make([]value.Value, len(resps))
+					for i, r := range resps {
+						got[i] = r.Payload
+					}
+					return node.Answer(value.List(got...))
+				})
+			}), nil
 		}},
 		{Kind: "act", Summary: "Does what the test wants.", In: in, Out: out, New: func(init *node.Init) (node.Node, error) {
 			name := init.Node.Name

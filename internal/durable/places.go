@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/journal"
+	"github.com/uniflow-labs/uniflow/node"
 )
 
 // places are the generations in which runs go on, by the hash of their revision.
@@ -26,9 +28,10 @@ type home struct {
 	generation *run.Generation
 	triggers   map[string]int32 // by id
 	err        error
-	archive    *Archive // nil for what is served
-	runs       int      // that have not ended
-	left       bool     // it is closed
+	archive    *Archive    // nil for what is served
+	runs       int         // that have not ended
+	left       bool        // it is closed
+	idle       *time.Timer // until it is, as no run needs it; nil before that was so
 }
 
 // A place is where a run goes on.
@@ -68,9 +71,15 @@ func homeOf(g *run.Generation) *home {
 func (p *places) of(f *flight) (place, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed {
+		return place{}, node.ErrStopped
+	}
 	h := p.made[f.run.Revision]
 	if h == nil {
 		h = p.open(f.run.Revision)
+		if errors.Is(h.err, context.Canceled) { // the program ends
+			return place{}, h.err
+		}
 		p.made[f.run.Revision] = h
 	}
 	at, ok := h.triggers[f.run.Trigger]
@@ -78,6 +87,7 @@ func (p *places) of(f *flight) (place, error) {
 	case h.err != nil:
 		return place{}, h.err
 	case !ok:
+		p.rest(h)
 		return place{}, errors.New("the node that has started it is gone")
 	}
 	h.runs++
@@ -106,8 +116,18 @@ const lingers = time.Minute
 func (p place) ended() {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
-	if p.runs--; p.runs == 0 && p.home.archive != nil && !p.of.closed {
-		time.AfterFunc(lingers, func() { p.of.leave(p.home) })
+	p.runs--
+	p.of.rest(p.home)
+}
+
+// rest closes an archive after a while, if no run needs it. The caller holds the lock.
+func (p *places) rest(h *home) {
+	switch {
+	case h.runs > 0 || h.archive == nil || p.closed:
+	case h.idle == nil:
+		h.idle = time.AfterFunc(lingers, func() { p.leave(h) })
+	default:
+		h.idle.Reset(lingers)
 	}
 }
 
@@ -132,4 +152,9 @@ func (p *places) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
+	for _, h := range p.made {
+		if h.idle != nil {
+			h.idle.Stop()
+		}
+	}
 }

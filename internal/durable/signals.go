@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,42 +39,115 @@ type waiter struct {
 type delivery struct {
 	id      journal.SignalID
 	payload value.Value
-	to      []journal.WaitID // which are still to get it, or have not recorded it
-	got     bool             // at least one has
+	until   time.Time                   // how long the signal is kept
+	to      map[journal.WaitID]struct{} // which are still to get it, or have not recorded it
+	got     bool                        // at least one has
+}
+
+// A sending is a signal that is becoming durable.
+type sending struct {
+	done chan struct{}
+	err  error // why it is not, once done is closed
 }
 
 // signals are those of a keeper. Both locks are taken in this order, and before that of the keeper.
 type signals struct {
-	serial  sync.Mutex // over reads of the journal and what is decided by them
-	pending map[journal.SignalID]chan struct{}
+	serial  sync.Mutex // over reads of the journal and what is decided by them: see read
+	pending map[journal.SignalID]*sending
 
 	mu         sync.Mutex
 	waiting    map[address][]*waiter
 	deliveries map[address][]*delivery
-	kept       map[address]bool // there may be signals that are not taken
+	kept       map[address]time.Time // until when there may be signals that are not taken
+	most       int                   // of kept, before what has expired is removed
+
+	// What the journal may not have yet, as it is not committed, or was not when it was read.
+	ended   map[journal.WaitID]struct{}
+	taken   map[journal.SignalID]struct{}
+	reading bool
+	gone    map[address][]journal.WaitID // not in memory any more
+	settled []journal.Part               // committed while reading: to be removed from the three
+}
+
+// read lets the caller read the journal, and decide by what it has read, until it calls done.
+func (s *signals) read() (done func()) {
+	s.serial.Lock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reading = true
+	return func() {
+		s.mu.Lock()
+		s.reading = false
+		for _, p := range s.settled {
+			s.settleLocked(p)
+		}
+		s.settled = nil
+		s.mu.Unlock()
+		s.serial.Unlock()
+	}
+}
+
+// settle says that the ends of waits, waits and what was taken are committed.
+func (s *signals) settle(p journal.Part) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reading { // what was read may be older
+		s.settled = append(s.settled, p)
+		return
+	}
+	s.settleLocked(p)
+}
+
+func (s *signals) settleLocked(p journal.Part) {
+	for _, id := range p.Over {
+		delete(s.ended, id)
+	}
+	for _, id := range p.Taken {
+		delete(s.taken, id)
+	}
+	for _, w := range p.Waits {
+		at := address{w.Namespace, w.Event, w.Key}
+		s.gone[at] = slices.DeleteFunc(s.gone[at], func(id journal.WaitID) bool { return id.Run == w.Run })
+		if len(s.gone[at]) == 0 {
+			delete(s.gone, at)
+		}
+	}
+}
+
+// settles calls settle for a part once the journal has it.
+func (k *Keeper) settles(seq uint64, p journal.Part) {
+	if k.journal.Flush(seq, func(err error) {
+		if err == nil { // else nothing is given any more
+			k.signals.settle(p)
+		}
+	}) {
+		k.background(func() { k.signals.settle(p) }) // the caller may hold a lock
+	}
 }
 
 // Signal implements [node.Signals].
 func (k *Keeper) Signal(ctx context.Context, s node.Signal) error {
 	sig := journal.Signal{Namespace: s.Namespace, ID: s.ID, Event: s.Event, Key: s.Key, Payload: encode(s.Payload), Until: time.Now().Add(s.Keep)}
 	only, err := k.tokenOf(ctx, s.Token)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if only != nil {
+	case only != nil:
 		sig.Namespace, sig.ID, sig.Event, sig.Key = only.Namespace, tokenPrefix+hex.EncodeToString(only.Token), only.Event, only.Key
+	case strings.HasPrefix(s.ID, tokenPrefix):
+		return &node.Error{Err: fmt.Errorf("the id of a signal begins with %s", tokenPrefix), Status: http.StatusUnprocessableEntity, Public: true}
 	}
 	if err := k.journal.Ready(); err != nil {
 		return unavailable(err)
 	}
-	added, done, err := k.add(ctx, sig)
+	sent, first, err := k.add(ctx, sig)
 	if err != nil {
 		return unavailable(err)
 	}
-	if !added {
+	if !first {
 		select {
-		case <-done: // that it was sent before is durable
-			return nil
+		case <-sent.done:
+			return sent.err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -83,18 +157,26 @@ func (k *Keeper) Signal(ctx context.Context, s node.Signal) error {
 		committed <- nil
 	}
 	err = <-committed // not by ctx: another sender of the id waits for this
-	k.signals.serial.Lock()
-	defer k.signals.serial.Unlock()
+	defer k.signals.read()()
 	delete(k.signals.pending, journal.SignalID{Namespace: sig.Namespace, ID: sig.ID})
-	close(done)
 	if err != nil {
-		return unavailable(err)
+		sent.err = unavailable(err)
 	}
-	return k.dispatch(sig)
+	close(sent.done)
+	if err != nil {
+		return sent.err
+	}
+	given, err := k.dispatch(sig)
+	if err == nil && !given && only != nil {
+		return errToken
+	}
+	return err
 }
 
 // tokenPrefix is of the ids of signals that a token has sent.
 const tokenPrefix = "token/"
+
+var errToken error = &node.Error{Err: errors.New("nothing waits with this token: it was used, or its time is over"), Status: http.StatusNotFound, Public: true}
 
 // tokenOf returns the wait that a token stands for; nil without a token.
 func (k *Keeper) tokenOf(ctx context.Context, token string) (*journal.Wait, error) {
@@ -104,92 +186,137 @@ func (k *Keeper) tokenOf(ctx context.Context, token string) (*journal.Wait, erro
 	w, err := k.journal.Store().Token(ctx, run.TokenHash(token))
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
-		return nil, &node.Error{Err: errors.New("nothing waits with this token: it was used, or its time is over"), Status: http.StatusNotFound, Public: true}
+		return nil, errToken
 	case err != nil:
 		return nil, unavailable(err)
 	}
 	return &w, nil
 }
 
-// add reports whether a signal is new. done is closed once it is durable.
-func (k *Keeper) add(ctx context.Context, sig journal.Signal) (added bool, done chan struct{}, err error) {
+// add returns how a signal becomes durable, and whether the caller is the first who sends it, and is to
+// make it so.
+func (k *Keeper) add(ctx context.Context, sig journal.Signal) (sent *sending, first bool, err error) {
 	s := &k.signals
 	s.serial.Lock()
 	defer s.serial.Unlock()
 	id := journal.SignalID{Namespace: sig.Namespace, ID: sig.ID}
-	if done := s.pending[id]; done != nil {
-		return false, done, nil
+	if sent := s.pending[id]; sent != nil {
+		return sent, false, nil
 	}
 	known, err := k.journal.Store().Known(ctx, id.Namespace, id.ID)
 	if err != nil {
-		return false, nil, err
+		return nil, false, err
 	}
-	done = make(chan struct{})
+	sent = &sending{done: make(chan struct{})}
 	if known {
-		close(done)
-		return false, done, nil
+		close(sent.done)
+		return sent, false, nil
 	}
-	s.pending[id] = done
-	return true, done, nil
+	s.pending[id] = sent
+	return sent, true, nil
 }
 
-// dispatch gives a signal that is durable to those that wait for it. The caller holds serial.
-func (k *Keeper) dispatch(sig journal.Signal) error {
-	at := address{sig.Namespace, sig.Event, sig.Key}
+// dispatch gives a signal that is durable to those that wait for it, and reports whether there are any. If
+// not, it is kept, unless it is by a token. The caller reads.
+func (k *Keeper) dispatch(sig journal.Signal) (given bool, err error) {
+	at, s := address{sig.Namespace, sig.Event, sig.Key}, &k.signals
 	payload, err := decode(sig.Payload)
 	if err != nil {
-		return fmt.Errorf("signal %s: %w", sig.ID, err)
+		return false, fmt.Errorf("signal %s: %w", sig.ID, err)
 	}
 	rows, err := k.journal.Store().Waiting(k.ctx, at.namespace, at.event, at.key)
-	if err != nil {
-		return unavailable(err)
-	}
-	var absent []journal.ID
-	s := &k.signals
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := &delivery{id: journal.SignalID{Namespace: sig.Namespace, ID: sig.ID}, payload: payload}
+	if err != nil {
+		s.keep(at, sig.Until) // for the next that waits, at least
+		return false, unavailable(err)
+	}
 	token, byToken := strings.CutPrefix(sig.ID, tokenPrefix)
+	if byToken {
+		rows = slices.DeleteFunc(rows, func(w journal.Wait) bool { return hex.EncodeToString(w.Token) != token })
+	}
+	d := &delivery{id: journal.SignalID{Namespace: sig.Namespace, ID: sig.ID}, payload: payload, until: sig.Until}
+	to := s.open(at, rows, !byToken) // the row of a token is there before anybody has it
+	switch {
+	case len(to) > 0:
+		k.deliver(at, d, to)
+	case byToken:
+		s.taken[d.id] = struct{}{}
+		part := journal.Part{Taken: []journal.SignalID{d.id}}
+		k.settles(k.journal.Put(part), part)
+	default:
+		s.keep(at, sig.Until)
+	}
+	return len(to) > 0, nil
+}
+
+// open returns the waits of an address that have not ended: the rows that were read, and if more is set
+// those that have begun since. The caller holds mu.
+func (s *signals) open(at address, rows []journal.Wait, more bool) (ids []journal.WaitID) {
+	seen := make(map[journal.WaitID]struct{}, len(rows))
+	add := func(id journal.WaitID) {
+		_, ended := s.ended[id]
+		if _, dup := seen[id]; !dup && !ended {
+			seen[id] = struct{}{}
+			ids = append(ids, id)
+		}
+	}
 	for _, w := range rows {
-		if byToken && hex.EncodeToString(w.Token) != token {
-			continue
-		}
-		id := journal.WaitID{Run: w.Run, Pos: w.Pos}
-		f := k.flightOf(w.Run)
-		switch {
-		case f == nil:
-			absent = append(absent, w.Run)
-		case !f.waits(w.Pos): // its end is not committed yet
-			continue
-		case !s.has(at, id): // it is being resumed, or unloaded
-			absent = append(absent, w.Run)
-		}
-		d.to = append(d.to, id)
+		add(journal.WaitID{Run: w.Run, Pos: w.Pos})
 	}
-	for _, w := range s.waiting[at] { // those that have just begun
-		if !byToken && !slices.Contains(d.to, w.id) {
-			d.to = append(d.to, w.id)
-		}
+	if !more {
+		return ids
 	}
-	if len(d.to) == 0 {
-		s.kept[at] = true
-		return nil
+	for _, w := range s.waiting[at] {
+		add(w.id)
+	}
+	for _, id := range s.gone[at] {
+		add(id)
+	}
+	return ids
+}
+
+// deliver gives a signal to waits. Those that are not in memory, or that are being resumed or unloaded,
+// get it when they begin again. The caller holds the lock of signals.
+func (k *Keeper) deliver(at address, d *delivery, to []journal.WaitID) {
+	s := &k.signals
+	d.to = make(map[journal.WaitID]struct{}, len(to))
+	for _, id := range to {
+		d.to[id] = struct{}{}
 	}
 	s.deliveries[at] = append(s.deliveries[at], d)
+	present := make(map[journal.WaitID]struct{})
 	for _, w := range s.waiting[at] {
-		if w.given == nil && slices.Contains(d.to, w.id) {
+		if _, ok := d.to[w.id]; !ok {
+			continue
+		}
+		present[w.id] = struct{}{}
+		if w.given == nil {
 			k.give(w, d)
 		}
 	}
-	for _, id := range absent {
-		k.want(id)
+	for _, id := range to {
+		if _, ok := present[id]; !ok {
+			k.want(id.Run)
+		}
 	}
-	return nil
 }
 
-func (s *signals) has(at address, id journal.WaitID) bool {
-	return slices.ContainsFunc(s.waiting[at], func(w *waiter) bool { return w.id == id })
+// keep notes that there is a signal that nothing has taken. The caller holds mu.
+func (s *signals) keep(at address, until time.Time) {
+	if until.After(s.kept[at]) {
+		s.kept[at] = until
+	}
+	if len(s.kept) <= s.most {
+		return
+	}
+	now := time.Now()
+	maps.DeleteFunc(s.kept, func(_ address, until time.Time) bool { return until.Before(now) })
+	s.most = max(leastKept, 2*len(s.kept))
 }
+
+// leastKept is how many addresses are kept before it is looked which have expired.
+const leastKept = 1024
 
 // give lets a waiter have a delivery. If its process is being unloaded, it asks again once it is resumed.
 // The caller holds the lock of signals.
@@ -208,57 +335,67 @@ func (k *Keeper) begin(at address, w *waiter) {
 	defer s.mu.Unlock()
 	s.waiting[at] = append(s.waiting[at], w)
 	for _, d := range s.deliveries[at] {
-		if slices.Contains(d.to, w.id) {
+		if _, ok := d.to[w.id]; ok {
 			k.give(w, d)
 			return
 		}
 	}
-	if s.kept[at] {
+	if _, ok := s.kept[at]; ok {
 		k.background(func() { k.offer(at) })
 	}
 }
 
-// offer gives signals that are kept to those that wait.
+// offer gives signals that are kept to those that wait, one to each.
 func (k *Keeper) offer(at address) {
 	s := &k.signals
-	s.serial.Lock()
-	defer s.serial.Unlock()
+	defer s.read()()
 	all, err := k.journal.Store().Signals(k.ctx, at.namespace, at.event, at.key, time.Now())
+	var rows []journal.Wait
+	if err == nil && len(all) > 0 {
+		rows, err = k.journal.Store().Waiting(k.ctx, at.namespace, at.event, at.key)
+	}
 	if err != nil {
-		k.log.Error("signals that are kept were not given", "event", at.event, "key", at.key, "error", err)
+		if k.ctx.Err() == nil {
+			k.log.Error("signals that are kept were not given", "event", at.event, "key", at.key, "error", err)
+		}
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := len(all)
+	busy := make(map[journal.SignalID]bool)
+	served := make(map[journal.WaitID]bool)
+	for _, d := range s.deliveries[at] {
+		busy[d.id] = true
+		for id := range d.to {
+			served[id] = true
+		}
+	}
+	to := slices.DeleteFunc(s.open(at, rows, true), func(id journal.WaitID) bool { return served[id] })
+	left := false
 	for _, sig := range all {
 		id := journal.SignalID{Namespace: sig.Namespace, ID: sig.ID}
-		if slices.ContainsFunc(s.deliveries[at], func(d *delivery) bool { return d.id == id }) {
-			left--
+		if _, taken := s.taken[id]; taken || busy[id] || s.pending[id] != nil || strings.HasPrefix(sig.ID, tokenPrefix) {
 			continue
+		}
+		if len(to) == 0 {
+			left = true
+			break
 		}
 		payload, err := decode(sig.Payload)
 		if err != nil {
 			k.log.Error("a signal cannot be read", "event", at.event, "key", at.key, "id", sig.ID, "error", err)
 			continue
 		}
-		for _, w := range s.waiting[at] {
-			d := &delivery{id: id, payload: payload, to: []journal.WaitID{w.id}}
-			if w.given == nil && w.wake(payload) {
-				w.given = d
-				s.deliveries[at] = append(s.deliveries[at], d)
-				left--
-				break
-			}
-		}
+		k.deliver(at, &delivery{id: id, payload: payload, until: sig.Until}, to[:1])
+		to = to[1:]
 	}
-	if left == 0 {
+	if !left {
 		delete(s.kept, at)
 	}
 }
 
-// over says that a wait has ended, and returns the signals that nobody is to get any more: those are to be
-// marked in the same commit.
+// over says that a wait has ended, and returns the signals that are not for any other: those are to be
+// marked in the same commit, after which the caller calls settle.
 func (k *Keeper) over(at address, id journal.WaitID) (taken []journal.SignalID) {
 	s := &k.signals
 	s.mu.Lock()
@@ -270,16 +407,28 @@ func (k *Keeper) over(at address, id journal.WaitID) (taken []journal.SignalID) 
 		}
 		return w.id == id
 	})
+	s.ended[id] = struct{}{}
+	return k.remove(at, id, given)
+}
+
+// remove takes a wait out of the deliveries of an address, one of which it was given. The caller holds the
+// lock of signals, and puts what is taken into the journal.
+func (k *Keeper) remove(at address, id journal.WaitID, given *delivery) (taken []journal.SignalID) {
+	s := &k.signals
 	s.deliveries[at] = slices.DeleteFunc(s.deliveries[at], func(d *delivery) bool {
+		if _, ok := d.to[id]; !ok {
+			return false
+		}
 		d.got = d.got || d == given
-		d.to = slices.DeleteFunc(d.to, func(one journal.WaitID) bool { return one == id })
+		delete(d.to, id)
 		switch {
 		case len(d.to) > 0:
 			return false
-		case d.got:
+		case d.got || strings.HasPrefix(d.id.ID, tokenPrefix): // what a token has sent is for no other
 			taken = append(taken, d.id)
+			s.taken[d.id] = struct{}{}
 		default: // it is for the next that waits
-			s.kept[at] = true
+			s.keep(at, d.until)
 			k.background(func() { k.offer(at) })
 		}
 		return true
@@ -288,12 +437,37 @@ func (k *Keeper) over(at address, id journal.WaitID) (taken []journal.SignalID) 
 	return taken
 }
 
-// left says that a run is not in memory any more.
+// drop takes a run that was put aside, or has ended, out of all deliveries.
+func (k *Keeper) drop(run journal.ID) {
+	s := &k.signals
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var part journal.Part
+	for at, all := range s.deliveries {
+		for _, d := range slices.Clone(all) {
+			for id := range d.to {
+				if id.Run == run {
+					part.Taken = append(part.Taken, k.remove(at, id, nil)...)
+				}
+			}
+		}
+	}
+	if len(part.Taken) > 0 {
+		k.settles(k.journal.Put(part), part)
+	}
+}
+
+// left says that a run is not in memory any more. Until settle the journal may not have its waits.
 func (k *Keeper) left(at address, f *flight) {
 	s := &k.signals
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting[at] = slices.DeleteFunc(s.waiting[at], func(w *waiter) bool { return w.flight == f })
+	s.waiting[at] = slices.DeleteFunc(s.waiting[at], func(w *waiter) bool {
+		if w.flight == f && f.rests {
+			s.gone[at] = append(s.gone[at], w.id)
+		}
+		return w.flight == f
+	})
 	s.tidy(at)
 }
 
@@ -308,29 +482,46 @@ func (s *signals) tidy(at address) {
 
 // dispatchAll gives signals to those that wait that were not taken when the program ended.
 func (k *Keeper) dispatchAll() {
-	s := &k.signals
-	s.serial.Lock()
-	defer s.serial.Unlock()
 	all, err := k.journal.Store().Untaken(k.ctx, time.Now())
 	seen := make(map[address]bool)
 	for _, sig := range all {
 		at := address{sig.Namespace, sig.Event, sig.Key}
-		if seen[at] {
+		if seen[at] || err != nil {
 			continue
 		}
 		seen[at] = true
-		var full []journal.Signal
-		full, err = k.journal.Store().Signals(k.ctx, at.namespace, at.event, at.key, time.Now())
-		for _, sig := range full {
-			if err == nil {
-				err = k.dispatch(sig)
-			}
-		}
-		if err != nil {
-			break
-		}
+		err = k.dispatchTo(at)
 	}
 	if err != nil && k.ctx.Err() == nil {
 		k.log.Error("signals of before the restart were not given", "error", err)
 	}
+}
+
+// dispatchTo gives the signals of an address that were not taken when the program ended.
+func (k *Keeper) dispatchTo(at address) error {
+	s := &k.signals
+	defer s.read()()
+	all, err := k.journal.Store().Signals(k.ctx, at.namespace, at.event, at.key, time.Now())
+	if err != nil {
+		return err
+	}
+	for _, sig := range all {
+		if s.busy(at, journal.SignalID{Namespace: sig.Namespace, ID: sig.ID}) {
+			continue
+		}
+		if _, err := k.dispatch(sig); k.ctx.Err() != nil {
+			return err
+		} else if err != nil {
+			k.log.Error("a signal of before the restart was not given", "event", at.event, "key", at.key, "id", sig.ID, "error", err)
+		}
+	}
+	return nil
+}
+
+// busy reports whether a signal was given already, or is about to be. The caller reads.
+func (s *signals) busy(at address, id journal.SignalID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, taken := s.taken[id]
+	return taken || s.pending[id] != nil || slices.ContainsFunc(s.deliveries[at], func(d *delivery) bool { return d.id == id })
 }

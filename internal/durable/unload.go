@@ -13,8 +13,8 @@ import (
 // A run that only waits for a while leaves memory: its processes end, and the journal has it in the state
 // waiting. It is resumed when a signal has come, or its time.
 
-// restTime is how long a run only waits before it is unloaded.
-const restTime = time.Second
+// restTime is how long, by default, a run only waits before it is unloaded. Tests change it.
+var restTime = time.Second
 
 // Idle implements [run.Kept].
 func (f *flight) Idle(unload func() bool) {
@@ -24,13 +24,14 @@ func (f *flight) Idle(unload func() bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.unload = unload
-	switch {
-	case f.k.ctx.Err() != nil:
-		go f.unload()
-	case f.mu.rest == nil:
-		f.mu.rest = time.AfterFunc(restTime, f.unload)
-	default:
-		f.mu.rest.Reset(restTime)
+	rest := f.k.rest
+	if f.k.ctx.Err() != nil { // the program ends
+		rest = 0
+	}
+	if f.mu.rest == nil {
+		f.mu.rest = time.AfterFunc(rest, f.unload)
+	} else {
+		f.mu.rest.Reset(rest)
 	}
 }
 
@@ -47,9 +48,10 @@ func (f *flight) unload() {
 // unloaded puts a run to wait whose processes have ended.
 func (f *flight) unloaded() {
 	k := f.k
-	next := f.leave()
+	next, left := f.leave()
 	k.journal.End(journal.End{Run: f.id, State: journal.Waiting, At: time.Now()}, func(err error) {
-		again := k.forget(f, err == nil && k.ctx.Err() == nil)
+		k.signals.settle(journal.Part{Waits: left})
+		again, halted := k.forget(f, err == nil)
 		if f.over != nil {
 			f.over()
 		}
@@ -57,7 +59,7 @@ func (f *flight) unloaded() {
 		case err != nil:
 			k.log.Error("a run that waits was not put aside", "run", f.ID().String(), "error", err)
 			f.finish(declined(err))
-		case k.ctx.Err() != nil:
+		case halted:
 			f.finish(declined(node.ErrStopped))
 		case again:
 			k.wake(f.id)
@@ -67,8 +69,9 @@ func (f *flight) unloaded() {
 	})
 }
 
-// leave takes the waits of a run out of those that are in memory, and returns when the first is due.
-func (f *flight) leave() (next time.Time) {
+// leave takes the waits of a run out of those that are in memory, and returns those for signals, and when the
+// first of all is due.
+func (f *flight) leave() (next time.Time, left []journal.Wait) {
 	f.mu.Lock()
 	waits := maps.Clone(f.mu.waits)
 	f.mu.unload = nil
@@ -82,21 +85,15 @@ func (f *flight) leave() (next time.Time) {
 		}
 		if w.Event != "" {
 			f.k.left(address{w.Namespace, w.Event, w.Key}, f)
+			left = append(left, w)
 		}
 	}
-	return next
-}
-
-// flightOf returns the flight of a run that is in memory and has waits, or is being resumed.
-func (k *Keeper) flightOf(id journal.ID) *flight {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.mu.loaded[id]
+	return next, left
 }
 
 // forget says that a run is not in memory any more, and reports whether something has come for it. If it
-// waits, those who wait for its answer go on to do so.
-func (k *Keeper) forget(f *flight, waits bool) (wanted bool) {
+// waits, those who wait for its answer go on to do so, unless no run is resumed any more.
+func (k *Keeper) forget(f *flight, waits bool) (wanted, halted bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.mu.loaded[f.id] == f {
@@ -104,12 +101,12 @@ func (k *Keeper) forget(f *flight, waits bool) (wanted bool) {
 	}
 	f.leftLocked()
 	switch {
-	case waits && f.outcome.watchers > 0:
+	case waits && f.outcome.watchers > 0 && !k.mu.halted:
 		k.mu.watched[f.id] = f
 	case k.mu.watched[f.id] == f:
 		delete(k.mu.watched, f.id)
 	}
-	return f.wanted
+	return f.wanted, k.mu.halted
 }
 
 // wake resumes a run that waits and is not in memory.
@@ -132,6 +129,10 @@ func (k *Keeper) want(id journal.ID) {
 
 func (k *Keeper) wakeLocked(id journal.ID) {
 	if k.mu.loaded[id] != nil || k.mu.halted {
+		return
+	}
+	if !k.mu.serves { // there is nothing yet in which it could go on
+		k.mu.early = append(k.mu.early, id)
 		return
 	}
 	f := k.newFlight(&journal.Run{ID: id})
@@ -159,8 +160,15 @@ func (k *Keeper) reload(f *flight) {
 	over := func() { <-k.resuming }
 	r, err := k.journal.Store().Get(k.ctx, f.id)
 	switch {
-	case err != nil:
-		k.log.Error("a run that waits was not resumed", "run", f.ID().String(), "error", err)
+	case k.ctx.Err() != nil:
+		f.drop(node.ErrStopped)
+		over()
+	case err != nil && !errors.Is(err, journal.ErrNotFound):
+		over()
+		k.log.Error("a run that waits was not resumed, and is tried again", "run", f.ID().String(), "error", err)
+		k.background(func() { k.reloadLater(f) })
+	case err != nil: // it was removed
+		k.drop(f.id)
 		f.drop(err)
 		over()
 	case r.State != journal.Waiting: // a person has decided about it, or it has ended
@@ -173,9 +181,23 @@ func (k *Keeper) reload(f *flight) {
 	}
 }
 
+// reloadLater is reload after a while.
+func (k *Keeper) reloadLater(f *flight) {
+	timer := time.NewTimer(look)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-k.ctx.Done():
+	}
+	k.reload(f)
+}
+
 // concludeAs ends the wait for the answer of a run that has ended or was put aside.
 func (f *flight) concludeAs(r *journal.Run) {
 	f.k.forget(f, false)
+	if r.State > journal.Waiting {
+		f.k.drop(f.id)
+	}
 	resp, err := decodeResponse(r.Answer)
 	switch {
 	case err != nil:
@@ -186,19 +208,23 @@ func (f *flight) concludeAs(r *journal.Run) {
 	f.finish(resp)
 }
 
-// watch returns the flight of a run that is not in memory, for one who waits for its answer.
-func (k *Keeper) watch(r *journal.Run) *flight {
+// watch returns the flight of a run that waits, and the receipt of one more who waits for its answer.
+func (k *Keeper) watch(r *journal.Run) (*flight, *node.Receipt) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if f := k.mu.loaded[r.ID]; f != nil {
-		return f
+	f := k.mu.loaded[r.ID]
+	if f == nil {
+		f = k.mu.watched[r.ID]
 	}
-	f := k.mu.watched[r.ID]
 	if f == nil {
 		f = k.newFlight(r)
-		k.mu.watched[r.ID] = f
+		if k.mu.halted {
+			f.finishLocked(declined(node.ErrStopped))
+		} else {
+			k.mu.watched[r.ID] = f
+		}
 	}
-	return f
+	return f, f.receiptLocked(true)
 }
 
 // sleep has runs resumed at a time, at the latest.
