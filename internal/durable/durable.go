@@ -47,7 +47,7 @@ type Keeper struct {
 		stored  string                 // the revision that the journal has
 		flights map[key]*flight        // under way, by key
 		loaded  map[journal.ID]*flight // under way, those that have waited or were resumed
-		watched map[journal.ID]*flight // not in memory, and somebody waits for the answer
+		watched map[journal.ID]*flight // not in memory, and a client waits for the answer
 		left    []*journal.Run         // to resume, once something is served
 		serves  bool                   // something is served
 		early   []journal.ID           // to wake then

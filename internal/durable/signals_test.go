@@ -298,8 +298,16 @@ func TestAttachedOverUnload(t *testing.T) {
 	if got := answer(after); after.Run != first.Run || got != `["1","2"]` {
 		t.Errorf("after the restart: %s", got)
 	}
-	if signals, runs := w.signals.(*durable.Keeper).Sizes(); signals != 0 {
-		t.Errorf("%d entries about signals are left, and %d about runs", signals, runs)
+	for { // nothing is left, once all is committed
+		signals, runs := w.signals.(*durable.Keeper).Sizes()
+		if signals+runs == 0 {
+			break
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatalf("%d entries about signals are left, and %d about runs", signals, runs)
+		case <-time.After(100 * time.Microsecond):
+		}
 	}
 }
 
@@ -343,5 +351,30 @@ func TestRandomSignals(t *testing.T) {
 	}
 	if got := w.untaken(); len(got) > 0 {
 		t.Errorf("left: %s", got)
+	}
+}
+
+// TestSuspectsThatWait crashes the program while runs wait in memory: all go on after it, although they have no record
+// since.
+func TestSuspectsThatWait(t *testing.T) {
+	durable.SetRestTime(t, time.Hour)
+	w := newWorld(t)
+	w.start(waits)
+	var runs []string
+	for range 3 {
+		r := w.must(submission(wait("e", "k", 0)))
+		w.begun(r, 1)
+		runs = append(runs, r.Run)
+	}
+	for range 3 {
+		for _, run := range runs {
+			w.stored(run, journal.Running)
+		}
+		w.crash(func() {})
+		w.start(waits)
+	}
+	w.signalled("e", "k", "1")
+	for _, run := range runs {
+		w.stored(run, journal.OK)
 	}
 }
