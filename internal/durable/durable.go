@@ -95,7 +95,7 @@ func (k *Keeper) Halt() {
 	k.mu.Unlock()
 	k.stop()
 	k.workers.Wait()
-	k.mu.Lock() // what only waits from now on is unloaded at once
+	k.mu.Lock() // what only waits from now on is unloaded immediately
 	loaded := slices.Collect(maps.Values(k.mu.loaded))
 	k.mu.Unlock()
 	for _, f := range loaded {
