@@ -117,8 +117,8 @@ func ExampleSendAll() {
 
 // Waiting for something outside, here a clock. The context ends with the process.
 func ExampleBlock() {
-	wait := &node.Def{
-		Kind: "wait", Summary: "Holds each packet for a moment.", In: in, Out: out,
+	hold := &node.Def{
+		Kind: "hold", Summary: "Holds each packet for a moment.", In: in, Out: out,
 		New: func(*node.Init) (node.Node, error) {
 			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
 				return node.Block(func(ctx context.Context) node.Result {
@@ -132,7 +132,7 @@ func ExampleBlock() {
 			}), nil
 		},
 	}
-	show("- {kind: wait, name: first}", value.String("later"), wait)
+	show("- {kind: hold, name: first}", value.String("later"), hold)
 	// Output: later
 }
 

@@ -47,7 +47,7 @@ type Keeper struct {
 		stored  string                 // the revision that the journal has
 		flights map[key]*flight        // under way, by key
 		loaded  map[journal.ID]*flight // under way, those that have waited or were resumed
-		watched map[journal.ID]*flight // not in memory, and someone waits for the answer
+		watched map[journal.ID]*flight // not in memory, and a client waits for the answer
 		left    []*journal.Run         // to resume, once something is served
 		serves  bool                   // something is served
 		early   []journal.ID           // to wake then
@@ -95,7 +95,7 @@ func (k *Keeper) Halt() {
 	k.mu.Unlock()
 	k.stop()
 	k.workers.Wait()
-	k.mu.Lock() // what only waits from now on is unloaded at once
+	k.mu.Lock() // what only waits from now on is unloaded immediately
 	loaded := slices.Collect(maps.Values(k.mu.loaded))
 	k.mu.Unlock()
 	for _, f := range loaded {

@@ -27,7 +27,7 @@ type flight struct {
 	strip    [][]string
 	records  []run.Record  // of before a crash
 	over     func()        // called at the end; nil for nothing
-	progress chan struct{} // closed at the first record
+	progress chan struct{} // closed at the first record, or when it waits
 	decided  chan struct{} // closed when the journal has decided about the key; nil if there is nothing to decide
 	instead  *journal.Run  // that had the key before; nil once it is decided that this one has it
 	outcome  *outcome
@@ -38,7 +38,7 @@ type flight struct {
 	mu struct {
 		sync.Mutex
 		number int32                   // of records
-		added  bool                    // one was, by this program
+		added  bool                    // progress is closed
 		last   uint64                  // what was added last, for the journal
 		waits  map[uint64]journal.Wait // that have not ended, by position; nil for none
 		rest   *time.Timer             // until it is unloaded; nil until it first only waits
@@ -179,7 +179,7 @@ func (f *flight) receiptLocked(attached bool) *node.Receipt {
 	return &node.Receipt{Run: f.ID().String(), Attached: attached, Done: o.done, Answer: func() node.Response { return o.resp }, Leave: func() { k.unwatch(f.id, o) }}
 }
 
-// unwatch says that someone does not wait for an outcome any more.
+// unwatch says that a client does not wait for an outcome any more.
 func (k *Keeper) unwatch(id journal.ID, o *outcome) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -210,10 +210,7 @@ func (f *flight) Add(r run.Record) {
 	defer f.mu.Unlock()
 	f.mu.number++
 	rec.N = f.mu.number
-	if !f.mu.added {
-		f.mu.added = true
-		close(f.progress)
-	}
+	f.progressLocked()
 	switch {
 	case r.Wait != nil:
 		w := journal.Wait{Run: f.id, Pos: r.Pos, Namespace: f.run.Namespace, Event: r.Wait.Event, Key: r.Wait.Key, Token: r.Wait.Token, Due: r.Wait.Due}
@@ -227,6 +224,14 @@ func (f *flight) Add(r run.Record) {
 		f.putLocked(part)
 	default:
 		f.mu.last = f.k.journal.Add(rec)
+	}
+}
+
+// progressLocked lets the next run go on that may be why the program crashes.
+func (f *flight) progressLocked() {
+	if !f.mu.added {
+		f.mu.added = true
+		close(f.progress)
 	}
 }
 

@@ -509,10 +509,14 @@ func (k *Keeper) dispatchTo(at address) error {
 		if s.busy(at, journal.SignalID{Namespace: sig.Namespace, ID: sig.ID}) {
 			continue
 		}
-		if _, err := k.dispatch(sig); k.ctx.Err() != nil {
+		given, err := k.dispatch(sig)
+		switch {
+		case k.ctx.Err() != nil:
 			return err
-		} else if err != nil {
+		case err != nil:
 			k.log.Error("a signal of before the restart was not given", "event", at.event, "key", at.key, "id", sig.ID, "error", err)
+		case !given && !strings.HasPrefix(sig.ID, tokenPrefix): // the rest come after it, also for what begins to wait now
+			return nil
 		}
 	}
 	return nil

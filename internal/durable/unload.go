@@ -18,11 +18,12 @@ var restTime = time.Second
 
 // Idle implements [run.Kept].
 func (f *flight) Idle(unload func() bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.progressLocked()                               // it has come to a wait without a crash
 	if node.Level(f.run.Level) == node.LevelAccept { // it would begin again
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.mu.unload = unload
 	rest := f.k.rest
 	if f.k.ctx.Err() != nil { // the program ends

@@ -32,7 +32,7 @@ func signalDef(o stream.Options) *node.Def {
 			schema.Expr("key").Doc("An expression over the payload for whose event."),
 			schema.Expr("token").Doc("An expression over the payload for the token that a `wait` has sent to its port `ask`. It stands for event and key, and is good once."),
 			schema.Expr("payload").Doc("An expression over the payload for what the run gets. Unset is the payload."),
-			schema.Expr("id").Doc("An expression over the payload. What is sent again with the same id is sent once. In a durable process it needs none."),
+			schema.Expr("event_id").Doc("An expression over the payload for the id of this signal. What is sent again with the same id is sent once. In a durable process it needs none."),
 			schema.Duration("keep").Default(24*time.Hour).Range(float64(time.Second), float64(longest)).Doc("How long a signal that no run waits for is kept for the first that does, and its id is known."),
 		),
 		In:     []node.Port{{Name: "in", Doc: "A payload to make a signal of."}},
@@ -45,7 +45,7 @@ func signalDef(o stream.Options) *node.Def {
 			n.key, errs[0] = o.Expr(c, "key", lang.Options{Warn: init.Warn})
 			n.token, errs[1] = o.Expr(c, "token", lang.Options{Warn: init.Warn})
 			n.payload, errs[2] = o.Expr(c, "payload", lang.Options{Warn: init.Warn})
-			n.id, errs[3] = o.Expr(c, "id", lang.Options{Warn: init.Warn})
+			n.id, errs[3] = o.Expr(c, "event_id", lang.Options{Warn: init.Warn})
 			switch {
 			case n.token == nil && n.event == "":
 				return nil, c.Errorf("event", codeBadNode, "is missing").WithHint("set event and key, as the wait has them, or token")
@@ -94,7 +94,7 @@ func (n *signal) signalOf(p node.Process, payload value.Value) (s node.Signal, e
 		name string
 		code lang.Program
 		to   *string
-	}{{"key", n.key, &s.Key}, {"token", n.token, &s.Token}, {"id", n.id, &s.ID}} {
+	}{{"key", n.key, &s.Key}, {"token", n.token, &s.Token}, {"event_id", n.id, &s.ID}} {
 		if *one.to, err = textOf(ctx, one.code, payload); err != nil {
 			return s, fmt.Errorf("%s: %w", one.name, err)
 		}
