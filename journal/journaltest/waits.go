@@ -507,7 +507,7 @@ func waitsConcurrent(t *testing.T, k *kit) {
 				_, err = k.s.Untaken(k.ctx(), at(0))
 			}
 			if found, failed := k.s.Check(k.ctx()); err == nil && (failed != nil || len(found) > 0) {
-				err = fmt.Errorf("Check found %q, %w", found, failed)
+				err = errors.Join(fmt.Errorf("damage was found: %q", found), failed)
 			}
 			if err != nil {
 				t.Error(err)
