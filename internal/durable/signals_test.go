@@ -3,6 +3,7 @@ package durable_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -144,7 +145,7 @@ func TestSignalForAll(t *testing.T) {
 		for range 20 {
 			r := w.must(submission(twice, twice, value.List(wait("e", "other", time.Millisecond))))
 			receipts = append(receipts, r)
-			w.begun(r, 2)
+			w.begun(r, "k", 2)
 			if rest < time.Second {
 				w.stored(r.Run, journal.Waiting)
 			}
@@ -161,14 +162,15 @@ func TestSignalForAll(t *testing.T) {
 	}
 }
 
-// begun waits until a run has begun waits for signals.
-func (w *world) begun(r *node.Receipt, n int) {
+// begun waits until a run has begun waits for signals with a key.
+func (w *world) begun(r *node.Receipt, key string, n int) {
 	w.t.Helper()
 	for {
 		rows, err := w.store.Waits(w.t.Context(), id(r))
 		if err != nil {
 			w.t.Fatal(err)
 		}
+		rows = slices.DeleteFunc(rows, func(one journal.Wait) bool { return one.Key != key })
 		if len(rows) >= n {
 			return
 		}
@@ -191,11 +193,11 @@ func TestToken(t *testing.T) {
 	w.start(waits)
 	other := w.must(submission(wait("e", "", 0)))
 	<-w.tokens
-	w.begun(other, 1)
+	w.begun(other, "", 1)
 	for _, timeout := range []time.Duration{0, 2 * time.Millisecond} {
 		r := w.must(submission(wait("e", "", timeout)))
 		token := <-w.tokens
-		w.begun(r, 1)
+		w.begun(r, "", 1)
 		err := w.send(node.Signal{Token: token, Payload: value.String("yes"), Keep: time.Hour})
 		got := answer(r)
 		if err == nil && got != `["yes"]` && timeout == 0 || err != nil && (statusOf(err) != 404 || got != `["late"]`) {
@@ -331,7 +333,7 @@ func TestRandomSignals(t *testing.T) {
 			all[j] = wait("e", fmt.Sprintf("%d/%d", i, j), 0)
 		}
 		r := w.must(submission(all...))
-		w.begun(r, 1)
+		w.begun(r, fmt.Sprintf("%d/0", i), 1)
 		ids[i] = r.Run
 	}
 	crashes := 0
@@ -369,7 +371,7 @@ func TestSuspectsThatWait(t *testing.T) {
 	var runs []string
 	for range 3 {
 		r := w.must(submission(wait("e", "k", 0)))
-		w.begun(r, 1)
+		w.begun(r, "k", 1)
 		runs = append(runs, r.Run)
 	}
 	for range 3 {

@@ -224,7 +224,8 @@ func (p *process) release() {
 // it ended, and must not get the context of the next run.
 func (p *process) clear() (watched bool) {
 	watched = p.lent && p.mu.ctx != nil
-	if p.lent || p.mu.waited {
+	used := p.mu.ctx != nil || p.mu.id != "" || p.mu.storage != nil || p.mu.cause != nil
+	if p.lent || p.mu.waited || used { // cancelAll may look at it
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.mu.waited = false
@@ -236,7 +237,7 @@ func (p *process) clear() (watched bool) {
 	if watched {
 		return true
 	}
-	if p.mu.ctx != nil || p.mu.id != "" || p.mu.storage != nil || p.mu.cause != nil {
+	if used {
 		p.mu.ctx, p.mu.cancel, p.mu.cause, p.mu.id, p.mu.storage = nil, nil, nil, "", nil
 	}
 	if len(p.mu.ends) > 0 {
