@@ -246,7 +246,7 @@ func (k *Keeper) take(ctx context.Context, id journal.ID) (*flight, error) {
 			if err != nil {
 				return nil, err
 			}
-			if r.State != journal.Waiting {
+			if r.State < journal.Waiting {
 				return nil, errRuns
 			}
 		}
