@@ -7,5 +7,6 @@ type Reader interface {
 	Get(ctx context.Context, run ID) (*Run, error)
 	List(ctx context.Context, f Filter) ([]*Run, error)
 	Records(ctx context.Context, run ID) ([]Record, error)
+	Waits(ctx context.Context, run ID) ([]Wait, error)
 	Revision(ctx context.Context, hash string) (Revision, error)
 }

@@ -207,18 +207,12 @@ func (v *View) One(ctx context.Context, id journal.ID) (api.Run, error) {
 	return v.run(ctx, v.names(), r)
 }
 
-// A waiter is a [journal.Reader] that knows what runs wait for. Each [journal.Store] does.
-type waiter interface {
-	Waits(ctx context.Context, run journal.ID) ([]journal.Wait, error)
-}
-
 // waits returns what a run waits for. The nodes are those of its records; nil for no records.
 func (v *View) waits(ctx context.Context, names *names, r *journal.Run, records []journal.Record) (shown []api.RunWait, err error) {
-	from, ok := v.Journal.(waiter)
-	if !ok || r.State.Ended() {
+	if r.State.Ended() {
 		return nil, nil
 	}
-	found, err := from.Waits(ctx, r.ID)
+	found, err := v.Journal.Waits(ctx, r.ID)
 	if err != nil {
 		return nil, err
 	}

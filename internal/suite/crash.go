@@ -215,6 +215,12 @@ func (c *crashStore) Commit(ctx context.Context, b *journal.Batch) error {
 	part.Starts = b.Starts[:c.take(len(b.Starts))]
 	part.Records = b.Records[:c.take(len(b.Records))]
 	part.Ends = b.Ends[:c.take(len(b.Ends))]
+	if len(part.Records) < len(b.Records) { // waits that begin and end are of one commit with their records
+		part.Waits = slices.DeleteFunc(slices.Clone(b.Waits), func(w journal.Wait) bool {
+			return !slices.ContainsFunc(part.Records, func(r journal.Record) bool { return r.Run == w.Run && r.Pos == w.Pos })
+		})
+		part.Over, part.Taken = nil, nil // a wait that is left is found to be over by its record
+	}
 	err := c.Store.Commit(ctx, &part)
 	b.Existing = part.Existing
 	if err == nil && len(part.Starts)+len(part.Records)+len(part.Ends) < len(b.Starts)+len(b.Records)+len(b.Ends) {
