@@ -50,8 +50,8 @@ func (k *Keeper) Send(ctx context.Context, s node.Signal) error {
 	switch {
 	case s.Token != "" && (s.Event != "" || s.Key != "" || s.ID != ""):
 		return refused(http.StatusBadRequest, "a token stands for event, key and id")
-	case s.Token == "" && s.Event == "":
-		return refused(http.StatusBadRequest, "a signal takes an event or a token")
+	case s.Token == "" && (s.Event == "" || s.Key == ""): // a wait without a key has only its token
+		return refused(http.StatusBadRequest, "a signal takes an event and a key, or a token")
 	case strings.HasPrefix(s.ID, tokenPrefix):
 		return refused(http.StatusBadRequest, "the id of a signal does not begin with %s", tokenPrefix)
 	case strings.ContainsRune(s.Namespace+s.Event+s.Key+s.ID, 0):

@@ -6,6 +6,8 @@ package flow
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
@@ -22,14 +24,19 @@ func Defs(o stream.Options) []*node.Def {
 	}
 }
 
-// textOf evaluates an expression that makes a key; empty without one.
-func textOf(ctx context.Context, p lang.Program, payload value.Value) (string, error) {
+// textOf evaluates the expression of a field that makes a text; empty without one. That the text is empty
+// is the fault of what has come, and a client may know it; the rest of the errors are of the workflow.
+func textOf(ctx context.Context, name string, p lang.Program, payload value.Value) (string, error) {
 	if p == nil {
 		return "", nil
 	}
 	v, err := p.Eval(ctx, payload)
 	if err != nil {
-		return "", err
+		return "", node.Unusable(name, fmt.Errorf("%s: %w", name, err))
 	}
-	return field.KeyText(v)
+	text, err := field.KeyText(v)
+	if err != nil {
+		return "", &node.Error{Err: fmt.Errorf("%s: %w", name, err), Code: name, Status: http.StatusBadRequest, Public: true}
+	}
+	return text, nil
 }

@@ -49,6 +49,8 @@ func signalDef(o stream.Options) *node.Def {
 			switch {
 			case n.token == nil && n.event == "":
 				return nil, c.Errorf("event", codeBadNode, "is missing").WithHint("set event and key, as the wait has them, or token")
+			case n.token == nil && n.key == nil:
+				return nil, c.Errorf("key", codeBadNode, "is missing").WithHint("set the key, as the wait has it: a wait without one has only its token")
 			case n.token != nil && (n.event != "" || n.key != nil):
 				return nil, c.Errorf("token", codeBadNode, "stands for event and key").WithHint("set either token, or event and key")
 			}
@@ -77,7 +79,7 @@ func (n *signal) Open(context.Context) error {
 func (n *signal) Receive(p node.Process, pkt node.Packet) node.Result {
 	s, err := n.signalOf(p, pkt.Payload)
 	if err != nil {
-		return node.Fail(node.Unusable("signal", err))
+		return node.Fail(err)
 	}
 	return node.Block(func(ctx context.Context) node.Result {
 		if err := n.signals.Signal(ctx, s); err != nil {
@@ -95,13 +97,13 @@ func (n *signal) signalOf(p node.Process, payload value.Value) (s node.Signal, e
 		code lang.Program
 		to   *string
 	}{{"key", n.key, &s.Key}, {"token", n.token, &s.Token}, {"event_id", n.id, &s.ID}} {
-		if *one.to, err = textOf(ctx, one.code, payload); err != nil {
-			return s, fmt.Errorf("%s: %w", one.name, err)
+		if *one.to, err = textOf(ctx, one.name, one.code, payload); err != nil {
+			return s, err
 		}
 	}
 	if n.payload != nil {
 		if s.Payload, err = n.payload.Eval(ctx, payload); err != nil {
-			return s, fmt.Errorf("payload: %w", err)
+			return s, node.Unusable("payload", fmt.Errorf("payload: %w", err))
 		}
 	}
 	if s.ID == "" {

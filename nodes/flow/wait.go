@@ -3,7 +3,6 @@ package flow
 import (
 	_ "embed"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -81,9 +80,9 @@ func (n *wait) Receive(p node.Process, pkt node.Packet) node.Result {
 	if !ok {
 		return node.Fail(errNotDurable)
 	}
-	key, err := textOf(p.Context(), n.key, pkt.Payload)
+	key, err := textOf(p.Context(), "key", n.key, pkt.Payload)
 	if err != nil {
-		return node.Fail(node.Unusable("key", fmt.Errorf("key: %w", err)))
+		return node.Fail(err)
 	}
 	w := run.Wait(node.Wait{Event: n.event, Key: key, Timeout: n.timeout, Token: n.asks})
 	wait := func(node.Process, node.Response) node.Result {

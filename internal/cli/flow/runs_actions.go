@@ -90,6 +90,8 @@ func runsSignalCommand(a commands) *cobra.Command {
 			return app.Usagef(command, "leave one out", "EVENT and --token do not go together")
 		case keep <= 0:
 			return app.Usagef(command, "write --keep 24h", "--keep: want more than 0, got %s", keep)
+		case s.Token == "" && s.Key == "":
+			return app.Usagef(command, "write signal EVENT --key KEY", "signal needs the key of the event")
 		case len(args) > 0:
 			s.Event, s.Keep = args[0], keep.String()
 		}

@@ -170,7 +170,7 @@ func TestRunsActions(t *testing.T) {
 	if out := f(0, `/api/v1/signals {"event":"paid","key":"k","payload":{"n":1},"keep":"24h0m0s"}`, "signal", "paid", "--key", "k", "--payload", `{"n": 1}`); out != "s-1\n" {
 		t.Errorf("got %s", out)
 	}
-	f(0, `/api/v1/signals {"namespace":"shop","event":"paid","id":"s-1","payload":null,"keep":"1h0m0s"}`, "signal", "paid", "--id", "s-1", "--keep", "1h", "--namespace", "shop")
+	f(0, `/api/v1/signals {"namespace":"shop","event":"paid","key":"k","id":"s-1","payload":null,"keep":"1h0m0s"}`, "signal", "paid", "--key", "k", "--id", "s-1", "--keep", "1h", "--namespace", "shop")
 	answer = `{}`
 	if out := f(0, `/api/v1/signals {"token":"t","payload":{"n":1}}`, "signal", "--token", "t", "--payload", "@"+file); out != "" {
 		t.Errorf("got %s", out)
