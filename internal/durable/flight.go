@@ -25,7 +25,7 @@ type flight struct {
 	run      *journal.Run // of one that is to be resumed: once it is read
 	key      key          // zero without one
 	strip    [][]string
-	records  []run.Record  // of before a crash
+	records  []run.Record  // of before a crash or a wait
 	over     func()        // called at the end; nil for nothing
 	progress chan struct{} // closed at the first record, or when it waits
 	decided  chan struct{} // closed when the journal has decided about the key; nil if there is nothing to decide

@@ -53,7 +53,7 @@ func (a *activation) Wait(w node.Wait) node.Waiting {
 	if !a.run.has(h.arrival()) {
 		a.run.kept.Hold(h.pos, func(v value.Value) bool {
 			goOn, claimed := h.claim(node.Response{Payload: v}, false)
-			if claimed {
+			if goOn != nil {
 				a.run.gen.goroutine(goOn) // the caller may hold a lock
 			}
 			return claimed
@@ -162,13 +162,13 @@ func (h *hold) woken(err error) {
 	if err != nil {
 		resp = node.Response{Payload: value.Error(err)}
 	}
-	if goOn, claimed := h.claim(resp, err != nil); claimed {
+	if goOn, _ := h.claim(resp, err != nil); goOn != nil {
 		goOn()
 	}
 }
 
-// claim ends the wait with a response: call goOn without a lock. It fails if the wait is over, or the run
-// is unloaded.
+// claim ends the wait with a response: call goOn without a lock, unless it is nil, as the process has not come
+// to wait. It fails if the wait is over, or the run is unloaded.
 func (h *hold) claim(resp node.Response, failed bool) (goOn func(), claimed bool) {
 	run := h.act.run
 	run.mu.Lock()
@@ -180,11 +180,12 @@ func (h *hold) claim(resp node.Response, failed bool) (goOn func(), claimed bool
 	return h.leave(), true
 }
 
-// leave takes the hold from those that wait, for a caller that holds run.mu and then calls goOn without it.
+// leave takes the hold from those that wait, for a caller that holds run.mu and then calls goOn without it. It
+// is nil if the process does not wait: then it may have ended, and nothing of its generation may begin.
 func (h *hold) leave() (goOn func()) {
 	done, forget, run := h.parked, h.forget, h.act.run
 	if done == nil {
-		return func() {}
+		return nil
 	}
 	h.parked = nil
 	delete(run.mu.holds, h)

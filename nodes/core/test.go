@@ -142,6 +142,7 @@ func (t *durableTest) Receive(node.Process, node.Packet) node.Result {
 		if err != nil {
 			return node.Fail(err)
 		}
+		defer r.Leave()
 		if err := t.clock.Wait(ctx, r.Done); err != nil {
 			return node.Fail(err)
 		}
