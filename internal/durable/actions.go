@@ -52,8 +52,6 @@ func (k *Keeper) Send(ctx context.Context, s node.Signal) error {
 		return refused(http.StatusBadRequest, "a token stands for event, key and id")
 	case s.Token == "" && (s.Event == "" || s.Key == ""): // a wait without a key has only its token
 		return refused(http.StatusBadRequest, "a signal takes an event and a key, or a token")
-	case strings.HasPrefix(s.ID, tokenPrefix):
-		return refused(http.StatusBadRequest, "the id of a signal does not begin with %s", tokenPrefix)
 	case strings.ContainsRune(s.Namespace+s.Event+s.Key+s.ID, 0):
 		return refused(http.StatusBadRequest, "a signal has a zero byte")
 	case s.Keep < 0:
@@ -241,7 +239,7 @@ func (k *Keeper) take(ctx context.Context, id journal.ID) (*flight, error) {
 			f.run, f.key = r, keyOf(r)
 			return f, nil
 		}
-		if !other.unloads() {
+		if !other.unload() {
 			r, err := k.journal.Store().Get(ctx, id)
 			if err != nil {
 				return nil, err
@@ -288,40 +286,11 @@ func (k *Keeper) giveBack(f *flight) {
 	}
 }
 
-// unloads reports whether the processes of a run end, as it only waits.
-func (f *flight) unloads() bool {
-	f.mu.Lock()
-	unload := f.mu.unload
-	f.mu.Unlock()
-	return unload != nil && unload()
-}
-
 // leftLocked says that a run is not in memory any more. The caller holds mu of the keeper.
 func (f *flight) leftLocked() {
 	if f.gone != nil {
 		close(f.gone)
 		f.gone = nil
-	}
-}
-
-// today returns the revision that is served, if it has the node that starts a run.
-func (p *places) today(trigger string) (journal.Revision, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	h := p.made[p.current.Hash]
-	if h == nil {
-		return journal.Revision{}, false
-	}
-	_, ok := h.triggers[trigger]
-	return p.current, ok
-}
-
-// again lets a revision be opened that could not be before.
-func (p *places) again(hash string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if h := p.made[hash]; h != nil && h.err != nil {
-		delete(p.made, hash)
 	}
 }
 

@@ -94,6 +94,27 @@ func (p *places) of(f *flight) (place, error) {
 	return place{h, p, at}, nil
 }
 
+// today returns the revision that is served, if it has the node that starts a run.
+func (p *places) today(trigger string) (journal.Revision, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.made[p.current.Hash]
+	if h == nil {
+		return journal.Revision{}, false
+	}
+	_, ok := h.triggers[trigger]
+	return p.current, ok
+}
+
+// again lets a revision be opened that could not be before.
+func (p *places) again(hash string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h := p.made[hash]; h != nil && h.err != nil {
+		delete(p.made, hash)
+	}
+}
+
 // open makes a generation of an older workflow.
 func (p *places) open(hash string) *home {
 	rev, err := p.k.journal.Store().Revision(p.k.ctx, hash)

@@ -135,7 +135,7 @@ func (k *Keeper) Signal(ctx context.Context, s node.Signal) error {
 	case only != nil:
 		sig.Namespace, sig.ID, sig.Event, sig.Key = only.Namespace, tokenPrefix+hex.EncodeToString(only.Token), only.Event, only.Key
 	case strings.HasPrefix(s.ID, tokenPrefix):
-		return &node.Error{Err: fmt.Errorf("the id of a signal begins with %s", tokenPrefix), Status: http.StatusUnprocessableEntity, Public: true}
+		return refused(http.StatusBadRequest, "the id of a signal does not begin with %s", tokenPrefix)
 	}
 	if err := k.journal.Ready(); err != nil {
 		return unavailable(err)

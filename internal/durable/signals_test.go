@@ -210,7 +210,7 @@ func TestToken(t *testing.T) {
 	if err := w.send(node.Signal{Token: "unknown"}); statusOf(err) != 404 {
 		t.Errorf("unknown: %v", err)
 	}
-	if err := w.signal("e", "", "token/00"); statusOf(err) != 422 {
+	if err := w.signal("e", "", "token/00"); statusOf(err) != 400 {
 		t.Errorf("an id like that of a token: %v", err)
 	}
 	w.restart(waits)

@@ -1,7 +1,6 @@
 package durable
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"time"
@@ -30,20 +29,18 @@ func (f *flight) Idle(unload func() bool) {
 		rest = 0
 	}
 	if f.mu.rest == nil {
-		f.mu.rest = time.AfterFunc(rest, f.unload)
+		f.mu.rest = time.AfterFunc(rest, func() { f.unload() })
 	} else {
 		f.mu.rest.Reset(rest)
 	}
 }
 
-// unload ends the processes of a run that only waits.
-func (f *flight) unload() {
+// unload ends the processes of a run that only waits. It reports false if it does something else.
+func (f *flight) unload() bool {
 	f.mu.Lock()
 	unload := f.mu.unload
 	f.mu.Unlock()
-	if unload != nil {
-		unload()
-	}
+	return unload != nil && unload()
 }
 
 // unloaded puts a run to wait whose processes have ended.
@@ -244,52 +241,48 @@ const dueAtOnce = 1000
 
 // clock resumes runs whose time has come, until the keeper halts.
 func (k *Keeper) clock() {
-	store := k.journal.Store()
-	next, err := store.Next(k.ctx)
+	next, err := k.journal.Store().Next(k.ctx)
+	timer := time.NewTimer(look)
+	defer timer.Stop()
 	for {
-		var due <-chan time.Time
-		var timer *time.Timer
-		if err == nil && !next.IsZero() {
-			timer = time.NewTimer(min(look, max(0, time.Until(next))))
+		var due <-chan time.Time // nil while there is nothing to resume
+		switch {
+		case err != nil:
+			timer.Reset(look)
 			due = timer.C
-		} else if err != nil {
-			timer = time.NewTimer(look)
+		case !next.IsZero():
+			timer.Reset(min(look, max(0, time.Until(next))))
 			due = timer.C
 		}
 		select {
 		case <-k.ctx.Done():
+			return
 		case until := <-k.sooner:
 			if next.IsZero() || until.Before(next) {
 				next = until
 			}
 		case <-due:
 			if err != nil || !time.Now().Before(next) {
-				next, err = k.resumeDue(k.ctx)
+				next, err = k.resumeDue()
 			}
-		}
-		if timer != nil {
-			timer.Stop()
-		}
-		if k.ctx.Err() != nil {
-			return
 		}
 	}
 }
 
 // resumeDue resumes the runs that are due, and returns when the next is.
-func (k *Keeper) resumeDue(ctx context.Context) (next time.Time, err error) {
-	due, err := k.journal.Store().Due(ctx, time.Now(), dueAtOnce)
+func (k *Keeper) resumeDue() (next time.Time, err error) {
+	due, err := k.journal.Store().Due(k.ctx, time.Now(), dueAtOnce)
 	for _, w := range due {
 		k.wake(w.Run)
 	}
 	if err == nil && len(due) < dueAtOnce {
-		next, err = k.journal.Store().Next(ctx)
+		next, err = k.journal.Store().Next(k.ctx)
 		if err == nil && !next.IsZero() && !next.After(time.Now()) { // those are being resumed
 			next = time.Now().Add(resumeTime)
 		}
 		return next, err
 	}
-	if err != nil && ctx.Err() == nil {
+	if err != nil && k.ctx.Err() == nil {
 		k.log.Error("runs whose time has come were not found", "error", err)
 	}
 	return time.Now().Add(resumeTime), err
