@@ -37,13 +37,15 @@ func (e *Engine) CancelRun(ctx context.Context, run journal.ID) error {
 	return e.keeper.Cancel(ctx, run)
 }
 
-// RetryRun lets a durable run go on that is stuck or diverged, with what it has recorded. Errors are those
-// of [Engine.CancelRun]: 409 also for a run that still cannot go on.
-func (e *Engine) RetryRun(ctx context.Context, run journal.ID) error {
+// RetryRun lets a durable run go on that is stuck or diverged, with what it has recorded, and one that has
+// failed or is dead, without the failures: what has gone well is not done again. With latest, one that does so
+// or waits goes on in the workflow that is served now: records count where it comes to the same places with the
+// same input. Errors are those of [Engine.CancelRun]: 409 also for a run that still cannot go on.
+func (e *Engine) RetryRun(ctx context.Context, run journal.ID, latest bool) error {
 	if e.keeper == nil {
 		return errNoJournal
 	}
-	return e.keeper.Retry(ctx, run)
+	return e.keeper.Retry(ctx, run, latest)
 }
 
 // RestartRun starts a durable run of what is served now, with what another run has begun with, and returns

@@ -146,11 +146,12 @@ func (j *Journal) Add(r Record) (seq uint64) {
 
 // A Part is what one caller adds together. Its fields are those of a [Batch].
 type Part struct {
-	Records []Record
-	Waits   []Wait
-	Over    []WaitID
-	Signals []Signal
-	Taken   []SignalID
+	Revisions []Revision
+	Records   []Record
+	Waits     []Wait
+	Over      []WaitID
+	Signals   []Signal
+	Taken     []SignalID
 }
 
 // Put adds a part without waiting: all of it becomes durable together, or nothing. The number
@@ -164,13 +165,14 @@ func (j *Journal) Put(p Part) (seq uint64) {
 	for i := range p.Signals {
 		bytes += len(p.Signals[i].Payload)
 	}
-	size := len(p.Records) + len(p.Waits) + len(p.Over) + len(p.Signals) + len(p.Taken)
+	size := len(p.Revisions) + len(p.Records) + len(p.Waits) + len(p.Over) + len(p.Signals) + len(p.Taken)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if size == 0 { // a group of nothing is never committed
 		return j.mu.added
 	}
 	g := j.mu.next
+	g.Revisions = append(g.Revisions, p.Revisions...)
 	g.Records = append(g.Records, p.Records...)
 	g.Waits, g.Over = append(g.Waits, p.Waits...), append(g.Over, p.Over...)
 	g.Signals, g.Taken = append(g.Signals, p.Signals...), append(g.Taken, p.Taken...)
@@ -186,6 +188,18 @@ func (j *Journal) Resume(run ID, done func(error)) {
 		return
 	}
 	j.mu.next.Resumed, j.mu.next.done = append(j.mu.next.Resumed, run), append(j.mu.next.done, done)
+	j.add(1, 0)
+}
+
+// Retry lets a run go on that has ended or was put aside, and calls done when that is durable.
+func (j *Journal) Retry(r Retry, done func(error)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.lost(); err != nil {
+		j.workers.Go(func() { done(err) })
+		return
+	}
+	j.mu.next.Retried, j.mu.next.done = append(j.mu.next.Retried, r), append(j.mu.next.done, done)
 	j.add(1, 0)
 }
 
@@ -352,6 +366,7 @@ func (j *Journal) reuse(g *group) {
 	}
 	clear(g.Revisions)
 	clear(g.Starts)
+	clear(g.Retried)
 	clear(g.Records)
 	clear(g.Waits)
 	clear(g.Over)
@@ -363,7 +378,7 @@ func (j *Journal) reuse(g *group) {
 	clear(g.done)
 	*g = group{
 		Batch: Batch{
-			Revisions: g.Revisions[:0], Starts: g.Starts[:0], Records: g.Records[:0], Waits: g.Waits[:0], Over: g.Over[:0],
+			Revisions: g.Revisions[:0], Starts: g.Starts[:0], Retried: g.Retried[:0], Records: g.Records[:0], Waits: g.Waits[:0], Over: g.Over[:0],
 			Signals: g.Signals[:0], Taken: g.Taken[:0], Ends: g.Ends[:0], Existing: g.Existing[:0],
 		},
 		starts: g.starts[:0], done: g.done[:0],

@@ -50,6 +50,9 @@ func (s State) String() string {
 // Ended reports whether nothing more happens to a run in the state.
 func (s State) Ended() bool { return s >= OK && s <= Dead }
 
+// Retriable reports whether a [Retry] lets a run in the state go on.
+func (s State) Retriable() bool { return s == Waiting || s == Failed || s == Dead || s >= Paused }
+
 // A Run is a durable process as the journal knows it.
 type Run struct {
 	ID        ID
@@ -65,6 +68,7 @@ type Run struct {
 	Answer    []byte // of a run that has ended
 	Error     string // why it failed, as text
 	Resumed   int    // times that it was resumed since its last record, or since it was put to wait
+	Attempts  int    // after the first: see [Retry]
 	Created   time.Time
 	Ended     time.Time
 }
@@ -104,6 +108,7 @@ type Record struct {
 	Port      int32 // of a result
 	Payload   []byte
 	InputHash uint64
+	Key       uint64 // what attempts have in common; 0 for none
 	At        time.Time
 }
 
@@ -145,6 +150,13 @@ type End struct {
 	At     time.Time
 }
 
+// A Retry lets a run go on that waits, has failed, is dead or was put aside. Others are left as they are.
+type Retry struct {
+	Run       ID
+	Forgotten []int32 // numbers of the records to remove
+	Revision  string  // that it runs from now on; empty for the one that it has
+}
+
 // A Revision is a workflow that runs are pinned to, kept once.
 type Revision struct {
 	Hash string
@@ -156,6 +168,7 @@ type Batch struct {
 	Revisions []Revision
 	Starts    []*Run
 	Resumed   []ID // runs that go on, after a crash or a wait: they run, and count one more time; those that have ended do not
+	Retried   []Retry
 	Records   []Record
 	Waits     []Wait     // one of the same run and position is replaced
 	Over      []WaitID   // waits to remove; missing ones are left out

@@ -82,7 +82,7 @@ type Options struct {
 
 	Signal     func(ctx context.Context, s node.Signal) error                              // nil if that cannot be, as below
 	CancelRun  func(ctx context.Context, run journal.ID) error                             // ends one that waits or was put aside
-	RetryRun   func(ctx context.Context, run journal.ID) error                             // lets one go on that was put aside
+	RetryRun   func(ctx context.Context, run journal.ID, latest bool) error                // lets one go on that has failed or was put aside, in the workflow of today if latest is set
 	RestartRun func(ctx context.Context, run journal.ID) (restarted journal.ID, err error) // starts one with what another has begun with
 
 	Keep   int                  // bytes of processes that are recorded although no client looks; 0 for none

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/console"
+	"github.com/uniflow-labs/uniflow/journal"
 )
 
 // handlers are what answers the routes of the table, by their patterns.
@@ -71,7 +73,7 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 		all["POST "+api.RunsPath+"/{id}/cancel"] = s.runAction(same(act))
 	}
 	if act := s.opts.RetryRun; act != nil {
-		all["POST "+api.RunsPath+"/{id}/retry"] = s.runAction(same(act))
+		all["POST "+api.RunsPath+"/{id}/retry"] = s.runAction(same(func(ctx context.Context, run journal.ID) error { return act(ctx, run, false) }))
 	}
 	if act := s.opts.RestartRun; act != nil {
 		all["POST "+api.RunsPath+"/{id}/restart"] = s.runAction(act)

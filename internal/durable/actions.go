@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -115,8 +117,9 @@ func (k *Keeper) cancel(ctx context.Context, f *flight) error {
 	return until(ctx, ended)
 }
 
-// Retry lets a run go on that is stuck or diverged, with what it has recorded.
-func (k *Keeper) Retry(ctx context.Context, id journal.ID) error {
+// Retry lets a run go on that is stuck or diverged, with what it has recorded, and one that has failed or is dead,
+// without its failures. With latest, a run that does so, or waits, goes on in the workflow of today.
+func (k *Keeper) Retry(ctx context.Context, id journal.ID, latest bool) error {
 	if err := k.serving(); err != nil {
 		return err
 	}
@@ -124,25 +127,22 @@ func (k *Keeper) Retry(ctx context.Context, id journal.ID) error {
 	if err != nil {
 		return err
 	}
-	switch r := f.run; r.State {
-	case journal.Stuck, journal.Diverged:
-		k.places.again(r.Revision)
-		var at place
-		if at, err = k.places.of(f); err == nil {
-			at.ended()
-		} else {
-			err = refused(http.StatusConflict, "the run still cannot go on: %w", err)
-		}
-	case journal.OK, journal.Failed, journal.Cancelled, journal.Dead:
-		err = refused(http.StatusConflict, "the run has ended: it is %s, and can only be restarted", r.State)
-	default:
-		err = refused(http.StatusConflict, "the run is %s: only one that is stuck or diverged can be retried", r.State)
-	}
+	retry, err := k.retryOf(ctx, f, latest)
 	if err != nil {
 		k.giveBack(f)
 		return err
 	}
 	k.enter(f)
+	if retry != nil {
+		f.run.Attempts++
+		f.run.Answer, f.run.Error = nil, ""
+		retried := make(chan error, 1)
+		k.journal.Retry(*retry, func(err error) { retried <- err })
+		if err := <-retried; err != nil {
+			f.drop(err)
+			return unavailable(err)
+		}
+	}
 	k.mu.Lock()
 	halted := k.mu.halted
 	k.backgroundLocked(func() {
@@ -159,6 +159,59 @@ func (k *Keeper) Retry(ctx context.Context, id journal.ID) error {
 		return unavailable(node.ErrStopped)
 	}
 	return nil
+}
+
+// retryOf returns what makes a run that was taken retriable; nil for one that goes on with all its records.
+func (k *Keeper) retryOf(ctx context.Context, f *flight, latest bool) (*journal.Retry, error) {
+	r, retry := f.run, &journal.Retry{Run: f.id}
+	ended := r.State == journal.Failed || r.State == journal.Dead
+	switch {
+	case r.State == journal.OK, r.State == journal.Cancelled:
+		return nil, refused(http.StatusConflict, "the run has ended: it is %s, and can only be restarted", r.State)
+	case r.State == journal.Waiting && !latest:
+		return nil, refused(http.StatusConflict, "the run is waiting: it goes on when what it waits for comes")
+	case !r.State.Retriable():
+		return nil, errRuns
+	}
+	if latest {
+		rev, ok := k.places.today(r.Trigger)
+		if !ok {
+			return nil, refused(http.StatusConflict, "the node that has started the run is gone")
+		}
+		if rev := k.newRevision(rev); rev != nil {
+			k.journal.Put(journal.Part{Revisions: []journal.Revision{*rev}})
+		}
+		r.Revision, retry.Revision = rev.Hash, rev.Hash
+	}
+	k.places.again(r.Revision)
+	at, err := k.places.of(f)
+	if err != nil {
+		return nil, refused(http.StatusConflict, "the run still cannot go on: %w", err)
+	}
+	at.ended()
+	if !ended && !latest {
+		return nil, nil
+	}
+	records, err := k.journal.Store().Records(ctx, f.id)
+	if err != nil {
+		return nil, err
+	}
+	decoded, err := decodeRecords(records)
+	if err != nil {
+		return nil, err
+	}
+	waits, err := k.journal.Store().Waits(ctx, f.id)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range run.Forgotten(decoded, func(pos uint64) bool {
+		return slices.ContainsFunc(waits, func(w journal.Wait) bool { return w.Pos == pos })
+	}) {
+		if rec := &records[i]; ended || rec.Type != journal.Result { // what goes on handles its failures
+			retry.Forgotten = append(retry.Forgotten, rec.N)
+		}
+	}
+	return retry, nil
 }
 
 // Restart starts a run with what another one has begun with, in the workflow of today, and returns its id

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ const asks = `
 // pause waits for the event "go", and answers with the signal. A key of 0 waits for an hour only.
 func (w *world) pause() *node.Def {
 	return &node.Def{
-		Kind: "pause", Summary: "Waits.", In: []node.Port{{Name: "in"}}, Recall: node.Always(node.Pure),
+		Kind: "pause", Summary: "Waits.", In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}}, Recall: node.Always(node.Pure),
 		New: func(*node.Init) (node.Node, error) {
 			return node.ReceiverFunc(func(p node.Process, pkt node.Packet) node.Result {
 				run, ok := node.RunOf(p)
@@ -40,7 +41,12 @@ func (w *world) pause() *node.Def {
 				if wait.Key == "0" {
 					wait = node.Wait{Timeout: time.Hour}
 				}
-				return run.Wait(wait).Await(func(_ node.Process, resp node.Response) node.Result { return node.Respond(resp) })
+				return run.Wait(wait).Await(func(_ node.Process, resp node.Response) node.Result {
+					if resp.None || resp.IsError() {
+						return node.Respond(resp)
+					}
+					return node.Send(0, resp.Payload)
+				})
 			}), nil
 		},
 	}
@@ -117,7 +123,7 @@ func TestCancelWaiting(t *testing.T) {
 		t.Errorf("the next got %s", answer(next))
 	}
 	w.refused("cancelled twice", w.engine.CancelRun(t.Context(), idOf(r.Run)), 409, "it is cancelled")
-	w.refused("retried", w.engine.RetryRun(t.Context(), idOf(r.Run)), 409, "can only be restarted")
+	w.refused("retried", w.engine.RetryRun(t.Context(), idOf(r.Run), false), 409, "can only be restarted")
 }
 
 // TestCancelResting cancels a run that only waits and is still in memory.
@@ -157,7 +163,7 @@ func TestCancelRunning(t *testing.T) {
 	<-s.entered
 	w.stored(r.Run, journal.Running)
 	w.refused("running", w.engine.CancelRun(t.Context(), idOf(r.Run)), 409, "the run is running")
-	w.refused("retried", w.engine.RetryRun(t.Context(), idOf(r.Run)), 409, "the run is running")
+	w.refused("retried", w.engine.RetryRun(t.Context(), idOf(r.Run), false), 409, "the run is running")
 	s.open()
 	if err := w.engine.CancelRun(t.Context(), journal.ID{1}); !errors.Is(err, journal.ErrNotFound) {
 		t.Errorf("got %v", err)
@@ -231,7 +237,7 @@ func TestRefusedAgainstSignal(t *testing.T) {
 			}
 		})
 		all.Go(func() {
-			if err := w.engine.RetryRun(t.Context(), idOf(r.Run)); statusOf(err) != 409 {
+			if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); statusOf(err) != 409 {
 				t.Error(err)
 			}
 		})
@@ -287,18 +293,18 @@ func TestRetry(t *testing.T) {
 	w.effect = nil
 	w.start(one, "make") // what the run began with cannot be compiled
 	w.stored(r.Run, journal.Stuck)
-	w.refused("still stuck", w.engine.RetryRun(t.Context(), idOf(r.Run)), 409, "still cannot go on")
+	w.refused("still stuck", w.engine.RetryRun(t.Context(), idOf(r.Run), false), 409, "still cannot go on")
 	w.stop()
 	w.store = &crashStore{Store: w.store.Reopen()}
 	pure := w.pure
 	w.pure = func(string, value.Value) value.Value { return value.Int(2) } // a is asked for something else
 	w.start(two)
-	if err := w.engine.RetryRun(t.Context(), idOf(r.Run)); err != nil {
+	if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); err != nil {
 		t.Fatal(err)
 	}
 	w.until(r.Run, journal.Diverged)
 	w.pure = pure
-	if err := w.engine.RetryRun(t.Context(), idOf(r.Run)); err != nil {
+	if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); err != nil {
 		t.Fatal(err)
 	}
 	run := w.until(r.Run, journal.OK)
@@ -362,7 +368,7 @@ func TestActionsRefused(t *testing.T) {
 		ctx := t.Context()
 		_, err := e.RestartRun(ctx, journal.ID{1})
 		w.refused("restart", err, status, message)
-		w.refused("retry", e.RetryRun(ctx, journal.ID{1}), status, message)
+		w.refused("retry", e.RetryRun(ctx, journal.ID{1}, false), status, message)
 		w.refused("signal", e.Signal(ctx, node.Signal{Event: "go"}), status, message)
 	}
 	try(bare, 409, "no journal")
@@ -383,4 +389,114 @@ func TestActionsRefused(t *testing.T) {
 		w.refused(fmt.Sprintf("%+v", s), w.engine.Signal(t.Context(), s), 400, "")
 	}
 	w.refused("an unknown token", w.engine.Signal(t.Context(), node.Signal{Token: "guessed"}), 404, "nothing waits")
+}
+
+// failing has b fail until the test says otherwise.
+func (w *world) failing() (heal func()) {
+	var healthy atomic.Bool
+	w.effect = func(name string, in value.Value) node.Result {
+		if name == "b" && !healthy.Load() {
+			return node.Fail(&node.Error{Err: errors.New("b is down"), Status: 502})
+		}
+		return node.Send(0, in)
+	}
+	return func() { healthy.Store(true) }
+}
+
+// TestRetryFailed lets a run go on that has failed. What has gone well is not done again, what has failed is asked
+// for with the same key, and clients with the key of the run get the new answer.
+func TestRetryFailed(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		w := newWorld(t)
+		heal := w.failing()
+		w.open(two)
+		s := node.Submission{Payload: value.Int(1), Same: value.Int(1), Key: []byte("k")}
+		r := w.must(s)
+		if got := answer(r); got != "error 502 b is down" {
+			t.Fatalf("got %s", got)
+		}
+		w.stored(r.Run, journal.Failed)
+		first := strings.Join(w.calls, "; ")
+		if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); err != nil {
+			t.Fatal(err)
+		}
+		if run := w.until(r.Run, journal.Failed); run.Attempts != 1 { // b is still down
+			t.Errorf("%d attempts", run.Attempts)
+		}
+		if want := first + "; " + w.calls[len(w.calls)-1]; strings.Join(w.calls, "; ") != want || w.calls[len(w.calls)-1] != w.calls[len(w.calls)-2] {
+			t.Errorf("called %q", w.calls)
+		}
+		heal()
+		if crash { // the attempt is durable, and its process is lost
+			b := w.blockAt("b")
+			if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); err != nil {
+				t.Fatal(err)
+			}
+			<-b.entered
+			w.crash(b.open)
+			w.open(two)
+		} else if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); err != nil {
+			t.Fatal(err)
+		}
+		run := w.until(r.Run, journal.OK)
+		if run.Attempts != 2 || run.Error != "" {
+			t.Errorf("%d attempts, error %q", run.Attempts, run.Error)
+		}
+		if n := strings.Count(strings.Join(w.calls, "\n"), "a "); n != 1 {
+			t.Errorf("a was called %d times", n)
+		}
+		again := w.must(s)
+		if got := answer(again); !again.Attached || got != "1" {
+			t.Errorf("the same key got %s", got)
+		}
+		w.refused("retried", w.engine.RetryRun(t.Context(), idOf(r.Run), false), 409, "can only be restarted")
+	}
+}
+
+// TestRetryDead lets a run go on of which the program was thought to crash.
+func TestRetryDead(t *testing.T) {
+	w := newWorld(t)
+	s := w.blockAt("b")
+	w.open(two)
+	r := w.must(node.Submission{Payload: value.Int(1)})
+	<-s.entered
+	w.crash(s.open)
+	if err := w.store.Commit(t.Context(), &journal.Batch{Ends: []journal.End{{Run: idOf(r.Run), State: journal.Dead, Error: "it has crashed", At: time.Now()}}}); err != nil {
+		t.Fatal(err)
+	}
+	w.effect = nil
+	w.open(two)
+	w.called()
+	if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); err != nil {
+		t.Fatal(err)
+	}
+	w.until(r.Run, journal.OK)
+	if got := w.called(); got != "b" {
+		t.Errorf("called %s", got)
+	}
+}
+
+// TestRetryLatest moves runs to another workflow: one that waits, and one whose workflow cannot be made any more.
+func TestRetryLatest(t *testing.T) {
+	w := newWorld(t)
+	w.open(asks)
+	r := w.waiting("k", 7)
+	w.refused("retried", w.engine.RetryRun(t.Context(), idOf(r.Run), false), 409, "it goes on when")
+	w.apply(strings.Replace(asks, "name: p}\n", "name: p, ports: {out: [{name: b}]}}\n", 1) + "- {kind: act, name: b}\n")
+	before := w.until(r.Run, journal.Waiting).Revision
+	if err := w.engine.RetryRun(t.Context(), idOf(r.Run), true); err != nil {
+		t.Fatal(err)
+	}
+	if after := w.until(r.Run, journal.Waiting).Revision; after == before {
+		t.Error("it waits in the workflow of before")
+	}
+	if err := w.engine.Signal(t.Context(), node.Signal{Event: "go", Key: "7", Payload: value.String("yes")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := answer(r); got != "yes" {
+		t.Errorf("got %s", got)
+	}
+	if got := w.called(); got != "a b" {
+		t.Errorf("called %s", got)
+	}
 }

@@ -76,20 +76,11 @@ func (f *flight) read(ctx context.Context) (payload value.Value, err error) {
 	if err != nil {
 		return payload, err
 	}
+	if f.records, err = decodeRecords(records); err != nil {
+		return payload, err
+	}
 	for i := range records {
-		rec := &records[i]
-		f.mu.number = max(f.mu.number, rec.N)
-		t := slices.Index(types[:], rec.Type)
-		v, err := decode(rec.Payload)
-		if err == nil && t < 0 {
-			err = fmt.Errorf("its type is %s", rec.Type)
-		}
-		if err != nil {
-			return payload, fmt.Errorf("record %d: %w", rec.N, err)
-		}
-		f.records = append(f.records, run.Record{
-			Pos: rec.Pos, Node: rec.Node, Type: run.RecordType(t), Op: effect.Op(rec.Op), Port: rec.Port, Payload: v, Hash: rec.InputHash,
-		})
+		f.mu.number = max(f.mu.number, records[i].N)
 	}
 	waits, err := f.k.journal.Store().Waits(ctx, f.id)
 	if err != nil {
@@ -106,6 +97,24 @@ func (f *flight) read(ctx context.Context) (payload value.Value, err error) {
 		return payload, fmt.Errorf("what it began with: %w", err)
 	}
 	return payload, nil
+}
+
+func decodeRecords(records []journal.Record) (decoded []run.Record, err error) {
+	for i := range records {
+		rec := &records[i]
+		t := slices.Index(types[:], rec.Type)
+		v, err := decode(rec.Payload)
+		if err == nil && t < 0 {
+			err = fmt.Errorf("its type is %s", rec.Type)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("record %d: %w", rec.N, err)
+		}
+		decoded = append(decoded, run.Record{
+			Pos: rec.Pos, Node: rec.Node, Type: run.RecordType(t), Op: effect.Op(rec.Op), Port: rec.Port, Payload: v, Hash: rec.InputHash, Key: rec.Key,
+		})
+	}
+	return decoded, nil
 }
 
 // start starts the process. It reports false if the generation takes none any more.
@@ -193,7 +202,7 @@ func (k *Keeper) unwatch(id journal.ID, o *outcome) {
 
 func (f *flight) ID() uuid.UUID { return uuid.UUID(f.id) }
 
-func (f *flight) Records() []run.Record { return f.records }
+func (f *flight) Records() ([]run.Record, bool) { return f.records, f.run.Attempts > 0 }
 
 func (f *flight) Hash(input value.Value) uint64 { return hash(without(input, f.strip)) }
 
@@ -201,7 +210,7 @@ func (f *flight) Add(r run.Record) {
 	if node.Level(f.run.Level) == node.LevelAccept {
 		return
 	}
-	rec := journal.Record{Run: f.id, Pos: r.Pos, Node: r.Node, Type: types[r.Type], Op: uint8(r.Op), Port: r.Port, Payload: encode(r.Payload), At: time.Now()}
+	rec := journal.Record{Run: f.id, Pos: r.Pos, Node: r.Node, Type: types[r.Type], Op: uint8(r.Op), Port: r.Port, Payload: encode(r.Payload), Key: r.Key, At: time.Now()}
 	if r.Type == run.ResultRecord {
 		rec.InputHash = f.Hash(r.Input)
 	}

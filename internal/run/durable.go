@@ -46,6 +46,7 @@ type Record struct {
 	Payload value.Value
 	Input   value.Value // of the packet; not in a record that was read
 	Hash    uint64      // of Input, in a record that was read
+	Key     uint64      // of a result that is a failure or follows one: the same for all attempts; see [Forgotten]
 
 	Wait *Wait  // that begins, at Pos; nil in a record that was read
 	Over uint64 // position of the wait that ends; likewise 0
@@ -57,8 +58,9 @@ type Kept interface {
 	// ID is the UUID of the run.
 	ID() uuid.UUID
 
-	// Records returns what was recorded before a crash, in order.
-	Records() []Record
+	// Records returns what was recorded before a crash, in order, or by an earlier attempt of a run
+	// that has failed.
+	Records() (records []Record, again bool)
 
 	// Hash is what the input of a record that was read is compared with.
 	Hash(input value.Value) uint64
@@ -189,7 +191,7 @@ func (d *durableNode) receive(p *process, facade node.Process, pkt node.Packet, 
 	if d.recall == node.Attached {
 		return node.Answer(value.Error(p.misuse(p.current.node, "a durable process must not reach it, as it could not be resumed")))
 	}
-	if !run.live.Load() && (a.decides() || run.has(a.pos)) {
+	if run.replays(a.pos, a.decides()) {
 		return run.turn(a.pos, a, func(facade node.Process, rec *Record) node.Result {
 			if rec != nil {
 				a.decided()
@@ -275,7 +277,11 @@ func (a *activation) piece(facade node.Process, run func() node.Result) node.Res
 	switch e.Op {
 	case effect.Answer, effect.None, effect.Send, effect.Fail:
 		if p.aborted == nil {
-			a.run.add(Record{Pos: a.pos, Node: a.ref.ID, Type: ResultRecord, Op: e.Op, Port: e.Port, Payload: e.Payload, Input: a.payload})
+			rec := Record{Pos: a.pos, Node: a.ref.ID, Type: ResultRecord, Op: e.Op, Port: e.Port, Payload: e.Payload, Input: a.payload}
+			if a.again > 0 || rec.failed() {
+				rec.Key = a.key
+			}
+			a.run.add(rec)
 		}
 		a.decided()
 		return r
@@ -362,7 +368,7 @@ func (a *activation) sleep(r node.Result) node.Result {
 	if delay >= durableSleep {
 		return a.hold(Wait{}, delay, false).result(then)
 	}
-	if pos := a.arrival(); !a.run.live.Load() && a.run.has(pos) {
+	if pos := a.arrival(); a.run.replays(pos, false) {
 		return a.run.turn(pos, a, func(facade node.Process, _ *Record) node.Result {
 			return then(facade, node.Response{None: true})
 		})

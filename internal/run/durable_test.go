@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ type ledger struct {
 	id    uuid.UUID
 	limit int
 	old   []run.Record
+	again bool // they are of an earlier attempt
 	mu    sync.Mutex
 	added []run.Record
 	ended *node.Response
@@ -33,8 +35,8 @@ type ledger struct {
 	lives int   // times that it was unloaded
 }
 
-func (l *ledger) ID() uuid.UUID         { return l.id }
-func (l *ledger) Records() []run.Record { return l.old }
+func (l *ledger) ID() uuid.UUID                 { return l.id }
+func (l *ledger) Records() ([]run.Record, bool) { return l.old, l.again }
 func (l *ledger) Hash(v value.Value) uint64 {
 	return xxhash.Sum64String(v.String())
 }
@@ -91,7 +93,20 @@ func (l *ledger) Idle(unload func() bool) { go unload() }
 // after is the ledger of the same run after a crash.
 func (l *ledger) after(limit int) *ledger {
 	all := append(slices.Clone(l.old), l.added...)
-	return &ledger{id: l.id, limit: limit, old: all[:min(len(all), l.limit)]}
+	return &ledger{id: l.id, limit: limit, old: all[:min(len(all), l.limit)], again: l.again}
+}
+
+// attempt is the ledger of another attempt of the same run.
+func (l *ledger) attempt(limit int) *ledger {
+	all := append(slices.Clone(l.old), l.added...)
+	forgotten := run.Forgotten(all, func(uint64) bool { return false })
+	kept := all[:0:0]
+	for i := range all {
+		if !slices.Contains(forgotten, i) {
+			kept = append(kept, all[i])
+		}
+	}
+	return &ledger{id: l.id, limit: limit, old: kept, again: true}
 }
 
 // A world is what effects change: how often each was done, by key, and with what.
@@ -100,6 +115,7 @@ type world struct {
 	done  map[string]int
 	asked map[string]string
 	wrong string
+	well  bool // nothing is refused
 }
 
 func (w *world) do(key, body string) value.Value {
@@ -111,6 +127,12 @@ func (w *world) do(key, body string) value.Value {
 	}
 	w.asked[key] = body
 	return value.Int(int64(xxhash.Sum64String(key) % 1000))
+}
+
+func (w *world) healthy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.well
 }
 
 func keyOf(p node.Process) string {
@@ -125,7 +147,7 @@ func keyOf(p node.Process) string {
 func (g *graph) durableNode(rng *rand.Rand, w *world) {
 	answer := func(key string, pkt node.Packet) node.Result {
 		v := w.do(key, pkt.Payload.String())
-		if n, _ := v.AsInt(); n%5 == 0 {
+		if n, _ := v.AsInt(); n%5 == 0 && !w.healthy() {
 			return node.Fail(&node.Error{Err: fmt.Errorf("refused %d", n), Status: 409})
 		}
 		return node.Send(int(xxhash.Sum64String(key)%2), value.List(pkt.Payload, v))
@@ -232,38 +254,7 @@ func (g *graph) durableNode(rng *rand.Rand, w *world) {
 func TestCrashes(t *testing.T) {
 	unloaded := 0
 	for range 300 {
-		seed := rand.Uint64()
-		rng := rand.New(rand.NewPCG(seed, 1))
-		w := &world{done: make(map[string]int), asked: make(map[string]string)}
-		g := &graph{}
-		g.fn(1, nil)
-		for range 3 + rng.IntN(8) {
-			g.durableNode(rng, w)
-		}
-		for at := range g.vertices {
-			g.vertices[at].Ref.ID = fmt.Sprint("id", at)
-		}
-		g.linkSome(rng.IntN)
-		gen := g.open(t, run.Options{Budget: run.Budget{Deliveries: 3000}})
-		begin := func(l *ledger) (node.Response, *ledger) {
-			for {
-				done := make(chan node.Response, 1)
-				if !gen.StartDurable(0, value.String("in"), l, func(resp node.Response) { done <- resp }) {
-					t.Fatal("it did not start")
-				}
-				select {
-				case resp := <-done:
-					if !errors.Is(l.err, run.ErrUnloaded) {
-						return resp, l
-					}
-					unloaded++
-					l = l.after(l.limit)
-					l.lives++
-				case <-time.After(10 * time.Second):
-					t.Fatalf("seed %d: the process hangs", seed)
-				}
-			}
-		}
+		seed, w, begin := randomRun(t, &unloaded)
 		want, whole := begin(&ledger{id: uuid.New(), limit: 1 << 20})
 		if want.IsError() && strings.Contains(want.Payload.AsError().Error(), "F7") {
 			continue // past the budget
@@ -297,6 +288,98 @@ func TestCrashes(t *testing.T) {
 	}
 	if unloaded == 0 {
 		t.Error("no run was unloaded")
+	}
+}
+
+// randomRun returns what starts a run of nodes at random, until it has ended or crashed. It counts how often
+// the run was unloaded.
+func randomRun(t *testing.T, unloaded *int) (seed uint64, w *world, begin func(*ledger) (node.Response, *ledger)) {
+	seed = rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	w = &world{done: make(map[string]int), asked: make(map[string]string)}
+	g := &graph{}
+	g.fn(1, nil)
+	for range 3 + rng.IntN(8) {
+		g.durableNode(rng, w)
+	}
+	for at := range g.vertices {
+		g.vertices[at].Ref.ID = fmt.Sprint("id", at)
+	}
+	g.linkSome(rng.IntN)
+	gen := g.open(t, run.Options{Budget: run.Budget{Deliveries: 3000}})
+	return seed, w, func(l *ledger) (node.Response, *ledger) {
+		for {
+			done := make(chan node.Response, 1)
+			if !gen.StartDurable(0, value.String("in"), l, func(resp node.Response) { done <- resp }) {
+				t.Fatal("it did not start")
+			}
+			select {
+			case resp := <-done:
+				if !errors.Is(l.err, run.ErrUnloaded) {
+					return resp, l
+				}
+				*unloaded++
+				l = l.after(l.limit)
+				l.lives++
+			case <-time.After(10 * time.Second):
+				t.Fatalf("seed %d: the process hangs", seed)
+			}
+		}
+	}
+}
+
+// TestAttempts lets a run that has failed go on, with crashes after each record. What has gone well in the first
+// attempt is not done in the second, if it is asked for the same; and the second replays as any other run.
+func TestAttempts(t *testing.T) {
+	unloaded, attempts, repeated := 0, 0, 0
+	for attempts < 100 {
+		seed, w, begin := randomRun(t, &unloaded)
+		resp, first := begin(&ledger{id: uuid.New(), limit: 1 << 20})
+		if !resp.IsError() || strings.Contains(resp.Payload.AsError().Error(), "F7") {
+			continue
+		}
+		attempts++
+		w.well = true
+		well := make(map[string]string) // what was asked for and has gone well, by key
+		for key, body := range w.asked {
+			if key = strings.TrimSuffix(key, "/1"); xxhash.Sum64String(key)%1000%5 != 0 {
+				well[key] = body
+			}
+		}
+		done := maps.Clone(w.done)
+		check := func(crashes int) {
+			t.Helper()
+			for key, n := range w.done {
+				body, went := well[strings.TrimSuffix(key, "/1")]
+				if same := went && w.asked[key] == body; same && n > done[key] || n > done[key]+1+crashes {
+					t.Fatalf("seed %d: %s was done %d times, %d of them in the first attempt", seed, key, n, done[key])
+				}
+			}
+		}
+		resp, second := begin(first.attempt(1 << 20))
+		if second.ended == nil {
+			t.Fatalf("seed %d: the second attempt: %s, %v", seed, text(resp), second.err)
+		}
+		check(0)
+		repeated += len(second.old)
+		after := fmt.Sprint(w.done)
+		if got, again := begin(second.after(1 << 20)); text(got) != text(resp) || fmt.Sprint(w.done) != after || len(again.added) > 0 {
+			t.Fatalf("seed %d: the second attempt again: %s, want %s; added %v; %v", seed, text(got), text(resp), again.added, again.err)
+		}
+		for limit := len(first.attempt(0).old); limit < len(second.old)+len(second.added); limit++ {
+			w.done = maps.Clone(done)
+			_, l := begin(first.attempt(limit))
+			if l.ended != nil {
+				continue
+			}
+			if got, resumed := begin(l.after(1 << 20)); resumed.ended == nil {
+				t.Fatalf("seed %d: after a crash at %d: %s, %v", seed, limit, text(got), resumed.err)
+			}
+			check(1)
+		}
+	}
+	if repeated == 0 {
+		t.Error("no attempt had records")
 	}
 }
 

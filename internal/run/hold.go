@@ -118,7 +118,7 @@ func (h *hold) result(then node.Then) node.Result {
 		}
 		return then(facade, h.resp)
 	}
-	if !run.live.Load() && run.has(h.arrival()) {
+	if run.replays(h.arrival(), false) {
 		return run.turn(h.arrival(), h.act, goOn)
 	}
 	r := node.Await(h.park)

@@ -32,9 +32,14 @@ func (s starter) Submit(_ context.Context, sub node.Submission) (*node.Receipt, 
 // of waits for its turn, and the next turn comes when all processes of the run wait. So
 // whatever depends on the order in which results came has it again. When all records have
 // been met the run is live: what has no record begins.
+//
+// In another attempt of a run that has failed, records may be of what is not done any more, or only later: they are
+// passed over at their turn, and found when the run comes to them, if it has the same input there. They are recorded
+// once more then, so that the next replay has them in the order of this attempt.
 type durable struct {
 	kept   Kept
 	gen    *Generation
+	again  bool         // the records are of an earlier attempt; immutable
 	live   atomic.Bool  // nothing is replayed any more
 	active atomic.Int64 // goroutines that run or block for the run, and results that it awaits, without holds
 
@@ -44,7 +49,7 @@ type durable struct {
 		records []Record
 		met     []bool
 		next    int                // of records; those before were met
-		places  map[uint64]int32   // of records, by position
+		places  map[uint64]int32   // of records, by position; the last of one
 		waiting map[uint64]*turn   // for their records, by position
 		came    uint64             // counts what has begun to wait
 		awaits  int                // results that nodes await, while it is not live
@@ -59,14 +64,16 @@ type turn struct {
 	pos  uint64
 	came uint64
 	act  *activation // nil for the end of a child
-	rec  *Record     // set before done is called; nil when the run is live
+	rec  *Record     // set before done is called; nil for none
+	late bool        // its turn has been passed over; likewise
 	done func()
 }
 
 func newDurable(kept Kept, gen *Generation) *durable {
 	run := &durable{kept: kept, gen: gen}
 	run.mu.holds = make(map[*hold]struct{})
-	records := kept.Records()
+	records, again := kept.Records()
+	run.again = again
 	if len(records) == 0 {
 		run.live.Store(true)
 		return run
@@ -118,6 +125,14 @@ func (run *durable) has(pos uint64) bool {
 	return ok
 }
 
+// replays reports whether something waits for its turn: it is decided by its record, or there is one.
+func (run *durable) replays(pos uint64, decides bool) bool {
+	if run.live.Load() {
+		return run.again && run.has(pos)
+	}
+	return decides || run.has(pos)
+}
+
 // add adds a record, unless the run has failed: what its processes do until they end is not a part of it.
 func (run *durable) add(rec Record) {
 	if run.failed() != nil {
@@ -157,7 +172,14 @@ func (run *durable) turn(pos uint64, a *activation, then func(node.Process, *Rec
 	return run.wait(func(done func(error)) {
 		t.done = func() { done(nil) }
 		run.register(t)
-	}, func(facade node.Process) node.Result { return then(facade, t.rec) })
+	}, func(facade node.Process) node.Result {
+		if t.late { // it is recorded in the order in which the process goes on
+			rec := *t.rec
+			rec.Input = a.payload
+			run.add(rec)
+		}
+		return then(facade, t.rec)
+	})
 }
 
 // wait returns a result that goes on when begin has called done, unless the run has failed.
@@ -183,6 +205,7 @@ func (run *durable) wait(begin func(done func(error)), then func(node.Process) n
 func (run *durable) register(t *turn) {
 	run.mu.Lock()
 	if run.live.Load() {
+		run.findLocked(t)
 		run.mu.Unlock()
 		t.done()
 		return
@@ -190,6 +213,14 @@ func (run *durable) register(t *turn) {
 	run.mu.came++
 	t.came, run.mu.waiting[t.pos] = run.mu.came, t
 	run.mu.Unlock()
+}
+
+// findLocked finds the record of something whose turn has been passed over.
+func (run *durable) findLocked(t *turn) {
+	if at, ok := run.mu.places[t.pos]; ok && run.again && run.fits(t, &run.mu.records[at]) {
+		t.rec, t.late = &run.mu.records[at], true
+		delete(run.mu.places, t.pos)
+	}
 }
 
 // begin says that a goroutine runs or blocks for the run; run is nil for a process that is not durable.
@@ -263,6 +294,9 @@ func (run *durable) next() (more bool) {
 		run.live.Store(true)
 		waiting := slices.SortedFunc(maps.Values(m.waiting), func(a, b *turn) int { return cmp.Compare(a.came, b.came) })
 		m.waiting, m.turning = nil, false
+		for _, t := range waiting {
+			run.findLocked(t)
+		}
 		run.mu.Unlock()
 		for _, t := range waiting {
 			t.done()
@@ -282,6 +316,11 @@ func (run *durable) next() (more bool) {
 		run.mu.Unlock()
 		return true
 	}
+	if run.again {
+		m.next++
+		run.mu.Unlock()
+		return true
+	}
 	if rec.Type == ArrivalRecord && m.awaits > 0 && m.waiting[rec.Pos] == nil { // it comes later
 		m.turning = false
 		run.mu.Unlock()
@@ -297,12 +336,12 @@ func (run *durable) fits(t *turn, rec *Record) bool {
 	return t.act == nil || t.act.ref.ID == rec.Node && (rec.Type != ResultRecord || run.kept.Hash(t.act.payload) == rec.Hash)
 }
 
-// left reports whether records have not been met when the process has ended.
+// left reports whether records have not been met that must be when the process has ended.
 func (run *durable) left() bool {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	for _, met := range run.mu.met {
-		if !met {
+		if !met && !run.again {
 			return true
 		}
 	}

@@ -30,7 +30,7 @@ func Run(t *testing.T, open func(t *testing.T) journal.Store) {
 		f    func(t *testing.T, k *kit)
 	}{
 		{"Starts", starts}, {"Revisions", revisions}, {"Keys", keys}, {"KeysInOneBatch", keysInOneBatch}, {"KeysExpire", keysExpire}, {"SameID", sameID},
-		{"Records", records}, {"LargePayloads", largePayloads}, {"Ends", ends}, {"Unfinished", unfinished}, {"List", list}, {"Trim", trim}, {"TrimBytes", trimBytes},
+		{"Records", records}, {"LargePayloads", largePayloads}, {"Ends", ends}, {"Retries", retries}, {"Unfinished", unfinished}, {"List", list}, {"Trim", trim}, {"TrimBytes", trimBytes},
 		{"Wait", wait}, {"Waits", waits}, {"WaitsEnd", waitsEnd}, {"WaitsOfDropped", waitsOfDropped}, {"WaitTokens", waitTokens}, {"WaitsDue", waitsDue}, {"Idle", idle},
 		{"Signals", signals}, {"SignalsOrder", signalsOrder}, {"SignalsTaken", signalsTaken}, {"SignalsTrim", signalsTrim}, {"WaitsAtomic", waitsAtomic}, {"WaitsConcurrent", waitsConcurrent},
 		{"Atomic", atomic}, {"Full", full}, {"Context", contexts}, {"Closed", closed}, {"Concurrent", concurrent},
@@ -735,4 +735,53 @@ func concurrent(t *testing.T, k *kit) {
 		}
 	}
 	k.list(journal.Filter{})
+}
+
+// retries checks which runs another attempt lets go on, and what of them is left.
+func retries(t *testing.T, k *kit) {
+	b := new(journal.Batch)
+	for state := journal.Queued; state <= journal.Diverged; state++ {
+		i := int(state)
+		b.Starts = append(b.Starts, NewRun(i))
+		b.Records = append(b.Records, NewRecord(i, 1), NewRecord(i, 2), NewRecord(i, 3))
+		b.Waits = append(b.Waits, NewWait(i, 1))
+		if state > journal.Running {
+			b.Ends = append(b.Ends, journal.End{Run: ID(i), State: state, Answer: bytes.Repeat([]byte("answer"), 10_000), Error: "it failed", At: at(i)})
+		}
+	}
+	b.Records[0].Key = 1<<63 | 7
+	b.Starts[0].State = journal.Queued
+	k.commit(b)
+	before := make(map[int]*journal.Run)
+	retried := new(journal.Batch)
+	for i := range b.Starts {
+		before[i] = k.get(i)
+		r := journal.Retry{Run: ID(i), Forgotten: []int32{1, 3}}
+		if i%2 == 0 {
+			r.Revision = "r2"
+		}
+		retried.Retried = append(retried.Retried, r)
+	}
+	retried.Records = []journal.Record{NewRecord(int(journal.Failed), 3)} // its number is free again
+	k.commit(retried)
+	k.reopen()
+	for i, want := range before {
+		left := []journal.Record{NewRecord(i, 1), NewRecord(i, 2), NewRecord(i, 3)}
+		left[0].Key = b.Records[3*i].Key
+		if want.State.Retriable() {
+			want.State, want.Answer, want.Error, want.Ended, want.Attempts = journal.Running, nil, "", time.Time{}, 1
+			if left = left[1:2]; i == int(journal.Failed) {
+				left = append(left, NewRecord(i, 3))
+			}
+			if i%2 == 0 {
+				want.Revision = "r2"
+			}
+		}
+		k.same(k.get(i), want)
+		k.records(i, left...)
+	}
+	k.commit(&journal.Batch{Ends: []journal.End{{Run: ID(int(journal.Failed)), State: journal.OK, Answer: []byte("well"), At: at(9)}}})
+	if r := k.get(int(journal.Failed)); string(r.Answer) != "well" || r.State != journal.OK || r.Attempts != 1 {
+		t.Errorf("after the attempt it is %+v", r)
+	}
 }

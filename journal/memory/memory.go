@@ -161,10 +161,16 @@ func (d *data) check(b *journal.Batch) error {
 		n   int32
 	}
 	seen := make(map[number]bool, len(b.Records))
+	forgotten := make(map[number]bool)
+	for _, r := range b.Retried {
+		for _, n := range r.Forgotten {
+			forgotten[number{r.Run, n}] = true
+		}
+	}
 	for i := range b.Records {
 		r := &b.Records[i]
 		again := seen[number{r.Run, r.N}]
-		if e := d.runs[r.Run]; e != nil && !again {
+		if e := d.runs[r.Run]; e != nil && !again && !(forgotten[number{r.Run, r.N}] && e.run.State.Retriable()) {
 			_, again = e.find(r.N)
 		}
 		if again {
@@ -202,6 +208,18 @@ func (d *data) apply(b *journal.Batch) {
 			e.run.Resumed++
 			e.run.State, e.run.Ended = journal.Running, time.Time{}
 		}
+	}
+	for _, r := range b.Retried {
+		e := d.runs[r.Run]
+		if e == nil || !e.run.State.Retriable() {
+			continue
+		}
+		e.run.State, e.run.Answer, e.run.Error, e.run.Ended = journal.Running, nil, "", time.Time{}
+		e.run.Attempts, e.run.Resumed = e.run.Attempts+1, 0
+		if r.Revision != "" {
+			e.run.Revision = r.Revision
+		}
+		e.records = slices.DeleteFunc(e.records, func(rec journal.Record) bool { return slices.Contains(r.Forgotten, rec.N) })
 	}
 	for _, r := range b.Records {
 		if e := d.runs[r.Run]; e != nil && !dropped[r.Run] {
@@ -278,7 +296,7 @@ func (d *data) start(r *journal.Run) (old *entry) {
 		d.keys[keyOf(r)] = r.ID
 	}
 	e := &entry{run: *clone(r), waits: make(map[uint64]journal.Wait)}
-	e.run.Answer, e.run.Error, e.run.Resumed, e.run.Ended = nil, "", 0, time.Time{}
+	e.run.Answer, e.run.Error, e.run.Resumed, e.run.Attempts, e.run.Ended = nil, "", 0, 0, time.Time{}
 	e.run.Created, e.run.KeyUntil = ms(r.Created), ms(r.KeyUntil)
 	if len(r.Key) == 0 {
 		e.run.KeyUntil = time.Time{}

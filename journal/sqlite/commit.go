@@ -227,6 +227,11 @@ func (s *Store) apply(b *journal.Batch) error {
 		}
 		s.write.resumed[id] = struct{}{}
 	}
+	for i := range b.Retried {
+		if err := s.retry(&b.Retried[i]); err != nil {
+			return err
+		}
+	}
 	for i := range b.Records {
 		if r := &b.Records[i]; dropped == nil || !dropped[r.Run] {
 			if err := s.record(r); err != nil {
@@ -308,6 +313,22 @@ func (s *Store) find(text string, args ...any) (r *journal.Run, err error) {
 		return err
 	}, text, args...)
 	return r, err
+}
+
+func (s *Store) retry(r *journal.Retry) error {
+	revision := any(nil)
+	if r.Revision != "" {
+		revision = r.Revision
+	}
+	if changed, err := s.write.exec(s.statements.Retry, revision, r.Run[:]); err != nil || changed == 0 {
+		return err
+	}
+	for _, n := range r.Forgotten {
+		if _, err := s.write.exec(s.statements.Forget, r.Run[:], int64(n)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Store) record(r *journal.Record) error {

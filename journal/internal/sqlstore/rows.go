@@ -39,8 +39,12 @@ func RecordArgs(args []any, r *journal.Record, p *Packer) ([]any, *Blob) {
 	if blob != nil {
 		packed = packedPayload
 	}
+	key := any(nil)
+	if r.Key != 0 {
+		key = int64(r.Key)
+	}
 	return append(args, r.Run[:], int64(r.N), int64(r.Pos), r.Node, int64(r.Type), int64(r.Op), int64(r.Port), bytes(payload),
-		int64(r.InputHash), packed, r.At.UnixMilli()), blob
+		int64(r.InputHash), packed, r.At.UnixMilli(), key), blob
 }
 
 // EndArgs is as [RunArgs], of [Statements.EndRun].
@@ -110,7 +114,7 @@ func RecordOf(row []any, p *Packer) (journal.Record, error) {
 	c := columns{row: row}
 	r := journal.Record{
 		Run: c.id(), N: int32(c.number()), Pos: uint64(c.number()), Node: c.text(), Type: journal.RecordType(c.number()), Op: uint8(c.number()),
-		Port: int32(c.number()), InputHash: uint64(c.number()), At: c.time(),
+		Port: int32(c.number()), InputHash: uint64(c.number()), Key: uint64(c.number()), At: c.time(),
 	}
 	packed := c.number()
 	payload := c.bytes()
@@ -177,7 +181,7 @@ type columns struct {
 func (c *columns) run() *journal.Run {
 	return &journal.Run{
 		ID: c.id(), Namespace: c.text(), Trigger: c.text(), Revision: c.text(), Level: uint8(c.number()), State: journal.State(c.number()),
-		Key: c.bytes(), KeyUntil: c.time(), InputHash: uint64(c.number()), Error: string(c.bytes()), Resumed: int(c.number()), Created: c.time(), Ended: c.time(),
+		Key: c.bytes(), KeyUntil: c.time(), InputHash: uint64(c.number()), Error: string(c.bytes()), Resumed: int(c.number()), Attempts: int(c.number()), Created: c.time(), Ended: c.time(),
 	}
 }
 

@@ -117,7 +117,7 @@ func TestDamagedRows(t *testing.T) {
 	}
 	defer p.Close()
 	id := make([]byte, 16)
-	good := []any{id, "n", "t", "r", int64(2), int64(1), nil, nil, int64(3), nil, int64(0), int64(4), nil, int64(0), nil, nil}
+	good := []any{id, "n", "t", "r", int64(2), int64(1), nil, nil, int64(3), nil, int64(0), int64(0), int64(4), nil, int64(0), nil, nil}
 	if _, err := sqlstore.RunOf(good, p); err != nil {
 		t.Errorf("a good row: %v", err)
 	}
@@ -156,11 +156,11 @@ func TestDamagedRows(t *testing.T) {
 	if _, err := sqlstore.RunOf(good, p); err == nil {
 		t.Error("an id of 15 bytes is read")
 	}
-	good[0], good[13], good[14] = id, int64(1), []byte("no zstd")
+	good[0], good[14], good[15] = id, int64(1), []byte("no zstd")
 	if _, err := sqlstore.RunOf(good, p); err == nil {
 		t.Error("a damaged blob is read")
 	}
-	good[14] = nil
+	good[15] = nil
 	if _, err := sqlstore.RunOf(good, p); err == nil {
 		t.Error("a missing blob is read")
 	}

@@ -27,6 +27,8 @@ type Statements struct {
 
 	CountResumed string // of one id, if it has not ended
 	ClearResumed string // of one id
+	Retry        string // a revision, or none; id
+	Forget       string // run, n
 	Unfinished   string // see [RunOf]
 	Records      string // of one id; see [RecordOf]
 
@@ -64,11 +66,11 @@ const (
 	runColumns = "id, ns, trigger, revision, level, state, key, key_until, input, input_hash, packed, created"
 	runWidth   = 12
 
-	recordColumns = "run, n, pos, node, type, op, port, payload, input_hash, packed, at"
-	recordWidth   = 11
+	recordColumns = "run, n, pos, node, type, op, port, payload, input_hash, packed, at, key"
+	recordWidth   = 12
 
 	// selectRun reads blobs in the same statement: between two, a run may be removed.
-	selectRun = `SELECT id, ns, trigger, revision, level, state, key, key_until, input_hash, error, recoveries, created, ended, packed,
+	selectRun = `SELECT id, ns, trigger, revision, level, state, key, key_until, input_hash, error, recoveries, attempts, created, ended, packed,
 CASE WHEN packed & 1 <> 0 THEN (SELECT body FROM blobs WHERE run = runs.id AND hash = runs.input) ELSE input END,
 CASE WHEN packed & 2 <> 0 THEN (SELECT body FROM blobs WHERE run = runs.id AND hash = runs.answer) ELSE answer END
 FROM runs `
@@ -79,7 +81,7 @@ FROM runs `
 	// the waits in the order of their index and stops at the limit.
 	ofWaiting = "(SELECT state FROM runs WHERE id = holds.run) = 2 "
 
-	listRuns = `SELECT id, ns, trigger, revision, level, state, key, key_until, input_hash, error, recoveries, created, ended FROM runs `
+	listRuns = `SELECT id, ns, trigger, revision, level, state, key, key_until, input_hash, error, recoveries, attempts, created, ended FROM runs `
 )
 
 // NewStatements returns the statements of a dialect.
@@ -100,8 +102,11 @@ func NewStatements(d Dialect) *Statements {
 
 		CountResumed: "UPDATE runs SET recoveries = recoveries + 1, state = 1, ended = NULL WHERE id = ? AND state NOT BETWEEN 3 AND 6",
 		ClearResumed: "UPDATE runs SET recoveries = 0 WHERE id = ?",
-		Unfinished:   selectRun + "WHERE state < 2 ORDER BY created, id",
-		Records: `SELECT run, n, pos, node, type, op, port, input_hash, at, packed,
+		Retry: `UPDATE runs SET state = 1, answer = NULL, error = NULL, ended = NULL, packed = packed & 1, recoveries = 0, attempts = attempts + 1,
+revision = coalesce(?, revision) WHERE id = ? AND (state IN (2, 4, 6) OR state >= 7)`,
+		Forget:     "DELETE FROM records WHERE run = ? AND n = ?",
+		Unfinished: selectRun + "WHERE state < 2 ORDER BY created, id",
+		Records: `SELECT run, n, pos, node, type, op, port, input_hash, key, at, packed,
 CASE WHEN packed & 1 <> 0 THEN (SELECT body FROM blobs WHERE run = records.run AND hash = records.payload) ELSE payload END
 FROM records WHERE run = ? ORDER BY n`,
 
@@ -149,7 +154,7 @@ DO UPDATE SET ns = excluded.ns, event = excluded.event, key = excluded.key, due 
 		s.Orphans = append(s.Orphans, "SELECT '"+table+"', count(*) FROM "+table+" WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = "+table+".run)")
 	}
 	for _, text := range []*string{
-		&s.PutVersion, &s.PutRevision, &s.Revision, &s.RunByID, &s.RunByKey, &s.ReleaseKey, &s.EndRun, &s.PutBlob, &s.CountResumed, &s.ClearResumed,
+		&s.PutVersion, &s.PutRevision, &s.Revision, &s.RunByID, &s.RunByKey, &s.ReleaseKey, &s.EndRun, &s.PutBlob, &s.CountResumed, &s.ClearResumed, &s.Retry, &s.Forget,
 		&s.Records, &s.PutWait, &s.DeleteWait, &s.Waiting, &s.Token, &s.Due, &s.Waits, &s.PutSignal, &s.TakeSignal, &s.Signals, &s.Untaken, &s.Known, &s.Expired, &s.DeleteSignal,
 		&s.Oldest, &s.ExpiredOK, &s.ExpiredElse, &s.DeleteRun, &s.DeleteRecords, &s.DeleteBlobs, &s.DeleteHolds,
 	} {
@@ -162,7 +167,7 @@ DO UPDATE SET ns = excluded.ns, event = excluded.event, key = excluded.key, due 
 func (s *Statements) All() []string {
 	list, _ := s.List(journal.Filter{Namespace: "n", Trigger: "t", States: []journal.State{journal.OK, journal.Dead}, Since: time.UnixMilli(1), After: journal.ID{1}})
 	return append([]string{
-		s.Version, s.PutVersion, s.PutRevision, s.Revision, s.RunByID, s.RunByKey, s.ReleaseKey, s.EndRun, s.PutBlob, s.CountResumed, s.ClearResumed,
+		s.Version, s.PutVersion, s.PutRevision, s.Revision, s.RunByID, s.RunByKey, s.ReleaseKey, s.EndRun, s.PutBlob, s.CountResumed, s.ClearResumed, s.Retry, s.Forget,
 		s.Unfinished, s.Records, s.PutWait, s.DeleteWait, s.AnyWait, s.Waiting, s.Token, s.Due, s.Next, s.Waits, s.PutSignal, s.TakeSignal, s.Signals, s.Untaken, s.Known, s.Expired, s.DeleteSignal, s.Idle,
 		s.Oldest, s.ExpiredOK, s.ExpiredElse, s.DeleteRun, s.DeleteRecords, s.DeleteBlobs, s.DeleteHolds,
 		s.InsertRuns(1), s.InsertRuns(2), s.InsertRecords(1), s.InsertRecords(2), list,
