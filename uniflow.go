@@ -68,11 +68,13 @@ type Options struct {
 
 // A Budget bounds what one process may use; zero fields take their default.
 type Budget struct {
-	Packets    int   // pending packets; 100,000
-	Bytes      int   // pending bytes; 64 MiB
-	Deliveries int64 // in total; 10 million
-	Forks      int   // concurrent forked children of a whole generation; 16,384
-	ForkBytes  int   // that their payloads take; 256 MiB
+	Packets     int   // pending packets; 100,000
+	Bytes       int   // pending bytes; 64 MiB
+	Deliveries  int64 // in total; 10 million
+	Records     int   // of a durable process; 10,000
+	RecordBytes int   // that their payloads take; 64 MiB
+	Forks       int   // concurrent forked children of a whole generation; 16,384
+	ForkBytes   int   // that their payloads take; 256 MiB
 }
 
 // A Source is what an engine serves: documents, and what their env refers to.

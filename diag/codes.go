@@ -101,5 +101,7 @@ const (
 	CodeMisuse         Code = "F7006"
 	CodeTimeout        Code = "F7007"
 	CodeAssert         Code = "F7008"
+	CodeRecords        Code = "F7009"
+	CodeRecordBytes    Code = "F7010"
 	CodeBug            Code = "F9001"
 )

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/node"
@@ -203,8 +204,25 @@ func (d *durableNode) receive(p *process, facade node.Process, pkt node.Packet, 
 	return d.enter(facade, pkt, a)
 }
 
+// checkRecords checks the run's budget of records. A run without an end would fill the journal, and take as long to
+// resume as it has run.
+func (p *process) checkRecords(run *durable) {
+	switch b := &p.gen.budget; {
+	case run.records.Load() >= int64(b.Records):
+		p.abort(p.overBudget(diag.CodeRecords, "records of a durable process", b.Records))
+	case run.bytes.Load() >= int64(b.RecordBytes):
+		p.abort(p.overBudget(diag.CodeRecordBytes, "bytes of records of a durable process", b.RecordBytes))
+	}
+}
+
 // enter lets the node have the packet, once all is durable that must be before.
 func (d *durableNode) enter(facade node.Process, pkt node.Packet, a *activation) node.Result {
+	if a.run.live.Load() { // before, all that comes has been within the budget
+		p := owner(facade)
+		if p.checkRecords(a.run); p.aborted != nil {
+			return node.Answer(value.Error(p.aborted))
+		}
+	}
 	code := func(facade node.Process) node.Result {
 		return a.piece(facade, func() node.Result { return d.Node.Receive(facade, pkt) })
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/google/uuid"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -407,6 +408,39 @@ func TestPanicLeavesNoRun(t *testing.T) {
 		}
 		if resp := gen.Send(t.Context(), nil, boom, 0, value.Int(2)); text(resp) != "2" || durable {
 			t.Fatalf("got %s, durable %v", text(resp), durable)
+		}
+	}
+}
+
+// TestRecordLimits ends runs that would fill a journal, and the same after a crash.
+func TestRecordLimits(t *testing.T) {
+	for _, test := range []struct {
+		budget run.Budget
+		code   diag.Code
+		before int // records
+	}{
+		{run.Budget{Records: 20}, diag.CodeRecords, 20},
+		{run.Budget{RecordBytes: 1000}, diag.CodeRecordBytes, 10},
+	} {
+		g := &graph{}
+		at := g.fn(1, func(_ node.Process, pkt node.Packet) node.Result { return node.Send(0, pkt.Payload) })
+		g.vertices[at].Recall, g.vertices[at].Ref.ID = node.Effects, "id"
+		g.link(at, 0, at)
+		gen := g.open(t, run.Options{Budget: test.budget})
+		l := &ledger{id: uuid.New(), limit: 1 << 20}
+		for range 3 {
+			done := make(chan node.Response, 1)
+			if !gen.StartDurable(at, value.String(strings.Repeat("x", 100)), l, func(resp node.Response) { done <- resp }) {
+				t.Fatal("it did not start")
+			}
+			if resp := <-done; !resp.IsError() || node.Describe(resp.Payload.AsError()).Code != string(test.code) || l.ended == nil {
+				t.Errorf("got %s, ended %v", text(resp), l.ended != nil)
+			}
+			if n := len(l.old) + len(l.added); n > test.before || n < test.before/2 {
+				t.Errorf("%d records", n)
+			}
+			l = l.after(len(l.old) + rand.IntN(len(l.added)+1))
+			l.limit = 1 << 20
 		}
 	}
 }

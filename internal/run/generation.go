@@ -41,11 +41,13 @@ import (
 // A Budget bounds what one process may use. A process that exceeds a bound ends
 // with an error that names the bound. Zero fields take their default.
 type Budget struct {
-	Packets    int   // pending packets; 100,000
-	Bytes      int   // pending bytes; 64 MiB
-	Deliveries int64 // in total; 10 million
-	Forks      int   // concurrent detached children of the generation; 16,384
-	ForkBytes  int   // that the payloads of these take; 256 MiB
+	Packets     int   // pending packets; 100,000
+	Bytes       int   // pending bytes; 64 MiB
+	Deliveries  int64 // in total; 10 million
+	Records     int   // of a durable process; 10,000
+	RecordBytes int   // that their payloads take; 64 MiB
+	Forks       int   // concurrent detached children of the generation; 16,384
+	ForkBytes   int   // that the payloads of these take; 256 MiB
 }
 
 func (b Budget) withDefaults() Budget {
@@ -57,6 +59,12 @@ func (b Budget) withDefaults() Budget {
 	}
 	if b.Deliveries == 0 {
 		b.Deliveries = 10_000_000
+	}
+	if b.Records == 0 {
+		b.Records = 10_000
+	}
+	if b.RecordBytes == 0 {
+		b.RecordBytes = 64 << 20
 	}
 	if b.Forks == 0 {
 		b.Forks = 16_384

@@ -37,11 +37,12 @@ func (s starter) Submit(_ context.Context, sub node.Submission) (*node.Receipt, 
 // passed over at their turn, and found when the run comes to them, if it has the same input there. They are recorded
 // once more then, so that the next replay has them in the order of this attempt.
 type durable struct {
-	kept   Kept
-	gen    *Generation
-	again  bool         // the records are of an earlier attempt; immutable
-	live   atomic.Bool  // nothing is replayed any more
-	active atomic.Int64 // goroutines that run or block for the run, and results that it awaits, without holds
+	kept           Kept
+	gen            *Generation
+	again          bool         // the records are of an earlier attempt; immutable
+	live           atomic.Bool  // nothing is replayed any more
+	records, bytes atomic.Int64 // that the run has
+	active         atomic.Int64 // goroutines that run or block for the run, and results that it awaits, without holds
 
 	mu struct {
 		sync.Mutex
@@ -78,11 +79,13 @@ func newDurable(kept Kept, gen *Generation) *durable {
 		run.live.Store(true)
 		return run
 	}
+	run.records.Store(int64(len(records)))
 	run.mu.records, run.mu.met = records, make([]bool, len(records))
 	run.mu.waiting = make(map[uint64]*turn)
 	run.mu.places = make(map[uint64]int32, len(records))
 	for i := range records {
 		run.mu.places[records[i].Pos] = int32(i)
+		run.bytes.Add(int64(records[i].Payload.Size()))
 	}
 	return run
 }
@@ -138,6 +141,8 @@ func (run *durable) add(rec Record) {
 	if run.failed() != nil {
 		return
 	}
+	run.records.Add(1)
+	run.bytes.Add(int64(rec.Payload.Size()))
 	run.kept.Add(rec)
 	if c := run.gen.busyClock; c != nil { // a clock of tests stands still until it is committed
 		c.Begin()
