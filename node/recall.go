@@ -43,6 +43,12 @@ var recalls = [...]string{"effects", "reads", "pure", "holds", "reruns", "attach
 
 func (r Recall) String() string { return recalls[r] }
 
+// A Reader is a node of kind [Effects] of which some packets only read: with those it takes part as [Reads]. The
+// method must depend on the packet alone, and be cheap: it is called before Receive.
+type Reader interface {
+	Reads(pkt Packet) bool
+}
+
 // Always is a [Def.Recall] that does not depend on the config.
 func Always(r Recall) func(schema.Config) Recall {
 	return func(schema.Config) Recall { return r }

@@ -160,7 +160,11 @@ func (p *process) activate(ref *node.Ref, idHash, port uint64, to continuation, 
 // durables returns the variant of a program for durable processes.
 func durables(vertices []compile.Vertex) []compile.Vertex {
 	return wrap(vertices, func(at int32, v *compile.Vertex) node.Node {
-		return &durableNode{Node: v.Node, ref: &v.Ref, recall: v.Recall, id: mixText(0, v.Ref.ID)}
+		d := &durableNode{Node: v.Node, ref: &v.Ref, recall: v.Recall, id: mixText(0, v.Ref.ID)}
+		if d.recall == node.Effects {
+			d.reader, _ = v.Node.(node.Reader)
+		}
+		return d
 	})
 }
 
@@ -169,13 +173,16 @@ type durableNode struct {
 	node.Node
 	ref    *node.Ref
 	recall node.Recall
-	id     uint64 // hash of the id
+	reader node.Reader // nil if all its packets are alike
+	id     uint64      // hash of the id
 }
 
 func (d *durableNode) Receive(facade node.Process, pkt node.Packet) node.Result {
 	p := owner(facade)
 	a := p.activate(d.ref, d.id, uint64(pkt.Port), p.current.to, pkt.Payload)
-	a.recall = d.recall
+	if a.recall = d.recall; d.reader != nil && d.reader.Reads(pkt) {
+		a.recall = node.Reads
+	}
 	r := node.After(d.receive(p, facade, pkt, a), passOn)
 	r.Effect().More.Mark = a
 	return r

@@ -34,6 +34,7 @@ type ledger struct {
 	ended *node.Response
 	err   error // of Abandon
 	lives int   // times that it was unloaded
+	waits int   // for what was recorded
 }
 
 func (l *ledger) ID() uuid.UUID                 { return l.id }
@@ -57,6 +58,9 @@ func (l *ledger) full() bool {
 }
 
 func (l *ledger) Barrier(done func(error)) bool {
+	l.mu.Lock()
+	l.waits++
+	l.mu.Unlock()
 	if !l.full() {
 		return rand.IntN(2) == 0 || func() bool { go done(nil); return false }()
 	}
@@ -441,6 +445,47 @@ func TestRecordLimits(t *testing.T) {
 			}
 			l = l.after(len(l.old) + rand.IntN(len(l.added)+1))
 			l.limit = 1 << 20
+		}
+	}
+}
+
+// A readerNode changes nothing with numbers.
+type readerNode struct{ nodeFunc }
+
+func (readerNode) Reads(pkt node.Packet) bool { return pkt.Payload.Kind() == value.KindInt }
+
+// TestReader has packets that only read wait for nothing, and yet be recorded.
+func TestReader(t *testing.T) {
+	for payload, waits := range map[string]int{"7": 0, `"x"`: 2} {
+		g := &graph{}
+		n := 0
+		reads := func() int32 {
+			at := g.add(readerNode{func(_ node.Process, pkt node.Packet) node.Result {
+				n++
+				return node.Send(0, pkt.Payload)
+			}}, 1)
+			g.vertices[at].Recall, g.vertices[at].Ref.ID = node.Effects, fmt.Sprint("id", at)
+			return at
+		}
+		begin := g.fn(1, nil)
+		first, second := reads(), reads()
+		g.link(begin, 0, first)
+		g.link(first, 0, second)
+		gen := g.open(t, run.Options{})
+		in, err := value.ParseJSON([]byte(payload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &ledger{id: uuid.New(), limit: 1 << 20}
+		for range 2 {
+			done := make(chan node.Response, 1)
+			if !gen.StartDurable(begin, in, l, func(resp node.Response) { done <- resp }) {
+				t.Fatal("it did not start")
+			}
+			if resp := <-done; resp.Payload.String() != in.String() || n != 2 || l.waits != waits {
+				t.Errorf("%s: answer %s, %d calls, waited %d times", payload, text(resp), n, l.waits)
+			}
+			l, waits = l.after(1<<20), 0
 		}
 	}
 }

@@ -56,7 +56,7 @@ func httpDef(o stream.Options) *node.Def {
 			}
 			return t
 		},
-		Recall: node.Always(node.Effects), // also with method: GET, as the payload may have another
+		Recall: node.Always(node.Effects), // but see Reads
 		Lint:   field.LintTLS,
 		New:    func(init *node.Init) (node.Node, error) { return newHTTP(init, o) },
 	}

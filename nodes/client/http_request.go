@@ -97,7 +97,7 @@ func (n *httpNode) newRequest(ctx context.Context, payload value.Value) (*http.R
 		}
 		setBody(req, data)
 	}
-	if err := setMethod(req, c.method, form != noBody); err != nil {
+	if req.Method, err = n.method(c); err != nil {
 		return nil, err
 	}
 	if trace, ok := observe.TraceOf(ctx); ok && !trace.IsZero() {
@@ -172,22 +172,28 @@ func isRequestMethod(method string) bool {
 	return envelope.ValidToken(method) && method != http.MethodConnect
 }
 
-func setMethod(req *http.Request, method value.Value, hasBody bool) error {
-	if !method.IsNull() {
-		s, ok := method.AsString()
-		if !ok {
-			return fmt.Errorf("method: want a string, got %s", method.Kind())
-		}
-		if req.Method = strings.ToUpper(s); !isRequestMethod(req.Method) {
-			return fmt.Errorf("%q is not a method that can be sent", node.Clip(s, envelope.MaxQuote))
-		}
-	}
+// method returns the method of the request of a call.
+func (n *httpNode) method(c call) (string, error) {
 	switch {
-	case req.Method != "":
-	case hasBody:
-		req.Method = http.MethodPost
-	default:
-		req.Method = http.MethodGet
+	case !c.method.IsNull():
+		s, ok := c.method.AsString()
+		if !ok {
+			return "", fmt.Errorf("method: want a string, got %s", c.method.Kind())
+		}
+		if method := strings.ToUpper(s); isRequestMethod(method) {
+			return method, nil
+		}
+		return "", fmt.Errorf("%q is not a method that can be sent", node.Clip(s, envelope.MaxQuote))
+	case n.base.Method != "":
+		return n.base.Method, nil
+	case c.body.IsNull():
+		return http.MethodGet, nil
 	}
-	return nil
+	return http.MethodPost, nil
+}
+
+// Reads implements [node.Reader]: HTTP says that GET and HEAD change nothing.
+func (n *httpNode) Reads(pkt node.Packet) bool {
+	method, err := n.method(openCall(pkt.Payload))
+	return err == nil && (method == http.MethodGet || method == http.MethodHead)
 }

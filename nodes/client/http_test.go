@@ -438,3 +438,19 @@ func TestHTTPConfig(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestHTTPReads is which requests change nothing.
+func TestHTTPReads(t *testing.T) {
+	for _, test := range []struct {
+		config, payload string
+		reads           bool
+	}{
+		{``, `null`, true}, {``, `5`, false}, {``, `{"path":"/a"}`, true}, {``, `{"method":"get","body":1}`, true}, {``, `{"method":"HEAD"}`, true},
+		{``, `{"method":"OPTIONS"}`, false}, {``, `{"method":5}`, false}, {`,"method":"GET"`, `5`, true}, {`,"method":"GET"`, `{"method":"delete"}`, false}, {`,"method":"post"`, `null`, false},
+	} {
+		n := newService(t, `{"url":"http://127.0.0.1:1/a"`+test.config+`}`)
+		if got := n.Reads(node.Packet{Payload: flowtest.Parse(t, test.payload)}); got != test.reads {
+			t.Errorf("%s with %s: got %v", test.payload, test.config, got)
+		}
+	}
+}

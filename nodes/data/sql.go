@@ -203,6 +203,12 @@ func (n *sqlNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	})
 }
 
+// Reads implements [node.Reader].
+func (n *sqlNode) Reads(pkt node.Packet) bool {
+	q, err := n.query(pkt.Payload)
+	return err == nil && !q.writes()
+}
+
 // answer runs a query in the transaction of its process, or by itself in a durable one.
 func (n *sqlNode) answer(ctx context.Context, p node.Process, key string, q query) (value.Value, error) {
 	switch {
