@@ -74,7 +74,10 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 		all["POST "+api.RunsPath+"/{id}/retry"] = s.runAction(same(act))
 	}
 	if act := s.opts.RestartRun; act != nil {
-		all["POST "+api.RunsPath+"/{id}/restart"] = s.runAction(act)
+		all["POST "+api.RunsPath+"/{id}/restart"] = s.restart(act)
+	}
+	if s.opts.CancelRun != nil && s.opts.RetryRun != nil && s.opts.RestartRun != nil {
+		all["POST "+api.RunsPath+"/bulk"] = http.HandlerFunc(s.bulk)
 	}
 	if s.opts.Debug != nil {
 		all["GET "+api.DebugPath] = http.HandlerFunc(s.debug)

@@ -475,6 +475,45 @@ type Signalled struct {
 	ID string `json:"id,omitempty" jsonschema:"of the signal; none with a token"`
 }
 
+// A RunRestart says what another run begins with.
+type RunRestart struct {
+	Input json.RawMessage `json:"input,omitempty" jsonschema:"in place of what the first one has begun with; what is [redacted] in it stays as it was"`
+}
+
+// MaxRate is how many runs a [RunBulk] may act on in a second.
+const MaxRate = 1000
+
+// A RunBulk asks to do the same with many runs: those with the ids, or those that a filter selects. It is done in
+// parts, each with a request of its own.
+type RunBulk struct {
+	Do    string     `json:"do" jsonschema:"cancel, retry or restart"`
+	IDs   []string   `json:"ids,omitempty" jsonschema:"of up to 200 runs"`
+	Where *RunFilter `json:"where,omitempty" jsonschema:"in place of ids"`
+	Rate  int        `json:"rate,omitempty" jsonschema:"how many in a second, up to 1000; 50 by default"`
+	After string     `json:"after,omitempty" jsonschema:"where the part begins: what next said"`
+}
+
+// A RunFilter selects runs that meet all of its conditions, the latest first. It has at least one.
+type RunFilter struct {
+	States    []string   `json:"states,omitempty" jsonschema:"those in one of these"`
+	Trigger   string     `json:"trigger,omitempty" jsonschema:"those that the node with this name or id has started"`
+	Namespace string     `json:"namespace,omitempty" jsonschema:"of the trigger; that of the program by default"`
+	Since     *time.Time `json:"since,omitempty" jsonschema:"those that began then or later"`
+}
+
+// A RunBulked is what came of a part of a [RunBulk].
+type RunBulked struct {
+	Done    int          `json:"done" jsonschema:"how many runs it was done with"`
+	Refused []RunRefused `json:"refused" jsonschema:"those that it was not done with, up to 200"`
+	Next    string       `json:"next,omitempty" jsonschema:"where the next part begins; there is none without it"`
+}
+
+// A RunRefused is a run with which something could not be done.
+type RunRefused struct {
+	ID      string `json:"id"`
+	Message string `json:"message"`
+}
+
 // A RunDetail is a durable run with its records.
 type RunDetail struct {
 	Run     Run         `json:"run"`
