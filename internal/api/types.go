@@ -156,6 +156,8 @@ type Span struct {
 	End     float64     `json:"end" jsonschema:"when the work of the node on it ended"`
 	Error   string      `json:"error,omitempty" jsonschema:"of a failure of the node itself"`
 	Payload *Payload    `json:"payload,omitempty" jsonschema:"that came to the node, for those who may inspect"`
+
+	Replayed bool `json:"replayed,omitempty" jsonschema:"a durable process repeated what it did before a crash, or before it left memory"`
 }
 
 // A Payload is what a packet carries, without secrets.
@@ -289,6 +291,7 @@ type NodePacket struct {
 	Direction string    `json:"direction" jsonschema:"received, sent or answered"`
 	Port      int       `json:"port" jsonschema:"index of the in-port, or of the out-port it was sent on; -1 for error, -2 for what a trigger began with"`
 	Payload   Payload   `json:"payload"`
+	Replayed  bool      `json:"replayed,omitempty" jsonschema:"a durable process repeated what it did before a crash, or before it left memory"`
 }
 
 // MaxProcesses is how many processes are listed at most.
