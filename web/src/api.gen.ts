@@ -434,6 +434,8 @@ export interface NodePacket {
   /** index of the in-port, or of the out-port it was sent on; -1 for error, -2 for what a trigger began with */
   port: number;
   payload: Payload;
+  /** a durable process repeated what it did before a crash, or before it left memory */
+  replayed?: boolean;
 }
 
 export interface NodePackets {
@@ -760,6 +762,8 @@ export interface Span {
   error?: string;
   /** that came to the node, for those who may inspect */
   payload?: Payload;
+  /** a durable process repeated what it did before a crash, or before it left memory */
+  replayed?: boolean;
 }
 
 export interface Status {
