@@ -25,7 +25,7 @@ type Bulk struct {
 	Act   func(context.Context, journal.ID) error
 }
 
-// partTime is how long a part goes on to begin actions: who asks wants to see how far it is.
+// partTime is how long a part goes on to begin actions: who asks sees how far it is.
 const partTime = 2 * time.Second
 
 const defaultRate = 50
