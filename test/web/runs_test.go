@@ -189,7 +189,7 @@ func actsOnRuns(t *testing.T, b *tab) {
 	}
 	click := func(within, text string) {
 		t.Helper()
-		b.wait("the button "+text, fmt.Sprintf("(b => b && !b.disabled && (b.click(), true))(%s)", button(within, text)))
+		b.wait("the button "+text, fmt.Sprintf("(b => b && !b.disabled && b.ariaDisabled != 'true' && (b.focus(), b.click(), true))(%s)", button(within, text)))
 	}
 	fill := func(text string) {
 		t.Helper()
@@ -201,6 +201,7 @@ func actsOnRuns(t *testing.T, b *tab) {
 	}
 	open := func(fits string) {
 		t.Helper()
+		b.wait("the list", "document.querySelector('.runs tbody')")
 		b.wait("the run "+fits, "[...document.querySelectorAll('.runs tbody tr')].find(r => r.innerText.match("+fits+"))?.querySelector('button').click(), document.querySelector('.run .facts')")
 	}
 	id := func() string { return b.run("return document.querySelector('.run h2').innerText") }
@@ -211,7 +212,7 @@ func actsOnRuns(t *testing.T, b *tab) {
 	s.order("tea")
 	open(`/waiting/`)
 	b.wait("what it waits for", "document.querySelector('.waits li')?.innerText.match(/approval[^]*approved[^]*tea[^]*until/)")
-	if got := b.run("return " + button(".actions", "Retry") + ".disabled + document.querySelector('.actions').innerText"); !strings.HasPrefix(got, "true") || !strings.Contains(got, "Only a run that has failed or was put aside can be retried.") {
+	if got := b.run("return " + button(".actions", "Retry") + ".ariaDisabled + document.querySelector('.actions').innerText"); !strings.HasPrefix(got, "true") || !strings.Contains(got, "Only a run that has failed or was put aside can be retried.") {
 		t.Errorf("got %s, want the reason for which it cannot be retried", got)
 	}
 	click(".waits", "Send the signal")
@@ -238,7 +239,7 @@ func actsOnRuns(t *testing.T, b *tab) {
 	click(".actions", "Cancel")
 	click("dialog", "Cancel for ever")
 	state("cancelled")
-	b.wait("that it cannot be cancelled", button(".actions", "Cancel")+".disabled && document.querySelector('.actions').innerText.includes('It has ended, so it cannot be cancelled.')")
+	b.wait("that it cannot be cancelled", button(".actions", "Cancel")+".ariaDisabled == 'true' && document.querySelector('.actions').innerText.includes('It has ended, so it cannot be cancelled.')")
 
 	// What fails for its input begins with another one.
 	b.do(escapeKey())
@@ -248,7 +249,7 @@ func actsOnRuns(t *testing.T, b *tab) {
 	b.wait("the input", "document.querySelector('form.send textarea')?.value.includes('stone')")
 	b.picture(filepath.Join(t.ArtifactDir(), "restart.png"))
 	failed := id()
-	fill(b.run("return document.querySelector('form.send textarea').value.replace('stone', 'cup')"))
+	fill(b.run("return document.querySelector('form.send textarea').value.replace('\"item\": \"stone\"', '\"item\": \"cup\"')"))
 	b.wait("the new run", "document.querySelector('.run h2')?.innerText != '"+failed+"'")
 	state("waiting")
 	b.wait("its key", "document.querySelector('.waits li')?.innerText.includes('cup')")

@@ -30,7 +30,7 @@ export function Confirm({ text, yes, answer }: { text: string; yes: string; answ
     return () => void (before instanceof HTMLElement && before.isConnected && before.focus());
   }, []);
   return (
-    <dialog ref={own} aria-label={text} onCancel={(e) => (e.preventDefault(), answer(false))} onKeyDown={(e) => e.key === "Escape" && e.stopPropagation()}>
+    <dialog ref={own} aria-label={text} onCancel={(e) => (e.preventDefault(), answer(false))} onKeyDown={(e) => e.key === "Escape" && (e.preventDefault(), e.stopPropagation(), answer(false))}>
       <p>{text}</p>
       <div class="row">
         <button class="hot" onClick={() => answer(true)}>{yes}</button>
@@ -104,12 +104,13 @@ export function Actions({ of, changed, opened }: { of: Run; changed: () => Promi
     input.value = d.input?.text || "null";
   });
   const restart = async (text: string) => opened((await ask<Run>(path + "/restart", `{"input": ${text}}`)).id);
+  const off = (v: Verb) => busy.value || against(v, of) !== ""; // a button that is disabled would lose the focus
   const reasons = new Set(verbs.map((v) => against(v, of)).filter((why) => why !== ""));
   return (
     <section class="actions" aria-label={t("actions")}>
       <div class="row">
-        {verbs.map((v) => <button key={v} disabled={busy.value || against(v, of) !== ""} aria-describedby={against(v, of) || undefined} onClick={() => (v === "cancel" ? (asking.value = true) : void act(v))}>{t(v)}</button>)}
-        <button disabled={busy.value} onClick={() => void edit()}>{t("restartEdited")}</button>
+        {verbs.map((v) => <button key={v} aria-disabled={off(v)} aria-describedby={against(v, of) || undefined} onClick={() => (off(v) ? undefined : v === "cancel" ? (asking.value = true) : void act(v))}>{t(v)}</button>)}
+        <button aria-disabled={busy.value} onClick={() => busy.value || void edit()}>{t("restartEdited")}</button>
       </div>
       {[...reasons].map((why) => <p key={why} id={why} class="muted">{t(why)}</p>)}
       <div role="status">
