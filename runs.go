@@ -7,6 +7,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // errNoJournal refuses what needs a journal.
@@ -48,12 +49,12 @@ func (e *Engine) RetryRun(ctx context.Context, run journal.ID, latest bool) erro
 	return e.keeper.Retry(ctx, run, latest)
 }
 
-// RestartRun starts a durable run of what is served now, with what another run has begun with, and returns
-// its id. It has no idempotency key. Errors are those of [Engine.CancelRun]: 409 if the node that has started
+// RestartRun starts a durable run of what is served now, with what another run has begun with, or with an
+// input that is not nil, and returns its id. It has no idempotency key. Errors are those of [Engine.CancelRun]: 409 if the node that has started
 // the other run is gone.
-func (e *Engine) RestartRun(ctx context.Context, run journal.ID) (journal.ID, error) {
+func (e *Engine) RestartRun(ctx context.Context, run journal.ID, input *value.Value) (journal.ID, error) {
 	if e.keeper == nil {
 		return journal.ID{}, errNoJournal
 	}
-	return e.keeper.Restart(ctx, run)
+	return e.keeper.Restart(ctx, run, input)
 }

@@ -43,6 +43,7 @@ type Moment struct {
 	Point   Points // one
 	Port    int    // the in-port; of PointOut the port of the first of Packets
 	Step    bool   // the process makes a step that ends here
+	Durable bool   // the process is one of a run: it goes on with what there is, as a change would not fit its records
 
 	Payload  value.Value   // that came to the in-port
 	Packets  []node.Out    // of PointOut; [ErrorPort] for "error"

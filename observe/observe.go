@@ -38,6 +38,10 @@ type Packet struct {
 	// Cause is the payload that the node has received, if it has sent this one because
 	// of it; null for what a trigger sends.
 	Cause value.Value
+
+	// Replayed says that the process repeats what it did before a crash, or before it left memory: it is
+	// one of a durable run, and not all that was recorded has come yet.
+	Replayed bool
 }
 
 // ErrorPort is the Port of a packet that was sent on the port "error". TriggerPort is

@@ -111,6 +111,8 @@ type Span struct {
 	Out    int
 
 	Payload *value.Value // of the packet; see [Recorder.Payloads]
+
+	Replayed bool // as in [Packet]
 }
 
 // Own returns the time for which the packet waited or the node worked on it.

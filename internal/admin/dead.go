@@ -213,12 +213,28 @@ func (s *Server) lineOf(l *deadletter.Letter, text *string) ([]byte, error) {
 		return nil, fmt.Errorf("text: %w", err)
 	}
 	data, _ := l.V.Get("data")
-	restored := redact.Restore(edited, s.safe(data), data)
+	restored, err := s.restored(edited, data)
+	if err != nil {
+		return nil, fmt.Errorf("text: %w", err)
+	}
 	if _, ok := restored.Get("body"); !ok {
 		return nil, errors.New("text: the payload of a message is a map with body")
 	}
-	if strings.Contains(restored.String(), redact.Hidden) && !strings.Contains(data.String(), redact.Hidden) {
-		return nil, fmt.Errorf("text: %s is where the message has nothing that is hidden: write what is to be sent", redact.Hidden)
-	}
 	return l.Edited(restored)
+}
+
+// restored returns what a client has written in place of a payload that it was shown: what is as it was shown,
+// without secrets and as JSON, stays as it is.
+func (s *Server) restored(edited, original value.Value) (value.Value, error) {
+	shown := s.safe(original)
+	if text, err := shown.AppendJSON(nil); err == nil {
+		if shown, err = value.ParseJSON(text); err != nil {
+			return value.Value{}, err
+		}
+	}
+	restored := redact.Restore(edited, shown, original)
+	if strings.Contains(restored.String(), redact.Hidden) && !strings.Contains(original.String(), redact.Hidden) {
+		return value.Value{}, fmt.Errorf("%s is where nothing is hidden: write what is to be there", redact.Hidden)
+	}
+	return restored, nil
 }

@@ -157,6 +157,9 @@ func (s *Server) move(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, debug.ErrGone):
 		api.Fail(w, http.StatusConflict, err.Error(), "it went on by itself, or another client has let it go on")
 		return
+	case errors.Is(err, debug.ErrDurable):
+		api.Fail(w, http.StatusConflict, err.Error(), "let it go on, and restart the run with another input")
+		return
 	case err != nil:
 		api.Fail(w, http.StatusBadRequest, err.Error(), "")
 		return

@@ -111,7 +111,7 @@ func (s *Server) process(w http.ResponseWriter, r *http.Request) {
 		body.Packets[i] = api.Span{
 			Node: s.processNode(span.Node), In: span.Port, Parent: span.Parent, Out: span.Out,
 			Start: span.Start.Seconds(), Queue: span.Queue.Seconds(), Run: span.Run.Seconds(), Wait: span.Wait.Seconds(), End: span.End.Seconds(),
-			Error: span.Error, Payload: show(span.Payload),
+			Error: span.Error, Payload: show(span.Payload), Replayed: span.Replayed,
 		}
 	}
 	s.json(w, body)
@@ -132,7 +132,7 @@ func (s *Server) packets(w http.ResponseWriter, r *http.Request) {
 	}
 	body := api.NodePackets{Skipped: skipped, List: []api.NodePacket{}}
 	for _, p := range kept {
-		shown := api.NodePacket{Time: p.Time.UTC(), Process: p.Process, Direction: directions[p.Direction], Port: p.Port}
+		shown := api.NodePacket{Time: p.Time.UTC(), Process: p.Process, Direction: directions[p.Direction], Port: p.Port, Replayed: p.Replayed}
 		if p.None {
 			shown.Payload = api.Payload{Kind: "none"}
 		} else {

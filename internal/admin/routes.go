@@ -2,7 +2,6 @@ package admin
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/api"
 	"github.com/uniflow-labs/uniflow/internal/console"
-	"github.com/uniflow-labs/uniflow/journal"
 )
 
 // handlers are what answers the routes of the table, by their patterns.
@@ -73,10 +71,13 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 		all["POST "+api.RunsPath+"/{id}/cancel"] = s.runAction(same(act))
 	}
 	if act := s.opts.RetryRun; act != nil {
-		all["POST "+api.RunsPath+"/{id}/retry"] = s.runAction(same(func(ctx context.Context, run journal.ID) error { return act(ctx, run, false) }))
+		all["POST "+api.RunsPath+"/{id}/retry"] = s.retry(act)
 	}
 	if act := s.opts.RestartRun; act != nil {
-		all["POST "+api.RunsPath+"/{id}/restart"] = s.runAction(act)
+		all["POST "+api.RunsPath+"/{id}/restart"] = s.restart(act)
+	}
+	if s.opts.CancelRun != nil && s.opts.RetryRun != nil && s.opts.RestartRun != nil {
+		all["POST "+api.RunsPath+"/bulk"] = http.HandlerFunc(s.bulk)
 	}
 	if s.opts.Debug != nil {
 		all["GET "+api.DebugPath] = http.HandlerFunc(s.debug)

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/runs"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // view returns what shows the runs of the journal, or answers that there is none.
@@ -143,6 +145,94 @@ func (s *Server) runAction(act func(context.Context, journal.ID) (journal.ID, er
 		}
 		s.json(w, run)
 	}
+}
+
+// retry is runAction of one that goes on, perhaps in another workflow.
+func (s *Server) retry(act func(context.Context, journal.ID, bool) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var body api.RunRetry
+		if r.ContentLength != 0 && !read(w, r, &body, `{"latest": true}, or no body`) {
+			return
+		}
+		s.runAction(same(func(ctx context.Context, id journal.ID) error { return act(ctx, id, body.Latest) }))(w, r)
+	}
+}
+
+// restart is runAction of one whose run begins with what another one has begun with, or with an input.
+func (s *Server) restart(act func(context.Context, journal.ID, *value.Value) (journal.ID, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var body api.RunRestart
+		if r.ContentLength != 0 && !read(w, r, &body, `{"input": JSON}, or no body`) {
+			return
+		}
+		var edited value.Value
+		if body.Input != nil {
+			var ok bool
+			if edited, ok = parsed(w, "input", string(body.Input)); !ok {
+				return
+			}
+		}
+		s.runAction(func(ctx context.Context, id journal.ID) (journal.ID, error) {
+			if body.Input == nil {
+				return act(ctx, id, nil)
+			}
+			original, err := s.view(w).Input(ctx, id)
+			if err != nil {
+				return journal.ID{}, err
+			}
+			input, err := s.restored(edited, original)
+			if err != nil {
+				return journal.ID{}, &runs.QueryError{Message: "input: " + err.Error()}
+			}
+			return act(ctx, id, &input)
+		})(w, r)
+	}
+}
+
+// bulk does a part of something with many runs.
+func (s *Server) bulk(w http.ResponseWriter, r *http.Request) {
+	view := s.view(w)
+	if view == nil {
+		return
+	}
+	var body api.RunBulk
+	if !read(w, r, &body, `{"do": "retry", "ids": ["ID"]} or {"do": "retry", "where": {"states": ["failed"]}}`) {
+		return
+	}
+	act := map[string]func(context.Context, journal.ID) error{
+		"cancel": s.opts.CancelRun,
+		"retry":  func(ctx context.Context, id journal.ID) error { return s.opts.RetryRun(ctx, id, body.Latest) },
+		"restart": func(ctx context.Context, id journal.ID) error {
+			_, err := s.opts.RestartRun(ctx, id, nil)
+			return err
+		},
+	}[body.Do]
+	if act == nil {
+		api.Fail(w, http.StatusBadRequest, fmt.Sprintf("do: got %q", body.Do), "want cancel, retry or restart")
+		return
+	}
+	if body.Latest && body.Do != "retry" {
+		api.Fail(w, http.StatusBadRequest, "latest is of retry", "leave it out")
+		return
+	}
+	b := runs.Bulk{IDs: body.IDs, Rate: body.Rate, Query: runs.Query{After: body.After}}
+	b.Act = func(ctx context.Context, id journal.ID) error {
+		ctx, cancel := context.WithTimeout(ctx, maxSending)
+		defer cancel()
+		return act(ctx, id)
+	}
+	if where := body.Where; where != nil {
+		b.States, b.Trigger, b.Namespace = where.States, where.Trigger, where.Namespace
+		if where.Since != nil {
+			b.Since = *where.Since
+		}
+	}
+	part, err := view.Bulk(r.Context(), b)
+	if err != nil {
+		s.noRuns(w, err)
+		return
+	}
+	s.json(w, part)
 }
 
 // signal sends a signal, and answers when no crash can lose it.

@@ -307,3 +307,92 @@ func TestRunsWait(t *testing.T) {
 		t.Errorf("got %d for one who may view", status)
 	}
 }
+
+// TestRestartEdited starts runs with another input: what is shown without secrets stays as it was.
+func TestRestartEdited(t *testing.T) {
+	p := openTill(t)
+	p.apply(strings.ReplaceAll(`
+- {kind: listener, name: shop, port: PORT, durability: {level: checkpoint, strip: []}, ports: {out: made}}
+- {kind: snippet, name: made, language: cel, code: '{"body": {"item": body.item, "same": header["Cookie"][0] == "session=hunter2"}}'}
+`, "PORT", strconv.Itoa(p.port)))
+	run := p.order("tea")
+	var detail api.RunDetail
+	if status, text := asked(t, p.s, "all", "GET", "/api/v1/runs/"+run+"?payloads=true", "", &detail); status != 200 || strings.Contains(text, "hunter2") {
+		t.Fatal(status, text)
+	}
+	restart := func(body string, want int) (answer, text string) {
+		t.Helper()
+		var started api.Run
+		status, text := asked(t, p.s, "all", "POST", "/api/v1/runs/"+run+"/restart", body, &started)
+		if status != want {
+			t.Errorf("%.80s: got %d %s, want %d", body, status, text, want)
+		}
+		if status != 200 {
+			return "", text
+		}
+		p.until(started.ID, "ok")
+		asked(t, p.s, "all", "GET", "/api/v1/runs/"+started.ID+"?payloads=true", "", &detail)
+		return detail.Answer.Text, text
+	}
+	edited := strings.Replace(detail.Input.Text, `"item": "tea"`, `"item": "ham"`, 1)
+	if got, _ := restart(`{"input": `+edited+`}`, 200); !strings.Contains(got, `"item": "ham"`) || !strings.Contains(got, `"same": true`) {
+		t.Errorf("got %s, want ham, and the cookie as it was", got)
+	}
+	for _, body := range []string{"", "{}"} {
+		if got, _ := restart(body, 200); !strings.Contains(got, `"item": "tea"`) {
+			t.Errorf("%q: got %s, want what the first has begun with", body, got)
+		}
+	}
+	if _, text := restart(`{"input": {"more": "[redacted]"}}`, 400); !strings.Contains(text, "nothing is hidden") {
+		t.Error(text)
+	}
+	restart(`{"input": `, 400)
+	restart(`{"inputs": 1}`, 400)
+	restart(`{"input": "`+strings.Repeat("e", api.MaxBody)+`"}`, 413)
+}
+
+// TestRunsBulk does the same with many runs, by their ids and by a filter.
+func TestRunsBulk(t *testing.T) {
+	p := openTill(t)
+	p.apply(strings.ReplaceAll(approvals, "PORT", strconv.Itoa(p.port)))
+	tea, ham, gin := p.waits("tea"), p.waits("ham"), p.waits("gin")
+	const missing = "0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71"
+	bulk := func(body string, want int) (part api.RunBulked) {
+		t.Helper()
+		if status, text := asked(t, p.s, "all", "POST", "/api/v1/runs/bulk", body, &part); status != want {
+			t.Errorf("%.80s: got %d %s, want %d", body, status, text, want)
+		}
+		return part
+	}
+	part := bulk(`{"do": "cancel", "ids": ["`+tea+`", "`+missing+`", "`+tea+`"], "rate": 1000}`, 200)
+	if part.Done != 1 || len(part.Refused) != 2 || part.Refused[0] != (api.RunRefused{ID: missing, Message: "there is no run with this id"}) || part.Refused[1].ID != tea || part.Next != "" {
+		t.Errorf("got %+v", part)
+	}
+	if part = bulk(`{"do": "cancel", "ids": ["`+tea+`", "`+ham+`"], "after": "`+tea+`"}`, 200); part.Done != 1 || len(part.Refused) != 0 {
+		t.Errorf("got %+v, want ham alone", part)
+	}
+	if part = bulk(`{"do": "restart", "where": {"states": ["cancelled"], "trigger": "shop", "since": "2020-01-01T00:00:00Z"}}`, 200); part.Done != 2 || len(part.Refused) != 0 {
+		t.Errorf("got %+v", part)
+	}
+	if part = bulk(`{"do": "retry", "where": {"trigger": "other"}}`, 200); part.Done != 0 || len(part.Refused) != 0 || part.Next != "" {
+		t.Errorf("got %+v", part)
+	}
+	p.until(gin, "waiting")
+	if part = bulk(`{"do": "retry", "where": {"states": ["waiting"]}}`, 200); part.Done != 0 || len(part.Refused) < 1 {
+		t.Errorf("got %+v", part)
+	}
+	for _, body := range []string{
+		`{"do": "cancel"}`, `{"do": "cancel", "where": {}}`, `{"do": "stop", "ids": ["` + tea + `"]}`, `{"do": "cancel", "ids": ["7"]}`, `{"do": "cancel", "where": {"states": ["lost"]}}`,
+		`{"do": "cancel", "ids": ["` + tea + `"], "where": {"trigger": "shop"}}`, `{"do": "cancel", "ids": ["` + tea + `"], "rate": 1001}`, `{"do": "cancel", "ids": ["` + tea + `"], "rate": -1}`,
+		`{"do": "cancel", "ids": ["` + tea + `"], "after": "` + ham + `"}`, `{"do": "cancel", "where": {"trigger": "shop"}, "after": "7"}`,
+	} {
+		bulk(body, 400)
+	}
+	if status, _ := asked(t, p.s, "look", "POST", "/api/v1/runs/bulk", `{"do": "cancel", "where": {"trigger": "shop"}}`, nil); status != 403 {
+		t.Errorf("got %d for one who may view", status)
+	}
+	if err := p.e.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	bulk(`{"do": "cancel", "ids": ["`+gin+`", "`+tea+`"]}`, 503)
+}

@@ -156,6 +156,8 @@ type Span struct {
 	End     float64     `json:"end" jsonschema:"when the work of the node on it ended"`
 	Error   string      `json:"error,omitempty" jsonschema:"of a failure of the node itself"`
 	Payload *Payload    `json:"payload,omitempty" jsonschema:"that came to the node, for those who may inspect"`
+
+	Replayed bool `json:"replayed,omitempty" jsonschema:"a durable process repeated what it did before a crash, or before it left memory"`
 }
 
 // A Payload is what a packet carries, without secrets.
@@ -289,6 +291,7 @@ type NodePacket struct {
 	Direction string    `json:"direction" jsonschema:"received, sent or answered"`
 	Port      int       `json:"port" jsonschema:"index of the in-port, or of the out-port it was sent on; -1 for error, -2 for what a trigger began with"`
 	Payload   Payload   `json:"payload"`
+	Replayed  bool      `json:"replayed,omitempty" jsonschema:"a durable process repeated what it did before a crash, or before it left memory"`
 }
 
 // MaxProcesses is how many processes are listed at most.
@@ -473,6 +476,51 @@ type Signal struct {
 // Signalled is a signal that no crash can lose.
 type Signalled struct {
 	ID string `json:"id,omitempty" jsonschema:"of the signal; none with a token"`
+}
+
+// A RunRestart says what another run begins with.
+type RunRestart struct {
+	Input json.RawMessage `json:"input,omitempty" jsonschema:"in place of what the first one has begun with; what is [redacted] in it stays as it was"`
+}
+
+// A RunRetry says how a run goes on.
+type RunRetry struct {
+	Latest bool `json:"latest,omitempty" jsonschema:"in the workflow that is served now: records count where the run comes to the same places with the same input"`
+}
+
+// MaxRate is how many runs a [RunBulk] may act on in a second.
+const MaxRate = 1000
+
+// A RunBulk asks to do the same with many runs: those with the ids, or those that a filter selects. It is done in
+// parts, each with a request of its own.
+type RunBulk struct {
+	Do     string     `json:"do" jsonschema:"cancel, retry or restart"`
+	Latest bool       `json:"latest,omitempty" jsonschema:"of retry: in the workflow that is served now"`
+	IDs    []string   `json:"ids,omitempty" jsonschema:"of up to 200 runs"`
+	Where  *RunFilter `json:"where,omitempty" jsonschema:"in place of ids"`
+	Rate   int        `json:"rate,omitempty" jsonschema:"how many in a second, up to 1000; 50 by default"`
+	After  string     `json:"after,omitempty" jsonschema:"where the part begins: what next said"`
+}
+
+// A RunFilter selects runs that meet all of its conditions, the latest first. It has at least one.
+type RunFilter struct {
+	States    []string   `json:"states,omitempty" jsonschema:"those in one of these"`
+	Trigger   string     `json:"trigger,omitempty" jsonschema:"those that the node with this name or id has started"`
+	Namespace string     `json:"namespace,omitempty" jsonschema:"of the trigger; that of the program by default"`
+	Since     *time.Time `json:"since,omitempty" jsonschema:"those that began then or later"`
+}
+
+// A RunBulked is what came of a part of a [RunBulk].
+type RunBulked struct {
+	Done    int          `json:"done" jsonschema:"how many runs it was done with"`
+	Refused []RunRefused `json:"refused" jsonschema:"those that it was not done with, up to 200"`
+	Next    string       `json:"next,omitempty" jsonschema:"where the next part begins; there is none without it"`
+}
+
+// A RunRefused is a run with which something could not be done.
+type RunRefused struct {
+	ID      string `json:"id"`
+	Message string `json:"message"`
 }
 
 // A RunDetail is a durable run with its records.

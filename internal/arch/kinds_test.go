@@ -27,6 +27,7 @@ var otherWords = map[string]string{
 	"journal step":                    "a type of record",
 	"internal/api limit":              "a parameter of a page",
 	"internal/admin limit":            "a parameter of a page",
+	"internal/admin retry":            "an action on runs",
 	"internal/cli/flow limit":         "a parameter of a page",
 	"internal/api http":               "a scheme",
 	"internal/api try":                "a word of a path",

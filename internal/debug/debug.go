@@ -39,6 +39,9 @@ const (
 var (
 	ErrGone  = errors.New("this process is not held any more")
 	ErrPlace = errors.New("the payload of several packets cannot be changed")
+
+	// A resumed run would do again what the documents say, and its records would not fit.
+	ErrDurable = errors.New("a durable process goes on with what it has: nothing in it can be changed")
 )
 
 // A Condition reports whether a payload is one to hold a process for.
@@ -453,6 +456,9 @@ func (s *Service) Move(id uint64, step observe.Step, payload *value.Value) error
 			return ErrPlace
 		}
 		edited := merge(*payload, h.shown, h.Payload())
+		if h.At.Durable && !edited.Equal(h.Payload()) {
+			return ErrDurable
+		}
 		switch h.At.Point {
 		case observe.PointOut:
 			move.Packets = []node.Out{{Port: h.At.Packets[0].Port, Payload: edited}}
@@ -470,6 +476,9 @@ func (s *Service) Instead(id uint64, r node.Result) error {
 	h := s.find(id)
 	if h == nil {
 		return ErrGone
+	}
+	if h.At.Durable {
+		return ErrDurable
 	}
 	move := h.move(observe.Continue)
 	move.Instead = &r

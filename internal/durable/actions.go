@@ -215,8 +215,8 @@ func (k *Keeper) retryOf(ctx context.Context, f *flight, latest bool) (*journal.
 }
 
 // Restart starts a run with what another one has begun with, in the workflow of today, and returns its id
-// when it is durable. It has no key.
-func (k *Keeper) Restart(ctx context.Context, id journal.ID) (journal.ID, error) {
+// when it is durable. It has no key. An input that is not nil is in place of that of the other run.
+func (k *Keeper) Restart(ctx context.Context, id journal.ID, input *value.Value) (journal.ID, error) {
 	if err := k.serving(); err != nil {
 		return journal.ID{}, err
 	}
@@ -228,13 +228,17 @@ func (k *Keeper) Restart(ctx context.Context, id journal.ID) (journal.ID, error)
 	if err != nil {
 		return journal.ID{}, fmt.Errorf("what it began with: %w", err)
 	}
+	stored := r.Input
+	if input != nil {
+		payload, stored = *input, encodeInput(*input, strip)
+	}
 	rev, ok := k.places.today(r.Trigger)
 	if !ok {
 		return journal.ID{}, refused(http.StatusConflict, "the node that has started the run is gone")
 	}
 	f := k.newFlight(&journal.Run{
 		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: r.Namespace, Trigger: r.Trigger, Revision: rev.Hash, Level: r.Level,
-		State: journal.Running, Input: r.Input, Created: time.Now(),
+		State: journal.Running, Input: stored, Created: time.Now(),
 	})
 	f.strip = paths(strip)
 	started := make(chan error, 1)

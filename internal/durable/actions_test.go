@@ -258,7 +258,7 @@ func TestRestart(t *testing.T) {
 	answer(first)
 	w.called()
 	w.apply(two)
-	id, err := w.engine.RestartRun(t.Context(), idOf(first.Run))
+	id, err := w.engine.RestartRun(t.Context(), idOf(first.Run), nil)
 	if err != nil || id == idOf(first.Run) {
 		t.Fatal(id, err)
 	}
@@ -273,11 +273,25 @@ func TestRestart(t *testing.T) {
 	if resp, err := durable.Answer(run.Answer); err != nil || strings.Contains(show(resp), "Secret") || !strings.Contains(show(resp), "Other") {
 		t.Errorf("answer %s, %v", show(resp), err)
 	}
-	if _, err := w.engine.RestartRun(t.Context(), journal.ID{1}); !errors.Is(err, journal.ErrNotFound) {
+	w.called()
+	input := value.Map(value.Field{Name: "header", Value: value.Map(
+		value.Field{Name: "Secret", Value: value.String("new")}, value.Field{Name: "Other", Value: value.String("edited")})})
+	edited, err := w.engine.RestartRun(t.Context(), id, &input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run = w.stored(uuid.UUID(edited).String(), journal.OK)
+	if in, err := durable.Input(run.Input); err != nil || strings.Contains(in.String(), "new") || !strings.Contains(in.String(), "edited") {
+		t.Errorf("stored %v, %v: what is stripped of the first is stripped of this", in, err)
+	}
+	if resp, err := durable.Answer(run.Answer); err != nil || !strings.Contains(show(resp), "edited") {
+		t.Errorf("answer %s, %v", show(resp), err)
+	}
+	if _, err := w.engine.RestartRun(t.Context(), journal.ID{1}, nil); !errors.Is(err, journal.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 	w.apply(strings.ReplaceAll(two, "name: t", "name: other"))
-	_, err = w.engine.RestartRun(t.Context(), id)
+	_, err = w.engine.RestartRun(t.Context(), id, nil)
 	w.refused("without its trigger", err, 409, "is gone")
 }
 
@@ -366,7 +380,7 @@ func TestActionsRefused(t *testing.T) {
 	try := func(e *uniflow.Engine, status int, message string) {
 		t.Helper()
 		ctx := t.Context()
-		_, err := e.RestartRun(ctx, journal.ID{1})
+		_, err := e.RestartRun(ctx, journal.ID{1}, nil)
 		w.refused("restart", err, status, message)
 		w.refused("retry", e.RetryRun(ctx, journal.ID{1}, false), status, message)
 		w.refused("signal", e.Signal(ctx, node.Signal{Event: "go"}), status, message)

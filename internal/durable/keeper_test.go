@@ -48,6 +48,8 @@ type world struct {
 	effect func(name string, in value.Value) node.Result // in blocking work; nil passes the payload on
 	pure   func(name string, in value.Value) value.Value
 
+	beforeApply func() // of each engine, before it has a document; nil for nothing
+
 	mu       sync.Mutex
 	starters map[string]node.DurableStarter
 	signals  node.Signals
@@ -147,6 +149,9 @@ func (w *world) start(document string, without ...string) {
 			w.stop()
 		}
 	})
+	if w.beforeApply != nil {
+		w.beforeApply()
+	}
 	list, err := e.Apply(w.t.Context(), uniflow.Source{Documents: []spec.Document{{File: "flow.yaml", Data: []byte(document)}}})
 	if err != nil || list.HasErrors() {
 		w.t.Fatal(err, list)

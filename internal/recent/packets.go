@@ -37,6 +37,7 @@ type Packet struct {
 	Size      int          // bytes of the payload
 	Payload   *value.Value // nil if it is too large to be kept
 	None      bool         // a response without a payload
+	Replayed  bool         // as in [observe.Packet]
 }
 
 // Packets looks at a node, by its id, and returns what came to it and what it sent since
@@ -129,7 +130,7 @@ func (t *tap) add(d Direction, p observe.Packet, payload value.Value, none bool)
 		t.skipped++
 		return
 	}
-	kept := Packet{Time: now, Process: p.Process.ID(), Direction: d, Port: p.Port, None: none}
+	kept := Packet{Time: now, Process: p.Process.ID(), Direction: d, Port: p.Port, None: none, Replayed: p.Replayed}
 	if !none {
 		kept.Size = payload.Size()
 		if kept.Size <= maxPayload {

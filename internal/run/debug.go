@@ -156,7 +156,7 @@ func (s *stoppable) holds(p *process, m *observe.Moment) bool {
 
 // hold returns a result that awaits the debugger's move, and goes on with what then returns.
 func (s *stoppable) hold(p *process, m *observe.Moment, then func(node.Process, observe.Move) node.Result) node.Result {
-	m.Callers = p.callers()
+	m.Callers, m.Durable = p.callers(), p.durable != nil
 	p.stepping.into = false
 	p.stepping.number++
 	var came queued
@@ -167,10 +167,12 @@ func (s *stoppable) hold(p *process, m *observe.Moment, then func(node.Process, 
 	var move observe.Move
 	r := node.Await(func(ctx context.Context, done func(node.Result)) {
 		goOn := patientOf(p.base).hold()
+		turns := p.durable.stand()
 		s.d.Hold(ctx, m, func(next observe.Move) {
 			move = next
 			goOn() // first: the deadline is checked when the process goes on
 			done(node.None())
+			turns()
 		})
 	})
 	r.Effect().More.Awaited = func(facade node.Process, _ node.Result) node.Result {

@@ -135,14 +135,14 @@ func (w watched) answered(r node.Result, port int, payload value.Value) node.Res
 		return r
 	}
 	return node.After(r, func(p node.Process, resp node.Response) node.Result {
-		w.o.Answered(observe.Answer{Packet: observe.Packet{Process: p, Node: w.ref, Port: port, Payload: payload}, Response: resp})
+		w.o.Answered(observe.Answer{Packet: observe.Packet{Process: p, Node: w.ref, Port: port, Payload: payload, Replayed: replays(p)}, Response: resp})
 		return node.Respond(resp)
 	})
 }
 
 func (w watched) enter(p node.Process, pkt node.Packet) middleware {
 	if w.o.Received != nil {
-		w.o.Received(observe.Packet{Process: p, Node: w.ref, Port: pkt.Port, Payload: pkt.Payload})
+		w.o.Received(observe.Packet{Process: p, Node: w.ref, Port: pkt.Port, Payload: pkt.Payload, Replayed: replays(p)})
 	}
 	return w.run(pkt.Payload)
 }
@@ -165,7 +165,7 @@ func (w watched) run(cause value.Value) middleware {
 // reported when the node asks for them.
 func (w watched) reportSent(p node.Process, r *node.Result, cause value.Value) {
 	sent := func(port int, payload value.Value) {
-		w.o.Sent(observe.Packet{Process: p, Node: w.ref, Port: port, Payload: payload, Cause: cause})
+		w.o.Sent(observe.Packet{Process: p, Node: w.ref, Port: port, Payload: payload, Cause: cause, Replayed: replays(p)})
 	}
 	switch e := r.Effect(); e.Op {
 	case effect.Send, effect.Call:
@@ -182,4 +182,10 @@ func (w watched) reportSent(p node.Process, r *node.Result, cause value.Value) {
 	case effect.Fork, effect.After, effect.Within:
 		w.reportSent(p, &e.More.Inner, cause)
 	}
+}
+
+// replays reports whether a process repeats what was recorded of it.
+func replays(facade node.Process) bool {
+	run := owner(facade).durable
+	return run != nil && !run.live.Load()
 }

@@ -26,7 +26,7 @@ func TestObserved(t *testing.T) {
 			Received: func(observe.Packet) { received++ },
 			Sent:     func(p observe.Packet) { ports = append(ports, p.Port) },
 		}
-		got := observed(fixed{r}, node.Ref{Name: "n"}, o).Receive(nil, node.Packet{Payload: value.Int(1)})
+		got := observed(fixed{r}, node.Ref{Name: "n"}, o).Receive(new(process), node.Packet{Payload: value.Int(1)})
 		g, w := got.Effect(), r.Effect()
 		if g.Op != w.Op || g.Port != w.Port || !g.Payload.Equal(w.Payload) {
 			t.Errorf("got result %+v, want %+v", g, w)

@@ -293,6 +293,7 @@ func (n recorded) enter(facade node.Process, pkt node.Packet) middleware {
 	}
 	now := r.clock()
 	s.at, s.Node, s.Port, s.Start = n.at, p.vertices[n.at].Ref, pkt.Port, now
+	s.Replayed = replays(facade)
 	s.Parent, s.Out = int(r.came.from.span), int(r.came.from.port)
 	if r.keeps {
 		s.Payload = r.keep(pkt.Payload)

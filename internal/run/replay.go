@@ -275,6 +275,16 @@ func (run *durable) count(change int) {
 	}
 }
 
+// stand holds all turns up until goOn is called, as a debugger holds a process: a turn that passes it by
+// would be that of a packet which has not come to its node yet. run is nil for a process that is not durable.
+func (run *durable) stand() (goOn func()) {
+	if run == nil || run.live.Load() {
+		return func() {}
+	}
+	run.count(1)
+	return func() { run.count(-1) }
+}
+
 // await counts results that nodes await. They hold no turn up: what comes of them may depend on one.
 func (run *durable) await(change int) {
 	run.mu.Lock()

@@ -81,35 +81,43 @@ func ParseID(text string) (journal.ID, error) {
 	return journal.ID(id), nil
 }
 
-// List returns the runs that a query selects, the latest first.
-func (v *View) List(ctx context.Context, q Query) (api.Runs, error) {
-	var err error
+// find returns the runs that a query selects, the latest first, and where the next page begins; nowhere if it
+// is empty.
+func (v *View) find(ctx context.Context, q Query) (found []*journal.Run, next string, err error) {
 	if q.Limit <= 0 || q.Limit > api.MaxRuns {
 		q.Limit = api.MaxRuns
 	}
 	f := journal.Filter{Since: q.Since, Limit: q.Limit + 1} // one more tells whether there is a next page
 	if f.States, err = parseStates(q.States); err != nil {
-		return api.Runs{}, err
+		return nil, "", err
 	}
 	if q.After != "" {
 		if f.After, err = ParseID(q.After); err != nil {
-			return api.Runs{}, err
+			return nil, "", err
 		}
 	}
 	if q.Trigger != "" {
 		if f.Trigger, err = v.trigger(q.Trigger, q.Namespace); err != nil {
-			return api.Runs{}, err
+			return nil, "", err
 		}
 	}
-	found, err := v.Journal.List(ctx, f)
+	if found, err = v.Journal.List(ctx, f); err != nil {
+		return nil, "", err
+	}
+	if len(found) > q.Limit {
+		found = found[:q.Limit]
+		next = uuid.UUID(found[q.Limit-1].ID).String()
+	}
+	return found, next, nil
+}
+
+// List returns the runs that a query selects, the latest first.
+func (v *View) List(ctx context.Context, q Query) (api.Runs, error) {
+	found, next, err := v.find(ctx, q)
 	if err != nil {
 		return api.Runs{}, err
 	}
-	page := api.Runs{Runs: []api.Run{}}
-	if len(found) > q.Limit {
-		found = found[:q.Limit]
-		page.Next = uuid.UUID(found[q.Limit-1].ID).String()
-	}
+	page := api.Runs{Runs: []api.Run{}, Next: next}
 	names := v.names()
 	for _, r := range found {
 		shown, err := v.run(ctx, names, r)
@@ -196,6 +204,15 @@ func (v *View) Show(ctx context.Context, id journal.ID, after int32, payloads bo
 		detail.Records = append(detail.Records, shown)
 	}
 	return detail, nil
+}
+
+// Input returns what a run has begun with, without the fields that are not stored.
+func (v *View) Input(ctx context.Context, id journal.ID) (value.Value, error) {
+	r, err := v.Journal.Get(ctx, id)
+	if err != nil {
+		return value.Value{}, err
+	}
+	return durable.Input(r.Input)
 }
 
 // One returns a run as a list has it.

@@ -254,6 +254,7 @@ return id`)
 		b.wait("the path", "[...document.querySelectorAll('.tools button')].some(b => b.innerText == 'Hide the path')")
 	})
 	t.Run("runs", func(t *testing.T) { seesRuns(t, b, s, page) })
+	t.Run("runs actions", func(t *testing.T) { actsOnRuns(t, b) })
 	t.Run("debug", func(t *testing.T) {
 		b.open(page + "#view=debug")
 		b.wait("the nodes", "[...document.querySelectorAll('select[name=node] option')].some(o => o.text == 'read')")

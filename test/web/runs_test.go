@@ -166,3 +166,128 @@ func viewsRuns(t *testing.T, b *tab, s *shop) {
 	b.run("[...document.querySelectorAll('.runs .row button')].find(b => b.innerText == 'Latest').click()")
 	b.wait("the latest", "document.querySelectorAll('.runs tbody tr').length == 100")
 }
+
+// desk has orders that wait for a person, and fail for a stone.
+const desk = `
+- kind: listener
+  name: desk
+  port: 8000
+  durability: {level: checkpoint, respond_within: 1ms}
+  ports: {out: order}
+- {kind: snippet, name: order, language: cel, code: 'body.item == "stone" ? self.none.none : {"body": body}', ports: {out: approval}}
+- {kind: wait, name: approval, event: approved, key: body.item, timeout: 1h, ports: {out: made}}
+- {kind: snippet, name: made, language: cel, code: '{"body": signal}'}
+`
+
+// actsOnRuns sends signals, cancels, and starts again: in one run, and in many on a narrow screen.
+func actsOnRuns(t *testing.T, b *tab) {
+	b = &tab{t, b.p, b.ctx}
+	s := &shop{t: t}
+	_, s.session, s.addr = startConsoleWith(t, []string{"--journal", "sqlite:desk.db"}, desk)
+	button := func(within, text string) string {
+		return fmt.Sprintf("[...document.querySelectorAll('%s button')].find(b => b.innerText == '%s')", within, text)
+	}
+	click := func(within, text string) {
+		t.Helper()
+		b.wait("the button "+text, fmt.Sprintf("(b => b && !b.disabled && b.ariaDisabled != 'true' && (b.focus(), b.click(), true))(%s)", button(within, text)))
+	}
+	fill := func(text string) {
+		t.Helper()
+		b.run(fmt.Sprintf("const a = document.querySelector('form.send textarea'); a.value = %q; a.dispatchEvent(new InputEvent('input', {bubbles: true})); a.form.requestSubmit()", text))
+	}
+	state := func(is string) {
+		t.Helper()
+		b.wait("the state "+is, "document.querySelector('.run .facts dd')?.innerText.endsWith('"+is+"')")
+	}
+	open := func(fits string) {
+		t.Helper()
+		b.wait("the list", "document.querySelector('.runs tbody')")
+		b.wait("the run "+fits, "[...document.querySelectorAll('.runs tbody tr')].find(r => r.innerText.match("+fits+"))?.querySelector('button').click(), document.querySelector('.run .facts')")
+	}
+	id := func() string { return b.run("return document.querySelector('.run h2').innerText") }
+
+	b.open(s.session)
+	b.wait("the flow", `document.querySelector('[data-node="0"]')`)
+	b.open(strings.Split(s.session, "#")[0] + "#view=runs")
+	s.order("tea")
+	open(`/waiting/`)
+	b.wait("what it waits for", "document.querySelector('.waits li')?.innerText.match(/approval[^]*approved[^]*tea[^]*until/)")
+	if got := b.run("return " + button(".actions", "Retry") + ".ariaDisabled + document.querySelector('.actions').innerText"); !strings.HasPrefix(got, "true") || !strings.Contains(got, "Only a run that has failed or was put aside can be retried.") {
+		t.Errorf("got %s, want the reason for which it cannot be retried", got)
+	}
+	click(".waits", "Send the signal")
+	b.wait("the focus in the form", "document.activeElement.tagName == 'TEXTAREA'")
+	fill("{")
+	b.wait("that it is no JSON", "document.querySelector('form.send [role=alert]').innerText.includes('This is not JSON.')")
+	b.picture(filepath.Join(t.ArtifactDir(), "signal.png"))
+	fill(`{"n": 12345678901234567890}`)
+	b.wait("that it was sent", "document.querySelector('.waits [role=status]')?.innerText.includes('The signal approved tea was sent.')")
+	state("ok")
+	click(".run > .row", "Show payloads")
+	b.wait("all digits in the answer", "document.querySelector('.run').textContent.includes('12345678901234567890')")
+
+	first := id()
+	click(".actions", "Restart")
+	b.wait("the new run", "document.querySelector('.run h2')?.innerText != '"+first+"'")
+	state("waiting")
+	click(".actions", "Cancel")
+	b.wait("a question", "document.querySelector('dialog[open]') && document.activeElement.innerText == 'Leave as it is'")
+	b.picture(filepath.Join(t.ArtifactDir(), "cancel.png"))
+	b.do(escapeKey())
+	b.wait("no question", "!document.querySelector('dialog') && document.activeElement == "+button(".actions", "Cancel"))
+	state("waiting")
+	click(".actions", "Cancel")
+	click("dialog", "Cancel for ever")
+	state("cancelled")
+	b.wait("that it cannot be cancelled", button(".actions", "Cancel")+".ariaDisabled == 'true' && document.querySelector('.actions').innerText.includes('It has ended, so it cannot be cancelled.')")
+
+	// What fails for its input begins with another one.
+	b.do(escapeKey())
+	s.order("stone")
+	open(`/failed/`)
+	click(".actions", "Restart with another input")
+	b.wait("the input", "document.querySelector('form.send textarea')?.value.includes('stone')")
+	b.picture(filepath.Join(t.ArtifactDir(), "restart.png"))
+	failed := id()
+	fill(b.run("return document.querySelector('form.send textarea').value.replace('\"item\": \"stone\"', '\"item\": \"cup\"')"))
+	b.wait("the new run", "document.querySelector('.run h2')?.innerText != '"+failed+"'")
+	state("waiting")
+	b.wait("its key", "document.querySelector('.waits li')?.innerText.includes('cup')")
+
+	// What the program refuses is shown: another person was first.
+	click(".actions", "Cancel")
+	b.wait("a question", "document.querySelector('dialog[open]')")
+	b.run("fetch('/api/v1/runs/' + document.querySelector('.run h2').innerText + '/cancel', {method: 'POST', headers: {Authorization: 'Bearer ' + sessionStorage.getItem('uniflow-token')}}).then(r => window.first = r.status)")
+	b.wait("that one", "window.first == 200")
+	click("dialog", "Cancel for ever")
+	b.wait("why it was refused", "document.querySelector('.actions [role=status]').innerText.includes('the run has ended: it is cancelled')")
+
+	b.do(escapeKey())
+	b.screen(390, 900, "dark")
+	defer b.screen(1440, 900, "light")
+	for _, item := range []string{"one", "two", "three"} {
+		s.order(item)
+	}
+	b.wait("all three", "[...document.querySelectorAll('.runs tbody tr')].filter(r => r.innerText.includes('waiting')).length == 3")
+	b.run("document.querySelector('.runs tbody input').click()")
+	b.wait("one chosen", "document.querySelector('.many').innerText.includes('1 chosen')")
+	click(".many", "Choose none")
+	b.run("for (const r of document.querySelectorAll('.runs tbody tr')) if (r.innerText.match(/waiting|failed/)) r.querySelector('input').click()")
+	b.wait("four chosen", "document.querySelector('.many').innerText.includes('4 chosen')")
+	if got := b.run("return document.documentElement.scrollWidth - innerWidth"); got != "0" {
+		t.Errorf("the list is %s pixels wider than the screen", got)
+	}
+	b.picture(filepath.Join(t.ArtifactDir(), "many.png"))
+	click(".many", "Cancel")
+	click("dialog", "Cancel for ever")
+	b.wait("what came of it", "(text => text.includes('3 cancelled. 1 refused.') && text.includes('1: the run has ended: it is failed'))(document.querySelector('.many [role=status]').innerText)")
+	b.wait("that none waits", "![...document.querySelectorAll('.runs tbody tr')].some(r => r.innerText.includes('waiting'))")
+	b.picture(filepath.Join(t.ArtifactDir(), "refused.png"))
+	open(`/cancelled/`)
+	click(".actions", "Restart with another input")
+	b.wait("the input", "document.querySelector('form.send textarea')")
+	if got := b.run("return document.documentElement.scrollWidth - innerWidth"); got != "0" {
+		t.Errorf("a run is %s pixels wider than the screen", got)
+	}
+	b.picture(filepath.Join(t.ArtifactDir(), "narrow.png"))
+}

@@ -434,6 +434,8 @@ export interface NodePacket {
   /** index of the in-port, or of the out-port it was sent on; -1 for error, -2 for what a trigger began with */
   port: number;
   payload: Payload;
+  /** a durable process repeated what it did before a crash, or before it left memory */
+  replayed?: boolean;
 }
 
 export interface NodePackets {
@@ -590,6 +592,30 @@ export interface Run {
   waits?: RunWait[];
 }
 
+export interface RunBulk {
+  /** cancel, retry or restart */
+  do: string;
+  /** of retry: in the workflow that is served now */
+  latest?: boolean;
+  /** of up to 200 runs */
+  ids?: string[];
+  /** in place of ids */
+  where?: RunFilter;
+  /** how many in a second, up to 1000; 50 by default */
+  rate?: number;
+  /** where the part begins: what next said */
+  after?: string;
+}
+
+export interface RunBulked {
+  /** how many runs it was done with */
+  done: number;
+  /** those that it was not done with, up to 200 */
+  refused: RunRefused[];
+  /** where the next part begins; there is none without it */
+  next?: string;
+}
+
 export interface RunDetail {
   run: Run;
   /** in the order in which they were made */
@@ -600,6 +626,17 @@ export interface RunDetail {
   input?: Payload;
   /** if it has ended, and payloads are asked for */
   answer?: Payload;
+}
+
+export interface RunFilter {
+  /** those in one of these */
+  states?: string[];
+  /** those that the node with this name or id has started */
+  trigger?: string;
+  /** of the trigger; that of the program by default */
+  namespace?: string;
+  /** those that began then or later */
+  since?: string;
 }
 
 export interface RunRecord {
@@ -615,6 +652,16 @@ export interface RunRecord {
   at: string;
   /** if payloads are asked for */
   payload?: Payload;
+}
+
+export interface RunRefused {
+  id: string;
+  message: string;
+}
+
+export interface RunRestart {
+  /** in place of what the first one has begun with; what is [redacted] in it stays as it was */
+  input?: unknown;
 }
 
 export interface RunWait {
@@ -717,6 +764,8 @@ export interface Span {
   error?: string;
   /** that came to the node, for those who may inspect */
   payload?: Payload;
+  /** a durable process repeated what it did before a crash, or before it left memory */
+  replayed?: boolean;
 }
 
 export interface Status {

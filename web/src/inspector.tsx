@@ -189,7 +189,7 @@ function Packets({ n, edit }: { n: DiagramNode; edit: (file: string, line: numbe
         <ol class="packets">
           {a.list.map((p) => (
             <li key={p.time + p.direction + p.port}>
-              <time title={p.time}>{p.time.slice(11, 23)}</time> <span class="muted">{t(p.direction as "received" | "sent" | "answered")} {port(p)}</span>
+              <time title={p.time}>{p.time.slice(11, 23)}</time> <span class="muted">{t(p.direction as "received" | "sent" | "answered")} {port(p)}</span>{p.replayed ? <span class="warm"> ◆ {t("replayed")}</span> : null}
               <Shown of={p.payload} name="">{mayControl() && p.payload.text && !p.payload.cut ? <button onClick={() => (draft.value = p.payload.text!)}>{t("use")}</button> : null}{mayControl() && answerTo(p) ? <button onClick={() => void record(p, answerTo(p)!)}>{t("toTest")}</button> : null}</Shown>
             </li>
           ))}

@@ -110,7 +110,7 @@ function Packets({ a, show }: { a: Timeline; show: (node: string) => void }) {
         {a.packets.map((s, i) => (
           <li key={i} class={s.error ? "failed" : undefined}>
             <div class="name" style={{ paddingLeft: Math.min(depth[i]!, 12) * 10 + "px" }}>
-              <button class="link" onClick={() => show(s.node.id)}>{plain(s.node.name || s.node.kind)}</button>
+              <button class="link" onClick={() => show(s.node.id)}>{plain(s.node.name || s.node.kind)}</button>{s.replayed ? <span class="warm"> ◆ {t("replayed")}</span> : null}
             </div>
             <div class="bar" role="img" aria-label={`${duration(s.start) || "0"} – ${duration(s.end) || "0"}`}>
               {bar(s.start, s.queue, "queue")}

@@ -1,5 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { Actions, Waits } from "./actions";
 import type { RunDetail, RunRecord } from "./api.gen";
 import { status } from "./live";
 import { usePoll } from "./poll";
@@ -9,24 +10,34 @@ import { Failure, get } from "./server";
 import { count, duration, elapsed, plain, t } from "./text";
 import type { ViewProps } from "./view";
 
+/** How long a run is looked at more often after something was done with it, in ms. */
+const soon = 5000;
+
 /** A durable run: what is known of it, and its records in time. */
-export function Run({ run, show, close }: ViewProps & { close: () => void }) {
+export function Run({ run, show, openRun, close }: ViewProps & { close: () => void }) {
   const detail = useSignal<RunDetail | null>(null); // with the records of all pages that were read
-  const has = useSignal(false); // it has payloads
+  const has = useSignal<boolean | null>(false); // it has payloads; null if all is to be read again
+  const acted = useSignal(0); // when something was done with it
   const failure = useSignal<Failure | null>(null);
   const payloads = useSignal(false);
   const path = "/api/v1/runs/" + encodeURIComponent(run);
   // Reads what follows the records that are there. Long runs are read further on demand.
   const read = async () => {
-    const [before, wanted] = [detail.value, payloads.value];
+    const [before, wanted, since] = [detail.value, payloads.value, acted.value];
     const records = has.value === wanted ? (before?.records ?? []) : [];
     const now = await get<RunDetail>(`${path}?payloads=${wanted}&after=${records.at(-1)?.n ?? 0}`);
-    if (payloads.value !== wanted || detail.value !== before) return; // another answer came first
+    if (payloads.value !== wanted || detail.value !== before || acted.value !== since) return; // another answer came first, or this one is of before
     detail.value = { ...now, records: [...records, ...now.records] };
     has.value = wanted;
     failure.value = null;
   };
-  usePoll(every, async () => {
+  // What was done with a run shows within a moment, and a retry may take records away.
+  const changed = async () => {
+    acted.value = Date.now();
+    has.value = null;
+    await read().catch((err: Failure) => (failure.value = err));
+  };
+  usePoll(() => (Date.now() - acted.value < soon ? every / 8 : every), async () => {
     try {
       if (!detail.value?.next || has.value !== payloads.value) await read();
     } catch (err) {
@@ -34,12 +45,13 @@ export function Run({ run, show, close }: ViewProps & { close: () => void }) {
       failure.value = err;
       return err.status >= 500;
     }
-    return !detail.value?.run.ended;
-  }, run, payloads.value);
+    return !detail.value?.run.ended || Date.now() - acted.value < soon;
+  }, run, payloads.value, acted.value);
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => heading.current?.focus(), []);
   const d = detail.value;
   const r = d?.run;
+  const control = status.value?.scope === "control";
   return (
     <section class="scroll process run" onKeyDown={(e) => e.key === "Escape" && close()}>
       <div class="row">
@@ -65,6 +77,8 @@ export function Run({ run, show, close }: ViewProps & { close: () => void }) {
             <div><dt>{t("resumed")}</dt><dd>{count(r.resumed ?? 0)}</dd></div>
             <div><dt>{t("revision")}</dt><dd><code title={r.revision}>{r.revision.slice(0, 12)}</code></dd></div>
           </dl>
+          {control ? <Actions of={r} changed={changed} opened={openRun} /> : null}
+          <Waits of={r} may={control} changed={changed} name={(w) => (w.node ? <Node of={w.node} show={show} /> : null)} />
           {d.input ? <Shown of={d.input} name={t("beganWith")} /> : null}
           <h3>{t("records")}</h3>
           {d.records.length ? <Records d={d} show={show} /> : <p class="muted">{t("noRecords")}</p>}

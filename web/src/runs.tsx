@@ -1,5 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
+import { Many } from "./actions";
 import type { ProcessNode, Run as Listed, Runs as Page } from "./api.gen";
 import { graph, useGraph } from "./graph";
 import { status } from "./live";
@@ -25,6 +26,8 @@ export function Runs(props: ViewProps) {
   const id = useSignal("");
   const after = useSignal("");
   const triggers = useRef(new Map<string, ProcessNode>()); // of all runs that were seen
+  const chosen = useSignal<ReadonlySet<string>>(new Set());
+  const acted = useSignal(0); // counts what was done with runs
   const left = useRef(""); // the run that was shown last
   const query = new URLSearchParams({ limit: "100", state: state.value, trigger: trigger.value, after: after.value }).toString();
   const asked = useRef(query);
@@ -43,7 +46,7 @@ export function Runs(props: ViewProps) {
       return err.status >= 500; // any other failure is the same the next time
     }
     return true;
-  }, query, !run, status.value?.started);
+  }, query, !run, status.value?.started, acted.value);
   if (run) {
     left.current = run;
     return <Run key={run} {...props} close={() => openRun("")} />;
@@ -56,7 +59,10 @@ export function Runs(props: ViewProps) {
   const runs = (p?.runs ?? []).filter((r) => r.trigger.namespace === namespace);
   const shown = runs.filter((r) => r.id.includes(id.value));
   const filtered = state.value || trigger.value || id.value || after.value;
-  const filter = (to: typeof state, value: string) => ((after.value = ""), (to.value = value));
+  const filter = (to: typeof state, value: string) => ((after.value = ""), (chosen.value = new Set()), (to.value = value));
+  const control = status.value?.scope === "control";
+  const ids = shown.filter((r) => chosen.value.has(r.id)).map((r) => r.id); // never one that is not seen
+  const choose = (some: string[], on: boolean) => (chosen.value = new Set(on ? [...chosen.value, ...some] : [...chosen.value].filter((id) => !some.includes(id))));
   if (failure.value?.status === 409) return <section class="scroll"><p class="empty">{t("noJournal")} <code>uniflow start FILE --journal sqlite:runs.db</code></p></section>;
   return (
     <section class="scroll runs">
@@ -74,14 +80,15 @@ export function Runs(props: ViewProps) {
         {p?.next ? <button type="button" onClick={() => (after.value = p.next!)}>{t("older")}</button> : null}
       </form>
       <p class="hot" role="status">{failure.value ? "▲ " + plain([failure.value.message, failure.value.hint].filter(Boolean).join(": ")) : ""}</p>
+      {control ? <Many ids={ids} clear={() => (chosen.value = new Set())} changed={() => acted.value++} /> : null}
       {p && shown.length === 0 ? <p class="empty muted">{filtered || p.next ? t("noRunFits") : <>{t("noRuns")} <code>durability: {"{level: checkpoint}"}</code></>}</p> : null}
       {shown.length ? (
         <table>
-          <thead><tr><th>{t("run")}</th><th>{t("state")}</th><th>{t("began")} (UTC)</th><th class="n">{t("took")}</th><th>{t("trigger")}</th><th>{t("level")}</th><th class="n">{t("resumed")}</th></tr></thead>
+          <thead><tr><th>{control ? <input type="checkbox" aria-label={t("chooseAll")} checked={ids.length === shown.length} onChange={(e) => choose(shown.map((r) => r.id), e.currentTarget.checked)} /> : null}{t("run")}</th><th>{t("state")}</th><th>{t("began")} (UTC)</th><th class="n">{t("took")}</th><th>{t("trigger")}</th><th>{t("level")}</th><th class="n">{t("resumed")}</th></tr></thead>
           <tbody>
             {shown.map((r) => (
               <tr key={r.id}>
-                <td class="id"><button class="link" ref={r.id === left.current ? refocus : null} onClick={() => openRun(r.id)}><code>{r.id}</code></button></td>
+                <td class="id">{control ? <input type="checkbox" aria-label={t("choose", r.id)} checked={chosen.value.has(r.id)} onChange={(e) => choose([r.id], e.currentTarget.checked)} /> : null}<button class="link" ref={r.id === left.current ? refocus : null} onClick={() => openRun(r.id)}><code>{r.id}</code></button></td>
                 <td class="state"><State of={r} />{r.error ? <div class="muted cut" title={r.error}>{plain(r.error)}</div> : null}</td>
                 <td><time title={r.began}>{when(r.began)}</time></td>
                 <td class="n">{took(r)}</td>

@@ -12,11 +12,14 @@ export class Failure extends Error {
   }
 }
 
+/** What a failure says, in a line. */
+export const said = (err: { message: string; hint?: string }) => [err.message, err.hint].filter(Boolean).join(": ");
+
 async function send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
   const headers: Record<string, string> = {};
   if (token) headers["Authorization"] = "Bearer " + token;
   if (body) headers["Content-Type"] = "application/json";
-  const resp = await fetch(path, { method, headers, signal: signal ?? null, body: body ? JSON.stringify(body) : null });
+  const resp = await fetch(path, { method, headers, signal: signal ?? null, body: body ? (typeof body === "string" ? body : JSON.stringify(body)) : null });
   if (resp.ok) return resp;
   if (resp.status === 401 && token) { // the program has started again
     token = "";
@@ -46,6 +49,7 @@ export async function put<T>(path: string, body: unknown): Promise<T> {
   return (await send("PUT", path, body)).json();
 }
 
+/** Asks with a body, of which a text is sent as it is: numbers in it keep all their digits. */
 export async function ask<T>(path: string, body: unknown): Promise<T> {
   return (await send("POST", path, body)).json();
 }

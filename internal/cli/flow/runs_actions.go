@@ -124,31 +124,33 @@ func runsSignalCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// runsActionCommand does something with one run. The program answers with a run, whose id is printed.
-func runsActionCommand(a commands, cmd *cobra.Command) *cobra.Command {
-	name := cmd.Name()
-	cmd.Args, cmd.ValidArgsFunction = app.OneArg("run's id", "runs list prints the ids"), cobra.NoFileCompletions
-	o := newRunsOptions(a, cmd)
-	o.addServedFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, err := runs.ParseID(args[0])
-		if wrong, ok := errors.AsType[*runs.QueryError](err); ok {
-			return app.Usagef(cmd.CommandPath(), wrong.Hint, "%w", wrong)
-		}
-		p, err := o.program(cmd)
-		if err != nil {
-			return err
-		}
-		var run api.Run
-		if err := p.change(cmd.Context(), api.RunsPath+"/"+uuid.UUID(id).String()+"/"+name, nil, &run); err != nil {
-			return err
-		}
-		if o.asJSON {
-			return a.PrintJSON(run)
-		}
-		return a.Print(run.ID + "\n")
+// runID checks an id that the command line has.
+func runID(cmd *cobra.Command, text string) (string, error) {
+	id, err := runs.ParseID(text)
+	if wrong, ok := errors.AsType[*runs.QueryError](err); ok {
+		return "", app.Usagef(cmd.CommandPath(), wrong.Hint, "%w", wrong)
 	}
-	return cmd
+	return uuid.UUID(id).String(), err
+}
+
+// act does what the command is called with one run. The program answers with a run, whose id is printed.
+func (o *runsOptions) act(cmd *cobra.Command, text string, body any) error {
+	id, err := runID(cmd, text)
+	if err != nil {
+		return err
+	}
+	p, err := o.program(cmd)
+	if err != nil {
+		return err
+	}
+	var run api.Run
+	if err := p.change(cmd.Context(), api.RunsPath+"/"+id+"/"+cmd.Name(), body, &run); err != nil {
+		return err
+	}
+	if o.asJSON {
+		return o.PrintJSON(run)
+	}
+	return o.Print(run.ID + "\n")
 }
 
 const runsCancelLong = `Cancel ends a run that waits, or that was put aside as stuck or diverged. It does not go on any more, and
@@ -156,36 +158,76 @@ signals do not find it. Those who wait for its answer get an error with the stat
 request with its key.
 
 A run that is running is refused, and one that has ended. Cancel prints the id. The scope control is
-needed.`
+needed.
+
+` + runsManyLong
 
 func runsCancelCommand(a commands) *cobra.Command {
-	return runsActionCommand(a, &cobra.Command{
-		Use: "cancel ID", Short: "End a durable process that waits or was put aside", Long: runsCancelLong,
-		Example: "  uniflow runs cancel --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71",
-	})
+	return runsManyCommand(a, "cancelled", &cobra.Command{
+		Use: "cancel [ID...]", Short: "End durable processes that wait or were put aside", Long: runsCancelLong,
+		Example: "  uniflow runs cancel --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71\n  uniflow runs cancel --admin 127.0.0.1:9000 --state waiting --trigger orders --rate 50/s",
+	}, nil)
 }
 
-const runsRetryLong = `Retry lets a run go on that was put aside as stuck or diverged, for example after its documents can be
-opened again. What it has recorded is not done again. If it still cannot go on, it stays aside.
+const runsRetryLong = `Retry lets a run go on that has failed or is dead: what has gone well is not done again, and what has
+failed is, with the same idempotency key. The same id, key and clients have the new answer. A run that was
+put aside as stuck or diverged goes on with all that it has recorded, for example after its documents can
+be opened again. If it still cannot go on, it stays aside.
 
-A run that has ended is refused: restart it. Retry prints the id. The scope control is needed.`
+With --latest the run goes on in the workflow that is served now, also one that waits. What it has recorded
+counts where it comes to the same node in the same way, with the same input; all else is done there, maybe
+once more.
+
+A run that is ok or cancelled is refused: restart it. Retry prints the id. The scope control is needed.
+
+` + runsManyLong
 
 func runsRetryCommand(a commands) *cobra.Command {
-	return runsActionCommand(a, &cobra.Command{
-		Use: "retry ID", Short: "Let a durable process go on that is stuck or diverged", Long: runsRetryLong,
-		Example: "  uniflow runs retry --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71",
-	})
+	retry := new(api.RunRetry)
+	cmd := runsManyCommand(a, "retried", &cobra.Command{
+		Use: "retry [ID...]", Short: "Let durable processes go on that have failed or were put aside", Long: runsRetryLong,
+		Example: "  uniflow runs retry --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71\n  uniflow runs retry --admin 127.0.0.1:9000 --state failed --since 2h --rate 50/s\n  uniflow runs retry --admin 127.0.0.1:9000 --state stuck --latest",
+	}, retry)
+	cmd.Flags().BoolVar(&retry.Latest, "latest", false, "go on in the workflow that is served now")
+	return cmd
 }
 
 const runsRestartLong = `Restart starts another run with what this one has begun with: from its trigger on, in the workflow that
 is served now, and without an idempotency key. What the first one has done is done again. Fields that the
 journal does not keep, such as the header Authorization, are missing.
 
+With --input the new run begins with the JSON in a file instead. runs show --payloads prints the input of
+the first; what is [redacted] in it stays as it was.
+
 Restart prints the id of the new run. The scope control is needed.`
 
 func runsRestartCommand(a commands) *cobra.Command {
-	return runsActionCommand(a, &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "restart ID", Short: "Start a durable process again from the beginning", Long: runsRestartLong,
-		Example: "  uniflow runs restart --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71",
-	})
+		Example: "  uniflow runs restart --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71\n  uniflow runs restart --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71 --input order.json",
+		Args:    app.OneArg("run's id", "runs list prints the ids"), ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	o := newRunsOptions(a, cmd)
+	input := ""
+	cmd.Flags().StringVar(&input, "input", "", "begin with the JSON in `FILE`; \"-\" reads standard input")
+	o.addServedFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var body any
+		if cmd.Flags().Changed("input") {
+			if input != app.StdinPath {
+				input = "@" + input
+			}
+			v, err := readPayload(cmd.CommandPath(), "--input", input, a.Stdin)
+			if err != nil {
+				return err
+			}
+			text, err := v.AppendJSON(nil)
+			if err != nil {
+				return err
+			}
+			body = api.RunRestart{Input: text}
+		}
+		return o.act(cmd, args[0], body)
+	}
+	return cmd
 }
