@@ -62,8 +62,8 @@ func TestShared(t *testing.T) {
 	sent := 0
 	wrapped := observed(fixed{shared}, node.Ref{}, &observe.Observer{Sent: func(observe.Packet) { sent++ }})
 	for range 3 {
-		r := wrapped.Receive(nil, node.Packet{})
-		r.Effect().More.Then(nil, node.Response{})
+		r := wrapped.Receive(new(process), node.Packet{})
+		r.Effect().More.Then(new(process), node.Response{})
 	}
 	if calls != 3 || sent != 3 {
 		t.Errorf("got %d calls, %d packets sent, want 3 of each", calls, sent)
