@@ -34,6 +34,7 @@ const (
 	HoldRecord                      // a wait has begun; Payload is when it ends, and its secret
 	ArrivalRecord                   // a wait, or work that decides nothing, has ended
 	ChildRecord                     // a child process has ended
+	StepRecord                      // what a step of a node has given, see [node.Step]
 )
 
 // A Record is something about a durable process that a crash must not lose.
@@ -291,6 +292,9 @@ func (a *activation) follow(r node.Result) node.Result {
 		return r
 	}
 	more := *e.More
+	if more.Step {
+		return a.step(r)
+	}
 	if then := more.Then; then != nil {
 		more.Then = func(p node.Process, resp node.Response) node.Result {
 			return a.piece(p, func() node.Result { return then(p, resp) })
@@ -326,6 +330,36 @@ func (a *activation) follow(r node.Result) node.Result {
 	e.More = &more
 	return r
 }
+
+// step does a step of the node, unless it has a record, and goes on with what that gives.
+func (a *activation) step(r node.Result) node.Result {
+	run, then := a.run, r.Effect().More.Then
+	pos := mix(mix(a.pos, uint64(StepRecord)), uint64(a.pieces))
+	if a.decides() { // on resume its packets wait for their results, which steps come before
+		return node.Answer(value.Error(&node.Error{Err: errSteps, Node: *a.ref}))
+	}
+	more := *r.Effect().More
+	more.Step, more.Then = false, nil
+	more.Awaited = func(facade node.Process, r node.Result) node.Result {
+		if e := r.Effect(); e.Op == effect.After && owner(facade).aborted == nil {
+			run.add(Record{Pos: pos, Node: a.ref.ID, Type: StepRecord, Payload: e.More.Inner.Effect().Payload})
+		}
+		return a.piece(facade, func() node.Result { return r })
+	}
+	r.Effect().More = &more
+	do := func(node.Process) node.Result { return r }
+	if run.live.Load() {
+		return run.barrier(do)
+	}
+	return run.turn(pos, a, func(facade node.Process, rec *Record) node.Result {
+		if rec == nil {
+			return run.barrier(do)
+		}
+		return a.piece(facade, func() node.Result { return node.After(node.Answer(rec.Payload), then) })
+	})
+}
+
+var errSteps = errors.New("its results are recorded, so it cannot have steps: a node with steps says node.Reruns")
 
 // barrier returns a result that goes on when all that was recorded is durable.
 func (run *durable) barrier(then func(node.Process) node.Result) node.Result {
