@@ -2,7 +2,6 @@ package run
 
 import (
 	"errors"
-	"fmt"
 	"math/bits"
 	"net/http"
 	"strconv"
@@ -92,8 +91,17 @@ var ErrDiverged = errors.New("the run does not fit its records: the workflow or 
 
 // errUnloaded is the answer of a process that was abandoned.
 func errUnloaded(err error) error {
-	return &node.Error{Err: fmt.Errorf("the run could not go on, and is resumed later: %w", err), Status: http.StatusServiceUnavailable}
+	return &node.Error{Err: &unloaded{err}, Status: http.StatusServiceUnavailable}
 }
+
+// An unloaded is [node.ErrUnloaded], with the reason.
+type unloaded struct{ err error }
+
+func (u *unloaded) Error() string {
+	return "the run could not go on, and is resumed later: " + u.err.Error()
+}
+func (u *unloaded) Unwrap() error        { return u.err }
+func (u *unloaded) Is(target error) bool { return target == node.ErrUnloaded }
 
 // An activation is one packet at one node of a durable process, or the start of one. The
 // holder of the process's token owns it, except for what does not change.
