@@ -17,7 +17,7 @@ import (
 
 // A claim is a key that one packet has, where marks are in a database or its process is durable: both
 // outlive the process. The first that claims a key has it until its process ends. Then the claim
-// becomes a mark, or is released. Whoever comes meanwhile is refused, and has to come again: to wait
+// becomes a mark, or is released. What comes meanwhile is refused, and has to come again: to wait
 // would need a connection, or days.
 //
 // A claim has the key of its packet, so the run of a process that a crash has ended finds its own.

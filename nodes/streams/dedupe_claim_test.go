@@ -46,7 +46,7 @@ func (s *crashing) Commit(ctx context.Context, b *journal.Batch) error {
 func (s *crashing) Close() error { return nil }
 
 // TestDedupeRuns has runs that crash while they have a key, or when it is marked and they have not ended. The
-// run goes on, and is no duplicate of itself; all others of the key are.
+// run goes on, and does not find itself to be a duplicate; all others of the key are.
 func TestDedupeRuns(t *testing.T) {
 	for name, fields := range markStores(t) {
 		for _, at := range []string{"records", "ends"} {
