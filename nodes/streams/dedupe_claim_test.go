@@ -165,4 +165,6 @@ func TestDedupeStore(t *testing.T) {
 	}
 }
 
-func send2(f *flowtest.Flow, name string, k int64) string { return flowtest.Show(f.Send(name, value.Int(k))) }
+func send2(f *flowtest.Flow, name string, k int64) string {
+	return flowtest.Show(f.Send(name, value.Int(k)))
+}

@@ -22,7 +22,7 @@ var attached = []string{"ask", "collect", "form", "session"}
 // apart are the cases that do not run with crashes, with the reason.
 var apart = map[string]string{
 	"benthos-input/all messages are there":                            "it waits for messages of sources, which start nothing in a test",
-	"dedupe/a list with an order twice":                              "its database is in memory, and gone after a crash",
+	"dedupe/a list with an order twice":                               "its database is in memory, and gone after a crash",
 	"loop/deliveries run out":                                         "it sends without an end",
 	"merge/the earlier packet is answered before the row is complete": "what waits in a fork does not end with the test",
 }
