@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/schema"
@@ -85,6 +86,11 @@ type Run interface {
 	// the time or for chance.
 	Keep()
 }
+
+// ErrUnloaded is in the failure that a [Participant] gets when the process of a run ends, and the run
+// goes on later, in another one: it waits, the program stops, or its journal fails. What the process has
+// registered for its end is undone then, and what is kept outside for the run stays.
+var ErrUnloaded = errors.New("the run goes on later")
 
 // A Wait is what a packet of a durable process waits for.
 type Wait struct {

@@ -45,6 +45,7 @@ type more struct {
 
 	UntilError bool // of Packets and Children
 	Queued     bool // of Await
+	Step       bool // of Block
 }
 
 // Then continues after a response. It obeys the rules of [Node.Receive], and is
@@ -156,6 +157,26 @@ func UntilError(r Result) Result {
 // is done. A nil function is a mistake of the node, and is answered with F7006.
 func Block(f func(ctx context.Context) Result) Result {
 	return Result{contents{Op: effect.Block, More: &more{Block: f}}}
+}
+
+// Step runs a function as [Block] does, and continues with what it returns: a value, or an error as the
+// payload. In a durable process that is recorded. When the process runs again, it continues with what was
+// recorded, and do is not called. So several costly steps lead to the answer to one packet, each done once. All
+// that was recorded before is durable when do begins.
+//
+// It is for nodes that say [Reruns]. In a process that is not durable, it is a Block.
+func Step(do func(ctx context.Context) (value.Value, error), then Then) Result {
+	return Result{contents{Op: effect.Block, More: &more{
+		Step: true,
+		Then: then,
+		Block: func(ctx context.Context) Result {
+			v, err := do(ctx)
+			if err != nil {
+				v = value.Error(err)
+			}
+			return After(Answer(v), then)
+		},
+	}}}
 }
 
 // Await answers the packet with the result given to done, without a goroutine that waits

@@ -63,6 +63,7 @@ var uses = map[string]string{
 	"internal/waits -> node/state":                    "who waits stands in queues by key",
 	"nodes/ai -> nodes/mcp":                           "a model may call the tools of servers",
 	"nodes/dialogue -> nodes/data":                    "sessions are kept in its databases",
+	"nodes/streams -> nodes/data":                     "keys are marked in its databases",
 	"schema -> value":                                 "a config holds values",
 	"schema -> diag":                                  "a config reports what is wrong with it",
 	"observe -> node":                                 "an observer is told what nodes do",

@@ -68,6 +68,7 @@ func keyOf(r *journal.Run) key {
 // types are the types of records as the journal has them.
 var types = [...]journal.RecordType{
 	run.ResultRecord: journal.Result, run.NoteRecord: journal.Note, run.HoldRecord: journal.Hold, run.ArrivalRecord: journal.Arrival, run.ChildRecord: journal.Child,
+	run.StepRecord: journal.Step,
 }
 
 // read reads what was recorded, and returns what the run begins with.

@@ -2,7 +2,6 @@ package run
 
 import (
 	"errors"
-	"fmt"
 	"math/bits"
 	"net/http"
 	"strconv"
@@ -35,6 +34,7 @@ const (
 	HoldRecord                      // a wait has begun; Payload is when it ends, and its secret
 	ArrivalRecord                   // a wait, or work that decides nothing, has ended
 	ChildRecord                     // a child process has ended
+	StepRecord                      // what a step of a node has given, see [node.Step]
 )
 
 // A Record is something about a durable process that a crash must not lose.
@@ -94,8 +94,17 @@ var ErrDiverged = errors.New("the run does not fit its records: the workflow or 
 
 // errUnloaded is the answer of a process that was abandoned.
 func errUnloaded(err error) error {
-	return &node.Error{Err: fmt.Errorf("the run could not go on, and is resumed later: %w", err), Status: http.StatusServiceUnavailable}
+	return &node.Error{Err: &unloaded{err}, Status: http.StatusServiceUnavailable}
 }
+
+// An unloaded is [node.ErrUnloaded], with the reason.
+type unloaded struct{ err error }
+
+func (u *unloaded) Error() string {
+	return "the run could not go on, and is resumed later: " + u.err.Error()
+}
+func (u *unloaded) Unwrap() error        { return u.err }
+func (u *unloaded) Is(target error) bool { return target == node.ErrUnloaded }
 
 // An activation is one packet at one node of a durable process, or the start of one. The
 // holder of the process's token owns it, except for what does not change.
@@ -322,6 +331,9 @@ func (a *activation) follow(r node.Result) node.Result {
 		return r
 	}
 	more := *e.More
+	if more.Step {
+		return a.step(r)
+	}
 	if then := more.Then; then != nil {
 		more.Then = func(p node.Process, resp node.Response) node.Result {
 			return a.piece(p, func() node.Result { return then(p, resp) })
@@ -357,6 +369,36 @@ func (a *activation) follow(r node.Result) node.Result {
 	e.More = &more
 	return r
 }
+
+// step does a step of the node, unless it has a record, and goes on with what that gives.
+func (a *activation) step(r node.Result) node.Result {
+	run, then := a.run, r.Effect().More.Then
+	pos := mix(mix(a.pos, uint64(StepRecord)), uint64(a.pieces))
+	if a.decides() { // on resume its packets wait for their results, which steps come before
+		return node.Answer(value.Error(&node.Error{Err: errSteps, Node: *a.ref}))
+	}
+	more := *r.Effect().More
+	more.Step, more.Then = false, nil
+	more.Awaited = func(facade node.Process, r node.Result) node.Result {
+		if e := r.Effect(); e.Op == effect.After && owner(facade).aborted == nil {
+			run.add(Record{Pos: pos, Node: a.ref.ID, Type: StepRecord, Payload: e.More.Inner.Effect().Payload})
+		}
+		return a.piece(facade, func() node.Result { return r })
+	}
+	r.Effect().More = &more
+	do := func(node.Process) node.Result { return r }
+	if !run.replays(pos, true) {
+		return run.barrier(do)
+	}
+	return run.turn(pos, a, func(facade node.Process, rec *Record) node.Result {
+		if rec == nil {
+			return run.barrier(do)
+		}
+		return a.piece(facade, func() node.Result { return node.After(node.Answer(rec.Payload), then) })
+	})
+}
+
+var errSteps = errors.New("its results are recorded, so it cannot have steps: a node with steps says node.Reruns")
 
 // barrier returns a result that goes on when all that was recorded is durable.
 func (run *durable) barrier(then func(node.Process) node.Result) node.Result {

@@ -159,7 +159,7 @@ func (g *graph) durableNode(rng *rand.Rand, w *world) {
 	}
 	var n node.Node
 	recall := node.Pure
-	switch rng.IntN(10) {
+	switch rng.IntN(12) {
 	case 0: // an effect in blocking work
 		recall = node.Effects
 		n = nodeFunc(func(p node.Process, pkt node.Packet) node.Result {
@@ -248,6 +248,41 @@ func (g *graph) durableNode(rng *rand.Rand, w *world) {
 					return node.Send(0, value.List(pkt.Payload, resp.Payload))
 				})
 			})
+		})
+	case 10: // two steps, with a packet between them
+		recall = node.Reruns
+		n = nodeFunc(func(p node.Process, pkt node.Packet) node.Result {
+			key := keyOf(p)
+			return node.Step(func(context.Context) (value.Value, error) { return w.do(key+"/1", pkt.Payload.String()), nil }, func(_ node.Process, one node.Response) node.Result {
+				return node.SendThen(1, one.Payload, func(_ node.Process, resp node.Response) node.Result {
+					return node.Step(func(context.Context) (value.Value, error) {
+						v := w.do(key+"/2", text(resp))
+						if n, _ := v.AsInt(); n%5 == 0 {
+							return v, errors.New("refused")
+						}
+						return v, nil
+					}, func(_ node.Process, two node.Response) node.Result {
+						if two.IsError() {
+							return node.Fail(two.Payload.AsError())
+						}
+						return node.Send(0, value.List(one.Payload, two.Payload))
+					})
+				})
+			})
+		})
+	case 11: // children with a step each
+		recall = node.Reruns
+		n = nodeFunc(func(p node.Process, pkt node.Packet) node.Result {
+			key := keyOf(p)
+			children := make([]node.Result, 3)
+			for i := range children {
+				children[i] = node.Within(time.Hour, node.Step(func(context.Context) (value.Value, error) {
+					return w.do(fmt.Sprint(key, "/", i), pkt.Payload.String()), nil
+				}, func(_ node.Process, resp node.Response) node.Result {
+					return node.Send(i%2, resp.Payload)
+				}))
+			}
+			return node.Spawn(children, 2, func(_ node.Process, resps []node.Response) node.Result { return node.Respond(node.Join(resps)) })
 		})
 	}
 	at := g.add(n, 2)

@@ -180,6 +180,9 @@ func (s *Keys) enter(p node.Process, k Key, payload value.Value, rules *Rules, t
 
 // The methods below, except leave and end, are called with the lock held.
 
+// Busy reports whether a process has a key.
+func (s *Keys) Busy(k Key, now time.Time) bool { return s.first(k, now) != nil }
+
 // first returns who has a key, or nil.
 func (s *Keys) first(k Key, now time.Time) *Ticket[claim] {
 	place := s.queues.First(k)

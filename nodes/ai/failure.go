@@ -15,6 +15,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+// codeTooLong is the code of a conversation that the model does not take.
+const codeTooLong = "context"
+
 // A failure is why a turn has no answer.
 type failure struct {
 	code   string
@@ -30,7 +33,7 @@ func (f *failure) Error() string { return f.text }
 // refused it. Of any other failure the tokens count.
 func (f *failure) free() bool {
 	switch f.code {
-	case "connect", "tls", "auth", "quota", "rate", "model", "context":
+	case "connect", "tls", "auth", "quota", "rate", "model", codeTooLong:
 		return true
 	}
 	return f.status != 0
@@ -49,7 +52,7 @@ func (f *failure) node(label string) error {
 		e.Status = http.StatusServiceUnavailable
 	case "silence", "timeout":
 		e.Status = http.StatusGatewayTimeout
-	case "context":
+	case codeTooLong:
 		e.Status, e.Permanent = http.StatusInternalServerError, true // see [node.Unusable]
 	}
 	if f.status != 0 {
@@ -132,7 +135,7 @@ func (r *run) explain(f *failure, doc value.Value) {
 	case has("insufficient_quota", "billing"):
 		f.code, f.text = "quota", "the account of the key has nothing left"
 	case has("context_length", "context length", "context_size", "context size", "maximum context", "context window", "too many tokens", "prompt is too long"):
-		f.code, f.text = "context", fmt.Sprintf("the conversation is too long for the model %q", r.n.model)
+		f.code, f.text = codeTooLong, fmt.Sprintf("the conversation is too long for the model %q", r.n.model)
 	case has("model_not_found", "model not found") || (f.status == http.StatusNotFound || f.status == http.StatusBadRequest) && strings.Contains(lower, "model") && has("not found", "does not exist", "unknown model", "not_found", "invalid model", "not a valid model"):
 		f.code, f.text = "model", fmt.Sprintf("the server does not have the model %q", r.n.model)
 	}
@@ -151,7 +154,7 @@ func (r *run) explainStatus(f *failure) {
 	case f.status >= 300 && f.status < 400:
 		f.code, f.text = "not_found", fmt.Sprintf("the server answers with a redirect (status %d): set url to where it leads", f.status)
 	case f.status == http.StatusRequestEntityTooLarge:
-		f.code, f.text = "context", "the conversation is too long for the server"+f.text
+		f.code, f.text = codeTooLong, "the conversation is too long for the server"+f.text
 	default:
 		f.code, f.text = "request", fmt.Sprintf("the server refuses the request with status %d", f.status)+f.text
 	}

@@ -37,7 +37,7 @@ func llmDef(o stream.Options) *node.Def {
 			{Name: "tool", Doc: "`tool[k]` gets the arguments when the model calls entry k of `tools`, and answers with the result.", Indexes: func(c schema.Config) int { return len(c.List("tools")) }},
 		},
 		Error:  "The failure, with one of the codes above.",
-		Recall: node.Always(node.Attached),
+		Recall: node.Always(node.Reruns),
 		Traits: func(c schema.Config) (t node.Traits) {
 			if c.Bool("stream") {
 				t.Is = node.SendsParts

@@ -28,11 +28,13 @@ type run struct {
 	used     usage
 	turns    int
 	repaired bool
+	durable  bool
 }
 
 // Receive makes the conversation of a packet, and asks the model.
 func (n *llm) Receive(p node.Process, pkt node.Packet) node.Result {
 	r := &run{n: n}
+	_, r.durable = node.RunOf(p)
 	ctx := p.Context()
 	if n.history > 0 {
 		s, ok := session.Of(p)
@@ -68,8 +70,11 @@ func (n *llm) Receive(p node.Process, pkt node.Packet) node.Result {
 		})
 	}
 	r.tools = &n.tools
-	if len(n.servers) == 0 {
+	switch {
+	case len(n.servers) == 0:
 		return r.ask()
+	case r.durable:
+		return r.gatherOnce()
 	}
 	return node.Block(func(ctx context.Context) node.Result {
 		if r.tools, err = n.gather(ctx); err != nil {
@@ -90,19 +95,18 @@ func (r *run) ask() node.Result {
 	for _, m := range r.messages {
 		r.sent += sizeOf(m)
 	}
-	most, err := r.reserve(r.sent)
+	if r.durable {
+		return r.askOnce()
+	}
+	body, err := r.request()
 	if err != nil {
 		return node.Fail(err)
-	}
-	body, err := r.body(most)
-	if err != nil {
-		return node.Fail(node.Unusable("prompt", fmt.Errorf("the conversation cannot be written as JSON: %w", err)))
 	}
 	return node.Block(func(ctx context.Context) node.Result {
 		x, piece, err := r.begin(ctx, body)
 		if err != nil {
 			r.settle()
-			if f := (*failure)(nil); errors.As(err, &f) && f.code == "context" && r.forget() {
+			if f := (*failure)(nil); errors.As(err, &f) && f.code == codeTooLong && r.forget() {
 				r.turns--
 				return r.ask()
 			}
@@ -120,6 +124,19 @@ func (r *run) ask() node.Result {
 			return r.decide(&x.reply)
 		})
 	})
+}
+
+// request reserves tokens for a turn, and returns what is sent.
+func (r *run) request() ([]byte, error) {
+	most, err := r.reserve(r.sent)
+	if err != nil {
+		return nil, err
+	}
+	body, err := r.body(most)
+	if err != nil {
+		return nil, node.Unusable("prompt", fmt.Errorf("the conversation cannot be written as JSON: %w", err))
+	}
+	return body, nil
 }
 
 // pass passes the pieces of an answer on, and calls end when there are no more.
@@ -212,10 +229,13 @@ func (r *run) repair(a *reply, problem string) node.Result {
 }
 
 // fail reports why the packet has no answer.
-func (r *run) fail(err error) node.Result {
+func (r *run) fail(err error) node.Result { return node.Fail(r.seen(err)) }
+
+// seen returns an error as workflows see it.
+func (r *run) seen(err error) error {
 	var f *failure
 	if errors.As(err, &f) {
-		return node.Fail(f.node(r.n.label))
+		return f.node(r.n.label)
 	}
-	return node.Fail(err)
+	return err
 }

@@ -76,27 +76,40 @@ type toolCache struct {
 // gather returns the tools of a run: the tools of the node and of its servers. It waits for
 // the servers.
 func (n *llm) gather(ctx context.Context) (*toolset, error) {
-	lists := make([][]client.Tool, len(n.servers))
-	for i := range n.servers {
-		var err error
-		if lists[i], err = n.servers[i].client.Tools(ctx); err != nil {
-			return nil, &node.Error{Err: fmt.Errorf("tools_from[%d]: %w", i, err), Code: "tools", Status: 502}
-		}
+	lists, err := n.lists(ctx)
+	if err != nil {
+		return nil, err
 	}
 	n.toolCache.Lock()
 	defer n.toolCache.Unlock()
 	if n.toolCache.set != nil && slices.EqualFunc(n.toolCache.lists, lists, sameList) {
 		return n.toolCache.set, nil
 	}
-	set := &toolset{tools: slices.Clone(n.tools.tools)}
-	for i, list := range lists {
-		n.addTools(set, &n.servers[i], list)
-	}
-	if err := set.seal(); err != nil {
+	set, err := n.setOf(lists)
+	if err != nil {
 		return nil, err
 	}
 	n.toolCache.lists, n.toolCache.set = lists, set
 	return set, nil
+}
+
+// lists asks each server for its tools.
+func (n *llm) lists(ctx context.Context) (lists [][]client.Tool, err error) {
+	lists = make([][]client.Tool, len(n.servers))
+	for i := range n.servers {
+		if lists[i], err = n.servers[i].client.Tools(ctx); err != nil {
+			return nil, &node.Error{Err: fmt.Errorf("tools_from[%d]: %w", i, err), Code: "tools", Status: 502}
+		}
+	}
+	return lists, nil
+}
+
+func (n *llm) setOf(lists [][]client.Tool) (*toolset, error) {
+	set := &toolset{tools: slices.Clone(n.tools.tools)}
+	for i, list := range lists {
+		n.addTools(set, &n.servers[i], list)
+	}
+	return set, set.seal()
 }
 
 // sameList reports whether a client has given the same list again.
@@ -135,22 +148,21 @@ func callable(name string) string {
 	return name[:min(len(name), 64)]
 }
 
+// callServer calls a tool of a server, in a durable process once.
 func (t *tool) callServer(args value.Value) node.Result {
-	return node.Block(func(ctx context.Context) node.Result {
+	return node.Step(func(ctx context.Context) (value.Value, error) {
 		result, err := t.server.client.Call(ctx, t.remote, args, nil)
 		var failed *client.ToolError
 		switch {
 		case errors.As(err, &failed):
-			return node.Answer(value.Error(errors.New(failed.Text)))
+			return value.Null(), errors.New(failed.Text)
 		case err != nil:
-			return node.Answer(value.Error(err))
-		}
-		switch {
+			return value.Null(), err
 		case result.Text == "" && !result.Data.IsNull():
-			return node.Answer(result.Data)
+			return result.Data, nil
 		case result.Text == "" && result.Content.Len() > 0:
-			return node.Answer(value.String("done; the result is not text, and cannot be shown"))
+			return value.String("done; the result is not text, and cannot be shown"), nil
 		}
-		return node.Answer(value.String(result.Text))
-	})
+		return value.String(result.Text), nil
+	}, func(_ node.Process, resp node.Response) node.Result { return node.Respond(resp) })
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"net/http"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -16,17 +18,43 @@ import (
 // crashes.
 
 const (
-	onceTable = `CREATE TABLE IF NOT EXISTS uniflow_once (id VARCHAR(100) PRIMARY KEY, result %s NOT NULL, at TIMESTAMP DEFAULT CURRENT_TIMESTAMP)`
-	onceFind  = `SELECT result FROM uniflow_once WHERE id = :id`
-	onceKeep  = `INSERT INTO uniflow_once (id, result) VALUES (:id, :result)`
+	onceFind = `SELECT result FROM uniflow_once WHERE id = :id`
+	onceKeep = `INSERT INTO uniflow_once (id, result) VALUES (:id, :result)`
 )
+
+// maxOnce is how many bytes of an answer are kept.
+const maxOnce = 1 << 20
+
+// onceKept is how long rows are kept, onceTidied how many are removed with one statement, and tidyEvery how
+// often. A run that takes longer than that may do something twice after a crash.
+const (
+	onceKept   = 30 // days
+	onceTidied = 1000
+	tidyEvery  = time.Minute
+)
+
+// onceStatements make the table, and remove old rows of it.
+func (n *sqlNode) onceStatements() (makes []string, tidies string) {
+	const table = "CREATE TABLE IF NOT EXISTS uniflow_once (id VARCHAR(100) PRIMARY KEY, result %s NOT NULL, at TIMESTAMP DEFAULT CURRENT_TIMESTAMP%s)"
+	const old = "DELETE FROM uniflow_once WHERE id IN (SELECT id FROM uniflow_once WHERE at < %s LIMIT %d)"
+	index := "CREATE INDEX IF NOT EXISTS uniflow_once_at ON uniflow_once (at)"
+	switch n.driver.(type) {
+	case *mysqlDriver: // its TEXT has 64 KiB
+		return []string{fmt.Sprintf(table, "LONGTEXT", ", KEY uniflow_once_at (at)")},
+			fmt.Sprintf("DELETE FROM uniflow_once WHERE at < CURRENT_TIMESTAMP - INTERVAL %d DAY LIMIT %d", onceKept, onceTidied)
+	case *postgresDriver:
+		return []string{fmt.Sprintf(table, "TEXT", ""), index}, fmt.Sprintf(old, fmt.Sprintf("CURRENT_TIMESTAMP - INTERVAL '%d days'", onceKept), onceTidied)
+	default:
+		return []string{fmt.Sprintf(table, "TEXT", ""), index}, fmt.Sprintf(old, fmt.Sprintf("datetime('now', '-%d days')", onceKept), onceTidied)
+	}
+}
 
 // runOnce runs the statements of a query in a transaction, unless they have run with the key.
 func (n *sqlNode) runOnce(ctx context.Context, key string, q query) (answer value.Value, err error) {
 	if err := n.makeOnce(ctx); err != nil {
 		return answer, fmt.Errorf("table uniflow_once, for durable processes: %w", err)
 	}
-	t := byPacket{&transaction{pool: n.pool, node: n.ref, lock: fill(1)}, n.isolation}
+	t := n.byPacket()
 	found := false
 	err = func() error {
 		rows, err := n.statement(ctx, t, onceFind, key, value.Null())
@@ -42,7 +70,12 @@ func (n *sqlNode) runOnce(ctx context.Context, key string, q query) (answer valu
 			return err
 		}
 		result := wire.Writer{}
-		result.Value(answer)
+		if result.Value(answer); len(result.Buf) > maxOnce {
+			return &node.Error{
+				Err:  fmt.Errorf("the answer has %d bytes, and %d at most are kept with what a durable process writes: return fewer rows, or write once: false", len(result.Buf), maxOnce),
+				Code: codeOnce, Status: http.StatusInternalServerError, Permanent: true,
+			}
+		}
 		_, err = n.statement(ctx, t, onceKeep, key, value.String(base64.StdEncoding.EncodeToString(result.Buf)))
 		return err
 	}()
@@ -53,7 +86,24 @@ func (n *sqlNode) runOnce(ctx context.Context, key string, q query) (answer valu
 	if _, failed := t.end(ctx, undo); err == nil {
 		err = failed
 	}
+	if err == nil && !found {
+		n.tidyOnce(ctx)
+	}
 	return answer, err
+}
+
+// runAlone runs the statements of a query in a transaction of their own.
+func (n *sqlNode) runAlone(ctx context.Context, q query) (answer value.Value, err error) {
+	t := n.byPacket()
+	answer, err = n.run(ctx, t, q)
+	if _, failed := t.end(ctx, err); err == nil {
+		err = failed
+	}
+	return answer, err
+}
+
+func (n *sqlNode) byPacket() byPacket {
+	return byPacket{&transaction{pool: n.pool, node: n.ref, lock: fill(1)}, n.isolation}
 }
 
 // errFound ends a transaction that has only found that there is nothing to do.
@@ -75,17 +125,36 @@ func (n *sqlNode) makeOnce(ctx context.Context) error {
 	if n.once.made {
 		return nil
 	}
-	longest := "TEXT"
-	if _, ok := n.driver.(*mysqlDriver); ok {
-		longest = "LONGTEXT" // its TEXT has 64 KiB
+	makes, _ := n.onceStatements()
+	for _, text := range makes {
+		if _, err := n.statement(ctx, alone{n}, text, "", value.Null()); err != nil {
+			// Another engine was faster, or it is there and may not be made.
+			if _, e := n.statement(ctx, alone{n}, onceFind, "", value.Null()); e != nil {
+				return err
+			}
+			break
+		}
 	}
-	q, err := n.query(value.String(fmt.Sprintf(onceTable, longest)))
-	if err != nil {
-		return err
+	n.once.made = true
+	return nil
+}
+
+// tidyOnce removes some old rows, if it is time to. The packet is done whatever comes of it.
+func (n *sqlNode) tidyOnce(ctx context.Context) {
+	now := n.clock.Now()
+	n.once.Lock()
+	tidy := now.Sub(n.once.tidied) >= tidyEvery
+	if tidy {
+		n.once.tidied = now
 	}
-	_, err = n.run(ctx, alone{n}, q)
-	n.once.made = err == nil
-	return err
+	n.once.Unlock()
+	if !tidy {
+		return
+	}
+	_, text := n.onceStatements()
+	if _, err := n.statement(ctx, alone{n}, text, "", value.Null()); err != nil {
+		n.log.Warn("old rows of uniflow_once could not be removed", "node", n.ref, "error", err)
+	}
 }
 
 // statement runs one about a row of uniflow_once.

@@ -298,6 +298,7 @@ const (
 	codeNotNull    = "not_null"
 	codeConflict   = "conflict"
 	codeCommit     = "commit"
+	codeOnce       = "once"
 )
 
 // statuses are the status of each code that has one.

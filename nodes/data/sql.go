@@ -33,6 +33,7 @@ func sqlDef() *node.Def {
 			schema.Int("max_conns").Default(10).Range(1, 10000).Doc("The most connections. With SQLite in memory there is one."),
 			schema.Duration("timeout").Default("30s").Doc("The longest time for a statement, with the wait for a connection. 0 is without limit."),
 			schema.Duration("connect_timeout").Default("30s").Doc("How long connecting is tried when the node starts. 0 is without limit."),
+			schema.Bool("once").Default(true).Doc("In a durable process, a packet that writes is done once, also over a crash: see below."),
 		),
 		In:     []node.Port{{Name: "in", Doc: "A statement, or a list of a statement and its arguments."}},
 		Out:    []node.Port{{Name: "out", Doc: "The rows, as a list of maps, or `{affected, last_id}`."}},
@@ -52,6 +53,7 @@ type sqlNode struct {
 	key       string // of the connections
 	maxConns  int
 	isolation string
+	keeps     bool // field once
 	timeout   time.Duration
 	connect   time.Duration
 
@@ -61,7 +63,8 @@ type sqlNode struct {
 
 	once struct {
 		sync.Mutex
-		made bool // the table uniflow_once
+		made   bool // the table uniflow_once
+		tidied time.Time
 	}
 	pool    *pool
 	use     *schemaUse
@@ -74,7 +77,7 @@ func newSQL(init *node.Init) (node.Node, error) {
 	c := init.Config
 	n := &sqlNode{
 		pools: init.Pool, clock: init.Clock, log: init.Log,
-		maxConns: int(c.Int("max_conns")), timeout: c.Duration("timeout"), connect: c.Duration("connect_timeout"),
+		maxConns: int(c.Int("max_conns")), keeps: c.Bool("once"), timeout: c.Duration("timeout"), connect: c.Duration("connect_timeout"),
 	}
 	name, source := c.String("driver"), c.String("source")
 	if name == "sqlite" {
@@ -214,8 +217,10 @@ func (n *sqlNode) answer(ctx context.Context, p node.Process, key string, q quer
 	switch {
 	case key == "":
 		return n.run(ctx, byProcess{n, p}, q)
-	case q.writes():
+	case q.writes() && n.keeps:
 		return n.runOnce(ctx, key, q)
+	case q.writes():
+		return n.runAlone(ctx, q)
 	}
 	return n.run(ctx, alone{n}, q)
 }

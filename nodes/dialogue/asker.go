@@ -9,6 +9,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/field"
+	"github.com/uniflow-labs/uniflow/nodes/data/keep"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -43,7 +44,7 @@ func (n *asker) Receive(p node.Process, pkt node.Packet) node.Result {
 		if size := int64(pkt.Payload.Size()); n.held.Take(size) {
 			n.held.Free(size) // the process that has asked counts it
 		} else {
-			return node.Fail(errNoMemory) // the question stays
+			return node.Fail(keep.ErrNoMemory) // the question stays
 		}
 		if !n.waits.Deliver(key, pkt.Payload) {
 			return node.Fail(errNoQuestion)

@@ -11,6 +11,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/session"
 	"github.com/uniflow-labs/uniflow/node/state"
+	"github.com/uniflow-labs/uniflow/nodes/data/keep"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -24,7 +25,7 @@ type hold struct {
 	mu struct {
 		sync.Mutex
 		session *session.Session // nil until it is loaded
-		kept    stamp
+		kept    keep.Stamp
 		err     error
 		over    bool            // it was loaded, or not, or has ended
 		after   *[]func(result) // of packets of the same session that came meanwhile; mostly nil
@@ -103,7 +104,7 @@ func (h *hold) result(after func(result)) (r result, ok bool) {
 }
 
 // settle ends the time in which others wait for the result.
-func (h *hold) settle(s *session.Session, k stamp, err error) {
+func (h *hold) settle(s *session.Session, k keep.Stamp, err error) {
 	h.mu.Lock()
 	if h.mu.over { // its process was abandoned
 		s, err = nil, errNoSession
@@ -126,7 +127,7 @@ func (h *hold) wait(p node.Process, payload value.Value) node.Result {
 		n, w := h.node, &waiting{hold: h, process: p, payload: payload}
 		h.place.Value = w
 		fail := func(err error) node.Result {
-			h.settle(nil, stamp{}, err)
+			h.settle(nil, keep.Stamp{}, err)
 			n.sessions.leave(h)
 			return node.Fail(err)
 		}
@@ -148,7 +149,7 @@ func (h *hold) wait(p node.Process, payload value.Value) node.Result {
 // begin loads the session, which is the process's turn to have, and sends the payload.
 func (h *hold) begin(p node.Process, payload value.Value) node.Result {
 	p.Root().Enlist(node.PhaseSession, h.end)
-	if !h.node.sessions.store.blocks() {
+	if !h.node.sessions.store.Blocks() {
 		return h.load(p.Context(), p, payload)
 	}
 	return node.Block(func(ctx context.Context) node.Result { return h.load(ctx, p, payload) })
@@ -156,19 +157,19 @@ func (h *hold) begin(p node.Process, payload value.Value) node.Result {
 
 func (h *hold) load(ctx context.Context, p node.Process, payload value.Value) node.Result {
 	n := h.node
-	k, err := n.sessions.store.load(ctx, h.place.Key, n.clock.Now())
+	k, err := n.sessions.store.Load(ctx, h.place.Key, n.clock.Now())
 	if err != nil {
 		err = stored("load", err)
-		h.settle(nil, k.stamp, err)
+		h.settle(nil, k.Stamp, err)
 		return node.Fail(err)
 	}
-	values := k.values
+	values := k.Values
 	if values.IsNull() {
 		values = n.init
 	}
 	s := session.New(values)
 	s.Begin(p)
-	h.settle(s, k.stamp, nil)
+	h.settle(s, k.Stamp, nil)
 	return node.Send(0, payload)
 }
 
@@ -200,10 +201,10 @@ func (h *hold) end(ctx context.Context, failure error) (kept bool, err error) {
 
 // save saves the values of a session, if that is needed: they have changed, or the store
 // would forget them too early.
-func (n *sessionNode) save(ctx context.Context, key string, k stamp, values value.Value, changed bool) error {
+func (n *sessionNode) save(ctx context.Context, key string, k keep.Stamp, values value.Value, changed bool) error {
 	now := n.clock.Now()
-	fresh := n.ttl == 0 && k.until.IsZero() || n.ttl > 0 && k.until.Sub(now) >= n.ttl-renewAfter(n.ttl)
-	if !changed && (fresh || !k.there) {
+	fresh := n.ttl == 0 && k.Until.IsZero() || n.ttl > 0 && k.Until.Sub(now) >= n.ttl-renewAfter(n.ttl)
+	if !changed && (fresh || !k.There) {
 		return nil
 	}
 	if size := values.Size(); size > n.max {
@@ -212,13 +213,13 @@ func (n *sessionNode) save(ctx context.Context, key string, k stamp, values valu
 			Code: codeSize, Status: http.StatusInternalServerError,
 		}
 	}
-	k.there = k.there && !k.expired(now) // else it may have been removed
-	k.until = time.Time{}
+	k.There = k.There && !k.Expired(now) // else it may have been removed
+	k.Until = time.Time{}
 	if n.ttl > 0 {
-		k.until = now.Add(n.ttl)
+		k.Until = now.Add(n.ttl)
 	}
-	err := n.sessions.store.save(context.WithoutCancel(ctx), key, kept{k, values}, now)
-	if err == nil || !changed && errors.Is(err, errConflict) { // who has changed it has renewed it
+	err := n.sessions.store.Save(context.WithoutCancel(ctx), key, keep.Kept{Stamp: k, Values: values}, now)
+	if err == nil || !changed && errors.Is(err, keep.ErrConflict) { // who has changed it has renewed it
 		return nil
 	}
 	return stored("save", err)

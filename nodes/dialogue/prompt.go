@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/data/keep"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -162,7 +163,7 @@ func (a *prompt) next() node.Result {
 	message := a.mu.message
 	size := int64(message.Size())
 	if !n.held.Take(size) {
-		return node.Fail(errNoMemory)
+		return node.Fail(keep.ErrNoMemory)
 	}
 	a.p.Defer(func() { n.held.Free(size) })
 	answer, problem := q.fit(replyOf(message), a.choices)

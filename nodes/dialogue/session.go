@@ -18,7 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node/session"
 	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/node/stream"
-	"github.com/uniflow-labs/uniflow/nodes/data"
+	"github.com/uniflow-labs/uniflow/nodes/data/keep"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -49,7 +49,7 @@ func sessionDef(o stream.Options) *node.Def {
 				t.Is |= node.SendsParts // it sets a header of the answer
 				t.Needs = []node.Need{{What: node.GivesRequest, OfTrigger: true, Idle: true, Hint: "only requests of a listener have a cookie: write what a session belongs to, such as key: self.user"}}
 			}
-			if c.Group("store").String("driver") == inMemory {
+			if c.Group("store").String("driver") == keep.InMemory {
 				t.Is |= node.Inside
 			}
 			return t
@@ -59,14 +59,8 @@ func sessionDef(o stream.Options) *node.Def {
 	}
 }
 
-// inMemory is the driver of a store that ends with the program.
-const inMemory = "memory"
-
 func storeFields() schema.Object {
-	return schema.Fields(
-		schema.Enum("driver", inMemory, "sqlite", "postgres").Default(inMemory).Doc("The store."),
-		schema.String("source").Secret().Doc("Where the database is, as in `sql`: a file, or `postgres://user:password@host:5432/name`."),
-		schema.String("table").Default("uniflow_sessions").Doc("The table, also in `memory`. Nodes with the same one share their sessions: name another one where keys mean something else."),
+	return keep.Fields("sessions", "uniflow_sessions", ", also in `memory`. Nodes with the same one share their sessions: name another one where keys mean something else.",
 		schema.Int("capacity").Default(100_000).Range(1, 1<<30).Doc("The most sessions in `memory`."),
 		schema.Bytes("bytes").Default("256MiB").Range(1, 1<<50).Doc("The most memory that they take, approximately."),
 	)
@@ -86,8 +80,7 @@ type sessionNode struct {
 	max      int
 	queue    int
 	limits   state.Limits
-	db       *data.Database // nil is memory
-	table    string
+	place    *keep.Place
 	shared   string // key of the sessions in the pool
 
 	sessions *sessions
@@ -96,7 +89,7 @@ type sessionNode struct {
 
 // sessions has the sessions of a store, for all nodes that share it, of all generations.
 type sessions struct {
-	store store
+	store keep.Store
 	entry sync.Mutex // one process at a time looks for its hold, and makes one
 
 	mu    sync.Mutex
@@ -112,32 +105,18 @@ func newSession(init *node.Init, o stream.Options) (node.Node, error) {
 	c, at := init.Config, init.Config.Group("store")
 	n := &sessionNode{
 		pool: init.Pool, memory: init.Memory, log: init.Log, clock: init.Clock, init: c.Value("init"), ttl: c.Duration("ttl"), patience: c.Duration("patience"),
-		max: int(c.Int("max")), queue: int(c.Int("queue")), limits: state.Limits{Count: int(at.Int("capacity")), Bytes: at.Int("bytes")}, table: at.String("table"),
+		max: int(c.Int("max")), queue: int(c.Int("queue")), limits: state.Limits{Count: int(at.Int("capacity")), Bytes: at.Int("bytes")},
 	}
 	if !n.init.IsNull() && n.init.Kind() != value.KindMap {
 		return nil, c.Errorf("init", diag.CodeBadValue, "is a %s", n.init.Kind()).WithHint("want a map of the values of a new session, such as {visits: 0}")
 	}
-	if !tableName().MatchString(n.table) {
-		return nil, at.Errorf("table", diag.CodeBadValue, "is not the name of a table").WithHint("want letters, digits and _, such as chat_sessions")
-	}
-	driver := at.String("driver")
-	source := sha256.Sum256([]byte(at.String("source"))) // a key is shown in messages, and a source may have a password
-	n.shared = fmt.Sprintf("sessions %s %x %q", driver, source, n.table)
 	var err error
-	switch {
-	case driver != inMemory && at.String("source") == "":
-		return nil, at.Errorf("source", diag.CodeBadValue, "is missing").WithHint("write where the database is, such as %s", exampleSources[driver])
-	case driver != inMemory:
-		if n.db, err = data.NewDatabase(init, at); err != nil {
-			return nil, err
-		}
-	case at.Has("source"):
-		return nil, at.Errorf("source", diag.CodeBadValue, "is for a database").WithHint("write driver: sqlite or driver: postgres, or leave it out")
-	default:
-		n.shared += " " + init.Node.Namespace
+	if n.place, err = keep.New(init, at, "sessions"); err != nil {
+		return nil, err
 	}
+	n.shared = n.place.Shared
 	if !c.Has("key") {
-		n.cookies, err = newCookies(c.Group("cookie"), n.ttl, n.db != nil)
+		n.cookies, err = newCookies(c.Group("cookie"), n.ttl, !n.place.InMemory())
 		return n, err
 	}
 	if c.Has("cookie") {
@@ -147,16 +126,11 @@ func newSession(init *node.Init, o stream.Options) (node.Node, error) {
 	return n, err
 }
 
-var exampleSources = map[string]string{"sqlite": "chat.db", "postgres": "postgres://user:password@localhost:5432/chat"}
-
 // Open finds the sessions of the generation before, or connects to where they are.
 func (n *sessionNode) Open(ctx context.Context) error {
 	r, release, err := node.Acquire(n.pool, n.shared, func() (*sessions, error) {
-		if n.db == nil {
-			return &sessions{store: newMemoryStore(n.memory.Account("session"))}, nil
-		}
-		s := newSQLStore(n.db, n.log, n.table)
-		if err := s.open(ctx); err != nil {
+		s, err := n.place.Open(ctx, n.memory.Account("session"))
+		if err != nil {
 			return nil, err
 		}
 		return &sessions{store: s}, nil
@@ -165,8 +139,8 @@ func (n *sessionNode) Open(ctx context.Context) error {
 		return err
 	}
 	n.sessions, n.release = r, append(n.release, release)
-	if m, ok := r.store.(*memoryStore); ok {
-		m.limit(n.limits)
+	if m, ok := r.store.(*keep.Memory); ok {
+		m.Limit(n.limits)
 	}
 	if n.cookies == nil || n.cookies.secrets != nil {
 		return nil
@@ -233,11 +207,11 @@ func (n *sessionNode) Measure(report func(node.Metric)) {
 	held, waiting := n.sessions.count()
 	report(node.Metric{Name: "session_held", Help: "Sessions that processes have.", Value: float64(held)})
 	report(node.Metric{Name: "session_waiting", Help: "Processes that wait for a session that another one has.", Value: float64(waiting)})
-	m, ok := n.sessions.store.(*memoryStore)
+	m, ok := n.sessions.store.(*keep.Memory)
 	if !ok {
 		return
 	}
-	sessions, bytes, evicted := m.count()
+	sessions, bytes, evicted := m.Count()
 	report(node.Metric{Name: "session_entries", Help: "Sessions in memory, also those that have expired and were not removed yet.", Value: float64(sessions)})
 	report(node.Metric{Name: "session_bytes", Help: "Memory that they take, approximately.", Value: float64(bytes)})
 	report(node.Metric{Name: "session_evictions_total", Help: "Sessions that were dropped to make room.", Type: node.MetricCounter, Value: float64(evicted)})

@@ -101,7 +101,7 @@ func TestSessionConflict(t *testing.T) {
 					t.Errorf("got %s, want %s", got, want)
 				}
 				close(release)
-				if got := flowtest.Show(call.Response()); got != "error: save the session: another engine has changed this session meanwhile" {
+				if got := flowtest.Show(call.Response()); got != "error: save the session: another engine has changed it meanwhile" {
 					t.Errorf("got %s", got)
 				}
 				one.Probe("end").Do(flowtest.Echo)
@@ -153,7 +153,7 @@ func TestSessionCleared(t *testing.T) {
 			continue // of one engine
 		}
 		t.Run(name, func(t *testing.T) {
-			const conflict = "error: save the session: another engine has changed this session meanwhile"
+			const conflict = "error: save the session: another engine has changed it meanwhile"
 			one, two := newFlow(t), newFlow(t)
 			for _, f := range []*flowtest.Flow{one, two} {
 				f.Load(counter("ttl: 1h, "+fields) +

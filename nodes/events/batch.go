@@ -42,6 +42,7 @@ func batchDef(o stream.Options) *node.Def {
 			schema.Int("lanes").Default(4).Range(1, 1024).Doc("The most batches that are sent concurrently. With `order: key`, events are spread over so many lanes; with `order: total` there is one."),
 			schema.Enum("order", "unordered", "key", "total").Default("unordered").Doc("Which events stay in order: none, those of equal `key`, or all."),
 			schema.Expr("key").Doc("An expression over the event, for `order: key`."),
+			schema.String("event_id").Doc("The field of an event that gets its id in a durable process, if it has none. The id is the same when the event is sent again after a crash, so a receiver can drop it then."),
 			schema.Enum("full", "block", "reject", "drop_oldest", "drop_newest").Default("block").Doc("What happens to an event that finds the queue of 65,536 events or 64 MiB full: it waits, goes to `error`, or one is dropped. With a `spool`, `block` moves events to disk first. Past [the memory of the program](../workflows.md#memory) an event goes to `error` in any case."),
 			schema.String("spool").Doc("A folder that keeps events on disk until they are delivered. No other node may use it. Unset keeps them in memory only."),
 			schema.Enum("ack", "accepted", "delivered").Default("accepted").Doc("When the packet is answered."),
@@ -66,6 +67,7 @@ func batchDef(o stream.Options) *node.Def {
 type batchNode struct {
 	settings settings
 	key      lang.Program // nil unless events are ordered by key
+	id       string       // the field for ids of events; empty for none
 	pool     *node.Pool
 	memory   *node.Memory
 	log      *slog.Logger
@@ -126,7 +128,7 @@ func newBatchNode(o stream.Options, init *node.Init) (*batchNode, error) {
 			lanes: int(c.Int("lanes")), order: orders[c.String("order")], full: policies[c.String("full")],
 			spool: c.String("spool"), delivered: c.String("ack") == "delivered", attempts: int(c.Int("attempts")), timeout: c.Duration("timeout"),
 		},
-		pool: init.Pool, memory: init.Memory, log: init.Log, failing: init.ErrorLinks > 0,
+		id: c.String("event_id"), pool: init.Pool, memory: init.Memory, log: init.Log, failing: init.ErrorLinks > 0,
 	}
 	var found diag.List
 	// JSON can hold all that a config can, except for values that cannot be a header.
@@ -170,11 +172,26 @@ func encode(dst []byte, e *batchEvent) ([]byte, error) { return e.payload.Append
 
 // Receive accepts an event or a list of them.
 func (n *batchNode) Receive(p node.Process, pkt node.Packet) node.Result {
-	payloads := eventsOf(pkt.Payload)
+	payloads := n.identified(p, eventsOf(pkt.Payload))
 	if n.settings.delivered || n.settings.spool != "" {
 		return n.addConfirmed(p, payloads)
 	}
 	return n.add(p, payloads)
+}
+
+// identified gives the events of a durable process an id, if they have none: the same when they are sent again
+// after a crash.
+func (n *batchNode) identified(p node.Process, payloads []value.Value) []value.Value {
+	run, durable := node.RunOf(p)
+	if n.id == "" || !durable {
+		return payloads
+	}
+	for i, payload := range payloads {
+		if id, _ := payload.Get(n.id); payload.Kind() == value.KindMap && id.IsNull() {
+			payloads[i] = payload.With(n.id, value.String(eventID(run, i)))
+		}
+	}
+	return payloads
 }
 
 // eventsOf returns the elements of a list. Any other payload is one event.
@@ -364,13 +381,18 @@ func (n *batchNode) event(p node.Process, payload value.Value) (batchEvent, erro
 }
 
 func result(failed []error) node.Result {
-	switch len(failed) {
-	case 0:
+	if len(failed) == 0 {
 		return node.None()
-	case 1:
-		return node.Fail(failed[0])
 	}
-	return node.Fail(errors.Join(failed...))
+	return node.Fail(joined(failed))
+}
+
+// joined returns one error for several; one by itself stays as it is.
+func joined(failed []error) error {
+	if len(failed) == 1 {
+		return failed[0]
+	}
+	return errors.Join(failed...)
 }
 
 // rejected returns the error of an event that was not accepted, or not delivered.

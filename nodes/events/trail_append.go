@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -25,10 +26,10 @@ func trailAppendDef(o stream.Options) *node.Def {
 		Kind:    "trail_append",
 		Summary: "Adds events to a store that you can query for funnels, retention and more.",
 		Page:    node.ReadPage(trailAppendPage),
-		Config:  schema.Fields(eventFields("Null is none. Unset keeps all.")...),
+		Config:  schema.Fields(eventFields("Null is none. Unset keeps all. In a durable process, an event without one gets an id that is the same after a crash, so it is kept once.")...),
 		In:      []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
 		Error:   node.OwnFailure,
-		Recall:  node.Always(node.Effects),
+		Recall:  node.Always(node.Reruns),
 		New:     func(init *node.Init) (node.Node, error) { return newAppendNode(o, init) },
 	}
 }
@@ -78,16 +79,25 @@ func newAppendNode(o stream.Options, init *node.Init) (*appendNode, error) {
 	return &appendNode{a}, err
 }
 
-// Receive adds an event or a list of them.
+// Receive adds an event or a list of them. In a durable process, events have the same ids and times when they
+// are added again after a crash, so the store keeps them once.
 func (n *appendNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	now := time.Now()
+	run, durable := node.RunOf(p)
+	if durable {
+		now, _ = run.Note(func() value.Value { return value.Time(now) }).AsTime()
+	}
 	list := pkt.Payload.Kind() == value.KindList
 	payloads := eventsOf(pkt.Payload)
 	all := make([]event.Event, 0, len(payloads))
 	var bad []error
 	var line []byte
 	for i, payload := range payloads {
-		e, err := n.events.make(p.Context(), payload, eventDefaults{time: now, now: now}, &line)
+		given := eventDefaults{time: now, now: now}
+		if durable {
+			given.id = value.String(eventID(run, i))
+		}
+		e, err := n.events.make(p.Context(), payload, given, &line)
 		if err != nil {
 			bad = append(bad, n.refused(i, list, payload, err))
 			continue
@@ -97,25 +107,36 @@ func (n *appendNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	if len(bad) > 0 {
 		return result(bad)
 	}
-	return node.Block(func(ctx context.Context) node.Result { return n.append(ctx, all, payloads, list) })
+	return node.Step(func(ctx context.Context) (value.Value, error) {
+		return value.Map(value.Field{Name: "appended", Value: value.Int(int64(len(all)))}), n.append(ctx, all, payloads, list)
+	}, func(_ node.Process, resp node.Response) node.Result {
+		if resp.IsError() {
+			return node.Fail(resp.Payload.AsError())
+		}
+		return node.Respond(resp)
+	})
 }
 
+// eventID is the id of an event of a packet of a durable process.
+func eventID(run node.Run, i int) string { return run.Key() + "/" + strconv.Itoa(i) }
+
 // append adds events, and waits until they are durable.
-func (n *appendNode) append(ctx context.Context, all []event.Event, payloads []value.Value, list bool) node.Result {
-	if len(all) > 0 {
-		err := n.add(ctx, all)
-		if refused := (*trail.RejectedError)(nil); errors.As(err, &refused) {
-			var bad []error
-			for _, r := range refused.Refused {
-				bad = append(bad, n.refused(r.Index, list, payloads[r.Index], r.Err))
-			}
-			return result(bad)
-		}
-		if err != nil {
-			return node.Fail(unwritable(err))
-		}
+func (n *appendNode) append(ctx context.Context, all []event.Event, payloads []value.Value, list bool) error {
+	if len(all) == 0 {
+		return nil
 	}
-	return node.Answer(value.Map(value.Field{Name: "appended", Value: value.Int(int64(len(all)))}))
+	err := n.add(ctx, all)
+	if refused := (*trail.RejectedError)(nil); errors.As(err, &refused) {
+		var bad []error
+		for _, r := range refused.Refused {
+			bad = append(bad, n.refused(r.Index, list, payloads[r.Index], r.Err))
+		}
+		return joined(bad)
+	}
+	if err != nil {
+		return unwritable(err)
+	}
+	return nil
 }
 
 // refused returns the error of an event that was not added.

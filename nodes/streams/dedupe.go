@@ -5,12 +5,14 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/nodes/data/keep"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -26,22 +28,33 @@ func dedupeDef(o stream.Options) *node.Def {
 		Config: schema.Fields(
 			schema.Expr("key").Default("self.id").Doc("An expression over the payload: payloads with equal results are duplicates."),
 			schema.Duration("ttl").Default("10m").Doc("How long a key is marked; 0 sets no limit."),
-			schema.Int("capacity").Default(1_000_000).Range(1, 1<<30).Doc("The maximum number of marked keys; those marked longest ago are dropped first."),
+			schema.Int("capacity").Default(1_000_000).Range(1, 1<<30).Doc("The maximum number of marked keys; those marked longest ago are dropped first. A database has no such limit."),
+			schema.Group("store", keep.Fields("marks", "uniflow_dedupe", ". Nodes and engines may share it: a mark belongs to the node of a name, in its namespace.")).Doc("Where marks are kept."),
 		),
 		In: []node.Port{{Name: "in", Doc: "A message."}},
 		Out: []node.Port{
 			{Name: "out", Doc: "A message that is not a duplicate."},
 			{Name: "duplicate", Doc: "A duplicate."},
 		},
-		Traits: node.Fixed(node.Traits{Is: node.Inside}),
-		Recall: node.Always(node.Attached),
+		Traits: func(c schema.Config) node.Traits {
+			if c.Group("store").String("driver") == keep.InMemory {
+				return node.Traits{Is: node.Inside}
+			}
+			return node.Traits{Is: node.Commits}
+		},
+		Recall: node.Always(node.Reruns),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config
 			n := &dedupe{
-				ttl: c.Duration("ttl"), capacity: int(c.Int("capacity")), linked: init.OutLinks[1] > 0, pool: init.Pool, clock: init.Clock,
+				ttl: c.Duration("ttl"), capacity: int(c.Int("capacity")), linked: init.OutLinks[1] > 0,
+				pool: init.Pool, clock: init.Clock, memory: init.Memory, log: init.Log, name: init.Node,
 				shared: fmt.Sprintf("dedupe %q %q %q %v %d", init.Node.Namespace, init.Node.String(), c.Text("key").Code, c.Duration("ttl"), c.Int("capacity")),
 			}
 			var err error
+			if n.place, err = keep.New(init, c.Group("store"), "marks"); err != nil {
+				return nil, err
+			}
+			n.shared += " " + n.place.Shared
 			n.key, err = o.Expr(c, "key", lang.Options{Warn: init.Warn})
 			return n, err
 		},
@@ -56,7 +69,11 @@ type dedupe struct {
 	capacity int
 	linked   bool // duplicate
 	pool     *node.Pool
+	memory   *node.Memory
 	clock    node.Clock
+	log      *slog.Logger
+	name     node.Ref
+	place    *keep.Place
 	shared   string
 
 	marks   *marks // from Open on, as the others
@@ -66,6 +83,7 @@ type dedupe struct {
 
 // marks are the keys that have been seen. The lock of the claims guards them.
 type marks struct {
+	store      keep.Store // what claims are in; in memory, those of runs
 	keys       state.Keys
 	seen       *state.Entries[state.Key, struct{}]
 	duplicates uint64
@@ -73,14 +91,18 @@ type marks struct {
 
 // Open finds the marks of the generation before, or makes some. All nodes of an engine share
 // their claims: their processes could wait for each other.
-func (n *dedupe) Open(context.Context) error {
+func (n *dedupe) Open(ctx context.Context) error {
 	claims, release, err := node.Acquire(n.pool, "dedupe", func() (*state.Claims, error) { return state.NewClaims(n.clock, nil), nil })
 	if err != nil {
 		return err
 	}
 	n.release = append(n.release, release)
 	n.marks, release, err = node.Acquire(n.pool, n.shared, func() (*marks, error) {
-		return &marks{keys: state.Keys{Claims: claims, Most: n.capacity, TTL: n.ttl}, seen: state.NewEntries[state.Key, struct{}](nil)}, nil
+		s, err := n.place.Open(ctx, n.memory.Account("dedupe"))
+		if err != nil {
+			return nil, err
+		}
+		return &marks{store: s, keys: state.Keys{Claims: claims, Most: n.capacity, TTL: n.ttl}, seen: state.NewEntries[state.Key, struct{}](nil)}, nil
 	})
 	if err != nil {
 		return errors.Join(err, n.Close())
@@ -89,6 +111,9 @@ func (n *dedupe) Open(context.Context) error {
 	n.rules = state.Rules{Known: n.known, Settles: settles, Settle: n.mark, Share: n.share}
 	return nil
 }
+
+// Close lets the store go.
+func (m *marks) Close() error { return m.store.Close() }
 
 // Close forgets the marks, unless another generation goes on with them.
 func (n *dedupe) Close() (err error) {
@@ -113,14 +138,20 @@ func (n *dedupe) Receive(p node.Process, pkt node.Packet) node.Result {
 		bad.Data = pkt.Payload
 		return node.Fail(bad)
 	}
+	if _, durable := node.RunOf(p); durable || !n.place.InMemory() {
+		return n.claim(p, k, pkt.Payload)
+	}
 	return n.marks.keys.Enter(p, state.KeyOf(k), pkt.Payload, &n.rules)
 }
 
 func (n *dedupe) known(k state.Key, payload value.Value, now time.Time) (r node.Result, ok bool) {
-	if ok = n.marks.seen.Has(k, now); ok {
-		r = n.share(payload, node.Response{})
+	if n.marks.seen.Has(k, now) {
+		return n.share(payload, node.Response{}), true
 	}
-	return r, ok
+	if n.ofRun(k, now) {
+		return node.Fail(errBusy), true
+	}
+	return r, false
 }
 
 func settles(resp node.Response) bool { return !resp.IsError() }

@@ -1,4 +1,4 @@
-package dialogue
+package keep
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -17,12 +16,13 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// sqlStore keeps sessions in a table. Several engines may share it: a session that another
-// one has saved since it was loaded is a conflict.
+// sqlStore keeps values in a table. Several engines may share it: what another one has saved since it
+// was loaded is a conflict.
 type sqlStore struct {
 	db    *data.Database
 	log   *slog.Logger
 	table string
+	what  string // is kept, in the plural
 
 	create, index, get, put, change, drop, tidy string // statements
 
@@ -32,19 +32,14 @@ type sqlStore struct {
 	}
 }
 
-// tableName is what a name of a table looks like.
-var tableName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
-})
-
-// tidyEvery is how often expired sessions are removed, at most tidied of them.
+// tidyEvery is how often what has expired is removed, at most tidied of them.
 const (
 	tidyEvery = time.Minute
 	tidied    = 1000
 )
 
-func newSQLStore(db *data.Database, log *slog.Logger, table string) *sqlStore {
-	s := &sqlStore{db: db, log: log, table: table}
+func newSQLStore(db *data.Database, log *slog.Logger, table, what string) *sqlStore {
+	s := &sqlStore{db: db, log: log, table: table, what: what}
 	named := strings.NewReplacer("{t}", table, "{i}", strings.ReplaceAll(table, ".", "_")+"_expires")
 	s.create = named.Replace("CREATE TABLE IF NOT EXISTS {t} (id TEXT PRIMARY KEY, data TEXT NOT NULL, expires BIGINT NOT NULL, version BIGINT NOT NULL)")
 	s.index = named.Replace("CREATE INDEX IF NOT EXISTS {i} ON {t} (expires)")
@@ -78,80 +73,75 @@ func (s *sqlStore) prepare(ctx context.Context) error {
 		if _, _, e := s.db.Run(ctx, s.get, value.String("")); e == nil {
 			return nil
 		}
-		return fmt.Errorf("make the table of sessions: %w", err)
+		return fmt.Errorf("make the table of %s: %w", s.what, err)
 	}
 	return nil
 }
 
-func (s *sqlStore) blocks() bool { return true }
+func (s *sqlStore) Blocks() bool { return true }
 
-func (s *sqlStore) load(ctx context.Context, key string, now time.Time) (k kept, err error) {
+func (s *sqlStore) Load(ctx context.Context, key string, now time.Time) (k Kept, err error) {
 	rows, _, err := s.db.Run(ctx, s.get, value.String(key))
 	if err != nil || len(rows) == 0 {
 		return k, err
 	}
 	version, _ := rows[0].Get("version")
-	k.version, _ = version.AsInt()
+	k.Version, _ = version.AsInt()
 	expires, _ := rows[0].Get("expires")
 	if ms, ok := expires.AsInt(); ok && ms > 0 {
-		k.until = time.UnixMilli(ms)
+		k.Until = time.UnixMilli(ms)
 	}
-	if k.expired(now) {
-		return kept{stamp: stamp{version: k.version}}, nil
+	if k.Expired(now) {
+		return Kept{Stamp: Stamp{Version: k.Version}}, nil
 	}
 	text, _ := rows[0].Get("data")
 	json, _ := text.AsString()
-	if k.values, err = value.ParseJSON([]byte(json)); err != nil {
-		return k, fmt.Errorf("what the table has is not a session: %w", err)
+	if k.Values, err = value.ParseJSON([]byte(json)); err != nil {
+		return k, fmt.Errorf("what the table has is not JSON: %w", err)
 	}
-	k.there = true
+	k.There = true
 	return k, nil
 }
 
-var errConflict = &node.Error{
-	Err:  errors.New("another engine has changed this session meanwhile"),
-	Code: codeConflict, Status: http.StatusServiceUnavailable, RetryAfter: time.Second,
-}
-
-func (s *sqlStore) save(ctx context.Context, key string, k kept, now time.Time) error {
+func (s *sqlStore) Save(ctx context.Context, key string, k Kept, now time.Time) error {
 	if err := s.write(ctx, key, k); err != nil {
 		return err
 	}
-	if s.untidy(now) { // the session is saved whatever comes of it
+	if s.untidy(now) { // it is saved whatever comes of it
 		if _, _, err := s.db.Run(ctx, s.tidy, value.Int(now.UnixMilli())); err != nil {
-			s.log.Warn("sessions that have expired could not be removed", "table", s.table, "error", err)
+			s.log.Warn(s.what+" that have expired could not be removed", "table", s.table, "error", err)
 		}
 	}
 	return nil
 }
 
-func (s *sqlStore) write(ctx context.Context, key string, k kept) error {
-	if k.values.Len() == 0 {
-		if k.version == 0 {
+func (s *sqlStore) write(ctx context.Context, key string, k Kept) error {
+	if k.Values.Len() == 0 {
+		if k.Version == 0 {
 			return nil
 		}
-		_, affected, err := s.db.Run(ctx, s.drop, value.String(key), value.Int(k.version))
-		if err == nil && affected == 0 && k.there {
-			err = errConflict
+		_, affected, err := s.db.Run(ctx, s.drop, value.String(key), value.Int(k.Version))
+		if err == nil && affected == 0 && k.There {
+			err = ErrConflict
 		}
 		return err
 	}
-	json, err := k.values.AppendJSON(nil)
+	json, err := k.Values.AppendJSON(nil)
 	if err != nil {
-		return &node.Error{Err: fmt.Errorf("the session cannot be written as JSON: %w", err), Code: codeSize, Status: http.StatusInternalServerError}
+		return &node.Error{Err: fmt.Errorf("it cannot be written as JSON: %w", err), Code: "size", Status: http.StatusInternalServerError}
 	}
 	expires := int64(0)
-	if !k.until.IsZero() {
-		expires = k.until.UnixMilli()
+	if !k.Until.IsZero() {
+		expires = k.Until.UnixMilli()
 	}
 	put := s.put
-	if k.there { // what another engine has removed does not come back
+	if k.There { // what another engine has removed does not come back
 		put = s.change
 	}
 	// A random version is never one that the row has had before.
-	_, affected, err := s.db.Run(ctx, put, value.String(key), value.String(string(json)), value.Int(expires), value.Int(1+rand.Int64N(1<<52)), value.Int(k.version))
+	_, affected, err := s.db.Run(ctx, put, value.String(key), value.String(string(json)), value.Int(expires), value.Int(1+rand.Int64N(1<<52)), value.Int(k.Version))
 	if err == nil && affected == 0 {
-		err = errConflict
+		err = ErrConflict
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package dialogue
+package keep
 
 import (
 	"fmt"
@@ -12,27 +12,27 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// TestMemoryStoreBounds fills a store with sessions of clients that do not come back.
-func TestMemoryStoreBounds(t *testing.T) {
+// TestMemoryBounds fills a store with sessions of clients that do not come back.
+func TestMemoryBounds(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	f := func(l state.Limits, size, most int) {
 		t.Helper()
-		s := newMemoryStore((*node.Memory)(nil).Account(""))
-		s.limit(l)
+		s := NewMemory((*node.Memory)(nil).Account(""))
+		s.Limit(l)
 		values := value.Map(value.Field{Name: "a", Value: value.String(strings.Repeat("x", size))})
 		for i := range 1000 {
-			if err := s.save(t.Context(), fmt.Sprint(i), kept{stamp{until: now.Add(time.Hour)}, values}, now); err != nil {
+			if err := s.Save(t.Context(), fmt.Sprint(i), Kept{Stamp{Until: now.Add(time.Hour)}, values}, now); err != nil {
 				t.Fatal(err)
 			}
 		}
-		n, bytes, evicted := s.count()
+		n, bytes, evicted := s.Count()
 		if n == 0 || n > most || bytes > l.Bytes || evicted != uint64(1000-n) {
 			t.Errorf("%+v: got %d sessions, %d bytes, %d evicted; want %d sessions at most", l, n, bytes, evicted, most)
 		}
-		if k, err := s.load(t.Context(), "999", now); err != nil || !k.there {
+		if k, err := s.Load(t.Context(), "999", now); err != nil || !k.There {
 			t.Errorf("%+v: the last session is not there: %v", l, err)
 		}
-		if k, err := s.load(t.Context(), "0", now); err != nil || k.there {
+		if k, err := s.Load(t.Context(), "0", now); err != nil || k.There {
 			t.Errorf("%+v: the first session is there: %v", l, err)
 		}
 	}
@@ -40,30 +40,30 @@ func TestMemoryStoreBounds(t *testing.T) {
 	f(state.Limits{Count: 1000, Bytes: 100_000}, 10_000, 10)
 }
 
-// TestMemoryStoreAccount has little memory in the program: the oldest sessions make room for
+// TestMemoryAccount has little memory in the program: the oldest sessions make room for
 // new ones, and where others have it all, a session is not saved.
-func TestMemoryStoreAccount(t *testing.T) {
+func TestMemoryAccount(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	memory := node.NewMemory(1 << 20)
-	s := newMemoryStore(memory.Account("session"))
-	s.limit(state.Limits{Count: 1000, Bytes: 1 << 30})
+	s := NewMemory(memory.Account("session"))
+	s.Limit(state.Limits{Count: 1000, Bytes: 1 << 30})
 	values := value.Map(value.Field{Name: "a", Value: value.String(strings.Repeat("x", 10<<10))})
 	save := func(i int) error {
-		return s.save(t.Context(), fmt.Sprint(i), kept{stamp{until: now.Add(time.Hour)}, values}, now)
+		return s.Save(t.Context(), fmt.Sprint(i), Kept{Stamp{Until: now.Add(time.Hour)}, values}, now)
 	}
 	for i := range 200 {
 		if err := save(i); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n, bytes, evicted := s.count(); bytes > 1<<19 || n < 40 || evicted != uint64(200-n) {
+	if n, bytes, evicted := s.Count(); bytes > 1<<19 || n < 40 || evicted != uint64(200-n) {
 		t.Errorf("got %d sessions, %d bytes, %d evicted", n, bytes, evicted)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s = newMemoryStore(memory.Account("session"))
-	s.limit(state.Limits{Count: 1000, Bytes: 1 << 30})
+	s = NewMemory(memory.Account("session"))
+	s.Limit(state.Limits{Count: 1000, Bytes: 1 << 30})
 	other := memory.Account("listener")
 	other.Hold(1 << 20)
 	if err := save(1); node.Describe(err).Status != http.StatusServiceUnavailable {
@@ -73,7 +73,7 @@ func TestMemoryStoreAccount(t *testing.T) {
 	if err := save(1); err != nil {
 		t.Error(err)
 	}
-	if n, bytes, _ := s.count(); n != 1 || bytes < 10<<10 {
+	if n, bytes, _ := s.Count(); n != 1 || bytes < 10<<10 {
 		t.Errorf("got %d sessions, %d bytes", n, bytes)
 	}
 }
