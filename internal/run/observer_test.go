@@ -63,7 +63,7 @@ func TestShared(t *testing.T) {
 	wrapped := observed(fixed{shared}, node.Ref{}, &observe.Observer{Sent: func(observe.Packet) { sent++ }})
 	for range 3 {
 		r := wrapped.Receive(new(process), node.Packet{})
-		r.Effect().More.Then(new(process), node.Response{})
+		r.Effect().More.Then(nil, node.Response{})
 	}
 	if calls != 3 || sent != 3 {
 		t.Errorf("got %d calls, %d packets sent, want 3 of each", calls, sent)
@@ -73,7 +73,7 @@ func TestShared(t *testing.T) {
 // TestNothing costs nothing and needs nothing where an observer has no functions.
 func TestNothing(t *testing.T) {
 	wrapped := observed(fixed{node.Send(0, value.Int(1))}, node.Ref{}, &observe.Observer{})
-	if got := wrapped.Receive(nil, node.Packet{}); got.Effect().Op != effect.Send || got.Effect().More != nil {
+	if got := wrapped.Receive(new(process), node.Packet{}); got.Effect().Op != effect.Send || got.Effect().More != nil {
 		t.Errorf("got %+v, want the node's own result", got)
 	}
 }
