@@ -50,6 +50,7 @@ type data struct {
 	revisions map[string][]byte
 	signals   []*journal.Signal // in the order in which they came; of those that are taken Event is empty
 	known     map[journal.SignalID]*journal.Signal
+	paused    map[journal.QueueID]struct{}
 	bytes     int64
 }
 
@@ -69,6 +70,7 @@ func keyOf(r *journal.Run) key { return key{r.Namespace, r.Trigger, string(r.Key
 func New() *Store {
 	s := &Store{data: &data{
 		runs: make(map[journal.ID]*entry), keys: make(map[key]journal.ID), revisions: make(map[string][]byte), known: make(map[journal.SignalID]*journal.Signal),
+		paused: make(map[journal.QueueID]struct{}),
 	}}
 	s.data.open = s
 	return s
@@ -203,6 +205,9 @@ func (d *data) apply(b *journal.Batch) {
 			e.run.State, e.run.Ended = journal.Running, time.Time{}
 		}
 	}
+	for _, c := range b.Claims {
+		d.claim(c)
+	}
 	for _, r := range b.Records {
 		if e := d.runs[r.Run]; e != nil && !dropped[r.Run] {
 			r.Payload = some(r.Payload)
@@ -244,6 +249,17 @@ func (d *data) apply(b *journal.Batch) {
 			d.bytes += sizeOf(one)
 		}
 	}
+	for _, r := range b.Requeues {
+		if !dropped[r.Run] {
+			d.requeue(r)
+		}
+	}
+	for _, p := range b.Pauses {
+		delete(d.paused, p.Queue)
+		if p.Paused {
+			d.paused[p.Queue] = struct{}{}
+		}
+	}
 	for _, end := range b.Ends {
 		e := d.runs[end.Run]
 		if e == nil || dropped[end.Run] {
@@ -280,6 +296,10 @@ func (d *data) start(r *journal.Run) (old *entry) {
 	e := &entry{run: *clone(r), waits: make(map[uint64]journal.Wait)}
 	e.run.Answer, e.run.Error, e.run.Resumed, e.run.Ended = nil, "", 0, time.Time{}
 	e.run.Created, e.run.KeyUntil = ms(r.Created), ms(r.KeyUntil)
+	e.run.Attempts, e.run.Begun, e.run.Due = 0, time.Time{}, ms(r.Due)
+	if r.Queue == "" {
+		e.run.Item = journal.Item{}
+	}
 	if len(r.Key) == 0 {
 		e.run.KeyUntil = time.Time{}
 	}
@@ -332,7 +352,7 @@ func (s *Store) Unfinished(ctx context.Context) ([]*journal.Run, error) {
 	}
 	var runs []*journal.Run
 	for _, e := range s.data.runs {
-		if e.run.State >= journal.Waiting {
+		if e.run.State != journal.Running {
 			continue
 		}
 		runs = append(runs, clone(&e.run))
@@ -401,6 +421,7 @@ func (s *Store) List(ctx context.Context, f journal.Filter) ([]*journal.Run, err
 		switch r := &e.run; {
 		case f.Namespace != "" && r.Namespace != f.Namespace,
 			f.Trigger != "" && r.Trigger != f.Trigger,
+			f.Queue != "" && r.Queue != f.Queue,
 			len(f.States) > 0 && !slices.Contains(f.States, r.State),
 			!f.Since.IsZero() && r.Created.Before(ms(f.Since)),
 			f.After != (journal.ID{}) && bytes.Compare(id[:], f.After[:]) >= 0:
