@@ -68,6 +68,14 @@ func (k *Keeper) Send(ctx context.Context, s node.Signal) error {
 
 // Cancel ends a run that waits or was put aside, for ever. Those who wait for its answer get an error.
 func (k *Keeper) Cancel(ctx context.Context, id journal.ID) error {
+	q, err := k.queueOfQueued(ctx, id)
+	if err != nil {
+		return err
+	}
+	if q != nil { // it does not begin meanwhile
+		q.serial.Lock()
+		defer q.serial.Unlock()
+	}
 	f, err := k.take(ctx, id)
 	if err != nil {
 		return err
@@ -76,6 +84,7 @@ func (k *Keeper) Cancel(ctx context.Context, id journal.ID) error {
 	case state.Ended():
 		k.giveBack(f)
 		return refused(http.StatusConflict, "the run has ended: it is %s", state)
+	case state == journal.Queued && q != nil:
 	case state < journal.Waiting:
 		k.giveBack(f)
 		return errRuns
@@ -108,6 +117,10 @@ func (k *Keeper) cancel(ctx context.Context, f *flight) error {
 			ended <- unavailable(err)
 			return
 		}
+		if f.run.State == journal.Queued {
+			k.queueOrNew(idOf(f.run)).taken()
+		}
+		k.release(f.run)
 		f.run.State, f.run.Answer = journal.Cancelled, answer
 		f.concludeAs(f.run)
 		ended <- nil
@@ -125,6 +138,11 @@ func (k *Keeper) Retry(ctx context.Context, id journal.ID) error {
 		return err
 	}
 	switch r := f.run; r.State {
+	case journal.Dead:
+		if r.Queue != "" {
+			return k.requeue(ctx, f, k.nextAttempt(r, 0, "", time.Now()))
+		}
+		err = refused(http.StatusConflict, "the run has ended: it is %s, and can only be restarted", r.State)
 	case journal.Stuck, journal.Diverged:
 		k.places.again(r.Revision)
 		var at place
@@ -133,7 +151,7 @@ func (k *Keeper) Retry(ctx context.Context, id journal.ID) error {
 		} else {
 			err = refused(http.StatusConflict, "the run still cannot go on: %w", err)
 		}
-	case journal.OK, journal.Failed, journal.Cancelled, journal.Dead:
+	case journal.OK, journal.Failed, journal.Cancelled:
 		err = refused(http.StatusConflict, "the run has ended: it is %s, and can only be restarted", r.State)
 	default:
 		err = refused(http.StatusConflict, "the run is %s: only one that is stuck or diverged can be retried", r.State)
@@ -141,6 +159,9 @@ func (k *Keeper) Retry(ctx context.Context, id journal.ID) error {
 	if err != nil {
 		k.giveBack(f)
 		return err
+	}
+	if f.run.Queue != "" { // it goes on when it is its turn
+		return k.requeue(ctx, f, journal.Requeue{Run: f.id, Due: time.Now(), Attempts: f.run.Attempts})
 	}
 	k.enter(f)
 	k.mu.Lock()
@@ -179,9 +200,12 @@ func (k *Keeper) Restart(ctx context.Context, id journal.ID) (journal.ID, error)
 	if !ok {
 		return journal.ID{}, refused(http.StatusConflict, "the node that has started the run is gone")
 	}
+	if r.Queue != "" {
+		return k.enqueueAgain(ctx, r)
+	}
 	f := k.newFlight(&journal.Run{
 		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: r.Namespace, Trigger: r.Trigger, Revision: rev.Hash, Level: r.Level,
-		State: journal.Running, Input: r.Input, Created: time.Now(),
+		State: journal.Running, Input: r.Input, Created: time.Now(), Port: r.Port,
 	})
 	f.strip = paths(strip)
 	started := make(chan error, 1)

@@ -248,7 +248,7 @@ func TestCrashes(t *testing.T) {
 		begin := func(l *ledger) (node.Response, *ledger) {
 			for {
 				done := make(chan node.Response, 1)
-				if !gen.StartDurable(0, value.String("in"), l, func(resp node.Response) { done <- resp }) {
+				if !gen.StartDurable(0, 0, value.String("in"), l, func(resp node.Response) { done <- resp }) {
 					t.Fatal("it did not start")
 				}
 				select {
@@ -316,7 +316,7 @@ func TestPanicLeavesNoRun(t *testing.T) {
 	gen := g.open(t, run.Options{})
 	for range 20 { // until the pool gives the same object
 		done := make(chan node.Response, 1)
-		if !gen.StartDurable(begin, value.Int(1), &ledger{id: uuid.New(), limit: 100}, func(resp node.Response) { done <- resp }) {
+		if !gen.StartDurable(begin, 0, value.Int(1), &ledger{id: uuid.New(), limit: 100}, func(resp node.Response) { done <- resp }) {
 			t.Fatal("it did not start")
 		}
 		if resp := <-done; !resp.IsError() || !durable {
