@@ -78,6 +78,7 @@ const (
 	CodePath    = Base + "code"
 	DebugPath   = Base + "debug"
 	RunsPath    = Base + "runs"
+	QueuesPath  = Base + "queues"
 	SignalsPath = Base + "signals"
 
 	DocumentsPath = Base + "documents"
@@ -120,6 +121,7 @@ func Routes() []Route {
 		{Method: http.MethodGet, Path: RunsPath, Scope: View, Doc: "durable runs, the latest first, without their payloads", Answer: Runs{}, Params: []Param{
 			{Name: "state", Doc: "only those in these states, separated by commas, such as failed,stuck"},
 			{Name: "trigger", Doc: "only those that the node with this name or id has started"},
+			{Name: "queue", Doc: "only the items of the queue with this name"},
 			{Name: "namespace", Doc: "of the trigger; that of the program by default"},
 			{Name: "since", Doc: "only those that began in the last time, such as 1h"},
 			{Name: "limit", Doc: "how many at most; 200 by default, and not more"},
@@ -147,9 +149,12 @@ func Routes() []Route {
 		{Method: http.MethodPost, Path: Base + "processes/{id}/cancel", Scope: Control, Doc: "end a process that waits: what it waits for ends with an error"},
 		{Method: http.MethodPost, Path: Base + "nodes/{id}/packets", Scope: Control, Doc: "send a packet to a node, and wait for the answer", Body: Sending{}, Answer: Sent{}},
 		{Method: http.MethodPost, Path: Base + "queues/{id}/dead", Scope: Control, Doc: "send dead letters of a source through the workflow again, and take those that have ended out of the file", Body: Requeue{}, Answer: []Requeued{}},
+		{Method: http.MethodPost, Path: QueuesPath + "/{id}/pause", Scope: Control, Doc: "let no more items of the queue with this name begin", Params: []Param{namespaceOfQueue}},
+		{Method: http.MethodPost, Path: QueuesPath + "/{id}/resume", Scope: Control, Doc: "let the items of the queue with this name begin again", Params: []Param{namespaceOfQueue}},
+		{Method: http.MethodPost, Path: QueuesPath + "/{id}/items", Scope: Control, Doc: "put an item into the queue with this name: the answer is its run", Body: QueueItem{}, Answer: Run{}, Params: []Param{namespaceOfQueue}},
 		{Method: http.MethodPost, Path: SignalsPath, Scope: Control, Doc: "send a signal to the durable runs that wait for an event, or to the one that a token stands for", Body: Signal{}, Answer: Signalled{}},
-		{Method: http.MethodPost, Path: RunsPath + "/{id}/cancel", Scope: Control, Doc: "end a durable run that waits or was put aside", Answer: Run{}},
-		{Method: http.MethodPost, Path: RunsPath + "/{id}/retry", Scope: Control, Doc: "let a durable run go on that is stuck or diverged, with its records", Answer: Run{}},
+		{Method: http.MethodPost, Path: RunsPath + "/{id}/cancel", Scope: Control, Doc: "end a durable run that is queued, waits or was put aside", Answer: Run{}},
+		{Method: http.MethodPost, Path: RunsPath + "/{id}/retry", Scope: Control, Doc: "let a durable run go on that is stuck or diverged, with its records, or put an item that is dead into its queue again", Answer: Run{}},
 		{Method: http.MethodPost, Path: RunsPath + "/{id}/restart", Scope: Control, Doc: "start another durable run with what this one has begun with, in the workflow that is served: the answer is the new one", Answer: Run{}},
 		{Method: http.MethodGet, Path: DebugPath, Scope: Control, Doc: "breakpoints, and the processes that are held", Answer: Debug{}},
 		{Method: http.MethodPut, Path: DebugPath + "/breakpoints", Scope: Control, Doc: "hold processes at these places, for as long as the state is asked for", Body: Breakpoints{}, Answer: Debug{}},

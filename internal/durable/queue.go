@@ -612,15 +612,14 @@ func newItem(ctx context.Context, it node.Item, opts node.QueueOptions, trigger 
 // startItem makes an item durable, or returns the one that has its key. If the context ends before, the item may
 // be put all the same.
 func (k *Keeper) startItem(ctx context.Context, q *queue, r *journal.Run, waits bool) (existing *journal.Run, receipt *node.Receipt, err error) {
+	receipt = &node.Receipt{Run: uuid.UUID(r.ID).String(), Leave: func() {}}
+	if waits { // before it is durable, as it may begin immediately
+		_, receipt = k.watch(r)
+		receipt.Attached = false
+	}
 	decided := make(chan error, 1)
 	_, err = k.journal.Start(r, nil, func(other *journal.Run, err error) {
-		existing = other
-		if err == nil && other == nil {
-			receipt = &node.Receipt{Run: uuid.UUID(r.ID).String()}
-			if waits { // before it can begin
-				_, receipt = k.watch(r)
-				receipt.Attached = false
-			}
+		if existing = other; err == nil && other == nil {
 			q.put(r.QueueKey, r.Due)
 		}
 		decided <- err
@@ -628,13 +627,14 @@ func (k *Keeper) startItem(ctx context.Context, q *queue, r *journal.Run, waits 
 	if err == nil {
 		err = until(ctx, decided)
 	}
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, nil, err
-	case err != nil:
-		return nil, nil, unavailable(err)
+	if err == nil && existing == nil {
+		return nil, receipt, nil
 	}
-	return existing, receipt, nil
+	receipt.Leave()
+	if err != nil && ctx.Err() == nil {
+		err = unavailable(err)
+	}
+	return existing, nil, err
 }
 
 // enqueueAgain puts another item with the input of one into its queue.
@@ -838,7 +838,7 @@ func (k *Keeper) Queue(namespace, name string) (f node.QueueFigures) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	f.Depth, f.Taken = q.mu.depth, len(q.mu.begun)
+	f.Depth, f.Taken = max(0, q.mu.depth), len(q.mu.begun) // an item may begin before it is counted
 	if !q.mu.oldest.After(time.Now()) {
 		f.Oldest = q.mu.oldest
 	}
