@@ -76,6 +76,13 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 	if act := s.opts.RestartRun; act != nil {
 		all["POST "+api.RunsPath+"/{id}/restart"] = s.runAction(act)
 	}
+	if s.opts.PauseQueue != nil {
+		all["POST "+api.QueuesPath+"/{id}/pause"] = s.pauseQueue(true)
+		all["POST "+api.QueuesPath+"/{id}/resume"] = s.pauseQueue(false)
+	}
+	if s.opts.Enqueue != nil {
+		all["POST "+api.QueuesPath+"/{id}/items"] = http.HandlerFunc(s.enqueue)
+	}
 	if s.opts.Debug != nil {
 		all["GET "+api.DebugPath] = http.HandlerFunc(s.debug)
 		all["PUT "+api.DebugPath+"/breakpoints"] = http.HandlerFunc(s.breakpoints)

@@ -87,6 +87,7 @@ const (
 // Routes returns the table. A pattern is there once.
 func Routes() []Route {
 	namespace := Param{Name: "namespace", Doc: "the namespace to draw; that of the program by default"}
+	namespaceOfQueue := Param{Name: "namespace", Doc: "the namespace of the queue; that of the program by default"}
 	return []Route{
 		{Method: http.MethodGet, Path: "/{$}", Scope: Open, Doc: "the console", Media: "text/html"},
 		{Method: http.MethodGet, Path: "/assets/{file}", Scope: Open, Doc: "files of the console", Media: "*/*"},

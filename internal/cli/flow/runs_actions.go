@@ -151,7 +151,7 @@ func runsActionCommand(a commands, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-const runsCancelLong = `Cancel ends a run that waits, or that was put aside as stuck or diverged. It does not go on any more, and
+const runsCancelLong = `Cancel ends a run that is queued, that waits, or that was put aside as stuck or diverged. It does not go on any more, and
 signals do not find it. Those who wait for its answer get an error with the status 503, and so does a
 request with its key.
 
@@ -160,7 +160,7 @@ needed.`
 
 func runsCancelCommand(a commands) *cobra.Command {
 	return runsActionCommand(a, &cobra.Command{
-		Use: "cancel ID", Short: "End a durable process that waits or was put aside", Long: runsCancelLong,
+		Use: "cancel ID", Short: "End a durable process that is queued, waits or was put aside", Long: runsCancelLong,
 		Example: "  uniflow runs cancel --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71",
 	})
 }
@@ -168,18 +168,21 @@ func runsCancelCommand(a commands) *cobra.Command {
 const runsRetryLong = `Retry lets a run go on that was put aside as stuck or diverged, for example after its documents can be
 opened again. What it has recorded is not done again. If it still cannot go on, it stays aside.
 
-A run that has ended is refused: restart it. Retry prints the id. The scope control is needed.`
+An item of a queue that is dead is put into its queue again, and has all of its attempts.
+
+Any other run that has ended is refused: restart it. Retry prints the id. The scope control is needed.`
 
 func runsRetryCommand(a commands) *cobra.Command {
 	return runsActionCommand(a, &cobra.Command{
-		Use: "retry ID", Short: "Let a durable process go on that is stuck or diverged", Long: runsRetryLong,
+		Use: "retry ID", Short: "Let a durable process go on that is stuck, diverged, or a dead item of a queue", Long: runsRetryLong,
 		Example: "  uniflow runs retry --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71",
 	})
 }
 
 const runsRestartLong = `Restart starts another run with what this one has begun with: from its trigger on, in the workflow that
 is served now, and without an idempotency key. What the first one has done is done again. Fields that the
-journal does not keep, such as the header Authorization, are missing.
+journal does not keep, such as the header Authorization, are missing. Of an item of a queue, another item is
+put into the queue.
 
 Restart prints the id of the new run. The scope control is needed.`
 
