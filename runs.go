@@ -58,3 +58,24 @@ func (e *Engine) RestartRun(ctx context.Context, run journal.ID, input *value.Va
 	}
 	return e.keeper.Restart(ctx, run, input)
 }
+
+// PauseQueue lets no more items of a queue begin, or lets them begin again, and returns when no crash can
+// undo that. Errors are those of [Engine.Signal]: 404 for a queue that is not known.
+func (e *Engine) PauseQueue(ctx context.Context, namespace, name string, paused bool) error {
+	if e.keeper == nil {
+		return errNoJournal
+	}
+	return e.keeper.PauseQueue(ctx, namespace, name, paused)
+}
+
+// Enqueue puts an item into a queue that is served, and returns when no crash can lose it. Errors are those of
+// [Engine.Signal]: 404 for a queue that is not served.
+func (e *Engine) Enqueue(ctx context.Context, it node.Item) (*node.Receipt, error) {
+	if e.keeper == nil {
+		return nil, errNoJournal
+	}
+	if it.Namespace == "" {
+		it.Namespace = e.opts.Namespace
+	}
+	return e.keeper.Enqueue(ctx, it)
+}

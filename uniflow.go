@@ -243,12 +243,13 @@ func (e *Engine) compile(source Source, plan, all bool) (prog *compile.Program, 
 // nodeOptions returns what nodes are made with.
 func (e *Engine) nodeOptions(sys *inspect.System) compile.Options {
 	var signals node.Signals
+	var queues node.Queues
 	if e.keeper != nil {
-		signals = e.keeper
+		signals, queues = e.keeper, e.keeper
 	}
 	return compile.Options{
 		Kinds: sys.Kinds, Log: e.opts.Log, Pool: &e.pool, Memory: e.memory, Clock: e.opts.Clock,
-		System: sys, Waits: e.waits, Signals: signals, Job: e.opts.Job, Whole: e.opts.Whole,
+		System: sys, Waits: e.waits, Signals: signals, Queues: queues, Job: e.opts.Job, Whole: e.opts.Whole,
 	}
 }
 

@@ -147,11 +147,16 @@ func (j *Journal) Add(r Record) (seq uint64) {
 // A Part is what one caller adds together. Its fields are those of a [Batch].
 type Part struct {
 	Revisions []Revision
+	Starts    []*Run // without keys: what has a key may not be inserted
+	Claims    []Claim
 	Records   []Record
 	Waits     []Wait
 	Over      []WaitID
 	Signals   []Signal
 	Taken     []SignalID
+	Ends      []End
+	Requeues  []Requeue
+	Pauses    []Pause
 }
 
 // Put adds a part without waiting: all of it becomes durable together, or nothing. The number
@@ -165,7 +170,16 @@ func (j *Journal) Put(p Part) (seq uint64) {
 	for i := range p.Signals {
 		bytes += len(p.Signals[i].Payload)
 	}
-	size := len(p.Revisions) + len(p.Records) + len(p.Waits) + len(p.Over) + len(p.Signals) + len(p.Taken)
+	for _, r := range p.Starts {
+		bytes += len(r.Input)
+	}
+	for i := range p.Ends {
+		bytes += len(p.Ends[i].Answer)
+	}
+	for i := range p.Requeues {
+		bytes += len(p.Requeues[i].Input)
+	}
+	size := len(p.Revisions) + len(p.Starts) + len(p.Claims) + len(p.Records) + len(p.Waits) + len(p.Over) + len(p.Signals) + len(p.Taken) + len(p.Ends) + len(p.Requeues) + len(p.Pauses)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if size == 0 { // a group of nothing is never committed
@@ -176,6 +190,9 @@ func (j *Journal) Put(p Part) (seq uint64) {
 	g.Records = append(g.Records, p.Records...)
 	g.Waits, g.Over = append(g.Waits, p.Waits...), append(g.Over, p.Over...)
 	g.Signals, g.Taken = append(g.Signals, p.Signals...), append(g.Taken, p.Taken...)
+	g.Revisions, g.Claims = append(g.Revisions, p.Revisions...), append(g.Claims, p.Claims...)
+	g.Starts, g.starts = append(g.Starts, p.Starts...), append(g.starts, make([]func(*Run, error), len(p.Starts))...)
+	g.Ends, g.Requeues, g.Pauses = append(g.Ends, p.Ends...), append(g.Requeues, p.Requeues...), append(g.Pauses, p.Pauses...)
 	return j.add(size, bytes)
 }
 
@@ -373,6 +390,9 @@ func (j *Journal) reuse(g *group) {
 	clear(g.Signals)
 	clear(g.Taken)
 	clear(g.Ends)
+	clear(g.Claims)
+	clear(g.Requeues)
+	clear(g.Pauses)
 	clear(g.Existing)
 	clear(g.starts)
 	clear(g.done)
@@ -380,6 +400,7 @@ func (j *Journal) reuse(g *group) {
 		Batch: Batch{
 			Revisions: g.Revisions[:0], Starts: g.Starts[:0], Retried: g.Retried[:0], Records: g.Records[:0], Waits: g.Waits[:0], Over: g.Over[:0],
 			Signals: g.Signals[:0], Taken: g.Taken[:0], Ends: g.Ends[:0], Existing: g.Existing[:0],
+			Claims: g.Claims[:0], Requeues: g.Requeues[:0], Pauses: g.Pauses[:0],
 		},
 		starts: g.starts[:0], done: g.done[:0],
 	}

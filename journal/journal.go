@@ -68,9 +68,22 @@ type Run struct {
 	Answer    []byte // of a run that has ended
 	Error     string // why it failed, as text
 	Resumed   int    // times that it was resumed since its last record, or since it was put to wait
-	Attempts  int    // after the first: see [Retry]
+	Retried   int32  // number of its last record of the attempts before; see [Retry]
+	Moved     bool   // it has records of another revision
 	Created   time.Time
 	Ended     time.Time
+	Port      int32 // out-port of the trigger at which it begins
+	Item            // of a run that is for a queue
+}
+
+// An Item is what a run has that is for a queue: it is Queued until it is its turn.
+type Item struct {
+	Queue    string    // its name, in the namespace of the run; empty for a run that is for none
+	QueueKey string    // those of a queue with one key are in an order of their own
+	Priority int       // the greater is first
+	Due      time.Time // of one that is Queued: not before; kept in milliseconds
+	Attempts int       // that have failed
+	Begun    time.Time // when it last did; zero for never
 }
 
 // A RecordType says what a record is about.
@@ -152,9 +165,46 @@ type End struct {
 
 // A Retry lets a run go on that waits, has failed, is dead or was put aside. Others are left as they are.
 type Retry struct {
-	Run       ID
-	Forgotten []int32 // numbers of the records to remove
-	Revision  string  // that it runs from now on; empty for the one that it has
+	Run      ID
+	Revision string // that it runs from now on; empty for the one that it has
+	Failures bool   // those of the records that it has do not count any more
+}
+
+// A Claim lets an item begin that is Queued. One that is not is left as it is.
+type Claim struct {
+	Run      ID
+	Revision string // that it runs from now on; empty for the one that it has
+	Unkey    bool   // its key is free again
+	At       time.Time
+}
+
+// A Requeue puts an item into its queue again, or changes one that is there. A run that is not an item is
+// left as it is.
+type Requeue struct {
+	Run      ID
+	Due      time.Time
+	Attempts int
+	Error    string // of the last attempt
+	Input    []byte // empty for the one that it has
+	Forget   bool   // its revision, the failures that it has recorded, and what it waits for
+}
+
+// A QueueID names a queue.
+type QueueID struct{ Namespace, Name string }
+
+// A Pause is whether items of a queue begin.
+type Pause struct {
+	Queue  QueueID
+	Paused bool
+}
+
+// A QueueState is how a queue is.
+type QueueState struct {
+	Queue  QueueID
+	Paused bool
+	Queued int
+	Taken  int       // in the state Running or Waiting
+	Oldest time.Time // of those that are Queued, the first that was due; zero without one
 }
 
 // A Revision is a workflow that runs are pinned to, kept once.
@@ -169,12 +219,15 @@ type Batch struct {
 	Starts    []*Run
 	Resumed   []ID // runs that go on, after a crash or a wait: they run, and count one more time; those that have ended do not
 	Retried   []Retry
+	Claims    []Claim
 	Records   []Record
 	Waits     []Wait     // one of the same run and position is replaced
 	Over      []WaitID   // waits to remove; missing ones are left out
 	Signals   []Signal   // those whose id is known are left out
 	Taken     []SignalID // they are not found any more, but their ids stay known until Until
-	Ends      []End      // of a run that has ended, the waits are removed
+	Requeues  []Requeue
+	Ends      []End // of a run that has ended, the waits are removed
+	Pauses    []Pause
 
 	// Existing has, by index of Starts, the run that had the key already; nil where the
 	// run was inserted. Commit sets it.
@@ -194,6 +247,7 @@ type Policy struct {
 type Filter struct {
 	Namespace string
 	Trigger   string
+	Queue     string
 	States    []State
 	Since     time.Time // created
 	After     ID        // the next page: runs before this one, as the latest comes first
@@ -207,7 +261,7 @@ type Store interface {
 	// other than ErrFull nothing more can be committed.
 	Commit(ctx context.Context, b *Batch) error
 
-	// Unfinished returns the runs that are queued or running, the oldest first. It is called
+	// Unfinished returns the runs that are running, the oldest first. It is called
 	// once, before the first Commit.
 	Unfinished(ctx context.Context) ([]*Run, error)
 
@@ -244,6 +298,28 @@ type Store interface {
 
 	// Known reports whether there is a signal with an id, taken or not.
 	Known(ctx context.Context, namespace, id string) (bool, error)
+
+	// NextItems returns items of a key of a queue that are Queued and due at now, in their order, without
+	// Input; at most limit. If they are fewer, next is when another one is due; zero for never. What it
+	// takes depends on the number of priorities, and not on that of items.
+	NextItems(ctx context.Context, q QueueID, key string, now time.Time, limit int) (items []*Run, next time.Time, err error)
+
+	// QueueKeys returns keys of the items of a queue that are Queued, in their order; those after one if
+	// that is not nil; at most limit.
+	QueueKeys(ctx context.Context, q QueueID, after *string, limit int) ([]string, error)
+
+	// Taken returns the items of a queue that are Running or Waiting, without Input.
+	Taken(ctx context.Context, q QueueID) ([]*Run, error)
+
+	// Begun returns when the last items of a queue have begun, after a time; the latest first; at most limit.
+	Begun(ctx context.Context, q QueueID, after time.Time, limit int) ([]time.Time, error)
+
+	// Oldest returns when the first of the items of a queue that are Queued was or is due; zero without one.
+	Oldest(ctx context.Context, q QueueID) (time.Time, error)
+
+	// Queues returns the queues that have items which have not ended, and those that are paused. It counts
+	// the items.
+	Queues(ctx context.Context) ([]QueueState, error)
 
 	// Trim removes ended runs and signals that are not kept any more, and returns how many and
 	// whether there are more to remove.

@@ -8,5 +8,6 @@ type Reader interface {
 	List(ctx context.Context, f Filter) ([]*Run, error)
 	Records(ctx context.Context, run ID) ([]Record, error)
 	Waits(ctx context.Context, run ID) ([]Wait, error)
+	Queues(ctx context.Context) ([]QueueState, error)
 	Revision(ctx context.Context, hash string) (Revision, error)
 }

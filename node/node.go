@@ -238,6 +238,7 @@ type Init struct {
 	System     System  // what the engine runs; nil outside of an engine
 	Waits      Waits   // who waits for messages from outside
 	Signals    Signals // of durable processes; nil without a journal
+	Queues     Queues  // likewise
 	Job        *Job    // nil unless the program is a job, which ends with its work
 	Vertex     *Vertex // this node in the graph of all nodes; nil outside of an engine
 

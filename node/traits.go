@@ -36,6 +36,12 @@ type Traits struct {
 	// letters are found.
 	Lines string
 
+	// Queue: the node starts the items of the queue that has its name.
+	Queue bool
+
+	// Enqueues is the name of the queue in the namespace that the node puts items into; empty for none.
+	Enqueues string
+
 	// InFlight is how many packets of a trigger are not answered at a time, at most; 0 is
 	// no limit, or a node that is not a trigger.
 	InFlight int

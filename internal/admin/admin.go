@@ -77,13 +77,16 @@ type Options struct {
 	// Requeue sends dead letters of a source, by its id, through the workflow again; nil if that cannot be.
 	Requeue func(ctx context.Context, id string, letters [][]byte) ([]node.Requeued, error)
 
-	// Runs reads the journal of durable runs; nil for none. Without it the four below answer that there is none.
+	// Runs reads the journal of durable runs; nil for none. Without it those below answer that there is none.
 	Runs journal.Reader
 
 	Signal     func(ctx context.Context, s node.Signal) error                                                  // nil if that cannot be, as below
 	CancelRun  func(ctx context.Context, run journal.ID) error                                                 // ends one that waits or was put aside
 	RetryRun   func(ctx context.Context, run journal.ID, latest bool) error                                    // lets one go on that has failed or was put aside, in the workflow of today if latest is set
 	RestartRun func(ctx context.Context, run journal.ID, input *value.Value) (restarted journal.ID, err error) // starts one with what another has begun with, or with an input
+
+	PauseQueue func(ctx context.Context, namespace, name string, paused bool) error
+	Enqueue    func(ctx context.Context, it node.Item) (*node.Receipt, error)
 
 	Keep   int                  // bytes of processes that are recorded although no client looks; 0 for none
 	Cancel func(id string) bool // ends a process that waits; nil for none

@@ -2,18 +2,23 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/api"
+	"github.com/uniflow-labs/uniflow/internal/runs"
+	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// queues lists the nodes that report something of themselves, or are not ready.
-func (s *Server) queues(w http.ResponseWriter, _ *http.Request) {
+// queues lists the nodes that report something of themselves, or are not ready, and the queues of durable runs.
+func (s *Server) queues(w http.ResponseWriter, r *http.Request) {
 	byID := make(map[string]*api.Queue)
 	of := func(ref node.Ref) *api.Queue {
 		q := byID[ref.ID]
@@ -36,7 +41,26 @@ func (s *Server) queues(w http.ResponseWriter, _ *http.Request) {
 			of(waits.Node).Waiting = s.opts.Redact(waits.Err.Error())
 		}
 	}
+	items, err := s.items(r.Context())
+	if err != nil {
+		s.noRuns(w, err)
+		return
+	}
 	queues := []api.Queue{}
+	for _, q := range byID {
+		at := slices.IndexFunc(items, func(i api.Queue) bool {
+			return q.Node.Kind != "" && i.Node.Namespace == q.Node.Namespace && i.Node.Name == q.Node.Name
+		})
+		switch {
+		case !slices.ContainsFunc(q.Figures, func(f api.Figure) bool { return f.Name == depthFigure }):
+		case at < 0:
+			q.Items = &api.Items{}
+		default:
+			q.Items = items[at].Items
+			items = slices.Delete(items, at, at+1)
+		}
+	}
+	queues = append(queues, items...) // of those that are not served
 	for id, files := range s.deadFiles() {
 		if q := byID[id]; q != nil {
 			q.Dead = slices.ContainsFunc(files, hasLetters)
@@ -53,6 +77,87 @@ func (s *Server) queues(w http.ResponseWriter, _ *http.Request) {
 	})
 	s.json(w, queues)
 }
+
+// depthFigure is a figure that each queue of durable runs has.
+const depthFigure = "queue_depth"
+
+// items lists the queues of durable runs that have items; none without a journal.
+func (s *Server) items(ctx context.Context) ([]api.Queue, error) {
+	if s.opts.Runs == nil {
+		return nil, nil
+	}
+	return s.viewOf().Queues(ctx)
+}
+
+// namespaceOf returns the namespace that a request names, or that of the program.
+func (s *Server) namespaceOf(r *http.Request) string {
+	return cmp.Or(r.FormValue("namespace"), s.opts.Namespace, "default")
+}
+
+// pauseQueue pauses a queue of durable runs, or lets its items begin again.
+func (s *Server) pauseQueue(paused bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if s.view(w) == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), maxSending)
+		defer cancel()
+		if err := s.opts.PauseQueue(ctx, s.namespaceOf(r), r.PathValue("id"), paused); err != nil {
+			s.noRuns(w, err)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// enqueue puts an item into a queue of durable runs, and answers with its run.
+func (s *Server) enqueue(w http.ResponseWriter, r *http.Request) {
+	view := s.view(w)
+	if view == nil {
+		return
+	}
+	var body api.QueueItem
+	if !read(w, r, &body, `{"payload": JSON}`) {
+		return
+	}
+	it := node.Item{Namespace: s.namespaceOf(r), Queue: r.PathValue("id"), Priority: body.Priority, ID: body.ID}
+	if len(body.Payload) > 0 {
+		var ok bool
+		if it.Payload, ok = parsed(w, "payload", string(body.Payload)); !ok {
+			return
+		}
+	}
+	if body.Priority < -maxPriority || body.Priority > maxPriority {
+		api.Fail(w, http.StatusBadRequest, fmt.Sprintf("priority: want -%d to %d, got %d", maxPriority, maxPriority, body.Priority), "")
+		return
+	}
+	if body.After != "" {
+		after, err := time.ParseDuration(body.After)
+		if err != nil || after < 0 {
+			api.Fail(w, http.StatusBadRequest, "after: want a duration such as 1h", "")
+			return
+		}
+		it.At = time.Now().Add(after)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), maxSending)
+	defer cancel()
+	receipt, err := s.opts.Enqueue(ctx, it)
+	var run api.Run
+	if err == nil {
+		var id journal.ID
+		if id, err = runs.ParseID(receipt.Run); err == nil {
+			run, err = view.One(ctx, id)
+		}
+	}
+	if err != nil {
+		s.noRuns(w, err)
+		return
+	}
+	s.json(w, run)
+}
+
+// maxPriority is the greatest priority of an item, and its negative the least.
+const maxPriority = 100
 
 // figureTypes are by their [node.MetricType].
 var figureTypes = []string{"gauge", "counter", "histogram"}

@@ -79,6 +79,13 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 	if s.opts.CancelRun != nil && s.opts.RetryRun != nil && s.opts.RestartRun != nil {
 		all["POST "+api.RunsPath+"/bulk"] = http.HandlerFunc(s.bulk)
 	}
+	if s.opts.PauseQueue != nil {
+		all["POST "+api.QueuesPath+"/{id}/pause"] = s.pauseQueue(true)
+		all["POST "+api.QueuesPath+"/{id}/resume"] = s.pauseQueue(false)
+	}
+	if s.opts.Enqueue != nil {
+		all["POST "+api.QueuesPath+"/{id}/items"] = http.HandlerFunc(s.enqueue)
+	}
 	if s.opts.Debug != nil {
 		all["GET "+api.DebugPath] = http.HandlerFunc(s.debug)
 		all["PUT "+api.DebugPath+"/breakpoints"] = http.HandlerFunc(s.breakpoints)

@@ -24,6 +24,11 @@ func (s *Server) view(w http.ResponseWriter) *runs.View {
 		api.Fail(w, http.StatusConflict, "the program has no journal", "start it with --journal sqlite:FILE")
 		return nil
 	}
+	return s.viewOf()
+}
+
+// viewOf is view for a program that has a journal.
+func (s *Server) viewOf() *runs.View {
 	namespace := s.opts.Namespace
 	if namespace == "" {
 		namespace = "default"
@@ -61,7 +66,7 @@ func (s *Server) runs(w http.ResponseWriter, r *http.Request) {
 	if view == nil {
 		return
 	}
-	q := runs.Query{Trigger: r.FormValue("trigger"), Namespace: r.FormValue("namespace"), After: r.FormValue("after")}
+	q := runs.Query{Trigger: r.FormValue("trigger"), Queue: r.FormValue("queue"), Namespace: r.FormValue("namespace"), After: r.FormValue("after")}
 	if text := r.FormValue("state"); text != "" {
 		q.States = strings.Split(text, ",")
 	}

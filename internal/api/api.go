@@ -78,6 +78,7 @@ const (
 	CodePath    = Base + "code"
 	DebugPath   = Base + "debug"
 	RunsPath    = Base + "runs"
+	QueuesPath  = Base + "queues"
 	SignalsPath = Base + "signals"
 
 	DocumentsPath = Base + "documents"
@@ -86,6 +87,7 @@ const (
 // Routes returns the table. A pattern is there once.
 func Routes() []Route {
 	namespace := Param{Name: "namespace", Doc: "the namespace to draw; that of the program by default"}
+	namespaceOfQueue := Param{Name: "namespace", Doc: "the namespace of the queue; that of the program by default"}
 	return []Route{
 		{Method: http.MethodGet, Path: "/{$}", Scope: Open, Doc: "the console", Media: "text/html"},
 		{Method: http.MethodGet, Path: "/assets/{file}", Scope: Open, Doc: "files of the console", Media: "*/*"},
@@ -120,6 +122,7 @@ func Routes() []Route {
 		{Method: http.MethodGet, Path: RunsPath, Scope: View, Doc: "durable runs, the latest first, without their payloads", Answer: Runs{}, Params: []Param{
 			{Name: "state", Doc: "only those in these states, separated by commas, such as failed,stuck"},
 			{Name: "trigger", Doc: "only those that the node with this name or id has started"},
+			{Name: "queue", Doc: "only the items of the queue with this name"},
 			{Name: "namespace", Doc: "of the trigger; that of the program by default"},
 			{Name: "since", Doc: "only those that began in the last time, such as 1h"},
 			{Name: "limit", Doc: "how many at most; 200 by default, and not more"},
@@ -147,9 +150,12 @@ func Routes() []Route {
 		{Method: http.MethodPost, Path: Base + "processes/{id}/cancel", Scope: Control, Doc: "end a process that waits: what it waits for ends with an error"},
 		{Method: http.MethodPost, Path: Base + "nodes/{id}/packets", Scope: Control, Doc: "send a packet to a node, and wait for the answer", Body: Sending{}, Answer: Sent{}},
 		{Method: http.MethodPost, Path: Base + "queues/{id}/dead", Scope: Control, Doc: "send dead letters of a source through the workflow again, and take those that have ended out of the file", Body: Requeue{}, Answer: []Requeued{}},
+		{Method: http.MethodPost, Path: QueuesPath + "/{id}/pause", Scope: Control, Doc: "let no more items of the queue with this name begin", Params: []Param{namespaceOfQueue}},
+		{Method: http.MethodPost, Path: QueuesPath + "/{id}/resume", Scope: Control, Doc: "let the items of the queue with this name begin again", Params: []Param{namespaceOfQueue}},
+		{Method: http.MethodPost, Path: QueuesPath + "/{id}/items", Scope: Control, Doc: "put an item into the queue with this name: the answer is its run", Body: QueueItem{}, Answer: Run{}, Params: []Param{namespaceOfQueue}},
 		{Method: http.MethodPost, Path: SignalsPath, Scope: Control, Doc: "send a signal to the durable runs that wait for an event, or to the one that a token stands for", Body: Signal{}, Answer: Signalled{}},
-		{Method: http.MethodPost, Path: RunsPath + "/{id}/cancel", Scope: Control, Doc: "end a durable run that waits or was put aside", Answer: Run{}},
-		{Method: http.MethodPost, Path: RunsPath + "/{id}/retry", Scope: Control, Doc: "let a durable run go on that is stuck or diverged, with its records", Answer: Run{}},
+		{Method: http.MethodPost, Path: RunsPath + "/{id}/cancel", Scope: Control, Doc: "end a durable run that is queued, waits or was put aside", Answer: Run{}},
+		{Method: http.MethodPost, Path: RunsPath + "/{id}/retry", Scope: Control, Doc: "let a durable run go on that has failed, is dead or was put aside: what has gone well is not done again; an item of a queue goes into it again", Body: RunRetry{}, Answer: Run{}},
 		{Method: http.MethodPost, Path: RunsPath + "/{id}/restart", Scope: Control, Doc: "start another durable run with what this one has begun with, or with an input that is given, in the workflow that is served: the answer is the new one", Body: RunRestart{}, Answer: Run{}},
 		{Method: http.MethodPost, Path: RunsPath + "/bulk", Scope: Control, Doc: "cancel, retry or restart many durable runs, a part with each request: up to 200, and for about two seconds", Body: RunBulk{}, Answer: RunBulked{}},
 		{Method: http.MethodGet, Path: DebugPath, Scope: Control, Doc: "breakpoints, and the processes that are held", Answer: Debug{}},

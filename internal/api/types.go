@@ -379,6 +379,23 @@ type Queue struct {
 	Waiting string    `json:"waiting,omitempty" jsonschema:"why the node is not ready"`
 	Figures []Figure  `json:"figures"`
 	Dead    bool      `json:"dead,omitempty" jsonschema:"a sink of its port error has a file of dead letters"`
+	Items   *Items    `json:"items,omitempty" jsonschema:"of a queue of durable runs"`
+}
+
+// Items are those of a queue of durable runs.
+type Items struct {
+	Queued int        `json:"queued" jsonschema:"how many have not begun"`
+	Taken  int        `json:"taken" jsonschema:"how many have begun and not ended"`
+	Oldest *time.Time `json:"oldest,omitempty" jsonschema:"when the first of those that have not begun was, or is, due"`
+	Paused bool       `json:"paused,omitempty" jsonschema:"none begins"`
+}
+
+// A QueueItem is put into a queue of durable runs.
+type QueueItem struct {
+	Payload  json.RawMessage `json:"payload,omitempty" jsonschema:"any JSON; null unless set"`
+	Priority int             `json:"priority,omitempty" jsonschema:"from -100 to 100: the greater is first, in a queue with order: priority"`
+	After    string          `json:"after,omitempty" jsonschema:"how long it waits before it may begin, such as 1h"`
+	ID       string          `json:"id,omitempty" jsonschema:"what is put again with the same id is put once"`
 }
 
 // MaxLetters is how many dead letters are listed, or sent again by one request, at most.
@@ -440,7 +457,7 @@ type Runs struct {
 // A Run is a durable process, over all crashes.
 type Run struct {
 	ID       string      `json:"id"`
-	State    string      `json:"state" jsonschema:"running, ok or failed; dead: the program has crashed each time that it went on with it; stuck: its documents have changed; diverged: it did not do again what its records say; and queued, waiting, cancelled, paused, parked"`
+	State    string      `json:"state" jsonschema:"running, ok or failed; dead: the program has crashed each time that it went on with it, or the last attempt of an item of a queue has failed; stuck: its documents have changed; diverged: it did not do again what its records say; and queued, waiting, cancelled, paused, parked"`
 	Level    string      `json:"level" jsonschema:"of its durability: accept or checkpoint"`
 	Trigger  ProcessNode `json:"trigger" jsonschema:"the node that has started it; without a name if the node is not known any more"`
 	Revision string      `json:"revision" jsonschema:"hash of the documents that it runs"`
@@ -449,7 +466,17 @@ type Run struct {
 	Error    string      `json:"error,omitempty" jsonschema:"why it has failed, or was put aside"`
 	Began    time.Time   `json:"began"`
 	Ended    *time.Time  `json:"ended,omitempty" jsonschema:"or when it was put aside"`
+	Queue    *RunQueue   `json:"queue,omitempty" jsonschema:"of an item of a queue"`
 	Waits    []RunWait   `json:"waits,omitempty" jsonschema:"what it waits for; a list has those of a run that has not ended and was not put aside"`
+}
+
+// A RunQueue is what a run has that is an item of a queue.
+type RunQueue struct {
+	Name     string     `json:"name"`
+	Key      string     `json:"key,omitempty" jsonschema:"what it has in common with others"`
+	Priority int        `json:"priority,omitempty"`
+	Failed   int        `json:"failed,omitempty" jsonschema:"attempts that have failed"`
+	Due      *time.Time `json:"due,omitempty" jsonschema:"of one that is queued: when it may begin"`
 }
 
 // A RunWait is what a run waits for: a signal, a time, or the first of both.

@@ -39,6 +39,29 @@ func Graph(graph []node.Vertex, report Report) {
 	}
 	passedBack(graph, report)
 	notShared(graph, report)
+	noQueue(graph, report)
+}
+
+// noQueue reports nodes that put items into a queue that no node of the namespace is.
+func noQueue(graph []node.Vertex, report Report) {
+	queues := make(map[string][]string) // names, by namespace
+	for i := range graph {
+		if v := &graph[i]; v.Traits.Queue {
+			queues[v.Ref.Namespace] = append(queues[v.Ref.Namespace], v.Ref.Name)
+		}
+	}
+	for i := range graph {
+		v := &graph[i]
+		names := queues[v.Ref.Namespace]
+		if v.Traits.Enqueues == "" || slices.Contains(names, v.Traits.Enqueues) {
+			continue
+		}
+		d := v.Config.Errorf("queue", diag.CodeUnknownTarget, "no queue %q in the namespace %s", v.Traits.Enqueues, v.Ref.Namespace)
+		if !d.Suggest(v.Traits.Enqueues, names) {
+			d = d.WithHint("add a node of kind queue with the name")
+		}
+		report(i, d)
+	}
 }
 
 // notShared reports nodes of a namespace that need the same thing for themselves.

@@ -26,6 +26,7 @@ type Options struct {
 	System  node.System  // of the nodes
 	Waits   node.Waits   // of the nodes
 	Signals node.Signals // likewise
+	Queues  node.Queues  // likewise
 	Job     *node.Job    // of the nodes
 	Whole   bool         // keep all hops through sub-graphs, for observers to see
 	Plan    bool         // keep Program.Plan
@@ -254,6 +255,7 @@ func (c *compiler) init(i int32, log *slog.Logger) *node.Init {
 		System:     c.opts.System,
 		Waits:      c.opts.Waits,
 		Signals:    c.opts.Signals,
+		Queues:     c.opts.Queues,
 		Job:        c.opts.Job,
 		Vertex:     &c.graph[i],
 		Shape:      func() *schema.Shape { return c.shape(i, 0) },

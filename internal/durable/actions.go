@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -70,6 +68,14 @@ func (k *Keeper) Send(ctx context.Context, s node.Signal) error {
 
 // Cancel ends a run that waits or was put aside, for ever. Those who wait for its answer get an error.
 func (k *Keeper) Cancel(ctx context.Context, id journal.ID) error {
+	q, err := k.queueOfQueued(ctx, id)
+	if err != nil {
+		return err
+	}
+	if q != nil { // it does not begin meanwhile
+		q.serial.Lock()
+		defer q.serial.Unlock()
+	}
 	f, err := k.take(ctx, id)
 	if err != nil {
 		return err
@@ -78,6 +84,7 @@ func (k *Keeper) Cancel(ctx context.Context, id journal.ID) error {
 	case state.Ended():
 		k.giveBack(f)
 		return refused(http.StatusConflict, "the run has ended: it is %s", state)
+	case state == journal.Queued && q != nil:
 	case state < journal.Waiting:
 		k.giveBack(f)
 		return errRuns
@@ -110,6 +117,10 @@ func (k *Keeper) cancel(ctx context.Context, f *flight) error {
 			ended <- unavailable(err)
 			return
 		}
+		if f.run.State == journal.Queued {
+			k.queueOrNew(idOf(f.run)).taken()
+		}
+		k.release(f.run)
 		f.run.State, f.run.Answer = journal.Cancelled, answer
 		f.concludeAs(f.run)
 		ended <- nil
@@ -132,13 +143,21 @@ func (k *Keeper) Retry(ctx context.Context, id journal.ID, latest bool) error {
 		k.giveBack(f)
 		return err
 	}
+	if f.run.Queue != "" { // it goes on when it is its turn
+		again := journal.Requeue{Run: f.id, Due: time.Now(), Attempts: f.run.Attempts, Forget: latest}
+		if retry != nil && retry.Failures {
+			again = k.nextAttempt(f.run, 0, "", time.Now())
+		}
+		return k.requeue(ctx, f, again)
+	}
 	k.enter(f)
 	if retry != nil {
-		f.run.Attempts++
-		f.run.Answer, f.run.Error = nil, ""
 		retried := make(chan error, 1)
 		k.journal.Retry(*retry, func(err error) { retried <- err })
-		if err := <-retried; err != nil {
+		if err = <-retried; err == nil {
+			f.run, err = k.journal.Store().Get(ctx, id)
+		}
+		if err != nil {
 			f.drop(err)
 			return unavailable(err)
 		}
@@ -164,12 +183,14 @@ func (k *Keeper) Retry(ctx context.Context, id journal.ID, latest bool) error {
 // retryOf returns what makes a run that was taken retriable; nil for one that goes on with all its records.
 func (k *Keeper) retryOf(ctx context.Context, f *flight, latest bool) (*journal.Retry, error) {
 	r, retry := f.run, &journal.Retry{Run: f.id}
-	ended := r.State == journal.Failed || r.State == journal.Dead
+	retry.Failures = r.State == journal.Failed || r.State == journal.Dead
 	switch {
 	case r.State == journal.OK, r.State == journal.Cancelled:
 		return nil, refused(http.StatusConflict, "the run has ended: it is %s, and can only be restarted", r.State)
 	case r.State == journal.Waiting && !latest:
 		return nil, refused(http.StatusConflict, "the run is waiting: it goes on when what it waits for comes")
+	case r.State == journal.Waiting && r.Queue != "":
+		return nil, refused(http.StatusConflict, "the run is an item of a queue that waits: it goes on where it has begun")
 	case !r.State.Retriable():
 		return nil, errRuns
 	}
@@ -189,27 +210,8 @@ func (k *Keeper) retryOf(ctx context.Context, f *flight, latest bool) (*journal.
 		return nil, refused(http.StatusConflict, "the run still cannot go on: %w", err)
 	}
 	at.ended()
-	if !ended && !latest {
+	if !retry.Failures && !latest {
 		return nil, nil
-	}
-	records, err := k.journal.Store().Records(ctx, f.id)
-	if err != nil {
-		return nil, err
-	}
-	decoded, err := decodeRecords(records)
-	if err != nil {
-		return nil, err
-	}
-	waits, err := k.journal.Store().Waits(ctx, f.id)
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range run.Forgotten(decoded, func(pos uint64) bool {
-		return slices.ContainsFunc(waits, func(w journal.Wait) bool { return w.Pos == pos })
-	}) {
-		if rec := &records[i]; ended || rec.Type != journal.Result { // what goes on handles its failures
-			retry.Forgotten = append(retry.Forgotten, rec.N)
-		}
 	}
 	return retry, nil
 }
@@ -236,9 +238,12 @@ func (k *Keeper) Restart(ctx context.Context, id journal.ID, input *value.Value)
 	if !ok {
 		return journal.ID{}, refused(http.StatusConflict, "the node that has started the run is gone")
 	}
+	if r.Queue != "" {
+		return k.enqueueAgain(ctx, r)
+	}
 	f := k.newFlight(&journal.Run{
 		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: r.Namespace, Trigger: r.Trigger, Revision: rev.Hash, Level: r.Level,
-		State: journal.Running, Input: stored, Created: time.Now(),
+		State: journal.Running, Input: stored, Created: time.Now(), Port: r.Port,
 	})
 	f.strip = paths(strip)
 	started := make(chan error, 1)

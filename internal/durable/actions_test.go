@@ -434,8 +434,8 @@ func TestRetryFailed(t *testing.T) {
 		if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); err != nil {
 			t.Fatal(err)
 		}
-		if run := w.until(r.Run, journal.Failed); run.Attempts != 1 { // b is still down
-			t.Errorf("%d attempts", run.Attempts)
+		if run := w.until(r.Run, journal.Failed); run.Retried != 2 { // b is still down
+			t.Errorf("%d records before", run.Retried)
 		}
 		if want := first + "; " + w.calls[len(w.calls)-1]; strings.Join(w.calls, "; ") != want || w.calls[len(w.calls)-1] != w.calls[len(w.calls)-2] {
 			t.Errorf("called %q", w.calls)
@@ -453,8 +453,8 @@ func TestRetryFailed(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := w.until(r.Run, journal.OK)
-		if run.Attempts != 2 || run.Error != "" {
-			t.Errorf("%d attempts, error %q", run.Attempts, run.Error)
+		if run.Retried != 3 || run.Error != "" {
+			t.Errorf("%d records before, error %q", run.Retried, run.Error)
 		}
 		if n := strings.Count(strings.Join(w.calls, "\n"), "a "); n != 1 {
 			t.Errorf("a was called %d times", n)

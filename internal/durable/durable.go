@@ -38,6 +38,7 @@ type Keeper struct {
 	stop     context.CancelFunc
 	places   *places
 	signals  signals
+	queues   queues
 	resuming chan struct{}  // a slot for each run that was resumed and has not ended
 	sooner   chan time.Time // when another run is due
 	rest     time.Duration  // how long a run only waits before it is unloaded; immutable
@@ -73,6 +74,10 @@ func Open(ctx context.Context, store journal.Store, log *slog.Logger) (*Keeper, 
 	k.signals.gone = make(map[address][]journal.WaitID)
 	k.mu.flights, k.mu.left = make(map[key]*flight), left
 	k.mu.loaded, k.mu.watched = make(map[journal.ID]*flight), make(map[journal.ID]*flight)
+	k.queues.all = make(map[journal.QueueID]*queue)
+	if err := k.openQueues(ctx, store); err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
 	k.journal = journal.New(store, journal.Options{Failed: k.failed})
 	return k, nil
 }
@@ -143,7 +148,7 @@ type Archive struct {
 // Serve says that a generation serves. Runs that are resumed go on there, or in an archive if the workflow
 // has changed since they began. The first call resumes those that had not ended when the program began.
 func (k *Keeper) Serve(g *run.Generation, current journal.Revision, archive func(journal.Revision) (*Archive, error)) {
-	k.places.serve(g, current, archive)
+	k.serveQueues(k.places.serve(g, current, archive))
 	k.mu.Lock()
 	served, left := k.mu.serves, k.mu.left
 	k.mu.left = nil
@@ -175,7 +180,7 @@ func (k *Keeper) enterLeft(left []*journal.Run) (first, suspects []*flight) {
 		f := k.newFlight(r)
 		switch {
 		case r.Resumed >= hopeless:
-			k.putAside(f, journal.Dead, fmt.Errorf("the program has crashed %d times in a row while it was under way", r.Resumed))
+			k.hopeless(f, fmt.Errorf("the program has crashed %d times in a row while it was under way", r.Resumed))
 			continue
 		case r.Resumed >= suspect:
 			suspects = append(suspects, f)
@@ -250,27 +255,40 @@ func (k *Keeper) resume(f *flight, over func()) {
 		return
 	}
 	k.journal.Resume(f.id, func(err error) {
+		if err != nil {
+			f.over = func() {
+				at.ended()
+				over()
+			}
+			f.drop(err)
+			return
+		}
+		k.goOn(f, at, payload, over)
+	})
+}
+
+// goOn starts the process of a run that is durable at a place, and calls over when it ends, or cannot go on.
+func (k *Keeper) goOn(f *flight, at place, payload value.Value, over func()) {
+	for {
 		f.over = func() {
 			at.ended()
 			over()
 		}
-		if err != nil {
-			f.drop(err)
+		if f.start(at.generation, at.trigger, payload) {
 			return
 		}
-		for !f.start(at.generation, at.trigger, payload) {
-			if k.ctx.Err() != nil {
-				f.drop(node.ErrStopped)
-				return
-			}
-			at.ended() // another generation serves by now
-			if at, err = k.places.of(f); err != nil {
-				f.over = over
-				k.cannot(f, err)
-				return
-			}
+		if k.ctx.Err() != nil {
+			f.drop(node.ErrStopped)
+			return
 		}
-	})
+		at.ended() // another generation serves by now
+		var err error
+		if at, err = k.places.of(f); err != nil {
+			f.over = over
+			k.cannot(f, err)
+			return
+		}
+	}
 }
 
 // cannot ends a flight that cannot begin. Its run is put aside, unless that is because the program ends.
@@ -283,6 +301,22 @@ func (k *Keeper) cannot(f *flight, err error) {
 	f.drop(err)
 }
 
+// hopeless ends a run that is not tried again.
+func (k *Keeper) hopeless(f *flight, why error) {
+	if f.run.Queue == "" {
+		k.putAside(f, journal.Dead, why)
+		return
+	}
+	k.log.Error("an item of a queue is dead", "run", f.ID().String(), "error", why)
+	resp := node.Response{Payload: value.Error(&node.Error{Err: why, Status: http.StatusInternalServerError})}
+	k.bury(f, resp, why, func(err error) {
+		if err != nil {
+			k.log.Error("a run was not put aside", "run", f.ID().String(), "error", err)
+		}
+	})
+	k.drop(f.id)
+}
+
 // putAside ends a run that cannot go on.
 func (k *Keeper) putAside(f *flight, state journal.State, why error) {
 	k.log.Error("a run cannot go on", "run", f.ID().String(), "state", state.String(), "error", why)
@@ -290,7 +324,9 @@ func (k *Keeper) putAside(f *flight, state journal.State, why error) {
 	k.journal.End(journal.End{Run: f.id, State: state, Answer: answer, Error: why.Error(), At: time.Now()}, func(err error) {
 		if err != nil {
 			k.log.Error("a run was not put aside", "run", f.ID().String(), "error", err)
+			return
 		}
+		k.release(f.run)
 	})
 	k.drop(f.id)
 }

@@ -34,6 +34,10 @@ type flight struct {
 	rests    bool          // its processes have ended because it only waits
 	wanted   bool          // something came for it while it was unloaded, so it is to be resumed; guarded by mu of the keeper
 	gone     chan struct{} // closed once it is not in memory; nil if nothing waits for that; guarded likewise
+	again    time.Time     // when the next attempt of an item is due, which is durable; zero for none
+
+	generation *run.Generation // in which it runs; nil before
+	at         int32           // its trigger there
 
 	mu struct {
 		sync.Mutex
@@ -80,12 +84,22 @@ func (f *flight) read(ctx context.Context) (payload value.Value, err error) {
 	if f.records, err = decodeRecords(records); err != nil {
 		return payload, err
 	}
+	before := 0 // of earlier attempts
 	for i := range records {
 		f.mu.number = max(f.mu.number, records[i].N)
+		if records[i].N <= f.run.Retried {
+			before++
+		}
 	}
 	waits, err := f.k.journal.Store().Waits(ctx, f.id)
 	if err != nil {
 		return payload, err
+	}
+	waiting := func(pos uint64) bool {
+		return slices.ContainsFunc(waits, func(w journal.Wait) bool { return w.Pos == pos })
+	}
+	for _, i := range slices.Backward(run.Forgotten(f.records[:before], waiting)) {
+		f.records = slices.Delete(f.records, i, i+1)
 	}
 	f.mu.Lock() // a signal may look for them
 	for _, w := range waits {
@@ -120,7 +134,8 @@ func decodeRecords(records []journal.Record) (decoded []run.Record, err error) {
 
 // start starts the process. It reports false if the generation takes none any more.
 func (f *flight) start(g *run.Generation, at int32, payload value.Value) bool {
-	return g.StartDurable(at, payload, f, f.ended)
+	f.generation, f.at = g, at
+	return g.StartDurable(at, f.run.Port, payload, f, f.ended)
 }
 
 func (f *flight) ended(resp node.Response) {
@@ -130,6 +145,10 @@ func (f *flight) ended(resp node.Response) {
 		return
 	}
 	f.leave()
+	if !f.again.IsZero() {
+		f.k.queuedAgain(f)
+		return
+	}
 	again, _ := f.k.forget(f, false)
 	f.finish(resp)
 	if f.over != nil {
@@ -203,7 +222,7 @@ func (k *Keeper) unwatch(id journal.ID, o *outcome) {
 
 func (f *flight) ID() uuid.UUID { return uuid.UUID(f.id) }
 
-func (f *flight) Records() ([]run.Record, bool) { return f.records, f.run.Attempts > 0 }
+func (f *flight) Records() ([]run.Record, bool) { return f.records, f.run.Retried > 0 || f.run.Moved }
 
 func (f *flight) Hash(input value.Value) uint64 { return hash(without(input, f.strip)) }
 
@@ -295,12 +314,21 @@ func (f *flight) Barrier(done func(error)) (passed bool) {
 
 func (f *flight) End(resp node.Response, failure error, done func(error)) {
 	e := journal.End{Run: f.id, State: journal.OK, Answer: encodeResponse(resp), At: time.Now()}
+	if failure != nil && f.run.Queue != "" {
+		f.failed(resp, failure, done)
+		return
+	}
 	if failure != nil {
 		e.State, e.Error = journal.Failed, failure.Error()
 	}
 	f.endWaits()
-	if node.Level(f.run.Level) == node.LevelCheckpoint || f.run.Key != nil {
-		f.k.journal.End(e, done)
+	if node.Level(f.run.Level) == node.LevelCheckpoint || f.run.Key != nil || f.run.Queue != "" {
+		f.k.journal.End(e, func(err error) {
+			if err == nil {
+				f.k.release(f.run)
+			}
+			done(err)
+		})
 		return
 	}
 	f.k.journal.End(e, func(error) {}) // if it is lost the run begins again, as it may

@@ -20,7 +20,6 @@ import (
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/journal/memory"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -53,6 +52,9 @@ type world struct {
 	mu       sync.Mutex
 	starters map[string]node.DurableStarter
 	signals  node.Signals
+	queues   node.Queues
+	queue    node.QueueOptions
+	more     []*node.Def // kinds
 	tokens   chan string // of waits; nil for waits without
 	calls    []string    // names, keys and payloads of effects
 }
@@ -134,7 +136,7 @@ func (w *world) kinds() []*node.Def {
 func (w *world) start(document string, without ...string) {
 	w.t.Helper()
 	opts := uniflow.Options{Journal: w.store, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	for _, def := range w.kinds() {
+	for _, def := range append(w.kinds(), w.more...) {
 		if !strings.Contains(strings.Join(without, " "), def.Kind) {
 			opts.Kinds = append(opts.Kinds, def)
 		}
@@ -152,10 +154,7 @@ func (w *world) start(document string, without ...string) {
 	if w.beforeApply != nil {
 		w.beforeApply()
 	}
-	list, err := e.Apply(w.t.Context(), uniflow.Source{Documents: []spec.Document{{File: "flow.yaml", Data: []byte(document)}}})
-	if err != nil || list.HasErrors() {
-		w.t.Fatal(err, list)
-	}
+	w.apply(document)
 }
 
 func (w *world) stop() {

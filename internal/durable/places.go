@@ -27,6 +27,7 @@ type places struct {
 type home struct {
 	generation *run.Generation
 	triggers   map[string]int32 // by id
+	queues     map[journal.QueueID]int32
 	err        error
 	archive    *Archive    // nil for what is served
 	runs       int         // that have not ended
@@ -42,7 +43,7 @@ type place struct {
 }
 
 // serve lets runs go on in a generation that serves from now on.
-func (p *places) serve(g *run.Generation, current journal.Revision, archive func(journal.Revision) (*Archive, error)) {
+func (p *places) serve(g *run.Generation, current journal.Revision, archive func(journal.Revision) (*Archive, error)) *home {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if before := p.made[current.Hash]; before != nil && before.archive != nil && before.runs == 0 && !before.left {
@@ -56,13 +57,18 @@ func (p *places) serve(g *run.Generation, current journal.Revision, archive func
 		}
 	}
 	p.current, p.archive, p.made[current.Hash] = current, archive, homeOf(g)
+	return p.made[current.Hash]
 }
 
 func homeOf(g *run.Generation) *home {
-	h := &home{generation: g, triggers: make(map[string]int32)}
+	h := &home{generation: g, triggers: make(map[string]int32), queues: make(map[journal.QueueID]int32)}
 	vertices := g.Program().Vertices
 	for at := range vertices {
-		h.triggers[vertices[at].Ref.ID] = int32(at)
+		ref := &vertices[at].Ref
+		h.triggers[ref.ID] = int32(at)
+		if _, ok := vertices[at].Node.(node.ItemQueue); ok {
+			h.queues[journal.QueueID{Namespace: ref.Namespace, Name: ref.Name}] = int32(at)
+		}
 	}
 	return h
 }
@@ -83,6 +89,9 @@ func (p *places) of(f *flight) (place, error) {
 		p.made[f.run.Revision] = h
 	}
 	at, ok := h.triggers[f.run.Trigger]
+	if f.run.Queue != "" { // an item belongs to the queue of the name
+		at, ok = h.queues[idOf(f.run)]
+	}
 	switch {
 	case h.err != nil:
 		return place{}, h.err

@@ -350,7 +350,7 @@ func randomRun(t *testing.T, unloaded *int) (seed uint64, w *world, begin func(*
 	return seed, w, func(l *ledger) (node.Response, *ledger) {
 		for {
 			done := make(chan node.Response, 1)
-			if !gen.StartDurable(0, value.String("in"), l, func(resp node.Response) { done <- resp }) {
+			if !gen.StartDurable(0, 0, value.String("in"), l, func(resp node.Response) { done <- resp }) {
 				t.Fatal("it did not start")
 			}
 			select {
@@ -439,7 +439,7 @@ func TestPanicLeavesNoRun(t *testing.T) {
 	gen := g.open(t, run.Options{})
 	for range 20 { // until the pool gives the same object
 		done := make(chan node.Response, 1)
-		if !gen.StartDurable(begin, value.Int(1), &ledger{id: uuid.New(), limit: 100}, func(resp node.Response) { done <- resp }) {
+		if !gen.StartDurable(begin, 0, value.Int(1), &ledger{id: uuid.New(), limit: 100}, func(resp node.Response) { done <- resp }) {
 			t.Fatal("it did not start")
 		}
 		if resp := <-done; !resp.IsError() || !durable {
@@ -469,7 +469,7 @@ func TestRecordLimits(t *testing.T) {
 		l := &ledger{id: uuid.New(), limit: 1 << 20}
 		for range 3 {
 			done := make(chan node.Response, 1)
-			if !gen.StartDurable(at, value.String(strings.Repeat("x", 100)), l, func(resp node.Response) { done <- resp }) {
+			if !gen.StartDurable(at, 0, value.String(strings.Repeat("x", 100)), l, func(resp node.Response) { done <- resp }) {
 				t.Fatal("it did not start")
 			}
 			if resp := <-done; !resp.IsError() || node.Describe(resp.Payload.AsError()).Code != string(test.code) || l.ended == nil {
@@ -514,7 +514,7 @@ func TestReader(t *testing.T) {
 		l := &ledger{id: uuid.New(), limit: 1 << 20}
 		for range 2 {
 			done := make(chan node.Response, 1)
-			if !gen.StartDurable(begin, in, l, func(resp node.Response) { done <- resp }) {
+			if !gen.StartDurable(begin, 0, in, l, func(resp node.Response) { done <- resp }) {
 				t.Fatal("it did not start")
 			}
 			if resp := <-done; resp.Payload.String() != in.String() || n != 2 || l.waits != waits {

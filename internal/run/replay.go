@@ -363,9 +363,9 @@ func (run *durable) left() bool {
 	return false
 }
 
-// StartDurable starts a process that is durable, or that goes on after a crash. It reports
+// StartDurable starts a process that is durable, or that goes on after a crash, at an out-port of its trigger. It reports
 // false if no process may start any more; then done is not called.
-func (g *Generation) StartDurable(at int32, payload value.Value, kept Kept, done func(node.Response)) (started bool) {
+func (g *Generation) StartDurable(at, port int32, payload value.Value, kept Kept, done func(node.Response)) (started bool) {
 	ctx, end := g.begin(context.Background())
 	defer end()
 	trigger := &g.prog.Vertices[at].Ref
@@ -376,7 +376,7 @@ func (g *Generation) StartDurable(at int32, payload value.Value, kept Kept, done
 		return false
 	}
 	p.ending.answered = done
-	first := p.root.act.start(p, node.SendThen(0, payload, failOn))
+	first := p.root.act.start(p, node.SendThen(int(port), payload, failOn))
 	p.proceed(false, at, beginning{result: &first, port: noInPort})
 	return true
 }

@@ -38,6 +38,7 @@ type View struct {
 type Query struct {
 	States    []string
 	Trigger   string // name or id
+	Queue     string // name
 	Namespace string // of the trigger; that of the view by default
 	Since     time.Time
 	After     string // the next page: what [api.Runs] says
@@ -87,7 +88,7 @@ func (v *View) find(ctx context.Context, q Query) (found []*journal.Run, next st
 	if q.Limit <= 0 || q.Limit > api.MaxRuns {
 		q.Limit = api.MaxRuns
 	}
-	f := journal.Filter{Since: q.Since, Limit: q.Limit + 1} // one more tells whether there is a next page
+	f := journal.Filter{Queue: q.Queue, Since: q.Since, Limit: q.Limit + 1} // one more tells whether there is a next page
 	if f.States, err = parseStates(q.States); err != nil {
 		return nil, "", err
 	}
@@ -224,6 +225,23 @@ func (v *View) One(ctx context.Context, id journal.ID) (api.Run, error) {
 	return v.run(ctx, v.names(), r)
 }
 
+// Queues lists the queues that have items which have not ended, or are paused.
+func (v *View) Queues(ctx context.Context) ([]api.Queue, error) {
+	states, err := v.Journal.Queues(ctx)
+	queues := make([]api.Queue, 0, len(states))
+	for _, s := range states {
+		q := api.Queue{
+			Node: api.MetricsOf{Namespace: v.Redact(s.Queue.Namespace), Name: v.Redact(s.Queue.Name)}, Figures: []api.Figure{},
+			Items: &api.Items{Queued: s.Queued, Taken: s.Taken, Paused: s.Paused},
+		}
+		if !s.Oldest.IsZero() {
+			q.Items.Oldest = new(s.Oldest.UTC())
+		}
+		queues = append(queues, q)
+	}
+	return queues, err
+}
+
 // waits returns what a run waits for. The nodes are those of its records; nil for no records.
 func (v *View) waits(ctx context.Context, names *names, r *journal.Run, records []journal.Record) (shown []api.RunWait, err error) {
 	if r.State.Ended() {
@@ -293,6 +311,13 @@ func (v *View) run(ctx context.Context, names *names, r *journal.Run) (api.Run, 
 	}
 	if int(r.Level) < len(levels) {
 		shown.Level = levels[r.Level]
+	}
+	if r.Queue != "" {
+		shown.Queue = &api.RunQueue{Name: v.Redact(r.Queue), Key: v.Redact(r.QueueKey), Priority: r.Priority, Failed: r.Attempts}
+		if r.State == journal.Queued {
+			shown.Queue.Due = new(r.Due.UTC())
+			shown.Error = v.Redact(r.Error) // of the last attempt
+		}
 	}
 	if r.State < journal.OK { // one that goes on still has why it was put aside
 		return shown, nil

@@ -33,6 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) journal.Store) {
 		{"Records", records}, {"LargePayloads", largePayloads}, {"Ends", ends}, {"Retries", retries}, {"Unfinished", unfinished}, {"List", list}, {"Trim", trim}, {"TrimBytes", trimBytes},
 		{"Wait", wait}, {"Waits", waits}, {"WaitsEnd", waitsEnd}, {"WaitsOfDropped", waitsOfDropped}, {"WaitTokens", waitTokens}, {"WaitsDue", waitsDue}, {"Idle", idle},
 		{"Signals", signals}, {"SignalsOrder", signalsOrder}, {"SignalsTaken", signalsTaken}, {"SignalsTrim", signalsTrim}, {"WaitsAtomic", waitsAtomic}, {"WaitsConcurrent", waitsConcurrent},
+		{"Items", items}, {"ItemsRequeued", itemsRequeued}, {"ItemsChanged", itemsChanged}, {"QueueKeys", queueKeys}, {"Queues", queues}, {"ItemsBegun", itemsBegun},
 		{"Atomic", atomic}, {"Full", full}, {"Context", contexts}, {"Closed", closed}, {"Concurrent", concurrent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -406,7 +407,7 @@ func unfinished(t *testing.T, k *kit) {
 	for i := range 5 {
 		b.Starts = append(b.Starts, NewRun(5-i))
 	}
-	b.Starts[1].State = journal.Queued                                                                                                                       // run 4
+	b.Starts = append(b.Starts, NewItem(6, "", 0, 0))
 	b.Ends = []journal.End{{Run: ID(2), State: journal.OK, At: at(6)}, {Run: ID(1), State: journal.Waiting}, {Run: ID(5), State: journal.Parked, At: at(6)}} // 2 runs are left
 	b.Waits = []journal.Wait{NewWait(1, 1)}
 	k.commit(b)
@@ -418,14 +419,11 @@ func unfinished(t *testing.T, k *kit) {
 			t.Fatal(err)
 		}
 		if len(runs) != 2 {
-			t.Fatalf("got %d runs, want 2: neither those that wait nor those that were put aside", len(runs))
+			t.Fatalf("got %d runs, want 2: neither those that wait or are queued nor those that were put aside", len(runs))
 		}
 		for i, want := range []*journal.Run{NewRun(3), NewRun(4)} {
-			switch i {
-			case 0:
+			if i == 0 {
 				want.Resumed = resumed
-			case 1:
-				want.State = journal.Queued
 			}
 			k.same(runs[i], want)
 		}
@@ -756,32 +754,35 @@ func retries(t *testing.T, k *kit) {
 	retried := new(journal.Batch)
 	for i := range b.Starts {
 		before[i] = k.get(i)
-		r := journal.Retry{Run: ID(i), Forgotten: []int32{1, 3}}
+		r := journal.Retry{Run: ID(i), Failures: i != int(journal.Waiting)}
 		if i%2 == 0 {
 			r.Revision = "r2"
 		}
 		retried.Retried = append(retried.Retried, r)
 	}
-	retried.Records = []journal.Record{NewRecord(int(journal.Failed), 3)} // its number is free again
+	retried.Records = []journal.Record{NewRecord(int(journal.Failed), 4)}
 	k.commit(retried)
 	k.reopen()
 	for i, want := range before {
 		left := []journal.Record{NewRecord(i, 1), NewRecord(i, 2), NewRecord(i, 3)}
 		left[0].Key = b.Records[3*i].Key
 		if want.State.Retriable() {
-			want.State, want.Answer, want.Error, want.Ended, want.Attempts = journal.Running, nil, "", time.Time{}, 1
-			if left = left[1:2]; i == int(journal.Failed) {
-				left = append(left, NewRecord(i, 3))
+			want.State, want.Answer, want.Error, want.Ended = journal.Running, nil, "", time.Time{}
+			if i != int(journal.Waiting) {
+				want.Retried = 3
+			}
+			if i == int(journal.Failed) {
+				left = append(left, NewRecord(i, 4))
 			}
 			if i%2 == 0 {
-				want.Revision = "r2"
+				want.Revision, want.Moved = "r2", true
 			}
 		}
 		k.same(k.get(i), want)
 		k.records(i, left...)
 	}
 	k.commit(&journal.Batch{Ends: []journal.End{{Run: ID(int(journal.Failed)), State: journal.OK, Answer: []byte("well"), At: at(9)}}})
-	if r := k.get(int(journal.Failed)); string(r.Answer) != "well" || r.State != journal.OK || r.Attempts != 1 {
+	if r := k.get(int(journal.Failed)); string(r.Answer) != "well" || r.State != journal.OK || r.Retried != 3 {
 		t.Errorf("after the attempt it is %+v", r)
 	}
 }

@@ -50,6 +50,7 @@ type data struct {
 	revisions map[string][]byte
 	signals   []*journal.Signal // in the order in which they came; of those that are taken Event is empty
 	known     map[journal.SignalID]*journal.Signal
+	paused    map[journal.QueueID]struct{}
 	bytes     int64
 }
 
@@ -69,6 +70,7 @@ func keyOf(r *journal.Run) key { return key{r.Namespace, r.Trigger, string(r.Key
 func New() *Store {
 	s := &Store{data: &data{
 		runs: make(map[journal.ID]*entry), keys: make(map[key]journal.ID), revisions: make(map[string][]byte), known: make(map[journal.SignalID]*journal.Signal),
+		paused: make(map[journal.QueueID]struct{}),
 	}}
 	s.data.open = s
 	return s
@@ -161,16 +163,10 @@ func (d *data) check(b *journal.Batch) error {
 		n   int32
 	}
 	seen := make(map[number]bool, len(b.Records))
-	forgotten := make(map[number]bool)
-	for _, r := range b.Retried {
-		for _, n := range r.Forgotten {
-			forgotten[number{r.Run, n}] = true
-		}
-	}
 	for i := range b.Records {
 		r := &b.Records[i]
 		again := seen[number{r.Run, r.N}]
-		if e := d.runs[r.Run]; e != nil && !again && !(forgotten[number{r.Run, r.N}] && e.run.State.Retriable()) {
+		if e := d.runs[r.Run]; e != nil && !again {
 			_, again = e.find(r.N)
 		}
 		if again {
@@ -214,12 +210,16 @@ func (d *data) apply(b *journal.Batch) {
 		if e == nil || !e.run.State.Retriable() {
 			continue
 		}
-		e.run.State, e.run.Answer, e.run.Error, e.run.Ended = journal.Running, nil, "", time.Time{}
-		e.run.Attempts, e.run.Resumed = e.run.Attempts+1, 0
+		e.run.State, e.run.Answer, e.run.Error, e.run.Ended, e.run.Resumed = journal.Running, nil, "", time.Time{}, 0
 		if r.Revision != "" {
-			e.run.Revision = r.Revision
+			e.run.Revision, e.run.Moved = r.Revision, true
 		}
-		e.records = slices.DeleteFunc(e.records, func(rec journal.Record) bool { return slices.Contains(r.Forgotten, rec.N) })
+		if r.Failures {
+			e.retried()
+		}
+	}
+	for _, c := range b.Claims {
+		d.claim(c)
 	}
 	for _, r := range b.Records {
 		if e := d.runs[r.Run]; e != nil && !dropped[r.Run] {
@@ -262,6 +262,17 @@ func (d *data) apply(b *journal.Batch) {
 			d.bytes += sizeOf(one)
 		}
 	}
+	for _, r := range b.Requeues {
+		if !dropped[r.Run] {
+			d.requeue(r)
+		}
+	}
+	for _, p := range b.Pauses {
+		delete(d.paused, p.Queue)
+		if p.Paused {
+			d.paused[p.Queue] = struct{}{}
+		}
+	}
 	for _, end := range b.Ends {
 		e := d.runs[end.Run]
 		if e == nil || dropped[end.Run] {
@@ -296,8 +307,12 @@ func (d *data) start(r *journal.Run) (old *entry) {
 		d.keys[keyOf(r)] = r.ID
 	}
 	e := &entry{run: *clone(r), waits: make(map[uint64]journal.Wait)}
-	e.run.Answer, e.run.Error, e.run.Resumed, e.run.Attempts, e.run.Ended = nil, "", 0, 0, time.Time{}
+	e.run.Answer, e.run.Error, e.run.Resumed, e.run.Retried, e.run.Moved, e.run.Ended = nil, "", 0, 0, false, time.Time{}
 	e.run.Created, e.run.KeyUntil = ms(r.Created), ms(r.KeyUntil)
+	e.run.Attempts, e.run.Begun, e.run.Due = 0, time.Time{}, ms(r.Due)
+	if r.Queue == "" {
+		e.run.Item = journal.Item{}
+	}
 	if len(r.Key) == 0 {
 		e.run.KeyUntil = time.Time{}
 	}
@@ -350,7 +365,7 @@ func (s *Store) Unfinished(ctx context.Context) ([]*journal.Run, error) {
 	}
 	var runs []*journal.Run
 	for _, e := range s.data.runs {
-		if e.run.State >= journal.Waiting {
+		if e.run.State != journal.Running {
 			continue
 		}
 		runs = append(runs, clone(&e.run))
@@ -419,6 +434,7 @@ func (s *Store) List(ctx context.Context, f journal.Filter) ([]*journal.Run, err
 		switch r := &e.run; {
 		case f.Namespace != "" && r.Namespace != f.Namespace,
 			f.Trigger != "" && r.Trigger != f.Trigger,
+			f.Queue != "" && r.Queue != f.Queue,
 			len(f.States) > 0 && !slices.Contains(f.States, r.State),
 			!f.Since.IsZero() && r.Created.Before(ms(f.Since)),
 			f.After != (journal.ID{}) && bytes.Compare(id[:], f.After[:]) >= 0:

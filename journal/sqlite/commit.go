@@ -178,7 +178,10 @@ func sizeOf(b *journal.Batch) (size int) {
 	for i := range b.Ends {
 		size += rowSize + len(b.Ends[i].Answer)
 	}
-	return size + rowSize*(len(b.Waits)+len(b.Over)+len(b.Taken))
+	for i := range b.Requeues {
+		size += rowSize + len(b.Requeues[i].Input)
+	}
+	return size + rowSize*(len(b.Claims)+len(b.Pauses)+len(b.Waits)+len(b.Over)+len(b.Taken))
 }
 
 // A log is what a checkpoint tells of the write-ahead log.
@@ -228,7 +231,12 @@ func (s *Store) apply(b *journal.Batch) error {
 		s.write.resumed[id] = struct{}{}
 	}
 	for i := range b.Retried {
-		if err := s.retry(&b.Retried[i]); err != nil {
+		if err := s.put(s.statements.Retry, sqlstore.RetryArgs(s.write.args[:0], &b.Retried[i])); err != nil {
+			return err
+		}
+	}
+	for i := range b.Claims {
+		if err := s.put(s.statements.Claim, sqlstore.ClaimArgs(s.write.args[:0], &b.Claims[i])); err != nil {
 			return err
 		}
 	}
@@ -265,6 +273,13 @@ func (s *Store) apply(b *journal.Batch) error {
 			return err
 		}
 	}
+	for i := range b.Requeues {
+		if r := &b.Requeues[i]; dropped == nil || !dropped[r.Run] {
+			if err := s.requeue(r); err != nil {
+				return err
+			}
+		}
+	}
 	for i := range b.Ends {
 		if e := &b.Ends[i]; dropped == nil || !dropped[e.Run] {
 			if err := s.end(e); err != nil {
@@ -272,7 +287,36 @@ func (s *Store) apply(b *journal.Batch) error {
 			}
 		}
 	}
+	for _, p := range b.Pauses {
+		paused := int64(0)
+		if p.Paused {
+			paused = 1
+		}
+		if _, err := s.write.exec(s.statements.Pause, p.Queue.Namespace, p.Queue.Name, paused); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// requeue puts an item into its queue again, without what it has recorded if that is to be forgotten.
+func (s *Store) requeue(r *journal.Requeue) error {
+	args, blob := sqlstore.RequeueArgs(s.write.args[:0], r, s.packer)
+	if err := s.put(s.statements.Requeue, args); err != nil {
+		return err
+	}
+	delete(s.write.resumed, r.Run)
+	if r.Forget {
+		if _, err := s.write.exec(s.statements.ForgetHolds, r.Run[:], r.Run[:]); err != nil {
+			return err
+		}
+	}
+	if len(r.Input) > 0 { // one that has not begun, so the blob is of its input
+		if _, err := s.write.exec(s.statements.ForgetBlobs, r.Run[:]); err != nil {
+			return err
+		}
+	}
+	return s.putBlob(blob)
 }
 
 // start inserts a run, or returns the one that stands for it.
@@ -313,22 +357,6 @@ func (s *Store) find(text string, args ...any) (r *journal.Run, err error) {
 		return err
 	}, text, args...)
 	return r, err
-}
-
-func (s *Store) retry(r *journal.Retry) error {
-	revision := any(nil)
-	if r.Revision != "" {
-		revision = r.Revision
-	}
-	if changed, err := s.write.exec(s.statements.Retry, revision, r.Run[:]); err != nil || changed == 0 {
-		return err
-	}
-	for _, n := range r.Forgotten {
-		if _, err := s.write.exec(s.statements.Forget, r.Run[:], int64(n)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (s *Store) record(r *journal.Record) error {

@@ -485,9 +485,13 @@ func TestPlans(t *testing.T) {
 	defer shut(t, s)
 	st := sqlstore.NewStatements(sqlstore.SQLite)
 	for text, want := range map[string]string{
-		st.RunByKey: "runs_key", st.Unfinished: "runs_live", st.CountResumed: "PRIMARY KEY", st.Oldest: "runs_aside", st.ExpiredOK: "runs_aside", st.ExpiredElse: "runs_aside",
+		st.RunByKey: "runs_key", st.Unfinished: "runs_running", st.CountResumed: "PRIMARY KEY", st.Oldest: "runs_aside", st.ExpiredOK: "runs_aside", st.ExpiredElse: "runs_aside",
 		st.DeleteWait: "PRIMARY KEY", st.Waiting: "holds_event", st.Token: "holds_token", st.Due: "holds_due", st.Next: "holds_due", st.Waits: "PRIMARY KEY",
 		st.TakeSignal: "PRIMARY KEY", st.Signals: "signals_event", st.Untaken: "signals_until", st.Known: "PRIMARY KEY", st.Expired: "signals_until", st.DeleteSignal: "PRIMARY KEY",
+		st.NextItems: "runs_items (ns=? AND queue=? AND qkey=? AND priority=? AND due<?)", st.NextDue: "runs_items (ns=? AND queue=? AND qkey=? AND priority=? AND due>?)",
+		st.Priority: "runs_items (ns=? AND queue=? AND qkey=? AND priority<?)", st.QueueKey: "runs_items (ns=? AND queue=? AND qkey>?)", st.FirstKey: "runs_items (ns=? AND queue=?)",
+		st.Taken: "runs_taken (ns=? AND queue=?)", st.Begun: "runs_begun (ns=? AND queue=? AND begun>?)", st.OldestItem: "runs_due (ns=? AND queue=?)", st.Queues: "runs_taken",
+		st.Claim: "PRIMARY KEY", st.Requeue: "PRIMARY KEY", st.Retry: "PRIMARY KEY", st.ForgetHolds: "PRIMARY KEY", st.ForgetBlobs: "sqlite_autoindex_blobs_1",
 		st.EndRun: "PRIMARY KEY", st.Records: "PRIMARY KEY", st.DeleteRecords: "PRIMARY KEY", st.DeleteBlobs: "sqlite_autoindex_blobs_1",
 	} {
 		plan, err := s.Plan(text)

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -16,6 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -32,7 +32,7 @@ func limitDef(o Options) *node.Def {
 		Page:    node.ReadPage(limitPage),
 		Config: schema.Fields(
 			schema.Expr("key").Doc("What is limited by itself, an expression over the payload as `self` and its keys, such as the address of a client."),
-			schema.Text("rate").Pattern(ratePattern).Doc("How many payloads may pass: a number a second such as 5, or a number in a time such as `100/m` or `5/10s`. The units are s, m, h and d. No limit unless set."),
+			schema.Text("rate").Pattern(field.RatePattern).Doc("How many payloads may pass: a number a second such as 5, or a number in a time such as `100/m` or `5/10s`. The units are s, m, h and d. No limit unless set."),
 			schema.Int("burst").Range(1, 1<<30).Doc("How many may pass immediately after a pause; the number in `rate` unless set."),
 			schema.Int("concurrency").Range(1, 1<<30).Doc("How many may be on their way. No limit unless set."),
 			schema.Int("ipv6_prefix").Default(64).Range(1, 128).Doc("How many bits of an address of IPv6 count. A provider gives each customer a network of 64, 56 or 48 bits; 128 counts each address by itself."),
@@ -253,7 +253,7 @@ func quotaOf(cfg schema.Config, found *diag.List) quota {
 	q := quota{burst: int(cfg.Int("burst")), concurrency: int(cfg.Int("concurrency"))}
 	switch {
 	case cfg.Has("rate"):
-		n, per, ok := parseRate(cfg.String("rate"))
+		n, per, ok := field.ParseRate(cfg.String("rate"))
 		if !ok {
 			got := "text from a template"
 			if !cfg.Hidden("rate") {
@@ -273,38 +273,4 @@ func quotaOf(cfg schema.Config, found *diag.List) quota {
 		found.Add(cfg.Errorf("", diag.CodeBadValue, "nothing is limited").WithHint("add one such as rate: 100/m, or concurrency: 10"))
 	}
 	return q
-}
-
-const ratePattern = `^ *\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)? *(/ *([0-9]+(\.[0-9]*)?|\.[0-9]+)?(ms|s|m|h|d) *)?$`
-
-// parseRate reads a number of packets and the time in which they may pass. The rate
-// must be one that a bucket can be refilled at.
-func parseRate(text string) (n float64, per time.Duration, ok bool) {
-	number, unit, divided := strings.Cut(text, "/")
-	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if err != nil || strings.ContainsAny(number, "xX_pP") {
-		return 0, 0, false
-	}
-	per = time.Second
-	if divided {
-		unit = strings.TrimSpace(unit)
-		if unit == "" {
-			return 0, 0, false
-		}
-		count := 1.0
-		digits := strings.TrimRight(unit, "mshd")
-		if digits != "" {
-			if count, err = strconv.ParseFloat(digits, 64); err != nil || strings.ContainsAny(digits, "xX_pPeE+-") {
-				return 0, 0, false
-			}
-		}
-		one := map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}[unit[len(digits):]]
-		length := count * float64(one)
-		if !(length >= 1 && length < math.MaxInt64) {
-			return 0, 0, false
-		}
-		per = time.Duration(length)
-	}
-	perSecond := n / per.Seconds()
-	return n, per, perSecond >= 1e-9 && perSecond <= 1e9
 }

@@ -1,4 +1,4 @@
-// Package flow holds the kinds of workflows that take days: wait and signal.
+// Package flow holds the kinds of workflows that take days: wait and signal, queue and enqueue.
 //
 // Each kind is one literal, in a file of its name. The package must not know where runs are
 // kept, or who sends signals but its own node.
@@ -19,6 +19,8 @@ import (
 // Defs returns the kinds of this package, freshly made.
 func Defs(o stream.Options) []*node.Def {
 	return []*node.Def{
+		enqueueDef(o),
+		queueDef(o),
 		signalDef(o),
 		waitDef(o),
 	}

@@ -28,7 +28,7 @@ type commands struct{ *app.App }
 func Commands(shared *app.App) []*cobra.Command {
 	a := commands{shared}
 	return []*cobra.Command{
-		initCommand(a), startCommand(a), runCommand(a), runsCommand(a), deadCommand(a), journalCommand(a), checkCommand(a), callCommand(a), mcpCommand(a), testCommand(a), evalCommand(a), formatCommand(a),
+		initCommand(a), startCommand(a), runCommand(a), runsCommand(a), queuesCommand(a), deadCommand(a), journalCommand(a), checkCommand(a), callCommand(a), mcpCommand(a), testCommand(a), evalCommand(a), formatCommand(a),
 		listCommand(a), describeCommand(a), explainCommand(a), graphCommand(a), schemaCommand(a), openapiCommand(a), lspCommand(a), workerCommand(a),
 	}
 }

@@ -75,6 +75,7 @@ func (o *runsOptions) addServedFlags(cmd *cobra.Command, more ...string) {
 type runSource interface {
 	list(ctx context.Context, q runs.Query) (api.Runs, error)
 	show(ctx context.Context, id string, after int, payloads bool) (api.RunDetail, error)
+	queues(ctx context.Context) ([]api.Queue, error)
 }
 
 // during calls f with the source that the command line names.
@@ -151,6 +152,7 @@ func (p *servedRuns) list(ctx context.Context, q runs.Query) (page api.Runs, err
 	}
 	set("state", strings.Join(q.States, ","))
 	set("trigger", q.Trigger)
+	set("queue", q.Queue)
 	if p.Given(settings.Namespace) {
 		set("namespace", q.Namespace)
 	}
@@ -218,8 +220,9 @@ const runsListLong = `List prints a line for each run, the latest first: its id,
 started it, the level of its durability, when it began, how long it took, and why it has failed, or
 what it waits for.
 
-The states: running; waiting: it only waits, and is not in memory; ok, failed and cancelled, which have
-ended; dead: it was resumed six times without a new record, as the program has crashed each time; stuck:
+The states: queued: an item of a queue that has not begun; running; waiting: it only waits, and is not
+in memory; ok, failed and cancelled, which have ended; dead: it was resumed six times without a new
+record, as the program has crashed each time, or the last attempt of an item has failed; stuck:
 its documents have changed; diverged: run again, it did something else than its records say. The last
 three are put aside: the program does not go on with them.`
 
@@ -237,6 +240,7 @@ func runsListCommand(a commands) *cobra.Command {
 	flags.StringSliceVar(&q.States, "state", nil, "list those in these `STATES`, separated by commas")
 	app.CompleteFlag(cmd, "state", runs.States())
 	flags.StringVar(&q.Trigger, "trigger", "", "list those that the node with this `NAME` or id has started")
+	flags.StringVar(&q.Queue, "queue", "", "list the items of the queue with this `NAME`")
 	flags.DurationVar(&since, "since", 0, "list those that began in the last `DURATION`, such as 1h")
 	flags.IntVar(&limit, "limit", 100, "list up to `N`")
 	o.addFlags(cmd, settings.Namespace)
@@ -300,6 +304,9 @@ func (a commands) printRuns(all []api.Run) error {
 			if more := len(r.Waits) - 1; more > 0 {
 				reason += fmt.Sprintf(", and %d more", more)
 			}
+		}
+		if q := r.Queue; q != nil && q.Failed > 0 && q.Due != nil {
+			reason = fmt.Sprintf("again at %s: %s", q.Due.Format(time.RFC3339), reason)
 		}
 		t.Row(r.ID, r.State, nodeOf(r.Trigger), r.Level, r.Began.Format(time.RFC3339), tookOf(&r), show.Printable(reason))
 	}
@@ -394,6 +401,21 @@ func (a commands) printRun(run *api.RunDetail) error {
 	rows := [][]string{{"run", r.ID}, {"state", r.State}, {"trigger", nodeOf(r.Trigger)}, {"level", r.Level}, {"began", r.Began.Format(recordTime)}}
 	if r.Ended != nil {
 		rows = append(rows, []string{"ended", r.Ended.Format(recordTime)})
+	}
+	if q := r.Queue; q != nil {
+		rows = append(rows, []string{"queue", show.Printable(q.Name)})
+		if q.Key != "" {
+			rows = append(rows, []string{"key", show.Printable(q.Key)})
+		}
+		if q.Priority != 0 {
+			rows = append(rows, []string{"priority", strconv.Itoa(q.Priority)})
+		}
+		if q.Failed > 0 {
+			rows = append(rows, []string{"failed", strconv.Itoa(q.Failed)})
+		}
+		if q.Due != nil {
+			rows = append(rows, []string{"due", q.Due.Format(recordTime)})
+		}
 	}
 	if r.Resumed > 0 {
 		rows = append(rows, []string{"resumed", strconv.Itoa(r.Resumed)})

@@ -153,7 +153,7 @@ func (o *runsOptions) act(cmd *cobra.Command, text string, body any) error {
 	return o.Print(run.ID + "\n")
 }
 
-const runsCancelLong = `Cancel ends a run that waits, or that was put aside as stuck or diverged. It does not go on any more, and
+const runsCancelLong = `Cancel ends a run that is queued, that waits, or that was put aside as stuck or diverged. It does not go on any more, and
 signals do not find it. Those who wait for its answer get an error with the status 503, and so does a
 request with its key.
 
@@ -164,7 +164,7 @@ needed.
 
 func runsCancelCommand(a commands) *cobra.Command {
 	return runsManyCommand(a, "cancelled", &cobra.Command{
-		Use: "cancel [ID...]", Short: "End durable processes that wait or were put aside", Long: runsCancelLong,
+		Use: "cancel [ID...]", Short: "End durable processes that are queued, wait or were put aside", Long: runsCancelLong,
 		Example: "  uniflow runs cancel --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71\n  uniflow runs cancel --admin 127.0.0.1:9000 --state waiting --trigger orders --rate 50/s",
 	}, nil)
 }
@@ -173,6 +173,8 @@ const runsRetryLong = `Retry lets a run go on that has failed or is dead: what h
 failed is, with the same idempotency key. The same id, key and clients have the new answer. A run that was
 put aside as stuck or diverged goes on with all that it has recorded, for example after its documents can
 be opened again. If it still cannot go on, it stays aside.
+
+An item of a queue that is dead is put into its queue again, and has all of its attempts.
 
 With --latest the run goes on in the workflow that is served now, also one that waits. What it has recorded
 counts where it comes to the same node in the same way, with the same input; all else is done there, maybe
@@ -194,7 +196,8 @@ func runsRetryCommand(a commands) *cobra.Command {
 
 const runsRestartLong = `Restart starts another run with what this one has begun with: from its trigger on, in the workflow that
 is served now, and without an idempotency key. What the first one has done is done again. Fields that the
-journal does not keep, such as the header Authorization, are missing.
+journal does not keep, such as the header Authorization, are missing. Of an item of a queue, another item is
+put into the queue.
 
 With --input the new run begins with the JSON in a file instead. runs show --payloads prints the input of
 the first; what is [redacted] in it stays as it was.

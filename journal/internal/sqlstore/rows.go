@@ -29,7 +29,76 @@ func RunArgs(args []any, r *journal.Run, p *Packer) ([]any, *Blob) {
 		until = ms(r.KeyUntil)
 	}
 	return append(args, r.ID[:], r.Namespace, r.Trigger, r.Revision, int64(r.Level), int64(r.State), bytes(r.Key), until,
-		bytes(input), int64(r.InputHash), packed, r.Created.UnixMilli()), blob
+		bytes(input), int64(r.InputHash), packed, r.Created.UnixMilli(), number(int64(r.Port)), text(r.Queue), itemOr(r, r.QueueKey),
+		itemOr(r, int64(r.Priority)), itemOr(r, ms(r.Due))), blob
+}
+
+// itemOr returns v for an item, else nil.
+func itemOr(r *journal.Run, v any) any {
+	if r.Queue == "" {
+		return nil
+	}
+	return v
+}
+
+// ClaimArgs is as [RunArgs], of [Statements.Claim].
+func ClaimArgs(args []any, c *journal.Claim) []any {
+	unkey := int64(0)
+	if c.Unkey {
+		unkey = 1
+	}
+	return append(args, text(c.Revision), c.At.UnixMilli(), unkey, unkey, c.Run[:])
+}
+
+// RetryArgs is as [RunArgs], of [Statements.Retry].
+func RetryArgs(args []any, r *journal.Retry) []any {
+	moved, failures := int64(0), int64(0)
+	if r.Revision != "" {
+		moved = 1
+	}
+	if r.Failures {
+		failures = 1
+	}
+	return append(args, text(r.Revision), moved, failures, r.Run[:])
+}
+
+// RequeueArgs is as [RunArgs], of [Statements.Requeue].
+func RequeueArgs(args []any, r *journal.Requeue, p *Packer) ([]any, *Blob) {
+	var blob *Blob
+	input, packed := any(nil), any(nil)
+	if len(r.Input) > 0 {
+		column, large := p.pack(r.Run, r.Input)
+		input, packed = column, int64(0)
+		if blob = large; blob != nil {
+			packed = int64(packedInput)
+		}
+	}
+	forget := int64(0)
+	if r.Forget {
+		forget = 1
+	}
+	return append(args, ms(r.Due), int64(r.Attempts), bytes([]byte(r.Error)), input, packed, forget, forget, r.Run[:]), blob
+}
+
+// StateOf makes the state of a queue of a row of [Statements.Queues].
+func StateOf(row []any) (journal.QueueState, error) {
+	c := columns{row: row}
+	s := journal.QueueState{Queue: journal.QueueID{Namespace: c.text(), Name: c.text()}, Paused: c.number() != 0, Queued: int(c.number()), Taken: int(c.number()), Oldest: c.time()}
+	return s, c.err
+}
+
+// TextOf returns the text in the first column of a row.
+func TextOf(row []any) (string, error) {
+	c := columns{row: row}
+	s := c.text()
+	return s, c.err
+}
+
+// NumberOf returns the number in the first column of a row.
+func NumberOf(row []any) (int64, error) {
+	c := columns{row: row}
+	n := c.number()
+	return n, c.err
 }
 
 // RecordArgs is as [RunArgs], of [Statements.InsertRecords].
@@ -179,9 +248,11 @@ type columns struct {
 }
 
 func (c *columns) run() *journal.Run {
-	return &journal.Run{
+	return &journal.Run{ // in the order of the columns
 		ID: c.id(), Namespace: c.text(), Trigger: c.text(), Revision: c.text(), Level: uint8(c.number()), State: journal.State(c.number()),
-		Key: c.bytes(), KeyUntil: c.time(), InputHash: uint64(c.number()), Error: string(c.bytes()), Resumed: int(c.number()), Attempts: int(c.number()), Created: c.time(), Ended: c.time(),
+		Key: c.bytes(), KeyUntil: c.time(), InputHash: uint64(c.number()), Error: string(c.bytes()), Resumed: int(c.number()), Created: c.time(), Ended: c.time(), Port: int32(c.number()),
+		Retried: int32(c.number()), Moved: c.number() != 0,
+		Item: journal.Item{Queue: c.text(), QueueKey: c.text(), Priority: int(c.number()), Due: c.time(), Attempts: int(c.number()), Begun: c.time()},
 	}
 }
 
@@ -267,6 +338,22 @@ func bytes(b []byte) any {
 		return nil
 	}
 	return b
+}
+
+// number returns nil for 0.
+func number(n int64) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+// text returns nil for an empty text.
+func text(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
 }
 
 func ms(t time.Time) any {

@@ -117,7 +117,7 @@ func TestDamagedRows(t *testing.T) {
 	}
 	defer p.Close()
 	id := make([]byte, 16)
-	good := []any{id, "n", "t", "r", int64(2), int64(1), nil, nil, int64(3), nil, int64(0), int64(0), int64(4), nil, int64(0), nil, nil}
+	good := []any{id, "n", "t", "r", int64(2), int64(1), nil, nil, int64(3), nil, int64(0), int64(4), nil, int64(1), int64(0), int64(0), "q", "k", int64(1), int64(5), int64(1), int64(6), int64(0), nil, nil}
 	if _, err := sqlstore.RunOf(good, p); err != nil {
 		t.Errorf("a good row: %v", err)
 	}
@@ -147,6 +147,8 @@ func TestDamagedRows(t *testing.T) {
 	wait := func(row []any) error { _, err := sqlstore.WaitOf(row); return err }
 	damaged("wait", wait, id, int64(-1), "n", "e", "k", int64(1), []byte("t"))
 	damaged("wait", wait, id, int64(-1), "n", nil, nil, nil, nil)
+	state := func(row []any) error { _, err := sqlstore.StateOf(row); return err }
+	damaged("state of a queue", state, "n", "q", int64(0), int64(1), int64(2), int64(3))
 	signal := func(row []any) error { _, err := sqlstore.SignalOf(row); return err }
 	damaged("signal", signal, []byte("n\x00i"), "n", "e", "k", []byte("p"), int64(1))
 	if err := signal([]any{[]byte("m\x00i"), "n", "e", "k", nil, int64(1)}); err == nil {
@@ -156,11 +158,12 @@ func TestDamagedRows(t *testing.T) {
 	if _, err := sqlstore.RunOf(good, p); err == nil {
 		t.Error("an id of 15 bytes is read")
 	}
-	good[0], good[14], good[15] = id, int64(1), []byte("no zstd")
+	packed, input := len(good)-3, len(good)-2
+	good[0], good[packed], good[input] = id, int64(1), []byte("no zstd")
 	if _, err := sqlstore.RunOf(good, p); err == nil {
 		t.Error("a damaged blob is read")
 	}
-	good[15] = nil
+	good[input] = nil
 	if _, err := sqlstore.RunOf(good, p); err == nil {
 		t.Error("a missing blob is read")
 	}

@@ -27,10 +27,25 @@ type Statements struct {
 
 	CountResumed string // of one id, if it has not ended
 	ClearResumed string // of one id
-	Retry        string // a revision, or none; id
-	Forget       string // run, n
+	Retry        string // see [RetryArgs]
 	Unfinished   string // see [RunOf]
 	Records      string // of one id; see [RecordOf]
+
+	Claim      string // see [ClaimArgs]
+	Requeue    string // see [RequeueArgs]; then ForgetBlobs
+	Pause      string // ns, name, 0 or 1
+	NextItems  string // ns, queue, qkey, priority, a time, and a limit; see [ListedOf]
+	NextDue    string // ns, queue, qkey, priority, a time; a time
+	Priority   string // ns, queue, qkey, a priority that is greater; the next, if there is one
+	QueueKey   string // ns, queue, a key before; the next, if there is one
+	FirstKey   string // ns, queue; likewise
+	Taken      string // ns, queue; see [ListedOf]
+	Begun      string // ns, queue, a time, and a limit; times
+	OldestItem string // ns, queue; a time
+	Queues     string // see [StateOf]
+
+	ForgetHolds string // id; those of an item
+	ForgetBlobs string // likewise; but for the input
 
 	PutWait    string // see [WaitArgs]
 	DeleteWait string // run, pos
@@ -63,14 +78,16 @@ type Statements struct {
 }
 
 const (
-	runColumns = "id, ns, trigger, revision, level, state, key, key_until, input, input_hash, packed, created"
-	runWidth   = 12
+	runColumns = "id, ns, trigger, revision, level, state, key, key_until, input, input_hash, packed, created, port, queue, qkey, priority, due"
+	runWidth   = 17
 
 	recordColumns = "run, n, pos, node, type, op, port, payload, input_hash, packed, at, key"
 	recordWidth   = 12
 
+	listed = `id, ns, trigger, revision, level, state, key, key_until, input_hash, error, recoveries, created, ended, port, retried, moved, queue, qkey, priority, due, attempts, begun`
+
 	// selectRun reads blobs in the same statement: between two, a run may be removed.
-	selectRun = `SELECT id, ns, trigger, revision, level, state, key, key_until, input_hash, error, recoveries, attempts, created, ended, packed,
+	selectRun = `SELECT ` + listed + `, packed,
 CASE WHEN packed & 1 <> 0 THEN (SELECT body FROM blobs WHERE run = runs.id AND hash = runs.input) ELSE input END,
 CASE WHEN packed & 2 <> 0 THEN (SELECT body FROM blobs WHERE run = runs.id AND hash = runs.answer) ELSE answer END
 FROM runs `
@@ -81,7 +98,16 @@ FROM runs `
 	// the waits in the order of their index and stops at the limit.
 	ofWaiting = "(SELECT state FROM runs WHERE id = holds.run) = 2 "
 
-	listRuns = `SELECT id, ns, trigger, revision, level, state, key, key_until, input_hash, error, recoveries, attempts, created, ended FROM runs `
+	lastRecord = "(SELECT max(n) FROM records WHERE run = runs.id)"
+
+	listRuns = `SELECT ` + listed + ` FROM runs `
+
+	// These are the conditions of partial indexes, word by word.
+	ofQueued = "state = 0 AND queue IS NOT NULL AND ns = ? AND queue = ? "
+	ofTaken  = "queue IS NOT NULL AND state > 0 AND state < 3 "
+
+	// ofItem is for what follows a [Statements.Requeue] in a commit.
+	ofItem = "(SELECT queue FROM runs WHERE id = ?) IS NOT NULL"
 )
 
 // NewStatements returns the statements of a dialect.
@@ -102,13 +128,35 @@ func NewStatements(d Dialect) *Statements {
 
 		CountResumed: "UPDATE runs SET recoveries = recoveries + 1, state = 1, ended = NULL WHERE id = ? AND state NOT BETWEEN 3 AND 6",
 		ClearResumed: "UPDATE runs SET recoveries = 0 WHERE id = ?",
-		Retry: `UPDATE runs SET state = 1, answer = NULL, error = NULL, ended = NULL, packed = packed & 1, recoveries = 0, attempts = attempts + 1,
-revision = coalesce(?, revision) WHERE id = ? AND (state IN (2, 4, 6) OR state >= 7)`,
-		Forget:     "DELETE FROM records WHERE run = ? AND n = ?",
-		Unfinished: selectRun + "WHERE state < 2 ORDER BY created, id",
+		Retry: `UPDATE runs SET state = 1, answer = NULL, error = NULL, ended = NULL, packed = packed & 1, recoveries = 0, revision = coalesce(?, revision),
+moved = CASE WHEN CAST(? AS INTEGER) = 1 THEN 1 ELSE moved END, retried = CASE WHEN CAST(? AS INTEGER) = 1 THEN ` + lastRecord + ` ELSE retried END
+WHERE id = ? AND (state IN (2, 4, 6) OR state >= 7)`,
+		Unfinished: selectRun + "WHERE state = 1 ORDER BY created, id",
 		Records: `SELECT run, n, pos, node, type, op, port, input_hash, key, at, packed,
 CASE WHEN packed & 1 <> 0 THEN (SELECT body FROM blobs WHERE run = records.run AND hash = records.payload) ELSE payload END
 FROM records WHERE run = ? ORDER BY n`,
+
+		Claim: `UPDATE runs SET revision = COALESCE(?, revision), state = 1, recoveries = 0, begun = ?,
+key = CASE WHEN ? = 1 THEN NULL ELSE key END, key_until = CASE WHEN ? = 1 THEN NULL ELSE key_until END WHERE id = ? AND state = 0`,
+		Requeue: `UPDATE runs SET state = 0, due = ?, attempts = ?, error = ?, input = COALESCE(?, input), packed = COALESCE(?, packed & 1), answer = NULL, ended = NULL,
+recoveries = 0, revision = CASE WHEN ? = 1 THEN '' ELSE revision END, retried = CASE WHEN CAST(? AS INTEGER) = 1 THEN ` + lastRecord + ` ELSE retried END
+WHERE id = ? AND queue IS NOT NULL`,
+		Pause:      "INSERT INTO queues (ns, name, paused) VALUES (?, ?, ?) ON CONFLICT (ns, name) DO UPDATE SET paused = excluded.paused",
+		NextItems:  listRuns + "WHERE " + ofQueued + "AND qkey = ? AND priority = ? AND due <= ? ORDER BY due, id LIMIT ?",
+		NextDue:    "SELECT due FROM runs WHERE " + ofQueued + "AND qkey = ? AND priority = ? AND due > ? ORDER BY due LIMIT 1",
+		Priority:   "SELECT priority FROM runs WHERE " + ofQueued + "AND qkey = ? AND priority < ? ORDER BY priority DESC LIMIT 1",
+		QueueKey:   "SELECT qkey FROM runs WHERE " + ofQueued + "AND qkey > ? ORDER BY qkey LIMIT 1",
+		FirstKey:   "SELECT qkey FROM runs WHERE " + ofQueued + "ORDER BY qkey LIMIT 1",
+		Taken:      listRuns + "WHERE " + ofTaken + "AND ns = ? AND queue = ?",
+		Begun:      "SELECT begun FROM runs WHERE begun IS NOT NULL AND ns = ? AND queue = ? AND begun > ? ORDER BY begun DESC LIMIT ?",
+		OldestItem: "SELECT due FROM runs WHERE " + ofQueued + "ORDER BY due LIMIT 1",
+		Queues: `SELECT ns, name, max(paused), sum(queued), sum(taken), min(oldest) FROM (
+SELECT ns, queue AS name, 0 AS paused, count(*) AS queued, 0 AS taken, min(due) AS oldest FROM runs WHERE state = 0 AND queue IS NOT NULL GROUP BY ns, queue
+UNION ALL SELECT ns, queue, 0, 0, count(*), NULL FROM runs WHERE ` + ofTaken + `GROUP BY ns, queue
+UNION ALL SELECT ns, name, paused, 0, 0, NULL FROM queues WHERE paused = 1) AS parts GROUP BY ns, name ORDER BY ns, name`,
+
+		ForgetHolds: "DELETE FROM holds WHERE run = ? AND " + ofItem,
+		ForgetBlobs: "DELETE FROM blobs WHERE run = ? AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = blobs.run AND (runs.queue IS NULL OR runs.packed & 1 <> 0 AND runs.input = blobs.hash))",
 
 		PutWait: `INSERT INTO holds (run, pos, ns, event, key, due, token_hash) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, pos)
 DO UPDATE SET ns = excluded.ns, event = excluded.event, key = excluded.key, due = excluded.due, token_hash = excluded.token_hash`,
@@ -154,8 +202,9 @@ DO UPDATE SET ns = excluded.ns, event = excluded.event, key = excluded.key, due 
 		s.Orphans = append(s.Orphans, "SELECT '"+table+"', count(*) FROM "+table+" WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = "+table+".run)")
 	}
 	for _, text := range []*string{
-		&s.PutVersion, &s.PutRevision, &s.Revision, &s.RunByID, &s.RunByKey, &s.ReleaseKey, &s.EndRun, &s.PutBlob, &s.CountResumed, &s.ClearResumed, &s.Retry, &s.Forget,
+		&s.PutVersion, &s.PutRevision, &s.Revision, &s.RunByID, &s.RunByKey, &s.ReleaseKey, &s.EndRun, &s.PutBlob, &s.CountResumed, &s.ClearResumed, &s.Retry,
 		&s.Records, &s.PutWait, &s.DeleteWait, &s.Waiting, &s.Token, &s.Due, &s.Waits, &s.PutSignal, &s.TakeSignal, &s.Signals, &s.Untaken, &s.Known, &s.Expired, &s.DeleteSignal,
+		&s.Claim, &s.Requeue, &s.Pause, &s.NextItems, &s.NextDue, &s.Priority, &s.QueueKey, &s.FirstKey, &s.Taken, &s.Begun, &s.OldestItem, &s.ForgetHolds, &s.ForgetBlobs,
 		&s.Oldest, &s.ExpiredOK, &s.ExpiredElse, &s.DeleteRun, &s.DeleteRecords, &s.DeleteBlobs, &s.DeleteHolds,
 	} {
 		*text = s.dialect.number(*text)
@@ -167,8 +216,9 @@ DO UPDATE SET ns = excluded.ns, event = excluded.event, key = excluded.key, due 
 func (s *Statements) All() []string {
 	list, _ := s.List(journal.Filter{Namespace: "n", Trigger: "t", States: []journal.State{journal.OK, journal.Dead}, Since: time.UnixMilli(1), After: journal.ID{1}})
 	return append([]string{
-		s.Version, s.PutVersion, s.PutRevision, s.Revision, s.RunByID, s.RunByKey, s.ReleaseKey, s.EndRun, s.PutBlob, s.CountResumed, s.ClearResumed, s.Retry, s.Forget,
+		s.Version, s.PutVersion, s.PutRevision, s.Revision, s.RunByID, s.RunByKey, s.ReleaseKey, s.EndRun, s.PutBlob, s.CountResumed, s.ClearResumed, s.Retry,
 		s.Unfinished, s.Records, s.PutWait, s.DeleteWait, s.AnyWait, s.Waiting, s.Token, s.Due, s.Next, s.Waits, s.PutSignal, s.TakeSignal, s.Signals, s.Untaken, s.Known, s.Expired, s.DeleteSignal, s.Idle,
+		s.Claim, s.Requeue, s.Pause, s.NextItems, s.NextDue, s.Priority, s.QueueKey, s.FirstKey, s.Taken, s.Begun, s.OldestItem, s.Queues, s.ForgetHolds, s.ForgetBlobs,
 		s.Oldest, s.ExpiredOK, s.ExpiredElse, s.DeleteRun, s.DeleteRecords, s.DeleteBlobs, s.DeleteHolds,
 		s.InsertRuns(1), s.InsertRuns(2), s.InsertRecords(1), s.InsertRecords(2), list,
 	}, s.Orphans...)
@@ -196,6 +246,9 @@ func (s *Statements) List(f journal.Filter) (text string, args []any) {
 	}
 	if f.Trigger != "" {
 		and("trigger = ?", f.Trigger)
+	}
+	if f.Queue != "" {
+		and("queue = ?", f.Queue)
 	}
 	if len(f.States) > 0 {
 		for _, state := range f.States {

@@ -1,14 +1,16 @@
-package core
+package field_test
 
 import (
 	"testing"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/node/field"
 )
 
 func TestParseRate(t *testing.T) {
 	f := func(text string, n float64, per time.Duration) {
 		t.Helper()
-		if gotN, gotPer, ok := parseRate(text); !ok || gotN != n || gotPer != per {
+		if gotN, gotPer, ok := field.ParseRate(text); !ok || gotN != n || gotPer != per {
 			t.Errorf("%q: got %v in %v, %v, want %v in %v", text, gotN, gotPer, ok, n, per)
 		}
 	}
@@ -24,7 +26,7 @@ func TestParseRate(t *testing.T) {
 	for _, text := range []string{
 		"", "/", "5/", "/s", "5/0s", "0", "0/s", "-1", "5/-1s", "5/s/s", "5/sm", "5/ss", "5/sm1", "5/1e3s", "NaN", "inf", "Infinity", "0x10", "1_000", "1e400", "1e10", "1/100000000000d", "5/m s", "5/mm", "5/10",
 	} {
-		if n, per, ok := parseRate(text); ok {
+		if n, per, ok := field.ParseRate(text); ok {
 			t.Errorf("%q: got %v in %v, want no rate", text, n, per)
 		}
 	}

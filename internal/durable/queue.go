@@ -1,0 +1,888 @@
+package durable
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/uniflow-labs/uniflow/journal"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// An item of a queue is a run in the state Queued. When it is its turn a claim lets it begin, in the workflow
+// that is served by then, and from there on it is a run like any other. If it fails it is put back, or is dead.
+// It counts for the limits of its queue from its claim until its end is durable, also while it waits.
+//
+// The items are in the journal. What is in memory is how many have begun, and the keys of those that are
+// queued: of these one after the other has its turn. See lane.go.
+
+// queues are those of a keeper.
+type queues struct {
+	mu  sync.Mutex
+	all map[journal.QueueID]*queue
+}
+
+// A queue is what is known in memory of the items of a queue.
+type queue struct {
+	k    *Keeper
+	id   journal.QueueID
+	wake chan struct{} // capacity 1: there is something to look at
+
+	// serial is held over reads of items that are queued, and what is decided by them until it is durable. It
+	// is taken before mu.
+	serial sync.Mutex
+
+	mu struct {
+		sync.Mutex
+		runs    bool // its goroutine does
+		serves  bool // a node of its name is served
+		opts    node.QueueOptions
+		trigger string // id of the node
+		paused  bool
+		lanes   lanes
+		begun   map[journal.ID]*lane
+		starts  []time.Time // of the last items that have begun within the time of the rate, the earliest first
+		known   bool        // starts has those of before this program, or of before the rate was another
+		depth   int
+		oldest  time.Time // that was due; zero for none
+		looked  time.Time // when oldest was found
+	}
+}
+
+// openQueues reads which items have begun. Nothing runs yet.
+func (k *Keeper) openQueues(ctx context.Context, store journal.Store) error {
+	states, err := store.Queues(ctx)
+	for _, s := range states {
+		q := k.queueLocked(s.Queue)
+		q.mu.depth, q.mu.oldest, q.mu.paused = s.Queued, s.Oldest, s.Paused
+		if s.Taken == 0 {
+			continue
+		}
+		taken, err := store.Taken(ctx, s.Queue)
+		if err != nil {
+			return err
+		}
+		for _, r := range taken {
+			q.beginLocked(r.ID, q.mu.lanes.of(r.QueueKey))
+		}
+	}
+	return err
+}
+
+// queueLocked returns a queue, which it makes if there is none.
+func (k *Keeper) queueLocked(id journal.QueueID) *queue {
+	q := k.queues.all[id]
+	if q == nil {
+		q = &queue{k: k, id: id, wake: make(chan struct{}, 1)}
+		q.mu.lanes = newLanes()
+		q.mu.begun = make(map[journal.ID]*lane)
+		k.queues.all[id] = q
+	}
+	return q
+}
+
+// queueOf returns a queue; nil if nothing is known of it.
+func (k *Keeper) queueOf(id journal.QueueID) *queue {
+	k.queues.mu.Lock()
+	defer k.queues.mu.Unlock()
+	return k.queues.all[id]
+}
+
+func idOf(r *journal.Run) journal.QueueID {
+	return journal.QueueID{Namespace: r.Namespace, Name: r.Queue}
+}
+
+// serveQueues says which queues are served from now on.
+func (k *Keeper) serveQueues(h *home) {
+	k.queues.mu.Lock()
+	defer k.queues.mu.Unlock()
+	for id, at := range h.queues {
+		q, v := k.queueLocked(id), &h.generation.Program().Vertices[at]
+		opts := v.Node.(node.ItemQueue).Queue()
+		q.mu.Lock()
+		if opts.Rate != q.mu.opts.Rate || opts.Per != q.mu.opts.Per {
+			q.mu.known = false
+		}
+		q.mu.opts, q.mu.trigger, q.mu.serves = opts, v.Ref.ID, true
+		q.mu.lanes.relist() // the limit of a key may be another
+		if !q.mu.runs {
+			q.mu.runs = true
+			k.background(q.run)
+		}
+		q.mu.Unlock()
+		q.look()
+	}
+	for id, q := range k.queues.all {
+		if _, ok := h.queues[id]; !ok {
+			q.mu.Lock()
+			q.mu.serves = false
+			q.mu.Unlock()
+		}
+	}
+}
+
+// look makes the goroutine of the queue look whether items can begin.
+func (q *queue) look() {
+	select {
+	case q.wake <- struct{}{}:
+	default: // it does anyway
+	}
+}
+
+// run lets items begin until the keeper halts.
+func (q *queue) run() {
+	var timer *time.Timer
+	keys := false // those of before this program are known
+	for q.k.ctx.Err() == nil {
+		var err error
+		if !keys {
+			err = q.readKeys()
+			keys = err == nil
+		}
+		var next time.Time
+		more := false
+		if err == nil {
+			next, more, err = q.dispatch()
+		}
+		if err != nil && q.k.ctx.Err() == nil {
+			q.k.log.Error("items of a queue did not begin, which is tried again", "queue", q.id.Name, "namespace", q.id.Namespace, "error", err)
+		}
+		if more {
+			continue
+		}
+		var due <-chan time.Time // nil while there is nothing to wait for
+		if wait, ok := q.rest(next, err != nil); ok {
+			if timer == nil {
+				timer = time.NewTimer(wait)
+				defer timer.Stop()
+			}
+			timer.Reset(wait)
+			due = timer.C
+		}
+		select {
+		case <-q.wake:
+		case <-due:
+		case <-q.k.ctx.Done():
+		}
+	}
+}
+
+// rest returns how long the queue needs not to be looked at; not ok for as long as nothing happens. While it has
+// items this is a second at most: the clock of the machine may be set.
+func (q *queue) rest(next time.Time, failed bool) (wait time.Duration, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case failed:
+		return look, true
+	case q.mu.depth == 0:
+		return 0, false
+	case next.IsZero():
+		return look, true
+	}
+	return min(look, max(0, time.Until(next))), true
+}
+
+// readKeys lists the keys of items that were queued before this program.
+func (q *queue) readKeys() error {
+	const page = 1000
+	var after *string
+	for {
+		keys, err := q.k.journal.Store().QueueKeys(q.k.ctx, q.id, after, page)
+		if err != nil {
+			return err
+		}
+		q.mu.Lock()
+		for _, key := range keys {
+			q.mu.lanes.list(q.mu.lanes.of(key))
+		}
+		q.mu.Unlock()
+		if len(keys) < page {
+			return nil
+		}
+		after = &keys[page-1]
+	}
+}
+
+// A turn is what a queue decides together.
+type turn struct {
+	opts    node.QueueOptions
+	now     time.Time
+	claims  []*journal.Run
+	expired []*journal.Run
+	visited []*lane // whose next items can be looked for once these are durable
+}
+
+// dispatch lets items begin whose turn it is. It returns when the next may, as far as that is known, and whether
+// to look again immediately.
+func (q *queue) dispatch() (next time.Time, more bool, err error) {
+	q.serial.Lock()
+	defer q.serial.Unlock()
+	t := &turn{now: time.Now()}
+	if err := q.readStarts(t.now); err != nil {
+		return next, false, err
+	}
+	free, allowed := q.free(t)
+	for free > 0 && err == nil {
+		l, most := q.nextLane(t, free)
+		if l == nil {
+			break
+		}
+		var began int
+		began, err = q.take(t, l, most)
+		free -= began
+	}
+	found := len(t.claims)+len(t.expired) > 0
+	if found {
+		committed, failed := q.commit(t)
+		more, err = committed, errors.Join(err, failed)
+	}
+	q.age(t.now)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.mu.lanes.settle(t.visited, found && !more)
+	if q.mu.lanes.len() > 0 && !allowed.IsZero() {
+		return allowed, more, err
+	}
+	return q.mu.lanes.due(), more, err
+}
+
+// free returns how many items may begin now, and if that is 0 by the rate, when the next may.
+func (q *queue) free(t *turn) (n int, next time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t.opts = q.mu.opts
+	q.mu.lanes.wake(t.now)
+	if !q.mu.serves || q.mu.paused {
+		return 0, next
+	}
+	n = t.opts.Concurrency - len(q.mu.begun)
+	if t.opts.Rate == 0 {
+		return n, next
+	}
+	first := 0
+	for first < len(q.mu.starts) && !q.mu.starts[first].Add(t.opts.Per).After(t.now) {
+		first++
+	}
+	q.mu.starts = append(q.mu.starts[:0], q.mu.starts[first:]...)
+	if left := t.opts.Rate - len(q.mu.starts); left < n {
+		n = left
+		if n <= 0 {
+			return 0, q.mu.starts[len(q.mu.starts)-t.opts.Rate].Add(t.opts.Per)
+		}
+	}
+	return n, next
+}
+
+// readStarts reads when the last items have begun that count for the rate.
+func (q *queue) readStarts(now time.Time) error {
+	q.mu.Lock()
+	opts, known := q.mu.opts, q.mu.known
+	q.mu.Unlock()
+	if known || opts.Rate == 0 {
+		return nil
+	}
+	times, err := q.k.journal.Store().Begun(q.k.ctx, q.id, now.Add(-opts.Per), opts.Rate)
+	if err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.mu.starts, q.mu.known = q.mu.starts[:0], opts.Rate == q.mu.opts.Rate && opts.Per == q.mu.opts.Per
+	for i := range times {
+		q.mu.starts = append(q.mu.starts, times[len(times)-1-i])
+	}
+	return nil
+}
+
+// nextLane returns the key whose turn it is, and how many of its items may begin; nil if no key has any.
+func (q *queue) nextLane(t *turn, free int) (l *lane, most int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		share := max(1, free/max(1, q.mu.lanes.len()))
+		if l = q.mu.lanes.pop(); l == nil {
+			return nil, 0
+		}
+		t.visited = append(t.visited, l)
+		if t.opts.PerKey == 0 {
+			return l, share
+		}
+		if most = min(share, t.opts.PerKey-l.begun); most > 0 {
+			return l, most
+		}
+		l.full = true // until one of its items ends
+	}
+}
+
+// take adds the next items of a key to those that begin. It returns how many.
+func (q *queue) take(t *turn, l *lane, most int) (began int, err error) {
+	items, next, err := q.k.journal.Store().NextItems(q.k.ctx, q.id, l.key, t.now, most)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err != nil {
+		q.mu.lanes.list(l)
+		return 0, err
+	}
+	for _, r := range items {
+		if t.opts.TTL > 0 && t.now.Sub(r.Due) > t.opts.TTL {
+			t.expired = append(t.expired, r)
+			continue
+		}
+		t.claims = append(t.claims, r)
+		began++
+	}
+	if len(items) == most {
+		q.mu.lanes.list(l)
+	} else if !next.IsZero() {
+		q.mu.lanes.later(l, next)
+	}
+	return began, nil
+}
+
+// commit makes a turn durable, and lets its items begin. It reports false if it was not.
+func (q *queue) commit(t *turn) (committed bool, err error) {
+	k := q.k
+	q.mu.Lock()
+	trigger := q.mu.trigger
+	q.mu.Unlock()
+	rev, ok := k.places.today(trigger)
+	if !ok { // another generation is about to serve
+		return false, nil
+	}
+	var part journal.Part
+	if stored := k.newRevision(rev); stored != nil {
+		part.Revisions = append(part.Revisions, *stored)
+	}
+	flights := make([]*flight, 0, len(t.claims))
+	for _, r := range t.claims {
+		c := journal.Claim{Run: r.ID, At: t.now, Unkey: len(r.Key) > 0 && r.Key[0] == debounced}
+		if r.Revision == "" {
+			c.Revision = rev.Hash
+		}
+		part.Claims = append(part.Claims, c)
+		flights = append(flights, k.newFlight(&journal.Run{ID: r.ID}))
+	}
+	var letters []*flight
+	for _, r := range t.expired {
+		letter, err := q.expire(r, t, rev.Hash, &part)
+		if err != nil {
+			return false, err
+		}
+		if letter != nil {
+			letters = append(letters, letter)
+		}
+	}
+	q.mu.Lock()
+	for _, r := range t.claims {
+		q.beginLocked(r.ID, q.mu.lanes.of(r.QueueKey))
+		if t.opts.Rate > 0 {
+			q.mu.starts = append(q.mu.starts, t.now)
+		}
+	}
+	q.mu.Unlock()
+	k.mu.Lock()
+	for _, f := range flights {
+		k.mu.loaded[f.id] = f
+		k.adoptLocked(f)
+	}
+	k.mu.Unlock()
+	if err := k.durable(k.ctx, k.journal.Put(part)); err != nil {
+		if k.ctx.Err() != nil { // they go on when the program starts again
+			err = node.ErrStopped
+		}
+		dropAllFor(err, flights)
+		return false, err
+	}
+	q.mu.Lock()
+	q.mu.depth -= len(t.claims) + len(t.expired)
+	q.mu.Unlock()
+	for _, r := range t.expired {
+		k.conclude(r.ID)
+	}
+	for _, f := range flights {
+		k.beginLater(f)
+	}
+	for _, f := range letters {
+		k.launchLetter(f)
+	}
+	return true, nil
+}
+
+func dropAllFor(err error, flights []*flight) {
+	for _, f := range flights {
+		f.drop(err)
+	}
+}
+
+// beginLocked counts an item that begins.
+func (q *queue) beginLocked(id journal.ID, l *lane) {
+	if q.mu.begun[id] == nil {
+		q.mu.begun[id] = l
+		l.begun++
+	}
+}
+
+// release says that an item that has begun has ended, or was put back.
+func (k *Keeper) release(r *journal.Run) {
+	if r.Queue == "" {
+		return
+	}
+	q := k.queueOf(idOf(r))
+	if q == nil {
+		return
+	}
+	q.mu.Lock()
+	if l := q.mu.begun[r.ID]; l != nil {
+		delete(q.mu.begun, r.ID)
+		l.begun--
+		if l.full {
+			l.full = false
+			q.mu.lanes.list(l)
+		}
+		q.mu.lanes.tidy(l)
+	}
+	q.mu.Unlock()
+	q.look()
+}
+
+// put says that an item is queued, which is durable.
+func (q *queue) put(key string, due time.Time) {
+	q.mu.Lock()
+	q.mu.depth++
+	if l := q.mu.lanes.of(key); due.After(time.Now()) {
+		q.mu.lanes.later(l, due)
+	} else {
+		q.mu.lanes.list(l)
+	}
+	q.mu.Unlock()
+	q.look()
+}
+
+// taken says that an item is not queued any more, and has not begun.
+func (q *queue) taken() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.mu.depth--
+}
+
+// queueOfQueued returns the queue of a run that is queued; nil if it is not.
+func (k *Keeper) queueOfQueued(ctx context.Context, id journal.ID) (*queue, error) {
+	r, err := k.journal.Store().Get(ctx, id)
+	if err != nil || r.Queue == "" || r.State != journal.Queued {
+		return nil, err
+	}
+	return k.queueOrNew(idOf(r)), nil
+}
+
+// durable waits until what was put into the journal is durable.
+func (k *Keeper) durable(ctx context.Context, seq uint64) error {
+	committed := make(chan error, 1)
+	if k.journal.Flush(seq, func(err error) { committed <- err }) {
+		return nil
+	}
+	return until(ctx, committed)
+}
+
+// beginLater reads an item that was claimed, and starts its process.
+func (k *Keeper) beginLater(f *flight) {
+	k.mu.Lock()
+	halted := k.mu.halted
+	k.backgroundLocked(func() { k.beginItem(f) })
+	k.mu.Unlock()
+	if halted {
+		f.drop(node.ErrStopped)
+	}
+}
+
+func (k *Keeper) beginItem(f *flight) {
+	r, err := k.journal.Store().Get(k.ctx, f.id)
+	for ; err != nil && k.ctx.Err() == nil; r, err = k.journal.Store().Get(k.ctx, f.id) {
+		k.log.Error("an item of a queue did not begin, which is tried again", "run", f.ID().String(), "error", err)
+		select {
+		case <-time.After(look):
+		case <-k.ctx.Done():
+		}
+	}
+	if err != nil { // it goes on when the program starts again
+		f.drop(node.ErrStopped)
+		return
+	}
+	f.run, f.key = r, keyOf(r)
+	k.enter(f)
+	payload, err := f.read(k.ctx)
+	var at place
+	if err == nil {
+		at, err = k.places.of(f)
+	}
+	if err != nil {
+		k.cannot(f, err)
+		return
+	}
+	k.goOn(f, at, payload, func() {})
+}
+
+// The first byte of the key of an item says what its id stands for.
+const (
+	plain     = 'i' // the item
+	debounced = 'd' // the item until it begins
+)
+
+// Enqueue implements [node.Queues].
+func (k *Keeper) Enqueue(ctx context.Context, it node.Item) (*node.Receipt, error) {
+	if err := k.serving(); err != nil {
+		return nil, err
+	}
+	q := k.queueOf(journal.QueueID{Namespace: it.Namespace, Name: it.Queue})
+	var opts node.QueueOptions
+	var trigger string
+	serves := false
+	if q != nil {
+		q.mu.Lock()
+		opts, trigger, serves = q.mu.opts, q.mu.trigger, q.mu.serves
+		q.mu.Unlock()
+	}
+	switch {
+	case !serves:
+		return nil, refused(http.StatusNotFound, "there is no queue %q in the namespace %q", it.Queue, it.Namespace)
+	case it.Debounce > 0 && it.ID == "":
+		return nil, refused(http.StatusBadRequest, "debounce takes the id of an item")
+	}
+	r, err := newItem(ctx, it, opts, trigger)
+	if err != nil {
+		return nil, err
+	}
+	if it.Debounce > 0 {
+		q.serial.Lock() // whether the item with the id has begun does not change
+		defer q.serial.Unlock()
+	}
+	existing, receipt, err := k.startItem(ctx, q, r, it.Wait)
+	switch {
+	case err != nil:
+		return nil, err
+	case existing == nil:
+		return receipt, nil
+	case it.Debounce > 0 && existing.State == journal.Queued:
+		if err := q.replace(ctx, existing, r, it.Debounce); err != nil {
+			return nil, err
+		}
+	}
+	if it.Wait {
+		return k.attachTo(existing, existing)
+	}
+	return &node.Receipt{Run: uuid.UUID(existing.ID).String(), Attached: true}, nil
+}
+
+// newItem returns the run of an item.
+func newItem(ctx context.Context, it node.Item, opts node.QueueOptions, trigger string) (*journal.Run, error) {
+	now := time.Now()
+	r := &journal.Run{
+		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: it.Namespace, Trigger: trigger, Level: uint8(opts.Level), State: journal.Queued,
+		Input: encodeInput(it.Payload, nil), Created: now, Item: journal.Item{Queue: it.Queue, Due: now.Add(it.Debounce)},
+	}
+	if it.At.After(r.Due) {
+		r.Due = it.At
+	}
+	if opts.Prioritized {
+		r.Priority = it.Priority
+	}
+	if it.ID != "" {
+		sum := sha256.Sum256([]byte(it.ID))
+		r.Key = append([]byte{plain}, sum[:]...)
+		if it.Debounce > 0 {
+			r.Key[0] = debounced
+		}
+	}
+	if opts.Key != nil {
+		var err error
+		if r.QueueKey, err = opts.Key(ctx, it.Payload); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// startItem makes an item durable, or returns the one that has its key. If the context ends before, the item may
+// be put all the same.
+func (k *Keeper) startItem(ctx context.Context, q *queue, r *journal.Run, waits bool) (existing *journal.Run, receipt *node.Receipt, err error) {
+	receipt = &node.Receipt{Run: uuid.UUID(r.ID).String(), Leave: func() {}}
+	if waits { // before it is durable, as it may begin immediately
+		_, receipt = k.watch(r)
+		receipt.Attached = false
+	}
+	decided := make(chan error, 1)
+	_, err = k.journal.Start(r, nil, func(other *journal.Run, err error) {
+		if existing = other; err == nil && other == nil {
+			q.put(r.QueueKey, r.Due)
+		}
+		decided <- err
+	})
+	if err == nil {
+		err = until(ctx, decided)
+	}
+	if err == nil && existing == nil {
+		return nil, receipt, nil
+	}
+	receipt.Leave()
+	if err != nil && ctx.Err() == nil {
+		err = unavailable(err)
+	}
+	return existing, nil, err
+}
+
+// enqueueAgain puts another item with the input of one into its queue.
+func (k *Keeper) enqueueAgain(ctx context.Context, r *journal.Run) (journal.ID, error) {
+	now := time.Now()
+	other := &journal.Run{
+		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: r.Namespace, Trigger: r.Trigger, Level: r.Level, State: journal.Queued, Input: r.Input, Created: now,
+		Item: journal.Item{Queue: r.Queue, QueueKey: r.QueueKey, Priority: r.Priority, Due: now},
+	}
+	_, _, err := k.startItem(ctx, k.queueOrNew(idOf(r)), other, false)
+	return other.ID, err
+}
+
+// longestDebounce is how many times the time of debounce an item waits at most.
+const longestDebounce = 10
+
+// replace gives an item that is queued the payload of another one, and a later time. The caller holds serial.
+func (q *queue) replace(ctx context.Context, existing, r *journal.Run, debounce time.Duration) error {
+	due := r.Due
+	if last := existing.Created.Add(longestDebounce * debounce); due.After(last) {
+		due = last
+	}
+	part := journal.Part{Requeues: []journal.Requeue{{Run: existing.ID, Due: due, Input: r.Input, Forget: true}}}
+	if err := q.k.durable(ctx, q.k.journal.Put(part)); err != nil {
+		return unavailable(err)
+	}
+	q.mu.Lock()
+	q.mu.lanes.later(q.mu.lanes.of(existing.QueueKey), due)
+	q.mu.Unlock()
+	q.look()
+	return nil
+}
+
+// nextAttempt returns what puts an item that has failed, or was dead, into its queue again. An attempt begins
+// from the input: what the one before has recorded is forgotten.
+func (k *Keeper) nextAttempt(r *journal.Run, attempts int, failure string, due time.Time) journal.Requeue {
+	return journal.Requeue{Run: r.ID, Due: due, Attempts: attempts, Error: failure, Forget: true}
+}
+
+// options returns how items of the queue of a run begin: in the generation that it runs in, or in what is served.
+func (f *flight) options() node.QueueOptions {
+	if f.generation != nil {
+		if n, ok := f.generation.Program().Vertices[f.at].Node.(node.ItemQueue); ok {
+			return n.Queue()
+		}
+	}
+	if q := f.k.queueOf(idOf(f.run)); q != nil {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return q.mu.opts
+	}
+	return node.QueueOptions{}
+}
+
+// failed ends an attempt of an item that has failed, and calls done when that is durable.
+func (f *flight) failed(resp node.Response, failure error, done func(error)) {
+	k, opts, attempts := f.k, f.options(), f.run.Attempts+1
+	f.endWaits()
+	var permanent interface{ IsPermanent() bool }
+	if attempts < opts.Attempts && !(errors.As(failure, &permanent) && permanent.IsPermanent()) {
+		due := time.Now().Add(opts.Backoff(attempts))
+		seq := k.journal.Put(journal.Part{Requeues: []journal.Requeue{k.nextAttempt(f.run, attempts, failure.Error(), due)}})
+		k.whenDurable(seq, func(err error) {
+			if err == nil {
+				f.again = due
+			}
+			done(err)
+		})
+		return
+	}
+	k.bury(f, resp, failure, done)
+}
+
+// queuedAgain says that an item whose attempt has failed is not in memory any more.
+func (k *Keeper) queuedAgain(f *flight) {
+	_, halted := k.forget(f, true)
+	if halted {
+		f.finish(declined(node.ErrStopped))
+	}
+	if f.over != nil {
+		f.over()
+	}
+	k.release(f.run)
+	k.queueOrNew(idOf(f.run)).put(f.run.QueueKey, f.again)
+}
+
+// whenDurable calls done when what was put into the journal is durable.
+func (k *Keeper) whenDurable(seq uint64, done func(error)) {
+	if k.journal.Flush(seq, done) {
+		done(nil)
+	}
+}
+
+// bury ends an item as dead, and starts what the port dead of its queue leads to.
+func (k *Keeper) bury(f *flight, resp node.Response, failure error, done func(error)) {
+	opts, attempts := f.options(), f.run.Attempts+1
+	part := journal.Part{Requeues: []journal.Requeue{{Run: f.id, Due: f.run.Due, Attempts: attempts}}} // counts the attempt
+	letter := k.addLetter(&part, f.run, opts, resp, failure)
+	k.whenDurable(k.journal.Put(part), func(err error) {
+		if err == nil {
+			k.release(f.run)
+			if letter != nil {
+				k.launchLetter(letter)
+			}
+		}
+		done(err)
+	})
+}
+
+// addLetter adds the end of an item that is dead to a part, and returns the run of what its port dead leads to;
+// nil without a link there. Both are of one commit, so it starts once.
+func (k *Keeper) addLetter(part *journal.Part, r *journal.Run, opts node.QueueOptions, resp node.Response, failure error) (letter *flight) {
+	part.Ends = append(part.Ends, journal.End{Run: r.ID, State: journal.Dead, Answer: encodeResponse(resp), Error: failure.Error(), At: time.Now()})
+	if opts.Dead == 0 {
+		return nil
+	}
+	input, _, err := decodeInput(r.Input)
+	if err != nil { // the item cannot begin either
+		k.log.Error("the port dead of a queue gets an item without its payload", "run", uuid.UUID(r.ID).String(), "error", err)
+	}
+	payload := value.Map(
+		value.Field{Name: "run", Value: value.String(uuid.UUID(r.ID).String())},
+		value.Field{Name: "input", Value: input},
+		value.Field{Name: "error", Value: value.String(failure.Error())},
+	)
+	letter = k.newFlight(&journal.Run{
+		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: r.Namespace, Trigger: r.Trigger, Revision: r.Revision, Level: uint8(opts.Level),
+		State: journal.Running, Input: encodeInput(payload, nil), Created: time.Now(), Port: int32(opts.Dead),
+	})
+	part.Starts = append(part.Starts, letter.run)
+	return letter
+}
+
+// launchLetter starts the process of what the port dead leads to, which is durable.
+func (k *Keeper) launchLetter(f *flight) {
+	k.background(func() {
+		payload, _, err := decodeInput(f.run.Input)
+		if err != nil {
+			k.cannot(f, err)
+			return
+		}
+		k.launch(f, payload)
+	})
+}
+
+// expire adds the end of an item that has waited too long. The caller holds serial.
+func (q *queue) expire(item *journal.Run, t *turn, revision string, part *journal.Part) (letter *flight, err error) {
+	r, err := q.k.journal.Store().Get(q.k.ctx, item.ID) // with its input
+	if err != nil {
+		return nil, err
+	}
+	if r.Revision == "" {
+		r.Revision = revision
+	}
+	failure := &node.Error{Err: fmt.Errorf("it has waited in the queue for more than %s", t.opts.TTL), Code: "expired", Status: http.StatusServiceUnavailable}
+	return q.k.addLetter(part, r, t.opts, node.Response{Payload: value.Error(failure)}, failure), nil
+}
+
+// conclude gives those the answer of a run who wait for it, if it is not in memory.
+func (k *Keeper) conclude(id journal.ID) {
+	k.mu.Lock()
+	f := k.mu.watched[id]
+	k.mu.Unlock()
+	if f == nil {
+		return
+	}
+	r, err := k.journal.Store().Get(k.ctx, id)
+	if err != nil {
+		f.finish(declined(err))
+		return
+	}
+	f.concludeAs(r)
+}
+
+// requeue puts a run that was taken into its queue again, and returns when that is durable.
+func (k *Keeper) requeue(ctx context.Context, f *flight, again journal.Requeue) error {
+	err := k.journal.Ready()
+	if err == nil {
+		err = k.durable(ctx, k.journal.Put(journal.Part{Requeues: []journal.Requeue{again}}))
+	}
+	k.forget(f, true)
+	if err != nil {
+		return unavailable(err)
+	}
+	k.queueOrNew(idOf(f.run)).put(f.run.QueueKey, again.Due)
+	return nil
+}
+
+// queueOrNew returns a queue, also of one that is not served.
+func (k *Keeper) queueOrNew(id journal.QueueID) *queue {
+	k.queues.mu.Lock()
+	defer k.queues.mu.Unlock()
+	return k.queueLocked(id)
+}
+
+// Queue implements [node.Queues].
+func (k *Keeper) Queue(namespace, name string) (f node.QueueFigures) {
+	q := k.queueOf(journal.QueueID{Namespace: namespace, Name: name})
+	if q == nil {
+		return f
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	f.Depth, f.Taken = max(0, q.mu.depth), len(q.mu.begun) // an item may begin before it is counted
+	if !q.mu.oldest.After(time.Now()) {
+		f.Oldest = q.mu.oldest
+	}
+	return f
+}
+
+// age finds the oldest item, once a second at most.
+func (q *queue) age(now time.Time) {
+	q.mu.Lock()
+	depth, wait := q.mu.depth, now.Sub(q.mu.looked) < look
+	if depth == 0 {
+		q.mu.oldest = time.Time{}
+	}
+	q.mu.Unlock()
+	if depth == 0 || wait {
+		return
+	}
+	oldest, err := q.k.journal.Store().Oldest(q.k.ctx, q.id)
+	if err != nil {
+		return // the next look tells why
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.mu.oldest, q.mu.looked = oldest, now
+}
+
+// PauseQueue lets no more items of a queue begin, or lets them begin again, and returns when that is durable.
+func (k *Keeper) PauseQueue(ctx context.Context, namespace, name string, paused bool) error {
+	id := journal.QueueID{Namespace: namespace, Name: name}
+	q := k.queueOf(id)
+	if q == nil {
+		return refused(http.StatusNotFound, "there is no queue %q in the namespace %q", name, namespace)
+	}
+	if err := k.journal.Ready(); err != nil {
+		return unavailable(err)
+	}
+	q.serial.Lock() // so nothing begins after the answer
+	defer q.serial.Unlock()
+	if err := k.durable(ctx, k.journal.Put(journal.Part{Pauses: []journal.Pause{{Queue: id, Paused: paused}}})); err != nil {
+		return unavailable(err)
+	}
+	q.mu.Lock()
+	q.mu.paused = paused
+	q.mu.Unlock()
+	q.look()
+	return nil
+}
