@@ -15,15 +15,15 @@ import (
 
 // A Keeper starts durable processes for triggers, with [Generation.StartDurable].
 type Keeper interface {
-	Submit(g *Generation, at int32, s node.Submission) (*node.Receipt, error)
+	Submit(ctx context.Context, g *Generation, at int32, s node.Submission) (*node.Receipt, error)
 }
 
 // Durable implements [node.DurableStarter].
 func (s starter) Durable() bool { return s.gen.keeper != nil }
 
 // Submit implements [node.DurableStarter].
-func (s starter) Submit(_ context.Context, sub node.Submission) (*node.Receipt, error) {
-	return s.gen.keeper.Submit(s.gen, s.at, sub)
+func (s starter) Submit(ctx context.Context, sub node.Submission) (*node.Receipt, error) {
+	return s.gen.keeper.Submit(ctx, s.gen, s.at, sub)
 }
 
 // A durable is what the process of a run and its children have in common.
