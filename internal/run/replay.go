@@ -322,7 +322,11 @@ func (g *Generation) StartDurable(at int32, payload value.Value, kept Kept, done
 		return false
 	}
 	p.ending.answered = done
-	first := p.root.act.start(p, node.SendThen(0, payload, failOn))
+	then := node.Then(failOn)
+	if g.prog.Outline[at].Traits.Is.Has(node.RepeatsErrors) { // its port error is for what has not started
+		then = passOn
+	}
+	first := p.root.act.start(p, node.SendThen(0, payload, then))
 	p.proceed(false, at, beginning{result: &first, port: noInPort})
 	return true
 }
