@@ -67,6 +67,15 @@ type Run struct {
 	Resumed   int    // times that it was resumed since its last record, or since it was put to wait
 	Created   time.Time
 	Ended     time.Time
+
+	// Tick is for a start alone: what it is the tick of. The store keeps the latest of each plan.
+	Tick Tick
+}
+
+// A Tick is a time of the plan of a trigger, in milliseconds. A zero Tick is none.
+type Tick struct {
+	Plan string // with the id of the trigger
+	At   time.Time
 }
 
 // A RecordType says what a record is about.
@@ -231,6 +240,9 @@ type Store interface {
 
 	// Known reports whether there is a signal with an id, taken or not.
 	Known(ctx context.Context, namespace, id string) (bool, error)
+
+	// LastTick returns the time of the latest tick of a plan that has started a run; zero if none has.
+	LastTick(ctx context.Context, namespace, plan string) (time.Time, error)
 
 	// Trim removes ended runs and signals that are not kept any more, and returns how many and
 	// whether there are more to remove.

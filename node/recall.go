@@ -140,6 +140,10 @@ type DurableStarter interface {
 	// started: [ErrStopped], or an [Error] with the status 409, 422 or 503. If ctx ends before the
 	// journal has decided who has the key, its cause is returned, and the process may start.
 	Submit(ctx context.Context, s Submission) (*Receipt, error)
+
+	// LastTick returns the time of the latest tick of a plan of the node that has started a durable
+	// process, in milliseconds; zero if none has.
+	LastTick(ctx context.Context, plan string) (time.Time, error)
 }
 
 // A Level is what of a durable process is recorded.
@@ -160,6 +164,8 @@ type Submission struct {
 	Key     []byte      // of the caller, who is a part of it; nil for none
 	Same    value.Value // what a submission with the same key must have, too
 	KeyTTL  time.Duration
+	Plan    string    // what says when ticks are due, of a tick: see [DurableStarter.LastTick]
+	Tick    time.Time // when it was due; zero for what is no tick
 }
 
 // A Receipt stands for a durable process.

@@ -316,6 +316,9 @@ func (k starter) Submit(ctx context.Context, g *run.Generation, at int32, s node
 		State: journal.Running, Input: encodeInput(payload, s.Strip), Created: now,
 	})
 	f.strip = paths(s.Strip)
+	if !s.Tick.IsZero() {
+		f.run.Tick = journal.Tick{Plan: planOf(ref, s.Plan), At: s.Tick}
+	}
 	begin := func() {
 		if !f.start(g, at, payload) { // another generation serves by now, or the program ends
 			k.resume(f, func() {})
@@ -334,6 +337,14 @@ func (k starter) Submit(ctx context.Context, g *run.Generation, at int32, s node
 	begin()
 	return r, nil
 }
+
+// LastTick implements [run.Keeper].
+func (k starter) LastTick(ctx context.Context, trigger *node.Ref, plan string) (time.Time, error) {
+	return k.journal.Store().LastTick(ctx, trigger.Namespace, planOf(trigger, plan))
+}
+
+// planOf names a plan among those of a namespace. One that has changed is another plan.
+func planOf(trigger *node.Ref, plan string) string { return trigger.ID + " " + plan }
 
 // claim makes a run durable with its key, or returns the receipt of the one that has it.
 func (k starter) claim(ctx context.Context, f *flight, begin func()) (*node.Receipt, error) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -16,6 +17,7 @@ import (
 // A Keeper starts durable processes for triggers, with [Generation.StartDurable].
 type Keeper interface {
 	Submit(ctx context.Context, g *Generation, at int32, s node.Submission) (*node.Receipt, error)
+	LastTick(ctx context.Context, trigger *node.Ref, plan string) (time.Time, error)
 }
 
 // Durable implements [node.DurableStarter].
@@ -24,6 +26,11 @@ func (s starter) Durable() bool { return s.gen.keeper != nil }
 // Submit implements [node.DurableStarter].
 func (s starter) Submit(ctx context.Context, sub node.Submission) (*node.Receipt, error) {
 	return s.gen.keeper.Submit(ctx, s.gen, s.at, sub)
+}
+
+// LastTick implements [node.DurableStarter].
+func (s starter) LastTick(ctx context.Context, plan string) (time.Time, error) {
+	return s.gen.keeper.LastTick(ctx, &s.gen.prog.Vertices[s.at].Ref, plan)
 }
 
 // A durable is what the process of a run and its children have in common.

@@ -33,7 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) journal.Store) {
 		{"Records", records}, {"LargePayloads", largePayloads}, {"Ends", ends}, {"Unfinished", unfinished}, {"List", list}, {"Trim", trim}, {"TrimBytes", trimBytes},
 		{"Wait", wait}, {"Waits", waits}, {"WaitsEnd", waitsEnd}, {"WaitsOfDropped", waitsOfDropped}, {"WaitTokens", waitTokens}, {"WaitsDue", waitsDue}, {"Idle", idle},
 		{"Signals", signals}, {"SignalsOrder", signalsOrder}, {"SignalsTaken", signalsTaken}, {"SignalsTrim", signalsTrim}, {"WaitsAtomic", waitsAtomic}, {"WaitsConcurrent", waitsConcurrent},
-		{"Atomic", atomic}, {"Full", full}, {"Context", contexts}, {"Closed", closed}, {"Concurrent", concurrent},
+		{"Ticks", ticks}, {"Atomic", atomic}, {"Full", full}, {"Context", contexts}, {"Closed", closed}, {"Concurrent", concurrent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			k := &kit{t: t, open: open}

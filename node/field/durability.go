@@ -83,10 +83,13 @@ func NewDurability(with Beginning) *schema.Field {
 
 // DurableTrait returns [node.Durable] if all processes of a trigger with the config are durable.
 func DurableTrait(c schema.Config) (t node.Trait) {
-	if g := c.Group("durability"); g.String("level") != levelNone && !g.Has("when") {
-		t = node.Durable
+	if c.Group("durability").String("level") == levelNone {
+		return t
 	}
-	return t
+	if g, name := c.Find("durability.when"); name == "when" && g.Has(name) { // ticks have none
+		return t
+	}
+	return node.Durable
 }
 
 // DurabilityGives returns what a trigger with the config gives to its processes.

@@ -47,6 +47,10 @@ type Statements struct {
 	Expired      string // keys of signals of a time and before, and a limit; see [KeyOf]
 	DeleteSignal string // see [SignalKey]
 
+	PutTick  string // ns, plan, a time
+	DropTick string // likewise: those of the plan before it
+	LastTick string // ns, plan
+
 	Oldest      string // id, ended of ended runs: a limit, five times
 	ExpiredOK   string // id of runs that ended well before a time, and a limit
 	ExpiredElse string // the same of those that ended otherwise: a time and a limit, three times, and a limit
@@ -124,6 +128,10 @@ DO UPDATE SET ns = excluded.ns, event = excluded.event, key = excluded.key, due 
 		Expired:      "SELECT id FROM signals WHERE until <= ? ORDER BY until LIMIT ?",
 		DeleteSignal: "DELETE FROM signals WHERE id = ?",
 
+		PutTick:  "INSERT INTO ticks (ns, trigger, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+		DropTick: "DELETE FROM ticks WHERE ns = ? AND trigger = ? AND at < ?",
+		LastTick: "SELECT at FROM ticks WHERE ns = ? AND trigger = ? ORDER BY at DESC LIMIT 1",
+
 		DeleteRun:     "DELETE FROM runs WHERE id = ?",
 		DeleteRecords: "DELETE FROM records WHERE run = ?",
 		DeleteBlobs:   "DELETE FROM blobs WHERE run = ?",
@@ -151,6 +159,7 @@ DO UPDATE SET ns = excluded.ns, event = excluded.event, key = excluded.key, due 
 	for _, text := range []*string{
 		&s.PutVersion, &s.PutRevision, &s.Revision, &s.RunByID, &s.RunByKey, &s.ReleaseKey, &s.EndRun, &s.PutBlob, &s.CountResumed, &s.ClearResumed,
 		&s.Records, &s.PutWait, &s.DeleteWait, &s.Waiting, &s.Token, &s.Due, &s.Waits, &s.PutSignal, &s.TakeSignal, &s.Signals, &s.Untaken, &s.Known, &s.Expired, &s.DeleteSignal,
+		&s.PutTick, &s.DropTick, &s.LastTick,
 		&s.Oldest, &s.ExpiredOK, &s.ExpiredElse, &s.DeleteRun, &s.DeleteRecords, &s.DeleteBlobs, &s.DeleteHolds,
 	} {
 		*text = s.dialect.number(*text)
@@ -163,7 +172,7 @@ func (s *Statements) All() []string {
 	list, _ := s.List(journal.Filter{Namespace: "n", Trigger: "t", States: []journal.State{journal.OK, journal.Dead}, Since: time.UnixMilli(1), After: journal.ID{1}})
 	return append([]string{
 		s.Version, s.PutVersion, s.PutRevision, s.Revision, s.RunByID, s.RunByKey, s.ReleaseKey, s.EndRun, s.PutBlob, s.CountResumed, s.ClearResumed,
-		s.Unfinished, s.Records, s.PutWait, s.DeleteWait, s.AnyWait, s.Waiting, s.Token, s.Due, s.Next, s.Waits, s.PutSignal, s.TakeSignal, s.Signals, s.Untaken, s.Known, s.Expired, s.DeleteSignal, s.Idle,
+		s.Unfinished, s.Records, s.PutWait, s.DeleteWait, s.AnyWait, s.Waiting, s.Token, s.Due, s.Next, s.Waits, s.PutSignal, s.TakeSignal, s.Signals, s.Untaken, s.Known, s.Expired, s.DeleteSignal, s.Idle, s.PutTick, s.DropTick, s.LastTick,
 		s.Oldest, s.ExpiredOK, s.ExpiredElse, s.DeleteRun, s.DeleteRecords, s.DeleteBlobs, s.DeleteHolds,
 		s.InsertRuns(1), s.InsertRuns(2), s.InsertRecords(1), s.InsertRecords(2), list,
 	}, s.Orphans...)
