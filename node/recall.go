@@ -165,7 +165,7 @@ type Submission struct {
 	Same    value.Value // what a submission with the same key must have, too
 	KeyTTL  time.Duration
 	Plan    string    // what says when ticks are due, of a tick: see [DurableStarter.LastTick]
-	Tick    time.Time // when it was due; zero for what is no tick
+	Tick    time.Time // when it was due; zero for all else
 }
 
 // A Receipt stands for a durable process.

@@ -330,7 +330,7 @@ func (g *Generation) StartDurable(at int32, payload value.Value, kept Kept, done
 	}
 	p.ending.answered = done
 	then := node.Then(failOn)
-	if g.prog.Outline[at].Traits.Is.Has(node.RepeatsErrors) { // its port error is for what has not started
+	if g.prog.Vertices[at].Repeats { // its port error is for what has not started
 		then = passOn
 	}
 	first := p.root.act.start(p, node.SendThen(0, payload, then))

@@ -43,7 +43,7 @@ const tickTTL = 366 * 24 * time.Hour
 // evalLimit is how long an expression of the field may take.
 const evalLimit = time.Second
 
-// What begins the processes of a trigger.
+// A Beginning is what begins the processes of a trigger.
 type Beginning uint8
 
 // The beginnings.

@@ -77,7 +77,7 @@ type Traits struct {
 	Overflows bool
 
 	// Transient says that nothing brings messages back once the program has ended, and that
-	// the ids of later ones may be the same. They are no keys of durable runs.
+	// the ids of later ones may be the same. So they cannot be the keys of durable runs.
 	Transient bool
 
 	// Order is the default of the field order. OrderRecord also allows that.

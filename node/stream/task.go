@@ -224,7 +224,7 @@ func (r *replies) sendAll(t *task) {
 	}
 }
 
-// refuse answers a message with an error.
+// refuse answers a message without the good answer of a process: with an error, or with the id of a run.
 func (r *replies) refuse(m *message, resp node.Response) {
 	if r == nil {
 		return

@@ -151,7 +151,7 @@ func (n *ticker) nextPending(first bool) (due time.Time, ok bool) {
 	return t.pending[0], true
 }
 
-// submitPending lets the node that has the ticks start those that are pending. The caller holds the lock.
+// submitPending has the serving node start the ticks that are pending. The caller holds the lock.
 func (t *timetable) submitPending() {
 	if n := t.newest(); n != nil && len(t.pending) > 0 && n.durable.starter != nil {
 		n.later(n.submit)
