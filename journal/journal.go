@@ -74,6 +74,15 @@ type Run struct {
 	Ended     time.Time
 	Port      int32 // out-port of the trigger at which it begins
 	Item            // of a run that is for a queue
+
+	// Tick is for a start alone: what it is the tick of. The store keeps the latest of each plan.
+	Tick Tick
+}
+
+// A Tick is a time of the plan of a trigger, in milliseconds. A zero Tick is none.
+type Tick struct {
+	Plan string // with the id of the trigger
+	At   time.Time
 }
 
 // An Item is what a run has that is for a queue: it is Queued until it is its turn.
@@ -320,6 +329,8 @@ type Store interface {
 	// Queues returns the queues that have items which have not ended, and those that are paused. It counts
 	// the items.
 	Queues(ctx context.Context) ([]QueueState, error)
+	// LastTick returns the time of the latest tick of a plan that has started a run; zero if none has.
+	LastTick(ctx context.Context, namespace, plan string) (time.Time, error)
 
 	// Trim removes ended runs and signals that are not kept any more, and returns how many and
 	// whether there are more to remove.

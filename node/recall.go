@@ -149,8 +149,13 @@ type DurableStarter interface {
 
 	// Submit starts a durable process with a payload on out-port 0. If another one has its key,
 	// the receipt is for that. The process does not end with ctx. After an error nothing has
-	// started: [ErrStopped], or an [Error] with the status 409, 422 or 503.
+	// started: [ErrStopped], or an [Error] with the status 409, 422 or 503. If ctx ends before the
+	// journal has decided who has the key, its cause is returned, and the process may start.
 	Submit(ctx context.Context, s Submission) (*Receipt, error)
+
+	// LastTick returns the time of the latest tick of a plan of the node that has started a durable
+	// process, in milliseconds; zero if none has.
+	LastTick(ctx context.Context, plan string) (time.Time, error)
 }
 
 // A Level is what of a durable process is recorded.
@@ -171,6 +176,8 @@ type Submission struct {
 	Key     []byte      // of the caller, who is a part of it; nil for none
 	Same    value.Value // what a submission with the same key must have, too
 	KeyTTL  time.Duration
+	Plan    string    // what says when ticks are due, of a tick: see [DurableStarter.LastTick]
+	Tick    time.Time // when it was due; zero for all else
 }
 
 // A Receipt stands for a durable process.
@@ -180,4 +187,11 @@ type Receipt struct {
 	Done     <-chan struct{} // closed when it has ended
 	Answer   func() Response // once Done is closed
 	Leave    func()          // is called once, when the holder does not wait for Done any more
+
+	// Stored calls done once the start is durable, or with an error if that cannot be any more. It
+	// never waits; done is called on any goroutine, maybe before Stored returns.
+	Stored func(done func(error))
+
+	// Away returns what is closed when the process has ended, or has left memory because it only waits.
+	Away func() <-chan struct{}
 }

@@ -211,6 +211,7 @@ func (c *compiler) make(i int32, v *Vertex, maker func(*node.Init) (node.Node, e
 		return
 	}
 	v.Concurrency, v.Client = 1, u.def.Role.Has(node.HasClient)
+	v.Repeats = u.def.Traits != nil && u.spec.Boundary == nil && u.def.Traits(u.config).Is.Has(node.RepeatsErrors)
 	if u.def.Recall != nil {
 		v.Recall = u.def.Recall(u.config)
 	}

@@ -64,6 +64,9 @@ type Vertex struct {
 
 	Recall node.Recall // see [node.Def]
 
+	// Repeats is [node.RepeatsErrors]: durable processes that begin here do not go to Err.
+	Repeats bool
+
 	// Lifecycle holds the links of the lifecycle ports, by phase.
 	Lifecycle        [lifecycle.Phases][]Edge
 	LifecycleTimeout time.Duration // of each of their workflows; 0 for the default

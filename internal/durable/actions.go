@@ -350,10 +350,10 @@ func (k *Keeper) giveBack(f *flight) {
 
 // leftLocked says that a run is not in memory any more. The caller holds mu of the keeper.
 func (f *flight) leftLocked() {
-	if f.gone != nil {
+	if !f.away && f.gone != nil {
 		close(f.gone)
-		f.gone = nil
 	}
+	f.away = true
 }
 
 // until waits for a result. What it is of goes on if the context ends before.

@@ -340,7 +340,7 @@ type starter struct {
 }
 
 // Submit implements [run.Keeper].
-func (k starter) Submit(g *run.Generation, at int32, s node.Submission) (*node.Receipt, error) {
+func (k starter) Submit(ctx context.Context, g *run.Generation, at int32, s node.Submission) (*node.Receipt, error) {
 	payload, err := decode(encode(s.Payload)) // nothing of a request lives as long as a run
 	if err != nil {
 		return nil, err
@@ -352,67 +352,108 @@ func (k starter) Submit(g *run.Generation, at int32, s node.Submission) (*node.R
 		State: journal.Running, Input: encodeInput(payload, s.Strip), Created: now,
 	})
 	f.strip = paths(s.Strip)
+	if !s.Tick.IsZero() {
+		f.run.Tick = journal.Tick{Plan: planOf(ref, s.Plan), At: s.Tick}
+	}
+	begin := func() {
+		if !f.start(g, at, payload) { // another generation serves by now, or the program ends
+			k.resume(f, func() {})
+		}
+	}
 	if s.Key != nil {
 		f.run.Key, f.run.KeyUntil, f.run.InputHash = s.Key, now.Add(s.KeyTTL), hash(s.Same)
 		f.key = key{ref.Namespace, ref.ID, string(s.Key)}
-		if r, err := k.claim(f); r != nil || err != nil {
-			return r, err
-		}
-	} else if f.mu.last, err = k.journal.Start(f.run, k.newRevision(k.revision), nil); err != nil {
+		return k.claim(ctx, f, begin)
+	}
+	if f.began, err = k.journal.Start(f.run, k.newRevision(k.revision), nil); err != nil {
 		return nil, unavailable(err)
 	}
+	f.mu.last = f.began
 	r := f.receipt(false)
-	if !f.start(g, at, payload) { // the program ends: the run goes on when it starts again
-		f.drop(node.ErrStopped)
+	begin()
+	return r, nil
+}
+
+// LastTick implements [run.Keeper].
+func (k starter) LastTick(ctx context.Context, trigger *node.Ref, plan string) (time.Time, error) {
+	return k.journal.Store().LastTick(ctx, trigger.Namespace, planOf(trigger, plan))
+}
+
+// planOf names a plan among those of a namespace. One that has changed is another plan.
+func planOf(trigger *node.Ref, plan string) string { return trigger.ID + " " + plan }
+
+// claim makes a run durable with its key, or returns the receipt of the one that has it.
+func (k starter) claim(ctx context.Context, f *flight, begin func()) (*node.Receipt, error) {
+	k.mu.Lock()
+	other := k.mu.flights[f.key]
+	if other == nil {
+		f.decided = make(chan struct{})
+		k.mu.flights[f.key] = f
+	}
+	k.mu.Unlock()
+	if other != nil {
+		return k.join(ctx, other, f.run)
+	}
+	r := f.receipt(false) // before it may have ended
+	decide := func(existing *journal.Run, err error) { f.decide(existing, err, begin) }
+	if _, err := k.journal.Start(f.run, k.newRevision(k.revision), decide); err != nil {
+		decide(nil, err)
+	}
+	if err := f.await(ctx); err != nil {
+		r.Leave()
+		return nil, err
+	}
+	if f.instead != nil {
+		return k.attachTo(f.instead, f.run)
 	}
 	return r, nil
 }
 
-// claim makes a run durable with its key, or returns the receipt of the one that has it.
-func (k starter) claim(f *flight) (*node.Receipt, error) {
-	k.mu.Lock()
-	if other := k.mu.flights[f.key]; other != nil {
-		k.mu.Unlock()
-		if other.decided != nil {
-			<-other.decided
-		}
-		if other.instead != nil {
-			return k.attachTo(other.instead, f.run)
-		}
-		return attach(other.run, f.run, other.receipt(true))
-	}
-	f.decided = make(chan struct{})
-	k.mu.flights[f.key] = f
-	k.mu.Unlock()
-	type decision struct {
-		existing *journal.Run
-		err      error
-	}
-	decided := make(chan decision, 1)
-	_, err := k.journal.Start(f.run, k.newRevision(k.revision), func(existing *journal.Run, err error) { decided <- decision{existing, err} })
-	if err != nil {
-		close(f.decided)
-		f.drop(err)
-		return nil, unavailable(err)
-	}
-	switch d := <-decided; {
-	case d.err != nil:
-		close(f.decided)
-		f.drop(d.err)
-		return nil, unavailable(d.err)
-	case d.existing != nil:
-		f.instead = d.existing
-		close(f.decided)
-		f.release()
-		return k.attachTo(d.existing, f.run)
-	}
+// decide ends the claim of a key, as the journal has decided, and lets the run begin that has it now.
+func (f *flight) decide(existing *journal.Run, err error, begin func()) {
+	f.instead, f.refused = existing, err
 	close(f.decided)
-	return nil, nil
+	switch {
+	case err != nil:
+		f.drop(err)
+	case existing != nil:
+		f.release()
+	default:
+		begin()
+	}
+}
+
+// await waits until the journal has decided about the key.
+func (f *flight) await(ctx context.Context) error {
+	if f.decided == nil {
+		return nil
+	}
+	select {
+	case <-f.decided:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if f.refused != nil {
+		return unavailable(f.refused)
+	}
+	return nil
+}
+
+// join returns the receipt of the run that has a key, or claims it.
+func (k starter) join(ctx context.Context, other *flight, r *journal.Run) (*node.Receipt, error) {
+	if err := other.await(ctx); err != nil {
+		return nil, err
+	}
+	if other.instead != nil {
+		return k.attachTo(other.instead, r)
+	}
+	return attach(other.run, r, other.receipt(true))
 }
 
 // attach returns the receipt of a run for another one with the same key, which asks for the same.
 func attach(existing, r *journal.Run, receipt *node.Receipt) (*node.Receipt, error) {
 	if existing.InputHash != r.InputHash {
+		receipt.Leave()
 		return nil, &node.Error{Err: errors.New("the idempotency key was used for another request"), Status: http.StatusUnprocessableEntity, Public: true}
 	}
 	return receipt, nil
@@ -436,7 +477,10 @@ func (k *Keeper) attachTo(existing, r *journal.Run) (*node.Receipt, error) {
 	}
 	done := make(chan struct{})
 	close(done)
-	return attach(existing, r, &node.Receipt{Run: uuid.UUID(existing.ID).String(), Attached: true, Done: done, Answer: func() node.Response { return resp }, Leave: func() {}})
+	return attach(existing, r, &node.Receipt{
+		Run: uuid.UUID(existing.ID).String(), Attached: true, Done: done, Answer: func() node.Response { return resp }, Leave: func() {},
+		Stored: func(done func(error)) { done(nil) }, Away: func() <-chan struct{} { return done },
+	})
 }
 
 // newRevision returns the revision to store with the next run, or nil if the journal has it.

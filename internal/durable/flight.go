@@ -30,10 +30,13 @@ type flight struct {
 	progress chan struct{} // closed at the first record, or when it waits
 	decided  chan struct{} // closed when the journal has decided about the key; nil if there is nothing to decide
 	instead  *journal.Run  // that had the key before; nil once it is decided that this one has it
+	refused  error         // why nothing was decided; likewise
+	began    uint64        // its start, for the journal; 0 if that is durable
 	outcome  *outcome
 	rests    bool          // its processes have ended because it only waits
 	wanted   bool          // something came for it while it was unloaded, so it is to be resumed; guarded by mu of the keeper
 	gone     chan struct{} // closed once it is not in memory; nil if nothing waits for that; guarded likewise
+	away     bool          // it is not in memory; guarded likewise
 	again    time.Time     // when the next attempt of an item is due, which is durable; zero for none
 
 	generation *run.Generation // in which it runs; nil before
@@ -205,7 +208,36 @@ func (f *flight) receipt(attached bool) *node.Receipt {
 func (f *flight) receiptLocked(attached bool) *node.Receipt {
 	k, o := f.k, f.outcome
 	o.watchers++
-	return &node.Receipt{Run: f.ID().String(), Attached: attached, Done: o.done, Answer: func() node.Response { return o.resp }, Leave: func() { k.unwatch(f.id, o) }}
+	return &node.Receipt{
+		Run: f.ID().String(), Attached: attached, Done: o.done, Answer: func() node.Response { return o.resp }, Leave: func() { k.unwatch(f.id, o) },
+		Stored: f.stored, Away: f.leaves,
+	}
+}
+
+// stored calls done once the start is durable.
+func (f *flight) stored(done func(error)) {
+	wrapped := func(err error) {
+		if err != nil {
+			err = unavailable(err)
+		}
+		done(err)
+	}
+	if f.k.journal.Flush(f.began, wrapped) {
+		done(nil)
+	}
+}
+
+// leaves returns what is closed when the run is not in memory.
+func (f *flight) leaves() <-chan struct{} {
+	f.k.mu.Lock()
+	defer f.k.mu.Unlock()
+	if f.gone == nil {
+		f.gone = make(chan struct{})
+		if f.away {
+			close(f.gone)
+		}
+	}
+	return f.gone
 }
 
 // unwatch says that a client does not wait for an outcome any more.

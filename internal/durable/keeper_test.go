@@ -29,9 +29,13 @@ func TestMain(m *testing.M) { leak.Main(m) }
 type crashStore struct {
 	*memory.Store
 	crashed atomic.Bool
+	hold    chan struct{} // commits wait until it is closed; nil for not
 }
 
 func (s *crashStore) Commit(ctx context.Context, b *journal.Batch) error {
+	if s.hold != nil {
+		<-s.hold
+	}
 	if s.crashed.Load() {
 		return errors.New("the program has crashed")
 	}

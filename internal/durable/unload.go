@@ -216,6 +216,7 @@ func (k *Keeper) watch(r *journal.Run) (*flight, *node.Receipt) {
 	}
 	if f == nil {
 		f = k.newFlight(r)
+		f.away = true
 		if k.mu.halted {
 			f.finishLocked(declined(node.ErrStopped))
 		} else {

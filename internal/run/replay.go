@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -15,15 +16,21 @@ import (
 
 // A Keeper starts durable processes for triggers, with [Generation.StartDurable].
 type Keeper interface {
-	Submit(g *Generation, at int32, s node.Submission) (*node.Receipt, error)
+	Submit(ctx context.Context, g *Generation, at int32, s node.Submission) (*node.Receipt, error)
+	LastTick(ctx context.Context, trigger *node.Ref, plan string) (time.Time, error)
 }
 
 // Durable implements [node.DurableStarter].
 func (s starter) Durable() bool { return s.gen.keeper != nil }
 
 // Submit implements [node.DurableStarter].
-func (s starter) Submit(_ context.Context, sub node.Submission) (*node.Receipt, error) {
-	return s.gen.keeper.Submit(s.gen, s.at, sub)
+func (s starter) Submit(ctx context.Context, sub node.Submission) (*node.Receipt, error) {
+	return s.gen.keeper.Submit(ctx, s.gen, s.at, sub)
+}
+
+// LastTick implements [node.DurableStarter].
+func (s starter) LastTick(ctx context.Context, plan string) (time.Time, error) {
+	return s.gen.keeper.LastTick(ctx, &s.gen.prog.Vertices[s.at].Ref, plan)
 }
 
 // A durable is what the process of a run and its children have in common.
@@ -376,7 +383,11 @@ func (g *Generation) StartDurable(at, port int32, payload value.Value, kept Kept
 		return false
 	}
 	p.ending.answered = done
-	first := p.root.act.start(p, node.SendThen(int(port), payload, failOn))
+	then := node.Then(failOn)
+	if g.prog.Vertices[at].Repeats { // its port error is for what has not started
+		then = passOn
+	}
+	first := p.root.act.start(p, node.SendThen(int(port), payload, then))
 	p.proceed(false, at, beginning{result: &first, port: noInPort})
 	return true
 }

@@ -34,7 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) journal.Store) {
 		{"Wait", wait}, {"Waits", waits}, {"WaitsEnd", waitsEnd}, {"WaitsOfDropped", waitsOfDropped}, {"WaitTokens", waitTokens}, {"WaitsDue", waitsDue}, {"Idle", idle},
 		{"Signals", signals}, {"SignalsOrder", signalsOrder}, {"SignalsTaken", signalsTaken}, {"SignalsTrim", signalsTrim}, {"WaitsAtomic", waitsAtomic}, {"WaitsConcurrent", waitsConcurrent},
 		{"Items", items}, {"ItemsRequeued", itemsRequeued}, {"ItemsChanged", itemsChanged}, {"QueueKeys", queueKeys}, {"Queues", queues}, {"ItemsBegun", itemsBegun},
-		{"Atomic", atomic}, {"Full", full}, {"Context", contexts}, {"Closed", closed}, {"Concurrent", concurrent},
+		{"Ticks", ticks}, {"Atomic", atomic}, {"Full", full}, {"Context", contexts}, {"Closed", closed}, {"Concurrent", concurrent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			k := &kit{t: t, open: open}

@@ -51,6 +51,7 @@ type data struct {
 	signals   []*journal.Signal // in the order in which they came; of those that are taken Event is empty
 	known     map[journal.SignalID]*journal.Signal
 	paused    map[journal.QueueID]struct{}
+	ticks     map[[2]string]time.Time // the last, by namespace and plan
 	bytes     int64
 }
 
@@ -70,7 +71,7 @@ func keyOf(r *journal.Run) key { return key{r.Namespace, r.Trigger, string(r.Key
 func New() *Store {
 	s := &Store{data: &data{
 		runs: make(map[journal.ID]*entry), keys: make(map[key]journal.ID), revisions: make(map[string][]byte), known: make(map[journal.SignalID]*journal.Signal),
-		paused: make(map[journal.QueueID]struct{}),
+		paused: make(map[journal.QueueID]struct{}), ticks: make(map[[2]string]time.Time),
 	}}
 	s.data.open = s
 	return s
@@ -316,6 +317,10 @@ func (d *data) start(r *journal.Run) (old *entry) {
 	if len(r.Key) == 0 {
 		e.run.KeyUntil = time.Time{}
 	}
+	if plan := [2]string{r.Namespace, r.Tick.Plan}; !r.Tick.At.IsZero() && r.Tick.At.After(d.ticks[plan]) {
+		d.ticks[plan] = ms(r.Tick.At)
+	}
+	e.run.Tick = journal.Tick{}
 	d.runs[r.ID] = e
 	d.grow(e, len(r.Input)+len(r.Key)+len(r.Namespace)+len(r.Trigger)+len(r.Revision))
 	return nil
@@ -639,6 +644,16 @@ func (s *Store) Known(ctx context.Context, namespace, id string) (bool, error) {
 		return false, err
 	}
 	return s.data.known[journal.SignalID{Namespace: namespace, ID: id}] != nil, nil
+}
+
+// LastTick implements [journal.Store].
+func (s *Store) LastTick(ctx context.Context, namespace, plan string) (time.Time, error) {
+	s.data.Lock()
+	defer s.data.Unlock()
+	if err := s.usable(ctx, false); err != nil {
+		return time.Time{}, err
+	}
+	return s.data.ticks[[2]string{namespace, plan}], nil
 }
 
 // Check implements [journal.Store].

@@ -329,6 +329,9 @@ func (s *Store) start(r *journal.Run) (*journal.Run, error) {
 			return nil, err
 		}
 		if inserted == 1 {
+			if err := s.putTick(r); err != nil {
+				return nil, err
+			}
 			return nil, s.putBlob(blob)
 		}
 		old, err := s.find(s.statements.RunByID, r.ID[:])
@@ -348,6 +351,19 @@ func (s *Store) start(r *journal.Run) (*journal.Run, error) {
 			return nil, err
 		}
 	}
+}
+
+// putTick keeps the tick of a start, if it is the latest of its plan.
+func (s *Store) putTick(r *journal.Run) error {
+	if r.Tick.At.IsZero() {
+		return nil
+	}
+	for _, text := range []string{s.statements.PutTick, s.statements.DropTick} {
+		if _, err := s.write.exec(text, r.Namespace, r.Tick.Plan, r.Tick.At.UnixMilli()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // find reads a run on the connection that writes, which sees what the transaction has done.

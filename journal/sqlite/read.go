@@ -180,6 +180,17 @@ func (s *Store) Known(ctx context.Context, namespace, id string) (known bool, er
 	return known, err
 }
 
+// LastTick implements [journal.Store].
+func (s *Store) LastTick(ctx context.Context, namespace, plan string) (at time.Time, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(ctx, func(row []any) error {
+			at, err = sqlstore.TimeOf(row)
+			return err
+		}, s.statements.LastTick, namespace, plan)
+	})
+	return at, err
+}
+
 // Check implements [journal.Store]. It reads the whole file. It finds pages, indexes and rows
 // that do not fit each other; bytes that changed within a payload it does not.
 func (s *Store) Check(ctx context.Context) (found []string, err error) {

@@ -18,6 +18,7 @@ import (
 type Durability struct {
 	Within time.Duration // how long a client waits for the answer; 0 is until it is there
 
+	with   Beginning
 	level  node.Level
 	when   lang.Program // nil: always
 	key    lang.Program // nil: no key
@@ -36,28 +37,59 @@ const (
 // caller are the headers that say who has sent a request.
 var caller = []string{"Authorization", "Cookie"}
 
+// tickTTL is how long the key of a tick is remembered, so that it happens once.
+const tickTTL = 366 * 24 * time.Hour
+
 // evalLimit is how long an expression of the field may take.
 const evalLimit = time.Second
 
-// NewDurability declares the field durability of a trigger.
-func NewDurability() *schema.Field {
-	return schema.Group("durability", schema.Fields(
-		schema.Enum("level", levelNone, levelAccept, levelCheckpoint).Default(levelNone).Doc("What a crash must not lose: with `accept` the request, which starts again until it has ended; with `checkpoint` the results of its effects, too, so that it goes on. A word in place of the object is the level."),
-		schema.Expr("when").Doc("Which requests: those for which it is true. Without it, all."),
-		schema.Expr("key").Doc("The idempotency key of the request, a text; null for none. What comes with a key that was there before gets the answer of the first."),
-		schema.Duration("key_ttl").Default(24*time.Hour).Range(float64(time.Second), float64(366*24*time.Hour)).Doc("How long a key is remembered."),
-		schema.Expr("scope").Doc("Whose key it is: the same key of another is another request. Without it, the headers `Authorization` and `Cookie`."),
-		schema.Duration("respond_within").Default(time.Duration(0)).Doc("How long the client waits for the answer. Past it the answer is 202 with the id of the run, which goes on. 0 is as long as it takes."),
-		schema.Strings("strip").Default([]string{"header.Authorization", "header.Cookie"}).Doc("Fields of the request that are not stored: the run has them until a crash, and must not depend on them after it. `[]` stores all."),
-	)).Short("level").Doc("Makes processes that survive a crash of the program. It takes `start --journal`.")
+// A Beginning is what begins the processes of a trigger.
+type Beginning uint8
+
+// The beginnings.
+const (
+	Requests Beginning = iota // of clients, which wait for an answer and may send them again
+	Messages                  // of a source, which acknowledges them
+	Ticks                     // of a clock
+)
+
+// NewDurability declares the field durability of a trigger, with what makes sense for what begins its processes.
+func NewDurability(with Beginning) *schema.Field {
+	what := [...]string{"the request", "the message", "the time of the tick"}[with]
+	fields := []*schema.Field{
+		schema.Enum("level", levelNone, levelAccept, levelCheckpoint).Default(levelNone).Doc("What a crash must not lose: with `accept` " + what + ", which starts again until it has ended; with `checkpoint` the results of its effects, too, so that it goes on. A word in place of the object is the level."),
+	}
+	keyTTL := schema.Duration("key_ttl").Default(24*time.Hour).Range(float64(time.Second), float64(366*24*time.Hour)).Doc("How long a key is remembered.")
+	switch with {
+	case Requests:
+		fields = append(fields,
+			schema.Expr("when").Doc("Which requests: those for which it is true. Without it, all."),
+			schema.Expr("key").Doc("The idempotency key of the request, a text; null for none. What comes with a key that was there before gets the answer of the first."),
+			keyTTL,
+			schema.Expr("scope").Doc("Whose key it is: the same key of another is another request. Without it, the headers `Authorization` and `Cookie`."),
+			schema.Duration("respond_within").Default(time.Duration(0)).Doc("How long the client waits for the answer. Past it the answer is 202 with the id of the run, which goes on. 0 is as long as it takes."),
+			schema.Strings("strip").Default([]string{"header.Authorization", "header.Cookie"}).Doc("Fields of the request that are not stored: the run has them until a crash, and must not depend on them after it. `[]` stores all."),
+		)
+	case Messages:
+		fields = append(fields,
+			schema.Expr("when").Doc("Which messages: those for which it is true. Without it, all."),
+			schema.Expr("key").Doc("The idempotency key of the message, a text; null for none. A message with a key that was there before starts nothing. Without it, `id` with the body, if the system delivers messages again."),
+			keyTTL,
+			schema.Strings("strip").Default([]string{}).Doc("Fields of the message that are not stored: the run has them until a crash, and must not depend on them after it."),
+		)
+	}
+	return schema.Group("durability", schema.Fields(fields...)).Short("level").Doc("Makes processes that survive a crash of the program: see [durable processes](../durability.md). It takes `start --journal`.")
 }
 
 // DurableTrait returns [node.Durable] if all processes of a trigger with the config are durable.
 func DurableTrait(c schema.Config) (t node.Trait) {
-	if g := c.Group("durability"); g.String("level") != levelNone && !g.Has("when") {
-		t = node.Durable
+	if c.Group("durability").String("level") == levelNone {
+		return t
 	}
-	return t
+	if g, name := c.Find("durability.when"); name == "when" && g.Has(name) { // ticks have none
+		return t
+	}
+	return node.Durable
 }
 
 // DurabilityGives returns what a trigger with the config gives to its processes.
@@ -68,10 +100,10 @@ func DurabilityGives(c schema.Config) []string {
 	return nil
 }
 
-// DurabilityOf reads the field of a config; nil if no process is durable.
-func (o Options) DurabilityOf(c schema.Config) (*Durability, error) {
+// DurabilityOf reads the field of a config that [NewDurability] has declared; nil if no process is durable.
+func (o Options) DurabilityOf(c schema.Config, with Beginning) (*Durability, error) {
 	g := c.Group("durability")
-	d := &Durability{Within: g.Duration("respond_within"), keyTTL: g.Duration("key_ttl"), strip: g.Strings("strip")}
+	d := &Durability{with: with, keyTTL: tickTTL}
 	switch g.String("level") {
 	case levelAccept:
 		d.level = node.LevelAccept
@@ -80,15 +112,31 @@ func (o Options) DurabilityOf(c schema.Config) (*Durability, error) {
 	default:
 		return nil, nil
 	}
+	if with == Ticks {
+		return d, nil
+	}
 	var errs [3]error
+	d.keyTTL, d.strip = g.Duration("key_ttl"), g.Strings("strip")
 	d.when, errs[0] = o.Expr(g, "when", lang.Options{Condition: true, Timeout: evalLimit})
 	d.key, errs[1] = o.Expr(g, "key", lang.Options{Timeout: evalLimit})
-	d.scope, errs[2] = o.Expr(g, "scope", lang.Options{Timeout: evalLimit})
+	if with == Requests {
+		d.Within = g.Duration("respond_within")
+		d.scope, errs[2] = o.Expr(g, "scope", lang.Options{Timeout: evalLimit})
+	}
 	return d, errors.Join(errs[:]...)
 }
 
-// Submission returns what a durable process starts with for a request, and whether it is durable.
-func (d *Durability) Submission(ctx context.Context, payload value.Value) (s node.Submission, durable bool, err error) {
+// Starter returns what starts the processes, as durable ones. It refuses one of an engine without a journal.
+func (d *Durability) Starter(src node.Starter) (node.DurableStarter, error) {
+	if s, ok := src.(node.DurableStarter); ok && s.Durable() {
+		return s, nil
+	}
+	return nil, errors.New("durability takes a journal: start with --journal sqlite:FILE")
+}
+
+// Submission returns what a durable process starts with for a payload, and whether it is durable. Without
+// the field key, its key is made of id; an empty id makes none.
+func (d *Durability) Submission(ctx context.Context, payload value.Value, id string) (s node.Submission, durable bool, err error) {
 	if d.when != nil {
 		v, err := d.when.Eval(ctx, payload)
 		if err != nil {
@@ -99,7 +147,10 @@ func (d *Durability) Submission(ctx context.Context, payload value.Value) (s nod
 		}
 	}
 	s = node.Submission{Level: d.level, Payload: payload, Strip: d.strip, KeyTTL: d.keyTTL}
-	s.Key, err = d.keyOf(ctx, payload)
+	if s.Key, err = d.keyOf(ctx, payload); s.Key == nil && d.key == nil && id != "" {
+		sum := sha256.Sum256([]byte("id\x00" + id))
+		s.Key = sum[:]
+	}
 	return s, err == nil, err
 }
 
@@ -125,11 +176,13 @@ func (d *Durability) keyOf(ctx context.Context, payload value.Value) ([]byte, er
 		return nil, &node.Error{Err: fmt.Errorf("the idempotency key has more than %d bytes", maxKey), Status: http.StatusBadRequest, Public: true}
 	}
 	var scope value.Value
-	if d.scope != nil {
+	switch {
+	case d.with != Requests:
+	case d.scope != nil:
 		if scope, err = d.scope.Eval(ctx, payload); err != nil {
 			return nil, fmt.Errorf("durability.scope: %w", err)
 		}
-	} else {
+	default:
 		header, _ := payload.Get("header")
 		var sent []value.Value
 		for _, name := range caller {

@@ -46,7 +46,9 @@ type consumer struct {
 	closed     chan struct{} // closed in the end
 
 	workers workers
-	room    sync.Cond // there may be room, or messages are settled
+	runs    sync.WaitGroup // goroutines that wait for durable runs
+	left    chan struct{}  // closed when they wait no longer
+	room    sync.Cond      // there may be room, or messages are settled
 
 	// Guarded by mu.
 	generations state.Generations[generation] // the current one gets new messages
@@ -127,7 +129,7 @@ type generation struct {
 func newConsumer(n *sourceNode, reader Reader, after *consumer) *consumer {
 	c := &consumer{
 		source: n.source, settings: n.settings, reader: reader, counts: &n.shared.counts, log: n.log, clock: n.init.Clock,
-		account: n.init.Memory.Account(n.source.Kind), after: after, closed: make(chan struct{}),
+		account: n.init.Memory.Account(n.source.Kind), after: after, closed: make(chan struct{}), left: make(chan struct{}),
 	}
 	if replier, ok := reader.(Replier); ok {
 		c.replies = &replies{replier: replier, guard: c.guard, log: c.log}
@@ -222,6 +224,8 @@ func (c *consumer) run() {
 	}
 	goroutines.Go(c.committer.run)
 	c.end(c.connection.keep(c.reading, c.readOn))
+	close(c.left) // durable runs go on without their source
+	c.runs.Wait()
 	c.mu.Lock()
 	c.mu.closing = true
 	c.committer.close()

@@ -21,7 +21,7 @@ func (c *consumer) end(err error) {
 	}
 	c.workers.wakeAll()
 	c.mu.watchers++
-	for c.inFlight.first != nil && !c.mu.expired {
+	for (c.inFlight.first != nil || c.mu.ended && c.inFlight.runs > 0 && !c.mu.draining) && !c.mu.expired {
 		c.room.Wait()
 	}
 	if c.inFlight.first == nil {

@@ -53,6 +53,7 @@ func (s Source) fields() []*schema.Field {
 			schema.Expr("when").Doc("A condition on the error, as `self`: whether to try again. It is `"+defaultWhen+"` unless set."),
 			schema.Duration("give_up").Default(time.Duration(0)).Range(0, maxWait).Doc("How long messages are held while the system that takes them is away: see [outages](../streams.md#outages). After that, each failure counts as a failure of the message. 0 means no limit."),
 		)).Doc("What happens after an error."),
+		field.NewDurability(field.Messages),
 	)
 	fields = append(fields, schema.Bool("letters").Default(false).Doc("The messages are [dead letters](../streams.md#dead-letters), as a source has sent them to its port `error`. The node sends on the original message of each. `decode` applies to a body that could not be decoded before."))
 	var kept []*schema.Field
@@ -97,6 +98,8 @@ type settings struct {
 	named    string // the field that names it, if one does
 	letters  bool   // messages are dead letters
 
+	durability *field.Durability // nil if no message starts a run
+
 	// reader are the values of all fields but those that a later generation may change
 	// without another reader.
 	reader []value.Value
@@ -113,7 +116,7 @@ type batching struct {
 }
 
 // swapped are the fields that a later generation may change without another reader.
-var swapped = map[string]bool{"retry": true, "decode": true}
+var swapped = map[string]bool{"retry": true, "decode": true, "durability": true}
 
 // read reads the common fields.
 func (s *Source) read(init *node.Init, o Options, fields []schema.FieldInfo) (*settings, error) {
@@ -156,6 +159,11 @@ func (s *Source) read(init *node.Init, o Options, fields []schema.FieldInfo) (*s
 	}
 	err := set.retry.read(init, o)
 	found.Append(listOf(err))
+	set.durability, err = o.DurabilityOf(cfg, field.Messages)
+	found.Append(listOf(err))
+	if set.durability != nil && cfg.Has("batch") {
+		found.Add(cfg.Errorf("durability", diag.CodeBadValue, "each message starts a run of its own, and batch is set").WithHint("remove batch, or durability"))
+	}
 	return set, found.Err()
 }
 

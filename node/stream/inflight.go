@@ -20,6 +20,8 @@ type inFlight struct {
 	bytes       int64
 	counted     int64 // of bytes, in the account
 	stuck       int   // of those held
+	runs        int   // durable runs under way, whose messages are acknowledged and not held
+	runBytes    int64 // of these messages
 	away        int   // stuck messages that were given back, as far as is known
 
 	lanes  map[int32]*lane

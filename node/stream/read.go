@@ -85,18 +85,20 @@ func (c *consumer) waitRoom() (room Room, ok bool) {
 	}
 	c.mu.wants = false
 	// At least 1: if the connection is lost, Read returns anyhow.
-	return Room{max(c.free(), 1), max(c.settings.bytes-c.inFlight.bytes, 1)}, !c.mu.draining
+	return Room{max(c.free(), 1), max(c.settings.bytes-c.inFlight.bytes-c.inFlight.runBytes, 1)}, !c.mu.draining
 }
 
 // free returns how many more messages may be held. The caller holds the lock.
-func (c *consumer) free() int { return c.settings.limit - c.inFlight.n - c.committer.taken() }
+func (c *consumer) free() int {
+	return c.settings.limit - c.inFlight.n - c.inFlight.runs - c.committer.taken()
+}
 
 // roomy reports whether to read: there is room for a quarter of all messages, as few
 // large reads are cheaper, or for any if the workers have nothing left to begin, or a
 // batch that is not full, which would linger until the end. The caller holds the lock.
 func (c *consumer) roomy() bool {
 	room := c.free()
-	return room > 0 && c.inFlight.bytes < c.settings.bytes && !c.backlog() && !c.short(c.inFlight.n) &&
+	return room > 0 && c.inFlight.bytes+c.inFlight.runBytes < c.settings.bytes && !c.backlog() && !c.short(c.inFlight.n) &&
 		(room >= c.settings.limit/4 || c.starved())
 }
 

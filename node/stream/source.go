@@ -25,7 +25,7 @@ func (s Source) Def(o Options) *node.Def {
 		Out:   []node.Port{{Name: "out", Doc: "A message, or with `batch` a list of them. The answer acknowledges it."}},
 		Error: "A message that cannot be decoded, or whose attempts are used up: the error, with the message as `data`. A good answer acknowledges it; after an error it is sent here again. Without a link, it waits and is tried again.",
 		Traits: func(c schema.Config) node.Traits {
-			t := node.Traits{Is: node.RepeatsErrors, InFlight: inProcesses(c)}
+			t := node.Traits{Is: node.RepeatsErrors | field.DurableTrait(c), Gives: field.DurabilityGives(c), InFlight: inProcesses(c)}
 			if s.Holds != nil {
 				t.Holds = s.Holds(c)
 			}
@@ -139,6 +139,11 @@ func (n *sourceNode) Open(ctx context.Context) error {
 
 // Serve begins to read, or takes over what an earlier generation reads.
 func (n *sourceNode) Serve(src node.Starter) error {
+	if d := n.settings.durability; d != nil {
+		if _, err := d.Starter(src); err != nil {
+			return err
+		}
+	}
 	if err := n.shared.serve(n, src); err != nil {
 		return err
 	}

@@ -76,6 +76,10 @@ type Traits struct {
 	// dropped by the reader, which counts it in [Counts].
 	Overflows bool
 
+	// Transient says that nothing brings messages back once the program has ended, and that
+	// the ids of later ones may be the same. So they cannot be the keys of durable runs.
+	Transient bool
+
 	// Order is the default of the field order. OrderRecord also allows that.
 	Order Order
 

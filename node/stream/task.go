@@ -29,6 +29,8 @@ type task struct {
 	apart       uint64  // the messages of a group that go on by themselves
 	runner      *runner // that starts a group
 
+	run bool // its message has started a durable run, and is acknowledged
+
 	generation *generation // whose process runs
 	resp       node.Response
 	answers    []func() error // what sends the answers to the messages; elements may be nil
@@ -136,6 +138,10 @@ func (t *task) answer(i int, resp node.Response) node.Response {
 // decide says what follows from how the process of a task has ended.
 func (t *task) decide() {
 	c := t.consumer
+	if t.run {
+		t.verdict = verdictGood
+		return
+	}
 	if t.verdict == verdictBroken {
 		for _, m := range t.messages {
 			if m.broken != nil {
@@ -218,7 +224,7 @@ func (r *replies) sendAll(t *task) {
 	}
 }
 
-// refuse answers a message with an error.
+// refuse answers a message without the good answer of a process: with an error, or with the id of a run.
 func (r *replies) refuse(m *message, resp node.Response) {
 	if r == nil {
 		return

@@ -346,6 +346,7 @@ func (c *consumer) launch(t *task) {
 // conclude notes that the process of a task has ended. The caller holds the lock.
 func (c *consumer) conclude(t *task) {
 	g := t.generation
+	c.runEnded(t)
 	if g.running--; g.running == 0 && g.idle != nil {
 		close(g.idle)
 	}
@@ -487,6 +488,11 @@ func (w *runner) begin(t *task) (ended bool) {
 	}
 	if t.verdict == verdictBroken {
 		return true
+	}
+	if d := t.generation.settings.durability; d != nil && !t.letter {
+		if begun, ended := w.beginRun(t, d); begun || ended {
+			return ended
+		}
 	}
 	t.phase.Store(phaseStarts)
 	m, mayQueue := t.messages[0], w.consumer.mayQueue(t.messages[0])

@@ -26,7 +26,7 @@ func stdinSource() stream.Source {
 		Summary: "Reads the records that the program gets on its standard input.",
 		Page:    node.ReadPage(stdinPage),
 		Config:  schema.Fields(inputFields("", format.Lines, format.NDJSON, format.CSV, format.JSON, format.Raw)...),
-		Traits:  stream.Traits{Positions: true, Raw: true, Order: stream.OrderTotal},
+		Traits:  stream.Traits{Positions: true, Transient: true, Raw: true, Order: stream.OrderTotal},
 		Open: func(init *node.Init) (stream.Reader, error) {
 			in, err := newInput(init)
 			return &stdin{options: in.options}, err

@@ -1,7 +1,7 @@
 // Package schedule has the kind that starts processes at times.
 //
 // plan.go computes when ticks are due; schedule.go has the kind, and what its nodes
-// share across reloads. The package must not know how processes are run.
+// share across reloads; durable.go starts ticks as durable runs. The package must not know how processes are run.
 package schedule
 
 import (
@@ -16,6 +16,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -37,8 +38,13 @@ func Defs() []*node.Def {
 			schema.Any("payload").Doc("What a tick sends; `{time: …}`, the time at which it was due, unless set."),
 			schema.Duration("jitter").Default(time.Duration(0)).Doc("Each tick is late by a random time up to this, but not as late as the next one is due."),
 			schema.Enum("overlap", "skip", "queue", "allow").Default("skip").Doc("What happens to a tick while the process of an earlier one is running."),
+			field.NewDurability(field.Ticks),
+			schema.Enum("catch_up", catchUpNone, catchUpLast, catchUpAll).Default(catchUpNone).Doc("With `durability`: which ticks are made up for that were due while the program was down: none, the last one, or all, at most 100."),
 		),
-		Role:   node.Ticks,
+		Role: node.Ticks,
+		Traits: func(c schema.Config) node.Traits {
+			return node.Traits{Is: field.DurableTrait(c), Gives: field.DurabilityGives(c)}
+		},
 		Out:    []node.Port{{Name: "out", Doc: "The payload of a tick."}},
 		Recall: node.Always(node.Effects),
 		New:    newNode,
@@ -76,6 +82,7 @@ type ticker struct {
 	timetable *timetable
 	release   func() error
 	source    node.Starter // immutable after Serve
+	durable   durable
 
 	// Guarded by the timetable.
 	stop    func() bool // of the timer; nil if there is none
@@ -100,7 +107,7 @@ func newNode(init *node.Init) (node.Node, error) {
 	n.shared = fmt.Sprintf("schedule %q %q %q %q %v", init.Node.Namespace, init.Node.String(), cfg.String("cron"), cfg.String("timezone"), cfg.Duration("interval"))
 	var found diag.List
 	n.setPlan(cfg, &found)
-	return n, found.Err()
+	return n, errors.Join(found.Err(), n.durable.read(init))
 }
 
 // setPlan reads the fields that say when ticks are due.
@@ -149,11 +156,13 @@ func (n *ticker) Close() error { return n.release() }
 // A timetable is what the nodes of several generations share. Its lock guards all of it.
 type timetable struct {
 	sync.Mutex
-	nodes   state.Generations[ticker] // the one that serves has the ticks
-	last    time.Time                 // when the last tick was due; zero before the first node serves
-	running int                       // processes
-	queue   []time.Time               // ticks that wait
-	warned  bool                      // that ticks are left out because of the running process
+	nodes      state.Generations[ticker] // the one that serves has the ticks
+	last       time.Time                 // when the last tick was due; zero before the first node serves
+	running    int                       // processes
+	queue      []time.Time               // ticks that wait
+	submitting bool                      // a node starts pending ticks
+	pending    []time.Time               // ticks that count as running, and whose durable run has not started
+	warned     bool                      // that ticks are left out because of the running process
 
 	ticks, skipped, missed uint64
 }
@@ -169,8 +178,15 @@ func (t *timetable) newest() *ticker {
 // Serve begins to tick.
 func (n *ticker) Serve(src node.Starter) error {
 	n.source = src
+	last, err := n.durable.serve(src)
+	if err != nil {
+		return err
+	}
 	n.timetable.Lock()
 	defer n.timetable.Unlock()
+	if n.timetable.last.IsZero() && !last.After(n.now()) {
+		n.timetable.last = last
+	}
 	n.timetable.nodes.Attach(n)
 	n.arm()
 	return nil
@@ -201,7 +217,7 @@ func (n *ticker) arm() {
 		if following := n.plan.next(due); !following.IsZero() {
 			most = min(most, following.Sub(due))
 		}
-		if most > 0 {
+		if most > 0 && due.After(now) { // what is made up for is late anyway
 			n.at = due.Add(rand.N(most))
 		}
 	}
@@ -229,12 +245,26 @@ func (n *ticker) tick() (due time.Time, start bool) {
 		return due, false
 	}
 	due, missed := n.plan.late(n.due, now)
+	made := []time.Time{due}
+	if most := n.durable.most(); most > 0 {
+		made = latest(n.plan, n.due, now, most)
+		due, missed = made[len(made)-1], missed+1-len(made)
+	}
 	t.last = due
 	if missed > 0 {
 		t.missed += uint64(missed)
 		n.log.Warn("ticks were missed", "count", missed, "since", n.due)
 	}
-	return due, n.admit(due)
+	for _, due := range made {
+		if start = n.admit(due); start && n.durable.starter != nil {
+			t.pending = append(t.pending, due)
+		}
+	}
+	if n.durable.starter != nil {
+		t.submitPending()
+		return due, false
+	}
+	return due, start
 }
 
 // admit decides whether a tick starts a process now. The caller holds the lock.
@@ -244,7 +274,9 @@ func (n *ticker) admit(due time.Time) bool {
 	case t.running == 0 || n.overlap == "allow" && t.running < maxRunning:
 		t.ticks++
 		t.running++
-		n.running++
+		if n.durable.starter == nil {
+			n.running++
+		}
 		return true
 	case n.overlap == "queue" && len(t.queue) < maxQueue:
 		t.queue = append(t.queue, due)
@@ -287,14 +319,25 @@ func (n *ticker) ended() (next *ticker, due time.Time) {
 		due, t.queue = t.queue[0], t.queue[1:]
 		t.ticks++
 		t.running++
-		next.running++
+		if next.durable.starter == nil {
+			next.running++
+		} else {
+			t.pending = append(t.pending, due)
+			t.submitPending()
+			next = nil
+		}
 	} else {
 		next = nil
 	}
+	n.leaves()
+	return next, due
+}
+
+// leaves counts down what Stop waits for. The caller holds the lock.
+func (n *ticker) leaves() {
 	if n.running--; n.running == 0 && n.idle != nil {
 		close(n.idle)
 	}
-	return next, due
 }
 
 // Stop ends the ticks, and waits for the processes that are running. If a later
@@ -310,6 +353,7 @@ func (n *ticker) leave() <-chan struct{} {
 	t.Lock()
 	defer t.Unlock()
 	n.stopped = true
+	n.durable.leave()
 	n.idle = make(chan struct{})
 	if n.running == 0 {
 		close(n.idle)
@@ -323,10 +367,12 @@ func (n *ticker) leave() <-chan struct{} {
 	case !serving:
 	case next != nil:
 		next.arm()
-	case len(t.queue) > 0:
-		t.skipped += uint64(len(t.queue))
-		n.log.Warn("ticks that waited are left out", "count", len(t.queue))
-		t.queue = nil
+		t.submitPending()
+	case len(t.queue)+len(t.pending) > 0:
+		t.skipped += uint64(len(t.queue) + len(t.pending))
+		n.log.Warn("ticks that waited are left out", "count", len(t.queue)+len(t.pending))
+		t.running -= len(t.pending)
+		t.queue, t.pending = nil, nil
 	}
 	return n.idle
 }

@@ -22,7 +22,7 @@ const (
 // waits for the answer as long as the client does. The run goes on in any case.
 func (x *exchange) submit(ctx context.Context, payload value.Value) (resp node.Response, durable bool) {
 	d := x.gen.durability
-	s, durable, err := d.Submission(ctx, payload)
+	s, durable, err := d.Submission(ctx, payload, "")
 	if err != nil {
 		return x.declined(err), true
 	}

@@ -39,7 +39,7 @@ func listenerDef(o stream.Options) *node.Def {
 			schema.String("host").Doc("The name or address to listen on; all addresses of the machine if left out."),
 			schema.Int("port").Range(0, 65535).Required().Doc("The port to listen on. 0 picks a free one, which is logged and kept across reloads."),
 			certs.Field(),
-			field.NewDurability(),
+			field.NewDurability(field.Requests),
 			schema.Bool("http3").Default(false).Doc("Whether to serve HTTP/3, too, at the same port of UDP. It takes `tls`. Other answers tell clients of it."),
 			schema.Group("limits", schema.Fields(
 				schema.Bytes("header_bytes").Default("64KiB").Range(1<<10, 1<<30).Doc("Longest header of a request; past it the answer is 431."),
@@ -125,7 +125,7 @@ func newListener(o stream.Options, init *node.Init) (node.Node, error) {
 		n.limits.pending.Bytes = min(n.limits.pending.Bytes, most)
 	}
 	var err error
-	if n.durability, err = o.DurabilityOf(c); err != nil {
+	if n.durability, err = o.DurabilityOf(c, field.Requests); err != nil {
 		return nil, err
 	}
 	if n.durability != nil {
@@ -197,8 +197,8 @@ func (n *listener) Open(ctx context.Context) (err error) {
 func (n *listener) Serve(src node.Starter) error {
 	n.starter = src
 	if n.durability != nil {
-		if d, ok := src.(node.DurableStarter); !ok || !d.Durable() {
-			return errors.New("durability takes a journal: start with --journal sqlite:FILE")
+		if _, err := n.durability.Starter(src); err != nil {
+			return err
 		}
 	}
 	if screening, ok := src.(node.ScreeningStarter); ok {

@@ -64,6 +64,10 @@ type Statements struct {
 	Expired      string // keys of signals of a time and before, and a limit; see [KeyOf]
 	DeleteSignal string // see [SignalKey]
 
+	PutTick  string // ns, plan, a time
+	DropTick string // likewise: those of the plan before it
+	LastTick string // ns, plan
+
 	Oldest      string // id, ended of ended runs: a limit, five times
 	ExpiredOK   string // id of runs that ended well before a time, and a limit
 	ExpiredElse string // the same of those that ended otherwise: a time and a limit, three times, and a limit
@@ -177,6 +181,10 @@ DO UPDATE SET ns = excluded.ns, event = excluded.event, key = excluded.key, due 
 		Expired:      "SELECT id FROM signals WHERE until <= ? ORDER BY until LIMIT ?",
 		DeleteSignal: "DELETE FROM signals WHERE id = ?",
 
+		PutTick:  "INSERT INTO ticks (ns, trigger, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+		DropTick: "DELETE FROM ticks WHERE ns = ? AND trigger = ? AND at < ?",
+		LastTick: "SELECT at FROM ticks WHERE ns = ? AND trigger = ? ORDER BY at DESC LIMIT 1",
+
 		DeleteRun:     "DELETE FROM runs WHERE id = ?",
 		DeleteRecords: "DELETE FROM records WHERE run = ?",
 		DeleteBlobs:   "DELETE FROM blobs WHERE run = ?",
@@ -205,6 +213,7 @@ DO UPDATE SET ns = excluded.ns, event = excluded.event, key = excluded.key, due 
 		&s.PutVersion, &s.PutRevision, &s.Revision, &s.RunByID, &s.RunByKey, &s.ReleaseKey, &s.EndRun, &s.PutBlob, &s.CountResumed, &s.ClearResumed, &s.Retry,
 		&s.Records, &s.PutWait, &s.DeleteWait, &s.Waiting, &s.Token, &s.Due, &s.Waits, &s.PutSignal, &s.TakeSignal, &s.Signals, &s.Untaken, &s.Known, &s.Expired, &s.DeleteSignal,
 		&s.Claim, &s.Requeue, &s.Pause, &s.NextItems, &s.NextDue, &s.Priority, &s.QueueKey, &s.FirstKey, &s.Taken, &s.Begun, &s.OldestItem, &s.ForgetHolds, &s.ForgetBlobs,
+		&s.PutTick, &s.DropTick, &s.LastTick,
 		&s.Oldest, &s.ExpiredOK, &s.ExpiredElse, &s.DeleteRun, &s.DeleteRecords, &s.DeleteBlobs, &s.DeleteHolds,
 	} {
 		*text = s.dialect.number(*text)
@@ -218,7 +227,7 @@ func (s *Statements) All() []string {
 	return append([]string{
 		s.Version, s.PutVersion, s.PutRevision, s.Revision, s.RunByID, s.RunByKey, s.ReleaseKey, s.EndRun, s.PutBlob, s.CountResumed, s.ClearResumed, s.Retry,
 		s.Unfinished, s.Records, s.PutWait, s.DeleteWait, s.AnyWait, s.Waiting, s.Token, s.Due, s.Next, s.Waits, s.PutSignal, s.TakeSignal, s.Signals, s.Untaken, s.Known, s.Expired, s.DeleteSignal, s.Idle,
-		s.Claim, s.Requeue, s.Pause, s.NextItems, s.NextDue, s.Priority, s.QueueKey, s.FirstKey, s.Taken, s.Begun, s.OldestItem, s.Queues, s.ForgetHolds, s.ForgetBlobs,
+		s.PutTick, s.DropTick, s.LastTick, s.Claim, s.Requeue, s.Pause, s.NextItems, s.NextDue, s.Priority, s.QueueKey, s.FirstKey, s.Taken, s.Begun, s.OldestItem, s.Queues, s.ForgetHolds, s.ForgetBlobs,
 		s.Oldest, s.ExpiredOK, s.ExpiredElse, s.DeleteRun, s.DeleteRecords, s.DeleteBlobs, s.DeleteHolds,
 		s.InsertRuns(1), s.InsertRuns(2), s.InsertRecords(1), s.InsertRecords(2), list,
 	}, s.Orphans...)

@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,6 +53,8 @@ func mutants() []mutant {
 	}
 	return []mutant{
 		{"acknowledges before the answer", "source/1_acknowledgement", queueWith(func(r stream.Reader) stream.Reader { return eager{r} })},
+		{"acknowledges before the commit", "source/12_durable", queueWith(func(r stream.Reader) stream.Reader { return eager{r} })},
+		{"has another id at each delivery", "source/12_durable", queueWith(func(r stream.Reader) stream.Reader { return &fickle{Reader: r} })},
 		{"gives nothing back", "source/2_errors", queueWith(func(r stream.Reader) stream.Reader { return keeper{r} })},
 		{"commits past a gap", "source/8_kill", logWith(func(r stream.Reader) stream.Reader { return &leaper{Reader: r, read: make(map[int32]int64)} })},
 		{"reads more than there is room for", "source/4_backlog", queueWith(func(r stream.Reader) stream.Reader { return glutton{r} })},
@@ -73,6 +77,17 @@ func (e eager) Read(ctx context.Context, room stream.Room) ([]stream.Message, er
 		return nil, stream.ErrLost
 	}
 	return got, err
+}
+
+// fickle makes up ids.
+type fickle struct {
+	stream.Reader
+	last atomic.Int64
+}
+
+func (f *fickle) Fields(m *stream.Message, b *value.MapBuilder) {
+	f.Reader.Fields(m, b)
+	b.Set("id", value.String(time.Now().String()+strconv.FormatInt(f.last.Add(1), 10)))
 }
 
 // keeper does not give messages back.

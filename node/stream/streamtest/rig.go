@@ -19,6 +19,7 @@ import (
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/ground/faultproxy"
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
+	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -58,6 +59,7 @@ type rig struct {
 	ledger  *ledger
 	rnd     *rand.Rand
 	log     syncbuffer.Buffer
+	journal journal.Store // nil without one
 
 	flow   *flowtest.Flow
 	engine *uniflow.Engine // of the flow while it runs; nil otherwise
@@ -124,6 +126,9 @@ func (r *rig) start(grace time.Duration) {
 	r.Helper()
 	r.flow = r.subject.flow(r, r.ledger, &r.log)
 	r.flow.Options.Grace, r.flow.Options.Metrics = grace, true
+	if r.journal != nil {
+		r.flow.Options.Journal = r.journal
+	}
 	r.engine = r.flow.Engine()
 }
 

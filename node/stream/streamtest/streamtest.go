@@ -134,6 +134,7 @@ const (
 	Bodies          Row = "10_bodies"         // empty, large, deep, and not text
 	Parts           Row = "11_parts"          // each record of a batch has its own answer
 	Password        Row = "11_password"       // wrong credentials: an error with the place, and no secret
+	Durable         Row = "12_durable"        // acknowledged when the start is committed, not before; after a crash between, it runs once
 )
 
 // A rowTest is how a row runs for a source and for a sink; nil where it has no meaning.
@@ -165,6 +166,7 @@ func rows() []rowTest {
 		{Bodies, sourceBodies, sinkBodies, nil},
 		{Parts, nil, sinkParts, needsReject},
 		{Password, sourcePassword, sinkPassword, needsRefuse},
+		{Durable, sourceDurable, nil, nil},
 	}
 }
 
