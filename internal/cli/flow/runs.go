@@ -219,7 +219,7 @@ started it, the level of its durability, when it began, how long it took, and wh
 what it waits for.
 
 The states: running; waiting: it only waits, and is not in memory; ok, failed and cancelled, which have
-ended; dead: it was resumed six times without a new record, as the program has crashed each time; stuck:
+ended; dead: it was resumed five times without a new record, as the program has crashed each time; stuck:
 its documents have changed; diverged: run again, it did something else than its records say. The last
 three are put aside: the program does not go on with them.`
 
