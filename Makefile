@@ -64,8 +64,9 @@ test-peers: needs-all ## tests with DuckDB, brokers, Chromium and the OpenTeleme
 test-console: needs-all ## the console in Chromium, with axe, writes bench/out/console.json; PICTURES=FOLDER keeps a picture of each view, SOAK=10m looks for ten minutes
 	cd test/web && GOWORK=off $(GO) test -count=1 -v $(if $(PICTURES),-artifacts -outputdir $(abspath $(PICTURES))) -run '^(TestConsole|TestPictures|TestBundle|TestFrames|TestTop)$$' .
 
-test-faults: ## the fault tests of batch, trail and connectors at full length, and without safeguards
+test-faults: ## the fault tests of batch, trail, durable processes and connectors at full length, and without safeguards
 	BATCH_FAULTS=full TRAIL_FAULTS=full $(GO) test -timeout 60m ./batch/... ./trail/...
+	DURABLE_FAULTS=full $(GO) test -timeout 60m ./journal/... ./internal/durable ./test/durable
 	STREAM_FAULTS=full $(GO) test -timeout 60m ./node/stream/... ./nodes/... ./examples
 	cd test/brokers && STREAM_FAULTS=full GOWORK=off $(GO) test -timeout 60m ./...
 	$(GO) test -count=1 -timeout 60m ./test/mutation -args -full

@@ -58,6 +58,7 @@ type program struct {
 	t    *testing.T
 	args []string
 	log  syncbuffer.Buffer
+	dead func() // called after a kill, before the next start; nil for nothing
 
 	mu  sync.Mutex
 	cmd *exec.Cmd
@@ -95,6 +96,9 @@ func (p *program) crash() {
 	p.mu.Unlock()
 	if err != nil || state.Exited() {
 		p.t.Errorf("the server had ended before: %v, %v", err, state)
+	}
+	if p.dead != nil {
+		p.dead()
 	}
 	p.start()
 }

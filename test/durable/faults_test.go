@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -50,16 +51,47 @@ type effect struct {
 	calls              int
 }
 
-// An oracle is a service that never answers two calls with a key differently, and that keeps all of them.
+// An oracle is a service that answers all calls with a key in the same way, and keeps what they were. It fails the
+// test if a call was begun before all that led to it was durable: then another key comes with the same body, or what
+// led to it is called again.
 type oracle struct {
+	*httptest.Server
 	t       *testing.T
 	mu      sync.Mutex
+	open    int // connections
+	closed  sync.Cond
 	effects map[string]*effect // by key
+	bodies  map[string]*effect // by path and body
 	answers map[string]*effect // by what they were answered
+	led     map[string]bool    // answers that are in the body of a call
 }
 
 func newOracle(t *testing.T) *oracle {
-	return &oracle{t: t, effects: make(map[string]*effect), answers: make(map[string]*effect)}
+	o := &oracle{t: t, effects: make(map[string]*effect), bodies: make(map[string]*effect), answers: make(map[string]*effect), led: make(map[string]bool)}
+	o.closed.L = &o.mu
+	o.Server = httptest.NewUnstartedServer(o)
+	o.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		switch s {
+		case http.StateNew:
+			o.open++
+		case http.StateClosed:
+			o.open--
+			o.closed.Broadcast()
+		}
+	}
+	o.Start()
+	return o
+}
+
+// quiet waits until no connection is open.
+func (o *oracle) quiet() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.open > 0 {
+		o.closed.Wait()
+	}
 }
 
 func (o *oracle) ServeHTTP(to http.ResponseWriter, r *http.Request) {
@@ -73,6 +105,13 @@ func (o *oracle) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	if e == nil {
 		e = &effect{path: r.URL.Path, body: body, answer: fmt.Sprintf("%s-%d", r.URL.Path[1:], len(o.effects))}
 		o.effects[key], o.answers[e.answer] = e, e
+		if other := o.bodies[e.path+body]; other != nil {
+			o.t.Errorf("%s was called with %s and two keys", e.path, body)
+		}
+		o.bodies[e.path+body] = e
+		o.led[ofBody(body)] = true
+	} else if o.led[e.answer] {
+		o.t.Errorf("%s was called with %s again, after what its answer led to", e.path, body)
 	}
 	if e.path != r.URL.Path || e.body != body {
 		o.t.Errorf("key %s: %s with %s, and before %s with %s", key, r.URL.Path, body, e.path, e.body)
@@ -90,13 +129,18 @@ func (o *oracle) chain(answer string) (order string, err error) {
 		if e == nil || e.path != path {
 			return "", fmt.Errorf("%q is no answer of %s", answer, path)
 		}
-		var body struct{ Of string }
-		if err := json.Unmarshal([]byte(e.body), &body); err != nil {
-			return "", err
-		}
-		answer = body.Of
+		answer = ofBody(e.body)
 	}
 	return answer, nil
+}
+
+// ofBody returns what a call comes from; empty if it does not say it.
+func ofBody(text string) string {
+	var body struct{ Of string }
+	if json.Unmarshal([]byte(text), &body) != nil {
+		return ""
+	}
+	return body.Of
 }
 
 // TestKillAtRandom kills the server at random moments while clients order. Each order that was acknowledged ends once
@@ -112,10 +156,10 @@ func TestKillAtRandom(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 3))
 	o := newOracle(t)
-	services := httptest.NewServer(o)
-	defer services.Close()
+	defer o.Close()
 	port, dir := freeport.Port(t), t.TempDir()
-	p := newProgram(t, dir, fmt.Sprintf(three, port, services.URL))
+	p := newProgram(t, dir, fmt.Sprintf(three, port, o.URL))
+	p.dead = o.quiet // what the killed server has sent is not taken for calls of the next
 	p.start()
 	url := fmt.Sprintf("http://127.0.0.1:%d/", port)
 	// The clients order until the last start; what they have ordered by then must end in 30 s.
