@@ -148,7 +148,7 @@ bench-streams: build needs ## streams and jobs next to the same by hand: prints 
 	$(GO) run ./bench/streams -scale $(or $(SCALE),1)
 
 bench-durable: build ## durable processes next to a bare loop, a commit, and the same without: prints the table, writes bench/out/durable.json; SPAN=1s for a look
-	$(GO) run ./bench/durable -span $(or $(SPAN),3s)
+	$(GO) run ./bench/durable -span $(or $(SPAN),2s)
 
 profile: needs ## cmd/uniflow/default.pgo, which the compiler makes the program by: from ping, orders, streams and a job
 	$(GO) run $(ONCE) ./bench/profile

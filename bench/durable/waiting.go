@@ -1,0 +1,5 @@
+package main
+
+import "context"
+
+func measureWaiting(context.Context, *lab) error { return nil }
