@@ -5,7 +5,7 @@ LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli/app.version=$(V
 MODULE  := github.com/uniflow-labs/uniflow
 LIBS    := internal/ground internal/records internal/trailtest lock batch trail
 TOOLS   := bench
-PEERS   := test/brokers test/web test/otlp test/oracle test/deploy
+PEERS   := test/brokers test/web test/otlp test/oracle test/deploy bench/durable/dbos
 export CGO_ENABLED ?= 0
 
 # ONCE are flags with which all that is not for the race detector shares its compiled packages
@@ -147,7 +147,7 @@ bench-trail: ## the event store, DuckDB and ClickHouse, medians of five rounds; 
 bench-streams: build needs ## streams and jobs next to the same by hand: prints the table, writes bench/out/streams.json; SCALE=0.15 for a look
 	$(GO) run ./bench/streams -scale $(or $(SCALE),1)
 
-bench-durable: build ## durable processes next to a bare loop, a commit, and the same without: prints the table, writes bench/out/durable.json; SPAN=1s for a look
+bench-durable: build ## durable processes next to a bare loop, a commit, DBOS, and the same without: prints the table, writes bench/out/durable.json; SPAN=1s for a look
 	$(GO) run ./bench/durable -span $(or $(SPAN),2s)
 
 profile: needs ## cmd/uniflow/default.pgo, which the compiler makes the program by: from ping, orders, streams and a job

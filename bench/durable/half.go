@@ -67,22 +67,22 @@ func makeHalves(ctx context.Context, file string, runs int) error {
 	if err := errors.Join(err, e.Shutdown(context.WithoutCancel(ctx))); err != nil {
 		return err
 	}
-	return copies(ctx, file, runs, func(run *journal.Run, records []journal.Record, b *journal.Batch, _ int) {
+	return copies(ctx, file, runs, func(run *journal.Run, records []journal.Record, _ []journal.Wait, b *journal.Batch, _ int) {
 		run.State, run.Answer, run.Ended = journal.Running, nil, time.Time{}
 		b.Records = append(b.Records, records[0])
 	})
 }
 
-// copies adds copies of the only run of a journal, which each gets before it is added, with its records.
-func copies(ctx context.Context, file string, runs int, each func(run *journal.Run, records []journal.Record, b *journal.Batch, i int)) (err error) {
+// copies adds copies of the latest run of a journal, which each gets before it is added, with its records and with what the first waits for.
+func copies(ctx context.Context, file string, runs int, each func(run *journal.Run, records []journal.Record, waits []journal.Wait, b *journal.Batch, i int)) (err error) {
 	s, err := sqlite.Open(file, sqlite.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	listed, err := s.List(ctx, journal.Filter{})
+	listed, err := s.List(ctx, journal.Filter{Limit: 1})
 	if err != nil || len(listed) != 1 {
-		return errors.Join(err, fmt.Errorf("the journal to copy in has %d runs", len(listed)))
+		return errors.Join(err, errors.New("the journal has no run to copy"))
 	}
 	first, err := s.Get(ctx, listed[0].ID)
 	if err != nil {
@@ -91,6 +91,10 @@ func copies(ctx context.Context, file string, runs int, each func(run *journal.R
 	records, err := s.Records(ctx, first.ID)
 	if err != nil || len(records) == 0 {
 		return errors.Join(err, fmt.Errorf("the run to copy has %d records", len(records)))
+	}
+	waits, err := s.Waits(ctx, first.ID)
+	if err != nil {
+		return err
 	}
 	for from := 0; from < runs; from += 1000 {
 		b := new(journal.Batch)
@@ -102,7 +106,7 @@ func copies(ctx context.Context, file string, runs int, each func(run *journal.R
 			for k := range mine {
 				mine[k].Run = run.ID
 			}
-			each(&run, mine, b, i)
+			each(&run, mine, waits, b, i)
 			b.Starts = append(b.Starts, &run)
 		}
 		if err := s.Commit(ctx, b); err != nil {
