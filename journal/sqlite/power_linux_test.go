@@ -18,14 +18,14 @@ import (
 const (
 	powerFile    = "JOURNAL_TEST_POWER" // the journal of the child of TestPowerCut
 	powerSync    = "JOURNAL_TEST_SYNC"  // its setting synchronous
-	powerBatches = 60
+	powerBatches = 25
 )
 
 // TestPowerCut records what a program writes to the files of a journal, and when the disk has it. Then it makes the
 // files as a power cut at some moment may leave them: with all that was synced, and any part of the rest. What was
 // acknowledged before is there. With synchronous=NORMAL it is not, which shows that the test sees it.
 func TestPowerCut(t *testing.T) {
-	cuts := 30
+	cuts := 12
 	if full() {
 		cuts = 300
 	}
@@ -50,15 +50,15 @@ func TestPowerCut(t *testing.T) {
 		t.Errorf("%d writes had not been synced at %d cuts, and there are %d syncs: the record lacks something", rest, cuts, syncs)
 	}
 	normal, lost := recorded(t, "NORMAL"), 0
-	for range cuts {
+	for tries := 0; lost == 0 && tries < 50; tries++ {
 		if acknowledged, n, _ := cutPower(t, normal, rng); n < acknowledged {
 			lost++
 		}
 	}
 	if lost == 0 {
-		t.Errorf("with synchronous=NORMAL nothing is lost in %d cuts: the test would not see it", cuts)
+		t.Errorf("with synchronous=NORMAL nothing is lost: the test would not see it")
 	}
-	t.Logf("%d cuts, %d writes lost or torn; with NORMAL %d cuts lost a batch", cuts, rest, lost)
+	t.Logf("%d cuts, %d writes lost or torn, %d syncs", cuts, rest, syncs)
 }
 
 // TestPowerChild is the program that TestPowerCut records. Otherwise it does nothing.
