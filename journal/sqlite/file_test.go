@@ -451,7 +451,7 @@ func TestReaderKeepsTheLog(t *testing.T) {
 func TestSnapshotCostsLittle(t *testing.T) {
 	turns, least := 5, 0.0 // in so short a time one wait for the reader, which is 50 ms, is most of it
 	if full() {
-		turns, least = 1000, 0.7
+		turns, least = 200, 0.7
 	}
 	var stores [2]*sqlite.Store
 	var took [2]time.Duration
