@@ -5,7 +5,7 @@ LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli/app.version=$(V
 MODULE  := github.com/uniflow-labs/uniflow
 LIBS    := internal/ground internal/records internal/trailtest lock batch trail
 TOOLS   := bench
-PEERS   := test/brokers test/web test/otlp test/oracle test/deploy
+PEERS   := test/brokers test/web test/otlp test/oracle test/deploy bench/durable/dbos
 export CGO_ENABLED ?= 0
 
 # ONCE are flags with which all that is not for the race detector shares its compiled packages
@@ -64,8 +64,9 @@ test-peers: needs-all ## tests with DuckDB, brokers, Chromium and the OpenTeleme
 test-console: needs-all ## the console in Chromium, with axe, writes bench/out/console.json; PICTURES=FOLDER keeps a picture of each view, SOAK=10m looks for ten minutes
 	cd test/web && GOWORK=off $(GO) test -count=1 -v $(if $(PICTURES),-artifacts -outputdir $(abspath $(PICTURES))) -run '^(TestConsole|TestPictures|TestBundle|TestFrames|TestTop)$$' .
 
-test-faults: ## the fault tests of batch, trail and connectors at full length, and without safeguards
+test-faults: ## the fault tests of batch, trail, durable processes and connectors at full length, and without safeguards
 	BATCH_FAULTS=full TRAIL_FAULTS=full $(GO) test -timeout 60m ./batch/... ./trail/...
+	DURABLE_FAULTS=full $(GO) test -timeout 60m ./journal/... ./internal/durable ./test/durable
 	STREAM_FAULTS=full $(GO) test -timeout 60m ./node/stream/... ./nodes/... ./examples
 	cd test/brokers && STREAM_FAULTS=full GOWORK=off $(GO) test -timeout 60m ./...
 	$(GO) test -count=1 -timeout 60m ./test/mutation -args -full
@@ -146,8 +147,8 @@ bench-trail: ## the event store, DuckDB and ClickHouse, medians of five rounds; 
 bench-streams: build needs ## streams and jobs next to the same by hand: prints the table, writes bench/out/streams.json; SCALE=0.15 for a look
 	$(GO) run ./bench/streams -scale $(or $(SCALE),1)
 
-bench-durable: build ## durable processes next to a bare loop, a commit, and the same without: prints the table, writes bench/out/durable.json; SPAN=1s for a look
-	$(GO) run ./bench/durable -span $(or $(SPAN),3s)
+bench-durable: build ## durable processes next to a bare loop, a commit, DBOS, and the same without: prints the table, writes bench/out/durable.json; SPAN=1s for a look
+	$(GO) run ./bench/durable -span $(or $(SPAN),2s)
 
 profile: needs ## cmd/uniflow/default.pgo, which the compiler makes the program by: from ping, orders, streams and a job
 	$(GO) run $(ONCE) ./bench/profile

@@ -25,7 +25,7 @@ func apartForm(ctx context.Context, j job) (f figures, err error) {
 		if at == 0 {
 			file = j.File
 		}
-		if engines[at], sources[at], err = serve(ctx, document, file); err != nil {
+		if engines[at], sources[at], err = serve(ctx, document, file, func() {}); err != nil {
 			return f, err
 		}
 		defer func() { err = errors.Join(err, engines[at].Shutdown(context.WithoutCancel(ctx))) }()

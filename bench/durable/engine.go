@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -30,7 +31,7 @@ func (s source) Serve(src node.Starter) error {
 
 // kinds are a trigger, an effect that does nothing, in the two forms that a kind may
 // have, and a node that passes packets on.
-func kinds(starters chan<- node.Starter) []*node.Def {
+func kinds(starters chan<- node.Starter, called func()) []*node.Def {
 	made := func(r node.Recall, kind string, receive func(node.Packet) node.Result) *node.Def {
 		return &node.Def{
 			Kind: kind, Summary: "Passes packets on.", In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}}, Recall: node.Always(r),
@@ -43,7 +44,10 @@ func kinds(starters chan<- node.Starter) []*node.Def {
 			Kind: "source", Summary: "Starts processes for the benchmark.", Out: []node.Port{{Name: "out"}}, Recall: node.Always(node.Pure),
 			New: func(*node.Init) (node.Node, error) { return source{starters}, nil },
 		},
-		made(node.Effects, "effect", on),
+		made(node.Effects, "effect", func(pkt node.Packet) node.Result {
+			called()
+			return on(pkt)
+		}),
 		made(node.Effects, "block", func(pkt node.Packet) node.Result {
 			return node.Block(func(context.Context) node.Result { return on(pkt) })
 		}),
@@ -70,10 +74,10 @@ func chain(kind string, n int) string {
 }
 
 // serve runs a document, with the journal in a file unless that is empty. It returns the
-// starter of its source.
-func serve(ctx context.Context, document, file string) (e *uniflow.Engine, src node.Starter, err error) {
+// starter of its source. called is called in each effect that does not block.
+func serve(ctx context.Context, document, file string, called func()) (e *uniflow.Engine, src node.Starter, err error) {
 	starters := make(chan node.Starter, 1)
-	o := uniflow.Options{Kinds: kinds(starters)}
+	o := uniflow.Options{Kinds: kinds(starters, called)}
 	if file != "" {
 		if o.Journal, err = sqlite.Open(file, sqlite.Options{}); err != nil {
 			return nil, nil, err
@@ -108,7 +112,7 @@ func engineForm(ctx context.Context, j job) (f figures, err error) {
 	if j.Block {
 		kind = "block"
 	}
-	e, src, err := serve(ctx, chain(kind, effects), j.File)
+	e, src, err := serve(ctx, chain(kind, cmp.Or(j.Hops, effects)), j.File, func() {})
 	if err != nil {
 		return f, err
 	}

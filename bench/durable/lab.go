@@ -28,7 +28,7 @@ const (
 // A job is what a process of this program measures.
 type job struct {
 	Form    string
-	File    string        // of the journal
+	File    string        // of the journal; that of do, if it is empty
 	Span    time.Duration // how long
 	Runs    int           `json:",omitempty"` // how many, in place of Span
 	Flights int           `json:",omitempty"` // runs at a time
@@ -42,13 +42,13 @@ type job struct {
 	Batch int  `json:",omitempty"` // runs of a group
 
 	// Of the processes that are not durable.
-	Hops  int  `json:",omitempty"` // nodes of the chain
+	Hops  int  `json:",omitempty"` // nodes of the chain; of the engine: effects, if not three
 	First bool `json:",omitempty"` // the engine with a journal is made first
 }
 
 func forms() map[string]func(context.Context, job) (figures, error) {
 	return map[string]func(context.Context, job) (figures, error){
-		"engine": engineForm, "size": sizeForm, "bare": bareForm, "row": rowForm, "sync": syncForm, "apart": apartForm,
+		"engine": engineForm, "size": sizeForm, "bare": bareForm, "row": rowForm, "sync": syncForm, "apart": apartForm, "half": halfForm,
 	}
 }
 
@@ -79,6 +79,8 @@ type figures struct {
 	Bytes int64   `json:"bytes,omitempty"`
 	Ours  float64 `json:"ours,omitempty"` // ns, where a process measures both sides
 	Other float64 `json:"other,omitempty"`
+	First float64 `json:"first,omitempty"` // s until the first effect
+	RSS   float64 `json:"rss,omitempty"`   // MB, what it has become larger
 }
 
 // A watch measures how long something takes, and how much of the processors.
@@ -150,7 +152,9 @@ func newLab(c config, log io.Writer) (*lab, error) {
 // do is a job in a process of its own, with a file of its own.
 func (l *lab) do(ctx context.Context, j job) (f figures, err error) {
 	l.files++
-	j.File = l.File(fmt.Sprintf("%d-%s", l.files, j.Form))
+	if j.File == "" {
+		j.File = l.File(fmt.Sprintf("%d-%s", l.files, j.Form))
+	}
 	if j.Span == 0 {
 		j.Span = l.span
 	}
@@ -167,12 +171,17 @@ func (l *lab) do(ctx context.Context, j job) (f figures, err error) {
 	if err := json.Unmarshal(output.Bytes(), &f); err != nil {
 		return f, fmt.Errorf("%s: %w: %.1000s", text, err, output.Bytes())
 	}
+	return f, remove(j.File)
+}
+
+// remove removes a database with all that belongs to it.
+func remove(file string) error {
 	for _, end := range []string{"", "-wal", "-shm", ".lock"} {
-		if err := os.Remove(j.File + end); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return f, err
+		if err := os.Remove(file + end); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // A round is one way to do the work.
@@ -210,7 +219,8 @@ func (l *lab) turns(ctx context.Context, id string, rounds ...round) ([]side, er
 			Rate: of(func(f figures) float64 { return f.Rate }), CPU: of(func(f figures) float64 { return f.CPU }),
 			P50: of(func(f figures) float64 { return f.P50 }), P99: of(func(f figures) float64 { return f.P99 }),
 			Bytes: int64(of(func(f figures) float64 { return float64(f.Bytes) })),
-			Ours:  of(func(f figures) float64 { return f.Ours }), Other: of(func(f figures) float64 { return f.Other }),
+			First: of(func(f figures) float64 { return f.First }), RSS: of(func(f figures) float64 { return f.RSS }),
+			Ours: of(func(f figures) float64 { return f.Ours }), Other: of(func(f figures) float64 { return f.Other }),
 		}}
 	}
 	return sides, err

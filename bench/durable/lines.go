@@ -36,7 +36,7 @@ func measureRuns(ctx context.Context, l *lab) error {
 			l.job("loop on database/sql, groups of 64, "+key, job{Form: "bare", Keyed: keyed, Pool: true, Rows: 1, Batch: 64}),
 		}
 		for _, batch := range []int{64, 128, 256} {
-			for _, rows := range []int{1, 8, 32} {
+			for _, rows := range []int{8, 32} {
 				rounds = append(rounds, l.job(fmt.Sprintf("loop, groups of %d, %d rows, %s", batch, rows, key), job{Form: "bare", Keyed: keyed, Rows: rows, Batch: batch}))
 			}
 		}

@@ -1,14 +1,14 @@
 // Command durable measures durable processes, each line next to the least that could do the same:
 // the rows in a bare loop, a commit, the same without durability.
 //
-//	go run ./bench/durable [-only D2,D6] [-rounds 5] [-span 3s] [-out DIR]
+//	go run ./bench/durable [-only D2,D6] [-rounds 3] [-span 2s] [-out DIR]
 //
 // The sides are processes of their own, in turns, with files of their own on one disk. It
 // prints a table, and writes DIR/durable.json. With -profile FILE it runs the engine's side of D2 once, and writes
 // FILE.cpu and FILE.mutex.
 //
 // Reading order: main.go, lines.go, lab.go (processes and rounds), engine.go and bare.go (the
-// sides of D2, D5 and D12), apart.go (D1).
+// sides of D2, D5 and D12), apart.go (D1), dbos.go with its module (D3), half.go (D7), waiting.go (D8).
 package main
 
 import (
@@ -47,8 +47,11 @@ func lines() []line {
 		{"D0", "this disk", measureDisk},
 		{"D1", "processes that are not durable, next to a durable trigger", measureApart},
 		{"D2", "runs of three effects, 256 at a time", measureRuns},
+		{"D3", "runs of three steps, next to DBOS", measureDBOS},
 		{"D5", "one run at a time", measureOne},
 		{"D6", "HTTP, level accept, 64 connections", measureHTTP},
+		{"D7", "runs half done when the program was killed", measureHalves},
+		{"D8", "runs that wait", measureWaiting},
 		{"D12", "bytes of a run", measureSize},
 	}
 }
@@ -58,8 +61,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var chosen []line
 	flags := program.Flags("durable")
 	flags.StringVar(&c.only, "only", "", "measure these `lines` only, as in D2,D6")
-	flags.IntVar(&c.rounds, "rounds", 5, "how many `rounds` a median is of")
-	flags.DurationVar(&c.span, "span", 3*time.Second, "how `long` one side is measured in a round")
+	flags.IntVar(&c.rounds, "rounds", 3, "how many `rounds` a median is of")
+	flags.DurationVar(&c.span, "span", 2*time.Second, "how `long` one side is measured in a round")
 	flags.StringVar(&c.out, "out", filepath.Join("bench", "out"), "where to write the figures, a `folder`")
 	flags.StringVar(&c.binary, "binary", filepath.Join("dist", "uniflow"), "the `program` that serves HTTP")
 	flags.StringVar(&c.profile, "profile", "", "write profiles of the engine's side of D2 to `FILE`.cpu and FILE.mutex, and end")
@@ -74,7 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			}
 		}
 		if c.only != "" && len(chosen) == 1 {
-			return fmt.Errorf("-only: there is no line %q, only D1, D2, D5, D6 and D12", c.only)
+			return fmt.Errorf("-only: there is no line %q, only D1, D2, D3, D5, D6, D7, D8 and D12", c.only)
 		}
 		return nil
 	}

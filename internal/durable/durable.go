@@ -136,7 +136,7 @@ func (k *Keeper) Close(ctx context.Context) error {
 const (
 	maxResumed = 1024 // at a time
 	suspect    = 2    // a run that was resumed so often without a record since goes on alone
-	hopeless   = 6    // and one that was resumed so often is dead
+	hopeless   = 5    // and one that was resumed so often, and has crashed once more, is dead
 )
 
 // An Archive is a generation of a workflow that is not served any more. It starts nothing by itself.
@@ -180,7 +180,7 @@ func (k *Keeper) enterLeft(left []*journal.Run) (first, suspects []*flight) {
 		f := k.newFlight(r)
 		switch {
 		case r.Resumed >= hopeless:
-			k.hopeless(f, fmt.Errorf("the program has crashed %d times in a row while it was under way", r.Resumed))
+			k.hopeless(f, fmt.Errorf("the program has crashed each of the %d times that it was resumed without a new record", r.Resumed))
 			continue
 		case r.Resumed >= suspect:
 			suspects = append(suspects, f)

@@ -546,14 +546,14 @@ func TestDead(t *testing.T) {
 	w.start(one)
 	sub := node.Submission{Payload: value.Int(1), Key: []byte("k")}
 	r := w.must(sub)
-	for range 6 {
+	for range 5 {
 		<-s.entered
 		w.crash(s.open)
 		s = w.blockAt("a")
 		w.start(one)
 	}
 	<-s.entered
-	if run := w.stored(r.Run, journal.Running); run.Resumed != 6 {
+	if run := w.stored(r.Run, journal.Running); run.Resumed != 5 {
 		t.Errorf("it was resumed %d times", run.Resumed)
 	}
 	w.crash(s.open)

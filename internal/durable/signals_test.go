@@ -3,6 +3,7 @@ package durable_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -233,11 +234,15 @@ func TestSignalRacesTime(t *testing.T) {
 	durable.SetRestTime(t, 50*time.Microsecond)
 	w := newWorld(t)
 	w.start(waits)
+	rounds := 150
+	if os.Getenv("DURABLE_FAULTS") == "full" {
+		rounds = 625 // 10,000 in all
+	}
 	var workers sync.WaitGroup
 	for worker := range 16 {
 		workers.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(worker), 1))
-			for i := range 150 {
+			for i := range rounds {
 				key := fmt.Sprintf("%d-%d", worker, i)
 				r, err := w.submit(submission(wait("e", key, time.Duration(1+rng.IntN(3))*time.Millisecond)))
 				if err != nil {

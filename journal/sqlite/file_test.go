@@ -446,6 +446,71 @@ func TestReaderKeepsTheLog(t *testing.T) {
 	}
 }
 
+// TestSnapshotCostsLittle commits to two journals in turns, to one of them while a reader holds a snapshot: with the full
+// length that is nearly as fast, and its log grows by what is committed, not by more.
+func TestSnapshotCostsLittle(t *testing.T) {
+	turns, least := 5, 0.0 // in so short a time one wait for the reader, which is 50 ms, is most of it
+	if full() {
+		turns, least = 200, 0.7
+	}
+	var stores [2]*sqlite.Store
+	var took [2]time.Duration
+	var logs [2]int64 // pages that were written
+	for i := range stores {
+		name := filepath.Join(t.TempDir(), "j")
+		stores[i] = open(t, name)
+		defer shut(t, stores[i])
+		stores[i].RestartAt(256)
+		commit(t, stores[i], batch(0, 40))
+		if i == 1 {
+			db, err := sql.Open("sqlite", name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			tx, err := db.Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback() //nolint:errcheck // it has only read
+			var n int
+			if err := tx.QueryRow("SELECT count(*) FROM runs").Scan(&n); err != nil || n != 40 {
+				t.Fatalf("the reader sees %d runs, %v", n, err)
+			}
+		}
+	}
+	pages := func(s *sqlite.Store) int64 {
+		n, err := s.LogPages()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for turn := range turns {
+		for i, s := range stores {
+			before, begun := pages(s), time.Now()
+			for k := range 20 {
+				commit(t, s, batch((1+turn*20+k)*40, 40))
+				if now := pages(s); now < before {
+					before = 0 // it is used from its start again
+				} else {
+					logs[i] += now - before
+					before = now
+				}
+			}
+			took[i] += time.Since(begun)
+		}
+	}
+	share := took[0].Seconds() / took[1].Seconds()
+	t.Logf("%.2f of the throughput; %d pages, and %d without a reader", share, logs[1], logs[0])
+	if share < least {
+		t.Errorf("with a reader it has %.2f of the throughput, want %.1f", share, least)
+	}
+	if got := pages(stores[1]); got < 256 || got > logs[0]*3/2+1000 {
+		t.Errorf("the log has %d pages, and %d are written without a reader", got, logs[0])
+	}
+}
+
 // TestTrimGivesBack checks that the file becomes smaller.
 func TestTrimGivesBack(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "j")

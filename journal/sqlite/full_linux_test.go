@@ -77,14 +77,14 @@ func fill(t *testing.T, dir string, grow func()) {
 	name := filepath.Join(dir, "j")
 	s := open(t, name)
 	n := 0
-	full := func(b *journal.Batch) error {
+	commits := func(b *journal.Batch) error {
 		err := s.Commit(t.Context(), b)
 		if err != nil && !errors.Is(err, journal.ErrFull) {
 			t.Fatalf("batch %d: got %v, want %v", n, err, journal.ErrFull)
 		}
 		return err
 	}
-	for full(batch(n*killBatch, killBatch)) == nil {
+	for commits(batch(n*killBatch, killBatch)) == nil {
 		n++
 		if n > 10_000 {
 			t.Fatal("the disk is never full")
@@ -96,7 +96,7 @@ func fill(t *testing.T, dir string, grow func()) {
 	t.Logf("%d batches", n)
 	b := batch(n*killBatch, killBatch)
 	for range 3 {
-		if full(b) == nil {
+		if commits(b) == nil {
 			t.Fatal("it commits on the full disk")
 		}
 		if got := wholeBatches(t, s, 0); got != n {

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -12,6 +13,9 @@ import (
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
+
+// full reports whether tests have the length of the contract, which make test-faults asks for.
+func full() bool { return os.Getenv("DURABLE_FAULTS") == "full" }
 
 // open opens a journal for a test. The test closes it.
 func open(tb testing.TB, name string) *sqlite.Store {

@@ -58,9 +58,23 @@ type program struct {
 	t    *testing.T
 	args []string
 	log  syncbuffer.Buffer
+	dead func() // called after a kill, before the next start; nil for nothing
 
 	mu  sync.Mutex
 	cmd *exec.Cmd
+}
+
+// newProgram builds the server of a workflow. Its files are in a folder, the journal is runs.db.
+func newProgram(t *testing.T, dir, workflow string) *program {
+	t.Helper()
+	file, documents := filepath.Join(dir, "uniflow"), filepath.Join(dir, "flow.yaml")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-pgo=off", "-o", file, "../../cmd/uniflow").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v: %s", err, out)
+	}
+	if err := os.WriteFile(documents, []byte(workflow), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &program{t: t, args: []string{file, "start", documents, "--journal", "sqlite:" + filepath.Join(dir, "runs.db")}}
 }
 
 // start starts the server. A killed one is waited for before.
@@ -83,7 +97,23 @@ func (p *program) crash() {
 	if err != nil || state.Exited() {
 		p.t.Errorf("the server had ended before: %v, %v", err, state)
 	}
+	if p.dead != nil {
+		p.dead()
+	}
 	p.start()
+}
+
+// stop ends the server as an operator does.
+func (p *program) stop() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Error(err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Errorf("the end of the server: %v", err)
+	}
 }
 
 // A world is the services that the workflow calls. The first call with a key is answered with a
@@ -162,10 +192,6 @@ func order(ctx context.Context, url string, i int) (answer string, err error) {
 // the server was killed while it was under way.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, "uniflow")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-pgo=off", "-o", file, "../../cmd/uniflow").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v: %s", err, out)
-	}
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
 	const orders, clients = 40, 8
@@ -174,11 +200,7 @@ func TestKill(t *testing.T) {
 	defer services.Close()
 	port := freeport.Port(t)
 	db := filepath.Join(dir, "orders.db")
-	documents := filepath.Join(dir, "flow.yaml")
-	if err := os.WriteFile(documents, fmt.Appendf(nil, workflow, port, services.URL, db), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := &program{t: t, args: []string{file, "start", documents, "--journal", "sqlite:" + filepath.Join(dir, "runs.db")}}
+	p := newProgram(t, dir, fmt.Sprintf(workflow, port, services.URL, db))
 	kills := make(chan struct{}, 1)
 	crashes := 0
 	last := 0
@@ -220,14 +242,7 @@ func TestKill(t *testing.T) {
 			t.Errorf("order %d again: %s, %v; it was %s", i, again, err, answers[i])
 		}
 	}
-	p.mu.Lock()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
-	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("the end of the server: %v", err)
-	}
-	p.mu.Unlock()
+	p.stop()
 	if rows := countRows(t, db); rows != orders {
 		t.Errorf("%d rows were written for %d orders", rows, orders)
 	}

@@ -8,11 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -70,21 +66,12 @@ func send(ctx context.Context, url, key string) error {
 // TestKillWaiting kills the server while runs wait for signals, are unloaded and are resumed, and signals are sent, some
 // of them twice: each run gets its own.
 func TestKillWaiting(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "uniflow")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-pgo=off", "-o", file, "../../cmd/uniflow").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v: %s", err, out)
-	}
 	const orders, crashes = 200, 5 // a run that waits in six crashes without a record, and is never unloaded, is dead
 	port := freeport.Port(t)
-	documents := filepath.Join(dir, "flow.yaml")
-	if err := os.WriteFile(documents, fmt.Appendf(nil, waiting, port), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
-	p := &program{t: t, args: []string{file, "start", documents, "--journal", "sqlite:" + filepath.Join(dir, "runs.db")}}
+	p := newProgram(t, t.TempDir(), fmt.Sprintf(waiting, port))
 	p.start()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -122,14 +109,7 @@ func TestKillWaiting(t *testing.T) {
 			t.Errorf("order %d got %q, want %q", i, got, want)
 		}
 	}
-	p.mu.Lock()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
-	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("the end of the server: %v", err)
-	}
-	p.mu.Unlock()
+	p.stop()
 	if t.Failed() {
 		t.Log(p.log.String())
 	}

@@ -221,7 +221,7 @@ started it, the level of its durability, when it began, how long it took, and wh
 what it waits for.
 
 The states: queued: an item of a queue that has not begun; running; waiting: it only waits, and is not
-in memory; ok, failed and cancelled, which have ended; dead: it was resumed six times without a new
+in memory; ok, failed and cancelled, which have ended; dead: it was resumed five times without a new
 record, as the program has crashed each time, or the last attempt of an item has failed; stuck:
 its documents have changed; diverged: run again, it did something else than its records say. The last
 three are put aside: the program does not go on with them.`
