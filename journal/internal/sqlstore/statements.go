@@ -45,7 +45,7 @@ type Statements struct {
 
 	ForgetRecords string // id; those of an item
 	ForgetHolds   string // likewise
-	ForgetBlobs   string // likewise; but for the input
+	ForgetBlobs   string // likewise; the input stays
 
 	PutWait    string // see [WaitArgs]
 	DeleteWait string // run, pos
