@@ -177,8 +177,8 @@ func (q *queue) rest(next time.Time, failed bool) (wait time.Duration, ok bool) 
 	switch {
 	case failed:
 		return look, true
-	case q.mu.depth == 0:
-		return 0, false
+	case q.mu.depth == 0: // an item that was cancelled may leave its key
+		return max(0, time.Until(next)), !next.IsZero()
 	case next.IsZero():
 		return look, true
 	}
