@@ -52,9 +52,9 @@ type ItemQueue interface {
 type QueueOptions struct {
 	Level       Level
 	Concurrency int                                                            // items that have begun and not ended; at least 1
-	PerKey      int                                                            // likewise with the same key; 0 is no limit
+	PerKey      int                                                            // likewise with the same key; 0 for none
 	Key         func(ctx context.Context, payload value.Value) (string, error) // nil for none
-	Rate        int                                                            // items that begin in the time Per; 0 is no limit
+	Rate        int                                                            // items that begin in the time Per; 0 for none
 	Per         time.Duration
 	Prioritized bool                           // the priority of an item counts
 	TTL         time.Duration                  // how long an item waits from the time at which it may begin; 0 is for ever

@@ -1,8 +1,8 @@
 // Package durable joins the executor of processes with a journal: it starts durable processes,
 // keeps what they record, and resumes those that a crash has ended.
 //
-// Read [Keeper] first, then flight.go (one run), unload.go (runs that wait), signals.go and codec.go
-// (payloads as bytes).
+// Read [Keeper] first, then flight.go (one run), unload.go (runs that wait), signals.go, queue.go and item.go,
+// and codec.go (payloads as bytes).
 //
 // Invariants: a run is under way once at most, and in one generation; what is answered is durable.
 //

@@ -24,3 +24,16 @@ func (k *Keeper) Sizes() (signals, runs int) {
 	signals = len(s.pending) + len(s.waiting) + len(s.deliveries) + len(s.ended) + len(s.taken) + len(s.gone) + len(s.settled)
 	return signals, len(k.mu.loaded) + len(k.mu.watched) + len(k.mu.flights)
 }
+
+// QueueSizes returns how many items of queues have begun or are queued, and how many of their keys are known.
+func (k *Keeper) QueueSizes() (items, keys int) {
+	k.queues.mu.Lock()
+	defer k.queues.mu.Unlock()
+	for _, q := range k.queues.all {
+		q.mu.Lock()
+		items += q.mu.depth + len(q.mu.begun)
+		keys += len(q.mu.lanes.byKey)
+		q.mu.Unlock()
+	}
+	return items, keys
+}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/durable"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -151,9 +152,7 @@ func TestQueue(t *testing.T) {
 	if len(g.order) != 60 || g.most[""] > 4 || g.most["a"] > 2 || g.most["b"] > 2 || g.most["c"] > 2 {
 		t.Errorf("%d items began, at a time %v", len(g.order), g.most)
 	}
-	if f := w.queues.Queue("default", "q"); f.Depth != 0 || f.Taken != 0 || !f.Oldest.IsZero() {
-		t.Errorf("in the end the queue has %+v", f)
-	}
+	w.tidy()
 }
 
 // TestQueueTurns lets keys have their turns, and the items of a key go in their order.
@@ -553,4 +552,127 @@ func TestQueueReload(t *testing.T) {
 	if got := show(third.Answer()); got != "third" {
 		t.Errorf("got the answer %s", got)
 	}
+}
+
+// tidy waits until nothing of the items is left in memory.
+func (w *world) tidy() {
+	w.t.Helper()
+	k := w.queues.(*durable.Keeper)
+	defer func() {
+		if items, keys := k.QueueSizes(); items+keys > 0 {
+			w.t.Errorf("%d items and %d keys are left", items, keys)
+		}
+	}()
+	eventually(w.t, "the queue is empty", func() bool {
+		items, keys := k.QueueSizes()
+		return items == 0 && keys == 0
+	})
+}
+
+// TestQueueHammer puts items, cancels, pauses and tries again, all at a time: each ends once, and nothing is left.
+func TestQueueHammer(t *testing.T) {
+	w := newWorld(t)
+	w.more = w.lineKinds()
+	w.queue.Concurrency, w.queue.PerKey, w.queue.Key, w.queue.Attempts, w.queue.Dead = 5, 2, byPrefix, 2, 1
+	g := newGauge()
+	var mu sync.Mutex
+	worked := make(map[string]int)
+	w.effect = func(name string, in value.Value) node.Result {
+		if name == "bury" {
+			return node.Answer(in)
+		}
+		r := g.work(name, in)
+		mu.Lock()
+		defer mu.Unlock()
+		item := in.String()
+		worked[item]++
+		if strings.HasSuffix(item, "7") || strings.HasSuffix(item, "3") && worked[item] == 1 {
+			return node.Fail(errors.New("no luck"))
+		}
+		return r
+	}
+	w.start(line)
+	const puts = 50
+	var all sync.WaitGroup
+	var ids sync.Map // of runs, to whether it was cancelled
+	for p := range 4 {
+		all.Go(func() {
+			for i := range puts {
+				it := node.Item{Namespace: "default", Queue: "q", Payload: value.String(fmt.Sprintf("%c-%d-%d", 'a'+i%9, p, i))}
+				switch i % 5 {
+				case 1:
+					it.At = time.Now().Add(time.Duration(i) * time.Millisecond)
+				case 2:
+					it.ID, it.Debounce = "same", time.Millisecond
+				}
+				r, err := w.queues.Enqueue(t.Context(), it)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				cancelled := false
+				if i%5 == 1 {
+					cancelled = w.engine.CancelRun(t.Context(), idOf(r.Run)) == nil
+				}
+				ids.Store(r.Run, cancelled)
+			}
+		})
+	}
+	all.Go(func() {
+		for i := range 20 {
+			if err := w.engine.PauseQueue(t.Context(), "default", "q", i%2 == 0); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	all.Wait()
+	w.tidy()
+	ids.Range(func(id, cancelled any) bool {
+		state := w.runOf(id.(string)).State
+		if !state.Ended() || cancelled.(bool) != (state == journal.Cancelled) {
+			t.Errorf("an item is %s, cancelled: %v", state, cancelled)
+		}
+		return true
+	})
+	for item, n := range worked {
+		want := 1
+		if strings.HasSuffix(item, "7") || strings.HasSuffix(item, "3") {
+			want = 2
+		}
+		if n != want {
+			t.Errorf("%s was tried %d times, want %d", item, n, want)
+		}
+	}
+	if g.most[""] > 5 || g.most["a"] > 2 || g.most["b"] > 2 {
+		t.Errorf("at a time there were %v", g.most)
+	}
+}
+
+// TestQueueFull puts items while the disk is full: none is lost, and none of those that were refused is there.
+func TestQueueFull(t *testing.T) {
+	w := newWorld(t)
+	w.more = w.lineKinds()
+	g := newGauge()
+	w.effect = g.work
+	w.start(line)
+	w.store.Fill(true)
+	var err error
+	eventually(t, "the journal refuses an item", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		_, err = w.queues.Enqueue(ctx, node.Item{Namespace: "default", Queue: "q", Payload: value.String("refused"), ID: "1"})
+		return err != nil && !errors.Is(err, context.DeadlineExceeded)
+	})
+	var refused *node.Error
+	if !errors.As(err, &refused) || refused.Status != 503 {
+		t.Errorf("got %v, want the status 503", err)
+	}
+	w.store.Fill(false)
+	var r *node.Receipt
+	eventually(t, "the journal takes items again", func() bool {
+		r, err = w.queues.Enqueue(t.Context(), node.Item{Namespace: "default", Queue: "q", Payload: value.String("taken"), ID: "2"})
+		return err == nil
+	})
+	w.ends(r.Run, journal.OK)
+	w.tidy()
 }

@@ -221,6 +221,9 @@ func (c *crashStore) Commit(ctx context.Context, b *journal.Batch) error {
 		})
 		part.Over, part.Taken = nil, nil // a wait that is left is found to be over by its record
 	}
+	if len(part.Starts)+len(part.Records)+len(part.Ends) < len(b.Starts)+len(b.Records)+len(b.Ends) {
+		part.Claims, part.Requeues, part.Pauses = nil, nil, nil // they come after what is left out
+	}
 	err := c.Store.Commit(ctx, &part)
 	b.Existing = part.Existing
 	if err == nil && len(part.Starts)+len(part.Records)+len(part.Ends) < len(b.Starts)+len(b.Records)+len(b.Ends) {

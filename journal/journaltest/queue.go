@@ -112,7 +112,7 @@ func itemsRequeued(t *testing.T, k *kit) {
 		k.waits(1)
 		k.nextItems("k", 29, 1, at(30))
 		k.nextItems("k", 30, 1, time.Time{}, 1)
-		k.records(2, NewRecord(2, 1)) // it is no item
+		k.records(2, NewRecord(2, 1)) // it is not an item
 		k.same(k.get(2), NewRun(2))
 		k.reopen()
 	}

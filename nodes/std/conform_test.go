@@ -279,6 +279,16 @@ var cases = map[string]conformCase{
 			f.Environment = map[string]string{"SLACK_TOKEN": "xoxb-1", "SLACK_SIGNING_SECRET": "0123456789abcdef"}
 		},
 	}),
+	"enqueue": plain(flowtest.Case{
+		Document: "- {kind: enqueue, name: n, queue: q, ports: {out: [{name: next}], error: [{name: failed}]}}\n- {kind: queue, name: q, ports: {out: [{name: drop}]}}\n- {kind: nop, name: drop}",
+		Payload:  value.Int(7),
+		Allocs:   -1, // those of the journal
+		Prepare:  func(f *flowtest.Flow) { f.Options.Journal = memory.New() },
+	}),
+	"queue": plain(flowtest.Case{
+		Document: "- {kind: queue, name: n, ports: {out: [{name: next}], dead: [{name: dead}], error: [{name: failed}]}}",
+		Prepare:  func(f *flowtest.Flow) { f.Options.Journal = memory.New() },
+	}),
 	"signal": plain(flowtest.Case{
 		Document: "- {kind: signal, name: n, event: e, key: '\"k\"', ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),

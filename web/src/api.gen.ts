@@ -300,6 +300,17 @@ export interface Index {
   endpoints: Endpoint[];
 }
 
+export interface Items {
+  /** how many have not begun */
+  queued: number;
+  /** how many have begun and not ended */
+  taken: number;
+  /** when the first of those that have not begun was, or is, due */
+  oldest?: string;
+  /** none begins */
+  paused?: boolean;
+}
+
 export interface Kind {
   kind: string;
   summary: string;
@@ -526,6 +537,19 @@ export interface Queue {
   figures: Figure[];
   /** a sink of its port error has a file of dead letters */
   dead?: boolean;
+  /** of a queue of durable runs */
+  items?: Items;
+}
+
+export interface QueueItem {
+  /** any JSON; null unless set */
+  payload?: unknown;
+  /** from -100 to 100: the greater is first, in a queue with order: priority */
+  priority?: number;
+  /** how long it waits before it may begin, such as 1h */
+  after?: string;
+  /** what is put again with the same id is put once */
+  id?: string;
 }
 
 export interface Reload {
@@ -571,7 +595,7 @@ export interface Revision {
 
 export interface Run {
   id: string;
-  /** running, ok or failed; dead: the program has crashed each time that it went on with it; stuck: its documents have changed; diverged: it did not do again what its records say; and queued, waiting, cancelled, paused, parked */
+  /** running, ok or failed; dead: the program has crashed each time that it went on with it, or the last attempt of an item of a queue has failed; stuck: its documents have changed; diverged: it did not do again what its records say; and queued, waiting, cancelled, paused, parked */
   state: string;
   /** of its durability: accept or checkpoint */
   level: string;
@@ -588,6 +612,8 @@ export interface Run {
   began: string;
   /** or when it was put aside */
   ended?: string;
+  /** of an item of a queue */
+  queue?: RunQueue;
   /** what it waits for; a list has those of a run that has not ended and was not put aside */
   waits?: RunWait[];
 }
@@ -639,6 +665,17 @@ export interface RunFilter {
   since?: string;
 }
 
+export interface RunQueue {
+  name: string;
+  /** what it has in common with others */
+  key?: string;
+  priority?: number;
+  /** attempts that have failed */
+  failed?: number;
+  /** of one that is queued: when it may begin */
+  due?: string;
+}
+
 export interface RunRecord {
   /** its number, from 1 */
   n: number;
@@ -662,6 +699,11 @@ export interface RunRefused {
 export interface RunRestart {
   /** in place of what the first one has begun with; what is [redacted] in it stays as it was */
   input?: unknown;
+}
+
+export interface RunRetry {
+  /** in the workflow that is served now: records count where the run comes to the same places with the same input */
+  latest?: boolean;
 }
 
 export interface RunWait {

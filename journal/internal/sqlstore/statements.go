@@ -45,7 +45,7 @@ type Statements struct {
 	Queues     string // see [StateOf]
 
 	ForgetHolds string // id; those of an item
-	ForgetBlobs string // likewise; but for the input
+	ForgetBlobs string // likewise; the input stays
 
 	PutWait    string // see [WaitArgs]
 	DeleteWait string // run, pos

@@ -105,7 +105,7 @@ func New(init *node.Init, at schema.Config, what string) (*Place, error) {
 	p.Shared = fmt.Sprintf("%s %s %x %q", what, driver, source, p.table)
 	switch {
 	case driver != InMemory && at.String("source") == "":
-		return nil, at.Errorf("source", diag.CodeMissingField, "is missing").WithHint("write where the database is, such as %s", exampleSources[driver])
+		return nil, at.Errorf("source", diag.CodeBadValue, "is missing").WithHint("write where the database is, such as %s", exampleSources[driver])
 	case driver != InMemory:
 		var err error
 		p.db, err = data.NewDatabase(init, at)
