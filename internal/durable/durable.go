@@ -258,7 +258,7 @@ func (k *Keeper) resume(f *flight, over func()) {
 			f.drop(err)
 			return
 		}
-		for !f.start(at.generation, at.trigger, payload) {
+		for !f.start(at.generation, at.trigger, payload, at.host) {
 			if k.ctx.Err() != nil {
 				f.drop(node.ErrStopped)
 				return
@@ -319,28 +319,47 @@ func (k starter) Submit(g *run.Generation, at int32, s node.Submission) (*node.R
 	if s.Key != nil {
 		f.run.Key, f.run.KeyUntil, f.run.InputHash = s.Key, now.Add(s.KeyTTL), hash(s.Same)
 		f.key = key{ref.Namespace, ref.ID, string(s.Key)}
-		if r, err := k.claim(f); r != nil || err != nil {
+		if r, err := k.claim(f, s); r != nil || err != nil {
 			return r, err
 		}
 	} else if f.mu.last, err = k.journal.Start(f.run, k.newRevision(k.revision), nil); err != nil {
 		return nil, unavailable(err)
 	}
 	r := f.receipt(false)
-	if !f.start(g, at, payload) { // the program ends: the run goes on when it starts again
-		f.drop(node.ErrStopped)
+	host, _ := hostOf(g, at)
+	if !f.start(g, at, payload, host) {
+		k.elsewhere(f, payload)
 	}
 	return r, nil
 }
 
-// claim makes a run durable with its key, or returns the receipt of the one that has it.
-func (k starter) claim(f *flight) (*node.Receipt, error) {
+// elsewhere lets a run begin in another generation, as its own takes none any more. If the program ends, it
+// goes on when that starts again.
+func (k *Keeper) elsewhere(f *flight, payload value.Value) {
+	k.mu.Lock()
+	halted := k.mu.halted
+	k.backgroundLocked(func() { k.launch(f, payload) })
+	k.mu.Unlock()
+	if halted {
+		f.drop(node.ErrStopped)
+	}
+}
+
+// claim makes a run durable with its key, or returns the receipt of the one that has it, or of the one that
+// has waited for its message.
+func (k starter) claim(f *flight, s node.Submission) (*node.Receipt, error) {
 	k.mu.Lock()
 	if other := k.mu.flights[f.key]; other != nil {
 		k.mu.Unlock()
 		if other.decided != nil {
 			<-other.decided
 		}
-		if other.instead != nil {
+		switch {
+		case other.refused != nil:
+			return nil, unavailable(other.refused)
+		case other.given:
+			return given(), nil
+		case other.instead != nil:
 			return k.attachTo(other.instead, f.run)
 		}
 		return attach(other.run, f.run, other.receipt(true))
@@ -348,6 +367,36 @@ func (k starter) claim(f *flight) (*node.Receipt, error) {
 	f.decided = make(chan struct{})
 	k.mu.flights[f.key] = f
 	k.mu.Unlock()
+	refuse := func(err error) (*node.Receipt, error) {
+		f.refused = err
+		close(f.decided)
+		f.drop(err)
+		return nil, unavailable(err)
+	}
+	instead := func(existing *journal.Run) (*node.Receipt, error) {
+		f.instead = existing
+		close(f.decided)
+		f.release()
+		return k.attachTo(existing, f.run)
+	}
+	taken := func() {}
+	if s.Message != nil {
+		existing, err := k.keyed(f)
+		if existing != nil {
+			return instead(existing)
+		}
+		if err == nil {
+			f.given, taken, err = k.offered(s)
+		}
+		switch {
+		case err != nil:
+			return refuse(err)
+		case f.given:
+			close(f.decided)
+			f.release()
+			return given(), nil
+		}
+	}
 	type decision struct {
 		existing *journal.Run
 		err      error
@@ -355,21 +404,15 @@ func (k starter) claim(f *flight) (*node.Receipt, error) {
 	decided := make(chan decision, 1)
 	_, err := k.journal.Start(f.run, k.newRevision(k.revision), func(existing *journal.Run, err error) { decided <- decision{existing, err} })
 	if err != nil {
-		close(f.decided)
-		f.drop(err)
-		return nil, unavailable(err)
+		return refuse(err)
 	}
 	switch d := <-decided; {
 	case d.err != nil:
-		close(f.decided)
-		f.drop(d.err)
-		return nil, unavailable(d.err)
+		return refuse(d.err)
 	case d.existing != nil:
-		f.instead = d.existing
-		close(f.decided)
-		f.release()
-		return k.attachTo(d.existing, f.run)
+		return instead(d.existing)
 	}
+	taken()
 	close(f.decided)
 	return nil, nil
 }

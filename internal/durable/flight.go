@@ -30,6 +30,9 @@ type flight struct {
 	progress chan struct{} // closed at the first record, or when it waits
 	decided  chan struct{} // closed when the journal has decided about the key; nil if there is nothing to decide
 	instead  *journal.Run  // that had the key before; nil once it is decided that this one has it
+	refused  error         // why it has not begun; likewise
+	given    bool          // it has not begun, as another run has waited for its message; likewise
+	visit    *node.Visit   // of the process in memory; nil for none
 	outcome  *outcome
 	rests    bool          // its processes have ended because it only waits
 	wanted   bool          // something came for it while it was unloaded, so it is to be resumed; guarded by mu of the keeper
@@ -68,6 +71,7 @@ func keyOf(r *journal.Run) key {
 // types are the types of records as the journal has them.
 var types = [...]journal.RecordType{
 	run.ResultRecord: journal.Result, run.NoteRecord: journal.Note, run.HoldRecord: journal.Hold, run.ArrivalRecord: journal.Arrival, run.ChildRecord: journal.Child,
+	run.StepRecord: journal.Step,
 }
 
 // read reads what was recorded, and returns what the run begins with.
@@ -109,11 +113,27 @@ func (f *flight) read(ctx context.Context) (payload value.Value, err error) {
 }
 
 // start starts the process. It reports false if the generation takes none any more.
-func (f *flight) start(g *run.Generation, at int32, payload value.Value) bool {
-	return g.StartDurable(at, payload, f, f.ended)
+func (f *flight) start(g *run.Generation, at int32, payload value.Value, host node.Host) bool {
+	if host != nil {
+		f.visit = host.Visit(payload)
+	}
+	started := g.StartDurable(at, payload, f, f.visit, f.ended)
+	if !started {
+		f.endVisit()
+	}
+	return started
+}
+
+// endVisit tells the trigger that the process is over.
+func (f *flight) endVisit() {
+	if v := f.visit; v != nil && v.End != nil {
+		v.End()
+	}
+	f.visit = nil
 }
 
 func (f *flight) ended(resp node.Response) {
+	f.endVisit()
 	f.release()
 	if f.rests {
 		f.unloaded()
@@ -192,6 +212,8 @@ func (k *Keeper) unwatch(id journal.ID, o *outcome) {
 // The methods below implement run.Kept.
 
 func (f *flight) ID() uuid.UUID { return uuid.UUID(f.id) }
+
+func (f *flight) Level() node.Level { return node.Level(f.run.Level) }
 
 func (f *flight) Records() []run.Record { return f.records }
 

@@ -34,6 +34,7 @@ const (
 	HoldRecord                      // a wait has begun; Payload is when it ends, and its secret
 	ArrivalRecord                   // a wait, or work that decides nothing, has ended
 	ChildRecord                     // a child process has ended
+	StepRecord                      // something was done outside of the process, see [node.Run]
 )
 
 // A Record is something about a durable process that a crash must not lose.
@@ -54,8 +55,9 @@ type Record struct {
 // A Kept keeps the records of one durable process, its children included. The methods may be
 // called from any goroutine, and do not block.
 type Kept interface {
-	// ID is the UUID of the run.
+	// ID is the UUID of the run, Level what of it is recorded.
 	ID() uuid.UUID
+	Level() node.Level
 
 	// Records returns what was recorded before a crash, in order.
 	Records() []Record
@@ -108,6 +110,7 @@ type activation struct {
 	again   uint32      // attempts that were repeated in a row
 	notes   uint32
 	holds   uint32
+	steps   uint32
 	recall  node.Recall
 	keeps   bool // see [node.Run]
 }
@@ -356,8 +359,11 @@ func (a *activation) sleep(r node.Result) node.Result {
 	}
 	e := r.Effect()
 	then, delay := e.More.Then, e.More.Delay
-	if h, ok := e.More.Mark.(*hold); ok {
-		return h.result(then)
+	switch m := e.More.Mark.(type) {
+	case *hold:
+		return m.result(then)
+	case *errand:
+		return m.result(then)
 	}
 	if delay >= durableSleep {
 		return a.hold(Wait{}, delay, false).result(then)
@@ -415,6 +421,8 @@ func (p *process) Run() (node.Run, bool) {
 }
 
 func (a *activation) ID() string { return a.run.kept.ID().String() }
+
+func (a *activation) Level() node.Level { return a.run.kept.Level() }
 
 func (a *activation) Key() string {
 	return a.ID() + "-" + strconv.FormatUint(a.key, 36)

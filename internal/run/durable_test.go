@@ -33,7 +33,9 @@ type ledger struct {
 	lives int   // times that it was unloaded
 }
 
-func (l *ledger) ID() uuid.UUID         { return l.id }
+func (l *ledger) ID() uuid.UUID { return l.id }
+
+func (l *ledger) Level() node.Level     { return node.LevelCheckpoint }
 func (l *ledger) Records() []run.Record { return l.old }
 func (l *ledger) Hash(v value.Value) uint64 {
 	return xxhash.Sum64String(v.String())
@@ -248,7 +250,7 @@ func TestCrashes(t *testing.T) {
 		begin := func(l *ledger) (node.Response, *ledger) {
 			for {
 				done := make(chan node.Response, 1)
-				if !gen.StartDurable(0, value.String("in"), l, func(resp node.Response) { done <- resp }) {
+				if !gen.StartDurable(0, value.String("in"), l, nil, func(resp node.Response) { done <- resp }) {
 					t.Fatal("it did not start")
 				}
 				select {
@@ -316,7 +318,7 @@ func TestPanicLeavesNoRun(t *testing.T) {
 	gen := g.open(t, run.Options{})
 	for range 20 { // until the pool gives the same object
 		done := make(chan node.Response, 1)
-		if !gen.StartDurable(begin, value.Int(1), &ledger{id: uuid.New(), limit: 100}, func(resp node.Response) { done <- resp }) {
+		if !gen.StartDurable(begin, value.Int(1), &ledger{id: uuid.New(), limit: 100}, nil, func(resp node.Response) { done <- resp }) {
 			t.Fatal("it did not start")
 		}
 		if resp := <-done; !resp.IsError() || !durable {
