@@ -17,10 +17,13 @@ import (
 // Reply implements [node.Signals].
 func (k *Keeper) Reply(ctx context.Context, s node.Signal) (given bool, err error) {
 	given, taken, err := k.reply(ctx, s)
-	if err == nil && !given {
+	switch {
+	case err != nil:
+		return false, unavailable(err)
+	case !given:
 		taken()
 	}
-	return given, err
+	return given, nil
 }
 
 // given is the receipt of a message that a process has waited for.
@@ -53,7 +56,9 @@ func (k *Keeper) offered(s node.Submission) (given bool, taken func(), err error
 	if s.Offer != nil && s.Offer() {
 		return true, nil, nil
 	}
-	return k.reply(k.ctx, *s.Message)
+	ctx, cancel := context.WithTimeout(k.ctx, replyPatience)
+	defer cancel()
+	return k.reply(ctx, *s.Message)
 }
 
 // reply gives a signal to the first run that waits for it. If none does, taken is called when the caller has
@@ -63,29 +68,37 @@ func (k *Keeper) reply(ctx context.Context, s node.Signal) (given bool, taken fu
 	at, id := address{s.Namespace, s.Event, s.Key}, journal.SignalID{Namespace: s.Namespace, ID: s.ID}
 	sent, state, err := k.beginReply(ctx, at, id)
 	if err != nil {
-		return false, nil, unavailable(err)
+		return false, nil, err
 	}
 	nothing := func() {}
 	switch state {
 	case replyUnwanted:
 		return false, nothing, nil
-	case replyKnown:
-		select {
-		case <-sent.done:
-			return sent.given, nothing, sent.err
-		case <-ctx.Done():
-			return false, nil, context.Cause(ctx)
-		}
-	case replyNew:
-		if err := k.store(sig); err != nil {
-			k.endReply(id, sent, false, unavailable(err))
-			return false, nil, sent.err
-		}
+	case replyNew, replyStored:
+		k.background(func() { // and not by ctx: another sender of the id may wait for this
+			var given bool
+			var err error
+			if state == replyNew {
+				err = k.store(sig)
+			}
+			if err == nil {
+				given, err = k.giveReply(at, id, s)
+			}
+			k.endReply(id, sent, given, err)
+		})
 	}
-	given, err = k.giveReply(at, id, s)
-	k.endReply(id, sent, given, err)
-	if given || err != nil {
-		return given, nothing, err
+	select {
+	case <-sent.done:
+	case <-ctx.Done():
+		return false, nil, context.Cause(ctx)
+	case <-k.ctx.Done():
+		return false, nil, node.ErrStopped
+	}
+	switch {
+	case sent.err != nil:
+		return false, nil, sent.err
+	case sent.given:
+		return true, nothing, nil
 	}
 	return false, func() { k.markTaken(id) }, nil
 }
@@ -97,6 +110,10 @@ const (
 	replyNew             // it is to be stored
 	replyStored          // the journal has it, and no run has got it
 )
+
+// replyPatience is how long the sender of a message waits for the journal. Platforms want an answer within
+// three seconds, and send the message again.
+const replyPatience = 2500 * time.Millisecond
 
 // beginReply finds out whether a reply was sent before, and whether a run waits for it. In the last two states
 // the caller calls endReply.
@@ -171,7 +188,7 @@ func (k *Keeper) giveReply(at address, id journal.SignalID, s node.Signal) (give
 	case given = <-decided:
 		return given, nil
 	case <-k.ctx.Done(): // it is given when the program starts again, unless it is sent again before
-		return false, unavailable(node.ErrStopped)
+		return false, node.ErrStopped
 	}
 }
 
@@ -180,7 +197,7 @@ func (k *Keeper) deliverReply(at address, d *delivery) (found bool, err error) {
 	defer s.read()()
 	rows, err := k.journal.Store().Waiting(k.ctx, at.namespace, at.event, at.key)
 	if err != nil {
-		return false, unavailable(err)
+		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

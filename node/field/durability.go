@@ -52,9 +52,39 @@ func NewDurability() *schema.Field {
 	)).Short("level").Doc("Makes processes that survive a crash of the program. It takes `start --journal`.")
 }
 
+// NewMessageDurability declares the field durability of a trigger whose messages have ids, and are answered
+// by other means than the end of a request.
+func NewMessageDurability() *schema.Field {
+	return schema.Group("durability", schema.Fields(
+		schema.Enum("level", levelNone, levelAccept, levelCheckpoint).Default(levelNone).Doc("What a crash must not lose: with `accept` the message, which starts again until it has been answered; with `checkpoint` the results of its effects, too, so that it goes on, and may wait for days. A word in place of the object is the level."),
+		schema.Strings("strip").Default([]string{}).Doc("Fields of the message that are not stored, such as `raw`: the process has them until a crash, and must not depend on them after it."),
+	)).Short("level").Doc("Makes messages and their processes survive a crash of the program. It takes `start --journal`.")
+}
+
+// MessageDurabilityOf reads the field of [NewMessageDurability]; nil if no process is durable.
+func MessageDurabilityOf(c schema.Config) *Durability {
+	g := c.Group("durability")
+	d := &Durability{level: levels[g.String("level")], strip: g.Strings("strip")}
+	if d.level == node.LevelNone {
+		return nil
+	}
+	return d
+}
+
+// levels are those of the words.
+var levels = map[string]node.Level{levelNone: node.LevelNone, levelAccept: node.LevelAccept, levelCheckpoint: node.LevelCheckpoint}
+
 // DurableTrait returns [node.Durable] if all processes of a trigger with the config are durable.
 func DurableTrait(c schema.Config) (t node.Trait) {
-	if g := c.Group("durability"); g.String("level") != levelNone && !g.Has("when") {
+	if g := c.Group("durability"); !g.Has("when") {
+		t = MessageDurableTrait(c)
+	}
+	return t
+}
+
+// MessageDurableTrait is [DurableTrait] with the field of [NewMessageDurability].
+func MessageDurableTrait(c schema.Config) (t node.Trait) {
+	if c.Group("durability").String("level") != levelNone {
 		t = node.Durable
 	}
 	return t
@@ -71,13 +101,8 @@ func DurabilityGives(c schema.Config) []string {
 // DurabilityOf reads the field of a config; nil if no process is durable.
 func (o Options) DurabilityOf(c schema.Config) (*Durability, error) {
 	g := c.Group("durability")
-	d := &Durability{Within: g.Duration("respond_within"), keyTTL: g.Duration("key_ttl"), strip: g.Strings("strip")}
-	switch g.String("level") {
-	case levelAccept:
-		d.level = node.LevelAccept
-	case levelCheckpoint:
-		d.level = node.LevelCheckpoint
-	default:
+	d := &Durability{level: levels[g.String("level")], Within: g.Duration("respond_within"), keyTTL: g.Duration("key_ttl"), strip: g.Strings("strip")}
+	if d.level == node.LevelNone {
 		return nil, nil
 	}
 	var errs [3]error

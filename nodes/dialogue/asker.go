@@ -52,7 +52,7 @@ func (n *asker) Receive(p node.Process, pkt node.Packet) node.Result {
 		if run.Level() != node.LevelCheckpoint {
 			return node.Fail(errNotCheckpoint)
 		}
-		a.run = run
+		a.durable = true
 	}
 	if n.form {
 		a.answers = value.Map()

@@ -2,27 +2,15 @@ package dialogue
 
 import (
 	"context"
-	"sync"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A remembered awaiting is in the memory of the program.
-type remembered struct {
-	*prompt
-	stop func() bool // see [node.Waits]
+// A remembered awaiting is in the memory of the program. It is a prompt, and takes no memory of its own.
+type remembered struct{ *prompt }
 
-	mu struct {
-		sync.Mutex
-		came    bool
-		message value.Value
-		err     error
-		done    func(node.Result) // nil until the packet is parked
-	}
-}
-
-func (w *remembered) say(parts node.Parts, message value.Value) node.Result {
+func (w remembered) say(parts node.Parts, message value.Value) node.Result {
 	if w.parked(nil) {
 		return w.await()
 	}
@@ -45,10 +33,10 @@ func (w *remembered) say(parts node.Parts, message value.Value) node.Result {
 	})
 }
 
-func (w *remembered) await() node.Result { return node.Await(w.park) }
+func (w remembered) await() node.Result { return node.Await(w.park) }
 
 // park waits for what comes, without a goroutine.
-func (w *remembered) park(_ context.Context, done func(node.Result)) {
+func (w remembered) park(_ context.Context, done func(node.Result)) {
 	// Before done is kept: from then on the process may go on, and so not wait.
 	if !w.parked(nil) {
 		w.pause()
@@ -59,7 +47,7 @@ func (w *remembered) park(_ context.Context, done func(node.Result)) {
 }
 
 // parked keeps done, and reports whether a message, or an error, is there already.
-func (w *remembered) parked(done func(node.Result)) (came bool) {
+func (w remembered) parked(done func(node.Result)) (came bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.done = done
@@ -67,13 +55,13 @@ func (w *remembered) parked(done func(node.Result)) (came bool) {
 }
 
 // come is called once: with the message, or with why there is none.
-func (w *remembered) come(message value.Value, err error) {
+func (w remembered) come(message value.Value, err error) {
 	if done := w.came(message, err); done != nil {
 		done(w.next(message, err))
 	}
 }
 
-func (w *remembered) came(message value.Value, err error) (done func(node.Result)) {
+func (w remembered) came(message value.Value, err error) (done func(node.Result)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.came, w.mu.message, w.mu.err = true, message, err
@@ -84,6 +72,7 @@ func (w *remembered) came(message value.Value, err error) (done func(node.Result
 // when the process runs again.
 type recorded struct {
 	*prompt
+	run node.Run
 	node.Waiting
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -15,13 +16,22 @@ import (
 type prompt struct {
 	node    *asker
 	p       node.Process
-	run     node.Run // nil in a process that is not durable
 	key     string
 	input   value.Value
 	at      int32       // the question
-	attempt int32       // of the question, from 0
+	attempt int16       // of the question, from 0
+	durable bool        // the process is
 	answers value.Value // of a form, to the questions before
 	choices []choice    // of the question
+
+	stop func() bool // of one that waits in memory, as is mu: see [node.Waits]
+	mu   struct {
+		sync.Mutex
+		came    bool
+		message value.Value
+		err     error
+		done    func(node.Result) // nil until the packet is parked
+	}
 }
 
 // An awaiting is how a prompt waits for the next message. It has begun to.
@@ -35,11 +45,13 @@ type awaiting interface {
 
 // wait begins to wait: in the journal or in memory, as the process is.
 func (a *prompt) wait() awaiting {
-	if a.run != nil {
-		return &recorded{a, a.run.Wait(node.Wait{Event: node.EventReply, Key: a.key, Timeout: a.node.timeout})}
+	if a.durable {
+		run, _ := node.RunOf(a.p)
+		return &recorded{a, run, run.Wait(node.Wait{Event: node.EventReply, Key: a.key, Timeout: a.node.timeout})}
 	}
-	w := &remembered{prompt: a}
-	w.stop = a.node.waits.Wait(a.p.Context(), a.key, a.node.clock.Now().Add(a.node.timeout), w.come)
+	w := remembered{a}
+	a.mu.came, a.mu.message, a.mu.err, a.mu.done = false, value.Value{}, nil, nil
+	a.stop = a.node.waits.Wait(a.p.Context(), a.key, a.node.clock.Now().Add(a.node.timeout), w.come)
 	return w
 }
 
