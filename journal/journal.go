@@ -279,6 +279,10 @@ type Store interface {
 
 	Revision(ctx context.Context, hash string) (Revision, error)
 	Get(ctx context.Context, run ID) (*Run, error)
+
+	// Keyed returns the run with a key, also if its time is over, or ErrNotFound.
+	Keyed(ctx context.Context, namespace, trigger string, key []byte) (*Run, error)
+
 	List(ctx context.Context, f Filter) ([]*Run, error) // without Input and Answer; the latest first
 
 	// Waiting returns who waits for an event with a key, the oldest run first.
@@ -347,7 +351,7 @@ var (
 	ErrFull     = errors.New("the disk is full")                            // try again later
 	ErrLocked   = errors.New("another program has the journal open")        // of opening it
 	ErrNewer    = errors.New("the journal is of a newer version")           // of opening it
-	ErrNotFound = errors.New("there is no such run")                        // of Get, Revision and Token
+	ErrNotFound = errors.New("there is no such run")                        // of Get, Keyed, Revision and Token
 	ErrBroken   = errors.New("the journal is broken until a restart")       // of Journal
 	ErrBusy     = errors.New("too much waits to be written to the journal") // of Journal
 	ErrClosed   = errors.New("the journal is closed")

@@ -30,8 +30,18 @@ type PauseParts interface {
 	Pause()
 }
 
-// SendPart passes one piece on, and answers None when the receiver has taken it.
-func SendPart(ctx context.Context, p Parts, v value.Value) Result {
+// SendPart passes one piece of a process on, and answers None when the receiver has taken it. A durable
+// process passes it on once.
+func SendPart(of Process, p Parts, v value.Value) Result {
+	if _, ok := RunOf(of); ok {
+		return Step(func(ctx context.Context) (value.Value, error) { return value.Null(), p.Part(ctx, v) }, func(_ Process, resp Response) Result {
+			if resp.IsError() {
+				return Fail(resp.Payload.AsError())
+			}
+			return None()
+		})
+	}
+	ctx := of.Context()
 	try, ok := p.(TryParts)
 	if !ok {
 		return blockPart(func(ctx context.Context) error { return p.Part(ctx, v) })

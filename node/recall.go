@@ -77,6 +77,9 @@ type Run interface {
 	// was recorded the first time, and decide is not called.
 	Note(decide func() value.Value) value.Value
 
+	// Level says what of the run is recorded.
+	Level() Level
+
 	// Wait begins to wait for a signal, for a time, or for the first of both. It is durable before
 	// anything that follows leaves the process, so the packet may ask a person for the signal before
 	// it waits. When the process runs again it returns the wait that has begun.
@@ -129,6 +132,11 @@ type Signals interface {
 	// Signal returns once the signal is durable: all runs get it that wait for it, or the first that does
 	// later. An unknown token is an [Error] with the status 404.
 	Signal(ctx context.Context, s Signal) error
+
+	// Reply gives a signal to the first run that waits for it, and reports whether one does. It returns
+	// once that is durable. If none waits nothing is kept. What is sent again with the same id is given
+	// once, and reported as given again.
+	Reply(ctx context.Context, s Signal) (given bool, err error)
 }
 
 // RunOf returns the durable run that a process belongs to. It reports false for a process
@@ -178,12 +186,19 @@ type Submission struct {
 	KeyTTL  time.Duration
 	Plan    string    // what says when ticks are due, of a tick: see [DurableStarter.LastTick]
 	Tick    time.Time // when it was due; zero for all else
+
+	// Message is set if the payload may be what another process waits for: if one does it gets it, as by
+	// [Signals.Reply], and nothing starts. Offer comes first: it hands the message to a process that waits
+	// in memory, and reports whether one has. Neither is asked about a message whose key was there before.
+	Message *Signal
+	Offer   func() bool // nil for none
 }
 
 // A Receipt stands for a durable process.
 type Receipt struct {
 	Run      string          // its id
 	Attached bool            // it had the key before
+	Given    bool            // nothing has started, as a process has waited for the message
 	Done     <-chan struct{} // closed when it has ended
 	Answer   func() Response // once Done is closed
 	Leave    func()          // is called once, when the holder does not wait for Done any more

@@ -31,6 +31,10 @@ var (
 	ErrWaitsEnded   = errors.New("the program ends, and waits for no more messages")
 )
 
+// EventReply is the event of the waits of durable processes for a message. Their key is the one that
+// processes that are not durable use with [Waits].
+const EventReply = "reply"
+
 type conversationKey struct{}
 
 // WithConversation returns a context for the processes of a conversation. Those who bring

@@ -266,7 +266,7 @@ func (k *Keeper) launch(f *flight, payload value.Value) {
 	at, err := k.places.of(f)
 	for err == nil {
 		f.over = at.ended
-		if f.start(at.generation, at.trigger, payload) {
+		if f.start(at.generation, at.trigger, payload, at.host) {
 			return
 		}
 		f.over = nil
@@ -277,8 +277,7 @@ func (k *Keeper) launch(f *flight, payload value.Value) {
 		}
 		at, err = k.places.of(f) // another generation serves by now
 	}
-	k.putAside(f, journal.Stuck, err)
-	f.drop(err)
+	k.cannot(f, err)
 }
 
 // errRuns refuses to do something with a run that is in progress.

@@ -274,7 +274,7 @@ func (k *Keeper) goOn(f *flight, at place, payload value.Value, over func()) {
 			at.ended()
 			over()
 		}
-		if f.start(at.generation, at.trigger, payload) {
+		if f.start(at.generation, at.trigger, payload, at.host) {
 			return
 		}
 		if k.ctx.Err() != nil {
@@ -355,15 +355,16 @@ func (k starter) Submit(ctx context.Context, g *run.Generation, at int32, s node
 	if !s.Tick.IsZero() {
 		f.run.Tick = journal.Tick{Plan: planOf(ref, s.Plan), At: s.Tick}
 	}
+	host, _ := hostOf(g, at)
 	begin := func() {
-		if !f.start(g, at, payload) { // another generation serves by now, or the program ends
+		if !f.start(g, at, payload, host) { // another generation serves by now, or the program ends
 			k.resume(f, func() {})
 		}
 	}
 	if s.Key != nil {
 		f.run.Key, f.run.KeyUntil, f.run.InputHash = s.Key, now.Add(s.KeyTTL), hash(s.Same)
 		f.key = key{ref.Namespace, ref.ID, string(s.Key)}
-		return k.claim(ctx, f, begin)
+		return k.claim(ctx, f, s, begin)
 	}
 	if f.began, err = k.journal.Start(f.run, k.newRevision(k.revision), nil); err != nil {
 		return nil, unavailable(err)
@@ -382,8 +383,9 @@ func (k starter) LastTick(ctx context.Context, trigger *node.Ref, plan string) (
 // planOf names a plan among those of a namespace. One that has changed is another plan.
 func planOf(trigger *node.Ref, plan string) string { return trigger.ID + " " + plan }
 
-// claim makes a run durable with its key, or returns the receipt of the one that has it.
-func (k starter) claim(ctx context.Context, f *flight, begin func()) (*node.Receipt, error) {
+// claim makes a run durable with its key, or returns the receipt of the one that has it, or of the one that has
+// waited for its message.
+func (k starter) claim(ctx context.Context, f *flight, s node.Submission, begin func()) (*node.Receipt, error) {
 	k.mu.Lock()
 	other := k.mu.flights[f.key]
 	if other == nil {
@@ -395,15 +397,29 @@ func (k starter) claim(ctx context.Context, f *flight, begin func()) (*node.Rece
 		return k.join(ctx, other, f.run)
 	}
 	r := f.receipt(false) // before it may have ended
-	decide := func(existing *journal.Run, err error) { f.decide(existing, err, begin) }
-	if _, err := k.journal.Start(f.run, k.newRevision(k.revision), decide); err != nil {
-		decide(nil, err)
+	if existing, taken, err := k.offerMessage(f, s); err != nil || existing != nil || f.given {
+		f.decide(existing, err, nil)
+	} else {
+		decide := func(existing *journal.Run, err error) {
+			if err == nil {
+				taken()
+			}
+			f.decide(existing, err, begin)
+		}
+		if _, err := k.journal.Start(f.run, k.newRevision(k.revision), decide); err != nil {
+			decide(nil, err)
+		}
 	}
 	if err := f.await(ctx); err != nil {
 		r.Leave()
 		return nil, err
 	}
-	if f.instead != nil {
+	switch {
+	case f.given:
+		r.Leave()
+		return given(), nil
+	case f.instead != nil:
+		r.Leave()
 		return k.attachTo(f.instead, f.run)
 	}
 	return r, nil
@@ -416,7 +432,7 @@ func (f *flight) decide(existing *journal.Run, err error, begin func()) {
 	switch {
 	case err != nil:
 		f.drop(err)
-	case existing != nil:
+	case existing != nil || f.given:
 		f.release()
 	default:
 		begin()
@@ -444,7 +460,10 @@ func (k starter) join(ctx context.Context, other *flight, r *journal.Run) (*node
 	if err := other.await(ctx); err != nil {
 		return nil, err
 	}
-	if other.instead != nil {
+	switch {
+	case other.given:
+		return given(), nil
+	case other.instead != nil:
 		return k.attachTo(other.instead, r)
 	}
 	return attach(other.run, r, other.receipt(true))

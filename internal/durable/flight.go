@@ -32,6 +32,8 @@ type flight struct {
 	instead  *journal.Run  // that had the key before; nil once it is decided that this one has it
 	refused  error         // why nothing was decided; likewise
 	began    uint64        // its start, for the journal; 0 if that is durable
+	given    bool          // it has not begun, as another run has waited for its message; likewise
+	visit    *node.Visit   // of the process in memory; nil for none
 	outcome  *outcome
 	rests    bool          // its processes have ended because it only waits
 	wanted   bool          // something came for it while it was unloaded, so it is to be resumed; guarded by mu of the keeper
@@ -136,12 +138,28 @@ func decodeRecords(records []journal.Record) (decoded []run.Record, err error) {
 }
 
 // start starts the process. It reports false if the generation takes none any more.
-func (f *flight) start(g *run.Generation, at int32, payload value.Value) bool {
+func (f *flight) start(g *run.Generation, at int32, payload value.Value, host node.Host) bool {
 	f.generation, f.at = g, at
-	return g.StartDurable(at, f.run.Port, payload, f, f.ended)
+	if host != nil {
+		f.visit = host.Visit(payload)
+	}
+	started := g.StartDurable(at, f.run.Port, payload, f, f.visit, f.ended)
+	if !started {
+		f.endVisit()
+	}
+	return started
+}
+
+// endVisit tells the trigger that the process is over.
+func (f *flight) endVisit() {
+	if v := f.visit; v != nil && v.End != nil {
+		v.End()
+	}
+	f.visit = nil
 }
 
 func (f *flight) ended(resp node.Response) {
+	f.endVisit()
 	f.release()
 	if f.rests {
 		f.unloaded()
@@ -253,6 +271,8 @@ func (k *Keeper) unwatch(id journal.ID, o *outcome) {
 // The methods below implement run.Kept.
 
 func (f *flight) ID() uuid.UUID { return uuid.UUID(f.id) }
+
+func (f *flight) Level() node.Level { return node.Level(f.run.Level) }
 
 func (f *flight) Records() ([]run.Record, bool) { return f.records, f.run.Retried > 0 || f.run.Moved }
 

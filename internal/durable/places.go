@@ -40,6 +40,7 @@ type place struct {
 	*home
 	of      *places
 	trigger int32
+	host    node.Host // nil if the trigger is none
 }
 
 // serve lets runs go on in a generation that serves from now on.
@@ -99,8 +100,34 @@ func (p *places) of(f *flight) (place, error) {
 		p.rest(h)
 		return place{}, errors.New("the node that has started it is gone")
 	}
+	host, ok := hostOf(h.generation, at)
+	if ok && h.archive != nil { // whose triggers are not opened
+		if host, ok = p.hostToday(f.run.Trigger); !ok {
+			p.rest(h)
+			return place{}, errors.New("the node that has started it, and that takes its answers, is gone: bring it back, and retry the run")
+		}
+	}
 	h.runs++
-	return place{h, p, at}, nil
+	return place{h, p, at, host}, nil
+}
+
+// hostOf returns the trigger of a generation, if it is a host.
+func hostOf(g *run.Generation, at int32) (node.Host, bool) {
+	host, ok := g.Program().Vertices[at].Node.(node.Host)
+	return host, ok
+}
+
+// hostToday returns the host with an id in what is served. The caller holds the lock.
+func (p *places) hostToday(id string) (node.Host, bool) {
+	h := p.made[p.current.Hash]
+	if h == nil || h.err != nil {
+		return nil, false
+	}
+	at, ok := h.triggers[id]
+	if !ok {
+		return nil, false
+	}
+	return hostOf(h.generation, at)
 }
 
 // today returns the revision that is served, if it has the node that starts a run.

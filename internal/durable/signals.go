@@ -42,12 +42,14 @@ type delivery struct {
 	until   time.Time                   // how long the signal is kept
 	to      map[journal.WaitID]struct{} // which are still to get it, or have not recorded it
 	got     bool                        // at least one has
+	decided chan bool                   // of a reply, until it is known whether a wait gets it; else nil: see replies.go
 }
 
 // A sending is a signal that is becoming durable.
 type sending struct {
-	done chan struct{}
-	err  error // why it is not, once done is closed
+	done  chan struct{}
+	err   error // why it is not, once done is closed
+	given bool  // of a reply: a run gets it; likewise
 }
 
 // signals are those of a keeper. Both locks are taken in this order, and before that of the keeper.
@@ -276,6 +278,17 @@ func (s *signals) open(at address, rows []journal.Wait, more bool) (ids []journa
 	return ids
 }
 
+// unserved returns the open waits of an address that no signal is on its way to. The caller holds mu.
+func (s *signals) unserved(at address, rows []journal.Wait) []journal.WaitID {
+	served := make(map[journal.WaitID]bool)
+	for _, d := range s.deliveries[at] {
+		for id := range d.to {
+			served[id] = true
+		}
+	}
+	return slices.DeleteFunc(s.open(at, rows, true), func(id journal.WaitID) bool { return served[id] })
+}
+
 // deliver gives a signal to waits. Those that are not in memory, or that are being resumed or unloaded,
 // get it when they begin again. The caller holds the lock of signals.
 func (k *Keeper) deliver(at address, d *delivery, to []journal.WaitID) {
@@ -297,6 +310,7 @@ func (k *Keeper) deliver(at address, d *delivery, to []journal.WaitID) {
 	}
 	for _, id := range to {
 		if _, ok := present[id]; !ok {
+			d.decide(true)
 			k.want(id.Run)
 		}
 	}
@@ -323,6 +337,7 @@ const leastKept = 1024
 func (k *Keeper) give(w *waiter, d *delivery) {
 	if w.wake(d.payload) {
 		w.given = d
+		d.decide(true)
 		return
 	}
 	k.want(w.id.Run)
@@ -363,15 +378,10 @@ func (k *Keeper) offer(at address) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	busy := make(map[journal.SignalID]bool)
-	served := make(map[journal.WaitID]bool)
 	for _, d := range s.deliveries[at] {
 		busy[d.id] = true
-		for id := range d.to {
-			served[id] = true
-		}
 	}
-	to := slices.DeleteFunc(s.open(at, rows, true), func(id journal.WaitID) bool { return served[id] })
-	left := false
+	to, left := s.unserved(at, rows), false
 	for _, sig := range all {
 		id := journal.SignalID{Namespace: sig.Namespace, ID: sig.ID}
 		if _, taken := s.taken[id]; taken || busy[id] || s.pending[id] != nil || strings.HasPrefix(sig.ID, tokenPrefix) {
@@ -427,6 +437,7 @@ func (k *Keeper) remove(at address, id journal.WaitID, given *delivery) (taken [
 		case d.got || strings.HasPrefix(d.id.ID, tokenPrefix): // what a token has sent is for no other
 			taken = append(taken, d.id)
 			s.taken[d.id] = struct{}{}
+		case d.decide(false): // its sender goes on with it
 		default: // it is for the next that waits
 			s.keep(at, d.until)
 			k.background(func() { k.offer(at) })
@@ -463,10 +474,18 @@ func (k *Keeper) left(at address, f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting[at] = slices.DeleteFunc(s.waiting[at], func(w *waiter) bool {
-		if w.flight == f && f.rests {
+		if w.flight != f {
+			return false
+		}
+		if f.rests {
 			s.gone[at] = append(s.gone[at], w.id)
 		}
-		return w.flight == f
+		for _, d := range s.deliveries[at] { // it gets that when it begins again
+			if _, ok := d.to[w.id]; ok {
+				d.decide(true)
+			}
+		}
+		return true
 	})
 	s.tidy(at)
 }

@@ -56,8 +56,9 @@ type Record struct {
 // A Kept keeps the records of one durable process, its children included. The methods may be
 // called from any goroutine, and do not block.
 type Kept interface {
-	// ID is the UUID of the run.
+	// ID is the UUID of the run, Level what of it is recorded.
 	ID() uuid.UUID
+	Level() node.Level
 
 	// Records returns what was recorded before a crash, in order, or by an earlier attempt of a run
 	// that has failed.
@@ -429,8 +430,9 @@ func (a *activation) sleep(r node.Result) node.Result {
 	}
 	e := r.Effect()
 	then, delay := e.More.Then, e.More.Delay
-	if h, ok := e.More.Mark.(*hold); ok {
-		return h.result(then)
+	switch m := e.More.Mark.(type) {
+	case *hold:
+		return m.result(then)
 	}
 	if delay >= durableSleep {
 		return a.hold(Wait{}, delay, false).result(then)
@@ -488,6 +490,8 @@ func (p *process) Run() (node.Run, bool) {
 }
 
 func (a *activation) ID() string { return a.run.kept.ID().String() }
+
+func (a *activation) Level() node.Level { return a.run.kept.Level() }
 
 func (a *activation) Key() string {
 	return a.ID() + "-" + strconv.FormatUint(a.key, 36)

@@ -39,6 +39,7 @@ type ledger struct {
 
 func (l *ledger) ID() uuid.UUID                 { return l.id }
 func (l *ledger) Records() ([]run.Record, bool) { return l.old, l.again }
+func (l *ledger) Level() node.Level             { return node.LevelCheckpoint }
 func (l *ledger) Hash(v value.Value) uint64 {
 	return xxhash.Sum64String(v.String())
 }
@@ -350,7 +351,7 @@ func randomRun(t *testing.T, unloaded *int) (seed uint64, w *world, begin func(*
 	return seed, w, func(l *ledger) (node.Response, *ledger) {
 		for {
 			done := make(chan node.Response, 1)
-			if !gen.StartDurable(0, 0, value.String("in"), l, func(resp node.Response) { done <- resp }) {
+			if !gen.StartDurable(0, 0, value.String("in"), l, nil, func(resp node.Response) { done <- resp }) {
 				t.Fatal("it did not start")
 			}
 			select {
@@ -439,7 +440,7 @@ func TestPanicLeavesNoRun(t *testing.T) {
 	gen := g.open(t, run.Options{})
 	for range 20 { // until the pool gives the same object
 		done := make(chan node.Response, 1)
-		if !gen.StartDurable(begin, 0, value.Int(1), &ledger{id: uuid.New(), limit: 100}, func(resp node.Response) { done <- resp }) {
+		if !gen.StartDurable(begin, 0, value.Int(1), &ledger{id: uuid.New(), limit: 100}, nil, func(resp node.Response) { done <- resp }) {
 			t.Fatal("it did not start")
 		}
 		if resp := <-done; !resp.IsError() || !durable {
@@ -469,7 +470,7 @@ func TestRecordLimits(t *testing.T) {
 		l := &ledger{id: uuid.New(), limit: 1 << 20}
 		for range 3 {
 			done := make(chan node.Response, 1)
-			if !gen.StartDurable(at, 0, value.String(strings.Repeat("x", 100)), l, func(resp node.Response) { done <- resp }) {
+			if !gen.StartDurable(at, 0, value.String(strings.Repeat("x", 100)), l, nil, func(resp node.Response) { done <- resp }) {
 				t.Fatal("it did not start")
 			}
 			if resp := <-done; !resp.IsError() || node.Describe(resp.Payload.AsError()).Code != string(test.code) || l.ended == nil {
@@ -514,7 +515,7 @@ func TestReader(t *testing.T) {
 		l := &ledger{id: uuid.New(), limit: 1 << 20}
 		for range 2 {
 			done := make(chan node.Response, 1)
-			if !gen.StartDurable(begin, 0, in, l, func(resp node.Response) { done <- resp }) {
+			if !gen.StartDurable(begin, 0, in, l, nil, func(resp node.Response) { done <- resp }) {
 				t.Fatal("it did not start")
 			}
 			if resp := <-done; resp.Payload.String() != in.String() || n != 2 || l.waits != waits {

@@ -46,6 +46,7 @@ func (s starter) LastTick(ctx context.Context, plan string) (time.Time, error) {
 type durable struct {
 	kept           Kept
 	gen            *Generation
+	visit          *node.Visit  // never nil; immutable
 	again          bool         // the records are of an earlier attempt; immutable
 	live           atomic.Bool  // nothing is replayed any more
 	records, bytes atomic.Int64 // that the run has
@@ -77,8 +78,11 @@ type turn struct {
 	done func()
 }
 
-func newDurable(kept Kept, gen *Generation) *durable {
-	run := &durable{kept: kept, gen: gen}
+func newDurable(kept Kept, gen *Generation, visit *node.Visit) *durable {
+	run := &durable{kept: kept, gen: gen, visit: visit}
+	if visit == nil {
+		run.visit = new(node.Visit)
+	}
 	run.mu.holds = make(map[*hold]struct{})
 	records, again := kept.Records()
 	run.again = again
@@ -370,24 +374,29 @@ func (run *durable) left() bool {
 	return false
 }
 
-// StartDurable starts a process that is durable, or that goes on after a crash, at an out-port of its trigger. It reports
-// false if no process may start any more; then done is not called.
-func (g *Generation) StartDurable(at, port int32, payload value.Value, kept Kept, done func(node.Response)) (started bool) {
-	ctx, end := g.begin(context.Background())
-	defer end()
+// StartDurable starts a process that is durable, or that goes on after a crash, at an out-port of its trigger; visit
+// is nil for one that needs nothing of its trigger. It reports false if no process may start any more; then done is
+// not called.
+func (g *Generation) StartDurable(at, port int32, payload value.Value, kept Kept, visit *node.Visit, done func(node.Response)) (started bool) {
 	trigger := &g.prog.Vertices[at].Ref
-	run := newDurable(kept, g)
+	run := newDurable(kept, g, visit)
+	ctx := context.Background()
+	if run.visit.Context != nil {
+		ctx = run.visit.Context(ctx)
+	}
+	ctx, end := g.begin(ctx)
+	defer end()
 	run.begin()
 	p := g.startRoot(ctx, at, fromTrigger, &activation{run: run, ref: trigger, pos: mixText(0, trigger.ID), recall: node.Reruns, payload: payload})
 	if p == nil {
 		return false
 	}
-	p.ending.answered = done
+	p.judge, p.ending.answered = run.visit.Judge, done
 	then := node.Then(failOn)
 	if g.prog.Vertices[at].Repeats { // its port error is for what has not started
 		then = passOn
 	}
-	first := p.root.act.start(p, node.SendThen(int(port), payload, then))
+	first := run.enter(p, func() node.Result { return p.root.act.start(p, node.SendThen(int(port), payload, then)) })
 	p.proceed(false, at, beginning{result: &first, port: noInPort})
 	return true
 }
@@ -421,12 +430,15 @@ func (run *durable) childEnded(a *activation, goOn func()) {
 // end is done when all that was recorded is durable, and its answer is given when the end is.
 func (p *process) commit(answered func(node.Response)) {
 	run, gen := p.durable, p.gen
+	abandonEnded := func(err error) {
+		run.kept.Abandon(err)
+		gen.finish(p, node.Response{Payload: value.Error(errUnloaded(err))}, answered)
+	}
 	abandon := func(err error) {
 		run.fail(err)
 		p.resp = node.Response{Payload: value.Error(errUnloaded(err))}
-		resp := p.end()
-		run.kept.Abandon(err)
-		gen.finish(p, resp, answered)
+		p.end()
+		abandonEnded(err)
 	}
 	settle := func(err error) {
 		switch {
@@ -443,15 +455,21 @@ func (p *process) commit(answered func(node.Response)) {
 			return
 		}
 		resp := p.end()
-		run.kept.End(resp, p.failure, func(err error) {
+		run.answer(resp, func(err error) {
 			if err != nil {
-				run.kept.Abandon(err)
-				resp = node.Response{Payload: value.Error(errUnloaded(err))}
+				abandonEnded(err)
+				return
 			}
-			gen.finish(p, resp, answered)
+			run.kept.End(resp, p.failure, func(err error) {
+				if err != nil {
+					abandonEnded(err)
+					return
+				}
+				gen.finish(p, resp, answered)
+			})
 		})
 	}
-	if len(p.mu.ends) == 0 || run.kept.Barrier(func(err error) { gen.goroutine(func() { settle(err) }) }) {
+	if len(p.mu.ends) == 0 && run.visit.Answer == nil || run.kept.Barrier(func(err error) { gen.goroutine(func() { settle(err) }) }) {
 		settle(nil)
 	}
 }

@@ -310,6 +310,13 @@ func keysExpire(_ *testing.T, k *kit) {
 	}
 	k.existing(k.commit(&journal.Batch{Starts: []*journal.Run{keyed(12, "a", time.Second)}}), 11)
 
+	if r, err := k.s.Keyed(k.ctx(), NewRun(11).Namespace, NewRun(11).Trigger, []byte("a")); err != nil || r.ID != ID(11) {
+		k.t.Errorf("Keyed: got %+v, %v, want the last run with the key", r, err)
+	}
+	if _, err := k.s.Keyed(k.ctx(), NewRun(11).Namespace, "other", []byte("a")); !errors.Is(err, journal.ErrNotFound) {
+		k.t.Errorf("Keyed with another trigger: got %v", err)
+	}
+
 	forever := keyed(13, "b", 0)
 	forever.KeyUntil = time.Time{}
 	k.commit(&journal.Batch{Starts: []*journal.Run{forever}})
@@ -655,6 +662,7 @@ func closed(t *testing.T, k *kit) {
 		"Untaken":    func() error { _, err := k.s.Untaken(ctx, at(1)); return err },
 		"Known":      func() error { _, err := k.s.Known(ctx, "n", "i"); return err },
 		"Get":        func() error { _, err := k.s.Get(ctx, ID(1)); return err },
+		"Keyed":      func() error { _, err := k.s.Keyed(ctx, "n", "t", []byte("k")); return err },
 		"List":       func() error { _, err := k.s.List(ctx, journal.Filter{}); return err },
 		"Trim":       func() error { _, _, err := k.s.Trim(ctx, journal.Policy{}); return err },
 		"Check":      func() error { _, err := k.s.Check(ctx); return err },

@@ -427,6 +427,20 @@ func (s *Store) Get(ctx context.Context, run journal.ID) (*journal.Run, error) {
 	return clone(&e.run), nil
 }
 
+// Keyed implements [journal.Store].
+func (s *Store) Keyed(ctx context.Context, namespace, trigger string, key []byte) (*journal.Run, error) {
+	s.data.Lock()
+	defer s.data.Unlock()
+	if err := s.usable(ctx, false); err != nil {
+		return nil, err
+	}
+	id, ok := s.data.keys[keyOf(&journal.Run{Namespace: namespace, Trigger: trigger, Key: key})]
+	if !ok {
+		return nil, fmt.Errorf("a run with the key: %w", journal.ErrNotFound)
+	}
+	return clone(&s.data.runs[id].run), nil
+}
+
 // List implements [journal.Store].
 func (s *Store) List(ctx context.Context, f journal.Filter) ([]*journal.Run, error) {
 	s.data.Lock()

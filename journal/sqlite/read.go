@@ -70,16 +70,31 @@ func (s *Store) Revision(ctx context.Context, hash string) (r journal.Revision, 
 }
 
 // Get implements [journal.Store].
-func (s *Store) Get(ctx context.Context, run journal.ID) (r *journal.Run, err error) {
+func (s *Store) Get(ctx context.Context, run journal.ID) (*journal.Run, error) {
+	r, err := s.one(ctx, s.statements.RunByID, run[:])
+	if err == nil && r == nil {
+		err = fmt.Errorf("run %x: %w", run, journal.ErrNotFound)
+	}
+	return r, err
+}
+
+// Keyed implements [journal.Store].
+func (s *Store) Keyed(ctx context.Context, namespace, trigger string, key []byte) (*journal.Run, error) {
+	r, err := s.one(ctx, s.statements.RunByKey, namespace, trigger, key)
+	if err == nil && r == nil {
+		err = fmt.Errorf("a run with the key: %w", journal.ErrNotFound)
+	}
+	return r, err
+}
+
+// one reads a run, or nil.
+func (s *Store) one(ctx context.Context, text string, args ...any) (r *journal.Run, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		return c.query(ctx, func(row []any) error {
 			r, err = sqlstore.RunOf(row, s.packer)
 			return err
-		}, s.statements.RunByID, run[:])
+		}, text, args...)
 	})
-	if err == nil && r == nil {
-		err = fmt.Errorf("run %x: %w", run, journal.ErrNotFound)
-	}
 	return r, err
 }
 

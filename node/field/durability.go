@@ -40,6 +40,9 @@ var caller = []string{"Authorization", "Cookie"}
 // tickTTL is how long the key of a tick is remembered, so that it happens once.
 const tickTTL = 366 * 24 * time.Hour
 
+// postTTL is how long the id of a message of a person is remembered.
+const postTTL = 24 * time.Hour
+
 // evalLimit is how long an expression of the field may take.
 const evalLimit = time.Second
 
@@ -51,11 +54,12 @@ const (
 	Requests Beginning = iota // of clients, which wait for an answer and may send them again
 	Messages                  // of a source, which acknowledges them
 	Ticks                     // of a clock
+	Posts                     // of people in conversations, which the trigger answers by itself
 )
 
 // NewDurability declares the field durability of a trigger, with what makes sense for what begins its processes.
 func NewDurability(with Beginning) *schema.Field {
-	what := [...]string{"the request", "the message", "the time of the tick"}[with]
+	what := [...]string{"the request", "the message", "the time of the tick", "the message"}[with]
 	fields := []*schema.Field{
 		schema.Enum("level", levelNone, levelAccept, levelCheckpoint).Default(levelNone).Doc("What a crash must not lose: with `accept` " + what + ", which starts again until it has ended; with `checkpoint` the results of its effects, too, so that it goes on. A word in place of the object is the level."),
 	}
@@ -77,6 +81,9 @@ func NewDurability(with Beginning) *schema.Field {
 			keyTTL,
 			schema.Strings("strip").Default([]string{}).Doc("Fields of the message that are not stored: the run has them until a crash, and must not depend on them after it."),
 		)
+	}
+	if with == Posts {
+		fields = append(fields, schema.Strings("strip").Default([]string{}).Doc("Fields of the message that are not stored, such as `raw`: the run has them until a crash, and must not depend on them after it."))
 	}
 	return schema.Group("durability", schema.Fields(fields...)).Short("level").Doc("Makes processes that survive a crash of the program: see [durable processes](../durability.md). It takes `start --journal`.")
 }
@@ -112,7 +119,11 @@ func (o Options) DurabilityOf(c schema.Config, with Beginning) (*Durability, err
 	default:
 		return nil, nil
 	}
-	if with == Ticks {
+	switch with {
+	case Ticks:
+		return d, nil
+	case Posts:
+		d.keyTTL, d.strip = postTTL, g.Strings("strip")
 		return d, nil
 	}
 	var errs [3]error

@@ -171,6 +171,7 @@ type entry struct {
 	place      state.Place[string, *entry]
 	payload    value.Value
 	to         outlet
+	begin      func() // lets a durable process begin; nil for others
 
 	generation *generation   // where its process runs
 	resp       node.Response // from the end of the process on
@@ -191,6 +192,10 @@ const (
 func (c *dispatcher) runAll(e *entry) {
 	for ; e != nil; e = c.leave(e) {
 		e.to.begin()
+		if e.begin != nil {
+			e.begin()
+			return // end goes on
+		}
 		if !e.run() {
 			return // done goes on
 		}

@@ -41,11 +41,17 @@ func (o *outbox) add(m *outgoing) error {
 	if o.queues.Count(m.to.conversation) >= mostOutgoing {
 		return errCrowded
 	}
-	m.place.Key, m.place.Value = m.to.conversation, m
 	if !m.final {
 		m.changed = make(chan struct{}, 1)
 	}
 	o.weighLocked(m, m.weight())
+	o.joinLocked(m)
+	return nil
+}
+
+// joinLocked puts a message behind those of its conversation, and sends it if there are none.
+func (o *outbox) joinLocked(m *outgoing) {
+	m.place.Key, m.place.Value = m.to.conversation, m
 	if o.queues.Join(&m.place) {
 		o.dispatcher.work.Add(1)
 		o.clock.AfterFunc(0, func(context.Context) {
@@ -54,7 +60,15 @@ func (o *outbox) add(m *outgoing) error {
 			}
 		})
 	}
-	return nil
+}
+
+// after calls done when all that was added for a conversation before has been sent, or could not be; with an
+// error if the program has ended meanwhile.
+func (o *outbox) after(to target, done func(error)) {
+	m := &outgoing{to: to, mark: true, final: true, done: done}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.joinLocked(m)
 }
 
 // change changes a message that is not final.
@@ -95,6 +109,7 @@ type delivery struct {
 	outbox *outbox
 	to     target
 	held   int64 // bytes of the message, counted until its process has ended
+	waits  bool  // for the platform to take each message, as the process is durable
 
 	mu struct {
 		sync.Mutex
@@ -106,8 +121,38 @@ type delivery struct {
 
 func (d *delivery) begin() {}
 
-// Part implements [node.Parts]. It does not wait for the platform.
+// Part implements [node.Parts]. Pieces of a message that is being written do not wait for the platform.
 func (d *delivery) Part(ctx context.Context, v value.Value) error {
+	if err := d.part(ctx, v); err != nil || !d.waits || v.Kind() == value.KindString {
+		return err
+	}
+	sent := make(chan error, 1)
+	d.outbox.after(d.to, func(err error) { sent <- err })
+	select {
+	case err := <-sent:
+		if err == nil && d.failed() {
+			err = errNotSent
+		}
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+var errNotSent = errors.New("the platform has not taken the message")
+
+// failed reports whether the last message could not be sent.
+func (d *delivery) failed() bool {
+	d.mu.Lock()
+	last := d.mu.last
+	d.mu.Unlock()
+	d.outbox.mu.Lock()
+	defer d.outbox.mu.Unlock()
+	return last != nil && last.failed
+}
+
+// part is Part without waiting.
+func (d *delivery) part(ctx context.Context, v value.Value) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -143,9 +188,12 @@ func (d *delivery) Part(ctx context.Context, v value.Value) error {
 	return nil
 }
 
-// TryPart implements [node.TryParts], as Part never waits.
+// TryPart implements [node.TryParts].
 func (d *delivery) TryPart(ctx context.Context, v value.Value) (rest func(context.Context) error, err error) {
-	return nil, d.Part(ctx, v)
+	if d.waits {
+		return func(ctx context.Context) error { return d.Part(ctx, v) }, nil
+	}
+	return nil, d.part(ctx, v)
 }
 
 // put sends a message, or replaces the one that is being written.

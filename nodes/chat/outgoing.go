@@ -53,6 +53,7 @@ type outgoing struct {
 	final   bool          // it does not change any more
 	silent  bool          // there is no message: the platform learns that
 	failed  bool          // it could not be sent
+	mark    bool          // there is no message: done learns that all before it are sent
 	weighs  int64         // bytes counted, while it waits
 	changed chan struct{} // of one, which wakes the sender; nil if it was final from the beginning
 	done    func(error)
@@ -122,6 +123,9 @@ func (m *outgoing) weight() int64 {
 // send brings what the platform shows up to date.
 func (o *outbox) send(ctx context.Context, m *outgoing, state draft) error {
 	p := *o.poster.Load()
+	if m.mark {
+		return ctx.Err()
+	}
 	if state.silent {
 		return o.try(ctx, func() error { return p.silent(ctx, m.to) })
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -70,13 +71,15 @@ type branch struct {
 	clock  node.Clock
 	seen   *memory
 	outbox *outbox
+	intake intake // of durable messages
 }
 
 // A platformNode is the part of a platform that belongs to one generation.
 type platformNode struct {
 	*platform
-	init *node.Init
-	hook webhook
+	init       *node.Init
+	hook       webhook
+	durability *field.Durability // nil for none
 
 	branch     *branch // from Open on, as the next three
 	release    func() error
@@ -107,6 +110,11 @@ func (n *platformNode) Open(context.Context) (err error) {
 
 // Serve makes new messages start their processes here.
 func (n *platformNode) Serve(src node.Starter) error {
+	if n.durability != nil {
+		if _, err := n.durability.Starter(src); err != nil {
+			return err
+		}
+	}
 	n.generation = &generation{starter: src, waits: n.init.Waits, log: n.init.Log, failure: n.init.Config.String("failure"), node: n}
 	n.branch.attach(n.generation)
 	sends := poster(n.hook)
@@ -159,7 +167,14 @@ func (n *platformNode) Receive(_ node.Process, pkt node.Packet) node.Result {
 	case e == nil:
 		return ok(direct)
 	}
-	answer, err := n.branch.takeOnce(e)
+	if n.durability != nil {
+		return node.Block(func(ctx context.Context) node.Result { return taken(n.branch.takeOnce(ctx, e)) })
+	}
+	return taken(n.branch.takeOnce(context.Background(), e))
+}
+
+// taken answers a platform whose event was taken, or not: then it comes again.
+func taken(answer value.Value, err error) node.Result {
 	if err != nil {
 		return node.Fail(busy(err))
 	}
@@ -180,8 +195,13 @@ func (b *branch) Close() error {
 	return b.dispatcher.Close()
 }
 
-// takeOnce takes an event, unless it has come before.
-func (b *branch) takeOnce(e *platformEvent) (answer value.Value, err error) {
+// takeOnce takes an event, unless it has come before. With durability it blocks until that is durable.
+func (b *branch) takeOnce(ctx context.Context, e *platformEvent) (answer value.Value, err error) {
+	if g := b.Current(); g != nil {
+		if n, ok := g.node.(*platformNode); ok && n.durability != nil {
+			return b.takeDurable(ctx, g, n.durability, e)
+		}
+	}
 	if !b.seen.first(e.once) {
 		return value.Null(), nil
 	}
@@ -246,6 +266,7 @@ type platform struct {
 	longest                int                      // UTF-16 units of a message
 	sends                  bool                     // it has an in-port for messages that do not answer
 	raw                    bool                     // it checks signatures
+	keeps                  bool                     // its conversations can be answered at any time, so its processes may be durable
 	pulls                  func(schema.Config) bool // it asks for its messages; nil waits for requests
 	fields                 []*schema.Field
 
@@ -267,6 +288,10 @@ func (p *platform) traits(c schema.Config) node.Traits {
 	if p.pulls == nil || !p.pulls(c) {
 		t.Needs = []node.Need{needsRequest()}
 	}
+	if p.keeps {
+		t.Is |= field.DurableTrait(c)
+		t.Gives = append(t.Gives, field.DurabilityGives(c)...)
+	}
 	return t
 }
 
@@ -280,13 +305,14 @@ func (p *platform) def() *node.Def {
 	if p.sends {
 		in = platformIn
 	}
+	fields := append(p.fields, schema.String("api").Default(p.address).Doc("Where the platform's API is."), failureField())
+	if p.keeps {
+		fields = append(fields, field.NewDurability(field.Posts))
+	}
 	return &node.Def{
 		Kind: p.kind, Summary: p.summary, Page: readPage(p.page),
-		Config: schema.Fields(append(p.fields,
-			schema.String("api").Default(p.address).Doc("Where the platform's API is."),
-			failureField(),
-		)...),
-		In: in, Out: platformOut,
+		Config: schema.Fields(fields...),
+		In:     in, Out: platformOut,
 		Role:   node.Begins | node.HasClient | node.Connects,
 		Traits: p.traits,
 		Recall: node.Always(node.Effects),
@@ -299,7 +325,13 @@ func (p *platform) def() *node.Def {
 			if err != nil {
 				return nil, err
 			}
-			return &platformNode{platform: p, init: init, hook: hook}, nil
+			n := &platformNode{platform: p, init: init, hook: hook}
+			if p.keeps {
+				if n.durability, err = (field.Options{}).DurabilityOf(init.Config, field.Posts); err != nil {
+					return nil, err
+				}
+			}
+			return n, nil
 		},
 	}
 }

@@ -31,7 +31,7 @@ var slackPage string
 func slackPlatform() *platform {
 	return &platform{
 		kind: platformSlack, summary: "Talks to people on Slack.", address: "https://slack.com/api",
-		page: slackPage, longest: 4000, sends: true, raw: true,
+		page: slackPage, longest: 4000, sends: true, raw: true, keeps: true,
 		fields: []*schema.Field{
 			schema.String("token").Required().Secret().Doc("The bot token of the app, xoxb-…"),
 			schema.String("signing_secret").Secret().Doc("The signing secret of the app. Required unless `app_token`."),

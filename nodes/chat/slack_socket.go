@@ -155,7 +155,7 @@ func (l *slackLink) takeAll(ctx context.Context) error {
 			continue // nothing to confirm
 		}
 		if e != nil {
-			if _, err := l.branch.takeOnce(e); err != nil {
+			if _, err := l.branch.takeOnce(ctx, e); err != nil {
 				continue
 			}
 		}

@@ -31,7 +31,7 @@ var telegramPage string
 func telegramPlatform() *platform {
 	return &platform{
 		kind: platformTelegram, summary: "Talks to people on Telegram.", address: "https://api.telegram.org",
-		page: telegramPage, longest: 4096, sends: true,
+		page: telegramPage, longest: 4096, sends: true, keeps: true,
 		fields: []*schema.Field{
 			schema.String("token").Required().Secret().Doc("The token of the bot, from BotFather."),
 			schema.String("webhook_secret").Secret().Doc("What requests of Telegram have in `X-Telegram-Bot-Api-Secret-Token`. Required unless `poll`."),
@@ -244,7 +244,7 @@ func (h *telegram) feed(ctx context.Context, b *branch) {
 			id, _ := strconv.ParseInt(textOrNumber(update, "update_id"), 10, 64)
 			e, err := h.event(update)
 			if err == nil && e != nil {
-				_, err = b.takeOnce(e)
+				_, err = b.takeOnce(ctx, e)
 			}
 			if err == nil && e != nil && e.event == eventAction {
 				// It only ends the clock on the button: a failure changes nothing else.

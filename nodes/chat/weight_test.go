@@ -181,7 +181,7 @@ func TestMemoryOfPlatforms(t *testing.T) {
 	take := func(i int) error {
 		name := fmt.Sprint("telegram/", i)
 		m := incoming{platform: "telegram", conversation: name, text: strings.Repeat("x", 10<<10), event: eventMessage}
-		_, err := b.takeOnce(&platformEvent{incoming: m, once: name, to: target{conversation: name}})
+		_, err := b.takeOnce(t.Context(), &platformEvent{incoming: m, once: name, to: target{conversation: name}})
 		return err
 	}
 	n := 0

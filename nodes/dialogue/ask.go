@@ -52,7 +52,7 @@ func askDef(o stream.Options) *node.Def {
 		Traits: func(c schema.Config) node.Traits {
 			return askerTraits(c, c.Has("text") || c.Has("choices") || c.Has("schema"))
 		},
-		Recall: node.Always(node.Attached),
+		Recall: node.Always(node.Holds),
 		New: func(init *node.Init) (node.Node, error) {
 			n, err := newAsker(init, o)
 			if err != nil {
@@ -81,7 +81,7 @@ func askerTraits(c schema.Config, asks bool) (t node.Traits) {
 func newAsker(init *node.Init, o stream.Options) (n *asker, err error) {
 	c := init.Config
 	n = &asker{
-		waits: init.Waits, clock: init.Clock, held: init.Memory.Account(init.Node.Kind), timeout: c.Duration("timeout"), attempts: int(c.Int("attempts")),
+		waits: init.Waits, signals: init.Signals, namespace: init.Node.Namespace, clock: init.Clock, held: init.Memory.Account(init.Node.Kind), timeout: c.Duration("timeout"), attempts: int(c.Int("attempts")),
 		keys: "ask/" + init.Node.Namespace + "/",
 		late: init.OutLinks[portTimeout] > 0,
 	}

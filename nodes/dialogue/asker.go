@@ -1,10 +1,13 @@
 package dialogue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
@@ -16,6 +19,8 @@ import (
 // An asker is a node of kind ask or form. It is immutable.
 type asker struct {
 	waits     node.Waits
+	signals   node.Signals // nil without a journal
+	namespace string
 	clock     node.Clock
 	held      *node.Account // bytes of messages that processes have got, until these end
 	key       lang.Program  // nil is the conversation of the process
@@ -41,21 +46,67 @@ func (n *asker) Receive(p node.Process, pkt node.Packet) node.Result {
 		return node.Fail(err)
 	}
 	if pkt.Port == portReply {
-		if size := int64(pkt.Payload.Size()); n.held.Take(size) {
-			n.held.Free(size) // the process that has asked counts it
-		} else {
-			return node.Fail(keep.ErrNoMemory) // the question stays
-		}
-		if !n.waits.Deliver(key, pkt.Payload) {
-			return node.Fail(errNoQuestion)
-		}
-		return node.None()
+		return n.reply(p, key, pkt.Payload)
 	}
 	a := &prompt{node: n, p: p, key: key, input: pkt.Payload}
+	if run, ok := node.RunOf(p); ok {
+		if run.Level() != node.LevelCheckpoint {
+			return node.Fail(errNotCheckpoint)
+		}
+		a.durable = true
+	}
 	if n.form {
 		a.answers = value.Map()
 	}
 	return a.ask("")
+}
+
+// reply hands a message to the process that has asked: one that waits in memory, or else in the journal.
+func (n *asker) reply(p node.Process, key string, message value.Value) node.Result {
+	size := int64(message.Size())
+	if !n.held.Take(size) {
+		return node.Fail(keep.ErrNoMemory) // the question stays
+	}
+	n.held.Free(size) // the process that has asked counts it
+	run, durable := node.RunOf(p)
+	if n.signals == nil { // then no process is durable
+		return replied(n.waits.Deliver(key, message), nil)
+	}
+	id := uuid.NewString()
+	if durable {
+		id = run.Key()
+	}
+	give := func(ctx context.Context) (bool, error) {
+		if n.waits.Deliver(key, message) {
+			return true, nil
+		}
+		return n.signals.Reply(ctx, node.Signal{Namespace: n.namespace, Event: node.EventReply, Key: key, ID: id, Payload: message, Keep: replyKept})
+	}
+	if !durable {
+		return node.Block(func(ctx context.Context) node.Result { return replied(give(ctx)) })
+	}
+	return node.Step(func(ctx context.Context) (value.Value, error) {
+		given, err := give(ctx)
+		return value.Bool(given), err
+	}, func(_ node.Process, resp node.Response) node.Result {
+		if resp.IsError() {
+			return replied(false, resp.Payload.AsError())
+		}
+		return replied(resp.Payload.Truth(), nil)
+	})
+}
+
+// replyKept is how long the id of a reply is known.
+const replyKept = 24 * time.Hour
+
+func replied(given bool, err error) node.Result {
+	switch {
+	case err != nil:
+		return node.Fail(err)
+	case !given:
+		return node.Fail(errNoQuestion)
+	}
+	return node.None()
 }
 
 // Close gives back what was borrowed.
@@ -71,7 +122,8 @@ var (
 		Err:  errors.New("no question waits for this reply"),
 		Code: "no_question", Status: http.StatusNotFound, Public: true,
 	}
-	errNoParts = node.Unusable("no_parts", errors.New("the trigger of this process takes no parts of its answer, so nothing can be asked: ask behind a chat, a websocket or another trigger that does, or leave text out and ask by other means"))
+	errNotCheckpoint = node.Unusable("not_checkpoint", errors.New("a question of a durable process takes durability: checkpoint at its trigger, which says accept"))
+	errNoParts       = node.Unusable("no_parts", errors.New("the trigger of this process takes no parts of its answer, so nothing can be asked: ask behind a chat, a websocket or another trigger that does, or leave text out and ask by other means"))
 )
 
 // keyOf returns the key that a packet waits under, or is a reply for.

@@ -27,7 +27,7 @@ func formDef(o stream.Options) *node.Def {
 		Config:  schema.Fields(append([]*schema.Field{schema.List("fields", schema.Fields(fields...)).Required().Doc("The questions.")}, askerFields()...)...),
 		In:      in, Out: out,
 		Traits: func(c schema.Config) node.Traits { return askerTraits(c, true) },
-		Recall: node.Always(node.Attached),
+		Recall: node.Always(node.Holds),
 		New: func(init *node.Init) (node.Node, error) {
 			n, err := newAsker(init, o)
 			if err != nil {

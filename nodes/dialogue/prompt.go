@@ -12,25 +12,48 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A prompt is a packet that has asked, or does so. What is not guarded belongs to what
-// goes on with the packet, which is one goroutine at a time.
+// A prompt is a packet that has asked, or does so. It belongs to what goes on with the packet, which is one
+// goroutine at a time.
 type prompt struct {
 	node    *asker
 	p       node.Process
 	key     string
 	input   value.Value
 	at      int32       // the question
-	attempt int32       // of the question, from 0
+	attempt int16       // of the question, from 0
+	durable bool        // the process is
 	answers value.Value // of a form, to the questions before
 	choices []choice    // of the question
 
-	mu struct {
+	stop func() bool // of one that waits in memory, as is mu: see [node.Waits]
+	mu   struct {
 		sync.Mutex
 		came    bool
 		message value.Value
 		err     error
 		done    func(node.Result) // nil until the packet is parked
 	}
+}
+
+// An awaiting is how a prompt waits for the next message. It has begun to.
+type awaiting interface {
+	// say passes on what asks, and then awaits. It is called once at most.
+	say(parts node.Parts, message value.Value) node.Result
+
+	// await goes on with what has come.
+	await() node.Result
+}
+
+// wait begins to wait: in the journal or in memory, as the process is.
+func (a *prompt) wait() awaiting {
+	if a.durable {
+		run, _ := node.RunOf(a.p)
+		return &recorded{a, run.Wait(node.Wait{Event: node.EventReply, Key: a.key, Timeout: a.node.timeout})}
+	}
+	w := remembered{a}
+	a.mu.came, a.mu.message, a.mu.err, a.mu.done = false, value.Value{}, nil, nil
+	a.stop = a.node.waits.Wait(a.p.Context(), a.key, a.node.clock.Now().Add(a.node.timeout), w.come)
+	return w
 }
 
 // question returns the one that is asked.
@@ -53,33 +76,15 @@ func (a *prompt) ask(instead string) node.Result {
 	if err != nil {
 		return node.Fail(err)
 	}
-	n := a.node
 	parts, ok := node.PartsOf(ctx)
 	if !ok && q.asks {
 		return node.Fail(errNoParts)
 	}
-	a.mu.came, a.mu.message, a.mu.err, a.mu.done = false, value.Value{}, nil, nil
-	stop := n.waits.Wait(ctx, a.key, n.clock.Now().Add(n.timeout), a.come)
-	if !ok || !q.asks && instead == "" || a.parked(nil) {
-		return node.Await(a.park)
+	w := a.wait()
+	if !ok || !q.asks && instead == "" {
+		return w.await()
 	}
-	send := func(ctx context.Context) error { return parts.Part(ctx, message) }
-	if try, ok := parts.(node.TryParts); ok {
-		rest, err := try.TryPart(ctx, message)
-		switch {
-		case err != nil && stop():
-			return node.Fail(err)
-		case err != nil || rest == nil: // without node.After, which would keep a frame meanwhile
-			return node.Await(a.park)
-		}
-		send = rest
-	}
-	return node.Block(func(ctx context.Context) node.Result {
-		if err := send(ctx); err != nil && stop() {
-			return node.Fail(err)
-		}
-		return node.Await(a.park)
-	})
+	return w.say(parts, message)
 }
 
 // message returns what asks the question: its text, or another, and its choices.
@@ -103,17 +108,6 @@ func (a *prompt) message(ctx context.Context, instead string) (v value.Value, er
 	return part(text, a.choices), nil
 }
 
-// park waits for what comes, without a goroutine.
-func (a *prompt) park(_ context.Context, done func(node.Result)) {
-	// Before done is kept: from then on the process may go on, and so not wait.
-	if !a.parked(nil) {
-		a.pause()
-	}
-	if a.parked(done) {
-		done(a.next())
-	}
-}
-
 // pause notifies the receiver of the parts that the process waits for a message.
 func (a *prompt) pause() {
 	ctx := a.p.Context()
@@ -127,32 +121,10 @@ func (a *prompt) pause() {
 	}
 }
 
-// parked keeps done, and reports whether a message, or an error, is there already.
-func (a *prompt) parked(done func(node.Result)) (came bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.mu.done = done
-	return a.mu.came
-}
-
-// come is called once for each question: with the message, or with why there is none.
-func (a *prompt) come(message value.Value, err error) {
-	if done := a.came(message, err); done != nil {
-		done(a.next())
-	}
-}
-
-func (a *prompt) came(message value.Value, err error) (done func(node.Result)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.mu.came, a.mu.message, a.mu.err = true, message, err
-	return a.mu.done
-}
-
-// next returns what follows from what came.
-func (a *prompt) next() node.Result {
+// next returns what follows from a message, or from why there is none.
+func (a *prompt) next(message value.Value, err error) node.Result {
 	n, q := a.node, a.question()
-	switch err := a.mu.err; {
+	switch {
 	case errors.Is(err, node.ErrWaitTimeout):
 		return a.tooLate()
 	case errors.Is(err, node.ErrTooManyWaits), errors.Is(err, node.ErrWaitsEnded):
@@ -160,7 +132,6 @@ func (a *prompt) next() node.Result {
 	case err != nil:
 		return node.Fail(err)
 	}
-	message := a.mu.message
 	size := int64(message.Size())
 	if !n.held.Take(size) {
 		return node.Fail(keep.ErrNoMemory)

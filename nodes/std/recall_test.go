@@ -18,9 +18,9 @@ func TestRecall(t *testing.T) {
 		node.Pure:     "assert cache decode encode for fork if log nop page pipe recall reduce remember retry router sleep snippet split switch throw try validate",
 		node.Reads:    "auth trail_query",
 		node.Effects:  "batch discord enqueue file_sink http kafka_sink mcp_call nats_kv nats_request nats_sink publish signal slack socket_sink sql sql_sink stdout telegram trail_sink websocket_client",
-		node.Attached: "ask chat collect form login mcp proxy session static subscribe websocket",
+		node.Attached: "chat collect login mcp proxy session static subscribe websocket",
 		node.Reruns:   "dedupe emit limit llm merge trail_append",
-		node.Holds:    "wait",
+		node.Holds:    "ask form wait",
 	}
 	got := make(map[node.Recall][]string)
 	for _, def := range std.Defs("cel") {

@@ -71,5 +71,5 @@ func (n *emitter) Receive(p node.Process, pkt node.Packet) node.Result {
 		}
 		part = value.Map(value.Field{Name: "event", Value: value.String(event)}, value.Field{Name: "data", Value: part})
 	}
-	return node.SendPart(p.Context(), parts, part)
+	return node.SendPart(p, parts, part)
 }

@@ -149,7 +149,7 @@ var eventsDef = &node.Def{
 			}
 			var next node.Then
 			then := func(p node.Process, _ node.Response) node.Result {
-				return node.After(node.SendPart(p.Context(), parts, value.Int(since())), next)
+				return node.After(node.SendPart(p, parts, value.Int(since())), next)
 			}
 			next = func(p node.Process, resp node.Response) node.Result {
 				if resp.IsError() {
