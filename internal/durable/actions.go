@@ -167,7 +167,7 @@ func (k *Keeper) Retry(ctx context.Context, id journal.ID, latest bool) error {
 	k.backgroundLocked(func() {
 		select {
 		case k.resuming <- struct{}{}:
-			k.resume(f, func() { <-k.resuming })
+			k.resume(f, nil, func() { <-k.resuming })
 		case <-k.ctx.Done():
 			f.drop(node.ErrStopped)
 		}

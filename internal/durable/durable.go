@@ -194,6 +194,7 @@ func (k *Keeper) enterLeft(left []*journal.Run) (first, suspects []*flight) {
 
 // resumeLeft resumes the runs that had not ended when the program began.
 func (k *Keeper) resumeLeft(first, suspects []*flight) {
+	posts := new(line)
 	for i, f := range first {
 		select {
 		case k.resuming <- struct{}{}:
@@ -201,14 +202,14 @@ func (k *Keeper) resumeLeft(first, suspects []*flight) {
 			dropAll(first[i:], suspects)
 			return
 		}
-		k.resume(f, func() { <-k.resuming })
+		k.resume(f, posts, func() { <-k.resuming })
 	}
 	for i, f := range suspects { // one of them may be why the program crashes
 		if k.ctx.Err() != nil {
 			dropAll(suspects[i:])
 			return
 		}
-		k.resume(f, func() {})
+		k.resume(f, nil, func() {})
 		select {
 		case <-f.progress:
 		case <-f.outcome.done:
@@ -242,8 +243,25 @@ func (k *Keeper) load(f *flight) {
 	k.mu.loaded[f.id] = f
 }
 
-// resume goes on with a run after a crash or a wait, and calls over when it ends, or cannot go on.
-func (k *Keeper) resume(f *flight, over func()) {
+// A line lets what has joined it begin in that order. One goroutine at a time may call join.
+type line struct{ last chan struct{} }
+
+// join returns what calls a function after those of all that have joined before. It must be called.
+func (l *line) join() (inTurn func(func())) {
+	before, over := l.last, make(chan struct{})
+	l.last = over
+	return func(f func()) {
+		if before != nil {
+			<-before
+		}
+		f()
+		close(over)
+	}
+}
+
+// resume goes on with a run after a crash or a wait, and calls over when it ends, or cannot go on. Runs of a trigger
+// that is a host join posts, unless that is nil: what it gets in conversations begins in the order in which it came.
+func (k *Keeper) resume(f *flight, posts *line, over func()) {
 	payload, err := f.read(k.ctx)
 	var at place
 	if err == nil {
@@ -254,16 +272,22 @@ func (k *Keeper) resume(f *flight, over func()) {
 		k.cannot(f, err)
 		return
 	}
+	inTurn := func(f func()) { f() }
+	if posts != nil && at.host != nil {
+		inTurn = posts.join()
+	}
 	k.journal.Resume(f.id, func(err error) {
-		if err != nil {
-			f.over = func() {
-				at.ended()
-				over()
+		inTurn(func() {
+			if err != nil {
+				f.over = func() {
+					at.ended()
+					over()
+				}
+				f.drop(err)
+				return
 			}
-			f.drop(err)
-			return
-		}
-		k.goOn(f, at, payload, over)
+			k.goOn(f, at, payload, over)
+		})
 	})
 }
 
@@ -358,7 +382,7 @@ func (k starter) Submit(ctx context.Context, g *run.Generation, at int32, s node
 	host, _ := hostOf(g, at)
 	begin := func() {
 		if !f.start(g, at, payload, host) { // another generation serves by now, or the program ends
-			k.resume(f, func() {})
+			k.resume(f, nil, func() {})
 		}
 	}
 	if s.Key != nil {

@@ -175,7 +175,7 @@ func (k *Keeper) reload(f *flight) {
 	default:
 		f.run, f.key = r, keyOf(r)
 		k.enter(f)
-		k.resume(f, over)
+		k.resume(f, nil, over)
 	}
 }
 
