@@ -270,7 +270,7 @@ type Store interface {
 	// other than ErrFull nothing more can be committed.
 	Commit(ctx context.Context, b *Batch) error
 
-	// Unfinished returns the runs that are running, the oldest first. It is called
+	// Unfinished returns the runs that are running, the oldest first, without Input. It is called
 	// once, before the first Commit.
 	Unfinished(ctx context.Context) ([]*Run, error)
 

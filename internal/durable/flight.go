@@ -111,6 +111,13 @@ func (f *flight) read(ctx context.Context) (payload value.Value, err error) {
 		f.waitLocked(w)
 	}
 	f.mu.Unlock()
+	if f.run.Input == nil { // there may be many that the program has left
+		r, err := f.k.journal.Store().Get(ctx, f.id)
+		if err != nil {
+			return payload, err
+		}
+		f.run.Input = r.Input
+	}
 	payload, strip, err := decodeInput(f.run.Input)
 	f.strip = paths(strip)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // A reply is a signal for the first run that waits for it. If none does it is not kept, as it is a message
-// that begins something else: whoever has brought it decides. So it is stored only once a run waits, and
+// that begins something else, as the one decides that has brought it. So it is stored only once a run waits, and
 // then given, unless the time of the wait has come meanwhile. In that case the journal has it, not taken,
 // until what it begins is durable: a crash in between loses nothing.
 

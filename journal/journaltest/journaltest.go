@@ -429,7 +429,7 @@ func unfinished(t *testing.T, k *kit) {
 			t.Fatalf("got %d runs, want 2: neither those that wait or are queued nor those that were put aside", len(runs))
 		}
 		for i, want := range []*journal.Run{NewRun(3), NewRun(4)} {
-			if i == 0 {
+			if want.Input = nil; i == 0 {
 				want.Resumed = resumed
 			}
 			k.same(runs[i], want)

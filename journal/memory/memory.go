@@ -373,7 +373,9 @@ func (s *Store) Unfinished(ctx context.Context) ([]*journal.Run, error) {
 		if e.run.State != journal.Running {
 			continue
 		}
-		runs = append(runs, clone(&e.run))
+		r := clone(&e.run)
+		r.Input = nil
+		runs = append(runs, r)
 	}
 	slices.SortFunc(runs, func(a, b *journal.Run) int {
 		return cmp.Or(a.Created.Compare(b.Created), bytes.Compare(a.ID[:], b.ID[:]))

@@ -326,7 +326,7 @@ INSERT INTO signals (id, ns, event, key, payload, until) VALUES (x'6e0069', 'n',
 		if got, err := s.Version(); err != nil || got != all[len(all)-1].Version.String() {
 			t.Errorf("got the version %v, %v", got, err)
 		}
-		if runs, err := s.Unfinished(t.Context()); err != nil || len(runs) < 1 || runs[0].ID != last(1) || string(runs[0].Input) != "\x02" {
+		if runs, err := s.Unfinished(t.Context()); err != nil || len(runs) < 1 || runs[0].ID != last(1) {
 			t.Errorf("got the runs %+v, %v", runs, err)
 		}
 		if waits, err := s.Waiting(t.Context(), "n", "e", "k"); err != nil || len(waits) != 1 || waits[0].Run != last(3) {

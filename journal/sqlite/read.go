@@ -24,7 +24,7 @@ func (s *Store) Unfinished(ctx context.Context) (runs []*journal.Run, err error)
 	}
 	err = s.transact(func() error {
 		return s.write.query(ctx, func(row []any) error {
-			r, err := sqlstore.RunOf(row, s.packer)
+			r, err := sqlstore.ListedOf(row)
 			runs = append(runs, r)
 			return err
 		}, s.statements.Unfinished)

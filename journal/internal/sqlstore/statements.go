@@ -28,7 +28,7 @@ type Statements struct {
 	CountResumed string // of one id, if it has not ended
 	ClearResumed string // of one id
 	Retry        string // see [RetryArgs]
-	Unfinished   string // see [RunOf]
+	Unfinished   string // see [ListedOf]
 	Records      string // of one id; see [RecordOf]
 
 	Claim      string // see [ClaimArgs]
@@ -135,7 +135,7 @@ func NewStatements(d Dialect) *Statements {
 		Retry: `UPDATE runs SET state = 1, answer = NULL, error = NULL, ended = NULL, packed = packed & 1, recoveries = 0, revision = coalesce(?, revision),
 moved = CASE WHEN CAST(? AS INTEGER) = 1 THEN 1 ELSE moved END, retried = CASE WHEN CAST(? AS INTEGER) = 1 THEN ` + lastRecord + ` ELSE retried END
 WHERE id = ? AND (state IN (2, 4, 6) OR state >= 7)`,
-		Unfinished: selectRun + "WHERE state = 1 ORDER BY created, id",
+		Unfinished: listRuns + "WHERE state = 1 ORDER BY created, id",
 		Records: `SELECT run, n, pos, node, type, op, port, input_hash, key, at, packed,
 CASE WHEN packed & 1 <> 0 THEN (SELECT body FROM blobs WHERE run = records.run AND hash = records.payload) ELSE payload END
 FROM records WHERE run = ? ORDER BY n`,
