@@ -262,6 +262,7 @@ func actsOnRuns(t *testing.T, b *tab) {
 	click("dialog", "Cancel for ever")
 	b.wait("why it was refused", "document.querySelector('.actions [role=status]').innerText.includes('the run has ended: it is cancelled')")
 
+	b.run("document.querySelector('.run h2').focus()") // a click of a test leaves the focus where it was
 	b.do(escapeKey())
 	b.screen(390, 900, "dark")
 	defer b.screen(1440, 900, "light")
