@@ -99,7 +99,7 @@ func (w *town) stop() {
 	w.store = w.store.Reopen()
 }
 
-// says has somebody say a text; id is that of the message.
+// says has a person say a text; id is that of the message.
 func (w *town) says(from, id, text string) (given bool) {
 	w.t.Helper()
 	r, err := w.submit(from, id, text)
@@ -147,7 +147,7 @@ func TestDays(t *testing.T) {
 		begun := time.Now()
 		w.says(`ann`, "1", "tea")
 		for i := range 5 {
-			time.Sleep(14*time.Hour + 24*time.Minute)
+			<-time.After(14*time.Hour + 24*time.Minute)
 			synctest.Wait()
 			w.stop()
 			w.start(forms + fmt.Sprintf("- {kind: nop, name: build %d}\n", i%2))
@@ -161,7 +161,7 @@ func TestDays(t *testing.T) {
 			t.Fatalf("only %v have passed", d)
 		}
 		w.says("ann", "3", "large")
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		w.stop()
 		w.start(forms)
 		w.says("ann", "3", "large") // it comes again
@@ -186,11 +186,11 @@ func TestLateOverRestart(t *testing.T) {
 		w := &town{t: t, store: memory.New()}
 		w.start(forms)
 		w.says("ann", "1", "tea")
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		w.stop()
-		time.Sleep(97 * time.Hour)
+		<-time.After(97 * time.Hour)
 		w.start(forms)
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		if w.says("ann", "2", "large") {
 			t.Error("the message came after the time, and went to the question")
 		}
@@ -216,7 +216,7 @@ func TestTwoAsk(t *testing.T) {
 			synctest.Wait()
 		}
 		submit("1", "tea")
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 		submit("2", "cake")
 		w.says("ann", "3", "large")
 		synctest.Wait()
@@ -287,7 +287,7 @@ func TestReplyWhileStopping(t *testing.T) {
 		w := &town{t: t, store: memory.New()}
 		w.start(forms)
 		w.says("ann", "1", "tea")
-		time.Sleep(2 * time.Second) // it is unloaded
+		<-time.After(2 * time.Second) // it is unloaded
 		stopped := make(chan error, 1)
 		go func() { stopped <- w.engine.Shutdown(t.Context()) }()
 		r, err := w.submit("ann", "2", "large")
