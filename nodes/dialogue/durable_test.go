@@ -152,8 +152,10 @@ func TestDays(t *testing.T) {
 			w.stop()
 			w.start(forms + fmt.Sprintf("- {kind: nop, name: build %d}\n", i%2))
 			if i == 2 {
-				if !w.says("ann", "2", "medium") || !w.says("ann", "2", "medium") { // it fits no choice
-					t.Error("nothing waited for a message")
+				for range 2 { // it comes again
+					if !w.says("ann", "2", "medium") { // it fits no choice
+						t.Error("nothing waited for a message")
+					}
 				}
 			}
 		}
