@@ -26,7 +26,7 @@ func testDef(o Options) *node.Def {
 		Page:    node.ReadPage(testPage),
 		Config: schema.Fields(
 			schema.Duration("timeout").Doc("How long the test may take, in real time; `--timeout` of the command unless set."),
-			schema.Enum("durability", "none", "checkpoint").Default("none").Doc("With `checkpoint`, what `out[0]` leads to is a durable process, with a journal in memory."),
+			schema.Enum("durability", "none", "checkpoint").Default("none").Doc("With `checkpoint`, what `out[0]` leads to is a durable process, with a journal in memory. It has a conversation, in which no one reads what it says."),
 			schema.Enum("crash", "each", "none").Doc("With `each`, the test runs whole, and then once for each step of its journal: there the program is gone, and a new one goes on. It is `each` with `durability: checkpoint`, and `none` without."),
 			schema.Enum("clock", "real", "fake").Default("real").Doc("With `fake`, time stands still while something is done, and jumps ahead when everything waits."),
 			schema.Any(node.FieldValues).Doc("What `env` gets in this test, by name: data of variables, and of the environment as `-e` gives it. A flag of the command line comes before it."),
@@ -41,7 +41,7 @@ func testDef(o Options) *node.Def {
 		Traits: func(c schema.Config) node.Traits {
 			t := node.Traits{Gives: []string{givesTest}}
 			if isDurable(c) {
-				t.Is, t.Gives = node.Durable, append(t.Gives, node.GivesDurability)
+				t.Is, t.Gives = node.Durable, append(t.Gives, node.GivesDurability, node.GivesParts, node.GivesConversation)
 			}
 			return t
 		},
@@ -125,6 +125,19 @@ type durableTest struct {
 
 // Crashes reports whether the test is repeated with crashes: see [uniflow.Test].
 func (t *durableTest) Crashes() bool { return t.crashes }
+
+// Visit implements [node.Host]: what asks a person can be tested.
+func (t *durableTest) Visit(value.Value) *node.Visit {
+	return &node.Visit{Context: func(ctx context.Context) context.Context {
+		return node.WithParts(node.WithConversation(ctx, "test/"+string(t.key)), unread{})
+	}}
+}
+
+// unread takes parts that no one reads.
+type unread struct{}
+
+// Part implements [node.Parts].
+func (unread) Part(context.Context, value.Value) error { return nil }
 
 // Serve implements [node.Trigger].
 func (t *durableTest) Serve(src node.Starter) error {

@@ -17,10 +17,13 @@ import (
 )
 
 // attached are the kinds that keep what they need in the memory of the program: no durable process may come to them.
-var attached = []string{"ask", "collect", "form", "session"}
+var attached = []string{"collect", "session"}
 
 // apart are the cases that do not run with crashes, with the reason.
 var apart = map[string]string{
+	"ask/a process without a conversation":                            "a durable test has one",
+	"ask/a trigger that takes no parts":                               "a durable test takes them",
+	"ask/a form neither":                                              "a durable test takes them",
 	"benthos-input/all messages are there":                            "it waits for messages of sources, which start nothing in a test",
 	"dedupe/a list with an order twice":                               "its database is in memory, and gone after a crash",
 	"loop/deliveries run out":                                         "it sends without an end",
