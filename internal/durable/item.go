@@ -156,8 +156,8 @@ func (q *queue) replace(ctx context.Context, existing, r *journal.Run, debounce 
 	return nil
 }
 
-// nextAttempt returns what puts an item that has failed, or was dead, into its queue again. An attempt begins
-// from the input: what the one before has recorded is forgotten.
+// nextAttempt returns what puts an item that has failed, or was dead, into its queue again: without its failures, as
+// [Keeper.Retry] does with other runs.
 func (k *Keeper) nextAttempt(r *journal.Run, attempts int, failure string, due time.Time) journal.Requeue {
 	return journal.Requeue{Run: r.ID, Due: due, Attempts: attempts, Error: failure, Forget: true}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -675,4 +676,36 @@ func TestQueueFull(t *testing.T) {
 	})
 	w.ends(r.Run, journal.OK)
 	w.tidy()
+}
+
+// TestQueueAttemptKeeps does in another attempt only what has failed, also when the program crashes between the two.
+func TestQueueAttemptKeeps(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		w := newWorld(t)
+		w.more = w.lineKinds()
+		w.queue.Attempts = 2
+		document := strings.Replace(line, "name: work}\n", "name: work, ports: {out: [{name: b}]}}\n- {kind: act, name: b}\n", 1)
+		var healthy atomic.Bool
+		w.effect = func(name string, in value.Value) node.Result {
+			if name == "b" && !healthy.Swap(true) {
+				return node.Fail(errors.New("no luck"))
+			}
+			return node.Send(0, in)
+		}
+		if crash {
+			w.queue.Backoff = func(int) time.Duration { return 100 * time.Millisecond }
+		}
+		w.start(document)
+		it := w.put(node.Item{Payload: value.String("x")})
+		if crash {
+			eventually(t, "b has failed", healthy.Load)
+			eventually(t, "it is put back", func() bool { return w.runOf(it.Run).Attempts == 1 })
+			w.crash(func() {})
+			w.start(document)
+		}
+		w.ends(it.Run, journal.OK)
+		if got := w.called(); got != "work b b" {
+			t.Errorf("called %s", got)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/cli/reference"
@@ -306,13 +307,13 @@ func (c *completion) inPorts(link *doctree.Node) {
 
 // scalar writes a word of a schema as YAML: with quotes where it would be something else.
 func scalar(word string) string {
-	if plain.MatchString(word) {
+	if plain().MatchString(word) {
 		return word
 	}
 	return fmt.Sprintf("%q", word)
 }
 
-var plain = regexp.MustCompile(`^[\p{L}\p{N}_./][\p{L}\p{N}_./ -]*$`)
+var plain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\p{L}\p{N}_./][\p{L}\p{N}_./ -]*$`) })
 
 func hasText(s value.Value, list, word string) bool {
 	l, _ := s.Get(list)

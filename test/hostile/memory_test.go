@@ -31,6 +31,7 @@ const (
 	ownLimit  = "has a field that bounds what it keeps"
 	ofService = "reads answers of a service that the document names, each with a limit of its own, within a process"
 	byHTTP    = "reads answers as http does"
+	inJournal = "what waits is in the journal, and what runs is in processes"
 )
 
 // A hold is how a kind is made to hold as much as it can, or why that is not needed.
@@ -101,6 +102,7 @@ var holds = map[string]hold{
 	"sse_source": {reason: inSource}, "kafka_source": {reason: inSource}, "nats_source": {reason: inSource}, "sql_source": {reason: inSource}, "websocket_client": {reason: inSource}, "stdin": {reason: inSource}, "watch": {reason: inSource}, "generate": {reason: inSource},
 	"file_sink": {reason: inSink}, "kafka_sink": {reason: inSink}, "nats_sink": {reason: inSink}, "socket_sink": {reason: inSink}, "sql_sink": {reason: inSink}, "stdout": {reason: inSink}, "trail_sink": {reason: inSink}, "trail_append": {reason: inSink}, "nats_kv": {reason: inSink}, "nats_request": {reason: inSink}, "log": {reason: inSink},
 	"dedupe": {reason: "keeps hashes of keys, at most capacity"}, "limit": {reason: "keeps hashes of 131,072 keys at most, 14 MB"}, "remember": {reason: inSession}, "recall": {reason: inSession}, "form": {reason: "as ask"}, "trail_query": {reason: ownLimit},
+	"queue": {reason: inJournal}, "enqueue": {reason: inJournal}, "signal": {reason: inJournal}, "wait": {reason: inJournal},
 }
 
 // inProcesses are the kinds that hold nothing but packets of a process.
