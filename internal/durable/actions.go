@@ -213,6 +213,9 @@ func (k *Keeper) retryOf(ctx context.Context, f *flight, latest bool) (*journal.
 	if !retry.Failures && !latest {
 		return nil, nil
 	}
+	if r.State == journal.Dead { // the program has crashed, and no node has failed: all that is recorded counts
+		retry.Revision = r.Revision
+	}
 	return retry, nil
 }
 

@@ -103,7 +103,7 @@ func (f *flight) read(ctx context.Context) (payload value.Value, err error) {
 	waiting := func(pos uint64) bool {
 		return slices.ContainsFunc(waits, func(w journal.Wait) bool { return w.Pos == pos })
 	}
-	for _, i := range slices.Backward(run.Forgotten(f.records[:before], waiting)) {
+	for _, i := range slices.Backward(run.Forgotten(f.records[:before], !f.run.Moved, waiting)) {
 		f.records = slices.Delete(f.records, i, i+1)
 	}
 	f.mu.Lock() // a signal may look for them

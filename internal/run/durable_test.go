@@ -105,7 +105,7 @@ func (l *ledger) after(limit int) *ledger {
 // attempt is the ledger of another attempt of the same run.
 func (l *ledger) attempt(limit int) *ledger {
 	all := append(slices.Clone(l.old), l.added...)
-	forgotten := run.Forgotten(all, func(uint64) bool { return false })
+	forgotten := run.Forgotten(all, true, func(uint64) bool { return false })
 	kept := all[:0:0]
 	for i := range all {
 		if !slices.Contains(forgotten, i) {

@@ -69,7 +69,7 @@ func TestStdinKit(t *testing.T) {
 			}
 		},
 	}, streamtest.Acknowledgement, streamtest.Errors, streamtest.Order, streamtest.OrderOfBatches, streamtest.Backlog, streamtest.Reloads,
-		streamtest.Changes, streamtest.Drain, streamtest.Grace, streamtest.Poison, streamtest.Bodies)
+		streamtest.Changes, streamtest.Drain, streamtest.Grace, streamtest.Poison, streamtest.Bodies, streamtest.Durable)
 }
 
 // An endlessPipe is a pipe whose writer never waits.
