@@ -5,7 +5,7 @@ import "github.com/uniflow-labs/uniflow/internal/effect"
 // Forgotten returns the indexes of the records that another attempt of a run must not have: the
 // failures after which nothing has gone well in the place of what failed, and waits that have not ended,
 // unless it still waits for them. Without such a failure it is the workflow's own code that has failed for what it
-// got, such as a throw after an answer that is no good: with the same records the same workflow would fail again, so
+// got, such as a throw after an answer that is of no use: with the same records the same workflow would fail again, so
 // all are forgotten.
 func Forgotten(records []Record, same bool, waits func(pos uint64) bool) (forgotten []int) {
 	well, over := make(map[uint64]bool), make(map[uint64]bool)
