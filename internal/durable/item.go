@@ -105,15 +105,20 @@ func (k *Keeper) startItem(ctx context.Context, q *queue, r *journal.Run, waits 
 		_, receipt = k.watch(r)
 		receipt.Attached = false
 	}
+	instead := make(chan *journal.Run, 1) // before decided, which says that it is there
 	decided := make(chan error, 1)
 	_, err = k.journal.Start(r, nil, func(other *journal.Run, err error) {
-		if existing = other; err == nil && other == nil {
+		if err == nil && other == nil {
 			q.put(r.QueueKey, r.Due)
 		}
+		instead <- other
 		decided <- err
 	})
 	if err == nil {
 		err = until(ctx, decided)
+	}
+	if err == nil {
+		existing = <-instead
 	}
 	if err == nil && existing == nil {
 		return nil, receipt, nil
