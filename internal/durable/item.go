@@ -118,10 +118,9 @@ func (k *Keeper) startItem(ctx context.Context, q *queue, r *journal.Run, waits 
 		err = until(ctx, decided)
 	}
 	if err == nil {
-		existing = <-instead
-	}
-	if err == nil && existing == nil {
-		return nil, receipt, nil
+		if existing = <-instead; existing == nil {
+			return nil, receipt, nil
+		}
 	}
 	receipt.Leave()
 	if err != nil && ctx.Err() == nil {
