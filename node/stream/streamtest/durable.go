@@ -21,7 +21,7 @@ type commits struct {
 		sync.Mutex
 		before, after chan struct{} // nil: nothing waits there
 		crashed       bool
-		starts        int // that are durable
+		starts, ends  int // that are durable
 	}
 }
 
@@ -44,6 +44,13 @@ func (c *commits) starts() int {
 	return c.mu.starts
 }
 
+// ended reports whether the ends of all runs are durable.
+func (c *commits) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.ends == c.mu.starts
+}
+
 // Commit implements [journal.Store].
 func (c *commits) Commit(ctx context.Context, b *journal.Batch) error {
 	before, after, crashed := c.gates()
@@ -58,6 +65,7 @@ func (c *commits) Commit(ctx context.Context, b *journal.Batch) error {
 	}
 	c.mu.Lock()
 	c.mu.starts += len(b.Starts)
+	c.mu.ends += len(b.Ends)
 	c.mu.Unlock()
 	if after != nil {
 		<-after
@@ -135,7 +143,7 @@ func (r *rig) durableBegins(store *commits, doc string, n int) int {
 	r.until("all effects have begun", patience, func() bool { return r.ledger.tally().inFlight == n })
 	r.settled() // although no run has ended
 	close(ended)
-	r.until("all runs have ended", patience, func() bool { return r.ledger.tally().inFlight == 0 })
+	r.until("all runs have ended", patience, func() bool { return r.ledger.tally().inFlight == 0 && store.ended() })
 	if t := r.ledger.tally(); t.done != n-n/10 || t.dead > 0 {
 		r.Errorf("got %+v, want the failed ones to be those of runs alone", t)
 	}
