@@ -459,7 +459,9 @@ document.querySelector('.send form').requestSubmit()`)
 	}
 
 	// Another hand changes the file meanwhile.
+	b.wait("the plan of nothing", "document.querySelector('.plan').innerText.includes('Nothing is changed')") // or the text may come once more
 	b.run(inCode + "?.querySelector('.cm-content').focus()")
+	b.wait("the focus in the text", inCode+"?.activeElement?.classList.contains('cm-content')")
 	b.do(chromedp.KeyEvent(kb.Home), chromedp.KeyEvent("# mine\r"))
 	b.wait("a draft", "document.querySelector('.files button[aria-current]').innerText.includes('*')")
 	b.wait("a plan of no meaning", "document.querySelector('.plan').innerText.includes('Nothing in meaning')")
