@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -151,17 +152,27 @@ func (k *Keeper) Retry(ctx context.Context, id journal.ID, latest bool) error {
 		return k.requeue(ctx, f, again)
 	}
 	k.enter(f)
-	if retry != nil {
-		retried := make(chan error, 1)
-		k.journal.Retry(*retry, func(err error) { retried <- err })
-		if err = <-retried; err == nil {
-			f.run, err = k.journal.Store().Get(ctx, id)
-		}
+	if retry == nil {
+		return k.goOnSoon(f)
+	}
+	retried := make(chan error, 1)
+	k.journal.Retry(*retry, func(err error) { // whether the caller waits or not
 		if err != nil {
 			f.drop(err)
-			return unavailable(err)
+			retried <- unavailable(err)
+			return
 		}
-	}
+		if retry.Failures {
+			f.run.Retried = math.MaxInt32 // all that it has is of the attempts before
+		}
+		f.run.Moved = f.run.Moved || retry.Revision != ""
+		retried <- k.goOnSoon(f)
+	})
+	return until(ctx, retried)
+}
+
+// goOnSoon resumes a run that was entered.
+func (k *Keeper) goOnSoon(f *flight) error {
 	k.mu.Lock()
 	halted := k.mu.halted
 	k.backgroundLocked(func() {
