@@ -217,7 +217,7 @@ func (s *Server) bulk(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if body.Latest && body.Do != "retry" {
-		api.Fail(w, http.StatusBadRequest, "latest is of retry", "leave it out")
+		api.Fail(w, http.StatusBadRequest, "latest goes with retry only", "leave it out")
 		return
 	}
 	b := runs.Bulk{IDs: body.IDs, Rate: body.Rate, Query: runs.Query{After: body.After}}

@@ -3,7 +3,6 @@
 package durable
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -103,30 +102,7 @@ func (m *messenger) hears(ctx context.Context, chat string, n int) error {
 // say sends an update until it is taken.
 func say(ctx context.Context, url string, update, chat int, text string) error {
 	body := fmt.Appendf(nil, `{"update_id": %d, "message": {"message_id": %d, "chat": {"id": %d}, "from": {"id": 7, "first_name": "Ann"}, "text": %q}}`, update, update, chat, text)
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("X-Telegram-Bot-Api-Secret-Token", "a-secret-of-the-webhook")
-		resp, err := http.DefaultClient.Do(req)
-		if err == nil {
-			answer, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			switch {
-			case err == nil && resp.StatusCode == http.StatusOK:
-				return nil
-			case err == nil && resp.StatusCode != http.StatusServiceUnavailable:
-				return fmt.Errorf("status %d: %s", resp.StatusCode, answer)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return post(ctx, url, body, http.StatusOK, "X-Telegram-Bot-Api-Secret-Token", "a-secret-of-the-webhook")
 }
 
 // TestKillChat kills the server while it talks to people: after the 200 of a message, and while it asks,

@@ -289,3 +289,33 @@ func countRows(t *testing.T, file string) (n int) {
 	}
 	return n
 }
+
+// post sends a request until it gets a status, while the server is killed or says 503. header has names and values.
+func post(ctx context.Context, url string, body []byte, want int, header ...string) error {
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			answer, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			switch {
+			case err == nil && resp.StatusCode == want:
+				return nil
+			case err == nil && resp.StatusCode != http.StatusServiceUnavailable:
+				return fmt.Errorf("status %d: %s", resp.StatusCode, answer)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

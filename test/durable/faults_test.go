@@ -370,29 +370,5 @@ func inParallel(n int, f func(i int)) {
 
 // begin asks for an order until it is accepted, and does not wait for its answer.
 func begin(ctx context.Context, url string, i int) error {
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(fmt.Appendf(nil, `{"order": %d}`, i)))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Idempotency-Key", fmt.Sprint("order-", i))
-		req.Header.Set("Prefer", "respond-async")
-		resp, err := http.DefaultClient.Do(req)
-		if err == nil {
-			body, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			switch {
-			case err == nil && resp.StatusCode == http.StatusAccepted:
-				return nil
-			case err == nil && resp.StatusCode != http.StatusServiceUnavailable:
-				return fmt.Errorf("status %d: %s", resp.StatusCode, body)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return post(ctx, url, fmt.Appendf(nil, `{"order": %d}`, i), http.StatusAccepted, "Idempotency-Key", fmt.Sprint("order-", i), "Prefer", "respond-async")
 }

@@ -3,11 +3,9 @@
 package durable
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -111,29 +109,7 @@ func (w *workshop) count() int {
 
 // enqueue puts an item until it is durable.
 func enqueue(ctx context.Context, url string, i int) error {
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(fmt.Appendf(nil, `{"n": %d, "key": "key %d"}`, i, i%7)))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(req)
-		if err == nil {
-			body, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			switch {
-			case err == nil && resp.StatusCode == http.StatusOK:
-				return nil
-			case err == nil && resp.StatusCode != http.StatusServiceUnavailable:
-				return fmt.Errorf("status %d: %s", resp.StatusCode, body)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return post(ctx, url, fmt.Appendf(nil, `{"n": %d, "key": "key %d"}`, i, i%7), http.StatusOK)
 }
 
 // TestKillQueue kills the server while items are put, have begun, have failed and are dead: each ends once, and never
