@@ -69,7 +69,7 @@ type Run struct {
 	Error     string // why it failed, as text
 	Resumed   int    // times that it was resumed since its last record, or since it was put to wait
 	Retried   int32  // number of its last record of the attempts before; see [Retry]
-	Moved     bool   // it has records of another revision
+	Moved     bool   // a Retry named a revision: its records count where they fit, also if none of them is a failure
 	Created   time.Time
 	Ended     time.Time
 	Port      int32 // out-port of the trigger at which it begins
