@@ -13,7 +13,7 @@ import (
 // stepping is what a process that is debugged does next. The holder of the token owns it.
 type stepping struct {
 	into    bool     // hold the process at its next point
-	number  int      // of the step: a later one ends those that wait for an answer, see stoppable.enter
+	number  int32    // of the step: a later one ends those that wait for an answer, see stoppable.enter
 	patient *patient // ends with the process; nil if there is no deadline, or it is another process's
 }
 
@@ -67,7 +67,7 @@ func (s *stoppable) enter(facade node.Process, pkt node.Packet, step observe.Ste
 	if s.points&observe.PointAnswer == 0 && step == observe.Continue {
 		return r
 	}
-	number := 0
+	number := int32(0)
 	if step != observe.Continue {
 		number = owner(facade).stepping.number
 	}

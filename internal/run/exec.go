@@ -44,7 +44,7 @@ func (p *process) runQueue(at int32, first beginning) (s step, panicked bool) {
 			p.deliver(t)
 		case len(p.unsent) > 0 && p.durable != nil && p.hasUnsent(): // whether something has arrived must not matter
 			p.sendNext()
-		case p.taken < len(p.arrivals):
+		case int(p.taken) < len(p.arrivals):
 			a := p.arrivals[p.taken]
 			p.arrivals[p.taken] = arrival{}
 			p.taken++
@@ -79,7 +79,7 @@ func (p *process) takeArrivals() step {
 		released = stepQueued
 	}
 	if p.packets != nil {
-		p.publish(p.queue.n+p.waiting, p.bytes)
+		p.publish(p.queue.n+int(p.waiting), p.bytes)
 	}
 	more, run := p.hasUnsent(), p.durable
 	p.mu.Lock()
@@ -264,7 +264,7 @@ func (p *process) checkLimits() {
 	}
 	p.checkpoint = min(p.deliveries+checkEvery, max(p.gen.budget.Deliveries, p.deliveries+1))
 	if p.packets != nil {
-		p.publish(p.queue.n+p.waiting, p.bytes)
+		p.publish(p.queue.n+int(p.waiting), p.bytes)
 		if p.rec != nil {
 			p.rec.checkpoint(p)
 		}
@@ -288,7 +288,7 @@ func (p *process) ended(code diag.Code, err error) error {
 }
 
 func (p *process) push(t task) {
-	if p.queue.n+p.waiting >= p.gen.budget.Packets {
+	if p.queue.n+int(p.waiting) >= p.gen.budget.Packets {
 		p.abort(p.overBudget(diag.CodePendingPackets, "pending packets", p.gen.budget.Packets))
 	}
 	if p.rec != nil {

@@ -113,7 +113,7 @@ func (p *process) attach(v *variants, at int32) {
 	p.packets = p.shard.packetCounts()
 	if p.origin == fromTrigger {
 		p.packets[at].Add(1)
-		p.observers = v.Observers
+		p.watched = v
 	}
 	if v.Debugger != nil {
 		p.bePatient()
@@ -147,7 +147,7 @@ func (p *process) detach(outcome observe.Outcome, resp node.Response) {
 		p.stepping.patient.end()
 	}
 	p.publish(0, 0)
-	p.packets, p.observers, p.stepping = nil, nil, stepping{}
+	p.packets, p.watched, p.stepping = nil, nil, stepping{}
 }
 
 // unlabel restores the labels that the goroutine had before: of the trigger that

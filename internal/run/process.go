@@ -14,7 +14,6 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/observe"
 )
 
 // A process is one run of the program. One goroutine at a time holds its token;
@@ -32,7 +31,20 @@ type process struct {
 	gen      *Generation
 	vertices []compile.Vertex // of the program, or of its watched variant; immutable during the run
 	shard    *shard           // of gen, immutable
-	serial   uint32           // number of times that it has been released
+
+	// Small fields stand together, so that a process that waits takes 1,024 bytes, a size class of Go
+	// (TestParked).
+	serial            uint32      // number of times that it has been released
+	startedAt         int32       // the node
+	waiting           int32       // packets at gates
+	outside           int32       // blocking work, awaited results and children in progress
+	taken             int32       // number of arrivals that are done
+	countdown, stride int32       // for the samples of metrics; kept from run to run
+	cancelled         atomic.Bool // by [Generation.Cancel]: the holder of the token aborts it; set with mu.waited, and with the lock
+	mayBlock          bool        // idle may run on the goroutine of the holder; else another one has to
+	queued            bool        // it awaits a node.Queue, and nothing else
+	lent              bool        // a function of an Await has had the context, and may still: base is guarded by mu as well
+	origin            origin
 
 	queue      queue
 	root       frame
@@ -40,18 +52,12 @@ type process struct {
 	unsent     []unsent
 	gates      []gate
 	idle       work // blocking work for the holder of the token, once the queue is empty
-	mayBlock   bool // so may the goroutine of the holder; else another one has to
 	parked     parking
 	deliveries int64
-	checkpoint int64       // number of deliveries at which to check budget and context
-	waiting    int         // packets at gates
-	bytes      int         // pending bytes
-	outside    int         // blocking work, awaited results and children in progress
-	queued     bool        // it awaits a node.Queue, and nothing else
-	arrivals   []arrival   // taken from the inbox
-	taken      int         // number of them that are done
-	aborted    error       // set once the process has to end early: nothing more is delivered
-	cancelled  atomic.Bool // by [Generation.Cancel]: the holder of the token aborts it; set with mu.waited, and with the lock
+	checkpoint int64     // number of deliveries at which to check budget and context
+	bytes      int       // pending bytes
+	arrivals   []arrival // taken from the inbox
+	aborted    error     // set once the process has to end early: nothing more is delivered
 	resp       node.Response
 	judge      node.Judge // of the trigger, or nil; immutable during the run
 	failure    error      // why the process has failed; set when it ends
@@ -61,23 +67,18 @@ type process struct {
 	}
 
 	// What watches the process; packets is nil if nothing does.
-	packets   []atomic.Uint64     // by node, of the shard
-	rec       *recording          // nil unless the process is recorded
-	observers []*observe.Observer // of a process that a trigger started; mostly none
-	stepping  stepping            // in a process that is debugged
-	durable   *durable            // nil in one that is not; immutable during the run
-	act       *activation         // whose code runs, in a durable process
-	label     context.Context     // labels of the goroutine that started the process; nil without labels
-	origin    origin
-	startedAt int32 // the node
+	packets   []atomic.Uint64 // by node, of the shard
+	rec       *recording      // nil unless the process is recorded
+	watched   *variants       // of a process that a trigger started
+	stepping  stepping        // in a process that is debugged
+	durable   *durable        // nil in one that is not; immutable during the run
+	act       *activation     // whose code runs, in a durable process
+	label     context.Context // labels of the goroutine that started the process; nil without labels
 	published struct{ packets, bytes int }
 
-	// For the samples of metrics; kept from run to run.
-	countdown, stride int
-	owed              uint64 // processes that no sample represents yet
+	owed uint64 // processes that no sample of metrics represents yet; kept from run to run
 
 	base      context.Context // the starter's; nil between runs; immutable during the run
-	lent      bool            // a function of an Await has had the context, and may still: base is guarded by mu as well
 	parent    *storage        // immutable during the run
 	outermost *process        // of the processes that wait for this one; nil for itself; immutable during the run
 	done      chan struct{}   // gets one signal if the process finishes on another goroutine; nil before the first run
@@ -91,12 +92,12 @@ type process struct {
 	mu struct {
 		sync.Mutex
 		busy    bool // a goroutine holds the token
+		waited  bool // the process has waited for something, or its context was made
 		inbox   []arrival
 		ctx     context.Context // made on demand
 		cancel  context.CancelCauseFunc
 		cause   error // set if the context has to end; it may not have been made yet
 		id      string
-		waited  bool    // the process has waited for something, or its context was made
 		working []int32 // nodes whose blocking functions run, or whose results are awaited
 		storage *storage
 		ends    []atEnd
@@ -349,10 +350,13 @@ func (p *process) runLoop(at int32, first beginning) step {
 func (p *process) applyFirst(at, port int32, r *node.Result) {
 	p.current.node, p.current.to = at, continuation{frame: &p.root}
 	if port == noInPort {
-		for _, o := range p.observers {
-			if ref := p.gen.prog.Vertices[at].Ref; observes(o, ref) {
-				start := observedStart(p.facade(), *r, ref, o)
-				r = &start
+		if p.watched != nil {
+			ref := p.gen.prog.Vertices[at].Ref
+			for _, o := range p.watched.Observers {
+				if observes(o, ref) {
+					start := observedStart(p.facade(), *r, ref, o)
+					r = &start
+				}
 			}
 		}
 		if p.rec != nil {

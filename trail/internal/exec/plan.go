@@ -194,8 +194,8 @@ func (b *builder) finish(ctx context.Context, k kernel) error {
 	}
 	seen := make(map[string]bool)
 	for _, s := range b.in.Sources {
-		if err := context.Cause(ctx); err != nil {
-			return err
+		if ctx.Err() != nil { // an atomic load; Cause locks what all queries of one caller share
+			return context.Cause(ctx)
 		}
 		if s.Segment.Rows() == 0 {
 			continue

@@ -225,8 +225,10 @@ func (p *plan) run(ctx context.Context, k kernel) (stats, error) {
 			if shard >= p.shards || len(p.sources) == 0 {
 				return
 			}
-			err := context.Cause(ctx)
-			if err == nil {
+			var err error
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			} else {
 				err = guard(p.in, func() error { return workers[i].shard(folds[i], need, shard) })
 			}
 			if err != nil {
