@@ -186,7 +186,6 @@ func (j *Journal) Put(p Part) (seq uint64) {
 		return j.mu.added
 	}
 	g := j.mu.next
-	g.Revisions = append(g.Revisions, p.Revisions...)
 	g.Records = append(g.Records, p.Records...)
 	g.Waits, g.Over = append(g.Waits, p.Waits...), append(g.Over, p.Over...)
 	g.Signals, g.Taken = append(g.Signals, p.Signals...), append(g.Taken, p.Taken...)

@@ -83,7 +83,8 @@ type Store struct {
 		limit   int64                   // pages of the log from which it is copied; negative: never
 		unseen  int                     // bytes that were committed since the length of the log was asked for
 		restart int64                   // pages of the log from which it waits for readers
-		args    []any                   // reused
+		args    []any                   // reused, as is ends
+		ends    map[journal.ID]*journal.End
 	}
 }
 
@@ -103,7 +104,7 @@ func Open(name string, o Options) (s *Store, err error) {
 		path = real
 	}
 	s = &Store{name: name, path: path, statements: sqlstore.NewStatements(sqlstore.SQLite), done: make(chan struct{})}
-	s.write.resumed = make(map[journal.ID]struct{})
+	s.write.resumed, s.write.ends = make(map[journal.ID]struct{}), make(map[journal.ID]*journal.End)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.release())

@@ -66,9 +66,9 @@ func TestPostgres(t *testing.T) {
 			}
 		}
 	}
-	args, blob := sqlstore.RunArgs(nil, run, p)
+	args, blob, _ := sqlstore.RunArgs(nil, run, nil, p)
 	exec(1, s.InsertRuns(1), args, blob)
-	args, blob = sqlstore.RunArgs(nil, other, p)
+	args, blob, _ = sqlstore.RunArgs(nil, other, nil, p)
 	exec(0, s.InsertRuns(1), args, blob) // it has the key
 	args, blob = sqlstore.RecordArgs(nil, record, p)
 	exec(1, s.InsertRecords(1), args, blob)

@@ -16,21 +16,27 @@ const (
 	packedPayload = 1 // of a record
 )
 
-// RunArgs appends the arguments of one run of [Statements.InsertRuns]. If the input is
-// large, it also returns its blob.
-func RunArgs(args []any, r *journal.Run, p *Packer) ([]any, *Blob) {
-	input, blob := p.pack(r.ID, r.Input)
+// RunArgs appends the arguments of one run of [Statements.InsertRuns], which may have ended. If the
+// input is large, it also returns its blob, and so for the answer.
+func RunArgs(args []any, r *journal.Run, e *journal.End, p *Packer) (all []any, large, largeAnswer *Blob) {
+	input, large := p.pack(r.ID, r.Input)
 	packed := int64(0)
-	if blob != nil {
+	if large != nil {
 		packed = packedInput
+	}
+	state, answer, why, ended := int64(r.State), any(nil), any(nil), any(nil)
+	if e != nil {
+		var bits int64
+		state, answer, why, bits, ended, largeAnswer = endColumns(e, p)
+		packed |= bits
 	}
 	until := any(nil)
 	if len(r.Key) > 0 {
 		until = ms(r.KeyUntil)
 	}
-	return append(args, r.ID[:], r.Namespace, r.Trigger, r.Revision, int64(r.Level), int64(r.State), bytes(r.Key), until,
+	return append(args, r.ID[:], r.Namespace, r.Trigger, r.Revision, int64(r.Level), state, bytes(r.Key), until,
 		bytes(input), int64(r.InputHash), packed, r.Created.UnixMilli(), number(int64(r.Port)), text(r.Queue), itemOr(r, r.QueueKey),
-		itemOr(r, int64(r.Priority)), itemOr(r, ms(r.Due))), blob
+		itemOr(r, int64(r.Priority)), itemOr(r, ms(r.Due)), answer, why, ended), large, largeAnswer
 }
 
 // itemOr returns v for an item, else nil.
@@ -118,16 +124,20 @@ func RecordArgs(args []any, r *journal.Record, p *Packer) ([]any, *Blob) {
 
 // EndArgs is as [RunArgs], of [Statements.EndRun].
 func EndArgs(args []any, e *journal.End, p *Packer) ([]any, *Blob) {
-	answer, blob := p.pack(e.Run, e.Answer)
-	packed := int64(0)
+	state, answer, why, packed, ended, blob := endColumns(e, p)
+	return append(args, state, answer, why, packed, ended, e.Run[:]), blob
+}
+
+// endColumns returns what an end sets.
+func endColumns(e *journal.End, p *Packer) (state int64, answer, why any, packed int64, ended any, blob *Blob) {
+	column, blob := p.pack(e.Run, e.Answer)
 	if blob != nil {
 		packed = packedAnswer
 	}
-	at := any(nil)
 	if e.State >= journal.OK {
-		at = e.At.UnixMilli()
+		ended = e.At.UnixMilli()
 	}
-	return append(args, int64(e.State), bytes(answer), bytes([]byte(e.Error)), packed, at, e.Run[:]), blob
+	return int64(e.State), bytes(column), bytes([]byte(e.Error)), packed, ended, blob
 }
 
 // BlobArgs is as [RunArgs], of [Statements.PutBlob].

@@ -82,8 +82,8 @@ type Statements struct {
 }
 
 const (
-	runColumns = "id, ns, trigger, revision, level, state, key, key_until, input, input_hash, packed, created, port, queue, qkey, priority, due"
-	runWidth   = 17
+	runColumns = "id, ns, trigger, revision, level, state, key, key_until, input, input_hash, packed, created, port, queue, qkey, priority, due, answer, error, ended"
+	runWidth   = 20
 
 	recordColumns = "run, n, pos, node, type, op, port, payload, input_hash, packed, at, key"
 	recordWidth   = 12
