@@ -336,7 +336,7 @@ func (k *Keeper) take(ctx context.Context, id journal.ID) (*flight, error) {
 func (k *Keeper) seize(id journal.ID) (f, other *flight, gone <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if other = k.mu.loaded[id]; other != nil {
+	if other = k.loadedLocked(id); other != nil {
 		if other.gone == nil {
 			other.gone = make(chan struct{})
 		}

@@ -45,13 +45,14 @@ type Keeper struct {
 
 	mu struct {
 		sync.Mutex
-		stored  string                 // the revision that the journal has
-		flights map[key]*flight        // under way, by key
-		loaded  map[journal.ID]*flight // under way, those that have waited or were resumed
-		watched map[journal.ID]*flight // not in memory, and a client waits for the answer
-		left    []*journal.Run         // to resume, once something is served
-		serves  bool                   // something is served
-		early   []journal.ID           // to wake then
+		stored  string                      // the revision that the journal has
+		flights map[key]*flight             // under way, by key
+		loaded  map[journal.ID]*flight      // under way, those that have waited or were resumed
+		watched map[journal.ID]*flight      // not in memory, and a client waits for the answer
+		left    []*journal.Run              // to resume, once something is served
+		pending map[journal.ID]*journal.Run // to resume in their turn; what comes for one makes its flight, see loadedLocked
+		serves  bool                        // something is served
+		early   []journal.ID                // to wake then
 		halted  bool
 	}
 }
@@ -73,7 +74,7 @@ func Open(ctx context.Context, store journal.Store, log *slog.Logger) (*Keeper, 
 	k.signals.ended, k.signals.taken = make(map[journal.WaitID]struct{}), make(map[journal.SignalID]struct{})
 	k.signals.gone = make(map[address][]journal.WaitID)
 	k.mu.flights, k.mu.left = make(map[key]*flight), left
-	k.mu.loaded, k.mu.watched = make(map[journal.ID]*flight), make(map[journal.ID]*flight)
+	k.mu.loaded, k.mu.watched, k.mu.pending = make(map[journal.ID]*flight), make(map[journal.ID]*flight), make(map[journal.ID]*journal.Run)
 	k.queues.all = make(map[journal.QueueID]*queue)
 	if err := k.openQueues(ctx, store); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -156,6 +157,7 @@ func (k *Keeper) Serve(g *run.Generation, current journal.Revision, archive func
 	if served {
 		return
 	}
+	all := len(left)
 	first, suspects := k.enterLeft(left)
 	k.mu.Lock()
 	k.mu.serves = true
@@ -166,49 +168,69 @@ func (k *Keeper) Serve(g *run.Generation, current journal.Revision, archive func
 	k.mu.Unlock()
 	k.background(k.clock)
 	k.background(func() {
-		if len(left) > 0 {
+		if all > 0 {
 			k.resumeLeft(first, suspects)
-			k.log.Info("runs go on after a restart", "runs", len(first)+len(suspects), "of", len(left))
+			k.log.Info("runs go on after a restart", "runs", len(first)+len(suspects), "of", all)
 		}
 		k.dispatchAll()
 	})
 }
 
 // enterLeft returns the runs that had not ended when the program began and are to go on.
-func (k *Keeper) enterLeft(left []*journal.Run) (first, suspects []*flight) {
+func (k *Keeper) enterLeft(left []*journal.Run) (first, suspects []journal.ID) {
 	for _, r := range left {
-		f := k.newFlight(r)
 		switch {
 		case r.Resumed >= hopeless:
-			k.hopeless(f, fmt.Errorf("the program has crashed each of the %d times that it was resumed without a new record", r.Resumed))
+			k.hopeless(k.newFlight(r), fmt.Errorf("the program has crashed each of the %d times that it was resumed without a new record", r.Resumed))
 			continue
 		case r.Resumed >= suspect:
-			suspects = append(suspects, f)
+			suspects = append(suspects, r.ID)
 		default:
-			first = append(first, f)
+			first = append(first, r.ID)
 		}
-		k.enter(f)
+		k.mu.Lock()
+		k.mu.pending[r.ID] = r
+		k.mu.Unlock()
 	}
 	return first, suspects
 }
 
+// loadedLocked returns the flight of a run that is in memory, or is to be resumed in its turn; nil for none.
+func (k *Keeper) loadedLocked(id journal.ID) *flight {
+	f := k.mu.loaded[id]
+	if r := k.mu.pending[id]; f == nil && r != nil {
+		delete(k.mu.pending, id)
+		f = k.newFlight(r)
+		k.enterLocked(f)
+	}
+	return f
+}
+
+// turn returns the flight of a run whose turn it is.
+func (k *Keeper) turn(id journal.ID) *flight {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.loadedLocked(id)
+}
+
 // resumeLeft resumes the runs that had not ended when the program began.
-func (k *Keeper) resumeLeft(first, suspects []*flight) {
+func (k *Keeper) resumeLeft(first, suspects []journal.ID) {
 	posts := new(line)
-	for i, f := range first {
+	for i, id := range first {
 		select {
 		case k.resuming <- struct{}{}:
 		case <-k.ctx.Done():
-			dropAll(first[i:], suspects)
+			k.dropLeft(first[i:], suspects)
 			return
 		}
-		k.resume(f, posts, func() { <-k.resuming })
+		k.resume(k.turn(id), posts, func() { <-k.resuming })
 	}
-	for i, f := range suspects { // one of them may be why the program crashes
+	for i, id := range suspects { // one of them may be why the program crashes
 		if k.ctx.Err() != nil {
-			dropAll(suspects[i:])
+			k.dropLeft(suspects[i:])
 			return
 		}
+		f := k.turn(id)
 		k.resume(f, nil, func() {})
 		select {
 		case <-f.progress:
@@ -218,10 +240,15 @@ func (k *Keeper) resumeLeft(first, suspects []*flight) {
 	}
 }
 
-// dropAll ends the wait for runs that are not resumed, as the program ends.
-func dropAll(lists ...[]*flight) {
-	for _, f := range slices.Concat(lists...) {
-		f.drop(node.ErrStopped)
+// dropLeft ends the wait for runs that are not resumed, as the program ends.
+func (k *Keeper) dropLeft(lists ...[]journal.ID) {
+	for _, id := range slices.Concat(lists...) {
+		k.mu.Lock()
+		f := k.mu.loaded[id] // nil if nothing has come for it
+		k.mu.Unlock()
+		if f != nil {
+			f.drop(node.ErrStopped)
+		}
 	}
 }
 
@@ -229,6 +256,10 @@ func dropAll(lists ...[]*flight) {
 func (k *Keeper) enter(f *flight) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.enterLocked(f)
+}
+
+func (k *Keeper) enterLocked(f *flight) {
 	k.mu.loaded[f.id] = f
 	k.adoptLocked(f)
 	if f.key.key != "" {

@@ -22,7 +22,7 @@ func (k *Keeper) Sizes() (signals, runs int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	signals = len(s.pending) + len(s.waiting) + len(s.deliveries) + len(s.ended) + len(s.taken) + len(s.gone) + len(s.settled)
-	return signals, len(k.mu.loaded) + len(k.mu.watched) + len(k.mu.flights)
+	return signals, len(k.mu.loaded) + len(k.mu.pending) + len(k.mu.watched) + len(k.mu.flights)
 }
 
 // QueueSizes returns how many items of queues have begun or are queued, and how many of their keys are known.

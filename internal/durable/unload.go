@@ -118,7 +118,7 @@ func (k *Keeper) wake(id journal.ID) {
 func (k *Keeper) want(id journal.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if f := k.mu.loaded[id]; f != nil {
+	if f := k.loadedLocked(id); f != nil {
 		f.wanted = true
 		return
 	}
@@ -126,7 +126,7 @@ func (k *Keeper) want(id journal.ID) {
 }
 
 func (k *Keeper) wakeLocked(id journal.ID) {
-	if k.mu.loaded[id] != nil || k.mu.halted {
+	if k.loadedLocked(id) != nil || k.mu.halted {
 		return
 	}
 	if !k.mu.serves { // there is nothing yet in which it could go on
@@ -210,7 +210,7 @@ func (f *flight) concludeAs(r *journal.Run) {
 func (k *Keeper) watch(r *journal.Run) (*flight, *node.Receipt) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	f := k.mu.loaded[r.ID]
+	f := k.loadedLocked(r.ID)
 	if f == nil {
 		f = k.mu.watched[r.ID]
 	}

@@ -22,11 +22,25 @@ func (s *Store) Unfinished(ctx context.Context) (runs []*journal.Run, err error)
 	case s.write.broken != nil:
 		return nil, s.write.broken
 	}
+	names := make(map[string]string) // there may be many runs, of few triggers
+	share := func(of *string) {
+		if name, ok := names[*of]; ok {
+			*of = name
+			return
+		}
+		names[*of] = *of
+	}
 	err = s.transact(func() error {
 		return s.write.query(ctx, func(row []any) error {
 			r, err := sqlstore.ListedOf(row)
+			if err != nil {
+				return err
+			}
+			share(&r.Namespace)
+			share(&r.Trigger)
+			share(&r.Revision)
 			runs = append(runs, r)
-			return err
+			return nil
 		}, s.statements.Unfinished)
 	})
 	if err != nil {
