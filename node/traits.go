@@ -108,6 +108,9 @@ const (
 
 	// Durable: all processes that the trigger starts are durable: see [Recall].
 	Durable
+
+	// Asks: a durable process that comes to the node must go on after a crash, and not begin again.
+	Asks
 )
 
 // Has reports whether all facts of another set are in it.

@@ -34,7 +34,7 @@ func Graph(graph []node.Vertex, report Report) {
 			committedBefore(graph, takers, v, report)
 		}
 		templatedStatement(i, v, report)
-		attachedBelow(i, v, report)
+		durableBelow(i, v, report)
 		unrouted(i, v, report)
 	}
 	passedBack(graph, report)
@@ -213,8 +213,9 @@ func passedBack(graph []node.Vertex, report Report) {
 	}
 }
 
-// attachedBelow reports nodes that durable processes come to, and that cannot be resumed.
-func attachedBelow(i int, v *node.Vertex, report Report) {
+// durableBelow reports nodes that durable processes come to, and that cannot be resumed, or that begin again where they
+// must not.
+func durableBelow(i int, v *node.Vertex, report Report) {
 	if !v.Traits.Is.Has(node.Durable) {
 		return
 	}
@@ -230,6 +231,10 @@ func attachedBelow(i int, v *node.Vertex, report Report) {
 		from, hint = v.Out[:min(1, len(v.Out))], "test it without durability, as its processes cannot be durable" // the answer is judged outside of the process
 	}
 	for at := range node.Reach(node.Down, node.Nodes(from...), begins) {
+		if at.Traits.Is.Has(node.Asks) && !slices.Contains(v.Traits.Gives, node.GivesDurability) {
+			report(i, v.Config.Errorf("durability", diag.CodeBadNode, "its processes come to %q, which waits for an answer: with the level accept they would begin again after a crash", at.Ref).
+				WithHint("set the level to checkpoint"))
+		}
 		if at.Def == nil || at.Def.Recall == nil || at.Def.Recall(at.Config) != node.Attached {
 			continue
 		}

@@ -68,8 +68,9 @@ func askDef(o stream.Options) *node.Def {
 // askerTraits returns the traits of ask and form. They send questions as parts of the answer,
 // unless the workflow asks by other means.
 func askerTraits(c schema.Config, asks bool) (t node.Traits) {
+	t.Is = node.Asks
 	if asks {
-		t.Is = node.SendsParts
+		t.Is |= node.SendsParts
 		t.Needs = append(t.Needs, node.Need{What: node.GivesParts, OfTrigger: true, Hint: "ask behind a trigger with a client: listener, websocket, chat and its like, mcp"})
 	}
 	if !c.Has("key") {
