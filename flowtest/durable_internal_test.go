@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,7 +14,10 @@ import (
 )
 
 // An outside is what kinds change.
-type outside struct{ changes atomic.Int64 }
+type outside struct {
+	changes atomic.Int64
+	keys    sync.Map
+}
 
 func (o *outside) change() int64 { return o.changes.Add(1) }
 
@@ -24,6 +28,19 @@ func (o *outside) blocks(then func() node.Result) node.Result {
 	return node.Block(func(context.Context) node.Result {
 		o.change()
 		return then()
+	})
+}
+
+// enlist changes what is outside when a process has ended well: for a key once.
+func (o *outside) enlist(p node.Process, key string) {
+	p.Enlist(node.PhaseMark, func(_ context.Context, failure error) (kept bool, err error) {
+		if failure != nil {
+			return false, nil
+		}
+		if _, known := o.keys.LoadOrStore(key, true); key == "" || !known {
+			o.change()
+		}
+		return true, nil
 	})
 }
 
@@ -92,14 +109,9 @@ func TestDurableFinds(t *testing.T) {
 		return node.Step(func(context.Context) (value.Value, error) { o.change(); return pkt.Payload, nil }, func(_ node.Process, r node.Response) node.Result { return node.Respond(r) })
 	}), "a node with steps says node.Reruns")
 	f("effects at the end, which a crash loses", node.Effects, receive(func(o *outside, p node.Process, pkt node.Packet) node.Result {
-		p.Enlist(node.PhaseMark, func(_ context.Context, failure error) (bool, error) {
-			if failure == nil {
-				o.change()
-			}
-			return failure == nil, nil
-		})
+		o.enlist(p, "")
 		return node.Answer(pkt.Payload)
-	}), "1 times without a crash")
+	}), "although all was recorded: want 1 in all")
 	f("forks", node.Pure, receive(func(_ *outside, _ node.Process, pkt node.Packet) node.Result { return node.Fork(node.Send(0, pkt.Payload)) }), "a durable process cannot fork yet")
 
 	f("effects that only read, and changes something", node.Effects, func(o *outside, i *node.Init) node.Node { return reader{answers(o, i)} },
@@ -126,15 +138,16 @@ func TestDurableFinds(t *testing.T) {
 				return o.blocks(func() node.Result { return node.Send(0, r.Payload) })
 			})
 	}), "although all was recorded: want 1 in all")
-	f("reruns at the end", node.Reruns, receive(func(o *outside, p node.Process, pkt node.Packet) node.Result {
-		p.Enlist(node.PhaseMark, func(_ context.Context, failure error) (bool, error) {
-			if failure == nil {
-				o.change()
-			}
-			return failure == nil, nil
-		})
+	f("reruns, and changes at the end, once for a key", node.Reruns, receive(func(o *outside, p node.Process, pkt node.Packet) node.Result {
+		if r, ok := node.RunOf(p); ok {
+			o.enlist(p, r.Key())
+		}
 		return node.Send(0, pkt.Payload)
 	}), "")
+	f("reruns, and changes at the end", node.Reruns, receive(func(o *outside, p node.Process, pkt node.Packet) node.Result {
+		o.enlist(p, "")
+		return node.Send(0, pkt.Payload)
+	}), "although all was recorded: want 1 in all")
 	f("holds, and changes nothing", node.Holds, receive(func(_ *outside, p node.Process, pkt node.Packet) node.Result {
 		r, ok := node.RunOf(p)
 		if !ok {
