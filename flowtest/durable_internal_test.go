@@ -54,8 +54,11 @@ func TestDurableFinds(t *testing.T) {
 			d.Recall = node.Always(recall)
 			d.New = func(init *node.Init) (node.Node, error) { return make(o, init), nil }
 			c := caseOf(d)
-			c.Prepare, c.Changes = nil, o.count
+			c.Prepare, c.Changes, c.Unseen = nil, o.count, ""
 			if recall == node.Pure || recall == node.Reads || recall == node.Attached || strings.HasSuffix(name, "changes nothing") {
+				c.Changes, c.Unseen = nil, "there is nothing to see"
+			}
+			if strings.HasSuffix(name, "no one counts") {
 				c.Changes = nil
 			}
 			if strings.HasSuffix(name, "changes something") {
@@ -81,7 +84,9 @@ func TestDurableFinds(t *testing.T) {
 		return o.blocks(func() node.Result { return node.Send(0, pkt.Payload) })
 	})
 	passes := receive(func(_ *outside, p node.Process, pkt node.Packet) node.Result { return pass(p, pkt) })
-	chance := receive(func(o *outside, _ node.Process, pkt node.Packet) node.Result { return node.Send(0, value.Int(o.change())) })
+	chance := receive(func(o *outside, _ node.Process, pkt node.Packet) node.Result {
+		return node.Send(0, value.Int(o.change()))
+	})
 
 	f("pure", node.Pure, passes, "")
 	f("pure, by chance", node.Pure, chance, "it is pure, so the same packet has the same answer")
@@ -101,6 +106,7 @@ func TestDurableFinds(t *testing.T) {
 	f("effects, with another answer each time", node.Effects, receive(func(o *outside, _ node.Process, _ node.Packet) node.Result { return node.Answer(value.Int(o.change())) }), "")
 	f("effects, but it changes nothing", node.Effects, passes, "")
 	f("effects, of which the case counts none", node.Effects, passes, "Changes of the case has counted none")
+	f("effects, and no one counts", node.Effects, passes, "or say in Unseen why that cannot be done")
 	f("effects, and goes on after an answer", node.Effects, receive(func(o *outside, _ node.Process, pkt node.Packet) node.Result {
 		o.change()
 		return node.SendThen(0, pkt.Payload, func(_ node.Process, r node.Response) node.Result { return node.Respond(r) })
@@ -112,7 +118,9 @@ func TestDurableFinds(t *testing.T) {
 		o.enlist(p, "")
 		return node.Answer(pkt.Payload)
 	}), "although all was recorded: want 1 in all")
-	f("forks", node.Pure, receive(func(_ *outside, _ node.Process, pkt node.Packet) node.Result { return node.Fork(node.Send(0, pkt.Payload)) }), "a durable process cannot fork yet")
+	f("forks", node.Pure, receive(func(_ *outside, _ node.Process, pkt node.Packet) node.Result {
+		return node.Fork(node.Send(0, pkt.Payload))
+	}), "a durable process cannot fork yet")
 
 	f("effects that only read, and changes something", node.Effects, func(o *outside, i *node.Init) node.Node { return reader{answers(o, i)} },
 		"it says reads, but it has changed something outside")
@@ -176,7 +184,9 @@ func TestDurableFails(t *testing.T) {
 	d := kind(func(node.Process, node.Packet) node.Result { return node.Fail(errors.New("it is closed")) })
 	d.Recall = node.Always(node.Effects)
 	part := &witness{TB: t}
-	part.watch(newConformance(t, caseOf(d)).checkDurable)
+	c := caseOf(d)
+	c.Unseen = "it does nothing"
+	part.watch(newConformance(t, c).checkDurable)
 	if len(part.failures) > 0 {
 		t.Errorf("got %q", part.failures)
 	}
