@@ -163,14 +163,22 @@ func TestDurableFinds(t *testing.T) {
 		}
 		return r.Wait(node.Wait{Timeout: time.Hour}).Await(func(node.Process, node.Response) node.Result { return node.Send(0, pkt.Payload) })
 	}), "")
-	f("holds, and waits again, and changes nothing", node.Holds, receive(func(_ *outside, p node.Process, pkt node.Packet) node.Result {
-		r, ok := node.RunOf(p)
-		if !ok {
-			return node.Answer(pkt.Payload)
-		}
-		then := func(node.Process, node.Response) node.Result { return node.Send(0, pkt.Payload) }
-		return r.Wait(node.Wait{Timeout: time.Minute}).Await(func(node.Process, node.Response) node.Result { return node.Sleep(time.Second, then) })
-	}), "it has waited for")
+	waits := func(i *node.Init, pkt node.Packet) node.Result { // in memory alone
+		return node.Block(func(ctx context.Context) node.Result {
+			if err := i.Clock.Sleep(ctx, time.Minute); err != nil {
+				return node.Fail(err)
+			}
+			return node.Send(0, pkt.Payload)
+		})
+	}
+	f("holds, but waits in memory, and changes nothing", node.Holds, func(_ *outside, i *node.Init) node.Node {
+		return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result { return waits(i, pkt) })
+	}, "has waited for 1m0s without a record")
+	f("holds, and waits again in memory, and changes nothing", node.Holds, func(_ *outside, i *node.Init) node.Node {
+		return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
+			return node.Sleep(time.Hour, func(node.Process, node.Response) node.Result { return waits(i, pkt) })
+		})
+	}, "it has waited for 1m0s although its time was over")
 	f("attached", node.Attached, passes, "")
 }
 
