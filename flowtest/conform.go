@@ -42,12 +42,12 @@ type Case struct {
 	Allocs float64
 
 	// Changes, which may be nil, counts what packets have changed outside until now: requests that
-	// are no reads, rows, lines of a file. It is called while no packet is under way. Parts of the answer,
+	// do more than read, rows, lines of a file. It is called while no packet is under way. Parts of the answer,
 	// signals and items of queues are counted without it.
 	Changes func() int
 
-	// Unseen is why no changes are counted although the kind says [node.Effects], such as that there
-	// is no server.
+	// Unseen is why no changes are counted although the kind says [node.Effects], such as that it
+	// has no server to talk to.
 	Unseen string
 
 	// Close, which may be nil, ends what the case has started, such as a server, before

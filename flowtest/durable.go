@@ -200,7 +200,7 @@ func (f *flight) cut() string {
 		return "a crash after the start"
 	}
 	r := f.records[len(f.records)-1]
-	by := "a node beside it"
+	by := "another node"
 	if r.Node == f.ref.ID {
 		by = "the node"
 	}
@@ -357,7 +357,7 @@ func (f *flight) read(ctx context.Context, store *memory.Store, trigger string) 
 	return err
 }
 
-// others counts what nodes have put into a journal: runs beside that of the trigger, such as items of queues, and
+// others counts what nodes have put into a journal: runs in addition to that of the trigger, such as items of queues, and
 // signals.
 func others(t testing.TB, store *memory.Store) int {
 	t.Helper()

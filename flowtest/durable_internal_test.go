@@ -44,7 +44,7 @@ func (o *outside) enlist(p node.Process, key string) {
 	})
 }
 
-// TestDurableFinds has a kind for each lie about how it takes part in durable processes, and beside it the honest one.
+// TestDurableFinds has a kind for each lie about how it takes part in durable processes, and next to it the honest one.
 func TestDurableFinds(t *testing.T) {
 	f := func(name string, recall node.Recall, make func(*outside, *node.Init) node.Node, want string) {
 		t.Helper()
