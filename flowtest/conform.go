@@ -41,6 +41,15 @@ type Case struct {
 	// what is downstream; below 0 sets no limit.
 	Allocs float64
 
+	// Changes, which may be nil, counts what packets have changed outside until now: requests that
+	// do more than read, rows, lines of a file. It is called while no packet is under way. Parts of the answer,
+	// signals and items of queues are counted without it.
+	Changes func() int
+
+	// Unseen is why no changes are counted although the kind says [node.Effects], such as that it
+	// has no server to talk to.
+	Unseen string
+
 	// Close, which may be nil, ends what the case has started, such as a server, before
 	// the goroutines left are counted.
 	Close func()
@@ -67,6 +76,9 @@ type Case struct {
 //     [node.ErrNotOpen] if the kind is a [node.Opener]; packets from the port active, which
 //     come before Serve, and those of processes have answers as ever;
 //   - allocs: a packet stays within its budget of allocations;
+//   - durable: a durable process goes on after a crash at each step of its journal. With what is
+//     recorded it has the same answer, and nothing is changed outside for the second time, except for
+//     what was under way. What the node does is what its Recall says. It needs the Changes of the case;
 //   - and none of this leaves a goroutine behind.
 //
 // No other test may run at the same time.
@@ -78,6 +90,28 @@ func Conform(t *testing.T, c Case) {
 }
 
 func conform(t testing.TB, c Case, run func(name string, check func(testing.TB))) {
+	t.Helper()
+	k := newConformance(t, c)
+	k.finally(t, func() {
+		run("def", k.checkDef)
+		run("config", k.checkConfig)
+		if k.def.Starts() {
+			run("reload", k.checkReloadTrigger)
+		} else {
+			run("payloads", k.checkPayloads)
+			run("downstream", k.checkDownstream)
+			run("cancel", k.checkCancel)
+			run("order", k.checkOrder)
+			run("concurrent", k.checkConcurrent)
+			run("reload", k.checkReload)
+			run("start", k.checkStart)
+			run("allocs", k.checkAllocs)
+			run("durable", k.checkDurable)
+		}
+	})
+}
+
+func newConformance(t testing.TB, c Case) *conformance {
 	t.Helper()
 	at := slices.IndexFunc(c.Kinds, func(d *node.Def) bool { return d.Kind == c.Kind })
 	if at < 0 {
@@ -93,21 +127,14 @@ func conform(t testing.TB, c Case, run func(name string, check func(testing.TB))
 		t.Fatalf("the document has no node of kind %q with a name:\n%s", c.Kind, k.Document)
 	}
 	k.spec = k.nodes[i]
+	return k
+}
+
+// finally does checks, and fails if they leave goroutines behind.
+func (k *conformance) finally(t testing.TB, checks func()) {
+	t.Helper()
 	left := leak.Since()
-	run("def", k.checkDef)
-	run("config", k.checkConfig)
-	if k.def.Starts() {
-		run("reload", k.checkReloadTrigger)
-	} else {
-		run("payloads", k.checkPayloads)
-		run("downstream", k.checkDownstream)
-		run("cancel", k.checkCancel)
-		run("order", k.checkOrder)
-		run("concurrent", k.checkConcurrent)
-		run("reload", k.checkReload)
-		run("start", k.checkStart)
-		run("allocs", k.checkAllocs)
-	}
+	checks()
 	if k.Close != nil {
 		k.Close()
 	}
@@ -344,7 +371,7 @@ func (k *conformance) checkOrder(t testing.TB) {
 	if len(resps) != many {
 		t.Fatalf("got %d responses for %d packets", len(resps), many)
 	}
-	if !k.pure(f) {
+	if !k.pure() {
 		return
 	}
 	for i, r := range resps {
@@ -355,12 +382,8 @@ func (k *conformance) checkOrder(t testing.TB) {
 }
 
 // pure reports whether the node is pure under its config.
-func (k *conformance) pure(f *Flow) bool {
-	if k.def.Recall == nil {
-		return false
-	}
-	cfg, list := k.def.Config.Decode(k.spec.Config)
-	return !list.HasErrors() && k.def.Recall(cfg) == node.Pure
+func (k *conformance) pure() bool {
+	return k.recall() == node.Pure
 }
 
 func (k *conformance) checkConcurrent(t testing.TB) {
@@ -391,7 +414,7 @@ func (k *conformance) checkReload(t testing.TB) {
 	got := Show(call.Response())
 	after := f.Send(k.spec.Name, k.Payload)
 	sound(t, "after a reload", after)
-	if k.pure(f) && (got != want || Show(after) != want) {
+	if k.pure() && (got != want || Show(after) != want) {
 		t.Errorf("got %s over a reload, and %s after it, want %s", got, Show(after), want)
 	}
 }

@@ -84,7 +84,9 @@ func (f *Flow) ready() {
 	opts := f.Options
 	opts.Kinds = append(opts.Kinds[:len(opts.Kinds):len(opts.Kinds)], f.probeDef(), f.sourceDef())
 	if opts.Clock == nil {
-		f.time = clock.New(epoch)
+		if f.time == nil {
+			f.time = clock.New(epoch)
+		}
 		f.time.Begin() // this goroutine
 		opts.Clock = f.time
 	}

@@ -376,7 +376,7 @@ func (a *activation) step(r node.Result) node.Result {
 	run, then := a.run, r.Effect().More.Then
 	pos := mix(mix(a.pos, uint64(StepRecord)), uint64(a.pieces))
 	if a.decides() { // on resume its packets wait for their results, which steps come before
-		return node.Answer(value.Error(&node.Error{Err: errSteps, Node: *a.ref}))
+		return node.Answer(value.Error(&node.Error{Err: errSteps, Code: string(diag.CodeMisuse), Node: *a.ref}))
 	}
 	more := *r.Effect().More
 	more.Step, more.Then = false, nil

@@ -135,7 +135,7 @@ func (s *session) crashAt(ctx context.Context, t uniflow.Test, step int, whole *
 	defer gone(nil)
 	store := memory.New()
 	fake := clockOf(t, epoch)
-	crashing := &crashStore{Store: store, left: step, clock: fake, last: epoch, gone: gone}
+	crashing := NewCrashStore(store, step, fake, gone)
 	before := s.attempt(within, t, crashing, fake)
 	switch cause := context.Cause(within); {
 	case errors.Is(before.err, errAbandoned) || ctx.Err() != nil:
@@ -149,7 +149,7 @@ func (s *session) crashAt(ctx context.Context, t uniflow.Test, step int, whole *
 		before.err = err
 		return before
 	}
-	after := s.attempt(ctx, t, store, clockOf(t, crashing.last))
+	after := s.attempt(ctx, t, store, clockOf(t, crashing.Last()))
 	if after.err != nil {
 		return after
 	}
@@ -193,9 +193,9 @@ func sameEnd(want, got *journal.Run) error {
 // errGone is why nothing is done any more in a program that has crashed.
 var errGone = errors.New("the program has crashed")
 
-// A crashStore is the journal of a program that is gone when a number of steps is durable. What it does until its
-// next step is not known to the journal: that fails, and gone is called.
-type crashStore struct {
+// A CrashStore is the journal of a program that is gone when a number of steps is durable: starts and ends of runs,
+// and records. What it does until its next step is not known to the journal: that fails.
+type CrashStore struct {
 	*memory.Store
 	clock *clock.Fake // nil for the clock of the machine
 	gone  context.CancelCauseFunc
@@ -205,9 +205,22 @@ type crashStore struct {
 	last time.Time // when a step became durable, by the clock
 }
 
+// NewCrashStore returns a journal that crashes after some steps, and calls gone then. The clock is that of the
+// program, or nil.
+func NewCrashStore(store *memory.Store, steps int, fake *clock.Fake, gone context.CancelCauseFunc) *CrashStore {
+	c := &CrashStore{Store: store, left: steps, clock: fake, last: epoch, gone: gone}
+	if fake != nil {
+		c.last = fake.Now()
+	}
+	return c
+}
+
+// Last returns when the last step became durable, by the clock, once the store is closed.
+func (c *CrashStore) Last() time.Time { return c.last }
+
 // Commit makes as much of the batch durable as is left. A batch is what came while the one before was written,
 // so any beginning of it might have been one.
-func (c *crashStore) Commit(ctx context.Context, b *journal.Batch) error {
+func (c *CrashStore) Commit(ctx context.Context, b *journal.Batch) error {
 	if c.clock != nil && c.left > 0 {
 		c.last = c.clock.Now()
 	}
@@ -233,7 +246,7 @@ func (c *crashStore) Commit(ctx context.Context, b *journal.Batch) error {
 	return err
 }
 
-func (c *crashStore) take(n int) int {
+func (c *CrashStore) take(n int) int {
 	n = min(n, c.left)
 	c.left -= n
 	return n

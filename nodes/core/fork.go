@@ -14,7 +14,7 @@ func forkDef() *node.Def {
 		Page:    node.ReadPage(forkPage),
 		In:      in("What the child begins with."),
 		Out:     []node.Port{{Name: "out", Doc: "The payload, in the child process."}},
-		Recall:  node.Always(node.Pure),
+		Recall:  node.Always(node.Attached), // a durable process cannot fork
 		New: func(*node.Init) (node.Node, error) {
 			return &fork{node.NewCall(failed)}, nil
 		},

@@ -29,7 +29,12 @@ func mergeDef() *node.Def {
 		In:     []node.Port{{Name: "in", Doc: "`in[i]` gives element i of each row.", Indexes: node.Linked, Contiguous: true}},
 		Out:    []node.Port{{Name: "out", Doc: "The complete rows."}},
 		Traits: node.Fixed(node.Traits{Is: node.Inside}),
-		Recall: node.Always(node.Reruns),
+		Recall: func(c schema.Config) node.Recall {
+			if c.Duration("timeout") > 0 {
+				return node.Attached // what it sends then is sent by a process of its own, which is not a part of the run
+			}
+			return node.Reruns
+		},
 		New: func(init *node.Init) (node.Node, error) {
 			if len(init.InLinks) == 1 && init.InLinks[0] > 1 {
 				init.AddWarning(init.Config.Errorf("", diag.CodeNoEffect, "%d links lead to in[0], and none to in[1], so each packet is sent on by itself", init.InLinks[0]).

@@ -1,12 +1,16 @@
 package std_test
 
 import (
+	"bytes"
 	"database/sql"
+	"errors"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/flowtest"
@@ -15,6 +19,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/ai/modeltest"
 	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -42,9 +47,10 @@ var cases = map[string]conformCase{
 		Allocs:   4, // of the identity, and the new payload
 	}),
 	"batch": func(t *testing.T) flowtest.Case {
-		receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		receiver := newCounting(t, "POST", nil)
 		return flowtest.Case{
 			Close:    receiver.Close,
+			Changes:  receiver.count,
 			Document: "- {kind: batch, name: n, url: '" + receiver.URL + "', linger: 1ms, ports: {error: [{name: refused}]}}",
 			Payload:  object("user", value.String("ann")),
 			Allocs:   -1, // those of package batch
@@ -73,6 +79,7 @@ var cases = map[string]conformCase{
 		Allocs:   3, // of the key
 	}),
 	"discord": plain(flowtest.Case{
+		Unseen:   "it takes requests of a listener, which no durable process has; what it sends are parts of the answer",
 		Document: "- {kind: discord, name: n, public_key: " + strings.Repeat("3b", 32) + ", ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Allocs:   20, // of the error, as there is no request
 	}),
@@ -93,8 +100,10 @@ var cases = map[string]conformCase{
 		Allocs:   7,
 	}),
 	"file_sink": func(t *testing.T) flowtest.Case {
+		path := filepath.Join(t.TempDir(), "out")
 		return flowtest.Case{
-			Document: "- {kind: file_sink, name: n, path: '" + filepath.Join(t.TempDir(), "out") + "', answer: receipt, ports: {out: [{name: next}], error: [{name: failed}]}}",
+			Changes:  lines(t, path),
+			Document: "- {kind: file_sink, name: n, path: '" + path + "', answer: receipt, ports: {out: [{name: next}], error: [{name: failed}]}}",
 			Payload:  value.Int(7),
 			Allocs:   20, // of the outlet, and the receipt
 		}
@@ -123,11 +132,12 @@ var cases = map[string]conformCase{
 	"generate": plain(flowtest.Case{
 		Document: "- {kind: generate, name: n, interval: 1h, ports: {out: [{name: next}], error: [{name: failed}]}}",
 	}),
-	"http": func(*testing.T) flowtest.Case {
-		service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	"http": func(t *testing.T) flowtest.Case {
+		service := newCounting(t, "POST", nil)
 		return flowtest.Case{
 			Close:    service.Close,
-			Document: "- {kind: http, name: n, url: '" + service.URL + "', ports: {out: [{name: next}], error: [{name: failed}]}}",
+			Changes:  service.count,
+			Document: "- {kind: http, name: n, method: POST, url: '" + service.URL + "', ports: {out: [{name: next}], error: [{name: failed}]}}",
 			Payload:  value.String("x"),
 			Allocs:   -1,                                                                             // those of package net/http
 			Prepare:  func(f *flowtest.Flow) { f.Environment = map[string]string{"API_TOKEN": "t"} }, // of the example
@@ -140,6 +150,7 @@ var cases = map[string]conformCase{
 		Allocs:   3, // of the language
 	}),
 	"kafka_sink": plain(flowtest.Case{ // no broker: the module test/brokers has them
+		Unseen:   "nothing listens",
 		Document: "- {kind: kafka_sink, name: n, brokers: ['127.0.0.1:1'], topic: t, timeout: 20ms, ports: {error: [{name: failed}]}}",
 		Payload:  value.Int(7),
 		Allocs:   -1, // those of the deadline
@@ -162,10 +173,11 @@ var cases = map[string]conformCase{
 		Example:  []value.Value{object("path", value.String("/"), "method", value.String("GET"), "header", object("Accept", value.String("text/html")))},
 		Allocs:   2, // of the lines of cookies
 	}),
-	"llm": func(*testing.T) flowtest.Case {
-		model := httptest.NewServer(modeltest.Handler("", func(modeltest.Request) modeltest.Turn { return modeltest.Text("yes") }))
+	"llm": func(t *testing.T) flowtest.Case {
+		model := newCounting(t, "POST", modeltest.Handler("", func(modeltest.Request) modeltest.Turn { return modeltest.Text("yes") }))
 		return flowtest.Case{
-			Close: model.Close,
+			Close:   model.Close,
+			Changes: model.count,
 			Document: "- {kind: llm, name: n, url: '" + model.URL + "/v1', model: small, tools: [{name: look}], limits: {silence: 5s}, " +
 				"ports: {out: [{name: next}], 'tool[0]': [{name: look}], error: [{name: failed}]}}",
 			Payload: value.String("x"),
@@ -187,6 +199,7 @@ var cases = map[string]conformCase{
 		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 		return flowtest.Case{
 			Close:    service.Close,
+			Unseen:   "there is no server: see TestConformDurable",
 			Document: "- {kind: mcp_call, name: n, url: '" + service.URL + "', tool: t, ports: {out: [{name: next}], error: [{name: failed}]}}",
 			Payload:  object("a", value.Int(1)),
 			Allocs:   -1, // those of package net/http
@@ -203,10 +216,12 @@ var cases = map[string]conformCase{
 		Allocs:   -1, // there is no server
 	}),
 	"nats_request": plain(flowtest.Case{
+		Unseen:   "nothing listens",
 		Document: "- {kind: nats_request, name: n, urls: 'nats://127.0.0.1:1', subject: s, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Allocs:   -1, // there is no server
 	}),
 	"nats_sink": plain(flowtest.Case{
+		Unseen:   "nothing listens",
 		Document: "- {kind: nats_sink, name: n, urls: 'nats://127.0.0.1:1', subject: s, timeout: 1ms, ports: {error: [{name: failed}]}}",
 		Allocs:   -1, // there is no server
 	}),
@@ -233,6 +248,7 @@ var cases = map[string]conformCase{
 		Allocs:   20, // of the error, as there is no request
 	}),
 	"publish": plain(flowtest.Case{
+		Unseen:   "what subscribes is in the program, and gone with it",
 		Document: "- {kind: publish, name: n, topic: all, ports: {error: [{name: failed}]}}",
 		Payload:  value.Int(7),
 		Example:  []value.Value{object("room", value.Int(1))},
@@ -273,6 +289,7 @@ var cases = map[string]conformCase{
 		Allocs:   12,
 	}),
 	"slack": plain(flowtest.Case{
+		Unseen:   "it takes requests of a listener, which no durable process has; what it sends are parts of the answer",
 		Document: "- {kind: slack, name: n, token: xoxb-1, signing_secret: 0123456789abcdef, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Allocs:   20, // as above
 		Prepare: func(f *flowtest.Flow) {
@@ -308,6 +325,7 @@ var cases = map[string]conformCase{
 		Allocs:   3, // of the language
 	}),
 	"socket_sink": plain(flowtest.Case{
+		Unseen:   "nothing listens",
 		Document: "- {kind: socket_sink, name: n, address: '127.0.0.1:1', timeout: 1ms, ports: {error: [{name: failed}]}}",
 		Allocs:   -1, // nothing listens
 	}),
@@ -341,16 +359,18 @@ var cases = map[string]conformCase{
 		Document: "- {kind: stdin, name: n, ports: {out: [{name: next}], error: [{name: failed}]}}",
 	}),
 	"stdout": func(t *testing.T) flowtest.Case {
-		null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+		path := filepath.Join(t.TempDir(), "out")
+		file, err := os.Create(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before := os.Stdout
-		os.Stdout = null
+		os.Stdout = file
 		return flowtest.Case{
+			Changes: lines(t, path),
 			Close: func() {
 				os.Stdout = before
-				if err := null.Close(); err != nil {
+				if err := file.Close(); err != nil {
 					t.Error(err)
 				}
 			},
@@ -360,8 +380,10 @@ var cases = map[string]conformCase{
 		}
 	},
 	"sql_sink": func(t *testing.T) flowtest.Case {
+		path := table(t, "CREATE TABLE t (a)")
 		return flowtest.Case{
-			Document: "- {kind: sql_sink, name: n, driver: sqlite, source: '" + table(t, "CREATE TABLE t (a)") + "', table: t, ports: {error: [{name: failed}]}}",
+			Changes:  rows(t, path),
+			Document: "- {kind: sql_sink, name: n, driver: sqlite, source: '" + path + "', table: t, ports: {error: [{name: failed}]}}",
 			Payload:  object("a", value.Int(7)),
 			Allocs:   -1, // those of the driver
 		}
@@ -378,6 +400,7 @@ var cases = map[string]conformCase{
 		Allocs:   3, // of the language
 	}),
 	"telegram": plain(flowtest.Case{
+		Unseen:   "it takes requests of a listener, which no durable process has; what it sends are parts of the answer",
 		Document: "- {kind: telegram, name: n, token: '1:abcdef', webhook_secret: s, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Allocs:   20, // as above
 		Prepare: func(f *flowtest.Flow) {
@@ -393,8 +416,10 @@ var cases = map[string]conformCase{
 		Allocs:   6, // of the error
 	}),
 	"trail_append": func(t *testing.T) flowtest.Case {
+		db := filepath.Join(t.TempDir(), "db")
 		return flowtest.Case{
-			Document: "- {kind: trail_append, name: n, db: '" + filepath.Join(t.TempDir(), "db") + "', time: 'null', ports: {error: [{name: refused}]}}",
+			Changes:  events(t, db),
+			Document: "- {kind: trail_append, name: n, db: '" + db + "', time: 'null', ports: {error: [{name: refused}]}}",
 			Payload:  object("user", value.String("ann"), "event", value.String("came")),
 			Allocs:   -1, // those of package trail
 		}
@@ -408,8 +433,10 @@ var cases = map[string]conformCase{
 		}
 	},
 	"trail_sink": func(t *testing.T) flowtest.Case {
+		db := filepath.Join(t.TempDir(), "db")
 		return flowtest.Case{
-			Document: "- {kind: trail_sink, name: n, db: '" + filepath.Join(t.TempDir(), "db") + "', ports: {error: [{name: refused}]}}",
+			Changes:  events(t, db),
+			Document: "- {kind: trail_sink, name: n, db: '" + db + "', ports: {error: [{name: refused}]}}",
 			Payload:  object("user", value.String("ann"), "event", value.String("came")),
 			Allocs:   -1, // those of package trail
 		}
@@ -442,6 +469,7 @@ var cases = map[string]conformCase{
 		service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		return flowtest.Case{
 			Close:    service.Close,
+			Unseen:   "nothing listens",
 			Document: "- {kind: websocket_client, name: n, url: '" + strings.Replace(service.URL, "http", "ws", 1) + "', ports: {out: [{name: next}], error: [{name: failed}]}}",
 			Payload:  value.String("x"),
 			Allocs:   -1, // a goroutine that waits
@@ -483,6 +511,67 @@ func TestConform(t *testing.T) {
 			c.Kind, c.Kinds = d.Kind, std.Defs("")
 			flowtest.Conform(t, c)
 		})
+	}
+}
+
+// A counting server counts requests with a method.
+type counting struct {
+	*httptest.Server
+	requests atomic.Int64
+}
+
+// newCounting returns a server; a nil handler answers 200.
+func newCounting(t *testing.T, method string, handler http.Handler) *counting {
+	t.Helper()
+	c := new(counting)
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == method {
+			c.requests.Add(1)
+		}
+		if handler != nil {
+			handler.ServeHTTP(w, r)
+		}
+	}))
+	return c
+}
+
+func (c *counting) count() int { return int(c.requests.Load()) }
+
+// lines counts those of a file, which may be missing.
+func lines(t *testing.T, path string) func() int {
+	return func() int {
+		data, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return bytes.Count(data, []byte("\n"))
+	}
+}
+
+// rows counts those of the table t of a database of SQLite.
+func rows(t *testing.T, path string) func() int {
+	return func() (n int) {
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM t").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+}
+
+// events counts those of a store of package trail.
+func events(t *testing.T, dir string) func() int {
+	return func() int {
+		s, err := trail.Open(dir, trail.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		return int(s.Info().Rows)
 	}
 }
 
