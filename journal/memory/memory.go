@@ -284,7 +284,7 @@ func (d *data) apply(b *journal.Batch) {
 			e.run.Ended = ms(end.At)
 		}
 		switch {
-		case end.State == journal.Waiting:
+		case end.State == journal.Waiting, end.State == journal.Paused:
 			e.run.Resumed = 0
 		case end.State.Ended():
 			clear(e.waits)
@@ -524,10 +524,29 @@ func (s *Store) Trim(ctx context.Context, p journal.Policy) (removed int, more b
 	return removed, more, nil
 }
 
+// kept reports whether a signal is kept at now: its time is not over, or a run waits for it that was put aside before it
+// was.
+func (d *data) kept(one *journal.Signal, now time.Time) bool {
+	if one.Until.After(now) {
+		return true
+	}
+	for _, e := range d.runs {
+		if one.Event == "" || e.run.State < journal.Paused || !e.run.Ended.Before(one.Until) {
+			continue
+		}
+		for _, w := range e.waits {
+			if w.Namespace == one.Namespace && w.Event == one.Event && w.Key == one.Key {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // trimSignals removes signals that are not kept at now, at most some.
 func (d *data) trimSignals(now time.Time, most int) (removed int, more bool) {
 	d.signals = slices.DeleteFunc(d.signals, func(one *journal.Signal) bool {
-		if more || one.Until.After(now) {
+		if more || d.kept(one, now) {
 			return false
 		}
 		if more = removed == most; more {
@@ -627,7 +646,7 @@ func (s *Store) signals(ctx context.Context, now time.Time, f func(one *journal.
 	}
 	var signals []journal.Signal
 	for _, one := range s.data.signals {
-		if one.Event != "" && one.Until.After(ms(now)) && f(one) {
+		if one.Event != "" && f(one) && s.data.kept(one, ms(now)) {
 			c := *one
 			c.Payload = some(c.Payload)
 			signals = append(signals, c)
