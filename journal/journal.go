@@ -303,7 +303,7 @@ type Store interface {
 
 	// Signals returns the signals for an event with a key that are not taken and are kept at
 	// now, in the order in which they came. A signal is kept until its time is over, and then for as
-	// long as a run waits for it that was put aside before.
+	// long as a run waits for it whose wait has begun before, by its record.
 	Signals(ctx context.Context, namespace, event, key string, now time.Time) ([]Signal, error)
 
 	// Untaken returns all signals that are not taken and are kept at now, without payloads, in

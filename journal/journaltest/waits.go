@@ -468,17 +468,22 @@ func signalsTrim(_ *testing.T, k *kit) {
 	k.untaken(at(0))
 }
 
-// signalsAside checks that a signal outlives its time while a run waits for it that was put aside before, and no longer.
-func signalsAside(_ *testing.T, k *kit) {
+// signalsAwaited checks that a signal outlives its time while a run waits for it that has done so before, and no longer.
+func signalsAwaited(_ *testing.T, k *kit) {
 	k.putToWait(NewWait(1, 1), NewWait(2, 1), NewWait(3, 1))
-	early := NewSignal(3) // its time was over when the run was put aside
+	begun := func(i, second int) journal.Record {
+		r := NewRecord(i, 1)
+		r.Pos, r.At = NewWait(i, 1).Pos, at(second)
+		return r
+	}
+	early := NewSignal(3) // its time was over when the run began to wait
 	early.ID, early.Until = "early", at(20)
 	other := NewSignal(3)
 	other.ID, other.Event = "other", "sent"
 	k.commit(&journal.Batch{
 		Signals: []journal.Signal{NewSignal(1), NewSignal(2), NewSignal(3), early, other}, // until 1001, 1002 and 1003
-		Resumed: []journal.ID{ID(3)},
-		Ends:    []journal.End{{Run: ID(1), State: journal.Paused, At: at(30)}, {Run: ID(3), State: journal.Stuck, At: at(30)}},
+		Records: []journal.Record{begun(1, 30), begun(2, 1002), begun(3, 30)},
+		Ends:    []journal.End{{Run: ID(1), State: journal.Paused, At: at(30)}},
 	})
 	for range 2 {
 		k.signals("order 1", at(5000), NewSignal(1))
@@ -488,12 +493,12 @@ func signalsAside(_ *testing.T, k *kit) {
 		k.known(true, NewSignal(1), NewSignal(3))
 		k.known(false, NewSignal(2), early, other)
 		k.waits(1, NewWait(1, 1))
-		k.due(at(5000), 10, NewWait(2, 1))
+		k.due(at(5000), 10, NewWait(2, 1), NewWait(3, 1)) // not of the one that is paused
 		k.reopen()
-		k.commit(&journal.Batch{Signals: []journal.Signal{NewSignal(2), early, other}})
+		k.commit(&journal.Batch{Signals: []journal.Signal{NewSignal(2), early, other}, Resumed: []journal.ID{ID(3)}})
 	}
-	// One has it, and the other goes on.
-	k.commit(&journal.Batch{Taken: []journal.SignalID{idOf(NewSignal(1))}, Retried: []journal.Retry{{Run: ID(3)}}})
+	// One is taken, the wait for the other is over.
+	k.commit(&journal.Batch{Taken: []journal.SignalID{idOf(NewSignal(1))}, Over: []journal.WaitID{{Run: ID(3), Pos: NewWait(3, 1).Pos}}})
 	k.signals("order 3", at(5000))
 	k.trim(journal.Policy{Now: at(5000)}, 5)
 	k.known(false, NewSignal(1), NewSignal(3))

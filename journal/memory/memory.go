@@ -524,18 +524,17 @@ func (s *Store) Trim(ctx context.Context, p journal.Policy) (removed int, more b
 	return removed, more, nil
 }
 
-// kept reports whether a signal is kept at now: its time is not over, or a run waits for it that was put aside before it
-// was.
+// kept reports whether a signal is kept at now: its time is not over, or a run waits for it and has before it was.
 func (d *data) kept(one *journal.Signal, now time.Time) bool {
 	if one.Until.After(now) {
 		return true
 	}
 	for _, e := range d.runs {
-		if one.Event == "" || e.run.State < journal.Paused || !e.run.Ended.Before(one.Until) {
-			continue
-		}
 		for _, w := range e.waits {
-			if w.Namespace == one.Namespace && w.Event == one.Event && w.Key == one.Key {
+			if one.Event == "" || w.Namespace != one.Namespace || w.Event != one.Event || w.Key != one.Key {
+				continue
+			}
+			if slices.ContainsFunc(e.records, func(r journal.Record) bool { return r.Pos == w.Pos && r.At.Before(one.Until) }) {
 				return true
 			}
 		}
