@@ -495,7 +495,7 @@ func signalsAwaited(_ *testing.T, k *kit) {
 		k.waits(1, NewWait(1, 1))
 		k.due(at(5000), 10, NewWait(2, 1), NewWait(3, 1)) // not of the one that is paused
 		k.reopen()
-		k.commit(&journal.Batch{Signals: []journal.Signal{NewSignal(2), early, other}, Resumed: []journal.ID{ID(3)}})
+		k.commit(&journal.Batch{Signals: []journal.Signal{NewSignal(2), early, other}})
 	}
 	// One is taken, the wait for the other is over.
 	k.commit(&journal.Batch{Taken: []journal.SignalID{idOf(NewSignal(1))}, Over: []journal.WaitID{{Run: ID(3), Pos: NewWait(3, 1).Pos}}})

@@ -36,7 +36,7 @@ func runsCommand(a commands) *cobra.Command {
 		Example: "  uniflow runs list --admin 127.0.0.1:9000\n  uniflow runs list --journal sqlite:runs.db --state failed,stuck\n  uniflow runs show --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71\n  uniflow runs signal --admin 127.0.0.1:9000 approved --key order-7",
 		Args:    cobra.ArbitraryArgs, RunE: app.RunGroup,
 	}
-	cmd.AddCommand(runsListCommand(a), runsShowCommand(a), runsSignalCommand(a), runsCancelCommand(a), runsRetryCommand(a), runsRestartCommand(a))
+	cmd.AddCommand(runsListCommand(a), runsShowCommand(a), runsSignalCommand(a), runsPauseCommand(a), runsResumeCommand(a), runsCancelCommand(a), runsRetryCommand(a), runsRestartCommand(a), runsJobsCommand(a))
 	return cmd
 }
 
@@ -222,9 +222,9 @@ what it waits for.
 
 The states: queued: an item of a queue that has not begun; running; waiting: it only waits, and is not
 in memory; ok, failed and cancelled, which have ended; dead: it was resumed five times without a new
-record, as the program has crashed each time, or the last attempt of an item has failed; stuck:
-its documents have changed; diverged: run again, it did something else than its records say. The last
-three are put aside: the program does not go on with them.`
+record, as the program has crashed each time, or the last attempt of an item has failed; paused, by
+a person; stuck: its documents have changed; diverged: run again, it did something else than its
+records say. The last four are put aside: the program does not go on with them.`
 
 const runsListExample = `  uniflow runs list --admin 127.0.0.1:9000
   uniflow runs list --admin 127.0.0.1:9000 --state failed,stuck --since 1h
