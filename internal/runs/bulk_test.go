@@ -103,7 +103,7 @@ func TestJobs(t *testing.T) {
 		if err != nil || first.State != "running" {
 			t.Fatalf("%+v, %v", first, err)
 		}
-		time.Sleep(2500 * time.Millisecond) // of the bubble
+		<-time.After(2500 * time.Millisecond)
 		_, err = j.Start(v, b)
 		if busy, ok := errors.AsType[*BusyError](err); !ok || busy.Job.ID != first.ID || busy.Job.Done != 3 {
 			t.Fatalf("a second job: %v", err)
