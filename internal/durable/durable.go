@@ -60,9 +60,13 @@ type Keeper struct {
 // A key is the key of a run, among those of its trigger.
 type key struct{ namespace, trigger, key string }
 
-// Open returns a keeper of the runs in a store, which it closes. It reads which have not ended.
-func Open(ctx context.Context, store journal.Store, log *slog.Logger) (*Keeper, error) {
+// Open returns a keeper of the runs in a store, which it closes. It reads which have not ended, or pauses them all.
+func Open(ctx context.Context, store journal.Store, log *slog.Logger, paused bool) (*Keeper, error) {
 	left, err := store.Unfinished(ctx)
+	if err == nil && paused {
+		left = nil
+		err = pauseAll(ctx, store, log)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}

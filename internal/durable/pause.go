@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -206,4 +207,29 @@ func (k *Keeper) Resume(ctx context.Context, id journal.ID) error {
 	}
 	k.enter(f)
 	return k.goOnAs(ctx, f, journal.Retry{Run: f.id})
+}
+
+// pauseAll pauses all runs of a store that nothing else uses yet.
+func pauseAll(ctx context.Context, store journal.Store, log *slog.Logger) error {
+	f := journal.Filter{States: []journal.State{journal.Queued, journal.Running, journal.Waiting}, Limit: 1000}
+	n := 0
+	for {
+		found, err := store.List(ctx, f)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			log.Warn("runs are paused, as the program was started to do so: uniflow runs resume lets them go on", "runs", n)
+			return nil
+		}
+		b := new(journal.Batch)
+		for _, r := range found {
+			b.Ends = append(b.Ends, journal.End{Run: r.ID, State: journal.Paused, Error: r.Error, At: time.Now()})
+		}
+		if err := store.Commit(ctx, b); err != nil {
+			return err
+		}
+		n += len(found)
+		f.After = found[len(found)-1].ID
+	}
 }

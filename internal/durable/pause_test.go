@@ -272,6 +272,45 @@ func TestSignalForStuck(t *testing.T) {
 	}
 }
 
+// TestPausedAtStart starts a program that lets nothing go on of what has not ended: it does when it is resumed.
+func TestPausedAtStart(t *testing.T) {
+	w := newWorld(t)
+	w.more = w.lineKinds()
+	const document = two + `
+- {kind: line, name: q, ports: {out: [{name: h}]}}
+- {kind: hold, name: h}
+`
+	s := w.blockAt("b")
+	w.start(document)
+	running := w.must(node.Submission{Payload: value.Int(7)})
+	<-s.entered
+	waits := w.put(node.Item{Payload: value.List(wait("go", "1", 0))})
+	w.until(waits.Run, journal.Waiting)
+	queued := w.put(node.Item{Payload: value.List()})
+	w.crash(s.open)
+	w.effect = nil
+	w.called()
+	w.pauses = true
+	w.start(document)
+	all := []string{running.Run, waits.Run, queued.Run}
+	for _, run := range all {
+		w.stored(run, journal.Paused)
+	}
+	w.signalled("go", "1", "x")
+	if got := w.called(); got != "" {
+		t.Errorf("%s was done", got)
+	}
+	for _, run := range all {
+		w.resumed(run)
+	}
+	for _, run := range all {
+		w.until(run, journal.OK)
+	}
+	if got := w.called(); got != "b" {
+		t.Errorf("%s was done, want b alone", got)
+	}
+}
+
 // TestPauseHammer pauses and resumes runs at random while they run and get signals. All end well, and each effect is
 // done once.
 func TestPauseHammer(t *testing.T) {

@@ -117,7 +117,7 @@ func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err e
 		return err
 	}
 	s.engine, err = uniflow.New(uniflow.Options{
-		Kinds: kinds, Namespace: o.Namespace, Log: s.log, Grace: grace, Journal: store, Recorders: s.traces.watch(), Metrics: o.Admin != "", Memory: int64(o.Memory),
+		Kinds: kinds, Namespace: o.Namespace, Log: s.log, Grace: grace, Journal: store, Paused: o.Recover == "paused", Recorders: s.traces.watch(), Metrics: o.Admin != "", Memory: int64(o.Memory),
 		Observer: s.packets.observer(),
 	})
 	if err != nil {
