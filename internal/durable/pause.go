@@ -137,6 +137,9 @@ func (k *Keeper) pause(ctx context.Context, id journal.ID) (stopped <-chan struc
 
 // brake lets a run stop that is in progress.
 func (k *Keeper) brake(ctx context.Context, id journal.ID) (stopped <-chan struct{}, err error) {
+	if err := k.journal.Ready(); err != nil { // it could not be paused
+		return nil, unavailable(err)
+	}
 	r, err := k.journal.Store().Get(ctx, id)
 	switch {
 	case err != nil:

@@ -158,6 +158,64 @@ func TestPauseCancelled(t *testing.T) {
 	}
 }
 
+// TestPauseLatest lets a paused run go on in the workflow of today.
+func TestPauseLatest(t *testing.T) {
+	w := newWorld(t)
+	w.open(asks)
+	r := w.waiting("k", 1)
+	w.paused(r.Run)
+	w.called()
+	w.apply(`
+- {kind: begin, name: t, ports: {out: [{name: a}]}}
+- {kind: act, name: a, ports: {out: [{name: p}]}}
+- {kind: pause, name: p, ports: {out: [{name: b}]}}
+- {kind: act, name: b}
+`)
+	if err := w.engine.RetryRun(t.Context(), idOf(r.Run), true); err != nil {
+		t.Fatal(err)
+	}
+	w.signalled("go", "1", "x")
+	w.until(r.Run, journal.OK)
+	if got := w.called(); got != "b" {
+		t.Errorf("%s was done, want b alone", got)
+	}
+}
+
+// TestPauseShutdown ends the program while a run is to be paused: it is, if what it has begun ends in time.
+func TestPauseShutdown(t *testing.T) {
+	w := newWorld(t)
+	s := w.blockAt("a")
+	w.start(two)
+	r := w.must(node.Submission{Payload: value.Int(7)})
+	<-s.entered
+	soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if done, err := w.engine.PauseRun(soon, idOf(r.Run)); done || err != nil {
+		t.Fatalf("%t, %v", done, err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := w.engine.Shutdown(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}()
+	s.open()
+	<-ended
+	w.engine = nil
+	w.store = &crashStore{Store: w.store.Reopen()}
+	if got := w.runOf(r.Run); got.State != journal.Paused || w.called() != "a" {
+		t.Fatalf("the run is %s", got.State)
+	}
+	w.effect = nil
+	w.start(two)
+	w.resumed(r.Run)
+	w.until(r.Run, journal.OK)
+	if got := w.called(); got != "b" {
+		t.Errorf("%s was done", got)
+	}
+}
+
 // TestPauseAccept refuses to pause what could not go on from there.
 func TestPauseAccept(t *testing.T) {
 	w := newWorld(t)
