@@ -38,9 +38,29 @@ func (e *Engine) CancelRun(ctx context.Context, run journal.ID) error {
 	return e.keeper.Cancel(ctx, run)
 }
 
+// PauseRun puts a durable run aside that is queued, waits or runs, as [journal.Paused], until ResumeRun. Those who wait
+// for its answer get an error. It returns when no crash can undo that. What a run has begun ends, and is recorded,
+// before: if the context ends earlier, it reports false, and the run is paused then. Errors are those of
+// [Engine.CancelRun].
+func (e *Engine) PauseRun(ctx context.Context, run journal.ID) (paused bool, err error) {
+	if e.keeper == nil {
+		return false, errNoJournal
+	}
+	return e.keeper.Pause(ctx, run)
+}
+
+// ResumeRun lets a durable run go on that is paused, with what has come for it meanwhile, and returns when no crash
+// can undo that. Errors are those of [Engine.CancelRun]: 409 for a run that is not paused, or cannot go on.
+func (e *Engine) ResumeRun(ctx context.Context, run journal.ID) error {
+	if e.keeper == nil {
+		return errNoJournal
+	}
+	return e.keeper.Resume(ctx, run)
+}
+
 // RetryRun lets a durable run go on that is stuck or diverged, with what it has recorded, and one that has
 // failed or is dead, without the failures: what has gone well is not done again. With latest, one that does so
-// or waits goes on in the workflow that is served now: records count where it comes to the same places with the
+// waits or is paused goes on in the workflow that is served now: records count where it comes to the same places with the
 // same input. Errors are those of [Engine.CancelRun]: 409 also for a run that still cannot go on.
 func (e *Engine) RetryRun(ctx context.Context, run journal.ID, latest bool) error {
 	if e.keeper == nil {

@@ -55,6 +55,7 @@ type Options struct {
 	Memory           int64         // bytes that nodes may hold of what has come and is not done, see [node.Memory]; half of what the program may take
 	Clock            node.Clock    // what nodes wait by; the clock of the machine by default
 	Journal          journal.Store // keeps durable processes, see [durability]; the engine closes it; nil for none
+	Paused           bool          // pauses what the journal has that has not ended, until [Engine.ResumeRun]
 	Job              *node.Job     // for a program that ends with its work; nil for one that serves
 
 	Observer  *observe.Observer  // sees every process; nil costs nothing
@@ -169,7 +170,7 @@ func New(opts Options) (*Engine, error) {
 	e.waits = waits.New(opts.Clock)
 	e.opts.Log = slog.New(e.secrets.Handler(opts.Log.Handler()))
 	if opts.Journal != nil {
-		if e.keeper, err = durable.Open(context.Background(), opts.Journal, e.opts.Log); err != nil {
+		if e.keeper, err = durable.Open(context.Background(), opts.Journal, e.opts.Log, opts.Paused); err != nil {
 			return nil, err
 		}
 	}

@@ -67,7 +67,7 @@ type Run struct {
 	InputHash uint64
 	Answer    []byte // of a run that has ended
 	Error     string // why it failed, as text
-	Resumed   int    // times that it was resumed since its last record, or since it was put to wait
+	Resumed   int    // times that it was resumed since its last record, or since it was put to wait or paused
 	Retried   int32  // number of its last record of the attempts before; see [Retry]
 	Moved     bool   // a Retry named a revision: its records count where they fit, also if none of them is a failure
 	Created   time.Time
@@ -157,7 +157,7 @@ type Signal struct {
 	Namespace, ID string // the namespace has no zero byte
 	Event, Key    string // the event is not empty
 	Payload       []byte
-	Until         time.Time // from then on it is not found, and Trim removes it; kept in milliseconds
+	Until         time.Time // see [Store.Signals]; kept in milliseconds
 }
 
 // A SignalID names a signal.
@@ -243,7 +243,7 @@ type Batch struct {
 	Existing []*Run
 }
 
-// A Policy says which runs that have ended are removed. Signals are kept as long as they say.
+// A Policy says which runs that have ended are removed. Signals are kept as [Store.Signals] says.
 type Policy struct {
 	Now        time.Time
 	KeepOK     time.Duration // ended well
@@ -302,7 +302,8 @@ type Store interface {
 	Waits(ctx context.Context, run ID) ([]Wait, error)
 
 	// Signals returns the signals for an event with a key that are not taken and are kept at
-	// now, in the order in which they came.
+	// now, in the order in which they came. A signal is kept until its time is over, and then for as
+	// long as a run waits for it whose wait has begun before, by its record.
 	Signals(ctx context.Context, namespace, event, key string, now time.Time) ([]Signal, error)
 
 	// Untaken returns all signals that are not taken and are kept at now, without payloads, in

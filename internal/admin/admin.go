@@ -36,6 +36,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/debug"
 	"github.com/uniflow-labs/uniflow/internal/edit"
 	"github.com/uniflow-labs/uniflow/internal/recent"
+	"github.com/uniflow-labs/uniflow/internal/runs"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
@@ -82,6 +83,8 @@ type Options struct {
 
 	Signal     func(ctx context.Context, s node.Signal) error                                                  // nil if that cannot be, as below
 	CancelRun  func(ctx context.Context, run journal.ID) error                                                 // ends one that waits or was put aside
+	PauseRun   func(ctx context.Context, run journal.ID) (paused bool, err error)                              // sets one aside, or lets it stop until it can be
+	ResumeRun  func(ctx context.Context, run journal.ID) error                                                 // lets one go on that is paused
 	RetryRun   func(ctx context.Context, run journal.ID, latest bool) error                                    // lets one go on that has failed or was put aside, in the workflow of today if latest is set
 	RestartRun func(ctx context.Context, run journal.ID, input *value.Value) (restarted journal.ID, err error) // starts one with what another has begun with, or with an input
 
@@ -145,6 +148,7 @@ type Server struct {
 	auth    *auth
 	stream  *console.Stream
 	recent  *recent.Recent
+	jobs    *runs.Jobs
 	sends   *rate.Limiter // of packets that clients send
 	served  []api.Route
 	ready   atomic.Bool
@@ -193,7 +197,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin server: %w", err)
 	}
-	s := &Server{opts: opts, auth: newAuth(&opts), stream: console.NewStream(opts.Metrics, opts.Redact), recent: recent.New(opts.Watch), sends: rate.NewLimiter(sendRate, sendRate), started: time.Now(), addr: listener.Addr()}
+	s := &Server{opts: opts, auth: newAuth(&opts), stream: console.NewStream(opts.Metrics, opts.Redact), recent: recent.New(opts.Watch), jobs: runs.NewJobs(opts.Log), sends: rate.NewLimiter(sendRate, sendRate), started: time.Now(), addr: listener.Addr()}
 	metrics, err := prom.Handler(prom.Options{Metrics: opts.Metrics, Version: opts.Version, Log: opts.Log})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
@@ -239,11 +243,12 @@ func (s *Server) Addr() net.Addr { return s.addr }
 // node is not ready.
 func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
 
-// Close ends the server, and profiles that are being taken. It returns when all
+// Close ends the server, profiles that are being taken, and a job over durable runs. It returns when all
 // requests have ended.
 func (s *Server) Close() error {
 	err := s.http.Close()
 	s.workers.Wait()
+	s.jobs.Close()
 	s.stream.Close()
 	s.recent.Close()
 	return err

@@ -30,7 +30,7 @@ func full() Options {
 	}
 	act := func(context.Context, journal.ID) error { return nil }
 	return Options{
-		Signal: func(context.Context, node.Signal) error { return nil }, CancelRun: act, RetryRun: func(context.Context, journal.ID, bool) error { return nil }, RestartRun: func(_ context.Context, id journal.ID, _ *value.Value) (journal.ID, error) { return id, nil },
+		Signal: func(context.Context, node.Signal) error { return nil }, CancelRun: act, PauseRun: func(context.Context, journal.ID) (bool, error) { return true, nil }, ResumeRun: act, RetryRun: func(context.Context, journal.ID, bool) error { return nil }, RestartRun: func(_ context.Context, id journal.ID, _ *value.Value) (journal.ID, error) { return id, nil },
 		PauseQueue: func(context.Context, string, string, bool) error { return nil }, Enqueue: func(context.Context, node.Item) (*node.Receipt, error) { return nil, errors.New("no queue") },
 		Edit: documents, Slow: http.NotFoundHandler(), Logs: new(console.Logs), Again: func() {}, Announce: func(string) {}, Debug: debug.New(debug.Options{}), Cancel: func(string) bool { return false }, Send: func(context.Context, string, int, value.Value) (answer value.Value, ok bool, err error) { return }, Requeue: func(context.Context, string, [][]byte) ([]node.Requeued, error) { return nil, nil },
 	}

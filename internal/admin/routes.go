@@ -76,8 +76,17 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 	if act := s.opts.RestartRun; act != nil {
 		all["POST "+api.RunsPath+"/{id}/restart"] = s.restart(act)
 	}
-	if s.opts.CancelRun != nil && s.opts.RetryRun != nil && s.opts.RestartRun != nil {
-		all["POST "+api.RunsPath+"/bulk"] = http.HandlerFunc(s.bulk)
+	if s.opts.PauseRun != nil {
+		all["POST "+api.RunsPath+"/{id}/pause"] = s.runAction(same(s.pause(pauseTime)))
+	}
+	if act := s.opts.ResumeRun; act != nil {
+		all["POST "+api.RunsPath+"/{id}/resume"] = s.runAction(same(act))
+	}
+	if s.opts.CancelRun != nil && s.opts.PauseRun != nil && s.opts.ResumeRun != nil && s.opts.RetryRun != nil && s.opts.RestartRun != nil {
+		all["POST "+api.JobsPath] = http.HandlerFunc(s.bulk)
+		all["GET "+api.JobsPath] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.json(w, s.jobs.All()) })
+		all["GET "+api.JobsPath+"/{id}"] = s.theJob(s.jobs.Get)
+		all["DELETE "+api.JobsPath+"/{id}"] = s.theJob(s.jobs.Cancel)
 	}
 	if s.opts.PauseQueue != nil {
 		all["POST "+api.QueuesPath+"/{id}/pause"] = s.pauseQueue(true)

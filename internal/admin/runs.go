@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -192,52 +191,6 @@ func (s *Server) restart(act func(context.Context, journal.ID, *value.Value) (jo
 			return act(ctx, id, &input)
 		})(w, r)
 	}
-}
-
-// bulk does a part of something with many runs.
-func (s *Server) bulk(w http.ResponseWriter, r *http.Request) {
-	view := s.view(w)
-	if view == nil {
-		return
-	}
-	var body api.RunBulk
-	if !read(w, r, &body, `{"do": "retry", "ids": ["ID"]} or {"do": "retry", "where": {"states": ["failed"]}}`) {
-		return
-	}
-	act := map[string]func(context.Context, journal.ID) error{
-		"cancel": s.opts.CancelRun,
-		"retry":  func(ctx context.Context, id journal.ID) error { return s.opts.RetryRun(ctx, id, body.Latest) },
-		"restart": func(ctx context.Context, id journal.ID) error {
-			_, err := s.opts.RestartRun(ctx, id, nil)
-			return err
-		},
-	}[body.Do]
-	if act == nil {
-		api.Fail(w, http.StatusBadRequest, fmt.Sprintf("do: got %q", body.Do), "want cancel, retry or restart")
-		return
-	}
-	if body.Latest && body.Do != "retry" {
-		api.Fail(w, http.StatusBadRequest, "latest goes with retry only", "leave it out")
-		return
-	}
-	b := runs.Bulk{IDs: body.IDs, Rate: body.Rate, Query: runs.Query{After: body.After}}
-	b.Act = func(ctx context.Context, id journal.ID) error {
-		ctx, cancel := context.WithTimeout(ctx, maxSending)
-		defer cancel()
-		return act(ctx, id)
-	}
-	if where := body.Where; where != nil {
-		b.States, b.Trigger, b.Namespace = where.States, where.Trigger, where.Namespace
-		if where.Since != nil {
-			b.Since = *where.Since
-		}
-	}
-	part, err := view.Bulk(r.Context(), b)
-	if err != nil {
-		s.noRuns(w, err)
-		return
-	}
-	s.json(w, part)
 }
 
 // signal sends a signal, and answers when no crash can lose it.

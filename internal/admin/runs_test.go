@@ -68,7 +68,7 @@ func openTill(t *testing.T) *till {
 	p.apply(strings.NewReplacer("PORT", strconv.Itoa(p.port), "SERVICE", service.URL).Replace(checkout))
 	p.s = start(t, Options{
 		Token: "all", ViewToken: "look", Status: e.Status, Redact: e.Redact, RedactValue: e.RedactValue,
-		Runs: e.Runs(), Signal: e.Signal, CancelRun: e.CancelRun, RetryRun: e.RetryRun, RestartRun: e.RestartRun,
+		Runs: e.Runs(), Signal: e.Signal, CancelRun: e.CancelRun, PauseRun: e.PauseRun, ResumeRun: e.ResumeRun, RetryRun: e.RetryRun, RestartRun: e.RestartRun,
 	})
 	return p
 }
@@ -357,42 +357,89 @@ func TestRunsBulk(t *testing.T) {
 	p.apply(strings.ReplaceAll(approvals, "PORT", strconv.Itoa(p.port)))
 	tea, ham, gin := p.waits("tea"), p.waits("ham"), p.waits("gin")
 	const missing = "0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71"
-	bulk := func(body string, want int) (part api.RunBulked) {
+	bulk := func(body string, want int) (job api.RunJob) {
 		t.Helper()
-		if status, text := asked(t, p.s, "all", "POST", "/api/v1/runs/bulk", body, &part); status != want {
+		status, text := asked(t, p.s, "all", "POST", "/api/v1/runs/bulk", body, &job)
+		if status != want {
 			t.Errorf("%.80s: got %d %s, want %d", body, status, text, want)
 		}
-		return part
+		for id := job.ID; job.State == "running"; {
+			if status, text := asked(t, p.s, "look", "GET", "/api/v1/runs/bulk/"+id, "", &job); status != 200 {
+				t.Fatal(status, text)
+			}
+		}
+		return job
 	}
-	part := bulk(`{"do": "cancel", "ids": ["`+tea+`", "`+missing+`", "`+tea+`"], "rate": 1000}`, 200)
-	if part.Done != 1 || len(part.Refused) != 2 || part.Refused[0] != (api.RunRefused{ID: missing, Message: "there is no run with this id"}) || part.Refused[1].ID != tea || part.Next != "" {
-		t.Errorf("got %+v", part)
+	job := bulk(`{"do": "cancel", "ids": ["`+tea+`", "`+missing+`", "`+tea+`"], "rate": 1000}`, 200)
+	if job.Done != 1 || len(job.Refused) != 2 || job.Refused[0] != (api.RunRefused{Runs: 1, Message: "there is no run with this id", Example: missing}) || job.Refused[1].Example != tea || job.State != "done" {
+		t.Errorf("got %+v", job)
 	}
-	if part = bulk(`{"do": "cancel", "ids": ["`+tea+`", "`+ham+`"], "after": "`+tea+`"}`, 200); part.Done != 1 || len(part.Refused) != 0 {
-		t.Errorf("got %+v, want ham alone", part)
+	if job = bulk(`{"do": "pause", "where": {"states": ["waiting", "running"], "trigger": "shop"}}`, 200); job.Done < 2 || len(job.Refused) != 0 {
+		t.Errorf("got %+v", job)
 	}
-	if part = bulk(`{"do": "restart", "where": {"states": ["cancelled"], "trigger": "shop", "since": "2020-01-01T00:00:00Z"}}`, 200); part.Done != 2 || len(part.Refused) != 0 {
-		t.Errorf("got %+v", part)
+	p.until(ham, "paused")
+	p.until(gin, "paused")
+	if job = bulk(`{"do": "resume", "where": {"states": ["paused"]}, "dry_run": true}`, 200); job.Selected != 2 || job.Done != 0 {
+		t.Errorf("got %+v", job)
 	}
-	if part = bulk(`{"do": "retry", "where": {"trigger": "other"}}`, 200); part.Done != 0 || len(part.Refused) != 0 || part.Next != "" {
-		t.Errorf("got %+v", part)
+	var run api.Run
+	if status, text := asked(t, p.s, "all", "POST", "/api/v1/runs/"+gin+"/resume", "", &run); status != 200 || run.State != "running" && run.State != "waiting" {
+		t.Errorf("got %d %s", status, text)
+	}
+	if status, text := asked(t, p.s, "all", "POST", "/api/v1/runs/"+ham+"/pause", "", &run); status != 200 || run.State != "paused" {
+		t.Errorf("got %d %s", status, text)
+	}
+	if job = bulk(`{"do": "cancel", "ids": ["`+ham+`"]}`, 200); job.Done != 1 || len(job.Refused) != 0 {
+		t.Errorf("got %+v, want ham alone", job)
+	}
+	if job = bulk(`{"do": "restart", "where": {"states": ["cancelled"], "trigger": "shop", "since": "2020-01-01T00:00:00Z"}}`, 200); job.Done != 2 || len(job.Refused) != 0 {
+		t.Errorf("got %+v", job)
+	}
+	if job = bulk(`{"do": "retry", "where": {"trigger": "other"}}`, 200); job.Done != 0 || len(job.Refused) != 0 {
+		t.Errorf("got %+v", job)
 	}
 	p.until(gin, "waiting")
-	if part = bulk(`{"do": "retry", "where": {"states": ["waiting"]}}`, 200); part.Done != 0 || len(part.Refused) < 1 {
-		t.Errorf("got %+v", part)
+	if job = bulk(`{"do": "retry", "where": {"states": ["waiting"]}}`, 200); job.Done != 0 || len(job.Refused) < 1 {
+		t.Errorf("got %+v", job)
 	}
 	for _, body := range []string{
 		`{"do": "cancel"}`, `{"do": "cancel", "where": {}}`, `{"do": "stop", "ids": ["` + tea + `"]}`, `{"do": "cancel", "ids": ["7"]}`, `{"do": "cancel", "where": {"states": ["lost"]}}`,
 		`{"do": "cancel", "ids": ["` + tea + `"], "where": {"trigger": "shop"}}`, `{"do": "cancel", "ids": ["` + tea + `"], "rate": 1001}`, `{"do": "cancel", "ids": ["` + tea + `"], "rate": -1}`,
-		`{"do": "cancel", "ids": ["` + tea + `"], "after": "` + ham + `"}`, `{"do": "cancel", "where": {"trigger": "shop"}, "after": "7"}`,
+		`{"do": "pause", "latest": true, "ids": ["` + tea + `"]}`, `{"do": "cancel", "where": {"trigger": "shop"}, "after": "7"}`,
 	} {
 		bulk(body, 400)
 	}
 	if status, _ := asked(t, p.s, "look", "POST", "/api/v1/runs/bulk", `{"do": "cancel", "where": {"trigger": "shop"}}`, nil); status != 403 {
 		t.Errorf("got %d for one who may view", status)
 	}
+	// One at a time, which goes on without a client until it is cancelled.
+	var slow api.RunJob
+	if status, text := asked(t, p.s, "all", "POST", "/api/v1/runs/bulk", `{"do": "retry", "where": {"trigger": "shop"}, "rate": 1}`, &slow); status != 200 {
+		t.Fatal(status, text)
+	}
+	if status, text := asked(t, p.s, "all", "POST", "/api/v1/runs/bulk", `{"do": "cancel", "ids": ["`+tea+`"]}`, nil); status != 409 || !strings.Contains(text, "uniflow runs jobs --cancel "+slow.ID) {
+		t.Errorf("got %d %s", status, text)
+	}
+	if status, _ := asked(t, p.s, "look", "DELETE", "/api/v1/runs/bulk/"+slow.ID, "", nil); status != 403 {
+		t.Errorf("cancelled by one who may view: %d", status)
+	}
+	if status, text := asked(t, p.s, "all", "DELETE", "/api/v1/runs/bulk/"+slow.ID, "", nil); status != 200 {
+		t.Errorf("got %d %s", status, text)
+	}
+	for slow.State == "running" {
+		asked(t, p.s, "look", "GET", "/api/v1/runs/bulk/"+slow.ID, "", &slow)
+	}
+	var all []api.RunJob
+	if asked(t, p.s, "look", "GET", "/api/v1/runs/bulk", "", &all); slow.State != "cancelled" || len(all) == 0 || all[0].State != "cancelled" {
+		t.Errorf("got %+v", all)
+	}
+	if status, _ := asked(t, p.s, "look", "GET", "/api/v1/runs/bulk/7", "", nil); status != 404 {
+		t.Errorf("got %d", status)
+	}
 	if err := p.e.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	bulk(`{"do": "cancel", "ids": ["`+gin+`", "`+tea+`"]}`, 503)
+	if job = bulk(`{"do": "cancel", "ids": ["`+gin+`", "`+tea+`"]}`, 200); job.State != "failed" || job.Error == "" || job.Done != 0 {
+		t.Errorf("got %+v", job)
+	}
 }

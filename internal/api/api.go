@@ -78,6 +78,7 @@ const (
 	CodePath    = Base + "code"
 	DebugPath   = Base + "debug"
 	RunsPath    = Base + "runs"
+	JobsPath    = RunsPath + "/bulk"
 	QueuesPath  = Base + "queues"
 	SignalsPath = Base + "signals"
 
@@ -157,7 +158,12 @@ func Routes() []Route {
 		{Method: http.MethodPost, Path: RunsPath + "/{id}/cancel", Scope: Control, Doc: "end a durable run that is queued, waits or was put aside", Answer: Run{}},
 		{Method: http.MethodPost, Path: RunsPath + "/{id}/retry", Scope: Control, Doc: "let a durable run go on that has failed, is dead or was put aside: what has gone well is not done again; an item of a queue goes into it again", Body: RunRetry{}, Answer: Run{}},
 		{Method: http.MethodPost, Path: RunsPath + "/{id}/restart", Scope: Control, Doc: "start another durable run with what this one has begun with, or with an input that is given, in the workflow that is served: the answer is the new one", Body: RunRestart{}, Answer: Run{}},
-		{Method: http.MethodPost, Path: RunsPath + "/bulk", Scope: Control, Doc: "cancel, retry or restart many durable runs, a part with each request: up to 200, and for about two seconds", Body: RunBulk{}, Answer: RunBulked{}},
+		{Method: http.MethodPost, Path: RunsPath + "/{id}/pause", Scope: Control, Doc: "set a durable run aside that is queued, waits or runs, until it is resumed: its state is still running if what it has begun has not ended after ten seconds, and it is paused then", Answer: Run{}},
+		{Method: http.MethodPost, Path: RunsPath + "/{id}/resume", Scope: Control, Doc: "let a durable run go on that is paused", Answer: Run{}},
+		{Method: http.MethodPost, Path: JobsPath, Scope: Control, Doc: "cancel, pause, resume, retry or restart many durable runs: the answer is a job, which goes on by itself; there is one at a time", Body: RunBulk{}, Answer: RunJob{}},
+		{Method: http.MethodGet, Path: JobsPath, Scope: View, Doc: "the last jobs over durable runs, the latest first", Answer: []RunJob{}},
+		{Method: http.MethodGet, Path: JobsPath + "/{id}", Scope: View, Doc: "how far a job is", Answer: RunJob{}},
+		{Method: http.MethodDelete, Path: JobsPath + "/{id}", Scope: Control, Doc: "end a job: what it has done stays done", Answer: RunJob{}},
 		{Method: http.MethodGet, Path: DebugPath, Scope: Control, Doc: "breakpoints, and the processes that are held", Answer: Debug{}},
 		{Method: http.MethodPut, Path: DebugPath + "/breakpoints", Scope: Control, Doc: "hold processes at these places, for as long as the state is asked for", Body: Breakpoints{}, Answer: Debug{}},
 		{Method: http.MethodPost, Path: DebugPath + "/held/{id}", Scope: Control, Doc: "let a process go on", Body: Move{}, Answer: Debug{}},

@@ -518,15 +518,14 @@ type RunRetry struct {
 // MaxRate is how many runs a [RunBulk] may act on in a second.
 const MaxRate = 1000
 
-// A RunBulk asks to do the same with many runs: those with the ids, or those that a filter selects. It is done in
-// parts, each with a request of its own.
+// A RunBulk asks to do the same with many runs: those with the ids, or those that a filter selects.
 type RunBulk struct {
-	Do     string     `json:"do" jsonschema:"cancel, retry or restart"`
+	Do     string     `json:"do" jsonschema:"cancel, pause, resume, retry or restart"`
 	Latest bool       `json:"latest,omitempty" jsonschema:"of retry: in the workflow that is served now"`
 	IDs    []string   `json:"ids,omitempty" jsonschema:"of up to 200 runs"`
 	Where  *RunFilter `json:"where,omitempty" jsonschema:"in place of ids"`
 	Rate   int        `json:"rate,omitempty" jsonschema:"how many in a second, up to 1000; 50 by default"`
-	After  string     `json:"after,omitempty" jsonschema:"where the part begins: what next said"`
+	DryRun bool       `json:"dry_run,omitempty" jsonschema:"only count them"`
 }
 
 // A RunFilter selects runs that meet all of its conditions, the latest first. It has at least one.
@@ -537,17 +536,24 @@ type RunFilter struct {
 	Since     *time.Time `json:"since,omitempty" jsonschema:"those that began then or later"`
 }
 
-// A RunBulked is what came of a part of a [RunBulk].
-type RunBulked struct {
-	Done    int          `json:"done" jsonschema:"how many runs it was done with"`
-	Refused []RunRefused `json:"refused" jsonschema:"those that it was not done with, up to 200"`
-	Next    string       `json:"next,omitempty" jsonschema:"where the next part begins; there is none without it"`
+// A RunJob is what has come of a [RunBulk]. It is in the memory of the program, and ends with it.
+type RunJob struct {
+	ID       string       `json:"id"`
+	Do       string       `json:"do"`
+	State    string       `json:"state" jsonschema:"running, done or cancelled; failed: nothing can be done any more, and why is in error"`
+	Error    string       `json:"error,omitempty"`
+	Selected int          `json:"selected,omitempty" jsonschema:"of dry_run: how many runs there are"`
+	Done     int          `json:"done" jsonschema:"how many runs it was done with"`
+	Refused  []RunRefused `json:"refused" jsonschema:"those that it was not done with, by their reasons, of which 20 are told apart"`
+	Began    time.Time    `json:"began"`
+	Ended    *time.Time   `json:"ended,omitempty"`
 }
 
-// A RunRefused is a run with which something could not be done.
+// RunRefused are runs with which something could not be done.
 type RunRefused struct {
-	ID      string `json:"id"`
-	Message string `json:"message"`
+	Runs    int    `json:"runs" jsonschema:"how many"`
+	Message string `json:"message" jsonschema:"why"`
+	Example string `json:"example" jsonschema:"the id of the first"`
 }
 
 // A RunDetail is a durable run with its records.

@@ -130,7 +130,7 @@ func (k *Keeper) cancel(ctx context.Context, f *flight) error {
 }
 
 // Retry lets a run go on that is stuck or diverged, with what it has recorded, and one that has failed or is dead,
-// without its failures. With latest, a run that does so, or waits, goes on in the workflow of today.
+// without its failures. With latest, a run that does so, waits or is paused goes on in the workflow of today.
 func (k *Keeper) Retry(ctx context.Context, id journal.ID, latest bool) error {
 	if err := k.serving(); err != nil {
 		return err
@@ -149,14 +149,23 @@ func (k *Keeper) Retry(ctx context.Context, id journal.ID, latest bool) error {
 		if retry != nil && retry.Failures {
 			again = k.nextAttempt(f.run, 0, "", time.Now())
 		}
-		return k.requeue(ctx, f, again)
+		err := k.requeue(ctx, f, again)
+		if err == nil && again.Forget {
+			k.drop(f.id)
+		}
+		return err
 	}
 	k.enter(f)
 	if retry == nil {
 		return k.goOnSoon(f)
 	}
+	return k.goOnAs(ctx, f, *retry)
+}
+
+// goOnAs resumes a run that was entered, once what makes that possible is durable.
+func (k *Keeper) goOnAs(ctx context.Context, f *flight, retry journal.Retry) error {
 	retried := make(chan error, 1)
-	k.journal.Retry(*retry, func(err error) { // whether the caller waits or not
+	k.journal.Retry(retry, func(err error) { // whether the caller waits or not
 		if err != nil {
 			f.drop(err)
 			retried <- unavailable(err)
@@ -202,6 +211,8 @@ func (k *Keeper) retryOf(ctx context.Context, f *flight, latest bool) (*journal.
 		return nil, refused(http.StatusConflict, "the run is waiting: it goes on when what it waits for comes")
 	case r.State == journal.Waiting && r.Queue != "":
 		return nil, refused(http.StatusConflict, "the run is an item of a queue that waits: it goes on where it has begun")
+	case r.State == journal.Paused && !latest:
+		return nil, refused(http.StatusConflict, "the run is paused: resume it")
 	case !r.State.Retriable():
 		return nil, errRuns
 	}
@@ -215,12 +226,9 @@ func (k *Keeper) retryOf(ctx context.Context, f *flight, latest bool) (*journal.
 		}
 		r.Revision, retry.Revision = rev.Hash, rev.Hash
 	}
-	k.places.again(r.Revision)
-	at, err := k.places.of(f)
-	if err != nil {
-		return nil, refused(http.StatusConflict, "the run still cannot go on: %w", err)
+	if err := k.fits(f); err != nil {
+		return nil, err
 	}
-	at.ended()
 	if !retry.Failures && !latest {
 		return nil, nil
 	}
@@ -228,6 +236,17 @@ func (k *Keeper) retryOf(ctx context.Context, f *flight, latest bool) (*journal.
 		retry.Revision = r.Revision
 	}
 	return retry, nil
+}
+
+// fits returns why a run cannot go on in its workflow.
+func (k *Keeper) fits(f *flight) error {
+	k.places.again(f.run.Revision)
+	at, err := k.places.of(f)
+	if err != nil {
+		return refused(http.StatusConflict, "the run still cannot go on: %w", err)
+	}
+	at.ended()
+	return nil
 }
 
 // Restart starts a run with what another one has begun with, in the workflow of today, and returns its id

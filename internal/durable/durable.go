@@ -2,7 +2,7 @@
 // keeps what they record, and resumes those that a crash has ended.
 //
 // Read [Keeper] first, then flight.go (one run), unload.go (runs that wait), signals.go, queue.go and item.go,
-// and codec.go (payloads as bytes).
+// actions.go and pause.go (what people do), and codec.go (payloads as bytes).
 //
 // Invariants: a run is under way once at most, and in one generation; what is answered is durable.
 //
@@ -39,6 +39,7 @@ type Keeper struct {
 	places   *places
 	signals  signals
 	queues   queues
+	stops    stops
 	resuming chan struct{}  // a slot for each run that was resumed and has not ended
 	sooner   chan time.Time // when another run is due
 	rest     time.Duration  // how long a run only waits before it is unloaded; immutable
@@ -60,9 +61,13 @@ type Keeper struct {
 // A key is the key of a run, among those of its trigger.
 type key struct{ namespace, trigger, key string }
 
-// Open returns a keeper of the runs in a store, which it closes. It reads which have not ended.
-func Open(ctx context.Context, store journal.Store, log *slog.Logger) (*Keeper, error) {
+// Open returns a keeper of the runs in a store, which it closes. It reads which have not ended, or pauses them all.
+func Open(ctx context.Context, store journal.Store, log *slog.Logger, paused bool) (*Keeper, error) {
 	left, err := store.Unfinished(ctx)
+	if err == nil && paused {
+		left = nil
+		err = pauseAll(ctx, store, log)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
@@ -383,7 +388,9 @@ func (k *Keeper) putAside(f *flight, state journal.State, why error) {
 		}
 		k.release(f.run)
 	})
-	k.drop(f.id)
+	if state.Ended() {
+		k.drop(f.id)
+	}
 }
 
 // For returns what starts the durable processes of a generation that runs a revision.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,6 +40,7 @@ type flight struct {
 	wanted   bool          // something came for it while it was unloaded, so it is to be resumed; guarded by mu of the keeper
 	gone     chan struct{} // closed once it is not in memory; nil if nothing waits for that; guarded likewise
 	away     bool          // it is not in memory; guarded likewise
+	stopped  atomic.Bool   // it stops; see pause.go
 	again    time.Time     // when the next attempt of an item is due, which is durable; zero for none
 
 	generation *run.Generation // in which it runs; nil before
@@ -178,6 +180,7 @@ func (f *flight) ended(resp node.Response) {
 		return
 	}
 	again, _ := f.k.forget(f, false)
+	f.k.stops.over(f.id)
 	f.finish(resp)
 	if f.over != nil {
 		f.over()

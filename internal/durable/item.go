@@ -57,6 +57,8 @@ func (k *Keeper) Enqueue(ctx context.Context, it node.Item) (*node.Receipt, erro
 		return nil, err
 	case existing == nil:
 		return receipt, nil
+	case it.Debounce > 0 && existing.State == journal.Paused:
+		return nil, refused(http.StatusConflict, "the item with this id is paused, as the run %s: it takes no other payload until it was resumed", uuid.UUID(existing.ID))
 	case it.Debounce > 0 && existing.State == journal.Queued:
 		if err := q.replace(ctx, existing, r, it.Debounce); err != nil {
 			return nil, err
@@ -211,6 +213,7 @@ func (k *Keeper) queuedAgain(f *flight) {
 	}
 	k.release(f.run)
 	k.queueOrNew(idOf(f.run)).put(f.run.QueueKey, f.again)
+	k.stops.over(f.id)
 }
 
 // whenDurable calls done when what was put into the journal is durable.

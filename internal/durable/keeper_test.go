@@ -59,6 +59,7 @@ type world struct {
 	queues   node.Queues
 	queue    node.QueueOptions
 	more     []*node.Def // kinds
+	pauses   bool        // a program pauses at its start what has not ended
 	tokens   chan string // of waits; nil for waits without
 	calls    []string    // names, keys and payloads of effects
 }
@@ -139,7 +140,7 @@ func (w *world) kinds() []*node.Def {
 // start starts an engine with a document; kinds are those that are left out.
 func (w *world) start(document string, without ...string) {
 	w.t.Helper()
-	opts := uniflow.Options{Journal: w.store, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	opts := uniflow.Options{Journal: w.store, Paused: w.pauses, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	for _, def := range append(w.kinds(), w.more...) {
 		if !strings.Contains(strings.Join(without, " "), def.Kind) {
 			opts.Kinds = append(opts.Kinds, def)

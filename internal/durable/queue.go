@@ -327,7 +327,7 @@ func (q *queue) take(t *turn, l *lane, most int) (began int, err error) {
 		return 0, err
 	}
 	for _, r := range items {
-		if t.opts.TTL > 0 && t.now.Sub(r.Due) > t.opts.TTL {
+		if t.opts.TTL > 0 && t.now.Sub(r.Due) > t.opts.TTL && r.Revision == "" { // one that goes on does not wait to begin
 			t.expired = append(t.expired, r)
 			continue
 		}

@@ -448,7 +448,7 @@ func (k *Keeper) remove(at address, id journal.WaitID, given *delivery) (taken [
 	return taken
 }
 
-// drop takes a run that was put aside, or has ended, out of all deliveries.
+// drop takes a run that waits for nothing any more out of all deliveries.
 func (k *Keeper) drop(run journal.ID) {
 	s := &k.signals
 	s.mu.Lock()

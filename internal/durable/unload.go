@@ -25,7 +25,7 @@ func (f *flight) Idle(unload func() bool) {
 	}
 	f.mu.unload = unload
 	rest := f.k.rest
-	if f.k.ctx.Err() != nil { // the program ends
+	if f.k.ctx.Err() != nil || f.Stops() { // the program ends, or it is to be paused
 		rest = 0
 	}
 	if f.mu.rest == nil {
@@ -43,13 +43,21 @@ func (f *flight) unload() bool {
 	return unload != nil && unload()
 }
 
-// unloaded puts a run to wait whose processes have ended.
+// unloaded puts a run to wait whose processes have ended, or pauses it.
 func (f *flight) unloaded() {
-	k := f.k
+	k, state := f.k, journal.Waiting
+	if f.Stops() { // perhaps it waits for nothing, but would have begun something
+		state = journal.Paused
+	}
 	next, left := f.leave()
-	k.journal.End(journal.End{Run: f.id, State: journal.Waiting, At: time.Now()}, func(err error) {
+	k.journal.End(journal.End{Run: f.id, State: state, At: time.Now()}, func(err error) {
 		k.signals.settle(journal.Part{Waits: left})
-		again, halted := k.forget(f, err == nil)
+		if state == journal.Paused && err == nil {
+			k.release(f.run)
+			f.finish(paused())
+		}
+		again, halted := k.forget(f, err == nil && state == journal.Waiting)
+		k.stops.over(f.id)
 		if f.over != nil {
 			f.over()
 		}
@@ -169,6 +177,9 @@ func (k *Keeper) reload(f *flight) {
 		k.drop(f.id)
 		f.drop(err)
 		over()
+	case r.State == journal.Queued: // it gets what has come when it is its turn
+		k.forget(f, true)
+		over()
 	case r.State != journal.Waiting: // a person has decided about it, or it has ended
 		f.concludeAs(r)
 		over()
@@ -193,13 +204,15 @@ func (k *Keeper) reloadLater(f *flight) {
 // concludeAs ends the wait for the answer of a run that has ended or was put aside.
 func (f *flight) concludeAs(r *journal.Run) {
 	f.k.forget(f, false)
-	if r.State > journal.Waiting {
+	if r.State.Ended() { // else it gets what has come when it goes on
 		f.k.drop(f.id)
 	}
 	resp, err := decodeResponse(r.Answer)
 	switch {
 	case err != nil:
 		resp = declined(err)
+	case r.State == journal.Paused:
+		resp = paused()
 	case !r.State.Ended():
 		resp = declined(errors.New("the run is " + r.State.String()))
 	}

@@ -74,9 +74,13 @@ type Kept interface {
 	// reports whether it has taken it. It does not block, and runs nothing of the process.
 	Hold(pos uint64, wake func(value.Value) bool)
 
-	// Idle is called when the run only waits, each time. unload ends its processes, which then
+	// Idle is called when the run only waits, or stops, each time. unload ends its processes, which then
 	// call Abandon with [ErrUnloaded]; it reports false if the run does something else by then.
 	Idle(unload func() bool)
+
+	// Stops reports whether the run is to stop: what would begin is held until its processes are unloaded. It stays
+	// so until they are, or have ended.
+	Stops() bool
 
 	// Barrier reports whether all that was added is durable. If not, it calls done when it is,
 	// or with an error if it cannot be: then nothing may leave the process.
@@ -246,7 +250,7 @@ func (d *durableNode) enter(facade node.Process, pkt node.Packet, a *activation)
 	if a.recall != node.Effects {
 		return code(facade)
 	}
-	return a.run.barrier(code)
+	return a.run.first(code)
 }
 
 // decides reports whether what the node does is decided outside of the process.
@@ -389,17 +393,25 @@ func (a *activation) step(r node.Result) node.Result {
 	r.Effect().More = &more
 	do := func(node.Process) node.Result { return r }
 	if !run.replays(pos, true) {
-		return run.barrier(do)
+		return run.first(do)
 	}
 	return run.turn(pos, a, func(facade node.Process, rec *Record) node.Result {
 		if rec == nil {
-			return run.barrier(do)
+			return run.first(do)
 		}
 		return a.piece(facade, func() node.Result { return node.After(node.Answer(rec.Payload), then) })
 	})
 }
 
 var errSteps = errors.New("its results are recorded, so it cannot have steps: a node with steps says node.Reruns")
+
+// first is barrier for what has not begun: a run that stops does so there.
+func (run *durable) first(then func(node.Process) node.Result) node.Result {
+	if run.kept.Stops() {
+		return run.wait(run.brake, then)
+	}
+	return run.barrier(then)
+}
 
 // barrier returns a result that goes on when all that was recorded is durable.
 func (run *durable) barrier(then func(node.Process) node.Result) node.Result {

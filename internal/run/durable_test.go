@@ -35,6 +35,8 @@ type ledger struct {
 	err   error // of Abandon
 	lives int   // times that it was unloaded
 	waits int   // for what was recorded
+	stops bool  // it stops at random
+	stop  bool  // it has
 }
 
 func (l *ledger) ID() uuid.UUID                 { return l.id }
@@ -78,6 +80,13 @@ func (l *ledger) End(resp node.Response, _ error, done func(error)) {
 	go done(nil)
 }
 
+func (l *ledger) Stops() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stop = l.stop || l.stops && l.lives < 20 && rand.IntN(3) == 0
+	return l.stop
+}
+
 func (l *ledger) Abandon(err error) {
 	if l.err = err; l.full() {
 		l.err = errCrash
@@ -99,7 +108,7 @@ func (l *ledger) Idle(unload func() bool) { go unload() }
 // after is the ledger of the same run after a crash.
 func (l *ledger) after(limit int) *ledger {
 	all := append(slices.Clone(l.old), l.added...)
-	return &ledger{id: l.id, limit: limit, old: all[:min(len(all), l.limit)], again: l.again}
+	return &ledger{id: l.id, limit: limit, old: all[:min(len(all), l.limit)], again: l.again, stops: l.stops, lives: l.lives}
 }
 
 // attempt is the ledger of another attempt of the same run.
@@ -325,6 +334,34 @@ func TestCrashes(t *testing.T) {
 		}
 		if w.wrong != "" {
 			t.Fatalf("seed %d: %s", seed, w.wrong)
+		}
+	}
+	if unloaded == 0 {
+		t.Error("no run was unloaded")
+	}
+}
+
+// TestStops stops a durable process at its effects, at random. What had begun is recorded, so nothing is done twice.
+func TestStops(t *testing.T) {
+	unloaded := 0
+	for range 300 {
+		seed, w, begin := randomRun(t, &unloaded)
+		want, whole := begin(&ledger{id: uuid.New(), limit: 1 << 20, stops: true})
+		if want.IsError() && strings.Contains(want.Payload.AsError().Error(), "F7") {
+			continue // past the budget
+		}
+		if whole.ended == nil {
+			t.Fatalf("seed %d: %s, %v", seed, text(want), whole.err)
+		}
+		for key, n := range w.done {
+			if n > 1 {
+				t.Fatalf("seed %d: %s was done %d times", seed, key, n)
+			}
+		}
+		again := whole.after(1 << 20)
+		again.stops = false
+		if got, again := begin(again); text(got) != text(want) || len(again.added) > 0 {
+			t.Fatalf("seed %d: the whole run again: %s, want %s; added %v; %v", seed, text(got), text(want), again.added, again.err)
 		}
 	}
 	if unloaded == 0 {

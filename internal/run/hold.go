@@ -196,6 +196,20 @@ func (h *hold) leave() (goOn func()) {
 	}
 }
 
+// brake holds what is at a barrier until the processes of the run end, as it stops. Nothing else ends it.
+func (run *durable) brake(done func(error)) {
+	h := &hold{act: &activation{run: run}, parked: func(node.Result) { done(nil) }, forget: func() {}}
+	run.mu.Lock()
+	if err := run.mu.err; err != nil {
+		run.mu.Unlock()
+		done(err)
+		return
+	}
+	run.mu.holds[h] = struct{}{}
+	run.active.Add(-1) // it counts as awaited
+	run.mu.Unlock()
+}
+
 // rest is called when nothing of the run is in progress.
 func (run *durable) rest() {
 	run.mu.Lock()

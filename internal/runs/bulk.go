@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,63 +15,97 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// A Bulk does the same with many runs, in parts that are asked for one after the other: what has been done is
-// known after each, and who asks no more ends it.
+// A Bulk does the same with many runs: see [Jobs].
 type Bulk struct {
-	IDs   []string // of up to [api.MaxRuns] runs, or
-	Query          // what selects them, with a state, a trigger or a time; After is where the part begins for both
-	Rate  int      // how many a second, up to [api.MaxRate]; 0 is 50
-	Act   func(context.Context, journal.ID) error
+	Do     string   // what, in a word
+	IDs    []string // of up to [api.MaxRuns] runs, or
+	Query           // what selects them, with a state, a trigger or a time
+	Rate   int      // how many a second, up to [api.MaxRate]; 0 is 50
+	DryRun bool     // only counts them
+	Act    func(context.Context, journal.ID) error
 }
-
-// partTime is how long a part goes on to begin actions: who asks sees how far it is.
-const partTime = 2 * time.Second
 
 const defaultRate = 50
 
-// Bulk does a part. An error that is about a single run is in the result. Any other one ends the part: it is
-// returned if nothing has been done before, else by the next part.
-func (v *View) Bulk(ctx context.Context, b Bulk) (part api.RunBulked, err error) {
-	part.Refused = []api.RunRefused{}
+// check returns what of a bulk cannot be used, and sets what is left out.
+func (v *View) check(b *Bulk) error {
+	filtered := len(b.States) > 0 || b.Trigger != "" || !b.Since.IsZero()
+	switch {
+	case b.Rate < 0 || b.Rate > api.MaxRate:
+		return &QueryError{fmt.Sprintf("rate: got %d", b.Rate), fmt.Sprintf("want 1 to %d runs in a second", api.MaxRate)}
+	case len(b.IDs) == 0 && !filtered:
+		return &QueryError{"neither ids nor a filter", "name the runs, or select some by state, trigger or since"}
+	case len(b.IDs) > 0 && filtered:
+		return &QueryError{"ids and a filter do not go together", "leave one out"}
+	case len(b.IDs) > api.MaxRuns:
+		return &QueryError{fmt.Sprintf("ids: got %d", len(b.IDs)), fmt.Sprintf("want 1 to %d, or a filter", api.MaxRuns)}
+	}
+	for _, id := range b.IDs {
+		if _, err := ParseID(id); err != nil {
+			return err
+		}
+	}
 	if b.Rate == 0 {
 		b.Rate = defaultRate
 	}
-	if b.Rate < 0 || b.Rate > api.MaxRate {
-		return part, &QueryError{fmt.Sprintf("rate: got %d", b.Rate), fmt.Sprintf("want 1 to %d runs in a second", api.MaxRate)}
-	}
-	ids, next, err := v.chosen(ctx, &b)
-	if err != nil {
-		return part, err
-	}
-	pace := rate.NewLimiter(rate.Limit(b.Rate), 1)
-	began := time.Now()
-	for i, id := range ids {
-		if i > 0 && time.Since(began) >= partTime {
-			next = text(ids[i-1])
-			break
+	_, err := parseStates(b.States)
+	return err
+}
+
+// pages calls f with the runs of a bulk, the latest first, a page after the other. Runs that begin meanwhile are left
+// out.
+func (v *View) pages(ctx context.Context, b *Bulk, f func([]journal.ID) error) error {
+	if len(b.IDs) > 0 {
+		ids := make([]journal.ID, 0, len(b.IDs))
+		for _, text := range b.IDs {
+			id, err := ParseID(text)
+			if err != nil {
+				return err
+			}
+			ids = append(ids, id)
 		}
-		if err := pace.Wait(ctx); err != nil {
-			return part, err
-		}
-		err := b.Act(ctx, id)
-		switch {
-		case err == nil:
-			part.Done++
-			continue
-		case ends(ctx, err) && i == 0:
-			return part, err
-		case ends(ctx, err):
-			part.Next = text(ids[i-1])
-			return part, nil
-		case errors.Is(err, journal.ErrNotFound):
-			err = errors.New("there is no run with this id")
-		}
-		part.Refused = append(part.Refused, api.RunRefused{ID: text(id), Message: v.Redact(err.Error())})
+		return f(ids)
 	}
-	if part.Next = next; next == "" {
-		return part, nil
+	for q := b.Query; ; {
+		found, next, err := v.find(ctx, q)
+		if err != nil {
+			return err
+		}
+		ids := make([]journal.ID, 0, len(found))
+		for _, r := range found {
+			ids = append(ids, r.ID)
+		}
+		if err := f(ids); err != nil || next == "" {
+			return err
+		}
+		q.After = next
 	}
-	return part, pace.Wait(ctx) // so that the first of the next part is not too early
+}
+
+// run does all of a job. An error that is about a single run is in the job; any other one ends it.
+func (j *job) run(ctx context.Context, v *View) error {
+	pace := rate.NewLimiter(rate.Limit(j.bulk.Rate), 1)
+	return v.pages(ctx, &j.bulk, func(ids []journal.ID) error {
+		if j.bulk.DryRun {
+			j.count(len(ids))
+			return nil
+		}
+		for _, id := range ids {
+			if err := pace.Wait(ctx); err != nil {
+				return err
+			}
+			err := j.bulk.Act(ctx, id)
+			switch {
+			case err == nil:
+			case ends(ctx, err):
+				return err
+			case errors.Is(err, journal.ErrNotFound):
+				err = errors.New("there is no run with this id")
+			}
+			j.add(id, err, v.Redact)
+		}
+		return nil
+	})
 }
 
 // ends reports whether an error is not about one run only: nothing can be done with the next one, either.
@@ -83,40 +116,44 @@ func ends(ctx context.Context, err error) bool {
 
 func text(id journal.ID) string { return uuid.UUID(id).String() }
 
-// chosen returns the runs of a part, and where the one after it begins.
-func (v *View) chosen(ctx context.Context, b *Bulk) (ids []journal.ID, next string, err error) {
-	filtered := len(b.States) > 0 || b.Trigger != "" || !b.Since.IsZero()
-	switch {
-	case len(b.IDs) == 0 && !filtered:
-		return nil, "", &QueryError{"neither ids nor a filter", "name the runs, or select some by state, trigger or since"}
-	case len(b.IDs) > 0 && filtered:
-		return nil, "", &QueryError{"ids and a filter do not go together", "leave one out"}
-	case len(b.IDs) > api.MaxRuns:
-		return nil, "", &QueryError{fmt.Sprintf("ids: got %d", len(b.IDs)), fmt.Sprintf("want 1 to %d, or a filter", api.MaxRuns)}
-	case filtered:
-		found, next, err := v.find(ctx, b.Query)
-		for _, r := range found {
-			ids = append(ids, r.ID)
-		}
-		return ids, next, err
+// maxReasons is how many reasons are told apart: there may be a million runs.
+const maxReasons = 20
+
+func (j *job) count(n int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.state.Selected += n
+}
+
+// add says what came of a run.
+func (j *job) add(id journal.ID, err error, redact func(string) string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := &j.mu.state
+	if err == nil {
+		s.Done++
+		return
 	}
-	for _, one := range b.IDs {
-		id, err := ParseID(one)
-		if err != nil {
-			return nil, "", err
+	message := redact(err.Error())
+	for i := range s.Refused {
+		if known := &s.Refused[i]; known.Message == message || i == maxReasons {
+			known.Runs++
+			return
 		}
-		ids = append(ids, id)
 	}
-	if b.After != "" {
-		after, err := ParseID(b.After)
-		at := slices.Index(ids, after)
-		if err == nil && at < 0 {
-			err = &QueryError{"after: " + b.After + " is not among the ids", "write what next said, with the same ids"}
-		}
-		if err != nil {
-			return nil, "", err
-		}
-		ids = ids[at+1:]
+	if len(s.Refused) == maxReasons {
+		message = "other reasons"
 	}
-	return ids, "", nil
+	s.Refused = append(s.Refused, api.RunRefused{Runs: 1, Message: message, Example: text(id)})
+}
+
+// end says that nothing more is done.
+func (j *job) end(state string, err error, redact func(string) string) api.RunJob {
+	j.mu.Lock()
+	j.mu.state.State, j.mu.state.Ended = state, new(time.Now().UTC())
+	if err != nil {
+		j.mu.state.Error = redact(err.Error())
+	}
+	j.mu.Unlock()
+	return j.shown()
 }

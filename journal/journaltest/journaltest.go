@@ -32,7 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) journal.Store) {
 		{"Starts", starts}, {"Revisions", revisions}, {"Keys", keys}, {"KeysInOneBatch", keysInOneBatch}, {"KeysExpire", keysExpire}, {"SameID", sameID},
 		{"Records", records}, {"LargePayloads", largePayloads}, {"Ends", ends}, {"Retries", retries}, {"Unfinished", unfinished}, {"List", list}, {"Trim", trim}, {"TrimBytes", trimBytes},
 		{"Wait", wait}, {"Waits", waits}, {"WaitsEnd", waitsEnd}, {"WaitsOfDropped", waitsOfDropped}, {"WaitTokens", waitTokens}, {"WaitsDue", waitsDue}, {"Idle", idle},
-		{"Signals", signals}, {"SignalsOrder", signalsOrder}, {"SignalsTaken", signalsTaken}, {"SignalsTrim", signalsTrim}, {"WaitsAtomic", waitsAtomic}, {"WaitsConcurrent", waitsConcurrent},
+		{"Signals", signals}, {"SignalsOrder", signalsOrder}, {"SignalsTaken", signalsTaken}, {"SignalsTrim", signalsTrim}, {"SignalsAwaited", signalsAwaited}, {"WaitsAtomic", waitsAtomic}, {"WaitsConcurrent", waitsConcurrent},
 		{"Items", items}, {"ItemsRequeued", itemsRequeued}, {"ItemsChanged", itemsChanged}, {"QueueKeys", queueKeys}, {"Queues", queues}, {"ItemsBegun", itemsBegun},
 		{"Ticks", ticks}, {"Atomic", atomic}, {"Full", full}, {"Context", contexts}, {"Closed", closed}, {"Concurrent", concurrent},
 	} {

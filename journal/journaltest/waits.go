@@ -158,6 +158,13 @@ func wait(t *testing.T, k *kit) {
 	k.commit(&journal.Batch{Resumed: []journal.ID{ID(1)}})
 	want.State, want.Resumed = journal.Running, 1
 	k.same(k.get(1), want)
+	// One that is paused has gone on without a crash.
+	k.commit(&journal.Batch{Ends: []journal.End{{Run: ID(1), State: journal.Paused, At: at(6)}}})
+	want.State, want.Resumed, want.Ended = journal.Paused, 0, at(6)
+	k.same(k.get(1), want)
+	k.commit(&journal.Batch{Resumed: []journal.ID{ID(1)}})
+	want.State, want.Resumed, want.Ended = journal.Running, 1, time.Time{}
+	k.same(k.get(1), want)
 	k.commit(&journal.Batch{Ends: []journal.End{{Run: ID(1), State: journal.Cancelled, At: at(7)}}})
 	k.commit(&journal.Batch{Resumed: []journal.ID{ID(1), ID(2)}})
 	want.State, want.Ended = journal.Cancelled, at(7)
@@ -459,6 +466,42 @@ func signalsTrim(_ *testing.T, k *kit) {
 	k.signals("now", at(0))
 	k.trim(journal.Policy{Now: at(10_000)}, 52)
 	k.untaken(at(0))
+}
+
+// signalsAwaited checks that a signal outlives its time while a run waits for it that has done so before, and no longer.
+func signalsAwaited(_ *testing.T, k *kit) {
+	k.putToWait(NewWait(1, 1), NewWait(2, 1), NewWait(3, 1))
+	begun := func(i, second int) journal.Record {
+		r := NewRecord(i, 1)
+		r.Pos, r.At = NewWait(i, 1).Pos, at(second)
+		return r
+	}
+	early := NewSignal(3) // its time was over when the run began to wait
+	early.ID, early.Until = "early", at(20)
+	other := NewSignal(3)
+	other.ID, other.Event = "other", "sent"
+	k.commit(&journal.Batch{
+		Signals: []journal.Signal{NewSignal(1), NewSignal(2), NewSignal(3), early, other}, // until 1001, 1002 and 1003
+		Records: []journal.Record{begun(1, 30), begun(2, 1002), begun(3, 30)},
+		Ends:    []journal.End{{Run: ID(1), State: journal.Paused, At: at(30)}},
+	})
+	for range 2 {
+		k.signals("order 1", at(5000), NewSignal(1))
+		k.signals("order 2", at(5000))
+		k.untaken(at(5000), NewSignal(1), NewSignal(3))
+		k.trim(journal.Policy{Now: at(5000)}, 3)
+		k.known(true, NewSignal(1), NewSignal(3))
+		k.known(false, NewSignal(2), early, other)
+		k.waits(1, NewWait(1, 1))
+		k.due(at(5000), 10, NewWait(2, 1), NewWait(3, 1)) // not of the one that is paused
+		k.reopen()
+		k.commit(&journal.Batch{Signals: []journal.Signal{NewSignal(2), early, other}})
+	}
+	// One is taken, the wait for the other is over.
+	k.commit(&journal.Batch{Taken: []journal.SignalID{idOf(NewSignal(1))}, Over: []journal.WaitID{{Run: ID(3), Pos: NewWait(3, 1).Pos}}})
+	k.signals("order 3", at(5000))
+	k.trim(journal.Policy{Now: at(5000)}, 5)
+	k.known(false, NewSignal(1), NewSignal(3))
 }
 
 // waitsAtomic checks that a batch that fails changes no waits and no signals.

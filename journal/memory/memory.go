@@ -284,7 +284,7 @@ func (d *data) apply(b *journal.Batch) {
 			e.run.Ended = ms(end.At)
 		}
 		switch {
-		case end.State == journal.Waiting:
+		case end.State == journal.Waiting, end.State == journal.Paused:
 			e.run.Resumed = 0
 		case end.State.Ended():
 			clear(e.waits)
@@ -524,10 +524,28 @@ func (s *Store) Trim(ctx context.Context, p journal.Policy) (removed int, more b
 	return removed, more, nil
 }
 
+// kept reports whether a signal is kept at now: its time is not over, or a run waits for it and has before it was.
+func (d *data) kept(one *journal.Signal, now time.Time) bool {
+	if one.Until.After(now) {
+		return true
+	}
+	for _, e := range d.runs {
+		for _, w := range e.waits {
+			if one.Event == "" || w.Namespace != one.Namespace || w.Event != one.Event || w.Key != one.Key {
+				continue
+			}
+			if slices.ContainsFunc(e.records, func(r journal.Record) bool { return r.Pos == w.Pos && r.At.Before(one.Until) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // trimSignals removes signals that are not kept at now, at most some.
 func (d *data) trimSignals(now time.Time, most int) (removed int, more bool) {
 	d.signals = slices.DeleteFunc(d.signals, func(one *journal.Signal) bool {
-		if more || one.Until.After(now) {
+		if more || d.kept(one, now) {
 			return false
 		}
 		if more = removed == most; more {
@@ -627,7 +645,7 @@ func (s *Store) signals(ctx context.Context, now time.Time, f func(one *journal.
 	}
 	var signals []journal.Signal
 	for _, one := range s.data.signals {
-		if one.Event != "" && one.Until.After(ms(now)) && f(one) {
+		if one.Event != "" && f(one) && s.data.kept(one, ms(now)) {
 			c := *one
 			c.Payload = some(c.Payload)
 			signals = append(signals, c)

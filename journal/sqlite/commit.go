@@ -446,7 +446,7 @@ func (s *Store) end(e *journal.End, has bool) error {
 		}
 	}
 	switch {
-	case e.State == journal.Waiting:
+	case e.State == journal.Waiting, e.State == journal.Paused:
 		// Unfinished does not find it: what it counts would not be known after a restart.
 		if err := s.clearResumed(&e.Run); err != nil {
 			return err

@@ -1,26 +1,28 @@
-// What people do with durable runs: signals, and cancel, retry and restart of one or of many.
+// What people do with durable runs: signals, and pause, resume, cancel, retry and restart of one or of many.
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import type { Run, RunBulked, RunDetail, RunRefused, RunWait } from "./api.gen";
+import type { Run, RunDetail, RunJob, RunWait } from "./api.gen";
 import { Failure, ask, get, said } from "./server";
 import { count, plain, t } from "./text";
 
-export const verbs = ["cancel", "retry", "restart"] as const;
+export const verbs = ["pause", "resume", "cancel", "retry", "restart"] as const;
 export type Verb = (typeof verbs)[number];
 
 /** Why something cannot be done with a run, or nothing. The program decides: this only saves an attempt. */
-export function against(verb: Verb | "latest", r: Run): "" | "cancelRuns" | "cancelEnded" | "retryOnly" {
+export function against(verb: Verb | "latest", r: Run): "" | "cancelRuns" | "cancelEnded" | "retryOnly" | "pauseOnly" | "resumeOnly" {
   const ended = ["ok", "failed", "cancelled", "dead"].includes(r.state);
   if (verb === "cancel") return ended ? "cancelEnded" : r.state === "running" && !r.waits?.length ? "cancelRuns" : "";
-  if (verb === "latest" && r.state === "waiting") return "";
+  if (verb === "pause") return ["queued", "running", "waiting"].includes(r.state) ? "" : "pauseOnly";
+  if (verb === "resume") return r.state === "paused" ? "" : "resumeOnly";
+  if (verb === "latest" && ["waiting", "paused"].includes(r.state)) return "";
   if (verb === "retry" || verb === "latest") return ["stuck", "diverged", "failed", "dead"].includes(r.state) ? "" : "retryOnly";
   return "";
 }
 
 /** What is said when something was done. */
-export const done = { cancel: "cancelledN", retry: "retriedN", restart: "restartedN" } as const;
+export const done = { pause: "pausedN", resume: "resumedN", cancel: "cancelledN", retry: "retriedN", restart: "restartedN" } as const;
 
 /** A question that must be answered before something is done. It has the focus until then. */
 export function Confirm({ text, yes, answer }: { text: string; yes: string; answer: (yes: boolean) => void }) {
@@ -94,7 +96,7 @@ export function Actions({ of, changed, opened }: { of: Run; changed: () => Promi
     try {
       const run = await ask<Run>(`${path}/${verb}`, body);
       if (verb === "restart") return opened(run.id);
-      last.value = t(done[verb], 1);
+      last.value = verb === "pause" && run.state === "running" ? t("pausesSoon") : t(done[verb], 1);
     } finally {
       if (verb !== "restart") await changed();
     }
@@ -162,19 +164,18 @@ export function Waits({ of, may, name, changed }: { of: Run; may: boolean; name:
 export function Many({ ids, clear, changed }: { ids: string[]; clear: () => void; changed: () => void }) {
   const asking = useSignal<Verb | "">("");
   const busy = useSignal(false);
-  const ended = useSignal<{ verb: Verb; done: number; refused: RunRefused[] } | null>(null);
+  const ended = useSignal<{ verb: Verb; job: RunJob } | null>(null);
   const failure = useSignal("");
   const act = async (verb: Verb) => {
     busy.value = true;
     failure.value = "";
-    let sum = { verb, done: 0, refused: [] as RunRefused[] };
     try {
-      let after = "";
-      do { // a part after the other
-        const part: RunBulked = await ask("/api/v1/runs/bulk", { do: verb, ids, after });
-        ended.value = sum = { verb, done: sum.done + part.done, refused: [...sum.refused, ...part.refused] };
-        after = part.next ?? "";
-      } while (after);
+      let job: RunJob = await ask("/api/v1/runs/bulk", { do: verb, ids });
+      for (ended.value = { verb, job }; job.state === "running"; ended.value = { verb, job }) { // the program goes on without the page
+        await new Promise((later) => setTimeout(later, 300));
+        job = await get<RunJob>("/api/v1/runs/bulk/" + job.id);
+      }
+      failure.value = job.error ?? "";
       clear();
     } catch (err) {
       if (!(err instanceof Failure)) throw err;
@@ -185,20 +186,20 @@ export function Many({ ids, clear, changed }: { ids: string[]; clear: () => void
     }
   };
   const e = ended.value;
-  const reasons = new Map<string, number>();
-  for (const r of e?.refused ?? []) reasons.set(r.message, (reasons.get(r.message) ?? 0) + 1);
+  const refused = e?.job.refused ?? [];
+  const n = refused.reduce((sum, r) => sum + r.runs, 0);
   return (
     <div class="many">
       {ids.length ? (
         <div class="row">
           <span>{t("chosen", ids.length)}</span>
-          {verbs.map((v) => <button key={v} disabled={busy.value} onClick={() => (v === "retry" ? void act(v) : (asking.value = v))}>{t(v)}</button>)}
+          {verbs.map((v) => <button key={v} disabled={busy.value} onClick={() => (v === "cancel" || v === "restart" ? (asking.value = v) : void act(v))}>{t(v)}</button>)}
           <button disabled={busy.value} onClick={clear}>{t("chooseNone")}</button>
         </div>
       ) : null}
       <div role="status">
-        {e && (e.done || e.refused.length) ? <p>{t(done[e.verb], count(e.done))} {e.refused.length ? t("refusedN", count(e.refused.length)) : ""}</p> : null}
-        {[...reasons].map(([why, n]) => <p key={why} class="warm">◆ {n}: {plain(why)}</p>)}
+        {e && (e.job.done || n) ? <p>{t(done[e.verb], count(e.job.done))} {n ? t("refusedN", count(n)) : ""}</p> : null}
+        {refused.map((r) => <p key={r.message} class="warm">◆ {r.runs}: {plain(r.message)}</p>)}
         {failure.value ? <p class="hot">▲ {plain(failure.value)}</p> : null}
       </div>
       {asking.value ? <Confirm text={t(asking.value === "cancel" ? "cancelAsk" : "restartAsk", ids.length)} yes={t(asking.value === "cancel" ? "cancelIt" : "restart")} answer={(yes) => {

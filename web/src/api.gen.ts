@@ -619,7 +619,7 @@ export interface Run {
 }
 
 export interface RunBulk {
-  /** cancel, retry or restart */
+  /** cancel, pause, resume, retry or restart */
   do: string;
   /** of retry: in the workflow that is served now */
   latest?: boolean;
@@ -629,17 +629,8 @@ export interface RunBulk {
   where?: RunFilter;
   /** how many in a second, up to 1000; 50 by default */
   rate?: number;
-  /** where the part begins: what next said */
-  after?: string;
-}
-
-export interface RunBulked {
-  /** how many runs it was done with */
-  done: number;
-  /** those that it was not done with, up to 200 */
-  refused: RunRefused[];
-  /** where the next part begins; there is none without it */
-  next?: string;
+  /** only count them */
+  dry_run?: boolean;
 }
 
 export interface RunDetail {
@@ -663,6 +654,22 @@ export interface RunFilter {
   namespace?: string;
   /** those that began then or later */
   since?: string;
+}
+
+export interface RunJob {
+  id: string;
+  do: string;
+  /** running, done or cancelled; failed: nothing can be done any more, and why is in error */
+  state: string;
+  error?: string;
+  /** of dry_run: how many runs there are */
+  selected?: number;
+  /** how many runs it was done with */
+  done: number;
+  /** those that it was not done with, by their reasons, of which 20 are told apart */
+  refused: RunRefused[];
+  began: string;
+  ended?: string;
 }
 
 export interface RunQueue {
@@ -692,8 +699,12 @@ export interface RunRecord {
 }
 
 export interface RunRefused {
-  id: string;
+  /** how many */
+  runs: number;
+  /** why */
   message: string;
+  /** the id of the first */
+  example: string;
 }
 
 export interface RunRestart {

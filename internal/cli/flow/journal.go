@@ -67,12 +67,12 @@ func oldJournal(file string) (journal.Store, error) {
 
 func journalCommand(a commands) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "journal", Short: "Look after the file of a journal",
+		Use: "journal", Short: "Look after a journal, and export it",
 		Long:    "Journal is for the file in which start --journal keeps durable runs. uniflow runs lists the runs in it.",
-		Example: "  uniflow journal check runs.db",
+		Example: "  uniflow journal check runs.db\n  uniflow journal export runs.db > runs.jsonl",
 		Args:    cobra.ArbitraryArgs, RunE: app.RunGroup,
 	}
-	cmd.AddCommand(journalCheckCommand(a))
+	cmd.AddCommand(journalCheckCommand(a), journalExportCommand(a))
 	return cmd
 }
 

@@ -36,7 +36,7 @@ func runsCommand(a commands) *cobra.Command {
 		Example: "  uniflow runs list --admin 127.0.0.1:9000\n  uniflow runs list --journal sqlite:runs.db --state failed,stuck\n  uniflow runs show --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71\n  uniflow runs signal --admin 127.0.0.1:9000 approved --key order-7",
 		Args:    cobra.ArbitraryArgs, RunE: app.RunGroup,
 	}
-	cmd.AddCommand(runsListCommand(a), runsShowCommand(a), runsSignalCommand(a), runsCancelCommand(a), runsRetryCommand(a), runsRestartCommand(a))
+	cmd.AddCommand(runsListCommand(a), runsShowCommand(a), runsSignalCommand(a), runsPauseCommand(a), runsResumeCommand(a), runsCancelCommand(a), runsRetryCommand(a), runsRestartCommand(a), runsJobsCommand(a))
 	return cmd
 }
 
@@ -58,14 +58,22 @@ func newRunsOptions(a commands, cmd *cobra.Command) *runsOptions {
 func (o *runsOptions) addFlags(cmd *cobra.Command, more ...string) {
 	o.addServedFlags(cmd, append(more, settings.Journal)...)
 	flags := cmd.Flags()
-	flags.Lookup("code").Usage = "with --admin: the `CODE` at the end of the address that start --console prints"
+	flags.Lookup("code").Usage = codeOfAdmin
 	flags.Lookup(settings.Journal).Usage = "read the journal at this `ADDRESS`, such as sqlite:runs.db, which no program has"
 }
 
+// codeOfAdmin says what the flag --code is for, where a program need not be asked.
+const codeOfAdmin = "with --admin: the `CODE` at the end of the address that start --console prints"
+
 // addServedFlags is addFlags for a command that needs the running program.
 func (o *runsOptions) addServedFlags(cmd *cobra.Command, more ...string) {
+	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print JSON")
+	o.addPlaces(cmd, more...)
+}
+
+// addPlaces adds the flags that say which program is asked, and those of more settings.
+func (o *runsOptions) addPlaces(cmd *cobra.Command, more ...string) {
 	flags := cmd.Flags()
-	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
 	o.AddFlags(cmd, append(more, settings.Admin, settings.AdminToken)...)
 	flags.StringVar(&o.code, "code", "", "the `CODE` at the end of the address that start --console prints")
 	flags.Lookup(settings.Admin).Usage = "ask the running program with this admin `ADDRESS`"
@@ -106,6 +114,11 @@ func (o *runsOptions) during(cmd *cobra.Command, f func(runSource) error) (err e
 	if err != nil {
 		return err
 	}
+	return o.stored(file, f)
+}
+
+// stored calls f with the runs in the file of a journal.
+func (o *runsOptions) stored(file string, f func(runSource) error) (err error) {
 	store, err := oldJournal(file)
 	if err != nil {
 		return journalFailure(err)
@@ -222,43 +235,63 @@ what it waits for.
 
 The states: queued: an item of a queue that has not begun; running; waiting: it only waits, and is not
 in memory; ok, failed and cancelled, which have ended; dead: it was resumed five times without a new
-record, as the program has crashed each time, or the last attempt of an item has failed; stuck:
-its documents have changed; diverged: run again, it did something else than its records say. The last
-three are put aside: the program does not go on with them.`
+record, as the program has crashed each time, or the last attempt of an item has failed; paused, by
+a person; stuck: its documents have changed; diverged: run again, it did something else than its
+records say. The last four are put aside: the program does not go on with them.`
 
 const runsListExample = `  uniflow runs list --admin 127.0.0.1:9000
   uniflow runs list --admin 127.0.0.1:9000 --state failed,stuck --since 1h
   uniflow runs list --journal sqlite:runs.db --trigger orders --json | jq -r '.[].id'`
 
+// A filter is the flags that select runs.
+type filter struct {
+	q     runs.Query
+	since time.Duration
+}
+
+// addFilter adds the flags that select runs.
+func addFilter(cmd *cobra.Command) *filter {
+	f := new(filter)
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.q.States, "state", nil, cmd.Name()+" those in these `STATES`, separated by commas")
+	app.CompleteFlag(cmd, "state", runs.States())
+	flags.StringVar(&f.q.Trigger, "trigger", "", cmd.Name()+" those that the node with this `NAME` or id has started")
+	flags.StringVar(&f.q.Queue, "queue", "", cmd.Name()+" the items of the queue with this `NAME`")
+	flags.DurationVar(&f.since, "since", 0, cmd.Name()+" those that began in the last `DURATION`, such as 1h")
+	return f
+}
+
+// query returns what the flags select.
+func (f *filter) query(cmd *cobra.Command) (runs.Query, error) {
+	if err := app.NotNegative(cmd.CommandPath(), "since", f.since); err != nil {
+		return f.q, err
+	}
+	for _, state := range f.q.States {
+		if err := app.OneOf(cmd.CommandPath(), "state", state, runs.States()); err != nil {
+			return f.q, err
+		}
+	}
+	if f.since > 0 {
+		f.q.Since = time.Now().Add(-f.since)
+	}
+	return f.q, nil
+}
+
 func runsListCommand(a commands) *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List durable processes", Long: runsListLong, Example: runsListExample, Args: app.NoArgs}
 	o := newRunsOptions(a, cmd)
-	var q runs.Query
-	var since time.Duration
+	f := addFilter(cmd)
 	limit := 0
-	flags := cmd.Flags()
-	flags.StringSliceVar(&q.States, "state", nil, "list those in these `STATES`, separated by commas")
-	app.CompleteFlag(cmd, "state", runs.States())
-	flags.StringVar(&q.Trigger, "trigger", "", "list those that the node with this `NAME` or id has started")
-	flags.StringVar(&q.Queue, "queue", "", "list the items of the queue with this `NAME`")
-	flags.DurationVar(&since, "since", 0, "list those that began in the last `DURATION`, such as 1h")
-	flags.IntVar(&limit, "limit", 100, "list up to `N`")
+	cmd.Flags().IntVar(&limit, "limit", 100, "list up to `N`")
 	o.addFlags(cmd, settings.Namespace)
-	flags.Lookup(settings.Namespace).Usage = "the `NAMESPACE` of the trigger"
+	cmd.Flags().Lookup(settings.Namespace).Usage = "the `NAMESPACE` of the trigger"
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := app.NotNegative(cmd.CommandPath(), "since", since); err != nil {
-			return err
-		}
 		if limit < 1 {
 			return app.Usagef(cmd.CommandPath(), "write --limit 100", "--limit: want 1 or more, got %d", limit)
 		}
-		for _, state := range q.States {
-			if err := app.OneOf(cmd.CommandPath(), "state", state, runs.States()); err != nil {
-				return err
-			}
-		}
-		if since > 0 {
-			q.Since = time.Now().Add(-since)
+		q, err := f.query(cmd)
+		if err != nil {
+			return err
 		}
 		return o.during(cmd, func(from runSource) error {
 			q.Namespace = o.Namespace
@@ -375,12 +408,7 @@ func runsShowCommand(a commands) *cobra.Command {
 	o.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return o.during(cmd, func(from runSource) error {
-			run, err := from.show(cmd.Context(), args[0], 0, payloads)
-			for err == nil && run.Next > 0 {
-				var page api.RunDetail
-				page, err = from.show(cmd.Context(), args[0], run.Next, payloads)
-				run.Records, run.Next = append(run.Records, page.Records...), page.Next
-			}
+			run, err := whole(cmd.Context(), from, args[0], payloads)
 			switch {
 			case err != nil:
 				return err

@@ -150,10 +150,46 @@ func (o *runsOptions) act(cmd *cobra.Command, text string, body any) error {
 	if o.asJSON {
 		return o.PrintJSON(run)
 	}
+	if cmd.Name() == "pause" && run.State == "running" {
+		o.Talk("what the run has begun has not ended: it is paused once it has\n")
+	}
 	return o.Print(run.ID + "\n")
 }
 
-const runsCancelLong = `Cancel ends a run that is queued, that waits, or that was put aside as stuck or diverged. It does not go on any more, and
+const runsPauseLong = `Pause sets a run aside that is queued, waits or runs, until it is resumed, also over a restart of the program.
+What a run has begun ends and is recorded, and nothing else begins. If that takes longer than ten seconds,
+pause says so, and the run is paused once it has ended. Those who wait for the answer get an error with the
+status 503, and a request with its key one with 409.
+
+A signal that comes for a paused run is kept for it, and if its time comes, the run goes on with that when it
+is resumed. An item of a queue makes room for the next.
+
+A run with the level accept is refused while it runs: it could only begin again. Pause prints the id. The scope
+control is needed.
+
+` + runsManyLong
+
+func runsPauseCommand(a commands) *cobra.Command {
+	return runsManyCommand(a, "paused", &cobra.Command{
+		Use: "pause [ID...]", Short: "Set durable processes aside until they are resumed", Long: runsPauseLong,
+		Example: "  uniflow runs pause --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71\n  uniflow runs pause --admin 127.0.0.1:9000 --state queued,running,waiting --trigger orders",
+	}, nil)
+}
+
+const runsResumeLong = `Resume lets a run go on that is paused, where it was and in the workflow that it began with, with the signals
+that have come for it meanwhile. An item of a queue has its place there again, and goes on when it is its
+turn. Resume prints the id. The scope control is needed.
+
+` + runsManyLong
+
+func runsResumeCommand(a commands) *cobra.Command {
+	return runsManyCommand(a, "resumed", &cobra.Command{
+		Use: "resume [ID...]", Short: "Let durable processes go on that are paused", Long: runsResumeLong,
+		Example: "  uniflow runs resume --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71\n  uniflow runs resume --admin 127.0.0.1:9000 --state paused --rate 10/s",
+	}, nil)
+}
+
+const runsCancelLong = `Cancel ends a run that is queued, that waits, or that was put aside as paused, stuck or diverged. It does not go on any more, and
 signals do not find it. Those who wait for its answer get an error with the status 503, and so does a
 request with its key.
 
@@ -176,7 +212,7 @@ be opened again. If it still cannot go on, it stays aside.
 
 An item of a queue that is dead is put into its queue again, and has all of its attempts.
 
-With --latest the run goes on in the workflow that is served now, also one that waits. What it has recorded
+With --latest the run goes on in the workflow that is served now, also one that waits or is paused. What it has recorded
 counts where it comes to the same node in the same way, with the same input; all else is done there, maybe
 once more.
 

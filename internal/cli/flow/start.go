@@ -78,6 +78,12 @@ func (o *startOptions) check(command string) error {
 	if err := app.OneOf(command, "log-format", o.LogFormat, app.LogFormats()); err != nil {
 		return err
 	}
+	if err := app.OneOf(command, "recover", o.Recover, settings.Recoveries()); err != nil {
+		return err
+	}
+	if o.Recover != settings.Recoveries()[0] && o.Journal == "" {
+		return app.Usagef(command, "write --journal sqlite:FILE, too", "--recover is for what a journal has, and there is none")
+	}
 	if err := app.NotNegative(command, "grace", o.Grace); err != nil {
 		return err
 	}

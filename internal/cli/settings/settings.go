@@ -38,6 +38,7 @@ type Settings struct {
 	Edit                bool
 	Keep                app.Size
 	Journal             string
+	Recover             string
 	ConsoleCodeFile     string
 	Admin, AdminToken   string
 	AdminViewToken      string
@@ -100,8 +101,11 @@ type setting struct {
 
 // New returns the defaults.
 func New() *Settings {
-	return &Settings{Namespace: "default", Language: "cel", Grace: 10 * time.Second, LogFormat: "text", OTLPRatio: 1, AdminScope: api.Control.String()}
+	return &Settings{Namespace: "default", Language: "cel", Grace: 10 * time.Second, LogFormat: "text", OTLPRatio: 1, AdminScope: api.Control.String(), Recover: Recoveries()[0]}
 }
+
+// Recoveries are what may become of the durable processes that a journal has at the start.
+func Recoveries() []string { return []string{"resume", "paused"} }
 
 func (s *Settings) table() []setting {
 	return []setting{
@@ -125,6 +129,7 @@ func (s *Settings) table() []setting {
 		{name: "debug", into: &s.Debug, usage: "log more"},
 		{name: "log-format", into: &s.LogFormat, words: app.LogFormats(), usage: "log as `FORMAT`: text or json"},
 		{name: Journal, into: &s.Journal, usage: "keep durable processes at this `ADDRESS`, such as sqlite:runs.db, and go on with them after a crash"},
+		{name: "recover", into: &s.Recover, words: Recoveries(), usage: "what becomes of the durable processes that the journal has: `HOW` is resume, or paused until uniflow runs resume"},
 		{name: "slow", into: &s.Slow, usage: "keep a timeline of each process that takes this `DURATION` or longer, and the runtime's trace of that time; adds a few percent of overhead"},
 		{name: "slow-dir", into: &s.SlowDir, usage: "the `FOLDER` for the files of --slow, at most 64 MiB; uniflow/slow in the user's cache folder if left out"},
 		{name: OTLP, into: &s.OTLP, usage: "send traces to the OpenTelemetry receiver at `URL`, such as http://127.0.0.1:4318, with OTLP over HTTP"},

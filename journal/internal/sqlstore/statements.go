@@ -102,6 +102,10 @@ FROM runs `
 	// the waits in the order of their index and stops at the limit.
 	ofWaiting = "(SELECT state FROM runs WHERE id = holds.run) = 2 "
 
+	// awaited is true for a signal that a run waits for, and has before its time was over. Perhaps the run is paused.
+	awaited = "EXISTS (SELECT 1 FROM holds WHERE holds.ns = signals.ns AND holds.event = signals.event AND holds.key = signals.key " +
+		"AND EXISTS (SELECT 1 FROM records WHERE records.run = holds.run AND records.pos = holds.pos AND records.at < signals.until)) "
+
 	lastRecord = "(SELECT max(n) FROM records WHERE run = runs.id)"
 
 	listRuns = `SELECT ` + listed + ` FROM runs `
@@ -175,10 +179,10 @@ DO UPDATE SET ns = excluded.ns, event = excluded.event, key = excluded.key, due 
 		// A signal that is taken has no event, so that the index of events has the others alone.
 		PutSignal:    "INSERT INTO signals (id, ns, event, key, payload, until, came) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
 		TakeSignal:   "UPDATE signals SET event = '', key = '', payload = NULL WHERE id = ?",
-		Signals:      "SELECT id, ns, event, key, payload, until FROM signals WHERE ns = ? AND event = ? AND key = ? AND event <> '' AND until > ? ORDER BY came, id",
-		Untaken:      "SELECT id, ns, event, key, NULL, until FROM signals WHERE until > ? AND event <> '' ORDER BY came, id",
+		Signals:      "SELECT id, ns, event, key, payload, until FROM signals WHERE ns = ? AND event = ? AND key = ? AND event <> '' AND (until > ? OR " + awaited + ") ORDER BY came, id",
+		Untaken:      "SELECT id, ns, event, key, NULL, until FROM signals WHERE event <> '' AND (until > ? OR " + awaited + ") ORDER BY came, id",
 		Known:        "SELECT 1 FROM signals WHERE id = ?",
-		Expired:      "SELECT id FROM signals WHERE until <= ? ORDER BY until LIMIT ?",
+		Expired:      "SELECT id FROM signals WHERE until <= ? AND NOT " + awaited + "ORDER BY until LIMIT ?",
 		DeleteSignal: "DELETE FROM signals WHERE id = ?",
 
 		PutTick:  "INSERT INTO ticks (ns, trigger, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
