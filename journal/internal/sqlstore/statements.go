@@ -102,6 +102,9 @@ FROM runs `
 	// the waits in the order of their index and stops at the limit.
 	ofWaiting = "(SELECT state FROM runs WHERE id = holds.run) = 2 "
 
+	// notAside is of waits whose run was not put aside.
+	notAside = "(SELECT state FROM runs WHERE id = holds.run) < 7 "
+
 	lastRecord = "(SELECT max(n) FROM records WHERE run = runs.id)"
 
 	listRuns = `SELECT ` + listed + ` FROM runs `
@@ -166,7 +169,7 @@ UNION ALL SELECT ns, name, paused, 0, 0, NULL FROM queues WHERE paused = 1) AS p
 DO UPDATE SET ns = excluded.ns, event = excluded.event, key = excluded.key, due = excluded.due, token_hash = excluded.token_hash`,
 		DeleteWait: "DELETE FROM holds WHERE run = ? AND pos = ?",
 		AnyWait:    "SELECT 1 FROM holds LIMIT 1",
-		Waiting:    selectWaits + "WHERE ns = ? AND event = ? AND key = ? ORDER BY run, pos",
+		Waiting:    selectWaits + "WHERE ns = ? AND event = ? AND key = ? AND " + notAside + "ORDER BY run, pos",
 		Token:      selectWaits + "WHERE token_hash = ? ORDER BY run, pos LIMIT 1",
 		Due:        selectWaits + "WHERE due <= ? AND " + ofWaiting + "ORDER BY due, run, pos LIMIT ?",
 		Next:       "SELECT due FROM holds WHERE due IS NOT NULL AND " + ofWaiting + "ORDER BY due LIMIT 1",
