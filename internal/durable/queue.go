@@ -327,6 +327,9 @@ func (q *queue) take(t *turn, l *lane, most int) (began int, err error) {
 		return 0, err
 	}
 	for _, r := range items {
+		if q.mu.begun[r.ID] != nil { // its last attempt has not left memory: it has its turn then
+			continue
+		}
 		if t.opts.TTL > 0 && t.now.Sub(r.Due) > t.opts.TTL {
 			t.expired = append(t.expired, r)
 			continue
@@ -353,9 +356,7 @@ func (q *queue) commit(t *turn) (committed bool, err error) {
 		return false, nil
 	}
 	var part journal.Part
-	if stored := k.newRevision(rev); stored != nil {
-		part.Revisions = append(part.Revisions, *stored)
-	}
+	k.storeRevision(rev)
 	flights := make([]*flight, 0, len(t.claims))
 	for _, r := range t.claims {
 		c := journal.Claim{Run: r.ID, At: t.now, Unkey: len(r.Key) > 0 && r.Key[0] == debounced}
@@ -570,13 +571,24 @@ func (k *Keeper) PauseQueue(ctx context.Context, namespace, name string, paused 
 		return unavailable(err)
 	}
 	q.serial.Lock() // so nothing begins after the answer
-	defer q.serial.Unlock()
-	if err := k.durable(ctx, k.journal.Put(journal.Part{Pauses: []journal.Pause{{Queue: id, Paused: paused}}})); err != nil {
-		return unavailable(err)
-	}
-	q.mu.Lock()
-	q.mu.paused = paused
-	q.mu.Unlock()
-	q.look()
-	return nil
+	return q.decide(ctx, journal.Part{Pauses: []journal.Pause{{Queue: id, Paused: paused}}}, func() { q.mu.paused = paused })
+}
+
+// decide makes durable what was decided about items that are queued, and then calls done with the lock. The caller
+// holds serial, which is released then: also if the context ends before, as what was decided holds all the same.
+func (q *queue) decide(ctx context.Context, part journal.Part, done func()) error {
+	decided := make(chan error, 1)
+	q.k.whenDurable(q.k.journal.Put(part), func(err error) {
+		defer q.serial.Unlock()
+		if err != nil {
+			decided <- unavailable(err)
+			return
+		}
+		q.mu.Lock()
+		done()
+		q.mu.Unlock()
+		q.look()
+		decided <- nil
+	})
+	return until(ctx, decided)
 }

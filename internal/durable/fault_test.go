@@ -1,0 +1,281 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/uniflow-labs/uniflow/internal/durable"
+	"github.com/uniflow-labs/uniflow/journal"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// slow makes commits wait until release is called.
+func (s *crashStore) slow(t *testing.T) (release func()) {
+	gate := make(chan struct{})
+	s.gate.Store(&gate)
+	release = sync.OnceFunc(func() {
+		s.gate.Store(nil)
+		close(gate)
+	})
+	t.Cleanup(release)
+	return release
+}
+
+// impatient is the context of a client that soon leaves.
+func impatient(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// left checks what an action returns whose client has left.
+func left(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+	}
+}
+
+// TestSignalForStuck sends signals for a run that waits and was put aside. They are kept, one for its token as well,
+// and the run is not read again and again. It gets them when it is retried.
+func TestSignalForStuck(t *testing.T) {
+	w := newWorld(t)
+	w.tokens = make(chan string, 4)
+	w.start(waits)
+	r := w.must(submission(wait("e", "k", 0), wait("e", "", 0)))
+	<-w.tokens
+	w.until(r.Run, journal.Waiting)
+	w.stop()
+	w.store = &crashStore{Store: w.store.Reopen()}
+	w.start(one, "hold")
+	w.signalled("e", "k", "1")
+	w.until(r.Run, journal.Stuck)
+	k := w.signals.(*durable.Keeper)
+	eventually(t, "the signal is kept", func() bool {
+		signals, runs := k.Sizes()
+		return signals == 0 && runs == 0
+	})
+	gets := w.store.gets.Load()
+	w.signalled("e", "k", "2")
+	if got := w.store.gets.Load() - gets; got > 0 {
+		t.Errorf("the run was read %d times", got)
+	}
+	if got := strings.Join(w.untaken(), " "); got != "1 2" {
+		t.Errorf("kept are %s", got)
+	}
+	w.restart(waits)
+	if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); err != nil {
+		t.Fatal(err)
+	}
+	token := <-w.tokens
+	w.until(r.Run, journal.Waiting)
+	w.stop()
+	w.store = &crashStore{Store: w.store.Reopen()}
+	w.start(one, "hold")
+	yes := node.Signal{Token: token, Payload: value.String("yes"), Keep: time.Hour}
+	if err := w.send(yes); err != nil {
+		t.Fatal(err)
+	}
+	w.until(r.Run, journal.Stuck)
+	if err := w.send(yes); err != nil {
+		t.Errorf("once more: %v", err)
+	}
+	w.restart(waits)
+	if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := durable.Answer(w.until(r.Run, journal.OK).Answer)
+	if got := show(resp); err != nil || got != `["1","yes"]` {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+// TestTokenForStuck sends the token of a run that is put aside already.
+func TestTokenForStuck(t *testing.T) {
+	w := newWorld(t)
+	w.tokens = make(chan string, 1)
+	w.start(waits)
+	r := w.must(submission(wait("e", "", 0)))
+	token := <-w.tokens
+	w.until(r.Run, journal.Waiting)
+	aside := journal.End{Run: idOf(r.Run), State: journal.Stuck}
+	if err := w.store.Commit(t.Context(), &journal.Batch{Ends: []journal.End{aside}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.send(node.Signal{Token: token, Payload: value.String("yes"), Keep: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := durable.Answer(w.until(r.Run, journal.OK).Answer); err != nil || show(resp) != `["yes"]` {
+		t.Errorf("got %s, %v", show(resp), err)
+	}
+	if err := w.send(node.Signal{Token: token}); statusOf(err) != 404 {
+		t.Errorf("again: %v", err)
+	}
+}
+
+// TestCancelLeavesNothing cancels runs that wait: nothing of them is left in memory.
+func TestCancelLeavesNothing(t *testing.T) {
+	durable.SetRestTime(t, time.Microsecond)
+	w := newWorld(t)
+	w.open(asks)
+	for n := range int64(3) {
+		if err := w.engine.CancelRun(t.Context(), idOf(w.waiting("", n+1).Run)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "nothing is left", func() bool {
+		signals, runs := w.signals.(*durable.Keeper).Sizes()
+		return signals == 0 && runs == 0
+	})
+}
+
+// TestHopelessLetter has an item that crashes the program until it is dead: the port dead gets its payload.
+func TestHopelessLetter(t *testing.T) {
+	w := newWorld(t)
+	w.more = w.lineKinds()
+	w.queue.Dead = 1
+	for n := range 6 {
+		s := w.blockAt("work")
+		w.start(line)
+		if n == 0 {
+			w.put(node.Item{Payload: value.String("precious")})
+		}
+		<-s.entered
+		w.crash(s.open)
+	}
+	letters := make(chan string, 1)
+	w.effect = func(name string, in value.Value) node.Result {
+		letters <- name + " " + in.String()
+		return node.Answer(in)
+	}
+	w.start(line)
+	if got := <-letters; !strings.Contains(got, "bury") || !strings.Contains(got, `"input":"precious"`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestRevisionOfRefused has a run refused, as the disk is full, which is the first of a workflow: the next has its
+// revision, so it goes on when the workflow is another one.
+func TestRevisionOfRefused(t *testing.T) {
+	w := newWorld(t)
+	w.start(one)
+	w.store.Fill(true)
+	w.must(node.Submission{Payload: value.Int(1)})
+	w.apply(two)
+	eventually(t, "the disk is full", func() bool {
+		_, err := w.submit(node.Submission{Payload: value.Int(1)})
+		return errors.Is(err, journal.ErrFull)
+	})
+	w.store.Fill(false)
+	var r *node.Receipt
+	eventually(t, "there is room", func() (ok bool) {
+		var err error
+		r, err = w.submit(node.Submission{Payload: value.Int(1)})
+		return err == nil
+	})
+	<-r.Done
+	if _, err := w.store.Revision(t.Context(), w.runOf(r.Run).Revision); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRetryItemLeft retries an item for a client that leaves before that is durable: it has its turn.
+func TestRetryItemLeft(t *testing.T) {
+	w := newWorld(t)
+	w.more = w.lineKinds()
+	w.queue.Attempts = 1
+	w.effect = func(string, value.Value) node.Result { return node.Fail(errors.New("no luck")) }
+	w.start(line)
+	id := w.put(node.Item{Payload: value.String("i")}).Run
+	w.ends(id, journal.Dead)
+	w.effect = nil
+	release := w.store.slow(t)
+	left(t, w.engine.RetryRun(impatient(t), idOf(id), false))
+	release()
+	w.ends(id, journal.OK)
+	w.tidy()
+}
+
+// TestPauseLeft pauses a queue for a client that leaves before that is durable: what the journal has holds.
+func TestPauseLeft(t *testing.T) {
+	w := newWorld(t)
+	w.more = w.lineKinds()
+	w.start(line)
+	w.ends(w.put(node.Item{Payload: value.String("i")}).Run, journal.OK)
+	release := w.store.slow(t)
+	k := w.queues.(*durable.Keeper)
+	left(t, k.PauseQueue(impatient(t), "default", "q", true))
+	release()
+	id := w.put(node.Item{Payload: value.String("held")}).Run
+	w.stop()
+	w.store = &crashStore{Store: w.store.Reopen()}
+	if r := w.runOf(id); r.State != journal.Queued {
+		t.Errorf("it is %s", r.State)
+	}
+}
+
+// TestCancelItemLeft cancels an item for a client that leaves before that is durable, and the item is due meanwhile: it
+// does not begin.
+func TestCancelItemLeft(t *testing.T) {
+	w := newWorld(t)
+	w.more = w.lineKinds()
+	w.start(line)
+	due := time.Now().Add(100 * time.Millisecond)
+	first, second := w.put(node.Item{Payload: value.String("1"), At: due}).Run, w.put(node.Item{Payload: value.String("2")}).Run
+	w.ends(second, journal.OK)
+	w.called()
+	release := w.store.slow(t)
+	go w.engine.RestartRun(t.Context(), idOf(second), nil) // so the end is in another commit than the one under way
+	left(t, w.engine.CancelRun(impatient(t), idOf(first)))
+	select { // it may look for what is due
+	case <-time.After(time.Until(due.Add(100 * time.Millisecond))):
+	case <-t.Context().Done():
+	}
+	release()
+	w.ends(first, journal.Cancelled)
+	w.stop()
+	w.store = &crashStore{Store: w.store.Reopen()}
+	if r := w.runOf(first); r.State != journal.Cancelled || strings.Contains(w.called(), "work work") {
+		t.Errorf("it is %s, and was done", r.State)
+	}
+}
+
+// TestRetryRemoved retries a run that is removed at the same time, as it is not kept any more: nothing is done.
+func TestRetryRemoved(t *testing.T) {
+	w := newWorld(t)
+	heal := w.failing()
+	w.start(two)
+	r := w.must(node.Submission{Payload: value.Int(1)})
+	<-r.Done
+	w.stored(r.Run, journal.Failed)
+	heal()
+	w.called()
+	release := w.store.slow(t)
+	left(t, w.engine.RetryRun(impatient(t), idOf(r.Run), false))
+	if n, _, err := w.store.Trim(t.Context(), journal.Policy{Now: time.Now().Add(time.Hour), Most: 10}); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	release()
+	eventually(t, "it is not in memory", func() bool {
+		_, runs := w.signals.(*durable.Keeper).Sizes()
+		return runs == 0
+	})
+	w.stop()
+	w.store = &crashStore{Store: w.store.Reopen()}
+	if got := w.called(); got != "" {
+		t.Errorf("called %s", got)
+	}
+	if _, err := w.store.Get(context.WithoutCancel(t.Context()), journal.ID(uuid.MustParse(r.Run))); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
