@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -277,5 +278,44 @@ func TestRetryRemoved(t *testing.T) {
 	}
 	if _, err := w.store.Get(context.WithoutCancel(t.Context()), journal.ID(uuid.MustParse(r.Run))); !errors.Is(err, journal.ErrNotFound) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A hostNode is a trigger that takes the answers of its runs.
+type hostNode struct {
+	starterNode
+	answer func(resp node.Response) error
+}
+
+func (n hostNode) Visit(value.Value) *node.Visit {
+	return &node.Visit{Answer: func(resp node.Response, done func(error)) { done(n.answer(resp)) }}
+}
+
+// TestAnswerNotTaken has a trigger refuse the answer of a run, as it is gone: the run is stuck, and gives its answer when
+// it is retried. Its effects are not done again.
+func TestAnswerNotTaken(t *testing.T) {
+	w := newWorld(t)
+	var gone atomic.Bool
+	answers := make(chan string, 9)
+	w.more = []*node.Def{{Kind: "host", Summary: "Takes answers.", Out: []node.Port{{Name: "out"}}, Recall: node.Always(node.Effects), New: func(init *node.Init) (node.Node, error) {
+		return hostNode{starterNode{w, init.Node.Name}, func(resp node.Response) error {
+			if gone.Load() {
+				return node.ErrStopped
+			}
+			answers <- show(resp)
+			return nil
+		}}, nil
+	}}}
+	w.start("- {kind: host, name: t, ports: {out: [{name: a}]}}\n- {kind: act, name: a}\n")
+	gone.Store(true)
+	r := w.must(node.Submission{Payload: value.Int(7), Key: []byte("k")})
+	w.until(r.Run, journal.Stuck)
+	gone.Store(false)
+	if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); err != nil {
+		t.Fatal(err)
+	}
+	w.until(r.Run, journal.OK)
+	if got := <-answers; got != "7" || len(answers) > 0 || w.called() != "a" {
+		t.Errorf("the answer is %s, %d more, called %s", got, len(answers), w.called())
 	}
 }
