@@ -319,3 +319,51 @@ func TestAnswerNotTaken(t *testing.T) {
 		t.Errorf("the answer is %s, %d more, called %s", got, len(answers), w.called())
 	}
 }
+
+// A slowLine is a queue whose processes take a while to leave memory.
+type slowLine struct {
+	lineNode
+	end func()
+}
+
+func (n slowLine) Visit(value.Value) *node.Visit { return &node.Visit{End: n.end} }
+
+// TestAttemptBeforeLeft has an item that is due again before its attempt has left memory: it does not begin before.
+func TestAttemptBeforeLeft(t *testing.T) {
+	w := newWorld(t)
+	kind := w.lineKinds()[0]
+	w.queue.Backoff = func(int) time.Duration { return 0 }
+	w.queue.Concurrency = 3
+	leaves, leave := make(chan struct{}, 9), make(chan struct{})
+	kind.New = func(init *node.Init) (node.Node, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.queues = init.Queues
+		return slowLine{lineNode{w}, func() {
+			leaves <- struct{}{}
+			<-leave
+		}}, nil
+	}
+	w.more = []*node.Def{kind}
+	var failed atomic.Bool
+	w.effect = func(_ string, in value.Value) node.Result {
+		if !failed.Swap(true) {
+			return node.Fail(errors.New("no luck"))
+		}
+		return node.Answer(in)
+	}
+	w.start(line)
+	r := w.put(node.Item{Payload: value.String("1"), Wait: true})
+	<-leaves
+	w.ends(r.Run, journal.Queued)
+	other := w.put(node.Item{Payload: value.String("2")}) // so the queue looks
+	w.ends(other.Run, journal.OK)
+	if got := w.called(); got != "work work" {
+		t.Errorf("called %s", got)
+	}
+	close(leave)
+	if got := answer(r); got != "1" {
+		t.Errorf("got %s", got)
+	}
+	w.tidy()
+}
