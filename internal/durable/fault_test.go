@@ -367,3 +367,64 @@ func TestAttemptBeforeLeft(t *testing.T) {
 	}
 	w.tidy()
 }
+
+// TestSignalForQueued sends a signal for an item that waited, was put aside and is queued again: who waits for its answer
+// goes on to do so, and it gets the signal.
+func TestSignalForQueued(t *testing.T) {
+	durable.SetRestTime(t, time.Microsecond)
+	w := newWorld(t)
+	w.more = w.lineKinds()
+	document := strings.Replace(line, "kind: act, name: work", "kind: hold, name: work", 1)
+	w.start(document)
+	it := node.Item{Payload: value.List(wait("e", "k", 0)), ID: "1"}
+	r := w.put(it)
+	w.until(r.Run, journal.Waiting)
+	aside := journal.End{Run: idOf(r.Run), State: journal.Stuck}
+	if err := w.store.Commit(t.Context(), &journal.Batch{Ends: []journal.End{aside}}); err != nil {
+		t.Fatal(err)
+	}
+	w.restart(document)
+	k := w.queues.(*durable.Keeper)
+	if err := k.PauseQueue(t.Context(), "default", "q", true); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); err != nil {
+		t.Fatal(err)
+	}
+	it.Wait = true
+	again := w.put(it)
+	gets := w.store.gets.Load()
+	if err := w.engine.Signal(t.Context(), node.Signal{Event: "e", Key: "k", Payload: value.String("came")}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the run is looked at", func() bool { return w.store.gets.Load() > gets })
+	if err := k.PauseQueue(t.Context(), "default", "q", false); err != nil {
+		t.Fatal(err)
+	}
+	if got := answer(again); got != `["came"]` {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestRateClockBack starts with items that have begun in the future, as the clock was set back: the next begins when the
+// time of the rate is over.
+func TestRateClockBack(t *testing.T) {
+	w := newWorld(t)
+	w.more = w.lineKinds()
+	w.queue.Rate, w.queue.Per = 1, 50*time.Millisecond
+	w.start(line)
+	first := w.put(node.Item{Payload: value.String("1")}).Run
+	w.ends(first, journal.OK)
+	w.stop()
+	w.store = &crashStore{Store: w.store.Reopen()}
+	future := journal.Batch{Requeues: []journal.Requeue{{Run: idOf(first)}}}
+	if err := w.store.Commit(t.Context(), &future); err != nil {
+		t.Fatal(err)
+	}
+	future = journal.Batch{Claims: []journal.Claim{{Run: idOf(first), At: time.Now().Add(time.Hour)}}, Ends: []journal.End{{Run: idOf(first), State: journal.OK}}}
+	if err := w.store.Commit(t.Context(), &future); err != nil {
+		t.Fatal(err)
+	}
+	w.start(line)
+	w.ends(w.put(node.Item{Payload: value.String("2")}).Run, journal.OK)
+}

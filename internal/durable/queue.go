@@ -292,7 +292,11 @@ func (q *queue) readStarts(now time.Time) error {
 	defer q.mu.Unlock()
 	q.mu.starts, q.mu.known = q.mu.starts[:0], opts.Rate == q.mu.opts.Rate && opts.Per == q.mu.opts.Per
 	for i := range times {
-		q.mu.starts = append(q.mu.starts, times[len(times)-1-i])
+		at := times[len(times)-1-i]
+		if at.After(now) { // the clock was set back
+			at = now
+		}
+		q.mu.starts = append(q.mu.starts, at)
 	}
 	return nil
 }

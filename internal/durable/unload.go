@@ -169,6 +169,9 @@ func (k *Keeper) reload(f *flight) {
 		k.drop(f.id)
 		f.drop(err)
 		over()
+	case r.State == journal.Queued: // it gets what has come when it has its turn
+		k.giveBack(f)
+		over()
 	case r.State != journal.Waiting: // a person has decided about it, or it has ended
 		f.concludeAs(r)
 		over()
