@@ -296,25 +296,6 @@ func (k *Keeper) Restart(ctx context.Context, id journal.ID, input *value.Value)
 	return f.id, until(ctx, started)
 }
 
-// launch starts the process of a run that is durable and has no records.
-func (k *Keeper) launch(f *flight, payload value.Value) {
-	at, err := k.places.of(f)
-	for err == nil {
-		f.over = at.ended
-		if f.start(at.generation, at.trigger, payload, at.host) {
-			return
-		}
-		f.over = nil
-		at.ended()
-		if k.ctx.Err() != nil { // it goes on when the program starts again
-			f.drop(node.ErrStopped)
-			return
-		}
-		at, err = k.places.of(f) // another generation serves by now
-	}
-	k.cannot(f, err)
-}
-
 // errRuns refuses to do something with a run that is in progress.
 var errRuns = refused(http.StatusConflict, "the run is running")
 

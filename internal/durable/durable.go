@@ -291,6 +291,16 @@ func (k *Keeper) resume(f *flight, posts *line, over func()) {
 	})
 }
 
+// launch starts the process of a run that is durable, and whose records were read if it has any.
+func (k *Keeper) launch(f *flight, payload value.Value) {
+	at, err := k.places.of(f)
+	if err != nil {
+		k.cannot(f, err)
+		return
+	}
+	k.goOn(f, at, payload, func() {})
+}
+
 // goOn starts the process of a run that is durable at a place, and calls over when it ends, or cannot go on.
 func (k *Keeper) goOn(f *flight, at place, payload value.Value, over func()) {
 	for {

@@ -518,15 +518,11 @@ func (k *Keeper) beginItem(f *flight) {
 	f.run, f.key = r, keyOf(r)
 	k.enter(f)
 	payload, err := f.read(k.ctx)
-	var at place
-	if err == nil {
-		at, err = k.places.of(f)
-	}
 	if err != nil {
 		k.cannot(f, err)
 		return
 	}
-	k.goOn(f, at, payload, func() {})
+	k.launch(f, payload)
 }
 
 // Queue implements [node.Queues].
