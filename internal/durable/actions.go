@@ -74,8 +74,10 @@ func (k *Keeper) Cancel(ctx context.Context, id journal.ID) error {
 	}
 	release := func() {}
 	if q != nil { // it does not begin meanwhile
-		q.serial.Lock()
-		release = q.serial.Unlock
+		if err := q.serial.lock(ctx); err != nil {
+			return err
+		}
+		release = q.serial.unlock
 	}
 	f, err := k.take(ctx, id)
 	if err != nil {

@@ -428,3 +428,18 @@ func TestRateClockBack(t *testing.T) {
 	w.start(line)
 	w.ends(w.put(node.Item{Payload: value.String("2")}).Run, journal.OK)
 }
+
+// TestHaltWhileSlow ends the program while what was decided about a queue is not durable, and its client has left.
+func TestHaltWhileSlow(t *testing.T) {
+	w := newWorld(t)
+	w.more = w.lineKinds()
+	w.start(line)
+	w.ends(w.put(node.Item{Payload: value.String("i")}).Run, journal.OK)
+	release := w.store.slow(t)
+	k := w.queues.(*durable.Keeper)
+	left(t, k.PauseQueue(impatient(t), "default", "q", true))
+	left(t, k.PauseQueue(impatient(t), "default", "q", false)) // it waits for the first
+	k.Halt()
+	release()
+	w.stop()
+}

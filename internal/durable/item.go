@@ -48,14 +48,16 @@ func (k *Keeper) Enqueue(ctx context.Context, it node.Item) (*node.Receipt, erro
 		return nil, err
 	}
 	if it.Debounce > 0 {
-		q.serial.Lock() // whether the item with the id has begun does not change
+		if err := q.serial.lock(ctx); err != nil { // whether the item with the id has begun does not change
+			return nil, err
+		}
 	}
 	existing, receipt, err := k.startItem(ctx, q, r, it.Wait)
 	switch {
 	case err == nil && existing != nil && it.Debounce > 0 && existing.State == journal.Queued:
 		err = q.replace(ctx, existing, r, it.Debounce)
 	case it.Debounce > 0:
-		q.serial.Unlock()
+		q.serial.unlock()
 	}
 	if err != nil || existing == nil {
 		return receipt, err

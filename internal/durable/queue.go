@@ -32,7 +32,7 @@ type queue struct {
 
 	// serial is held over reads of items that are queued, and what is decided by them until it is durable. It
 	// is taken before mu.
-	serial sync.Mutex
+	serial serial
 
 	mu struct {
 		sync.Mutex
@@ -50,6 +50,20 @@ type queue struct {
 		looked  time.Time // when oldest was found
 	}
 }
+
+// A serial is a lock that is held until something is durable. So who waits for it may be gone before.
+type serial chan struct{}
+
+func (s serial) lock(ctx context.Context) error {
+	select {
+	case s <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s serial) unlock() { <-s }
 
 // openQueues reads which items have begun. Nothing runs yet.
 func (k *Keeper) openQueues(ctx context.Context, store journal.Store) error {
@@ -75,7 +89,7 @@ func (k *Keeper) openQueues(ctx context.Context, store journal.Store) error {
 func (k *Keeper) queueLocked(id journal.QueueID) *queue {
 	q := k.queues.all[id]
 	if q == nil {
-		q = &queue{k: k, id: id, wake: make(chan struct{}, 1)}
+		q = &queue{k: k, id: id, wake: make(chan struct{}, 1), serial: make(serial, 1)}
 		q.mu.lanes = newLanes()
 		q.mu.begun = make(map[journal.ID]*lane)
 		k.queues.all[id] = q
@@ -218,8 +232,10 @@ type turn struct {
 // dispatch lets items begin whose turn it is. It returns when the next may, as far as that is known, and whether
 // to look again immediately.
 func (q *queue) dispatch() (next time.Time, more bool, err error) {
-	q.serial.Lock()
-	defer q.serial.Unlock()
+	if err := q.serial.lock(q.k.ctx); err != nil {
+		return next, false, err
+	}
+	defer q.serial.unlock()
 	t := &turn{now: time.Now()}
 	if err := q.readStarts(t.now); err != nil {
 		return next, false, err
@@ -570,7 +586,9 @@ func (k *Keeper) PauseQueue(ctx context.Context, namespace, name string, paused 
 	if err := k.journal.Ready(); err != nil {
 		return unavailable(err)
 	}
-	q.serial.Lock() // so nothing begins after the answer
+	if err := q.serial.lock(ctx); err != nil { // so nothing begins after the answer
+		return err
+	}
 	return q.decide(ctx, journal.Part{Pauses: []journal.Pause{{Queue: id, Paused: paused}}}, func() { q.mu.paused = paused })
 }
 
@@ -579,7 +597,7 @@ func (k *Keeper) PauseQueue(ctx context.Context, namespace, name string, paused 
 func (q *queue) decide(ctx context.Context, part journal.Part, done func()) error {
 	decided := make(chan error, 1)
 	q.k.whenDurable(q.k.journal.Put(part), func(err error) {
-		defer q.serial.Unlock()
+		defer q.serial.unlock()
 		if err != nil {
 			decided <- unavailable(err)
 			return
