@@ -3,6 +3,8 @@ package durable_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -442,4 +444,149 @@ func TestHaltWhileSlow(t *testing.T) {
 	k.Halt()
 	release()
 	w.stop()
+}
+
+// TestActionsHammer retries runs that wait, twice at a time and in the workflow of today, cancels some, and sends what they
+// wait for: each ends once, what it has done before is not done again, and nothing is left in memory.
+func TestActionsHammer(t *testing.T) {
+	durable.SetRestTime(t, 100*time.Microsecond)
+	w := newWorld(t)
+	w.open(asks)
+	var runs []*node.Receipt
+	for i := range int64(30) {
+		runs = append(runs, w.waiting(fmt.Sprint("key ", i), 100+i))
+	}
+	var all sync.WaitGroup
+	for i, r := range runs {
+		for range 2 {
+			all.Go(func() {
+				for range 5 {
+					if err := w.engine.RetryRun(t.Context(), idOf(r.Run), true); err != nil && statusOf(err) != 409 {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Go(func() {
+			if err := w.engine.Signal(t.Context(), node.Signal{Event: "go", Key: fmt.Sprint(100 + i), Payload: value.String("came")}); err != nil {
+				t.Error(err)
+			}
+		})
+		if i%3 == 0 {
+			all.Go(func() {
+				if err := w.engine.CancelRun(t.Context(), idOf(r.Run)); err != nil && statusOf(err) != 409 {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	all.Wait()
+	for i, r := range runs {
+		state := journal.OK
+		switch got := answer(r); got {
+		case "came":
+		case "error 503 the run was cancelled":
+			state = journal.Cancelled
+			if next := w.must(node.Submission{Payload: value.Int(int64(100 + i))}); answer(next) != "came" {
+				t.Errorf("the next got %s", answer(next))
+			}
+			w.mu.Lock()
+			w.calls = w.calls[:len(w.calls)-1]
+			w.mu.Unlock()
+		default:
+			t.Errorf("got %s", got)
+		}
+		if run := w.runOf(r.Run); run.State != state {
+			t.Errorf("the answer is of %s, and it is %s", state, run.State)
+		}
+	}
+	if got := len(strings.Fields(w.called())); got != len(runs) {
+		t.Errorf("a was called %d times by %d runs", got, len(runs))
+	}
+	eventually(t, "nothing is left", func() bool {
+		signals, runs := w.signals.(*durable.Keeper).Sizes()
+		return signals == 0 && runs == 0
+	})
+}
+
+// TestImpatientHammer has clients that leave at any time while commits are slow: what is in memory is what the journal has.
+func TestImpatientHammer(t *testing.T) {
+	w := newWorld(t)
+	w.more = w.lineKinds()
+	w.queue.Concurrency, w.queue.PerKey, w.queue.Key, w.queue.Attempts, w.queue.Dead = 4, 2, byPrefix, 2, 1
+	g := newGauge()
+	var mu sync.Mutex
+	tries := make(map[string]int)
+	w.effect = func(name string, in value.Value) node.Result {
+		if name == "bury" {
+			return node.Answer(in)
+		}
+		g.work(name, in)
+		mu.Lock()
+		defer mu.Unlock()
+		tries[in.String()]++
+		if tries[in.String()] <= 2 && strings.HasSuffix(in.String(), "3") {
+			return node.Fail(errors.New("no luck"))
+		}
+		return node.Answer(in)
+	}
+	w.start(line)
+	w.store.lag.Store(int64(2 * time.Millisecond))
+	k := w.queues.(*durable.Keeper)
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(1, uint64(n)))
+			for i := range 60 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.IntN(12000))*time.Microsecond)
+				switch r.IntN(6) { // what fails, as its client has left, is of no interest
+				case 0, 1:
+					_, _ = k.Enqueue(ctx, node.Item{Namespace: "default", Queue: "q", Payload: value.String(fmt.Sprintf("%c-%d-%d", 'a'+n%3, n, i)), Wait: r.IntN(4) == 0})
+				case 2:
+					_, _ = k.Enqueue(ctx, node.Item{Namespace: "default", Queue: "q", Payload: value.String(fmt.Sprintf("d-%d-%d", n, i)), ID: fmt.Sprint("d", r.IntN(3)), Debounce: time.Duration(r.IntN(8000)) * time.Microsecond})
+				case 3:
+					runs, err := w.store.List(t.Context(), journal.Filter{States: []journal.State{journal.Queued}, Limit: 5})
+					if err == nil && len(runs) > 0 {
+						_ = k.Cancel(ctx, runs[r.IntN(len(runs))].ID)
+					}
+				case 4:
+					runs, err := w.store.List(t.Context(), journal.Filter{States: []journal.State{journal.Dead}, Limit: 5})
+					if err == nil && len(runs) > 0 {
+						_ = k.Retry(ctx, runs[r.IntN(len(runs))].ID, r.IntN(2) == 0)
+					}
+				case 5:
+					_ = k.PauseQueue(ctx, "default", "q", r.IntN(3) == 0)
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	if err := k.PauseQueue(t.Context(), "default", "q", false); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all have ended", func() bool {
+		runs, err := w.store.List(t.Context(), journal.Filter{States: []journal.State{journal.Queued, journal.Running, journal.Waiting}})
+		return err == nil && len(runs) == 0
+	})
+	w.tidy()
+	eventually(t, "nothing is left", func() bool {
+		signals, runs := k.Sizes()
+		return signals == 0 && runs == 0
+	})
+	runs, err := w.store.List(t.Context(), journal.Filter{States: []journal.State{journal.Cancelled}, Limit: 10000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range runs {
+		in, err := durable.Input(w.runOf(uuid.UUID(r.ID).String()).Input)
+		if item := in.String(); err != nil || tries[item] > 0 && !strings.HasSuffix(item, "3") {
+			t.Errorf("%s was cancelled, and done, %v", item, err)
+		}
+	}
+	for item, n := range tries {
+		if n > 1 && !strings.HasSuffix(item, "3") {
+			t.Errorf("%s was done %d times", item, n)
+		}
+	}
 }

@@ -31,7 +31,8 @@ type crashStore struct {
 	crashed atomic.Bool
 	hold    chan struct{}                 // commits wait until it is closed; nil for not
 	gate    atomic.Pointer[chan struct{}] // likewise
-	gets    atomic.Int64
+	lag     atomic.Int64                  // nanoseconds that a commit takes longer
+	gets    atomic.Int64                  // runs that were read
 }
 
 func (s *crashStore) Get(ctx context.Context, id journal.ID) (*journal.Run, error) {
@@ -42,6 +43,9 @@ func (s *crashStore) Get(ctx context.Context, id journal.ID) (*journal.Run, erro
 func (s *crashStore) Commit(ctx context.Context, b *journal.Batch) error {
 	if s.hold != nil {
 		<-s.hold
+	}
+	if lag := s.lag.Load(); lag > 0 {
+		<-time.After(time.Duration(lag))
 	}
 	if gate := s.gate.Load(); gate != nil {
 		<-*gate

@@ -26,7 +26,7 @@ func TestLatestOverChange(t *testing.T) {
 				first := c.next(start.Add(-5 * time.Hour))
 				var all []time.Time
 				at := first
-				for now := start; now.Before(start.Add(30 * time.Hour)); now = now.Add(13 * time.Minute) {
+				for now := start; now.Before(start.Add(30 * time.Hour)); now = now.Add(47 * time.Minute) {
 					for ; !at.After(now); at = c.next(at) {
 						all = append(all, at)
 					}
