@@ -122,16 +122,13 @@ func (j *Journal) refuses() error {
 
 // Start adds a run. done is called when it is durable, with the run that had its key already, or
 // with an error; a nil done does not ask. The journal owns the run from then on.
-func (j *Journal) Start(r *Run, rev *Revision, done func(existing *Run, err error)) (seq uint64, err error) {
+func (j *Journal) Start(r *Run, done func(existing *Run, err error)) (seq uint64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.refuses(); err != nil {
 		return 0, err
 	}
 	g := j.mu.next
-	if rev != nil {
-		g.Revisions = append(g.Revisions, *rev)
-	}
 	g.Starts, g.starts = append(g.Starts, r), append(g.starts, done)
 	return j.add(1, len(r.Input)), nil
 }

@@ -109,14 +109,15 @@ func TestGroup(t *testing.T) {
 	s := gated()
 	j := journal.New(s, journal.Options{})
 	start := newCall(t)
-	if _, err := j.Start(newRun(1), &journal.Revision{Hash: "h", Body: []byte("b")}, start.started); err != nil {
+	j.Put(journal.Part{Revisions: []journal.Revision{{Hash: "h", Body: []byte("b")}}})
+	if _, err := j.Start(newRun(1), start.started); err != nil {
 		t.Fatal(err)
 	}
 	<-s.entered
 	for n := range 100 {
 		j.Add(record(1, n+1))
 	}
-	if _, err := j.Start(newRun(2), nil, nil); err != nil {
+	if _, err := j.Start(newRun(2), nil); err != nil {
 		t.Fatal(err)
 	}
 	resumed, end := newCall(t), newCall(t)
@@ -163,7 +164,7 @@ func part(r, n int) journal.Part {
 func TestPut(t *testing.T) {
 	s := gated()
 	j := journal.New(s, journal.Options{})
-	if _, err := j.Start(newRun(1), nil, nil); err != nil {
+	if _, err := j.Start(newRun(1), nil); err != nil {
 		t.Fatal(err)
 	}
 	<-s.entered
@@ -285,13 +286,13 @@ func TestExisting(t *testing.T) {
 	<-s.entered
 	calls := []*call{newCall(t), newCall(t), newCall(t)}
 	for i, c := range calls[:2] {
-		if _, err := j.Start(keyed(i+1), nil, c.started); err != nil {
+		if _, err := j.Start(keyed(i+1), c.started); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.release <- nil
 	s.pass(nil)
-	if _, err := j.Start(keyed(3), nil, calls[2].started); err != nil {
+	if _, err := j.Start(keyed(3), calls[2].started); err != nil {
 		t.Fatal(err)
 	}
 	s.pass(nil)
@@ -325,7 +326,7 @@ func TestFull(t *testing.T) {
 			t.Errorf("Ready: %v", err)
 		}
 		refused := func(*journal.Run, error) { t.Error("done was called of what was refused") }
-		if seq, err := j.Start(newRun(1), nil, refused); !errors.Is(err, journal.ErrFull) || seq != 0 {
+		if seq, err := j.Start(newRun(1), refused); !errors.Is(err, journal.ErrFull) || seq != 0 {
 			t.Errorf("Start: %d, %v", seq, err)
 		}
 		end := newCall(t)
@@ -348,7 +349,7 @@ func TestFull(t *testing.T) {
 			t.Errorf("Ready with room: %v", err)
 		}
 		start := newCall(t)
-		if _, err := j.Start(newRun(1), nil, start.started); err != nil {
+		if _, err := j.Start(newRun(1), start.started); err != nil {
 			t.Error(err)
 		}
 		start.want(nil)
@@ -366,7 +367,7 @@ func TestCloseFull(t *testing.T) {
 		s.Fill(true)
 		j := journal.New(s, journal.Options{})
 		flush, start := newCall(t), newCall(t)
-		if _, err := j.Start(newRun(1), nil, start.started); err != nil {
+		if _, err := j.Start(newRun(1), start.started); err != nil {
 			t.Error(err)
 		}
 		j.Flush(j.Add(record(1, 1)), flush.done)
@@ -392,7 +393,7 @@ func TestBroken(t *testing.T) {
 	}})
 	calls := []*call{newCall(t), newCall(t), newCall(t), newCall(t), newCall(t), newCall(t), newCall(t), newCall(t)}
 	add := func(c []*call) {
-		if _, err := j.Start(newRun(1), nil, c[0].started); err != nil {
+		if _, err := j.Start(newRun(1), c[0].started); err != nil {
 			t.Error(err)
 		}
 		j.Flush(j.Add(record(1, 1)), c[1].done)
@@ -416,7 +417,7 @@ func TestBroken(t *testing.T) {
 	if err := j.Ready(); !errors.Is(err, journal.ErrBroken) || !errors.Is(err, broken) {
 		t.Errorf("Ready: %v", err)
 	}
-	if _, err := j.Start(newRun(2), nil, nil); !errors.Is(err, journal.ErrBroken) {
+	if _, err := j.Start(newRun(2), nil); !errors.Is(err, journal.ErrBroken) {
 		t.Errorf("Start: %v", err)
 	}
 	later := []*call{newCall(t), newCall(t), newCall(t)}
@@ -451,7 +452,7 @@ func TestClose(t *testing.T) {
 	j.Add(record(9, 1))
 	<-s.entered
 	start, flush := newCall(t), newCall(t)
-	if _, err := j.Start(newRun(1), nil, start.started); err != nil {
+	if _, err := j.Start(newRun(1), start.started); err != nil {
 		t.Fatal(err)
 	}
 	j.Flush(j.Add(record(1, 1)), flush.done)
@@ -470,7 +471,7 @@ func TestClose(t *testing.T) {
 	if err := j.Ready(); !errors.Is(err, journal.ErrClosed) {
 		t.Errorf("Ready: %v", err)
 	}
-	if _, err := j.Start(newRun(2), nil, nil); !errors.Is(err, journal.ErrClosed) {
+	if _, err := j.Start(newRun(2), nil); !errors.Is(err, journal.ErrClosed) {
 		t.Errorf("Start: %v", err)
 	}
 	later := []*call{newCall(t), newCall(t), newCall(t)}
@@ -514,7 +515,7 @@ func TestBusy(t *testing.T) {
 			if err := j.Ready(); !errors.Is(err, journal.ErrBusy) {
 				t.Errorf("Ready: %v", err)
 			}
-			if _, err := j.Start(newRun(1), nil, nil); !errors.Is(err, journal.ErrBusy) {
+			if _, err := j.Start(newRun(1), nil); !errors.Is(err, journal.ErrBusy) {
 				t.Errorf("Start: %v", err)
 			}
 			flush := newCall(t) // runs that are under way go on
@@ -534,7 +535,7 @@ func TestBusy(t *testing.T) {
 func TestReentrant(t *testing.T) {
 	j := journal.New(memory.New(), journal.Options{})
 	over := make(chan error)
-	if _, err := j.Start(newRun(1), nil, func(_ *journal.Run, err error) {
+	if _, err := j.Start(newRun(1), func(_ *journal.Run, err error) {
 		if err != nil {
 			over <- err
 			return
@@ -561,7 +562,7 @@ func TestHammer(t *testing.T) {
 	for r := range runs {
 		wg.Go(func() {
 			start := newCall(t)
-			if _, err := j.Start(newRun(r), nil, start.started); err != nil {
+			if _, err := j.Start(newRun(r), start.started); err != nil {
 				t.Error(err)
 				return
 			}
@@ -623,7 +624,7 @@ func TestHammerBroken(t *testing.T) {
 					c := newCall(t)
 					switch n % 3 {
 					case 0:
-						if _, err := j.Start(newRun(r*100+n), nil, c.started); err != nil {
+						if _, err := j.Start(newRun(r*100+n), c.started); err != nil {
 							c.done(err)
 						}
 					case 1:

@@ -285,7 +285,8 @@ type Store interface {
 
 	List(ctx context.Context, f Filter) ([]*Run, error) // without Input and Answer; the latest first
 
-	// Waiting returns who waits for an event with a key, the oldest run first.
+	// Waiting returns who waits for an event with a key, the oldest run first. Runs that were put aside do not: they
+	// wait again once they are retried.
 	Waiting(ctx context.Context, namespace, event, key string) ([]Wait, error)
 
 	// Token returns who waits with a token, by its hash, or ErrNotFound.

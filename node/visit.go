@@ -27,7 +27,7 @@ type Visit struct {
 
 	// Answer takes the answer, once all is durable that it depends on, and calls done when it is where it
 	// should be, before the end of the run is durable. So a crash in between gives it again. After an
-	// error the run has not ended: it goes on when the program starts again.
+	// error the run has not ended: it goes on when the program starts again, or is stuck if the program does not end.
 	Answer func(resp Response, done func(error))
 
 	// End is called once: the process has ended, or waits and has left memory.

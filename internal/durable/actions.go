@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -73,46 +72,66 @@ func (k *Keeper) Cancel(ctx context.Context, id journal.ID) error {
 	if err != nil {
 		return err
 	}
+	release := func() {}
 	if q != nil { // it does not begin meanwhile
-		q.serial.Lock()
-		defer q.serial.Unlock()
+		if err := q.serial.lock(ctx); err != nil {
+			return err
+		}
+		release = q.serial.unlock
 	}
 	f, err := k.take(ctx, id)
 	if err != nil {
+		release()
 		return err
 	}
-	switch state := f.run.State; {
-	case state.Ended():
+	if err := k.cancellable(f, q != nil); err != nil {
 		k.giveBack(f)
-		return refused(http.StatusConflict, "the run has ended: it is %s", state)
-	case state == journal.Queued && q != nil:
-	case state < journal.Waiting:
-		k.giveBack(f)
-		return errRuns
+		release()
+		return err
 	}
-	return k.cancel(ctx, f)
+	return k.cancel(ctx, f, release)
 }
 
-// cancel ends a run that was taken, and returns when that is durable.
-func (k *Keeper) cancel(ctx context.Context, f *flight) error {
-	waits, err := k.journal.Store().Waits(ctx, f.id)
-	if err == nil {
-		err = k.journal.Ready()
+// cancellable returns why a run that was taken cannot be cancelled, or nil.
+func (k *Keeper) cancellable(f *flight, queued bool) error {
+	switch state := f.run.State; {
+	case state.Ended():
+		return refused(http.StatusConflict, "the run has ended: it is %s", state)
+	case state == journal.Queued && queued:
+	case state < journal.Waiting:
+		return errRuns
 	}
-	if err != nil {
-		k.giveBack(f)
+	if err := k.journal.Ready(); err != nil {
 		return unavailable(err)
 	}
-	var part journal.Part
+	return nil
+}
+
+// cancel ends a run that was taken, and returns when that is durable. It calls release then, whether the caller waits
+// or not.
+func (k *Keeper) cancel(ctx context.Context, f *flight, release func()) error {
+	waits, err := k.journal.Store().Waits(ctx, f.id)
+	if err != nil {
+		k.giveBack(f)
+		release()
+		return unavailable(err)
+	}
+	var over journal.Part
 	for _, w := range waits {
 		if w.Event != "" {
-			part.Taken = append(part.Taken, k.over(address{w.Namespace, w.Event, w.Key}, journal.WaitID{Run: w.Run, Pos: w.Pos})...)
+			id := journal.WaitID{Run: w.Run, Pos: w.Pos}
+			over.Over = append(over.Over, id)
+			over.Taken = append(over.Taken, k.over(address{w.Namespace, w.Event, w.Key}, id)...)
 		}
 	}
-	k.journal.Put(part)
 	answer := encodeResponse(node.Response{Payload: value.Error(errCancelledRun)})
+	part := over
+	part.Ends = []journal.End{{Run: f.id, State: journal.Cancelled, Answer: answer, Error: errCancelledRun.Error(), At: time.Now()}}
 	ended := make(chan error, 1)
-	k.journal.End(journal.End{Run: f.id, State: journal.Cancelled, Answer: answer, Error: errCancelledRun.Error(), At: time.Now()}, func(err error) {
+	seq := k.journal.Put(part)
+	k.settles(seq, over)
+	k.whenDurable(seq, func(err error) {
+		defer release()
 		if err != nil {
 			k.giveBack(f)
 			ended <- unavailable(err)
@@ -166,16 +185,21 @@ func (k *Keeper) Retry(ctx context.Context, id journal.ID, latest bool) error {
 func (k *Keeper) goOnAs(ctx context.Context, f *flight, retry journal.Retry) error {
 	retried := make(chan error, 1)
 	k.journal.Retry(retry, func(err error) { // whether the caller waits or not
-		if err != nil {
+		var r *journal.Run
+		if err == nil {
+			r, err = k.journal.Store().Get(k.ctx, f.id)
+		}
+		switch {
+		case errors.Is(err, journal.ErrNotFound): // it was removed meanwhile: with its records gone, all would be done again
+			f.drop(err)
+			retried <- err
+		case err != nil:
 			f.drop(err)
 			retried <- unavailable(err)
-			return
+		default:
+			f.run.Retried, f.run.Moved = r.Retried, r.Moved
+			retried <- k.goOnSoon(f)
 		}
-		if retry.Failures {
-			f.run.Retried = math.MaxInt32 // all that it has is of the attempts before
-		}
-		f.run.Moved = f.run.Moved || retry.Revision != ""
-		retried <- k.goOnSoon(f)
 	})
 	return until(ctx, retried)
 }
@@ -221,9 +245,7 @@ func (k *Keeper) retryOf(ctx context.Context, f *flight, latest bool) (*journal.
 		if !ok {
 			return nil, refused(http.StatusConflict, "the node that has started the run is gone")
 		}
-		if rev := k.newRevision(rev); rev != nil {
-			k.journal.Put(journal.Part{Revisions: []journal.Revision{*rev}})
-		}
+		k.storeRevision(rev)
 		r.Revision, retry.Revision = rev.Hash, rev.Hash
 	}
 	if err := k.fits(f); err != nil {
@@ -280,7 +302,8 @@ func (k *Keeper) Restart(ctx context.Context, id journal.ID, input *value.Value)
 	})
 	f.strip = paths(strip)
 	started := make(chan error, 1)
-	_, err = k.journal.Start(f.run, k.newRevision(rev), func(_ *journal.Run, err error) {
+	k.storeRevision(rev)
+	_, err = k.journal.Start(f.run, func(_ *journal.Run, err error) {
 		if err != nil {
 			started <- unavailable(err)
 			return
@@ -292,25 +315,6 @@ func (k *Keeper) Restart(ctx context.Context, id journal.ID, input *value.Value)
 		return journal.ID{}, unavailable(err)
 	}
 	return f.id, until(ctx, started)
-}
-
-// launch starts the process of a run that is durable and has no records.
-func (k *Keeper) launch(f *flight, payload value.Value) {
-	at, err := k.places.of(f)
-	for err == nil {
-		f.over = at.ended
-		if f.start(at.generation, at.trigger, payload, at.host) {
-			return
-		}
-		f.over = nil
-		at.ended()
-		if k.ctx.Err() != nil { // it goes on when the program starts again
-			f.drop(node.ErrStopped)
-			return
-		}
-		at, err = k.places.of(f) // another generation serves by now
-	}
-	k.cannot(f, err)
 }
 
 // errRuns refuses to do something with a run that is in progress.

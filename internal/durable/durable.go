@@ -327,6 +327,16 @@ func (k *Keeper) resume(f *flight, posts *line, over func()) {
 	})
 }
 
+// launch starts the process of a run that is durable, and whose records were read if it has any.
+func (k *Keeper) launch(f *flight, payload value.Value) {
+	at, err := k.places.of(f)
+	if err != nil {
+		k.cannot(f, err)
+		return
+	}
+	k.goOn(f, at, payload, func() {})
+}
+
 // goOn starts the process of a run that is durable at a place, and calls over when it ends, or cannot go on.
 func (k *Keeper) goOn(f *flight, at place, payload value.Value, over func()) {
 	for {
@@ -368,12 +378,22 @@ func (k *Keeper) hopeless(f *flight, why error) {
 		return
 	}
 	k.log.Error("an item of a queue is dead", "run", f.ID().String(), "error", why)
+	r, err := k.journal.Store().Get(k.ctx, f.id) // with its input, for what the port dead gets
+	if err != nil {
+		k.log.Error("a run was not put aside, and stays as it is until the next start", "run", f.ID().String(), "error", err)
+		return
+	}
+	f.run = r
 	resp := node.Response{Payload: value.Error(&node.Error{Err: why, Status: http.StatusInternalServerError})}
-	k.bury(f, resp, why, func(err error) {
-		if err != nil {
-			k.log.Error("a run was not put aside", "run", f.ID().String(), "error", err)
-		}
-	})
+	k.bury(f, resp, why, func(err error) { k.wasPutAside(f, err) })
+}
+
+// wasPutAside says that a run was put aside, which is durable. Before, a signal that it does not get any more would be
+// given to it again.
+func (k *Keeper) wasPutAside(f *flight, err error) {
+	if err != nil {
+		k.log.Error("a run was not put aside", "run", f.ID().String(), "error", err)
+	}
 	k.drop(f.id)
 }
 
@@ -382,15 +402,11 @@ func (k *Keeper) putAside(f *flight, state journal.State, why error) {
 	k.log.Error("a run cannot go on", "run", f.ID().String(), "state", state.String(), "error", why)
 	answer := encodeResponse(node.Response{Payload: value.Error(&node.Error{Err: why, Status: http.StatusInternalServerError})})
 	k.journal.End(journal.End{Run: f.id, State: state, Answer: answer, Error: why.Error(), At: time.Now()}, func(err error) {
-		if err != nil {
-			k.log.Error("a run was not put aside", "run", f.ID().String(), "error", err)
-			return
+		if err == nil {
+			k.release(f.run)
 		}
-		k.release(f.run)
+		k.wasPutAside(f, err)
 	})
-	if state.Ended() {
-		k.drop(f.id)
-	}
 }
 
 // For returns what starts the durable processes of a generation that runs a revision.
@@ -428,7 +444,8 @@ func (k starter) Submit(ctx context.Context, g *run.Generation, at int32, s node
 		f.key = key{ref.Namespace, ref.ID, string(s.Key)}
 		return k.claim(ctx, f, s, begin)
 	}
-	if f.began, err = k.journal.Start(f.run, k.newRevision(k.revision), nil); err != nil {
+	k.storeRevision(k.revision)
+	if f.began, err = k.journal.Start(f.run, nil); err != nil {
 		return nil, unavailable(err)
 	}
 	f.mu.last = f.began
@@ -468,7 +485,8 @@ func (k starter) claim(ctx context.Context, f *flight, s node.Submission, begin 
 			}
 			f.decide(existing, err, begin)
 		}
-		if _, err := k.journal.Start(f.run, k.newRevision(k.revision), decide); err != nil {
+		k.storeRevision(k.revision)
+		if _, err := k.journal.Start(f.run, decide); err != nil {
 			decide(nil, err)
 		}
 	}
@@ -564,16 +582,15 @@ func (k *Keeper) attachTo(existing, r *journal.Run) (*node.Receipt, error) {
 	})
 }
 
-// newRevision returns the revision to store with the next run, or nil if the journal has it.
-func (k *Keeper) newRevision(rev journal.Revision) *journal.Revision {
+// storeRevision lets the journal have a revision before the runs that are started next. It is put under the lock: a
+// start that another goroutine adds now must not be durable before.
+func (k *Keeper) storeRevision(rev journal.Revision) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.mu.stored == rev.Hash {
-		return nil
+	if k.mu.stored != rev.Hash {
+		k.journal.Put(journal.Part{Revisions: []journal.Revision{rev}})
+		k.mu.stored = rev.Hash
 	}
-	k.mu.stored = rev.Hash
-	stored := rev
-	return &stored
 }
 
 // unavailable is the error of a request that the journal cannot take now.

@@ -48,21 +48,22 @@ func (k *Keeper) Enqueue(ctx context.Context, it node.Item) (*node.Receipt, erro
 		return nil, err
 	}
 	if it.Debounce > 0 {
-		q.serial.Lock() // whether the item with the id has begun does not change
-		defer q.serial.Unlock()
+		if err := q.serial.lock(ctx); err != nil { // whether the item with the id has begun does not change
+			return nil, err
+		}
 	}
 	existing, receipt, err := k.startItem(ctx, q, r, it.Wait)
 	switch {
-	case err != nil:
-		return nil, err
-	case existing == nil:
-		return receipt, nil
+	case err == nil && existing != nil && it.Debounce > 0 && existing.State == journal.Queued:
+		err = q.replace(ctx, existing, r, it.Debounce)
+	case it.Debounce > 0:
+		q.serial.unlock()
+	}
+	switch {
+	case err != nil || existing == nil:
+		return receipt, err
 	case it.Debounce > 0 && existing.State == journal.Paused:
 		return nil, refused(http.StatusConflict, "the item with this id is paused, as the run %s: it takes no other payload until it was resumed", uuid.UUID(existing.ID))
-	case it.Debounce > 0 && existing.State == journal.Queued:
-		if err := q.replace(ctx, existing, r, it.Debounce); err != nil {
-			return nil, err
-		}
 	}
 	if it.Wait {
 		return k.attachTo(existing, existing)
@@ -109,7 +110,7 @@ func (k *Keeper) startItem(ctx context.Context, q *queue, r *journal.Run, waits 
 	}
 	instead := make(chan *journal.Run, 1) // before decided, which says that it is there
 	decided := make(chan error, 1)
-	_, err = k.journal.Start(r, nil, func(other *journal.Run, err error) {
+	_, err = k.journal.Start(r, func(other *journal.Run, err error) {
 		if err == nil && other == nil {
 			q.put(r.QueueKey, r.Due)
 		}
@@ -145,21 +146,15 @@ func (k *Keeper) enqueueAgain(ctx context.Context, r *journal.Run) (journal.ID, 
 // longestDebounce is how many times the time of debounce an item waits at most.
 const longestDebounce = 10
 
-// replace gives an item that is queued the payload of another one, and a later time. The caller holds serial.
+// replace gives an item that is queued the payload of another one, and a later time. It releases serial, which the
+// caller holds.
 func (q *queue) replace(ctx context.Context, existing, r *journal.Run, debounce time.Duration) error {
 	due := r.Due
 	if last := existing.Created.Add(longestDebounce * debounce); due.After(last) {
 		due = last
 	}
 	part := journal.Part{Requeues: []journal.Requeue{{Run: existing.ID, Due: due, Input: r.Input, Forget: true}}}
-	if err := q.k.durable(ctx, q.k.journal.Put(part)); err != nil {
-		return unavailable(err)
-	}
-	q.mu.Lock()
-	q.mu.lanes.later(q.mu.lanes.of(existing.QueueKey), due)
-	q.mu.Unlock()
-	q.look()
-	return nil
+	return q.decide(ctx, part, func() { q.mu.lanes.later(q.mu.lanes.of(existing.QueueKey), due) })
 }
 
 // nextAttempt returns what puts an item that has failed, or was dead, into its queue again: without its failures, as
@@ -306,16 +301,21 @@ func (k *Keeper) conclude(id journal.ID) {
 
 // requeue puts a run that was taken into its queue again, and returns when that is durable.
 func (k *Keeper) requeue(ctx context.Context, f *flight, again journal.Requeue) error {
-	err := k.journal.Ready()
-	if err == nil {
-		err = k.durable(ctx, k.journal.Put(journal.Part{Requeues: []journal.Requeue{again}}))
-	}
-	k.forget(f, true)
-	if err != nil {
+	if err := k.journal.Ready(); err != nil {
+		k.giveBack(f)
 		return unavailable(err)
 	}
-	k.queueOrNew(idOf(f.run)).put(f.run.QueueKey, again.Due)
-	return nil
+	requeued := make(chan error, 1)
+	k.whenDurable(k.journal.Put(journal.Part{Requeues: []journal.Requeue{again}}), func(err error) { // whether the caller waits or not
+		k.forget(f, true)
+		if err != nil {
+			requeued <- unavailable(err)
+			return
+		}
+		k.queueOrNew(idOf(f.run)).put(f.run.QueueKey, again.Due)
+		requeued <- nil
+	})
+	return until(ctx, requeued)
 }
 
 // queueOrNew returns a queue, also of one that is not served.

@@ -29,12 +29,26 @@ func TestMain(m *testing.M) { leak.Main(m) }
 type crashStore struct {
 	*memory.Store
 	crashed atomic.Bool
-	hold    chan struct{} // commits wait until it is closed; nil for not
+	hold    chan struct{}                 // commits wait until it is closed; nil for not
+	gate    atomic.Pointer[chan struct{}] // likewise
+	lag     atomic.Int64                  // nanoseconds that a commit takes longer
+	gets    atomic.Int64                  // runs that were read
+}
+
+func (s *crashStore) Get(ctx context.Context, id journal.ID) (*journal.Run, error) {
+	s.gets.Add(1)
+	return s.Store.Get(ctx, id)
 }
 
 func (s *crashStore) Commit(ctx context.Context, b *journal.Batch) error {
 	if s.hold != nil {
 		<-s.hold
+	}
+	if lag := s.lag.Load(); lag > 0 {
+		<-time.After(time.Duration(lag))
+	}
+	if gate := s.gate.Load(); gate != nil {
+		<-*gate
 	}
 	if s.crashed.Load() {
 		return errors.New("the program has crashed")

@@ -107,14 +107,22 @@ func (k *Keeper) pause(ctx context.Context, id journal.ID) (stopped <-chan struc
 	if err != nil {
 		return nil, err
 	}
+	release := func() {}
 	if q != nil { // it does not begin meanwhile
-		q.serial.Lock()
-		defer q.serial.Unlock()
+		if err := q.serial.lock(ctx); err != nil {
+			return nil, err
+		}
+		release = q.serial.unlock
 	}
 	f, err := k.take(ctx, id)
-	if errors.Is(err, errRuns) {
+	switch {
+	case err == nil && (f.run.State == journal.Waiting || f.run.State == journal.Queued && q != nil):
+		return nil, k.putOff(ctx, f, release)
+	case errors.Is(err, errRuns):
+		release()
 		return k.brake(ctx, id)
 	}
+	release()
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +136,10 @@ func (k *Keeper) pause(ctx context.Context, id journal.ID) (stopped <-chan struc
 	case state.Ended():
 		k.giveBack(f)
 		return nil, refused(http.StatusConflict, "the run has ended: it is %s", state)
-	case state > journal.Waiting:
+	default:
 		k.giveBack(f)
 		return nil, refused(http.StatusConflict, "the run is %s: it does not go on until it is retried", state)
 	}
-	return nil, k.putOff(ctx, f)
 }
 
 // brake lets a run stop that is in progress.
@@ -154,14 +161,16 @@ func (k *Keeper) brake(ctx context.Context, id journal.ID) (stopped <-chan struc
 	return stopped, nil
 }
 
-// putOff pauses a run that was taken.
-func (k *Keeper) putOff(ctx context.Context, f *flight) error {
+// putOff pauses a run that was taken, and calls release when that is durable, or cannot be.
+func (k *Keeper) putOff(ctx context.Context, f *flight, release func()) error {
 	if err := k.journal.Ready(); err != nil {
 		k.giveBack(f)
+		release()
 		return unavailable(err)
 	}
 	ended := make(chan error, 1)
 	k.journal.End(journal.End{Run: f.id, State: journal.Paused, Error: f.run.Error, At: time.Now()}, func(err error) {
+		defer release()
 		if err != nil {
 			k.giveBack(f)
 			ended <- unavailable(err)

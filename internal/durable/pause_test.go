@@ -306,30 +306,6 @@ func TestPauseDebounced(t *testing.T) {
 	})
 }
 
-// TestSignalForStuck sends signals to a run that waits and cannot go on: they are for it when it can, and nothing looks for it
-// until then.
-func TestSignalForStuck(t *testing.T) {
-	w := newWorld(t)
-	w.open(asks)
-	r := w.waiting("k", 1)
-	w.stop()
-	w.store = &crashStore{Store: w.store.Reopen()}
-	w.start(one, "pause") // its documents cannot be compiled
-	w.signalled("go", "1", "x")
-	w.until(r.Run, journal.Stuck)
-	w.signalled("go", "1", "y")
-	w.stop()
-	w.store = &crashStore{Store: w.store.Reopen()}
-	w.open(asks)
-	if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); err != nil {
-		t.Fatal(err)
-	}
-	w.until(r.Run, journal.OK)
-	if got := w.untaken(); len(got) != 1 {
-		t.Errorf("not taken: %s", got)
-	}
-}
-
 // TestPausedAtStart starts a program that lets nothing go on of what has not ended: it does when it is resumed.
 func TestPausedAtStart(t *testing.T) {
 	w := newWorld(t)

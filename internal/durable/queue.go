@@ -32,7 +32,7 @@ type queue struct {
 
 	// serial is held over reads of items that are queued, and what is decided by them until it is durable. It
 	// is taken before mu.
-	serial sync.Mutex
+	serial serial
 
 	mu struct {
 		sync.Mutex
@@ -50,6 +50,20 @@ type queue struct {
 		looked  time.Time // when oldest was found
 	}
 }
+
+// A serial is a lock that is held until something is durable. So who waits for it may be gone before.
+type serial chan struct{}
+
+func (s serial) lock(ctx context.Context) error {
+	select {
+	case s <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s serial) unlock() { <-s }
 
 // openQueues reads which items have begun. Nothing runs yet.
 func (k *Keeper) openQueues(ctx context.Context, store journal.Store) error {
@@ -75,7 +89,7 @@ func (k *Keeper) openQueues(ctx context.Context, store journal.Store) error {
 func (k *Keeper) queueLocked(id journal.QueueID) *queue {
 	q := k.queues.all[id]
 	if q == nil {
-		q = &queue{k: k, id: id, wake: make(chan struct{}, 1)}
+		q = &queue{k: k, id: id, wake: make(chan struct{}, 1), serial: make(serial, 1)}
 		q.mu.lanes = newLanes()
 		q.mu.begun = make(map[journal.ID]*lane)
 		k.queues.all[id] = q
@@ -218,8 +232,10 @@ type turn struct {
 // dispatch lets items begin whose turn it is. It returns when the next may, as far as that is known, and whether
 // to look again immediately.
 func (q *queue) dispatch() (next time.Time, more bool, err error) {
-	q.serial.Lock()
-	defer q.serial.Unlock()
+	if err := q.serial.lock(q.k.ctx); err != nil {
+		return next, false, err
+	}
+	defer q.serial.unlock()
 	t := &turn{now: time.Now()}
 	if err := q.readStarts(t.now); err != nil {
 		return next, false, err
@@ -292,7 +308,11 @@ func (q *queue) readStarts(now time.Time) error {
 	defer q.mu.Unlock()
 	q.mu.starts, q.mu.known = q.mu.starts[:0], opts.Rate == q.mu.opts.Rate && opts.Per == q.mu.opts.Per
 	for i := range times {
-		q.mu.starts = append(q.mu.starts, times[len(times)-1-i])
+		at := times[len(times)-1-i]
+		if at.After(now) { // the clock was set back
+			at = now
+		}
+		q.mu.starts = append(q.mu.starts, at)
 	}
 	return nil
 }
@@ -327,6 +347,9 @@ func (q *queue) take(t *turn, l *lane, most int) (began int, err error) {
 		return 0, err
 	}
 	for _, r := range items {
+		if q.mu.begun[r.ID] != nil { // its last attempt has not left memory: it has its turn then
+			continue
+		}
 		if t.opts.TTL > 0 && t.now.Sub(r.Due) > t.opts.TTL && r.Revision == "" { // one that goes on does not wait to begin
 			t.expired = append(t.expired, r)
 			continue
@@ -353,9 +376,7 @@ func (q *queue) commit(t *turn) (committed bool, err error) {
 		return false, nil
 	}
 	var part journal.Part
-	if stored := k.newRevision(rev); stored != nil {
-		part.Revisions = append(part.Revisions, *stored)
-	}
+	k.storeRevision(rev)
 	flights := make([]*flight, 0, len(t.claims))
 	for _, r := range t.claims {
 		c := journal.Claim{Run: r.ID, At: t.now, Unkey: len(r.Key) > 0 && r.Key[0] == debounced}
@@ -513,15 +534,11 @@ func (k *Keeper) beginItem(f *flight) {
 	f.run, f.key = r, keyOf(r)
 	k.enter(f)
 	payload, err := f.read(k.ctx)
-	var at place
-	if err == nil {
-		at, err = k.places.of(f)
-	}
 	if err != nil {
 		k.cannot(f, err)
 		return
 	}
-	k.goOn(f, at, payload, func() {})
+	k.launch(f, payload)
 }
 
 // Queue implements [node.Queues].
@@ -569,14 +586,27 @@ func (k *Keeper) PauseQueue(ctx context.Context, namespace, name string, paused 
 	if err := k.journal.Ready(); err != nil {
 		return unavailable(err)
 	}
-	q.serial.Lock() // so nothing begins after the answer
-	defer q.serial.Unlock()
-	if err := k.durable(ctx, k.journal.Put(journal.Part{Pauses: []journal.Pause{{Queue: id, Paused: paused}}})); err != nil {
-		return unavailable(err)
+	if err := q.serial.lock(ctx); err != nil { // so nothing begins after the answer
+		return err
 	}
-	q.mu.Lock()
-	q.mu.paused = paused
-	q.mu.Unlock()
-	q.look()
-	return nil
+	return q.decide(ctx, journal.Part{Pauses: []journal.Pause{{Queue: id, Paused: paused}}}, func() { q.mu.paused = paused })
+}
+
+// decide makes durable what was decided about items that are queued, and then calls done with the lock. The caller
+// holds serial, which is released then: also if the context ends before, as what was decided holds all the same.
+func (q *queue) decide(ctx context.Context, part journal.Part, done func()) error {
+	decided := make(chan error, 1)
+	q.k.whenDurable(q.k.journal.Put(part), func(err error) {
+		defer q.serial.unlock()
+		if err != nil {
+			decided <- unavailable(err)
+			return
+		}
+		q.mu.Lock()
+		done()
+		q.mu.Unlock()
+		q.look()
+		decided <- nil
+	})
+	return until(ctx, decided)
 }

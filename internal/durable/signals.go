@@ -227,15 +227,25 @@ func (k *Keeper) dispatch(sig journal.Signal) (given bool, err error) {
 		return false, fmt.Errorf("signal %s: %w", sig.ID, err)
 	}
 	rows, err := k.journal.Store().Waiting(k.ctx, at.namespace, at.event, at.key)
+	byToken := strings.HasPrefix(sig.ID, tokenPrefix)
+	var aside *journal.Wait
+	if byToken && err == nil {
+		if rows = slices.DeleteFunc(rows, func(w journal.Wait) bool { return tokenPrefix+hex.EncodeToString(w.Token) != sig.ID }); len(rows) == 0 {
+			aside, err = k.aside(sig.ID)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
 		s.keep(at, sig.Until) // for the next that waits, at least
 		return false, unavailable(err)
 	}
-	token, byToken := strings.CutPrefix(sig.ID, tokenPrefix)
-	if byToken {
-		rows = slices.DeleteFunc(rows, func(w journal.Wait) bool { return hex.EncodeToString(w.Token) != token })
+	if aside != nil {
+		if _, ended := s.ended[journal.WaitID{Run: aside.Run, Pos: aside.Pos}]; !ended {
+			s.keep(at, sig.Until) // it gets that once it is retried
+			k.background(func() { k.offer(at) })
+			return true, nil
+		}
 	}
 	d := &delivery{id: journal.SignalID{Namespace: sig.Namespace, ID: sig.ID}, payload: payload, until: sig.Until}
 	to := s.open(at, rows, !byToken) // the row of a token is there before anybody has it
@@ -250,6 +260,22 @@ func (k *Keeper) dispatch(sig journal.Signal) (given bool, err error) {
 		s.keep(at, sig.Until)
 	}
 	return len(to) > 0, nil
+}
+
+// aside returns the wait for a signal that a token has sent, of a run that was put aside; nil if there is none.
+func (k *Keeper) aside(signal string) (*journal.Wait, error) {
+	hash, err := hex.DecodeString(strings.TrimPrefix(signal, tokenPrefix))
+	if err != nil {
+		return nil, nil // of no token that there ever was
+	}
+	w, err := k.journal.Store().Token(k.ctx, hash)
+	switch {
+	case errors.Is(err, journal.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &w, nil
 }
 
 // open returns the waits of an address that have not ended: the rows that were read, and if more is set
@@ -384,24 +410,38 @@ func (k *Keeper) offer(at address) {
 	to, left := s.unserved(at, rows), false
 	for _, sig := range all {
 		id := journal.SignalID{Namespace: sig.Namespace, ID: sig.ID}
-		if _, taken := s.taken[id]; taken || busy[id] || s.pending[id] != nil || strings.HasPrefix(sig.ID, tokenPrefix) {
+		if _, taken := s.taken[id]; taken || busy[id] || s.pending[id] != nil {
 			continue
 		}
-		if len(to) == 0 {
+		first := recipient(sig, rows, to)
+		if first < 0 {
 			left = true
-			break
+			continue
 		}
 		payload, err := decode(sig.Payload)
 		if err != nil {
 			k.log.Error("a signal cannot be read", "event", at.event, "key", at.key, "id", sig.ID, "error", err)
 			continue
 		}
-		k.deliver(at, &delivery{id: id, payload: payload, until: sig.Until}, to[:1])
-		to = to[1:]
+		k.deliver(at, &delivery{id: id, payload: payload, until: sig.Until}, []journal.WaitID{to[first]})
+		to = slices.Delete(to, first, first+1)
 	}
 	if !left {
 		delete(s.kept, at)
 	}
+}
+
+// recipient returns the index of the wait that gets a signal which was kept: the first, or the one of its token; -1 for
+// none.
+func recipient(sig journal.Signal, rows []journal.Wait, to []journal.WaitID) int {
+	if !strings.HasPrefix(sig.ID, tokenPrefix) {
+		return min(0, len(to)-1)
+	}
+	return slices.IndexFunc(to, func(id journal.WaitID) bool {
+		return slices.ContainsFunc(rows, func(w journal.Wait) bool {
+			return w.Run == id.Run && w.Pos == id.Pos && tokenPrefix+hex.EncodeToString(w.Token) == sig.ID
+		})
+	})
 }
 
 // over says that a wait has ended, and returns the signals that are not for any other: those are to be
@@ -418,12 +458,12 @@ func (k *Keeper) over(at address, id journal.WaitID) (taken []journal.SignalID) 
 		return w.id == id
 	})
 	s.ended[id] = struct{}{}
-	return k.remove(at, id, given)
+	return k.remove(at, id, given, true)
 }
 
-// remove takes a wait out of the deliveries of an address, one of which it was given. The caller holds the
-// lock of signals, and puts what is taken into the journal.
-func (k *Keeper) remove(at address, id journal.WaitID, given *delivery) (taken []journal.SignalID) {
+// remove takes a wait out of the deliveries of an address, one of which it was given; over says that it has ended. The
+// caller holds the lock of signals, and puts what is taken into the journal.
+func (k *Keeper) remove(at address, id journal.WaitID, given *delivery, over bool) (taken []journal.SignalID) {
 	s := &k.signals
 	s.deliveries[at] = slices.DeleteFunc(s.deliveries[at], func(d *delivery) bool {
 		if _, ok := d.to[id]; !ok {
@@ -434,7 +474,7 @@ func (k *Keeper) remove(at address, id journal.WaitID, given *delivery) (taken [
 		switch {
 		case len(d.to) > 0:
 			return false
-		case d.got || strings.HasPrefix(d.id.ID, tokenPrefix): // what a token has sent is for no other
+		case d.got || over && strings.HasPrefix(d.id.ID, tokenPrefix): // what a token has sent is for no other
 			taken = append(taken, d.id)
 			s.taken[d.id] = struct{}{}
 		case d.decide(false): // its sender goes on with it
@@ -458,7 +498,7 @@ func (k *Keeper) drop(run journal.ID) {
 		for _, d := range slices.Clone(all) {
 			for id := range d.to {
 				if id.Run == run {
-					part.Taken = append(part.Taken, k.remove(at, id, nil)...)
+					part.Taken = append(part.Taken, k.remove(at, id, nil, false)...)
 				}
 			}
 		}

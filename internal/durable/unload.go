@@ -177,8 +177,8 @@ func (k *Keeper) reload(f *flight) {
 		k.drop(f.id)
 		f.drop(err)
 		over()
-	case r.State == journal.Queued: // it gets what has come when it is its turn
-		k.forget(f, true)
+	case r.State == journal.Queued: // it gets what has come when it has its turn
+		k.giveBack(f)
 		over()
 	case r.State != journal.Waiting: // a person has decided about it, or it has ended
 		f.concludeAs(r)
@@ -204,7 +204,7 @@ func (k *Keeper) reloadLater(f *flight) {
 // concludeAs ends the wait for the answer of a run that has ended or was put aside.
 func (f *flight) concludeAs(r *journal.Run) {
 	f.k.forget(f, false)
-	if r.State.Ended() { // else it gets what has come when it goes on
+	if r.State > journal.Waiting {
 		f.k.drop(f.id)
 	}
 	resp, err := decodeResponse(r.Answer)

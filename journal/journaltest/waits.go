@@ -196,6 +196,13 @@ func waits(t *testing.T, k *kit) {
 		k.wantWaits("Waiting in another namespace", got, err, other)
 		k.reopen()
 	}
+	// A run that was put aside does not wait until it is retried.
+	k.commit(&journal.Batch{Ends: []journal.End{{Run: ID(1), State: journal.Stuck, At: at(2)}}})
+	k.waits(1, signal, either)
+	k.waiting("paid", "order 1", late)
+	k.commit(&journal.Batch{Retried: []journal.Retry{{Run: ID(1)}}})
+	k.waiting("paid", "order 1", signal, either, late)
+
 	// What is returned is a copy.
 	for range 2 {
 		got, err := k.s.Waits(k.ctx(), ID(3))

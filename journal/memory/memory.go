@@ -599,8 +599,8 @@ func byDue(a, b journal.Wait) int { return cmp.Or(a.Due.Compare(b.Due), byRun(a,
 
 // Waiting implements [journal.Store].
 func (s *Store) Waiting(ctx context.Context, namespace, event, key string) ([]journal.Wait, error) {
-	return s.waits(ctx, func(_ *entry, w *journal.Wait) bool {
-		return event != "" && w.Namespace == namespace && w.Event == event && w.Key == key
+	return s.waits(ctx, func(e *entry, w *journal.Wait) bool {
+		return event != "" && e.run.State < journal.Paused && w.Namespace == namespace && w.Event == event && w.Key == key
 	}, byRun)
 }
 

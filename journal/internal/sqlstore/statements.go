@@ -105,6 +105,8 @@ FROM runs `
 	// awaited is true for a signal that a run waits for, and has before its time was over. Perhaps the run is paused.
 	awaited = "EXISTS (SELECT 1 FROM holds WHERE holds.ns = signals.ns AND holds.event = signals.event AND holds.key = signals.key " +
 		"AND EXISTS (SELECT 1 FROM records WHERE records.run = holds.run AND records.pos = holds.pos AND records.at < signals.until)) "
+	// notAside is of waits whose run was not put aside.
+	notAside = "(SELECT state FROM runs WHERE id = holds.run) < 7 "
 
 	lastRecord = "(SELECT max(n) FROM records WHERE run = runs.id)"
 
@@ -170,7 +172,7 @@ UNION ALL SELECT ns, name, paused, 0, 0, NULL FROM queues WHERE paused = 1) AS p
 DO UPDATE SET ns = excluded.ns, event = excluded.event, key = excluded.key, due = excluded.due, token_hash = excluded.token_hash`,
 		DeleteWait: "DELETE FROM holds WHERE run = ? AND pos = ?",
 		AnyWait:    "SELECT 1 FROM holds LIMIT 1",
-		Waiting:    selectWaits + "WHERE ns = ? AND event = ? AND key = ? ORDER BY run, pos",
+		Waiting:    selectWaits + "WHERE ns = ? AND event = ? AND key = ? AND " + notAside + "ORDER BY run, pos",
 		Token:      selectWaits + "WHERE token_hash = ? ORDER BY run, pos LIMIT 1",
 		Due:        selectWaits + "WHERE due <= ? AND " + ofWaiting + "ORDER BY due, run, pos LIMIT ?",
 		Next:       "SELECT due FROM holds WHERE due IS NOT NULL AND " + ofWaiting + "ORDER BY due LIMIT 1",
