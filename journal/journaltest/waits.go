@@ -505,7 +505,7 @@ func signalsAwaited(_ *testing.T, k *kit) {
 		k.commit(&journal.Batch{Signals: []journal.Signal{NewSignal(2), early, other}})
 	}
 	// One is taken, the wait for the other is over.
-	k.commit(&journal.Batch{Taken: []journal.SignalID{idOf(NewSignal(1))}, Over: []journal.WaitID{{Run: ID(3), Pos: NewWait(3, 1).Pos}}})
+	k.commit(&journal.Batch{Taken: []journal.SignalID{idOf(NewSignal(1))}, Over: []journal.WaitID{{Run: ID(3), Pos: NewWait(3, 1).Pos}}, Ends: []journal.End{{Run: ID(3), State: journal.OK, At: at(6000)}}})
 	k.signals("order 3", at(5000))
 	k.trim(journal.Policy{Now: at(5000)}, 5)
 	k.known(false, NewSignal(1), NewSignal(3))
