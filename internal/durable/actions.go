@@ -246,7 +246,7 @@ func (k *Keeper) Restart(ctx context.Context, id journal.ID, input *value.Value)
 	}
 	stored := r.Input
 	if input != nil {
-		payload, stored = *input, encodeInput(*input, strip)
+		stored = encodeInput(*input, strip)
 	}
 	rev, ok := k.places.today(r.Trigger)
 	if !ok {
@@ -260,6 +260,9 @@ func (k *Keeper) Restart(ctx context.Context, id journal.ID, input *value.Value)
 		State: journal.Running, Input: stored, Created: time.Now(), Port: r.Port,
 	})
 	f.strip = paths(strip)
+	if input != nil {
+		payload = f.withhold(*input, strip)
+	}
 	started := make(chan error, 1)
 	_, err = k.journal.Start(f.run, k.newRevision(rev), func(_ *journal.Run, err error) {
 		if err != nil {

@@ -25,6 +25,8 @@ type flight struct {
 	run      *journal.Run // of one that is to be resumed: once it is read
 	key      key          // zero without one
 	strip    [][]string
+	unstored []unstored    // what it has begun with at strip, if has is set
+	has      bool          // it has begun in this program, and has not left memory since
 	records  []run.Record  // of before a crash or a wait
 	over     func()        // called at the end; nil for nothing
 	progress chan struct{} // closed at the first record, or when it waits
@@ -282,6 +284,13 @@ func (f *flight) ID() uuid.UUID { return uuid.UUID(f.id) }
 func (f *flight) Level() node.Level { return node.Level(f.run.Level) }
 
 func (f *flight) Records() ([]run.Record, bool) { return f.records, f.run.Retried > 0 || f.run.Moved }
+
+func (f *flight) Whole(payload value.Value) (whole value.Value, lost bool) {
+	for _, field := range f.unstored {
+		payload = put(payload, field.path, field.v)
+	}
+	return payload, !f.has && len(f.strip) > 0
+}
 
 func (f *flight) Hash(input value.Value) uint64 { return hash(without(input, f.strip)) }
 

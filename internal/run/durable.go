@@ -64,6 +64,9 @@ type Kept interface {
 	// that has failed.
 	Records() (records []Record, again bool)
 
+	// Whole is [node.Run.Whole].
+	Whole(payload value.Value) (whole value.Value, lost bool)
+
 	// Hash is what the input of a record that was read is compared with.
 	Hash(input value.Value) uint64
 
@@ -500,6 +503,8 @@ func (a *activation) Key() string {
 func (a *activation) Attempt() int { return int(a.again) + 1 }
 
 func (a *activation) Keep() { a.keeps = true }
+
+func (a *activation) Whole(payload value.Value) (value.Value, bool) { return a.run.kept.Whole(payload) }
 
 func (a *activation) Replays() bool { return !a.run.live.Load() }
 

@@ -40,6 +40,7 @@ type ledger struct {
 func (l *ledger) ID() uuid.UUID                 { return l.id }
 func (l *ledger) Records() ([]run.Record, bool) { return l.old, l.again }
 func (l *ledger) Level() node.Level             { return node.LevelCheckpoint }
+func (l *ledger) Whole(payload value.Value) (value.Value, bool) { return payload, false }
 func (l *ledger) Hash(v value.Value) uint64 {
 	return xxhash.Sum64String(v.String())
 }
