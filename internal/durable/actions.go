@@ -244,7 +244,7 @@ func (k *Keeper) Restart(ctx context.Context, id journal.ID, input *value.Value)
 	if err != nil {
 		return journal.ID{}, fmt.Errorf("what it began with: %w", err)
 	}
-	stored := r.Input
+	stored := encodeInput(payload, strip) // not from where that one has begun in another
 	if input != nil {
 		stored = encodeInput(*input, strip)
 	}
