@@ -80,10 +80,11 @@ type Options struct {
 	// Runs reads the journal of durable runs; nil for none. Without it those below answer that there is none.
 	Runs journal.Reader
 
-	Signal     func(ctx context.Context, s node.Signal) error                                                  // nil if that cannot be, as below
-	CancelRun  func(ctx context.Context, run journal.ID) error                                                 // ends one that waits or was put aside
-	RetryRun   func(ctx context.Context, run journal.ID, latest bool) error                                    // lets one go on that has failed or was put aside, in the workflow of today if latest is set
-	RestartRun func(ctx context.Context, run journal.ID, input *value.Value) (restarted journal.ID, err error) // starts one with what another has begun with, or with an input
+	Signal         func(ctx context.Context, s node.Signal) error                                                  // nil if that cannot be, as below
+	CancelRun      func(ctx context.Context, run journal.ID) error                                                 // ends one that waits or was put aside
+	RetryRun       func(ctx context.Context, run journal.ID, latest bool) error                                    // lets one go on that has failed or was put aside, in the workflow of today if latest is set
+	RestartRunFrom func(ctx context.Context, run journal.ID, node string) (restarted journal.ID, err error)        // starts one that begins from a node of another
+	RestartRun     func(ctx context.Context, run journal.ID, input *value.Value) (restarted journal.ID, err error) // starts one with what another has begun with, or with an input
 
 	PauseQueue func(ctx context.Context, namespace, name string, paused bool) error
 	Enqueue    func(ctx context.Context, it node.Item) (*node.Receipt, error)

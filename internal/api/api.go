@@ -156,7 +156,7 @@ func Routes() []Route {
 		{Method: http.MethodPost, Path: SignalsPath, Scope: Control, Doc: "send a signal to the durable runs that wait for an event, or to the one that a token stands for", Body: Signal{}, Answer: Signalled{}},
 		{Method: http.MethodPost, Path: RunsPath + "/{id}/cancel", Scope: Control, Doc: "end a durable run that is queued, waits or was put aside", Answer: Run{}},
 		{Method: http.MethodPost, Path: RunsPath + "/{id}/retry", Scope: Control, Doc: "let a durable run go on that has failed, is dead or was put aside: what has gone well is not done again; an item of a queue goes into it again", Body: RunRetry{}, Answer: Run{}},
-		{Method: http.MethodPost, Path: RunsPath + "/{id}/restart", Scope: Control, Doc: "start another durable run with what this one has begun with, or with an input that is given, in the workflow that is served: the answer is the new one", Body: RunRestart{}, Answer: Run{}},
+		{Method: http.MethodPost, Path: RunsPath + "/{id}/restart", Scope: Control, Doc: "start another durable run with what this one has begun with, or with an input that is given, or from a node on, in the workflow that is served: the answer is the new one", Body: RunRestart{}, Answer: Run{}},
 		{Method: http.MethodPost, Path: RunsPath + "/bulk", Scope: Control, Doc: "cancel, retry or restart many durable runs, a part with each request: up to 200, and for about two seconds", Body: RunBulk{}, Answer: RunBulked{}},
 		{Method: http.MethodGet, Path: DebugPath, Scope: Control, Doc: "breakpoints, and the processes that are held", Answer: Debug{}},
 		{Method: http.MethodPut, Path: DebugPath + "/breakpoints", Scope: Control, Doc: "hold processes at these places, for as long as the state is asked for", Body: Breakpoints{}, Answer: Debug{}},
