@@ -79,6 +79,16 @@ func (e *Engine) RestartRun(ctx context.Context, run journal.ID, input *value.Va
 	return e.keeper.Restart(ctx, run, input)
 }
 
+// RestartRunFrom starts a durable run of what is served now that begins from a node of another one, and returns its
+// id: what that has recorded counts, and the node and all that its answers lead to are done again. Errors are those
+// of [Engine.RestartRun]: 400 for a node that there is not, 409 for a run that nothing is recorded of, or that is an item of a queue.
+func (e *Engine) RestartRunFrom(ctx context.Context, run journal.ID, node string) (journal.ID, error) {
+	if e.keeper == nil {
+		return journal.ID{}, errNoJournal
+	}
+	return e.keeper.RestartFrom(ctx, run, node)
+}
+
 // PauseQueue lets no more items of a queue begin, or lets them begin again, and returns when no crash can
 // undo that. Errors are those of [Engine.Signal]: 404 for a queue that is not known.
 func (e *Engine) PauseQueue(ctx context.Context, namespace, name string, paused bool) error {

@@ -76,6 +76,8 @@ const (
 	CodeUnseenStatus    Code = "F5009"
 	CodeCommittedBefore Code = "F5010"
 	CodePassedBack      Code = "F5011"
+	CodeCredential      Code = "F5012"
+	CodeNotStored       Code = "F5013"
 
 	CodeNoUnit        Code = "F5040"
 	CodeUnknownMethod Code = "F5041"

@@ -80,6 +80,11 @@ type Run interface {
 	// Level says what of the run is recorded.
 	Level() Level
 
+	// Whole returns a payload with the fields that are not stored: see [Submission]. It is for nodes that check
+	// credentials, whose result is recorded, and must not have those fields. lost is true if there are such
+	// fields and the program that had them has ended.
+	Whole(payload value.Value) (whole value.Value, lost bool)
+
 	// Wait begins to wait for a signal, for a time, or for the first of both. It is durable before
 	// anything that follows leaves the process, so the packet may ask a person for the signal before
 	// it waits. When the process runs again it returns the wait that has begun.
@@ -180,7 +185,7 @@ const (
 type Submission struct {
 	Level   Level
 	Payload value.Value // the engine makes a copy
-	Strip   []string    // fields that are not stored, such as header.Authorization
+	Strip   []string    // fields that are not stored, such as header.Authorization; only [Run.Whole] has them
 	Key     []byte      // of the caller, who is a part of it; nil for none
 	Same    value.Value // what a submission with the same key must have, too
 	KeyTTL  time.Duration

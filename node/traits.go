@@ -42,9 +42,22 @@ type Traits struct {
 	// Enqueues is the name of the queue in the namespace that the node puts items into; empty for none.
 	Enqueues string
 
+	// Runs is what is recorded of the durable processes that requests start; nil for a node that starts none.
+	Runs *Runs
+
+	// Credentials are the fields of a request in which the node looks for credentials, such as
+	// header.Authorization: see [Run.Whole].
+	Credentials []string
+
 	// InFlight is how many packets of a trigger are not answered at a time, at most; 0 is
 	// no limit, or a node that is not a trigger.
 	InFlight int
+}
+
+// Runs say what is recorded of durable processes.
+type Runs struct {
+	Level Level
+	Strip []string // see [Submission]; empty if all is stored
 }
 
 // A Hold is something that only one node may have.

@@ -74,7 +74,7 @@ func (s *Server) handlers(metrics http.Handler) map[string]http.Handler {
 		all["POST "+api.RunsPath+"/{id}/retry"] = s.retry(act)
 	}
 	if act := s.opts.RestartRun; act != nil {
-		all["POST "+api.RunsPath+"/{id}/restart"] = s.restart(act)
+		all["POST "+api.RunsPath+"/{id}/restart"] = s.restart(act, s.opts.RestartRunFrom)
 	}
 	if s.opts.PauseRun != nil {
 		all["POST "+api.RunsPath+"/{id}/pause"] = s.runAction(same(s.pause(pauseTime)))

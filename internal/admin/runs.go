@@ -162,11 +162,22 @@ func (s *Server) retry(act func(context.Context, journal.ID, bool) error) http.H
 	}
 }
 
-// restart is runAction of one whose run begins with what another one has begun with, or with an input.
-func (s *Server) restart(act func(context.Context, journal.ID, *value.Value) (journal.ID, error)) http.HandlerFunc {
+// restart is runAction of one whose run begins with what another one has begun with, or with an input, or from a node.
+func (s *Server) restart(act func(context.Context, journal.ID, *value.Value) (journal.ID, error), from func(context.Context, journal.ID, string) (journal.ID, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var body api.RunRestart
-		if r.ContentLength != 0 && !read(w, r, &body, `{"input": JSON}, or no body`) {
+		if r.ContentLength != 0 && !read(w, r, &body, `{"input": JSON} or {"from": "NODE"}, or no body`) {
+			return
+		}
+		if body.From != "" {
+			switch {
+			case from == nil:
+				api.Fail(w, http.StatusBadRequest, "from: runs begin from their trigger here", "leave it out")
+			case body.Input != nil:
+				api.Fail(w, http.StatusBadRequest, "from goes without input", "leave one of the two out: what the node gets follows from what was recorded before it")
+			default:
+				s.runAction(func(ctx context.Context, id journal.ID) (journal.ID, error) { return from(ctx, id, body.From) })(w, r)
+			}
 			return
 		}
 		var edited value.Value

@@ -505,9 +505,10 @@ type Signalled struct {
 	ID string `json:"id,omitempty" jsonschema:"of the signal; none with a token"`
 }
 
-// A RunRestart says what another run begins with.
+// A RunRestart says what another run begins with, or where. Only one of the two may be set.
 type RunRestart struct {
 	Input json.RawMessage `json:"input,omitempty" jsonschema:"in place of what the first one has begun with; what is [redacted] in it stays as it was"`
+	From  string          `json:"from,omitempty" jsonschema:"name of a node, or its id: what the first one has recorded counts, except of the node and of all that its answers lead to"`
 }
 
 // A RunRetry says how a run goes on.

@@ -35,6 +35,7 @@ func Graph(graph []node.Vertex, report Report) {
 		}
 		templatedStatement(i, v, report)
 		durableBelow(i, v, report)
+		unstored(graph, v, report)
 		unrouted(i, v, report)
 	}
 	passedBack(graph, report)

@@ -285,9 +285,9 @@ func (k *Keeper) Restart(ctx context.Context, id journal.ID, input *value.Value)
 	if err != nil {
 		return journal.ID{}, fmt.Errorf("what it began with: %w", err)
 	}
-	stored := r.Input
+	stored := encodeInput(payload, strip) // not from where that one has begun in another
 	if input != nil {
-		payload, stored = *input, encodeInput(*input, strip)
+		stored = encodeInput(*input, strip)
 	}
 	rev, ok := k.places.today(r.Trigger)
 	if !ok {
@@ -301,6 +301,9 @@ func (k *Keeper) Restart(ctx context.Context, id journal.ID, input *value.Value)
 		State: journal.Running, Input: stored, Created: time.Now(), Port: r.Port,
 	})
 	f.strip = paths(strip)
+	if input != nil {
+		payload = f.withhold(*input, strip)
+	}
 	started := make(chan error, 1)
 	k.storeRevision(rev)
 	_, err = k.journal.Start(f.run, func(_ *journal.Run, err error) {

@@ -58,26 +58,44 @@ func decode(data []byte) (value.Value, error) {
 // encodeInput returns what a run begins with, and the fields that are not stored: both are needed to
 // compare packets after a crash.
 func encodeInput(payload value.Value, strip []string) []byte {
+	return encode(value.List(without(payload, paths(strip)), texts(strip)))
+}
+
+// encodeStart is encodeInput for a run that begins from a node of another one.
+func encodeStart(payload value.Value, strip []string, o origin) []byte {
+	return encode(value.List(without(payload, paths(strip)), texts(strip), o.value()))
+}
+
+func texts(strip []string) value.Value {
 	texts := make([]value.Value, len(strip))
 	for i, path := range strip {
 		texts[i] = value.String(path)
 	}
-	return encode(value.List(without(payload, paths(strip)), value.List(texts...)))
+	return value.List(texts...)
 }
 
 func decodeInput(data []byte) (payload value.Value, strip []string, err error) {
+	payload, strip, _, err = decodeStart(data)
+	return payload, strip, err
+}
+
+// decodeStart is decodeInput, with where in another run it begins.
+func decodeStart(data []byte) (payload value.Value, strip []string, o origin, err error) {
 	v, err := decode(data)
-	if err == nil && v.Len() != 2 {
+	if err == nil && v.Len() != 2 && v.Len() != 3 {
 		err = wire.ErrDamaged
 	}
 	if err != nil {
-		return payload, nil, err
+		return payload, nil, o, err
 	}
 	for _, path := range v.At(1).Elems() {
 		text, _ := path.AsString()
 		strip = append(strip, text)
 	}
-	return v.At(0), strip, nil
+	if v.Len() == 3 {
+		o, err = originOf(v.At(2))
+	}
+	return v.At(0), strip, o, err
 }
 
 // An encoded response is a value behind a byte that says whether there is one.

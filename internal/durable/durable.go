@@ -419,7 +419,7 @@ type starter struct {
 
 // Submit implements [run.Keeper].
 func (k starter) Submit(ctx context.Context, g *run.Generation, at int32, s node.Submission) (*node.Receipt, error) {
-	payload, err := decode(encode(s.Payload)) // nothing of a request lives as long as a run
+	whole, err := decode(encode(s.Payload)) // nothing of a request lives as long as a run
 	if err != nil {
 		return nil, err
 	}
@@ -427,9 +427,9 @@ func (k starter) Submit(ctx context.Context, g *run.Generation, at int32, s node
 	now := time.Now()
 	f := k.newFlight(&journal.Run{
 		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: ref.Namespace, Trigger: ref.ID, Revision: k.revision.Hash, Level: uint8(s.Level),
-		State: journal.Running, Input: encodeInput(payload, s.Strip), Created: now,
+		State: journal.Running, Input: encodeInput(whole, s.Strip), Created: now,
 	})
-	f.strip = paths(s.Strip)
+	payload := f.withhold(whole, s.Strip)
 	if !s.Tick.IsZero() {
 		f.run.Tick = journal.Tick{Plan: planOf(ref, s.Plan), At: s.Tick}
 	}
@@ -607,10 +607,57 @@ func paths(texts []string) [][]string {
 	return all
 }
 
+// An unstored field is one that only the program has that has got it.
+type unstored struct {
+	path []string
+	v    value.Value
+}
+
+// withhold returns what the process of a run gets that begins with a value: it has no field either that is not
+// stored, or a crash would change what it does.
+func (f *flight) withhold(whole value.Value, strip []string) (payload value.Value) {
+	f.strip, f.has = paths(strip), true
+	f.unstored = fieldsOf(whole, f.strip)
+	return without(whole, f.strip)
+}
+
+// fieldsOf returns what a value has at some paths.
+func fieldsOf(v value.Value, paths [][]string) (fields []unstored) {
+	for _, path := range paths {
+		if at, ok := at(v, path); ok {
+			fields = append(fields, unstored{path, at})
+		}
+	}
+	return fields
+}
+
+func at(v value.Value, path []string) (value.Value, bool) {
+	for _, name := range path {
+		var ok bool
+		if v, ok = v.Get(name); !ok {
+			return v, false
+		}
+	}
+	return v, true
+}
+
+// put returns a value with a field at a path, unless what the field belongs to is not there.
+func put(v value.Value, path []string, x value.Value) value.Value {
+	switch within, ok := v.Get(path[0]); {
+	case len(path) == 1 && v.Kind() == value.KindMap:
+		return v.With(path[0], x)
+	case len(path) > 1 && ok:
+		return v.With(path[0], put(within, path[1:], x))
+	}
+	return v
+}
+
 // without returns a value without the fields of some paths.
 func without(v value.Value, paths [][]string) value.Value {
 	for _, path := range paths {
-		v = cut(v, path)
+		if _, ok := at(v, path); ok {
+			v = cut(v, path)
+		}
 	}
 	return v
 }

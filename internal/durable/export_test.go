@@ -37,3 +37,9 @@ func (k *Keeper) QueueSizes() (items, keys int) {
 	}
 	return items, keys
 }
+
+// From decodes from which node of another run a run begins; empty for none.
+func From(input []byte) (node string, err error) {
+	_, _, o, err := decodeStart(input)
+	return o.from, err
+}

@@ -26,6 +26,9 @@ type flight struct {
 	run      *journal.Run // of one that is to be resumed: once it is read
 	key      key          // zero without one
 	strip    [][]string
+	origin   origin
+	unstored []unstored    // what it has begun with at strip, if has is set
+	has      bool          // it has begun in this program, and has not left memory since
 	records  []run.Record  // of before a crash or a wait
 	over     func()        // called at the end; nil for nothing
 	progress chan struct{} // closed at the first record, or when it waits
@@ -91,6 +94,17 @@ func (f *flight) read(ctx context.Context) (payload value.Value, err error) {
 	if f.records, err = decodeRecords(records); err != nil {
 		return payload, err
 	}
+	if err = f.readInput(ctx); err != nil {
+		return payload, err
+	}
+	payload, strip, o, err := decodeStart(f.run.Input)
+	f.strip, f.origin = paths(strip), o
+	if err != nil {
+		return payload, fmt.Errorf("what it began with: %w", err)
+	}
+	for i := range records {
+		f.records[i].Copied = records[i].N <= o.copied
+	}
 	before := 0 // of earlier attempts
 	for i := range records {
 		f.mu.number = max(f.mu.number, records[i].N)
@@ -105,7 +119,7 @@ func (f *flight) read(ctx context.Context) (payload value.Value, err error) {
 	waiting := func(pos uint64) bool {
 		return slices.ContainsFunc(waits, func(w journal.Wait) bool { return w.Pos == pos })
 	}
-	for _, i := range slices.Backward(run.Forgotten(f.records[:before], !f.run.Moved, waiting)) {
+	for _, i := range slices.Backward(run.Forgotten(f.records[:before], !f.run.Moved && o.copied == 0, waiting)) {
 		f.records = slices.Delete(f.records, i, i+1)
 	}
 	f.mu.Lock() // a signal may look for them
@@ -113,19 +127,19 @@ func (f *flight) read(ctx context.Context) (payload value.Value, err error) {
 		f.waitLocked(w)
 	}
 	f.mu.Unlock()
-	if f.run.Input == nil { // there may be many that the program has left
-		r, err := f.k.journal.Store().Get(ctx, f.id)
-		if err != nil {
-			return payload, err
-		}
+	return payload, nil
+}
+
+// readInput reads what the run begins with, unless it is there: there may be many that the program has left.
+func (f *flight) readInput(ctx context.Context) error {
+	if f.run.Input != nil {
+		return nil
+	}
+	r, err := f.k.journal.Store().Get(ctx, f.id)
+	if err == nil {
 		f.run.Input = r.Input
 	}
-	payload, strip, err := decodeInput(f.run.Input)
-	f.strip = paths(strip)
-	if err != nil {
-		return payload, fmt.Errorf("what it began with: %w", err)
-	}
-	return payload, nil
+	return err
 }
 
 func decodeRecords(records []journal.Record) (decoded []run.Record, err error) {
@@ -284,7 +298,18 @@ func (f *flight) ID() uuid.UUID { return uuid.UUID(f.id) }
 
 func (f *flight) Level() node.Level { return node.Level(f.run.Level) }
 
-func (f *flight) Records() ([]run.Record, bool) { return f.records, f.run.Retried > 0 || f.run.Moved }
+func (f *flight) Records() ([]run.Record, bool) {
+	return f.records, f.run.Retried > 0 || f.run.Moved || f.origin.copied > 0
+}
+
+func (f *flight) From() string { return f.origin.from }
+
+func (f *flight) Whole(payload value.Value) (whole value.Value, lost bool) {
+	for _, field := range f.unstored {
+		payload = put(payload, field.path, field.v)
+	}
+	return payload, !f.has && len(f.strip) > 0
+}
 
 func (f *flight) Hash(input value.Value) uint64 { return hash(without(input, f.strip)) }
 

@@ -49,6 +49,8 @@ type Record struct {
 	Hash    uint64      // of Input, in a record that was read
 	Key     uint64      // of a result that is a failure or follows one: the same for all attempts; see [Forgotten]
 
+	Copied bool // in a record that was read: another run has made it, see [Kept]
+
 	Wait *Wait  // that begins, at Pos; nil in a record that was read
 	Over uint64 // position of the wait that ends; likewise 0
 }
@@ -63,6 +65,12 @@ type Kept interface {
 	// Records returns what was recorded before a crash, in order, or by an earlier attempt of a run
 	// that has failed.
 	Records() (records []Record, again bool)
+
+	// Whole is [node.Run.Whole].
+	Whole(payload value.Value) (whole value.Value, lost bool)
+
+	// From is the id of the node from which on all is done again that was copied from another run; empty for none.
+	From() string
 
 	// Hash is what the input of a record that was read is compared with.
 	Hash(input value.Value) uint64
@@ -127,6 +135,7 @@ type activation struct {
 	holds   uint32
 	recall  node.Recall
 	keeps   bool // see [node.Run]
+	redone  redone
 }
 
 // mix adds a number to a hash. It must not change: positions are stored. The constants are
@@ -164,11 +173,15 @@ func (p *process) from(to continuation) (a *activation, way uint64) {
 func (p *process) activate(ref *node.Ref, idHash, port uint64, to continuation, payload value.Value) *activation {
 	from, way := p.from(to)
 	way = mix(mix(way, idHash), port)
-	return &activation{
+	a := &activation{
 		run: from.run, ref: ref, payload: payload, again: from.again,
 		pos: mix(mix(from.pos, uint64(from.pieces)), way),
 		key: mix(mix(from.key, uint64(from.keyed)), way),
 	}
+	if from.run.from != "" {
+		a.comesFrom(from, idHash)
+	}
+	return a
 }
 
 // durables returns the variant of a program for durable processes.
@@ -213,7 +226,7 @@ func (d *durableNode) receive(p *process, facade node.Process, pkt node.Packet, 
 	if d.recall == node.Attached {
 		return node.Answer(value.Error(p.misuse(p.current.node, "a durable process must not reach it, as it could not be resumed")))
 	}
-	if run.replays(a.pos, a.decides()) {
+	if run.replays(a.pos, a, a.decides()) {
 		return run.turn(a.pos, a, func(facade node.Process, rec *Record) node.Result {
 			if rec != nil {
 				a.decided()
@@ -392,7 +405,7 @@ func (a *activation) step(r node.Result) node.Result {
 	}
 	r.Effect().More = &more
 	do := func(node.Process) node.Result { return r }
-	if !run.replays(pos, true) {
+	if !run.replays(pos, a, true) {
 		return run.first(do)
 	}
 	return run.turn(pos, a, func(facade node.Process, rec *Record) node.Result {
@@ -449,7 +462,7 @@ func (a *activation) sleep(r node.Result) node.Result {
 	if delay >= durableSleep {
 		return a.hold(Wait{}, delay, false).result(then)
 	}
-	if pos := a.arrival(); a.run.replays(pos, false) {
+	if pos := a.arrival(); a.run.replays(pos, a, false) {
 		return a.run.turn(pos, a, func(facade node.Process, _ *Record) node.Result {
 			return then(facade, node.Response{None: true})
 		})
@@ -512,6 +525,8 @@ func (a *activation) Key() string {
 func (a *activation) Attempt() int { return int(a.again) + 1 }
 
 func (a *activation) Keep() { a.keeps = true }
+
+func (a *activation) Whole(payload value.Value) (value.Value, bool) { return a.run.kept.Whole(payload) }
 
 func (a *activation) Replays() bool { return !a.run.live.Load() }
 

@@ -39,9 +39,11 @@ type ledger struct {
 	stop  bool  // it has
 }
 
-func (l *ledger) ID() uuid.UUID                 { return l.id }
-func (l *ledger) Records() ([]run.Record, bool) { return l.old, l.again }
-func (l *ledger) Level() node.Level             { return node.LevelCheckpoint }
+func (l *ledger) ID() uuid.UUID                                 { return l.id }
+func (l *ledger) Records() ([]run.Record, bool)                 { return l.old, l.again }
+func (l *ledger) Level() node.Level                             { return node.LevelCheckpoint }
+func (l *ledger) From() string                                  { return "" }
+func (l *ledger) Whole(payload value.Value) (value.Value, bool) { return payload, false }
 func (l *ledger) Hash(v value.Value) uint64 {
 	return xxhash.Sum64String(v.String())
 }

@@ -50,7 +50,7 @@ type hold struct {
 // Wait implements [node.Run].
 func (a *activation) Wait(w node.Wait) node.Waiting {
 	h := a.hold(Wait{Event: w.Event, Key: w.Key}, w.Timeout, w.Token)
-	if !a.run.has(h.arrival()) {
+	if !a.run.has(h.arrival(), a) {
 		a.run.kept.Hold(h.pos, func(v value.Value) bool {
 			goOn, claimed := h.claim(node.Response{Payload: v}, false)
 			if goOn != nil {
@@ -87,7 +87,7 @@ func (h *hold) Token() string    { return h.token }
 func (h *hold) Until() time.Time { return h.until }
 
 // arrival is the position of what ends the wait.
-func (h *hold) arrival() uint64 { return mix(h.pos, uint64(ArrivalRecord)) }
+func (h *hold) arrival() uint64 { return ArrivalOf(h.pos) }
 
 // Await implements [node.Waiting].
 func (h *hold) Await(then node.Then) node.Result {
@@ -118,7 +118,7 @@ func (h *hold) result(then node.Then) node.Result {
 		}
 		return then(facade, h.resp)
 	}
-	if run.replays(h.arrival(), false) {
+	if run.replays(h.arrival(), h.act, false) {
 		return run.turn(h.arrival(), h.act, goOn)
 	}
 	r := node.Await(h.park)

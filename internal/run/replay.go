@@ -48,6 +48,7 @@ type durable struct {
 	gen            *Generation
 	visit          *node.Visit  // never nil; immutable
 	again          bool         // the records are of an earlier attempt; immutable
+	from           string       // see [Kept]; likewise
 	live           atomic.Bool  // nothing is replayed any more
 	records, bytes atomic.Int64 // that the run has
 	active         atomic.Int64 // goroutines that run or block for the run, and results that it awaits, without holds
@@ -85,7 +86,7 @@ func newDurable(kept Kept, gen *Generation, visit *node.Visit) *durable {
 	}
 	run.mu.holds = make(map[*hold]struct{})
 	records, again := kept.Records()
-	run.again = again
+	run.again, run.from = again, kept.From()
 	if len(records) == 0 {
 		run.live.Store(true)
 		return run
@@ -131,20 +132,20 @@ func (run *durable) failed() error {
 	return run.mu.err
 }
 
-// has reports whether there is a record of a position.
-func (run *durable) has(pos uint64) bool {
+// has reports whether there is a record of a position that counts for an activation.
+func (run *durable) has(pos uint64, a *activation) bool {
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	_, ok := run.mu.places[pos]
-	return ok
+	at, ok := run.mu.places[pos]
+	return ok && a.counts(&run.mu.records[at])
 }
 
 // replays reports whether something waits for its turn: it is decided by its record, or there is one.
-func (run *durable) replays(pos uint64, decides bool) bool {
+func (run *durable) replays(pos uint64, a *activation, decides bool) bool {
 	if run.live.Load() {
-		return run.again && run.has(pos)
+		return run.again && run.has(pos, a)
 	}
-	return decides || run.has(pos)
+	return decides || run.has(pos, a)
 }
 
 // add adds a record, unless the run has failed: what its processes do until they end is not a part of it.
@@ -168,7 +169,7 @@ func (run *durable) add(rec Record) {
 func (run *durable) record(a *activation, pos uint64, decide func() Record) (v value.Value) {
 	run.mu.Lock()
 	at, ok := run.mu.places[pos]
-	if ok {
+	if ok = ok && a.counts(&run.mu.records[at]); ok {
 		run.mu.met[at] = true
 		v = run.mu.records[at].Payload
 	}
@@ -359,7 +360,7 @@ func (run *durable) next() (more bool) {
 
 // fits reports whether what waits is what a record is of.
 func (run *durable) fits(t *turn, rec *Record) bool {
-	return t.act == nil || t.act.ref.ID == rec.Node && (rec.Type != ResultRecord || run.kept.Hash(t.act.payload) == rec.Hash)
+	return t.act == nil || t.act.counts(rec) && t.act.ref.ID == rec.Node && (rec.Type != ResultRecord || run.kept.Hash(t.act.payload) == rec.Hash)
 }
 
 // left reports whether records have not been met that must be when the process has ended.

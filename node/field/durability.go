@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -36,6 +40,15 @@ const (
 
 // caller are the headers that say who has sent a request.
 var caller = []string{"Authorization", "Cookie"}
+
+// credentials are the fields of a request that let others in who read them in the journal.
+var credentials = []string{"header.Authorization", "header.Cookie"}
+
+// proxyCredential is another one, which belongs to a proxy before the program, and is in no list.
+const proxyCredential = "header.Proxy-Authorization"
+
+// requestFields are the fields of a request: see package envelope, which is not below this one.
+var requestFields = []string{"method", "scheme", "host", "path", "query", "protocol", "header", "body", "remote", "id", "raw"}
 
 // tickTTL is how long the key of a tick is remembered, so that it happens once.
 const tickTTL = 366 * 24 * time.Hour
@@ -72,18 +85,18 @@ func NewDurability(with Beginning) *schema.Field {
 			keyTTL,
 			schema.Expr("scope").Doc("Whose key it is: the same key of another is another request. Without it, the headers `Authorization` and `Cookie`."),
 			schema.Duration("respond_within").Default(time.Duration(0)).Doc("How long the client waits for the answer. Past it the answer is 202 with the id of the run, which goes on. 0 is as long as it takes."),
-			schema.Strings("strip").Default([]string{"header.Authorization", "header.Cookie"}).Doc("Fields of the request that are not stored: the run has them until a crash, and must not depend on them after it. `[]` stores all."),
+			schema.Strings("strip").Default(credentials).Doc("Fields of the request that are not stored, nor given to the run: only `auth` has them. `[]` stores all."),
 		)
 	case Messages:
 		fields = append(fields,
 			schema.Expr("when").Doc("Which messages: those for which it is true. Without it, all."),
 			schema.Expr("key").Doc("The idempotency key of the message, a text; null for none. A message with a key that was there before starts nothing. Without it, `id` with the body, if the system delivers messages again."),
 			keyTTL,
-			schema.Strings("strip").Default([]string{}).Doc("Fields of the message that are not stored: the run has them until a crash, and must not depend on them after it."),
+			schema.Strings("strip").Default([]string{}).Doc("Fields of the message that are not stored, nor given to the run."),
 		)
 	}
 	if with == Posts {
-		fields = append(fields, schema.Strings("strip").Default([]string{}).Doc("Fields of the message that are not stored, such as `raw`: the run has them until a crash, and must not depend on them after it."))
+		fields = append(fields, schema.Strings("strip").Default([]string{}).Doc("Fields of the message that are not stored, such as `raw`, nor given to the run."))
 	}
 	return schema.Group("durability", schema.Fields(fields...)).Short("level").Doc("Makes processes that survive a crash of the program: see [durable processes](../durability.md). It takes `start --journal`.")
 }
@@ -107,16 +120,71 @@ func DurabilityGives(c schema.Config) []string {
 	return nil
 }
 
+// RunsOf returns what is recorded of the durable processes of a trigger that gets requests; nil if there are none.
+func RunsOf(c schema.Config) *node.Runs {
+	g := c.Group("durability")
+	level := levelOf(g)
+	if level == node.LevelNone {
+		return nil
+	}
+	return &node.Runs{Level: level, Strip: stripOf(g)}
+}
+
+// stripOf reads the field strip. The names of headers are not case-sensitive.
+func stripOf(g schema.Config) []string {
+	strip := slices.Clone(g.Strings("strip"))
+	for i, path := range strip {
+		if name, ok := strings.CutPrefix(path, "header."); ok {
+			strip[i] = "header." + textproto.CanonicalMIMEHeaderKey(name)
+		}
+	}
+	if len(strip) > 0 && !stripped(strip, proxyCredential) {
+		strip = append(strip, proxyCredential)
+	}
+	return strip
+}
+
+// checkStrip refuses a field strip that names something else than fields of a request, or that leaves out what is in
+// it by default: only who lists nothing may have meant that.
+func checkStrip(g schema.Config) error {
+	strip := stripOf(g)
+	if len(strip) == 0 {
+		return nil
+	}
+	for _, path := range strip {
+		if root, _, _ := strings.Cut(path, "."); !slices.Contains(requestFields, root) {
+			return g.Errorf("strip", diag.CodeBadValue, "a request has no field %q", path).WithHint("write the field as it is in the request, such as header.X-Api-Key or body.password")
+		}
+	}
+	for _, name := range credentials {
+		if !stripped(strip, name) {
+			return g.Errorf("strip", diag.CodeBadValue, "%s would be stored, and who reads the journal could use it", name).
+				WithHint("add %s; strip: [] stores all", name)
+		}
+	}
+	return nil
+}
+
+// stripped reports whether a field is in strip, or in a field that is.
+func stripped(strip []string, field string) bool {
+	return slices.ContainsFunc(strip, func(path string) bool { return path == field || strings.HasPrefix(field, path+".") })
+}
+
+func levelOf(g schema.Config) node.Level {
+	switch g.String("level") {
+	case levelAccept:
+		return node.LevelAccept
+	case levelCheckpoint:
+		return node.LevelCheckpoint
+	}
+	return node.LevelNone
+}
+
 // DurabilityOf reads the field of a config that [NewDurability] has declared; nil if no process is durable.
 func (o Options) DurabilityOf(c schema.Config, with Beginning) (*Durability, error) {
 	g := c.Group("durability")
-	d := &Durability{with: with, keyTTL: tickTTL}
-	switch g.String("level") {
-	case levelAccept:
-		d.level = node.LevelAccept
-	case levelCheckpoint:
-		d.level = node.LevelCheckpoint
-	default:
+	d := &Durability{with: with, level: levelOf(g), keyTTL: tickTTL}
+	if d.level == node.LevelNone {
 		return nil, nil
 	}
 	switch with {
@@ -126,13 +194,14 @@ func (o Options) DurabilityOf(c schema.Config, with Beginning) (*Durability, err
 		d.keyTTL, d.strip = postTTL, g.Strings("strip")
 		return d, nil
 	}
-	var errs [3]error
+	var errs [4]error
 	d.keyTTL, d.strip = g.Duration("key_ttl"), g.Strings("strip")
 	d.when, errs[0] = o.Expr(g, "when", lang.Options{Condition: true, Timeout: evalLimit})
 	d.key, errs[1] = o.Expr(g, "key", lang.Options{Timeout: evalLimit})
 	if with == Requests {
 		d.Within = g.Duration("respond_within")
 		d.scope, errs[2] = o.Expr(g, "scope", lang.Options{Timeout: evalLimit})
+		d.strip, errs[3] = stripOf(g), checkStrip(g)
 	}
 	return d, errors.Join(errs[:]...)
 }

@@ -46,6 +46,7 @@ func authDef(o stream.Options) *node.Def {
 			case !c.Has("require"):
 				t.Is = node.IgnoresBody
 			}
+			t.Credentials = credentialsOf(c)
 			return t
 		},
 		Lint: field.LintTLS,
@@ -105,6 +106,33 @@ var fieldsOf = map[string][]string{
 // keyFieldsOf is the same for the fields of a key.
 var keyFieldsOf = map[string][]string{
 	"sha256": {typeKey}, "scopes": {typeKey, typeHMAC}, "pem": {typeJWT}, "jwks": {typeJWT}, "algorithms": {typeJWT},
+}
+
+// credentialsOf returns the fields of requests in which the schemes look for what lets others in, too. A signature is
+// none: it is good for one body.
+func credentialsOf(c schema.Config) (fields []string) {
+	for _, s := range c.List("any") {
+		header := ""
+		switch s.String("type") {
+		case typeKey:
+			header = "X-Api-Key"
+		case typeBasic, typeJWT, typeOIDC:
+			header = "Authorization"
+		default:
+			continue
+		}
+		at, err := newPlace(s, header, "")
+		switch {
+		case err != nil: // New reports it
+		case at.query != "":
+			fields = append(fields, "query."+at.query)
+		case at.cookie != "":
+			fields = append(fields, "header.Cookie")
+		default:
+			fields = append(fields, "header."+at.header)
+		}
+	}
+	return fields
 }
 
 // recallOf says that a request whose signature is checked is remembered: the check marks it, so that it is

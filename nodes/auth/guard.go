@@ -98,7 +98,10 @@ func (g *guard) Admits(pkt node.Packet) bool {
 
 // Receive implements [node.Node].
 func (g *guard) Receive(p node.Process, pkt node.Packet) node.Result {
-	r := &request{payload: pkt.Payload, now: g.clock.Now()}
+	r := &request{payload: pkt.Payload, sent: pkt.Payload, now: g.clock.Now()}
+	if run, ok := node.RunOf(p); ok {
+		r.payload, r.lost = run.Whole(pkt.Payload)
+	}
 	id, by, err := g.identify(p.Context(), r)
 	if errors.Is(err, errWaits) {
 		return node.Block(func(ctx context.Context) node.Result {
@@ -136,6 +139,9 @@ func isRefusal(err error) bool {
 
 // admit sends a request on, or fails.
 func (g *guard) admit(ctx context.Context, p node.Process, r *request, id identity, by int, err error) node.Result {
+	if r.lost && errors.Is(err, errAbsent) {
+		return g.fail(errLost)
+	}
 	if err != nil {
 		return g.fail(g.unknown(by, err))
 	}
@@ -152,7 +158,13 @@ func (g *guard) admit(ctx context.Context, p node.Process, r *request, id identi
 		return g.fail(err)
 	}
 	g.counts[0].Add(1)
-	return node.Send(0, r.payload.With("auth", who))
+	return node.Send(0, r.sent.With("auth", who))
+}
+
+// errLost is the error of a run whose program has ended before its credentials were checked.
+var errLost error = &node.Error{
+	Err:    errors.New("credentials are not stored, and the program has ended before they were checked: send the request again, with another idempotency key"),
+	Status: http.StatusServiceUnavailable, Code: "credentials", Public: true,
 }
 
 var authShape = value.NewShape("subject", "scopes", "claims", "type")

@@ -50,6 +50,8 @@ func quoted(text string) string {
 // A request is what the schemes see of one.
 type request struct {
 	payload value.Value
+	sent    value.Value // what is sent on: without what a run does not store
+	lost    bool        // credentials may have been there before a crash
 	now     time.Time
 	wait    bool // the schemes may block
 }

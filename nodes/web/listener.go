@@ -30,7 +30,7 @@ func listenerDef(o stream.Options) *node.Def {
 		Kind: "listener",
 		Role: node.HasClient,
 		Traits: func(c schema.Config) node.Traits {
-			return node.Traits{Is: field.DurableTrait(c), Gives: append(field.DurabilityGives(c), node.GivesRequest, node.GivesParts)}
+			return node.Traits{Is: field.DurableTrait(c), Gives: append(field.DurabilityGives(c), node.GivesRequest, node.GivesParts), Runs: field.RunsOf(c)}
 		},
 		Summary: "Serves HTTP: each request starts a process, whose response is the answer.",
 		Page:    node.ReadPage(listenerPage),

@@ -226,6 +226,19 @@ func actsOnRuns(t *testing.T, b *tab) {
 	click(".run > .row", "Show payloads")
 	b.wait("all digits in the answer", "document.querySelector('.run').textContent.includes('12345678901234567890')")
 
+	// The node and what it leads to are done again: the approval, which comes before, is not waited for.
+	begun := id()
+	click(".actions", "Restart from a node")
+	b.wait("the focus in the form", "document.activeElement.tagName == 'INPUT'")
+	b.run("const i = document.querySelector('form.send input'); i.value = 'none'; i.dispatchEvent(new Event('input', {bubbles: true}))")
+	click("form.send", "Restart")
+	b.wait("that there is no such node", "document.querySelector('form.send [role=alert]').innerText.includes('there is no node \"none\"')")
+	b.run("const i = document.querySelector('form.send input'); i.value = 'made'; i.dispatchEvent(new Event('input', {bubbles: true}))")
+	b.picture(filepath.Join(t.ArtifactDir(), "from.png"))
+	click("form.send", "Restart")
+	b.wait("the new run", "document.querySelector('.run h2')?.innerText != '"+begun+"'")
+	state("ok")
+
 	first := id()
 	click(".actions", "Restart")
 	b.wait("the new run", "document.querySelector('.run h2')?.innerText != '"+first+"'")

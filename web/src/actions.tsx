@@ -75,6 +75,32 @@ export function Json({ label, first, yes, note, send, close }: { label: string; 
   );
 }
 
+/** A form that asks from which node a run is done again. */
+function From({ send, close }: { send: (name: string) => Promise<void>; close: () => void }) {
+  const name = useSignal("");
+  const wrong = useSignal("");
+  const busy = useSignal(false);
+  const submit = async (e: Event) => {
+    e.preventDefault();
+    busy.value = true;
+    wrong.value = "";
+    await send(name.value.trim()).catch((err: Failure) => (wrong.value = said(err)));
+    busy.value = false;
+  };
+  return (
+    <form class="send" aria-label={t("restartFrom")} onSubmit={(e) => void submit(e)} onKeyDown={(e) => e.key === "Escape" && (e.stopPropagation(), close())}>
+      <h3>{t("restartFrom")}</h3>
+      <label>{t("restartNode")} <input ref={focus} required aria-invalid={wrong.value !== ""} value={name.value} onInput={(e) => (name.value = e.currentTarget.value)} /></label>
+      <p class="muted">{t("restartFromDoc")}</p>
+      <p class="hot" role="alert">{wrong.value ? "▲ " + plain(wrong.value) : ""}</p>
+      <div class="row">
+        <button class="main" disabled={busy.value}>{t("restart")}</button>
+        <button type="button" onClick={close}>{t("discard")}</button>
+      </div>
+    </form>
+  );
+}
+
 /** Gives the focus to what has just appeared. */
 const focus = (el: HTMLElement | null) => el?.focus();
 
@@ -85,6 +111,7 @@ export function Actions({ of, changed, opened }: { of: Run; changed: () => Promi
   const failure = useSignal("");
   const last = useSignal("");
   const input = useSignal<string | null>(null); // that is edited
+  const from = useSignal(false); // a node is asked for
   const path = "/api/v1/runs/" + encodeURIComponent(of.id);
   const during = async (f: () => Promise<void>) => {
     busy.value = true;
@@ -106,6 +133,7 @@ export function Actions({ of, changed, opened }: { of: Run; changed: () => Promi
     if (d.input?.cut) throw new Failure(0, t("tooLarge"));
     input.value = d.input?.text || "null";
   });
+  const restartFrom = async (name: string) => opened((await ask<Run>(path + "/restart", { from: name })).id);
   const restart = async (text: string) => opened((await ask<Run>(path + "/restart", `{"input": ${text}}`)).id);
   const off = (v: Verb | "latest") => busy.value || against(v, of) !== ""; // a button that is disabled would lose the focus
   const reasons = new Set(verbs.map((v) => against(v, of)).filter((why) => why !== ""));
@@ -115,12 +143,14 @@ export function Actions({ of, changed, opened }: { of: Run; changed: () => Promi
         {verbs.map((v) => <button key={v} aria-disabled={off(v)} aria-describedby={against(v, of) || undefined} onClick={() => (off(v) ? undefined : v === "cancel" ? (asking.value = true) : void act(v))}>{t(v)}</button>)}
         <button aria-disabled={off("latest")} aria-describedby={against("latest", of) || undefined} onClick={() => off("latest") || void act("retry", { latest: true })}>{t("retryLatest")}</button>
         <button aria-disabled={busy.value} onClick={() => busy.value || void edit()}>{t("restartEdited")}</button>
+        {of.level === "checkpoint" && !of.queue ? <button aria-disabled={busy.value} onClick={() => busy.value || (from.value = true)}>{t("restartFrom")}</button> : null}
       </div>
       {[...reasons].map((why) => <p key={why} id={why} class="muted">{t(why)}</p>)}
       <div role="status">
         {failure.value ? <p class="hot">▲ {plain(failure.value)}</p> : last.value ? <p class="ok">● {last.value}</p> : null}
       </div>
       {asking.value ? <Confirm text={t("cancelAskOne")} yes={t("cancelIt")} answer={(yes) => ((asking.value = false), yes && void act("cancel"))} /> : null}
+      {from.value ? <From send={restartFrom} close={() => (from.value = false)} /> : null}
       {input.value !== null ? <Json label={t("newInput")} first={input.value} yes={t("restart")} note={[t("restartDoc"), input.value.includes("[redacted]") ? t("hiddenStays") : ""].join(" ")} send={restart} close={() => (input.value = null)} /> : null}
     </section>
   );

@@ -710,6 +710,8 @@ export interface RunRefused {
 export interface RunRestart {
   /** in place of what the first one has begun with; what is [redacted] in it stays as it was */
   input?: unknown;
+  /** name of a node, or its id: what the first one has recorded counts, except of the node and of all that its answers lead to */
+  from?: string;
 }
 
 export interface RunRetry {

@@ -238,20 +238,31 @@ put into the queue.
 With --input the new run begins with the JSON in a file instead. runs show --payloads prints the input of
 the first; what is [redacted] in it stays as it was.
 
+With --from what the first run has recorded counts, except of the node and of all that its answers lead to: that is
+done again. What the node gets follows from what was recorded before it, so --input does not go with --from. Items
+of queues begin from their beginning only.
+
 Restart prints the id of the new run. The scope control is needed.`
 
 func runsRestartCommand(a commands) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "restart ID", Short: "Start a durable process again from the beginning", Long: runsRestartLong,
-		Example: "  uniflow runs restart --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71\n  uniflow runs restart --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71 --input order.json",
+		Use: "restart ID", Short: "Start a durable process again from the beginning, or from a node", Long: runsRestartLong,
+		Example: "  uniflow runs restart --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71\n  uniflow runs restart --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71 --input order.json\n  uniflow runs restart --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71 --from ship",
 		Args:    app.OneArg("run's id", "runs list prints the ids"), ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o := newRunsOptions(a, cmd)
-	input := ""
+	input, from := "", ""
+	cmd.Flags().StringVar(&from, "from", "", "do again `NODE` and what its answers lead to, and nothing else")
 	cmd.Flags().StringVar(&input, "input", "", "begin with the JSON in `FILE`; \"-\" reads standard input")
 	o.addServedFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var body any
+		if cmd.Flags().Changed("from") {
+			if cmd.Flags().Changed("input") {
+				return app.Usagef(cmd.CommandPath(), "what the node gets follows from what was recorded before it", "--from does not go with --input")
+			}
+			body = api.RunRestart{From: from}
+		}
 		if cmd.Flags().Changed("input") {
 			if input != app.StdinPath {
 				input = "@" + input

@@ -155,7 +155,7 @@ func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
 		Status: s.engine.Status, Kinds: kinds, Version: app.Version(), Log: s.log,
 		Metrics: s.metrics, Label: s.engine.LabelGoroutines, Ready: s.engine.Ready, Waiting: s.engine.Waiting, Links: s.engine.Links, Cmdline: s.cmdline(),
 		Keep: int(s.opts.Keep), Outline: s.engine.Describe, Namespace: s.opts.Namespace, Redact: s.engine.Redact, RedactValue: s.engine.RedactValue, Watch: s.engine.Watch, Send: s.engine.Send, Requeue: s.engine.Requeue, Cancel: s.engine.Cancel, Debug: s.debug,
-		Runs: s.engine.Runs(), Signal: s.engine.Signal, CancelRun: s.engine.CancelRun, PauseRun: s.engine.PauseRun, ResumeRun: s.engine.ResumeRun, RetryRun: s.engine.RetryRun, RestartRun: s.engine.RestartRun,
+		Runs: s.engine.Runs(), Signal: s.engine.Signal, CancelRun: s.engine.CancelRun, PauseRun: s.engine.PauseRun, ResumeRun: s.engine.ResumeRun, RetryRun: s.engine.RetryRun, RestartRun: s.engine.RestartRun, RestartRunFrom: s.engine.RestartRunFrom,
 		PauseQueue: s.engine.PauseQueue, Enqueue: s.engine.Enqueue,
 		Reload: func() admin.Reload {
 			if last := s.last.Load(); last != nil {
