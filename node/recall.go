@@ -85,6 +85,11 @@ type Run interface {
 	// it waits. When the process runs again it returns the wait that has begun.
 	Wait(w Wait) Waiting
 
+	// Rejoin registers what a node has in the process that others may change while the run waits, and is not in
+	// memory. Each time that a wait is over, f is called before anything goes on: with null, and what it returns is
+	// recorded unless that is null; and when the process runs again, with what was recorded there.
+	Rejoin(f func(recorded value.Value) value.Value)
+
 	// Keep says that the result of a [Pure] node must be recorded, because its code asked for
 	// the time or for chance.
 	Keep()
@@ -94,6 +99,9 @@ type Run interface {
 // goes on later, in another one: it waits, the program stops, or its journal fails. What the process has
 // registered for its end is undone then, and what is kept outside for the run stays.
 var ErrUnloaded = errors.New("the run goes on later")
+
+// ErrWaits is in the failure as well if the run only waits: all that was recorded is durable.
+var ErrWaits = errors.New("the run waits")
 
 // A Wait is what a packet of a durable process waits for.
 type Wait struct {

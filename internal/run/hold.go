@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"errors"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/effect"
@@ -14,7 +13,7 @@ import (
 
 // ErrUnloaded is why a process has ended whose run only waits: the run goes on when what it waits
 // for has come.
-var ErrUnloaded = errors.New("the run waits")
+var ErrUnloaded = node.ErrWaits
 
 // A Wait is what a run waits for: a signal, a time, or the first of both.
 type Wait struct {
@@ -116,6 +115,9 @@ func (h *hold) result(then node.Then) node.Result {
 			}
 			run.add(over)
 		}
+		if owner(facade).aborted == nil && !h.failed {
+			run.rejoin(h)
+		}
 		return then(facade, h.resp)
 	}
 	if run.replays(h.arrival(), false) {
@@ -132,6 +134,37 @@ func (h *hold) result(then node.Then) node.Result {
 		return goOn(facade, nil)
 	}
 	return r
+}
+
+// A rejoining is what a node has registered with [node.Run].
+type rejoining struct {
+	act *activation
+	f   func(recorded value.Value) value.Value
+}
+
+// Rejoin implements [node.Run].
+func (a *activation) Rejoin(f func(recorded value.Value) value.Value) {
+	a.run.mu.Lock()
+	defer a.run.mu.Unlock()
+	a.run.mu.rejoins = append(a.run.mu.rejoins, rejoining{a, f})
+}
+
+// rejoin tells nodes that a wait is over. Its record is before, so what is noted here has its turn with that.
+func (run *durable) rejoin(h *hold) {
+	run.mu.Lock()
+	all := run.mu.rejoins
+	run.mu.Unlock()
+	for _, r := range all {
+		pos := mix(mix(h.arrival(), uint64(NoteRecord)), r.act.pos)
+		switch {
+		case run.has(pos):
+			r.f(run.record(r.act, pos, nil))
+		case run.live.Load():
+			if v := r.f(value.Null()); !v.IsNull() {
+				run.record(r.act, pos, func() Record { return Record{Type: NoteRecord, Payload: v} })
+			}
+		}
+	}
 }
 
 // park waits. It is called with the token of the process.

@@ -65,6 +65,7 @@ type durable struct {
 		busy    int                // goroutines that run or block for the run, while it is not live
 		turning bool               // a goroutine gives turns
 		holds   map[*hold]struct{} // that wait
+		rejoins []rejoining        // in the order in which they came
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // attached are the kinds that keep what they need in the memory of the program: no durable process may come to them.
-var attached = []string{"collect", "session"}
+var attached = []string{"collect"}
 
 // apart are the cases that do not run with crashes, with the reason.
 var apart = map[string]string{
