@@ -85,9 +85,9 @@ type Run interface {
 	// it waits. When the process runs again it returns the wait that has begun.
 	Wait(w Wait) Waiting
 
-	// Rejoin registers what a node has in the process that others may change while the run waits, and is not in
-	// memory. Each time that a wait is over, f is called before anything goes on: with null, and what it returns is
-	// recorded unless that is null; and when the process runs again, with what was recorded there.
+	// Rejoin registers what a node has in the process that others may change while the run only waits, and is not
+	// in memory. When such a run goes on, f is called before anything else: with null, and what it returns is
+	// recorded, unless that is null. When the process runs again, f is called there with what was recorded.
 	Rejoin(f func(recorded value.Value) value.Value)
 
 	// Keep says that the result of a [Pure] node must be recorded, because its code asked for

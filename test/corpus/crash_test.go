@@ -101,6 +101,30 @@ func crash(t *testing.T, engine *uniflow.Engine, source uniflow.Source) {
 	}
 }
 
+// waits is a run that has a session while it waits.
+const waits = `
+- {kind: session, name: talk, key: self.user, ports: {out: [{name: begin}]}}
+- {kind: remember, name: begin, append: {said: "${self.text}"}, ports: {out: [{name: pause}]}}
+- {kind: sleep, name: pause, interval: 72h, ports: {out: [{name: more}]}}
+- {kind: remember, name: more, append: {said: "${self.text} later"}, ports: {out: [{name: look}]}}
+- {kind: recall, name: look, ports: {out: [{name: said}]}}
+- {kind: snippet, name: said, language: cel, code: self.session}
+
+- kind: test
+  name: a session over a wait
+  durability: checkpoint
+  clock: fake
+  ports: {"out[0]": [{name: tea}], "out[1]": [{name: check}]}
+- {kind: snippet, name: tea, language: json, code: '{"user": "ann", "text": "tea"}', ports: {out: [{name: talk}]}}
+- {kind: assert, name: check, expect: 'self == {"said": ["tea", "tea later"]}'}
+`
+
+// TestCrashWaits has a run that holds a session and waits for days, with a crash at each step.
+func TestCrashWaits(t *testing.T) {
+	engine := newEngine(t, uniflow.Options{Whole: true})
+	crash(t, engine, uniflow.Source{Documents: []spec.Document{{File: "waits.yaml", Data: []byte(waits)}}})
+}
+
 // crashTest returns a document with a test that sends a payload to a node, and is answered with the message of an
 // error.
 func crashTest(t *testing.T, name string, in value.Value) []byte {
