@@ -164,7 +164,7 @@ func (s *Session) Redo(values value.Value, without int) value.Value {
 	return values
 }
 
-// Rebase gives the session other values, which is no change of it.
+// Rebase gives the session other values, without changing it.
 func (s *Session) Rebase(values value.Value) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

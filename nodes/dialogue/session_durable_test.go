@@ -31,7 +31,7 @@ const noting = `
 - {kind: snippet, name: why, language: cel, code: 'self.message'}
 `
 
-// begins has a person say something that is no reply.
+// begins has a person say something that begins a run, whatever waits.
 func (w *town) begins(id, text string) {
 	w.t.Helper()
 	payload := value.Map(value.Field{Name: "from", Value: value.String("ann")}, value.Field{Name: "text", Value: value.String(text)})
@@ -81,6 +81,58 @@ func TestSessionDays(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestSessionTwice has runs that wait twice, with a restart after each step: what a run has found in its session
+// when it went on is found again.
+func TestSessionTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &town{t: t, store: memory.New()}
+		document := strings.Replace(fmt.Sprintf(noting, fmt.Sprintf("store: {driver: sqlite, source: '%s'}, ttl: 0", filepath.Join(t.TempDir(), "db"))),
+			`append: {said: "${self.answer}"}, ports: {out: [{name: look}]}}`, `append: {said: "${self.answer}"}, ports: {out: [{name: seen}]}}
+- {kind: recall, name: seen, ports: {out: [{name: more}]}}
+- {kind: ask, name: more, text: 'more, after ${self.session.said.join("+")}?', timeout: 96h, ports: {out: [{name: third}]}}
+- {kind: remember, name: third, append: {said: "${self.answer}"}, ports: {out: [{name: look}]}}`, 1)
+		w.start(document)
+		for i, step := range []func(){
+			func() { w.begins("1", "tea") },
+			func() { w.begins("2", "cake") },
+			func() { w.says("ann", "3", "large") }, // to the run that is older
+			func() { w.says("ann", "4", "yes") },
+			func() { w.says("ann", "5", "small") },
+			func() { w.says("ann", "6", "no") },
+		} {
+			step()
+			<-time.After(2 * time.Second)
+			synctest.Wait()
+			if i%2 == 0 {
+				w.stop()
+			} else {
+				w.crash()
+			}
+			w.start(document)
+			<-time.After(time.Second)
+			synctest.Wait()
+		}
+		want := []string{
+			"asked tea?", "asked cake?",
+			`asked more, after tea+cake+large?`, `answered ["tea","cake","large","yes"]`,
+			`asked more, after tea+cake+large+yes+small?`, `answered ["tea","cake","large","yes","small","no"]`,
+		}
+		if got := w.all(); !slices.Equal(got, want) {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+		w.stop()
+	})
+}
+
+// crash ends the engine, whose journal writes nothing more.
+func (w *town) crash() {
+	w.t.Helper()
+	w.store = w.store.Reopen()
+	if err := w.engine.Shutdown(w.t.Context()); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
