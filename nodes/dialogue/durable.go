@@ -148,7 +148,12 @@ func (h *hold) rejoin(s *session.Session, recorded value.Value) value.Value {
 	if r == nil || t.lost && r.values.IsNull() {
 		return value.Null()
 	}
-	values, n := s.Redo(h.node.valuesOf(r), max(t.settled, r.changes(t.run))), s.Changes()
+	n := s.Changes()
+	done := max(t.settled, r.changes(t.run))
+	if !r.There && !t.lost { // others have ended the session, or its time is over, with all that was saved before the wait
+		done = n
+	}
+	values := s.Redo(h.node.valuesOf(r), done)
 	if has, _ := s.Values(); values.Equal(has) {
 		return value.Null()
 	}

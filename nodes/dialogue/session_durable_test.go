@@ -127,6 +127,38 @@ func TestSessionTwice(t *testing.T) {
 	})
 }
 
+// TestSessionEnded ends a session while a run waits that has changed it: what the run had does not come back.
+func TestSessionEnded(t *testing.T) {
+	for name, store := range map[string]string{
+		"memory": "ttl: 0",
+		"sqlite": fmt.Sprintf("ttl: 0, store: {driver: sqlite, source: '%s'}", filepath.Join(t.TempDir(), "db")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &town{t: t, store: memory.New()}
+				w.start(strings.Replace(fmt.Sprintf(noting, store), "ports: {out: [{name: first}]}", "ports: {out: [{name: leaves}]}", 1) + `
+- {kind: if, name: leaves, language: cel, when: 'self.text == "bye"', ports: {'out[0]': [{name: clear}], 'out[1]': [{name: first}]}}
+- {kind: remember, name: clear, clear: true, ports: {out: [{name: gone}]}}
+- {kind: snippet, name: gone, language: text, code: gone}
+`)
+				for _, step := range []func(){
+					func() { w.begins("1", "tea") }, func() { w.begins("2", "bye") }, func() { w.says("ann", "3", "large") },
+					func() { w.begins("4", "cake") }, func() { w.says("ann", "5", "small") },
+				} {
+					step()
+					<-time.After(2 * time.Second)
+					synctest.Wait()
+				}
+				want := []string{"asked tea?", "answered gone", `answered ["large"]`, "asked cake?", `answered ["large","cake","small"]`}
+				if got := w.all(); !slices.Equal(got, want) {
+					t.Errorf("got  %q\nwant %q", got, want)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
 // crash ends the engine, whose journal writes nothing more.
 func (w *town) crash() {
 	w.t.Helper()
