@@ -3,10 +3,12 @@ package dialogue
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/session"
+	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -21,7 +23,9 @@ import (
 type tenure struct {
 	run     string
 	replays bool
-	store   string // names the store, if it ends with the program
+	store   string        // names the store, if it ends with the program
+	turn    chan struct{} // closed when it has its turn, or does not get it
+	turned  sync.Once
 
 	// These are set before the session begins, or on the token of the process.
 	current *row // what the store has, of a run that goes on; nil for nothing new
@@ -38,10 +42,36 @@ const (
 	look = 200 * time.Millisecond
 )
 
-// durable gives a durable process its session. Whether it waits for it or not, its records are the same.
-func (h *hold) durable(p node.Process, r node.Run, payload value.Value) node.Result {
-	h.tenure = &tenure{run: r.ID(), replays: r.Replays(), store: h.node.sessions.id}
-	return h.wait(p, payload)
+// durable gives a durable process its session. Children that come to it together may do so in another order
+// when they run again. So the records of each packet are the same, whether it is the first, which waits for the
+// session, or joins that: and the one whose step has the values settles it.
+func (h *hold) durable(p node.Process, payload value.Value, joins bool) node.Result {
+	if !joins {
+		return h.wait(p, payload)
+	}
+	return node.Await(func(ctx context.Context, done func(node.Result)) {
+		w := new(state.Wait)
+		w.Begin(ctx, done, nil)
+		h.node.clock.AfterFunc(0, func(own context.Context) {
+			_ = h.node.clock.Wait(own, h.turn) // which comes when the process ends, at the latest
+			w.Answer(h.step(ctx, payload, nil, true))
+		})
+	})
+}
+
+// hasTurn says that the session has its turn, or does not get it.
+func (h *hold) hasTurn() { h.turned.Do(func() { close(h.turn) }) }
+
+// joined waits for what the first packet of the session comes to.
+func (h *hold) joined(ctx context.Context) error {
+	ready := make(chan struct{})
+	if _, ok := h.result(func(result) { close(ready) }); !ok {
+		if err := h.node.clock.Wait(ctx, ready); err != nil {
+			return err
+		}
+	}
+	r, _ := h.result(nil)
+	return r.err
 }
 
 // entitled reports whether the session is the run's, also if it is not its turn, since it had it before a crash.
@@ -52,16 +82,20 @@ func (h *hold) entitled(ctx context.Context) bool {
 }
 
 // step gives the process the session once its turn has come, or has not for a reason.
-func (h *hold) step(ctx context.Context, payload value.Value, refused error) node.Result {
+func (h *hold) step(ctx context.Context, payload value.Value, refused error, joins bool) node.Result {
 	n, t := h.node, h.tenure
-	if t.replays && refused == nil { // the step may have a record: then its function is not called
+	if t.replays && refused == nil && !joins { // the step may have a record: then its function is not called
 		r, err := h.acquire(ctx)
 		if t.current = &r; err != nil {
 			t.current = nil
 			n.log.Warn("a run goes on without the session in the store", "run", t.run, "error", err)
 		}
 	}
+	h.hasTurn()
 	return node.Step(func(ctx context.Context) (value.Value, error) {
+		if _, settled := h.result(nil); joins || settled {
+			return value.Null(), h.joined(ctx)
+		}
 		if refused != nil {
 			return value.Null(), refused
 		}
@@ -73,24 +107,39 @@ func (h *hold) step(ctx context.Context, payload value.Value, refused error) nod
 	}, func(p node.Process, resp node.Response) node.Result {
 		if resp.IsError() {
 			err := resp.Payload.AsError()
-			h.settle(nil, row{}, err)
-			n.sessions.leave(h)
+			if _, settled := h.result(nil); !settled {
+				h.settle(nil, row{}, err)
+				n.sessions.leave(h)
+			}
 			return node.Fail(err)
 		}
-		if refused != nil {
+		if !resp.Payload.IsNull() {
+			h.restore(p, resp.Payload)
+		}
+		r, settled := h.result(nil)
+		switch {
+		case !settled:
+			return node.Fail(errNoSession)
+		case r.err != nil:
+			return node.Fail(r.err)
+		}
+		if r.session.Begin(p); refused != nil {
 			n.log.Warn("a run goes on with a session that another process has", "run", t.run, "error", refused)
 		}
-		store, _ := resp.Payload.At(1).AsString()
-		t.lost = store != t.store
-		s := session.New(resp.Payload.At(0))
-		s.Log()
-		s.Begin(p)
-		if r, ok := node.RunOf(p); ok {
-			r.Rejoin(func(recorded value.Value) value.Value { return h.rejoin(s, recorded) })
-		}
-		h.settle(s, row{}, nil)
 		return node.Send(0, payload)
 	})
+}
+
+// restore settles the hold with what a step has given.
+func (h *hold) restore(p node.Process, recorded value.Value) {
+	store, _ := recorded.At(1).AsString()
+	h.lost = store != h.store
+	s := session.New(recorded.At(0))
+	s.Log()
+	if r, ok := node.RunOf(p); ok {
+		r.Rejoin(func(recorded value.Value) value.Value { return h.rejoin(s, recorded) })
+	}
+	h.settle(s, row{}, nil)
 }
 
 // valuesOf returns the values that a process begins with.

@@ -78,14 +78,9 @@ func (h *hold) join(p node.Process, payload value.Value) node.Result {
 		r.session.Begin(p)
 		return node.Send(0, payload)
 	}
-	if r, ok := h.result(nil); ok && h.tenure == nil { // a durable process has the same records in any case
+	if r, ok := h.result(nil); ok {
 		return begin(r)
 	}
-	return h.await(begin)
-}
-
-// await is join for a result that may come later.
-func (h *hold) await(begin func(result) node.Result) node.Result {
 	return node.Await(func(_ context.Context, done func(node.Result)) {
 		after := func(r result) { done(begin(r)) }
 		if r, ok := h.result(after); ok {
@@ -121,6 +116,9 @@ func (h *hold) settle(s *session.Session, r row, err error) {
 	after := h.mu.after
 	h.mu.after = nil
 	h.mu.Unlock()
+	if h.tenure != nil {
+		h.hasTurn()
+	}
 	if after == nil {
 		return
 	}
@@ -185,7 +183,7 @@ func (h *hold) goOn(ctx context.Context, w *waiting, done func(node.Result)) {
 func (h *hold) begin(ctx context.Context, p node.Process, payload value.Value, refused error) node.Result {
 	p.Root().Enlist(node.PhaseSession, h.end)
 	if h.tenure != nil {
-		return h.step(ctx, payload, refused)
+		return h.step(ctx, payload, refused, false)
 	}
 	if !h.node.sessions.store.Blocks() {
 		return h.load(ctx, p, payload)
@@ -227,6 +225,7 @@ func (h *hold) end(ctx context.Context, failure error) (kept bool, err error) {
 	}
 	switch {
 	case h.tenure != nil:
+		h.hasTurn() // those that join it do not wait any more
 		return h.endRun(ctx, s, failure)
 	case s == nil || failure != nil:
 		return false, nil

@@ -187,11 +187,11 @@ func (n *sessionNode) Receive(p node.Process, pkt node.Packet) node.Result {
 		return node.Fail(node.Unusable(codeKey, fmt.Errorf("key of the session: %w", err)))
 	}
 	h, found := n.hold(p, key)
-	if found {
+	switch _, durable := node.RunOf(p); {
+	case durable:
+		return h.durable(p, pkt.Payload, found)
+	case found:
 		return h.join(p, pkt.Payload)
-	}
-	if r, durable := node.RunOf(p); durable {
-		return h.durable(p, r, pkt.Payload)
 	}
 	if first, err := n.sessions.take(h, 0); err == nil && first {
 		return h.begin(p.Context(), p, pkt.Payload, nil)
@@ -210,6 +210,9 @@ func (n *sessionNode) hold(p node.Process, key string) (h *hold, found bool) {
 		return h, true
 	}
 	h = &hold{node: n, outer: outer}
+	if r, durable := node.RunOf(p); durable {
+		h.tenure = &tenure{run: r.ID(), replays: r.Replays(), store: n.sessions.id, turn: make(chan struct{})}
+	}
 	h.place.Key = key
 	holdKey.Store(root, h)
 	return h, false

@@ -119,10 +119,31 @@ const waits = `
 - {kind: assert, name: check, expect: 'self == {"said": ["tea", "tea later"]}'}
 `
 
+// together are children that come to a session at the same time, in any order.
+const together = `
+- {kind: snippet, name: list, language: cel, code: '[1, 2, 3, 4]', ports: {out: [{name: each}]}}
+- {kind: for, name: each, concurrency: 4, ports: {"out[0]": [{name: talk}]}}
+- {kind: session, name: talk, key: '"ann"', ports: {out: [{name: begin}]}}
+- {kind: remember, name: begin, append: {said: "${self}"}, ports: {out: [{name: pause}]}}
+- {kind: sleep, name: pause, interval: 1h, ports: {out: [{name: code}]}}
+- {kind: snippet, name: code, language: javascript, code: 'export default x => x * 2'}
+
+- kind: test
+  name: a session in children
+  durability: checkpoint
+  clock: fake
+  ports: {"out[0]": [{name: list}], "out[1]": [{name: check}]}
+- {kind: assert, name: check, expect: 'self == [2, 4, 6, 8]'}
+`
+
 // TestCrashWaits has a run that holds a session and waits for days, with a crash at each step.
 func TestCrashWaits(t *testing.T) {
 	engine := newEngine(t, uniflow.Options{Whole: true})
-	crash(t, engine, uniflow.Source{Documents: []spec.Document{{File: "waits.yaml", Data: []byte(waits)}}})
+	for name, document := range map[string]string{"waits": waits, "together": together} {
+		t.Run(name, func(t *testing.T) {
+			crash(t, engine, uniflow.Source{Documents: []spec.Document{{File: name + ".yaml", Data: []byte(document)}}})
+		})
+	}
 }
 
 // crashTest returns a document with a test that sends a payload to a node, and is answered with the message of an
