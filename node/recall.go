@@ -90,6 +90,11 @@ type Run interface {
 	// it waits. When the process runs again it returns the wait that has begun.
 	Wait(w Wait) Waiting
 
+	// Rejoin registers what a node has in the process that others may change while the run only waits, and is not
+	// in memory. When such a run goes on, f is called before anything else: with null, and what it returns is
+	// recorded, unless that is null. When the process runs again, f is called there with what was recorded.
+	Rejoin(f func(recorded value.Value) value.Value)
+
 	// Keep says that the result of a [Pure] node must be recorded, because its code asked for
 	// the time or for chance.
 	Keep()
@@ -99,6 +104,9 @@ type Run interface {
 // goes on later, in another one: it waits, the program stops, or its journal fails. What the process has
 // registered for its end is undone then, and what is kept outside for the run stays.
 var ErrUnloaded = errors.New("the run goes on later")
+
+// ErrWaits is in the failure as well if the run only waits: all that was recorded is durable.
+var ErrWaits = errors.New("the run waits")
 
 // A Wait is what a packet of a durable process waits for.
 type Wait struct {

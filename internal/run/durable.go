@@ -467,6 +467,11 @@ func (a *activation) sleep(r node.Result) node.Result {
 			return then(facade, node.Response{None: true})
 		})
 	}
+	if !a.run.live.Load() {
+		a.run.mu.Lock()
+		a.run.mu.sleeps++
+		a.run.mu.Unlock()
+	}
 	return node.Sleep(delay, func(facade node.Process, resp node.Response) node.Result {
 		return a.arrived(facade, func(facade node.Process) node.Result { return then(facade, resp) })
 	})

@@ -171,7 +171,7 @@ func (g *graph) durableNode(rng *rand.Rand, w *world) {
 	}
 	var n node.Node
 	recall := node.Pure
-	switch rng.IntN(12) {
+	switch rng.IntN(13) {
 	case 0: // an effect in blocking work
 		recall = node.Effects
 		n = nodeFunc(func(p node.Process, pkt node.Packet) node.Result {
@@ -295,6 +295,27 @@ func (g *graph) durableNode(rng *rand.Rand, w *world) {
 				}))
 			}
 			return node.Spawn(children, 2, func(_ node.Process, resps []node.Response) node.Result { return node.Respond(node.Join(resps)) })
+		})
+	case 12: // a wait, after which something may have been changed by others
+		recall = node.Holds
+		n = nodeFunc(func(p node.Process, pkt node.Packet) node.Result {
+			r, ok := node.RunOf(p)
+			if !ok {
+				return node.Send(0, pkt.Payload)
+			}
+			has := value.Null()
+			r.Rejoin(func(recorded value.Value) value.Value {
+				if recorded.IsNull() && rand.IntN(2) == 0 {
+					recorded = value.Int(rand.Int64())
+				}
+				if !recorded.IsNull() {
+					has = recorded
+				}
+				return recorded
+			})
+			return r.Wait(node.Wait{Timeout: time.Millisecond}).Await(func(node.Process, node.Response) node.Result {
+				return node.Send(0, value.List(pkt.Payload, has))
+			})
 		})
 	}
 	at := g.add(n, 2)

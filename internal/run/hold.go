@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"errors"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/effect"
@@ -14,7 +13,7 @@ import (
 
 // ErrUnloaded is why a process has ended whose run only waits: the run goes on when what it waits
 // for has come.
-var ErrUnloaded = errors.New("the run waits")
+var ErrUnloaded = node.ErrWaits
 
 // A Wait is what a run waits for: a signal, a time, or the first of both.
 type Wait struct {
@@ -106,15 +105,11 @@ func (h *hold) Cancel() {
 func (h *hold) result(then node.Then) node.Result {
 	run := h.act.run
 	goOn := func(facade node.Process, rec *Record) node.Result {
-		switch {
-		case rec != nil:
+		if rec != nil {
 			h.resp = rec.response()
-		case owner(facade).aborted == nil && !h.failed:
-			over := Record{Pos: h.arrival(), Node: h.act.ref.ID, Type: ArrivalRecord, Op: effect.Answer, Payload: h.resp.Payload, Over: h.pos}
-			if h.resp.None {
-				over.Op = effect.None
-			}
-			run.add(over)
+		}
+		if owner(facade).aborted == nil && !h.failed {
+			run.over(h, rec == nil)
 		}
 		return then(facade, h.resp)
 	}
@@ -127,11 +122,54 @@ func (h *hold) result(then node.Then) node.Result {
 		case err != nil:
 			return node.Answer(value.Error(errUnloaded(err)))
 		case !run.live.Load():
-			return run.turn(h.arrival(), h.act, goOn)
+			return run.turnOf(&turn{pos: h.arrival(), act: h.act, hold: true}, goOn)
 		}
 		return goOn(facade, nil)
 	}
 	return r
+}
+
+// A rejoining is what a node has registered with [node.Run].
+type rejoining struct {
+	act *activation
+	f   func(recorded value.Value) value.Value
+}
+
+// Rejoin implements [node.Run].
+func (a *activation) Rejoin(f func(recorded value.Value) value.Value) {
+	a.run.mu.Lock()
+	defer a.run.mu.Unlock()
+	a.run.mu.rejoins = append(a.run.mu.rejoins, rejoining{a, f})
+}
+
+// over records that a wait is over, unless that has a record, and tells nodes when a run that only waited goes on.
+// It is one step of the run: what goes on after another wait finds all that it changes, or nothing.
+func (run *durable) over(h *hold, isNew bool) {
+	run.ending.Lock()
+	defer run.ending.Unlock()
+	if isNew {
+		over := Record{Pos: h.arrival(), Node: h.act.ref.ID, Type: ArrivalRecord, Op: effect.Answer, Payload: h.resp.Payload, Over: h.pos}
+		if h.resp.None {
+			over.Op = effect.None
+		}
+		run.add(over)
+	}
+	run.mu.Lock()
+	all, rested := run.mu.rejoins, run.mu.rested && run.live.Load()
+	if rested {
+		run.mu.rested = false
+	}
+	run.mu.Unlock()
+	for _, r := range all {
+		pos := mix(mix(h.arrival(), uint64(NoteRecord)), r.act.pos)
+		if run.has(pos, r.act) {
+			r.f(run.record(r.act, pos, nil))
+		} else if rested {
+			if v := r.f(value.Null()); !v.IsNull() {
+				run.record(r.act, pos, func() Record { return Record{Type: NoteRecord, Payload: v} })
+			}
+		}
+	}
 }
 
 // park waits. It is called with the token of the process.

@@ -51,6 +51,7 @@ type durable struct {
 	from           string       // see [Kept]; likewise
 	live           atomic.Bool  // nothing is replayed any more
 	records, bytes atomic.Int64 // that the run has
+	ending         sync.Mutex   // one wait at a time ends; it is locked before mu
 	active         atomic.Int64 // goroutines that run or block for the run, and results that it awaits, without holds
 
 	mu struct {
@@ -66,6 +67,9 @@ type durable struct {
 		busy    int                // goroutines that run or block for the run, while it is not live
 		turning bool               // a goroutine gives turns
 		holds   map[*hold]struct{} // that wait
+		rejoins []rejoining        // in the order in which they came
+		sleeps  int                // short ones that have begun while it was not live, and so have no record
+		rested  bool               // it only waited when it became live, and no wait has ended since
 	}
 }
 
@@ -75,6 +79,7 @@ type turn struct {
 	came uint64
 	act  *activation // nil for the end of a child
 	rec  *Record     // set before done is called; nil for none
+	hold bool        // it is the end of a wait
 	late bool        // its turn has been passed over; likewise
 	done func()
 }
@@ -185,14 +190,17 @@ func (run *durable) record(a *activation, pos uint64, decide func() Record) (v v
 // turn returns a result that waits for the turn of a record, and goes on with it, or with nil
 // when the run is live.
 func (run *durable) turn(pos uint64, a *activation, then func(node.Process, *Record) node.Result) node.Result {
-	t := &turn{pos: pos, act: a}
+	return run.turnOf(&turn{pos: pos, act: a}, then)
+}
+
+func (run *durable) turnOf(t *turn, then func(node.Process, *Record) node.Result) node.Result {
 	return run.wait(func(done func(error)) {
 		t.done = func() { done(nil) }
 		run.register(t)
 	}, func(facade node.Process) node.Result {
 		if t.late { // it is recorded in the order in which the process goes on
 			rec := *t.rec
-			rec.Input = a.payload
+			rec.Input = t.act.payload
 			run.add(rec)
 		}
 		return then(facade, t.rec)
@@ -318,6 +326,10 @@ func (run *durable) next() (more bool) {
 		run.mu.Unlock()
 		return false
 	case m.next == len(m.records) || m.err != nil:
+		run.mu.rested = m.awaits == 0 && m.sleeps == 0
+		for _, t := range m.waiting {
+			run.mu.rested = run.mu.rested && t.hold
+		}
 		run.live.Store(true)
 		waiting := slices.SortedFunc(maps.Values(m.waiting), func(a, b *turn) int { return cmp.Compare(a.came, b.came) })
 		m.waiting, m.turning = nil, false

@@ -21,7 +21,19 @@ type Session struct {
 		values  value.Value // a map
 		changed bool
 		ended   bool
+		logs    bool
+		changes []change // if it logs, all of them
 	}
+}
+
+// A change makes the values of a session from those before.
+type change struct {
+	clear   bool // all values are removed; else the one of a name is changed
+	name    string
+	v       value.Value // is set; null removes it
+	appends bool        // items are appended instead
+	items   []value.Value
+	most    int
 }
 
 // empty is the map of a new session.
@@ -82,42 +94,81 @@ func (s *Session) Get(name string) value.Value {
 }
 
 // Set sets a value. Null removes the one of that name.
-func (s *Session) Set(name string, v value.Value) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.setLocked(name, v)
-}
-
-func (s *Session) setLocked(name string, v value.Value) {
-	if v.IsNull() {
-		s.mu.values = s.mu.values.Without(name)
-	} else {
-		s.mu.values = s.mu.values.With(name, v)
-	}
-	s.mu.changed = true
-}
+func (s *Session) Set(name string, v value.Value) { s.change(change{name: name, v: v}) }
 
 // Clear removes all values.
-func (s *Session) Clear() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.values, s.mu.changed = empty, true
-}
+func (s *Session) Clear() { s.change(change{clear: true}) }
 
 // Append puts items at the end of the list of that name, and removes the first of it until
 // there are at most as many as most. A value that is not a list is replaced by one.
 func (s *Session) Append(name string, most int, items ...value.Value) {
+	s.change(change{name: name, appends: true, items: items, most: most})
+}
+
+func (s *Session) change(c change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old, _ := s.mu.values.Get(name)
-	var all []value.Value
-	if old.Kind() == value.KindList {
-		for _, item := range old.Elems() {
-			all = append(all, item)
-		}
+	s.mu.values, s.mu.changed = c.of(s.mu.values), true
+	if s.mu.logs {
+		s.mu.changes = append(s.mu.changes, c)
 	}
-	all = append(all, items...)
-	s.setLocked(name, value.List(all[max(0, len(all)-most):]...))
+}
+
+// of makes the change.
+func (c *change) of(values value.Value) value.Value {
+	v := c.v
+	switch {
+	case c.clear:
+		return empty
+	case c.appends:
+		old, _ := values.Get(c.name)
+		var all []value.Value
+		if old.Kind() == value.KindList {
+			for _, item := range old.Elems() {
+				all = append(all, item)
+			}
+		}
+		all = append(all, c.items...)
+		v = value.List(all[max(0, len(all)-c.most):]...)
+	case v.IsNull():
+		return values.Without(c.name)
+	}
+	return values.With(c.name, v)
+}
+
+// Log keeps the changes from now on, for [Session.Redo].
+func (s *Session) Log() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.logs = true
+}
+
+// Changes returns how many changes there are in the log.
+func (s *Session) Changes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.mu.changes)
+}
+
+// Redo returns what the changes of the log make of other values, without the first of them.
+func (s *Session) Redo(values value.Value, without int) value.Value {
+	s.mu.Lock()
+	changes := s.mu.changes[min(without, len(s.mu.changes)):]
+	s.mu.Unlock()
+	if values.Kind() != value.KindMap {
+		values = empty
+	}
+	for i := range changes {
+		values = changes[i].of(values)
+	}
+	return values
+}
+
+// Rebase gives the session other values, without changing it.
+func (s *Session) Rebase(values value.Value) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.values = values
 }
 
 // Values returns all, as a map, and whether anything was set since New.

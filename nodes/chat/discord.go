@@ -13,6 +13,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -31,17 +32,25 @@ var discordPage string
 func discordPlatform() *platform {
 	return &platform{
 		kind: platformDiscord, summary: "Talks to people on Discord, by commands and buttons.", address: "https://discord.com/api/v10",
-		page: discordPage, longest: 2000, raw: true,
-		fields: []*schema.Field{schema.String("public_key").Required().Doc("The public key of the application, in hexadecimal.")},
-		hook:   newDiscord,
+		page: discordPage, longest: 2000, raw: true, keeps: true,
+		fields: []*schema.Field{
+			schema.String("public_key").Required().Doc("The public key of the application, in hexadecimal."),
+			schema.String("token").Secret().Doc("The token of the bot: with it, answers that come too late for their interaction are messages of the channel. Required with `durability`."),
+		},
+		hook: newDiscord,
 	}
 }
 
 // A discord reads interactions, and answers them.
 type discord struct {
 	*api
-	key ed25519.PublicKey
+	key   ed25519.PublicKey
+	bot   *api // for messages that answer no interaction; nil without a token
+	clock node.Clock
 }
+
+// answerFor is how long an interaction can be answered: 15 minutes, from when Discord has sent it.
+const answerFor = 14*time.Minute + 30*time.Second
 
 func newDiscord(init *node.Init, a *api) (webhook, error) {
 	c := init.Config
@@ -50,7 +59,20 @@ func newDiscord(init *node.Init, a *api) (webhook, error) {
 	if err != nil || len(key) != ed25519.PublicKeySize {
 		return nil, c.Errorf("public_key", diag.CodeBadValue, "want 64 hexadecimal digits").WithHint("it is in the application's settings, General Information").AsPlain()
 	}
-	return &discord{api: a, key: key}, nil
+	h := &discord{api: a, key: key, clock: init.Clock}
+	switch {
+	case c.Has("token"):
+		if err := checkToken(c, "token", "letters and digits", "Bot"); err != nil {
+			return nil, err
+		}
+		bot := *a
+		bot.header = a.header.Clone()
+		bot.header.Set("Authorization", "Bot "+c.String("token"))
+		h.bot = &bot
+	case field.DurableTrait(c) != 0:
+		return nil, c.Errorf("token", diag.CodeBadValue, "is missing").WithHint("an interaction can be answered for 15 minutes, and not after a crash: with the token of the bot, later answers are messages of the channel")
+	}
+	return h, nil
 }
 
 // read checks the signature of an interaction, and reads it.
@@ -97,7 +119,7 @@ func (h *discord) read(r *request, now time.Time) (*platformEvent, value.Value, 
 		e.userName = textOrNumber(user, "username")
 	}
 	e.conversation = platformDiscord + "/" + channel + "/" + e.userID
-	e.to = target{conversation: e.conversation, channel: channel, token: url.PathEscape(application) + "/" + url.PathEscape(token), answered: new(bool)}
+	e.to = target{conversation: e.conversation, channel: channel, until: now.Add(answerFor), token: url.PathEscape(application) + "/" + url.PathEscape(token), answered: new(bool)}
 	e.answer = func(delivered bool) value.Value {
 		switch {
 		case !delivered:
@@ -123,13 +145,29 @@ func discordArguments(data value.Value) (text string, arguments value.Value) {
 	return all.String(), b.Build()
 }
 
-func (h *discord) find(string) (target, error) {
-	return target{}, errors.New("only interactions can be answered on Discord")
+func (h *discord) find(conversation string) (target, error) {
+	parts := strings.Split(conversation, "/")
+	if h.bot == nil || len(parts) != 3 || parts[0] != platformDiscord || parts[1] == "" {
+		return target{}, errors.New("only interactions can be answered on Discord")
+	}
+	return target{conversation: conversation, channel: parts[1]}, nil
 }
+
+// late reports whether an answer is a message of the channel, as its interaction is over or not known any more.
+func (h *discord) late(to target) bool {
+	return h.bot != nil && (to.token == "" || !h.clock.Now().Before(to.until))
+}
+
+// ofChannel begins the ids of messages that answer no interaction.
+const ofChannel = "channel/"
 
 // method calls a webhook of an interaction, whose path has its token.
 func (h *discord) method(ctx context.Context, verb, name, path string, body value.Value) (value.Value, error) {
-	v, err := h.call(ctx, verb, name, "/webhooks/"+path, body, apiTimeout)
+	return waits(h.call(ctx, verb, name, "/webhooks/"+path, body, apiTimeout))
+}
+
+// waits reads how long Discord asks to wait.
+func waits(v value.Value, err error) (value.Value, error) {
 	var e *apiError
 	if errors.As(err, &e) && v.Kind() == value.KindMap {
 		if seconds, has := v.Get("retry_after"); has {
@@ -145,6 +183,10 @@ func (h *discord) method(ctx context.Context, verb, name, path string, body valu
 
 // post sends a message. The first of an interaction takes the place of "thinking".
 func (h *discord) post(ctx context.Context, to target, text string, buttons []button) (string, error) {
+	if h.late(to) {
+		v, err := waits(h.bot.call(ctx, http.MethodPost, "message", "/channels/"+url.PathEscape(to.channel)+"/messages", discordBody(text, buttons), apiTimeout))
+		return ofChannel + textOrNumber(v, "id"), err
+	}
 	if !*to.answered {
 		if err := h.edit(ctx, to, "@original", text, buttons); err != nil {
 			return "", err
@@ -157,12 +199,19 @@ func (h *discord) post(ctx context.Context, to target, text string, buttons []bu
 }
 
 func (h *discord) edit(ctx context.Context, to target, id, text string, buttons []button) error {
+	if id, is := strings.CutPrefix(id, ofChannel); is {
+		_, err := waits(h.bot.call(ctx, http.MethodPatch, "message", "/channels/"+url.PathEscape(to.channel)+"/messages/"+url.PathEscape(id), discordBody(text, buttons), apiTimeout))
+		return err
+	}
 	_, err := h.method(ctx, http.MethodPatch, "message", to.token+"/messages/"+url.PathEscape(id), discordBody(text, buttons))
 	return err
 }
 
 // silent removes "thinking".
 func (h *discord) silent(ctx context.Context, to target) error {
+	if h.late(to) {
+		return nil
+	}
 	_, err := h.method(ctx, http.MethodDelete, "message", to.token+"/messages/@original", value.Null())
 	return err
 }

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -47,6 +48,43 @@ func (in *intake) enter(ctx context.Context, conversation string) (leave func(),
 	}
 }
 
+// asked has the interactions that can be answered: what that takes is not in the payload of their runs, and not
+// in the journal.
+type asked struct {
+	clock node.Clock
+	mu    *sync.Mutex
+	ids   *state.Entries[string, target]
+}
+
+func newAsked(clock node.Clock) asked {
+	return asked{clock: clock, mu: new(sync.Mutex), ids: state.NewEntries[string, target](nil)}
+}
+
+// keep keeps where the answers to an event go, if that is an interaction that is new.
+func (a *asked) keep(e *platformEvent) (isNew bool) {
+	now := a.clock.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e.to.token == "" || a.ids.Has(e.id, now) {
+		return false
+	}
+	to := e.to
+	to.channel = strings.Clone(to.channel) // it may be a part of the event, as the id
+	return a.ids.Put(strings.Clone(e.id), to, 0, now, e.to.until, state.Limits{Count: mostSeen})
+}
+
+func (a *asked) forget(e *platformEvent) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ids.Remove(e.id)
+}
+
+func (a *asked) find(id string) (to target, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ids.Get(id, a.clock.Now())
+}
+
 // submit makes an event durable, and reports whether a process has waited for it. It blocks.
 func (b *branch) submit(ctx context.Context, g *generation, d *field.Durability, e *platformEvent) (r *node.Receipt, err error) {
 	leave, err := b.intake.enter(ctx, e.conversation)
@@ -86,7 +124,11 @@ func (b *branch) refuses(conversation string) error {
 
 // takeDurable takes an event, whether it has come before or not. It blocks until that is durable.
 func (b *branch) takeDurable(ctx context.Context, g *generation, d *field.Durability, e *platformEvent) (answer value.Value, err error) {
+	isNew := b.asked.keep(e)
 	r, err := b.submit(ctx, g, d, e)
+	if isNew && (err != nil || r.Given || r.Attached) { // it begins no process that answers it
+		b.asked.forget(e)
+	}
 	if err != nil {
 		b.counts.refused.Add(1)
 		return value.Null(), err
@@ -107,7 +149,11 @@ func (b *branch) takeDurable(ctx context.Context, g *generation, d *field.Durabi
 // Visit implements [node.Host].
 func (n *platformNode) Visit(payload value.Value) *node.Visit {
 	conversation := textOrNumber(payload, "conversation")
-	to, err := n.hook.find(conversation)
+	to, ok := n.branch.asked.find(textOrNumber(payload, "id"))
+	err := error(nil)
+	if !ok {
+		to, err = n.hook.find(conversation)
+	}
 	if err != nil { // of a payload of another bot: its token was changed
 		n.init.Log.Warn("a run has no conversation", "conversation", conversation, "error", err)
 		to = target{conversation: conversation}

@@ -167,6 +167,49 @@ func TestDurable(t *testing.T) {
 	}
 }
 
+// TestDurableDiscord answers an interaction as such while that can be, and with messages of the channel after
+// a crash: what the interaction takes is not in the journal.
+func TestDurableDiscord(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		t.Run(fmt.Sprint(crash), func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t, "discord")
+			s.takes(s.fake.message(1, "tea"))
+			s.fake.wait(1)
+			s.store.committed(&s.store.steps, 1)
+			want := "app: Which size, /ask tea?, app: a large /ask tea"
+			if crash {
+				want = strings.Replace(want, "app: a", "42: a", 1)
+				for i := range 3 {
+					s.crash(s.document("checkpoint", fmt.Sprintf("- {kind: nop, name: another build %d}\n", i)))
+					s.takes(s.fake.message(1, "tea"))
+				}
+			}
+			if status, got := s.fake.hook(s.site, s.fake.press(2, "large")); status != 200 || got != `{"type":6}` {
+				t.Errorf("a button: got %d %s", status, got)
+			}
+			if got := strings.Join(s.fake.wait(2), ", "); got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+			s.store.committed(&s.store.ends, 1)
+			s.takes(s.fake.press(2, "large"))
+			if got := s.all(); len(got) != 1 || got[0] != "large /ask tea" {
+				t.Errorf("charged %q", got)
+			}
+		})
+	}
+}
+
+// TestDurableDiscordToken does not begin what it could not answer.
+func TestDurableDiscordToken(t *testing.T) {
+	f := newFake(t, "discord")
+	document := strings.Replace(f.document(", durability: checkpoint"), "token: "+discordBot+", ", "", 1)
+	flow := flowtest.New(t, append(std.Defs(""), (&bot{}).def())...)
+	if list, err := flow.Apply(document); err != nil || !strings.Contains(fmt.Sprint(list), "token: is missing") {
+		t.Errorf("got %v, %v", list, err)
+	}
+}
+
 // TestDurableOrder runs the messages of a conversation one after the other, also those that a crash has left.
 func TestDurableOrder(t *testing.T) {
 	s := newShop(t, "telegram")

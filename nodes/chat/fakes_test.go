@@ -51,6 +51,7 @@ const (
 	slackToken    = "xoxb-a-token"
 	slackSecret   = "8f742231b10e8888abcd99yyyzzz85a5"
 	discordToken  = "an-interaction-token"
+	discordBot    = "a-bot-token"
 )
 
 var discordPublic, discordPrivate, _ = ed25519.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{7}, 64)))
@@ -262,7 +263,8 @@ func (f *fake) slack(r *http.Request, body map[string]any) (int, any) {
 
 func (f *fake) discord(r *http.Request, body map[string]any) (int, any) {
 	rest, ok := strings.CutPrefix(r.URL.Path, "/webhooks/app/"+discordToken)
-	if !ok {
+	late, isLate := strings.CutPrefix(r.URL.Path, "/channels/42/messages")
+	if isLate != (r.Header.Get("Authorization") == "Bot "+discordBot) || !ok && !isLate {
 		return 401, map[string]any{"message": "Invalid Webhook Token", "code": 50027}
 	}
 	content, _ := body["content"].(string)
@@ -281,6 +283,16 @@ func (f *fake) discord(r *http.Request, body map[string]any) (int, any) {
 		for _, b := range list(row.(map[string]any)["components"]) {
 			f.note(fmt.Sprint(b.(map[string]any)["label"]))
 		}
+	}
+	if isLate {
+		switch id := strings.TrimPrefix(late, "/"); {
+		case r.Method == http.MethodPost && id == "":
+			return 200, map[string]any{"id": f.post("42", content)}
+		case r.Method == http.MethodPatch && f.texts[id] != "":
+			f.edit(id, "42", content)
+			return 200, map[string]any{"id": id}
+		}
+		return 404, map[string]any{"message": "Unknown Message", "code": 10008}
 	}
 	f.mu.Lock()
 	_, begun := f.texts["@original"]
@@ -337,7 +349,7 @@ func (f *fake) document(fields string) string {
 	keys := map[string]string{
 		"telegram": "token: '" + telegramToken + "', webhook_secret: a-secret-of-the-webhook",
 		"slack":    "token: " + slackToken + ", signing_secret: " + slackSecret,
-		"discord":  "public_key: '" + hex.EncodeToString(discordPublic) + "'",
+		"discord":  "token: " + discordBot + ", public_key: '" + hex.EncodeToString(discordPublic) + "'",
 	}[f.platform]
 	return fmt.Sprintf(`
 - {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: desk, port: in}]}}

@@ -40,7 +40,8 @@ type poster interface {
 type target struct {
 	conversation           string
 	channel, thread, token string
-	answered               *bool // of an interaction, whose first message is another; owned by the sender
+	answered               *bool     // of an interaction, whose first message is another; owned by the sender
+	until                  time.Time // how long an interaction can be answered
 }
 
 // An outgoing message is one on its way to the platform. The lock of the outbox guards it,

@@ -72,6 +72,7 @@ type branch struct {
 	seen   *memory
 	outbox *outbox
 	intake intake // of durable messages
+	asked  asked  // of those, where the answers go
 }
 
 // A platformNode is the part of a platform that belongs to one generation.
@@ -97,7 +98,7 @@ func (n *platformNode) key() string {
 func (n *platformNode) Open(context.Context) (err error) {
 	n.branch, n.release, err = node.Acquire(n.init.Pool, n.key(), func() (*branch, error) {
 		c, held, clock := newDispatcher(), n.init.Memory.Account(n.kind), n.init.Clock
-		return &branch{dispatcher: c, held: held, clock: clock, seen: newMemory(clock), outbox: newOutbox(c, held, clock, n.init.Log, n.hook, n.longest)}, nil
+		return &branch{dispatcher: c, held: held, clock: clock, seen: newMemory(clock), outbox: newOutbox(c, held, clock, n.init.Log, n.hook, n.longest), asked: newAsked(clock)}, nil
 	})
 	if err != nil {
 		return err

@@ -2,7 +2,7 @@
 // next: session, recall and remember, ask and form.
 //
 // Each kind is one literal, in a file of its name. hold.go has the queue of the processes
-// of one session, store.go where sessions are kept, cookie.go how a browser names its own.
+// of one session, durable.go what differs for those that survive a crash, row.go what is kept, cookie.go how a browser names its own.
 // The package must not know where messages come from: the conversation of a process is in
 // its context.
 package dialogue

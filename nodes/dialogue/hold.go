@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -20,12 +21,13 @@ import (
 type hold struct {
 	node  *sessionNode
 	outer *hold                         // that they had before; may have ended
-	place state.Place[string, *waiting] // under the key of the session; guarded by the sessions. Without a value it was the first
+	place state.Place[string, *waiting] // under the key of the session; guarded by the sessions. Without a value it does not wait
 
-	mu struct {
+	*tenure // of a durable process; nil for others
+	mu      struct {
 		sync.Mutex
 		session *session.Session // nil until it is loaded
-		kept    keep.Stamp
+		row     row
 		err     error
 		over    bool            // it was loaded, or not, or has ended
 		after   *[]func(result) // of packets of the same session that came meanwhile; mostly nil
@@ -36,6 +38,7 @@ type hold struct {
 type waiting struct {
 	state.Wait
 	hold    *hold
+	ctx     context.Context // of the wait
 	process node.Process
 	payload value.Value
 }
@@ -104,15 +107,18 @@ func (h *hold) result(after func(result)) (r result, ok bool) {
 }
 
 // settle ends the time in which others wait for the result.
-func (h *hold) settle(s *session.Session, k keep.Stamp, err error) {
+func (h *hold) settle(s *session.Session, r row, err error) {
 	h.mu.Lock()
 	if h.mu.over { // its process was abandoned
 		s, err = nil, errNoSession
 	}
-	h.mu.session, h.mu.kept, h.mu.err, h.mu.over = s, k, err, true
+	h.mu.session, h.mu.row, h.mu.err, h.mu.over = s, r, err, true
 	after := h.mu.after
 	h.mu.after = nil
 	h.mu.Unlock()
+	if h.tenure != nil {
+		h.hasTurn()
+	}
 	if after == nil {
 		return
 	}
@@ -124,52 +130,77 @@ func (h *hold) settle(s *session.Session, k keep.Stamp, err error) {
 // wait waits for the process's turn, without a goroutine.
 func (h *hold) wait(p node.Process, payload value.Value) node.Result {
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
-		n, w := h.node, &waiting{hold: h, process: p, payload: payload}
-		h.place.Value = w
+		n, w := h.node, &waiting{hold: h, ctx: ctx, process: p, payload: payload}
 		fail := func(err error) node.Result {
-			h.settle(nil, keep.Stamp{}, err)
-			n.sessions.leave(h)
+			if n.sessions.leave(h); h.tenure != nil {
+				return h.begin(ctx, p, payload, err)
+			}
+			h.settle(nil, row{}, err)
 			return node.Fail(err)
 		}
-		w.Begin(ctx, done, func(cause error) { fail(cause) })
+		h.place.Value = w
+		w.Begin(ctx, done, func(cause error) {
+			h.settle(nil, row{}, cause)
+			n.sessions.leave(h)
+		})
 		w.Limit(n.clock, n.patience, func() node.Result {
 			return fail(errNoTurn("another process has had this session for %s", n.patience))
 		})
-		switch first, err := n.sessions.take(h, n.queue); {
-		case !first && err == nil:
-		case !w.Claim():
+		most := n.queue
+		if h.tenure != nil && h.replays {
+			most = math.MaxInt // it had its turn, or its place in the queue
+		}
+		switch first, err := n.sessions.take(h, most); {
 		case err != nil:
-			done(fail(err))
-		default:
-			done(h.begin(p, payload))
+			if w.Claim() {
+				done(fail(err))
+			}
+		case first:
+			if w.Claim() {
+				h.goOn(ctx, w, done)
+			}
+		case h.tenure != nil && n.sessions.store.Blocks():
+			n.clock.AfterFunc(0, func(own context.Context) { // ctx may end with the wait
+				if h.entitled(own) && n.sessions.admit(w) {
+					done(h.begin(ctx, p, payload, nil))
+				}
+			})
 		}
 	})
 }
 
-// begin loads the session, which is the process's turn to have, and sends the payload.
-func (h *hold) begin(p node.Process, payload value.Value) node.Result {
+// goOn lets a packet go on whose wait was claimed.
+func (h *hold) goOn(ctx context.Context, w *waiting, done func(node.Result)) {
+	if h.tenure != nil && h.replays && h.node.sessions.store.Blocks() {
+		h.node.clock.AfterFunc(0, func(context.Context) { done(h.begin(ctx, w.process, w.payload, nil)) })
+		return
+	}
+	done(h.begin(ctx, w.process, w.payload, nil))
+}
+
+// begin loads the session, which is the process's turn to have, and sends the payload. refused is why it
+// is not the turn of a durable process; nil if it is.
+func (h *hold) begin(ctx context.Context, p node.Process, payload value.Value, refused error) node.Result {
 	p.Root().Enlist(node.PhaseSession, h.end)
+	if h.tenure != nil {
+		return h.step(ctx, payload, refused, false)
+	}
 	if !h.node.sessions.store.Blocks() {
-		return h.load(p.Context(), p, payload)
+		return h.load(ctx, p, payload)
 	}
 	return node.Block(func(ctx context.Context) node.Result { return h.load(ctx, p, payload) })
 }
 
 func (h *hold) load(ctx context.Context, p node.Process, payload value.Value) node.Result {
-	n := h.node
-	k, err := n.sessions.store.Load(ctx, h.place.Key, n.clock.Now())
+	r, err := h.acquire(ctx)
 	if err != nil {
 		err = stored("load", err)
-		h.settle(nil, k.Stamp, err)
+		h.settle(nil, r, err)
 		return node.Fail(err)
 	}
-	values := k.Values
-	if values.IsNull() {
-		values = n.init
-	}
-	s := session.New(values)
+	s := session.New(h.node.valuesOf(&r))
 	s.Begin(p)
-	h.settle(s, k.Stamp, nil)
+	h.settle(s, r, nil)
 	return node.Send(0, payload)
 }
 
@@ -183,46 +214,70 @@ func stored(what string, err error) error {
 // end saves the session if the process has ended well, and gives it to the next. It is a
 // [node.Participant].
 func (h *hold) end(ctx context.Context, failure error) (kept bool, err error) {
+	changed := false
 	defer h.node.sessions.leave(h)
 	h.mu.Lock()
-	s, k := h.mu.session, h.mu.kept
+	s, r := h.mu.session, h.mu.row
 	h.mu.session, h.mu.over = nil, true // nothing is settled any more
 	h.mu.Unlock()
-	if s == nil {
+	if s != nil {
+		r.values, changed = s.End()
+	}
+	switch {
+	case h.tenure != nil:
+		h.hasTurn() // those that join it do not wait any more
+		return h.endRun(ctx, s, failure)
+	case s == nil || failure != nil:
 		return false, nil
 	}
-	values, changed := s.End()
-	if failure != nil {
-		return false, nil
-	}
-	err = h.node.save(ctx, h.place.Key, k, values, changed)
+	err = h.node.save(ctx, h.place.Key, r, changed)
 	return changed && err == nil, err
 }
 
 // save saves the values of a session, if that is needed: they have changed, or the store
 // would forget them too early.
-func (n *sessionNode) save(ctx context.Context, key string, k keep.Stamp, values value.Value, changed bool) error {
+func (n *sessionNode) save(ctx context.Context, key string, r row, changed bool) error {
 	now := n.clock.Now()
-	fresh := n.ttl == 0 && k.Until.IsZero() || n.ttl > 0 && k.Until.Sub(now) >= n.ttl-renewAfter(n.ttl)
-	if !changed && (fresh || !k.There) {
+	if !changed && (n.fresh(&r.Stamp, now) || !r.There) {
 		return nil
 	}
-	if size := values.Size(); size > n.max {
-		return &node.Error{
-			Err:  fmt.Errorf("the session has %d bytes, and max is %d: remember less, or set most where it is appended to", size, n.max),
-			Code: codeSize, Status: http.StatusInternalServerError,
-		}
+	if err := n.check(r.values); err != nil {
+		return err
 	}
-	k.There = k.There && !k.Expired(now) // else it may have been removed
-	k.Until = time.Time{}
-	if n.ttl > 0 {
-		k.Until = now.Add(n.ttl)
-	}
-	err := n.sessions.store.Save(context.WithoutCancel(ctx), key, keep.Kept{Stamp: k, Values: values}, now)
-	if err == nil || !changed && errors.Is(err, keep.ErrConflict) { // who has changed it has renewed it
+	r.There = r.There && !r.Expired(now) // else it may have been removed
+	r.Until = n.untilAt(now)
+	err := n.sessions.store.Save(context.WithoutCancel(ctx), key, r.kept(), now)
+	if err == nil || !changed && conflicts(err) { // who has changed it has renewed it
 		return nil
 	}
 	return stored("save", err)
+}
+
+func conflicts(err error) bool { return errors.Is(err, keep.ErrConflict) }
+
+// fresh reports whether a session that has not changed need not be saved to be kept.
+func (n *sessionNode) fresh(k *keep.Stamp, now time.Time) bool {
+	return n.ttl == 0 && k.Until.IsZero() || n.ttl > 0 && k.Until.Sub(now) >= n.ttl-renewAfter(n.ttl)
+}
+
+// untilAt is how long a session is kept that is saved now.
+func (n *sessionNode) untilAt(now time.Time) (until time.Time) {
+	if n.ttl > 0 {
+		until = now.Add(n.ttl)
+	}
+	return until
+}
+
+// check refuses values that are too large.
+func (n *sessionNode) check(values value.Value) error {
+	size := values.Size()
+	if size <= n.max {
+		return nil
+	}
+	return &node.Error{
+		Err:  fmt.Errorf("the session has %d bytes, and max is %d: remember less, or set most where it is appended to", size, n.max),
+		Code: codeSize, Status: http.StatusInternalServerError,
+	}
 }
 
 // take gives a hold its place in the queue of its session, and reports whether it is its turn
@@ -243,7 +298,7 @@ func (r *sessions) take(h *hold, most int) (first bool, err error) {
 // its own: that may run all of its process, and the caller's has an answer to give.
 func (r *sessions) leave(h *hold) {
 	if w := r.next(h); w != nil {
-		h.node.clock.AfterFunc(0, func(context.Context) { w.Done(w.hold.begin(w.process, w.payload)) })
+		h.node.clock.AfterFunc(0, func(context.Context) { w.Done(w.hold.begin(w.ctx, w.process, w.payload, nil)) })
 	}
 }
 
@@ -251,11 +306,25 @@ func (r *sessions) next(h *hold) *waiting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for place := r.turns.Leave(&h.place); place != nil; place = r.turns.Leave(place) {
+		if place.Value == nil { // it goes on already
+			return nil
+		}
 		if place.Value.Claim() { // else its process has ended
 			return place.Value
 		}
 	}
 	return nil
+}
+
+// admit ends the wait of a packet whose run has had the session before a crash, and reports whether it still waits.
+func (r *sessions) admit(w *waiting) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !w.Claim() {
+		return false
+	}
+	w.hold.place.Value = nil
+	return true
 }
 
 // count returns how many sessions processes have, and how many processes wait.

@@ -54,8 +54,13 @@ func sessionDef(o stream.Options) *node.Def {
 			}
 			return t
 		},
-		Recall: node.Always(node.Attached),
-		New:    func(init *node.Init) (node.Node, error) { return newSession(init, o) },
+		Recall: func(c schema.Config) node.Recall {
+			if c.Has("key") {
+				return node.Reruns
+			}
+			return node.Attached // a cookie belongs to the answer of a request
+		},
+		New: func(init *node.Init) (node.Node, error) { return newSession(init, o) },
 	}
 }
 
@@ -90,6 +95,7 @@ type sessionNode struct {
 // sessions has the sessions of a store, for all nodes that share it, of all generations.
 type sessions struct {
 	store keep.Store
+	id    string     // of what ends with the program; empty for a database
 	entry sync.Mutex // one process at a time looks for its hold, and makes one
 
 	mu    sync.Mutex
@@ -133,7 +139,11 @@ func (n *sessionNode) Open(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		return &sessions{store: s}, nil
+		r := &sessions{store: s}
+		if n.place.InMemory() {
+			r.id = rand.Text()
+		}
+		return r, nil
 	})
 	if err != nil {
 		return err
@@ -177,11 +187,14 @@ func (n *sessionNode) Receive(p node.Process, pkt node.Packet) node.Result {
 		return node.Fail(node.Unusable(codeKey, fmt.Errorf("key of the session: %w", err)))
 	}
 	h, found := n.hold(p, key)
-	if found {
+	switch _, durable := node.RunOf(p); {
+	case durable:
+		return h.durable(p, pkt.Payload, found)
+	case found:
 		return h.join(p, pkt.Payload)
 	}
 	if first, err := n.sessions.take(h, 0); err == nil && first {
-		return h.begin(p, pkt.Payload)
+		return h.begin(p.Context(), p, pkt.Payload, nil)
 	}
 	return h.wait(p, pkt.Payload)
 }
@@ -197,6 +210,9 @@ func (n *sessionNode) hold(p node.Process, key string) (h *hold, found bool) {
 		return h, true
 	}
 	h = &hold{node: n, outer: outer}
+	if r, durable := node.RunOf(p); durable {
+		h.tenure = &tenure{run: r.ID(), replays: r.Replays(), store: n.sessions.id, turn: make(chan struct{})}
+	}
 	h.place.Key = key
 	holdKey.Store(root, h)
 	return h, false

@@ -17,7 +17,7 @@ import (
 )
 
 // attached are the kinds that keep what they need in the memory of the program: no durable process may come to them.
-var attached = []string{"collect", "fork", "merge", "session"}
+var attached = []string{"collect", "fork", "merge"}
 
 // apart are the cases that do not run with crashes, with the reason.
 var apart = map[string]string{
@@ -98,6 +98,51 @@ func crash(t *testing.T, engine *uniflow.Engine, source uniflow.Source) {
 			t.Error(err)
 		}
 		t.Error(text.String())
+	}
+}
+
+// waits is a run that has a session while it waits.
+const waits = `
+- {kind: session, name: talk, key: self.user, ports: {out: [{name: begin}]}}
+- {kind: remember, name: begin, append: {said: "${self.text}"}, ports: {out: [{name: pause}]}}
+- {kind: sleep, name: pause, interval: 72h, ports: {out: [{name: more}]}}
+- {kind: remember, name: more, append: {said: "${self.text} later"}, ports: {out: [{name: look}]}}
+- {kind: recall, name: look, ports: {out: [{name: said}]}}
+- {kind: snippet, name: said, language: cel, code: self.session}
+
+- kind: test
+  name: a session over a wait
+  durability: checkpoint
+  clock: fake
+  ports: {"out[0]": [{name: tea}], "out[1]": [{name: check}]}
+- {kind: snippet, name: tea, language: json, code: '{"user": "ann", "text": "tea"}', ports: {out: [{name: talk}]}}
+- {kind: assert, name: check, expect: 'self == {"said": ["tea", "tea later"]}'}
+`
+
+// together are children that come to a session at the same time, in any order.
+const together = `
+- {kind: snippet, name: list, language: cel, code: '[1, 2, 3, 4]', ports: {out: [{name: each}]}}
+- {kind: for, name: each, concurrency: 4, ports: {"out[0]": [{name: talk}]}}
+- {kind: session, name: talk, key: '"ann"', ports: {out: [{name: begin}]}}
+- {kind: remember, name: begin, append: {said: "${self}"}, ports: {out: [{name: pause}]}}
+- {kind: sleep, name: pause, interval: 1h, ports: {out: [{name: code}]}}
+- {kind: snippet, name: code, language: javascript, code: 'export default x => x * 2'}
+
+- kind: test
+  name: a session in children
+  durability: checkpoint
+  clock: fake
+  ports: {"out[0]": [{name: list}], "out[1]": [{name: check}]}
+- {kind: assert, name: check, expect: 'self == [2, 4, 6, 8]'}
+`
+
+// TestCrashWaits has a run that holds a session and waits for days, with a crash at each step.
+func TestCrashWaits(t *testing.T) {
+	engine := newEngine(t, uniflow.Options{Whole: true})
+	for name, document := range map[string]string{"waits": waits, "together": together} {
+		t.Run(name, func(t *testing.T) {
+			crash(t, engine, uniflow.Source{Documents: []spec.Document{{File: name + ".yaml", Data: []byte(document)}}})
+		})
 	}
 }
 
