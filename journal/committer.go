@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/kill"
 )
 
 // Limits of what waits to be committed. Past them no run starts.
@@ -318,7 +320,11 @@ func (j *Journal) commit(g *group) error {
 		return broken
 	}
 	for told := false; ; {
+		kill.At(kill.StartAdded, len(g.Starts) > 0)
 		err := j.store.Commit(j.ctx, &g.Batch)
+		if err == nil {
+			g.committed()
+		}
 		if failed := err != nil; failed != told && j.opts.Failed != nil {
 			told = failed
 			j.opts.Failed(err)

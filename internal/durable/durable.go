@@ -23,6 +23,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/kill"
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
@@ -425,6 +426,7 @@ func (k starter) claim(ctx context.Context, f *flight, s node.Submission, begin 
 		f.decide(existing, err, nil)
 	} else {
 		decide := func(existing *journal.Run, err error) {
+			kill.At(kill.Inserted, err == nil && !f.run.Tick.At.IsZero())
 			if err == nil {
 				taken()
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/kill"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -109,6 +110,7 @@ func (k *Keeper) startItem(ctx context.Context, q *queue, r *journal.Run, waits 
 	decided := make(chan error, 1)
 	_, err = k.journal.Start(r, nil, func(other *journal.Run, err error) {
 		if err == nil && other == nil {
+			kill.At(kill.Inserted, true)
 			q.put(r.QueueKey, r.Due)
 		}
 		instead <- other

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/kill"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
 )
@@ -48,6 +49,7 @@ func (f *flight) unloaded() {
 	k := f.k
 	next, left := f.leave()
 	k.journal.End(journal.End{Run: f.id, State: journal.Waiting, At: time.Now()}, func(err error) {
+		kill.At(kill.Unloaded, err == nil)
 		k.signals.settle(journal.Part{Waits: left})
 		again, halted := k.forget(f, err == nil)
 		if f.over != nil {

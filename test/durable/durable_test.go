@@ -27,7 +27,39 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) {
+	leak.Main(m, func() {
+		for _, dir := range built {
+			if err := os.RemoveAll(dir); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+		}
+	})
+}
+
+var (
+	building sync.Mutex
+	built    = make(map[string]string) // folders of programs, by the tags of their build
+)
+
+// binary returns the file of the program, built with tags. All tests share it.
+func binary(t *testing.T, tags string) (file string) {
+	t.Helper()
+	building.Lock()
+	defer building.Unlock()
+	if built[tags] == "" {
+		dir, err := os.MkdirTemp("", "durable")
+		if err != nil {
+			t.Fatal(err)
+		}
+		build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-pgo=off", "-tags", tags, "-o", filepath.Join(dir, "uniflow"), "../../cmd/uniflow")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("go build: %v: %s", err, out)
+		}
+		built[tags] = dir
+	}
+	return filepath.Join(built[tags], "uniflow")
+}
 
 // workflow charges, writes a row, calls two services for each of two parts, and ships.
 const workflow = `
@@ -57,6 +89,7 @@ const workflow = `
 type program struct {
 	t    *testing.T
 	args []string
+	env  []string // added to that of the tests
 	log  syncbuffer.Buffer
 	dead func() // called after a kill, before the next start; nil for nothing
 
@@ -64,13 +97,16 @@ type program struct {
 	cmd *exec.Cmd
 }
 
-// newProgram builds the server of a workflow. Its files are in a folder, the journal is runs.db.
+// newProgram returns the server of a workflow. Its files are in a folder, the journal is runs.db.
 func newProgram(t *testing.T, dir, workflow string) *program {
 	t.Helper()
-	file, documents := filepath.Join(dir, "uniflow"), filepath.Join(dir, "flow.yaml")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-pgo=off", "-o", file, "../../cmd/uniflow").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v: %s", err, out)
-	}
+	return serving(t, binary(t, ""), dir, workflow)
+}
+
+// serving is newProgram for a program that was built.
+func serving(t *testing.T, file, dir, workflow string) *program {
+	t.Helper()
+	documents := filepath.Join(dir, "flow.yaml")
 	if err := os.WriteFile(documents, []byte(workflow), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +118,7 @@ func (p *program) start() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cmd = exec.Command(p.args[0], p.args[1:]...)
+	p.cmd.Env = append(os.Environ(), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	if err := p.cmd.Start(); err != nil {
 		p.t.Error(err)
