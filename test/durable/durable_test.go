@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -89,9 +90,10 @@ const workflow = `
 type program struct {
 	t    *testing.T
 	args []string
-	env  []string // added to that of the tests
-	log  syncbuffer.Buffer
-	dead func() // called after a kill, before the next start; nil for nothing
+	// For the next start: a program that runs the server, and what is added to the environment.
+	under, env []string
+	log        syncbuffer.Buffer
+	dead       func() // called after a kill, before the next start; nil for nothing
 
 	mu  sync.Mutex
 	cmd *exec.Cmd
@@ -117,7 +119,8 @@ func serving(t *testing.T, file, dir, workflow string) *program {
 func (p *program) start() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cmd = exec.Command(p.args[0], p.args[1:]...)
+	args := slices.Concat(p.under, p.args)
+	p.cmd = exec.Command(args[0], args[1:]...)
 	p.cmd.Env = append(os.Environ(), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	if err := p.cmd.Start(); err != nil {
