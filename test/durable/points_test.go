@@ -64,6 +64,11 @@ type station struct {
 	late   bool   // no signal is sent before the last kill
 	ticks  bool   // there is a schedule, and no order before the kill
 	old    bool   // there are runs that are not kept
+
+	// Of one that is killed by the kernel: see TestKilledWriting.
+	file, calls string // the end of the name of the file, and what is called for it
+	when        int    // for which call
+	stops       bool   // once there are orders, it is stopped as well
 }
 
 // TestPoints kills the server at each point of the code at which a crash leaves something else. Orders come one after
@@ -147,7 +152,9 @@ func (s station) test(t *testing.T, file string) {
 	killer.Go(func() {
 		defer close(over)
 		for _, kill := range strings.Fields(s.kills) {
-			p.env = []string{"UNIFLOW_KILL=" + kill}
+			if p.env = []string{"UNIFLOW_KILL=" + kill}; s.calls != "" {
+				p.env, p.under = nil, inject(filepath.Join(dir, "runs.db"+s.file), s.calls, fmt.Sprintf("signal=SIGKILL:when=%d", s.when))
+			}
 			p.start()
 			if err := p.killed(20 * time.Second); err != nil {
 				t.Errorf("%s: %v", kill, err)
@@ -155,7 +162,7 @@ func (s station) test(t *testing.T, file string) {
 			}
 			o.quiet()
 		}
-		p.env = nil
+		p.env, p.under = nil, nil
 		p.start()
 	})
 	if s.ticks {
@@ -190,7 +197,14 @@ func (s station) test(t *testing.T, file string) {
 			t.Errorf("order %d: %v", i, err)
 		}
 		approved.Wait()
-		answers = append(answers, answer)
+		if answers = append(answers, answer); s.stops && len(answers) == 3 {
+			p.mu.Lock()
+			err := p.cmd.Process.Signal(syscall.SIGTERM)
+			p.mu.Unlock()
+			if err != nil {
+				t.Error(err)
+			}
+		}
 	}
 	killer.Wait()
 	for i, answer := range answers {
@@ -223,6 +237,12 @@ func (s station) test(t *testing.T, file string) {
 	if t.Failed() {
 		t.Log(p.log.String())
 	}
+}
+
+// inject returns what runs a server and lets its calls of the kernel fail for a file of the journal, as an expression
+// of strace says. strace leaves the server the child of the test.
+func inject(file, calls, how string) []string {
+	return []string{"strace", "-D", "-f", "-o", "/dev/null", "-P", file, "-e", "trace=" + calls, "-e", "inject=" + calls + ":" + how}
 }
 
 // killed waits until the server has killed itself. It fails, and kills it, if it does not.

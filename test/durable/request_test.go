@@ -3,13 +3,13 @@
 package durable
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,15 +24,23 @@ type reply struct {
 }
 
 // ask sends an order of a client with some credentials, none if they are empty.
-func ask(ctx context.Context, url, key, body, credentials string) (r reply, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader([]byte(body)))
+func ask(ctx context.Context, url, key, body, credentials string) (reply, error) {
+	header := []string{"Idempotency-Key", key}
+	if credentials != "" {
+		header = append(header, "Authorization", credentials)
+	}
+	return request(ctx, url, body, header...)
+}
+
+// request sends something once. header has names and values.
+func request(ctx context.Context, url, body string, header ...string) (r reply, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return r, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Idempotency-Key", key)
-	if credentials != "" {
-		req.Header.Set("Authorization", credentials)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
