@@ -325,10 +325,6 @@ func (j *Journal) commit(g *group) error {
 		if err == nil {
 			g.committed()
 		}
-		if failed := err != nil; failed != told && j.opts.Failed != nil {
-			told = failed
-			j.opts.Failed(err)
-		}
 		full := errors.Is(err, ErrFull)
 		j.mu.Lock()
 		j.mu.full = nil
@@ -336,6 +332,10 @@ func (j *Journal) commit(g *group) error {
 			j.mu.full = err
 		}
 		j.mu.Unlock()
+		if failed := err != nil; failed != told && j.opts.Failed != nil { // after Ready says so, too
+			told = failed
+			j.opts.Failed(err)
+		}
 		if !full {
 			return err
 		}

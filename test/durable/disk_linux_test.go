@@ -2,12 +2,19 @@ package durable
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 )
@@ -132,4 +139,147 @@ func (o *oracle) count() int {
 func later(ctx context.Context, url string, i int) (int, error) {
 	got, err := request(ctx, url, fmt.Sprintf(`{"order": %d}`, i), "Idempotency-Key", fmt.Sprint("order-", i), "Prefer", "respond-async")
 	return got.status, err
+}
+
+// TestFullDisk fills the disk of the journal while orders come, wait, are unloaded and go on. Meanwhile what is durable
+// gets 503; once there is room all go on without a restart, and no effect is repeated.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
+		t.Logf("no file system of its own, so that of package journal/sqlite has to do: %v", err)
+		return
+	}
+	defer func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	}()
+	rounds := 3
+	if full() {
+		rounds = 64
+	}
+	const orders = 8 // of a round
+	o := newOracle(t)
+	defer o.Close()
+	port, signals, admin := freeport.Port(t), freeport.Port(t), freeport.Port(t)
+	p := newProgram(t, dir, fmt.Sprintf(stations, port, o.URL, signals))
+	p.args = append(p.args, "--admin", fmt.Sprint("127.0.0.1:", admin))
+	p.start()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	url, approvals := fmt.Sprintf("http://127.0.0.1:%d/", port), fmt.Sprintf("http://127.0.0.1:%d/", signals)
+	up(t, ctx, url+"none")
+	ballast := filepath.Join(dir, "ballast")
+	all := 0
+	var clients sync.WaitGroup
+	for round := range rounds {
+		from := all
+		for range orders {
+			if err := begin(ctx, url, all); err != nil {
+				t.Fatal(err)
+			}
+			all++
+		}
+		if round%3 == 1 { // of these the first have left memory
+			waitFor(t, ctx, "an order that has left memory", func() bool {
+				return strings.Contains(p.runs(t, admin, "waiting"), "orders")
+			})
+		}
+		fill(t, ballast)
+		refused := all // no order may be taken for ever on a full disk
+		for ; ; refused++ {
+			got, err := later(ctx, url, refused)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got == http.StatusServiceUnavailable {
+				break
+			}
+			if got != http.StatusAccepted {
+				t.Fatalf("order %d got the status %d on the full disk", refused, got)
+			}
+		}
+		all = refused + 1
+		if got, err := request(ctx, approvals+fmt.Sprintf("?of=first-%d", from), ""); err != nil || got.status != http.StatusServiceUnavailable {
+			t.Errorf("a signal got %+v, %v on the full disk", got, err)
+		}
+		for i := from; i < all; i++ {
+			clients.Go(func() {
+				if err := begin(ctx, url, i); err != nil { // the one that was refused is sent again
+					t.Errorf("order %d: %v", i, err)
+				}
+				if err := o.approve(ctx, approvals, i); err != nil {
+					t.Errorf("order %d: its signal: %v", i, err)
+				}
+				answer, err := order(ctx, url, i)
+				if err != nil {
+					t.Errorf("order %d: %v", i, err)
+				}
+				if of, err := o.chain(answer); err != nil || of != fmt.Sprint(i) {
+					t.Errorf("order %d: its answer %s is of order %q, %v", i, answer, of, err)
+				}
+			})
+		}
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+		if round%2 == 0 { // else the next round begins while these go on
+			clients.Wait()
+		}
+	}
+	clients.Wait()
+	p.stop()
+	for _, e := range o.effects {
+		if e.calls != 1 {
+			t.Errorf("%s was called %d times with %s", e.path, e.calls, e.body)
+		}
+	}
+	o.recorded(filepath.Join(dir, "runs.db"), all, all)
+	if n := strings.Count(p.log.String(), "the journal can be written again"); n < 1 {
+		t.Errorf("the log says %d times that the journal can be written again", n)
+	}
+	if t.Failed() {
+		t.Log(p.log.String())
+	}
+}
+
+// fill writes to a file until the disk is full.
+func fill(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; {
+		n, err := f.Write(make([]byte, size))
+		switch {
+		case err != nil && !errors.Is(err, syscall.ENOSPC):
+			t.Fatal(err)
+		case err != nil && n == 0:
+			size /= 2
+		}
+	}
+}
+
+// runs lists the runs in a state.
+func (p *program) runs(t *testing.T, admin int, state string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), p.args[0], "runs", "list", "--admin", fmt.Sprint("127.0.0.1:", admin), "--state", state).CombinedOutput()
+	if err != nil {
+		t.Fatalf("runs list: %v: %s", err, out)
+	}
+	return string(out)
+}
+
+// waitFor waits until something is so.
+func waitFor(t *testing.T, ctx context.Context, what string, so func() bool) {
+	t.Helper()
+	for !so() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("there is not %s: %v", what, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
