@@ -26,8 +26,11 @@ const (
 
 // Enqueue implements [node.Queues].
 func (k *Keeper) Enqueue(ctx context.Context, it node.Item) (*node.Receipt, error) {
-	if err := k.serving(); err != nil {
-		return nil, err
+	k.mu.Lock()
+	served := k.mu.serves
+	k.mu.Unlock()
+	if !served { // once the keeper has halted, runs that end may still put items, which begin after the next start
+		return nil, refused(http.StatusServiceUnavailable, "nothing is served yet")
 	}
 	q := k.queueOf(journal.QueueID{Namespace: it.Namespace, Name: it.Queue})
 	var opts node.QueueOptions

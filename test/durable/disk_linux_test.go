@@ -271,15 +271,3 @@ func (p *program) runs(t *testing.T, admin int, state string) string {
 	}
 	return string(out)
 }
-
-// waitFor waits until something is so.
-func waitFor(t *testing.T, ctx context.Context, what string, so func() bool) {
-	t.Helper()
-	for !so() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("there is not %s: %v", what, ctx.Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}

@@ -238,3 +238,15 @@ func newService(t *testing.T, f func(*http.Request) string) *httptest.Server {
 	t.Cleanup(s.Close)
 	return s
 }
+
+// waitFor waits until something is so.
+func waitFor(t *testing.T, ctx context.Context, what string, so func() bool) {
+	t.Helper()
+	for !so() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("there is not %s: %v", what, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
