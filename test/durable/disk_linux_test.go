@@ -31,7 +31,7 @@ func TestKilledWriting(t *testing.T) {
 		for _, in := range []station{
 			{kills: "write", file: "-wal", calls: "pwrite64", when: 3 + 7*n},
 			{kills: "sync", file: "-wal", calls: "fsync,fdatasync", when: 1 + 2*n},
-			{kills: "checkpoint", calls: "pwrite64", when: 1 + 2*n, stops: true},
+			{kills: "checkpoint", calls: "pwrite64", when: 2 + n, stops: true},
 		} {
 			in.most = 1
 			t.Run(fmt.Sprintf("%s:%d", in.kills, in.when), func(t *testing.T) {

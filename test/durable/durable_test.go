@@ -1,6 +1,32 @@
 //go:build unix
 
-// Package durable kills a server of durable processes, again and again, while clients use it.
+// Package durable kills a server of durable processes, again and again, while clients use it. It has most of the fault
+// matrix of durable processes; make test-faults runs it at full length. The rest is beside the code:
+//
+//	fault                              tests, of this package if no other is named
+//	kill -9 at each point, each level  TestPoints, TestKilledWriting
+//	kill -9 at random                  TestKillAtRandom, TestKill, TestKillWaiting, TestKillQueue
+//	power cut                          journal/sqlite TestPowerCut, TestTornLog
+//	full disk                          TestFullDisk; internal/durable TestFullDisk, TestFullDiskFirst; journal/sqlite TestFullDisk, TestFileSizeLimit
+//	failed write or sync, damage       TestFailedDisk; journal/sqlite TestDamage; journal TestFailedOnce
+//	the clock of the machine is set    nodes/schedule TestTickOnce, TestCatchUp; nodes/dialogue TestDays
+//	one request many times             TestTogether; internal/durable TestOneKey, TestKeyAfterRestart
+//	signals twice, early, late         internal/durable TestRandomSignals, TestKeptSignals, TestSignalRacesTime
+//	a payload that kills the program   TestPoison; internal/durable TestSuspects, TestDead
+//	a revision loses something         internal/durable TestChangedWorkflow, TestMissing, TestRetryLatest
+//	a pure kind that lies              internal/durable TestDiverged
+//	waits of days over restarts        nodes/dialogue TestDays, TestLateOverRestart
+//	reloads under load                 internal/durable TestQueueReload; package uniflow TestReloadUnderLoad, of processes that are not durable
+//	ticks                              TestPoints; nodes/schedule TestCatchUp, TestTickOnce
+//	a reader holds a snapshot          journal/sqlite TestSnapshotCostsLittle, TestReaderKeepsTheLog
+//	actions race with the run          internal/durable TestCancelAgainstSignal, TestRefusedAgainstSignal
+//	SIGTERM in many runs               TestStop
+//	kill between a commit and the end  nodes/data TestOnce; nodes/streams TestDedupeRuns
+//	kill after the 200 of a webhook    TestKillChat
+//	errors and timeouts, then kill     test/corpus TestCrashes; internal/run TestCrashes
+//	what is read late of a request     TestLateRead
+//	someone watches or holds a run     internal/durable TestDebugger, TestTap
+//	the key of another caller          TestStrangers
 package durable
 
 import (

@@ -6,9 +6,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -248,5 +250,69 @@ func waitFor(t *testing.T, ctx context.Context, what string, so func() bool) {
 			t.Fatalf("there is not %s: %v", what, ctx.Err())
 		case <-time.After(20 * time.Millisecond):
 		}
+	}
+}
+
+// lazy asks for a part of the request only after an effect.
+const lazy = `
+- kind: listener
+  name: web
+  host: 127.0.0.1
+  port: %[1]d
+  durability: {level: checkpoint, key: 'header["Idempotency-Key"][0]'}
+  ports: {out: [{name: routes}]}
+- {kind: router, name: routes, routes: [{method: POST, path: '/items/:item/*rest', port: 'out[0]'}], ports: {'out[0]': [{name: twice}]}}
+- {kind: snippet, name: twice, language: cel, code: '[{"late": false, "request": self}, {"late": true, "request": self}]', ports: {out: [{name: each}]}}
+- {kind: for, name: each, concurrency: 1, ports: {'out[0]': [{name: part}], 'out[1]': [{name: answer}]}}
+- kind: snippet
+  name: part
+  language: cel
+  code: |
+    {"body": {"of": !self.late ? self.request.params.item :
+      self.request.params.item + " " + self.request.params.rest + " " + self.request.header["X-Late"][0] + " " + self.request.query.q[0]}}
+  ports: {out: [{name: first}]}
+- {kind: http, name: first, method: POST, url: "%[2]s/first", timeout: 5s, ports: {out: [{name: done}]}}
+- {kind: snippet, name: done, language: cel, code: self.body.done}
+- {kind: snippet, name: answer, language: cel, code: '{"body": self}'}
+`
+
+// TestLateRead kills the server in a request, before parts of it are read: what they are then is what they were.
+func TestLateRead(t *testing.T) {
+	for _, kill := range []string{"K2:1", "K5:1", "K7:1", "K7:2"} {
+		t.Run(kill, func(t *testing.T) {
+			t.Parallel()
+			o := newOracle(t)
+			defer o.Close()
+			port, dir := freeport.Port(t), t.TempDir()
+			p := serving(t, binary(t, "faults"), dir, fmt.Sprintf(lazy, port, o.URL))
+			p.env = []string{"UNIFLOW_KILL=" + kill}
+			p.start()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			url := fmt.Sprintf("http://127.0.0.1:%d/items/a%%20b/c%%3Fd?q=e%%20f", port)
+			up(t, ctx, fmt.Sprintf("http://127.0.0.1:%d/", port))
+			if got, err := request(ctx, url, "", "Idempotency-Key", "k", "X-Late", "late"); err == nil {
+				t.Errorf("the server was to be killed, and answers %+v", got)
+			}
+			if err := p.killed(20 * time.Second); err != nil {
+				t.Error(err)
+			}
+			o.quiet()
+			p.env = nil
+			p.start()
+			if err := post(ctx, url, nil, http.StatusOK, "Idempotency-Key", "k", "X-Late", "late"); err != nil {
+				t.Error(err)
+			}
+			p.stop()
+			for _, body := range []string{`/first{"of":"a b"}`, `/first{"of":"a b c?d late e f"}`} {
+				if o.bodies[body] == nil {
+					t.Errorf("%s was not called, but %q", body, slices.Collect(maps.Keys(o.bodies)))
+				}
+			}
+			o.recorded(filepath.Join(dir, "runs.db"), 1, 0)
+			if t.Failed() {
+				t.Log(p.log.String())
+			}
+		})
 	}
 }
