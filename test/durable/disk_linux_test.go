@@ -145,7 +145,7 @@ func later(ctx context.Context, url string, i int) (int, error) {
 // gets 503; once there is room all go on without a restart, and no effect is repeated.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=128m"); err != nil {
 		t.Logf("no file system of its own, so that of package journal/sqlite has to do: %v", err)
 		return
 	}
@@ -165,6 +165,11 @@ func TestFullDisk(t *testing.T) {
 	p := newProgram(t, dir, fmt.Sprintf(stations, port, o.URL, signals))
 	p.args = append(p.args, "--admin", fmt.Sprint("127.0.0.1:", admin))
 	p.start()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(p.log.String())
+		}
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	url, approvals := fmt.Sprintf("http://127.0.0.1:%d/", port), fmt.Sprintf("http://127.0.0.1:%d/", signals)
@@ -237,9 +242,6 @@ func TestFullDisk(t *testing.T) {
 	o.recorded(filepath.Join(dir, "runs.db"), all, all)
 	if n := strings.Count(p.log.String(), "the journal can be written again"); n < 1 {
 		t.Errorf("the log says %d times that the journal can be written again", n)
-	}
-	if t.Failed() {
-		t.Log(p.log.String())
 	}
 }
 
