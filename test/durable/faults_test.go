@@ -126,6 +126,8 @@ func (o *oracle) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 
 // chain returns which order an answer is of, by what the calls before it were asked and answered.
 func (o *oracle) chain(answer string) (order string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for _, path := range []string{"/third", "/second", "/first"} {
 		e := o.answers[answer]
 		if e == nil || e.path != path {
