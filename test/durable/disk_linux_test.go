@@ -156,7 +156,7 @@ func TestFullDisk(t *testing.T) {
 	}()
 	rounds := 3
 	if full() {
-		rounds = 64
+		rounds = 30
 	}
 	const orders = 8 // of a round
 	o := newOracle(t)
