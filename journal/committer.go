@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/kill"
 )
 
 // Limits of what waits to be committed. Past them no run starts.
@@ -314,10 +316,10 @@ func (j *Journal) commit(g *group) error {
 		return broken
 	}
 	for told := false; ; {
+		kill.At(kill.StartAdded, len(g.Starts) > 0)
 		err := j.store.Commit(j.ctx, &g.Batch)
-		if failed := err != nil; failed != told && j.opts.Failed != nil {
-			told = failed
-			j.opts.Failed(err)
+		if err == nil {
+			g.committed()
 		}
 		full := errors.Is(err, ErrFull)
 		j.mu.Lock()
@@ -326,6 +328,10 @@ func (j *Journal) commit(g *group) error {
 			j.mu.full = err
 		}
 		j.mu.Unlock()
+		if failed := err != nil; failed != told && j.opts.Failed != nil { // after Ready says so, too
+			told = failed
+			j.opts.Failed(err)
+		}
 		if !full {
 			return err
 		}

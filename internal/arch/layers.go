@@ -16,7 +16,7 @@ type layer struct {
 // to the nearest folder above it that is.
 var layers = []layer{
 	{"Tools that know nothing of the product", []string{
-		"internal/ground/spell", "internal/ground/invariant", "internal/ground/leak", "internal/ground/faultproxy", "internal/ground/show",
+		"internal/ground/spell", "internal/ground/invariant", "internal/ground/leak", "internal/ground/kill", "internal/ground/faultproxy", "internal/ground/show",
 		"internal/ground/syncbuffer", "internal/ground/freeport", "internal/graph", "internal/servertest", "internal/ground/vfs", "internal/ground/jsonscan", "internal/ground/doctree"}},
 	{"Payloads, findings, fields of a config, events, and records of files", []string{
 		"value", "diag", "schema", "internal/ground/spool", "trail/event", "internal/records", "internal/records/parquet"}},
@@ -106,7 +106,7 @@ var parts = []part{
 	{"benchmarks and the guard", "baselines in several forms, other products, statistics", []string{"bench"}},
 	{"test support", "the reference of `trail`, receivers and disks that fail on purpose, kits for kinds and connectors, databases for tests", []string{
 		"test", "examples", "flowtest", "internal/arch", "internal/servertest", "internal/trailtest", "internal/ground/faultproxy", "internal/ground/freeport",
-		"internal/ground/invariant", "internal/ground/leak", "internal/ground/syncbuffer", "internal/ground/vfs/vfstest", "internal/cli/app/apptest", "internal/clock",
+		"internal/ground/invariant", "internal/ground/kill", "internal/ground/leak", "internal/ground/syncbuffer", "internal/ground/vfs/vfstest", "internal/cli/app/apptest", "internal/clock",
 		"node/stream/streamtest", "nodes/ai/modeltest", "batch/faults", "batch/internal/oracle", "journal/journaltest"}},
 }
 

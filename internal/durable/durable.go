@@ -19,10 +19,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/kill"
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
@@ -40,9 +42,10 @@ type Keeper struct {
 	signals  signals
 	queues   queues
 	stops    stops
-	resuming chan struct{}  // a slot for each run that was resumed and has not ended
-	sooner   chan time.Time // when another run is due
-	rest     time.Duration  // how long a run only waits before it is unloaded; immutable
+	resuming chan struct{}                 // a slot for each run that was resumed and has not ended
+	sooner   chan time.Time                // when another run is due
+	full     atomic.Pointer[chan struct{}] // closed while nothing can be committed
+	rest     time.Duration                 // how long a run only waits before it is unloaded; immutable
 
 	mu struct {
 		sync.Mutex
@@ -72,6 +75,8 @@ func Open(ctx context.Context, store journal.Store, log *slog.Logger, paused boo
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	k := &Keeper{log: log, rest: restTime, resuming: make(chan struct{}, maxResumed), sooner: make(chan time.Time)}
+	full := make(chan struct{})
+	k.full.Store(&full)
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	k.places = &places{k: k, made: make(map[string]*home)}
 	k.signals.pending, k.signals.kept, k.signals.most = make(map[journal.SignalID]*sending), make(map[address]time.Time), leastKept
@@ -92,9 +97,26 @@ func Open(ctx context.Context, store journal.Store, log *slog.Logger, paused boo
 func (k *Keeper) failed(err error) {
 	if err != nil {
 		k.log.Error("the journal cannot be written: durable triggers answer 503", "error", err)
+		full := make(chan struct{})
+		close(full)
+		if before := k.full.Swap(&full); !closed(*before) {
+			close(*before)
+		}
 		return
 	}
+	full := make(chan struct{})
+	k.full.Store(&full)
 	k.log.Info("the journal can be written again")
+}
+
+// closed reports whether a channel on which nothing is sent is closed.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // Halt resumes no more runs, and unloads those that only wait.
@@ -480,6 +502,7 @@ func (k starter) claim(ctx context.Context, f *flight, s node.Submission, begin 
 		f.decide(existing, err, nil)
 	} else {
 		decide := func(existing *journal.Run, err error) {
+			kill.At(kill.Inserted, err == nil && !f.run.Tick.At.IsZero())
 			if err == nil {
 				taken()
 			}
@@ -524,10 +547,19 @@ func (f *flight) await(ctx context.Context) error {
 	if f.decided == nil {
 		return nil
 	}
-	select {
-	case <-f.decided:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	full := *f.k.full.Load()
+	for waits := true; waits; {
+		select {
+		case <-f.decided:
+			waits = false
+		case <-full: // who comes again with the key finds out what has become of it
+			if err := f.k.journal.Ready(); err != nil {
+				return unavailable(err)
+			}
+			full = nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	if f.refused != nil {
 		return unavailable(f.refused)

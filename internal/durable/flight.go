@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/uniflow-labs/uniflow/internal/effect"
+	"github.com/uniflow-labs/uniflow/internal/ground/kill"
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
@@ -411,14 +412,17 @@ func (f *flight) End(resp node.Response, failure error, done func(error)) {
 	f.endWaits()
 	if node.Level(f.run.Level) == node.LevelCheckpoint || f.run.Key != nil || f.run.Queue != "" {
 		f.k.journal.End(e, func(err error) {
+			kill.At(kill.EndCommitted, err == nil)
 			if err == nil {
 				f.k.release(f.run)
 			}
 			done(err)
 		})
+		kill.At(kill.EndAdded, true)
 		return
 	}
 	f.k.journal.End(e, func(error) {}) // if it is lost the run begins again, as it may
+	kill.At(kill.EndAdded, true)
 	if f.Barrier(done) {
 		done(nil)
 	}

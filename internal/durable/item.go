@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/kill"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -25,8 +26,11 @@ const (
 
 // Enqueue implements [node.Queues].
 func (k *Keeper) Enqueue(ctx context.Context, it node.Item) (*node.Receipt, error) {
-	if err := k.serving(); err != nil {
-		return nil, err
+	k.mu.Lock()
+	served := k.mu.serves
+	k.mu.Unlock()
+	if !served { // once the keeper has halted, runs that end may still put items, which begin after the next start
+		return nil, refused(http.StatusServiceUnavailable, "nothing is served yet")
 	}
 	q := k.queueOf(journal.QueueID{Namespace: it.Namespace, Name: it.Queue})
 	var opts node.QueueOptions
@@ -112,6 +116,7 @@ func (k *Keeper) startItem(ctx context.Context, q *queue, r *journal.Run, waits 
 	decided := make(chan error, 1)
 	_, err = k.journal.Start(r, func(other *journal.Run, err error) {
 		if err == nil && other == nil {
+			kill.At(kill.Inserted, true)
 			q.put(r.QueueKey, r.Due)
 		}
 		instead <- other

@@ -681,6 +681,39 @@ func TestBroken(t *testing.T) {
 	}
 }
 
+// TestFullDiskFirst fills the disk before the start of a run with a key: it gets 503 although it is the first to find
+// that out, and begins once when there is room.
+func TestFullDiskFirst(t *testing.T) {
+	w := newWorld(t)
+	w.start(two)
+	for i := range int64(2) { // the outage ends, and comes again
+		sub := node.Submission{Payload: value.Int(i), Key: fmt.Append(nil, "k", i)}
+		w.store.Fill(true)
+		for range 2 {
+			if _, err := w.submit(sub); statusOf(err) != 503 {
+				t.Errorf("round %d: %v", i, err)
+			}
+		}
+		w.store.Fill(false)
+		for {
+			r, err := w.submit(sub)
+			if statusOf(err) == 503 {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := answer(r); got != fmt.Sprint(i) {
+				t.Errorf("round %d: it answers %s", i, got)
+			}
+			break
+		}
+		if got := w.called(); got != "a b" {
+			t.Errorf("round %d: called %s", i, got)
+		}
+	}
+}
+
 // TestFullDisk fills the disk: durable requests get 503 until there is room, and what is under way ends then.
 func TestFullDisk(t *testing.T) {
 	w := newWorld(t)
@@ -698,6 +731,9 @@ func TestFullDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	if _, err := w.submit(node.Submission{Payload: value.Int(3), Key: []byte("l")}); statusOf(err) != 503 {
+		t.Errorf("with a key: %v", err)
 	}
 	w.store.Fill(false)
 	if got := answer(running); got != "1" {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/kill"
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
@@ -159,6 +160,7 @@ func (k *Keeper) Signal(ctx context.Context, s node.Signal) error {
 		committed <- nil
 	}
 	err = <-committed // not by ctx: another sender of the id waits for this
+	kill.At(kill.SignalCommitted, err == nil)
 	defer k.signals.read()()
 	delete(k.signals.pending, journal.SignalID{Namespace: sig.Namespace, ID: sig.ID})
 	if err != nil {

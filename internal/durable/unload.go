@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/kill"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
 )
@@ -51,6 +52,7 @@ func (f *flight) unloaded() {
 	}
 	next, left := f.leave()
 	k.journal.End(journal.End{Run: f.id, State: state, At: time.Now()}, func(err error) {
+		kill.At(kill.Unloaded, err == nil && state == journal.Waiting)
 		k.signals.settle(journal.Part{Waits: left})
 		if state == journal.Paused && err == nil {
 			k.release(f.run)

@@ -12,6 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/internal/effect"
+	"github.com/uniflow-labs/uniflow/internal/ground/kill"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -258,6 +259,7 @@ func (d *durableNode) enter(facade node.Process, pkt node.Packet, a *activation)
 		}
 	}
 	code := func(facade node.Process) node.Result {
+		kill.At(kill.BarrierPassed, a.recall == node.Effects)
 		return a.piece(facade, func() node.Result { return d.Node.Receive(facade, pkt) })
 	}
 	if a.recall != node.Effects {
@@ -333,7 +335,9 @@ func (a *activation) piece(facade node.Process, run func() node.Result) node.Res
 			if a.again > 0 || rec.failed() {
 				rec.Key = a.key
 			}
+			kill.At(kill.EffectDone, a.recall == node.Effects)
 			a.run.add(rec)
+			kill.At(kill.RecordAdded, a.recall == node.Effects)
 		}
 		a.decided()
 		return r

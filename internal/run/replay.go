@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/kill"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -331,6 +332,7 @@ func (run *durable) next() (more bool) {
 			run.mu.rested = run.mu.rested && t.hold
 		}
 		run.live.Store(true)
+		kill.At(kill.Live, m.err == nil)
 		waiting := slices.SortedFunc(maps.Values(m.waiting), func(a, b *turn) int { return cmp.Compare(a.came, b.came) })
 		m.waiting, m.turning = nil, false
 		for _, t := range waiting {
@@ -343,6 +345,7 @@ func (run *durable) next() (more bool) {
 		return false
 	}
 	rec := &m.records[m.next]
+	kill.At(kill.InReplay, true)
 	if t := m.waiting[rec.Pos]; t != nil && run.fits(t, rec) {
 		m.met[m.next] = true
 		delete(m.waiting, rec.Pos)

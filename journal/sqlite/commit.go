@@ -12,6 +12,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/kill"
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/journal/internal/sqlstore"
@@ -77,6 +78,7 @@ func (s *Store) transact(f func() error) error {
 		return err
 	}
 	err := f()
+	kill.At(kill.InCommit, err == nil)
 	if err == nil {
 		if _, err = c.exec("COMMIT"); err == nil {
 			return nil
@@ -487,6 +489,7 @@ func (s *Store) Trim(ctx context.Context, p journal.Policy) (removed int, more b
 	}
 	err = s.transact(func() error {
 		removed, more, err = s.trim(p, most, time.Now().Add(trimTime))
+		kill.At(kill.InRetention, removed > 0)
 		return err
 	})
 	if err != nil {

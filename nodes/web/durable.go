@@ -90,7 +90,7 @@ func (x *exchange) await(ctx context.Context, r *node.Receipt) error {
 	default:
 	}
 	if prefersAsync(x.r.Header) {
-		return errLater
+		return acceptedLater(ctx, r)
 	}
 	var late <-chan time.Time
 	if d := x.gen.durability; d.Within > 0 {
@@ -102,6 +102,22 @@ func (x *exchange) await(ctx context.Context, r *node.Receipt) error {
 	case <-r.Done:
 		return nil
 	case <-late:
+		return acceptedLater(ctx, r)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// acceptedLater waits until the start of a run is durable, and returns errLater: a crash after that answer must not lose
+// the run.
+func acceptedLater(ctx context.Context, r *node.Receipt) error {
+	stored := make(chan error, 1)
+	r.Stored(func(err error) { stored <- err })
+	select {
+	case err := <-stored:
+		if err != nil {
+			return err
+		}
 		return errLater
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -312,6 +312,19 @@ func TestDurableBroken(t *testing.T) {
 	}
 }
 
+// TestDurableLaterLost breaks the journal before the start of a run without a key: it gets no 202, which would be forgotten.
+func TestDurableLaterLost(t *testing.T) {
+	for durability, prefer := range map[string]string{"checkpoint": "respond-async", "{level: accept, respond_within: 1ms}": "wait=1"} {
+		h := blocking()
+		f, s := serveDurable(t, h, durableDocument(durability, ""))
+		s.broken.Store(true)
+		if r := f.Request("POST", "/", "x", "Content-Type", "text/plain", "Prefer", prefer); r.Status != 503 || h.calls.Load() != 0 {
+			t.Errorf("%s: got %+v, after %d effects", durability, r, h.calls.Load())
+		}
+		close(h.release)
+	}
+}
+
 // TestDurableNoJournal says what durability takes.
 func TestDurableNoJournal(t *testing.T) {
 	f := flowtest.New(t, append(kinds(), new(held).def())...)

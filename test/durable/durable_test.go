@@ -1,6 +1,32 @@
 //go:build unix
 
-// Package durable kills a server of durable processes, again and again, while clients use it.
+// Package durable kills a server of durable processes, again and again, while clients use it. It has most of the fault
+// matrix of durable processes; make test-faults runs it at full length. The rest is beside the code:
+//
+//	fault                              tests, of this package if no other is named
+//	kill -9 at each point, each level  TestPoints, TestKilledWriting
+//	kill -9 at random                  TestKillAtRandom, TestKill, TestKillWaiting, TestKillQueue
+//	power cut                          journal/sqlite TestPowerCut, TestTornLog
+//	full disk                          TestFullDisk; internal/durable TestFullDisk, TestFullDiskFirst; journal/sqlite TestFullDisk, TestFileSizeLimit
+//	failed write or sync, damage       TestFailedDisk; journal/sqlite TestDamage; journal TestFailedOnce
+//	the clock of the machine is set    nodes/schedule TestTickOnce, TestCatchUp; nodes/dialogue TestDays
+//	one request many times             TestTogether; internal/durable TestOneKey, TestKeyAfterRestart
+//	signals twice, early, late         internal/durable TestRandomSignals, TestKeptSignals, TestSignalRacesTime
+//	a payload that kills the program   TestPoison; internal/durable TestSuspects, TestDead
+//	a revision loses something         internal/durable TestChangedWorkflow, TestMissing, TestRetryLatest
+//	a pure kind that lies              internal/durable TestDiverged
+//	waits of days over restarts        nodes/dialogue TestDays, TestLateOverRestart
+//	reloads under load                 internal/durable TestQueueReload; package uniflow TestReloadUnderLoad, of processes that are not durable
+//	ticks                              TestPoints; nodes/schedule TestCatchUp, TestTickOnce
+//	a reader holds a snapshot          journal/sqlite TestSnapshotCostsLittle, TestReaderKeepsTheLog
+//	actions race with the run          internal/durable TestCancelAgainstSignal, TestRefusedAgainstSignal
+//	SIGTERM in many runs               TestStop
+//	kill between a commit and the end  nodes/data TestOnce; nodes/streams TestDedupeRuns
+//	kill after the 200 of a webhook    TestKillChat
+//	errors and timeouts, then kill     test/corpus TestCrashes; internal/run TestCrashes
+//	what is read late of a request     TestLateRead
+//	someone watches or holds a run     internal/durable TestDebugger, TestTap
+//	the key of another caller          TestStrangers
 package durable
 
 import (
@@ -15,6 +41,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -27,7 +54,39 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) {
+	leak.Main(m, func() {
+		for _, dir := range built {
+			if err := os.RemoveAll(dir); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+		}
+	})
+}
+
+var (
+	building sync.Mutex
+	built    = make(map[string]string) // folders of programs, by the tags of their build
+)
+
+// binary returns the file of the program, built with tags. All tests share it.
+func binary(t *testing.T, tags string) (file string) {
+	t.Helper()
+	building.Lock()
+	defer building.Unlock()
+	if built[tags] == "" {
+		dir, err := os.MkdirTemp("", "durable")
+		if err != nil {
+			t.Fatal(err)
+		}
+		build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-pgo=off", "-tags", tags, "-o", filepath.Join(dir, "uniflow"), "../../cmd/uniflow")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("go build: %v: %s", err, out)
+		}
+		built[tags] = dir
+	}
+	return filepath.Join(built[tags], "uniflow")
+}
 
 // workflow charges, writes a row, calls two services for each of two parts, and ships.
 const workflow = `
@@ -57,20 +116,25 @@ const workflow = `
 type program struct {
 	t    *testing.T
 	args []string
-	log  syncbuffer.Buffer
-	dead func() // called after a kill, before the next start; nil for nothing
+	// For the next start: a program that runs the server, and what is added to the environment.
+	under, env []string
+	log        syncbuffer.Buffer
+	dead       func() // called after a kill, before the next start; nil for nothing
 
 	mu  sync.Mutex
 	cmd *exec.Cmd
 }
 
-// newProgram builds the server of a workflow. Its files are in a folder, the journal is runs.db.
+// newProgram returns the server of a workflow. Its files are in a folder, the journal is runs.db.
 func newProgram(t *testing.T, dir, workflow string) *program {
 	t.Helper()
-	file, documents := filepath.Join(dir, "uniflow"), filepath.Join(dir, "flow.yaml")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-pgo=off", "-o", file, "../../cmd/uniflow").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v: %s", err, out)
-	}
+	return serving(t, binary(t, ""), dir, workflow)
+}
+
+// serving is newProgram for a program that was built.
+func serving(t *testing.T, file, dir, workflow string) *program {
+	t.Helper()
+	documents := filepath.Join(dir, "flow.yaml")
 	if err := os.WriteFile(documents, []byte(workflow), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +145,9 @@ func newProgram(t *testing.T, dir, workflow string) *program {
 func (p *program) start() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cmd = exec.Command(p.args[0], p.args[1:]...)
+	args := slices.Concat(p.under, p.args)
+	p.cmd = exec.Command(args[0], args[1:]...)
+	p.cmd.Env = append(os.Environ(), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	if err := p.cmd.Start(); err != nil {
 		p.t.Error(err)

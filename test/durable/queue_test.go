@@ -9,11 +9,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -116,23 +113,15 @@ func enqueue(ctx context.Context, url string, i int) error {
 // more are under way than the limits of the queue say.
 func TestKillQueue(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, "uniflow")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-pgo=off", "-o", file, "../../cmd/uniflow").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v: %s", err, out)
-	}
 	const items, crashes = 200, 3
 	w := &workshop{open: make(map[string]int), most: make(map[string]int), calls: make(map[int]int), done: make(map[int]bool), dead: make(map[int]map[string]bool)}
 	services := httptest.NewServer(w)
 	defer services.Close()
 	port := freeport.Port(t)
-	documents, db := filepath.Join(dir, "flow.yaml"), filepath.Join(dir, "runs.db")
-	if err := os.WriteFile(documents, fmt.Appendf(nil, queued, port, services.URL), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
-	p := &program{t: t, args: []string{file, "start", documents, "--journal", "sqlite:" + db}}
+	p := newProgram(t, dir, fmt.Sprintf(queued, port, services.URL))
 	p.start()
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
 	defer cancel()
@@ -169,14 +158,7 @@ func TestKillQueue(t *testing.T) {
 		defer w.mu.Unlock()
 		return len(w.done) == items-items/5 && len(w.dead) == items/5
 	})
-	p.mu.Lock()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
-	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("the end of the server: %v", err)
-	}
-	p.mu.Unlock()
+	p.stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key, most := range w.most {
@@ -189,7 +171,7 @@ func TestKillQueue(t *testing.T) {
 			t.Errorf("item %d has %d letters", i, len(keys))
 		}
 	}
-	ended(t, db, items)
+	ended(t, filepath.Join(dir, "runs.db"), items)
 	if t.Failed() {
 		t.Log(p.log.String())
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/kill"
 	"github.com/uniflow-labs/uniflow/nodes/web/pace"
 )
 
@@ -179,6 +180,7 @@ func (c *conn) respond() (again bool) {
 		w.send(nil)
 	}
 	w.flush()
+	kill.At(kill.Acknowledged, kill.Enabled && w.header["Uniflow-Run"] != nil && w.err == nil)
 	return !w.close && w.err == nil
 }
 
