@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package durable kills a server of durable processes, again and again, while clients use it. It has most of the fault
-// matrix of durable processes; make test-faults runs it at full length. The rest is beside the code:
+// matrix of durable processes; make test-faults runs it at full length. The rest is next to the code:
 //
 //	fault                              tests, of this package if no other is named
 //	kill -9 at each point, each level  TestPoints, TestKilledWriting
