@@ -76,8 +76,8 @@ type station struct {
 func TestPoints(t *testing.T) {
 	all := []station{
 		{kills: "K1:1"},
-		{kills: "K2:1"},
-		{kills: "K3:1"},
+		{kills: "K2:1", most: 1}, // the run goes on while the client is told
+		{kills: "K3:1", most: 1},
 		{kills: "K4:1"},
 		{kills: "K5:1", least: 1, most: 1},
 		{kills: "K6:1", most: 1},
