@@ -28,7 +28,8 @@ func refused(status int, format string, args ...any) error {
 	return &node.Error{Err: fmt.Errorf(format, args...), Status: status, Public: true}
 }
 
-// serving returns why runs cannot be resumed yet, or not any more.
+// serving returns why nothing can be done with runs yet, or not any more: before, those that had not ended when the
+// program began have not been entered.
 func (k *Keeper) serving() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -68,6 +69,9 @@ func (k *Keeper) Send(ctx context.Context, s node.Signal) error {
 
 // Cancel ends a run that waits or was put aside, for ever. Those who wait for its answer get an error.
 func (k *Keeper) Cancel(ctx context.Context, id journal.ID) error {
+	if err := k.serving(); err != nil {
+		return err
+	}
 	q, err := k.queueOfQueued(ctx, id)
 	if err != nil {
 		return err
@@ -168,11 +172,7 @@ func (k *Keeper) Retry(ctx context.Context, id journal.ID, latest bool) error {
 		if retry != nil && retry.Failures {
 			again = k.nextAttempt(f.run, 0, "", time.Now())
 		}
-		err := k.requeue(ctx, f, again)
-		if err == nil && again.Forget {
-			k.drop(f.id)
-		}
-		return err
+		return k.requeue(ctx, f, again)
 	}
 	k.enter(f)
 	if retry == nil {

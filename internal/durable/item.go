@@ -317,6 +317,9 @@ func (k *Keeper) requeue(ctx context.Context, f *flight, again journal.Requeue) 
 			requeued <- unavailable(err)
 			return
 		}
+		if again.Forget { // its waits are gone
+			k.drop(f.id)
+		}
 		k.queueOrNew(idOf(f.run)).put(f.run.QueueKey, again.Due)
 		requeued <- nil
 	})

@@ -83,6 +83,9 @@ func paused() node.Response { return node.Response{Payload: value.Error(errPause
 // error. It returns when that is durable. If the context ends before, as what the run has begun takes longer, it
 // reports false, and the run is paused once that has ended.
 func (k *Keeper) Pause(ctx context.Context, id journal.ID) (done bool, err error) {
+	if err := k.serving(); err != nil {
+		return false, err
+	}
 	for {
 		stopped, err := k.pause(ctx, id)
 		switch {
@@ -155,9 +158,12 @@ func (k *Keeper) brake(ctx context.Context, id journal.ID) (stopped <-chan struc
 		return nil, refused(http.StatusConflict, "the run is running, and has the level accept: nothing of it is recorded, so it could not go on from there")
 	}
 	stopped = k.stops.add(id)
-	if r, err = k.journal.Store().Get(ctx, id); err == nil && r.State != journal.Running { // it has left memory before
-		k.stops.over(id)
-	}
+	// Perhaps it has left memory before, and its end is not durable yet: by then it is.
+	k.whenDurable(k.journal.Put(journal.Part{}), func(error) {
+		if r, err := k.journal.Store().Get(k.ctx, id); err != nil || r.State != journal.Running { // the caller finds out why
+			k.stops.over(id)
+		}
+	})
 	return stopped, nil
 }
 

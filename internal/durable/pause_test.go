@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/durable"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -412,4 +413,39 @@ func TestPauseHammer(t *testing.T) {
 			t.Errorf("%s was done %d times", c, n)
 		}
 	}
+}
+
+// TestPauseLeftMemory pauses a run that was put aside, before the journal knows that: it does not stop once it is
+// retried.
+func TestPauseLeftMemory(t *testing.T) {
+	w := newWorld(t)
+	s := w.blockAt("b")
+	w.start(two)
+	r := w.must(node.Submission{Payload: value.Int(1)})
+	<-s.entered
+	w.crash(s.open)
+	w.effect = nil
+	release, lies := func() {}, true
+	w.pure = func(_ string, in value.Value) value.Value {
+		if !lies {
+			return in
+		}
+		lies, release = false, w.store.slow(t)
+		return value.String("a lie")
+	}
+	w.start(two)
+	k := w.signals.(*durable.Keeper)
+	eventually(t, "the run has left memory", func() bool {
+		_, runs := k.Sizes()
+		return runs == 0
+	})
+	if done, err := w.engine.PauseRun(impatient(t), idOf(r.Run)); done || err != nil {
+		t.Errorf("paused: %t, %v", done, err)
+	}
+	release()
+	w.until(r.Run, journal.Diverged)
+	if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); err != nil {
+		t.Fatal(err)
+	}
+	w.until(r.Run, journal.OK)
 }
