@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -448,4 +449,19 @@ func TestPauseLeftMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until(r.Run, journal.OK)
+}
+
+// TestPauseSignalShared sends a signal for which a paused run and another one wait: that one has it.
+func TestPauseSignalShared(t *testing.T) {
+	w := newWorld(t)
+	w.start(waits)
+	away, there := w.must(submission(wait("go", "1", 0))), w.must(submission(wait("go", "1", 0)))
+	w.paused(away.Run)
+	w.signalled("go", "1", "first")
+	w.until(there.Run, journal.OK)
+	w.signalled("go", "1", "second")
+	w.resumed(away.Run)
+	if got := string(w.until(away.Run, journal.OK).Answer); !strings.Contains(got, "second") {
+		t.Errorf("it got %q", got)
+	}
 }

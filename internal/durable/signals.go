@@ -244,7 +244,7 @@ func (k *Keeper) dispatch(sig journal.Signal) (given bool, err error) {
 	}
 	if aside != nil {
 		if _, ended := s.ended[journal.WaitID{Run: aside.Run, Pos: aside.Pos}]; !ended {
-			s.keep(at, sig.Until) // it gets that once it is retried
+			s.keep(at, sig.Until) // it gets that once it is retried or resumed
 			k.background(func() { k.offer(at) })
 			return true, nil
 		}
