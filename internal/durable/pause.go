@@ -106,31 +106,18 @@ func (k *Keeper) Pause(ctx context.Context, id journal.ID) (done bool, err error
 
 // pause pauses a run, or lets it stop, and then returns what is closed when it has, or has ended.
 func (k *Keeper) pause(ctx context.Context, id journal.ID) (stopped <-chan struct{}, err error) {
-	q, err := k.queueOfQueued(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	release := func() {}
-	if q != nil { // it does not begin meanwhile
-		if err := q.serial.lock(ctx); err != nil {
-			return nil, err
-		}
-		release = q.serial.unlock
-	}
-	f, err := k.take(ctx, id)
+	f, queued, release, err := k.takeItem(ctx, id)
 	switch {
-	case err == nil && (f.run.State == journal.Waiting || f.run.State == journal.Queued && q != nil):
-		return nil, k.putOff(ctx, f, release)
 	case errors.Is(err, errRuns):
-		release()
 		return k.brake(ctx, id)
+	case err != nil:
+		return nil, err
+	case f.run.State == journal.Waiting, f.run.State == journal.Queued && queued:
+		return nil, k.putOff(ctx, f, release)
 	}
 	release()
-	if err != nil {
-		return nil, err
-	}
 	switch state := f.run.State; {
-	case state == journal.Running, state == journal.Queued && q == nil: // it has begun, or was put back, meanwhile
+	case state == journal.Running, state == journal.Queued: // it has begun, or was put back, meanwhile
 		k.giveBack(f)
 		return k.brake(ctx, id)
 	case state == journal.Paused:
