@@ -267,7 +267,7 @@ func (k *Keeper) Restart(ctx context.Context, id journal.ID, input *value.Value)
 		return journal.ID{}, err
 	}
 	if r.Queue != "" {
-		return k.enqueueAgain(ctx, r)
+		return k.enqueueAgain(ctx, r, input)
 	}
 	f := k.anotherOf(r, rev, strip)
 	f.run.Input = encodeInput(payload, strip) // not from where that one has begun in another
