@@ -85,6 +85,35 @@ func TestPauseRunning(t *testing.T) {
 	}
 }
 
+// TestPauseReads pauses a run that comes to a read next: that does not begin either until the run is resumed.
+func TestPauseReads(t *testing.T) {
+	w := newWorld(t)
+	look := *w.kinds()[3]
+	look.Kind, look.Recall = "look", node.Always(node.Reads)
+	w.more = []*node.Def{&look}
+	s := w.blockAt("a")
+	w.start(`
+- {kind: begin, name: t, ports: {out: [{name: a}]}}
+- {kind: act, name: a, ports: {out: [{name: l}]}}
+- {kind: look, name: l}
+`)
+	r := w.must(node.Submission{Payload: value.Int(7)})
+	<-s.entered
+	if done, err := w.engine.PauseRun(impatient(t), idOf(r.Run)); done || err != nil {
+		t.Fatalf("paused while it does something: %t, %v", done, err)
+	}
+	s.open()
+	w.until(r.Run, journal.Paused)
+	if got := w.called(); got != "a" {
+		t.Errorf("before it is resumed: %s", got)
+	}
+	w.resumed(r.Run)
+	w.until(r.Run, journal.OK)
+	if got := w.called(); got != "l" {
+		t.Errorf("then: %s", got)
+	}
+}
+
 // TestPauseEnds pauses a run that begins nothing more: it ends.
 func TestPauseEnds(t *testing.T) {
 	w := newWorld(t)
