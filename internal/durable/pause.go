@@ -80,8 +80,8 @@ var errPaused error = &node.Error{Err: errors.New("the run was paused: it has an
 func paused() node.Response { return node.Response{Payload: value.Error(errPaused)} }
 
 // Pause puts a run aside that is queued, waits or runs, until [Keeper.Resume]. Those who wait for its answer get an
-// error. It returns when that is durable. If the context ends before, as what the run has begun takes longer, it
-// reports false, and the run is paused once that has ended.
+// error. It returns when that is durable. If the context ends before, as what the run has begun or the journal
+// takes longer, it reports false, and the run is paused then.
 func (k *Keeper) Pause(ctx context.Context, id journal.ID) (done bool, err error) {
 	if err := k.serving(); err != nil {
 		return false, err
@@ -89,7 +89,7 @@ func (k *Keeper) Pause(ctx context.Context, id journal.ID) (done bool, err error
 	for {
 		stopped, err := k.pause(ctx, id)
 		switch {
-		case err != nil && ctx.Err() != nil && k.stops.get(id) != nil:
+		case errors.Is(err, errPausing), err != nil && ctx.Err() != nil && k.stops.get(id) != nil:
 			return false, nil
 		case err != nil || stopped == nil:
 			return err == nil, err
@@ -177,8 +177,16 @@ func (k *Keeper) putOff(ctx context.Context, f *flight, release func()) error {
 		f.finish(paused())
 		ended <- nil
 	})
-	return until(ctx, ended)
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return errPausing
+	}
 }
+
+// errPausing says that a run is paused once that is durable, which takes longer than the caller waits.
+var errPausing = errors.New("the run is being paused")
 
 // Resume lets a run go on that is paused, in the workflow that it began with, and returns when that is durable. An
 // item of a queue has its place there again.

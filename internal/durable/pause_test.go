@@ -114,6 +114,22 @@ func TestPauseReads(t *testing.T) {
 	}
 }
 
+// TestPauseSlow pauses a run that waits for a client that leaves before that is durable: it is told that it will be.
+func TestPauseSlow(t *testing.T) {
+	w := newWorld(t)
+	w.start(waits)
+	r := w.must(submission(wait("go", "1", 0)))
+	w.paused(r.Run)
+	w.resumed(r.Run)
+	w.until(r.Run, journal.Waiting)
+	release := w.store.slow(t)
+	if done, err := w.engine.PauseRun(impatient(t), idOf(r.Run)); done || err != nil {
+		t.Errorf("paused: %t, %v", done, err)
+	}
+	release()
+	w.until(r.Run, journal.Paused)
+}
+
 // TestPauseEnds pauses a run that begins nothing more: it ends.
 func TestPauseEnds(t *testing.T) {
 	w := newWorld(t)
