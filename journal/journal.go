@@ -286,7 +286,7 @@ type Store interface {
 	List(ctx context.Context, f Filter) ([]*Run, error) // without Input and Answer; the latest first
 
 	// Waiting returns who waits for an event with a key, the oldest run first. Runs that were put aside do not: they
-	// wait again once they are retried.
+	// wait again once they are retried or resumed.
 	Waiting(ctx context.Context, namespace, event, key string) ([]Wait, error)
 
 	// Token returns who waits with a token, by its hash, or ErrNotFound.

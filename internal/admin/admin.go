@@ -83,7 +83,7 @@ type Options struct {
 
 	Signal         func(ctx context.Context, s node.Signal) error                                                  // nil if that cannot be, as below
 	CancelRun      func(ctx context.Context, run journal.ID) error                                                 // ends one that waits or was put aside
-	PauseRun       func(ctx context.Context, run journal.ID) (paused bool, err error)                              // sets one aside, or lets it stop until it can be
+	PauseRun       func(ctx context.Context, run journal.ID) (paused bool, err error)                              // puts one aside, or lets it stop until it can be
 	ResumeRun      func(ctx context.Context, run journal.ID) error                                                 // lets one go on that is paused
 	RetryRun       func(ctx context.Context, run journal.ID, latest bool) error                                    // lets one go on that has failed or was put aside, in the workflow of today if latest is set
 	RestartRun     func(ctx context.Context, run journal.ID, input *value.Value) (restarted journal.ID, err error) // starts one with what another has begun with, or with an input

@@ -28,7 +28,8 @@ func refused(status int, format string, args ...any) error {
 	return &node.Error{Err: fmt.Errorf(format, args...), Status: status, Public: true}
 }
 
-// serving returns why runs cannot be resumed yet, or not any more.
+// serving returns why nothing can be done with runs yet, or not any more: before, those that had not ended when the
+// program began have not been entered.
 func (k *Keeper) serving() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -68,23 +69,14 @@ func (k *Keeper) Send(ctx context.Context, s node.Signal) error {
 
 // Cancel ends a run that waits or was put aside, for ever. Those who wait for its answer get an error.
 func (k *Keeper) Cancel(ctx context.Context, id journal.ID) error {
-	q, err := k.queueOfQueued(ctx, id)
+	if err := k.serving(); err != nil {
+		return err
+	}
+	f, queued, release, err := k.takeItem(ctx, id)
 	if err != nil {
 		return err
 	}
-	release := func() {}
-	if q != nil { // it does not begin meanwhile
-		if err := q.serial.lock(ctx); err != nil {
-			return err
-		}
-		release = q.serial.unlock
-	}
-	f, err := k.take(ctx, id)
-	if err != nil {
-		release()
-		return err
-	}
-	if err := k.cancellable(f, q != nil); err != nil {
+	if err := k.cancellable(f, queued); err != nil {
 		k.giveBack(f)
 		release()
 		return err
@@ -168,11 +160,7 @@ func (k *Keeper) Retry(ctx context.Context, id journal.ID, latest bool) error {
 		if retry != nil && retry.Failures {
 			again = k.nextAttempt(f.run, 0, "", time.Now())
 		}
-		err := k.requeue(ctx, f, again)
-		if err == nil && again.Forget {
-			k.drop(f.id)
-		}
-		return err
+		return k.requeue(ctx, f, again)
 	}
 	k.enter(f)
 	if retry == nil {
@@ -274,34 +262,17 @@ func (k *Keeper) fits(f *flight) error {
 // Restart starts a run with what another one has begun with, in the workflow of today, and returns its id
 // when it is durable. It has no key. An input that is not nil is in place of that of the other run.
 func (k *Keeper) Restart(ctx context.Context, id journal.ID, input *value.Value) (journal.ID, error) {
-	if err := k.serving(); err != nil {
-		return journal.ID{}, err
-	}
-	r, err := k.journal.Store().Get(ctx, id)
+	r, payload, strip, rev, err := k.restartable(ctx, id)
 	if err != nil {
 		return journal.ID{}, err
-	}
-	payload, strip, err := decodeInput(r.Input)
-	if err != nil {
-		return journal.ID{}, fmt.Errorf("what it began with: %w", err)
-	}
-	stored := encodeInput(payload, strip) // not from where that one has begun in another
-	if input != nil {
-		stored = encodeInput(*input, strip)
-	}
-	rev, ok := k.places.today(r.Trigger)
-	if !ok {
-		return journal.ID{}, refused(http.StatusConflict, "the node that has started the run is gone")
 	}
 	if r.Queue != "" {
-		return k.enqueueAgain(ctx, r)
+		return k.enqueueAgain(ctx, r, input)
 	}
-	f := k.newFlight(&journal.Run{
-		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: r.Namespace, Trigger: r.Trigger, Revision: rev.Hash, Level: r.Level,
-		State: journal.Running, Input: stored, Created: time.Now(), Port: r.Port,
-	})
-	f.strip = paths(strip)
+	f := k.anotherOf(r, rev, strip)
+	f.run.Input = encodeInput(payload, strip) // not from where that one has begun in another
 	if input != nil {
+		f.run.Input = encodeInput(*input, strip)
 		payload = f.withhold(*input, strip)
 	}
 	started := make(chan error, 1)
@@ -318,6 +289,34 @@ func (k *Keeper) Restart(ctx context.Context, id journal.ID, input *value.Value)
 		return journal.ID{}, unavailable(err)
 	}
 	return f.id, until(ctx, started)
+}
+
+// restartable reads a run, with what it has begun with, and the workflow of today.
+func (k *Keeper) restartable(ctx context.Context, id journal.ID) (r *journal.Run, payload value.Value, strip []string, rev journal.Revision, err error) {
+	if err = k.serving(); err != nil {
+		return r, payload, nil, rev, err
+	}
+	if r, err = k.journal.Store().Get(ctx, id); err != nil {
+		return r, payload, nil, rev, err
+	}
+	if payload, strip, err = decodeInput(r.Input); err != nil {
+		return r, payload, nil, rev, fmt.Errorf("what it began with: %w", err)
+	}
+	rev, ok := k.places.today(r.Trigger)
+	if !ok {
+		err = refused(http.StatusConflict, "the node that has started the run is gone")
+	}
+	return r, payload, strip, rev, err
+}
+
+// anotherOf returns the flight of a new run that begins at the same trigger as another one, without its input.
+func (k *Keeper) anotherOf(r *journal.Run, rev journal.Revision, strip []string) *flight {
+	f := k.newFlight(&journal.Run{
+		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: r.Namespace, Trigger: r.Trigger, Revision: rev.Hash, Level: r.Level,
+		State: journal.Running, Created: time.Now(), Port: r.Port,
+	})
+	f.strip = paths(strip)
+	return f
 }
 
 // errRuns refuses to do something with a run that is in progress.
@@ -356,6 +355,25 @@ func (k *Keeper) take(ctx context.Context, id journal.ID) (*flight, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// takeItem is take that also keeps an item that is queued from its turn, until release is called.
+func (k *Keeper) takeItem(ctx context.Context, id journal.ID) (f *flight, queued bool, release func(), err error) {
+	q, err := k.queueOfQueued(ctx, id)
+	if err != nil {
+		return nil, false, nil, err
+	}
+	release = func() {}
+	if q != nil {
+		if err := q.serial.lock(ctx); err != nil {
+			return nil, false, nil, err
+		}
+		release = q.serial.unlock
+	}
+	if f, err = k.take(ctx, id); err != nil {
+		release()
+	}
+	return f, q != nil, release, err
 }
 
 // seize returns a flight for a run that is not in memory, or the one that is, and what is closed when it has left.

@@ -259,15 +259,12 @@ func (f *flight) receiptLocked(attached bool) *node.Receipt {
 
 // stored calls done once the start is durable.
 func (f *flight) stored(done func(error)) {
-	wrapped := func(err error) {
+	f.k.whenDurable(f.began, func(err error) {
 		if err != nil {
 			err = unavailable(err)
 		}
 		done(err)
-	}
-	if f.k.journal.Flush(f.began, wrapped) {
-		done(nil)
-	}
+	})
 }
 
 // leaves returns what is closed when the run is not in memory.

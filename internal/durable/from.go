@@ -2,10 +2,8 @@ package durable
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -50,32 +48,18 @@ func originOf(v value.Value) (o origin, err error) {
 // RestartFrom starts a run of the workflow of today that begins from a node of another one: what that has recorded
 // counts, except for the node and all that its answers lead to. It returns the id of the run when it is durable.
 func (k *Keeper) RestartFrom(ctx context.Context, id journal.ID, from string) (journal.ID, error) {
-	if err := k.serving(); err != nil {
-		return journal.ID{}, err
-	}
-	r, err := k.journal.Store().Get(ctx, id)
+	r, payload, strip, rev, err := k.restartable(ctx, id)
 	if err != nil {
 		return journal.ID{}, err
 	}
-	payload, strip, _, err := decodeStart(r.Input)
-	if err != nil {
-		return journal.ID{}, fmt.Errorf("what it began with: %w", err)
-	}
-	rev, ok := k.places.today(r.Trigger)
-	switch {
-	case !ok:
-		return journal.ID{}, refused(http.StatusConflict, "the node that has started the run is gone")
-	case r.Queue != "":
+	if r.Queue != "" {
 		return journal.ID{}, refused(http.StatusConflict, "the run is an item of a queue, which can only begin from its beginning")
 	}
 	o := origin{run: uuid.UUID(id).String()}
 	if o.from, err = k.places.nodeToday(r, from); err != nil {
 		return journal.ID{}, err
 	}
-	f := k.newFlight(&journal.Run{
-		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: r.Namespace, Trigger: r.Trigger, Revision: rev.Hash, Level: r.Level,
-		State: journal.Running, Created: time.Now(), Port: r.Port,
-	})
+	f := k.anotherOf(r, rev, strip)
 	copies, err := k.copies(ctx, id, f.id)
 	if err != nil {
 		return journal.ID{}, err
@@ -84,7 +68,7 @@ func (k *Keeper) RestartFrom(ctx context.Context, id journal.ID, from string) (j
 		return journal.ID{}, refused(http.StatusConflict, "nothing of the run is recorded, so it can only begin from its beginning")
 	}
 	o.copied = int32(len(copies))
-	f.strip, f.origin, f.mu.number = paths(strip), o, o.copied
+	f.origin, f.mu.number = o, o.copied
 	f.run.Input = encodeStart(payload, strip, o)
 	if f.records, err = decodeRecords(copies); err != nil {
 		return journal.ID{}, err

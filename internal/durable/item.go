@@ -137,14 +137,26 @@ func (k *Keeper) startItem(ctx context.Context, q *queue, r *journal.Run, waits 
 	return existing, nil, err
 }
 
-// enqueueAgain puts another item with the input of one into its queue.
-func (k *Keeper) enqueueAgain(ctx context.Context, r *journal.Run) (journal.ID, error) {
-	now := time.Now()
+// enqueueAgain puts another item into the queue of one, with its input, or one that is not nil.
+func (k *Keeper) enqueueAgain(ctx context.Context, r *journal.Run, input *value.Value) (journal.ID, error) {
+	now, q := time.Now(), k.queueOrNew(idOf(r))
 	other := &journal.Run{
 		ID: journal.ID(uuid.Must(uuid.NewV7())), Namespace: r.Namespace, Trigger: r.Trigger, Level: r.Level, State: journal.Queued, Input: r.Input, Created: now,
 		Item: journal.Item{Queue: r.Queue, QueueKey: r.QueueKey, Priority: r.Priority, Due: now},
 	}
-	_, _, err := k.startItem(ctx, k.queueOrNew(idOf(r)), other, false)
+	if input != nil {
+		other.Input = encodeInput(*input, nil)
+		q.mu.Lock()
+		key := q.mu.opts.Key
+		q.mu.Unlock()
+		if key != nil {
+			var err error
+			if other.QueueKey, err = key(ctx, *input); err != nil {
+				return other.ID, err
+			}
+		}
+	}
+	_, _, err := k.startItem(ctx, q, other, false)
 	return other.ID, err
 }
 
@@ -316,6 +328,9 @@ func (k *Keeper) requeue(ctx context.Context, f *flight, again journal.Requeue) 
 		if err != nil {
 			requeued <- unavailable(err)
 			return
+		}
+		if again.Forget { // its waits are gone
+			k.drop(f.id)
 		}
 		k.queueOrNew(idOf(f.run)).put(f.run.QueueKey, again.Due)
 		requeued <- nil

@@ -80,13 +80,16 @@ var errPaused error = &node.Error{Err: errors.New("the run was paused: it has an
 func paused() node.Response { return node.Response{Payload: value.Error(errPaused)} }
 
 // Pause puts a run aside that is queued, waits or runs, until [Keeper.Resume]. Those who wait for its answer get an
-// error. It returns when that is durable. If the context ends before, as what the run has begun takes longer, it
-// reports false, and the run is paused once that has ended.
+// error. It returns when that is durable. If the context ends before, as what the run has begun or the journal
+// takes longer, it reports false, and the run is paused then.
 func (k *Keeper) Pause(ctx context.Context, id journal.ID) (done bool, err error) {
+	if err := k.serving(); err != nil {
+		return false, err
+	}
 	for {
 		stopped, err := k.pause(ctx, id)
 		switch {
-		case err != nil && ctx.Err() != nil && k.stops.get(id) != nil:
+		case errors.Is(err, errPausing), err != nil && ctx.Err() != nil && k.stops.get(id) != nil:
 			return false, nil
 		case err != nil || stopped == nil:
 			return err == nil, err
@@ -103,31 +106,18 @@ func (k *Keeper) Pause(ctx context.Context, id journal.ID) (done bool, err error
 
 // pause pauses a run, or lets it stop, and then returns what is closed when it has, or has ended.
 func (k *Keeper) pause(ctx context.Context, id journal.ID) (stopped <-chan struct{}, err error) {
-	q, err := k.queueOfQueued(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	release := func() {}
-	if q != nil { // it does not begin meanwhile
-		if err := q.serial.lock(ctx); err != nil {
-			return nil, err
-		}
-		release = q.serial.unlock
-	}
-	f, err := k.take(ctx, id)
+	f, queued, release, err := k.takeItem(ctx, id)
 	switch {
-	case err == nil && (f.run.State == journal.Waiting || f.run.State == journal.Queued && q != nil):
-		return nil, k.putOff(ctx, f, release)
 	case errors.Is(err, errRuns):
-		release()
 		return k.brake(ctx, id)
+	case err != nil:
+		return nil, err
+	case f.run.State == journal.Waiting, f.run.State == journal.Queued && queued:
+		return nil, k.putOff(ctx, f, release)
 	}
 	release()
-	if err != nil {
-		return nil, err
-	}
 	switch state := f.run.State; {
-	case state == journal.Running, state == journal.Queued && q == nil: // it has begun, or was put back, meanwhile
+	case state == journal.Running, state == journal.Queued: // it has begun, or was put back, meanwhile
 		k.giveBack(f)
 		return k.brake(ctx, id)
 	case state == journal.Paused:
@@ -155,9 +145,12 @@ func (k *Keeper) brake(ctx context.Context, id journal.ID) (stopped <-chan struc
 		return nil, refused(http.StatusConflict, "the run is running, and has the level accept: nothing of it is recorded, so it could not go on from there")
 	}
 	stopped = k.stops.add(id)
-	if r, err = k.journal.Store().Get(ctx, id); err == nil && r.State != journal.Running { // it has left memory before
-		k.stops.over(id)
-	}
+	// Perhaps it has left memory before, and its end is not durable yet: by then it is.
+	k.whenDurable(k.journal.Put(journal.Part{}), func(error) {
+		if r, err := k.journal.Store().Get(k.ctx, id); err != nil || r.State != journal.Running { // the caller finds out why
+			k.stops.over(id)
+		}
+	})
 	return stopped, nil
 }
 
@@ -184,8 +177,16 @@ func (k *Keeper) putOff(ctx context.Context, f *flight, release func()) error {
 		f.finish(paused())
 		ended <- nil
 	})
-	return until(ctx, ended)
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return errPausing
+	}
 }
+
+// errPausing says that a run is paused once that is durable, which takes longer than the caller waits.
+var errPausing = errors.New("the run is being paused")
 
 // Resume lets a run go on that is paused, in the workflow that it began with, and returns when that is durable. An
 // item of a queue has its place there again.

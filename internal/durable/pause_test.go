@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/durable"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -81,6 +83,51 @@ func TestPauseRunning(t *testing.T) {
 		w.refused("paused at the end", err, 409, "the run has ended: it is ok")
 		w.stop()
 	}
+}
+
+// TestPauseReads pauses a run that comes to a read next: that does not begin either until the run is resumed.
+func TestPauseReads(t *testing.T) {
+	w := newWorld(t)
+	look := *w.kinds()[3]
+	look.Kind, look.Recall = "look", node.Always(node.Reads)
+	w.more = []*node.Def{&look}
+	s := w.blockAt("a")
+	w.start(`
+- {kind: begin, name: t, ports: {out: [{name: a}]}}
+- {kind: act, name: a, ports: {out: [{name: l}]}}
+- {kind: look, name: l}
+`)
+	r := w.must(node.Submission{Payload: value.Int(7)})
+	<-s.entered
+	if done, err := w.engine.PauseRun(impatient(t), idOf(r.Run)); done || err != nil {
+		t.Fatalf("paused while it does something: %t, %v", done, err)
+	}
+	s.open()
+	w.until(r.Run, journal.Paused)
+	if got := w.called(); got != "a" {
+		t.Errorf("before it is resumed: %s", got)
+	}
+	w.resumed(r.Run)
+	w.until(r.Run, journal.OK)
+	if got := w.called(); got != "l" {
+		t.Errorf("then: %s", got)
+	}
+}
+
+// TestPauseSlow pauses a run that waits for a client that leaves before that is durable: it is told that it will be.
+func TestPauseSlow(t *testing.T) {
+	w := newWorld(t)
+	w.start(waits)
+	r := w.must(submission(wait("go", "1", 0)))
+	w.paused(r.Run)
+	w.resumed(r.Run)
+	w.until(r.Run, journal.Waiting)
+	release := w.store.slow(t)
+	if done, err := w.engine.PauseRun(impatient(t), idOf(r.Run)); done || err != nil {
+		t.Errorf("paused: %t, %v", done, err)
+	}
+	release()
+	w.until(r.Run, journal.Paused)
 }
 
 // TestPauseEnds pauses a run that begins nothing more: it ends.
@@ -411,5 +458,55 @@ func TestPauseHammer(t *testing.T) {
 		if n > 1 {
 			t.Errorf("%s was done %d times", c, n)
 		}
+	}
+}
+
+// TestPauseLeftMemory pauses a run that was put aside, before the journal knows that: it does not stop once it is
+// retried.
+func TestPauseLeftMemory(t *testing.T) {
+	w := newWorld(t)
+	s := w.blockAt("b")
+	w.start(two)
+	r := w.must(node.Submission{Payload: value.Int(1)})
+	<-s.entered
+	w.crash(s.open)
+	w.effect = nil
+	release, lies := func() {}, true
+	w.pure = func(_ string, in value.Value) value.Value {
+		if !lies {
+			return in
+		}
+		lies, release = false, w.store.slow(t)
+		return value.String("a lie")
+	}
+	w.start(two)
+	k := w.signals.(*durable.Keeper)
+	eventually(t, "the run has left memory", func() bool {
+		_, runs := k.Sizes()
+		return runs == 0
+	})
+	if done, err := w.engine.PauseRun(impatient(t), idOf(r.Run)); done || err != nil {
+		t.Errorf("paused: %t, %v", done, err)
+	}
+	release()
+	w.until(r.Run, journal.Diverged)
+	if err := w.engine.RetryRun(t.Context(), idOf(r.Run), false); err != nil {
+		t.Fatal(err)
+	}
+	w.until(r.Run, journal.OK)
+}
+
+// TestPauseSignalShared sends a signal for which a paused run and another one wait: that one has it.
+func TestPauseSignalShared(t *testing.T) {
+	w := newWorld(t)
+	w.start(waits)
+	away, there := w.must(submission(wait("go", "1", 0))), w.must(submission(wait("go", "1", 0)))
+	w.paused(away.Run)
+	w.signalled("go", "1", "first")
+	w.until(there.Run, journal.OK)
+	w.signalled("go", "1", "second")
+	w.resumed(away.Run)
+	if got := string(w.until(away.Run, journal.OK).Answer); !strings.Contains(got, "second") {
+		t.Errorf("it got %q", got)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/uniflow-labs/uniflow/internal/durable"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
@@ -568,6 +570,32 @@ func (w *world) tidy() {
 		items, keys := k.QueueSizes()
 		return items == 0 && keys == 0
 	})
+}
+
+// TestRestartItem puts another item with the input of one, or with another input, whose key is that of this.
+func TestRestartItem(t *testing.T) {
+	w := newWorld(t)
+	w.more = w.lineKinds()
+	w.queue.Key = byPrefix
+	w.start(line)
+	first := w.put(node.Item{Payload: value.String("a-1")}).Run
+	w.ends(first, journal.OK)
+	same, err := w.engine.RestartRun(t.Context(), idOf(first), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := value.String("b-2")
+	other, err := w.engine.RestartRun(t.Context(), idOf(first), &input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[journal.ID][2]string{same: {"a", "a-1"}, other: {"b", "b-2"}} {
+		r := w.until(uuid.UUID(id).String(), journal.OK)
+		if r.QueueKey != want[0] || !strings.Contains(string(r.Answer), want[1]) {
+			t.Errorf("%s: key %q, answer %q", want[1], r.QueueKey, r.Answer)
+		}
+	}
+	w.tidy()
 }
 
 // TestQueueHammer puts items, cancels, pauses and tries again, all at a time: each ends once, and nothing is left.

@@ -187,9 +187,7 @@ func (k *Keeper) store(sig journal.Signal) error {
 		return err
 	}
 	committed := make(chan error, 1)
-	if k.journal.Flush(k.journal.Put(journal.Part{Signals: []journal.Signal{sig}}), func(err error) { committed <- err }) {
-		return nil
-	}
+	k.whenDurable(k.journal.Put(journal.Part{Signals: []journal.Signal{sig}}), func(err error) { committed <- err })
 	return <-committed // not by a context: another sender of the id waits for this
 }
 

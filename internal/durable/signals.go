@@ -155,11 +155,7 @@ func (k *Keeper) Signal(ctx context.Context, s node.Signal) error {
 			return context.Cause(ctx)
 		}
 	}
-	committed := make(chan error, 1)
-	if k.journal.Flush(k.journal.Put(journal.Part{Signals: []journal.Signal{sig}}), func(err error) { committed <- err }) {
-		committed <- nil
-	}
-	err = <-committed // not by ctx: another sender of the id waits for this
+	err = k.store(sig)
 	kill.At(kill.SignalCommitted, err == nil)
 	defer k.signals.read()()
 	delete(k.signals.pending, journal.SignalID{Namespace: sig.Namespace, ID: sig.ID})
@@ -244,7 +240,7 @@ func (k *Keeper) dispatch(sig journal.Signal) (given bool, err error) {
 	}
 	if aside != nil {
 		if _, ended := s.ended[journal.WaitID{Run: aside.Run, Pos: aside.Pos}]; !ended {
-			s.keep(at, sig.Until) // it gets that once it is retried
+			s.keep(at, sig.Until) // it gets that once it is retried or resumed
 			k.background(func() { k.offer(at) })
 			return true, nil
 		}

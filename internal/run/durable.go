@@ -262,10 +262,13 @@ func (d *durableNode) enter(facade node.Process, pkt node.Packet, a *activation)
 		kill.At(kill.BarrierPassed, a.recall == node.Effects)
 		return a.piece(facade, func() node.Result { return d.Node.Receive(facade, pkt) })
 	}
-	if a.recall != node.Effects {
-		return code(facade)
+	switch {
+	case a.recall == node.Effects:
+		return a.run.first(code)
+	case a.recall == node.Reads && a.run.kept.Stops():
+		return a.run.wait(a.run.brake, code)
 	}
-	return a.run.first(code)
+	return code(facade)
 }
 
 // decides reports whether what the node does is decided outside of the process.

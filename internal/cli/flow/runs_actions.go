@@ -156,7 +156,7 @@ func (o *runsOptions) act(cmd *cobra.Command, text string, body any) error {
 	return o.Print(run.ID + "\n")
 }
 
-const runsPauseLong = `Pause sets a run aside that is queued, waits or runs, until it is resumed, also over a restart of the program.
+const runsPauseLong = `Pause puts a run aside that is queued, waits or runs, until it is resumed, also over a restart of the program.
 What a run has begun ends and is recorded, and nothing else begins. If that takes longer than ten seconds,
 pause says so, and the run is paused once it has ended. Those who wait for the answer get an error with the
 status 503, and a request with its key one with 409.
@@ -171,7 +171,7 @@ control is needed.
 
 func runsPauseCommand(a commands) *cobra.Command {
 	return runsManyCommand(a, "paused", &cobra.Command{
-		Use: "pause [ID...]", Short: "Set durable processes aside until they are resumed", Long: runsPauseLong,
+		Use: "pause [ID...]", Short: "Put durable processes aside until they are resumed", Long: runsPauseLong,
 		Example: "  uniflow runs pause --admin 127.0.0.1:9000 0193a1f4-7c1e-7b52-9a3e-0f5b8c2d6e71\n  uniflow runs pause --admin 127.0.0.1:9000 --state queued,running,waiting --trigger orders",
 	}, nil)
 }
