@@ -222,8 +222,11 @@ func durableBelow(i int, v *node.Vertex, report Report) {
 	}
 	begins := func(at *node.Vertex) bool { return at != v && at.Def != nil && at.Def.Begins() }
 	from, hint := append(v.Out, v.Err), "remove durability, or that node"
-	if _, name := v.Config.Find("durability.when"); name == "when" {
+	switch _, when := v.Config.Find("durability.when"); {
+	case when == "when":
 		hint = "with when, say which are durable: those that do not come to it"
+	case v.Traits.Queue: // whose runs are always durable
+		hint = "remove that node: all that a queue begins is durable"
 	}
 	if v.Traits.Is.Has(node.RepeatsErrors) { // its port error is for what has not started
 		from = v.Out

@@ -33,7 +33,7 @@ func appendValue(data []byte, v value.Value) []byte {
 // buffers are used again by hash.
 var buffers = sync.Pool{New: func() any { return new(wire.Writer) }}
 
-// hash returns the hash of a value as encode has it, but for the marks of headers: journals have hashes from before
+// hash returns the hash of a value as encode has it, except for the marks of headers: journals have hashes from before
 // there were any.
 func hash(v value.Value) uint64 {
 	w := buffers.Get().(*wire.Writer)

@@ -202,8 +202,8 @@ func (s *Store) restartLog() error {
 // each commit took 4 % of the time of commits.
 const lookAfter = 1 << 20
 
-// On a disk with little room, the log is kept short: one that fills the disk cannot be copied to the file, and so there
-// is no room for good.
+// On a disk with little room, the log is kept short: one that fills the disk cannot be copied to the file, and so the
+// disk stays full.
 const (
 	lowDisk = 2 * logLimit
 	lookLow = 16 << 10 // in place of lookAfter

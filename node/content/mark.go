@@ -6,7 +6,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// What a header was received with, beside its fields. Journals have these numbers, so they must not change.
+// What a header was received with, in addition to its fields. Journals have these numbers, so they must not change.
 const (
 	markRequest uint8 = 1 + iota
 	markAnswer

@@ -9,7 +9,7 @@ import (
 	"github.com/uniflow-labs/uniflow/test/httpbin"
 )
 
-// TestDurableSame sends requests to the same workflow with and without durability: the answers are the same, but for
+// TestDurableSame sends requests to the same workflow with and without durability: the answers are the same, except for
 // the id of the run.
 func TestDurableSame(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
