@@ -221,12 +221,15 @@ func durableBelow(i int, v *node.Vertex, report Report) {
 		return
 	}
 	begins := func(at *node.Vertex) bool { return at != v && at.Def != nil && at.Def.Begins() }
-	from, hint := append(v.Out, v.Err), "with when, say which are durable: those that do not come to it"
-	switch {
-	case v.Traits.Is.Has(node.RepeatsErrors): // its port error is for what has not started
+	from, hint := append(v.Out, v.Err), "remove durability, or that node"
+	switch _, when := v.Config.Find("durability.when"); {
+	case when == "when":
+		hint = "with when, say which are durable: those that do not come to it"
+	case v.Traits.Queue: // whose runs are always durable
+		hint = "remove that node: all that a queue begins is durable"
+	}
+	if v.Traits.Is.Has(node.RepeatsErrors) { // its port error is for what has not started
 		from = v.Out
-	case v.Def.Role.Has(node.Ticks):
-		hint = "remove durability, or that node"
 	}
 	if v.Def.Role.Has(node.Tests) {
 		from, hint = v.Out[:min(1, len(v.Out))], "test it without durability, as its processes cannot be durable" // the answer is judged outside of the process

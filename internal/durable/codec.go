@@ -10,6 +10,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/value"
 	"github.com/uniflow-labs/uniflow/value/wire"
 )
@@ -23,7 +24,7 @@ func encode(v value.Value) []byte {
 }
 
 func appendValue(data []byte, v value.Value) []byte {
-	w := wire.Writer{Buf: data, Error: writeError}
+	w := wire.Writer{Buf: data, Error: writeError, Mark: content.Mark}
 	w.Byte(form)
 	w.Value(v)
 	return w.Buf
@@ -32,7 +33,8 @@ func appendValue(data []byte, v value.Value) []byte {
 // buffers are used again by hash.
 var buffers = sync.Pool{New: func() any { return new(wire.Writer) }}
 
-// hash returns the hash of a value as encode has it.
+// hash returns the hash of a value as encode has it, except for the marks of headers: journals have hashes from before
+// there were any.
 func hash(v value.Value) uint64 {
 	w := buffers.Get().(*wire.Writer)
 	w.Buf, w.Error = w.Buf[:0], writeError
@@ -47,7 +49,7 @@ func hash(v value.Value) uint64 {
 
 // decode is the reverse of encode. The value shares no memory with the bytes.
 func decode(data []byte) (value.Value, error) {
-	r := reader{Reader: wire.Reader{Buf: data}}
+	r := reader{Reader: wire.Reader{Buf: data, Marked: content.Marked}}
 	r.Error = r.error
 	if r.Byte() != form {
 		return value.Value{}, wire.ErrDamaged

@@ -28,6 +28,8 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/journal"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
+	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -677,7 +679,7 @@ func at(v value.Value, path []string) (value.Value, bool) {
 func put(v value.Value, path []string, x value.Value) value.Value {
 	switch within, ok := v.Get(path[0]); {
 	case len(path) == 1 && v.Kind() == value.KindMap:
-		return v.With(path[0], x)
+		return content.Changed(v, v.With(path[0], x))
 	case len(path) > 1 && ok:
 		return v.With(path[0], put(within, path[1:], x))
 	}
@@ -687,8 +689,12 @@ func put(v value.Value, path []string, x value.Value) value.Value {
 // without returns a value without the fields of some paths.
 func without(v value.Value, paths [][]string) value.Value {
 	for _, path := range paths {
-		if _, ok := at(v, path); ok {
-			v = cut(v, path)
+		if _, ok := at(v, path); !ok {
+			continue
+		}
+		v = cut(v, path)
+		if header, ok := v.Get(envelope.KeyHeader); ok && slices.Equal(path, []string{envelope.KeyPath}) {
+			v = v.With(envelope.KeyHeader, content.Unencoded(header))
 		}
 	}
 	return v
@@ -709,5 +715,5 @@ func cut(v value.Value, path []string) value.Value {
 			fields = append(fields, value.Field{Name: field, Value: has})
 		}
 	}
-	return value.UniqueMap(fields)
+	return content.Changed(v, value.UniqueMap(fields))
 }

@@ -40,7 +40,15 @@ func (s *Store) Commit(ctx context.Context, b *journal.Batch) error {
 	if err := s.checkpoint(); err != nil {
 		return s.fail(err)
 	}
-	if err := s.transact(func() error { return s.apply(b) }); err != nil {
+	err := s.transact(func() error { return s.apply(b) })
+	if errors.Is(err, journal.ErrFull) {
+		b.Existing = nil
+		var again bool
+		if again, err = s.makeRoom(err); again {
+			err = s.transact(func() error { return s.apply(b) })
+		}
+	}
+	if err != nil {
 		b.Existing = nil
 		return s.fail(err)
 	}
@@ -125,22 +133,52 @@ func (s *Store) probe() (err error) {
 // checkpoint copies the log to the file once it is long. Readers are not waited for: what
 // they need stays in the log for the next time.
 func (s *Store) checkpoint() error {
-	if s.write.limit < 0 || s.write.unseen < lookAfter {
+	if s.write.limit < 0 || s.write.unseen < s.write.look {
 		return nil
 	}
 	s.write.unseen = 0
 	l, err := s.log("NOOP")
-	if err != nil || l.all-l.copied < s.write.limit && l.all < s.write.restart {
+	if err != nil {
 		return err
+	}
+	limit, restart := s.write.limit, s.write.restart
+	s.write.look = lookAfter
+	if free := vfs.FreeBytes(filepath.Dir(s.path)); free < lowDisk { // the file must have room for what is copied
+		s.write.look = lookLow
+		limit, restart = min(limit, free/4/pageSize), min(restart, free/4/pageSize)
+	}
+	if l.all-l.copied < limit && l.all < restart {
+		return nil
 	}
 	l, err = s.log("PASSIVE")
 	if err = s.explain(err); errors.Is(err, journal.ErrFull) {
 		return nil // the log has all; the disk's space is asked for again after the next commit
 	}
-	if err != nil || l.all < s.write.restart {
+	if err != nil || l.all < restart {
 		return err
 	}
 	return s.restartLog()
+}
+
+// makeRoom lets the next commit write to the start of the log, after one that found no room at its end: the log may be
+// what has filled the disk, as it has each page as often as that was written. It reports whether another try may
+// work, or else why not: full, which is why that commit failed, unless nothing can be written any more.
+func (s *Store) makeRoom(full error) (again bool, err error) {
+	if s.write.limit < 0 {
+		return false, full
+	}
+	if err := s.write.run("PRAGMA busy_timeout = " + strconv.Itoa(restartTimeout)); err != nil {
+		return false, err
+	}
+	l, err := s.log("RESTART")
+	if err = s.explain(err); err != nil && !errors.Is(err, journal.ErrFull) {
+		return false, err
+	}
+	again = err == nil && !l.busy && l.all > 0 && l.copied == l.all
+	if err := s.write.run("PRAGMA busy_timeout = " + strconv.Itoa(busyTimeout)); err != nil {
+		return false, err
+	}
+	return again, full
 }
 
 // restartLog waits a moment for readers, so that the next commit writes to the start of the
@@ -163,6 +201,13 @@ func (s *Store) restartLog() error {
 // lookAfter is after how many bytes, approximately, the length of the log is asked for again: to ask at
 // each commit took 4 % of the time of commits.
 const lookAfter = 1 << 20
+
+// On a disk with little room, the log is kept short: one that fills the disk cannot be copied to the file, and so the
+// disk stays full.
+const (
+	lowDisk = 2 * logLimit
+	lookLow = 16 << 10 // in place of lookAfter
+)
 
 // rowSize is what a row takes besides its payload, approximately, with its share of indexes and pages.
 const rowSize = 512

@@ -35,6 +35,30 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
+// TestFullOfLog commits more to a small disk than its log has room for: the log is used again before it is as long as
+// on a larger disk.
+func TestFullOfLog(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
+		t.Logf("no file system of its own: %v", err)
+		return
+	}
+	defer func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := open(t, filepath.Join(dir, "j"))
+	for i := range 1000 { // some 20 KiB of log, and 1 KiB of the file
+		if err := s.Commit(t.Context(), batch(i, 1)); err != nil {
+			t.Fatalf("batch %d: %v", i, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // limitedDir is the variable that starts this test binary as the limited child.
 const limitedDir = "JOURNAL_TEST_LIMITED"
 

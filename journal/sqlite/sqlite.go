@@ -82,6 +82,7 @@ type Store struct {
 		came    int64                   // of the last signal
 		limit   int64                   // pages of the log from which it is copied; negative: never
 		unseen  int                     // bytes that were committed since the length of the log was asked for
+		look    int                     // of them, after which it is asked for again
 		restart int64                   // pages of the log from which it waits for readers
 		args    []any                   // reused, as is ends
 		ends    map[journal.ID]*journal.End

@@ -22,6 +22,8 @@ func (v *View) Fields() []value.Field { return HeaderFields(v.Header) }
 // sent returns what the header was received with.
 func (v *View) sent() (h http.Header, path, rawPath string) { return v.Header, "", "" }
 
+func (v *View) mark() uint8 { return 0 }
+
 // A RequestView is the header of a request that was received.
 type RequestView struct {
 	View
@@ -33,10 +35,19 @@ func (v *RequestView) sent() (h http.Header, path, rawPath string) {
 	return v.Header, v.Path, v.RawPath
 }
 
+func (v *RequestView) mark() uint8 { return markRequest }
+
 // An AnswerView is the header of an answer that was received.
 type AnswerView struct {
 	View
 	Empty bool // the answer has no body, for which null stands
+}
+
+func (v *AnswerView) mark() uint8 {
+	if v.Empty {
+		return markEmpty
+	}
+	return markAnswer
 }
 
 // Sent returns the header behind a field that is one of the types of this package, or has

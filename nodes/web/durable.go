@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -54,12 +55,33 @@ func (x *exchange) submit(ctx context.Context, payload value.Value) (resp node.R
 	}
 	if resp.IsError() {
 		x.cause = resp.Payload.AsError()
+		x.allow(x.cause)
 		return resp, true
 	}
 	if err := x.kept.judge(resp); err != nil {
 		x.cause = err
 	}
 	return resp, true
+}
+
+// allow keeps what a router of a run has said of a method for the answer: a run has no part of the request to note
+// that at.
+func (x *exchange) allow(err error) {
+	var e *node.Error
+	if !errors.As(err, &e) || e.Status != http.StatusMethodNotAllowed {
+		return
+	}
+	list, _ := e.Data.Get("allow")
+	var methods []string
+	for _, elem := range list.Elems() {
+		if method, ok := elem.AsString(); ok {
+			methods = append(methods, method)
+		}
+	}
+	if len(methods) > 0 {
+		text := strings.Join(methods, ", ")
+		x.req.Header.Allow.Store(&text)
+	}
 }
 
 // same returns what makes two requests with one key the same. Other headers differ from one attempt of a
@@ -69,6 +91,10 @@ func same(payload value.Value) value.Value {
 	for _, name := range []string{envelope.KeyMethod, envelope.KeyPath, envelope.KeyQuery, envelope.KeyBody} {
 		v, _ := payload.Get(name)
 		all = append(all, v)
+	}
+	header, _ := payload.Get(envelope.KeyHeader)
+	if _, _, rawPath := content.Sent(header); rawPath != "" { // a%2Fb is not a/b
+		all = append(all, value.String(rawPath))
 	}
 	return value.List(all...)
 }

@@ -145,7 +145,7 @@ func later(ctx context.Context, url string, i int) (int, error) {
 // gets 503; once there is room all go on without a restart, and no effect is repeated.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=128m"); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
 		t.Logf("no file system of its own, so that of package journal/sqlite has to do: %v", err)
 		return
 	}

@@ -289,7 +289,7 @@ func TestLateRead(t *testing.T) {
 			p.start()
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			url := fmt.Sprintf("http://127.0.0.1:%d/items/a%%20b/c%%3Fd?q=e%%20f", port)
+			url := fmt.Sprintf("http://127.0.0.1:%d/items/a%%2F%%20b/c%%2F%%3Fd?q=e%%20f", port)
 			up(t, ctx, fmt.Sprintf("http://127.0.0.1:%d/", port))
 			if got, err := request(ctx, url, "", "Idempotency-Key", "k", "X-Late", "late"); err == nil {
 				t.Errorf("the server was to be killed, and answers %+v", got)
@@ -304,7 +304,7 @@ func TestLateRead(t *testing.T) {
 				t.Error(err)
 			}
 			p.stop()
-			for _, body := range []string{`/first{"of":"a b"}`, `/first{"of":"a b c?d late e f"}`} {
+			for _, body := range []string{`/first{"of":"a/ b"}`, `/first{"of":"a/ b c/?d late e f"}`} {
 				if o.bodies[body] == nil {
 					t.Errorf("%s was not called, but %q", body, slices.Collect(maps.Keys(o.bodies)))
 				}

@@ -22,6 +22,10 @@ type Writer struct {
 
 	// Error writes an error. It must be set if values may have errors.
 	Error func(w *Writer, err error)
+
+	// Mark returns what a map is besides its fields, and what is written for them. 0 is a map like any other, of which
+	// fields is not used. Nil marks none.
+	Mark func(v value.Value) (mark uint8, fields []value.Field)
 }
 
 // Value writes a value.
@@ -62,6 +66,16 @@ func (w *Writer) Value(v value.Value) {
 			w.Value(elem)
 		}
 	case value.KindMap:
+		if w.Mark != nil {
+			if mark, fields := w.Mark(v); mark > 0 {
+				w.padded(uint64(len(fields)), mark)
+				for _, f := range fields {
+					w.Text(f.Name)
+					w.Value(f.Value)
+				}
+				return
+			}
+		}
 		w.Uint(uint64(v.Len()))
 		for name, field := range v.Fields() {
 			w.Text(name)
@@ -84,6 +98,16 @@ func (w *Writer) Int(i int64) { w.Buf = binary.AppendVarint(w.Buf, i) }
 // Uint writes an integer, small ones in few bytes.
 func (w *Writer) Uint(u uint64) { w.Buf = binary.AppendUvarint(w.Buf, u) }
 
+// padded writes an integer in more bytes than it takes. Readers that know no marks read the same integer.
+func (w *Writer) padded(u uint64, more uint8) {
+	w.Uint(u)
+	w.Buf[len(w.Buf)-1] |= 0x80
+	for range more - 1 {
+		w.Byte(0x80)
+	}
+	w.Byte(0)
+}
+
 // Byte writes a byte.
 func (w *Writer) Byte(b byte) { w.Buf = append(w.Buf, b) }
 
@@ -102,6 +126,10 @@ type Reader struct {
 	Buf   []byte
 	Err   error
 	Error func(r *Reader) error // reads what [Writer.Error] has written
+
+	// Marked makes the map that [Writer.Mark] has marked. Nil makes maps like any other.
+	Marked func(mark uint8, fields []value.Field) value.Value
+
 	depth int
 }
 
@@ -165,12 +193,17 @@ func (r *Reader) Value() value.Value {
 		return value.List(elems...)
 	case value.KindMap:
 		r.depth++
+		before := len(r.Buf)
 		n := r.length()
+		mark := before - len(r.Buf) - len(binary.AppendUvarint(nil, uint64(n)))
 		fields := make([]value.Field, 0, min(n, reserved))
 		for ; n > 0 && r.Err == nil; n-- {
 			fields = append(fields, value.Field{Name: r.Text(), Value: r.Value()})
 		}
 		r.depth--
+		if mark > 0 && r.Err == nil && r.Marked != nil {
+			return r.Marked(uint8(mark), fields)
+		}
 		return value.UniqueMap(fields)
 	case value.KindError:
 		depth := r.depth // what an error has is counted by itself

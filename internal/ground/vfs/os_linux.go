@@ -3,6 +3,7 @@ package vfs
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -37,4 +38,13 @@ func uninterrupted(call func() error) error {
 			return err
 		}
 	}
+}
+
+// FreeBytes returns how much room a program has on the disk of a folder; math.MaxInt64 if that is not known.
+func FreeBytes(dir string) int64 {
+	var at unix.Statfs_t
+	if err := unix.Statfs(dir, &at); err != nil {
+		return math.MaxInt64
+	}
+	return int64(min(at.Bavail*uint64(at.Bsize), math.MaxInt64))
 }

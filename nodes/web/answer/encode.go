@@ -73,7 +73,7 @@ func (e *Encoder) Encode(a *Answer, h http.Header, to *Received, s *Settings, re
 	if !ok {
 		return e.body(a, h, to, s, "", resp.Payload)
 	}
-	if own, ok := request.HeaderOf(v.Header); ok && own == to.Header {
+	if own, ok := request.HeaderOf(v.Header); ok && own == to.Header || !ok && content.OfRequest(v.Header) { // of a run
 		// The client's own headers are not sent back to it.
 		if !v.HasStatus && v.Body.Equal(to.Body) {
 			if contentType, ok := to.Request.Header["Content-Type"]; ok && len(to.Raw) > 0 {

@@ -157,11 +157,9 @@ func targetOf(payload value.Value) (t target, ok bool) {
 		return t, false
 	}
 	header, _ := payload.Get(envelope.KeyHeader)
-	if view, own := request.HeaderOf(header); own {
-		t.view = view
-		if view.RawPath != "" && view.Path == t.path {
-			t.path, t.escaped = view.RawPath, true
-		}
+	t.view, _ = request.HeaderOf(header)
+	if _, path, rawPath := content.Sent(header); rawPath != "" && path == t.path {
+		t.path, t.escaped = rawPath, true
 	}
 	return t, true
 }
