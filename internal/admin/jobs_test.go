@@ -9,7 +9,7 @@ import (
 	"github.com/uniflow-labs/uniflow/journal"
 )
 
-// TestPauseSlowDisk pauses a run while the disk takes longer than a run in progress is waited for: that is no reason
+// TestPauseSlowDisk pauses a run while the disk takes longer than a run in progress is waited for: that is not a reason
 // to refuse it. What ends the action, and any other error, is.
 func TestPauseSlowDisk(t *testing.T) {
 	asked := 0
