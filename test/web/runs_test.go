@@ -247,6 +247,7 @@ func actsOnRuns(t *testing.T, b *tab) {
 	click(".actions", "Pause")
 	state("paused")
 	b.wait("that it cannot be paused again", button(".actions", "Pause")+".ariaDisabled == 'true' && document.querySelector('.actions').innerText.includes('Only a run that is queued, waits or runs can be paused.')")
+	b.wait("that it has not ended", "document.querySelector('.run .facts').innerText.includes('Aside since')")
 	b.picture(filepath.Join(t.ArtifactDir(), "paused.png"))
 	click(".actions", "Resume")
 	state("waiting")

@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Run, RunDetail, RunJob, RunWait } from "./api.gen";
-import { when } from "./facts";
+import { over, when } from "./facts";
 import { graph } from "./graph";
 import { Failure, ask, get, said } from "./server";
 import { count, plain, t } from "./text";
@@ -14,8 +14,7 @@ export type Verb = (typeof verbs)[number];
 
 /** Why something cannot be done with a run, or nothing. The program decides: this only saves an attempt. */
 export function against(verb: Verb | "latest", r: Run): "" | "cancelRuns" | "cancelEnded" | "retryOnly" | "pauseOnly" | "resumeOnly" {
-  const ended = ["ok", "failed", "cancelled", "dead"].includes(r.state);
-  if (verb === "cancel") return ended ? "cancelEnded" : r.state === "running" && !r.waits?.length ? "cancelRuns" : "";
+  if (verb === "cancel") return over(r) ? "cancelEnded" : r.state === "running" && !r.waits?.length ? "cancelRuns" : "";
   if (verb === "pause") return ["queued", "running", "waiting"].includes(r.state) ? "" : "pauseOnly";
   if (verb === "resume") return r.state === "paused" ? "" : "resumeOnly";
   if (verb === "latest" && ["waiting", "paused"].includes(r.state)) return "";

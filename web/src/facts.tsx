@@ -9,8 +9,11 @@ export const every = 2000; // ms between two looks at the journal
 /** A time to the second. */
 export const when = (time: string) => time.slice(0, 19).replace("T", " ");
 
+/** Whether a run has ended, and was not only put aside. */
+export const over = (r: Run) => ["ok", "failed", "cancelled", "dead"].includes(r.state);
+
 /** How long a run took; an empty text if it has not ended. */
-export const took = (r: Run) => (r.ended ? duration(elapsed(r.began, r.ended)) || "0" : "");
+export const took = (r: Run) => (r.ended && over(r) ? duration(elapsed(r.began, r.ended)) || "0" : "");
 
 export function State({ of }: { of: Run }) {
   const [look, sign] = ["failed", "dead", "stuck", "diverged"].includes(of.state) ? ["hot", "▲"] : of.state === "ok" ? ["ok", "●"] : of.state === "running" ? ["going", "○"] : ["warm", "◆"];

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { Actions, Waits } from "./actions";
 import type { RunDetail, RunRecord } from "./api.gen";
-import { every, Node, State, took, when } from "./facts";
+import { every, Node, over, State, took, when } from "./facts";
 import { status } from "./live";
 import { usePoll } from "./poll";
 import { Shown } from "./process";
@@ -45,7 +45,7 @@ export function Run({ run, show, openRun, close }: ViewProps & { close: () => vo
       failure.value = err;
       return err.status >= 500;
     }
-    return !detail.value?.run.ended || Date.now() - acted.value < soon;
+    return !detail.value || !over(detail.value.run) || Date.now() - acted.value < soon;
   }, run, payloads.value, acted.value);
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => heading.current?.focus(), []);
@@ -71,7 +71,7 @@ export function Run({ run, show, openRun, close }: ViewProps & { close: () => vo
             <div><dt>{t("trigger")}</dt><dd><Node of={r.trigger} show={show} /></dd></div>
             <div><dt>{t("level")}</dt><dd>{r.level}</dd></div>
             <div><dt>{t("began")} (UTC)</dt><dd><time title={r.began}>{when(r.began)}</time></dd></div>
-            <div><dt>{t("endedAt")} (UTC)</dt><dd>{r.ended ? <time title={r.ended}>{when(r.ended)}</time> : "–"}</dd></div>
+            <div><dt>{t(r.ended && !over(r) ? "asideSince" : "endedAt")} (UTC)</dt><dd>{r.ended ? <time title={r.ended}>{when(r.ended)}</time> : "–"}</dd></div>
             <div><dt>{t("took")}</dt><dd>{took(r) || "–"}</dd></div>
             <div><dt>{t("key")}</dt><dd>{t(r.keyed ? "yes" : "no")}</dd></div>
             <div><dt>{t("resumed")}</dt><dd>{count(r.resumed ?? 0)}</dd></div>
