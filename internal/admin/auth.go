@@ -195,9 +195,9 @@ func (s *Server) more(scope api.Scope) string {
 	case len(s.auth.tokens) > 0:
 		return "send the token of --admin-token"
 	case s.opts.Announce == nil:
-		return "start the program with --console, in a terminal or with --console-code-file, and open the address that it prints"
+		return "start the program with --console, in a terminal or with --console-code-file, and open the address that it prints, or send the code at its end with --code; or start it with --admin-token"
 	}
-	return "open the address that the program has printed or written to --console-code-file, or ask it for another: POST " + api.CodePath
+	return "open the address that the program has printed or written to --console-code-file, or send the code at its end with --code; POST " + api.CodePath + " asks for another"
 }
 
 // session opens a session for a code or a token.

@@ -18,13 +18,18 @@ const (
 	pauseTimeJob = 50 * time.Millisecond
 )
 
-// pause returns the action that pauses a run, or lets it stop.
+// pause returns the action that pauses a run, or lets it stop. Only a run in progress is not waited for any longer: what
+// needs the disk is awaited for as long as any action.
 func (s *Server) pause(wait time.Duration) func(context.Context, journal.ID) error {
 	return func(ctx context.Context, id journal.ID) error {
-		ctx, cancel := context.WithTimeout(ctx, wait)
-		defer cancel()
-		_, err := s.opts.PauseRun(ctx, id) // the state of the run tells whether it is paused
-		return err
+		for {
+			within, cancel := context.WithTimeout(ctx, wait)
+			_, err := s.opts.PauseRun(within, id) // the state of the run tells whether it is paused
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+				return err
+			}
+		}
 	}
 }
 

@@ -320,7 +320,7 @@ func (k *Keeper) anotherOf(r *journal.Run, rev journal.Revision, strip []string)
 }
 
 // errRuns refuses to do something with a run that is in progress.
-var errRuns = refused(http.StatusConflict, "the run is running")
+var errRuns = refused(http.StatusConflict, "the run is running: pause it first, or wait until it has ended")
 
 // take reads a run that is not in memory. Until the flight is given back, concluded or resumed, nothing else
 // resumes the run. One that is in memory and only waits is unloaded before.

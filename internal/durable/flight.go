@@ -447,7 +447,7 @@ func (f *flight) Abandon(err error) {
 	case errors.Is(err, run.ErrDiverged):
 		f.k.putAside(f, journal.Diverged, err)
 	case f.k.ctx.Err() != nil || errors.Is(err, journal.ErrBroken): // it goes on when the program starts again
-		f.k.log.Warn("a run does not go on until it is resumed", "run", f.ID().String(), "error", err)
+		f.k.log.Warn("a run does not go on until the program starts again", "run", f.ID().String(), "error", err)
 	default: // nothing else would resume it
 		f.k.putAside(f, journal.Stuck, err)
 	}

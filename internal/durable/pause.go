@@ -231,6 +231,9 @@ func pauseAll(ctx context.Context, store journal.Store, log *slog.Logger) error 
 		if err != nil {
 			return err
 		}
+		if len(found) == 0 && n == 0 {
+			return nil
+		}
 		if len(found) == 0 {
 			log.Warn("runs are paused, as the program was started to do so: uniflow runs resume lets them go on", "runs", n)
 			return nil

@@ -103,6 +103,9 @@ func (j *Jobs) during(ctx context.Context, v *View, one *job) {
 		refused += r.Runs
 	}
 	args := []any{"do", s.Do, "state", s.State, "done", s.Done, "refused", refused}
+	if s.Selected > 0 { // a dry run
+		args = append(args, "selected", s.Selected)
+	}
 	if s.Error != "" {
 		args = append(args, "error", s.Error)
 	}

@@ -4,6 +4,8 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Run, RunDetail, RunJob, RunWait } from "./api.gen";
+import { over, when } from "./facts";
+import { graph } from "./graph";
 import { Failure, ask, get, said } from "./server";
 import { count, plain, t } from "./text";
 
@@ -12,8 +14,7 @@ export type Verb = (typeof verbs)[number];
 
 /** Why something cannot be done with a run, or nothing. The program decides: this only saves an attempt. */
 export function against(verb: Verb | "latest", r: Run): "" | "cancelRuns" | "cancelEnded" | "retryOnly" | "pauseOnly" | "resumeOnly" {
-  const ended = ["ok", "failed", "cancelled", "dead"].includes(r.state);
-  if (verb === "cancel") return ended ? "cancelEnded" : r.state === "running" && !r.waits?.length ? "cancelRuns" : "";
+  if (verb === "cancel") return over(r) ? "cancelEnded" : r.state === "running" && !r.waits?.length ? "cancelRuns" : "";
   if (verb === "pause") return ["queued", "running", "waiting"].includes(r.state) ? "" : "pauseOnly";
   if (verb === "resume") return r.state === "paused" ? "" : "resumeOnly";
   if (verb === "latest" && ["waiting", "paused"].includes(r.state)) return "";
@@ -76,8 +77,9 @@ export function Json({ label, first, yes, note, send, close }: { label: string; 
 }
 
 /** A form that asks from which node a run is done again. */
-function From({ send, close }: { send: (name: string) => Promise<void>; close: () => void }) {
+function From({ namespace, send, close }: { namespace: string; send: (name: string) => Promise<void>; close: () => void }) {
   const name = useSignal("");
+  const nodes = (graph.value?.diagram.nodes ?? []).filter((n) => n.namespace === namespace && n.name && n.group !== "trigger");
   const wrong = useSignal("");
   const busy = useSignal(false);
   const submit = async (e: Event) => {
@@ -90,7 +92,8 @@ function From({ send, close }: { send: (name: string) => Promise<void>; close: (
   return (
     <form class="send" aria-label={t("restartFrom")} onSubmit={(e) => void submit(e)} onKeyDown={(e) => e.key === "Escape" && (e.stopPropagation(), close())}>
       <h3>{t("restartFrom")}</h3>
-      <label>{t("restartNode")} <input ref={focus} required aria-invalid={wrong.value !== ""} value={name.value} onInput={(e) => (name.value = e.currentTarget.value)} /></label>
+      <label>{t("restartNode")} <input ref={focus} required list="restartable" aria-invalid={wrong.value !== ""} value={name.value} onInput={(e) => (name.value = e.currentTarget.value)} /></label>
+      <datalist id="restartable">{nodes.map((n) => <option key={n.id} value={n.name} />)}</datalist>
       <p class="muted">{t("restartFromDoc")}</p>
       <p class="hot" role="alert">{wrong.value ? "▲ " + plain(wrong.value) : ""}</p>
       <div class="row">
@@ -131,6 +134,7 @@ export function Actions({ of, changed, opened }: { of: Run; changed: () => Promi
   const edit = () => during(async () => {
     const d = await get<RunDetail>(`${path}?payloads=true&after=${2 ** 31 - 1}`);
     if (d.input?.cut) throw new Failure(0, t("tooLarge"));
+    from.value = false;
     input.value = d.input?.text || "null";
   });
   const restartFrom = async (name: string) => opened((await ask<Run>(path + "/restart", { from: name })).id);
@@ -143,14 +147,14 @@ export function Actions({ of, changed, opened }: { of: Run; changed: () => Promi
         {verbs.map((v) => <button key={v} aria-disabled={off(v)} aria-describedby={against(v, of) || undefined} onClick={() => (off(v) ? undefined : v === "cancel" ? (asking.value = true) : void act(v))}>{t(v)}</button>)}
         <button aria-disabled={off("latest")} aria-describedby={against("latest", of) || undefined} onClick={() => off("latest") || void act("retry", { latest: true })}>{t("retryLatest")}</button>
         <button aria-disabled={busy.value} onClick={() => busy.value || void edit()}>{t("restartEdited")}</button>
-        {of.level === "checkpoint" && !of.queue ? <button aria-disabled={busy.value} onClick={() => busy.value || (from.value = true)}>{t("restartFrom")}</button> : null}
+        {of.level === "checkpoint" && !of.queue ? <button aria-disabled={busy.value} onClick={() => busy.value || ((input.value = null), (from.value = true))}>{t("restartFrom")}</button> : null}
       </div>
       {[...reasons].map((why) => <p key={why} id={why} class="muted">{t(why)}</p>)}
       <div role="status">
         {failure.value ? <p class="hot">▲ {plain(failure.value)}</p> : last.value ? <p class="ok">● {last.value}</p> : null}
       </div>
       {asking.value ? <Confirm text={t("cancelAskOne")} yes={t("cancelIt")} answer={(yes) => ((asking.value = false), yes && void act("cancel"))} /> : null}
-      {from.value ? <From send={restartFrom} close={() => (from.value = false)} /> : null}
+      {from.value ? <From namespace={of.trigger.namespace} send={restartFrom} close={() => (from.value = false)} /> : null}
       {input.value !== null ? <Json label={t("newInput")} first={input.value} yes={t("restart")} note={[t("restartDoc"), input.value.includes("[redacted]") ? t("hiddenStays") : ""].join(" ")} send={restart} close={() => (input.value = null)} /> : null}
     </section>
   );
@@ -178,7 +182,7 @@ export function Waits({ of, may, name, changed }: { of: Run; may: boolean; name:
               {name(w)}
               {w.event ? <span>{t("event")} <code>{plain(w.event)}</code>{w.key ? <> <code>{plain(w.key)}</code></> : null}</span> : null}
               {w.token ? <span class="muted">{t(w.event && w.key ? "orToken" : "onlyToken")}</span> : null}
-              {w.due ? <span class="muted">{t("until")} <time title={w.due}>{w.due.slice(0, 19).replace("T", " ")}</time> UTC</span> : null}
+              {w.due ? <span class="muted">{t("until")} <time title={w.due}>{when(w.due)}</time> UTC</span> : null}
               {may && w.event && w.key ? <button onClick={() => ((sent.value = ""), (open.value = w))}>{t("sendSignal")}</button> : null}
             </span>
           </li>

@@ -2,10 +2,10 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { Actions, Waits } from "./actions";
 import type { RunDetail, RunRecord } from "./api.gen";
+import { every, Node, over, State, took, when } from "./facts";
 import { status } from "./live";
 import { usePoll } from "./poll";
 import { Shown } from "./process";
-import { every, Node, State, took, when } from "./runs";
 import { Failure, get } from "./server";
 import { count, duration, elapsed, plain, t } from "./text";
 import type { ViewProps } from "./view";
@@ -45,7 +45,7 @@ export function Run({ run, show, openRun, close }: ViewProps & { close: () => vo
       failure.value = err;
       return err.status >= 500;
     }
-    return !detail.value?.run.ended || Date.now() - acted.value < soon;
+    return !detail.value || !over(detail.value.run) || Date.now() - acted.value < soon;
   }, run, payloads.value, acted.value);
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => heading.current?.focus(), []);
@@ -71,7 +71,7 @@ export function Run({ run, show, openRun, close }: ViewProps & { close: () => vo
             <div><dt>{t("trigger")}</dt><dd><Node of={r.trigger} show={show} /></dd></div>
             <div><dt>{t("level")}</dt><dd>{r.level}</dd></div>
             <div><dt>{t("began")} (UTC)</dt><dd><time title={r.began}>{when(r.began)}</time></dd></div>
-            <div><dt>{t("endedAt")} (UTC)</dt><dd>{r.ended ? <time title={r.ended}>{when(r.ended)}</time> : "–"}</dd></div>
+            <div><dt>{t(r.ended && !over(r) ? "asideSince" : "endedAt")} (UTC)</dt><dd>{r.ended ? <time title={r.ended}>{when(r.ended)}</time> : "–"}</dd></div>
             <div><dt>{t("took")}</dt><dd>{took(r) || "–"}</dd></div>
             <div><dt>{t("key")}</dt><dd>{t(r.keyed ? "yes" : "no")}</dd></div>
             <div><dt>{t("resumed")}</dt><dd>{count(r.resumed ?? 0)}</dd></div>
@@ -94,6 +94,7 @@ export function Run({ run, show, openRun, close }: ViewProps & { close: () => vo
 function Records({ d, show }: { d: RunDetail; show: (node: string) => void }) {
   const at = d.records.map((rec) => elapsed(d.run.began, rec.at));
   const total = Math.max(1e-3, ...at, d.run.ended ? elapsed(d.run.began, d.run.ended) : 0);
+  const copied = (rec: RunRecord) => Date.parse(rec.at) < Date.parse(d.run.began); // of the run that this one was restarted from
   const x = (time: number) => 99 * (time / total) + "%";
   return (
     <ol class="timeline records">
@@ -108,7 +109,7 @@ function Records({ d, show }: { d: RunDetail; show: (node: string) => void }) {
               <i class="queue" style={{ left: x(since), width: x(Math.max(0, at[i]! - since)) }} />
               <i class="run" style={{ left: x(at[i]!), width: "1%" }} />
             </div>
-            <span class="n">+{duration(at[i]!) || "0"}</span>
+            <span class="n">{copied(rec) ? t("ofAnother") : "+" + (duration(at[i]!) || "0")}</span>
             {rec.payload ? <Shown of={rec.payload} name={t("payload")} /> : null}
           </li>
         );

@@ -1,16 +1,15 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { Many } from "./actions";
-import type { ProcessNode, Run as Listed, Runs as Page } from "./api.gen";
-import { graph, useGraph } from "./graph";
+import type { ProcessNode, Runs as Page } from "./api.gen";
+import { every, Node, State, took, when } from "./facts";
+import { useGraph } from "./graph";
 import { status } from "./live";
 import { usePoll } from "./poll";
 import { Run } from "./run";
 import { Failure, get } from "./server";
-import { count, duration, elapsed, plain, t } from "./text";
+import { count, plain, t } from "./text";
 import type { ViewProps } from "./view";
-
-export const every = 2000; // ms between two looks at the journal
 
 const states = ["running", "ok", "failed", "dead", "stuck", "diverged", "queued", "waiting", "cancelled", "paused", "parked"];
 const aUUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -102,21 +101,4 @@ export function Runs(props: ViewProps) {
       ) : null}
     </section>
   );
-}
-
-/** A time to the second. */
-export const when = (time: string) => time.slice(0, 19).replace("T", " ");
-
-/** How long a run took; an empty text if it has not ended. */
-export const took = (r: Listed) => (r.ended ? duration(elapsed(r.began, r.ended)) || "0" : "");
-
-export function State({ of }: { of: Listed }) {
-  const [look, sign] = ["failed", "dead", "stuck", "diverged"].includes(of.state) ? ["hot", "▲"] : of.state === "ok" ? ["ok", "●"] : of.state === "running" ? ["going", "○"] : ["warm", "◆"];
-  return <span class={look}>{sign} {of.state}</span>;
-}
-
-/** A node, which leads to the flow if it is served. */
-export function Node({ of, show }: { of: ProcessNode; show: (id: string) => void }) {
-  const name = plain(of.name || of.kind || of.id);
-  return graph.value?.diagram.nodes.some((n) => n.id === of.id) ? <button class="link" onClick={() => show(of.id)}>{name}</button> : <span>{name}</span>;
 }

@@ -58,7 +58,7 @@ func oldJournal(file string) (journal.Store, error) {
 	store, err := sqlite.Open(file, sqlite.Options{Readers: 1})
 	switch {
 	case errors.Is(err, journal.ErrLocked):
-		return nil, &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s: %w", file, journal.ErrLocked), Hint: "uniflow runs asks the program that has it with --admin ADDRESS; else stop that program first"}
+		return nil, &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s: %w", file, journal.ErrLocked), Hint: "uniflow runs and journal export ask the program that has it with --admin ADDRESS; else stop that program first"}
 	case err != nil:
 		return nil, err
 	}

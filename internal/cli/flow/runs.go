@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -375,7 +376,7 @@ func nodeOf(n api.ProcessNode) string {
 
 // tookOf is how long a run took; empty while it has not ended.
 func tookOf(r *api.Run) string {
-	if r.Ended == nil {
+	if r.Ended == nil || !hasEnded(r) {
 		return ""
 	}
 	return show.Duration(r.Ended.Sub(r.Began))
@@ -421,6 +422,11 @@ func runsShowCommand(a commands) *cobra.Command {
 	return cmd
 }
 
+// hasEnded reports whether a run has ended, and was not only put aside.
+func hasEnded(r *api.Run) bool {
+	return journal.State(slices.Index(runs.States(), r.State)).Ended()
+}
+
 // recordTime has milliseconds: records follow each other fast.
 const recordTime = "2006-01-02T15:04:05.000Z07:00"
 
@@ -428,7 +434,11 @@ func (a commands) printRun(run *api.RunDetail) error {
 	r := &run.Run
 	rows := [][]string{{"run", r.ID}, {"state", r.State}, {"trigger", nodeOf(r.Trigger)}, {"level", r.Level}, {"began", r.Began.Format(recordTime)}}
 	if r.Ended != nil {
-		rows = append(rows, []string{"ended", r.Ended.Format(recordTime)})
+		name := "aside since"
+		if hasEnded(r) {
+			name = "ended"
+		}
+		rows = append(rows, []string{name, r.Ended.Format(recordTime)})
 	}
 	if q := r.Queue; q != nil {
 		rows = append(rows, []string{"queue", show.Printable(q.Name)})

@@ -38,6 +38,10 @@ func (p *servedRuns) change(ctx context.Context, path string, body, into any) er
 		switch refused.Status {
 		case http.StatusConflict: // the state of a run
 			return &app.ExitError{Code: app.ExitFindings, Err: errors.New(refused.Answer.Message), Hint: refused.Answer.Hint}
+		case http.StatusBadRequest:
+			if refused.Answer.Message != "" {
+				return &app.ExitError{Code: app.ExitUsage, Err: errors.New(refused.Answer.Message), Hint: refused.Answer.Hint}
+			}
 		case http.StatusNotFound:
 			if refused.Answer.Message != "" && refused.Answer.Hint == "" { // of a token
 				return &app.ExitError{Code: app.ExitFindings, Err: errors.New(refused.Answer.Message)}
@@ -151,7 +155,7 @@ func (o *runsOptions) act(cmd *cobra.Command, text string, body any) error {
 		return o.PrintJSON(run)
 	}
 	if cmd.Name() == "pause" && run.State == "running" {
-		o.Talk("what the run has begun has not ended: it is paused once it has\n")
+		o.Talk("what the run has begun has not ended: it is paused once it has, unless it ends with that\n")
 	}
 	return o.Print(run.ID + "\n")
 }

@@ -279,8 +279,11 @@ func runsJobsCommand(a commands) *cobra.Command {
 		table.Figures("DONE", "REFUSED")
 		table.Text("WHY")
 		for _, job := range jobs {
-			t := tally{Refused: job.Refused}
-			table.Row(job.ID, job.Do, job.State, job.Began.Format(time.RFC3339), show.Thousands(int64(job.Done)), show.Thousands(int64(t.refused())), show.Printable(job.Error))
+			t, why := tally{Refused: job.Refused}, show.Printable(job.Error)
+			if job.Selected > 0 {
+				why = "dry run: there are " + show.Thousands(int64(job.Selected))
+			}
+			table.Row(job.ID, job.Do, job.State, job.Began.Format(time.RFC3339), show.Thousands(int64(job.Done)), show.Thousands(int64(t.refused())), why)
 		}
 		return a.Print(table.String())
 	}
