@@ -163,7 +163,7 @@ func TestSignalForAll(t *testing.T) {
 	}
 }
 
-// begun waits until a run has begun waits for signals with a key.
+// begun waits until a run has begun waits for signals with a key, or has ended.
 func (w *world) begun(r *node.Receipt, key string, n int) {
 	w.t.Helper()
 	for {
@@ -176,6 +176,8 @@ func (w *world) begun(r *node.Receipt, key string, n int) {
 			return
 		}
 		select {
+		case <-r.Done:
+			return
 		case <-w.t.Context().Done():
 			w.t.Fatal("the test is over")
 		case <-time.After(100 * time.Microsecond):
