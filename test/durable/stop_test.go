@@ -25,7 +25,7 @@ func TestStop(t *testing.T) {
 	defer o.Close()
 	port, signals, dir := freeport.Port(t), freeport.Port(t), t.TempDir()
 	p := newProgram(t, dir, fmt.Sprintf(stations, port, o.URL, signals))
-	p.args = append(p.args, "--grace", "1s")
+	p.args = append(p.args, "--grace", "4s")
 	p.start()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -48,6 +48,7 @@ func TestStop(t *testing.T) {
 		p.stop()
 		o.quiet()
 		p.start()
+		up(t, ctx, url+"none") // before, the signal kills it
 	}
 	clients.Wait()
 	answers := make([]string, orders)
