@@ -6,6 +6,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/nodes/ai"
+	"github.com/uniflow-labs/uniflow/nodes/amqp"
 	"github.com/uniflow-labs/uniflow/nodes/api"
 	"github.com/uniflow-labs/uniflow/nodes/auth"
 	"github.com/uniflow-labs/uniflow/nodes/chat"
@@ -14,15 +15,23 @@ import (
 	"github.com/uniflow-labs/uniflow/nodes/data"
 	"github.com/uniflow-labs/uniflow/nodes/dialogue"
 	"github.com/uniflow-labs/uniflow/nodes/events"
+	"github.com/uniflow-labs/uniflow/nodes/external"
 	"github.com/uniflow-labs/uniflow/nodes/files"
 	"github.com/uniflow-labs/uniflow/nodes/flow"
+	"github.com/uniflow-labs/uniflow/nodes/grpc"
 	"github.com/uniflow-labs/uniflow/nodes/kafka"
+	"github.com/uniflow-labs/uniflow/nodes/mail"
 	"github.com/uniflow-labs/uniflow/nodes/mcp"
+	"github.com/uniflow-labs/uniflow/nodes/mqtt"
 	"github.com/uniflow-labs/uniflow/nodes/nats"
+	"github.com/uniflow-labs/uniflow/nodes/postgres"
+	"github.com/uniflow-labs/uniflow/nodes/redis"
+	"github.com/uniflow-labs/uniflow/nodes/s3"
 	"github.com/uniflow-labs/uniflow/nodes/schedule"
 	"github.com/uniflow-labs/uniflow/nodes/serve"
 	"github.com/uniflow-labs/uniflow/nodes/sockets"
 	"github.com/uniflow-labs/uniflow/nodes/streams"
+	"github.com/uniflow-labs/uniflow/nodes/wasm"
 	"github.com/uniflow-labs/uniflow/nodes/web"
 )
 
@@ -41,7 +50,8 @@ func Defs(language string, worker ...string) []*node.Def {
 	o := stream.Options{Languages: languages, Language: language}
 	for _, of := range []func(stream.Options) []*node.Def{
 		ai.Defs, api.Defs, auth.Defs, chat.Defs, client.Defs, data.Defs, dialogue.Defs, files.Defs, flow.Defs, kafka.Defs,
-		mcp.Defs, nats.Defs, serve.Defs, sockets.Defs, streams.Defs, web.Defs,
+		amqp.Defs, external.Defs, grpc.Defs, mail.Defs, mcp.Defs, mqtt.Defs, nats.Defs,
+		postgres.Defs, redis.Defs, s3.Defs, serve.Defs, sockets.Defs, streams.Defs, wasm.Defs, web.Defs,
 	} {
 		defs = append(defs, of(o)...)
 	}

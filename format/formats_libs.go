@@ -1,0 +1,6 @@
+package format
+
+import (
+	_ "github.com/twmb/avro"
+	_ "github.com/vmihailenco/msgpack/v5"
+)
