@@ -8,6 +8,7 @@ import (
 	"github.com/uniflow-labs/uniflow/cli"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -16,10 +17,12 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // TestKinds checks documents of kinds that the host adds, and refuses one that is
 // there already.
 func TestKinds(t *testing.T) {
-	own := func(kind string) *node.Def {
-		return &node.Def{
-			Kind: kind, Summary: "The host's own.", Config: schema.Fields(schema.Int("size").Required()),
-			New: func(*node.Init) (node.Node, error) { return nothing{}, nil },
+	own := func(kind string) func(stream.Options) []*node.Def {
+		return func(stream.Options) []*node.Def {
+			return []*node.Def{{
+				Kind: kind, Summary: "The host's own.", Config: schema.Fields(schema.Int("size").Required()),
+				New: func(*node.Init) (node.Node, error) { return nothing{}, nil },
+			}}
 		}
 	}
 	f := func(want int, doc, kind string) {

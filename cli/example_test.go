@@ -7,11 +7,12 @@ import (
 
 	"github.com/uniflow-labs/uniflow/cli"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // A uniflow with a kind of its own. The main function of such a program is one line:
-// os.Exit(cli.Main(context.Background(), os.Args[1:], kinds()...)).
+// os.Exit(cli.Main(context.Background(), os.Args[1:], own.Defs)).
 func ExampleMain() {
 	upper := &node.Def{
 		Kind:    "upper",
@@ -26,7 +27,8 @@ func ExampleMain() {
 			}), nil
 		},
 	}
-	code := cli.Main(context.Background(), []string{"describe", "upper"}, upper)
+	own := func(stream.Options) []*node.Def { return []*node.Def{upper} }
+	code := cli.Main(context.Background(), []string{"describe", "upper"}, own)
 	fmt.Println("exit code", code)
 	// Output:
 	// upper: Turns text into capitals.

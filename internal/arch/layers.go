@@ -50,7 +50,7 @@ var layers = []layer{
 	{"Tests of connectors", []string{"node/stream/streamtest"}},
 	{"What commands share", []string{"internal/admin", "internal/cli/app", "internal/cli/lsp"}},
 	{"Settings", []string{"internal/cli/app/apptest", "internal/cli/settings", "internal/cli/mcptools"}},
-	{"Commands", []string{"internal/cli/flow", "internal/cli/profile", "internal/cli/top", "internal/cli/trail"}},
+	{"Commands", []string{"internal/cli/build", "internal/cli/flow", "internal/cli/profile", "internal/cli/top", "internal/cli/trail"}},
 	{"The command of the loader", []string{"internal/cli/loader"}},
 	{"The command line, and generated pages", []string{"internal/cli", "internal/docgen", "internal/site", "internal/arch"}},
 	{"The command line for programs with kinds of their own", []string{"cli"}},

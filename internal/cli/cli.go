@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/build"
 	"github.com/uniflow-labs/uniflow/internal/cli/dap"
 	"github.com/uniflow-labs/uniflow/internal/cli/debugger"
 	"github.com/uniflow-labs/uniflow/internal/cli/flow"
@@ -48,7 +49,7 @@ func Main(ctx context.Context, args []string, sys app.Machine) int {
 
 // root returns the tree of commands.
 func root(a *app.App) *cobra.Command {
-	all := append(flow.Commands(a), profile.Command(a), loader.Command(a), trail.Command(a), readyCommand(a), top.Command(a), debugger.Command(a), dap.Command(a), versionCommand(a))
+	all := append(flow.Commands(a), profile.Command(a), loader.Command(a), trail.Command(a), readyCommand(a), build.Command(a), top.Command(a), debugger.Command(a), dap.Command(a), versionCommand(a))
 	return a.Root(&cobra.Command{Use: "uniflow", Short: "Serve workflows declared in YAML", Long: rootLong + indent(app.Columns(app.ExitCodes())), Example: rootExample}, foreignCommands, all...)
 }
 

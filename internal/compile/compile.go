@@ -177,7 +177,7 @@ func (c *compiler) configure(u *unit) {
 	}
 	if !ok {
 		d := diag.Errorf(diag.CodeUnknownKind, "unknown kind %q", u.spec.Kind)
-		if !d.Suggest(u.spec.Kind, c.opts.Kinds.Kinds()) {
+		if d.Hint = registry.Elsewhere(u.spec.Kind); d.Hint == "" && !d.Suggest(u.spec.Kind, c.opts.Kinds.Kinds()) {
 			d.Hint = "uniflow list shows all kinds"
 		}
 		c.report(u, d.At(u.spec.KindPos, "kind"))

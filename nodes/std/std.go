@@ -2,6 +2,8 @@
 package std
 
 import (
+	"slices"
+
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -40,19 +42,24 @@ import (
 // with a name, with which the executable of this process is one that isolated scripts
 // run in: see the package lang/javascript. Without it, isolate: true is an error.
 func Defs(language string, worker ...string) []*node.Def {
+	return DefsAnd(nil, language, worker...)
+}
+
+// DefsAnd returns the kinds as [Defs] does, and those of other packages, which share
+// their languages.
+func DefsAnd(others []func(stream.Options) []*node.Def, language string, worker ...string) []*node.Def {
 	if language == "" {
 		language = "cel"
 	}
-	languages := builtin.Languages(worker...)
-	defs := core.Defs(core.Options{Languages: languages, Language: language})
-	defs = append(defs, events.Defs(stream.Options{Languages: languages, Language: language})...)
+	o := stream.Options{Languages: builtin.Languages(worker...), Language: language}
+	defs := core.Defs(core.Options{Languages: o.Languages, Language: o.Language})
 	defs = append(defs, schedule.Defs()...)
-	o := stream.Options{Languages: languages, Language: language}
-	for _, of := range []func(stream.Options) []*node.Def{
-		ai.Defs, api.Defs, auth.Defs, chat.Defs, client.Defs, data.Defs, dialogue.Defs, files.Defs, flow.Defs, kafka.Defs,
+	own := []func(stream.Options) []*node.Def{
+		ai.Defs, api.Defs, auth.Defs, chat.Defs, client.Defs, data.Defs, dialogue.Defs, events.Defs, files.Defs, flow.Defs, kafka.Defs,
 		amqp.Defs, external.Defs, grpc.Defs, mail.Defs, mcp.Defs, mqtt.Defs, nats.Defs,
 		postgres.Defs, redis.Defs, s3.Defs, serve.Defs, sockets.Defs, streams.Defs, wasm.Defs, web.Defs,
-	} {
+	}
+	for _, of := range slices.Concat(own, others) {
 		defs = append(defs, of(o)...)
 	}
 	return defs

@@ -34,6 +34,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/internal/servertest"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -43,7 +44,7 @@ const command = "uniflow"
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == command {
 		machine := app.System()
-		machine.Kinds = []*node.Def{careless()}
+		machine.Kinds = []func(stream.Options) []*node.Def{func(stream.Options) []*node.Def { return []*node.Def{careless()} }}
 		os.Exit(cli.Main(context.Background(), os.Args[1:], machine))
 	}
 	leak.Main(m, servertest.Stop)

@@ -32,6 +32,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
 // The exit codes. A program that is ended by a second signal exits with 128 and
@@ -57,8 +58,8 @@ func ExitCodes() [][]string {
 // A Machine is what a command sees of the process it runs in. All fields but Kinds
 // and Program are required.
 type Machine struct {
-	Kinds   []*node.Def // that documents may use in addition to package std
-	Program string      // the executable to start for isolated scripts, which must call Main; without it, no script can be isolated
+	Kinds   []func(stream.Options) []*node.Def // that documents may use in addition to package std
+	Program string                             // the executable to start for isolated scripts, which must call Main; without it, no script can be isolated
 
 	Stdin  io.Reader
 	Stdout io.Writer

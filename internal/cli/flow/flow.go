@@ -36,7 +36,7 @@ func Commands(shared *app.App) []*cobra.Command {
 // kinds returns all kinds that documents may use. Expressions that name no language are
 // in the given one.
 func (a commands) kinds(language string) []*node.Def {
-	return append(std.Defs(language, a.worker()...), a.Kinds...)
+	return std.DefsAnd(a.Kinds, language, a.worker()...)
 }
 
 // templates returns the kinds by which documents declare kinds.

@@ -8,6 +8,7 @@ import (
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/settings"
+	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/node"
 )
 
@@ -96,7 +97,10 @@ func kind(command string, defs []*node.Def, name string) (*node.Def, error) {
 		}
 		names = append(names, def.Kind)
 	}
-	hint := app.DidYouMean(name, names, "")
+	hint := registry.Elsewhere(name)
+	if hint == "" {
+		hint = app.DidYouMean(name, names, "")
+	}
 	if hint == "" {
 		hint = "uniflow list shows all kinds; templates need -f FILE"
 	}

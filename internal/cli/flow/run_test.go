@@ -136,7 +136,7 @@ func TestRun(t *testing.T) {
 		apptest.Write(t, "f.yaml", doc)
 		var out, errs bytes.Buffer
 		m := apptest.Machine(&out, &errs, nil)
-		m.Kinds = runKinds
+		m.Kinds = own(runKinds)
 		code := app.Main(t.Context(), append([]string{"run", "f.yaml"}, args...), m, root)
 		if code != wantCode || out.String() != wantOut || !strings.Contains(errs.String(), wantErr) || wantErr == "" && errs.Len() > 0 {
 			t.Errorf("%v of %s\ngot  %d %q %q\nwant %d %q %q", args, doc, code, out.String(), errs.String(), wantCode, wantOut, wantErr)

@@ -14,6 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/app/apptest"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
 // served is a program that serves in this process.
@@ -49,6 +50,11 @@ func serveKinds(t *testing.T, kinds []*node.Def, args ...string) *served {
 	return launch(t, kinds, append([]string{"start"}, args...)...)
 }
 
+// own returns a host's kinds.
+func own(kinds []*node.Def) []func(stream.Options) []*node.Def {
+	return []func(stream.Options) []*node.Def{func(stream.Options) []*node.Def { return kinds }}
+}
+
 // launch runs a command line that a signal may end.
 func launch(t *testing.T, kinds []*node.Def, args ...string) *served {
 	t.Helper()
@@ -56,7 +62,7 @@ func launch(t *testing.T, kinds []*node.Def, args ...string) *served {
 	s := &served{t: t, signals: make(chan os.Signal, 8), cancel: cancel, code: make(chan int, 1)}
 	s.mu.more = make(chan struct{})
 	m := apptest.Machine(s, s, nil)
-	m.Kinds = kinds
+	m.Kinds = own(kinds)
 	m.Signals = func(...os.Signal) (<-chan os.Signal, func()) { return s.signals, func() {} }
 	go func() { s.code <- app.Main(ctx, args, m, root) }()
 	return s

@@ -1,0 +1,8 @@
+module github.com/uniflow-labs/uniflow/examples/markdown
+
+go 1.26.0
+
+require (
+	github.com/uniflow-labs/uniflow v0.0.0
+	github.com/yuin/goldmark v1.8.7
+)
