@@ -47,6 +47,15 @@ func (f *Failure) Status() int {
 	return http.StatusBadGateway
 }
 
+// IsOutage reports whether a status says that the service, or what it needs, is away.
+func IsOutage(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
 // ErrTooLarge is the error of a [Limited] body.
 var ErrTooLarge = errors.New("the answer is too large")
 

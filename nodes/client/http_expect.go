@@ -53,9 +53,6 @@ func (n *httpNode) unexpected(ctx context.Context, hasClient bool, resp *http.Re
 	body, _ := answer.Get(envelope.KeyBody)
 	e.Data = value.UniqueMap([]value.Field{{Name: envelope.KeyStatus, Value: value.Int(int64(resp.StatusCode))}, {Name: envelope.KeyBody, Value: body}})
 	e.RetryAfter = httpclient.RetryAfter(resp.Header, time.Now())
-	switch resp.StatusCode {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		e.Outage = true
-	}
+	e.Outage = httpclient.IsOutage(resp.StatusCode)
 	return e
 }

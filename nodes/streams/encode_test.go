@@ -52,7 +52,7 @@ func TestEncode(t *testing.T) {
 	bad("decode", "format: csv", value.String("a\n1\n1,2\n"), "decode csv: line 3: the row has 2 fields, and there are 1 columns")
 	bad("decode", "format: lines", value.String("a\n\xff\n"), "decode lines: line 2: the text is not valid UTF-8")
 	// As packets, so long payloads end their process before.
-	if _, err := decode(optionsOf("lines"), value.Binary(make([]byte, maxDecoded+1))); err == nil || !strings.Contains(err.Error(), "the text has 67108865 bytes, and at most 67108864 are allowed") {
+	if _, err := decode(textual{Options: format.Options{Name: "lines"}}, value.Binary(make([]byte, maxDecoded+1))); err == nil || !strings.Contains(err.Error(), "it has 67108865 bytes, and at most 67108864 are allowed") {
 		t.Errorf("got %v", err)
 	}
 	bad("encode", "format: csv", value.List(value.Int(1)), "record 0: want a map or a list for a row of CSV, got integer")
@@ -62,7 +62,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("a,b\n1,2\n", uint8(1))
 	f.Fuzz(func(t *testing.T, text string, name uint8) {
 		formats := []string{"json", "csv", "ndjson", "lines"}
-		_, _ = decode(optionsOf(formats[int(name)%len(formats)]), value.String(text)) // must not panic
+		_, _ = decode(textual{Options: format.Options{Name: formats[int(name)%len(formats)]}}, value.String(text)) // must not panic
 	})
 }
 
@@ -73,5 +73,3 @@ func quoted(text string) string {
 	}
 	return string(b)
 }
-
-func optionsOf(name string) format.Options { return format.Options{Name: name} }
