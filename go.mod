@@ -48,6 +48,8 @@ require (
 
 require (
 	github.com/creachadair/mds v0.31.0 // indirect
+	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6 // indirect
+	github.com/emersion/go-smtp v0.25.1 // indirect
 	github.com/gorilla/websocket v1.5.3 // indirect
 	github.com/jackc/pgio v1.0.0 // indirect
 	github.com/klauspost/crc32 v1.3.0 // indirect

@@ -215,6 +215,11 @@ var cases = map[string]conformCase{
 		Document: "- {kind: nats_kv, name: n, urls: 'nats://127.0.0.1:1', bucket: b, operation: get, key: k, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Allocs:   -1, // there is no server
 	}),
+	"mail": plain(flowtest.Case{
+		Unseen:   "nothing listens",
+		Document: "- {kind: mail, name: n, host: 127.0.0.1, port: 1, from: a@example.com, to: b@example.com, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Allocs:   -1, // there is no server
+	}),
 	"nats_request": plain(flowtest.Case{
 		Unseen:   "nothing listens",
 		Document: "- {kind: nats_request, name: n, urls: 'nats://127.0.0.1:1', subject: s, ports: {out: [{name: next}], error: [{name: failed}]}}",
