@@ -1,0 +1,80 @@
+package grpc_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/flowtest"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// types are fields of a node that has the types of the tests.
+const types = "proto: all.proto, import_paths: [message/testdata]"
+
+// serve starts a workflow that serves the methods, and returns its address.
+func serve(t *testing.T, methods, rest string) *flowtest.Flow {
+	t.Helper()
+	f := flowtest.New(t, std.Defs("")...)
+	f.Serve("- {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: rpc, port: in}]}}\n" +
+		"- {kind: grpc, name: rpc, " + types + ", methods: " + methods + "}\n" + rest)
+	return f
+}
+
+// call runs grpc_call with fields, and returns the answer.
+func call(t *testing.T, address, fields, payload string) (value.Value, error) {
+	t.Helper()
+	f := flowtest.New(t, std.Defs("")...)
+	f.Load("- {kind: grpc_call, name: call, url: 'http://" + address + "', " + fields + "}\n")
+	v, _, err := f.Engine().Run(context.Background(), "call", flowtest.Parse(t, payload))
+	return v, err
+}
+
+func text(t *testing.T, v value.Value) string {
+	t.Helper()
+	data, err := v.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+const echo = `[{method: test.Tester/Unary, port: 'out[0]'}, {method: test.Tester/Down, port: 'out[1]'}, {method: test.Tester/Up, port: 'out[2]'}, {method: test.Tester/Both, port: 'out[3]'}]` +
+	`, ports: {'out[0]': [{name: unary}], 'out[1]': [{name: down}], 'out[2]': [{name: up}], 'out[3]': [{name: both}]}`
+
+const flows = `
+- {kind: snippet, name: unary, language: cel, code: '{"body": {"text": body.text + "!", "i64": body.i64}, "header": {"seen": header["X-Tenant"][0]}}'}
+- {kind: snippet, name: down, language: cel, code: '[{"i64": 1}, {"i64": 2}]', ports: {out: [{name: split}]}}
+- {kind: split, name: split, ports: {out: [{name: emit}]}}
+- {kind: emit, name: emit}
+- {kind: snippet, name: up, language: cel, code: '{"i64": body.size()}'}
+- {kind: snippet, name: both, language: cel, code: '{"text": body.text + "?"}'}
+`
+
+func TestBothEnds(t *testing.T) {
+	f := serve(t, echo, flows)
+	check := func(fields, payload, want string) {
+		t.Helper()
+		v, err := call(t, f.Address(), fields, payload)
+		if err != nil {
+			t.Errorf("%s: %v", fields, err)
+			return
+		}
+		if got := text(t, v); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", fields, got, want)
+		}
+	}
+	for _, protocol := range []string{"grpc", "grpc-web", "connect"} {
+		fields := types + ", protocol: " + protocol
+		check(fields+", method: test.Tester/Unary, metadata: {x-tenant: '${self.text}'}, answer: full", `{"text":"a","i64":7}`, `"text":"a!"`)
+		check(fields+", method: test.Tester/Unary, metadata: {x-tenant: '${self.text}'}, answer: full", `{"text":"a","i64":7}`, `"seen":["a"]`)
+		check(fields+", method: test.Tester/Down", `{}`, `"i64":2`)
+		check(fields+", method: test.Tester/Up", `[{},{},{}]`, `"i64":3`)
+		check(fields+", method: test.Tester/Both", `[{"text":"x"},{"text":"y"}]`, `"text":"y?"`)
+	}
+	check("reflection: true, method: test.Tester/Up", `[{},{}]`, `"i64":2`)
+}
