@@ -48,8 +48,9 @@ const echo = `[{method: test.Tester/Unary, port: 'out[0]'}, {method: test.Tester
 
 const flows = `
 - {kind: snippet, name: unary, language: cel, code: '{"body": {"text": body.text + "!", "i64": body.i64}, "header": {"seen": header["X-Tenant"][0]}}'}
-- {kind: snippet, name: down, language: cel, code: '[{"i64": 1}, {"i64": 2}]', ports: {out: [{name: split}]}}
-- {kind: split, name: split, ports: {out: [{name: emit}]}}
+- {kind: snippet, name: down, language: cel, code: '[{"i64": 1}, {"i64": 2}]', ports: {out: [{name: each}]}}
+- {kind: for, name: each, ports: {'out[0]': [{name: emit}], 'out[1]': [{name: end}]}}
+- {kind: snippet, name: end, language: cel, code: 'null'}
 - {kind: emit, name: emit}
 - {kind: snippet, name: up, language: cel, code: '{"i64": body.size()}'}
 - {kind: snippet, name: both, language: cel, code: '{"text": body.text + "?"}'}

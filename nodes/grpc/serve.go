@@ -245,11 +245,7 @@ func (m *method) replyOf(s *message.Schema, resp node.Response) (*reply, error) 
 			return nil, err
 		}
 		if ok && e.Status >= http.StatusBadRequest {
-			text, _ := e.Body.AsString()
-			if text == "" {
-				text = http.StatusText(e.Status)
-			}
-			return nil, &node.Error{Err: errors.New(text), Status: e.Status, Public: true}
+			return nil, errorOf(e)
 		}
 		if ok {
 			if _, isRequest := v.Get("rpc"); !isRequest { // else it is the call itself, of a port without a link
@@ -269,6 +265,25 @@ func (m *method) replyOf(s *message.Schema, resp node.Response) (*reply, error) 
 		return nil, fmt.Errorf("answer to %s: %w", m.name, err)
 	}
 	return r, nil
+}
+
+// errorOf returns the error that an answer is: its body is the message, or a map of message, code
+// and details.
+func errorOf(e envelope.Envelope) error {
+	failed := &node.Error{Status: e.Status, Public: true}
+	text, _ := e.Body.AsString()
+	if e.Body.Kind() == value.KindMap {
+		said, _ := e.Body.Get(keyMessage)
+		code, _ := e.Body.Get(keyCode)
+		text, _ = said.AsString()
+		failed.Code, _ = code.AsString()
+		failed.Data = e.Body
+	}
+	if text == "" {
+		text = http.StatusText(e.Status)
+	}
+	failed.Err = errors.New(text)
+	return failed
 }
 
 func orEmpty(v value.Value) value.Value {
