@@ -51,7 +51,7 @@ func callDef(o stream.Options) *node.Def {
 			schema.String("url").Required().Doc("The service, such as https://orders.example.com or http://127.0.0.1:50051. Without TLS, HTTP/2 is spoken immediately (h2c)."),
 			schema.String("method").Required().Doc("The method, such as shop.v1.Orders/Get."),
 		}, schemaFields(), []*schema.Field{
-			schema.Bool("reflection").Default(false).Doc("In place of `proto` and `descriptor`: asks the service for the types, at the first call."),
+			schema.Bool("reflection").Default(false).Doc("In place of these: asks the service for the types, at the first call."),
 			schema.Enum("protocol", protocolGRPC, protocolWeb, protocolConnect).Default(protocolGRPC).Doc("What is spoken."),
 			schema.Any("metadata").Secret().Doc("Metadata of each call: a map of text. Texts may hold expressions over the payload, such as `${self.tenant}`. Keys that end with `-bin` take bytes."),
 			schema.Duration("timeout").Default("30s").Doc("How long a call may take. The service learns of it. 0 means no limit."),
@@ -180,11 +180,11 @@ func (n *callNode) checkTypes(s *message.Schema) error {
 	c := n.config
 	switch asks := c.Bool("reflection"); {
 	case asks && s != nil:
-		return c.Errorf("reflection", diag.CodeBadValue, "the types are in files, so the service is not asked").WithHint("remove reflection, or proto and descriptor")
+		return c.Errorf("reflection", diag.CodeBadValue, "the types are in files, so the service is not asked").WithHint("remove reflection, or the field with the types")
 	case asks && n.protocol != protocolGRPC:
-		return c.Errorf("reflection", diag.CodeBadValue, "only protocol: grpc has reflection").WithHint("add proto or descriptor")
+		return c.Errorf("reflection", diag.CodeBadValue, "only protocol: grpc has reflection").WithHint("add proto, source or descriptor")
 	case !asks && s == nil:
-		return c.Errorf("proto", diag.CodeBadValue, "nothing says what the types of the messages are").WithHint("add proto, descriptor, or reflection: true")
+		return c.Errorf("proto", diag.CodeBadValue, "nothing says what the types of the messages are").WithHint("add proto, source, descriptor, or reflection: true")
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 func schemaFields() []*schema.Field {
 	return []*schema.Field{
 		schema.Strings("proto").Doc("The .proto files with the service, as other files import them: relative to one of `import_paths`."),
+		schema.String("source").Doc("In place of `proto`: the text of a .proto file, for a small service."),
 		schema.Strings("import_paths").Doc("Folders in which .proto files are, relative to the document. By default the folder of the document."),
 		schema.String("descriptor").Doc("In place of `proto`: a file with a FileDescriptorSet, such as `protoc --include_imports -o FILE` and `buf build -o FILE` write. Relative to the document."),
 	}
@@ -38,10 +39,16 @@ func besideDocument(c schema.Config, name, path string) string {
 // a check of the workflow finds what is wrong with them.
 func schemaOf(init *node.Init) (*message.Schema, error) {
 	c := init.Config
+	var given []string
+	for _, name := range []string{"proto", "source", "descriptor"} {
+		if c.Has(name) {
+			given = append(given, name)
+		}
+	}
 	switch {
-	case c.Has("proto") && c.Has("descriptor"):
-		return nil, c.Errorf("descriptor", diag.CodeBadValue, "both proto and descriptor say what the types are").WithHint("remove one of them")
-	case c.Has("import_paths") && !c.Has("proto"):
+	case len(given) > 1:
+		return nil, c.Errorf(given[1], diag.CodeBadValue, "both %s and %s say what the types are", given[0], given[1]).WithHint("remove one of them")
+	case c.Has("import_paths") && !c.Has("proto") && !c.Has("source"):
 		return nil, c.Errorf("import_paths", diag.CodeBadValue, "there are no files to look for").WithHint("add proto, or remove import_paths")
 	case c.Has("descriptor"):
 		data, err := os.ReadFile(besideDocument(c, "descriptor", c.String("descriptor")))
@@ -53,27 +60,37 @@ func schemaOf(init *node.Init) (*message.Schema, error) {
 			return nil, c.Errorf("descriptor", diag.CodeBadValue, "%s: %v", c.String("descriptor"), err).WithHint("make it with protoc --include_imports -o FILE, or buf build -o FILE")
 		}
 		return s, nil
-	case c.Has("proto"):
-		return compiled(c)
+	case len(given) > 0:
+		return compiled(c, given[0])
 	}
 	return nil, nil
 }
 
-// compiled compiles the files of the field proto.
-func compiled(c schema.Config) (*message.Schema, error) {
-	folders := []string{filepath.Dir(c.Pos("proto").File)}
+// sourceFile is what a file is called whose text is in the document.
+const sourceFile = "source"
+
+// compiled compiles the files of the field proto, or the text of the field source.
+func compiled(c schema.Config, name string) (*message.Schema, error) {
+	folders := []string{filepath.Dir(c.Pos(name).File)}
 	if c.Has("import_paths") {
 		folders = nil
 		for _, folder := range c.Strings("import_paths") {
 			folders = append(folders, besideDocument(c, "import_paths", folder))
 		}
 	}
-	s, err := message.Compile(c.Strings("proto"), func(name string) (io.ReadCloser, error) {
-		if !filepath.IsLocal(name) {
+	files := c.Strings("proto")
+	if name == "source" {
+		files = []string{sourceFile}
+	}
+	s, err := message.Compile(files, func(file string) (io.ReadCloser, error) {
+		if name == "source" && file == sourceFile {
+			return io.NopCloser(strings.NewReader(c.String("source"))), nil
+		}
+		if !filepath.IsLocal(file) {
 			return nil, errors.New("the path of a file leads out of import_paths")
 		}
 		for _, folder := range folders {
-			f, err := os.Open(filepath.Join(folder, name))
+			f, err := os.Open(filepath.Join(folder, file))
 			if !errors.Is(err, fs.ErrNotExist) {
 				return f, err
 			}
@@ -81,20 +98,20 @@ func compiled(c schema.Config) (*message.Schema, error) {
 		return nil, fs.ErrNotExist
 	})
 	if err != nil {
-		return nil, placeFiles(c, err)
+		return nil, placeFiles(c, name, err)
 	}
 	return s, nil
 }
 
-// placeFiles reports what is wrong with .proto files at the field that names them.
-func placeFiles(c schema.Config, err error) error {
+// placeFiles reports what is wrong with .proto files at the field that has them or names them.
+func placeFiles(c schema.Config, name string, err error) error {
 	errs := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		errs = joined.Unwrap()
 	}
 	var found diag.List
 	for _, err := range errs {
-		d := c.Errorf("proto", fileCode(err), "%v", err)
+		d := c.Errorf(name, fileCode(err), "%v", err)
 		if errors.Is(err, fs.ErrNotExist) {
 			d = d.WithHint("write a path that is relative to one of import_paths, by default the folder of the document")
 		}

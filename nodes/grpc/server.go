@@ -124,7 +124,7 @@ func newServer(init *node.Init) (node.Node, error) {
 		return nil, err
 	}
 	if n.schema == nil {
-		return nil, c.Errorf("proto", diag.CodeBadValue, "nothing says what the types of the messages are").WithHint("add proto or descriptor")
+		return nil, c.Errorf("proto", diag.CodeBadValue, "nothing says what the types of the messages are").WithHint("add proto, source or descriptor")
 	}
 	call := node.NewCall(func(_ node.Process, resp node.Response) node.Result {
 		if resp.IsError() {
@@ -136,15 +136,13 @@ func newServer(init *node.Init) (node.Node, error) {
 	for _, m := range c.List("methods") {
 		desc, err := methodOf(n.schema, m, "method")
 		var d *diag.Diagnostic
-		switch port := m.OutPort("port"); {
+		switch {
 		case errors.As(err, &d):
 			found.Add(d)
 		case n.methods[message.MethodName(desc)] != nil:
 			found.Add(m.Errorf("method", diag.CodeBadValue, "%s is there twice", message.MethodName(desc)).WithHint("remove one of them"))
-		case init.OutLinks[port] == 0 && !sameType(desc):
-			found.Add(m.Errorf("port", diag.CodeBadValue, "out[%d] has no link, so nothing answers %s", port, message.MethodName(desc)).WithHint("link the port to a node"))
 		default:
-			n.add(&method{desc: desc, port: port, call: call})
+			n.add(&method{desc: desc, port: m.OutPort("port"), call: call})
 		}
 	}
 	if err := found.Err(); err != nil {
@@ -152,11 +150,6 @@ func newServer(init *node.Init) (node.Node, error) {
 	}
 	n.addKnown(c.Bool("reflection"))
 	return n, nil
-}
-
-// sameType reports whether a request may be its own answer.
-func sameType(m protoreflect.MethodDescriptor) bool {
-	return m.Input().FullName() == m.Output().FullName() && !m.IsStreamingClient()
 }
 
 func (g *generation) add(m *method) {
