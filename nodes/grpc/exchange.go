@@ -129,7 +129,7 @@ func (x *exchange) fail(err error) node.Result {
 	return node.Fail(err)
 }
 
-// A requestError is a payload that is no message of the method.
+// A requestError is a payload that is not a message of the method.
 type requestError struct{ err error }
 
 func (e *requestError) Error() string { return e.err.Error() }

@@ -60,7 +60,7 @@ func serverDef(stream.Options) *node.Def {
 				return n
 			},
 		}},
-		Error: "A request that is no call, or a call that has failed. Its answer is that of the method.",
+		Error: "A request that is not a call, or a call that has failed. Its answer is that of the method.",
 		Traits: node.Fixed(node.Traits{
 			Is: node.SendsParts | node.NeedsRaw | node.IgnoresBody, Gives: []string{node.GivesParts}, Needs: []node.Need{handover.Needed()},
 		}),

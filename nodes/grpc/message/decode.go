@@ -108,7 +108,7 @@ func (s *Schema) decodeMap(fd protoreflect.FieldDescriptor, m protoreflect.Map, 
 	return b.Build(), nil
 }
 
-// decodeOne decodes a value that is no list and no map.
+// decodeOne decodes a value that is neither a list nor a map.
 func (s *Schema) decodeOne(fd protoreflect.FieldDescriptor, v protoreflect.Value, depth int) (value.Value, error) {
 	switch fd.Kind() {
 	case protoreflect.BoolKind:

@@ -156,7 +156,7 @@ func keyOf(fd protoreflect.FieldDescriptor, name string) value.Value {
 	return value.String(name)
 }
 
-// encodeOne encodes a value that is no list and no map. empty makes a message without fields.
+// encodeOne encodes a value that is neither a list nor a map. empty makes a message without fields.
 func (s *Schema) encodeOne(fd protoreflect.FieldDescriptor, empty func() protoreflect.Value, v value.Value, depth int) (protoreflect.Value, error) {
 	switch fd.Kind() {
 	case protoreflect.BoolKind:

@@ -4,7 +4,7 @@
 // compiler or a server has made of them ([Read]). decode.go makes a value of a message, encode.go
 // a message of a value, and wellknown.go has the types with a form of their own.
 //
-// Invariant: a message that Decode makes a value of is what Encode makes of this value, but for
+// Invariant: a message that Decode makes a value of is what Encode makes of this value, except for
 // fields that the schema does not know. The package must not know gRPC, or nodes.
 package message
 
