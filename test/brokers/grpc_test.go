@@ -18,6 +18,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/health"
@@ -35,6 +36,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -485,7 +487,8 @@ func servePeer(t testing.TB, address string, alpha bool) (*peer, string) {
 
 func newGRPCFlow(t testing.TB) *flowtest.Flow {
 	t.Helper()
-	f := natsFlow(t.(*testing.T))
+	f := flowtest.New(t, std.Defs("")...)
+	f.Options.Clock = node.SystemClock{} // servers do not know another one
 	return f
 }
 
@@ -657,4 +660,124 @@ func TestGRPCCallStreams(t *testing.T) {
 	if n != 8 {
 		t.Errorf("got %d bytes", n)
 	}
+}
+
+// Over TLS, and behind a router. A client of a stream may be silent for longer than one that sends
+// a body may.
+func TestGRPCServerTLSAndRouter(t *testing.T) {
+	cert, key := certificateFiles(t)
+	types := grpcTypes(t)
+	f := newGRPCFlow(t)
+	f.Serve(fmt.Sprintf("- {kind: listener, name: web, host: 127.0.0.1, port: 0, tls: {cert: %q, key: %q}, limits: {header_timeout: 50ms}, ports: {out: [{name: routes, port: in}]}}\n", cert, key) +
+		"- {kind: router, name: routes, routes: [{method: POST, path: /grpc.testing.TestService/*, port: out}, {method: GET, path: /hello, port: 'out[1]'}], ports: {out: [{name: rpc, port: in}], 'out[1]': [{name: empty, port: in}]}}\n" +
+		"- kind: grpc\n  name: rpc\n  " + types + grpcMethods + emptyNull)
+	creds, err := credentials.NewClientTLSFromFile(cert, "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(f.Address(), grpc.WithTransportCredentials(creds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	s, err := pb.NewTestServiceClient(conn).FullDuplexCall(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Send(&pb.StreamingOutputCallRequest{Payload: &pb.Payload{Body: []byte("a")}}); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := s.Recv(); err != nil || string(m.GetPayload().GetBody()) != "a" {
+			t.Fatalf("got %v, %v", m, err)
+		}
+		<-time.After(200 * time.Millisecond) // the client is silent
+	}
+	s.CloseSend()
+	if _, err := s.Recv(); err != io.EOF {
+		t.Errorf("got %v", err)
+	}
+	call := func(fields string) error {
+		g := newGRPCFlow(t)
+		defer g.Close()
+		g.Load("- {kind: grpc_call, name: call, url: 'https://" + f.Address() + "', method: grpc.testing.TestService/EmptyCall, " + types + ", " + fields + "}\n")
+		_, _, err := g.Engine().Run(context.Background(), "call", value.Map())
+		return err
+	}
+	for _, protocol := range []string{"grpc", "grpc-web", "connect"} {
+		if err := call(fmt.Sprintf("protocol: %s, tls: {ca: %q}", protocol, cert)); err != nil {
+			t.Errorf("%s: %v", protocol, err)
+		}
+	}
+	other, _ := certificateFiles(t)
+	if err := call(fmt.Sprintf("tls: {ca: %q}", other)); err == nil || node.Describe(err).Code != "tls" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A node that reads bodies may stand in front: then a call begins when it has come as a whole.
+func TestGRPCServerBehindReader(t *testing.T) {
+	f := newGRPCFlow(t)
+	f.Serve("- {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: look, port: in}]}}\n- {kind: log, name: look, ports: {out: [{name: rpc, port: in}]}}\n- kind: grpc\n  name: rpc\n  " +
+		grpcTypes(t) + grpcMethods + emptyNull)
+	client := pb.NewTestServiceClient(dialGRPC(t, f.Address()))
+	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor(gzip.Name)}} {
+		resp, err := client.UnaryCall(user(t.Context()), &pb.SimpleRequest{Payload: &pb.Payload{Body: []byte("a")}}, options...)
+		if err != nil || string(resp.GetPayload().GetBody()) != "a" {
+			t.Errorf("got %v, %v", resp, err)
+		}
+	}
+	s, err := client.StreamingInputCall(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := s.Send(&pb.StreamingInputCallRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m, err := s.CloseAndRecv(); err != nil || m.GetAggregatedPayloadSize() != 3 {
+		t.Errorf("got %v, %v", m, err)
+	}
+}
+
+// Limits of calls and messages, each with its code.
+func TestGRPCServerLimits(t *testing.T) {
+	f := newGRPCFlow(t)
+	f.Serve(grpcListener + grpcTypes(t) + strings.Replace(grpcMethods, "limits: {message_bytes: 9MiB}", "limits: {message_bytes: 1KiB, messages: 2, calls: 1}", 1) + emptyNull)
+	client := pb.NewTestServiceClient(dialGRPC(t, f.Address()))
+	up, err := client.StreamingInputCall(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := up.Send(&pb.StreamingInputCallRequest{}); err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+	}
+	_, err = up.CloseAndRecv()
+	wantCode(t, err, codes.ResourceExhausted, "more than 2 messages")
+	// A bomb: it is small, but not when it is decompressed.
+	_, err = client.UnaryCall(user(t.Context()), &pb.SimpleRequest{Payload: &pb.Payload{Body: make([]byte, 1<<20)}}, grpc.UseCompressor(gzip.Name))
+	wantCode(t, err, codes.ResourceExhausted, "")
+	s, err := client.FullDuplexCall(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Send(&pb.StreamingOutputCallRequest{Payload: &pb.Payload{Body: []byte("a")}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.EmptyCall(t.Context(), &pb.Empty{})
+	wantCode(t, err, codes.Unavailable, "too many calls")
+	s.CloseSend()
+	if _, err := s.Recv(); err != io.EOF {
+		t.Errorf("got %v", err)
+	}
+	until(t, "there is room again", func() bool {
+		_, err := client.EmptyCall(t.Context(), &pb.Empty{})
+		return err == nil
+	})
 }
