@@ -54,8 +54,7 @@ func (n *callNode) ask(ctx context.Context) (*types, error) {
 	if method == nil {
 		return nil, &node.Error{Err: errors.New(n.label + "the service has no such method"), Code: "UNIMPLEMENTED", Status: http.StatusNotImplemented, Permanent: true}
 	}
-	t := n.typesOf(s, method)
-	t.client = n.newClient(n.method, n.protocol, method.Output())
+	t := &types{schema: s, method: method, client: n.newClient(n.method, n.protocol, method.Output())}
 	n.asked.types = t
 	return t, nil
 }

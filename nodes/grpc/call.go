@@ -79,8 +79,13 @@ func callDef(o stream.Options) *node.Def {
 			}
 			return t
 		},
-		Recall: node.Always(node.Effects), // but see Reads
-		New:    func(init *node.Init) (node.Node, error) { return newCall(init, o) },
+		Recall: func(c schema.Config) node.Recall {
+			if c.Bool("stream") {
+				return node.Attached // it continues after the answers to its messages
+			}
+			return node.Effects // but see Reads
+		},
+		New: func(init *node.Init) (node.Node, error) { return newCall(init, o) },
 	}
 }
 
@@ -158,7 +163,7 @@ func newCall(init *node.Init, o stream.Options) (node.Node, error) {
 		return nil, c.Errorf("url", diag.CodeBadValue, "the url of a service has no query")
 	}
 	if method != nil {
-		n.fixed = n.typesOf(s, method)
+		n.fixed = &types{schema: s, method: method}
 		if n.streams && !method.IsStreamingServer() {
 			return nil, c.Errorf("stream", diag.CodeBadValue, "%s answers with one message, so there is no stream", n.method).WithHint("remove stream")
 		}
@@ -189,15 +194,10 @@ func (n *callNode) checkTypes(s *message.Schema) error {
 	return nil
 }
 
-// typesOf returns what a call of a method needs.
-func (n *callNode) typesOf(s *message.Schema, method protoreflect.MethodDescriptor) *types {
-	return &types{schema: s, method: method}
-}
-
 // newClient returns a client of a method of the service, which speaks a protocol.
 func (n *callNode) newClient(name, protocol string, answer protoreflect.MessageDescriptor) *client {
 	options := []connect.ClientOption{
-		connect.WithReadMaxBytes(n.bytes), connect.WithSendMaxBytes(n.bytes),
+		connect.WithReadMaxBytes(n.bytes), connect.WithSendMaxBytes(n.bytes), connect.WithCodec(protoCodec{}),
 		connect.WithResponseInitializer(func(_ connect.Spec, m any) error { return initialize(m, answer) }),
 	}
 	switch protocol {

@@ -2,6 +2,7 @@ package grpc_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -78,4 +79,33 @@ func TestBothEnds(t *testing.T) {
 		check(fields+", method: test.Tester/Both", `[{"text":"x"},{"text":"y"}]`, `"text":"y?"`)
 	}
 	check("reflection: true, method: test.Tester/Up", `[{},{}]`, `"i64":2`)
+}
+
+// Bytes that are not a message are the mistake of the client, also those that package proto panics for.
+func TestMalformed(t *testing.T) {
+	f := serve(t, echo, flows)
+	for _, body := range []string{"\x9a\x01\b\b\xca0\r0000", "\xff", "\xc2\x01\x02\x10\xff"} {
+		resp, err := f.Client().Post("http://"+f.Address()+"/test.Tester/Unary", "application/proto", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%q: got %d", body, resp.StatusCode)
+		}
+	}
+	if strings.Contains(f.Log(), "panic") {
+		t.Error(f.Log())
+	}
+}
+
+// A request that is not a call is not found, and a payload that is not a request has none to answer.
+func TestNoCall(t *testing.T) {
+	f := serve(t, echo, flows)
+	if r := f.Request("GET", "/elsewhere", ""); r.Status != http.StatusNotFound {
+		t.Errorf("got %+v", r)
+	}
+	if resp := f.Send("rpc", value.Map()); !resp.IsError() || !strings.Contains(resp.Payload.AsError().Error(), "want the request of a listener") {
+		t.Errorf("got %v", resp.Payload)
+	}
 }

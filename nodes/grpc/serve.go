@@ -10,8 +10,6 @@ import (
 	"sync"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
@@ -69,7 +67,7 @@ func (g *generation) handlerOf(m *method) http.Handler {
 func (g *generation) options(m *method) []connect.HandlerOption {
 	o := []connect.HandlerOption{
 		connect.WithReadMaxBytes(g.bytes), connect.WithSendMaxBytes(g.bytes), connect.WithCompressMinBytes(1 << 10),
-		connect.WithCodec(&jsonCodec{"json", g.schema}), connect.WithCodec(&jsonCodec{"json; charset=utf-8", g.schema}),
+		connect.WithCodec(protoCodec{}), connect.WithCodec(&jsonCodec{"json", g.schema}), connect.WithCodec(&jsonCodec{"json; charset=utf-8", g.schema}),
 		connect.WithRequestInitializer(func(_ connect.Spec, v any) error { return initialize(v, m.desc.Input()) }),
 	}
 	if idempotency(m.desc) == descriptorpb.MethodOptions_NO_SIDE_EFFECTS { // it may be called by GET
@@ -127,7 +125,7 @@ func (g *generation) answerList(ctx context.Context, c *call, s *connect.ClientS
 		}
 		size := int64(v.Size())
 		if !c.endpoint.held.Take(size) {
-			return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("there is no memory for the messages of the stream"))
+			return nil, errNoMemory
 		}
 		c.held += size
 		all = append(all, v)
@@ -151,15 +149,27 @@ func (g *generation) answerEach(ctx context.Context, c *call, s *connect.BidiStr
 		if err != nil {
 			return err
 		}
-		body, err := g.decode(m)
-		if err == nil {
-			err = c.stream(ctx, body, s.Conn())
-		}
-		if err != nil {
+		if err := g.answerOne(ctx, c, m, s.Conn()); err != nil {
 			return err
 		}
 	}
 }
+
+// answerOne answers a message of a stream. Its bytes are counted meanwhile: there may be many streams.
+func (g *generation) answerOne(ctx context.Context, c *call, m *msg, to connect.StreamingHandlerConn) error {
+	body, err := g.decode(m)
+	if err != nil {
+		return err
+	}
+	size := int64(body.Size())
+	if !c.endpoint.held.Take(size) {
+		return errNoMemory
+	}
+	defer c.endpoint.held.Free(size)
+	return c.stream(ctx, body, to)
+}
+
+var errNoMemory = connect.NewError(connect.CodeResourceExhausted, errors.New("there is no memory for the messages of the stream"))
 
 // stream runs a process whose parts, and whose answer, are messages of a stream.
 func (c *call) stream(ctx context.Context, body value.Value, to connect.StreamingHandlerConn) error {
@@ -319,34 +329,4 @@ func (p *parts) Part(ctx context.Context, v value.Value) error {
 		return nil
 	}
 	return p.to.Send(r.body)
-}
-
-// A jsonCodec is the JSON form of messages, with the types of a schema.
-type jsonCodec struct {
-	name   string
-	schema *message.Schema
-}
-
-// Name implements [connect.Codec].
-func (c *jsonCodec) Name() string { return c.name }
-
-// Marshal implements [connect.Codec].
-func (c *jsonCodec) Marshal(v any) ([]byte, error) {
-	m, ok := v.(proto.Message)
-	if !ok {
-		return nil, fmt.Errorf("%T is not a message", v)
-	}
-	return protojson.MarshalOptions{Resolver: c.schema.Resolver()}.Marshal(m)
-}
-
-// Unmarshal implements [connect.Codec].
-func (c *jsonCodec) Unmarshal(data []byte, v any) error {
-	m, ok := v.(proto.Message)
-	if !ok {
-		return fmt.Errorf("%T is not a message", v)
-	}
-	if len(data) == 0 {
-		return errors.New("want an object of JSON, such as {}")
-	}
-	return protojson.UnmarshalOptions{Resolver: c.schema.Resolver()}.Unmarshal(data, m)
 }

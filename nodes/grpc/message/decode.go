@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
@@ -133,10 +132,22 @@ func (s *Schema) decodeOne(fd protoreflect.FieldDescriptor, v protoreflect.Value
 	}
 }
 
+// Parse reads the bytes of a message. It is proto.Unmarshal, which in version 1.36.12 panics for a
+// message without generated code if an entry of a map has two keys, the second one of a wrong wire
+// type: see testdata/fuzz.
+func Parse(data []byte, m proto.Message) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("malformed: %v", panicked)
+		}
+	}()
+	return proto.Unmarshal(data, m)
+}
+
 // Unmarshal returns the value of the bytes of a message.
 func (s *Schema) Unmarshal(d protoreflect.MessageDescriptor, data []byte) (value.Value, error) {
 	m := dynamicpb.NewMessage(d)
-	if err := proto.Unmarshal(data, m); err != nil {
+	if err := Parse(data, m); err != nil {
 		return value.Value{}, errorf("not a message %s: %v", d.FullName(), err)
 	}
 	return s.Decode(m)
@@ -148,16 +159,4 @@ func float(f float64) value.Value {
 		return value.Int(int64(f))
 	}
 	return value.Float(f)
-}
-
-// Unknown returns how many bytes of a message its schema does not know.
-func Unknown(m protoreflect.Message) (n int) {
-	for b := m.GetUnknown(); len(b) > 0; {
-		_, _, size := protowire.ConsumeField(b)
-		if size < 0 {
-			break
-		}
-		n, b = n+size, b[size:]
-	}
-	return n
 }

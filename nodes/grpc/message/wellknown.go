@@ -225,13 +225,16 @@ func decodeAny(s *Schema, m protoreflect.Message, depth int) (value.Value, error
 	if url == "" && len(data) == 0 {
 		return value.Map(), nil
 	}
+	if !strings.Contains(url, "/") {
+		url = typeHost + url
+	}
 	fields := []value.Field{{Name: typeKey, Value: value.String(url)}}
 	d := s.anyType(url)
 	if d == nil {
 		return value.Map(append(fields, value.Field{Name: anyValue, Value: value.Binary(data)})...), nil
 	}
 	inner := dynamicpb.NewMessage(d)
-	if err := proto.Unmarshal(data, inner); err != nil {
+	if err := Parse(data, inner); err != nil {
 		return value.Value{}, errorf("not a message %s: %v", d.FullName(), err)
 	}
 	if formOf(d.FullName()).decode == nil {
