@@ -262,7 +262,7 @@ func (n *server) refuse(p node.Process, r *http.Request, err error) node.Result 
 
 func (n *server) refuseIn(ctx context.Context, r *http.Request, err error) node.Result {
 	w := connect.NewErrorWriter()
-	if ctx.Err() != nil || !w.IsSupported(r) {
+	if ctx.Err() != nil || r.Method != http.MethodPost || !w.IsSupported(r) {
 		return node.Fail(err)
 	}
 	answer := wireError(ctx, n.schema, err, "")
