@@ -3,9 +3,10 @@
 // files, descriptors, or by reflection.
 //
 // schema.go reads the fields about types; package message converts. call.go is the node that
-// calls, with exchange.go for one call, and ask.go for reflection. server.go is the node that
-// serves; its endpoint (endpoint.go) outlives generations, serve.go answers one call, and known.go
-// has the services that each server has. status.go is the one table of codes, in both directions.
+// calls, with exchange.go for one call, answers.go for a stream of answers, and ask.go for
+// reflection. server.go is the node that serves; its endpoint (endpoint.go) outlives generations,
+// serve.go answers one call, reply.go reads what a process answers, and known.go has the services
+// that each server has. metadata.go and codec.go are for both. status.go is the one table of codes, in both directions.
 //
 // The package must not know the listener that a request comes from, or how processes are run.
 package grpc

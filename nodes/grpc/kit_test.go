@@ -109,3 +109,21 @@ func TestNoCall(t *testing.T) {
 		t.Errorf("got %v", resp.Payload)
 	}
 }
+
+// The answer of a type with fields of an envelope is the message. A port without a link answers
+// with the message of the request.
+func TestAnswersWithFieldsOfEnvelopes(t *testing.T) {
+	const fields = `source: 'syntax = "proto3"; message M { string body = 1; int32 status = 2; } service S { rpc Say(M) returns (M); rpc Echo(M) returns (M); }'`
+	f := flowtest.New(t, std.Defs("")...)
+	f.Serve("- {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: rpc, port: in}]}}\n" +
+		"- {kind: grpc, name: rpc, " + fields + ", methods: [{method: S/Say, port: 'out[0]'}, {method: S/Echo, port: 'out[1]'}], ports: {'out[0]': [{name: say}], 'out[1]': []}}\n" +
+		"- {kind: snippet, name: say, language: cel, code: '{\"body\": body.body + \"!\", \"status\": 404}'}\n")
+	for method, want := range map[string]string{"Say": `{"body":"a!","status":404}`, "Echo": `{"body":"a","status":7}`} {
+		v, err := call(t, f.Address(), fields+", method: S/"+method, `{"body":"a","status":7}`)
+		if err != nil {
+			t.Errorf("%s: %v", method, err)
+		} else if got := text(t, v); got != want {
+			t.Errorf("%s: got %s, want %s", method, got, want)
+		}
+	}
+}
