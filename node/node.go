@@ -296,6 +296,9 @@ type System interface {
 	// processes (those that wait), frames (what they wait for) or values (variables).
 	// Secrets are redacted. An unknown table has none.
 	Rows(table string) []value.Value
+
+	// Ready reports whether the generation that serves is ready: see [Readier].
+	Ready() bool
 }
 
 // A Ref identifies a node.

@@ -30,6 +30,12 @@ type System struct {
 	Secrets   []string // of both
 }
 
+// Ready implements [node.System].
+func (s *System) Ready() bool {
+	g := s.Current()
+	return g != nil && len(g.Generation.Ready()) == 0
+}
+
 // redacted stands for what may be a secret.
 var redacted = value.String("[redacted]")
 

@@ -35,6 +35,7 @@ type Settings struct {
 	IdleTimeout    time.Duration // of a connection; 0 for none
 	HeaderBytes    int64         // longest header of an answer; 0 for 64 KiB
 	Connections    int           // to a host, idle ones included; 0 for 1024
+	HTTP2          bool          // nothing else is spoken; without TLS, from the first byte on
 	Raw            bool          // bodies come as they were sent; else gzip is asked for, and decompressed
 	TLS            field.TLS
 }
@@ -138,6 +139,11 @@ func (t Settings) Open() (*Transport, error) {
 		ForceAttemptHTTP2:      true, // net/http does not by itself with a dialer of ours
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 30 * time.Second},
 	}}
+	if t.HTTP2 {
+		transport.Protocols = new(http.Protocols)
+		transport.Protocols.SetHTTP2(true)
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	}
 	switch {
 	case t.Proxy == NoProxy || t.Proxy == "" && t.Public: // a proxy would look up names itself
 	case t.Proxy == "":

@@ -113,6 +113,20 @@ var cases = map[string]conformCase{
 			Document: "- {kind: file_source, name: n, paths: '" + filepath.Join(t.TempDir(), "*") + "', follow: true, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		}
 	},
+	"grpc": plain(flowtest.Case{
+		Document: "- {kind: grpc, name: n, proto: grpc/health/v1/health.proto, methods: [{method: grpc.health.v1.Health/Check, port: 'out[0]'}], ports: {'out[0]': [{name: next}], error: [{name: failed}]}}",
+		Allocs:   20, // of the error, as there is no request
+	}),
+	"grpc_call": func(t *testing.T) flowtest.Case {
+		service := newCounting(t, http.MethodPost, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "application/proto") }))
+		return flowtest.Case{
+			Close:    service.Close,
+			Changes:  service.count,
+			Document: "- {kind: grpc_call, name: n, url: '" + service.URL + "', protocol: connect, proto: grpc/health/v1/health.proto, method: grpc.health.v1.Health/Check, ports: {out: [{name: next}], error: [{name: failed}]}}",
+			Payload:  object("service", value.String("a")),
+			Allocs:   -1, // those of net/http
+		}
+	},
 	"for": plain(flowtest.Case{
 		Document: "- {kind: for, name: n, ports: {'out[0]': [{name: body}], 'out[1]': [{name: after}], error: [{name: failed}]}}",
 		Payload:  value.List(value.Int(1), value.Int(2)),

@@ -86,7 +86,8 @@ func partsFrom(init *node.Init) *selection {
 // those that come only to nodes that need no value of it. It inspects the nodes that get the requests of a listener. A router that all requests come to, by nodes that let them
 // pass, may lead some to such a node and others to one that reads the body.
 //
-// What leaves a port "error" is not a request, so it does not matter who gets that.
+// What leaves a port "error" is not a request, so it does not matter who gets that. Nor is what leaves
+// a node that starts processes of its own, such as one of gRPC.
 func unreadFrom(init *node.Init) *selection {
 	if !init.Below(node.NeedsRaw | node.SendsParts) {
 		return nil
@@ -112,8 +113,8 @@ func sendsOn(ports ...[]node.Target) (found bool) {
 	if slices.ContainsFunc(ports, ends) {
 		return false
 	}
-	for v := range node.Reach(node.Down, node.Nodes(ports...), nil) {
-		if !isUnread(v) || slices.ContainsFunc(v.Out, ends) {
+	for v := range node.Reach(node.Down, node.Nodes(ports...), (*node.Vertex).Starts) {
+		if !isUnread(v) || !v.Starts() && slices.ContainsFunc(v.Out, ends) {
 			return false
 		}
 		found = found || v.Traits.Is.Has(node.NeedsRaw)
