@@ -1,0 +1,86 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Sizes of what a connection has; the library's own take 1 MiB a connection.
+const (
+	bufferBytes = 64 << 10
+	pingEvery   = 5 * time.Second
+	silence     = 10 * time.Second // after which a connection without answers is lost
+	poolSize    = 128              // connections of commands that block; more wait
+)
+
+// open makes a client. It connects, to see whether the server is there. When ctx ends, so do
+// the connections.
+func (s *Settings) open(ctx context.Context) (rueidis.Client, error) {
+	o := rueidis.ClientOption{
+		InitAddress: s.addresses, Username: s.user, Password: s.password, SelectDB: s.database,
+		ClientName: "uniflow", ClientSetInfo: rueidis.DisableClientSetInfo,
+		Dialer:           net.Dialer{Timeout: connectTimeout, KeepAlive: pingEvery},
+		ConnWriteTimeout: silence, ReadBufferEachConn: bufferBytes, WriteBufferEachConn: bufferBytes,
+		BlockingPoolSize: poolSize, BlockingPoolCleanup: time.Minute,
+		PipelineMultiplex: -1,   // one connection: commands keep their order
+		DisableRetry:      true, // what may have run already is repeated by the workflow, which counts it
+		DisableCache:      true,
+	}
+	var config *tls.Config
+	if s.secure {
+		var err error
+		if config, err = s.tls.Config(); err != nil {
+			return nil, err
+		}
+		o.TLSConfig = config
+	}
+	if s.master != "" {
+		o.Sentinel = rueidis.SentinelOption{
+			MasterSet: s.master, Username: s.sentinelUser, Password: s.sentinelSecret, ClientName: "uniflow",
+			Dialer: o.Dialer, TLSConfig: config, TopologyRefreshInterval: pingEvery,
+		}
+	}
+	o.DialCtxFn = func(dial context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		dial, cancel := context.WithCancelCause(dial)
+		defer cancel(nil)
+		defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+		var conn net.Conn
+		var err error
+		if config != nil {
+			conn, err = (&tls.Dialer{NetDialer: d, Config: config}).DialContext(dial, "tcp", address)
+		} else {
+			conn, err = d.DialContext(dial, "tcp", address)
+		}
+		if err != nil {
+			return nil, err
+		}
+		t := &tied{Conn: conn}
+		t.untie = context.AfterFunc(ctx, func() { t.Close() })
+		return t, nil
+	}
+	return rueidis.NewClient(o)
+}
+
+// A tied connection ends with a context, so that a client can be closed whose server is silent.
+type tied struct {
+	net.Conn
+	once  sync.Once
+	untie func() bool
+}
+
+// Close ends the connection once: the library and the context may both do it.
+func (t *tied) Close() error {
+	err := net.ErrClosed
+	t.once.Do(func() {
+		if t.untie != nil {
+			t.untie()
+		}
+		err = t.Conn.Close()
+	})
+	return err
+}
