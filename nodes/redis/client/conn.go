@@ -43,17 +43,21 @@ const (
 // Acquire returns the connection of the settings, which others may share. It may still be
 // connecting. Call release once.
 func (s *Settings) Acquire(pool *node.Pool) (c *Conn, release func() error, err error) {
-	return node.Acquire(pool, s.poolKey(), func() (*Conn, error) {
-		ctx, stop := context.WithCancel(context.Background())
-		c := &Conn{settings: s, stop: stop, kick: make(chan struct{}, 1)}
-		c.mu.outcome = make(chan struct{})
-		c.mu.err = fmt.Errorf("%s: %w: not connected yet", s.Where(), stream.ErrLost)
-		c.work.Go(func() { c.keep(ctx) })
-		return c, nil
-	})
+	return node.Acquire(pool, s.poolKey(), func() (*Conn, error) { return s.Open(), nil })
 }
 
-// Close disconnects. It implements [io.Closer], for the pool.
+// Open returns a connection that nothing else uses, and that the caller closes. It may still be
+// connecting.
+func (s *Settings) Open() *Conn {
+	ctx, stop := context.WithCancel(context.Background())
+	c := &Conn{settings: s, stop: stop, kick: make(chan struct{}, 1)}
+	c.mu.outcome = make(chan struct{})
+	c.mu.err = fmt.Errorf("%s: %w: not connected yet", s.Where(), stream.ErrLost)
+	c.work.Go(func() { c.keep(ctx) })
+	return c
+}
+
+// Close disconnects, as [io.Closer] does it, for the pool.
 func (c *Conn) Close() error {
 	c.stop()
 	c.work.Wait()

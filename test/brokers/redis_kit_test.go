@@ -1,0 +1,150 @@
+package brokers_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/uniflow-labs/uniflow/node/stream/streamtest"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/test/brokers"
+)
+
+const redisPassword = "correct"
+
+// A redisSystem is a server of Redis with what the kit gives to it.
+type redisSystem struct {
+	server *brokers.Redis
+	client rueidis.Client
+
+	mu struct {
+		sync.Mutex
+		made int // messages
+	}
+}
+
+func newRedisSystem(t testing.TB) *redisSystem {
+	t.Helper()
+	r := &redisSystem{server: brokers.StartRedis(t, brokers.RedisOptions{Password: redisPassword})}
+	r.client = r.server.Connect(t)
+	return r
+}
+
+// do runs a command. It fails the test with an error.
+func (r *redisSystem) do(t testing.TB, command ...string) rueidis.RedisMessage {
+	t.Helper()
+	m, err := r.try(command...).ToMessage()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		t.Fatal(strings.Join(command, " ")+": ", err)
+	}
+	return m
+}
+
+func (r *redisSystem) try(command ...string) rueidis.RedisResult {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return r.client.Do(ctx, r.client.B().Arbitrary(command[0]).Args(command[1:]...).Build())
+}
+
+// fields returns the fields that each kind needs for a server at an address.
+func (r *redisSystem) fields(kind, addr string) map[string]any {
+	return map[string]any{"kind": kind, "urls": "redis://" + addr, "password": redisPassword}
+}
+
+func refuseRedis(fields map[string]any) (field, secret string) {
+	fields["password"] = "a wrong horse"
+	return "password", "a wrong horse"
+}
+
+// produce runs a command for each message, again until each is confirmed. Commands that have run
+// before do nothing.
+func (r *redisSystem) produce(t testing.TB, messages []streamtest.Message, command func(n int, m streamtest.Message) []string, stored func(error) bool) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := r.mu.made + 1
+	r.mu.made += len(messages)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for len(messages) > 0 && t.Context().Err() == nil {
+		commands := make(rueidis.Commands, len(messages))
+		for i, m := range messages {
+			c := command(first+i, m)
+			commands[i] = r.client.B().Arbitrary(c[0]).Args(c[1:]...).Build()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		answers := r.client.DoMulti(ctx, commands...)
+		cancel()
+		done := slices.IndexFunc(answers, func(a rueidis.RedisResult) bool { return a.Error() != nil && !stored(a.Error()) })
+		if done < 0 {
+			return
+		}
+		messages, first = messages[done:], first+done
+		<-tick.C // the server may be away
+	}
+}
+
+func (r *redisSystem) produceStream(t testing.TB, messages []streamtest.Message) {
+	r.produce(t, messages, func(n int, m streamtest.Message) []string {
+		return []string{"XADD", "orders", strconv.Itoa(n) + "-0", "body", string(m.Body)}
+	}, func(err error) bool { return strings.Contains(err.Error(), "equal or smaller") })
+}
+
+// group returns what is unsettled of the kit's group, and what is pending.
+func (r *redisSystem) group(t testing.TB) (unsettled, pending int) {
+	t.Helper()
+	all, err := r.try("XLEN", "orders").AsInt64()
+	groups, err2 := r.try("XINFO", "GROUPS", "orders").ToArray()
+	if err != nil || err2 != nil {
+		return r.count(), 0 // no stream, or no server
+	}
+	for i := range groups {
+		g, err := groups[i].AsMap()
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, waits, lag := g["name"], g["pending"], g["lag"]
+		if text, _ := name.ToString(); text == "kit" {
+			p, _ := waits.AsInt64()
+			l, _ := lag.AsInt64()
+			return int(p + l), int(p)
+		}
+	}
+	return int(all), 0
+}
+
+func (r *redisSystem) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.made
+}
+
+func TestRedisStreamSource(t *testing.T) {
+	streamtest.Run(t, streamtest.Subject{
+		Kinds:   std.Defs(""),
+		Source:  true,
+		Largest: largest,
+		System: func(t testing.TB) *streamtest.System {
+			r := newRedisSystem(t)
+			return &streamtest.System{
+				Addr:    r.server.Addr(),
+				Restart: func(t testing.TB) { r.server.Restart(t) },
+				Source: func(addr string) map[string]any {
+					f := r.fields("redis_source", addr)
+					f["stream"], f["group"], f["claim"] = "orders", "kit", "2s"
+					return f
+				},
+				Produce:   func(t testing.TB, messages []streamtest.Message) { r.produceStream(t, messages) },
+				Unsettled: func(t testing.TB) int { n, _ := r.group(t); return n },
+				Ahead:     func(t testing.TB) int { _, n := r.group(t); return n },
+				Refuse:    refuseRedis,
+			}
+		},
+	})
+}
