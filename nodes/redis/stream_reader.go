@@ -106,7 +106,7 @@ func newStreamReader(init *node.Init, s *client.Settings) (stream.Reader, error)
 }
 
 // Connect implements [stream.Reader].
-func (r *streamReader) Connect(ctx context.Context, _ stream.Host) error {
+func (r *streamReader) Connect(ctx context.Context, h stream.Host) error {
 	conn := r.conn
 	if conn == nil {
 		conn = r.settings.Open()
@@ -114,6 +114,7 @@ func (r *streamReader) Connect(ctx context.Context, _ stream.Host) error {
 	err := conn.Live(ctx)
 	if err == nil {
 		r.drainFetch()
+		r.forget(h)
 		err = r.ensure(ctx, conn)
 	}
 	if err == nil {
@@ -135,6 +136,18 @@ func (r *streamReader) Connect(ctx context.Context, _ stream.Host) error {
 		r.removeIdle(ctx)
 	}
 	return nil
+}
+
+// forget lets go of what the runtime has forgotten with the connection: it is pending.
+func (r *streamReader) forget(h stream.Host) {
+	held := make(map[string]*entry)
+	h.InFlight(func(m *stream.Message) {
+		e := m.Token.(*entry)
+		held[e.id] = e
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.held = held
 }
 
 // ensure makes the group if it is missing. One that replaces another one begins with the oldest
