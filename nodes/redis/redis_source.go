@@ -85,6 +85,8 @@ func openSource(init *node.Init) (stream.Reader, error) {
 	switch c.String("mode") {
 	case modeStream:
 		return newStreamReader(init, s)
+	case modeList:
+		return newListReader(init, s)
 	}
 	return nil, c.Errorf("mode", diag.CodeBadValue, "TODO")
 }

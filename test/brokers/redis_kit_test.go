@@ -148,3 +148,46 @@ func TestRedisStreamSource(t *testing.T) {
 		},
 	})
 }
+
+// push pushes a message once, however often it is called.
+const push = `if redis.call('SET', KEYS[2], 1, 'NX') then redis.call('RPUSH', KEYS[1], ARGV[1]) end return 1`
+
+// length returns the length of a list, a hash or a sorted set.
+func (r *redisSystem) length(command, key string) int {
+	n, err := r.try(command, key).AsInt64()
+	if err != nil {
+		return r.count() // no server
+	}
+	return int(n)
+}
+
+func TestRedisListSource(t *testing.T) {
+	streamtest.Run(t, streamtest.Subject{
+		Kinds:   std.Defs(""),
+		Source:  true,
+		Largest: largest,
+		System: func(t testing.TB) *streamtest.System {
+			r := newRedisSystem(t)
+			taken := func(testing.TB) int { return r.length("ZCARD", "{jobs}:uniflow:leases") }
+			return &streamtest.System{
+				Addr:    r.server.Addr(),
+				Restart: func(t testing.TB) { r.server.Restart(t) },
+				Source: func(addr string) map[string]any {
+					f := r.fields("redis_source", addr)
+					f["mode"], f["list"], f["claim"] = "list", "jobs", "2s"
+					return f
+				},
+				Produce: func(t testing.TB, messages []streamtest.Message) {
+					r.produce(t, messages, func(n int, m streamtest.Message) []string {
+						return []string{"EVAL", push, "2", "jobs", "made:" + strconv.Itoa(n), string(m.Body)}
+					}, func(error) bool { return false })
+				},
+				Unsettled: func(t testing.TB) int {
+					return r.length("LLEN", "jobs") + r.length("LLEN", "{jobs}:uniflow:inbox") + taken(t)
+				},
+				Ahead:  taken,
+				Refuse: refuseRedis,
+			}
+		},
+	})
+}
