@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -117,24 +118,33 @@ func (e *entry) field(name string) (text string, ok bool) {
 	return "", false
 }
 
-// values returns the fields, except for those of these names, as a map; null without any.
+// values returns the fields, except for those of these names, as a map; null without any. A name
+// that occurs several times has a list.
 func (e *entry) values(without ...string) value.Value {
-	var b value.MapBuilder
-fields:
+	names := make([]string, 0, len(e.fields)/2)
+	texts := make(map[string][]value.Value, len(e.fields)/2)
 	for i := 0; i+1 < len(e.fields); i += 2 {
 		name, _ := e.fields[i].ToString() // parseEntries has seen that they are texts
-		for _, w := range without {
-			if name == w {
-				continue fields
-			}
+		if slices.Contains(without, name) {
+			continue
 		}
 		text, _ := e.fields[i+1].ToString()
-		b.Set(strings.ToValidUTF8(name, "\uFFFD"), textValue(text))
+		name = strings.ToValidUTF8(name, "\uFFFD")
+		if texts[name] == nil {
+			names = append(names, name)
+		}
+		texts[name] = append(texts[name], textValue(text))
 	}
-	if b.Len() == 0 {
+	if len(names) == 0 {
 		return value.Null()
 	}
-	return b.Build()
+	fields := make([]value.Field, len(names))
+	for i, name := range names {
+		if fields[i] = (value.Field{Name: name, Value: texts[name][0]}); len(texts[name]) > 1 {
+			fields[i].Value = value.List(texts[name]...)
+		}
+	}
+	return value.UniqueMap(fields)
 }
 
 func (e *entry) time() time.Time { return time.UnixMilli(int64(e.at.ms)).UTC() }

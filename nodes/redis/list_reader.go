@@ -39,6 +39,11 @@ type listReader struct {
 	arrivals chan error    // has one when the wait under way is over
 	waits    bool          // one is; owned by the goroutine that reads
 	progress progress      // of what is in flight
+
+	mu struct {
+		sync.Mutex
+		held map[string]bool // ids that were read and are not settled
+	}
 }
 
 // A taken message is the token of a message.
@@ -53,6 +58,7 @@ func newListReader(init *node.Init, s *client.Settings) (stream.Reader, error) {
 		settings: s, keys: keysOf(c.String("list")), side: strings.ToUpper(c.String("side")), run: rand.Text()[:10], lease: c.Duration("claim"),
 		clock: init.Clock, log: init.Log, wake: make(chan struct{}, 1), arrivals: make(chan error, 1),
 	}
+	r.mu.held = make(map[string]bool)
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r, nil
 }
@@ -79,6 +85,9 @@ func (r *listReader) Connect(ctx context.Context, h stream.Host) error {
 			err = &stream.RefusedError{Field: "user", Err: err}
 		}
 	}
+	if err == nil && r.conn != nil {
+		err = r.forget(ctx, h)
+	}
 	var refused *stream.RefusedError
 	switch {
 	case err == nil:
@@ -93,6 +102,27 @@ func (r *listReader) Connect(ctx context.Context, h stream.Host) error {
 		r.conn, r.host = conn, h
 		r.progress.begin(r.clock, r.lease/2, r.renew)
 	}
+	return nil
+}
+
+// forget ends the leases of what the runtime has forgotten with the connection.
+func (r *listReader) forget(ctx context.Context, h stream.Host) error {
+	held := make(map[string]bool)
+	h.InFlight(func(m *stream.Message) { held[m.Token.(*taken).id] = true })
+	var back []string
+	r.mu.Lock()
+	for id := range r.mu.held {
+		if !held[id] {
+			back = append(back, "0", id, "1")
+		}
+	}
+	r.mu.Unlock()
+	if err := r.inParts(ctx, leaseScript(), back, 3); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.held = held
 	return nil
 }
 
@@ -157,6 +187,11 @@ func (r *listReader) take(ctx context.Context, room stream.Room) (read []stream.
 		}
 		read = append(read, m)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range read {
+		r.mu.held[read[i].Token.(*taken).id] = true
+	}
 	return read, time.Duration(ms) * time.Millisecond, nil
 }
 
@@ -196,9 +231,11 @@ const longWait = 5 * time.Second
 // Settle implements [stream.Reader].
 func (r *listReader) Settle(ctx context.Context, s stream.Settled) error {
 	var done, back []string
+	r.mu.Lock()
 	for i := range s.Outcomes {
 		o := &s.Outcomes[i]
 		id := o.Message.Token.(*taken).id
+		delete(r.mu.held, id)
 		if o.Err == nil {
 			done = append(done, id)
 			continue
@@ -209,18 +246,19 @@ func (r *listReader) Settle(ctx context.Context, s stream.Settled) error {
 		}
 		back = append(back, strconv.FormatInt(o.Delay.Milliseconds(), 10), id, unbegun)
 	}
-	if err := r.run1000(ctx, doneScript(), done, 1); err != nil {
+	r.mu.Unlock()
+	if err := r.inParts(ctx, doneScript(), done, 1); err != nil {
 		return err
 	}
 	if len(back) == 0 {
 		return nil
 	}
 	defer r.signal() // the wait of Read may be too long now
-	return r.run1000(ctx, leaseScript(), back, 3)
+	return r.inParts(ctx, leaseScript(), back, 3)
 }
 
-// run1000 runs a script for the arguments, at most 1000 at a time; each message has several.
-func (r *listReader) run1000(ctx context.Context, script *rueidis.Lua, args []string, each int) error {
+// inParts runs a script for the arguments, for takeMost messages at a time.
+func (r *listReader) inParts(ctx context.Context, script *rueidis.Lua, args []string, each int) error {
 	for len(args) > 0 {
 		n := min(len(args), takeMost*each)
 		if _, err := r.conn.Eval(ctx, script, r.keys.all(), args[:n]); err != nil {
@@ -238,7 +276,7 @@ func (r *listReader) renew() {
 	r.host.InFlight(func(m *stream.Message) { args = append(args, lease, m.Token.(*taken).id, "0") })
 	ctx, cancel := context.WithTimeout(r.ctx, answerTimeout)
 	defer cancel()
-	if err := r.run1000(ctx, leaseScript(), args, 3); err != nil && r.ctx.Err() == nil {
+	if err := r.inParts(ctx, leaseScript(), args, 3); err != nil && r.ctx.Err() == nil {
 		r.log.Warn("leases are not renewed", "error", err)
 	}
 }

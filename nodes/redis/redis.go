@@ -13,7 +13,7 @@ import (
 
 // Defs returns the kinds of the package, freshly made.
 func Defs(o stream.Options) []*node.Def {
-	defs := []*node.Def{source().Def(o)}
+	defs := []*node.Def{source().Def(o), sink().Def(o)}
 	for _, def := range defs {
 		def.Role, def.Lint = node.Connects, field.LintTLS
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node/stream/streamtest"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/test/brokers"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 const redisPassword = "correct"
@@ -46,10 +47,17 @@ func (r *redisSystem) do(t testing.TB, command ...string) rueidis.RedisMessage {
 	return m
 }
 
-func (r *redisSystem) try(command ...string) rueidis.RedisResult {
+// try runs a command, again while there is no connection, as after a restart.
+func (r *redisSystem) try(command ...string) (result rueidis.RedisResult) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return r.client.Do(ctx, r.client.B().Arbitrary(command[0]).Args(command[1:]...).Build())
+	for ctx.Err() == nil {
+		result = r.client.Do(ctx, r.client.B().Arbitrary(command[0]).Args(command[1:]...).Build())
+		if result.NonRedisError() == nil {
+			break
+		}
+	}
+	return result
 }
 
 // fields returns the fields that each kind needs for a server at an address.
@@ -190,4 +198,61 @@ func TestRedisListSource(t *testing.T) {
 			}
 		},
 	})
+}
+
+// sink is the subject of redis_sink in one of its modes. target is the field that says where
+// records go.
+func redisSink(mode, target string, consume func(r *redisSystem, t testing.TB) [][]byte) streamtest.Subject {
+	return streamtest.Subject{
+		Kinds:   std.Defs(""),
+		Sink:    true,
+		Largest: largest,
+		System: func(t testing.TB) *streamtest.System {
+			r := newRedisSystem(t)
+			r.do(t, "SET", "taken", "by something else")
+			return &streamtest.System{
+				Addr:    r.server.Addr(),
+				Restart: func(t testing.TB) { r.server.Restart(t) },
+				Sink: func(addr string) map[string]any {
+					f := r.fields("redis_sink", addr)
+					f["mode"], f[target] = mode, "${has(self."+target+") ? self."+target+" : 'orders'}"
+					return f
+				},
+				Consume: func(t testing.TB) [][]byte { return consume(r, t) },
+				Reject: func() value.Value {
+					return value.Map(
+						value.Field{Name: "body", Value: value.String("x")},
+						value.Field{Name: target, Value: value.String("taken")},
+					)
+				},
+				Refuse: refuseRedis,
+			}
+		},
+	}
+}
+
+func TestRedisStreamSink(t *testing.T) {
+	streamtest.Run(t, redisSink("stream", "stream", func(r *redisSystem, t testing.TB) (bodies [][]byte) {
+		entries, err := r.try("XRANGE", "orders", "-", "+").AsXRange()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			bodies = append(bodies, []byte(e.FieldValues["body"]))
+		}
+		return bodies
+	}))
+}
+
+func TestRedisListSink(t *testing.T) {
+	streamtest.Run(t, redisSink("list", "list", func(r *redisSystem, t testing.TB) (bodies [][]byte) {
+		texts, err := r.try("LRANGE", "orders", "0", "-1").AsStrSlice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range texts {
+			bodies = append(bodies, []byte(text))
+		}
+		return bodies
+	}))
 }

@@ -230,7 +230,7 @@ func (c *Conn) answer(ctx context.Context, r rueidis.RedisResult) (a Answer) {
 		return a
 	}
 	if end, ok := ctx.Deadline(); ctx.Err() != nil || ok && !time.Now().Before(end) { // the library has timeouts of its own
-		if a.Err = ctx.Err(); a.Err == nil {
+		if a.Err = context.Cause(ctx); a.Err == nil {
 			a.Err = context.DeadlineExceeded
 		}
 		c.retry() // it may be that the server is silent
