@@ -225,8 +225,8 @@ func (c *Conn) answer(ctx context.Context, r rueidis.RedisResult) (a Answer) {
 		a.Message, _ = r.ToMessage() // the error of a nil is not one
 		return a
 	}
-	if refused, ok := rueidis.IsRedisErr(err); ok {
-		a.Err = serverError(refused)
+	if _, ok := rueidis.IsRedisErr(err); ok {
+		a.Err = Describe(err)
 		return a
 	}
 	if end, ok := ctx.Deadline(); ctx.Err() != nil || ok && !time.Now().Before(end) { // the library has timeouts of its own
@@ -234,6 +234,11 @@ func (c *Conn) answer(ctx context.Context, r rueidis.RedisResult) (a Answer) {
 			a.Err = context.DeadlineExceeded
 		}
 		c.retry() // it may be that the server is silent
+		return a
+	}
+	var large errTooLarge
+	if errors.As(err, &large) {
+		a.Err = large.failure()
 		return a
 	}
 	a.Err = fmt.Errorf("%s: %w: %w", c.settings.Where(), stream.ErrLost, err)

@@ -59,6 +59,9 @@ func (s *Settings) open(ctx context.Context) (rueidis.Client, error) {
 		if err != nil {
 			return nil, err
 		}
+		if s.MaxAnswer > 0 {
+			conn = &limited{Conn: conn, most: s.MaxAnswer}
+		}
 		t := &tied{Conn: conn}
 		t.untie = context.AfterFunc(ctx, func() { t.Close() })
 		return t, nil

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -33,8 +31,9 @@ func Code(err error) string {
 	return ""
 }
 
-// serverError returns an error that a server has answered with, as workflows see it.
-func serverError(err *rueidis.RedisError) error {
+// Describe returns an error that a server has answered with, or that is within an answer, as
+// workflows see it.
+func Describe(err error) error {
 	text := err.Error()
 	word, _, _ := strings.Cut(text, " ")
 	if word == "" || strings.ContainsFunc(word, func(r rune) bool { return (r < 'A' || r > 'Z') && r != '_' }) {
