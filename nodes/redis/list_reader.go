@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -79,27 +78,17 @@ func (r *listReader) Connect(ctx context.Context, h stream.Host) error {
 	err := conn.Live(ctx)
 	if err == nil {
 		_, err = conn.Do(ctx, "LLEN", r.keys.list)
-		if code := client.Code(err); code == "wrongtype" {
-			err = &stream.RefusedError{Field: "list", Err: fmt.Errorf("%s is the key of something else than a list", r.keys.list)}
-		} else if code == "noperm" {
-			err = &stream.RefusedError{Field: "user", Err: err}
-		}
+		err = typeError(err, "list", r.keys.list, "list")
 	}
 	if err == nil && r.conn != nil {
 		err = r.forget(ctx, h)
 	}
-	var refused *stream.RefusedError
-	switch {
-	case err == nil:
-	case r.conn == nil:
-		return errors.Join(err, conn.Close())
-	case errors.As(err, &refused):
-		return refused.Err // it may go away: it was right before
-	default:
+	first := r.conn == nil
+	if err := keepConn(&r.conn, conn, err); err != nil {
 		return err
 	}
-	if r.conn == nil {
-		r.conn, r.host = conn, h
+	if first {
+		r.host = h
 		r.progress.begin(r.clock, r.lease/2, r.renew)
 	}
 	return nil
@@ -131,7 +120,7 @@ func (r *listReader) Read(ctx context.Context, room stream.Room) ([]stream.Messa
 	for {
 		read, next, err := r.take(ctx, room)
 		if err != nil || len(read) > 0 {
-			return read, r.lostError(err)
+			return read, lostError(r.settings, err)
 		}
 		r.wait()
 		var due <-chan time.Time
@@ -152,7 +141,7 @@ func (r *listReader) Read(ctx context.Context, room stream.Room) ([]stream.Messa
 			timer.Stop()
 		}
 		if ctx.Err() == nil {
-			err = r.lostError(err)
+			err = lostError(r.settings, err)
 		}
 		if err != nil {
 			return nil, err
@@ -253,7 +242,7 @@ func (r *listReader) Settle(ctx context.Context, s stream.Settled) error {
 	if len(back) == 0 {
 		return nil
 	}
-	defer r.signal() // the wait of Read may be too long now
+	defer signal(r.wake) // the wait of Read may be too long now
 	return r.inParts(ctx, leaseScript(), back, 3)
 }
 
@@ -293,19 +282,4 @@ func (r *listReader) Close(context.Context) error {
 	r.stop()
 	r.work.Wait()
 	return r.conn.Close()
-}
-
-func (r *listReader) signal() {
-	select {
-	case r.wake <- struct{}{}:
-	default: // it has one
-	}
-}
-
-// lostError makes of any error of a command one after which the reader connects again.
-func (r *listReader) lostError(err error) error {
-	if err == nil || errors.Is(err, stream.ErrLost) {
-		return err
-	}
-	return fmt.Errorf("%s: %w: %w", r.settings.Where(), stream.ErrLost, err)
 }

@@ -88,5 +88,5 @@ func openSource(init *node.Init) (stream.Reader, error) {
 	case modeList:
 		return newListReader(init, s)
 	}
-	return nil, c.Errorf("mode", diag.CodeBadValue, "TODO")
+	return newChannelReader(init, s)
 }

@@ -132,7 +132,7 @@ func (r *streamReader) findLeft(ctx context.Context) error {
 	ids, err := answer[1].AsStrSlice()
 	if len(ids) > 0 {
 		r.add(ids)
-		r.signal()
+		signal(r.wake)
 	}
 	return err
 }

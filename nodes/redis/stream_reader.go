@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -63,9 +62,6 @@ type fetchedBatch struct {
 // there is no room for both.
 const blockTime = 500 * time.Millisecond
 
-// answerTimeout is how long a server may take for an answer.
-const answerTimeout = 10 * time.Second
-
 // consumerPrefix begins the names of consumers that vanish with their program.
 const consumerPrefix = "uniflow-"
 
@@ -120,18 +116,11 @@ func (r *streamReader) Connect(ctx context.Context, h stream.Host) error {
 	if err == nil {
 		err = r.findPending(ctx, conn)
 	}
-	var refused *stream.RefusedError
-	switch {
-	case err == nil:
-	case r.conn == nil:
-		return errors.Join(err, conn.Close())
-	case errors.As(err, &refused):
-		return refused.Err // it may go away: it was right before
-	default:
+	first := r.conn == nil
+	if err := keepConn(&r.conn, conn, err); err != nil {
 		return err
 	}
-	if r.conn == nil {
-		r.conn = conn
+	if first {
 		r.progress.begin(r.clock, r.claim/2, r.showLife)
 		r.removeIdle(ctx)
 	}
@@ -155,26 +144,55 @@ func (r *streamReader) forget(h stream.Host) {
 func (r *streamReader) ensure(ctx context.Context, conn *client.Conn) error {
 	start := r.start
 	if r.conn != nil {
-		there, err := conn.Do(ctx, "EXISTS", r.stream)
-		if err != nil {
+		var err error
+		if start, err = r.resumeAt(ctx, conn); err != nil {
 			return err
-		}
-		if n, _ := there.AsInt64(); n == 0 {
-			start = "0" // the entries of another stream of that name are new
-		} else if oldest, ok := r.oldest(); ok {
-			start = oldest.String()
 		}
 	}
 	_, err := conn.Do(ctx, "XGROUP", "CREATE", r.stream, r.group, start, "MKSTREAM")
-	switch client.Code(err) {
-	case "busygroup":
+	if client.Code(err) == "busygroup" {
 		return nil
-	case "wrongtype":
-		return &stream.RefusedError{Field: "stream", Err: fmt.Errorf("%s is the key of something else than a stream", r.stream)}
-	case "noperm":
-		return &stream.RefusedError{Field: "user", Err: err}
 	}
-	return err
+	return typeError(err, "stream", r.stream, "stream")
+}
+
+// resumeAt returns behind which entry a group begins that replaces another one. If it is another
+// stream, too, all of its entries are new.
+func (r *streamReader) resumeAt(ctx context.Context, conn *client.Conn) (string, error) {
+	there, err := conn.Do(ctx, "EXISTS", r.stream)
+	if err != nil {
+		return "", err
+	}
+	oldest, ok := r.oldest()
+	n, err := there.AsInt64()
+	switch {
+	case err != nil:
+		return "", err
+	case n == 0:
+		return "0", nil
+	case !ok:
+		return r.start, nil
+	}
+	m, err := conn.Do(ctx, "XINFO", "STREAM", r.stream)
+	if err != nil {
+		return "", typeError(err, "stream", r.stream, "stream")
+	}
+	info, err := m.AsMap()
+	if err != nil {
+		return "", err
+	}
+	latest := info["last-generated-id"]
+	text, err := latest.ToString()
+	if err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at, err := parseEntryID(text); err != nil || at.less(r.mu.last) {
+		r.mu.last = entryID{}
+		return "0", err
+	}
+	return oldest.String(), nil
 }
 
 // oldest returns behind which entry all are that are not settled; ok is false if nothing was
@@ -204,17 +222,17 @@ func (r *streamReader) Read(ctx context.Context, room stream.Room) ([]stream.Mes
 		}
 		read, err := r.claimDue(ctx, room)
 		if len(read) > 0 || err != nil {
-			return read, r.lostError(err)
+			return read, lostError(r.settings, err)
 		}
 		if err := r.findLeft(ctx); err != nil {
-			return nil, r.lostError(err)
+			return nil, lostError(r.settings, err)
 		}
 		r.fetch(room)
 		select {
 		case f := <-r.fetches:
 			r.fetched(f)
 			if f.err != nil {
-				return nil, r.lostError(f.err)
+				return nil, lostError(r.settings, f.err)
 			}
 		case <-r.wake:
 		case <-ctx.Done():
@@ -339,7 +357,7 @@ func (r *streamReader) Settle(ctx context.Context, s stream.Settled) error {
 			d.attempt = o.Message.Attempt
 		}
 		r.mu.due = append(r.mu.due, d)
-		r.clock.AfterFunc(o.Delay, func(context.Context) { r.signal() })
+		r.clock.AfterFunc(o.Delay, func(context.Context) { signal(r.wake) })
 	}
 	r.mu.Unlock()
 	if len(ack) == 3 {
@@ -355,22 +373,6 @@ func (r *streamReader) Settle(ctx context.Context, s stream.Settled) error {
 		}
 	}
 	return nil
-}
-
-func (r *streamReader) signal() {
-	select {
-	case r.wake <- struct{}{}:
-	default: // it has one
-	}
-}
-
-// lostError makes of any error of a command one after which the reader connects again, which
-// looks for the group and for what is pending.
-func (r *streamReader) lostError(err error) error {
-	if err == nil || errors.Is(err, stream.ErrLost) {
-		return err
-	}
-	return fmt.Errorf("%s: %w: %w", r.settings.Where(), stream.ErrLost, err)
 }
 
 func isOwn(consumer string) bool { return strings.HasPrefix(consumer, consumerPrefix) }

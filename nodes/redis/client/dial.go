@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -46,15 +48,12 @@ func (s *Settings) open(ctx context.Context) (rueidis.Client, error) {
 		}
 	}
 	o.DialCtxFn = func(dial context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
-		dial, cancel := context.WithCancelCause(dial)
-		defer cancel(nil)
-		defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-		var conn net.Conn
-		var err error
-		if config != nil {
-			conn, err = (&tls.Dialer{NetDialer: d, Config: config}).DialContext(dial, "tcp", address)
-		} else {
-			conn, err = d.DialContext(dial, "tcp", address)
+		dial, cancel := context.WithTimeout(dial, connectTimeout)
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		conn, err := d.DialContext(dial, "tcp", address)
+		if err == nil && config != nil {
+			conn, err = shakeHands(dial, conn, address, config)
 		}
 		if err != nil {
 			return nil, err
@@ -67,6 +66,25 @@ func (s *Settings) open(ctx context.Context) (rueidis.Client, error) {
 		return t, nil
 	}
 	return rueidis.NewClient(o)
+}
+
+// shakeHands begins TLS. A server without it waits for the end of a line that does not come.
+func shakeHands(ctx context.Context, plain net.Conn, address string, config *tls.Config) (net.Conn, error) {
+	if config.ServerName == "" {
+		config = config.Clone()
+		var err error
+		if config.ServerName, _, err = net.SplitHostPort(address); err != nil {
+			return nil, errors.Join(err, plain.Close())
+		}
+	}
+	conn := tls.Client(plain, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("the server has not answered the TLS handshake, so it may not offer TLS: %w", err)
+		}
+		return nil, errors.Join(err, plain.Close())
+	}
+	return conn, nil
 }
 
 // A tied connection ends with a context, so that a client can be closed whose server is silent.
