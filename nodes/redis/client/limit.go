@@ -31,7 +31,7 @@ type limited struct {
 	minus bool
 }
 
-// Read implements [net.Conn].
+// Read fails once an answer is too large.
 func (l *limited) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
 	if !l.follow(p[:n]) {

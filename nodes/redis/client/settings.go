@@ -41,7 +41,7 @@ func Fields(own ...*schema.Field) schema.Object {
 
 // Settings are how to connect. They are immutable once a connection is open.
 type Settings struct {
-	MaxAnswer int64 // bytes; a larger answer is an error, and ends its connection. 0 is no limit.
+	MaxAnswer int64 // bytes; a larger answer is an error, and ends its connection. 0 does not limit them.
 
 	addresses                            []string // host and port
 	user, password                       string
