@@ -305,3 +305,47 @@ func TestRedisTLS(t *testing.T) {
 		}
 	}
 }
+
+// TestRedisCluster runs on a cluster of one server, which checks the slots of keys as a larger
+// one does.
+func TestRedisCluster(t *testing.T) {
+	server := brokers.StartRedis(t, brokers.RedisOptions{Args: []string{"--cluster-enabled", "yes"}})
+	r := &redisSystem{server: server, client: server.Connect(t)}
+	r.do(t, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	until(t, "the cluster is there", func() bool {
+		text, _ := r.try("CLUSTER", "INFO").ToString()
+		return strings.Contains(text, "cluster_state:ok")
+	})
+	f := natsFlow(t)
+	f.Load(strings.ReplaceAll(`
+- {kind: redis_source, name: stream, LOGIN, stream: s, group: g, ports: {out: [{name: streamed}]}}
+- {kind: redis_source, name: list, LOGIN, mode: list, list: l, ports: {out: [{name: listed}]}}
+- {kind: redis_source, name: channel, LOGIN, mode: pubsub, channels: c, ports: {out: [{name: heard}]}}
+- {kind: redis_sink, name: to stream, LOGIN, stream: s}
+- {kind: redis_sink, name: to list, LOGIN, mode: list, list: l}
+- {kind: redis_sink, name: to channel, LOGIN, mode: pubsub, channel: c}
+- {kind: redis_sink, name: to keys, LOGIN, mode: set, key: 'k.${self.body}'}
+- {kind: redis, name: any, LOGIN}
+- {kind: redis, name: together, LOGIN, transaction: true}
+`, "LOGIN", "urls: redis://"+server.Addr()))
+	for node, probe := range map[string]string{"to stream": "streamed", "to list": "listed", "to channel": "heard"} {
+		if got := f.SendJSON(node, "7"); got != "none" {
+			t.Errorf("%s: got %s", node, got)
+		}
+		f.Probe(probe).Wait(1)
+	}
+	for _, c := range []struct{ node, payload, want string }{
+		{"to keys", `[{"body": 1}, {"body": 2}, {"body": 3}]`, `none`},
+		{"any", `["GET", "k.2"]`, `"2"`},
+		{"any", `["DBSIZE"]`, ``},
+		{"any", `[["GET", "k.1"], ["GET", "k.2"], ["GET", "k.3"]]`, `["1","2","3"]`},
+		{"any", `[["PING"], ["GET", "k.1"], ["GET", "k.2"]]`, `several slots`},
+		{"any", `["MGET", "k.1", "k.2"]`, `CROSSSLOT`},
+		{"together", `[["INCR", "{a}.1"], ["INCR", "{a}.2"]]`, `[1,1]`},
+		{"together", `[["INCR", "a"], ["INCR", "b"]]`, `several slots`},
+	} {
+		if got := f.SendJSON(c.node, c.payload); !strings.Contains(got, c.want) {
+			t.Errorf("%s %s: got %s, want %s", c.node, c.payload, got, c.want)
+		}
+	}
+}

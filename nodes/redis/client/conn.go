@@ -180,6 +180,16 @@ func (c *Conn) DoMulti(ctx context.Context, commands ...[]string) (answers []Ans
 	for i, command := range commands {
 		built[i] = build(client, command)
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			if client.Mode() != rueidis.ClientModeCluster {
+				panic(p)
+			}
+			for i := range answers { // the library has sent nothing
+				answers[i].Err = node.Unusable("crossslot", errors.New("the keys of these commands are of several slots of the cluster, and one of the commands has no key"))
+			}
+		}
+	}()
 	for i, r := range client.DoMulti(ctx, built...) {
 		answers[i] = c.answer(ctx, r)
 	}
