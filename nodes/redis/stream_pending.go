@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -279,39 +278,4 @@ func (r *streamReader) Close(ctx context.Context) error {
 		err = closed
 	}
 	return err
-}
-
-// removal removes a consumer that has nothing pending: what is pending would be lost with it.
-var removal = sync.OnceValue(func() *rueidis.Lua {
-	return rueidis.NewLuaScript(`
-if #redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2]) > 0 then return 0 end
-return redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2])`)
-})
-
-func (r *streamReader) removeConsumer(ctx context.Context, name string) error {
-	_, err := r.conn.Eval(ctx, removal(), []string{r.stream}, []string{r.group, name})
-	return err
-}
-
-// longIdle is after which time a consumer counts as gone that had a name of its own.
-const longIdle = time.Hour
-
-// removeIdle removes the consumers of programs that have ended in a crash, once others have
-// claimed what they had.
-func (r *streamReader) removeIdle(ctx context.Context) {
-	m, err := r.conn.Do(ctx, "XINFO", "CONSUMERS", r.stream, r.group)
-	list, _ := m.ToArray() // empty with an error
-	for i := range list {
-		c, _ := list[i].AsMap()
-		name, pending, idle := c["name"], c["pending"], c["idle"]
-		text, _ := name.ToString()
-		n, _ := pending.AsInt64()
-		ms, _ := idle.AsInt64()
-		if isOwn(text) && n == 0 && time.Duration(ms)*time.Millisecond > max(longIdle, 10*r.claim) && err == nil {
-			err = r.removeConsumer(ctx, text)
-		}
-	}
-	if err != nil {
-		r.log.Warn("consumers of programs that have ended are not removed", "error", err)
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -125,93 +124,6 @@ func (r *streamReader) Connect(ctx context.Context, h stream.Host) error {
 		r.removeIdle(ctx)
 	}
 	return nil
-}
-
-// forget lets go of what the runtime has forgotten with the connection: it is pending.
-func (r *streamReader) forget(h stream.Host) {
-	held := make(map[string]*entry)
-	h.InFlight(func(m *stream.Message) {
-		e := m.Token.(*entry)
-		held[e.id] = e
-	})
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mu.held = held
-}
-
-// ensure makes the group if it is missing. One that replaces another one begins with the oldest
-// entry that is not settled.
-func (r *streamReader) ensure(ctx context.Context, conn *client.Conn) error {
-	start := r.start
-	if r.conn != nil {
-		var err error
-		if start, err = r.resumeAt(ctx, conn); err != nil {
-			return err
-		}
-	}
-	_, err := conn.Do(ctx, "XGROUP", "CREATE", r.stream, r.group, start, "MKSTREAM")
-	if client.Code(err) == "busygroup" {
-		return nil
-	}
-	return typeError(err, "stream", r.stream, "stream")
-}
-
-// resumeAt returns behind which entry a group begins that replaces another one. If it is another
-// stream, too, all of its entries are new.
-func (r *streamReader) resumeAt(ctx context.Context, conn *client.Conn) (string, error) {
-	there, err := conn.Do(ctx, "EXISTS", r.stream)
-	if err != nil {
-		return "", err
-	}
-	oldest, ok := r.oldest()
-	n, err := there.AsInt64()
-	switch {
-	case err != nil:
-		return "", err
-	case n == 0:
-		return "0", nil
-	case !ok:
-		return r.start, nil
-	}
-	m, err := conn.Do(ctx, "XINFO", "STREAM", r.stream)
-	if err != nil {
-		return "", typeError(err, "stream", r.stream, "stream")
-	}
-	info, err := m.AsMap()
-	if err != nil {
-		return "", err
-	}
-	latest := info["last-generated-id"]
-	text, err := latest.ToString()
-	if err != nil {
-		return "", err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if at, err := parseEntryID(text); err != nil || at.less(r.mu.last) {
-		r.mu.last = entryID{}
-		return "0", err
-	}
-	return oldest.String(), nil
-}
-
-// oldest returns behind which entry all are that are not settled; ok is false if nothing was
-// delivered.
-func (r *streamReader) oldest() (id entryID, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	id = r.mu.last
-	for _, e := range r.mu.held {
-		if !id.less(e.at) {
-			id = e.at.before()
-		}
-	}
-	for _, d := range r.mu.due {
-		if at, err := parseEntryID(d.id); err == nil && !id.less(at) {
-			id = at.before()
-		}
-	}
-	return id, id != entryID{}
 }
 
 // Read returns what is due again, and then what is new.
@@ -374,5 +286,3 @@ func (r *streamReader) Settle(ctx context.Context, s stream.Settled) error {
 	}
 	return nil
 }
-
-func isOwn(consumer string) bool { return strings.HasPrefix(consumer, consumerPrefix) }
