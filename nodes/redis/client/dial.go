@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -61,9 +60,7 @@ func (s *Settings) open(ctx context.Context) (rueidis.Client, error) {
 		if s.MaxAnswer > 0 {
 			conn = &limited{Conn: conn, most: s.MaxAnswer}
 		}
-		t := &tied{Conn: conn}
-		t.untie = context.AfterFunc(ctx, func() { t.Close() })
-		return t, nil
+		return &tied{conn, context.AfterFunc(ctx, func() { conn.Close() })}, nil
 	}
 	return rueidis.NewClient(o)
 }
@@ -90,18 +87,11 @@ func shakeHands(ctx context.Context, plain net.Conn, address string, config *tls
 // A tied connection ends with a context, so that a client can be closed whose server is silent.
 type tied struct {
 	net.Conn
-	once  sync.Once
 	untie func() bool
 }
 
-// Close ends the connection once: the library and the context may both do it.
+// Close ends the connection before the context does.
 func (t *tied) Close() error {
-	err := net.ErrClosed
-	t.once.Do(func() {
-		if t.untie != nil {
-			t.untie()
-		}
-		err = t.Conn.Close()
-	})
-	return err
+	t.untie()
+	return t.Conn.Close()
 }
