@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/redis/rueidis"
 )
@@ -123,16 +124,24 @@ func redisForm(ctx context.Context, args []string) error {
 		return nil
 	}
 	batches, failed := make(chan []rueidis.XRangeEntry, 3), make(chan error, 1)
-	go func() {
+	ctx, stop := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer stop()
+	work.Go(func() {
 		for {
 			entries, err := read()
 			if err != nil {
 				failed <- err
 				return
 			}
-			batches <- entries
+			select {
+			case batches <- entries:
+			case <-ctx.Done():
+				return
+			}
 		}
-	}()
+	})
 	for {
 		select {
 		case entries := <-batches:
