@@ -33,6 +33,7 @@ var layers = []layer{
 	{"What answers of HTTP mean, fields, and what kinds keep", []string{"node/envelope", "node/field", "node/state"}},
 	{"What several kinds share", []string{
 		"node/accept", "node/content", "node/glob", "node/httpclient", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "internal/waits"}},
+	{"Clients that several kinds share", []string{"nodes/redis/client"}},
 	{"What sends timelines", []string{"observe/otlp"}},
 	{"Kinds by name", []string{"internal/registry"}},
 	{"Sub-graphs, and the rules of the linter", []string{"internal/expand", "internal/check"}},

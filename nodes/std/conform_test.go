@@ -277,6 +277,18 @@ var cases = map[string]conformCase{
 		Document: "- {kind: recall, name: n, ports: {out: [{name: next}], error: [{name: failed}]}}\n- {kind: session, name: s, key: self, ports: {out: [{name: n}]}}",
 		Allocs:   5,
 	}),
+	"redis": plain(flowtest.Case{
+		Document: "- {kind: redis, name: n, urls: 'redis://127.0.0.1:1', command: [GET, a], ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Allocs:   -1, // there is no server
+	}),
+	"redis_sink": plain(flowtest.Case{
+		Unseen:   "nothing listens",
+		Document: "- {kind: redis_sink, name: n, urls: 'redis://127.0.0.1:1', stream: s, timeout: 1ms, ports: {error: [{name: failed}]}}",
+		Allocs:   -1, // there is no server
+	}),
+	"redis_source": plain(flowtest.Case{
+		Document: "- {kind: redis_source, name: n, urls: 'redis://127.0.0.1:1', stream: s, group: g, ports: {out: [{name: next}], error: [{name: failed}]}}",
+	}),
 	"reduce": plain(flowtest.Case{
 		Document: "- {kind: reduce, name: n, init: 0, step: acc + item, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Payload:  value.List(value.Int(1), value.Int(2)),

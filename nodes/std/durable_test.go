@@ -111,6 +111,10 @@ var durables = []struct {
 		Document: "- {kind: nats_kv, name: n, urls: 'nats://127.0.0.1:1', bucket: b, operation: put, key: k, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Unseen:   "there is no server",
 	})},
+	{"redis", "set", plain(flowtest.Case{
+		Document: "- {kind: redis, name: n, urls: 'redis://127.0.0.1:1', command: [SET, a, 1], ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Unseen:   "there is no server",
+	})},
 	{"retry", "after a failure", plain(flowtest.Case{
 		Document: "- {kind: retry, name: n, threshold: 2, backoff: {initial: 1s, max: 2s}, ports: {out: [{name: bad}], error: [{name: failed}]}}\n" +
 			"- {kind: throw, name: bad}",

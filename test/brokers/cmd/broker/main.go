@@ -3,6 +3,7 @@
 //
 //	broker kafka [-dir DIR] [-port PORT] [-partitions N] [-produce DURATION] [TOPIC…]
 //	broker nats -dir DIR [-port PORT]
+//	broker redis -dir DIR
 package main
 
 import (
@@ -17,6 +18,7 @@ import (
 var commands = map[string]func(args []string) (addr string, stop func(), err error){
 	"kafka": kafka,
 	"nats":  natsServer,
+	"redis": redisServer,
 }
 
 func main() {

@@ -1,0 +1,21 @@
+package main
+
+import (
+	"flag"
+
+	"github.com/uniflow-labs/uniflow/test/brokers"
+)
+
+// redisServer starts a redis-server that keeps all in memory.
+func redisServer(args []string) (addr string, stop func(), err error) {
+	flags := flag.NewFlagSet("redis", flag.ContinueOnError)
+	dir := flags.String("dir", "", "where it runs")
+	if err := flags.Parse(args); err != nil {
+		return "", nil, err
+	}
+	server, err := brokers.RunRedis(brokers.RedisOptions{Dir: *dir, Args: []string{"--appendonly", "no"}})
+	if err != nil {
+		return "", nil, err
+	}
+	return server.Addr(), server.Kill, nil
+}
