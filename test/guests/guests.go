@@ -11,29 +11,38 @@ import (
 	"testing"
 )
 
-// Build builds the module of a language in a copy of its folder, and returns that. The module is
-// price.wasm. root is the folder of the repository. A missing compiler fails the test.
+// Build builds the module of a language in a copy of its folder, with the commands that docs/wasm.md
+// prints, and returns that. The module is price.wasm. root is the folder of the repository. A missing
+// compiler fails the test.
 func Build(tb testing.TB, root, language string) (dir string) {
 	tb.Helper()
 	dir = tb.TempDir()
-	from := os.DirFS(filepath.Join(root, "examples", "wasm", language))
-	if language == "rust" {
-		Rust(tb, dir, "price.rs", from)
-		return dir
-	}
-	if err := os.CopyFS(dir, sources{from}); err != nil {
+	if err := os.CopyFS(dir, sources{os.DirFS(filepath.Join(root, "examples", "wasm", strings.ToLower(language)))}); err != nil {
 		tb.Fatal(err)
 	}
-	switch language {
-	case "go":
-		run(tb, dir, []string{"GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=", "GOWORK=off"}, "go", "build", "-buildmode=c-shared", "-o", "price.wasm")
-	case "assemblyscript":
-		run(tb, dir, nil, "npm", "ci", "--no-audit", "--no-fund")
-		run(tb, dir, nil, "npm", "run", "build")
-	default:
-		tb.Fatalf("guests: no example in %q", language)
-	}
+	run(tb, dir, []string{"GOFLAGS=", "GOWORK=off", "PATH=" + filepath.Dir(rustc(tb)) + ":" + os.Getenv("PATH")}, "sh", "-ec", Block(tb, root, language, "sh"))
 	return dir
+}
+
+// Block returns the first block of a kind in a section of docs/wasm.md; the empty section is what
+// comes first.
+func Block(tb testing.TB, root, section, kind string) string {
+	tb.Helper()
+	page, err := os.ReadFile(filepath.Join(root, "docs", "wasm.md"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	text := string(page)
+	if section != "" {
+		_, text, _ = strings.Cut(text, "\n## "+section+"\n")
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	_, text, ok := strings.Cut(text, "\n```"+kind+"\n")
+	text, _, _ = strings.Cut(text, "```\n")
+	if !ok {
+		tb.Fatalf("docs/wasm.md: the section %q has no block of %s", section, kind)
+	}
+	return text
 }
 
 // Rust copies sources of Rust to a folder, and compiles a file of them to a module there.
@@ -63,6 +72,10 @@ func run(tb testing.TB, dir string, env []string, name string, args ...string) {
 func rustc(tb testing.TB) string {
 	tb.Helper()
 	for _, name := range []string{"rustc", "/usr/bin/rustc"} {
+		name, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
 		dir, err := exec.CommandContext(tb.Context(), name, "--print", "target-libdir", "--target", "wasm32-unknown-unknown").Output()
 		if err != nil {
 			continue

@@ -1,12 +1,17 @@
 package guests_test
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/flowtest"
+	"github.com/uniflow-labs/uniflow/internal/cli"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -17,11 +22,14 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// traps are what an order of no pieces ends with.
-var traps = map[string]string{
-	"rust":           "trap: uniflow_call: the module trapped: unreachable: panicked at 'attempt to divide by zero', price.rs:",
-	"go":             "trap: uniflow_call: the module trapped: unreachable: panic: runtime error: integer divide by zero (in ",
-	"assemblyscript": "trap: uniflow_call: the module trapped: integer divide by zero (in ",
+// languages are those of docs/wasm.md.
+var languages = []struct {
+	name, block, file string
+	trap              string // what an order of no pieces ends with
+}{
+	{"Rust", "rust", "price.rs", "trap: uniflow_call: the module trapped: unreachable: panicked at 'attempt to divide by zero', price.rs:"},
+	{"Go", "go", "price.go", "trap: uniflow_call: the module trapped: unreachable: panic: runtime error: integer divide by zero (in "},
+	{"AssemblyScript", "ts", "assembly/price.ts", "trap: uniflow_call: the module trapped: integer divide by zero (in "},
 }
 
 var cases = []struct{ name, in, want string }{
@@ -34,10 +42,16 @@ var cases = []struct{ name, in, want string }{
 }
 
 func TestGuests(t *testing.T) {
-	for language, trap := range traps {
-		t.Run(language, func(t *testing.T) {
-			dir := guests.Build(t, filepath.Join("..", ".."), language)
+	for _, l := range languages {
+		t.Run(l.name, func(t *testing.T) {
+			root, err := filepath.Abs(filepath.Join("..", ".."))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := guests.Build(t, root, l.name)
+			same(t, filepath.Join(dir, l.file), guests.Block(t, root, l.name, l.block))
 			t.Chdir(dir)
+			page(t, root)
 			f := flowtest.New(t, wasm.Defs(stream.Options{})...)
 			f.Load("- {kind: wasm, name: n, module: price.wasm, config: {tax: 20}, instances: 2}")
 			for _, c := range cases {
@@ -49,8 +63,8 @@ func TestGuests(t *testing.T) {
 				got := f.Send("n", flowtest.Parse(t, `{"id":"a","lines":[{"count":0,"price":1}]}`))
 				e := node.Describe(got.Payload.AsError())
 				text := e.Code + ": " + node.Message(e)
-				if !strings.HasPrefix(text, trap) {
-					t.Errorf("got  %s\nwant %s", text, trap)
+				if !strings.HasPrefix(text, l.trap) {
+					t.Errorf("got  %s\nwant %s", text, l.trap)
 				}
 			}
 			if got := show(f.Send("n", flowtest.Parse(t, cases[0].in))); got != cases[0].want {
@@ -83,4 +97,37 @@ func sorted(v value.Value) value.Value {
 		m = m.With(name, f)
 	}
 	return m
+}
+
+// same checks that a page shows a file as it is.
+func same(t *testing.T, file, shown string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(data) != shown {
+		t.Errorf("docs/wasm.md does not show %s as it is", file)
+	}
+}
+
+// page runs what docs/wasm.md begins with, in the working folder.
+func page(t *testing.T, root string) {
+	t.Helper()
+	workflow := guests.Block(t, root, "", "yaml")
+	same(t, filepath.Join(root, "examples", "wasm", "prices.yaml"), workflow)
+	if err := os.WriteFile("prices.yaml", []byte(workflow), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	system := app.System()
+	system.Stdin, system.Stdout, system.Stderr = strings.NewReader(""), &out, &out
+	cli.Main(t.Context(), []string{"test", "prices.yaml"}, system)
+	want := strings.Split(guests.Block(t, root, "", "text"), "…")
+	for i := range want {
+		want[i] = regexp.QuoteMeta(want[i])
+	}
+	if !regexp.MustCompile("^" + strings.Join(want, ".*") + "$").MatchString(out.String()) {
+		t.Errorf("got %s", &out)
+	}
 }

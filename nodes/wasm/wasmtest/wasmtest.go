@@ -80,8 +80,8 @@ func (m Module) Bytes() []byte {
 }
 
 // Guest returns a module with what the interface asks for, whose uniflow_call has the code: its
-// parameters are the place and the length of the payload. Its memory has two pages, and payloads
-// come to 1024.
+// parameters are the place and the length of the payload. It takes any config. Its memory has two
+// pages, and payloads come to 1024.
 func Guest(code ...byte) Module {
 	return Module{
 		Pages: 2,
@@ -89,6 +89,7 @@ func Guest(code ...byte) Module {
 			{Name: "uniflow_abi", Results: []byte{I32}, Code: Int32(1)},
 			{Name: "uniflow_alloc", Params: []byte{I32}, Results: []byte{I32}, Code: Int32(1024)},
 			{Name: "uniflow_call", Params: []byte{I32, I32}, Results: []byte{I64}, Code: code},
+			{Name: "uniflow_config", Params: []byte{I32, I32}, Results: []byte{I64}, Code: Int64(0)},
 		},
 	}
 }
