@@ -144,7 +144,11 @@ func (r *rewriter) tables(in *reader) []byte {
 	n := in.u32()
 	w.u32(n)
 	for range n {
-		w.bytes(in.byte())
+		element := in.byte()
+		if element == 0x40 {
+			in.failf("has a table with a value for its elements, which is not of WebAssembly 2.0")
+		}
+		w.bytes(element)
 		least, most, bounded := in.limits()
 		if least > mostTable {
 			in.failf("has a table of %d elements: %d are the most", least, mostTable)
