@@ -48,7 +48,7 @@ func (r *rewriter) body(in *reader, params int) []byte {
 		if size += n; size > 50_000 || n > 50_000 {
 			in.failf("has a function of more than 50,000 local variables")
 		}
-		in.byte()
+		in.valueType()
 	}
 	first := in.at
 	calls, bulk := in.survey()
@@ -74,7 +74,7 @@ func (r *rewriter) body(in *reader, params int) []byte {
 			w.u32(r.function(in.u32()))
 			continue
 		case opLoop:
-			in.skip()
+			in.blockType()
 			w.bytes(in.data[at:in.at]...)
 			r.step(&w)
 			continue
@@ -165,8 +165,12 @@ func (r *reader) bulk() bool {
 func (r *reader) immediates(op byte) {
 	switch {
 	case op == 0x00, op == 0x01, op == 0x05, op == opEnd, op == 0x0f, op == 0x1a, op == 0x1b, op >= 0x45 && op <= 0xc4, op == 0xd1:
-	case op == opBlock, op == opLoop, op == opIf, op == 0x0c, op == 0x0d, op == opCall, op >= opLocalGet && op <= 0x26,
-		op == 0x3f, op == 0x40, op == opI32Const, op == 0x42, op == 0xd0, op == opRefFunc:
+	case op == opBlock, op == opLoop, op == opIf:
+		r.blockType()
+	case op == 0xd0: // a null of a type
+		r.valueType()
+	case op == 0x0c, op == 0x0d, op == opCall, op >= opLocalGet && op <= 0x26,
+		op == 0x3f, op == 0x40, op == opI32Const, op == 0x42, op == opRefFunc:
 		r.skip()
 	case op == 0x0e: // a branch by a table
 		for range r.u32() {
@@ -178,7 +182,7 @@ func (r *reader) immediates(op byte) {
 		r.skip()
 	case op == 0x1c: // a selection by type
 		for range r.u32() {
-			r.skip()
+			r.valueType()
 		}
 	case op == 0x43:
 		r.take(4)

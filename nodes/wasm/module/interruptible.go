@@ -132,7 +132,7 @@ func (r *rewriter) globals(in *reader) []byte {
 	n := in.u32()
 	w.u32(n + 1)
 	for range n {
-		w.bytes(in.take(2)...)
+		w.bytes(in.valueType(), in.byte())
 		r.constant(in, &w)
 	}
 	w.bytes(0x7f, 1, opI32Const, 0, opEnd)
@@ -144,11 +144,7 @@ func (r *rewriter) tables(in *reader) []byte {
 	n := in.u32()
 	w.u32(n)
 	for range n {
-		element := in.byte()
-		if element == 0x40 {
-			in.failf("has a table with a value for its elements, which is not of WebAssembly 2.0")
-		}
-		w.bytes(element)
+		w.bytes(in.valueType())
 		least, most, bounded := in.limits()
 		if least > mostTable {
 			in.failf("has a table of %d elements: %d are the most", least, mostTable)
@@ -198,8 +194,12 @@ func (r *rewriter) elements(in *reader) []byte {
 			}
 			r.constant(in, &w)
 		}
-		if flags&3 != 0 {
-			w.bytes(in.byte())
+		if flags&3 != 0 { // the kind of functions, or a type
+			if flags&4 == 0 {
+				w.bytes(in.byte())
+			} else {
+				w.bytes(in.valueType())
+			}
 		}
 		count := in.u32()
 		w.u32(count)

@@ -169,7 +169,7 @@ func (r *reader) functionType() functionType {
 	var s []byte
 	list := func() {
 		for range r.u32() {
-			letter, ok := letters[r.byte()]
+			letter, ok := letters[r.valueType()]
 			if !ok {
 				letter = '?'
 			}

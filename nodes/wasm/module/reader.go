@@ -64,6 +64,32 @@ func (r *reader) skip() {
 	r.failf("has a number of more than 64 bits")
 }
 
+// valueType reads a type of values. Later versions have types of several bytes.
+func (r *reader) valueType() byte {
+	t := r.byte()
+	switch t {
+	case 0x7f, 0x7e, 0x7d, 0x7c, 0x7b, 0x70, 0x6f:
+	default:
+		r.failf("has values of the type %#x, which is not of WebAssembly 2.0", t)
+	}
+	return t
+}
+
+// blockType reads over the type of a block: none, one value, or the index of a type.
+func (r *reader) blockType() {
+	if !r.more() {
+		r.failf("ends too early")
+	}
+	switch b := r.data[r.at]; {
+	case b == blockEmpty:
+		r.at++
+	case b < 0x80 && b >= 0x40:
+		r.valueType()
+	default:
+		r.u32()
+	}
+}
+
 func (r *reader) text() string { return string(r.take(int(r.u32()))) }
 
 func (r *reader) limits() (least, most uint32, bounded bool) {
