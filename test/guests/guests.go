@@ -16,9 +16,25 @@ import (
 // compiler fails the test.
 func Build(tb testing.TB, root, language string) (dir string) {
 	tb.Helper()
+	return build(tb, root, language, nil)
+}
+
+// Go is Build for other source in the place of price.go.
+func Go(tb testing.TB, root string, source []byte) (dir string) {
+	tb.Helper()
+	return build(tb, root, "Go", source)
+}
+
+func build(tb testing.TB, root, language string, source []byte) (dir string) {
+	tb.Helper()
 	dir = tb.TempDir()
 	if err := os.CopyFS(dir, sources{os.DirFS(filepath.Join(root, "examples", "wasm", strings.ToLower(language)))}); err != nil {
 		tb.Fatal(err)
+	}
+	if source != nil {
+		if err := os.WriteFile(filepath.Join(dir, "price.go"), source, 0o600); err != nil {
+			tb.Fatal(err)
+		}
 	}
 	run(tb, dir, []string{"GOFLAGS=", "GOWORK=off", "PATH=" + filepath.Dir(rustc(tb)) + ":" + os.Getenv("PATH")}, "sh", "-ec", Block(tb, root, language, "sh"))
 	return dir
