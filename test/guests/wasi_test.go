@@ -12,8 +12,8 @@ import (
 	"github.com/uniflow-labs/uniflow/test/guests"
 )
 
-// TestWASI is what a module in Go may see of the system, by the field wasi.
-func TestWASI(t *testing.T) {
+// TestGuestsSee is what a module in Go may see of the system, by the field wasi.
+func TestGuestsSee(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)
