@@ -271,3 +271,17 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("took %v", d)
 	}
 }
+
+// TestCollects is that a garbage collection ends while a module loops. It waits for all machine code.
+func TestCollects(t *testing.T) {
+	f := newFlow(t, wasmtest.Guest(0x03, 0x40, 0x0c, 0, 0x0b, 0x00).Bytes())
+	f.Load("- {kind: wasm, name: n, module: guest.wasm, timeout: 1h, instances: 1}")
+	call := f.Start("n", value.Int(1))
+	for range 5 {
+		runtime.GC()
+	}
+	call.Cancel()
+	if got := flowtest.Show(call.Response()); !strings.Contains(got, "cancel") {
+		t.Errorf("got %s, want that it is cancelled", got)
+	}
+}

@@ -159,8 +159,20 @@ func (m *Module) typeOf(function uint32) functionType {
 	panic(broken{fmt.Errorf("names the function %d, which is not there", function)})
 }
 
-// letters are the types of values in a [Signature].
-var letters = map[byte]byte{0x7f: 'i', 0x7e: 'I', 0x7d: 'f', 0x7c: 'F'}
+// letter returns a type of values as it is in a [Signature].
+func letter(valueType byte) byte {
+	switch valueType {
+	case 0x7f:
+		return 'i'
+	case 0x7e:
+		return 'I'
+	case 0x7d:
+		return 'f'
+	case 0x7c:
+		return 'F'
+	}
+	return '?'
+}
 
 func (r *reader) functionType() functionType {
 	if form := r.byte(); form != 0x60 {
@@ -169,11 +181,7 @@ func (r *reader) functionType() functionType {
 	var s []byte
 	list := func() {
 		for range r.u32() {
-			letter, ok := letters[r.valueType()]
-			if !ok {
-				letter = '?'
-			}
-			s = append(s, letter)
+			s = append(s, letter(r.valueType()))
 		}
 	}
 	list()
