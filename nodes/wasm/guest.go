@@ -29,7 +29,7 @@ const (
 
 const (
 	pageSize   = 64 << 10
-	mostModule = 64 << 20 // bytes of a file
+	mostModule = 32 << 20 // bytes of a file
 )
 
 // Settings are what a node is made from.

@@ -94,6 +94,7 @@ type rewriter struct {
 	m       *Module
 	host    uint32 // index of the function that is imported
 	counter uint32 // index of the global that counts
+	blocks  int    // see mostBlocks
 }
 
 // function returns the index that a function has now.
