@@ -178,7 +178,7 @@ func TestMistakes(t *testing.T) {
 		{"table", table.Bytes(), "", "module", "has a table of 100000000 elements"},
 		{"invalid", wasmtest.Guest(0x20, 7, 0xad).Bytes(), "", "module", "the module is not valid"},
 		{"tail call", wasmtest.Guest(0x12, 0).Bytes(), "", "module", "has the instruction 0x12, which is not of WebAssembly 2.0"},
-		{"blocks", wasmtest.Guest(append([]byte(strings.Repeat("\x02\x40\x0b", 20_001)), wasmtest.Int64(0)...)...).Bytes(), "", "module", "so many blocks that compiling them takes minutes: there are 20001 in one"},
+		{"blocks", wasmtest.Guest(append([]byte(strings.Repeat("\x02\x40\x0b", 20_001)), wasmtest.Int64(0)...)...).Bytes(), "", "module", "functions that take minutes to compile: one has 20001 blocks and 2 local variables"},
 		{"missing", echo, "module: other.wasm", "module", `"other.wasm": no such file`},
 		{"folder", echo, "module: .", "module", "it is not a file"},
 		{"outside", echo, "module: ../x.wasm", "module", "escapes"},

@@ -94,7 +94,7 @@ type rewriter struct {
 	m       *Module
 	host    uint32 // index of the function that is imported
 	counter uint32 // index of the global that counts
-	blocks  int    // see mostBlocks
+	work    int    // see mostWork
 }
 
 // function returns the index that a function has now.
