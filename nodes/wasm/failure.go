@@ -42,7 +42,7 @@ func (i *instance) failure(what string, err error) error {
 		return fail("exit", "the module ended itself with the status %d", exit.ExitCode())
 	case errors.Is(err, errTimeout):
 		return fail("timeout", "the module took longer than %v", i.timeout)
-	case errors.As(err, &stop) && i.call.Err() != nil:
+	case errors.As(err, &stop) && (i.call.Err() != nil || i.guest.closing.Load()):
 		return stop.err // of the process
 	}
 	return fail("trap", "the module trapped: %s", text)
