@@ -176,7 +176,7 @@ func TestMistakes(t *testing.T) {
 		{"memory", large.Bytes(), "memory: 1MiB", "memory", "begins with 6553600 bytes of memory, more than 1048576"},
 		{"no memory", hidden.Bytes(), "", "module", "does not export its memory"},
 		{"table", table.Bytes(), "", "module", "has a table of 100000000 elements"},
-		{"invalid", wasmtest.Guest(0x20, 7, 0xad).Bytes(), "", "module", "the module is not valid"},
+		{"invalid", wasmtest.Guest(0x20, 1, 0xad, 0xad).Bytes(), "", "module", "the module is not valid"},
 		{"tail call", wasmtest.Guest(0x12, 0).Bytes(), "", "module", "has the instruction 0x12, which is not of WebAssembly 2.0"},
 		{"blocks", wasmtest.Guest(append([]byte(strings.Repeat("\x02\x40\x0b", 20_001)), wasmtest.Int64(0)...)...).Bytes(), "", "module", "functions that take minutes to compile: one has 20001 blocks and 2 local variables"},
 		{"missing", echo, "module: other.wasm", "module", `"other.wasm": no such file`},

@@ -9,6 +9,7 @@ const (
 	opCall         = 0x10
 	opCallIndirect = 0x11
 	opLocalGet     = 0x20
+	opLocalSet     = 0x21
 	opLocalTee     = 0x22
 	opGlobalGet    = 0x23
 	opGlobalSet    = 0x24
@@ -90,12 +91,27 @@ func (r *rewriter) body(in *reader, params int) []byte {
 			if in.bulk() {
 				r.steps(&w, size)
 			}
+		case opLocalGet, opLocalSet, opLocalTee:
+			if i := in.u32(); i >= size {
+				in.failf("names the local variable %d, and there are %d", i, size)
+			}
+		case opGlobalGet, opGlobalSet:
+			r.global(in)
 		default:
 			in.immediates(op)
 		}
 		w.bytes(in.data[at:in.at]...)
 	}
 	return w
+}
+
+// global reads the index of a global. Past those of the module comes the counter, which it must not set.
+func (r *rewriter) global(in *reader) uint32 {
+	i := in.u32()
+	if i >= r.counter {
+		in.failf("names the global %d, and there are %d", i, r.counter)
+	}
+	return i
 }
 
 // survey reads over the instructions of a function, and reports whether it calls others, whether it

@@ -166,9 +166,15 @@ func (r *rewriter) exports(in *reader) []byte {
 	w.u32(n)
 	for range n {
 		w.text(in.text())
-		kind, index := in.byte(), in.u32()
-		if kind == 0 {
-			index = r.function(index)
+		kind := in.byte()
+		var index uint32
+		switch kind {
+		case 0:
+			index = r.function(in.u32())
+		case 3:
+			index = r.global(in)
+		default:
+			index = in.u32()
 		}
 		w.bytes(kind)
 		w.u32(index)
@@ -225,7 +231,11 @@ func (r *rewriter) constant(in *reader, w *writer) {
 			w.u32(r.function(in.u32()))
 			continue
 		}
-		in.immediates(op)
+		if op == opGlobalGet {
+			r.global(in)
+		} else {
+			in.immediates(op)
+		}
 		w.bytes(in.data[from:in.at]...)
 		if op == opEnd {
 			return

@@ -3,6 +3,7 @@ package module_test
 import (
 	"bytes"
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/tetratelabs/wazero"
@@ -93,7 +94,23 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// FuzzInterruptible checks that a module that is valid stays so.
+// TestCounter is a module that sets the counter, or names what the rewriter adds otherwise.
+func TestCounter(t *testing.T) {
+	for want, code := range map[string][]byte{
+		"names the global 0, and there are 0":         slices.Concat(wasmtest.Int32(1<<30), []byte{0x24, 0}, wasmtest.Int64(0)),
+		"names the local variable 2, and there are 2": slices.Concat([]byte{0x20, 2, 0x1a}, wasmtest.Int64(0)),
+	} {
+		m, err := module.Parse(wasmtest.Guest(code...).Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Interruptible("host", "interrupt"); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// FuzzInterruptible checks that a module that is valid stays so, and that its globals are its own.
 func FuzzInterruptible(f *testing.F) {
 	f.Add(full())
 	f.Add(wasmtest.Echo().Bytes())
