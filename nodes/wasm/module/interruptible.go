@@ -71,6 +71,10 @@ func (m *Module) Interruptible(module, name string) (binary []byte, err error) {
 			put(code, r.code(in))
 		default:
 			put(s.id, s.body)
+			continue
+		}
+		if in.more() {
+			in.failf("has a section that is longer than what is in it")
 		}
 	}
 	before(0xff)
