@@ -114,7 +114,7 @@ func (s *Settings) table() []setting {
 		{name: Environment, short: "e", into: &s.Environment, usage: "bind `KEY=VALUE` for env entries that name no variable"},
 		{name: Namespace, short: "n", into: &s.Namespace, usage: "the `NAMESPACE` of specs that name none, and the one to serve"},
 		{name: "language", into: &s.Language, words: builtin.Languages().Names(), usage: "the `LANGUAGE` of expressions that name none"},
-		{name: Watch, short: "w", into: &s.Watch, usage: "reload when documents, values files or scripts in the same folders change"},
+		{name: Watch, short: "w", into: &s.Watch, usage: "reload when documents, values files, scripts or modules of WebAssembly in the same folders change"},
 		{name: Console, into: &s.Console, usage: "serve the console for a browser, at --admin or 127.0.0.1:9000, and print an address for one session that may do everything"},
 		{name: "keep", into: &s.Keep, usage: "record processes for the console although it does not look, and keep up to `SIZE` of those that ended last, failed or were slow"},
 		{name: "edit", into: &s.Edit, usage: "let clients of the admin server that may control the program change the documents: they can do what a shell can"},
