@@ -1,10 +1,13 @@
-package files
+// Package input is how kinds read records that are in files, or in objects of a store: the fields
+// that say so, what an extension means, unpacking, and how records become messages.
+//
+// An [Input] is what a config says; [Input.Of] completes it for one name. A [Found] decodes one
+// record. The package must not know where bytes come from.
+package input
 
 import (
 	"fmt"
-	"github.com/uniflow-labs/uniflow/node"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -13,17 +16,18 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/format"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-// An input says how the bytes of a file are read.
-type input struct {
-	options format.Options // without a name if the extension says it
-	packing string         // "", ".gz" or ".zst"
+// An Input says how the bytes of a file are read.
+type Input struct {
+	Options format.Options // without a name if the extension says it
+	Packing string         // "", ".gz" or ".zst"
 }
 
-// inputFields are the fields of kinds that read.
-func inputFields(auto string, names ...string) []*schema.Field {
+// Fields are the fields of kinds that read.
+func Fields(auto string, names ...string) []*schema.Field {
 	words := names
 	doc := ""
 	if auto != "" {
@@ -39,18 +43,18 @@ func inputFields(auto string, names ...string) []*schema.Field {
 	}
 }
 
-// newInput reads the fields of inputFields.
-func newInput(init *node.Init) (input, error) {
+// New reads the fields of Fields.
+func New(init *node.Init) (Input, error) {
 	c := init.Config
-	in := input{options: format.Options{Name: c.String("format"), Columns: c.Strings("columns"), MaxRecord: int(c.Int("max_record"))}}
+	in := Input{Options: format.Options{Name: c.String("format"), Columns: c.Strings("columns"), MaxRecord: int(c.Int("max_record"))}}
 	var err error
-	if in.options.Delimiter, err = delimiterOf(c); err != nil {
+	if in.Options.Delimiter, err = DelimiterOf(c); err != nil {
 		return in, err
 	}
-	check := in.options
-	switch in.options.Name {
+	check := in.Options
+	switch in.Options.Name {
 	case "auto":
-		in.options.Name, check.Name = "", format.CSV
+		in.Options.Name, check.Name = "", format.CSV
 	case format.Parquet:
 		check.Name = format.CSV
 	}
@@ -63,13 +67,13 @@ func newInput(init *node.Init) (input, error) {
 	}
 	switch check.Name {
 	case format.Lines, format.NDJSON, format.JSON, format.Raw:
-		warnCSV(init, "format", c.String("format"))
+		WarnCSV(init, "format", c.String("format"))
 	}
 	return in, nil
 }
 
-// delimiterOf reads the field delimiter of kinds that read or write.
-func delimiterOf(c schema.Config) (byte, error) {
+// DelimiterOf reads the field delimiter of kinds that read or write.
+func DelimiterOf(c schema.Config) (byte, error) {
 	text := c.String("delimiter")
 	if len(text) != 1 {
 		return 0, c.Errorf("delimiter", diag.CodeBadValue, "must be one ASCII character, got %q", text).WithHint("write one such as \";\", or \"\\t\" for a tab")
@@ -77,8 +81,8 @@ func delimiterOf(c schema.Config) (byte, error) {
 	return text[0], nil
 }
 
-// warnCSV warns of fields that only CSV has.
-func warnCSV(init *node.Init, field, format string) {
+// WarnCSV warns of fields that only CSV has.
+func WarnCSV(init *node.Init, field, format string) {
 	for _, name := range []string{"delimiter", "columns"} {
 		if c := init.Config; c.Has(name) {
 			init.AddWarning(c.Errorf(name, diag.CodeNoEffect, "only CSV has %s: with %s: %s it does nothing", name, field, format).WithHint("write %s: csv, or remove it", field))
@@ -86,75 +90,69 @@ func warnCSV(init *node.Init, field, format string) {
 	}
 }
 
-// of completes the input for a file, by its extensions.
-func (in input) of(path string) input {
-	in.packing = packingOf(path)
-	ext := strings.ToLower(filepath.Ext(path[:len(path)-len(in.packing)]))
-	if in.options.Name != "" {
+// Of completes the input for a file, by its extensions.
+func (in Input) Of(path string) Input {
+	in.Packing = PackingOf(path)
+	ext := strings.ToLower(filepath.Ext(path[:len(path)-len(in.Packing)]))
+	if in.Options.Name != "" {
 		return in
 	}
 	switch ext {
 	case ".ndjson", ".jsonl":
-		in.options.Name = format.NDJSON
+		in.Options.Name = format.NDJSON
 	case ".csv":
-		in.options.Name = format.CSV
+		in.Options.Name = format.CSV
 	case ".tsv":
-		in.options.Name, in.options.Delimiter = format.CSV, '\t'
+		in.Options.Name, in.Options.Delimiter = format.CSV, '\t'
 	case ".json":
-		in.options.Name = format.JSON
+		in.Options.Name = format.JSON
 	case ".parquet":
-		in.options.Name = format.Parquet
+		in.Options.Name = format.Parquet
 	default:
-		in.options.Name = format.Lines
+		in.Options.Name = format.Lines
 	}
 	return in
 }
 
-// packingOf returns the extension of a compressed file, in lower case; "" of another.
-func packingOf(path string) string {
+// PackingOf returns the extension of a compressed file, in lower case; "" of another.
+func PackingOf(path string) string {
 	if ext := strings.ToLower(filepath.Ext(path)); ext == ".gz" || ext == ".zst" {
 		return ext
 	}
 	return ""
 }
 
-// packed reports whether the positions in the file are not bytes of it: it is read when
+// Packed reports whether the positions in the file are not bytes of it: it is read when
 // it is whole, and not followed.
-func (in input) packed() bool { return in.packing != "" || in.table() }
+func (in Input) Packed() bool { return in.Packing != "" || in.Table() }
 
-// table reports whether the file is Parquet: its positions are numbers of rows.
-func (in input) table() bool { return in.options.Name == format.Parquet }
+// Table reports whether the file is Parquet: its positions are numbers of rows.
+func (in Input) Table() bool { return in.Options.Name == format.Parquet }
 
 // maxWindow is the memory that a zstd stream may ask for: as much as with zstd --long=27.
 const maxWindow = 128 << 20
 
-// unpack returns a reader of what a file has from an offset on, after unpacking.
-func (in input) unpack(f *os.File, offset int64) (io.Reader, error) {
-	at := offset
-	if in.packing != "" {
-		at = 0
-	}
-	if _, err := f.Seek(at, io.SeekStart); err != nil {
-		return nil, err
-	}
+// Unpack returns a reader of what is packed in packed, which begins at its beginning, without the
+// first bytes. Without packing, it is packed itself.
+func (in Input) Unpack(packed io.Reader, skip int64) (io.Reader, error) {
 	var src io.Reader
 	var err error
-	switch in.packing {
+	switch in.Packing {
 	case "":
-		return f, nil
+		return packed, nil
 	case ".gz":
-		src, err = gzip.NewReader(f)
+		src, err = gzip.NewReader(packed)
 	default:
 		// Without concurrency it starts no goroutine, and need not be closed.
-		src, err = zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
+		src, err = zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
 	}
 	if err == nil {
-		_, err = io.CopyN(io.Discard, src, offset)
+		_, err = io.CopyN(io.Discard, src, skip)
 	}
-	if err != nil && !(err == io.EOF && offset > 0) {
-		return nil, unpackError(in.packing, err)
+	if err != nil && !(err == io.EOF && skip > 0) {
+		return nil, unpackError(in.Packing, err)
 	}
-	return unpacker{src, in.packing}, nil
+	return unpacker{src, in.Packing}, nil
 }
 
 // An unpacker says what is wrong with a compressed file.
