@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -26,6 +27,9 @@ type Input struct {
 	Packing string         // "", ".gz" or ".zst"
 }
 
+// Object is the format of kinds for which what has records can be a message itself. It is not read.
+const Object = "object"
+
 // Fields are the fields of kinds that read.
 func Fields(auto string, names ...string) []*schema.Field {
 	words := names
@@ -33,6 +37,9 @@ func Fields(auto string, names ...string) []*schema.Field {
 	if auto != "" {
 		words = append([]string{"auto"}, names...)
 		doc = "`auto` goes by the extension: `.ndjson`, `.jsonl`, `.csv`, `.tsv`, `.json`, `.parquet`; anything else is lines. `parquet` is a map for each row. "
+	}
+	if slices.Contains(words, Object) {
+		doc += "`object` is a message for each object, which is not read. "
 	}
 	return []*schema.Field{
 		schema.Enum("format", words...).Default(words[0]).Doc(doc +
@@ -55,7 +62,7 @@ func New(init *node.Init) (Input, error) {
 	switch in.Options.Name {
 	case "auto":
 		in.Options.Name, check.Name = "", format.CSV
-	case format.Parquet:
+	case format.Parquet, Object:
 		check.Name = format.CSV
 	}
 	if err := check.Check(); err != nil {
@@ -70,6 +77,23 @@ func New(init *node.Init) (Input, error) {
 		WarnCSV(init, "format", c.String("format"))
 	}
 	return in, nil
+}
+
+// Header returns the options of a reader that begins in the middle of CSV: with the names of the
+// columns, which are at the beginning of packed.
+func (in Input) Header(packed io.Reader) (format.Options, error) {
+	o := in.Options
+	src, err := in.Unpack(packed, 0)
+	if err != nil {
+		return o, err
+	}
+	r := format.NewReader(src, o, 0, 1)
+	r.End()
+	if _, err := r.Read(nil, 1, 1); err != nil && err != io.EOF {
+		return o, err
+	}
+	o.Columns = r.Columns()
+	return o, nil
 }
 
 // DelimiterOf reads the field delimiter of kinds that read or write.

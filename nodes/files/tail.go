@@ -157,17 +157,10 @@ func (t *tail) columns(f *os.File) (format.Options, error) {
 	if t.start.offset == 0 || o.Name != format.CSV || o.Columns != nil {
 		return o, nil
 	}
-	src, err := unpack(t.input, f, 0)
-	if err != nil {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return o, err
 	}
-	r := format.NewReader(src, o, 0, 1)
-	r.End()
-	if _, err := r.Read(nil, 1, 1); err != nil && err != io.EOF {
-		return o, err
-	}
-	o.Columns = r.Columns()
-	return o, nil
+	return t.input.Header(f)
 }
 
 // changed returns the fingerprint of the file, and whether the file is not what has been
