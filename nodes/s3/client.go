@@ -9,6 +9,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node/field"
@@ -58,8 +59,8 @@ func newSettings(c schema.Config, tries int) (*settings, error) {
 		return nil, c.Errorf("endpoint", diag.CodeBadValue, "not the URL of a service").WithHint("write one such as https://s3.eu-central-1.amazonaws.com, without path and credentials; these and the bucket have fields of their own")
 	}
 	s.host, s.https = u.Host, u.Scheme == "https"
-	if s.bucket == "" {
-		return nil, c.Errorf("bucket", diag.CodeBadValue, "no name of a bucket")
+	if err := s3utils.CheckValidBucketName(s.bucket); err != nil {
+		return nil, c.Errorf("bucket", diag.CodeBadValue, "%q cannot be the name of a bucket: %s", s.bucket, err)
 	}
 	if (s.access == "") != (s.secret == "") {
 		at := "access_key"

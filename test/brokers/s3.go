@@ -24,8 +24,8 @@ type S3Options struct {
 	Versions  bool   // buckets may have versions
 }
 
-// S3User and S3Secret are whose requests the server takes.
-const S3User, S3Secret = "ann", "correct-horse"
+// S3User and S3Secret are whose requests the server takes, and S3Bucket is a bucket.
+const S3User, S3Secret, S3Bucket = "ann", "correct-horse", "orders"
 
 // An S3 is a server of S3 in a process of its own: versitygw, with its objects in a folder. The
 // folders in Dir are its buckets.
@@ -49,7 +49,7 @@ func gatewayDir() string {
 	return filepath.Join("..", "..", "test", "brokers", "versitygw")
 }
 
-// StartS3 starts a server with the bucket in, and kills it at the end of the test.
+// StartS3 starts a server with the bucket S3Bucket, and kills it at the end of the test.
 func StartS3(tb testing.TB, o S3Options) *S3 {
 	tb.Helper()
 	if o.Dir == "" {
@@ -60,7 +60,7 @@ func StartS3(tb testing.TB, o S3Options) *S3 {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(s.Stop)
-	s.Bucket(tb, "in")
+	s.Bucket(tb, S3Bucket)
 	return s
 }
 

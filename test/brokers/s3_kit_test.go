@@ -18,7 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// An s3System is a server with the bucket in.
+// An s3System is a server with a bucket.
 type s3System struct {
 	server *brokers.S3
 	client *minio.Client
@@ -40,7 +40,7 @@ func newS3System(t testing.TB, o brokers.S3Options) *s3System {
 
 // fields returns the fields that each kind needs for a server at an address.
 func (s *s3System) fields(kind, addr string, more map[string]any) map[string]any {
-	f := map[string]any{"kind": kind, "endpoint": s.server.URL(addr), "bucket": "in", "access_key": brokers.S3User, "secret_key": brokers.S3Secret}
+	f := map[string]any{"kind": kind, "endpoint": s.server.URL(addr), "bucket": brokers.S3Bucket, "access_key": brokers.S3User, "secret_key": brokers.S3Secret}
 	for name, v := range more {
 		f[name] = v
 	}
@@ -50,17 +50,19 @@ func (s *s3System) fields(kind, addr string, more map[string]any) map[string]any
 func (s *s3System) put(t testing.TB, key string, data []byte) {
 	t.Helper()
 	for {
-		_, err := s.client.PutObject(t.Context(), "in", key, bytes.NewReader(data), int64(len(data)), minio.PutObjectOptions{})
+		_, err := s.client.PutObject(t.Context(), brokers.S3Bucket, key, bytes.NewReader(data), int64(len(data)), minio.PutObjectOptions{})
 		if err == nil || t.Context().Err() != nil {
 			return // the row has failed, or is over
 		}
-		t.Log(err) // the server may be away
+		if minio.ToErrorResponse(err).StatusCode != 0 { // otherwise the server may be away
+			t.Fatal(err)
+		}
 	}
 }
 
 func (s *s3System) get(t testing.TB, key string) []byte {
 	t.Helper()
-	o, err := s.client.GetObject(context.Background(), "in", key, minio.GetObjectOptions{})
+	o, err := s.client.GetObject(context.Background(), brokers.S3Bucket, key, minio.GetObjectOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func (s *s3System) get(t testing.TB, key string) []byte {
 
 func (s *s3System) keys(t testing.TB, prefix string) (keys []string) {
 	t.Helper()
-	for o := range s.client.ListObjectsIter(context.Background(), "in", minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
+	for o := range s.client.ListObjectsIter(context.Background(), brokers.S3Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
 		if o.Err != nil {
 			t.Fatal(o.Err)
 		}
