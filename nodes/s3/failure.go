@@ -29,7 +29,7 @@ func codeOf(err error) string {
 // Empty is none.
 func accused(code string) string {
 	switch code {
-	case minio.InvalidAccessKeyID:
+	case minio.InvalidAccessKeyID, "XAdminUserNotFound": // the latter of versitygw
 		return "access_key"
 	case minio.SignatureDoesNotMatch:
 		return "secret_key"

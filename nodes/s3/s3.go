@@ -76,6 +76,7 @@ func objectDef(o stream.Options) *node.Def {
 // An objectNode is a node of the kind s3.
 type objectNode struct {
 	settings       *settings
+	config         schema.Config
 	ref            node.Ref
 	pool           *node.Pool
 	log            *slog.Logger
@@ -106,7 +107,7 @@ func textFields() []string {
 func newObjectNode(o stream.Options, init *node.Init) (node.Node, error) {
 	c := init.Config
 	n := &objectNode{
-		ref: init.Node, pool: init.Pool, log: init.Log, held: init.Memory.Account(init.Node.Kind), action: c.String("action"),
+		config: c, ref: init.Node, pool: init.Pool, log: init.Log, held: init.Memory.Account(init.Node.Kind), action: c.String("action"),
 		encode: c.String("encode"), decode: c.String("decode"), method: c.String("method"), maxBody: c.Int("max_body"), limit: int(c.Int("limit")),
 		timeout: c.Duration("timeout"), expires: c.Duration("expires"), most: int(c.Int("max_in_flight")), fromBucket: c.String("from_bucket"),
 		texts: make(map[string]template.Template),
@@ -192,7 +193,7 @@ func (n *objectNode) Open(context.Context) (err error) {
 // Find looks for the bucket. See [node.Finder].
 func (n *objectNode) Find(ctx context.Context) (err error) {
 	n.lookup, err = stream.NewLookup(ctx, n.ref, n.log, func(ctx context.Context) error { return n.store.check(ctx, "", false) })
-	return err
+	return field.Place(err, n.config)
 }
 
 // Ready implements [node.Readier].
