@@ -27,7 +27,7 @@ type encoding struct {
 	name     string // of the field encode
 	rows     bool   // a body is a list of rows
 	compress string
-	options  format.Options // but for json and parquet
+	options  format.Options // except for parquet
 	columns  []format.ParquetColumn
 }
 

@@ -86,8 +86,8 @@ func openSink(init *node.Init) (stream.Writer, error) {
 			errs = append(errs, c.Errorf("metadata", diag.CodeBadValue, "%s", err))
 		}
 	}
-	if linger, timeout := c.Group("batch").Duration("linger"), c.Duration("timeout"); linger >= timeout {
-		errs = append(errs, c.Errorf("batch.linger", diag.CodeBadValue, "a message that waits %s in a batch is not written within timeout, which is %s", linger, timeout).WithHint("raise timeout above linger, by as much as writing an object takes"))
+	if batch, timeout := c.Group("batch"), c.Duration("timeout"); batch.Duration("linger") >= timeout {
+		errs = append(errs, batch.Errorf("linger", diag.CodeBadValue, "a message that waits %s in a batch is not written within timeout, which is %s", batch.Duration("linger"), timeout).WithHint("raise timeout above linger, by as much as writing an object takes"))
 	}
 	return w, errors.Join(errs...)
 }

@@ -198,7 +198,7 @@ func (r *reader) Size() (done, total int64) {
 	return r.mu.done, max(r.mu.done, r.mu.total)
 }
 
-// Close implements [stream.Reader].
+// Close disconnects. What was read and not settled is read again by the next reader.
 func (r *reader) Close(context.Context) error {
 	if r.current != nil {
 		r.current.close()

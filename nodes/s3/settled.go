@@ -59,8 +59,8 @@ func (r *reader) putAway(ctx context.Context, whole []*object) error {
 	return errors.Join(errs...)
 }
 
-// putOneAway asks for the ETag first: the service deletes and tags by the key alone. Whoever replaces
-// an object in the moment after that loses it, or has it tagged.
+// putOneAway asks for the ETag first: the service deletes and tags by the key alone. An object
+// that replaces it in the moment after that is deleted or tagged.
 func (r *reader) putOneAway(ctx context.Context, o *object) error {
 	info, err := r.store.api.StatObject(ctx, r.store.bucket, o.key, minio.StatObjectOptions{})
 	if err != nil {
