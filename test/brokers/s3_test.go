@@ -344,3 +344,61 @@ func TestS3Late(t *testing.T) {
 	brokers.StartS3(t, brokers.S3Options{Port: port})
 	until(t, "the server answers", func() bool { return strings.Contains(f.SendJSON("get", `1`), "does not exist") })
 }
+
+// TestS3TLS connects with the right authority, and names the field for each mistake.
+func TestS3TLS(t *testing.T) {
+	cert, key := certificateFiles(t)
+	other, _ := certificateFiles(t)
+	s := brokers.StartS3(t, brokers.S3Options{Cert: cert, Key: key})
+	for _, c := range []struct {
+		endpoint, tls string
+		want          string // of the error; empty for none
+	}{
+		{s.URL(s.Addr), fmt.Sprintf("tls: {ca: %q}", cert), ""},
+		{s.URL(s.Addr), "tls: {skip_verify: true}", ""},
+		{s.URL(s.Addr), fmt.Sprintf("tls: {ca: %q}", other), "tls.ca: "},
+		{s.URL(s.Addr), fmt.Sprintf("tls: {ca: %q, server_name: example.com}", cert), "tls.server_name: "},
+	} {
+		for _, kind := range []string{"s3_source", "s3_sink, key: a", "s3, key: a, action: get"} {
+			f := natsFlow(t)
+			list, err := f.Apply(fmt.Sprintf("- {kind: %s, name: n, bucket: orders, access_key: ann, secret_key: correct-horse, endpoint: %q, %s}", kind, c.endpoint, c.tls))
+			got := fmt.Sprint(list, err)
+			if refused := err != nil || list.HasErrors(); refused != (c.want != "") || !strings.Contains(got, c.want) || strings.Contains(f.Log(), "connecting failed") || strings.Contains(f.Log(), "not found yet") {
+				t.Errorf("%s, %s: got %s\n%s\nwant %q", kind, c.tls, got, f.Log(), c.want)
+			}
+			f.Close()
+		}
+	}
+}
+
+// TestS3Versions reads and deletes versions of an object.
+func TestS3Versions(t *testing.T) {
+	s := newS3System(t, brokers.S3Options{Versions: true})
+	if err := s.client.EnableVersioning(t.Context(), brokers.S3Bucket); err != nil {
+		t.Fatal(err)
+	}
+	f := natsFlow(t)
+	f.Load(s.spec(t, "s3", "put", map[string]any{"action": "put", "key": "a"}) +
+		s.spec(t, "s3", "get", map[string]any{"action": "get", "key": "a", "version": "${self}"}) +
+		s.spec(t, "s3", "delete", map[string]any{"action": "delete", "key": "a", "version": "${self}"}))
+	var versions [2]string
+	for i := range versions {
+		var stored struct{ Version string }
+		if err := json.Unmarshal([]byte(f.SendJSON("put", fmt.Sprint(i))), &stored); err != nil || stored.Version == "" {
+			t.Fatalf("got %+v, %v, want a version", stored, err)
+		}
+		versions[i] = stored.Version
+	}
+	for i, version := range versions {
+		if got := f.SendJSON("get", fmt.Sprintf("%q", version)); !strings.Contains(got, fmt.Sprintf(`"body":%d,`, i)) || !strings.Contains(got, version) {
+			t.Errorf("version %d: got %s", i, got)
+		}
+	}
+	f.SendJSON("delete", fmt.Sprintf("%q", versions[0]))
+	if got := f.SendJSON("get", fmt.Sprintf("%q", versions[0])); !strings.Contains(got, "does not exist") {
+		t.Errorf("a version that is deleted: got %s", got)
+	}
+	if got := f.SendJSON("get", fmt.Sprintf("%q", versions[1])); !strings.Contains(got, `"body":1,`) {
+		t.Errorf("the other version: got %s", got)
+	}
+}
