@@ -105,8 +105,10 @@ func TestSourceOfBadServices(t *testing.T) {
 			want: text[:strings.Index(text, "line 500")], log: "an object is not there any more as it was listed",
 		},
 		"archived": {
-			answer: func(_ *service, _ int, w http.ResponseWriter, _ int) { refuse(w, http.StatusForbidden, "InvalidObjectState") },
-			want:   "undecodable: s3://shop/a.txt:1: s3://shop/a.txt: on purpose [InvalidObjectState]\n", log: "an object cannot be read",
+			answer: func(_ *service, _ int, w http.ResponseWriter, _ int) {
+				refuse(w, http.StatusForbidden, "InvalidObjectState")
+			},
+			want: "undecodable: s3://shop/a.txt:1: s3://shop/a.txt: on purpose [InvalidObjectState]\n", log: "an object cannot be read",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
