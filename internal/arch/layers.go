@@ -32,7 +32,7 @@ var layers = []layer{
 		"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "internal/loader/trailstore"}},
 	{"What answers of HTTP mean, fields, and what kinds keep", []string{"node/envelope", "node/field", "node/state"}},
 	{"What several kinds share", []string{
-		"node/accept", "node/content", "node/glob", "node/httpclient", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "internal/waits"}},
+		"node/accept", "node/content", "node/glob", "node/httpclient", "node/input", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "internal/waits"}},
 	{"Clients that several kinds share", []string{"nodes/redis/client"}},
 	{"What sends timelines", []string{"observe/otlp"}},
 	{"Kinds by name", []string{"internal/registry"}},
@@ -62,6 +62,7 @@ var layers = []layer{
 var uses = map[string]string{
 	"internal/servertest -> internal/ground/freeport": "servers of tests need ports",
 	"internal/waits -> node/state":                    "who waits stands in queues by key",
+	"node/input -> node/stream":                       "the records of files are messages",
 	"nodes/ai -> nodes/mcp":                           "a model may call the tools of servers",
 	"nodes/dialogue -> nodes/data":                    "sessions are kept in its databases",
 	"nodes/streams -> nodes/data":                     "keys are marked in its databases",
@@ -99,7 +100,7 @@ type part struct {
 var parts = []part{
 	{"engine and languages", "the two languages take most: limits that hold against hostile code, and CEL on payloads as they are", []string{
 		"", "value", "diag", "schema", "spec", "lang", "node", "observe", "cli", "cmd", "internal"}},
-	{"kinds", "HTTP takes a quarter: limits for each client, certificates, WebSockets; chat and SQL follow", []string{"nodes", "format", "node/stream"}},
+	{"kinds", "HTTP takes a quarter: limits for each client, certificates, WebSockets; chat and SQL follow", []string{"nodes", "format", "node/input", "node/stream"}},
 	{"events: `batch`, `trail`, the loader", "`trail` is a database: a file format, five kinds of query, each as a kernel and as SQL, and three formats of imports", []string{
 		"batch", "trail", "lock", "internal/loader"}},
 	{"`internal/ground`", "one log, one reader of documents, one file system, for both", []string{"internal/ground"}},

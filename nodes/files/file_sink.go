@@ -9,6 +9,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/format"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/input"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -62,7 +63,7 @@ func newOutput(init *node.Init) (format.Options, error) {
 	names := map[string]string{"json": format.NDJSON, "text": format.Lines, "csv": format.CSV, "raw": format.Raw}
 	o := format.Options{Name: names[c.String("encode")], Columns: c.Strings("columns")}
 	var err error
-	if o.Delimiter, err = delimiterOf(c); err != nil {
+	if o.Delimiter, err = input.DelimiterOf(c); err != nil {
 		return o, err
 	}
 	if err := (format.Options{Name: format.Lines, Columns: o.Columns}).Check(); err != nil {
@@ -72,7 +73,7 @@ func newOutput(init *node.Init) (format.Options, error) {
 		return o, c.Errorf("delimiter", diag.CodeBadValue, "%s", err)
 	}
 	if o.Name != format.CSV {
-		warnCSV(init, "encode", c.String("encode"))
+		input.WarnCSV(init, "encode", c.String("encode"))
 	}
 	return o, nil
 }

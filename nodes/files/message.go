@@ -1,24 +1,21 @@
 package files
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/uniflow-labs/uniflow/format"
+	"github.com/uniflow-labs/uniflow/node/input"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // A token is what a message knows of its place.
 type token struct {
-	tail    *tail
-	end     position
-	place   *place // at or before end; of several tokens
-	decoder *format.Decoder
-	row     *format.Row // of CSV
-	err     error       // the record is damaged
-	line    int64
-	path    string
+	input.Found
+	tail  *tail
+	end   position
+	place *place // at or before end; of several tokens
+	path  string
 }
 
 // slabSize is how many tokens, and rows of CSV, are allocated together. Who keeps one of
@@ -47,16 +44,16 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 					proof = &at
 				}
 			}
-			tokens[i] = token{tail: t, end: last, place: proof, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
+			tokens[i] = token{Found: input.Found{Decoder: decoder, Err: r.Err, Line: r.Line}, tail: t, end: last, place: proof, path: t.path}
 			s.read = append(s.read, stream.Message{Raw: r.Raw, Lane: t.lane, Offset: r.Offset, Token: &tokens[i]})
 		}
 		if !whole {
-			ownTexts(s.read[from:])
+			input.OwnTexts(s.read[from:])
 		}
 		if csv {
 			rows := decoder.Rows(len(tokens))
 			for i := range tokens {
-				tokens[i].row = &rows[i]
+				tokens[i].Row = &rows[i]
 			}
 		}
 	}
@@ -67,28 +64,6 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 	return s.read
 }
 
-// ownTexts gives messages copies of their texts, so that what is read next takes the memory of
-// what was. Short ones are together, and keeping one keeps all of these.
-func ownTexts(messages []stream.Message) {
-	for len(messages) > 0 {
-		n, size := 1, len(messages[0].Raw)
-		for n < len(messages) && size+len(messages[n].Raw) <= mostTogether {
-			size += len(messages[n].Raw)
-			n++
-		}
-		texts := make([]byte, 0, size)
-		for i := range messages[:n] {
-			at := len(texts)
-			texts = append(texts, messages[i].Raw...)
-			messages[i].Raw = texts[at:len(texts):len(texts)]
-		}
-		messages = messages[n:]
-	}
-}
-
-// mostTogether is how many bytes of texts are allocated together, unless one is longer.
-const mostTogether = 4 << 10
-
 // rows makes messages of rows of a table.
 func (s *source) rows(t *tail, next int64, rows []value.Value) []stream.Message {
 	messages := make([]stream.Message, len(rows))
@@ -97,7 +72,7 @@ func (s *source) rows(t *tail, next int64, rows []value.Value) []stream.Message 
 	*proof = t.place
 	for i, row := range rows {
 		at := next + int64(i)
-		tokens[i] = token{tail: t, end: position{at + 1, at + 2}, place: proof, line: at + 1, path: t.path}
+		tokens[i] = token{Found: input.Found{Line: at + 1}, tail: t, end: position{at + 1, at + 2}, place: proof, path: t.path}
 		messages[i] = stream.Message{Body: row, Lane: t.lane, Offset: at, Token: &tokens[i]}
 	}
 	s.advance(t, tokens[len(tokens)-1].end, t.at(), t.place) // the place is the same for all of a table
@@ -125,28 +100,12 @@ func (s *source) Fields(m *stream.Message, b *value.MapBuilder) {
 	id = strconv.AppendInt(id, m.Offset, 10)
 	b.Set("id", value.String(string(id)))
 	b.Set("path", value.String(tok.path))
-	b.Set("line", value.Int(tok.line))
+	b.Set("line", value.Int(tok.Line))
 	b.Set("offset", value.Int(m.Offset))
 }
 
 // Decode makes the body of a record.
 func (s *source) Decode(m *stream.Message) (value.Value, error) {
 	tok := m.Token.(*token)
-	return tok.decode(m.Raw, tok.path)
-}
-
-// decode makes the body of a record of a file, or of what path names.
-func (tok *token) decode(raw []byte, path string) (v value.Value, err error) {
-	switch {
-	case tok.err != nil:
-		err = tok.err
-	case tok.row != nil:
-		v, err = tok.row.Decode(raw)
-	default:
-		v, err = tok.decoder.Decode(raw)
-	}
-	if err != nil {
-		return v, fmt.Errorf("%s:%d: %w", path, tok.line, err)
-	}
-	return v, nil
+	return tok.Found.Decode(m.Raw, tok.path)
 }

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/uniflow-labs/uniflow/node/input"
 )
 
 // originals returns the names that a file may have had before it was rotated, unless it was
@@ -13,7 +15,7 @@ import (
 func originals(path string) (paths []string) {
 	dir, name := filepath.Split(filepath.Clean(path))
 	var names []string
-	if ext := packingOf(name); ext != "" {
+	if ext := input.PackingOf(name); ext != "" {
 		name = name[:len(name)-len(ext)]
 		names = append(names, name)
 	}

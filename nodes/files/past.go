@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/node/input"
 	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
@@ -116,7 +117,7 @@ func (s *source) cutLocked(e *entry) {
 	s.mu.past.remove(e)
 	s.changeLocked(e.key, e.id)
 	m := e.kept()
-	if s.input.of(m.path).packed() {
+	if s.input.Of(m.path).Packed() {
 		return
 	}
 	e.key, e.cut = fmt.Sprintf("%s.%d", m.origin.name(), m.cut), true
@@ -197,7 +198,7 @@ func (s *source) trace(f *find, seen map[fileID]bool, now time.Time) (begin bool
 		return false
 	}
 	defer file.Close() //nolint:errcheck // it was read only
-	c := &candidate{find: f, packing: packingOf(f.path), file: file, seen: seen, now: now}
+	c := &candidate{find: f, packing: input.PackingOf(f.path), file: file, seen: seen, now: now}
 	for _, t := range tails {
 		if s.liveOf(c, t) {
 			return false
@@ -235,7 +236,7 @@ func (c *candidate) fits(m mark) (first, whole bool) {
 		first, whole, err := m.fits(c.file)
 		return err == nil && first, err == nil && whole
 	}
-	src, err := input{packing: c.packing}.unpack(c.file, 0)
+	src, err := unpack(input.Input{Packing: c.packing}, c.file, 0)
 	if err != nil {
 		return false, false
 	}
@@ -334,7 +335,7 @@ func (s *source) pastOf(c *candidate, entries []*entry) (begin bool) {
 	slices.SortStableFunc(entries, func(a, b *entry) int { return cmp.Compare(b.read().offset, a.read().offset) })
 	for _, e := range entries {
 		m := e.read()
-		if m.offset == 0 || s.input.of(m.path).packed() || e.tail != nil && e.tail.failed || !e.cut && c.seen[e.id] {
+		if m.offset == 0 || s.input.Of(m.path).Packed() || e.tail != nil && e.tail.failed || !e.cut && c.seen[e.id] {
 			continue
 		}
 		first, whole := c.fits(m)
@@ -409,7 +410,7 @@ func (s *source) goOn(t *tail, f *find) {
 	s.indexLocked(t)
 	s.mu.Unlock()
 	t.stat, t.rest, t.reader, t.gone, t.last, t.quiet = nil, nil, nil, false, false, time.Time{}
-	if packingOf(f.path) != "" {
+	if input.PackingOf(f.path) != "" {
 		t.raw = 0
 	}
 	s.queue = slices.DeleteFunc(s.queue, func(o *tail) bool { return o == t })

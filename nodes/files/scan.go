@@ -181,7 +181,7 @@ func (s *source) see(f *find, now time.Time) (found bool) {
 	}
 	e := s.mu.past.byKey[f.id.name()]
 	s.mu.Unlock()
-	switch packed := s.input.of(f.path).packed(); {
+	switch packed := s.input.Of(f.path).Packed(); {
 	case t == nil && packed && s.follow && now.Sub(f.info.ModTime()) < s.idle:
 		s.hold(f, nil, now)
 	case t == nil && e == nil:
@@ -224,7 +224,7 @@ func (s *source) resume(e *entry, f *find) (found bool) {
 	}
 	defer file.Close() //nolint:errcheck // it was read only
 	first, whole, err := m.fits(file)
-	packed := s.input.of(f.path).packed()
+	packed := s.input.Of(f.path).Packed()
 	if m.place.at == 0 { // of 4d86ea6
 		whole = first && (packed || f.info.Size() >= m.offset)
 		if err == nil && whole && !packed {
@@ -269,7 +269,7 @@ func (s *source) newTail(id fileID, m mark) *tail {
 	m.line = max(1, m.line)
 	t := &tail{
 		path: m.path, id: id, origin: m.origin, cut: m.cut, start: m.position, end: m.position, settled: m.position, ready: true,
-		print: m.fingerprint, place: m.place, proof: m.place, fixed: s.input.of(m.path).packed(),
+		print: m.fingerprint, place: m.place, proof: m.place, fixed: s.input.Of(m.path).Packed(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

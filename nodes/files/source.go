@@ -16,6 +16,7 @@ import (
 	"github.com/uniflow-labs/uniflow/format"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/glob"
+	"github.com/uniflow-labs/uniflow/node/input"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -35,7 +36,7 @@ func fileSource() stream.Source {
 			schema.String("move_to").Doc("The folder that `settled: move` moves to, made if it is missing. A file of that name there gets a number behind it."),
 			schema.Duration("idle").Default("10s").Range(0, float64(24*time.Hour)).Doc("With `follow`: how long after the last change a file is whole, for `settled`, and how long a file that is gone may still grow."),
 			schema.Duration("rescan").Default("1s").Range(float64(time.Millisecond), float64(time.Hour)).Doc("With `follow`: how often to look for changes that the system does not report, such as those on network drives."),
-		}, inputFields("auto", format.Lines, format.NDJSON, format.CSV, format.JSON, format.Raw, format.Parquet)...)...),
+		}, input.Fields("auto", format.Lines, format.NDJSON, format.CSV, format.JSON, format.Raw, format.Parquet)...)...),
 		Traits: stream.Traits{Lanes: true, Positions: true, Checkpoints: true, Raw: true},
 		Open:   openFileSource,
 		Ends:   func(c schema.Config) bool { return !c.Bool("follow") },
@@ -49,7 +50,7 @@ type source struct {
 	settled      string
 	moveTo       string
 	idle, rescan time.Duration
-	input        input
+	input        input.Input
 	mustFind     bool // a file: it is a job that reads none otherwise
 	log          *slog.Logger
 
@@ -85,7 +86,7 @@ func openFileSource(init *node.Init) (stream.Reader, error) {
 	s.mu.tails, s.mu.past, s.mu.cuts, s.mu.changed = map[fileID]*tail{}, newPast(), map[fileID]int{}, map[string]fileID{}
 	var errs []error
 	var err error
-	if s.input, err = newInput(init); err != nil {
+	if s.input, err = input.New(init); err != nil {
 		errs = append(errs, err)
 	}
 	if err := checkPatterns(s.paths); err != nil {
@@ -228,7 +229,7 @@ func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
 
 // open opens the file of a tail.
 func (s *source) open(t *tail) error {
-	t.last = t.last || !s.follow || s.input.of(t.path).packed()
+	t.last = t.last || !s.follow || s.input.Of(t.path).Packed()
 	fp, at, err := t.open(s.input)
 	if err == nil {
 		s.setPrint(t, fp, at)
@@ -277,7 +278,7 @@ func (s *source) damaged(t *tail, err error) []stream.Message {
 	s.log.Warn("a file cannot be read", "path", t.path, "err", err)
 	proof := t.place
 	// Its position stays in front of it: it may be repaired.
-	return []stream.Message{{Raw: []byte{}, Lane: t.lane, Offset: at.offset, Token: &token{tail: t, end: at, place: &proof, err: err, line: max(1, at.line), path: t.path}}}
+	return []stream.Message{{Raw: []byte{}, Lane: t.lane, Offset: at.offset, Token: &token{Found: input.Found{Err: err, Line: max(1, at.line)}, tail: t, end: at, place: &proof, path: t.path}}}
 }
 
 // Size returns how many bytes were read, and how many the files have that are known.

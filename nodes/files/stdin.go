@@ -12,6 +12,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/format"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/input"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -25,11 +26,11 @@ func stdinSource() stream.Source {
 		Kind:    "stdin",
 		Summary: "Reads the records that the program gets on its standard input.",
 		Page:    node.ReadPage(stdinPage),
-		Config:  schema.Fields(inputFields("", format.Lines, format.NDJSON, format.CSV, format.JSON, format.Raw)...),
+		Config:  schema.Fields(input.Fields("", format.Lines, format.NDJSON, format.CSV, format.JSON, format.Raw)...),
 		Traits:  stream.Traits{Positions: true, Transient: true, Raw: true, Order: stream.OrderTotal},
 		Open: func(init *node.Init) (stream.Reader, error) {
-			in, err := newInput(init)
-			return &stdin{options: in.options}, err
+			in, err := input.New(init)
+			return &stdin{options: in.Options}, err
 		},
 		Ends: func(schema.Config) bool { return true },
 		Holds: func(schema.Config) []node.Hold {
@@ -124,11 +125,11 @@ func (s *stdin) messages(records []format.Record) []stream.Message {
 	tokens := make([]token, len(records))
 	for i := range records {
 		r := &records[i]
-		tokens[i] = token{end: position{offset: r.End}, decoder: s.reader.Decoder(), err: r.Err, line: r.Line}
+		tokens[i] = token{Found: input.Found{Decoder: s.reader.Decoder(), Err: r.Err, Line: r.Line}, end: position{offset: r.End}}
 		messages[i] = stream.Message{Raw: r.Raw, Offset: r.Offset, Token: &tokens[i]}
 	}
 	if d := s.reader.Decoder(); d != nil && !d.Whole() {
-		ownTexts(messages)
+		input.OwnTexts(messages)
 		s.reader.Return()
 	}
 	return messages
@@ -151,13 +152,13 @@ func (s *stdin) Settle(_ context.Context, settled stream.Settled) error {
 // Fields adds the place of a record.
 func (s *stdin) Fields(m *stream.Message, b *value.MapBuilder) {
 	b.Set("id", value.String("stdin:"+strconv.FormatInt(m.Offset, 10)))
-	b.Set("line", value.Int(m.Token.(*token).line))
+	b.Set("line", value.Int(m.Token.(*token).Line))
 	b.Set("offset", value.Int(m.Offset))
 }
 
 // Decode makes the body of a record.
 func (s *stdin) Decode(m *stream.Message) (value.Value, error) {
-	return m.Token.(*token).decode(m.Raw, "stdin")
+	return m.Token.(*token).Found.Decode(m.Raw, "stdin")
 }
 
 // Close leaves what is not settled to the next node.

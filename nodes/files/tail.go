@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/format"
+	"github.com/uniflow-labs/uniflow/node/input"
 )
 
 // A fileID is what a file is known by while it exists: another file may get it later.
@@ -37,7 +38,7 @@ type tail struct {
 	lane   int32
 	origin fileID // where its messages have their ids from; immutable
 	cut    int    // how many files had the origin before; immutable
-	input  input
+	input  input.Input
 	start  position // of file
 
 	file   *os.File // nil before it is opened, and when it is done
@@ -88,12 +89,12 @@ var errCut = errors.New("the file was truncated")
 
 // open opens the file, which continues at the tail's start, and returns its fingerprint,
 // and a place in it.
-func (t *tail) open(in input) (fp fingerprint, at place, err error) {
+func (t *tail) open(in input.Input) (fp fingerprint, at place, err error) {
 	f, err := openRegular(t.path)
 	if err != nil {
 		return fp, at, err
 	}
-	t.input = in.of(t.path)
+	t.input = in.Of(t.path)
 	if fp, at, err = t.begin(f); err != nil {
 		return fp, at, errors.Join(err, f.Close())
 	}
@@ -127,8 +128,8 @@ func (t *tail) begin(f *os.File) (fp fingerprint, at place, err error) {
 			return fp, at, err
 		}
 	}
-	if t.input.table() {
-		if t.input.packing != "" {
+	if t.input.Table() {
+		if t.input.Packing != "" {
 			return fp, at, errors.New("a table cannot be in a compressed file")
 		}
 		t.table, err = format.NewParquetReader(f, info.Size(), t.start.offset)
@@ -138,7 +139,7 @@ func (t *tail) begin(f *os.File) (fp fingerprint, at place, err error) {
 	if err != nil {
 		return fp, at, err
 	}
-	src, err := t.input.unpack(f, t.start.offset)
+	src, err := unpack(t.input, f, t.start.offset)
 	if err != nil {
 		return fp, at, err
 	}
@@ -152,21 +153,14 @@ func (t *tail) begin(f *os.File) (fp fingerprint, at place, err error) {
 // columns returns the options of the reader: what begins in the middle of CSV needs the
 // names of the columns.
 func (t *tail) columns(f *os.File) (format.Options, error) {
-	o := t.input.options
+	o := t.input.Options
 	if t.start.offset == 0 || o.Name != format.CSV || o.Columns != nil {
 		return o, nil
 	}
-	src, err := t.input.unpack(f, 0)
-	if err != nil {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return o, err
 	}
-	r := format.NewReader(src, o, 0, 1)
-	r.End()
-	if _, err := r.Read(nil, 1, 1); err != nil && err != io.EOF {
-		return o, err
-	}
-	o.Columns = r.Columns()
-	return o, nil
+	return t.input.Header(f)
 }
 
 // changed returns the fingerprint of the file, and whether the file is not what has been
@@ -293,4 +287,16 @@ func regularOr(mode os.FileMode, path, instead string) error {
 		what = "a device"
 	}
 	return fmt.Errorf("%s is %s, not a file; %s", path, what, instead)
+}
+
+// unpack returns a reader of what a file has from an offset on, after unpacking.
+func unpack(in input.Input, f *os.File, offset int64) (io.Reader, error) {
+	at := offset
+	if in.Packing != "" {
+		at = 0
+	}
+	if _, err := f.Seek(at, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return in.Unpack(f, offset)
 }

@@ -311,6 +311,21 @@ var cases = map[string]conformCase{
 		Example:  []value.Value{object("method", value.String("GET"), "path", value.String("/users/7"))},
 		Allocs:   5, // of the new payload
 	}),
+	"s3": plain(flowtest.Case{ // no service: the module test/brokers has one
+		Unseen:   "nothing listens",
+		Document: "- {kind: s3, name: n, bucket: shop, endpoint: 'http://127.0.0.1:1', action: get, key: a, timeout: 20ms, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Allocs:   -1, // those of package net/http
+	}),
+	"s3_sink": plain(flowtest.Case{
+		Unseen:   "nothing listens",
+		Document: "- {kind: s3_sink, name: n, bucket: shop, endpoint: 'http://127.0.0.1:1', key: '{part}', timeout: 20ms, ports: {error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Allocs:   -1, // those of the deadline
+	}),
+	"s3_source": plain(flowtest.Case{
+		Document: "- {kind: s3_source, name: n, bucket: shop, endpoint: 'http://127.0.0.1:1', ports: {out: [{name: next}], error: [{name: failed}]}}",
+	}),
 	"schedule": plain(flowtest.Case{
 		Document: "- {kind: schedule, name: n, interval: 1s, overlap: allow, ports: {out: [{name: job}], error: [{name: failed}]}}",
 	}),
