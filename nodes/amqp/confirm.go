@@ -77,6 +77,13 @@ func (o *outgoing) take(tag uint64) *published {
 	return p
 }
 
+// waiting returns how many records are not confirmed.
+func (o *outgoing) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.mu.pending)
+}
+
 // end fails what was not confirmed. If the broker has ended the channel because of some of the
 // records, those get that as their own error.
 func (o *outgoing) end(reason error) {

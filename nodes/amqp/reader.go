@@ -286,8 +286,8 @@ func (r *reader) Fields(m *stream.Message, b *value.MapBuilder) {
 }
 
 // Close disconnects. The broker delivers again what was not acknowledged.
-func (r *reader) Close(context.Context) error {
-	r.drop((*link).close)
+func (r *reader) Close(ctx context.Context) error {
+	r.drop(func(l *link) { l.close(ctx) })
 	return nil
 }
 

@@ -41,7 +41,7 @@ type settings struct {
 const (
 	connectTimeout = 4 * time.Second
 	heartbeat      = 10 * time.Second
-	closeTimeout   = time.Second // for the broker to confirm the end of a connection
+	closeTimeout   = 250 * time.Millisecond // for the broker to confirm the end of a connection
 )
 
 // newSettings reads and checks the fields of withConnection.
@@ -139,9 +139,11 @@ func (l *link) abort() {
 	l.conn.Close() // returns as the network is gone; its error says so
 }
 
-// close ends a connection: the broker has all that was sent.
-func (l *link) close() {
+// close ends a connection. The broker has all that was sent, unless ctx ends before.
+func (l *link) close(ctx context.Context) {
 	l.gate.release()
+	stop := context.AfterFunc(ctx, func() { l.gate.Close() })
+	defer stop()
 	if err := l.conn.CloseDeadline(time.Now().Add(closeTimeout)); err != nil {
 		l.gate.Close() // it was lost before
 	}

@@ -203,8 +203,15 @@ func (w *writer) message(r *stream.Record) (m amqp.Publishing, err error) {
 
 // Close implements [stream.Writer]. The runtime calls it when all records are done, or given
 // up.
-func (w *writer) Close(context.Context) error {
-	w.drop((*link).close)
+func (w *writer) Close(ctx context.Context) error {
+	w.mu.Lock()
+	o := w.mu.out
+	w.mu.Unlock()
+	if o != nil && o.waiting() > 0 { // these were given up
+		w.drop((*link).abort)
+		return nil
+	}
+	w.drop(func(l *link) { l.close(ctx) })
 	return nil
 }
 
