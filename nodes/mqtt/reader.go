@@ -91,11 +91,8 @@ func (r *reader) subscribe(ctx context.Context, n *session, suback <-chan *packe
 	defer cancel()
 	select {
 	case ack := <-suback:
-		for i, reason := range ack.Reasons {
-			if reason >= 0x80 && i < len(r.topics) {
-				return &stream.RefusedError{Field: "topics", Err: fmt.Errorf("the broker refuses %q: %s", r.topics[i], reasonText(reason, ack.Properties))}
-			}
-		}
+		return r.refusal(ack)
+	case <-n.flooded: // the answer is behind more messages of the session than there is room for
 		return nil
 	case <-n.ended:
 		return n.reason()
@@ -104,10 +101,27 @@ func (r *reader) subscribe(ctx context.Context, n *session, suback <-chan *packe
 	}
 }
 
+// refusal returns why the broker does not send a topic; nil if it sends all.
+func (r *reader) refusal(ack *packets.Suback) error {
+	for i, reason := range ack.Reasons {
+		if reason >= 0x80 && i < len(r.topics) {
+			return &stream.RefusedError{Field: "topics", Err: fmt.Errorf("the broker refuses %q: %s", r.topics[i], reasonText(reason, ack.Properties))}
+		}
+	}
+	return nil
+}
+
 // receive takes what the broker sends. It blocks while too much waits to be read.
 func (r *reader) receive(n *session, p *packets.ControlPacket, suback chan<- *packets.Suback) {
 	switch c := p.Content.(type) {
 	case *packets.Suback:
+		select {
+		case <-n.flooded:
+			if err := r.refusal(c); err != nil {
+				n.end(err)
+			}
+		default:
+		}
 		select {
 		case suback <- c:
 		default: // the broker answers twice
@@ -137,6 +151,7 @@ func (r *reader) arrive(n *session, p *packets.Publish) {
 		return
 	}
 	for !n.forgotten && full() {
+		n.flood()
 		r.mu.changed.Wait()
 	}
 	if n.forgotten {

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/eclipse/paho.golang/packets"
-
-	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
 // A session is one connection, from CONNECT to its end. One goroutine reads, and another one
@@ -22,7 +20,9 @@ type session struct {
 	granted   limits
 	forgotten bool                         // its reader takes nothing more from it, and guards this
 	handle    func(*packets.ControlPacket) // called for each packet, one after the other; it may block
-	ended     chan struct{}                // closed when the connection has ended
+	flooded   chan struct{}                // closed by flood: more has come than its reader has room for
+	flood     func()
+	ended     chan struct{} // closed when the connection has ended
 	work      sync.WaitGroup
 
 	out struct {
@@ -57,6 +57,8 @@ func (s *settings) connect(ctx context.Context, c *packets.Connect, handle func(
 		return nil, s.explain(err)
 	}
 	n := &session{settings: s, conn: conn, in: bufio.NewReaderSize(conn, 32<<10), ended: make(chan struct{})}
+	n.flooded = make(chan struct{})
+	n.flood = sync.OnceFunc(func() { close(n.flooded) })
 	n.out.Writer = bufio.NewWriterSize(conn, 32<<10)
 	n.handle = func(p *packets.ControlPacket) { handle(n, p) }
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
@@ -200,12 +202,21 @@ func (n *session) abort() {
 	n.work.Wait()
 }
 
-// close ends the connection, unless ctx ends before that.
+// close ends the connection. It waits until the broker has read all, unless ctx ends before
+// that: a connection with something unread would take back what was sent.
 func (n *session) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
 	stop := context.AfterFunc(ctx, func() { n.conn.Close() })
 	defer stop()
-	if err := n.send(packet(packets.DISCONNECT, &packets.Disconnect{Properties: new(packets.Properties)})); err != nil && !errors.Is(err, stream.ErrLost) {
-		n.end(err)
+	if n.send(packet(packets.DISCONNECT, &packets.Disconnect{Properties: new(packets.Properties)})) == nil {
+		select {
+		case <-n.ended:
+		case <-ctx.Done():
+		}
 	}
 	n.abort()
 }
+
+// closeTimeout is how long a broker may take to end a connection.
+const closeTimeout = 250 * time.Millisecond

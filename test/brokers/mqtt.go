@@ -39,7 +39,7 @@ func StartMQTT(tb testing.TB, options ...string) *MQTT {
 	}
 	lines := append([]string{
 		fmt.Sprintf("listener %d 127.0.0.1", m.Port), "user root", "password_file " + passwords, "acl_file " + filepath.Join(m.dir, "acl"),
-		"persistence true", "persistence_location " + m.dir + "/", "autosave_interval 1", "autosave_on_changes true",
+		"persistence true", "persistence_location " + m.dir + "/",
 		"max_queued_messages 0", "max_packet_size 16000000", "log_dest stderr", "log_type information", "log_type error",
 	}, options...)
 	for name, text := range map[string]string{
@@ -97,8 +97,8 @@ func (m *MQTT) stop(signal syscall.Signal) {
 	m.cmd = nil
 }
 
-// Restart ends the broker in its own way, and starts it with what it has kept: mosquitto writes
-// that when it ends, and seconds after it has acknowledged a message.
+// Restart ends the broker in its own way, and starts it with what it has kept. mosquitto writes
+// that when it ends, and now and then, not before it acknowledges a message.
 func (m *MQTT) Restart(tb testing.TB) {
 	tb.Helper()
 	m.stop(syscall.SIGTERM)

@@ -30,7 +30,7 @@ type mqttSystem struct {
 
 func newMQTTSystem(t testing.TB, version string) *mqttSystem {
 	t.Helper()
-	m := &mqttSystem{server: brokers.StartMQTT(t), version: version}
+	m := &mqttSystem{server: brokers.StartMQTT(t, "max_inflight_messages 1500"), version: version}
 	// The sessions of the source and of the one who reads are there before the first message.
 	m.session(t, "kit", "orders/#")
 	m.session(t, "reader", "orders/#")
