@@ -41,8 +41,8 @@ func openSource(init *node.Init) (stream.Reader, error) {
 		return nil, err
 	}
 	queue := c.String("queue")
-	if queue == "" || len(queue) > longestName {
-		return nil, c.Errorf("queue", diag.CodeBadValue, "the name of a queue has from 1 to 255 bytes")
+	if len(queue) > longestName {
+		return nil, c.Errorf("queue", diag.CodeBadValue, "the name of a queue has at most 255 bytes")
 	}
 	r := &reader{
 		settings: s, queue: queue, most: stream.InFlight(c), mostBytes: c.Int("bytes"), clock: init.Clock, wake: make(chan struct{}, 1),

@@ -43,9 +43,6 @@ func openSource(init *node.Init) (stream.Reader, error) {
 		return nil, err
 	}
 	topics := c.Strings("topics")
-	if len(topics) == 0 {
-		return nil, c.Errorf("topics", diag.CodeBadValue, "there is nothing to subscribe to").WithHint("write one such as sensors/#")
-	}
 	for _, filter := range topics {
 		if problem := checkFilter(filter); problem != "" {
 			return nil, c.Errorf("topics", diag.CodeBadValue, "%q: %s", filter, problem).WithHint("write one such as sensors/+/state, or sensors/# for all below")
