@@ -78,7 +78,7 @@ func (g *gate) release() {
 	g.mu.changed.Signal()
 }
 
-// Close implements [net.Conn].
+// Close ends a Read that waits, too.
 func (g *gate) Close() error {
 	g.release()
 	return g.Conn.Close()

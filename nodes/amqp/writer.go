@@ -179,7 +179,7 @@ func (o *outgoing) publish(r *stream.Record, p *published) error {
 	return nil // if the connection has ended meanwhile, done knows
 }
 
-// message returns a record as the library wants it. The library would end the connection
+// message returns a record as the library takes it. The library would end the connection
 // because of a text that is too long.
 func (w *writer) message(r *stream.Record) (m amqp.Publishing, err error) {
 	m = amqp.Publishing{

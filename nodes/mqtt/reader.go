@@ -274,7 +274,7 @@ func (r *reader) keepLocked(d *delivery, o *stream.Outcome) {
 }
 
 // acksLocked returns the acknowledgements of what is settled. They have the order of the
-// messages, as the protocol wants it.
+// messages, as the protocol demands.
 func (r *reader) acksLocked() (acks []*packets.ControlPacket) {
 	n := 0
 	for _, d := range r.mu.unacked {

@@ -19,7 +19,7 @@ import (
 )
 
 // An MQTT is a mosquitto with persistence in a temporary folder, and a user ann whose password
-// is correct. She may neither read nor write the topic secret.
+// is correct. The topic secret is closed to that user.
 type MQTT struct {
 	Port int
 
