@@ -31,6 +31,14 @@ type conformCase func(t *testing.T) flowtest.Case
 
 // cases has a row for each kind: what [flowtest.Conform] sends to which node.
 var cases = map[string]conformCase{
+	"amqp_sink": plain(flowtest.Case{
+		Unseen:   "nothing listens",
+		Document: "- {kind: amqp_sink, name: n, url: 'amqp://127.0.0.1:1', routing_key: q, timeout: 1ms, ports: {error: [{name: failed}]}}",
+		Allocs:   -1, // there is no broker
+	}),
+	"amqp_source": plain(flowtest.Case{
+		Document: "- {kind: amqp_source, name: n, url: 'amqp://127.0.0.1:1', queue: q, ports: {out: [{name: next}], error: [{name: failed}]}}",
+	}),
 	"ask": plain(flowtest.Case{
 		Document: "- {kind: ask, name: n, key: '\"k\"', timeout: 10ms, ports: {out: [{name: next}], timeout: [{name: late}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),
@@ -225,6 +233,14 @@ var cases = map[string]conformCase{
 			"- {kind: probe, name: one, ports: {out: [{name: n, port: 'in[0]'}]}}\n- {kind: probe, name: two, ports: {out: [{name: n, port: 'in[1]'}]}}",
 		Example: []value.Value{value.Int(1)},
 		Allocs:  28, // of the process that waits, and of a row that is dropped
+	}),
+	"mqtt_sink": plain(flowtest.Case{
+		Unseen:   "nothing listens",
+		Document: "- {kind: mqtt_sink, name: n, url: 'mqtt://127.0.0.1:1', topic: t, timeout: 1ms, ports: {error: [{name: failed}]}}",
+		Allocs:   -1, // there is no broker
+	}),
+	"mqtt_source": plain(flowtest.Case{
+		Document: "- {kind: mqtt_source, name: n, url: 'mqtt://127.0.0.1:1', client_id: c, topics: t, ports: {out: [{name: next}], error: [{name: failed}]}}",
 	}),
 	"nats_kv": plain(flowtest.Case{
 		Document: "- {kind: nats_kv, name: n, urls: 'nats://127.0.0.1:1', bucket: b, operation: get, key: k, ports: {out: [{name: next}], error: [{name: failed}]}}",
