@@ -203,21 +203,22 @@ func (s *setup) unpublished(ctx context.Context, l *link) (missing []table, err 
 	return missing, nil
 }
 
-// among is a query of the numbers of tables.
+// among is a query of the numbers of tables. It finds them by their names in the catalog, as a
+// conversion of a name fails on schemas that the role may not use.
 func among(tables []table) string {
 	var names []string
 	for _, t := range tables {
-		names = append(names, literal(t.quoted()))
+		names = append(names, "("+literal(t.schema)+", "+literal(t.name)+")")
 	}
-	return "SELECT to_regclass(name)::oid AS oid FROM unnest(ARRAY[" + strings.Join(names, ", ") + "]::text[]) AS names (name)"
+	return "SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE (n.nspname, c.relname) IN (" + strings.Join(names, ", ") + ")"
 }
 
 // published is a query of the numbers of the tables whose changes are read.
 func (s *setup) published() string {
-	text := "SELECT format('%I.%I', p.schemaname, p.tablename)::regclass::oid AS oid FROM pg_publication_tables p JOIN pg_publication u USING (pubname) WHERE p.pubname = " +
-		literal(s.publication) + " AND (u.pubupdate OR u.pubdelete)"
+	text := `SELECT c.oid FROM pg_publication u JOIN pg_publication_tables p USING (pubname) JOIN pg_namespace n ON n.nspname = p.schemaname
+		JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename WHERE (u.pubupdate OR u.pubdelete) AND u.pubname = ` + literal(s.publication)
 	if len(s.tables) > 0 {
-		text = "SELECT oid FROM (" + text + ") p WHERE oid IN (" + among(s.tables) + ")"
+		text += " AND c.oid IN (" + among(s.tables) + ")"
 	}
 	return text
 }
