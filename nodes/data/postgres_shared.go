@@ -52,11 +52,3 @@ func PostgresElem(oid uint32) (elem uint32, known bool) {
 	elem, ok := arrays[oid]
 	return elem, ok || oid < firstOwnType
 }
-
-// DescribePostgres returns an error of PostgreSQL as `sql` gives it, with its code.
-func DescribePostgres(err error) error {
-	if err == nil {
-		return nil
-	}
-	return (&postgresDriver{}).describe(err)
-}

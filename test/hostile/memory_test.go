@@ -99,7 +99,7 @@ var holds = map[string]hold{
 
 	"http": {reason: "attacked by receivers"}, "proxy": {reason: "bodies pass through it"}, "static": {reason: "sends files in pieces"}, "page": {reason: byHTTP}, "llm": {reason: ofService}, "mcp_call": {reason: ofService},
 	"auth": {reason: byHTTP}, "login": {reason: byHTTP + "; what it remembers of clients is attacked by apis"}, "discord": {reason: "as telegram"}, "slack": {reason: "as telegram"},
-	"sse_source": {reason: inSource}, "kafka_source": {reason: inSource}, "nats_source": {reason: inSource}, "sql_source": {reason: inSource}, "websocket_client": {reason: inSource}, "stdin": {reason: inSource}, "watch": {reason: inSource}, "generate": {reason: inSource},
+	"sse_source": {reason: inSource}, "kafka_source": {reason: inSource}, "nats_source": {reason: inSource}, "sql_source": {reason: inSource}, "postgres_cdc": {reason: inSource}, "postgres_listen": {reason: inSource}, "websocket_client": {reason: inSource}, "stdin": {reason: inSource}, "watch": {reason: inSource}, "generate": {reason: inSource},
 	"file_sink": {reason: inSink}, "kafka_sink": {reason: inSink}, "nats_sink": {reason: inSink}, "socket_sink": {reason: inSink}, "sql_sink": {reason: inSink}, "stdout": {reason: inSink}, "trail_sink": {reason: inSink}, "trail_append": {reason: inSink}, "nats_kv": {reason: inSink}, "nats_request": {reason: inSink}, "log": {reason: inSink},
 	"dedupe": {reason: "keeps hashes of keys, at most capacity"}, "limit": {reason: "keeps hashes of 131,072 keys at most, 14 MB"}, "remember": {reason: inSession}, "recall": {reason: inSession}, "form": {reason: "as ask"}, "trail_query": {reason: ownLimit},
 	"queue": {reason: inJournal}, "enqueue": {reason: inJournal}, "signal": {reason: inJournal}, "wait": {reason: inJournal},
