@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
-	"github.com/jackc/pglogrepl"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
