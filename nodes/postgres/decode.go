@@ -316,9 +316,20 @@ func (d *decoder) full(room stream.Room) bool {
 	return len(d.out) >= max(room.Messages, 1) || len(d.out) > 0 && d.outBytes >= room.Bytes
 }
 
-// take returns the messages that were made.
-func (d *decoder) take() []stream.Message {
-	out := d.out
-	d.out, d.outBytes = nil, 0
+// reads reports whether to read on: there is room, or the end of the transaction may be next,
+// without which its last message is not settled for the server.
+func (d *decoder) reads(room stream.Room) bool {
+	return !d.full(room) || d.txn != nil && len(d.out) <= room.Messages
+}
+
+// take returns the messages that there is room for.
+func (d *decoder) take(room stream.Room) []stream.Message {
+	n := min(len(d.out), max(room.Messages, 1))
+	out := d.out[:n:n]
+	d.out = append([]stream.Message(nil), d.out[n:]...)
+	d.outBytes = 0
+	for _, m := range d.out {
+		d.outBytes += int64(m.Body.Size())
+	}
 	return out
 }

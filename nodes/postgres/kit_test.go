@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	stdjson "encoding/json"
 	"strings"
 	"testing"
 
@@ -18,14 +17,6 @@ import (
 
 func kinds() []*node.Def {
 	return postgres.Defs(stream.Options{Languages: builtin.Languages(), Language: "cel"})
-}
-
-// kitRow is a row of the kit's messages.
-type kitRow struct {
-	ID  int64  `json:"id"`
-	Key string `json:"key"`
-	Seq int64  `json:"seq"`
-	Pad string `json:"pad"`
 }
 
 // rowOf returns the row of a change.
@@ -45,18 +36,22 @@ func TestCDCSnapshotKit(t *testing.T) {
 }
 
 func cdcKit(t *testing.T, more map[string]any) {
+	apart := map[streamtest.Row]string{streamtest.Bodies: "Columns have types: there is nothing to decode."}
+	if more["snapshot"] == "initial" {
+		for _, row := range []streamtest.Row{streamtest.Drain, streamtest.Grace} {
+			apart[row] = "A snapshot that was interrupted begins again."
+		}
+	}
 	streamtest.Run(t, streamtest.Subject{
-		Kinds:  kinds(),
-		Source: true,
-		Body:   rowOf,
-		Key:    "self.body.row.key",
-		Without: map[streamtest.Row]string{
-			streamtest.Bodies: "Columns have types: there is nothing to decode.",
-		},
+		Kinds:   kinds(),
+		Source:  true,
+		Body:    rowOf,
+		Key:     "self.body.row.key",
+		Without: apart,
 		System: func(t testing.TB) *streamtest.System {
 			var s *system
 			if strings.HasSuffix(t.Name(), string(streamtest.Restarts)) {
-				s = ownSystem(t, logical...)
+				s = ownSystem(t, append(logical, "synchronous_commit=on")...)
 			} else {
 				s = newSystem(t)
 			}
@@ -76,15 +71,14 @@ func cdcKit(t *testing.T, more map[string]any) {
 				},
 				Produce: func(t testing.TB, messages []streamtest.Message) {
 					t.Helper()
-					rows := make([][]any, len(messages))
-					for i, m := range messages {
-						var r kitRow
-						if err := stdjson.Unmarshal(m.Body, &r); err != nil {
-							t.Fatal(err)
-						}
-						rows[i] = []any{r.ID, r.Key, r.Seq, r.Pad}
+					var list []string
+					for _, m := range messages {
+						list = append(list, string(m.Body))
 					}
-					if _, err := s.conn.CopyFrom(context.Background(), pgx.Identifier{"Kit"}, []string{"id", "key", "seq", "pad"}, pgx.CopyFromRows(rows)); err != nil {
+					// A transaction each: one that is not settled as a whole comes again as a whole.
+					text := "DO $do$ DECLARE r json; BEGIN FOR r IN SELECT json_array_elements($j$[" + strings.Join(list, ",") + "]$j$) LOOP " +
+						"INSERT INTO \"Kit\" (id, key, seq, pad) VALUES ((r->>'id')::bigint, r->>'key', (r->>'seq')::bigint, r->>'pad'); COMMIT; END LOOP; END $do$"
+					if _, err := s.conn.Exec(context.Background(), text); err != nil {
 						t.Error(err)
 					}
 				},

@@ -76,7 +76,7 @@ func (r *changeReader) connect(ctx context.Context) error {
 	mine := r.mine
 	r.link, r.mine, r.missing = l, l.PID(), false
 	r.decoder.relations, r.decoder.txn = map[uint32]*relation{}, nil
-	r.decoder.take()
+	r.decoder.out, r.decoder.outBytes = nil, 0
 	state, err := r.setup.check(ctx, l, mine)
 	r.lag.Store(state.lag)
 	if err != nil {
@@ -115,7 +115,7 @@ func (r *changeReader) Read(ctx context.Context, room stream.Room) ([]stream.Mes
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return r.decoder.take(), err
+	return r.decoder.take(room), err
 }
 
 func (r *changeReader) read(ctx context.Context, room stream.Room) error {
@@ -207,7 +207,7 @@ func (r *changeReader) receive(ctx context.Context, room stream.Room) error {
 	defer func() { stop() }()
 	r.waits.Store(r.clock.Now().UnixNano())
 	defer r.waits.Store(0)
-	for first := true; !r.decoder.full(room); {
+	for first := true; r.decoder.reads(room); {
 		if first && len(r.decoder.out) > 0 {
 			first = false
 			if !stop() {
