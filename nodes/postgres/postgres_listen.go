@@ -101,7 +101,7 @@ func (r *noticeReader) Connect(ctx context.Context, _ stream.Host) error {
 // how long it may take to answer.
 const checkEvery, checkTimeout = 15 * time.Second, 10 * time.Second
 
-// Read implements [stream.Reader].
+// Read waits for what comes first, and takes what was read ahead with it.
 func (r *noticeReader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
 	for len(r.notices) == 0 {
 		wait, cancel := context.WithTimeout(ctx, checkEvery)
@@ -161,7 +161,7 @@ func (r *noticeReader) Fields(m *stream.Message, b *value.MapBuilder) {
 	b.Set("pid", value.Int(int64(n.pid)))
 }
 
-// Close implements [stream.Reader].
+// Close ends the connection, and with it the listening.
 func (r *noticeReader) Close(context.Context) error {
 	r.link.drop()
 	return nil

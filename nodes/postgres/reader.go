@@ -109,7 +109,7 @@ func (r *changeReader) because(err error) {
 	r.mu.problem = err
 }
 
-// Read implements [stream.Reader].
+// Read waits for what comes first, and takes what was read ahead with it.
 func (r *changeReader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
 	err := r.read(ctx, room)
 	if ctx.Err() != nil {
@@ -318,7 +318,7 @@ func (r *changeReader) Fields(m *stream.Message, b *value.MapBuilder) {
 	}
 }
 
-// Close implements [stream.Reader].
+// Close ends the connection; a slot stays on the server.
 func (r *changeReader) Close(ctx context.Context) error {
 	r.endFeedback()
 	if r.snapshot != nil && r.snapshot.read && r.progress.done() {
