@@ -66,6 +66,7 @@ var uses = map[string]string{
 	"nodes/ai -> nodes/mcp":                           "a model may call the tools of servers",
 	"nodes/dialogue -> nodes/data":                    "sessions are kept in its databases",
 	"nodes/streams -> nodes/data":                     "keys are marked in its databases",
+	"nodes/postgres -> nodes/data":                    "values of PostgreSQL are the same in both",
 	"schema -> value":                                 "a config holds values",
 	"schema -> diag":                                  "a config reports what is wrong with it",
 	"observe -> node":                                 "an observer is told what nodes do",

@@ -48,7 +48,7 @@ type starter struct {
 }
 
 var (
-	postgres = starter{start: StartPostgres}
+	postgres = starter{start: func() (*Server, error) { return StartPostgres() }}
 	mariadb  = starter{start: startMariaDB}
 )
 
@@ -128,8 +128,8 @@ func (s *Server) PostgresURL() string {
 }
 
 // StartPostgres starts a server of PostgreSQL as [Postgres] does, for programs that measure.
-// The caller closes it.
-func StartPostgres() (*Server, error) {
+// The caller closes it. settings are more of its settings, such as "wal_level=logical".
+func StartPostgres(settings ...string) (*Server, error) {
 	initdb, err := find("initdb")
 	if err != nil {
 		return nil, err
@@ -162,6 +162,9 @@ func StartPostgres() (*Server, error) {
 		ready: func(ctx context.Context) error {
 			return exec.CommandContext(ctx, probe, "-q", "-h", "127.0.0.1", "-p", port).Run()
 		},
+	}
+	for _, one := range settings {
+		s.command = append(s.command, "-c", one)
 	}
 	return s, s.start(as)
 }

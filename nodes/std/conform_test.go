@@ -264,6 +264,12 @@ var cases = map[string]conformCase{
 	"nats_source": plain(flowtest.Case{
 		Document: "- {kind: nats_source, name: n, urls: 'nats://127.0.0.1:1', stream: S, ports: {out: [{name: next}], error: [{name: failed}]}}",
 	}),
+	"postgres_cdc": plain(flowtest.Case{
+		Document: "- {kind: postgres_cdc, name: n, source: 'postgres://127.0.0.1:1/x', slot: s, publication: p, ports: {out: [{name: next}], error: [{name: failed}]}}",
+	}),
+	"postgres_listen": plain(flowtest.Case{
+		Document: "- {kind: postgres_listen, name: n, source: 'postgres://127.0.0.1:1/x', channels: c, ports: {out: [{name: next}], error: [{name: failed}]}}",
+	}),
 	"nop": plain(flowtest.Case{
 		Document: "- {kind: nop, name: n}",
 		Example:  []value.Value{value.Int(1)},
