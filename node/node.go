@@ -232,15 +232,16 @@ type Init struct {
 	OutLinks   []int // number of links from each out-port, counted likewise
 	ErrorLinks int   // number of links from the port "error"
 	Log        *slog.Logger
-	Pool       *Pool   // resources shared with earlier and later generations
-	Memory     *Memory // what all nodes may hold of what has come and is not done
-	Clock      Clock   // what the node waits by, instead of package time
-	System     System  // what the engine runs; nil outside of an engine
-	Waits      Waits   // who waits for messages from outside
-	Signals    Signals // of durable processes; nil without a journal
-	Queues     Queues  // likewise
-	Job        *Job    // nil unless the program is a job, which ends with its work
-	Vertex     *Vertex // this node in the graph of all nodes; nil outside of an engine
+	Pool       *Pool     // resources shared with earlier and later generations
+	Memory     *Memory   // what all nodes may hold of what has come and is not done
+	Clock      Clock     // what the node waits by, instead of package time
+	System     System    // what the engine runs; nil outside of an engine
+	Waits      Waits     // who waits for messages from outside
+	Signals    Signals   // of durable processes; nil without a journal
+	Queues     Queues    // likewise
+	Programs   *Programs // whether the node may start programs
+	Job        *Job      // nil unless the program is a job, which ends with its work
+	Vertex     *Vertex   // this node in the graph of all nodes; nil outside of an engine
 
 	// Shape returns what is known of what comes to the first in-port, for nodes that check
 	// the names in code; nil without an engine. Only New may call it.
