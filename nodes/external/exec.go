@@ -142,6 +142,9 @@ type lines struct {
 	init     *node.Init
 	settings *settings
 
+	// failure adds to the error that the program has answered with; nil adds nothing.
+	failure func(answer value.Value, e *node.Error) error
+
 	pool    *pool
 	release func() error
 }
@@ -197,7 +200,7 @@ func (n *lines) Receive(_ node.Process, pkt node.Packet) node.Result {
 		return node.Fail(node.Unusable("too_long", fmt.Errorf("the payload is %d bytes of JSON, and max_line is %d", len(data), n.settings.MaxLine)))
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
-		n.pool.give(ctx, &call{payload: data}, done)
+		n.pool.give(ctx, &call{payload: data, of: n}, done)
 	})
 }
 
@@ -205,7 +208,8 @@ func (n *lines) Receive(_ node.Process, pkt node.Packet) node.Result {
 type call struct {
 	state.Wait
 	payload []byte // JSON; nil once it is written
-	size    int64  // of payload, as it is counted
+	of      *lines
+	size    int64 // of payload, as it is counted
 	proc    *process
 	id      uint64
 	next    *call // that waits after it

@@ -158,7 +158,10 @@ func (proc *process) answer(line []byte) error {
 	if v.Kind() != value.KindMap {
 		return fmt.Errorf(`it wrote %q: an answer is a map with "id", and "payload" or "error"`, shorten(line))
 	}
-	if ready, ok := v.Get("ready"); ok && ready.Truth() && proc.pool.launch.handshake {
+	if ready, ok := v.Get("ready"); ok && proc.pool.launch.handshake {
+		if failure, failed := v.Get("error"); failed && !ready.Truth() {
+			return &unreadyError{failure}
+		}
 		select {
 		case <-proc.ready:
 		default:
@@ -176,7 +179,7 @@ func (proc *process) answer(line []byte) error {
 		proc.says.complain("an answer is for no request that is open: it came twice, or has another id", "line", shorten(line))
 		return nil
 	}
-	proc.pool.answer(c, result(v, proc.pool.launch.name))
+	proc.pool.answer(c, c.result(v, proc.pool.launch.name))
 	return nil
 }
 
@@ -189,33 +192,46 @@ func shorten(line []byte) string {
 }
 
 // result is what becomes of a packet.
-func result(answer value.Value, name string) node.Result {
+func (c *call) result(answer value.Value, name string) node.Result {
 	failure, failed := answer.Get("error")
 	if !failed || failure.IsNull() {
 		payload, _ := answer.Get("payload")
 		return node.Send(0, payload)
 	}
+	e := failureOf(failure, name)
+	if c.of.failure != nil {
+		return node.Fail(c.of.failure(failure, e))
+	}
+	return node.Fail(e)
+}
+
+// failureOf returns the error that a program has answered with: a text, or a map.
+func failureOf(failure value.Value, name string) *node.Error {
 	e := &node.Error{Status: 500, Code: "exec"}
 	message := failure.String()
 	if failure.Kind() == value.KindMap {
 		text, _ := failure.Get("message")
-		message = text.String()
+		message, _ = text.AsString()
 		if code, ok := failure.Get("code"); ok && !code.IsNull() {
 			e.Code = code.String()
 		}
-		if status, ok := failure.Get("status"); ok {
-			if n, ok := status.AsInt(); ok && n >= 400 && n <= 599 {
-				e.Status = int(n)
-			}
+		status, _ := failure.Get("status")
+		if n, ok := status.AsInt(); ok && n >= 400 && n <= 599 {
+			e.Status = int(n)
 		}
 		e.Data, _ = failure.Get("data")
 	}
-	if message == "" || message == "null" {
+	if message == "" {
 		message = name + " answered with an error without a message"
 	}
 	e.Err = errors.New(message)
-	return node.Fail(e)
+	return e
 }
+
+// An unreadyError is what a process reports that cannot become ready.
+type unreadyError struct{ failure value.Value }
+
+func (e *unreadyError) Error() string { return failureOf(e.failure, "the program").Err.Error() }
 
 // end makes the process end, with its group.
 func (proc *process) end(reason error) {
