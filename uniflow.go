@@ -64,7 +64,8 @@ type Options struct {
 	Metrics   bool               // count packets and measure nodes, for [Engine.Metrics]
 
 	// Whole makes observers see packets enter and leave every sub-graph. Otherwise
-	// they go the short way where a sub-graph does nothing but pass them on.
+	// they go the short way where a sub-graph does nothing but pass them on. It is for
+	// tests: those of kinds that documents declare are there, too.
 	Whole bool
 }
 
@@ -273,6 +274,9 @@ func (e *Engine) read(source Source, all bool) (*expand.Specs, diag.List) {
 	}
 	expanded, found := expand.Subgraphs(specs, e.kinds)
 	list.Append(found)
+	if e.opts.Whole {
+		expanded.WithTests()
+	}
 	return expanded, list
 }
 

@@ -73,6 +73,10 @@ type Def struct {
 	// of the [schema.Config] to report it at a field.
 	New func(*Init) (Node, error)
 
+	// Declare makes the kind that a spec declares, in place of specs in it: of a kind with
+	// [SubgraphTemplate]. Nil makes a kind of the specs.
+	Declare func(Declaration) (*Declared, error)
+
 	// Lint reports what is probably not meant in the specs of the kind in one
 	// namespace, as warnings, and specs that contradict each other. Specs with
 	// unknown fields are left out. Lint may be nil.
@@ -98,6 +102,25 @@ const (
 	// name.
 	SubgraphTemplate
 )
+
+// A Declaration is a spec that declares a kind: see [Def.Declare].
+type Declaration struct {
+	Name   string        // of the kind
+	Config schema.Config // the spec's own fields
+	Fields schema.Object // of the kind: those that the field fields describes
+}
+
+// A Declared is the kind that a spec declares.
+type Declared struct {
+	Def   *Def
+	Tests []DeclaredTest
+}
+
+// A DeclaredTest is the specs of a test of the kind, which are there while tests run.
+type DeclaredTest struct {
+	Pos   diag.Pos
+	Specs value.Value // a list
+}
 
 // A WrittenSpec is a spec of a kind as its author wrote it: defaults are not filled
 // in, and templates are not rendered.

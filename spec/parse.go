@@ -22,7 +22,7 @@ import (
 // place if it has no name. So the id is the same when the document is read again.
 func Parse(doc Document, opts ParseOptions) ([]*Node, diag.List) {
 	roots, list := yamltree.Read(doc.File, doc.Data)
-	p := &parser{opts: opts, seen: make(map[string]int), file: doc.File, list: list}
+	p := &parser{opts: opts, seen: make(map[string]int), file: doc.File, kind: doc.Kind, list: list}
 	for _, raw := range roots {
 		if !isNull(raw) {
 			p.specs(raw, p.number)
@@ -58,6 +58,7 @@ type parser struct {
 	opts   ParseOptions
 	outer  *Node // the sub-graph whose nodes are read; may be nil
 	file   string
+	kind   string // of specs that name none
 	number int // of the YAML document; empty ones do not count
 	nodes  []*Node
 	seen   map[string]int // number of times that a derived id was made
@@ -287,7 +288,9 @@ func (p *parser) node(raw *schema.Raw, doc int) {
 		}
 	}
 	p.ports(s, n, raw, ports, links)
-	if raw.Field("kind") == nil {
+	if raw.Field("kind") == nil && p.kind != "" {
+		n.Kind, n.KindPos = p.kind, n.Pos
+	} else if raw.Field("kind") == nil {
 		d := diag.Errorf(diag.CodeMissingKind, "missing").WithHint("say which kind of node it is, such as kind: snippet")
 		for _, f := range n.Config.Fields {
 			if _, ok := spell.Nearest(f.Name, []string{"kind"}); ok || f.Name == "type" {

@@ -30,6 +30,9 @@ type Document struct {
 	File string // as given by the user, or [Stdin]
 	Data []byte
 
+	// Kind is that of specs that name none. Empty makes it an error to name none.
+	Kind string
+
 	// Variable is the name of the variable whose data Data is, as a whole, such as a
 	// mounted file. It is empty for YAML and JSON.
 	Variable string

@@ -83,7 +83,8 @@ type settings struct {
 	Sandbox   *sandbox
 	First     string // a line that each process gets first; empty for none
 	Each      bool
-	Ready     bool // a process says when it is ready
+	Ready     bool   // a process says when it is ready
+	Version   string // of the files of the program
 }
 
 func newSettings(c schema.Config) (*settings, error) {
@@ -145,11 +146,15 @@ type lines struct {
 	// failure adds to the error that the program has answered with; nil adds nothing.
 	failure func(answer value.Value, e *node.Error) error
 
+	ports []string // that an answer may name; the first unless it does
+
 	pool    *pool
 	release func() error
 }
 
-func newLines(init *node.Init, s *settings) *lines { return &lines{init: init, settings: s} }
+func newLines(init *node.Init, s *settings) *lines {
+	return &lines{init: init, settings: s, ports: []string{"out"}}
+}
 
 // Open starts the first process, or takes the pool of another node with the same settings.
 func (n *lines) Open(ctx context.Context) error {

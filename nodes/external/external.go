@@ -21,5 +21,5 @@ import (
 
 // Defs returns the kinds of the package, freshly made.
 func Defs(stream.Options) []*node.Def {
-	return []*node.Def{execDef(), pythonDef()}
+	return []*node.Def{execDef(), pythonDef(), pluginDef()}
 }

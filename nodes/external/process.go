@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -196,13 +198,30 @@ func (c *call) result(answer value.Value, name string) node.Result {
 	failure, failed := answer.Get("error")
 	if !failed || failure.IsNull() {
 		payload, _ := answer.Get("payload")
-		return node.Send(0, payload)
+		port, err := c.of.port(answer)
+		if err != nil {
+			return node.Fail(&node.Error{Err: fmt.Errorf("%s: %w", name, err), Status: 502, Code: "exec_output"})
+		}
+		return node.Send(port, payload)
 	}
 	e := failureOf(failure, name)
 	if c.of.failure != nil {
 		return node.Fail(c.of.failure(failure, e))
 	}
 	return node.Fail(e)
+}
+
+// port returns the out-port of an answer.
+func (n *lines) port(answer value.Value) (int, error) {
+	named, ok := answer.Get("port")
+	if !ok || named.IsNull() {
+		return 0, nil
+	}
+	at := slices.Index(n.ports, named.String())
+	if at < 0 {
+		return 0, fmt.Errorf("an answer is for the port %q, and the ports are: %s", named.String(), strings.Join(n.ports, ", "))
+	}
+	return at, nil
 }
 
 // failureOf returns the error that a program has answered with: a text, or a map.

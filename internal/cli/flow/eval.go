@@ -224,6 +224,9 @@ func callCommand(a commands) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := checkPlugins(cmd.CommandPath(), s); err != nil {
+			return err
+		}
 		r, err := newReading(cmd.CommandPath(), s, a.App)
 		if err != nil {
 			return err

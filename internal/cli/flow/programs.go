@@ -2,13 +2,18 @@ package flow
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/settings"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/external"
+	"github.com/uniflow-labs/uniflow/spec"
 )
 
 const confineName = "program-worker"
@@ -36,6 +41,52 @@ func checkPlugins(command string, s *settings.Settings) error {
 		return app.Usagef(command, "add --allow-exec if you trust what is in the folders", "--plugins runs programs, which --allow-exec has to permit")
 	}
 	return nil
+}
+
+// pluginFile is the document of a folder that declares a kind.
+const pluginFile = "kind.yaml"
+
+// readPlugins reads the documents of the kinds in folders: a folder each, or the folder itself.
+func readPlugins(folders []string) (docs []document, err error) {
+	var list diag.List
+	var files []string
+	for _, folder := range folders {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			list.Add(diag.Errorf(diag.CodeRead, "--plugins: %w", err).At(diag.Pos{File: folder}, ""))
+			continue
+		}
+		before := len(files)
+		for _, path := range append([]string{folder}, entriesOf(folder, entries)...) {
+			file := filepath.Join(path, pluginFile)
+			if _, err := os.Stat(file); err == nil {
+				files = append(files, file)
+			}
+		}
+		if len(files) == before {
+			list.Add(diag.Errorf(diag.CodeRead, "no folder in it has a %s", pluginFile).WithHint("a kind is a folder with a %s; uniflow describe plugin shows one", pluginFile).At(diag.Pos{File: folder}, ""))
+		}
+	}
+	docs, err = spec.Read(files, nil)
+	for i := range docs {
+		docs[i].Kind = "plugin"
+	}
+	var found diag.List
+	if err != nil && !errors.As(err, &found) {
+		return nil, err
+	}
+	list.Append(found)
+	return docs, list.Err()
+}
+
+// entriesOf returns the paths of what is in a folder.
+func entriesOf(folder string, entries []os.DirEntry) (paths []string) {
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), ".") {
+			paths = append(paths, filepath.Join(folder, entry.Name()))
+		}
+	}
+	return paths
 }
 
 // confineCommand is the command that the program starts itself with, to become another program with fewer rights.

@@ -136,6 +136,9 @@ func (a commands) run(ctx context.Context, command string, o *runOptions, name [
 
 // check returns what is wrong with the flags of a job.
 func (o *runOptions) check(command string) error {
+	if err := checkPlugins(command, o.Settings); err != nil {
+		return err
+	}
 	if err := app.OneOf(command, "progress", o.progress, progressForms); err != nil {
 		return err
 	}

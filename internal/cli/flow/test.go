@@ -141,7 +141,10 @@ func (o *testOptions) pattern() (err error) {
 }
 
 func (o *testOptions) check(s *settings.Settings) error {
-	if len(s.Specs) == 0 {
+	if err := checkPlugins(o.command, s); err != nil {
+		return err
+	}
+	if len(s.Specs)+len(s.Plugins) == 0 {
 		return app.Usagef(o.command, "write test FILE...", "nothing to test: no specs are named")
 	}
 	if err := app.NotNegative(o.command, "timeout", o.timeout); err != nil {
