@@ -23,6 +23,7 @@ var kindFree = map[string]string{
 // otherWords are names of kinds that mean something else in a package, by package and name.
 var otherWords = map[string]string{
 	"format/sse retry":                "a field of an event",
+	"internal/cli exec":               "a command of other programs",
 	"internal/api session":            "a word of a path",
 	"journal step":                    "a type of record",
 	"internal/api limit":              "a parameter of a page",

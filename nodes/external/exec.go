@@ -63,7 +63,7 @@ func processFields(timeout string) []*schema.Field {
 		schema.Any("environment").Secret().Doc("Variables of the environment of the program, as a map. It inherits `PATH`, `HOME`, `LANG` and no others."),
 		schema.Int("processes").Range(1, 1024).Doc("How many processes may run, at most; the number of processors unless set. The first starts with the node, others when it is busy."),
 		schema.Int("in_flight").Default(64).Range(1, 100_000).Doc("How many packets one process may have at a time. Others wait."),
-		schema.Duration("timeout").Default(timeout).Range(0, float64(24*time.Hour)).Doc("How long an answer may take, in real time. Then the packet fails, and the process is killed. 0 is no limit."),
+		schema.Duration("timeout").Default(timeout).Range(0, float64(24*time.Hour)).Doc("How long an answer may take, in real time. Then the packet fails, and the process is killed. 0 means no limit."),
 		schema.Bytes("max_line").Default("16MiB").Range(1<<10, 1<<30).Doc("The size of a line or an output, at most."),
 		field.NewBackoff(field.Backoff{Initial: 100 * time.Millisecond, Factor: 2, Max: 30 * time.Second, Jitter: 0.2}, "The wait before a program starts again that has ended without an answer.", "The longest wait."),
 		sandboxField(),

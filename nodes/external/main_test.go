@@ -29,11 +29,11 @@ func TestMain(m *testing.M) {
 	case "":
 		leak.Main(m)
 	case "echo":
-		guest.Main(func(payload json.RawMessage) (any, error) { return payload, nil })
+		os.Exit(guest.Main(func(payload json.RawMessage) (any, error) { return payload, nil }))
 	case "hostile":
-		guest.Main(hostile)
+		os.Exit(guest.Main(hostile))
 	case "attack":
-		guest.Main(attack)
+		os.Exit(guest.Main(attack))
 	case "early":
 		fmt.Fprintln(os.Stderr, "cannot start: no key")
 		os.Exit(3)
@@ -99,7 +99,7 @@ func hostile(payload json.RawMessage) (any, error) {
 		fmt.Fprint(os.Stderr, strings.Repeat("w", 4<<20))
 	case "close":
 		os.Stdout.Close()
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 	case "error":
 		return nil, &guest.Error{Message: "no stock", Code: "stock", Status: 409, Data: map[string]int{"left": 2}}
 	case "plain":
@@ -115,7 +115,7 @@ func hostile(payload json.RawMessage) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		time.Sleep(d)
+		<-time.After(d)
 	}
 	return what, nil
 }

@@ -365,7 +365,7 @@ func (l *lineReader) next() ([]byte, error) {
 		line, err = l.r.ReadSlice('\n')
 	}
 	if err != nil {
-		return nil, err // what is left has no end, and is no line
+		return nil, err // what is left has no end, so it is not a line
 	}
 	return bytes.TrimSpace(line), nil
 }

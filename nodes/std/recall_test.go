@@ -17,7 +17,7 @@ func TestRecall(t *testing.T) {
 	want := map[node.Recall]string{
 		node.Pure:     "assert cache decode encode for if log nop page pipe recall reduce remember retry router sleep snippet split switch throw try validate",
 		node.Reads:    "auth trail_query",
-		node.Effects:  "batch discord enqueue file_sink http kafka_sink mcp_call nats_kv nats_request nats_sink publish signal slack socket_sink sql sql_sink stdout telegram trail_sink websocket_client",
+		node.Effects:  "batch discord enqueue exec file_sink http kafka_sink mcp_call nats_kv nats_request nats_sink publish python signal slack socket_sink sql sql_sink stdout telegram trail_sink websocket_client",
 		node.Attached: "chat collect fork login mcp proxy session static subscribe websocket",
 		node.Reruns:   "dedupe emit limit llm merge trail_append",
 		node.Holds:    "ask form wait",

@@ -29,8 +29,8 @@ func (a commands) programs(s *settings.Settings) *node.Programs {
 	return node.AllowPrograms(a.Program, confineName)
 }
 
-// ofDrafts decides for documents that a client of the admin server has sent, and that are tested or tried: their
-// author may be anyone who has the token, and what he may do here is not what a shell can.
+// ofDrafts decides for documents that a client of the admin server has sent, and that are tested or tried: none of
+// them starts a program, whatever the settings say.
 func ofDrafts() *node.Programs {
 	return node.RefusePrograms(errors.New("drafts never start programs: give the node a pin or a mock"))
 }
@@ -69,7 +69,7 @@ func readPlugins(folders []string) (docs []document, err error) {
 	}
 	docs, err = spec.Read(files, nil)
 	for i := range docs {
-		docs[i].Kind = "plugin"
+		docs[i].Kind = external.PluginKind
 	}
 	var found diag.List
 	if err != nil && !errors.As(err, &found) {

@@ -2,13 +2,13 @@
 // standard input, and writes the answers to standard output.
 //
 //	func main() {
-//		guest.Main(func(payload json.RawMessage) (any, error) {
+//		os.Exit(guest.Main(func(payload json.RawMessage) (any, error) {
 //			var order Order
 //			if err := json.Unmarshal(payload, &order); err != nil {
 //				return nil, err
 //			}
 //			return order.Total(), nil
-//		})
+//		}))
 //	}
 //
 // The package needs the standard library only, and must not know the engine.
@@ -39,13 +39,13 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// Main answers requests until standard input ends, and exits.
-func Main(h Handler) {
+// Main answers requests until standard input ends, and returns the status to exit with.
+func Main(h Handler) (status int) {
 	if err := Serve(os.Stdin, os.Stdout, h); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return 1
 	}
-	os.Exit(0)
+	return 0
 }
 
 // Serve answers requests until r ends. What is answered is written when no more requests are there.
