@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +23,7 @@ import (
 // place if it has no name. So the id is the same when the document is read again.
 func Parse(doc Document, opts ParseOptions) ([]*Node, diag.List) {
 	roots, list := yamltree.Read(doc.File, doc.Data)
-	p := &parser{opts: opts, seen: make(map[string]int), file: doc.File, kind: doc.Kind, list: list}
+	p := &parser{opts: opts, seen: make(map[string]int), file: doc.File, list: list}
 	for _, raw := range roots {
 		if !isNull(raw) {
 			p.specs(raw, p.number)
@@ -58,7 +59,6 @@ type parser struct {
 	opts   ParseOptions
 	outer  *Node // the sub-graph whose nodes are read; may be nil
 	file   string
-	kind   string // of specs that name none
 	number int // of the YAML document; empty ones do not count
 	nodes  []*Node
 	seen   map[string]int // number of times that a derived id was made
@@ -288,8 +288,9 @@ func (p *parser) node(raw *schema.Raw, doc int) {
 		}
 	}
 	p.ports(s, n, raw, ports, links)
-	if raw.Field("kind") == nil && p.kind != "" {
-		n.Kind, n.KindPos = p.kind, n.Pos
+	declares := p.outer == nil && filepath.Base(p.file) == KindFile
+	if raw.Field("kind") == nil && declares {
+		n.Kind, n.KindPos = "plugin", n.Pos
 	} else if raw.Field("kind") == nil {
 		d := diag.Errorf(diag.CodeMissingKind, "missing").WithHint("say which kind of node it is, such as kind: snippet")
 		for _, f := range n.Config.Fields {

@@ -10,7 +10,7 @@
 // the value of a variable.
 //
 // The package must not know languages, how workflows run, or kinds of nodes, except for
-// the older form (legacy.go).
+// the older form (legacy.go) and for [KindFile].
 package spec
 
 import (
@@ -22,6 +22,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+// KindFile is the name of documents that declare a kind each: a spec in one that names no kind is a plugin.
+const KindFile = "kind.yaml"
+
 // MaxSize is the largest size of a document, in bytes.
 const MaxSize = yamltree.MaxSize
 
@@ -29,9 +32,6 @@ const MaxSize = yamltree.MaxSize
 type Document struct {
 	File string // as given by the user, or [Stdin]
 	Data []byte
-
-	// Kind is that of specs that name none. Empty makes it an error to name none.
-	Kind string
 
 	// Variable is the name of the variable whose data Data is, as a whole, such as a
 	// mounted file. It is empty for YAML and JSON.

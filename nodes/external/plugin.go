@@ -16,12 +16,9 @@ import (
 //go:embed plugin.md
 var pluginPage string
 
-// PluginKind is the kind of documents that declare a kind.
-const PluginKind = "plugin"
-
 func pluginDef() *node.Def {
 	return &node.Def{
-		Kind:     PluginKind,
+		Kind:     "plugin",
 		Summary:  "Declares a kind whose nodes run a program or a WebAssembly module.",
 		Page:     node.ReadPage(pluginPage),
 		Subgraph: node.SubgraphTemplate,

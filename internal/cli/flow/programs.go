@@ -43,9 +43,6 @@ func checkPlugins(command string, s *settings.Settings) error {
 	return nil
 }
 
-// pluginFile is the document of a folder that declares a kind.
-const pluginFile = "kind.yaml"
-
 // readPlugins reads the documents of the kinds in folders: a folder each, or the folder itself.
 func readPlugins(folders []string) (docs []document, err error) {
 	var list diag.List
@@ -58,19 +55,16 @@ func readPlugins(folders []string) (docs []document, err error) {
 		}
 		before := len(files)
 		for _, path := range append([]string{folder}, entriesOf(folder, entries)...) {
-			file := filepath.Join(path, pluginFile)
+			file := filepath.Join(path, spec.KindFile)
 			if _, err := os.Stat(file); err == nil {
 				files = append(files, file)
 			}
 		}
 		if len(files) == before {
-			list.Add(diag.Errorf(diag.CodeRead, "no folder in it has a %s", pluginFile).WithHint("a kind is a folder with a %s; uniflow describe plugin shows one", pluginFile).At(diag.Pos{File: folder}, ""))
+			list.Add(diag.Errorf(diag.CodeRead, "no folder in it has a %s", spec.KindFile).WithHint("a kind is a folder with a %s; uniflow describe plugin shows one", spec.KindFile).At(diag.Pos{File: folder}, ""))
 		}
 	}
 	docs, err = spec.Read(files, nil)
-	for i := range docs {
-		docs[i].Kind = external.PluginKind
-	}
 	var found diag.List
 	if err != nil && !errors.As(err, &found) {
 		return nil, err
