@@ -14,6 +14,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/external"
 )
 
 // attack sends an attack to a program with these limits, and one to a program without: that one must succeed, or the
@@ -121,5 +122,16 @@ func TestSandboxFails(t *testing.T) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
+	}
+}
+
+// TestNoLandlock expects that a kernel without Landlock is an error that says how to do without.
+func TestNoLandlock(t *testing.T) {
+	err := external.PossibleWith(0, nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "sandbox.read and sandbox.write need Landlock") || !strings.Contains(err.Error(), `write: ["/"]`) {
+		t.Errorf("got %v", err)
+	}
+	if err := external.PossibleWith(0, []string{"/"}, []string{"/"}); err != nil {
+		t.Errorf("got %v although all files are allowed", err)
 	}
 }
