@@ -41,7 +41,11 @@ func TestEachFails(t *testing.T) {
 		{"[sh, -c, 'sleep 600 & wait']", "timeout", "did not end within"},
 	} {
 		f := newFlow(t)
-		f.Load("- {kind: exec, name: n, mode: each, timeout: 300ms, command: " + c.command + "}")
+		timeout := "2m"
+		if c.code == "timeout" {
+			timeout = "300ms"
+		}
+		f.Load("- {kind: exec, name: n, mode: each, timeout: " + timeout + ", command: " + c.command + "}")
 		e := failure(t, f.Send("n", value.Null()))
 		if e.Code != c.code || !strings.Contains(node.Message(e), c.want) || e.Node.Name != "n" {
 			t.Errorf("%s: got %v, code %s", c.command, e, e.Code)

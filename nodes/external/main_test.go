@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -75,8 +77,7 @@ func hostile(payload json.RawMessage) (any, error) {
 		fmt.Fprintln(os.Stderr, "the shelf broke")
 		os.Exit(7)
 	case "loop":
-		for {
-		}
+		spin()
 	case "twice":
 		fmt.Println(`{"id":1,"payload":"first"}`)
 	case "unknown":
@@ -141,15 +142,14 @@ func attack(payload json.RawMessage) (any, error) {
 		var all [][]byte
 		for range 1024 {
 			b := make([]byte, 1<<20)
-			for i := range b {
-				b[i] = byte(i)
+			for i := 0; i < len(b); i += 4096 {
+				b[i] = 1
 			}
 			all = append(all, b)
 		}
 		return len(all), nil
 	case "cpu":
-		for {
-		}
+		spin()
 	case "files":
 		var all []*os.File
 		for {
@@ -165,4 +165,11 @@ func attack(payload json.RawMessage) (any, error) {
 		return killOther(arg)
 	}
 	return what, nil
+}
+
+// spin never returns.
+func spin() {
+	for n := uint64(0); n < math.MaxUint64; n++ {
+		runtime.KeepAlive(n)
+	}
 }

@@ -4,6 +4,9 @@ package external_test
 
 import "testing"
 
+// withRace says that this binary, which is the program of the tests, maps terabytes.
+const withRace = false
+
 // TestRate is what a process has to answer, in packets of 300 bytes. They are the goals of the kinds; a quiet machine
 // does three to five times as much, so a busy one does it once in some tries.
 func TestRate(t *testing.T) {

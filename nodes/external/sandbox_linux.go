@@ -19,9 +19,6 @@ import (
 // returns only if that fails; the error was written to file 3, whose reader has started this process.
 func Confine(text string) error {
 	err := confine(text)
-	if err == nil {
-		return nil
-	}
 	_, failed := os.NewFile(3, "status").WriteString(err.Error())
 	return errors.Join(err, failed)
 }
@@ -127,7 +124,7 @@ func (s *sandbox) restrictFiles(program string) error {
 	}
 	set, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)), size, 0)
 	if errno != 0 {
-		return fmt.Errorf("Landlock: %w", errno)
+		return fmt.Errorf("landlock: %w", errno)
 	}
 	fd := int(set)
 	defer unix.Close(fd)
@@ -150,7 +147,7 @@ func (s *sandbox) restrictFiles(program string) error {
 		}
 	}
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(fd), 0, 0); errno != 0 {
-		return fmt.Errorf("Landlock: %w", errno)
+		return fmt.Errorf("landlock: %w", errno)
 	}
 	return nil
 }
@@ -171,7 +168,7 @@ func allow(set int, path string, access uint64) error {
 	}
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(fd)}
 	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(set), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
-		return fmt.Errorf("Landlock: %s: %w", path, errno)
+		return fmt.Errorf("landlock: %s: %w", path, errno)
 	}
 	return nil
 }
