@@ -52,8 +52,8 @@ needs:
 needs-all:
 	@test/needs all
 
-test: needs ## the tests of the engine and its libraries, those of test-long left out; installs the databases that they run on
-	$(TEST) -trimpath -skip '$(LONG)' $(SLOW) work
+test: needs ## the tests of the engine and its libraries, those of test-long and of compilers for WebAssembly left out; installs the databases that they run on
+	$(TEST) -trimpath -skip '$(LONG)|^TestGuest' $(SLOW) work
 
 test-long: ## what test leaves out: size and start of the program, two releases that are equal, and how often random questions reached what saves work
 	$(GO) test $(ONCE) -vet=off -v -run '$(LONG)' ./test/footprint ./cmd/release ./trail/internal/exec

@@ -43,7 +43,7 @@ func (b Bound) slack(value float64) float64 {
 
 // A Line is one of the contract: what has to hold, and what comes after that.
 type Line struct {
-	ID       string // P1 to P14, and N1 to N8
+	ID       string // P1 to P14, and N1 to N11
 	Measure  string
 	Unit     string // of the value, as in "x" or "ns"
 	Contract Bound
@@ -75,6 +75,9 @@ func Contract() []Line {
 		{"N6", "static: a file of a folder ÷ http.FileServer", "x", AtLeast(0.9), AtLeast(1)},
 		{"N7", "proxy: an answer of another server ÷ httputil.ReverseProxy", "x", AtLeast(0.9), AtLeast(1)},
 		{"N8", "orders API with JWT and JSON Schema ÷ the same by hand", "x", AtLeast(0.75), AtLeast(1)},
+		{"N9", "wasm: a process with a call, 300 bytes in and out", "ns", AtMost(3000), AtMost(1500)},
+		{"N10", "wasm: SHA-256 in Rust ÷ a snippet in JavaScript", "x", AtLeast(20), AtLeast(200)},
+		{"N11", "wasm: prices of an order in Rust ÷ a snippet in JavaScript", "x", AtLeast(1), AtLeast(1.5)},
 	}
 }
 

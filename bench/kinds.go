@@ -71,3 +71,25 @@ func measureSQLite(ctx context.Context, l *lab, line Line) ([]Row, error) {
 func measurePostgres(ctx context.Context, l *lab, line Line) ([]Row, error) {
 	return l.byHand(ctx, line, "Postgres", 2)
 }
+
+// measureWasmCall is N9.
+func measureWasmCall(ctx context.Context, l *lab, line Line) ([]Row, error) {
+	got, err := l.benchTurns(ctx, bench{pkg: "nodes/wasm", name: "^BenchmarkCall$", cpu: 1})
+	if err != nil {
+		return nil, err
+	}
+	ours := got[0]["Call"]
+	row := Row{Line: line, Figures: "ns", Ours: of(ours, "ns/op"), Value: of(ours, "ns/op")}
+	row.Notes = []string{fmt.Sprintf("%g allocations, which are the payload that comes back", of(ours, "allocs/op"))}
+	return []Row{row}, nil
+}
+
+// measureWasmHash is N10.
+func measureWasmHash(ctx context.Context, l *lab, line Line) ([]Row, error) {
+	return l.byHand(ctx, line, "WasmHash", 1)
+}
+
+// measureWasmMap is N11.
+func measureWasmMap(ctx context.Context, l *lab, line Line) ([]Row, error) {
+	return l.byHand(ctx, line, "WasmMap", 1)
+}

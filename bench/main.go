@@ -11,7 +11,7 @@
 // Reading order: main.go, lab.go (servers and rounds), and then by line of the
 // contract: http.go (P1 to P3), gobench.go (P4 to P8, P13),
 // reload.go (P9), scale.go (P10, P11), taps.go (P12), shop.go (N1), kinds.go (N2 to
-// N5), web.go (N6 and N7), guarded.go (N8). contract.go has the lines, and
+// N5, N9 to N11), web.go (N6 and N7), guarded.go (N8). contract.go has the lines, and
 // contention_test.go the waits for locks.
 package main
 
@@ -81,7 +81,7 @@ func measurements() map[string]measurement {
 		"P12": measureTaps, "P13": measureScaling, "P14": measureStart,
 		"N1": measureShop, "N2": measurePostgres, "N3": measureSQLite, "N4": measureHTTP, "N5": measureFor,
 		"N6": measureStatic, "N7": measureProxy,
-		"N8": measureGuarded,
+		"N8": measureGuarded, "N9": measureWasmCall, "N10": measureWasmHash, "N11": measureWasmMap,
 	}
 }
 
@@ -94,7 +94,7 @@ func chosen(only string) ([]Line, error) {
 	for id := range strings.SplitSeq(only, ",") {
 		line, ok := Find(strings.ToUpper(strings.TrimSpace(id)))
 		if !ok {
-			return nil, fmt.Errorf("-only: the contract has no line %q, only P1 to P14 and N1 to N8", id)
+			return nil, fmt.Errorf("-only: the contract has no line %q, only P1 to P14 and N1 to N11", id)
 		}
 		lines = append(lines, line)
 	}

@@ -62,6 +62,7 @@ var uses = map[string]string{
 	"internal/servertest -> internal/ground/freeport": "servers of tests need ports",
 	"internal/waits -> node/state":                    "who waits stands in queues by key",
 	"nodes/ai -> nodes/mcp":                           "a model may call the tools of servers",
+	"nodes/external -> nodes/wasm":                    "a folder with a module is a kind, too",
 	"nodes/dialogue -> nodes/data":                    "sessions are kept in its databases",
 	"nodes/streams -> nodes/data":                     "keys are marked in its databases",
 	"schema -> value":                                 "a config holds values",
@@ -107,7 +108,7 @@ var parts = []part{
 	{"test support", "the reference of `trail`, receivers and disks that fail on purpose, kits for kinds and connectors, databases for tests", []string{
 		"test", "examples", "flowtest", "internal/arch", "internal/servertest", "internal/trailtest", "internal/ground/faultproxy", "internal/ground/freeport",
 		"internal/ground/invariant", "internal/ground/kill", "internal/ground/leak", "internal/ground/syncbuffer", "internal/ground/vfs/vfstest", "internal/cli/app/apptest", "internal/clock",
-		"node/stream/streamtest", "nodes/ai/modeltest", "batch/faults", "batch/internal/oracle", "journal/journaltest"}},
+		"node/stream/streamtest", "nodes/ai/modeltest", "nodes/wasm/wasmtest", "batch/faults", "batch/internal/oracle", "journal/journaltest"}},
 }
 
 // place returns the layer of a package and the folder that stands for it in layers.

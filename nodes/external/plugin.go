@@ -2,6 +2,7 @@ package external
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/wasm"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -147,9 +149,27 @@ func version(folder string, command []string) string {
 	return all.String()
 }
 
-// newModule makes a node of a kind with a module.
-func newModule(_ *node.Init, c schema.Config, _ *node.Def) (node.Node, error) {
-	return nil, c.Errorf("run", diag.CodeBadValue, "this program cannot run modules of WebAssembly")
+// newModule makes a node of a kind with a module. c declares the kind; of the fields of processes, timeout, processes
+// and sandbox.memory are for modules, too.
+func newModule(init *node.Init, c schema.Config, def *node.Def) (node.Node, error) {
+	s := wasm.Settings{
+		Folder: c.Pos("run").File, Module: c.String("module"), Hidden: c.Hidden("module"),
+		Config: configOf(init.Config, def), HasConfig: len(def.Config.All()) > 0,
+		Memory: c.Group("sandbox").Int("memory"), Instances: int(c.Int("processes")),
+	}
+	if c.Has("timeout") {
+		s.Timeout = c.Duration("timeout")
+	}
+	n, err := wasm.New(init, s)
+	var wrong *wasm.Mistake
+	if errors.As(err, &wrong) {
+		field := "module"
+		if wrong.Field == "memory" {
+			field = "sandbox"
+		}
+		return nil, c.Errorf(field, diag.CodeBadValue, "%s", wrong.Message).WithHint("%s", wrong.Hint)
+	}
+	return n, err
 }
 
 // testsOf returns the specs of the tests of a kind: a test, what sends the payload, the node, and what judges the answer.

@@ -19,6 +19,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/ai/modeltest"
 	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/nodes/wasm/wasmtest"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -503,6 +504,20 @@ var cases = map[string]conformCase{
 		Document: "- {kind: wait, name: n, key: '\"k\"', ports: {out: [{name: next}], timeout: [{name: late}], error: [{name: failed}]}}",
 		Allocs:   20, // of the error, as the process is not durable
 	}),
+	"wasm": func(t *testing.T) flowtest.Case {
+		t.Chdir(t.TempDir())
+		for _, name := range []string{"guest.wasm", "price.wasm"} { // the second is that of the example
+			if err := os.WriteFile(name, wasmtest.Echo().Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return flowtest.Case{
+			Document: "- {kind: wasm, name: n, module: guest.wasm, ports: {out: [{name: next}], error: [{name: failed}]}}",
+			Payload:  value.Int(7),
+			Example:  []value.Value{object("id", value.String("a-1"))},
+			Allocs:   4, // of the answer
+		}
+	},
 	"websocket": plain(flowtest.Case{
 		Document: "- {kind: websocket, name: n, topics: ['room/${self.params.room}'], ports: {out: [{name: message}], open: [{name: open}], close: [{name: closed}], error: [{name: failed}]}}",
 		Allocs:   20, // of the error, as there is no request

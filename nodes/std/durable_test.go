@@ -6,15 +6,19 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
+	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/nodes/ai/modeltest"
 	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/nodes/wasm/wasmtest"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -143,6 +147,16 @@ var durables = []struct {
 		Document: "- {kind: wait, name: n, key: '\"k\"', timeout: 1m, ports: {out: [{name: next}], ask: [{name: asked}], timeout: [{name: late}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),
 	})},
+	{"wasm", "with the time", func(t *testing.T) flowtest.Case {
+		t.Chdir(t.TempDir())
+		if err := os.WriteFile("hours.wasm", hours(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return flowtest.Case{
+			Document: "- {kind: wasm, name: n, module: hours.wasm, ports: {out: [{name: next}], error: [{name: failed}]}}",
+			Payload:  value.Int(7),
+		}
+	}},
 }
 
 // TestConformDurable runs the kit for durable processes with further configs.
@@ -161,4 +175,14 @@ func signed(secret, body string) value.Value {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(body))
 	return object("raw", value.Binary([]byte(body)), "header", object("X-Signature", value.List(value.String(base64.StdEncoding.EncodeToString(mac.Sum(nil))))))
+}
+
+// hours returns a module that answers with the hours since 1970, modulo 7.
+func hours() []byte {
+	m := wasmtest.Guest(slices.Concat(
+		wasmtest.Int32(2048), []byte{0x10, 0}, wasmtest.Int64(int64(time.Hour)), []byte{0x7f}, wasmtest.Int64(7), []byte{0x81},
+		wasmtest.Int64('0'), []byte{0x7c, 0x3c, 0, 0}, wasmtest.Int64(2048<<32|1),
+	)...)
+	m.Imports = []wasmtest.Import{{Module: "uniflow", Name: "now", Results: []byte{wasmtest.I64}}}
+	return m.Bytes()
 }

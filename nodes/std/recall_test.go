@@ -15,7 +15,7 @@ import (
 // TestRecall is how the kinds take part in a durable process, without a config. Triggers get no packet of it.
 func TestRecall(t *testing.T) {
 	want := map[node.Recall]string{
-		node.Pure:     "assert cache decode encode for if log nop page pipe recall reduce remember retry router sleep snippet split switch throw try validate",
+		node.Pure:     "assert cache decode encode for if log nop page pipe recall reduce remember retry router sleep snippet split switch throw try validate wasm",
 		node.Reads:    "auth trail_query",
 		node.Effects:  "batch discord enqueue exec file_sink http kafka_sink mcp_call nats_kv nats_request nats_sink publish python signal slack socket_sink sql sql_sink stdout telegram trail_sink websocket_client",
 		node.Attached: "chat collect fork login mcp proxy session static subscribe websocket",

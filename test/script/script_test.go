@@ -33,6 +33,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/nodes/wasm/wasmtest"
 )
 
 // command is the name under which the test binary is the program, so that the race
@@ -85,9 +86,18 @@ func TestScripts(t *testing.T) {
 			return invariant.Race, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"guest": guest,
 			"serve": serve, "await": await, "signal": send, "ended": ended,
 			"http": ask, "hold": hold, "release": release,
 			"replace": replace, "save": save, "schema": schema,
 		},
 	})
+}
+
+// guest FILE TEXT writes a module of WebAssembly that answers with a text.
+func guest(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: guest FILE TEXT")
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), wasmtest.Constant(strconv.Quote(args[1])).Bytes(), 0o600))
 }

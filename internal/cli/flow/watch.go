@@ -239,11 +239,11 @@ func (w *watcher) report(script bool) {
 	w.changed <- script // has room: only this goroutine sends
 }
 
-// isScript reports whether documents may import a file. Scripts are not among the
-// documents that are read, so any event may be a change.
+// isScript reports whether documents may import a file, or run it as a module. Such files are not
+// among the documents that are read, so any event may be a change.
 func isScript(name string) bool {
 	switch filepath.Ext(name) {
-	case ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".py":
+	case ".wasm", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".py":
 		return true
 	}
 	return false

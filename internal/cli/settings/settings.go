@@ -120,7 +120,7 @@ func (s *Settings) table() []setting {
 		{name: "language", into: &s.Language, words: builtin.Languages().Names(), usage: "the `LANGUAGE` of expressions that name none"},
 		{name: Plugins, into: &s.Plugins, usage: "read kinds from `FOLDER`, each a folder in it with a kind.yaml; to run them needs --allow-exec"},
 		{name: AllowExec, into: &s.AllowExec, usage: "let nodes start programs: those of the kinds exec and python, and of --plugins. Documents can then do what a shell can"},
-		{name: Watch, short: "w", into: &s.Watch, usage: "reload when documents, values files or scripts in the same folders change"},
+		{name: Watch, short: "w", into: &s.Watch, usage: "reload when documents, values files, scripts or modules of WebAssembly in the same folders change"},
 		{name: Console, into: &s.Console, usage: "serve the console for a browser, at --admin or 127.0.0.1:9000, and print an address for one session that may do everything"},
 		{name: "keep", into: &s.Keep, usage: "record processes for the console although it does not look, and keep up to `SIZE` of those that ended last, failed or were slow"},
 		{name: "edit", into: &s.Edit, usage: "let clients of the admin server that may control the program change the documents: they can do what a shell can"},
