@@ -113,6 +113,19 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// TestLeft expects that a program that loops for a client that has left does not keep others waiting.
+func TestLeft(t *testing.T) {
+	f := newFlow(t)
+	f.Load(program(t, "hostile", ", processes: 1, in_flight: 1, timeout: 1s, backoff: {initial: 1ms}"))
+	f.Send("n", text("pid"))
+	c := f.Start("n", text("loop"))
+	c.Cancel()
+	c.Response()
+	if after := f.Send("n", text("pid")); after.IsError() {
+		t.Errorf("got %v", after.Payload)
+	}
+}
+
 // TestSpuriousAnswers expects that answers for no one are logged, and that the process goes on.
 func TestSpuriousAnswers(t *testing.T) {
 	f := newFlow(t)

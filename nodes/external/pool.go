@@ -130,7 +130,10 @@ func (p *pool) left(c *call) {
 	p.account.Free(c.size)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c.proc != nil {
+	if proc := c.proc; proc != nil {
+		if p.settings.Timeout > 0 { // else it would keep its place for ever in a program that loops
+			time.AfterFunc(p.settings.Timeout, func() { p.forgotten(proc, c.id) })
+		}
 		return
 	}
 	for at := &p.mu.first; *at != nil; at = &(*at).next {
@@ -139,6 +142,16 @@ func (p *pool) left(c *call) {
 			p.relinkLocked()
 			return
 		}
+	}
+}
+
+// forgotten ends a process that has not answered a call although its packet has left long ago.
+func (p *pool) forgotten(proc *process, id uint64) {
+	p.mu.Lock()
+	_, open := proc.open[id]
+	p.mu.Unlock()
+	if open {
+		proc.end(fmt.Errorf("it was killed, as a packet whose client has left had no answer within %s", p.settings.Timeout))
 	}
 }
 
