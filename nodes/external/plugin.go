@@ -89,7 +89,7 @@ func declare(d node.Declaration) (*node.Declared, error) {
 		return nil, c.Errorf(other, diag.CodeBadValue, "run: %s has a %s", c.String("run"), needs).WithHint("leave %s out", other)
 	}
 	if !c.Has(needs) || needs == "command" && len(c.Strings("command")) == 0 {
-		return nil, c.Errorf("run", diag.CodeMissingField, "run: %s needs a %s", c.String("run"), needs)
+		return nil, c.Errorf("run", diag.CodeBadValue, "run: %s needs a %s", c.String("run"), needs)
 	}
 	def.New = func(init *node.Init) (node.Node, error) { return make(init, c, def) }
 	return &node.Declared{Def: def, Tests: testsOf(c, def)}, nil
