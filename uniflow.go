@@ -52,18 +52,20 @@ type Options struct {
 	Grace            time.Duration // how long Shutdown lets processes go on; 10 s
 	LifecycleTimeout time.Duration // of each workflow at a lifecycle port; 10 s
 	Budget           Budget
-	Memory           int64         // bytes that nodes may hold of what has come and is not done, see [node.Memory]; half of what the program may take
-	Clock            node.Clock    // what nodes wait by; the clock of the machine by default
-	Journal          journal.Store // keeps durable processes, see [durability]; the engine closes it; nil for none
-	Paused           bool          // pauses what the journal has that has not ended, until [Engine.ResumeRun]
-	Job              *node.Job     // for a program that ends with its work; nil for one that serves
+	Memory           int64          // bytes that nodes may hold of what has come and is not done, see [node.Memory]; half of what the program may take
+	Clock            node.Clock     // what nodes wait by; the clock of the machine by default
+	Journal          journal.Store  // keeps durable processes, see [durability]; the engine closes it; nil for none
+	Paused           bool           // pauses what the journal has that has not ended, until [Engine.ResumeRun]
+	Programs         *node.Programs // whether nodes may start programs of the system; nil refuses
+	Job              *node.Job      // for a program that ends with its work; nil for one that serves
 
 	Observer  *observe.Observer  // sees every process; nil costs nothing
 	Recorders []observe.Recorder // get timelines of processes; at most 32
 	Metrics   bool               // count packets and measure nodes, for [Engine.Metrics]
 
 	// Whole makes observers see packets enter and leave every sub-graph. Otherwise
-	// they go the short way where a sub-graph does nothing but pass them on.
+	// they go the short way where a sub-graph does nothing but pass them on. It is for
+	// tests: those of kinds that documents declare are there, too.
 	Whole bool
 }
 
@@ -250,7 +252,7 @@ func (e *Engine) nodeOptions(sys *inspect.System) compile.Options {
 	}
 	return compile.Options{
 		Kinds: sys.Kinds, Log: e.opts.Log, Pool: &e.pool, Memory: e.memory, Clock: e.opts.Clock,
-		System: sys, Waits: e.waits, Signals: signals, Queues: queues, Job: e.opts.Job, Whole: e.opts.Whole,
+		System: sys, Waits: e.waits, Signals: signals, Queues: queues, Job: e.opts.Job, Programs: e.opts.Programs, Whole: e.opts.Whole,
 	}
 }
 
@@ -272,6 +274,9 @@ func (e *Engine) read(source Source, all bool) (*expand.Specs, diag.List) {
 	}
 	expanded, found := expand.Subgraphs(specs, e.kinds)
 	list.Append(found)
+	if e.opts.Whole {
+		expanded.WithTests()
+	}
 	return expanded, list
 }
 

@@ -73,6 +73,10 @@ type Def struct {
 	// of the [schema.Config] to report it at a field.
 	New func(*Init) (Node, error)
 
+	// Declare makes the kind that a spec declares, in place of specs in it: of a kind with
+	// [SubgraphTemplate]. Nil makes a kind of the specs.
+	Declare func(Declaration) (*Declared, error)
+
 	// Lint reports what is probably not meant in the specs of the kind in one
 	// namespace, as warnings, and specs that contradict each other. Specs with
 	// unknown fields are left out. Lint may be nil.
@@ -98,6 +102,25 @@ const (
 	// name.
 	SubgraphTemplate
 )
+
+// A Declaration is a spec that declares a kind: see [Def.Declare].
+type Declaration struct {
+	Name   string        // of the kind
+	Config schema.Config // the spec's own fields
+	Fields schema.Object // of the kind: those that the field fields describes
+}
+
+// A Declared is the kind that a spec declares.
+type Declared struct {
+	Def   *Def
+	Tests []DeclaredTest
+}
+
+// A DeclaredTest is the specs of a test of the kind, which are there while tests run.
+type DeclaredTest struct {
+	Pos   diag.Pos
+	Specs value.Value // a list
+}
 
 // A WrittenSpec is a spec of a kind as its author wrote it: defaults are not filled
 // in, and templates are not rendered.
@@ -232,15 +255,16 @@ type Init struct {
 	OutLinks   []int // number of links from each out-port, counted likewise
 	ErrorLinks int   // number of links from the port "error"
 	Log        *slog.Logger
-	Pool       *Pool   // resources shared with earlier and later generations
-	Memory     *Memory // what all nodes may hold of what has come and is not done
-	Clock      Clock   // what the node waits by, instead of package time
-	System     System  // what the engine runs; nil outside of an engine
-	Waits      Waits   // who waits for messages from outside
-	Signals    Signals // of durable processes; nil without a journal
-	Queues     Queues  // likewise
-	Job        *Job    // nil unless the program is a job, which ends with its work
-	Vertex     *Vertex // this node in the graph of all nodes; nil outside of an engine
+	Pool       *Pool     // resources shared with earlier and later generations
+	Memory     *Memory   // what all nodes may hold of what has come and is not done
+	Clock      Clock     // what the node waits by, instead of package time
+	System     System    // what the engine runs; nil outside of an engine
+	Waits      Waits     // who waits for messages from outside
+	Signals    Signals   // of durable processes; nil without a journal
+	Queues     Queues    // likewise
+	Programs   *Programs // whether the node may start programs
+	Job        *Job      // nil unless the program is a job, which ends with its work
+	Vertex     *Vertex   // this node in the graph of all nodes; nil outside of an engine
 
 	// Shape returns what is known of what comes to the first in-port, for nodes that check
 	// the names in code; nil without an engine. Only New may call it.

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -287,7 +288,10 @@ func (p *parser) node(raw *schema.Raw, doc int) {
 		}
 	}
 	p.ports(s, n, raw, ports, links)
-	if raw.Field("kind") == nil {
+	declares := p.outer == nil && filepath.Base(p.file) == KindFile
+	if raw.Field("kind") == nil && declares {
+		n.Kind, n.KindPos = "plugin", n.Pos
+	} else if raw.Field("kind") == nil {
 		d := diag.Errorf(diag.CodeMissingKind, "missing").WithHint("say which kind of node it is, such as kind: snippet")
 		for _, f := range n.Config.Fields {
 			if _, ok := spell.Nearest(f.Name, []string{"kind"}); ok || f.Name == "type" {

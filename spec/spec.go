@@ -10,7 +10,7 @@
 // the value of a variable.
 //
 // The package must not know languages, how workflows run, or kinds of nodes, except for
-// the older form (legacy.go).
+// the older form (legacy.go) and for [KindFile].
 package spec
 
 import (
@@ -21,6 +21,9 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
+
+// KindFile is the name of documents that declare a kind each: a spec in one that names no kind is a plugin.
+const KindFile = "kind.yaml"
 
 // MaxSize is the largest size of a document, in bytes.
 const MaxSize = yamltree.MaxSize

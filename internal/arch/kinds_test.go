@@ -23,6 +23,8 @@ var kindFree = map[string]string{
 // otherWords are names of kinds that mean something else in a package, by package and name.
 var otherWords = map[string]string{
 	"format/sse retry":                "a field of an event",
+	"internal/cli exec":               "a command of other programs",
+	"spec plugin":                     "what a document with the name kind.yaml is",
 	"internal/api session":            "a word of a path",
 	"journal step":                    "a type of record",
 	"internal/api limit":              "a parameter of a page",

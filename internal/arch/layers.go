@@ -64,6 +64,7 @@ var uses = map[string]string{
 	"internal/waits -> node/state":                    "who waits stands in queues by key",
 	"node/input -> node/stream":                       "the records of files are messages",
 	"nodes/ai -> nodes/mcp":                           "a model may call the tools of servers",
+	"nodes/external -> nodes/wasm":                    "a folder with a module is a kind, too",
 	"nodes/dialogue -> nodes/data":                    "sessions are kept in its databases",
 	"nodes/streams -> nodes/data":                     "keys are marked in its databases",
 	"nodes/postgres -> nodes/data":                    "values of PostgreSQL are the same in both",

@@ -18,18 +18,19 @@ import (
 
 // Options are what a program is compiled with.
 type Options struct {
-	Kinds   *registry.Registry
-	Log     *slog.Logger // of the nodes
-	Pool    *node.Pool   // handed to the nodes; nothing is acquired while compiling
-	Memory  *node.Memory // handed to the nodes
-	Clock   node.Clock   // of the nodes
-	System  node.System  // of the nodes
-	Waits   node.Waits   // of the nodes
-	Signals node.Signals // likewise
-	Queues  node.Queues  // likewise
-	Job     *node.Job    // of the nodes
-	Whole   bool         // keep all hops through sub-graphs, for observers to see
-	Plan    bool         // keep Program.Plan
+	Kinds    *registry.Registry
+	Log      *slog.Logger   // of the nodes
+	Pool     *node.Pool     // handed to the nodes; nothing is acquired while compiling
+	Memory   *node.Memory   // handed to the nodes
+	Clock    node.Clock     // of the nodes
+	System   node.System    // of the nodes
+	Waits    node.Waits     // of the nodes
+	Signals  node.Signals   // likewise
+	Queues   node.Queues    // likewise
+	Job      *node.Job      // of the nodes
+	Programs *node.Programs // of the nodes
+	Whole    bool           // keep all hops through sub-graphs, for observers to see
+	Plan     bool           // keep Program.Plan
 
 	// Incomplete says that some specs could not be read, so targets of links may be missing.
 	Incomplete bool
@@ -258,6 +259,7 @@ func (c *compiler) init(i int32, log *slog.Logger) *node.Init {
 		Signals:    c.opts.Signals,
 		Queues:     c.opts.Queues,
 		Job:        c.opts.Job,
+		Programs:   c.opts.Programs,
 		Vertex:     &c.graph[i],
 		Shape:      func() *schema.Shape { return c.shape(i, 0) },
 		Warn:       func(d *diag.Diagnostic) { c.report(u, withheld(u, []*diag.Diagnostic{d})...) },

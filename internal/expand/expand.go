@@ -37,14 +37,19 @@ type Specs struct {
 	Kinds *registry.Registry // with a kind for each template
 
 	templates map[string]*template
+	declared  map[string]*declared
+	tests     []*spec.Node // of declared kinds
 }
+
+// WithTests adds the tests of declared kinds to the nodes. Call it before Instantiate.
+func (s *Specs) WithTests() { s.Nodes = append(s.Nodes, s.tests...) }
 
 // Subgraphs expands the sub-graphs in specs, and makes kinds of the templates.
 func Subgraphs(specs []*spec.Node, kinds *registry.Registry) (*Specs, diag.List) {
-	e := &expander{kinds: kinds, specs: &Specs{templates: make(map[string]*template)}}
+	e := &expander{kinds: kinds, specs: &Specs{templates: make(map[string]*template), declared: make(map[string]*declared)}}
 	for _, n := range specs {
 		if kinds.IsTemplate(n.Kind) {
-			e.template(n)
+			e.declare(n)
 		} else {
 			e.specs.Nodes = append(e.specs.Nodes, e.expand(n)...)
 		}

@@ -22,11 +22,8 @@ type template struct {
 	broken bool // its specs must not be used
 }
 
-// template reads the declaration of a kind.
-func (e *expander) template(n *spec.Node) {
-	form, _ := e.kinds.Kind(n.Kind)
-	cfg, found := form.Config.Decode(n.Config)
-	e.report(n, found...)
+// template reads the declaration of a kind whose nodes are specs in it.
+func (e *expander) template(n *spec.Node, cfg schema.Config, found diag.List) {
 	t := &template{spec: n, body: copied(n.Config), broken: found.HasErrors()}
 	t.def = &node.Def{
 		Kind: n.Name, Summary: cfg.String("summary"), Page: node.Page{Doc: cfg.String("doc"), Example: cfg.String("example")},
@@ -34,21 +31,6 @@ func (e *expander) template(n *spec.Node) {
 	}
 	if t.def.Summary == "" {
 		t.def.Summary = fmt.Sprintf("A template of %s.", n.Pos.File)
-	}
-	if len(n.Ports) > 0 {
-		e.report(n, diag.Errorf(diag.CodeCommonField, "a template has no links of its own").WithHint("link the specs that use it").At(n.PortsPos, "ports"))
-	}
-	if n.Name == "" {
-		e.report(n, diag.Errorf(diag.CodeCommonField, "a template needs a name: it is the kind of the specs that use it").At(n.Pos, "name"))
-		return
-	}
-	if other, dup := e.specs.templates[n.Name]; dup {
-		e.report(n, diag.Errorf(diag.CodeDuplicateName, "the template %q is already declared at %s", n.Name, other.spec.Pos).At(n.NamePos, "name"))
-		return
-	}
-	if _, dup := e.kinds.Kind(n.Name); dup {
-		e.report(n, diag.Errorf(diag.CodeDuplicateName, "there is a kind %q already", n.Name).WithHint("give the template another name").At(n.NamePos, "name"))
-		return
 	}
 	if t.def.Config = schema.Fields(); !t.broken {
 		before := len(e.list)
@@ -150,6 +132,9 @@ func (e *expander) register() {
 	var defs []*node.Def
 	for _, name := range slices.Sorted(maps.Keys(e.specs.templates)) {
 		defs = append(defs, e.specs.templates[name].def)
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.specs.declared)) {
+		defs = append(defs, e.specs.declared[name].def)
 	}
 	kinds, err := e.kinds.With(defs)
 	if err != nil {

@@ -36,8 +36,9 @@ import (
 
 // Options are how to run. Kinds are required.
 type Options struct {
-	Kinds   []*node.Def
-	Timeout time.Duration // of each test that sets none; 0 for none
+	Kinds    []*node.Def
+	Programs *node.Programs // whether nodes may start programs
+	Timeout  time.Duration  // of each test that sets none; 0 for none
 
 	// Redact hides secrets in texts of reports and recordings; nil hides none.
 	Redact func(text string) string
@@ -218,7 +219,7 @@ func (s *session) attempt(ctx context.Context, t uniflow.Test, store journal.Sto
 	}
 	done := make(chan error, 1) // room for the result after the test was abandoned
 	opts := uniflow.Options{
-		Namespace: t.Node.Namespace, Observer: s.recordings(a.rec.observer()), Kinds: s.Kinds, Memory: s.bytes, Journal: store,
+		Namespace: t.Node.Namespace, Observer: s.recordings(a.rec.observer()), Kinds: s.Kinds, Programs: s.Programs, Memory: s.bytes, Journal: store,
 		Log: slog.New(slog.NewTextHandler(&a.log, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime})),
 	}
 	var worker sync.WaitGroup // waited for by the result, unless it is abandoned

@@ -142,6 +142,30 @@ var cases = map[string]conformCase{
 		Example:  []value.Value{value.List(object("amount", value.Int(2), "price", value.Int(3)))},
 		Allocs:   10,
 	}),
+	"exec": func(t *testing.T) flowtest.Case {
+		path := filepath.Join(t.TempDir(), "out")
+		script := `while read -r line; do echo x >> "$0"; printf "%s\\n" "$line"; done` // a line comes back as it is
+		return flowtest.Case{
+			Changes:  lines(t, path),
+			Document: "- {kind: exec, name: n, command: [sh, -c, '" + script + "', '" + path + "'], processes: 1, ports: {out: [{name: next}], error: [{name: failed}]}}",
+			Payload:  value.Int(7),
+			Example:  []value.Value{value.String("b\na\nb\n")},
+			Allocs:   -1, // of the pipes, which have goroutines of their own
+			Prepare:  func(f *flowtest.Flow) { f.Options.Programs = node.AllowPrograms() },
+		}
+	},
+	"python": func(t *testing.T) flowtest.Case {
+		path := filepath.Join(t.TempDir(), "out")
+		code := `"def handle(p):\n  with open('` + path + `', 'a') as f: f.write('x\\n')\n  return p"`
+		return flowtest.Case{
+			Changes:  lines(t, path),
+			Document: "- {kind: python, name: n, python: /usr/bin/python3, code: " + code + ", processes: 1, ports: {out: [{name: next}], error: [{name: failed}]}}",
+			Payload:  value.Int(7),
+			Example:  []value.Value{object("items", value.List(object("price", value.Int(3))))},
+			Allocs:   -1, // likewise
+			Prepare:  func(f *flowtest.Flow) { f.Options.Programs = node.AllowPrograms() },
+		}
+	},
 	"fork": plain(flowtest.Case{
 		Document: "- {kind: fork, name: n, ports: {out: [{name: later}], error: [{name: failed}]}}",
 		Example:  []value.Value{value.Int(1)},

@@ -17,7 +17,7 @@ func TestRecall(t *testing.T) {
 	want := map[node.Recall]string{
 		node.Pure:     "assert cache decode encode for if log nop page pipe recall reduce remember retry router sleep snippet split switch throw try validate wasm",
 		node.Reads:    "auth trail_query",
-		node.Effects:  "amqp_sink batch discord enqueue file_sink grpc_call http kafka_sink mail mcp_call mqtt_sink nats_kv nats_request nats_sink publish redis redis_sink s3 s3_sink signal slack socket_sink sql sql_sink stdout telegram trail_sink websocket_client",
+		node.Effects:  "amqp_sink batch discord enqueue exec file_sink grpc_call http kafka_sink mail mcp_call mqtt_sink nats_kv nats_request nats_sink publish python redis redis_sink s3 s3_sink signal slack socket_sink sql sql_sink stdout telegram trail_sink websocket_client",
 		node.Attached: "chat collect fork grpc login mcp proxy session static subscribe websocket",
 		node.Reruns:   "dedupe emit limit llm merge trail_append",
 		node.Holds:    "ask form wait",

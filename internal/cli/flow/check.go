@@ -64,7 +64,7 @@ func checkCommand(a commands) *cobra.Command {
 		if err := s.Resolve(a.App, cmd, args...); err != nil {
 			return err
 		}
-		if len(s.Specs) == 0 {
+		if len(s.Specs)+len(s.Plugins) == 0 {
 			return app.Usagef(cmd.CommandPath(), "write check FILE", "nothing to check: no files are named")
 		}
 		r, err := newReading(cmd.CommandPath(), s, a.App)

@@ -24,7 +24,7 @@ func describeCommand(a commands) *cobra.Command {
 		if err := app.AtMostOneFlag(cmd, "json", "markdown"); err != nil {
 			return err
 		}
-		defs, err := a.sortedKinds(cmd.CommandPath(), *files)
+		defs, err := a.sortedKinds(cmd.CommandPath(), files)
 		if err != nil {
 			return err
 		}

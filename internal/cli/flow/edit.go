@@ -113,7 +113,7 @@ func (s *server) testDrafts(ctx context.Context, p *planner, docs []spec.Documen
 	}
 	ctx, cancel := context.WithTimeout(ctx, testsTime)
 	defer cancel()
-	results, coverage := suite.Run(ctx, cases, suite.Options{Kinds: s.kinds(s.opts.Language), Timeout: testTime, Running: true, Redact: p.engine.Redact})
+	results, coverage := suite.Run(ctx, cases, suite.Options{Kinds: s.kinds(s.opts.Language), Timeout: testTime, Programs: ofDrafts(), Running: true, Redact: p.engine.Redact})
 	var tests edit.Tests
 	for _, r := range results {
 		t := edit.Test{Name: r.Name(), Pos: r.Test.Node.Pos, Took: r.Duration}
@@ -170,6 +170,7 @@ func (s *server) applyEdit(ctx context.Context, e *editing) outcome {
 	}
 	r := outcome{err: err}
 	if err == nil {
+		defer s.programs.Freeze()() // the author may not choose what runs on this machine
 		r = s.apply(ctx, true)
 	}
 	if r.err != nil || r.list.HasErrors() {

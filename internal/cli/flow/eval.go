@@ -215,13 +215,16 @@ func callCommand(a commands) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	p.addFlags(flags)
-	s.AddDocumentFlags(cmd)
+	s.AddDocumentFlags(cmd, settings.AllowExec)
 	profiles.addFlags(flags)
 	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		args, path := pathOfRequest(args)
 		name, err := a.resolve(cmd, s, args)
 		if err != nil {
+			return err
+		}
+		if err := checkPlugins(cmd.CommandPath(), s); err != nil {
 			return err
 		}
 		r, err := newReading(cmd.CommandPath(), s, a.App)
@@ -310,7 +313,7 @@ func (a commands) untriggered(ctx context.Context, r *reading, s *settings.Setti
 		kinds[i] = passive(def)
 	}
 	engine, err := uniflow.New(uniflow.Options{
-		Kinds: kinds, Namespace: s.Namespace,
+		Kinds: kinds, Namespace: s.Namespace, Programs: a.programs(s),
 		Log: slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {

@@ -29,7 +29,7 @@ func Commands(shared *app.App) []*cobra.Command {
 	a := commands{shared}
 	return []*cobra.Command{
 		initCommand(a), startCommand(a), runCommand(a), runsCommand(a), queuesCommand(a), deadCommand(a), journalCommand(a), checkCommand(a), callCommand(a), mcpCommand(a), testCommand(a), evalCommand(a), formatCommand(a),
-		listCommand(a), describeCommand(a), explainCommand(a), graphCommand(a), schemaCommand(a), openapiCommand(a), lspCommand(a), workerCommand(a),
+		listCommand(a), describeCommand(a), explainCommand(a), graphCommand(a), schemaCommand(a), openapiCommand(a), lspCommand(a), workerCommand(a), confineCommand(a),
 	}
 }
 

@@ -30,7 +30,7 @@ func listCommand(a commands) *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	files := templateFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		defs, err := a.sortedKinds(cmd.CommandPath(), *files)
+		defs, err := a.sortedKinds(cmd.CommandPath(), files)
 		if err != nil {
 			return err
 		}
@@ -50,15 +50,21 @@ func listCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// templateFlag adds the flag that names documents with templates.
-func templateFlag(cmd *cobra.Command) (files *[]string) {
-	return cmd.Flags().StringArrayP("from-specs", "f", nil, "a `file` with templates of kinds, or a folder; repeatable, - is standard input")
+// templateFlag adds the flags that name documents which declare kinds.
+func templateFlag(cmd *cobra.Command) *declaring {
+	d := new(declaring)
+	cmd.Flags().StringArrayVarP(&d.files, "from-specs", "f", nil, "a `file` with templates of kinds, or a folder; repeatable, - is standard input")
+	cmd.Flags().StringArrayVar(&d.plugins, settings.Plugins, nil, "a `folder` with folders that have a kind.yaml; repeatable")
+	return d
 }
 
+// declaring are documents that declare kinds.
+type declaring struct{ files, plugins []string }
+
 // sortedKinds returns the kinds by name, with the templates in some files.
-func (a commands) sortedKinds(command string, files []string) ([]*node.Def, error) {
+func (a commands) sortedKinds(command string, of *declaring) ([]*node.Def, error) {
 	s := settings.New()
-	s.Specs = files
+	s.Specs, s.Plugins = of.files, of.plugins
 	r, err := newReading(command, s, a.App)
 	if err != nil {
 		return nil, err

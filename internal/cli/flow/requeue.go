@@ -260,7 +260,7 @@ func (a commands) newJob(o *runOptions, kinds []*node.Def) (*job, error) {
 	}
 	var err error
 	j.engine, err = uniflow.New(uniflow.Options{
-		Kinds: kinds, Namespace: o.Namespace, Grace: grace, Log: j.show.logger(o.Debug, o.LogFormat), Job: o.job(), Memory: int64(o.Memory),
+		Kinds: kinds, Namespace: o.Namespace, Grace: grace, Log: j.show.logger(o.Debug, o.LogFormat), Job: o.job(), Programs: a.programs(o.Settings), Memory: int64(o.Memory),
 	})
 	return j, err
 }

@@ -99,7 +99,7 @@ func (o *runOptions) addJob(cmd *cobra.Command) {
 	flags.DurationVar(&o.connect, "connect-timeout", 30*time.Second, "exit with 3 if a node has not connected once after `DURATION`; 0 waits forever")
 	flags.IntVar(&o.allowDead, "allow-dead", 0, "exit with 0 if up to `N` messages ended at the port error of their source")
 	flags.IntVar(&o.maxDead, "max-dead", 100, "end after `N` such messages in a row without a good one, and keep the checkpoint before them; 0 never does")
-	o.AddFlags(cmd, settings.FromSpecs, settings.FromValues, settings.Environment, settings.Namespace, "language", "grace", "memory", "debug", "log-format")
+	o.AddFlags(cmd, settings.FromSpecs, settings.FromValues, settings.Environment, settings.Namespace, "language", settings.Plugins, settings.AllowExec, "grace", "memory", "debug", "log-format")
 	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
 }
 
@@ -136,6 +136,9 @@ func (a commands) run(ctx context.Context, command string, o *runOptions, name [
 
 // check returns what is wrong with the flags of a job.
 func (o *runOptions) check(command string) error {
+	if err := checkPlugins(command, o.Settings); err != nil {
+		return err
+	}
 	if err := app.OneOf(command, "progress", o.progress, progressForms); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func schemaCommand(a commands) *cobra.Command {
 	// Other commands have the flag, too.
 	cmd.Flags().Bool("json", true, "print JSON, which is the only format")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		defs, err := a.sortedKinds(cmd.CommandPath(), *files)
+		defs, err := a.sortedKinds(cmd.CommandPath(), files)
 		if err != nil {
 			return err
 		}

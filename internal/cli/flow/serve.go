@@ -47,20 +47,21 @@ const (
 // time runs in another goroutine.
 type server struct {
 	commands
-	opts    *startOptions
-	log     *slog.Logger
-	reading *reading
-	engine  *uniflow.Engine
-	admin   *admin.Server  // nil without --admin
-	debug   *debug.Service // likewise
-	planner *planner       // of drafts; nil until one is checked
-	lines   console.Logs   // the last of the log, with --admin
-	reload  chan struct{}  // asks to read the documents again
-	edits   chan *editing  // changes of the documents; without a buffer
-	traces  recorders
-	packets *packetLog
-	unread  atomic.Uint64 // reloads that did not reach the engine
-	watch   *watcher      // nil without --watch
+	opts     *startOptions
+	log      *slog.Logger
+	reading  *reading
+	engine   *uniflow.Engine
+	admin    *admin.Server  // nil without --admin
+	debug    *debug.Service // likewise
+	planner  *planner       // of drafts; nil until one is checked
+	lines    console.Logs   // the last of the log, with --admin
+	reload   chan struct{}  // asks to read the documents again
+	edits    chan *editing  // changes of the documents; without a buffer
+	programs *node.Programs // whether nodes may start programs; see applyEdit
+	traces   recorders
+	packets  *packetLog
+	unread   atomic.Uint64 // reloads that did not reach the engine
+	watch    *watcher      // nil without --watch
 
 	applying sync.WaitGroup
 	results  chan outcome // of an apply; buffer of one
@@ -116,8 +117,9 @@ func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err e
 	if err != nil {
 		return err
 	}
+	s.programs = a.programs(o.Settings)
 	s.engine, err = uniflow.New(uniflow.Options{
-		Kinds: kinds, Namespace: o.Namespace, Log: s.log, Grace: grace, Journal: store, Paused: o.Recover == "paused", Recorders: s.traces.watch(), Metrics: o.Admin != "", Memory: int64(o.Memory),
+		Kinds: kinds, Programs: s.programs, Namespace: o.Namespace, Log: s.log, Grace: grace, Journal: store, Paused: o.Recover == "paused", Recorders: s.traces.watch(), Metrics: o.Admin != "", Memory: int64(o.Memory),
 		Observer: s.packets.observer(),
 	})
 	if err != nil {

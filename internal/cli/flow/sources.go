@@ -27,6 +27,7 @@ type document = spec.Document
 // input.
 type reading struct {
 	specPaths, valuePaths []string
+	plugins               []string // folders with kinds
 	environment           map[string]string
 	process               []string // the environment of the process, for references of values
 	stdin                 []byte
@@ -42,7 +43,7 @@ func newReading(command string, s *settings.Settings, a *app.App) (*reading, err
 	if err := checkLanguage(command, s.Language); err != nil {
 		return nil, err
 	}
-	r := &reading{specPaths: s.Specs, valuePaths: s.Values, process: a.Environment(), environment: make(map[string]string, len(s.Environment)),
+	r := &reading{specPaths: s.Specs, valuePaths: s.Values, plugins: s.Plugins, process: a.Environment(), environment: make(map[string]string, len(s.Environment)),
 		flagged: flagged{s.Given(settings.Environment), s.Given(settings.FromValues)}}
 	for _, pair := range s.Environment {
 		key, text, ok := strings.Cut(pair, "=")
@@ -94,6 +95,11 @@ func (r *reading) read() (*sources, diag.List, error) {
 	s.specs = slices.DeleteFunc(s.specs, func(doc document) bool {
 		return holds(s.values, doc.File) && !slices.ContainsFunc(r.specPaths, func(path string) bool { return sameFile(path, doc.File) })
 	})
+	kinds, err := documents(&list)(readPlugins(r.plugins))
+	if err != nil {
+		return nil, nil, err
+	}
+	s.specs = append(slices.DeleteFunc(s.specs, func(doc document) bool { return holds(kinds, doc.File) }), kinds...)
 	h := sha256.New()
 	for _, docs := range [][]document{s.specs, s.values} {
 		addSum(h, []byte(fmt.Sprint(len(docs))))

@@ -84,6 +84,9 @@ func (o *startOptions) check(command string) error {
 	if o.Recover != settings.Recoveries()[0] && o.Journal == "" {
 		return app.Usagef(command, "write --journal sqlite:FILE, too", "--recover is for what a journal has, and there is none")
 	}
+	if err := checkPlugins(command, o.Settings); err != nil {
+		return err
+	}
 	if err := app.NotNegative(command, "grace", o.Grace); err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func testCommand(a commands) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&o.run, "run", "", "run the tests whose NAMESPACE/NAME matches `REGEX`")
-	s.AddDocumentFlags(cmd)
+	s.AddDocumentFlags(cmd, settings.AllowExec)
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	flags.StringVar(&o.junit, "junit", "", "write JUnit XML to `FILE`, or \"-\"")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "let a test fail after `DURATION` if it sets no timeout; 0 for no limit")
@@ -141,7 +141,10 @@ func (o *testOptions) pattern() (err error) {
 }
 
 func (o *testOptions) check(s *settings.Settings) error {
-	if len(s.Specs) == 0 {
+	if err := checkPlugins(o.command, s); err != nil {
+		return err
+	}
+	if len(s.Specs)+len(s.Plugins) == 0 {
 		return app.Usagef(o.command, "write test FILE...", "nothing to test: no specs are named")
 	}
 	if err := app.NotNegative(o.command, "timeout", o.timeout); err != nil {
@@ -214,7 +217,7 @@ func (a commands) test(ctx context.Context, r *reading, s *settings.Settings, o 
 	})
 	began := time.Now()
 	results, coverage := suite.Run(ctx, tests, suite.Options{
-		Kinds: a.kinds(s.Language), Timeout: o.timeout, Done: printed.done, Redact: p.engine.Redact, Crash: o.crash, Seed: o.seed,
+		Kinds: a.kinds(s.Language), Programs: a.programs(s), Timeout: o.timeout, Done: printed.done, Redact: p.engine.Redact, Crash: o.crash, Seed: o.seed,
 	})
 	took := time.Since(began)
 	if err := printed.err; err != nil {

@@ -56,7 +56,7 @@ func (s *server) tryDrafts(ctx context.Context, p *planner, docs []spec.Document
 		return edit.Tried{Failures: ofTrial(onlyErrors(found))}, nil
 	}
 	results, _ := suite.Run(ctx, []suite.Case{{Test: t, Round: &suite.Round{Outline: outline, Mocks: mocks}}}, suite.Options{
-		Kinds: s.kinds(s.opts.Language), Timeout: testTime, Running: true, Dry: true, Allowed: trial.Allow, Redact: p.engine.Redact,
+		Kinds: s.kinds(s.opts.Language), Programs: ofDrafts(), Timeout: testTime, Running: true, Dry: true, Allowed: trial.Allow, Redact: p.engine.Redact,
 	})
 	if len(results) == 0 {
 		return edit.Tried{}, ctx.Err()

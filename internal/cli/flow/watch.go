@@ -33,6 +33,7 @@ const (
 type watcher struct {
 	paths   []string                 // that were named
 	folders []string                 // the paths in which every file matters
+	plugins []string                 // folders with kinds, in which a change of any file is one of a script
 	more    atomic.Pointer[[]string] // files that values files refer to
 	log     *slog.Logger
 	notify  *fsnotify.Watcher
@@ -44,7 +45,7 @@ type watcher struct {
 // paths are the files and folders to read, without standard input.
 func (r *reading) paths() []string {
 	var paths []string
-	for _, list := range [][]string{r.specPaths, r.valuePaths} {
+	for _, list := range [][]string{r.specPaths, r.valuePaths, r.plugins} {
 		for _, path := range list {
 			if path != app.StdinPath && !strings.HasPrefix(path, "env:") {
 				paths = append(paths, strings.TrimPrefix(path, "file:"))
@@ -83,7 +84,7 @@ func newWatcher(r *reading, log *slog.Logger) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{paths: r.paths(), folders: r.valuePaths, log: log, notify: notify, changed: make(chan bool, 1), done: make(chan struct{})}
+	w := &watcher{paths: r.paths(), folders: r.valuePaths, plugins: r.plugins, log: log, notify: notify, changed: make(chan bool, 1), done: make(chan struct{})}
 	w.sync()
 	w.workers.Go(w.run)
 	return w, nil
@@ -178,7 +179,7 @@ func (w *watcher) run() {
 			if event.Op == fsnotify.Chmod || !w.matters(event.Name) {
 				continue // indexers and backups change modes all the time
 			}
-			script = script || isScript(event.Name)
+			script = script || isScript(event.Name) || within(w.plugins, event.Name)
 		case err, ok := <-w.notify.Errors:
 			if !ok {
 				return
@@ -213,13 +214,19 @@ func (w *watcher) matters(name string) bool {
 			return true
 		}
 	}
-	for _, folder := range w.folders {
-		if in, err := filepath.Rel(folder, name); err == nil && filepath.IsLocal(in) && !strings.HasPrefix(filepath.Base(name), ".") {
-			return true // it may be the data of a variable
-		}
+	if within(w.folders, name) || within(w.plugins, name) {
+		return true // it may be the data of a variable, or a part of a program
 	}
 	info, err := os.Lstat(name)
 	return err != nil || !info.Mode().IsRegular() // a folder or link, or a file that was removed
+}
+
+// within reports whether a file is in one of the folders. Hidden files are not, and what Python keeps is not.
+func within(folders []string, name string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool {
+		in, err := filepath.Rel(folder, name)
+		return err == nil && filepath.IsLocal(in) && !strings.HasPrefix(filepath.Base(name), ".") && !strings.Contains(in, "__pycache__")
+	})
 }
 
 // report sends a change. If the last one was not received yet, they become one.
@@ -236,7 +243,7 @@ func (w *watcher) report(script bool) {
 // among the documents that are read, so any event may be a change.
 func isScript(name string) bool {
 	switch filepath.Ext(name) {
-	case ".wasm", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx":
+	case ".wasm", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".py":
 		return true
 	}
 	return false

@@ -33,6 +33,8 @@ type Settings struct {
 	Specs, Values       Paths
 	Environment         Pairs
 	Namespace, Language string
+	Plugins             Paths
+	AllowExec           bool
 	Watch               bool
 	Console             bool
 	Edit                bool
@@ -81,6 +83,8 @@ const (
 	AdminToken  = "admin-token"
 	OTLP        = "otlp"
 	Namespace   = "namespace"
+	Plugins     = "plugins"
+	AllowExec   = "allow-exec"
 	Watch       = "watch"
 	Journal     = "journal"
 	Config      = "config"
@@ -114,6 +118,8 @@ func (s *Settings) table() []setting {
 		{name: Environment, short: "e", into: &s.Environment, usage: "bind `KEY=VALUE` for env entries that name no variable"},
 		{name: Namespace, short: "n", into: &s.Namespace, usage: "the `NAMESPACE` of specs that name none, and the one to serve"},
 		{name: "language", into: &s.Language, words: builtin.Languages().Names(), usage: "the `LANGUAGE` of expressions that name none"},
+		{name: Plugins, into: &s.Plugins, usage: "read kinds from `FOLDER`, each a folder in it with a kind.yaml; to run them needs --allow-exec"},
+		{name: AllowExec, into: &s.AllowExec, usage: "let nodes start programs: those of the kinds exec and python, and of --plugins. Documents can then do what a shell can"},
 		{name: Watch, short: "w", into: &s.Watch, usage: "reload when documents, values files, scripts or modules of WebAssembly in the same folders change"},
 		{name: Console, into: &s.Console, usage: "serve the console for a browser, at --admin or 127.0.0.1:9000, and print an address for one session that may do everything"},
 		{name: "keep", into: &s.Keep, usage: "record processes for the console although it does not look, and keep up to `SIZE` of those that ended last, failed or were slow"},
@@ -157,9 +163,9 @@ func (s *Settings) AddFlags(cmd *cobra.Command, names ...string) {
 }
 
 // AddDocumentFlags adds the flags of the settings that say which documents to read,
-// and how.
-func (s *Settings) AddDocumentFlags(cmd *cobra.Command) {
-	s.AddFlags(cmd, FromSpecs, FromValues, Environment, Namespace, "language")
+// and how, and of more.
+func (s *Settings) AddDocumentFlags(cmd *cobra.Command, more ...string) {
+	s.AddFlags(cmd, append(more, FromSpecs, FromValues, Environment, Namespace, "language", Plugins)...)
 }
 
 // AddAdminFlags adds the flags that say which program to ask, and with which token.
