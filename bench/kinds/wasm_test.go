@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/examples/wasm"
+	"github.com/uniflow-labs/uniflow/kinds/wasm"
 	"github.com/uniflow-labs/uniflow/test/guests"
 	"github.com/uniflow-labs/uniflow/value"
 )

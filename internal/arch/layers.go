@@ -55,7 +55,7 @@ var layers = []layer{
 	{"The command of the loader", []string{"internal/cli/loader"}},
 	{"The command line, and generated pages", []string{"internal/cli", "internal/docgen", "internal/site", "internal/arch"}},
 	{"The command line for programs with kinds of their own", []string{"cli"}},
-	{"Programs, benchmarks and tests of the whole", []string{"cmd", "bench", "examples", "test", "batch/faults"}},
+	{"Programs, benchmarks and tests of the whole", []string{"cmd", "bench", "examples", "kinds", "test", "batch/faults"}},
 }
 
 // uses are the imports allowed within a layer, with the reason.
@@ -109,7 +109,7 @@ var parts = []part{
 	{"command line", "five products; help and errors are half of it", []string{"internal/cli", "internal/admin", "internal/api", "internal/console", "internal/docgen", "internal/deadletter", "internal/debug", "internal/recent", "internal/runs", "internal/site", "internal/suite"}},
 	{"benchmarks and the guard", "baselines in several forms, other products, statistics", []string{"bench"}},
 	{"test support", "the reference of `trail`, receivers and disks that fail on purpose, kits for kinds and connectors, databases for tests", []string{
-		"test", "examples", "flowtest", "internal/arch", "internal/servertest", "internal/trailtest", "internal/ground/faultproxy", "internal/ground/freeport",
+		"test", "examples", "kinds", "flowtest", "internal/arch", "internal/servertest", "internal/trailtest", "internal/ground/faultproxy", "internal/ground/freeport",
 		"internal/ground/invariant", "internal/ground/kill", "internal/ground/leak", "internal/ground/syncbuffer", "internal/ground/vfs/vfstest", "internal/cli/app/apptest", "internal/clock",
 		"node/stream/streamtest", "nodes/ai/modeltest", "nodes/wasm/wasmtest", "batch/faults", "batch/internal/oracle", "journal/journaltest"}},
 }

@@ -1,4 +1,4 @@
-// Package guests builds the modules of examples/wasm with the compilers of their languages, as
+// Package guests builds the modules of kinds/wasm with the compilers of their languages, as
 // docs/wasm.md says. Its test runs the same cases through each.
 package guests
 
@@ -28,7 +28,7 @@ func Go(tb testing.TB, root string, source []byte) (dir string) {
 func build(tb testing.TB, root, language string, source []byte) (dir string) {
 	tb.Helper()
 	dir = tb.TempDir()
-	if err := os.CopyFS(dir, sources{os.DirFS(filepath.Join(root, "examples", "wasm", strings.ToLower(language)))}); err != nil {
+	if err := os.CopyFS(dir, sources{os.DirFS(filepath.Join(root, "kinds", "wasm", strings.ToLower(language)))}); err != nil {
 		tb.Fatal(err)
 	}
 	if source != nil {

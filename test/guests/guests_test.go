@@ -115,7 +115,7 @@ func same(t *testing.T, file, shown string) {
 func page(t *testing.T, root string) {
 	t.Helper()
 	workflow := guests.Block(t, root, "", "yaml")
-	same(t, filepath.Join(root, "examples", "wasm", "prices.yaml"), workflow)
+	same(t, filepath.Join(root, "kinds", "wasm", "prices.yaml"), workflow)
 	if err := os.WriteFile("prices.yaml", []byte(workflow), 0o600); err != nil {
 		t.Fatal(err)
 	}

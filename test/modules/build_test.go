@@ -14,7 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/registry"
 )
 
-const markdown = module + "/examples/markdown"
+const markdown = module + "/kinds/markdown"
 
 // uniflow runs a command line in this process, and returns its exit code and what it says.
 func uniflow(args ...string) (code int, said string) {
@@ -34,7 +34,7 @@ func TestBuild(t *testing.T) {
 	}
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if err := os.CopyFS("markdown", os.DirFS(filepath.Join(root, "examples", "markdown"))); err != nil {
+	if err := os.CopyFS("markdown", os.DirFS(filepath.Join(root, "kinds", "markdown"))); err != nil {
 		t.Fatal(err)
 	}
 	code, said := uniflow("build", "--source", root, "-o", "made", "--with", markdown+"=markdown")

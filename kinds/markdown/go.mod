@@ -1,4 +1,4 @@
-module github.com/uniflow-labs/uniflow/examples/markdown
+module github.com/uniflow-labs/uniflow/kinds/markdown
 
 go 1.26.0
 

@@ -1,7 +1,7 @@
 // Package markdown has a kind of its own module: it shows how a program gets kinds that are
 // not in the repository of uniflow.
 //
-//	uniflow build --with github.com/uniflow-labs/uniflow/examples/markdown -o uniflow-markdown
+//	uniflow build --with github.com/uniflow-labs/uniflow/kinds/markdown -o uniflow-markdown
 package markdown
 
 import (
