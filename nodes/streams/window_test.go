@@ -86,7 +86,7 @@ func TestWindow(t *testing.T) {
 	f("size: 10s, slide: 5s", ats(1, 6, 11), "-5-5:1 0-10:1,2 10-20:3 5-15:2,3", "none, none, none", 10*time.Second)
 	f("gap: 5s", ats(1, 4, 9, 30), "1-9:1,2 30-35:4 9-14:3", "none, none, none, none", 10*time.Second)
 	f("gap: 5s, late: 20s", ats(1, 9, 5), "1-14:1,2,3", "none, none, none", 25*time.Second)
-	f("size: 10s, key: self.key", []string{at(1, 1, "a"), at(2, 2, "b"), at(3, 3, "a")}, `0-10:"a":1,3 0-10:"b":2`, "none, none, none", 10*time.Second)
+	f("size: 10s, key: self.key", []string{at(1, 1, "a"), at(2, 2, "b"), at(3, 3, "a")}, "0-10:a:1,3 0-10:b:2", "none, none, none", 10*time.Second)
 	f("size: 10s, max: 2", ats(1, 2, 3), "0-10:1,2* 0-10:3*", "none, none, none", 10*time.Second)
 	f("size: 10s, ack: early", ats(1, 9, 10, 3), "0-10:1,2 10-20:3", `none, none, none, "late"`, 10*time.Second)
 	f("size: 10s, ack: early, init: 0, step: acc + item.n", ats(1, 9, 10), "0-10:3 10-20:3", "none, none, none", 10*time.Second)
