@@ -18,8 +18,8 @@ func TestRecall(t *testing.T) {
 		node.Pure:     "assert cache decode encode for if log nop page pipe recall reduce remember retry router sleep snippet split switch throw try validate",
 		node.Reads:    "auth trail_query",
 		node.Effects:  "batch discord enqueue file_sink http kafka_sink mcp_call nats_kv nats_request nats_sink publish signal slack socket_sink sql sql_sink stdout telegram trail_sink websocket_client",
-		node.Attached: "chat collect fork login mcp proxy session static subscribe websocket",
-		node.Reruns:   "dedupe emit limit llm merge trail_append",
+		node.Attached: "chat collect debounce fork join login mcp proxy session static subscribe websocket window",
+		node.Reruns:   "breaker dedupe emit limit llm merge trail_append",
 		node.Holds:    "ask form wait",
 	}
 	got := make(map[node.Recall][]string)

@@ -66,7 +66,7 @@ func TestWindow(t *testing.T) {
 			calls := start(f, payloads...)
 			got := answers(calls)
 			synctest.Wait()
-			for f.Figure("uniflow_window_open") > 0 {
+			for f.Figure("window_open") > 0 {
 				time.Sleep(time.Second)
 				synctest.Wait()
 			}
@@ -92,7 +92,7 @@ func TestWindow(t *testing.T) {
 	f("size: 10s, ack: early, init: 0, step: acc + item.n", ats(1, 9, 10), "0-10:3 10-20:3", "none, none, none", 10*time.Second)
 	f("gap: 5s, late: 20s, ack: early, init: 0, step: acc + item.n", ats(1, 9, 5), "1-6:1* 5-14:5*", "none, none, none", 25*time.Second)
 	f("size: 10s", []string{`{}`, `{"time":7}`, `{"time":"noon"}`, `{"time":"1066-10-14T00:00:00Z"}`, `{"time":"2000-01-03T00:00:00Z"}`}, "",
-		"error: time: no such key: time, error: time: want a timestamp, got int: in CEL, write such as timestamp(self.body.at), "+
+		"error: time: no such key: time, error: time: want a timestamp, got integer: in CEL, write such as timestamp(self.body.at), "+
 			`error: time: want a timestamp such as 2026-01-31T12:00:00Z, got "noon", `+
 			"error: time: 1066-10-14T00:00:00Z is out of range: years from 1700 to 2200 are taken, "+
 			"error: time: 2000-01-03T00:00:00Z is more than 24h0m0s ahead of the clock, and would end all windows before it", 0)
