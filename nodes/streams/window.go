@@ -77,6 +77,7 @@ type windower struct {
 	reopened map[*fault]*window
 	values   int // of windows that are answered early
 	tick     func() bool
+	made     uint64 // windows
 	lates    uint64
 	partials uint64
 }

@@ -25,6 +25,7 @@ type window struct {
 	partial    bool
 	fault      *fault // of a window that is open again; nil otherwise
 	at         int    // in the heap
+	number     uint64 // counts windows
 
 	values []value.Value // of payloads that are answered
 	acc    value.Value   // with step
@@ -105,7 +106,8 @@ func (n *windower) begin(e *event, s span) *window {
 }
 
 func (n *windower) make(e *event, s span) *window {
-	w := &window{key: e.key, name: e.name, start: s.start, end: s.end, acc: n.init}
+	n.made++
+	w := &window{key: e.key, name: e.name, start: s.start, end: s.end, acc: n.init, number: n.made}
 	w.always = n.early
 	w.payload = func() value.Value {
 		switch {
@@ -144,7 +146,7 @@ func (n *windower) reopen(e *event, f *fault) *window {
 			if delete(n.reopened, f); len(w.items) == 0 {
 				return
 			}
-			if w.partial = w.partial || f.partial || f.expect == 0 || len(w.items) < f.expect; w.partial {
+			if w.partial = w.partial || f.partial || len(w.items) < f.expect; w.partial {
 				n.partials++
 			}
 		}
@@ -295,11 +297,13 @@ func (n *windower) ended(w *window, resp node.Response) {
 	})
 }
 
-// windows is a heap by the end.
+// windows is a heap by the end, and those that were opened earlier first.
 type windows []*window
 
-func (h windows) Len() int           { return len(h) }
-func (h windows) Less(i, j int) bool { return h[i].end < h[j].end }
+func (h windows) Len() int { return len(h) }
+func (h windows) Less(i, j int) bool {
+	return h[i].end < h[j].end || h[i].end == h[j].end && h[i].number < h[j].number
+}
 func (h windows) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].at, h[j].at = i, j

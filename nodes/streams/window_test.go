@@ -112,8 +112,14 @@ func TestWindowFails(t *testing.T) {
 		expect(t, "answers", answers(start(f, ats(1, 2, 15)[:2]...)), "error: down, error: down")
 		down.Store(false)
 		expect(t, "again", answers(start(f, ats(1, 2)...)), "none, none")
-		expect(t, "more", answers(start(f, at(3, 3, ""))), "none")
-		expect(t, "another", answers(start(f, at(-3, 3, ""))), "error: late: the windows of this time have been sent")
+		expect(t, "another", answers(start(f, at(3, 3, ""), at(-3, 3, ""))), "none, error: late: the windows of this time have been sent")
 		expect(t, "windows", windowsOf(f.Probe("list").Payloads()), "0-10:1,2 0-10:1,2 0-10:3*")
+
+		down.Store(true)
+		expect(t, "answers", answers(start(f, at(21, 1, ""), at(22, 2, ""))), "error: down, error: down")
+		down.Store(false)
+		expect(t, "one of two", answers(start(f, at(21, 1, ""))), "none")
+		expect(t, "the other", answers(start(f, at(22, 2, ""))), "none")
+		expect(t, "windows", windowsOf(f.Probe("list").Payloads()[3:]), "20-30:1* 20-30:1,2 20-30:2*")
 	})
 }

@@ -29,7 +29,7 @@ type tide struct {
 type fault struct {
 	span
 	key     state.Key
-	expect  int // messages; 0 if all have come again
+	expect  int // messages that come again; 0 if that is not known any more
 	partial bool
 }
 
@@ -94,9 +94,10 @@ func (t *tide) settle(w *window, failed bool, most int) {
 	f := w.fault
 	switch {
 	case f != nil && failed:
-		f.expect, f.partial = len(w.items), w.partial
+		f.expect = max(f.expect, len(w.items))
 	case f != nil:
-		f.expect = 0
+		// It stays open for more: of the messages that have come, some may not be those that were expected.
+		f.expect, f.partial = max(0, f.expect-len(w.items)), true
 	case failed:
 		if len(t.byAge) >= most {
 			t.forget(t.byAge[0])
