@@ -27,6 +27,7 @@ func Defs(o Options) []*node.Def {
 	return []*node.Def{
 		assertDef(o),
 		blockDef(),
+		breakerDef(o),
 		cacheDef(o),
 		forDef(),
 		forkDef(),

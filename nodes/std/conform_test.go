@@ -65,6 +65,10 @@ var cases = map[string]conformCase{
 			Allocs:   -1, // those of package batch
 		}
 	},
+	"breaker": plain(flowtest.Case{
+		Document: "- {kind: breaker, name: n, threshold: 1000000, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+	}),
 	"cache": plain(flowtest.Case{
 		Document: "- {kind: cache, name: n, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),
@@ -80,6 +84,12 @@ var cases = map[string]conformCase{
 		Payload:  value.Int(7),
 		Example:  []value.Value{value.Int(1)},
 		Allocs:   -1, // of the process and the goroutine of each list
+	}),
+	"debounce": plain(flowtest.Case{
+		Document: "- {kind: debounce, name: n, quiet: 1ms, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{object("document", value.String("a-1"))},
+		Allocs:   -1, // of the process that is started
 	}),
 	"dedupe": plain(flowtest.Case{
 		Document: "- {kind: dedupe, name: n, key: self, ports: {out: [{name: next}], duplicate: [{name: again}], error: [{name: failed}]}}",
@@ -204,6 +214,12 @@ var cases = map[string]conformCase{
 	}),
 	"kafka_source": plain(flowtest.Case{
 		Document: "- {kind: kafka_source, name: n, brokers: ['127.0.0.1:1'], topics: [t], ports: {out: [{name: next}], error: [{name: failed}]}}",
+	}),
+	"join": plain(flowtest.Case{
+		Document: "- {kind: join, name: n, keys: {left: self, right: self}, within: 1ms, ports: {'out[0]': [{name: next}], 'out[1]': [{name: single}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{object("id", value.String("a-1"))},
+		Allocs:   -1, // of the wait
 	}),
 	"limit": plain(flowtest.Case{
 		Document: "- {kind: limit, name: n, rate: 1000, concurrency: 10, ports: {out: [{name: next}], error: [{name: refused}]}}",
@@ -589,6 +605,12 @@ var cases = map[string]conformCase{
 	"websocket": plain(flowtest.Case{
 		Document: "- {kind: websocket, name: n, topics: ['room/${self.params.room}'], ports: {out: [{name: message}], open: [{name: open}], close: [{name: closed}], error: [{name: failed}]}}",
 		Allocs:   20, // of the error, as there is no request
+	}),
+	"window": plain(flowtest.Case{
+		Document: "- {kind: window, name: n, size: 1m, max: 1, time: '\"2000-01-01T00:00:00Z\"', ports: {out: [{name: next}], late: [{name: late}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{object("page", value.String("/"), "at", value.String("2000-01-01T00:00:00Z"))},
+		Allocs:   -1, // of the process that is started
 	}),
 }
 

@@ -18,8 +18,8 @@ func TestRecall(t *testing.T) {
 		node.Pure:     "assert cache decode encode for if log nop page pipe recall reduce remember retry router sleep snippet split switch throw try validate wasm",
 		node.Reads:    "auth trail_query",
 		node.Effects:  "amqp_sink batch discord enqueue exec file_sink grpc_call http kafka_sink mail mcp_call mqtt_sink nats_kv nats_request nats_sink publish python redis redis_sink s3 s3_sink signal slack socket_sink sql sql_sink stdout telegram trail_sink websocket_client",
-		node.Attached: "chat collect fork grpc login mcp proxy session static subscribe websocket",
-		node.Reruns:   "dedupe emit limit llm merge trail_append",
+		node.Attached: "chat collect debounce fork grpc join login mcp proxy session static subscribe websocket window",
+		node.Reruns:   "breaker dedupe emit limit llm merge trail_append",
 		node.Holds:    "ask form wait",
 	}
 	got := make(map[node.Recall][]string)

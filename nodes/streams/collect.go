@@ -3,11 +3,9 @@ package streams
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -39,16 +37,12 @@ func collectDef(o stream.Options) *node.Def {
 		Recall: node.Always(node.Attached),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config
-			n := &collector{
-				count: int(c.Int("count")), bytes: int(c.Int("bytes")), linger: c.Duration("linger"), clock: init.Clock,
-				groups: make(map[state.Key]*group),
+			n := &collector{count: int(c.Int("count")), bytes: int(c.Int("bytes")), linger: c.Duration("linger"), groups: make(map[state.Key]*bundle)}
+			n.clock, n.alone = init.Clock, func(_ context.Context, payload value.Value) node.Result {
+				return node.SendThen(0, value.List(payload), func(_ node.Process, resp node.Response) node.Result { return element(0, 1, resp) })
 			}
-			if most := init.InFlight(); most > 0 && n.count > most {
-				if c.Has("count") {
-					return nil, c.Errorf("count", diag.CodeBadValue, "a list can never be full: what leads here has at most %d messages in flight", most).
-						WithHint("write at most %d, or raise max_in_flight of the source", most)
-				}
-				n.count = most
+			if _, err := withinFlight(init, "count", "a list", &n.count); err != nil {
+				return nil, err
 			}
 			var err error
 			n.key, err = o.Expr(c, "key", lang.Options{Warn: init.Warn})
@@ -57,186 +51,78 @@ func collectDef(o stream.Options) *node.Def {
 	}
 }
 
+// withinFlight lowers how many packets may wait for each other to what may be in flight here,
+// and reports whether it has; if the field says more, that is an error.
+func withinFlight(init *node.Init, name, what string, n *int) (lowered bool, err error) {
+	most := init.InFlight()
+	if most == 0 || *n <= most {
+		return false, nil
+	}
+	if c := init.Config; c.Has(name) {
+		return false, c.Errorf(name, diag.CodeBadValue, "%s can never be full: what leads here has at most %d messages in flight", what, most).
+			WithHint("write at most %d, or raise max_in_flight of the source", most)
+	}
+	*n = most
+	return true, nil
+}
+
 // A collector is a node of kind collect.
 type collector struct {
+	lot
 	count, bytes int
 	linger       time.Duration
 	key          lang.Program // nil for one group
-	clock        node.Clock
-	source       node.Starter // immutable once it serves
-	serves       atomic.Bool
-
-	mu       sync.Mutex
-	groups   map[state.Key]*group // that are not full, by key
-	draining bool
-	waiting  int
-	lists    uint64
+	groups       map[state.Key]*bundle
 }
 
-// A group is the payloads of a list. The collector guards it until it is sent.
-type group struct {
-	key   state.Key // zero without the field key
-	items []*item
-	bytes int
-	stop  func() bool // of the timer
+// keyOf returns the key of a payload; the zero Key without the field key. The value is null then.
+func keyOf(ctx context.Context, key lang.Program, payload value.Value) (k state.Key, v value.Value, err error) {
+	if key == nil {
+		return k, value.Null(), nil
+	}
+	if v, err = key.Eval(ctx, payload); err != nil {
+		return k, v, fmt.Errorf("key: %w", err)
+	}
+	return state.KeyOf(v), v, nil
 }
-
-// An item is a packet of a list.
-type item struct {
-	state.Wait
-	payload value.Value
-}
-
-// Concurrency lets the packets of one process wait together.
-func (n *collector) Concurrency() int { return 1 << 20 }
-
-// Serve starts processes with src from now on.
-func (n *collector) Serve(src node.Starter) error {
-	n.source = src
-	n.serves.Store(true)
-	return nil
-}
-
-var errNotServing = errors.New("collect starts no processes before the workflow serves: leave it out of what the ports init and active lead to")
 
 // Receive makes the packet wait for its list.
 func (n *collector) Receive(p node.Process, pkt node.Packet) node.Result {
-	if !n.serves.Load() {
-		return node.Fail(errNotServing)
+	key, _, err := keyOf(p.Context(), n.key, pkt.Payload)
+	if err != nil {
+		return node.Fail(err)
 	}
-	var key state.Key
-	if n.key != nil {
-		k, err := n.key.Eval(p.Context(), pkt.Payload)
-		if err != nil {
-			return node.Fail(fmt.Errorf("key: %w", err))
-		}
-		key = state.KeyOf(k)
-	}
-	return node.Await(func(ctx context.Context, done func(node.Result)) {
-		n.add(ctx, key, pkt.Payload, done)
-	})
+	return n.park(pkt.Payload, func(w *parked) (full []*bundle, _ node.Result) { return n.join(key, w), node.Result{} })
 }
 
-// add puts a payload into the group of its key, and sends the group if it is full.
-func (n *collector) add(ctx context.Context, key state.Key, payload value.Value, done func(node.Result)) {
-	w := &item{payload: payload}
-	w.Begin(ctx, done, func(error) { n.leave(key, w) })
-	g, full := n.join(key, w)
-	switch {
-	case g == nil: // the node is drained
-		n.lead(&group{items: []*item{w}})
-	case full:
-		g.stop()
-		// The list has a goroutine of its own, as its end continues these processes.
-		n.clock.AfterFunc(0, func(ctx context.Context) { n.run(ctx, g) })
+// join puts a packet into the group of its key, and takes that if it is full.
+func (n *collector) join(key state.Key, w *parked) (full []*bundle) {
+	b := n.groups[key]
+	if b == nil {
+		b = n.open(key)
 	}
+	n.put(b, w)
+	if len(b.items) < n.count && b.bytes < n.bytes || !n.take(b) {
+		return nil
+	}
+	return []*bundle{b}
 }
 
-// join adds a packet to its group; nil if the node is drained. A full one is taken: the
-// caller sends it.
-func (n *collector) join(key state.Key, w *item) (g *group, full bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.draining {
-		return nil, false
-	}
-	if g = n.groups[key]; g == nil {
-		g = &group{key: key}
-		n.groups[key] = g
-		g.stop = n.clock.AfterFunc(n.linger, func(ctx context.Context) {
-			if n.take(g) {
-				n.run(ctx, g)
-			}
-		})
-	}
-	if w.Open() { // else its process has ended
-		g.items = append(g.items, w)
-		g.bytes += w.payload.Size()
-		n.waiting++
-	}
-	full = len(g.items) >= n.count || g.bytes >= n.bytes
-	return g, full && n.takeLocked(g)
+func (n *collector) open(key state.Key) *bundle {
+	b := &bundle{due: n.clock.Now().Add(n.linger), forget: func() { delete(n.groups, key) }}
+	b.payload = b.payloads
+	b.share = func(i int, resp node.Response) node.Result { return element(i, len(b.items), resp) }
+	n.groups[key] = b
+	n.arm(b)
+	return b
 }
 
-// leave takes a packet whose process ends from its group, unless that is sent.
-func (n *collector) leave(key state.Key, w *item) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	g := n.groups[key]
-	if g == nil {
-		return
-	}
-	if i := slices.Index(g.items, w); i >= 0 {
-		g.items = slices.Delete(g.items, i, i+1)
-		g.bytes -= w.payload.Size()
-		n.waiting--
-	}
-}
-
-// take takes a group to send it; not ok if another goroutine has, or it is empty.
-func (n *collector) take(g *group) (ok bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.takeLocked(g)
-}
-
-func (n *collector) takeLocked(g *group) (ok bool) {
-	if n.groups[g.key] != g {
-		return false
-	}
-	delete(n.groups, g.key)
-	if len(g.items) == 0 {
-		return false
-	}
-	n.waiting -= len(g.items)
-	n.lists++
-	return true
-}
-
-// run sends a list in a process of its own, and answers the packets.
-func (n *collector) run(ctx context.Context, g *group) {
-	n.source.Start(ctx, nil, node.Send(0, g.list()), func(resp node.Response) {
-		if errors.Is(resp.Payload.AsError(), node.ErrStopped) {
-			n.lead(g)
-			return
-		}
-		g.deal(resp)
-	})
-}
-
-// lead sends a list in the process of its first packet, because no new one may start.
-func (n *collector) lead(g *group) {
-	for i, w := range g.items {
-		if w.Answer(node.SendThen(0, g.list(), func(_ node.Process, resp node.Response) node.Result {
-			g.deal(resp)
-			return g.share(i, resp)
-		})) {
-			return
-		}
-	}
-}
-
-func (g *group) list() value.Value {
-	elems := make([]value.Value, len(g.items))
-	for i, w := range g.items {
-		elems[i] = w.payload
-	}
-	return value.List(elems...)
-}
-
-// deal answers the packets of a list.
-func (g *group) deal(resp node.Response) {
-	for i, w := range g.items {
-		w.Answer(g.share(i, resp))
-	}
-}
-
-// share is what one packet gets of the response to its list.
-func (g *group) share(i int, resp node.Response) node.Result {
+// element is what one packet gets of the response to a list of so many.
+func element(i, of int, resp node.Response) node.Result {
 	switch {
 	case resp.IsError():
 		return node.Respond(resp)
-	case !resp.None && resp.Payload.Kind() == value.KindList && resp.Payload.Len() == len(g.items):
+	case !resp.None && resp.Payload.Kind() == value.KindList && resp.Payload.Len() == of:
 		return node.Answer(resp.Payload.At(i))
 	}
 	return node.None()
@@ -244,24 +130,12 @@ func (g *group) share(i int, resp node.Response) node.Result {
 
 // Drain sends what waits.
 func (n *collector) Drain() {
-	n.mu.Lock()
-	n.draining = true
-	groups := n.groups
-	n.groups = make(map[state.Key]*group)
-	n.waiting = 0
-	n.mu.Unlock()
-	for _, g := range groups {
-		if g.stop(); len(g.items) > 0 {
-			n.run(context.Background(), g)
-		}
-	}
+	n.drain(func() []*bundle { return n.takeAll(slices.Collect(maps.Values(n.groups))) })
 }
 
 // Measure reports what waits.
 func (n *collector) Measure(report func(node.Metric)) {
-	n.mu.Lock()
-	waiting, lists := n.waiting, n.lists
-	n.mu.Unlock()
-	report(node.Metric{Name: "collect_waiting", Help: "Payloads that wait for their list.", Value: float64(waiting)})
-	report(node.Metric{Name: "collect_lists_total", Help: "Lists that were sent.", Type: node.MetricCounter, Value: float64(lists)})
+	waiting, lists := n.waiting()
+	report(node.Metric{Name: "collect_waiting", Help: "Payloads that wait for their list.", Value: waiting})
+	report(node.Metric{Name: "collect_lists_total", Help: "Lists that were sent.", Type: node.MetricCounter, Value: lists})
 }

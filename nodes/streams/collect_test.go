@@ -10,21 +10,22 @@ import (
 
 // TestCollectIsFull lets more payloads come before a full list is on its way.
 func TestCollectIsFull(t *testing.T) {
-	n := &collector{count: 2, bytes: 1 << 20, linger: time.Hour, clock: node.SystemClock{}, groups: make(map[state.Key]*group)}
-	var first *group
+	n := &collector{count: 2, bytes: 1 << 20, linger: time.Hour, groups: make(map[state.Key]*bundle)}
+	n.clock = node.SystemClock{}
+	var first *bundle
 	for i := range 5 {
-		g, full := n.join(state.Key{}, &item{})
-		if full != (i%2 == 1) || len(g.items) > n.count {
-			t.Errorf("payload %d: got a list of %d, full: %v", i, len(g.items), full)
+		full := n.join(state.Key{}, &parked{})
+		if (len(full) == 1) != (i%2 == 1) || len(full) == 1 && len(full[0].items) != n.count {
+			t.Errorf("payload %d: got %d lists", i, len(full))
 		}
-		if first == nil {
-			first = g
+		if first == nil && len(full) == 1 {
+			first = full[0]
 		}
 	}
-	if n.take(first) || n.lists != 2 || n.waiting != 1 {
-		t.Errorf("got %d lists, and %d payloads wait", n.lists, n.waiting)
+	if n.take(first) || n.sent != 2 || n.parked != 1 {
+		t.Errorf("got %d lists, and %d payloads wait", n.sent, n.parked)
 	}
-	for _, g := range n.groups {
-		g.stop()
+	for _, b := range n.groups {
+		b.stop()
 	}
 }

@@ -14,13 +14,16 @@ import (
 func Defs(o stream.Options) []*node.Def {
 	return []*node.Def{
 		collectDef(o),
+		debounceDef(o),
 		decodeDef(),
 		dedupeDef(o),
 		emitDef(o),
 		encodeDef(),
 		generateDef(o),
+		joinDef(o),
 		logDef(o),
 		publishDef(o),
 		subscribeDef(o),
+		windowDef(o),
 	}
 }

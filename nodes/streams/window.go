@@ -1,0 +1,428 @@
+package streams
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/state"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+//go:embed window.md
+var windowPage string
+
+func windowDef(o stream.Options) *node.Def {
+	span := func(name string) *schema.Field {
+		return schema.Duration(name).Range(float64(time.Millisecond), float64(longest))
+	}
+	return &node.Def{
+		Kind:    "window",
+		Summary: "Collects payloads by the time at which they happened, and starts one process for each window and key.",
+		Page:    node.ReadPage(windowPage),
+		Config: schema.Fields(
+			span("size").Doc("The length of each window. Windows begin at multiples of it since 1970, in UTC."),
+			span("slide").Doc("How long after each other windows begin, if they overlap; `size` unless set."),
+			span("gap").Doc("Windows are sessions: one ends when nothing has happened for so long. Instead of `size`."),
+			schema.Expr("time").Default("self.time").Doc("An expression over the payload: when it happened, as a timestamp or a text such as 2026-01-31T12:00:00Z."),
+			schema.Expr("key").Doc("An expression over the payload: each window has payloads with one key only. Unset, one window has all payloads."),
+			schema.Duration("late").Default("0s").Range(0, float64(longest)).Doc("How much later than others a payload may come and still be in its window."),
+			span("idle").Default("10s").Doc("After how long without payloads windows end by the clock."),
+			schema.Int("max").Default(10_000).Range(1, 1_000_000).Doc("How many payloads may wait, in all windows; with `step`, how many windows may be open. At so many, the oldest window is sent before its end."),
+			schema.String("ack").Words(false, "window", "early").Default("window").Doc("When payloads are answered: when their windows are done, or immediately, and then a crash loses what waits."),
+			schema.Any("init").Doc("What `acc` is at first, with `step`; null unless set."),
+			schema.Expr("step").Doc("The next `acc`, over `acc` and `item`: instead of its payloads, a window keeps one value. It needs `ack: early`."),
+		),
+		In: []node.Port{{Name: "in", Doc: "A payload with a time."}},
+		Out: []node.Port{
+			{Name: "out", Doc: "`{key, start, end, items, partial}`, in a process of its own; with `step`, `value` instead of `items`."},
+			{Name: "late", Doc: "A payload whose windows have been sent. Without a link, it is a failure of the node."},
+		},
+		Error:  "A payload whose `key` or `time` fails, and with `ack: early` a window whose process has failed, as `data` of the error. Without a link the first is the answer, and the second is logged.",
+		Traits: node.Fixed(node.Traits{Is: node.Inside}),
+		Recall: node.Always(node.Attached),
+		New:    func(init *node.Init) (node.Node, error) { return newWindower(o, init) },
+	}
+}
+
+// A windower is a node of kind window.
+type windower struct {
+	lot
+	size, slide, gap int64 // in nanoseconds, as all times of events
+	late             int64
+	idleAfter        time.Duration
+	max              int
+	key, time, step  lang.Program
+	init             value.Value
+	early, linked    bool
+	log              *slog.Logger
+	pool             *node.Pool
+	memory           *node.Memory
+	shared           string
+
+	tide     *tide // from Open on, as the others
+	release  func() error
+	account  *node.Account
+	keys     map[state.Key]*keyed
+	byEnd    windows
+	reopened map[*fault]*window
+	values   int // of windows that are answered early
+	tick     func() bool
+	made     uint64 // windows
+	lates    uint64
+	partials uint64
+}
+
+func newWindower(o stream.Options, init *node.Init) (*windower, error) {
+	c := init.Config
+	n := &windower{
+		size: int64(c.Duration("size")), slide: int64(c.Duration("slide")), gap: int64(c.Duration("gap")),
+		late: int64(c.Duration("late")), idleAfter: c.Duration("idle"), max: int(c.Int("max")), init: c.Value("init"),
+		early: c.String("ack") == "early", linked: init.OutLinks[1] > 0, log: init.Log, pool: init.Pool, memory: init.Memory,
+		keys: make(map[state.Key]*keyed), reopened: make(map[*fault]*window),
+	}
+	n.clock, n.alone = init.Clock, n.aloneNow
+	n.shared = fmt.Sprintf("window %q %q %d %d %d %d %q %q", init.Node.Namespace, init.Node.String(), n.size, n.slide, n.gap, n.late, c.Text("key").Code, c.Text("time").Code)
+	var found diag.List
+	switch {
+	case n.gap > 0 && n.size > 0:
+		found.Add(c.Errorf("gap", diag.CodeBadValue, "size is set, too").WithHint("remove one of them: sessions have no size"))
+	case n.gap == 0 && n.size == 0:
+		found.Add(c.Errorf("", diag.CodeBadValue, "a window has no length").WithHint("add one such as size: 1m, or gap: 30s for sessions"))
+	case n.slide > 0 && n.size == 0:
+		found.Add(c.Errorf("slide", diag.CodeBadValue, "is for windows with a size").WithHint("remove slide, or write size instead of gap"))
+	case n.slide > n.size:
+		found.Add(c.Errorf("slide", diag.CodeBadValue, "is longer than size, so there would be time in no window").WithHint("write %s at most", c.Duration("size")))
+	case n.slide > 0 && n.size > mostOverlaps*n.slide:
+		found.Add(c.Errorf("slide", diag.CodeBadValue, "each payload would be in more than %d windows", mostOverlaps).WithHint("write %s at least", c.Duration("size")/mostOverlaps))
+	case n.slide == 0:
+		n.slide = n.size
+	}
+	if c.Has("step") && !n.early {
+		found.Add(c.Errorf("step", diag.CodeBadValue, "a value cannot wait for the answer to its window").WithHint("add ack: early: a crash then loses what the open windows have counted"))
+	}
+	if c.Has("init") && !c.Has("step") {
+		found.Add(c.Errorf("init", diag.CodeBadValue, "init is used with step only").WithHint("add one such as step: acc + 1, or remove it"))
+	}
+	if !n.early {
+		if lowered, err := withinFlight(init, "max", "a window", &n.max); err != nil {
+			return nil, errors.Join(found.Err(), err)
+		} else if lowered {
+			init.AddWarning(c.Errorf("max", diag.CodeNoEffect, "what leads here has at most %d messages in flight, so no more are in windows, and longer ones are sent in parts", n.max).
+				WithHint("raise max_in_flight of the source, answer with ack: early, or write max: %d", n.max))
+		}
+		warnOfOrder(init, "a window has one message of each of these keys at a time", "write order: none there, or ack: early here")
+	}
+	for _, f := range []struct {
+		name string
+		to   *lang.Program
+	}{{"time", &n.time}, {"key", &n.key}, {"step", &n.step}} {
+		var err error
+		if *f.to, err = o.Expr(c, f.name, lang.Options{Warn: init.Warn}); err != nil {
+			return nil, errors.Join(found.Err(), err)
+		}
+	}
+	return n, found.Err()
+}
+
+// mostOverlaps is in how many windows a payload may be.
+const mostOverlaps = 256
+
+// warnOfOrder warns if a source upstream holds messages back until the one before, of the same key, is answered.
+func warnOfOrder(init *node.Init, what, hint string) {
+	if init.Vertex == nil {
+		return
+	}
+	for v := range node.Reach(node.Up, init.Vertex.In, nil) {
+		if v.Traits.InFlight == 0 {
+			continue
+		}
+		if in, name := v.Config.Find("order"); name == "order" && in.String(name) == stream.OrderKey.String() {
+			init.AddWarning(init.Config.Errorf("", diag.CodeNoEffect, "the source %q has order: key, and sends no message before the one with the same key is answered, so %s", v.Ref.String(), what).WithHint("%s", hint))
+		}
+	}
+}
+
+// Open finds how far the generation before has come.
+func (n *windower) Open(context.Context) (err error) {
+	n.account = n.memory.Account("window")
+	n.tide, n.release, err = node.Acquire(n.pool, n.shared, func() (*tide, error) { return newTide(), nil })
+	return err
+}
+
+// Close lets go what was counted.
+func (n *windower) Close() error {
+	n.account.Close()
+	return n.release()
+}
+
+// An event is a payload with its time and key.
+type event struct {
+	payload value.Value
+	key     state.Key
+	name    value.Value // the key
+	at      int64
+}
+
+func (n *windower) read(ctx context.Context, payload value.Value) (e event, err error) {
+	e.payload = payload
+	if e.key, e.name, err = keyOf(ctx, n.key, payload); err != nil {
+		return e, unusable("key", err, payload)
+	}
+	at, err := n.time.Eval(ctx, payload)
+	if err == nil {
+		e.at, err = eventTime(at, n.clock.Now())
+	}
+	if err != nil {
+		return e, unusable("time", fmt.Errorf("time: %w", err), payload)
+	}
+	return e, nil
+}
+
+func unusable(code string, err error, payload value.Value) error {
+	bad := node.Unusable(code, err)
+	bad.Data = payload
+	return bad
+}
+
+// Times of events are nanoseconds of 64 bits, which reach from 1678 to 2262. One that is far ahead would end
+// all windows, and make whatever comes later late.
+const (
+	firstYear, lastYear = 1700, 2200
+	mostAhead           = 24 * time.Hour
+)
+
+func eventTime(v value.Value, now time.Time) (int64, error) {
+	at, ok := v.AsTime()
+	if v.Kind() == value.KindString {
+		var err error
+		if at, err = time.Parse(time.RFC3339Nano, v.String()); err != nil {
+			return 0, fmt.Errorf("want a timestamp such as 2026-01-31T12:00:00Z, got %q", node.Clip(v.String(), 60))
+		}
+	} else if !ok {
+		return 0, fmt.Errorf("want a timestamp, got %s: in CEL, write such as timestamp(self.body.at)", v.Kind())
+	}
+	switch {
+	case at.Year() < firstYear || at.Year() > lastYear:
+		return 0, fmt.Errorf("%s is out of range: years from %d to %d are taken", at.Format(time.RFC3339), firstYear, lastYear)
+	case at.Sub(now) > mostAhead:
+		return 0, fmt.Errorf("%s is more than %s ahead of the clock, and would end all windows before it", at.Format(time.RFC3339), mostAhead)
+	}
+	return at.UnixNano(), nil
+}
+
+var (
+	errLate = &node.Error{Err: errors.New("late: the windows of this time have been sent"), Code: "late", Status: http.StatusUnprocessableEntity, Permanent: true}
+	errFull = &node.Error{Err: errors.New("no memory is left for the windows"), Code: "memory", Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Outage: true}
+)
+
+// Receive puts a payload into its windows.
+func (n *windower) Receive(p node.Process, pkt node.Packet) node.Result {
+	e, err := n.read(p.Context(), pkt.Payload)
+	if err != nil {
+		return node.Fail(err)
+	}
+	if !n.early {
+		return n.park(pkt.Payload, func(w *parked) ([]*bundle, node.Result) { return n.enter(p.Context(), &e, w) })
+	}
+	if !n.serves.Load() {
+		return node.Fail(errNotServing)
+	}
+	n.Lock()
+	if n.drained {
+		n.Unlock()
+		return n.aloneNow(p.Context(), pkt.Payload)
+	}
+	full, answer := n.enter(p.Context(), &e, nil)
+	n.Unlock()
+	n.send(full)
+	return answer
+}
+
+// enter puts an event into its windows, and ends those that are over. The answer is for an event
+// that waits for nothing. The caller holds the lock.
+func (n *windower) enter(ctx context.Context, e *event, w *parked) (full []*bundle, answer node.Result) {
+	n.tide.Lock()
+	defer n.tide.Unlock()
+	now := n.clock.Now()
+	n.tide.rise(e.at, n.late, now)
+	targets := n.targets(e, &full)
+	if len(targets) == 0 {
+		n.lates++
+		answer = n.tooLate(e.payload)
+	} else if err := n.add(ctx, targets, e, w); err != nil {
+		answer = node.Fail(err)
+		if errors.Is(err, errFull) {
+			full = n.shorten(full)
+		}
+	} else {
+		answer = node.None()
+	}
+	for _, target := range targets {
+		if f := target.fault; f != nil && f.expect > 0 && len(target.items) >= f.expect && n.take(&target.bundle) {
+			full = append(full, &target.bundle)
+		}
+	}
+	for len(n.byEnd) > 0 && n.byEnd[0].end <= n.tide.mark {
+		full = append(full, n.takeAll([]*bundle{&n.byEnd[0].bundle})...)
+	}
+	for n.load() >= n.max && n.open() > 0 {
+		full = n.shorten(full)
+	}
+	n.watch(now)
+	return full, answer
+}
+
+func (n *windower) tooLate(payload value.Value) node.Result {
+	if n.linked {
+		return node.Send(1, payload)
+	}
+	late := *errLate
+	late.Data = payload
+	return node.Fail(&late)
+}
+
+// load is what max bounds.
+func (n *windower) load() int {
+	switch {
+	case n.step != nil:
+		return len(n.byEnd)
+	case n.early:
+		return n.values
+	}
+	return n.parked
+}
+
+func (n *windower) open() int { return len(n.byEnd) + len(n.reopened) }
+
+// shorten sends the oldest window before its end.
+func (n *windower) shorten(full []*bundle) []*bundle {
+	var oldest *window
+	if len(n.byEnd) > 0 {
+		oldest = n.byEnd[0]
+		n.tide.cut(oldest.key, oldest.end, n.max)
+	} else {
+		for _, w := range n.reopened {
+			oldest = w
+			break
+		}
+	}
+	if oldest == nil {
+		return full
+	}
+	oldest.partial = true
+	return append(full, n.takeAll([]*bundle{&oldest.bundle})...)
+}
+
+// watch has windows end by the clock when no payloads come. It looks each idle time.
+func (n *windower) watch(now time.Time) {
+	if n.tick != nil || len(n.byEnd) == 0 {
+		return
+	}
+	after := n.idleAfter
+	if passed := now.Sub(n.tide.last); passed < after {
+		after -= passed
+	} else if rest := n.tide.rest(n.byEnd[0].end, n.late, n.idleAfter, now); rest < after {
+		after = rest
+	}
+	n.tick = n.clock.AfterFunc(after, func(context.Context) {
+		n.Lock()
+		n.tide.Lock()
+		n.tick = nil
+		now := n.clock.Now()
+		var full []*bundle
+		for !n.drained && len(n.byEnd) > 0 && n.tide.rest(n.byEnd[0].end, n.late, n.idleAfter, now) <= 0 {
+			w := n.byEnd[0]
+			n.tide.mark = max(n.tide.mark, w.end)
+			full = append(full, n.takeAll([]*bundle{&w.bundle})...)
+		}
+		if !n.drained {
+			n.watch(now)
+		}
+		n.tide.Unlock()
+		n.Unlock()
+		n.send(full)
+	})
+}
+
+// Drain sends all windows, as parts.
+func (n *windower) Drain() {
+	n.drain(func() (full []*bundle) {
+		n.tide.Lock()
+		defer n.tide.Unlock()
+		for n.open() > 0 {
+			full = n.shorten(full)
+		}
+		if n.tick != nil {
+			n.tick()
+		}
+		return full
+	})
+}
+
+// aloneNow sends a payload that comes when the node is drained, as a part of each of its windows.
+func (n *windower) aloneNow(ctx context.Context, payload value.Value) node.Result {
+	e, err := n.read(ctx, payload)
+	if err != nil {
+		return node.Fail(err)
+	}
+	spans := n.spans(e.at)
+	packets := make([]node.Out, 0, len(spans))
+	n.tide.Lock()
+	defer n.tide.Unlock()
+	for _, s := range spans {
+		if s.end <= n.tide.mark && n.tide.faultOf(e.key, e.at, s, n.gap > 0) == nil {
+			continue
+		}
+		w := &window{key: e.key, name: e.name, start: s.start, end: s.end, partial: true}
+		content := value.List(payload)
+		if n.step != nil {
+			if content, err = n.fold(ctx, n.init, payload); err != nil {
+				return node.Fail(err)
+			}
+		}
+		packets = append(packets, node.Out{Payload: w.show(n.step != nil, content)})
+		n.tide.cut(e.key, s.end, n.max)
+	}
+	if len(packets) == 0 {
+		return n.tooLate(payload)
+	}
+	return node.SendAll(packets, func(_ node.Process, resps []node.Response) node.Result {
+		if joined := node.Join(resps); joined.IsError() {
+			return node.Respond(joined)
+		}
+		return node.None()
+	})
+}
+
+// Measure reports what waits.
+func (n *windower) Measure(report func(node.Metric)) {
+	waiting, sent := n.waiting()
+	n.Lock()
+	open, lates, partials := n.open(), n.lates, n.partials
+	if n.early {
+		waiting = float64(n.values)
+	}
+	n.Unlock()
+	report(node.Metric{Name: "window_waiting", Help: "Payloads that wait in windows.", Value: waiting})
+	report(node.Metric{Name: "window_open", Help: "Windows that are not sent.", Value: float64(open)})
+	report(node.Metric{Name: "window_bytes", Help: "Bytes of windows whose payloads are answered.", Value: float64(n.account.Held())})
+	for name, c := range map[string]struct {
+		help string
+		n    float64
+	}{
+		"sent": {"Windows that were sent, in parts or not.", sent}, "partial": {"Windows that were sent as parts.", float64(partials)},
+		"late": {"Payloads that were late.", float64(lates)},
+	} {
+		report(node.Metric{Name: "window_" + name + "_total", Help: c.help, Type: node.MetricCounter, Value: c.n})
+	}
+}
