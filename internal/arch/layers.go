@@ -32,7 +32,7 @@ var layers = []layer{
 		"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "internal/loader/trailstore"}},
 	{"What answers of HTTP mean, fields, and what kinds keep", []string{"node/envelope", "node/field", "node/state"}},
 	{"What several kinds share", []string{
-		"node/accept", "node/content", "node/glob", "node/httpclient", "node/input", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/session", "internal/waits"}},
+		"node/accept", "node/content", "node/glob", "node/httpclient", "node/input", "node/meter", "node/stream", "node/handover", "node/jsonschema", "node/openapi", "node/protofile", "node/session", "internal/waits"}},
 	{"Clients that several kinds share", []string{"nodes/redis/client"}},
 	{"What sends timelines", []string{"observe/otlp"}},
 	{"Kinds by name", []string{"internal/registry"}},

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/uniflow-labs/uniflow/format/protobuf"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/nodes/grpc/message"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -61,7 +61,7 @@ func (n *callNode) ask(ctx context.Context) (*types, error) {
 
 // forget makes the next call ask for the types if an error says that they may have changed.
 func (n *callNode) forget(t *types, err error) {
-	var unfit *message.Error
+	var unfit *protobuf.Error
 	if n.fixed != nil || !errors.As(err, &unfit) && connect.CodeOf(err) != connect.CodeUnimplemented && connect.CodeOf(err) != connect.CodeInternal {
 		return
 	}
@@ -73,8 +73,8 @@ func (n *callNode) forget(t *types, err error) {
 }
 
 // reflect asks for the files of the service, and for what they import.
-func (n *callNode) reflect(ctx context.Context, service string) (*message.Schema, error) {
-	known := message.Known()
+func (n *callNode) reflect(ctx context.Context, service string) (*protobuf.Schema, error) {
+	known := protobuf.Known()
 	method := known.Method(service + "/" + reflectionMethod)
 	r := &reflection{method: method, stream: n.newClient(service+"/"+reflectionMethod, protocolGRPC, method.Output()).CallBidiStream(ctx)}
 	for name, list := range n.service.Header {
@@ -114,7 +114,7 @@ func (n *callNode) reflect(ctx context.Context, service string) (*message.Schema
 			byPath[imported] = true
 		}
 	}
-	s, err := message.Link(files)
+	s, err := protobuf.Link(files)
 	if err != nil {
 		return nil, fmt.Errorf("reflection: %w", err)
 	}
@@ -129,7 +129,7 @@ type reflection struct {
 
 // ask asks one question. An error about the symbol is one about the method.
 func (r *reflection) ask(question, about string) ([]*descriptorpb.FileDescriptorProto, error) {
-	known := message.Known()
+	known := protobuf.Known()
 	m, err := known.Encode(r.method.Input(), value.Map(value.Field{Name: question, Value: value.String(about)}))
 	if err != nil {
 		return nil, err

@@ -18,11 +18,12 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/format/protobuf"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/httpclient"
+	"github.com/uniflow-labs/uniflow/node/protofile"
 	"github.com/uniflow-labs/uniflow/node/stream"
-	"github.com/uniflow-labs/uniflow/nodes/grpc/message"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -50,7 +51,7 @@ func callDef(o stream.Options) *node.Def {
 		Config: schema.Fields(slices.Concat([]*schema.Field{
 			schema.String("url").Required().Doc("The service, such as https://orders.example.com or http://127.0.0.1:50051. Without TLS, HTTP/2 is spoken immediately (h2c)."),
 			schema.String("method").Required().Doc("The method, such as shop.v1.Orders/Get."),
-		}, schemaFields(), []*schema.Field{
+		}, protofile.Fields(), []*schema.Field{
 			schema.Bool("reflection").Default(false).Doc("In place of these: asks the service for the types, at the first call."),
 			schema.Enum("protocol", protocolGRPC, protocolWeb, protocolConnect).Default(protocolGRPC).Doc("What is spoken."),
 			schema.Any("metadata").Secret().Doc("Metadata of each call: a map of text. Texts may hold expressions over the payload, such as `${self.tenant}`. Keys that end with `-bin` take bytes."),
@@ -125,7 +126,7 @@ type callNode struct {
 
 // types are what a call needs of a schema.
 type types struct {
-	schema *message.Schema
+	schema *protobuf.Schema
 	method protoreflect.MethodDescriptor
 	client *client // made when it is first needed
 }
@@ -142,7 +143,7 @@ func newCall(init *node.Init, o stream.Options) (node.Node, error) {
 		bytes: int(lim.Int("message_bytes")), messages: int(lim.Int("messages")), concurrency: int(lim.Int("concurrency")),
 	}
 	var method protoreflect.MethodDescriptor
-	s, err := schemaOf(init)
+	s, err := protofile.Read(init.Config)
 	if err == nil {
 		method, err = methodOf(s, c, "method")
 	}
@@ -181,7 +182,7 @@ func newCall(init *node.Init, o stream.Options) (node.Node, error) {
 }
 
 // checkTypes checks that exactly one field says what the types are.
-func (n *callNode) checkTypes(s *message.Schema) error {
+func (n *callNode) checkTypes(s *protobuf.Schema) error {
 	c := n.config
 	switch asks := c.Bool("reflection"); {
 	case asks && s != nil:

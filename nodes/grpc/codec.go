@@ -7,11 +7,11 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/uniflow-labs/uniflow/nodes/grpc/message"
+	"github.com/uniflow-labs/uniflow/format/protobuf"
 )
 
 // A protoCodec is the binary form of messages. The one of package connect panics where package proto
-// does: see [message.Parse].
+// does: see [protobuf.Parse].
 type protoCodec struct{}
 
 // Name implements [connect.Codec].
@@ -35,7 +35,7 @@ func (protoCodec) Unmarshal(data []byte, v any) error {
 	if err != nil {
 		return err
 	}
-	return message.Parse(data, m)
+	return protobuf.Parse(data, m)
 }
 
 // MarshalStable is Marshal with fields in order, for the requests that are sent by GET.
@@ -61,7 +61,7 @@ func messageOf(v any) (proto.Message, error) {
 // A jsonCodec is the JSON form of messages, with the types of a schema.
 type jsonCodec struct {
 	name   string
-	schema *message.Schema
+	schema *protobuf.Schema
 }
 
 // Name implements [connect.Codec].

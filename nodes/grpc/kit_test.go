@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 // types are fields of a node that has the types of the tests.
-const types = "proto: all.proto, import_paths: [message/testdata]"
+const types = "proto: all.proto, import_paths: [../../format/protobuf/testdata]"
 
 // serve starts a workflow that serves the methods, and returns its address.
 func serve(t *testing.T, methods, rest string) *flowtest.Flow {

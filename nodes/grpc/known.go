@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/uniflow-labs/uniflow/nodes/grpc/message"
+	"github.com/uniflow-labs/uniflow/format/protobuf"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -33,7 +33,7 @@ func (g *generation) addKnown(reflection bool) {
 	}
 	for _, name := range names {
 		if g.methods[name] == nil {
-			g.add(&method{desc: message.Known().Method(name), port: -1})
+			g.add(&method{desc: protobuf.Known().Method(name), port: -1})
 		}
 	}
 }
@@ -65,7 +65,7 @@ func (c *call) health(m *msg) (status string, ok bool) {
 }
 
 func (c *call) healthMessage(status string) (*msg, error) {
-	return message.Known().Encode(c.method.desc.Output(), value.Map(value.Field{Name: "status", Value: value.String(status)}))
+	return protobuf.Known().Encode(c.method.desc.Output(), value.Map(value.Field{Name: "status", Value: value.String(status)}))
 }
 
 // check answers whether a service is ready.
@@ -109,7 +109,7 @@ func (g *generation) watch(ctx context.Context, c *call, m *msg, s *connect.Serv
 
 // reflect answers questions about the types of the services.
 func (g *generation) reflect(_ context.Context, c *call, s *connect.BidiStream[msg, msg]) error {
-	known := message.Known()
+	known := protobuf.Known()
 	for {
 		var m *msg
 		err := c.read(func() (err error) {
@@ -163,7 +163,7 @@ func (g *generation) describe(question value.Value) value.Field {
 	}
 	var files []protoreflect.FileDescriptor
 	about := ""
-	for _, s := range []*message.Schema{g.schema, message.Known()} {
+	for _, s := range []*protobuf.Schema{g.schema, protobuf.Known()} {
 		if path, ok := ask("file_by_filename"); ok && files == nil {
 			about, files = path, s.FileOf(path)
 		} else if symbol, ok := ask("file_containing_symbol"); ok && files == nil {

@@ -9,9 +9,9 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/uniflow-labs/uniflow/format/protobuf"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/envelope"
-	"github.com/uniflow-labs/uniflow/nodes/grpc/message"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -31,7 +31,7 @@ type reply struct {
 }
 
 // replyOf reads an answer: a message, or a map of body, header, trailer and status.
-func (m *method) replyOf(s *message.Schema, resp node.Response) (*reply, error) {
+func (m *method) replyOf(s *protobuf.Schema, resp node.Response) (*reply, error) {
 	r := &reply{header: value.Map(), trailer: value.Map()}
 	if resp.None || resp.Payload.IsNull() {
 		return r, nil

@@ -17,13 +17,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/format/protobuf"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/handover"
 	"github.com/uniflow-labs/uniflow/node/openapi"
+	"github.com/uniflow-labs/uniflow/node/protofile"
 	"github.com/uniflow-labs/uniflow/node/stream"
-	"github.com/uniflow-labs/uniflow/nodes/grpc/message"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -37,7 +38,7 @@ func serverDef(stream.Options) *node.Def {
 		Role:    node.HasClient,
 		Summary: "Serves methods of gRPC at a listener, and starts a process for each call.",
 		Page:    node.ReadPage(serverPage),
-		Config: schema.Fields(slices.Concat(schemaFields(), []*schema.Field{
+		Config: schema.Fields(slices.Concat(protofile.Fields(), []*schema.Field{
 			schema.List("methods", schema.Fields(
 				schema.String("method").Required().Doc("The method, such as shop.v1.Orders/Get."),
 				schema.OutPort("port").Required().Doc("Where its calls go."),
@@ -87,7 +88,7 @@ type generation struct {
 	starter  node.Starter
 	log      *slog.Logger
 	ready    func() bool
-	schema   *message.Schema
+	schema   *protobuf.Schema
 	methods  map[string]*method // by name, with those of known.go
 	timeout  time.Duration
 	bytes    int
@@ -120,7 +121,7 @@ func newServer(init *node.Init) (node.Node, error) {
 		n.ready = init.System.Ready
 	}
 	var err error
-	if n.schema, err = schemaOf(init); err != nil {
+	if n.schema, err = protofile.Read(init.Config); err != nil {
 		return nil, err
 	}
 	if n.schema == nil {
@@ -139,8 +140,8 @@ func newServer(init *node.Init) (node.Node, error) {
 		switch {
 		case errors.As(err, &d):
 			found.Add(d)
-		case n.methods[message.MethodName(desc)] != nil:
-			found.Add(m.Errorf("method", diag.CodeBadValue, "%s is there twice", message.MethodName(desc)).WithHint("remove one of them"))
+		case n.methods[protobuf.MethodName(desc)] != nil:
+			found.Add(m.Errorf("method", diag.CodeBadValue, "%s is there twice", protobuf.MethodName(desc)).WithHint("remove one of them"))
 		default:
 			n.add(&method{desc: desc, port: m.OutPort("port"), call: call})
 		}
@@ -153,7 +154,7 @@ func newServer(init *node.Init) (node.Node, error) {
 }
 
 func (g *generation) add(m *method) {
-	m.name = message.MethodName(m.desc)
+	m.name = protobuf.MethodName(m.desc)
 	for _, key := range []string{envelope.KeyStatus, envelope.KeyHeader, envelope.KeyBody} {
 		m.plain = m.plain || m.desc.Output().Fields().ByName(protoreflect.Name(key)) != nil
 	}

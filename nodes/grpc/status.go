@@ -13,10 +13,10 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/format/protobuf"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/envelope"
 	"github.com/uniflow-labs/uniflow/node/httpclient"
-	"github.com/uniflow-labs/uniflow/nodes/grpc/message"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -102,7 +102,7 @@ const (
 
 // failure returns the error of a call as the workflow sees it. limited is the context of the call,
 // which may have run out of time, and ctx that of the process.
-func (n *callNode) failure(ctx, limited context.Context, s *message.Schema, err error) error {
+func (n *callNode) failure(ctx, limited context.Context, s *protobuf.Schema, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -112,7 +112,7 @@ func (n *callNode) failure(ctx, limited context.Context, s *message.Schema, err 
 	}
 	var ce *connect.Error
 	var away *httpclient.Failure
-	var unfit *message.Error
+	var unfit *protobuf.Error
 	e := &node.Error{Status: http.StatusBadGateway}
 	text := err.Error()
 	switch {
@@ -138,7 +138,7 @@ func (n *callNode) failure(ctx, limited context.Context, s *message.Schema, err 
 const maxError = 1000
 
 // detailsOf returns the data of an error, and reads of the details when to try again.
-func detailsOf(s *message.Schema, ce *connect.Error, name string, e *node.Error) value.Value {
+func detailsOf(s *protobuf.Schema, ce *connect.Error, name string, e *node.Error) value.Value {
 	details := make([]value.Value, 0, len(ce.Details()))
 	for _, d := range ce.Details() {
 		v := s.Any(d.Type(), d.Bytes())
@@ -156,7 +156,7 @@ func detailsOf(s *message.Schema, ce *connect.Error, name string, e *node.Error)
 
 // wireError returns what a client gets for an error of a process: its message and details if they
 // are public, else where to look for them.
-func wireError(ctx context.Context, s *message.Schema, err error, process string) error {
+func wireError(ctx context.Context, s *protobuf.Schema, err error, process string) error {
 	switch ctx.Err() {
 	case context.DeadlineExceeded:
 		return connect.NewError(connect.CodeDeadlineExceeded, errors.New("the deadline of the call has passed"))
@@ -185,7 +185,7 @@ func wireError(ctx context.Context, s *message.Schema, err error, process string
 
 // addDetails adds the details that the data of an error has. One that does not fit its type is
 // left out: the error itself matters more.
-func addDetails(s *message.Schema, ce *connect.Error, data value.Value) {
+func addDetails(s *protobuf.Schema, ce *connect.Error, data value.Value) {
 	if data.Kind() != value.KindMap {
 		return
 	}
@@ -194,7 +194,7 @@ func addDetails(s *message.Schema, ce *connect.Error, data value.Value) {
 		return
 	}
 	for _, v := range list.Elems() {
-		raw, err := s.Marshal(message.Known().Message("google.protobuf.Any"), v)
+		raw, err := s.Marshal(protobuf.Known().Message("google.protobuf.Any"), v)
 		var boxed anypb.Any
 		if err == nil {
 			err = proto.Unmarshal(raw, &boxed)

@@ -5,15 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 	"unsafe"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/format"
 	"github.com/uniflow-labs/uniflow/format/avro"
 	"github.com/uniflow-labs/uniflow/format/msgpack"
+	"github.com/uniflow-labs/uniflow/format/protobuf"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/httpclient"
+	"github.com/uniflow-labs/uniflow/node/protofile"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -23,6 +28,7 @@ const (
 	formatMessagePack = "msgpack"
 	formatAvro        = "avro"
 	formatAvroFile    = "avro_file"
+	formatProtobuf    = "protobuf"
 )
 
 // A codec is a format with what a node knows of it.
@@ -36,14 +42,16 @@ type codec interface {
 // formatFields are the fields that encode and decode have in common.
 func formatFields(doc string, registry ...*schema.Field) []*schema.Field {
 	return []*schema.Field{
-		schema.Enum("format", format.JSON, format.NDJSON, format.CSV, format.Lines, formatMessagePack, formatAvro, formatAvroFile).Default(format.JSON).Doc(doc),
+		schema.Enum("format", format.JSON, format.NDJSON, format.CSV, format.Lines, formatMessagePack, formatAvro, formatAvroFile, formatProtobuf).Default(format.JSON).Doc(doc),
 		schema.String("field").Doc("The field of a map that is meant, such as `body` of a message; the other fields stay. Unset, it is the payload."),
 		schema.String("delimiter").Default(",").Doc("The character between fields of CSV, in ASCII."),
 		schema.Strings("columns").Doc("The names of the columns of CSV. Unset, they come from the first record."),
 		schema.Any("schema").Doc("The schema of Avro, as a map or as a text of JSON."),
+		schema.String("message").Doc("The type of message of Protobuf, such as `shop.v1.Order`. Without it, the files must have one type; what a `registry` has written names its type."),
+		schema.Group("protobuf", schema.Fields(protofile.Fields()...)).Doc("The types of Protobuf."),
 		schema.Group("registry", schema.Fields(slices.Concat([]*schema.Field{
 			schema.String("url").Required().Doc("The URL of the registry, such as `http://127.0.0.1:8081`."),
-		}, registry, httpclient.Fields())...)).Doc("A schema registry, for Avro: bytes begin with the number of their schema, as Kafka's serializers write it."),
+		}, registry, httpclient.Fields())...)).Doc("A schema registry, for Avro and Protobuf: bytes begin with the number of their schema, as Kafka's serializers write it."),
 	}
 }
 
@@ -59,17 +67,20 @@ func recall(c schema.Config) node.Recall {
 func newCodec(init *node.Init, writing bool) (codec, error) {
 	c := init.Config
 	name := c.String("format")
-	avros := name == formatAvro || name == formatAvroFile
-	for _, field := range []string{"schema", "registry"} {
-		if c.Has(field) && !avros {
-			return nil, c.Errorf(field, diag.CodeBadValue, "is not used with format %s", name).WithHint("remove it, or write format: avro")
+	for field, used := range map[string][]string{
+		"schema": {formatAvro, formatAvroFile}, "registry": {formatAvro, formatProtobuf}, "protobuf": {formatProtobuf}, "message": {formatProtobuf},
+	} {
+		if c.Has(field) && !slices.Contains(used, name) {
+			return nil, c.Errorf(field, diag.CodeBadValue, "is not used with format %s", name).WithHint("remove it, or write format: %s", used[0])
 		}
 	}
-	switch {
-	case name == formatMessagePack:
+	switch name {
+	case formatMessagePack:
 		return messagePack{}, nil
-	case avros:
+	case formatAvro, formatAvroFile:
 		return newAvro(init, name, writing)
+	case formatProtobuf:
+		return newProtobuf(init, writing)
 	}
 	o, err := formatOf(c)
 	return textual{o, writing && c.Bool("header")}, err
@@ -104,12 +115,10 @@ func newAvro(init *node.Init, name string, writing bool) (codec, error) {
 		}
 	}
 	switch {
-	case name == formatAvroFile && c.Has("registry"):
-		return nil, c.Errorf("registry", diag.CodeBadValue, "is not used with format %s, as a file has its schema", name).WithHint("remove it, or write format: avro")
 	case name == formatAvroFile && (own != nil || !writing):
 		return avroFile{own}, nil
 	case c.Has("registry"):
-		return newRegistry(init, own, writing)
+		return newRegistry(init, avroSchemas{own}, writing)
 	case own == nil:
 		return nil, c.Errorf("format", diag.CodeBadValue, "%s needs a schema", name).WithHint("add schema, or with format: avro a registry")
 	}
@@ -194,7 +203,66 @@ func (a avroFile) encode(v value.Value) (value.Value, error) {
 	return value.Binary(data), err
 }
 
-func (a avroFile) decode(data []byte) (value.Value, error) { return avro.DecodeFile(data, a.own, maxDecoded) }
+func (a avroFile) decode(data []byte) (value.Value, error) {
+	return avro.DecodeFile(data, a.own, maxDecoded)
+}
+
+// newProtobuf makes the codec of messages of Protobuf.
+func newProtobuf(init *node.Init, writing bool) (codec, error) {
+	c := init.Config
+	own, err := protofile.Read(c.Group("protobuf"))
+	if err != nil {
+		return nil, err
+	}
+	name := c.String("message")
+	if c.Has("registry") {
+		if own != nil {
+			return nil, c.Errorf("protobuf", diag.CodeBadValue, "is not used with a registry, which has the types").WithHint("remove it, or registry")
+		}
+		return newRegistry(init, protobufSchemas{name}, writing)
+	}
+	if own == nil {
+		return nil, c.Errorf("format", diag.CodeBadValue, "%s needs types", formatProtobuf).WithHint("add protobuf: {proto: [order.proto]}, or a registry")
+	}
+	d, err := messageOf(own, name)
+	if err != nil {
+		return nil, c.Errorf("message", diag.CodeBadValue, "%s", err).WithHint("write the full name of one, such as shop.v1.Order")
+	}
+	return protobufValue{own, d}, nil
+}
+
+// messageOf finds a type of message; without a name, the only one.
+func messageOf(s *protobuf.Schema, name string) (protoreflect.MessageDescriptor, error) {
+	names := s.Messages()
+	switch d := s.Message(protoreflect.FullName(name)); {
+	case d != nil:
+		return d, nil
+	case name == "" && len(names) == 1:
+		return s.Message(protoreflect.FullName(names[0])), nil
+	case name == "":
+		return nil, fmt.Errorf("which type is meant? There are %s", strings.Join(names[:min(len(names), 10)], ", "))
+	}
+	return nil, fmt.Errorf("there is no type %q: there are %s", name, strings.Join(names[:min(len(names), 10)], ", "))
+}
+
+// protobufValue is one message of a type.
+type protobufValue struct {
+	*protobuf.Schema
+	of protoreflect.MessageDescriptor
+}
+
+func (p protobufValue) encode(v value.Value) (value.Value, error) {
+	data, err := p.Append(nil, v)
+	return value.Binary(data), err
+}
+
+func (p protobufValue) decode(data []byte) (value.Value, error) { return p.Unmarshal(p.of, data) }
+
+// Append implements [schemaWriter].
+func (p protobufValue) Append(dst []byte, v value.Value) ([]byte, error) {
+	data, err := p.Marshal(p.of, v)
+	return append(dst, data...), err
+}
 
 // An unknownSchema is why a codec cannot go on. load asks for the schema.
 type unknownSchema struct {

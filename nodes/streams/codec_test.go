@@ -97,7 +97,7 @@ func TestRegistry(t *testing.T) {
 		if _, _, err := r.RegisterSchema("orders", sr.Schema{Schema: `{"type": "object"}`, Type: sr.TypeJSON}); err != nil {
 			t.Fatal(err)
 		}
-	}, latest, "", `{"id": 7}`, "it is of type JSON, not Avro")
+	}, latest, "", `{"id": 7}`, "it is of type JSON, not AVRO")
 }
 
 // TestRegistryAway says what is wrong with a registry, or with bytes that are not of one. Each
@@ -149,4 +149,47 @@ func TestRegistryAway(t *testing.T) {
 	if asked != 2 {
 		t.Errorf("the registry was asked %d times, want 2", asked)
 	}
+}
+
+const orderProto = "syntax = \"proto3\";\npackage shop;\nmessage Order { int64 id = 1; string item = 2; Money price = 3; message Money { int64 cents = 1; } }\n"
+
+// TestProtobuf encodes and decodes messages of Protobuf, with types in the document, and with
+// those of a registry, which the bytes name.
+func TestProtobuf(t *testing.T) {
+	types := "format: protobuf, protobuf: {source: " + quoted(orderProto) + "}"
+	f := func(encode, decode, body, want string) {
+		t.Helper()
+		if got := both(t, formats(t, encode, decode), body); !strings.Contains(got, want) {
+			t.Errorf("%s of %s: got %s, want %s", encode, body, got, want)
+		}
+	}
+	f(types, types, `{"id": 7, "item": "tea", "price": {"cents": 250}}`, `"body":{"id":7,"item":"tea","price":{"cents":250}}`)
+	f(types, types, `{"id": 7, "colour": "red"}`, "encode protobuf: ")
+	f(types+", message: shop.Order.Money", types+", message: shop.Order.Money", `{"cents": 1}`, `"body":{"cents":1}`)
+	f(types, types+", message: shop.Order.Money", `{"item": "tea"}`, `"body":`)
+
+	r := srfake.New()
+	defer r.Close()
+	refs := []sr.SchemaReference{{Name: "order.proto", Subject: "orders", Version: 1}}
+	for subject, s := range map[string]sr.Schema{
+		"orders": {Schema: orderProto, Type: sr.TypeProtobuf},
+		"json":   {Schema: `{"type": "object"}`, Type: sr.TypeJSON},
+	} {
+		if _, _, err := r.RegisterSchema(subject, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := r.RegisterSchema("carts", sr.Schema{Schema: "syntax = \"proto3\";\nimport \"order.proto\";\nmessage Empty {}\nmessage Cart { repeated shop.Order orders = 1; }\n", Type: sr.TypeProtobuf, References: refs}); err != nil {
+		t.Fatal(err)
+	}
+	registry := func(subject string) string {
+		return "format: protobuf, registry: {url: '" + r.URL() + "'" + subject + "}"
+	}
+	f(registry(", subject: orders"), registry(""), `{"id": 7}`, `"body":{"id":7`)
+	f(registry(", subject: orders")+", message: shop.Order.Money", registry(""), `{"cents": 5}`, `"body":{"cents":5}`)
+	f(registry(", subject: carts")+", message: Cart", registry(""), `{"orders": [{"id": 1}]}`, `"orders":[{"id":1`)
+	f(registry(", subject: carts"), registry(""), `{}`, "which type is meant? There are Cart, Empty")
+	f(registry(", subject: carts")+", message: Other", registry(""), `{}`, `there is no type "Other"`)
+	f(registry(", subject: json"), registry(""), `{}`, "it is of type JSON, not PROTOBUF")
+	f("format: json", registry(""), `1`, "no serializer of a registry has written them")
 }

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/format/avro"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/httpclient"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -38,11 +37,11 @@ func registryFields() []*schema.Field {
 	}
 }
 
-// A registry is a codec of Avro whose schemas another system has. What it has once answered
-// does not change, so it is asked once for each schema.
+// A registry is a codec whose schemas another system has. What it has once answered does not
+// change, so it is asked once for each schema.
 type registry struct {
-	own      *avro.Codec // nil: values are read as they were written, or written as the latest schema says
-	text     string      // of own
+	schemas
+	text     string // of the node's own schema; empty without
 	subject  string
 	register bool
 	config   schema.Config // of the group
@@ -52,22 +51,23 @@ type registry struct {
 	release func() error
 	client  *sr.Client // while the node is open
 	flights singleflight.Group
-	known   *lru.Cache[int, *avro.Codec] // by number
+	known   *lru.Cache[int, schemaReader] // by number
 	written atomic.Pointer[numbered]
 }
 
 // numbered is a schema that is written.
 type numbered struct {
 	number int
-	*avro.Codec
+	index  []int // see schemas
+	schemaWriter
 }
 
 var wire sr.ConfluentHeader
 
-func newRegistry(init *node.Init, own *avro.Codec, writing bool) (codec, error) {
+func newRegistry(init *node.Init, of schemas, writing bool) (codec, error) {
 	c := init.Config.Group("registry")
-	r := &registry{own: own, config: c, pool: init.Pool}
-	if own != nil {
+	r := &registry{schemas: of, config: c, pool: init.Pool}
+	if of.own() != nil {
 		var err error
 		if r.text, err = schemaText(init.Config.Value("schema")); err != nil {
 			return nil, err
@@ -75,7 +75,7 @@ func newRegistry(init *node.Init, own *avro.Codec, writing bool) (codec, error) 
 	}
 	if writing {
 		r.subject, r.register = c.String("subject"), c.Bool("register")
-		if r.register && own == nil {
+		if r.register && of.own() == nil {
 			return nil, c.Errorf("register", diag.CodeBadValue, "there is no schema to register").WithHint("add schema")
 		}
 	}
@@ -84,7 +84,7 @@ func newRegistry(init *node.Init, own *avro.Codec, writing bool) (codec, error) 
 	if err != nil {
 		return nil, err
 	}
-	r.known, err = lru.New[int, *avro.Codec](mostSchemas)
+	r.known, err = lru.New[int, schemaReader](mostSchemas)
 	return r, err
 }
 
@@ -149,7 +149,7 @@ func (r *registry) encode(v value.Value) (value.Value, error) {
 	if w == nil {
 		return value.Value{}, &unknownSchema{r.loadWritten}
 	}
-	data, err := wire.AppendEncode(nil, w.number, nil)
+	data, err := wire.AppendEncode(nil, w.number, w.index)
 	if err == nil {
 		data, err = w.Append(data, v)
 	}
@@ -178,10 +178,11 @@ func (r *registry) load(ctx context.Context, number int) error {
 		if err != nil {
 			return err
 		}
-		c, err := r.codecOf(ctx, s)
-		if err == nil && r.own != nil {
-			c, err = r.own.Reading(c)
+		others, err := r.others(ctx, s)
+		if err != nil {
+			return err
 		}
+		c, err := r.read(s, others)
 		if err != nil {
 			return err
 		}
@@ -196,39 +197,39 @@ func (r *registry) loadWritten(ctx context.Context) error {
 		var s sr.SubjectSchema
 		var err error
 		switch {
-		case r.own == nil:
+		case r.text == "":
 			s, err = r.client.SchemaByVersion(ctx, r.subject, -1) // the latest
 		case r.register:
-			s, err = r.client.CreateSchema(ctx, r.subject, sr.Schema{Schema: r.text})
+			s, err = r.client.CreateSchema(ctx, r.subject, sr.Schema{Schema: r.text, Type: r.typ()})
 		default:
-			s, err = r.client.LookupSchema(ctx, r.subject, sr.Schema{Schema: r.text})
+			s, err = r.client.LookupSchema(ctx, r.subject, sr.Schema{Schema: r.text, Type: r.typ()})
 		}
-		c := r.own
-		if err == nil && c == nil {
-			c, err = r.codecOf(ctx, s.Schema)
+		w := &numbered{number: s.ID, schemaWriter: r.own()}
+		if err == nil && r.text == "" {
+			var others []reference
+			if others, err = r.others(ctx, s.Schema); err == nil {
+				w.schemaWriter, w.index, err = r.write(s.Schema, others)
+			}
 		}
 		if err != nil {
 			return err
 		}
-		r.written.Store(&numbered{s.ID, c})
+		r.written.Store(w)
 		return nil
 	})
 }
 
-func (r *registry) codecOf(ctx context.Context, s sr.Schema) (*avro.Codec, error) {
-	if s.Type != sr.TypeAvro {
-		return nil, fmt.Errorf("it is of type %s, not Avro", s.Type)
+// others returns what a schema of the right type refers to.
+func (r *registry) others(ctx context.Context, s sr.Schema) ([]reference, error) {
+	if s.Type != r.typ() {
+		return nil, fmt.Errorf("it is of type %s, not %s", s.Type, r.typ())
 	}
-	others, err := r.references(ctx, s.References, nil)
-	if err != nil {
-		return nil, err
-	}
-	return avro.New(s.Schema, others...)
+	return r.references(ctx, s.References, nil)
 }
 
 // references returns the schemas that others refer to, each behind those that it refers to
 // itself.
-func (r *registry) references(ctx context.Context, refs []sr.SchemaReference, found []string) ([]string, error) {
+func (r *registry) references(ctx context.Context, refs []sr.SchemaReference, found []reference) ([]reference, error) {
 	for _, ref := range refs {
 		s, err := r.client.SchemaByVersion(ctx, ref.Subject, ref.Version)
 		if err == nil {
@@ -237,8 +238,8 @@ func (r *registry) references(ctx context.Context, refs []sr.SchemaReference, fo
 		if err != nil {
 			return nil, fmt.Errorf("reference to version %d of %q: %w", ref.Version, ref.Subject, err)
 		}
-		if !slices.Contains(found, s.Schema.Schema) {
-			found = append(found, s.Schema.Schema)
+		if other := (reference{ref.Name, s.Schema.Schema}); !slices.Contains(found, other) {
+			found = append(found, other)
 		}
 		if len(found) > mostReferences {
 			return nil, fmt.Errorf("it refers to more than %d schemas", mostReferences)

@@ -1,4 +1,4 @@
-// Package message reads and writes messages of Protocol Buffers as values, by descriptors alone.
+// Package protobuf reads and writes messages of Protocol Buffers as values, by descriptors alone.
 //
 // A [Schema] is a set of descriptors: compiled from .proto files ([Compile]), or read from what a
 // compiler or a server has made of them ([Read]). decode.go makes a value of a message, encode.go
@@ -6,7 +6,7 @@
 //
 // Invariant: a message that Decode makes a value of is what Encode makes of this value, except for
 // fields that the schema does not know. The package must not know gRPC, or nodes.
-package message
+package protobuf
 
 import (
 	"errors"
@@ -154,6 +154,21 @@ func (s *Schema) Methods() (names []string) {
 			for j := range methods.Len() {
 				names = append(names, MethodName(methods.Get(j)))
 			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Messages returns the full names of the types of messages that the files declare, nested ones and
+// those that come with every program apart, in order.
+func (s *Schema) Messages() (names []string) {
+	for f := range s.files.RangeFiles {
+		if Known().FileOf(f.Path()) != nil {
+			continue
+		}
+		for i := range f.Messages().Len() {
+			names = append(names, string(f.Messages().Get(i).FullName()))
 		}
 	}
 	slices.Sort(names)
