@@ -34,7 +34,7 @@ func breakerDef(o Options) *node.Def {
 			field.NewBackoff(field.Backoff{Initial: time.Second, Factor: 2, Max: time.Minute, Jitter: 0.1},
 				"How long the breaker stays open before it tries again.", "The longest time; at least `initial` unless set."),
 			schema.Int("probes").Default(4).Range(1, 10_000).Doc("How many payloads are sent together in the last step before it closes. The steps are 1, 2, 4 and so on."),
-			schema.String("mode").Words(false, "refuse", "park").Default("refuse").Doc("What becomes of payloads meanwhile: they are refused, or wait until they can be sent."),
+			schema.Enum("mode", "refuse", "park").Default("refuse").Doc("What becomes of payloads meanwhile: they are refused, or wait until they can be sent."),
 			schema.Int("max").Default(1000).Range(1, 1_000_000).Doc("With `mode: park`, how many may wait. Further ones are refused."),
 			schema.Expr("when").Doc("Which errors are failures, over the error as `self`. Without it, those that may pass: with a status of 500 and more, or none, except for permanent ones."),
 			languageField(o),

@@ -48,9 +48,8 @@ type received struct {
 }
 
 type session struct {
-	s    *server
-	auth bool // is needed
-	r    received
+	s *server
+	r received
 }
 
 func (s *server) NewSession(*smtp.Conn) (smtp.Session, error) { return &session{s: s}, nil }

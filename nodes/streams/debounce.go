@@ -28,7 +28,7 @@ func debounceDef(o stream.Options) *node.Def {
 			schema.Duration("quiet").Required().Range(float64(time.Millisecond), float64(longest)).Doc("How long no other payload of the key must come."),
 			schema.Duration("max_wait").Range(float64(time.Millisecond), float64(longest)).Doc("How long the first payload waits at most; ten times `quiet` unless set."),
 			schema.Expr("key").Doc("An expression over the payload: payloads with equal keys wait for each other. Unset, all do."),
-			schema.String("keep").Words(false, "last", "first", "list").Default("last").Doc("Which payload is sent: the last, the first, or all of them as a list."),
+			schema.Enum("keep", "last", "first", "list").Default("last").Doc("Which payload is sent: the last, the first, or all of them as a list."),
 			schema.Int("max").Default(10_000).Range(1, 1_000_000).Doc("How many payloads may wait, of all keys. At so many, the key that has waited longest is sent."),
 		),
 		In:     []node.Port{{Name: "in", Doc: "A payload, of which there may be many in a short time."}},

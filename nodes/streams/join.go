@@ -34,7 +34,7 @@ func joinDef(o stream.Options) *node.Def {
 				side("right", "The key of a payload that comes to `in[1]`."),
 			)).Required().Doc("What payloads of a pair have in common."),
 			schema.Duration("within").Required().Range(float64(time.Millisecond), float64(longest)).Doc("How long a payload waits for its partner, by the clock."),
-			schema.String("mode").Words(false, "inner", "left").Default("inner").Doc("What becomes of a left payload without a partner: with `left`, it is a pair with null."),
+			schema.Enum("mode", "inner", "left").Default("inner").Doc("What becomes of a left payload without a partner: with `left`, it is a pair with null."),
 			schema.Int("max").Default(10_000).Range(1, 1_000_000).Doc("How many payloads may wait, of all keys. Others are refused with status 503."),
 		),
 		In: []node.Port{{Name: "in", Doc: "A payload: `in[0]` is left, `in[1]` right.", Indexes: node.Exactly(2)}},

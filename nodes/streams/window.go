@@ -38,7 +38,7 @@ func windowDef(o stream.Options) *node.Def {
 			schema.Duration("late").Default("0s").Range(0, float64(longest)).Doc("How much later than others a payload may come and still be in its window."),
 			span("idle").Default("10s").Doc("After how long without payloads windows end by the clock."),
 			schema.Int("max").Default(10_000).Range(1, 1_000_000).Doc("How many payloads may wait, in all windows; with `step`, how many windows may be open. At so many, the oldest window is sent before its end."),
-			schema.String("ack").Words(false, "window", "early").Default("window").Doc("When payloads are answered: when their windows are done, or immediately, and then a crash loses what waits."),
+			schema.Enum("ack", "window", "early").Default("window").Doc("When payloads are answered: when their windows are done, or immediately, and then a crash loses what waits."),
 			schema.Any("init").Doc("What `acc` is at first, with `step`; null unless set."),
 			schema.Expr("step").Doc("The next `acc`, over `acc` and `item`: instead of its payloads, a window keeps one value. It needs `ack: early`."),
 		),

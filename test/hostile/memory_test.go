@@ -97,11 +97,15 @@ var holds = map[string]hold{
 - {kind: batch, name: held, url: 'http://127.0.0.1:1', bytes: 64MiB, full: reject}
 `},
 
-	"http": {reason: "attacked by receivers"}, "proxy": {reason: "bodies pass through it"}, "static": {reason: "sends files in pieces"}, "page": {reason: byHTTP}, "llm": {reason: ofService}, "mcp_call": {reason: ofService},
+	"window": {attack: holdBodies("/held"), more: "- {kind: window, name: held, size: 1h, time: 'timestamp(\"2026-01-01T00:00:00Z\")', max: 1000000, idle: 1h, ports: {out: [{name: end}], late: [{name: end}]}}\n- {kind: nop, name: end}\n"},
+	"http":   {reason: "attacked by receivers"}, "proxy": {reason: "bodies pass through it"}, "static": {reason: "sends files in pieces"}, "page": {reason: byHTTP}, "llm": {reason: ofService}, "mcp_call": {reason: ofService},
 	"auth": {reason: byHTTP}, "login": {reason: byHTTP + "; what it remembers of clients is attacked by apis"}, "discord": {reason: "as telegram"}, "slack": {reason: "as telegram"},
 	"sse_source": {reason: inSource}, "kafka_source": {reason: inSource}, "nats_source": {reason: inSource}, "s3_source": {reason: inSource}, "sql_source": {reason: inSource}, "postgres_cdc": {reason: inSource}, "postgres_listen": {reason: inSource}, "websocket_client": {reason: inSource}, "stdin": {reason: inSource}, "watch": {reason: inSource}, "generate": {reason: inSource},
 	"file_sink": {reason: inSink}, "kafka_sink": {reason: inSink}, "nats_sink": {reason: inSink}, "s3_sink": {reason: inSink}, "s3": {reason: "objects are counted, and max_body bounds each"}, "socket_sink": {reason: inSink}, "sql_sink": {reason: inSink}, "stdout": {reason: inSink}, "trail_sink": {reason: inSink}, "trail_append": {reason: inSink}, "nats_kv": {reason: inSink}, "nats_request": {reason: inSink}, "log": {reason: inSink},
 	"dedupe": {reason: "keeps hashes of keys, at most capacity"}, "limit": {reason: "keeps hashes of 131,072 keys at most, 14 MB"}, "remember": {reason: inSession}, "recall": {reason: inSession}, "form": {reason: "as ask"}, "trail_query": {reason: ownLimit},
+	"join": {reason: "as window"}, "debounce": {reason: "as window"}, "breaker": {reason: "parks packets of processes"},
+	"redis": {reason: "max_answer bounds an answer"}, "redis_source": {reason: inSource}, "redis_sink": {reason: inSink}, "amqp_source": {reason: inSource}, "amqp_sink": {reason: inSink}, "mqtt_source": {reason: inSource}, "mqtt_sink": {reason: inSink},
+	"grpc": {reason: "message_bytes bounds a message"}, "grpc_call": {reason: ofService}, "mail": {reason: inProcess}, "wasm": {reason: "memory bounds each instance"}, "exec": {reason: "max_line bounds a line, and in_flight their number"}, "python": {reason: "as exec"}, "plugin": {reason: "its kinds are exec and wasm"},
 	"queue": {reason: inJournal}, "enqueue": {reason: inJournal}, "signal": {reason: inJournal}, "wait": {reason: inJournal},
 }
 
