@@ -97,7 +97,8 @@ func (l *link) drop() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	_ = l.Close(ctx) // its error is of no use: nothing is under way
+	_ = l.Conn().SetWriteDeadline(time.Now().Add(closeTimeout)) // of a closed connection; else it ends a report that is sent
+	_ = l.Close(ctx)                                            // its error is of no use: nothing is under way
 }
 
 // lost says that a connection is gone.

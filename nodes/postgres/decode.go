@@ -50,7 +50,8 @@ type decoder struct {
 	bytes     int  // of a part
 	relations map[uint32]*relation
 
-	txn     *txn
+	txn     *txn // nil outside of one, and in one whose messages are settled
+	settled bool // all messages of the transaction
 	begun   origin
 	time    time.Time
 	changes []value.Value // of the part
@@ -62,13 +63,18 @@ type decoder struct {
 }
 
 // begin begins a transaction, or a snapshot.
-func (d *decoder) begin(lsn pglogrepl.LSN, xid uint32, at time.Time) {
-	d.txn, d.begun, d.time = d.progress.begin(lsn), origin{lsn: lsn, xid: xid}, at
+func (d *decoder) begin(lsn pglogrepl.LSN, xid uint32, at time.Time) (err error) {
+	d.txn, err = d.progress.begin(lsn, xid)
+	d.settled, d.begun, d.time = d.txn == nil, origin{lsn: lsn, xid: xid}, at
 	d.changes, d.first, d.size = nil, 0, 0
+	return err
 }
 
 // commit ends it.
 func (d *decoder) commit(end pglogrepl.LSN) error {
+	if d.settled {
+		return nil
+	}
 	if len(d.changes) > 0 {
 		if err := d.flush(false); err != nil {
 			return err
@@ -96,14 +102,14 @@ func (d *decoder) receive(ctx context.Context, msg []byte) error {
 	}
 	switch m := m.(type) {
 	case *pglogrepl.BeginMessage:
-		d.begin(m.FinalLSN, m.Xid, m.CommitTime)
+		return d.begin(m.FinalLSN, m.Xid, m.CommitTime)
 	case *pglogrepl.CommitMessage:
 		return d.commit(m.TransactionEndLSN)
 	case *pglogrepl.RelationMessage:
 		return d.describe(ctx, m)
 	case *pglogrepl.TruncateMessage:
 		for _, id := range m.RelationIDs {
-			if rel := d.relations[id]; rel != nil && !rel.left {
+			if rel := d.relations[id]; rel != nil && !rel.left && !d.settled {
 				if err := d.emit(rel, "truncate", value.Null(), value.Null(), nil, ""); err != nil {
 					return err
 				}
@@ -176,10 +182,10 @@ func (d *decoder) change(msg []byte) error {
 		return errShort
 	}
 	rel := d.relations[binary.BigEndian.Uint32(msg[1:])]
-	if rel == nil || d.txn == nil {
+	if rel == nil || d.txn == nil && !d.settled {
 		return errors.New("the server sent a change of a table that it has not described")
 	}
-	if rel.left {
+	if rel.left || d.settled {
 		return nil
 	}
 	op := map[byte]string{'I': "insert", 'U': "update", 'D': "delete"}[msg[0]]

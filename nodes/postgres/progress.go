@@ -15,6 +15,7 @@ type progress struct {
 	settled   int64  // all up to it are settled
 	txns      []*txn // those that are not settled, in the order of their ends
 	heard     pglogrepl.LSN
+	received  pglogrepl.LSN // the end of the last transaction that has come
 	confirmed pglogrepl.LSN
 	changed   chan struct{} // has one when something was settled
 }
@@ -22,6 +23,7 @@ type progress struct {
 // A txn is a transaction that was received, or a snapshot.
 type txn struct {
 	commit  pglogrepl.LSN // where its commit is; names it
+	xid     uint32        // 0 of a snapshot
 	end     pglogrepl.LSN // behind its commit; 0 says nothing
 	first   int64         // the offset of its first message
 	n       int64         // how many messages it has had
@@ -32,20 +34,28 @@ type txn struct {
 func newProgress() *progress { return &progress{next: 1, changed: make(chan struct{}, 1)} }
 
 // begin returns the transaction with a commit. One that comes again, after a connection was
-// lost, gives its messages the same offsets.
-func (p *progress) begin(commit pglogrepl.LSN) *txn {
+// lost, gives its messages the same offsets. It is nil if all of them are settled: the server
+// sends from where it was told to when the connection was made, and the rest may have been
+// settled since.
+func (p *progress) begin(commit pglogrepl.LSN, xid uint32) (*txn, error) {
 	p.Lock()
 	defer p.Unlock()
+	if xid != 0 && commit < p.confirmed {
+		return nil, nil
+	}
 	for _, t := range p.txns {
-		if t.commit == commit {
+		if t.commit == commit && t.xid == xid {
 			t.emitted = 0
-			return t
+			return t, nil
+		}
+		if t.commit == commit && xid != 0 && t.xid != 0 {
+			return nil, errOther
 		}
 	}
 	p.abandon()
-	t := &txn{commit: commit, first: p.next}
+	t := &txn{commit: commit, xid: xid, first: p.next}
 	p.txns = append(p.txns, t)
-	return t
+	return t, nil
 }
 
 // abandon ends what will not go on: a snapshot that was interrupted.
@@ -76,6 +86,7 @@ func (p *progress) commit(t *txn, end pglogrepl.LSN) {
 	p.Lock()
 	defer p.Unlock()
 	t.end, t.whole = end, true
+	p.received = max(p.received, end)
 	p.advance()
 }
 
@@ -124,5 +135,5 @@ func (p *progress) done() bool {
 func (p *progress) position() (confirmed, received pglogrepl.LSN) {
 	p.Lock()
 	defer p.Unlock()
-	return p.confirmed, max(p.heard, p.confirmed)
+	return p.confirmed, max(p.heard, p.received, p.confirmed)
 }

@@ -41,7 +41,8 @@ type changeReader struct {
 	quiet atomic.Bool  // the server has not answered
 	lag   atomic.Int64
 
-	mu struct {
+	reporting sync.Mutex // held while the server is told; before mu
+	mu        struct {
 		sync.Mutex
 		stream  *link         // that changes come from; nil without one
 		told    pglogrepl.LSN // what the server knows to be confirmed
@@ -65,17 +66,20 @@ func (r *changeReader) Connect(ctx context.Context, _ stream.Host) error {
 	if r.because(err); err == nil {
 		r.beginFeedback()
 	}
+	if r.missing && err == nil { // not ready before there is a slot, or changes of that time are left out
+		r.because(errMaking)
+	}
 	return err
 }
 
 func (r *changeReader) connect(ctx context.Context) error {
-	l, err := dial(ctx, r.config, map[string]string{"replication": "database", "idle_in_transaction_session_timeout": "0", "statement_timeout": "0", "lock_timeout": "0"})
+	l, err := dial(ctx, r.config, map[string]string{"replication": "database", "idle_in_transaction_session_timeout": "0", "statement_timeout": "0", "lock_timeout": "0", "synchronous_commit": "on"})
 	if err != nil {
 		return err
 	}
 	mine := r.mine
 	r.link, r.mine, r.missing = l, l.PID(), false
-	r.decoder.relations, r.decoder.txn = map[uint32]*relation{}, nil
+	r.decoder.relations, r.decoder.txn, r.decoder.settled = map[uint32]*relation{}, nil, false
 	r.decoder.out, r.decoder.outBytes = nil, 0
 	state, err := r.setup.check(ctx, l, mine)
 	r.lag.Store(state.lag)
@@ -162,8 +166,7 @@ func (r *changeReader) make(ctx context.Context) error {
 		}
 		r.snapshot, r.missing = sn, false
 		r.because(nil)
-		r.decoder.begin(sn.lsn, 0, snapshotTime(r.clock.Now()))
-		return nil
+		return r.decoder.begin(sn.lsn, 0, snapshotTime(r.clock.Now()))
 	}
 	rows, err := r.link.query(ctx, "SELECT lsn FROM pg_create_logical_replication_slot(%s, 'pgoutput')", literal(r.setup.slot))
 	if err != nil {
@@ -283,22 +286,35 @@ func (r *changeReader) Settle(_ context.Context, s stream.Settled) error {
 // report tells the server how far it may forget, and asks for an answer if the server is to
 // show that it is there.
 func (r *changeReader) report(answer bool) error {
+	r.reporting.Lock() // one after another, so what is confirmed does not go back
+	defer r.reporting.Unlock()
 	confirmed, received := r.progress.position()
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.mu.stream == nil {
+	l, told := r.mu.stream, r.mu.told
+	r.mu.Unlock()
+	if l == nil {
 		return nil
 	}
-	confirmed = max(confirmed, r.mu.told)
-	err := pglogrepl.SendStandbyStatusUpdate(context.Background(), r.mu.stream.PgConn, pglogrepl.StandbyStatusUpdate{
-		WALWritePosition: max(received, confirmed), WALFlushPosition: confirmed, WALApplyPosition: confirmed, ReplyRequested: answer,
-	})
+	confirmed = max(confirmed, told)
+	err := l.Conn().SetWriteDeadline(time.Now().Add(sendTimeout)) // of the system, whatever clock the program has
+	if err == nil {
+		err = pglogrepl.SendStandbyStatusUpdate(context.Background(), l.PgConn, pglogrepl.StandbyStatusUpdate{
+			WALWritePosition: max(received, confirmed), WALFlushPosition: confirmed, WALApplyPosition: confirmed, ReplyRequested: answer,
+		})
+	}
 	if err != nil {
 		return lost(err)
 	}
-	r.mu.told = confirmed
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.stream == l {
+		r.mu.told = confirmed
+	}
 	return nil
 }
+
+// sendTimeout bounds a report to a server that takes nothing.
+const sendTimeout = 10 * time.Second
 
 // Fields implements [stream.Reader].
 func (r *changeReader) Fields(m *stream.Message, b *value.MapBuilder) {

@@ -92,8 +92,13 @@ func on(t testing.TB, server *servertest.Server) *system {
 			t.Fatal(err)
 		}
 	}
-	s.conn = connect(t, strings.Replace(server.PostgresURL(), "/postgres?", "/"+s.name+"?", 1))
+	s.conn = connect(t, s.database())
 	return s
+}
+
+// database is where the superuser connects to.
+func (s *system) database() string {
+	return strings.Replace(s.server.PostgresURL(), "/postgres?", "/"+s.name+"?", 1)
 }
 
 var hba sync.Mutex // rows make systems at the same time
@@ -127,7 +132,7 @@ func (s *system) restart(t testing.TB) {
 	t.Helper()
 	s.server.Kill(t)
 	s.server.Restart(t)
-	s.conn = connect(t, strings.Replace(s.server.PostgresURL(), "/postgres?", "/"+s.name+"?", 1))
+	s.conn = connect(t, s.database())
 }
 
 // wrong changes the password.
