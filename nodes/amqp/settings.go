@@ -94,13 +94,16 @@ func (s *settings) dial(ctx context.Context, ahead int64) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	l := new(link)
+	stop := func() bool { return true }
+	defer func() { stop() }()
 	config.Dial = func(network, _ string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, s.host)
 		if err != nil {
 			return nil, err
 		}
-		l.gate = newGate(conn, ahead)
-		return l.gate, nil
+		gate := newGate(conn, ahead)
+		l.gate, stop = gate, context.AfterFunc(ctx, func() { gate.Close() })
+		return gate, nil
 	}
 	target := url.URL{Scheme: "amqp", Host: s.host}
 	if s.secure {
@@ -111,12 +114,6 @@ func (s *settings) dial(ctx context.Context, ahead int64) (*link, error) {
 		}
 		config.TLSClientConfig.MinVersion = tls.VersionTLS12
 	}
-	stop := context.AfterFunc(ctx, func() {
-		if l.gate != nil {
-			l.gate.Close()
-		}
-	})
-	defer stop()
 	var err error
 	if l.conn, err = amqp.DialConfig(target.String(), config); err == nil {
 		if l.ch, err = l.conn.Channel(); err != nil {
