@@ -409,16 +409,22 @@ func (k *Keeper) hopeless(f *flight, why error) {
 	}
 	f.run = r
 	resp := node.Response{Payload: value.Error(&node.Error{Err: why, Status: http.StatusInternalServerError})}
-	k.bury(f, resp, why, func(err error) { k.wasPutAside(f, err) })
+	k.bury(f, resp, why, func(err error) { k.wasPutAside(f, journal.Dead, encodeResponse(resp), err) })
 }
 
 // wasPutAside says that a run was put aside, which is durable. Before, a signal that it does not get any more would be
-// given to it again.
-func (k *Keeper) wasPutAside(f *flight, err error) {
+// given to it again. Who has come for the run since it has left memory gets to know it.
+func (k *Keeper) wasPutAside(f *flight, state journal.State, answer []byte, err error) {
 	if err != nil {
 		k.log.Error("a run was not put aside", "run", f.ID().String(), "error", err)
 	}
 	k.drop(f.id)
+	k.mu.Lock()
+	waits := k.mu.watched[f.id]
+	k.mu.Unlock()
+	if waits != nil {
+		waits.concludeAs(&journal.Run{ID: f.id, State: state, Answer: answer})
+	}
 }
 
 // putAside ends a run that cannot go on.
@@ -429,7 +435,7 @@ func (k *Keeper) putAside(f *flight, state journal.State, why error) {
 		if err == nil {
 			k.release(f.run)
 		}
-		k.wasPutAside(f, err)
+		k.wasPutAside(f, state, answer, err)
 	})
 }
 
