@@ -17,7 +17,7 @@ import (
 )
 
 // attached are the kinds that keep what they need in the memory of the program: no durable process may come to them.
-var attached = []string{"collect", "fork", "merge"}
+var attached = []string{"collect", "debounce", "fork", "join", "merge", "window"}
 
 // apart are the cases that do not run with crashes, with the reason.
 var apart = map[string]string{
@@ -25,6 +25,7 @@ var apart = map[string]string{
 	"ask/a trigger that takes no parts":                               "a durable test takes them",
 	"ask/a form neither":                                              "a durable test takes them",
 	"benthos-input/all messages are there":                            "it waits for messages of sources, which start nothing in a test",
+	"breaker/two failures open it":                                    "its state is in memory, and gone after a crash",
 	"dedupe/a list with an order twice":                               "its database is in memory, and gone after a crash",
 	"loop/deliveries run out":                                         "it sends without an end",
 	"merge/the earlier packet is answered before the row is complete": "what waits in a fork does not end with the test",
