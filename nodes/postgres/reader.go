@@ -33,9 +33,10 @@ type changeReader struct {
 	// Owned by the goroutine that reads.
 	decoder  decoder
 	link     *link
-	snapshot *snapshot // nil without one under way
-	missing  bool      // the slot is to be made
-	mine     uint32    // the process of the server behind link
+	snapshot *snapshot                      // nil without one under way
+	missing  bool                           // the slot is to be made
+	mine     uint32                         // the process of the server behind link
+	server   pglogrepl.IdentifySystemResult // that link was connected to; empty at first
 
 	waits atomic.Int64 // since when Read waits for the server, in ns; 0 if it does not
 	quiet atomic.Bool  // the server has not answered
@@ -81,17 +82,48 @@ func (r *changeReader) connect(ctx context.Context) error {
 	r.link, r.mine, r.missing = l, l.PID(), false
 	r.decoder.relations, r.decoder.txn, r.decoder.settled = map[uint32]*relation{}, nil, false
 	r.decoder.out, r.decoder.outBytes = nil, 0
+	server, err := pglogrepl.IdentifySystem(ctx, l.PgConn)
+	if err != nil {
+		return err
+	}
+	if err := r.same(server); err != nil {
+		return err
+	}
+	r.setup.timeline = strconv.Itoa(int(server.Timeline))
 	state, err := r.setup.check(ctx, l, mine)
 	r.lag.Store(state.lag)
 	if err != nil {
 		return err
 	}
+	if r.server.SystemID != "" && r.server.Timeline != server.Timeline && !state.failover {
+		return refused("slot", "%w: a standby has taken over, which does not have the changes that the slot kept", errLostSlot)
+	}
+	r.server = server
 	if !state.there {
 		r.missing = true // Read makes it, as that waits for transactions of others
 		return nil
 	}
 	from, _ := r.progress.position()
+	if from != 0 && state.confirmed > from {
+		r.log.Warn("the slot has gone on while this node was away: another program has read it, or it was moved or made again by hand; the changes between do not come here",
+			"slot", r.setup.slot, "from", from, "to", state.confirmed)
+	}
 	return r.start(ctx, max(from, state.confirmed))
+}
+
+// same checks that the server has all that this reader has received: else positions and changes
+// are not those that it knows.
+func (r *changeReader) same(server pglogrepl.IdentifySystemResult) error {
+	_, received := r.progress.position()
+	switch {
+	case r.server.SystemID == "":
+		return nil
+	case r.server.SystemID != server.SystemID:
+		return refused("source", "%w: this is another server than before, which has other changes", errLostSlot)
+	case server.XLogPos < received:
+		return refused("source", "the server has lost changes: they were read up to %s, and its WAL ends at %s; restart the program to go on with what it has", received, server.XLogPos)
+	}
+	return nil
 }
 
 // start begins to send changes.
