@@ -242,7 +242,7 @@ func (r *changeReader) receive(ctx context.Context, room stream.Room) error {
 	defer func() { stop() }()
 	r.waits.Store(r.clock.Now().UnixNano())
 	defer r.waits.Store(0)
-	for first := true; r.decoder.reads(room); {
+	for first, waited := true, false; r.decoder.reads(room); {
 		if first && len(r.decoder.out) > 0 {
 			first = false
 			if !stop() {
@@ -257,6 +257,15 @@ func (r *changeReader) receive(ctx context.Context, room stream.Room) error {
 		case err != nil && pgconn.Timeout(err) && !r.link.IsClosed():
 			if r.quiet.Load() {
 				return lost(errors.New("the server is silent"))
+			}
+			// The end of a transaction follows its last change. Without it, a source that ends now
+			// could not confirm the transaction, and it would come again.
+			if !waited && len(r.decoder.out) > 0 && r.decoder.txn != nil && ctx.Err() == nil {
+				waited = true
+				if err := conn.SetReadDeadline(time.Now().Add(endWait)); err != nil {
+					return lost(err)
+				}
+				continue
 			}
 			return ctx.Err()
 		case err != nil:
@@ -345,6 +354,9 @@ func (r *changeReader) report(answer bool) error {
 	return nil
 }
 
+// endWait is how long the changes of a transaction wait for more of it, or for its end.
+const endWait = 100 * time.Millisecond
+
 // sendTimeout bounds a report to a server that takes nothing.
 const sendTimeout = 10 * time.Second
 
@@ -375,6 +387,9 @@ func (r *changeReader) Close(ctx context.Context) error {
 		}
 	}
 	err := r.report(false)
+	if r.link != nil && r.snapshot == nil && err == nil {
+		r.link.endStream(ctx)
+	}
 	r.drop()
 	r.side.close()
 	if r.setup.had {
