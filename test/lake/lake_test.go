@@ -79,8 +79,12 @@ func run(t *testing.T, plan plan) {
 			p.reload(random.IntN(2) == 0)
 			continue
 		}
-		kills--
-		if random.IntN(2) == 0 { // in the middle of a reload
+		switch kills--; {
+		case kills%2 == 0: // when the server has been told to forget what is settled
+			p.served(1)
+			before := confirmed(t, db)
+			p.until("more settled than "+before, func() bool { return confirmed(t, db) != before })
+		case random.IntN(2) == 0: // in the middle of a reload
 			p.write()
 			<-time.After(time.Duration(random.Int64N(int64(300 * time.Millisecond))))
 		}
@@ -292,6 +296,12 @@ func (p *program) settled(db *sql.DB) {
 	p.until("all changes up to "+end, func() bool {
 		return query(p.t, db, "SELECT confirmed_flush_lsn >= '"+end+"' FROM pg_replication_slots") == "true\n"
 	})
+}
+
+// confirmed is up to where the server knows that changes are settled.
+func confirmed(t *testing.T, db *sql.DB) string {
+	t.Helper()
+	return query(t, db, "SELECT confirmed_flush_lsn::text FROM pg_replication_slots")
 }
 
 func (p *program) until(what string, is func() bool) {
