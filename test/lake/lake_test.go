@@ -83,6 +83,9 @@ func run(t *testing.T, plan plan) {
 		case kills%2 == 0: // when the server has been told to forget what is settled
 			p.served(1)
 			before := confirmed(t, db)
+			if plan.size == time.Minute { // a reload sends the windows that are open
+				p.reload(true)
+			}
 			p.until("more settled than "+before, func() bool { return confirmed(t, db) != before })
 		case random.IntN(2) == 0: // in the middle of a reload
 			p.write()
