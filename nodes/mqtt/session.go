@@ -86,7 +86,7 @@ func (n *session) open(c *packets.Connect) error {
 	if err := n.conn.SetReadDeadline(time.Now().Add(silent)); err != nil {
 		return err
 	}
-	p, err := s.wire.read(n.in)
+	p, err := n.next()
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (n *session) open(c *packets.Connect) error {
 	}
 	n.granted = limits{receive: longest, packet: 256 << 20, qos: 2, retain: true, present: ack.SessionPresent}
 	if most := ack.Properties.ReceiveMaximum; most != nil {
-		n.granted.receive = int(*most)
+		n.granted.receive = max(1, int(*most)) // a broker must not say 0
 	}
 	if most := ack.Properties.MaximumPacketSize; most != nil {
 		n.granted.packet = int(*most)
@@ -121,7 +121,7 @@ func (n *session) read() {
 			n.end(err)
 			return
 		}
-		p, err := n.settings.wire.read(n.in)
+		p, err := n.next()
 		if err != nil {
 			n.end(err)
 			return
@@ -132,6 +132,14 @@ func (n *session) read() {
 		}
 		n.handle(p)
 	}
+}
+
+// next reads a packet.
+func (n *session) next() (*packets.ControlPacket, error) {
+	if err := checkFrame(n.in); err != nil {
+		return nil, err
+	}
+	return n.settings.wire.read(n.in)
 }
 
 // ping sends something at half of keepAlive until the connection has ended.
