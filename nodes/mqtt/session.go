@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/eclipse/paho.golang/packets"
+
+	"github.com/uniflow-labs/uniflow/node/field"
 )
 
 // A session is one connection, from CONNECT to its end. One goroutine reads, and another one
@@ -80,10 +82,13 @@ func (n *session) open(c *packets.Connect) error {
 	s := n.settings
 	c.ProtocolName, c.ProtocolVersion, c.KeepAlive = "MQTT", 5, uint16(keepAlive/time.Second)
 	c.UsernameFlag, c.Username, c.PasswordFlag, c.Password = s.user != "", s.user, s.password != "", []byte(s.password)
-	if err := n.send(packet(packets.CONNECT, c)); err != nil {
+	if err := n.conn.SetReadDeadline(time.Now().Add(silent)); err != nil {
 		return err
 	}
-	if err := n.conn.SetReadDeadline(time.Now().Add(silent)); err != nil {
+	if err := n.send(packet(packets.CONNECT, c)); err != nil {
+		if _, said := n.in.Peek(1); said != nil && field.IsTLSError(said) { // a broker that refuses the certificate says so, and reads no more
+			return said
+		}
 		return err
 	}
 	p, err := n.next()
