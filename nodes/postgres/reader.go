@@ -33,9 +33,10 @@ type changeReader struct {
 	// Owned by the goroutine that reads.
 	decoder  decoder
 	link     *link
-	snapshot *snapshot // nil without one under way
-	missing  bool      // the slot is to be made
-	mine     uint32    // the process of the server behind link
+	snapshot *snapshot                      // nil without one under way
+	missing  bool                           // the slot is to be made
+	mine     uint32                         // the process of the server behind link
+	server   pglogrepl.IdentifySystemResult // that link was connected to; empty at first
 
 	waits atomic.Int64 // since when Read waits for the server, in ns; 0 if it does not
 	quiet atomic.Bool  // the server has not answered
@@ -81,17 +82,48 @@ func (r *changeReader) connect(ctx context.Context) error {
 	r.link, r.mine, r.missing = l, l.PID(), false
 	r.decoder.relations, r.decoder.txn, r.decoder.settled = map[uint32]*relation{}, nil, false
 	r.decoder.out, r.decoder.outBytes = nil, 0
+	server, err := pglogrepl.IdentifySystem(ctx, l.PgConn)
+	if err != nil {
+		return err
+	}
+	if err := r.same(server); err != nil {
+		return err
+	}
+	r.setup.timeline = strconv.Itoa(int(server.Timeline))
 	state, err := r.setup.check(ctx, l, mine)
 	r.lag.Store(state.lag)
 	if err != nil {
 		return err
 	}
+	if r.server.SystemID != "" && r.server.Timeline != server.Timeline && !state.failover {
+		return refused("slot", "%w: a standby has taken over, which does not have the changes that the slot kept", errLostSlot)
+	}
+	r.server = server
 	if !state.there {
 		r.missing = true // Read makes it, as that waits for transactions of others
 		return nil
 	}
 	from, _ := r.progress.position()
+	if from != 0 && state.confirmed > from {
+		r.log.Warn("the slot has gone on while this node was away: another program has read it, or it was moved or made again by hand; the changes between do not come here",
+			"slot", r.setup.slot, "from", from, "to", state.confirmed)
+	}
 	return r.start(ctx, max(from, state.confirmed))
+}
+
+// same checks that the server has all that this reader has received: else positions and changes
+// are not those that it knows.
+func (r *changeReader) same(server pglogrepl.IdentifySystemResult) error {
+	_, received := r.progress.position()
+	switch {
+	case r.server.SystemID == "":
+		return nil
+	case r.server.SystemID != server.SystemID:
+		return refused("source", "%w: this is another server than before, which has other changes", errLostSlot)
+	case server.XLogPos < received:
+		return refused("source", "the server has lost changes: they were read up to %s, and its WAL ends at %s; restart the program to go on with what it has", received, server.XLogPos)
+	}
+	return nil
 }
 
 // start begins to send changes.
@@ -210,7 +242,7 @@ func (r *changeReader) receive(ctx context.Context, room stream.Room) error {
 	defer func() { stop() }()
 	r.waits.Store(r.clock.Now().UnixNano())
 	defer r.waits.Store(0)
-	for first := true; r.decoder.reads(room); {
+	for first, waited := true, false; r.decoder.reads(room); {
 		if first && len(r.decoder.out) > 0 {
 			first = false
 			if !stop() {
@@ -225,6 +257,15 @@ func (r *changeReader) receive(ctx context.Context, room stream.Room) error {
 		case err != nil && pgconn.Timeout(err) && !r.link.IsClosed():
 			if r.quiet.Load() {
 				return lost(errors.New("the server is silent"))
+			}
+			// The end of a transaction follows its last change. Without it, a source that ends now
+			// could not confirm the transaction, and it would come again.
+			if !waited && len(r.decoder.out) > 0 && r.decoder.txn != nil && ctx.Err() == nil {
+				waited = true
+				if err := conn.SetReadDeadline(time.Now().Add(endWait)); err != nil {
+					return lost(err)
+				}
+				continue
 			}
 			return ctx.Err()
 		case err != nil:
@@ -313,6 +354,9 @@ func (r *changeReader) report(answer bool) error {
 	return nil
 }
 
+// endWait is how long the changes of a transaction wait for more of it, or for its end.
+const endWait = 100 * time.Millisecond
+
 // sendTimeout bounds a report to a server that takes nothing.
 const sendTimeout = 10 * time.Second
 
@@ -343,6 +387,9 @@ func (r *changeReader) Close(ctx context.Context) error {
 		}
 	}
 	err := r.report(false)
+	if r.link != nil && r.snapshot == nil && err == nil {
+		r.link.endStream(ctx)
+	}
 	r.drop()
 	r.side.close()
 	if r.setup.had {

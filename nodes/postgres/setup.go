@@ -14,20 +14,18 @@ import (
 )
 
 // A setup is what a node needs on the server: a publication, and a slot that reads it.
-//
-// The comment of the publication names the slots that were made for it. A standby that has
-// taken over has it, and not the slot: so a slot that is gone differs from one that has never
-// been there, and changes are not left out without a word.
 type setup struct {
 	slot, publication string
 	tables            []table // none is all that the publication has
 	create            bool
-	had               bool // the slot has been there
+	had               bool   // the slot has been there
+	timeline          string // of the server, which counts its failovers
 }
 
 // A slotState is what the server says of the slot.
 type slotState struct {
 	there     bool
+	failover  bool // it is copied to standbys, new in PostgreSQL 17
 	confirmed pglogrepl.LSN
 	lag       int64
 }
@@ -52,18 +50,22 @@ func (s *setup) check(ctx context.Context, l *link, mine uint32) (state slotStat
 	if err := s.checkIdentity(ctx, l, s.published()); err != nil {
 		return state, err
 	}
-	if state, err = s.find(ctx, l, mine); err != nil {
+	if state, err = s.find(ctx, l, mine, noted); err != nil {
 		return state, err
 	}
+	timeline, known := noted.of(s.slot)
 	switch {
+	case state.there && known && timeline != s.timeline && !state.failover:
+		return state, refused("slot", "%w: a standby has taken over, and the slot %s was made on it: the changes before that cannot be read. "+
+			"To go on without them: %s; to begin again, with a snapshot of all rows, drop the slot as well: %s", errLostSlot, s.slot, s.forget(noted), dropSlot(s.slot))
 	case state.there:
 		s.had = true
-		if s.create && !slices.Contains(noted, s.slot) {
-			return state, s.note(ctx, l, noted)
+		if s.create && timeline != s.timeline {
+			return state, s.note(ctx, l)
 		}
-	case s.had || slices.Contains(noted, s.slot):
+	case s.had || known:
 		return state, refused("slot", "%w: the server has no slot %s any more, so changes since it was lost cannot be read. "+
-			"To begin again, with a snapshot of all rows: COMMENT ON PUBLICATION %s IS NULL, then restart the program", errLostSlot, s.slot, ident(s.publication))
+			"To begin again, with a snapshot of all rows: %s, then restart the program", errLostSlot, s.slot, s.forget(noted))
 	case !s.create:
 		return state, refused("slot", "there is no slot %s: SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", s.slot, literal(s.slot))
 	default:
@@ -73,10 +75,10 @@ func (s *setup) check(ctx context.Context, l *link, mine uint32) (state slotStat
 }
 
 // find finds the slot.
-func (s *setup) find(ctx context.Context, l *link, mine uint32) (state slotState, err error) {
+func (s *setup) find(ctx context.Context, l *link, mine uint32, noted notes) (state slotState, err error) {
 	rows, err := l.query(ctx, `SELECT coalesce(plugin, ''), coalesce(database, ''), current_database(), coalesce(active_pid, 0), confirmed_flush_lsn, wal_status,
-		pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END, confirmed_flush_lsn)
-		FROM pg_replication_slots WHERE slot_name = %s`, literal(s.slot))
+		pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END, confirmed_flush_lsn), coalesce(to_jsonb(s)->>'failover', '')
+		FROM pg_replication_slots s WHERE slot_name = %s`, literal(s.slot))
 	if err != nil || len(rows) == 0 {
 		return state, err
 	}
@@ -88,9 +90,9 @@ func (s *setup) find(ctx context.Context, l *link, mine uint32) (state slotState
 		return state, refused("slot", "%s is a slot of the database %s: name another one", s.slot, row[1])
 	case row[5] == "lost":
 		return state, refused("slot", "%w: the server has removed WAL that the slot %s still needed (max_slot_wal_keep_size), so changes are lost. "+
-			"To begin again, with a snapshot of all rows: %s; COMMENT ON PUBLICATION %s IS NULL", errLostSlot, s.slot, dropSlot(s.slot), ident(s.publication))
+			"To begin again, with a snapshot of all rows: %s; %s; then restart the program", errLostSlot, s.slot, dropSlot(s.slot), s.forget(noted))
 	}
-	state.there = true
+	state.there, state.failover = true, row[7] == "true"
 	state.lag, _ = strconv.ParseInt(row[6], 10, 64) // empty for a slot that is being made
 	if row[3] != "0" {
 		if row[3] != strconv.FormatUint(uint64(mine), 10) {
@@ -122,20 +124,18 @@ func (s *setup) checkFree(ctx context.Context, l *link) error {
 	return nil
 }
 
-// checkPublication finds the publication or makes it. It returns the slots of its comment.
-func (s *setup) checkPublication(ctx context.Context, l *link) (noted []string, err error) {
+// checkPublication finds the publication or makes it. It returns what its comment notes.
+func (s *setup) checkPublication(ctx context.Context, l *link) (noted notes, err error) {
 	rows, err := l.query(ctx, "SELECT pg_has_role(pubowner, 'USAGE'), coalesce(obj_description(oid, 'pg_publication'), '') FROM pg_publication WHERE pubname = %s", literal(s.publication))
 	if err != nil {
-		return nil, err
+		return noted, err
 	}
 	if len(rows) == 0 {
-		return nil, s.makePublication(ctx, l)
+		return noted, s.makePublication(ctx, l)
 	}
-	if list, ok := strings.CutPrefix(rows[0][1], notePrefix); ok {
-		noted = strings.Fields(list)
-	}
+	noted = parseNotes(rows[0][1])
 	if s.create && rows[0][0] != "t" {
-		return nil, refused("publication", "%s belongs to another role, so this node cannot note its slot there: ALTER PUBLICATION %s OWNER TO the role; "+
+		return noted, refused("publication", "%s belongs to another role, so this node cannot note its slot there: ALTER PUBLICATION %s OWNER TO the role; "+
 			"or make the slot (SELECT pg_create_logical_replication_slot(%s, 'pgoutput')) and set create: false", s.publication, ident(s.publication), literal(s.slot))
 	}
 	missing, err := s.unpublished(ctx, l)
@@ -144,10 +144,10 @@ func (s *setup) checkPublication(ctx context.Context, l *link) (noted []string, 
 	}
 	statement := "ALTER PUBLICATION " + ident(s.publication) + " ADD TABLE " + quoted(missing)
 	if !s.create {
-		return nil, refused("tables", "%s is not in the publication: %s", missing[0], statement)
+		return noted, refused("tables", "%s is not in the publication: %s", missing[0], statement)
 	}
 	if err := s.checkIdentity(ctx, l, among(missing)); err != nil {
-		return nil, err
+		return noted, err
 	}
 	return noted, s.run(ctx, l, "tables", statement)
 }
@@ -237,23 +237,13 @@ func (s *setup) checkIdentity(ctx context.Context, l *link, tables string) error
 		"a publication that you make with publish = 'insert' needs neither", t, t.quoted())
 }
 
-// notePrefix begins the comment of a publication.
-const notePrefix = "uniflow slots: "
-
-// note notes the slot at the publication.
-func (s *setup) note(ctx context.Context, l *link, noted []string) error {
-	text := notePrefix + strings.Join(append(slices.Clone(noted), s.slot), " ")
-	return s.run(ctx, l, "publication", "COMMENT ON PUBLICATION "+ident(s.publication)+" IS "+literal(text))
-}
-
 // made notes the slot that was made now.
 func (s *setup) made(ctx context.Context, l *link) error {
 	s.had = true
-	noted, err := s.checkPublication(ctx, l)
-	if err != nil {
-		return err
+	if !s.create {
+		return nil
 	}
-	return s.note(ctx, l, noted)
+	return s.note(ctx, l)
 }
 
 // start begins to send changes from a position on.
