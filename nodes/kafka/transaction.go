@@ -263,12 +263,26 @@ func (r *run) produce(rec *kgo.Record, done func(error)) error {
 	return nil
 }
 
+// written waits until the client has written all records, and reports whether it has: it would
+// commit without those that have failed.
+func (r *run) written(ctx context.Context) bool {
+	if err := r.client.Flush(ctx); err != nil {
+		r.fail(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.mu.count > 0 && r.ended.Err() == nil { // Flush does not wait for the calls about the last records
+		r.mu.changed.Wait()
+	}
+	return r.ended.Err() == nil
+}
+
 func bytesIn(r *kgo.Record) int { return len(r.Key) + len(r.Value) }
 
 func (r *run) give(rec *kgo.Record, alone bool, done func(error)) {
 	bytes := bytesIn(rec) // before the client changes anything
 	r.client.Produce(context.Background(), rec, func(rec *kgo.Record, err error) {
-		r.leave(bytes)
+		defer r.leave(bytes) // when the run knows of an error
 		if err != nil {
 			err = failure(rec.Topic, false, err)
 			if isRefusal(err) {
@@ -330,6 +344,14 @@ func (p topicPartitioner) Partition(r *kgo.Record, n int) int {
 		return int(m)
 	}
 	return p.TopicPartitioner.Partition(r, n)
+}
+
+// PartitionByBackup implements [kgo.TopicBackupPartitioner].
+func (p topicPartitioner) PartitionByBackup(r *kgo.Record, n int, backup kgo.TopicBackupIter) int {
+	if inner, ok := p.TopicPartitioner.(kgo.TopicBackupPartitioner); ok && manualPartition(r) < 0 {
+		return inner.PartitionByBackup(r, n, backup)
+	}
+	return p.Partition(r, n)
 }
 
 // OnNewBatch implements [kgo.TopicPartitionerOnNewBatch].

@@ -329,11 +329,11 @@ func (x *transactor) end(ctx context.Context, r *sourceReader, run *run) error {
 		run.fail(errors.New("the source stops")) // unless it has failed before
 		return nil
 	}
-	if run.failed() != nil {
-		return nil
-	}
 	limit, stop := context.WithTimeout(context.WithoutCancel(ctx), longest)
 	defer stop()
+	if !run.written(limit) {
+		return nil
+	}
 	committed, err := x.session.End(limit, kgo.TryCommit)
 	if !committed {
 		return x.undone(ctx, r, run, errMoved, err)
@@ -405,7 +405,7 @@ func (x *transactor) close(ctx context.Context, r *sourceReader) {
 	if run == nil {
 		return
 	}
-	try := kgo.TransactionEndTry(x.complete(r) && run.failed() == nil)
+	try := kgo.TransactionEndTry(x.complete(r) && run.written(ctx))
 	if try == kgo.TryAbort {
 		run.over(runAborted)
 	}
