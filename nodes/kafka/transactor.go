@@ -30,8 +30,9 @@ type transactor struct {
 	of      *transaction // from the first Connect on
 	leave   func() error
 	session *kgo.GroupTransactSession
-	made    producing // how the client produces
-	aborts  int       // in a row
+	made    producing           // how the client produces
+	aborts  int                 // in a row
+	first   map[partition]int64 // the offset of the first message of each that was polled since the last commit
 
 	mu struct {
 		sync.Mutex
@@ -56,7 +57,7 @@ var abortPauses = field.Backoff{Initial: 50 * time.Millisecond, Max: 3 * time.Se
 
 func newTransactor(init *node.Init, name string) (*transactor, error) {
 	c := init.Config
-	x := &transactor{name: name, pool: init.Pool, interval: defaultInterval}
+	x := &transactor{name: name, pool: init.Pool, interval: defaultInterval, first: map[partition]int64{}}
 	if checkpoint := c.Group("checkpoint"); checkpoint.Has("interval") {
 		x.interval = checkpoint.Duration("interval")
 	}
@@ -257,6 +258,7 @@ func (r *sourceReader) readTransaction(ctx context.Context, room stream.Room) ([
 		if fetches.IsClientClosed() {
 			return nil, fmt.Errorf("%w: %w", stream.ErrLost, kgo.ErrClientClosed)
 		}
+		x.polled(fetches)
 		if run == nil && fetches.NumRecords() > 0 {
 			var err error
 			if moved, err = x.open(ctx, r); err != nil {
@@ -290,6 +292,7 @@ func (x *transactor) open(ctx context.Context, r *sourceReader) (moved bool, err
 	x.mu.Unlock()
 	if moved {
 		_, err := x.session.End(context.WithoutCancel(ctx), kgo.TryAbort) // there is none: it is of the session alone
+		x.rewind(r)
 		return true, x.broken(nil, err)
 	}
 	if err := x.session.Begin(); err != nil {
@@ -301,6 +304,34 @@ func (x *transactor) open(ctx context.Context, r *sourceReader) (moved bool, err
 	clear(x.mu.read)
 	clear(x.mu.settled)
 	return false, nil
+}
+
+// polled notes where reading has begun.
+func (x *transactor) polled(fetches kgo.Fetches) {
+	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
+		if p := (partition{f.Topic, f.Partition}); len(f.Records) > 0 {
+			if _, ok := x.first[p]; !ok {
+				x.first[p] = f.Records[0].Offset
+			}
+		}
+	})
+}
+
+// rewind lets partitions of which the group has no position yet go on where they have begun: the
+// client takes that for position 0.
+func (x *transactor) rewind(r *sourceReader) {
+	none := kgo.EpochOffset{Epoch: -1}
+	to, committed := map[string]map[int32]kgo.EpochOffset{}, r.client.CommittedOffsets()
+	for p, offset := range x.first {
+		if at, ok := committed[p.topic][p.number]; ok && at == none {
+			if to[p.topic] == nil {
+				to[p.topic] = map[int32]kgo.EpochOffset{}
+			}
+			to[p.topic][p.number] = kgo.EpochOffset{Epoch: -1, Offset: offset}
+		}
+	}
+	clear(x.first)
+	r.client.SetOffsets(to)
 }
 
 // reads notes what Read returns.
@@ -340,6 +371,7 @@ func (x *transactor) end(ctx context.Context, r *sourceReader, run *run) error {
 	}
 	run.over(runCommitted)
 	x.aborts = 0
+	clear(x.first)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.mu.run, x.mu.moved, x.mu.problem, x.mu.repeated = nil, false, nil, false
@@ -368,6 +400,7 @@ func (x *transactor) undone(ctx context.Context, r *sourceReader, run *run, why,
 	run.over(runAborted)
 	r.host.Release(ctx, r.allLanes())
 	r.forgetAll()
+	x.rewind(r)
 	x.aborts++
 	if err != nil {
 		why = err

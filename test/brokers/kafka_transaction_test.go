@@ -64,6 +64,11 @@ func transaction(k *brokers.Kafka, name, source, sink string) string {
 `, k.Addr, name, source, sink)
 }
 
+// slow lets each process take a millisecond.
+func slow(doc string) string {
+	return strings.Replace(doc, "{kind: work, name: work", "{kind: sleep, interval: 1ms, name: work", 1)
+}
+
 // topicsOf makes the topics of a transaction.
 func topicsOf(t *testing.T, k *brokers.Kafka) {
 	k.Create(t, "in", 4)
@@ -195,11 +200,44 @@ func TestKafkaTransactionProduce(t *testing.T) {
 	topicsOf(t, k)
 	const n = 2000
 	produce(t, k, "in", 0, n, 50)
+	failProduce(k, 3, 12)
+	w := start(t, transaction(k, "tx", "", ""), worker(idle))
+	settledIn(t, k, n)
+	once(t, committed(t, k, "out", 4), n)
+	if log := w.log.Tail(8000); !strings.Contains(log, "a transaction was aborted") {
+		t.Error(log)
+	}
+}
+
+// TestKafkaTransactionAtStart reads again from where it has begun if the first transaction is
+// aborted, although the group has no position yet.
+func TestKafkaTransactionAtStart(t *testing.T) {
+	k := brokers.FakeKafka(t)
+	topicsOf(t, k)
+	produce(t, k, "in", 1000, 100, 50)
+	failProduce(k, 1, 1)
+	w := start(t, transaction(k, "tx", "\n  start: last", ""), worker(idle))
+	eventually(t, "the group", func() bool { g := k.Fake.GroupInfo("g"); return g != nil && g.State == "Stable" })
+	eventually(t, "an aborted transaction", func() bool {
+		produce(t, k, "in", 0, 1, 50)
+		return strings.Contains(w.log.Tail(9000), "aborted")
+	})
+	produce(t, k, "in", 1, 1, 50)
+	eventually(t, "the last message", func() bool { return position(t, k) > 0 && len(committed(t, k, "out", 4)) > 1 })
+	for _, rec := range committed(t, k, "out", 4) {
+		if strings.Contains(string(rec.Value), "10") {
+			t.Errorf("%s was there before", rec.Value)
+		}
+	}
+}
+
+// failProduce lets a fake cluster refuse one of so many requests to write in a transaction.
+func failProduce(k *brokers.Kafka, each, until int64) {
 	var failures atomic.Int64
 	k.Fake.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		k.Fake.KeepControl()
 		p := req.(*kmsg.ProduceRequest)
-		if p.TransactionID == nil || failures.Add(1)%3 != 0 || failures.Load() > 12 {
+		if p.TransactionID == nil || failures.Add(1)%each != 0 || failures.Load() > until {
 			return nil, nil, false
 		}
 		resp := p.ResponseKind().(*kmsg.ProduceResponse)
@@ -215,12 +253,6 @@ func TestKafkaTransactionProduce(t *testing.T) {
 		}
 		return resp, nil, true
 	})
-	w := start(t, transaction(k, "tx", "", ""), worker(idle))
-	settledIn(t, k, n)
-	once(t, committed(t, k, "out", 4), n)
-	if log := w.log.Tail(8000); !strings.Contains(log, "a transaction was aborted") {
-		t.Error(log)
-	}
 }
 
 // TestKafkaTransactionRefused sends a message whose record Kafka refuses to the dead letters,
@@ -242,13 +274,20 @@ func TestKafkaTransactionRefused(t *testing.T) {
 func TestKafkaTransactionTooLarge(t *testing.T) {
 	k := brokers.FakeKafka(t)
 	topicsOf(t, k)
-	client := k.Client(t)
-	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: "in", Value: []byte(`"` + strings.Repeat("x", 2000) + `"`)}, &kgo.Record{Topic: "in", Value: []byte(`{"n":0}`)}).FirstErr(); err != nil {
+	large := fmt.Sprintf(`{"n":0,"pad":%q}`, strings.Repeat("x", 2000))
+	if err := k.Client(t).ProduceSync(t.Context(),
+		&kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte(large)}, &kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte(`{"n":1}`)},
+	).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	doc := strings.ReplaceAll(transaction(k, "tx", "", ""), "transaction: tx,", "transaction: tx, max_message: 1000B,")
-	w := start(t, strings.Replace(doc, "topic: dead", `topic: dead, key: "${string(size(self.message))}", encode: json`, 1), worker(idle))
-	eventually(t, "both", func() bool { return position(t, k) == 1 || strings.Contains(w.log.Tail(9000), "aborted") })
+	doc = strings.Replace(doc, "error: [{name: dead}]", "error: [{name: short}]", 1) +
+		"- {kind: snippet, name: short, language: cel, code: '\"dead\"', ports: {out: [{name: dead}]}}\n"
+	w := start(t, doc, worker(idle))
+	settledIn(t, k, 2)
+	if out, dead := committed(t, k, "out", 4), committed(t, k, "dead", 1); len(out) != 1 || len(dead) != 1 {
+		t.Errorf("got %d messages and %d dead letters, want one each", len(out), len(dead))
+	}
 	if log := w.log.Tail(9000); strings.Contains(log, "aborted") {
 		t.Error(log)
 	}
@@ -295,12 +334,11 @@ func TestKafkaTransactionGroup(t *testing.T) {
 		if brokers.Full() {
 			moves = 20
 		}
-		slow := worker(func(value.Value) error { time.Sleep(100 * time.Microsecond); return nil })
-		start(t, transaction(k, "tx0", "", ""), slow)
+		start(t, slow(transaction(k, "tx0", "", "")))
 		for i := range moves {
 			produce(t, k, "in", i*n/moves, (i+1)*n/moves-i*n/moves, 50)
 			before := position(t, k)
-			w := start(t, transaction(k, fmt.Sprintf("tx%d", i%2+1), "", ""), slow)
+			w := start(t, slow(transaction(k, fmt.Sprintf("tx%d", i%2+1), "", "")))
 			eventually(t, "a commit", func() bool { return position(t, k) > before })
 			if err := w.Shutdown(t.Context()); err != nil {
 				t.Fatal(err)
@@ -319,7 +357,7 @@ func TestKafkaTransactionStop(t *testing.T) {
 		produce(t, k, "in", 0, n, 50)
 		for i := range stops {
 			before := position(t, k)
-			w := start(t, transaction(k, "tx", "", ""), worker(func(value.Value) error { time.Sleep(200 * time.Microsecond); return nil }))
+			w := start(t, slow(transaction(k, "tx", "", "")))
 			eventually(t, "a commit", func() bool { return position(t, k) > before || before == n })
 			ctx, end := context.WithTimeout(t.Context(), time.Duration(i%2)*10*time.Second)
 			_ = w.Shutdown(ctx) // without time it says what was given up
@@ -375,13 +413,13 @@ func TestKafkaTransactionOutside(t *testing.T) {
 func TestKafkaTransactionKill(t *testing.T) {
 	onKafka(t, func(t *testing.T, k *brokers.Kafka) {
 		topicsOf(t, k)
-		n, kills := 6000, 4
+		n, kills := 6000, 3
 		if brokers.Full() {
 			n, kills = 100_000, 50
 		}
 		produce(t, k, "in", 0, n, 50)
 		dir := t.TempDir()
-		doc := strings.Replace(transaction(k, "tx", "", ""), "{kind: work, name: work", "{kind: sleep, interval: 1ms, name: work", 1)
+		doc := slow(transaction(k, "tx", "", ""))
 		if err := os.WriteFile(filepath.Join(dir, "w.yaml"), []byte(doc), 0o600); err != nil {
 			t.Fatal(err)
 		}
