@@ -139,7 +139,7 @@ func (w *boundWriter) Write(_ context.Context, records []stream.Record, done fun
 	}
 }
 
-// Close implements [stream.Writer].
+// Close implements [stream.Writer]: what was handed over is the source's.
 func (w *boundWriter) Close(context.Context) error {
 	if w.of == nil {
 		return nil

@@ -174,13 +174,7 @@ func (r *sourceReader) Connect(ctx context.Context, h stream.Host) error {
 		kgo.FetchMaxWait(time.Second),
 		kgo.KeepRetryableFetchErrors(), // to say which topic is gone
 	}
-	if r.tx != nil {
-		more, err := r.tx.begin(r)
-		if err != nil {
-			return err
-		}
-		opts = append(opts, more...)
-	} else if r.group != "" {
+	if r.group != "" {
 		opts = append(opts, r.groupOptions()...)
 	} else if len(r.resume) > 0 {
 		opts = append(opts, kgo.ConsumePartitions(r.resume))

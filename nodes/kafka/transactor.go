@@ -80,8 +80,9 @@ func newTransactor(init *node.Init, name string) (*transactor, error) {
 	return x, nil
 }
 
-// begin takes the transaction, and returns the options of its client.
-func (x *transactor) begin(r *sourceReader) (opts []kgo.Opt, err error) {
+// take takes the transaction, and returns the options of its client. Who calls it releases that,
+// unless Close will.
+func (x *transactor) take(r *sourceReader) (opts []kgo.Opt, err error) {
 	if x.of == nil {
 		if x.of, x.leave, err = acquireTransaction(x.pool, r.clock, x.name); err != nil {
 			return nil, err
@@ -92,7 +93,7 @@ func (x *transactor) begin(r *sourceReader) (opts []kgo.Opt, err error) {
 		return nil, err
 	}
 	x.made = x.of.wanted()
-	opts = append(r.groupOptions(),
+	opts = append(opts,
 		kgo.OnPartitionsCallbackBlocked(x.blocked), kgo.OnPartitionsRevoked(x.revoked(r)), kgo.OnPartitionsLost(x.revoked(r)),
 		kgo.TransactionalID(x.name), kgo.TransactionTimeout(transactionTimeout),
 		kgo.RecordPartitioner(newPartitioner()), kgo.MaxBufferedRecords(2*mostBuffered), kgo.ProducerLinger(0),
@@ -112,6 +113,11 @@ func (x *transactor) connect(ctx context.Context, r *sourceReader, opts []kgo.Op
 		x.session.CloseAllowingRebalance()
 		x.session = nil
 	}
+	more, err := x.take(r)
+	if err != nil {
+		return err
+	}
+	opts = append(opts, more...)
 	client, watcher, err := r.connectWith(ctx, func(opts ...kgo.Opt) (*kgo.Client, error) {
 		if x.session, err = kgo.NewGroupTransactSession(opts...); err != nil {
 			return nil, err

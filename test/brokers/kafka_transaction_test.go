@@ -321,6 +321,11 @@ func TestKafkaTransactionReload(t *testing.T) {
 				t.Fatal(problems)
 			}
 		}
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Log(w.log.Tail(6000))
+			}
+		})
 		settledIn(t, k, n)
 		once(t, committed(t, k, "out", 4), n)
 	})
@@ -356,8 +361,8 @@ func TestKafkaTransactionStop(t *testing.T) {
 		const n, stops = 4000, 8
 		produce(t, k, "in", 0, n, 50)
 		for i := range stops {
-			before := position(t, k)
 			w := start(t, slow(transaction(k, "tx", "", "")))
+			before := position(t, k)
 			eventually(t, "a commit", func() bool { return position(t, k) > before || before == n })
 			ctx, end := context.WithTimeout(t.Context(), time.Duration(i%2)*10*time.Second)
 			_ = w.Shutdown(ctx) // without time it says what was given up
