@@ -36,7 +36,9 @@ func TestJoin(t *testing.T) {
 	f := func(config, ports string, texts []string, wantPairs, wantSingles, wantAnswers string) {
 		t.Helper()
 		bubble(t, joinDocument(config, ports), func(t *testing.T, f *flowtest.Flow) {
-			f.Probe("pair").Do(func(_ node.Process, pkt node.Packet) node.Result { return node.Answer(value.String(sidesOf(pkt.Payload))) })
+			f.Probe("pair").Do(func(_ node.Process, pkt node.Packet) node.Result {
+				return node.Answer(value.String(sidesOf(pkt.Payload)))
+			})
 			calls := sendSides(f, texts...)
 			expect(t, "answers", answers(calls), wantAnswers)
 			got := ""
@@ -186,7 +188,7 @@ func TestDebounce(t *testing.T) {
 	f("keep: first, ", four, `[{"k":0,"n":0},{"k":1,"n":1}]`, `{"k":0,"n":0}, {"k":1,"n":1}, {"k":0,"n":0}, {"k":1,"n":1}`, 3500*time.Millisecond)
 	f("keep: list, ", four[:3], `[[{"k":1,"n":1}],[{"k":0,"n":0},{"k":0,"n":2}]]`, `[{"k":0,"n":0},{"k":0,"n":2}], [{"k":1,"n":1}], [{"k":0,"n":0},{"k":0,"n":2}]`, 3*time.Second)
 	f("", []time.Duration{0, s / 2, 3 * s}, `[{"k":0,"n":0},{"k":1,"n":1},{"k":0,"n":2}]`, `{"k":0,"n":0}, {"k":1,"n":1}, {"k":0,"n":2}`, 5500*time.Millisecond)
-	f("max_wait: 2500ms, ", []time.Duration{0, s, s}, `[{"k":0,"n":2},{"k":1,"n":1}]`, `{"k":0,"n":2}, {"k":1,"n":1}, {"k":0,"n":2}`, 3*time.Second)
+	f("max_wait: 2500ms, ", []time.Duration{0, 900 * time.Millisecond, 900 * time.Millisecond}, `[{"k":0,"n":2},{"k":1,"n":1}]`, `{"k":0,"n":2}, {"k":1,"n":1}, {"k":0,"n":2}`, 2900*time.Millisecond)
 	f("max: 2, ", []time.Duration{0, s / 2, s / 2}, `[{"k":0,"n":0},{"k":1,"n":1},{"k":0,"n":2}]`, `{"k":0,"n":0}, {"k":1,"n":1}, {"k":0,"n":2}`, 3*s)
 }
 
