@@ -17,7 +17,7 @@ import (
 )
 
 // attached are the kinds that keep what they need in the memory of the program: no durable process may come to them.
-var attached = []string{"collect", "fork", "merge"}
+var attached = []string{"collect", "debounce", "fork", "join", "merge", "window"}
 
 // apart are the cases that do not run with crashes, with the reason.
 var apart = map[string]string{
@@ -28,6 +28,7 @@ var apart = map[string]string{
 	"dedupe/a list with an order twice":                               "its database is in memory, and gone after a crash",
 	"loop/deliveries run out":                                         "it sends without an end",
 	"merge/the earlier packet is answered before the row is complete": "what waits in a fork does not end with the test",
+	"windows/the second call is refused":                              "a breaker is closed after a crash",
 }
 
 // TestCrashes runs each case as a test with crashes: after one at any step of its journal, the answer is that of
