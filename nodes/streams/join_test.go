@@ -138,7 +138,7 @@ func TestJoinModel(t *testing.T) {
 						if err == nil {
 							return
 						}
-						time.Sleep(time.Duration(1+try%5) * time.Millisecond)
+						<-time.After(time.Duration(1+try%5) * time.Millisecond)
 					}
 					t.Errorf("payload %d does not end well", i)
 				})
@@ -147,7 +147,7 @@ func TestJoinModel(t *testing.T) {
 					group.Go(func() {
 						_, _, _ = f.Engine().Run(gone, "side", value.Map(value.Field{Name: "side", Value: value.String(side)}, value.Field{Name: "id", Value: value.String("gone")}))
 					})
-					time.Sleep(time.Millisecond)
+					<-time.After(time.Millisecond)
 					leave()
 				}
 				if i%70 == 69 {
@@ -172,7 +172,7 @@ func TestDebounce(t *testing.T) {
 			began := time.Now()
 			var calls []*flowtest.Call
 			for i, pause := range pauses {
-				time.Sleep(pause)
+				<-time.After(pause)
 				calls = append(calls, start(f, fmt.Sprintf(`{"k":%d,"n":%d}`, i%2, i))...)
 			}
 			expect(t, config+"answers", answers(calls), wantAnswers)

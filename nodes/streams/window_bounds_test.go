@@ -62,7 +62,7 @@ func TestWindowLost(t *testing.T) {
 			f.Probe("list").Do(flowtest.Fail(errors.New("down")))
 			f.Probe("lost").Do(flowtest.None)
 			expect(t, "answers", answers(start(f, ats(1, 2)...)), "none, none")
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			synctest.Wait()
 			got := ""
 			for _, p := range f.Probe("lost").Payloads() {
@@ -82,7 +82,7 @@ func TestWindowFold(t *testing.T) {
 	bubble(t, "- {kind: window, name: n, size: 10s, ack: early, init: 0, step: acc + item.n, ports: {out: [{name: list}]}}", func(t *testing.T, f *flowtest.Flow) {
 		calls := start(f, at(1, 1, ""), `{"time":"2000-01-01T00:00:02Z"}`, at(3, 3, ""))
 		expect(t, "answers", answers(calls), "none, error: step: no such key: n, none")
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		synctest.Wait()
 		expect(t, "windows", windowsOf(f.Probe("list").Payloads()), "0-10:4")
 	})

@@ -255,7 +255,7 @@ func TestWindowModel(t *testing.T) {
 				if (m.now+pause)%1000 == 0 || pause%1000 == 0 {
 					pause++
 				}
-				time.Sleep(time.Duration(pause) * time.Millisecond)
+				<-time.After(time.Duration(pause) * time.Millisecond)
 				m.pass(pause)
 				at := max(0, m.now/1000*1000-1000*rnd.Int64N(7)) + 1_000_000
 				key := string(rune('a' + rnd.IntN(3)))
@@ -263,7 +263,7 @@ func TestWindowModel(t *testing.T) {
 				synctest.Wait()
 				m.event(at, key, id)
 			}
-			time.Sleep(time.Hour)
+			<-time.After(time.Hour)
 			m.pass(3_600_000)
 			synctest.Wait()
 			for _, c := range calls {
@@ -343,12 +343,12 @@ func TestWindowAgain(t *testing.T) {
 							t.Errorf("seed %d: message %d is late", seed, id)
 							return
 						}
-						time.Sleep(time.Duration(10+try*(id%7)) * time.Millisecond)
+						<-time.After(time.Duration(10+try*(id%7)) * time.Millisecond)
 					}
 					t.Errorf("seed %d: message %d does not end well", seed, id)
 				})
 				if id%5 == 0 {
-					time.Sleep(100 * time.Millisecond)
+					<-time.After(100 * time.Millisecond)
 				}
 				if reloads && id%60 == 59 {
 					f.Load(document)

@@ -67,7 +67,7 @@ func TestWindow(t *testing.T) {
 			got := answers(calls)
 			synctest.Wait()
 			for f.Figure("window_open") > 0 {
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				synctest.Wait()
 			}
 			took := time.Since(began)
