@@ -25,6 +25,7 @@ func markStores(t *testing.T) map[string]string {
 	return map[string]string{
 		"memory":   "",
 		"sqlite":   fmt.Sprintf("store: {driver: sqlite, source: '%s'},", filepath.Join(t.TempDir(), "db")),
+		"redis":    fmt.Sprintf("store: {driver: redis, source: 'redis://%s', table: t%s},", servertest.Redis(t).Addr, strings.ToLower(rand.Text())),
 		"postgres": fmt.Sprintf("store: {driver: postgres, source: 'postgres://postgres@%s/postgres', table: t%s},", servertest.Postgres(t).Addr, strings.ToLower(rand.Text())),
 	}
 }
@@ -167,4 +168,66 @@ func TestDedupeStore(t *testing.T) {
 
 func send2(f *flowtest.Flow, name string, k int64) string {
 	return flowtest.Show(f.Send(name, value.Int(k)))
+}
+
+// TestDedupeOutage kills the store between two messages of a key, and while a message is on its way.
+func TestDedupeOutage(t *testing.T) {
+	for _, driver := range []string{"redis", "postgres"} {
+		for _, rule := range []string{"refuse", "pass"} {
+			t.Run(driver+" "+rule, func(t *testing.T) {
+				server, source := startStore(t, driver)
+				f := flowtest.New(t, std.Defs("cel")...)
+				f.Options.Clock = node.SystemClock{}
+				f.Probe("again").Do(flowtest.Answer(value.String("duplicate")))
+				f.Load(fmt.Sprintf("- {kind: dedupe, name: n, key: self, store: {driver: %s, source: '%s', unavailable: %s}, ports: {out: [{name: next}], duplicate: [{name: again}]}}\n", driver, source, rule))
+				send := func(k int64) node.Response { return f.Send("n", value.Int(k)) }
+				expect(t, "first", flowtest.Show(send(1)), "1")
+
+				f.Probe("next").Do(func(p node.Process, pkt node.Packet) node.Result {
+					server.Kill(t)
+					return node.Answer(pkt.Payload)
+				})
+				if err := send(2).Payload.AsError(); rule == "pass" != (err == nil) {
+					t.Errorf("killed meanwhile: got %v", err)
+				}
+				f.Probe("next").Do(flowtest.Echo)
+				for range 2 {
+					if v := send(1); rule == "pass" {
+						expect(t, "while the store is away", flowtest.Show(v), "1")
+					} else if e := node.Describe(v.Payload.AsError()); !v.IsError() || e.Status != 503 || !e.Outage {
+						t.Errorf("while the store is away: got %s", flowtest.Show(v))
+					}
+				}
+				server.Restart(t)
+				deadline := time.Now().Add(20 * time.Second)
+				for k := int64(10); ; k++ { // the connection is made again in the background
+					if !send(k).IsError() && flowtest.Show(send(k)) == `"duplicate"` {
+						break
+					}
+					if time.Now().After(deadline) {
+						t.Fatal("the store is not used again")
+					}
+				}
+			})
+		}
+	}
+}
+
+// startStore starts a server of its own for a test.
+func startStore(t *testing.T, driver string) (s *servertest.Server, source string) {
+	t.Helper()
+	var err error
+	if driver == "redis" {
+		s, err = servertest.StartRedis()
+	} else {
+		s, err = servertest.StartPostgres("synchronous_commit=on") // else the table is lost
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if driver == "redis" {
+		return s, "redis://" + s.Addr
+	}
+	return s, s.PostgresURL()
 }

@@ -68,19 +68,22 @@ var ErrNoMemory = &node.Error{Err: errors.New("the program has no memory left fo
 // InMemory is the driver of a store that ends with the program.
 const InMemory = "memory"
 
+const inRedis = "redis"
+
 // Fields are the fields of a store. what names in the plural what is kept, and more are further fields.
 func Fields(what, table, shared string, more ...*schema.Field) schema.Object {
 	return schema.Fields(append([]*schema.Field{
-		schema.Enum("driver", InMemory, "sqlite", "postgres").Default(InMemory).Doc("The store."),
-		schema.String("source").Secret().Doc("Where the database is, as in `sql`: a file, or `postgres://user:password@host:5432/name`."),
-		schema.String("table").Default(table).Doc("The table" + shared),
+		schema.Enum("driver", InMemory, "sqlite", "postgres", inRedis).Default(InMemory).Doc("The store."),
+		schema.String("source").Secret().Doc("Where the database is: a file, `postgres://user:password@host:5432/name`, or `redis://user:password@host:6379/0`."),
+		schema.String("table").Default(table).Doc("The table; in Redis, what keys begin with" + shared),
 	}, more...)...)
 }
 
 // A Place is where values are kept, as a config names it.
 type Place struct {
 	Shared string         // stands for it in the pool of an engine; without a database also for the namespace
-	db     *data.Database // nil is memory
+	db     *data.Database // nil unless it is one of SQL
+	redis  *redisPlace    // nil unless it is that
 	log    *slog.Logger
 	table  string
 	what   string
@@ -92,7 +95,7 @@ var tableName = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // exampleSources are for hints.
-var exampleSources = map[string]string{"sqlite": "shop.db", "postgres": "postgres://user:password@localhost:5432/shop"}
+var exampleSources = map[string]string{"sqlite": "shop.db", "postgres": "postgres://user:password@localhost:5432/shop", inRedis: "redis://user:password@localhost:6379/0"}
 
 // New reads a group with the Fields of what.
 func New(init *node.Init, at schema.Config, what string) (*Place, error) {
@@ -106,25 +109,36 @@ func New(init *node.Init, at schema.Config, what string) (*Place, error) {
 	switch {
 	case driver != InMemory && at.String("source") == "":
 		return nil, at.Errorf("source", diag.CodeBadValue, "is missing").WithHint("write where the database is, such as %s", exampleSources[driver])
+	case driver == inRedis:
+		var err error
+		p.redis, err = newRedisPlace(init, at, p.table)
+		return p, err
 	case driver != InMemory:
 		var err error
 		p.db, err = data.NewDatabase(init, at)
 		return p, err
 	case at.Has("source"):
-		return nil, at.Errorf("source", diag.CodeBadValue, "is for a database").WithHint("write driver: sqlite or driver: postgres, or leave it out")
+		return nil, at.Errorf("source", diag.CodeBadValue, "is for a database").WithHint("write driver: sqlite, driver: postgres or driver: redis, or leave it out")
 	}
 	p.Shared += " " + init.Node.Namespace
 	return p, nil
 }
 
 // InMemory reports whether it is the memory of the program.
-func (p *Place) InMemory() bool { return p.db == nil }
+func (p *Place) InMemory() bool { return p.db == nil && p.redis == nil }
 
 // Open connects to the database, and makes the table if there is none; held counts the bytes of a store
-// in memory. Close the store.
+// in memory. Redis may be away: then it is looked for in the background. Close the store.
 func (p *Place) Open(ctx context.Context, held *node.Account) (Store, error) {
-	if p.db == nil {
+	switch {
+	case p.InMemory():
 		return NewMemory(held), nil
+	case p.redis != nil:
+		s, err := p.redis.open(ctx)
+		if err != nil { // a nil *redisStore is a Store
+			return nil, err
+		}
+		return s, nil
 	}
 	s := newSQLStore(p.db, p.log, p.table, p.what)
 	if err := s.open(ctx); err != nil {
