@@ -79,6 +79,17 @@ func Fields(what, table, shared string, more ...*schema.Field) schema.Object {
 	}, more...)...)
 }
 
+// SharedFields are the fields of a store that programs share, where memory is what a kind has by itself. pass says
+// what the kind does with a payload while the store cannot be reached.
+func SharedFields(table, shared, pass string) schema.Object {
+	return schema.Fields(
+		schema.Enum("driver", InMemory, "postgres", inRedis).Default(InMemory).Doc("The store."),
+		schema.String("source").Secret().Doc("Where the database is: `postgres://user:password@host:5432/name`, or `redis://user:password@host:6379/0`."),
+		schema.String("table").Default(table).Doc("The table; in Redis, what keys begin with"+shared),
+		Unavailable(pass),
+	)
+}
+
 // A Place is where values are kept, as a config names it.
 type Place struct {
 	Shared string         // stands for it in the pool of an engine; without a database also for the namespace
@@ -118,7 +129,7 @@ func New(init *node.Init, at schema.Config, what string) (*Place, error) {
 		p.db, err = data.NewDatabase(init, at)
 		return p, err
 	case at.Has("source"):
-		return nil, at.Errorf("source", diag.CodeBadValue, "is for a database").WithHint("write driver: sqlite, driver: postgres or driver: redis, or leave it out")
+		return nil, at.Errorf("source", diag.CodeBadValue, "is for a database").WithHint("write its driver, such as driver: postgres or driver: redis, or leave it out")
 	}
 	p.Shared += " " + init.Node.Namespace
 	return p, nil
