@@ -50,7 +50,6 @@ type starter struct {
 var (
 	postgres = starter{start: func() (*Server, error) { return StartPostgres() }}
 	mariadb  = starter{start: startMariaDB}
-	redis    = starter{start: StartRedis}
 )
 
 // Postgres returns a server of PostgreSQL, with the superuser postgres and the
@@ -59,10 +58,6 @@ func Postgres(tb testing.TB) *Server { return postgres.get(tb) }
 
 // MariaDB returns a server of MariaDB, with the user root and the database test.
 func MariaDB(tb testing.TB) *Server { return mariadb.get(tb) }
-
-// Redis returns a server of Redis without a password, that keeps nothing when it is killed. The test fails
-// if there is none on the machine.
-func Redis(tb testing.TB) *Server { return redis.get(tb) }
 
 func (s *starter) get(tb testing.TB) *Server {
 	tb.Helper()
@@ -75,7 +70,7 @@ func (s *starter) get(tb testing.TB) *Server {
 
 // Stop stops the servers that tests have started. Call it at the end of TestMain.
 func Stop() {
-	for _, s := range []*starter{&postgres, &mariadb, &redis} {
+	for _, s := range []*starter{&postgres, &mariadb} {
 		if s.server != nil {
 			s.server.Close()
 		}
@@ -203,42 +198,16 @@ func startMariaDB() (*Server, error) {
 		command: []string{server, "--no-defaults", "--datadir=" + data, "--port=" + port, "--bind-address=127.0.0.1", "--socket=" + filepath.Join(dir, "s"),
 			"--pid-file=" + filepath.Join(dir, "pid"), "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync", "--innodb-buffer-pool-size=16M",
 			"--innodb-log-file-size=8M", "--skip-log-bin", "--character-set-server=utf8mb4", "--performance-schema=off", "--max-connections=60", "--innodb-lock-wait-timeout=5"},
-		ready: func(ctx context.Context) error { return accepts(ctx, addr) },
+		ready: func(ctx context.Context) error {
+			var d net.Dialer
+			c, err := d.DialContext(ctx, "tcp", addr)
+			if err == nil {
+				c.Close()
+			}
+			return err
+		},
 	}
 	return s, s.start(as)
-}
-
-// StartRedis starts a server as [Redis] does. The caller closes it.
-func StartRedis() (*Server, error) {
-	server, err := find("redis-server")
-	if err != nil {
-		return nil, err
-	}
-	dir, as, err := folder("redis", "redis")
-	if err != nil {
-		return nil, err
-	}
-	number, err := freeport.Find()
-	if err != nil {
-		return nil, err
-	}
-	addr := "127.0.0.1:" + strconv.Itoa(number)
-	s := &Server{
-		Addr: addr, Name: "Redis", dir: dir,
-		command: []string{server, "--bind", "127.0.0.1", "--port", strconv.Itoa(number), "--dir", dir, "--save", "", "--daemonize", "no", "--logfile", "redis.log"},
-		ready:   func(ctx context.Context) error { return accepts(ctx, addr) },
-	}
-	return s, s.start(as)
-}
-
-// accepts returns nil if a server accepts connections.
-func accepts(ctx context.Context, addr string) error {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", addr)
-	if err == nil {
-		c.Close()
-	}
-	return err
 }
 
 // run runs a program to its end.
@@ -253,8 +222,8 @@ func run(as *syscall.SysProcAttr, dir, name string, args ...string) error {
 }
 
 // keeper runs a server until its own input ends, as it does when the test binary is
-// killed. Redis takes no notice of QUIT.
-const keeper = `"$@" & pid=$!; echo $pid; read _; kill -QUIT $pid 2>/dev/null; kill -TERM $pid 2>/dev/null; wait $pid`
+// killed.
+const keeper = `"$@" & pid=$!; echo $pid; read _; kill -QUIT $pid 2>/dev/null; wait $pid`
 
 func (s *Server) start(as *syscall.SysProcAttr) error {
 	cmd := exec.Command("sh", append([]string{"-c", keeper, "sh"}, s.command...)...)

@@ -270,6 +270,15 @@ type Asker interface {
 	Asked(m *Message) bool
 }
 
+// A Nameless is a [Reader] with messages that may come again and have no "id" by which that shows.
+// A durable run is not started for them, as each delivery would start another one, unless the
+// field durability.key tells them apart.
+type Nameless interface {
+	// Nameless returns the error of such a message, which says how to give it an id; nil for
+	// others. Any goroutine may call it.
+	Nameless(m *Message) error
+}
+
 // A Decoder makes the bodies of its messages itself, such as maps of rows of CSV, instead
 // of the runtime.
 type Decoder interface {

@@ -25,7 +25,7 @@ func markStores(t *testing.T) map[string]string {
 	return map[string]string{
 		"memory":   "",
 		"sqlite":   fmt.Sprintf("store: {driver: sqlite, source: '%s'},", filepath.Join(t.TempDir(), "db")),
-		"redis":    fmt.Sprintf("store: {driver: redis, source: 'redis://%s', table: t%s},", servertest.Redis(t).Addr, strings.ToLower(rand.Text())),
+		"redis":    fmt.Sprintf("store: {driver: redis, source: 'redis://%s'},", servertest.StartRedis(t, servertest.RedisOptions{}).Addr()),
 		"postgres": fmt.Sprintf("store: {driver: postgres, source: 'postgres://postgres@%s/postgres', table: t%s},", servertest.Postgres(t).Addr, strings.ToLower(rand.Text())),
 	}
 }
@@ -175,7 +175,7 @@ func TestDedupeOutage(t *testing.T) {
 	for _, driver := range []string{"redis", "postgres"} {
 		for _, rule := range []string{"refuse", "pass"} {
 			t.Run(driver+" "+rule, func(t *testing.T) {
-				server, source := startStore(t, driver)
+				kill, restart, source := startStore(t, driver)
 				f := flowtest.New(t, std.Defs("cel")...)
 				f.Options.Clock = node.SystemClock{}
 				f.Probe("again").Do(flowtest.Answer(value.String("duplicate")))
@@ -184,7 +184,7 @@ func TestDedupeOutage(t *testing.T) {
 				expect(t, "first", flowtest.Show(send(1)), "1")
 
 				f.Probe("next").Do(func(p node.Process, pkt node.Packet) node.Result {
-					server.Kill(t)
+					kill()
 					return node.Answer(pkt.Payload)
 				})
 				if err := send(2).Payload.AsError(); rule == "pass" != (err == nil) {
@@ -198,7 +198,7 @@ func TestDedupeOutage(t *testing.T) {
 						t.Errorf("while the store is away: got %s", flowtest.Show(v))
 					}
 				}
-				server.Restart(t)
+				restart()
 				deadline := time.Now().Add(20 * time.Second)
 				for k := int64(10); ; k++ { // the connection is made again in the background
 					if !send(k).IsError() && flowtest.Show(send(k)) == `"duplicate"` {
@@ -214,20 +214,16 @@ func TestDedupeOutage(t *testing.T) {
 }
 
 // startStore starts a server of its own for a test.
-func startStore(t *testing.T, driver string) (s *servertest.Server, source string) {
+func startStore(t *testing.T, driver string) (kill, restart func(), source string) {
 	t.Helper()
-	var err error
 	if driver == "redis" {
-		s, err = servertest.StartRedis()
-	} else {
-		s, err = servertest.StartPostgres("synchronous_commit=on") // else the table is lost
+		r := servertest.StartRedis(t, servertest.RedisOptions{})
+		return r.Kill, func() { r.Restart(t) }, "redis://" + r.Addr()
 	}
+	s, err := servertest.StartPostgres("synchronous_commit=on") // else the table is lost
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	if driver == "redis" {
-		return s, "redis://" + s.Addr
-	}
-	return s, s.PostgresURL()
+	return func() { s.Kill(t) }, func() { s.Restart(t) }, s.PostgresURL()
 }

@@ -74,7 +74,7 @@ const inRedis = "redis"
 func Fields(what, table, shared string, more ...*schema.Field) schema.Object {
 	return schema.Fields(append([]*schema.Field{
 		schema.Enum("driver", InMemory, "sqlite", "postgres", inRedis).Default(InMemory).Doc("The store."),
-		schema.String("source").Secret().Doc("Where the database is: a file, `postgres://user:password@host:5432/name`, or `redis://user:password@host:6379/0`."),
+		schema.String("source").Secret().Doc("Where the database is: a file, `postgres://user:password@host:5432/name`, or `redis://user:password@host:6379/0`, with TLS `rediss`."),
 		schema.String("table").Default(table).Doc("The table; in Redis, what keys begin with" + shared),
 	}, more...)...)
 }
@@ -84,7 +84,7 @@ func Fields(what, table, shared string, more ...*schema.Field) schema.Object {
 func SharedFields(table, shared, pass string) schema.Object {
 	return schema.Fields(
 		schema.Enum("driver", InMemory, "postgres", inRedis).Default(InMemory).Doc("The store."),
-		schema.String("source").Secret().Doc("Where the database is: `postgres://user:password@host:5432/name`, or `redis://user:password@host:6379/0`."),
+		schema.String("source").Secret().Doc("Where the database is: `postgres://user:password@host:5432/name`, or `redis://user:password@host:6379/0`, with TLS `rediss`."),
 		schema.String("table").Default(table).Doc("The table; in Redis, what keys begin with"+shared),
 		Unavailable(pass),
 	)

@@ -32,8 +32,8 @@ func openers(t *testing.T) map[string]func(*testing.T) [2]engine {
 	places := map[string]map[string]string{
 		InMemory:   {},
 		"sqlite":   {"driver": "sqlite", "source": filepath.Join(t.TempDir(), "db")},
+		"redis":    {"driver": "redis", "source": "redis://:secret@" + servertest.StartRedis(t, servertest.RedisOptions{Password: "secret"}).Addr() + "/1"},
 		"postgres": {"driver": "postgres", "source": "postgres://postgres@" + servertest.Postgres(t).Addr + "/postgres", "table": table},
-		"redis":    {"driver": "redis", "source": "redis://" + servertest.Redis(t).Addr, "table": table},
 	}
 	open := make(map[string]func(*testing.T) [2]engine)
 	for name, fields := range places {

@@ -19,7 +19,7 @@ import (
 func limiters(t *testing.T) map[string][2]Limiter {
 	table := "t" + strings.ToLower(rand.Text())
 	all := make(map[string][2]Limiter)
-	for driver, source := range map[string]string{"redis": "redis://" + servertest.Redis(t).Addr, "postgres": servertest.Postgres(t).PostgresURL()} {
+	for driver, source := range map[string]string{"redis": "redis://" + servertest.StartRedis(t, servertest.RedisOptions{}).Addr(), "postgres": servertest.Postgres(t).PostgresURL()} {
 		var both [2]Limiter
 		for i := range both {
 			cfg, list := SharedFields("limits", ".", "passes").Decode(schema.RawOf(value.Map(value.Field{Name: "driver", Value: value.String(driver)},

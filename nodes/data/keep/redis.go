@@ -48,9 +48,9 @@ const (
 )
 
 func newRedisPlace(init *node.Init, at schema.Config, table string) (*redisPlace, error) {
-	s, err := client.FromSource(at.String("source"))
+	s, err := client.ParseURL(at.String("source"))
 	if err != nil {
-		return nil, at.Errorf("source", diag.CodeBadValue, "%v", err).WithHint("write one such as %s, or rediss for TLS", exampleSources["redis"])
+		return nil, at.Errorf("source", diag.CodeBadValue, "%v", err).WithHint("write one such as %s", exampleSources[inRedis])
 	}
 	return &redisPlace{s, at, init.Pool, init.Log, table}, nil
 }

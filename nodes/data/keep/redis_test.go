@@ -34,13 +34,14 @@ func redisAt(t *testing.T, source string) (Store, error) {
 }
 
 func TestRedisSources(t *testing.T) {
-	addr := servertest.Redis(t).Addr
+	addr := servertest.StartRedis(t, servertest.RedisOptions{}).Addr()
 	for source, want := range map[string]string{
-		"shop.db":                                     "is not the URL of a server of Redis",
-		"postgres://user:secret@localhost/x":          "is not the URL of a server of Redis",
-		"redis://:secret@%zz":                         "is not the URL of a server of Redis",
-		"redis://:secret@" + addr + "/a":              "is not the URL of a server of Redis",
-		"redis://:secret@" + addr + "?x=1":            "is not the URL of a server of Redis",
+		"shop.db":                                     "the path of the URL must be the number of a database",
+		"postgres://user:secret@localhost":            "want a URL of redis or rediss",
+		"redis://:secret@%zz":                         "not the URL of a server",
+		"redis://:secret@" + addr + "/a":              "the path of the URL must be the number of a database",
+		"redis://:secret@" + addr + "?x=1":            "must not contain a database or options",
+		"redis://ann@" + addr:                         "a user needs a password",
 		"redis://somebody:secret@" + addr:             "the server refuses the credentials",
 		"redis://" + addr + "/5000":                   "the server has no such database",
 		"redis://" + addr + "/1":                      "",
@@ -58,12 +59,12 @@ func TestRedisSources(t *testing.T) {
 
 // TestRedisForeign has keys that other programs have made.
 func TestRedisForeign(t *testing.T) {
-	source := "redis://" + servertest.Redis(t).Addr
+	source := "redis://" + servertest.StartRedis(t, servertest.RedisOptions{}).Addr()
 	s, err := redisAt(t, source)
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings, err := client.FromSource(source)
+	settings, err := client.ParseURL(source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,15 +86,10 @@ func TestRedisForeign(t *testing.T) {
 	}
 }
 
-// TestRedisOutage kills the server and starts it again: an outage, and then what the server has kept, which is
-// nothing.
+// TestRedisOutage kills the server and starts it again: an outage, and then what the server has kept.
 func TestRedisOutage(t *testing.T) {
-	server, err := servertest.StartRedis()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	store, err := redisAt(t, "redis://"+server.Addr)
+	server := servertest.StartRedis(t, servertest.RedisOptions{})
+	store, err := redisAt(t, "redis://"+server.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +97,7 @@ func TestRedisOutage(t *testing.T) {
 	if err := e.save("k", Kept{}, 1, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	server.Kill(t)
+	server.Kill()
 	if _, err := store.Load(t.Context(), "k", epoch); err == nil || !IsOutage(err) || node.Describe(err).Status != 503 {
 		t.Errorf("got %v, want an outage", err)
 	}
@@ -115,23 +111,19 @@ func TestRedisOutage(t *testing.T) {
 	if err := store.(*redisStore).conn.Live(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := n(e.load("k", epoch)); got != "null false" {
+	if got := n(e.load("k", epoch)); got != "1 true" {
 		t.Errorf("got %s", got)
 	}
-	if err := e.save("k", Kept{}, 3, time.Time{}); err != nil {
+	if err := e.save("k", e.load("k", epoch), 3, time.Time{}); err != nil {
 		t.Error(err)
 	}
 }
 
 // TestRedisLater opens a store whose server starts later.
 func TestRedisLater(t *testing.T) {
-	server, err := servertest.StartRedis()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	server.Kill(t)
-	store, err := redisAt(t, "redis://"+server.Addr)
+	server := servertest.StartRedis(t, servertest.RedisOptions{})
+	server.Kill()
+	store, err := redisAt(t, "redis://"+server.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
