@@ -175,7 +175,7 @@ func TestDedupeOutage(t *testing.T) {
 	for _, driver := range []string{"redis", "postgres"} {
 		for _, rule := range []string{"refuse", "pass"} {
 			t.Run(driver+" "+rule, func(t *testing.T) {
-				kill, restart, source := startStore(t, driver)
+				kill, restart, source := servertest.StartStore(t, driver)
 				f := flowtest.New(t, std.Defs("cel")...)
 				f.Options.Clock = node.SystemClock{}
 				f.Probe("again").Do(flowtest.Answer(value.String("duplicate")))
@@ -211,19 +211,4 @@ func TestDedupeOutage(t *testing.T) {
 			})
 		}
 	}
-}
-
-// startStore starts a server of its own for a test.
-func startStore(t *testing.T, driver string) (kill, restart func(), source string) {
-	t.Helper()
-	if driver == "redis" {
-		r := servertest.StartRedis(t, servertest.RedisOptions{})
-		return r.Kill, func() { r.Restart(t) }, "redis://" + r.Addr()
-	}
-	s, err := servertest.StartPostgres("synchronous_commit=on") // else the table is lost
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return func() { s.Kill(t) }, func() { s.Restart(t) }, s.PostgresURL()
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"math"
 	"time"
-
-	"github.com/uniflow-labs/uniflow/node"
 )
 
 // A Quota is what each key may use.
@@ -71,12 +69,4 @@ func waitOf(micros float64) time.Duration {
 		return Crowded
 	}
 	return time.Duration(min(math.Ceil(micros), float64(math.MaxInt64/time.Microsecond))) * time.Microsecond
-}
-
-// LimiterReady returns why a limiter cannot reach its store, if that is known.
-func LimiterReady(l Limiter) error {
-	if r, ok := l.(node.Readier); ok {
-		return r.Ready()
-	}
-	return nil
 }

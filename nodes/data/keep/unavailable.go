@@ -20,8 +20,8 @@ func IsOutage(err error) bool {
 	return e.Outage || e.Code == "timeout"
 }
 
-// Ready returns why a store cannot be reached, if that is known; nil otherwise.
-func Ready(s Store) error {
+// Ready returns why a store, a limiter or a hub cannot be reached, if that is known; nil otherwise.
+func Ready(s any) error {
 	if r, ok := s.(node.Readier); ok {
 		return r.Ready()
 	}
@@ -69,7 +69,7 @@ func (o *Outages) Pass(err error) (pass bool) {
 }
 
 // Ready returns why a node is not ready, by its store.
-func (o *Outages) Ready(s Store) error {
+func (o *Outages) Ready(s any) error {
 	if o.pass {
 		return nil
 	}
