@@ -91,7 +91,7 @@ func (l *sqlLimiter) Take(ctx context.Context, key, lease string, q Quota) (time
 	}
 	wait, _ := rows[0].Get("wait")
 	micros, _ := wait.AsFloat()
-	if l.untidy() {
+	if untidy(&l.mu.Mutex, &l.mu.tidied) {
 		if _, _, err := l.db.Run(ctx, l.tidy); err != nil {
 			l.log.Warn("limits that are not used any more could not be removed", "table", l.table, "error", err)
 		}
@@ -113,15 +113,15 @@ func (l *sqlLimiter) Release(ctx context.Context, key, lease string) error {
 	return err
 }
 
-// untidy reports whether it is time to remove what has expired.
-func (l *sqlLimiter) untidy() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// untidy reports whether it is time to remove what has expired, and notes that it is done.
+func untidy(mu *sync.Mutex, last *time.Time) bool {
+	mu.Lock()
+	defer mu.Unlock()
 	now := time.Now() // no workflow sees it
-	if now.Sub(l.mu.tidied) < tidyEvery {
+	if now.Sub(*last) < tidyEvery {
 		return false
 	}
-	l.mu.tidied = now
+	*last = now
 	return true
 }
 
