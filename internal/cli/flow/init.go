@@ -22,35 +22,69 @@ import (
 
 const initLong = `Init writes an example workflow to the working folder or to FOLDER: flow.yaml with
 comments and commands to try it, tests.yaml with its tests, and a config file, so that
-check, test and start need no arguments. It never overwrites a file.
+check, test and start need no arguments. It never overwrites a file. Without a name, it
+prints the list of examples.
 
-  ping    one route with a constant response
-  api     an API over a database: a schema for what comes, 404, values
-  stream  a log file is followed, and what is wrong in it becomes alerts
-  job     a CSV file is loaded into a table, and bad rows into another file
-  chat    a page on which a bot answers, and asks back
-  events  events over HTTP, shipped in batches to uniflow loader`
+`
 
-const initExample = `  uniflow init ping
+const initExample = `  uniflow init
+  uniflow init ping
   uniflow init api my-api`
 
 // A starter is an example workflow.
 type starter struct {
-	name string
-	next string // the command that runs it, after check and test
-	what string // what that does
+	name    string
+	purpose string
+	summary string
+	next    string // the command that runs it, after check and test
+	what    string // what that does
 }
 
+// starters returns all starters, those of one purpose after each other.
 func starters() []starter {
-	serves := "serves on port 8000 until Ctrl-C"
+	const (
+		servers = "API servers"
+		streams = "streams"
+		jobs    = "jobs"
+		chats   = "chat"
+
+		serves  = "serves on port 8000 until Ctrl-C"
+		until   = "goes on until Ctrl-C"
+		buckets = "uniflow start -e ACCESS_KEY=shop -e SECRET_KEY=shop-secret"
+	)
 	return []starter{
-		{"ping", "uniflow start", serves},
-		{"api", "uniflow start", serves},
-		{"stream", "uniflow start", "writes alerts.ndjson until Ctrl-C"},
-		{"job", "uniflow run flow.yaml", "loads orders.csv into orders.db, and ends"},
-		{"chat", "uniflow start", serves + ": open http://localhost:8000/"},
-		{"events", "uniflow start", serves},
+		{"ping", servers, "one route with a constant response", "uniflow start", serves},
+		{"api", servers, "an API over a database: a schema for what comes, 404, values", "uniflow start", serves},
+		{"grpc", servers, "a gRPC API over a database", "uniflow start", serves},
+		{"gateway", servers, "keys, a rate limit and a cache in front of a service", "uniflow start", serves},
+		{"webhook", servers, "signed webhooks into a stream of NATS JetStream", "uniflow start", serves},
+		{"stream", streams, "a log file is followed, and what is wrong in it becomes alerts", "uniflow start", "writes alerts.ndjson until Ctrl-C"},
+		{"events", streams, "events over HTTP, shipped in batches to uniflow loader", "uniflow start", serves},
+		{"search", streams, "the changes of a table of PostgreSQL into a search index", "uniflow start", until},
+		{"sensors", streams, "averages of each minute of MQTT sensors into PostgreSQL", "uniflow start", until},
+		{"cache", streams, "a topic of Kafka as keys of Redis", "uniflow start", until},
+		{"job", jobs, "a CSV file is loaded into a table, and bad rows into another file", "uniflow run flow.yaml", "loads orders.csv into orders.db, and ends"},
+		{"warehouse", jobs, "CSV files of a bucket of S3 into a table of PostgreSQL", buckets, until},
+		{"archive", jobs, "events of a file into a bucket of S3, as Parquet", buckets, until},
+		{"chat", chats, "a page on which a bot answers, and asks back", "uniflow start", serves + ": open http://localhost:8000/"},
 	}
+}
+
+// starterList describes the starters by purpose, a line each.
+func starterList() string {
+	var b strings.Builder
+	purpose := ""
+	for _, s := range starters() {
+		if s.purpose != purpose {
+			if purpose != "" {
+				b.WriteString("\n")
+			}
+			purpose = s.purpose
+			b.WriteString(purpose + "\n")
+		}
+		fmt.Fprintf(&b, "  %-9s  %s\n", s.name, s.summary)
+	}
+	return b.String()
 }
 
 func starterNames() (names []string) {
@@ -68,18 +102,21 @@ const random = "RANDOM"
 
 func initCommand(a commands) *cobra.Command {
 	return &cobra.Command{
-		Use:     "init " + strings.Join(starterNames(), "|") + " [FOLDER]",
+		Use:     "init [NAME] [FOLDER]",
 		Short:   "Write an example workflow",
-		Long:    initLong,
+		Long:    initLong + strings.TrimSuffix(starterList(), "\n"),
 		Example: initExample,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 || len(args) > 2 {
-				return app.Usagef(cmd.CommandPath(), "write init ping; the starters are "+strings.Join(starterNames(), ", "), "init takes a name and a folder, got %s", show.Count(int64(len(args)), "argument"))
+			if len(args) > 2 {
+				return app.Usagef(cmd.CommandPath(), "write init ping my-ping; uniflow init lists the names", "init takes a name and a folder, got %s", show.Count(int64(len(args)), "argument"))
 			}
 			return nil
 		},
 		ValidArgsFunction: app.CompleteWords(starterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.Print(starterList())
+			}
 			at := slices.Index(starterNames(), args[0])
 			if at < 0 {
 				hint := app.DidYouMean(args[0], starterNames(), "")

@@ -27,7 +27,7 @@ func TestStarters(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if !strings.Contains(initLong, "\n  "+e.Name()+" ") {
+		if !strings.Contains(starterList(), "\n  "+e.Name()+" ") {
 			t.Errorf("init --help does not describe %s", e.Name())
 		}
 		if !strings.Contains(string(page), "\n| `"+e.Name()+"` |") {
@@ -36,5 +36,23 @@ func TestStarters(t *testing.T) {
 	}
 	if names := slices.Sorted(slices.Values(starterNames())); !slices.Equal(names, folders) {
 		t.Errorf("init knows %v, and there are folders %v", names, folders)
+	}
+}
+
+// The starters of one purpose are listed together, each in a line that a terminal has room for.
+func TestStarterList(t *testing.T) {
+	list := starterList()
+	seen := map[string]bool{}
+	last := ""
+	for _, s := range starters() {
+		if s.purpose != last && seen[s.purpose] {
+			t.Errorf("%s is apart from the others of %q", s.name, s.purpose)
+		}
+		seen[s.purpose], last = true, s.purpose
+	}
+	for line := range strings.Lines(list) {
+		if len(line) > 88 {
+			t.Errorf("too long: %q", line)
+		}
 	}
 }
