@@ -45,6 +45,8 @@ var otherWords = map[string]string{
 	"internal/cli/dap stdout":         "a category of the protocol",
 	"internal/cli/dap step":           "a reason of the protocol",
 	"internal/cli/flow chat":          "a starter",
+	"internal/cli/flow cache":         "a starter",
+	"internal/cli/flow grpc":          "a starter",
 	"internal/cli/flow listener":      "a word of a message",
 	"internal/cli/flow test":          "a word of a message",
 	"internal/cli/flow snippet":       "a word of a document that is made",
