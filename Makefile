@@ -5,7 +5,7 @@ LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli/app.version=$(V
 MODULE  := github.com/uniflow-labs/uniflow
 LIBS    := internal/ground internal/records internal/trailtest lock batch trail
 TOOLS   := bench
-PEERS   := test/brokers test/web test/otlp test/oracle test/deploy bench/durable/dbos
+PEERS   := test/brokers test/lake test/web test/otlp test/oracle test/deploy bench/durable/dbos
 export CGO_ENABLED ?= 0
 
 # ONCE are flags with which all that is not for the race detector shares its compiled packages
@@ -69,6 +69,7 @@ test-faults: ## the fault tests of batch, trail, durable processes and connector
 	DURABLE_FAULTS=full $(GO) test -timeout 60m ./journal/... ./internal/durable ./test/durable
 	STREAM_FAULTS=full $(GO) test -timeout 60m ./node/stream/... ./nodes/... ./examples
 	cd test/brokers && STREAM_FAULTS=full GOWORK=off $(GO) test -timeout 60m ./...
+	cd test/lake && STREAM_FAULTS=full GOWORK=off CGO_ENABLED=1 $(GO) test -timeout 60m ./...
 	$(GO) test -count=1 -timeout 60m ./test/mutation -args -full
 
 test-hostile: build ## attacks on the built program from outside, under limits of memory, with the figures

@@ -31,6 +31,7 @@ func stores(t testing.TB) map[string]string {
 	return map[string]string{
 		"memory":   "store: {table: t}",
 		"sqlite":   fmt.Sprintf("store: {driver: sqlite, source: '%s'}", filepath.Join(t.TempDir(), "db")),
+		"redis":    fmt.Sprintf("store: {driver: redis, source: 'redis://%s'}", servertest.StartRedis(t, servertest.RedisOptions{}).Addr()),
 		"postgres": fmt.Sprintf("store: {driver: postgres, source: 'postgres://postgres@%s/postgres', table: %s}", servertest.Postgres(t).Addr, table),
 	}
 }

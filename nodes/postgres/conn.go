@@ -90,6 +90,26 @@ func (l *link) query(ctx context.Context, format string, args ...any) ([][]strin
 	return rows, nil
 }
 
+// endStream ends the stream, and waits until the server has read all before that: of a connection
+// that is closed while the server sends, it may not read the last report.
+func (l *link) endStream(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	l.Frontend().Send(&pgproto3.CopyDone{})
+	if l.Frontend().Flush() != nil {
+		return
+	}
+	for {
+		m, err := l.ReceiveMessage(ctx)
+		if err != nil {
+			return // what is settled comes again then
+		}
+		if _, ok := m.(*pgproto3.ReadyForQuery); ok {
+			return
+		}
+	}
+}
+
 // drop closes the connection.
 func (l *link) drop() {
 	if l == nil {

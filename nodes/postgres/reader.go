@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -33,9 +32,10 @@ type changeReader struct {
 	// Owned by the goroutine that reads.
 	decoder  decoder
 	link     *link
-	snapshot *snapshot // nil without one under way
-	missing  bool      // the slot is to be made
-	mine     uint32    // the process of the server behind link
+	snapshot *snapshot                      // nil without one under way
+	missing  bool                           // the slot is to be made
+	mine     uint32                         // the process of the server behind link
+	server   pglogrepl.IdentifySystemResult // that link was connected to; empty at first
 
 	waits atomic.Int64 // since when Read waits for the server, in ns; 0 if it does not
 	quiet atomic.Bool  // the server has not answered
@@ -54,63 +54,6 @@ type changeReader struct {
 		stop          func() bool
 		running       sync.WaitGroup
 	}
-}
-
-// Connect implements [stream.Reader].
-func (r *changeReader) Connect(ctx context.Context, _ stream.Host) error {
-	r.drop()
-	err := r.connect(ctx)
-	if err != nil {
-		r.drop()
-	}
-	if r.because(err); err == nil {
-		r.beginFeedback()
-	}
-	if r.missing && err == nil { // not ready before there is a slot, or changes of that time are left out
-		r.because(errMaking)
-	}
-	return err
-}
-
-func (r *changeReader) connect(ctx context.Context) error {
-	l, err := dial(ctx, r.config, map[string]string{"replication": "database", "idle_in_transaction_session_timeout": "0", "statement_timeout": "0", "lock_timeout": "0", "synchronous_commit": "on"})
-	if err != nil {
-		return err
-	}
-	mine := r.mine
-	r.link, r.mine, r.missing = l, l.PID(), false
-	r.decoder.relations, r.decoder.txn, r.decoder.settled = map[uint32]*relation{}, nil, false
-	r.decoder.out, r.decoder.outBytes = nil, 0
-	state, err := r.setup.check(ctx, l, mine)
-	r.lag.Store(state.lag)
-	if err != nil {
-		return err
-	}
-	if !state.there {
-		r.missing = true // Read makes it, as that waits for transactions of others
-		return nil
-	}
-	from, _ := r.progress.position()
-	return r.start(ctx, max(from, state.confirmed))
-}
-
-// start begins to send changes.
-func (r *changeReader) start(ctx context.Context, from pglogrepl.LSN) error {
-	if err := r.setup.start(ctx, r.link, from); err != nil {
-		return err
-	}
-	r.waits.Store(0)
-	r.quiet.Store(false)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mu.stream, r.mu.told = r.link, from
-	return nil
-}
-
-func (r *changeReader) because(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mu.problem = err
 }
 
 // Read waits for what comes first, and takes what was read ahead with it.
@@ -153,47 +96,6 @@ func (r *changeReader) read(ctx context.Context, room stream.Room) error {
 	return r.receive(ctx, room)
 }
 
-// errMaking is why a node is not ready whose slot is being made.
-var errMaking = errors.New("the slot is being made, which waits for the end of all transactions that are open on the server")
-
-// make makes the slot, or begins the snapshot.
-func (r *changeReader) make(ctx context.Context) error {
-	r.because(errMaking)
-	if r.snapshots {
-		sn := new(snapshot)
-		if err := sn.begin(ctx, r.link, &r.setup); err != nil {
-			return err
-		}
-		r.snapshot, r.missing = sn, false
-		r.because(nil)
-		return r.decoder.begin(sn.lsn, 0, snapshotTime(r.clock.Now()))
-	}
-	rows, err := r.link.query(ctx, "SELECT lsn FROM pg_create_logical_replication_slot(%s, 'pgoutput')", literal(r.setup.slot))
-	if err != nil {
-		return fmt.Errorf("making the slot %s: %w", r.setup.slot, err)
-	}
-	if err := r.setup.made(ctx, r.link); err != nil {
-		return err
-	}
-	from, err := pglogrepl.ParseLSN(rows[0][0])
-	if err != nil {
-		return err
-	}
-	r.missing = false
-	r.because(nil)
-	return r.start(ctx, from)
-}
-
-// finish ends a snapshot whose rows are settled, and goes on with the changes.
-func (r *changeReader) finish(ctx context.Context) error {
-	from := r.snapshot.lsn
-	if err := r.snapshot.finish(ctx, r.link, &r.setup); err != nil {
-		return err
-	}
-	r.snapshot = nil
-	return r.start(ctx, from)
-}
-
 // limit ends reading from the connection when ctx ends.
 func (r *changeReader) limit(ctx context.Context) (stop func() bool) {
 	conn := r.link.Conn()
@@ -210,7 +112,7 @@ func (r *changeReader) receive(ctx context.Context, room stream.Room) error {
 	defer func() { stop() }()
 	r.waits.Store(r.clock.Now().UnixNano())
 	defer r.waits.Store(0)
-	for first := true; r.decoder.reads(room); {
+	for first, waited := true, false; r.decoder.reads(room); {
 		if first && len(r.decoder.out) > 0 {
 			first = false
 			if !stop() {
@@ -225,6 +127,15 @@ func (r *changeReader) receive(ctx context.Context, room stream.Room) error {
 		case err != nil && pgconn.Timeout(err) && !r.link.IsClosed():
 			if r.quiet.Load() {
 				return lost(errors.New("the server is silent"))
+			}
+			// The end of a transaction follows its last change. Without it, a source that ends now
+			// could not confirm the transaction, and it would come again.
+			if !waited && len(r.decoder.out) > 0 && r.decoder.txn != nil && ctx.Err() == nil {
+				waited = true
+				if err := conn.SetReadDeadline(time.Now().Add(endWait)); err != nil {
+					return lost(err)
+				}
+				continue
 			}
 			return ctx.Err()
 		case err != nil:
@@ -283,38 +194,8 @@ func (r *changeReader) Settle(_ context.Context, s stream.Settled) error {
 	return r.report(false)
 }
 
-// report tells the server how far it may forget, and asks for an answer if the server is to
-// show that it is there.
-func (r *changeReader) report(answer bool) error {
-	r.reporting.Lock() // one after another, so what is confirmed does not go back
-	defer r.reporting.Unlock()
-	confirmed, received := r.progress.position()
-	r.mu.Lock()
-	l, told := r.mu.stream, r.mu.told
-	r.mu.Unlock()
-	if l == nil {
-		return nil
-	}
-	confirmed = max(confirmed, told)
-	err := l.Conn().SetWriteDeadline(time.Now().Add(sendTimeout)) // of the system, whatever clock the program has
-	if err == nil {
-		err = pglogrepl.SendStandbyStatusUpdate(context.Background(), l.PgConn, pglogrepl.StandbyStatusUpdate{
-			WALWritePosition: max(received, confirmed), WALFlushPosition: confirmed, WALApplyPosition: confirmed, ReplyRequested: answer,
-		})
-	}
-	if err != nil {
-		return lost(err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.mu.stream == l {
-		r.mu.told = confirmed
-	}
-	return nil
-}
-
-// sendTimeout bounds a report to a server that takes nothing.
-const sendTimeout = 10 * time.Second
+// endWait is how long the changes of a transaction wait for more of it, or for its end.
+const endWait = 100 * time.Millisecond
 
 // Fields implements [stream.Reader].
 func (r *changeReader) Fields(m *stream.Message, b *value.MapBuilder) {
@@ -343,19 +224,13 @@ func (r *changeReader) Close(ctx context.Context) error {
 		}
 	}
 	err := r.report(false)
+	if r.link != nil && r.snapshot == nil && err == nil {
+		r.link.endStream(ctx)
+	}
 	r.drop()
 	r.side.close()
 	if r.setup.had {
 		r.log.Info("the slot stays, and keeps WAL on the disk of the server until it is read again or dropped", "slot", r.setup.slot, "drop", dropSlot(r.setup.slot))
 	}
 	return err
-}
-
-// drop disconnects.
-func (r *changeReader) drop() {
-	r.mu.Lock()
-	r.mu.stream = nil
-	r.mu.Unlock()
-	r.link.drop()
-	r.link, r.snapshot = nil, nil
 }

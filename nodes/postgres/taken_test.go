@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow"
-	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
@@ -41,14 +40,14 @@ func (s *system) cdc(fields ...string) string {
 func newTaken(t testing.TB, doc string) *taken {
 	t.Helper()
 	k := &taken{keys: make(map[string]int)}
-	if list := k.start(t, doc); list.HasErrors() {
-		t.Fatal(list)
+	if err := k.start(t, doc); err != nil {
+		t.Fatal(err)
 	}
 	return k
 }
 
 // start starts a document, and returns what is wrong with it.
-func (k *taken) start(t testing.TB, doc string) diag.List {
+func (k *taken) start(t testing.TB, doc string) error {
 	t.Helper()
 	e, err := uniflow.New(uniflow.Options{Kinds: append(std.Defs(""), k.def()), Log: slog.New(slog.NewTextHandler(&k.log, nil))})
 	if err != nil {
@@ -63,10 +62,10 @@ func (k *taken) start(t testing.TB, doc string) diag.List {
 	})
 	t.Cleanup(k.stop)
 	list, err := e.Apply(t.Context(), uniflow.Source{Documents: []spec.Document{{File: "w.yaml", Data: []byte(doc)}}})
-	if err != nil && !list.HasErrors() {
-		t.Fatal(err)
+	if err == nil && list.HasErrors() {
+		err = list
 	}
-	return list
+	return err
 }
 
 func (k *taken) def() *node.Def {

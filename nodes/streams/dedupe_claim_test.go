@@ -25,6 +25,7 @@ func markStores(t *testing.T) map[string]string {
 	return map[string]string{
 		"memory":   "",
 		"sqlite":   fmt.Sprintf("store: {driver: sqlite, source: '%s'},", filepath.Join(t.TempDir(), "db")),
+		"redis":    fmt.Sprintf("store: {driver: redis, source: 'redis://%s'},", servertest.StartRedis(t, servertest.RedisOptions{}).Addr()),
 		"postgres": fmt.Sprintf("store: {driver: postgres, source: 'postgres://postgres@%s/postgres', table: t%s},", servertest.Postgres(t).Addr, strings.ToLower(rand.Text())),
 	}
 }

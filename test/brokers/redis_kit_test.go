@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/uniflow-labs/uniflow/internal/servertest"
 	"github.com/uniflow-labs/uniflow/node/stream/streamtest"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/test/brokers"
@@ -21,7 +22,7 @@ const redisPassword = "correct"
 
 // A redisSystem is a server of Redis with what the kit gives to it.
 type redisSystem struct {
-	server *brokers.Redis
+	server *servertest.Redis
 	client rueidis.Client
 
 	mu struct {
@@ -32,8 +33,8 @@ type redisSystem struct {
 
 func newRedisSystem(t testing.TB) *redisSystem {
 	t.Helper()
-	r := &redisSystem{server: brokers.StartRedis(t, brokers.RedisOptions{Password: redisPassword})}
-	r.client = r.server.Connect(t)
+	r := &redisSystem{server: servertest.StartRedis(t, servertest.RedisOptions{Password: redisPassword})}
+	r.client = brokers.ConnectRedis(t, r.server, redisPassword)
 	return r
 }
 

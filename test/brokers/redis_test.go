@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/flowtest"
+	"github.com/uniflow-labs/uniflow/internal/servertest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/test/brokers"
 	"github.com/uniflow-labs/uniflow/value"
@@ -87,8 +88,8 @@ func TestRedisCommands(t *testing.T) {
 // command.
 func TestRedisOutages(t *testing.T) {
 	master := newRedisSystem(t)
-	replica := brokers.StartRedis(t, brokers.RedisOptions{Args: []string{"--replicaof", "127.0.0.1", fmt.Sprint(master.server.Port), "--masterauth", redisPassword}})
-	full := brokers.StartRedis(t, brokers.RedisOptions{Args: []string{"--maxmemory", "1"}})
+	replica := servertest.StartRedis(t, servertest.RedisOptions{Args: []string{"--replicaof", "127.0.0.1", fmt.Sprint(master.server.Port), "--masterauth", redisPassword}})
+	full := servertest.StartRedis(t, servertest.RedisOptions{Args: []string{"--maxmemory", "1"}})
 	f := natsFlow(t)
 	f.Load(fmt.Sprintf(`
 - {kind: redis, name: replica, urls: 'redis://%[1]s', command: [SET, a, 1]}
@@ -287,7 +288,7 @@ func TestRedisWithoutTLS(t *testing.T) {
 func TestRedisTLS(t *testing.T) {
 	cert, key := certificateFiles(t)
 	other, _ := certificateFiles(t)
-	server := brokers.StartRedis(t, brokers.RedisOptions{Cert: cert, Key: key})
+	server := servertest.StartRedis(t, servertest.RedisOptions{Cert: cert, Key: key})
 	for _, c := range []struct{ fields, want string }{
 		{fmt.Sprintf("tls: {ca: %q}", cert), ""},
 		{"tls: {skip_verify: true}", ""},
@@ -309,8 +310,8 @@ func TestRedisTLS(t *testing.T) {
 // TestRedisCluster runs on a cluster of one server, which checks the slots of keys as a larger
 // one does.
 func TestRedisCluster(t *testing.T) {
-	server := brokers.StartRedis(t, brokers.RedisOptions{Args: []string{"--cluster-enabled", "yes"}})
-	r := &redisSystem{server: server, client: server.Connect(t)}
+	server := servertest.StartRedis(t, servertest.RedisOptions{Args: []string{"--cluster-enabled", "yes"}})
+	r := &redisSystem{server: server, client: brokers.ConnectRedis(t, server, "")}
 	r.do(t, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
 	until(t, "the cluster is there", func() bool {
 		text, _ := r.try("CLUSTER", "INFO").ToString()

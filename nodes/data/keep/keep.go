@@ -20,6 +20,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/data"
+	"github.com/uniflow-labs/uniflow/nodes/redis/client"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -68,19 +69,23 @@ var ErrNoMemory = &node.Error{Err: errors.New("the program has no memory left fo
 // InMemory is the driver of a store that ends with the program.
 const InMemory = "memory"
 
+const redisDriver = "redis"
+
 // Fields are the fields of a store. what names in the plural what is kept, and more are further fields.
 func Fields(what, table, shared string, more ...*schema.Field) schema.Object {
 	return schema.Fields(append([]*schema.Field{
-		schema.Enum("driver", InMemory, "sqlite", "postgres").Default(InMemory).Doc("The store."),
-		schema.String("source").Secret().Doc("Where the database is, as in `sql`: a file, or `postgres://user:password@host:5432/name`."),
-		schema.String("table").Default(table).Doc("The table" + shared),
+		schema.Enum("driver", InMemory, "sqlite", "postgres", redisDriver).Default(InMemory).Doc("The store."),
+		schema.String("source").Secret().Doc("Where the database is, as in `sql`: a file, or `postgres://user:password@host:5432/name`; or `redis://user:password@host:6379/0`, with TLS `rediss`."),
+		schema.String("table").Default(table).Doc("The table, of Redis the beginning of the keys" + shared),
 	}, more...)...)
 }
 
 // A Place is where values are kept, as a config names it.
 type Place struct {
-	Shared string         // stands for it in the pool of an engine; without a database also for the namespace
-	db     *data.Database // nil is memory
+	Shared string           // stands for it in the pool of an engine; without a database also for the namespace
+	db     *data.Database   // nil is memory, or redis
+	redis  *client.Settings // nil is another store
+	pool   *node.Pool
 	log    *slog.Logger
 	table  string
 	what   string
@@ -92,11 +97,11 @@ var tableName = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // exampleSources are for hints.
-var exampleSources = map[string]string{"sqlite": "shop.db", "postgres": "postgres://user:password@localhost:5432/shop"}
+var exampleSources = map[string]string{"sqlite": "shop.db", "postgres": "postgres://user:password@localhost:5432/shop", redisDriver: "redis://localhost:6379"}
 
 // New reads a group with the Fields of what.
 func New(init *node.Init, at schema.Config, what string) (*Place, error) {
-	p := &Place{table: at.String("table"), log: init.Log, what: what}
+	p := &Place{table: at.String("table"), log: init.Log, what: what, pool: init.Pool}
 	if !tableName().MatchString(p.table) {
 		return nil, at.Errorf("table", diag.CodeBadValue, "is not the name of a table").WithHint("want letters, digits and _, such as shop_%s", what)
 	}
@@ -106,23 +111,32 @@ func New(init *node.Init, at schema.Config, what string) (*Place, error) {
 	switch {
 	case driver != InMemory && at.String("source") == "":
 		return nil, at.Errorf("source", diag.CodeBadValue, "is missing").WithHint("write where the database is, such as %s", exampleSources[driver])
+	case driver == redisDriver:
+		var err error
+		if p.redis, err = client.ParseURL(at.String("source")); err != nil {
+			return nil, at.Errorf("source", diag.CodeBadValue, "%s", err).WithHint("write one such as %s", exampleSources[driver])
+		}
+		return p, nil
 	case driver != InMemory:
 		var err error
 		p.db, err = data.NewDatabase(init, at)
 		return p, err
 	case at.Has("source"):
-		return nil, at.Errorf("source", diag.CodeBadValue, "is for a database").WithHint("write driver: sqlite or driver: postgres, or leave it out")
+		return nil, at.Errorf("source", diag.CodeBadValue, "is for a database").WithHint("write driver: sqlite, postgres or redis, or leave it out")
 	}
 	p.Shared += " " + init.Node.Namespace
 	return p, nil
 }
 
 // InMemory reports whether it is the memory of the program.
-func (p *Place) InMemory() bool { return p.db == nil }
+func (p *Place) InMemory() bool { return p.db == nil && p.redis == nil }
 
 // Open connects to the database, and makes the table if there is none; held counts the bytes of a store
 // in memory. Close the store.
 func (p *Place) Open(ctx context.Context, held *node.Account) (Store, error) {
+	if p.redis != nil {
+		return openRedis(ctx, p.redis, p.pool, p.table)
+	}
 	if p.db == nil {
 		return NewMemory(held), nil
 	}

@@ -20,23 +20,24 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// A client is one engine of several that have one store.
-type client struct {
+// A engine is one engine of several that have one store.
+type engine struct {
 	t *testing.T
 	Store
 }
 
 // openers open one place twice: as two engines, where it is a database.
-func openers(t *testing.T) map[string]func(*testing.T) [2]client {
+func openers(t *testing.T) map[string]func(*testing.T) [2]engine {
 	table := "t" + strings.ToLower(rand.Text()) // it stays when the test runs again
 	places := map[string]map[string]string{
 		InMemory:   {},
 		"sqlite":   {"driver": "sqlite", "source": filepath.Join(t.TempDir(), "db")},
+		"redis":    {"driver": "redis", "source": "redis://:secret@" + servertest.StartRedis(t, servertest.RedisOptions{Password: "secret"}).Addr() + "/1"},
 		"postgres": {"driver": "postgres", "source": "postgres://postgres@" + servertest.Postgres(t).Addr + "/postgres", "table": table},
 	}
-	open := make(map[string]func(*testing.T) [2]client)
+	open := make(map[string]func(*testing.T) [2]engine)
 	for name, fields := range places {
-		open[name] = func(t *testing.T) (both [2]client) {
+		open[name] = func(t *testing.T) (both [2]engine) {
 			for i := range both {
 				if i == 1 && name == InMemory {
 					both[1] = both[0]
@@ -63,7 +64,7 @@ func openers(t *testing.T) map[string]func(*testing.T) [2]client {
 						t.Error(err)
 					}
 				})
-				both[i] = client{t, s}
+				both[i] = engine{t, s}
 			}
 			return both
 		}
@@ -74,7 +75,7 @@ func openers(t *testing.T) map[string]func(*testing.T) [2]client {
 // epoch is whole milliseconds, as databases keep no more.
 var epoch = time.UnixMilli(1e12)
 
-func (c client) load(key string, now time.Time) Kept {
+func (c engine) load(key string, now time.Time) Kept {
 	c.t.Helper()
 	k, err := c.Load(c.t.Context(), key, now)
 	if err != nil {
@@ -83,7 +84,7 @@ func (c client) load(key string, now time.Time) Kept {
 	return k
 }
 
-func (c client) save(key string, k Kept, n int64, until time.Time) error {
+func (c engine) save(key string, k Kept, n int64, until time.Time) error {
 	if k.Values, k.Until = value.Null(), until; n != 0 {
 		k.Values = value.Map(value.Field{Name: "n", Value: value.Int(n)})
 	}

@@ -9,6 +9,7 @@ package client
 
 import (
 	"cmp"
+	"errors"
 	"net"
 	"net/url"
 	"strconv"
@@ -87,6 +88,37 @@ func NewSettings(c schema.Config) (*Settings, error) {
 	var err error
 	s.tls, err = field.TLSOf(c)
 	return s, err
+}
+
+// ParseURL reads settings from a URL, such as redis://user:password@127.0.0.1:6379/0, for a field
+// that has all of it. The error does not show it.
+func ParseURL(text string) (*Settings, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("not the URL of a server")
+	}
+	s := new(Settings)
+	if u.User != nil {
+		s.user = u.User.Username()
+		s.password, _ = u.User.Password()
+		u.User = nil
+	}
+	if s.user != "" && s.password == "" {
+		return nil, errors.New("a user needs a password")
+	}
+	if number := strings.Trim(u.Path, "/"); number != "" {
+		n, err := strconv.ParseUint(number, 10, 20)
+		if err != nil {
+			return nil, errors.New("the path of the URL must be the number of a database")
+		}
+		s.database, u.Path = int(n), ""
+	}
+	address, secure, problem := parseURL(u.String())
+	if problem != "" {
+		return nil, errors.New(problem)
+	}
+	s.addresses, s.secure = []string{address}, secure
+	return s, nil
 }
 
 // parseURL returns the address of a server, or what is wrong with its URL, without showing it.

@@ -3,7 +3,7 @@ package main
 import (
 	"flag"
 
-	"github.com/uniflow-labs/uniflow/test/brokers"
+	"github.com/uniflow-labs/uniflow/internal/servertest"
 )
 
 // redisServer starts a redis-server that keeps all in memory.
@@ -13,7 +13,7 @@ func redisServer(args []string) (addr string, stop func(), err error) {
 	if err := flags.Parse(args); err != nil {
 		return "", nil, err
 	}
-	server, err := brokers.RunRedis(brokers.RedisOptions{Dir: *dir, Args: []string{"--appendonly", "no"}})
+	server, err := servertest.RunRedis(servertest.RedisOptions{Dir: *dir, Args: []string{"--appendonly", "no"}})
 	if err != nil {
 		return "", nil, err
 	}
