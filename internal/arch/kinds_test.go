@@ -47,6 +47,7 @@ var otherWords = map[string]string{
 	"internal/cli/flow chat":          "a starter",
 	"internal/cli/flow cache":         "a starter",
 	"internal/cli/flow grpc":          "a starter",
+	"internal/cli/flow mcp":           "a starter",
 	"internal/cli/flow listener":      "a word of a message",
 	"internal/cli/flow test":          "a word of a message",
 	"internal/cli/flow snippet":       "a word of a document that is made",

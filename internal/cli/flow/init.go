@@ -31,28 +31,29 @@ const initExample = `  uniflow init
   uniflow init ping
   uniflow init api my-api`
 
-// A starter is an example workflow.
-type starter struct {
-	name    string
-	purpose string
-	summary string
+// A Starter is an example workflow, which init writes.
+type Starter struct {
+	Name    string
+	Purpose string
+	Summary string
 	next    string // the command that runs it, after check and test
 	what    string // what that does
 }
 
-// starters returns all starters, those of one purpose after each other.
-func starters() []starter {
+// Starters returns all starters, those of one purpose after each other.
+func Starters() []Starter {
 	const (
-		servers = "API servers"
-		streams = "streams"
-		jobs    = "jobs"
-		chats   = "chat"
+		servers    = "API servers"
+		streams    = "Streams"
+		jobs       = "Jobs"
+		models     = "Chat and models"
+		operations = "Operations"
 
 		serves  = "serves on port 8000 until Ctrl-C"
 		until   = "goes on until Ctrl-C"
 		buckets = "uniflow start -e ACCESS_KEY=shop -e SECRET_KEY=shop-secret"
 	)
-	return []starter{
+	return []Starter{
 		{"ping", servers, "one route with a constant response", "uniflow start", serves},
 		{"api", servers, "an API over a database: a schema for what comes, 404, values", "uniflow start", serves},
 		{"grpc", servers, "a gRPC API over a database", "uniflow start", serves},
@@ -64,9 +65,15 @@ func starters() []starter {
 		{"sensors", streams, "averages of each minute of MQTT sensors into PostgreSQL", "uniflow start", until},
 		{"cache", streams, "a topic of Kafka as keys of Redis", "uniflow start", until},
 		{"job", jobs, "a CSV file is loaded into a table, and bad rows into another file", "uniflow run flow.yaml", "loads orders.csv into orders.db, and ends"},
+		{"pull", jobs, "the new pages of an API into a table, in one transaction", "uniflow start", until},
 		{"warehouse", jobs, "CSV files of a bucket of S3 into a table of PostgreSQL", buckets, until},
 		{"archive", jobs, "events of a file into a bucket of S3, as Parquet", buckets, until},
-		{"chat", chats, "a page on which a bot answers, and asks back", "uniflow start", serves + ": open http://localhost:8000/"},
+		{"chat", models, "a page on which a bot answers, and asks back", "uniflow start", serves + ": open http://localhost:8000/"},
+		{"assistant", models, "a page on which a model answers, with tools over a database", "uniflow start", serves + ": open http://localhost:8000/"},
+		{"mcp", models, "tools over a database, for programs with a model", "uniflow start", serves},
+		{"alerts", operations, "errors of a log file into a channel of Slack, not each by itself", "uniflow start", until},
+		{"approval", operations, "an expense that a person approves, within days", "uniflow start", serves},
+		{"report", operations, "a mail of what the database has, each Monday", "uniflow start", until},
 	}
 }
 
@@ -74,22 +81,22 @@ func starters() []starter {
 func starterList() string {
 	var b strings.Builder
 	purpose := ""
-	for _, s := range starters() {
-		if s.purpose != purpose {
+	for _, s := range Starters() {
+		if s.Purpose != purpose {
 			if purpose != "" {
 				b.WriteString("\n")
 			}
-			purpose = s.purpose
+			purpose = s.Purpose
 			b.WriteString(purpose + "\n")
 		}
-		fmt.Fprintf(&b, "  %-9s  %s\n", s.name, s.summary)
+		fmt.Fprintf(&b, "  %-9s  %s\n", s.Name, s.Summary)
 	}
 	return b.String()
 }
 
 func starterNames() (names []string) {
-	for _, s := range starters() {
-		names = append(names, s.name)
+	for _, s := range Starters() {
+		names = append(names, s.Name)
 	}
 	return names
 }
@@ -129,14 +136,14 @@ func initCommand(a commands) *cobra.Command {
 			if len(args) > 1 {
 				folder = args[1]
 			}
-			return a.init(starters()[at], folder)
+			return a.init(Starters()[at], folder)
 		},
 	}
 }
 
 // init writes the files of a starter, unless one exists already.
-func (a commands) init(s starter, folder string) error {
-	from := path.Join("starters", s.name)
+func (a commands) init(s Starter, folder string) error {
+	from := path.Join("starters", s.Name)
 	entries, err := starterFiles.ReadDir(from)
 	if err != nil {
 		return err
@@ -151,7 +158,7 @@ func (a commands) init(s starter, folder string) error {
 			if err == nil {
 				err = fmt.Errorf("%s is already there", targets[i])
 			}
-			return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: "nothing was written; name another folder: uniflow init " + s.name + " FOLDER"}
+			return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: "nothing was written; name another folder: uniflow init " + s.Name + " FOLDER"}
 		}
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
