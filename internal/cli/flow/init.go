@@ -64,6 +64,7 @@ func Starters() []Starter {
 		{"search", streams, "the changes of a table of PostgreSQL into a search index", "uniflow start", until},
 		{"sensors", streams, "averages of each minute of MQTT sensors into PostgreSQL", "uniflow start", until},
 		{"cache", streams, "a topic of Kafka as keys of Redis", "uniflow start", until},
+		{"deliver", streams, "a queue of RabbitMQ to a receiver, with a breaker and dead letters", "uniflow start", until},
 		{"job", jobs, "a CSV file is loaded into a table, and bad rows into another file", "uniflow run flow.yaml", "loads orders.csv into orders.db, and ends"},
 		{"pull", jobs, "the new pages of an API into a table, in one transaction", "uniflow start", until},
 		{"warehouse", jobs, "CSV files of a bucket of S3 into a table of PostgreSQL", buckets, until},
