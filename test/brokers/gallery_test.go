@@ -25,7 +25,6 @@ import (
 	"github.com/emersion/go-smtp"
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
-	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/uniflow-labs/uniflow/format"
@@ -223,15 +222,6 @@ func TestExampleCache(t *testing.T) {
 // them, and refuses the other until that is sent again.
 func TestExampleDeliver(t *testing.T) {
 	server := brokers.StartAMQP(t)
-	conn, err := server.Dial(server.Vhost(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var away, refuses atomic.Bool
 	away.Store(true)
 	refuses.Store(true)
@@ -244,23 +234,20 @@ func TestExampleDeliver(t *testing.T) {
 		}
 		return http.StatusNoContent
 	})
-	url := "amqp://" + server.Addr() + "/" + conn.Config.Vhost
+	shop := freeport.Addr(t)
+	_, port, _ := strings.Cut(shop, ":")
+	url := "amqp://" + server.Addr() + "/" + server.Vhost(t)
 	e := startExample(t, "deliver", "amqp://127.0.0.1:5672", url, "url: '{{ .RABBIT }}'", "url: '{{ .RABBIT }}'\n  user: ann\n  password: correct",
-		"http://localhost:8001/events", r.URL+"/events", "port: 8001", "port: 0", "initial: 1s", "initial: 50ms")
-	until(t, "the queue is there", func() bool {
-		ch, err := conn.Channel()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ch.Close() // it is closed already if there is no queue
-		q, err := ch.QueueDeclarePassive("deliveries", true, false, false, false, nil)
-		return err == nil && q.Consumers == 1
-	})
+		"http://localhost:8001/events", r.URL+"/events", "port: 8001", "port: "+port, "initial: 1s", "initial: 50ms")
 	for _, order := range []string{"7", "8"} {
-		err := ch.PublishWithContext(t.Context(), "shop", "order.made", true, false, amqp.Publishing{MessageId: order, Body: []byte(`{"order": ` + order + `}`)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		until(t, "the shop has published an order", func() bool {
+			res, err := http.Post("http://"+shop+"/orders", "application/json", strings.NewReader(`{"order": `+order+`}`))
+			if err != nil {
+				return false // not listening yet
+			}
+			res.Body.Close()
+			return res.StatusCode == http.StatusAccepted
+		})
 	}
 	until(t, "the receiver was asked", func() bool { return r.has(`POST /events {"order":7}`) && r.has(`POST /events {"order":8}`) })
 	r.forget()
@@ -270,6 +257,7 @@ func TestExampleDeliver(t *testing.T) {
 		text, _ := os.ReadFile(refused)
 		return r.has(`POST /events {"order":7}`) && strings.Count(string(text), "\n") == 1
 	})
+	http.DefaultClient.CloseIdleConnections()
 	refuses.Store(false)
 	r.forget()
 	e.command(t, "dead", "requeue", "refused.ndjson", "flow.yaml")
