@@ -23,7 +23,7 @@ import (
 const initLong = `Init writes an example workflow to the working folder or to FOLDER: flow.yaml with
 comments and commands to try it, tests.yaml with its tests, and a config file, so that
 check, test and start need no arguments. It never overwrites a file. Without a name, it
-prints the list of examples.
+prints the list of examples; --json prints it for programs.
 
 `
 
@@ -33,10 +33,10 @@ const initExample = `  uniflow init
 
 // A Starter is an example workflow, which init writes.
 type Starter struct {
-	Name    string
-	Purpose string
-	Summary string
-	next    string // the command that runs it, after check and test
+	Name    string `json:"name"`
+	Purpose string `json:"purpose"`
+	Summary string `json:"summary"`
+	Next    string `json:"next"` // the command that runs it, after check and test
 	what    string // what that does
 }
 
@@ -109,12 +109,16 @@ var starterFiles embed.FS
 const random = "RANDOM"
 
 func initCommand(a commands) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:     "init [NAME] [FOLDER]",
 		Short:   "Write an example workflow",
 		Long:    initLong + strings.TrimSuffix(starterList(), "\n"),
 		Example: initExample,
 		Args: func(cmd *cobra.Command, args []string) error {
+			if asJSON && len(args) > 0 {
+				return app.Usagef(cmd.CommandPath(), "write uniflow init --json", "--json prints the list, and takes no name")
+			}
 			if len(args) > 2 {
 				return app.Usagef(cmd.CommandPath(), "write init ping my-ping; uniflow init lists the names", "init takes a name and a folder, got %s", show.Count(int64(len(args)), "argument"))
 			}
@@ -122,6 +126,9 @@ func initCommand(a commands) *cobra.Command {
 		},
 		ValidArgsFunction: app.CompleteWords(starterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if asJSON {
+				return a.PrintJSON(Starters())
+			}
 			if len(args) == 0 {
 				return a.Print(starterList())
 			}
@@ -140,6 +147,8 @@ func initCommand(a commands) *cobra.Command {
 			return a.init(Starters()[at], folder)
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
 }
 
 // init writes the files of a starter, unless one exists already.
@@ -192,8 +201,8 @@ func (a commands) init(s Starter, folder string) error {
 	if folder != "." {
 		a.Talk("  cd %s\n", filepath.ToSlash(folder))
 	}
-	for _, next := range [][2]string{{"uniflow check", "finds what is wrong"}, {"uniflow test", "runs tests.yaml"}, {s.next, s.what}} {
-		a.Talk("  %-*s  %s\n", len(s.next), next[0], next[1])
+	for _, next := range [][2]string{{"uniflow check", "finds what is wrong"}, {"uniflow test", "runs tests.yaml"}, {s.Next, s.what}} {
+		a.Talk("  %-*s  %s\n", len(s.Next), next[0], next[1])
 	}
 	a.Talk("flow.yaml says how to try it\n")
 	return nil
