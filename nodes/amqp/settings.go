@@ -176,11 +176,11 @@ func (s *settings) explain(err error) error {
 			return refused("url", "the virtual host %q does not exist, or the user may not use it", s.vhost)
 		}
 	}
-	switch {
-	case field.IsTLSError(err) && s.secure:
-		return refused("tls", "%v", err)
-	case errors.As(err, new(*stream.RefusedError)):
+	if errors.As(err, new(*stream.RefusedError)) {
 		return err
+	}
+	if path, said := field.TLSField(err); path != "" && s.secure {
+		return refused(path, "%v", said)
 	}
 	return fmt.Errorf("%s: %w", s.url, err)
 }

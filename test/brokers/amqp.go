@@ -43,7 +43,8 @@ type AMQP struct {
 }
 
 // StartAMQP starts a RabbitMQ, and kills it at the end of the test. It takes some seconds.
-func StartAMQP(tb testing.TB) *AMQP {
+// options are more lines of its configuration.
+func StartAMQP(tb testing.TB, options ...string) *AMQP {
 	tb.Helper()
 	dir := tb.TempDir()
 	var ports [3]int
@@ -53,7 +54,7 @@ func StartAMQP(tb testing.TB) *AMQP {
 	a := &AMQP{Port: ports[0], dir: dir, node: fmt.Sprintf("uniflow%d@localhost", ports[0])}
 	files := map[string]string{
 		".erlang.cookie":  "uniflow",
-		"rabbitmq.conf":   fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\nlog.console = false\nvm_memory_high_watermark.absolute = 2GB\ndisk_free_limit.absolute = 50MB\n", a.Port),
+		"rabbitmq.conf":   fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\nlog.console = false\nvm_memory_high_watermark.absolute = 2GB\ndisk_free_limit.absolute = 50MB\n", a.Port) + strings.Join(options, "\n") + "\n",
 		"enabled_plugins": "[].",
 	}
 	for name, text := range files {
