@@ -360,7 +360,9 @@ func TestExamplesOnPostgres(t *testing.T) {
 		}
 		s.put(t, "new/orders.csv", append(orders, "4,jam,two,3.10\n"...))
 		const want = `[{"n":3,"total":28.30}]`
-		until(t, "the rows are in the table", func() bool { return rows(t, conn, "SELECT count(*) AS n, round(sum(total)::numeric, 2) AS total FROM orders") == want })
+		until(t, "the rows are in the table", func() bool {
+			return rows(t, conn, "SELECT count(*) AS n, round(sum(total)::numeric, 2) AS total FROM orders") == want
+		})
 		until(t, "the file has moved", func() bool {
 			return len(s.keys(t, "new/")) == 0 && slices.Equal(s.keys(t, "done/"), []string{"done/orders.csv"})
 		})
