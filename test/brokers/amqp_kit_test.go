@@ -20,7 +20,8 @@ import (
 type amqpSystem struct {
 	server *brokers.AMQP
 	vhost  string
-	kind   string // of the queue
+	kind   string   // of the queue
+	bodies [][]byte // that consume has read
 
 	mu   sync.Mutex
 	conn *amqp.Connection
@@ -173,26 +174,36 @@ func TestAMQPSink(t *testing.T) {
 	})
 }
 
-// consume returns the bodies of the queue, in order, which it keeps.
-func (a *amqpSystem) consume(t testing.TB) (bodies [][]byte) {
+// consume returns the bodies of all messages, in order: those that it has read before, and those
+// that are in the queue now. More may come meanwhile, faster than they are read.
+func (a *amqpSystem) consume(t testing.TB) [][]byte {
 	t.Helper()
+	all, _ := a.server.Count(t, a.vhost, "orders")
+	if all == 0 {
+		return a.bodies
+	}
 	conn, err := a.server.Dial(a.vhost)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() // gives back what it has got
+	defer conn.Close() // gives back what it has got beyond that
 	ch, err := conn.Channel()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for {
-		d, ok, err := ch.Get("orders", false)
-		if err != nil {
+	deliveries, err := ch.Consume("orders", "", false, false, false, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range all {
+		d, ok := <-deliveries
+		if !ok {
+			t.Fatal("the connection of the consumer was lost")
+		}
+		a.bodies = append(a.bodies, d.Body)
+		if err := d.Ack(false); err != nil {
 			t.Fatal(err)
 		}
-		if !ok {
-			return bodies
-		}
-		bodies = append(bodies, d.Body)
 	}
+	return a.bodies
 }
