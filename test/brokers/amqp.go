@@ -83,6 +83,40 @@ func StartAMQP(tb testing.TB, options ...string) *AMQP {
 	return a
 }
 
+// shared are brokers that outlive their test.
+var shared struct {
+	sync.Mutex
+	amqp *AMQP
+	end  []func()
+}
+
+// SharedAMQP returns a RabbitMQ that [Clean] kills. Each test has virtual hosts of its own there,
+// and may restart it if it runs alone.
+func SharedAMQP(tb testing.TB) *AMQP {
+	tb.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.amqp == nil {
+		shared.amqp = StartAMQP(lasting{tb})
+	}
+	return shared.amqp
+}
+
+// A lasting is a test whose broker outlives it.
+type lasting struct{ testing.TB }
+
+func (l lasting) Cleanup(f func()) { shared.end = append(shared.end, f) }
+
+func (l lasting) TempDir() string {
+	l.Helper()
+	dir, err := os.MkdirTemp("", "brokers")
+	if err != nil {
+		l.Fatal(err)
+	}
+	built.Store(dir, true)
+	return dir
+}
+
 func (a *AMQP) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Env = a.dir, a.env
@@ -184,6 +218,12 @@ func (a *AMQP) Count(tb testing.TB, vhost, queue string) (all, unacknowledged in
 		tb.Fatalf("count: %q", text)
 	}
 	return all, unacknowledged
+}
+
+// Alarm lets the broker lack memory, or not any more. While it does, it takes no messages.
+func (a *AMQP) Alarm(tb testing.TB, on bool) {
+	tb.Helper()
+	a.ask(tb, "alarm "+map[bool]string{true: "on", false: "off"}[on])
 }
 
 // Addr returns the host and the port.
