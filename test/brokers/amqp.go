@@ -69,7 +69,8 @@ func StartAMQP(tb testing.TB, options ...string) *AMQP {
 		"HOME="+dir, fmt.Sprint("ERL_EPMD_PORT=", ports[1]), "ERL_EPMD_ADDRESS=127.0.0.1", "CONTROL_NODE="+a.node,
 		"RABBITMQ_NODENAME="+a.node, fmt.Sprint("RABBITMQ_DIST_PORT=", ports[2]),
 		"RABBITMQ_MNESIA_BASE="+filepath.Join(dir, "mnesia"), "RABBITMQ_LOG_BASE="+filepath.Join(dir, "log"),
-		"RUNNING_UNDER_SYSTEMD=1", // the script becomes the broker, and does not start it: it ends with the test, however that ends
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 1:1", // it starts in less time, and leaves the test a core
+		"RUNNING_UNDER_SYSTEMD=1",                    // the script becomes the broker, and does not start it: it ends with the test, however that ends
 		"RABBITMQ_CONFIG_FILE="+filepath.Join(dir, "rabbitmq"), "RABBITMQ_ENABLED_PLUGINS_FILE="+filepath.Join(dir, "enabled_plugins"),
 	)
 	a.begin(tb, "epmd", "-port", strconv.Itoa(ports[1]), "-address", "127.0.0.1")
