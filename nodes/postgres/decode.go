@@ -121,7 +121,7 @@ func (d *decoder) change(msg []byte) error {
 	var key string
 	for rest := msg[5:]; len(rest) > 0; {
 		kind := rest[0]
-		v, missing, k, after, err := rel.tuple(rest[1:], kind == 'K')
+		v, missing, k, after, err := rel.tuple(rest[1:], kind == 'K', old)
 		if err != nil {
 			return err
 		}

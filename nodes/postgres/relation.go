@@ -44,11 +44,11 @@ func (d *decoder) describe(ctx context.Context, m *pglogrepl.RelationMessage) er
 		return nil
 	}
 	if len(unknown) > 0 {
-		rows, err := d.side.query(ctx, "SELECT oid, typelem FROM pg_type WHERE typcategory = 'A' AND oid IN (%s)", strings.Join(unknown, ", "))
+		rows, err := d.side.query(ctx, typesQuery, strings.Join(unknown, ", "))
 		if err != nil {
 			return lost(err)
 		}
-		rel.setElems(rows)
+		rel.setTypes(rows)
 	}
 	if m.ReplicaIdentity == 'f' {
 		rows, err := d.side.query(ctx, keysQuery, strconv.FormatUint(uint64(m.RelationID), 10))
@@ -64,13 +64,24 @@ func (d *decoder) describe(ctx context.Context, m *pglogrepl.RelationMessage) er
 const keysQuery = `SELECT a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
 	WHERE c.oid = %s AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END`
 
-func (r *relation) setElems(rows [][]string) {
+// typesQuery asks what types are that a database has defined: the type that a domain is of, and
+// the type of the elements of an array.
+const typesQuery = `WITH RECURSIVE base (oid, is_of, typtype, typbasetype, elem) AS (
+		SELECT oid, oid, typtype, typbasetype, CASE typcategory WHEN 'A' THEN typelem ELSE 0 END FROM pg_type WHERE oid IN (%s)
+		UNION ALL SELECT b.oid, t.oid, t.typtype, t.typbasetype, CASE t.typcategory WHEN 'A' THEN t.typelem ELSE 0 END FROM base b JOIN pg_type t ON b.typtype = 'd' AND t.oid = b.typbasetype
+	) SELECT oid, is_of, elem FROM base WHERE typtype <> 'd'`
+
+// setTypes takes the rows of [typesQuery]. A query has resolved the domains of its columns already.
+func (r *relation) setTypes(rows [][]string) {
 	for _, row := range rows {
-		oid, _ := strconv.ParseUint(row[0], 10, 32) // the server wrote a number
-		elem, _ := strconv.ParseUint(row[1], 10, 32)
+		var oids [3]uint32
+		for i, text := range row {
+			oid, _ := strconv.ParseUint(text, 10, 32) // the server wrote a number
+			oids[i] = uint32(oid)
+		}
 		for i := range r.columns {
-			if r.columns[i].oid == uint32(oid) {
-				r.columns[i].elem = uint32(elem)
+			if c := &r.columns[i]; c.oid == oids[0] || c.oid == oids[1] {
+				c.oid, c.elem = oids[1], oids[2]
 			}
 		}
 	}
@@ -82,8 +93,9 @@ func (r *relation) setKeys(rows [][]string) {
 	}
 }
 
-// tuple decodes a row. keys says that only the columns of the key have values.
-func (r *relation) tuple(b []byte, keys bool) (row value.Value, unchanged []string, key string, rest []byte, err error) {
+// tuple decodes a row. keys says that only the columns of the key have values. A large value that
+// is not sent, as the update left it alone, is taken from the old row, if that is known.
+func (r *relation) tuple(b []byte, keys bool, old value.Value) (row value.Value, unchanged []string, key string, rest []byte, err error) {
 	if len(b) < 2 {
 		return row, nil, "", nil, errShort
 	}
@@ -103,8 +115,11 @@ func (r *relation) tuple(b []byte, keys bool) (row value.Value, unchanged []stri
 		switch kind {
 		case pglogrepl.TupleDataTypeNull:
 		case pglogrepl.TupleDataTypeToast:
-			unchanged = append(unchanged, c.name)
-			continue
+			var ok bool
+			if v, ok = old.Get(c.name); !ok {
+				unchanged = append(unchanged, c.name)
+				continue
+			}
 		default:
 			if len(b) < 4 || uint64(len(b)) < 4+uint64(binary.BigEndian.Uint32(b)) {
 				return row, nil, "", nil, errShort

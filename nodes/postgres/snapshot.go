@@ -102,7 +102,7 @@ func (sn *snapshot) open(ctx context.Context, l *link) error {
 	if err != nil {
 		return err
 	}
-	types, err := l.query(ctx, "SELECT t.oid, t.typelem FROM pg_type t JOIN pg_attribute a ON a.atttypid = t.oid WHERE t.typcategory = 'A' AND a.attrelid = %s", t.oid)
+	types, err := l.query(ctx, typesQuery, "SELECT atttypid FROM pg_attribute WHERE attrelid = "+t.oid)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (sn *snapshot) open(ctx context.Context, l *link) error {
 		sn.rel.columns = append(sn.rel.columns, column{name: f.Name, oid: f.DataTypeOID, elem: elem})
 	}
 	sn.rel.setKeys(keys)
-	sn.rel.setElems(types)
+	sn.rel.setTypes(types)
 	return nil
 }
 

@@ -1,0 +1,188 @@
+package postgres_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// at returns what a path of names leads to; null if nothing.
+func at(v value.Value, path ...string) value.Value {
+	for _, name := range path {
+		v, _ = v.Get(name)
+	}
+	return v
+}
+
+// rows returns the row of each message, as JSON, without its column id.
+func (k *taken) rows(t *testing.T) (all []string) {
+	t.Helper()
+	for _, m := range k.messages {
+		all = append(all, at(m, "body", "op").String()+" "+jsonOf(t, at(m, "body", "row")))
+	}
+	return all
+}
+
+func jsonOf(t *testing.T, v value.Value) string {
+	t.Helper()
+	text, err := v.AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// every is a table with a column for each type, and rows of ordinary values, limits and nulls.
+var every = []string{
+	`CREATE TYPE mood AS ENUM ('good', 'so so')`, `CREATE DOMAIN positive AS int CHECK (value > 0)`, `CREATE DOMAIN small AS positive`, `CREATE DOMAIN moods AS mood[]`,
+	`CREATE TABLE item (id bigint PRIMARY KEY, i2 smallint, i4 int, i8 bigint, f4 real, f8 double precision, num numeric, yes boolean, t text, vc varchar(9), c char(4),
+	 raw bytea, d date, tm time, ts timestamp, tz timestamptz, iv interval, u uuid, j json, jb jsonb, ip inet, m mood, p small, ms moods, ints int[], texts text[], times timestamptz[], money money, xml xml, bits bit(3), range int4range, pt point)`,
+}
+
+const everyRow = `INSERT INTO item (id) VALUES (2); INSERT INTO item VALUES
+(1, -32768, 2147483647, 9223372036854775807, 1.5, 0.1, 123456789012345678901234567890.5, true, 'é"\', 'v', 'ab', '\x00ff', '2026-11-29', '12:30:00.5', '2026-11-29 12:30:00.123456', '2026-11-29 12:30:00+09',
+ '1 day 2 hours', '00000000-0000-0000-0000-00000000000a', '{"a": [1, 1.50]}', '{"b": null}', '10.0.0.0/8', 'so so', 5, '{good,NULL}', '{1,NULL,3}', '{"a,b","",NULL,"q\""}', '{2026-01-01 00:00:00+00}', 12.5, '<a/>', B'101', '[1,5)', '(1,2)'),
+(3, 0, 0, 0, 'NaN', '-Infinity', 'NaN', false, '', '', '', '', '0001-01-01', '00:00', '1970-01-01', '1970-01-01Z', '0', '00000000-0000-0000-0000-000000000000', '[]', '"text"', '::1', 'good', 1, '{}', '{}', '{}', '{}', 0, '', B'000', 'empty', '(0,0)')`
+
+// TestCDCValues: the values of a snapshot, and of changes, are those that sql gives for the same row.
+func TestCDCValues(t *testing.T) {
+	s := newSystem(t)
+	s.exec(t, every...)
+	s.exec(t, strings.NewReplacer("(1, -32768", "(11, -32768", "(2)", "(12)", "(3, 0", "(13, 0").Replace(everyRow))
+	k := newTaken(t, fmt.Sprintf(`
+- {kind: postgres_cdc, name: source, source: '%[1]s', slot: %[2]s, publication: p, tables: item, snapshot: initial, ports: {out: [{name: take}, {name: select}]}}
+- {kind: snippet, name: select, language: cel, code: '["SELECT * FROM item WHERE id = :id", {"id": self.body.row.id}]', ports: {out: [{name: sql}]}}
+- {kind: sql, name: sql, driver: postgres, source: '%[1]s', ports: {out: [{name: take}]}}
+- {kind: take, name: take}
+`, s.url(s.server.Addr), s.name))
+	k.until(t, "the snapshot", func() bool { return len(k.messages) == 6 })
+	s.exec(t, everyRow)
+	k.until(t, "the changes", func() bool { return len(k.messages) == 12 })
+	changed, selected := map[string]string{}, map[string]string{}
+	for _, m := range k.messages {
+		if m.Kind() == value.KindList {
+			selected[at(m.At(0), "id").String()] = m.At(0).String()
+		} else {
+			changed[at(m, "key").String()] = at(m, "body", "row").String()
+		}
+	}
+	for _, id := range []string{"1", "2", "3", "11", "12", "13"} {
+		if changed[id] != selected[id] || changed[id] == "" {
+			t.Errorf("row %s: got\n%s\nsql gives\n%s", id, changed[id], selected[id])
+		}
+	}
+}
+
+// TestCDCUnchanged: a large value that an update leaves alone is named, not made null, and the whole
+// row comes with REPLICA IDENTITY FULL.
+func TestCDCUnchanged(t *testing.T) {
+	s := newSystem(t)
+	s.exec(t, "CREATE TABLE item (id bigint PRIMARY KEY, n int, large text)", "ALTER TABLE item ALTER large SET STORAGE EXTERNAL")
+	k := newTaken(t, s.cdc("snapshot: never"))
+	k.connected(t)
+	large := strings.Repeat("x", 8<<20)
+	if _, err := s.conn.Exec(t.Context(), "INSERT INTO item VALUES (1, 1, $1), (2, 1, '')", large); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(t, "UPDATE item SET n = 2", "UPDATE item SET id = 3 WHERE id = 2", "ALTER TABLE item REPLICA IDENTITY FULL", "UPDATE item SET n = 3 WHERE id = 1", "DELETE FROM item WHERE id = 3")
+	k.until(t, "seven changes", func() bool { return len(k.messages) == 7 })
+	var got []string
+	for _, m := range k.messages {
+		body := at(m, "body")
+		text := strings.ReplaceAll(jsonOf(t, body), large, "LARGE")
+		got = append(got, text)
+	}
+	want := []string{
+		`{"op":"insert","table":"public.item","row":{"id":1,"n":1,"large":"LARGE"},"old":null}`,
+		`{"op":"insert","table":"public.item","row":{"id":2,"n":1,"large":""},"old":null}`,
+		`{"op":"update","table":"public.item","row":{"id":1,"n":2},"old":null,"unchanged":["large"]}`,
+		`{"op":"update","table":"public.item","row":{"id":2,"n":2,"large":""},"old":null}`,
+		`{"op":"update","table":"public.item","row":{"id":3,"n":2,"large":""},"old":{"id":2}}`,
+		`{"op":"update","table":"public.item","row":{"id":1,"n":3,"large":"LARGE"},"old":{"id":1,"n":2,"large":"LARGE"}}`,
+		`{"op":"delete","table":"public.item","row":null,"old":{"id":3,"n":2,"large":""}}`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestCDCDefinitions: a table that is altered between changes gives rows of its columns at that time.
+func TestCDCDefinitions(t *testing.T) {
+	s := newSystem(t)
+	s.exec(t, "CREATE TABLE item (id bigint PRIMARY KEY, a int)")
+	k := newTaken(t, s.cdc("snapshot: never"))
+	k.connected(t)
+	s.exec(t,
+		"INSERT INTO item VALUES (1, 1)", "ALTER TABLE item ADD b text", "INSERT INTO item VALUES (2, 2, 'y')", "ALTER TABLE item DROP a", "INSERT INTO item VALUES (3, 'z')",
+		"ALTER TABLE item RENAME b TO c", "BEGIN; INSERT INTO item VALUES (4, 'in'); ALTER TABLE item ALTER c TYPE bytea USING '\\x01'; INSERT INTO item VALUES (5, '\\x02'); COMMIT", "TRUNCATE item")
+	k.until(t, "six changes", func() bool { return len(k.messages) == 6 })
+	want := []string{
+		`insert {"id":1,"a":1}`, `insert {"id":2,"a":2,"b":"y"}`, `insert {"id":3,"b":"z"}`, `insert {"id":4,"c":"in"}`, `insert {"id":5,"c":"Ag=="}`, `truncate null`,
+	}
+	if got := k.rows(t); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestCDCPartitions: changes of partitions have the name of the table, also of one that is added later.
+func TestCDCPartitions(t *testing.T) {
+	s := newSystem(t)
+	s.exec(t, "CREATE TABLE item (id bigint, day int, PRIMARY KEY (id, day)) PARTITION BY LIST (day)", "CREATE TABLE item_1 PARTITION OF item FOR VALUES IN (1)")
+	k := newTaken(t, s.cdc("snapshot: never"))
+	k.connected(t)
+	s.exec(t, "INSERT INTO item VALUES (1, 1)", "CREATE TABLE item_2 PARTITION OF item FOR VALUES IN (2)", "INSERT INTO item VALUES (2, 2)", "UPDATE item SET day = 2 WHERE id = 1")
+	k.until(t, "four changes", func() bool { return len(k.messages) == 4 })
+	for _, m := range k.messages {
+		if got := at(m, "table").String(); got != "public.item" {
+			t.Errorf("got the table %s in %s", got, jsonOf(t, m))
+		}
+	}
+	want := []string{`insert {"id":1,"day":1}`, `insert {"id":2,"day":2}`, `delete null`, `insert {"id":1,"day":2}`} // moved to another partition
+	if got := k.rows(t); !slices.Equal(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestCDCTransactions: a transaction is a message, or parts of one, and a large one is never held as a whole.
+func TestCDCTransactions(t *testing.T) {
+	s := newSystem(t)
+	s.exec(t, "CREATE TABLE item (id bigint PRIMARY KEY, pad text)")
+	const rows, most = 100_000, 2_000
+	k := newTaken(t, s.cdc("snapshot: never", "message: transaction", "max_in_flight: 2000", "bytes: 4MiB"))
+	k.connected(t)
+	s.exec(t, "BEGIN; INSERT INTO item VALUES (1, 'a'), (2, 'b'); DELETE FROM item WHERE id = 1; COMMIT")
+	k.until(t, "a message", func() bool { return len(k.messages) == 1 })
+	if got, want := jsonOf(t, at(k.messages[0], "body")), `[{"op":"insert","table":"public.item","row":{"id":1,"pad":"a"},"old":null,"key":"1"},{"op":"insert","table":"public.item","row":{"id":2,"pad":"b"},"old":null,"key":"2"},{"op":"delete","table":"public.item","row":null,"old":{"id":1},"key":"1"}]`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	s.exec(t, fmt.Sprintf("INSERT INTO item SELECT n + 10, repeat('x', 500) FROM generate_series(1, %d) AS n", rows))
+	k.until(t, "the last part", func() bool {
+		last := k.messages[len(k.messages)-1]
+		partial, _ := at(last, "partial").AsBool()
+		return len(k.messages) > 1 && !partial
+	})
+	count := 0
+	for i, m := range k.messages[1:] {
+		part, _ := at(m, "part").AsInt()
+		partial, _ := at(m, "partial").AsBool()
+		body := at(m, "body")
+		if int(part) != i+1 || partial != (i < len(k.messages)-2) || body.Len() > most {
+			t.Fatalf("part %d is numbered %d with %d changes, partial: %t", i+1, part, body.Len(), partial)
+		}
+		if size := len(jsonOf(t, body)); size > 2<<20 { // a quarter of bytes, and what JSON adds
+			t.Errorf("part %d is %d bytes", part, size)
+		}
+		for j := range body.Len() {
+			count++
+			if id, _ := at(body.At(j), "row", "id").AsInt(); int(id) != count+10 {
+				t.Fatalf("got the row %d, want %d", id, count+10)
+			}
+		}
+	}
+	if count != rows {
+		t.Errorf("got %d rows, want %d", count, rows)
+	}
+}
