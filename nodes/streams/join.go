@@ -48,7 +48,7 @@ func joinDef(o stream.Options) *node.Def {
 			c := init.Config
 			n := &joiner{within: c.Duration("within"), left: c.String("mode") == "left", linked: init.OutLinks[1] > 0, max: int(c.Int("max")), waits: make(map[state.Key]*list.List)}
 			n.clock, n.alone = init.Clock, func(context.Context, value.Value) node.Result { return node.Fail(errGivenBack) }
-			if init.InLinks[0] == 0 || init.InLinks[1] == 0 {
+			if (init.InLinks[0] == 0) != (init.InLinks[1] == 0) {
 				init.AddWarning(c.Errorf("", diag.CodeNoEffect, "only one of in[0] and in[1] has a link, so nothing has a partner").WithHint("link one stream to in[0], and the other to in[1]"))
 			}
 			for i, name := range sides {

@@ -159,7 +159,7 @@ func (n *windower) reopen(e *event, f *fault) *window {
 	return w
 }
 
-// merge extends a session by an event, which may make one of two. Other windows stay as they are.
+// merge extends a session by an event, which may make one of two. Windows with a size stay as they are.
 func (n *windower) merge(e *event, s span, open []*window, full *[]*bundle) *window {
 	w := open[0]
 	if n.gap == 0 {
