@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,8 +38,8 @@ type producing struct {
 	create      bool
 }
 
-// A refusal is a record that Kafka has refused. When its message comes again, the record is
-// tried alone in its batch; if it is refused there, its process fails instead of the run.
+// A refusal is a record that Kafka has refused, or a topic. When a message comes again, its record
+// is tried alone in its batch; if it is refused there, its process fails instead of the run.
 type refusal struct {
 	err   error
 	alone bool
@@ -102,6 +103,9 @@ func identity(r *kgo.Record) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
+// topicOf is the identity of all records of a topic.
+func topicOf(r *kgo.Record) [32]byte { return sha256.Sum256([]byte(r.Topic)) }
+
 // suspect returns what is known of a record that was refused; ok is false for others.
 func (t *transaction) suspect(r *kgo.Record) (refused refusal, ok bool) {
 	t.mu.Lock()
@@ -109,12 +113,26 @@ func (t *transaction) suspect(r *kgo.Record) (refused refusal, ok bool) {
 	if len(t.mu.refused) == 0 {
 		return refused, false
 	}
-	refused, ok = t.mu.refused[identity(r)]
+	if refused, ok = t.mu.refused[topicOf(r)]; !ok {
+		refused, ok = t.mu.refused[identity(r)]
+	}
 	return refused, ok && t.clock.Now().Sub(refused.at) < refusedFor
 }
 
-// refuse notes a record that Kafka has refused.
+// accept forgets that a record was refused, as it is written now.
+func (t *transaction) accept(r *kgo.Record) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.mu.refused, topicOf(r))
+	delete(t.mu.refused, identity(r))
+}
+
+// refuse notes what Kafka has refused.
 func (t *transaction) refuse(r *kgo.Record, err error, alone bool) {
+	of := identity(r)
+	if oneOf(err, ofTopic) {
+		of = topicOf(r)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now()
@@ -122,7 +140,7 @@ func (t *transaction) refuse(r *kgo.Record, err error, alone bool) {
 		maps.DeleteFunc(t.mu.refused, func(_ [32]byte, old refusal) bool { return now.Sub(old.at) >= refusedFor })
 	}
 	if len(t.mu.refused) < mostRefused {
-		t.mu.refused[identity(r)] = refusal{err, alone, now}
+		t.mu.refused[of] = refusal{err, alone, now}
 	}
 }
 
@@ -277,7 +295,13 @@ func (r *run) written(ctx context.Context) bool {
 	return r.ended.Err() == nil
 }
 
-func bytesIn(r *kgo.Record) int { return len(r.Key) + len(r.Value) }
+func bytesIn(r *kgo.Record) int {
+	n := len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}
 
 func (r *run) give(rec *kgo.Record, alone bool, done func(error)) {
 	bytes := bytesIn(rec) // before the client changes anything
@@ -289,22 +313,26 @@ func (r *run) give(rec *kgo.Record, alone bool, done func(error)) {
 				r.of.refuse(rec, err, alone)
 			}
 			r.fail(err)
+		} else if alone {
+			r.of.accept(rec)
 		}
 		done(err)
 	})
 }
 
+// The errors of a record, and of all records of its topic.
+var (
+	ofRecord = []error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp}
+	ofTopic  = []error{kerr.UnknownTopicOrPartition, kerr.InvalidTopicException, kerr.TopicAuthorizationFailed}
+)
+
+func oneOf(err error, of []error) bool {
+	return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
+}
+
 // isRefusal reports whether an error is one of the record, and will not go away by itself.
 func isRefusal(err error) bool {
-	for _, of := range []error{
-		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.UnknownTopicOrPartition, kerr.InvalidTopicException,
-		kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.TopicAuthorizationFailed,
-	} {
-		if errors.Is(err, of) {
-			return true
-		}
-	}
-	return node.Describe(err).Code == "bad_partition"
+	return oneOf(err, ofRecord) || oneOf(err, ofTopic) || node.Describe(err).Code == "bad_partition"
 }
 
 type manualKey struct{}
