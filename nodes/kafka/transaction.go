@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
 // A transaction is what the source and the sinks of one name share, of all generations. The
@@ -71,12 +70,13 @@ func (t *transaction) wanted() producing {
 	return t.mu.wanted
 }
 
-// take makes a source the owner. Two would end each other's runs.
+// take makes a source the owner. Two would end each other's runs. An error may go away: the
+// source of the workflow before a reload may have another name.
 func (t *transaction) take(r *sourceReader) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.owner != nil && t.mu.owner != r {
-		return &stream.RefusedError{Field: "transaction", Err: fmt.Errorf("another source of this program has the transaction %q", t.name)}
+		return fmt.Errorf("another source of this program has the transaction %q: give each source a transaction of its own", t.name)
 	}
 	t.mu.owner = r
 	return nil

@@ -459,7 +459,7 @@ func (x *transactor) undone(ctx context.Context, r *sourceReader, run *run, why,
 	x.mu.Unlock()
 	r.log.Warn("a transaction was aborted, and its messages come again", "transaction", x.name, "error", why)
 	r.client.AllowRebalance()
-	if err != nil {
+	if err != nil || errors.Is(why, stream.ErrLost) { // such as a topic that was made again
 		return x.broken(run, why)
 	}
 	if x.aborts > 1 {

@@ -334,6 +334,33 @@ func TestKafkaTransactionNoTopic(t *testing.T) {
 	}
 }
 
+// TestKafkaTransactionTopicAgain writes to a topic that was deleted and made again.
+func TestKafkaTransactionTopicAgain(t *testing.T) {
+	k := brokers.FakeKafka(t)
+	topicsOf(t, k)
+	w := start(t, transaction(k, "tx", "", ""), worker(idle))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(w.log.Tail(4000))
+		}
+	})
+	produce(t, k, "in", 0, 50, 50)
+	settledIn(t, k, 50)
+	k.Delete(t, "out")
+	k.Create(t, "out", 4)
+	produce(t, k, "in", 50, 50, 50)
+	settledIn(t, k, 100)
+	if n := len(committed(t, k, "out", 4)); n != 50 {
+		t.Errorf("%d messages are there, want 50", n)
+	}
+	k.Delete(t, "in")
+	k.Create(t, "in", 4)
+	eventually(t, "the message of the topic that is read", func() bool {
+		produce(t, k, "in", 100, 1, 50)
+		return len(committed(t, k, "out", 4)) > 50
+	})
+}
+
 // TestKafkaTransactionTooLarge fails a message that is too large, and aborts nothing.
 func TestKafkaTransactionTooLarge(t *testing.T) {
 	k := brokers.FakeKafka(t)
@@ -382,6 +409,34 @@ func TestKafkaTransactionReload(t *testing.T) {
 				doc = strings.ReplaceAll(doc, "topic: dead", "topic: dead, create: true")
 			}
 			if problems := w.load(t, doc); problems != "" {
+				t.Fatal(problems)
+			}
+		}
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Log(w.log.Tail(6000))
+			}
+		})
+		settledIn(t, k, n)
+		once(t, committed(t, k, "out", 4), n)
+	})
+}
+
+// TestKafkaTransactionOtherSource reloads with another client, node and transaction for the source.
+func TestKafkaTransactionOtherSource(t *testing.T) {
+	onKafka(t, func(t *testing.T, k *brokers.Kafka) {
+		topicsOf(t, k)
+		const n, reloads = 2000, 4
+		same := transaction(k, "tx", "", "")
+		w := start(t, slow(same))
+		for i, doc := range []string{
+			strings.Replace(same, "session: 6s", "session: 7s", 1),
+			strings.Replace(same, "name: source", "name: other", 1),
+			transaction(k, "ty", "", ""),
+			same,
+		} {
+			produce(t, k, "in", i*n/reloads, n/reloads, 50)
+			if problems := w.load(t, slow(doc)); problems != "" {
 				t.Fatal(problems)
 			}
 		}
