@@ -156,7 +156,7 @@ type run struct {
 
 	ended context.Context         // is done when it has failed, with the reason, or is over
 	fail  context.CancelCauseFunc // with why it cannot be committed
-	gate  sync.RWMutex            // held by those who produce, alone by who produces a suspect
+	gate  sync.RWMutex            // held by those who produce, alone by who produces a suspect or ends the run
 
 	mu struct {
 		sync.Mutex
@@ -172,7 +172,7 @@ type runState uint8
 const (
 	runOpen runState = iota
 	runAborted
-	runCommitted
+	runCommitted // or about to be
 )
 
 // mostBuffered and mostBytes are how much the client has of a run that is not written.
@@ -206,10 +206,12 @@ func (r *run) dueAt() time.Time {
 // over ends the run: nothing is produced in it from now on.
 func (r *run) over(state runState) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.mu.state = state
+	r.mu.Unlock()
 	r.fail(errRunOver)
 	r.hasten()
+	r.gate.Lock() // a record that comes later would be in the next run
+	defer r.gate.Unlock()
 }
 
 var errRunOver = errors.New("the transaction has ended")
@@ -261,17 +263,21 @@ func (r *run) leave(bytes int) {
 
 // produce gives a record to the client. If that fails, the run does, and not the process.
 func (r *run) produce(rec *kgo.Record, done func(error)) error {
+	_, suspect := r.of.suspect(rec)
+	if suspect {
+		r.gate.Lock()
+		defer r.gate.Unlock()
+	} else {
+		r.gate.RLock()
+		defer r.gate.RUnlock()
+	}
 	if ok, err := r.enter(bytesIn(rec)); !ok {
 		return err
 	}
-	if _, suspect := r.of.suspect(rec); !suspect {
-		r.gate.RLock()
-		defer r.gate.RUnlock()
+	if !suspect {
 		r.give(rec, false, done)
 		return nil
 	}
-	r.gate.Lock()
-	defer r.gate.Unlock()
 	if r.client.Flush(r.ended) != nil { // the run has failed
 		r.leave(bytesIn(rec))
 		return nil
@@ -282,8 +288,11 @@ func (r *run) produce(rec *kgo.Record, done func(error)) error {
 }
 
 // written waits until the client has written all records, and reports whether it has: it would
-// commit without those that have failed.
+// commit without those that have failed, or that came later: only forks have any.
 func (r *run) written(ctx context.Context) bool {
+	r.mu.Lock()
+	r.mu.state = runCommitted
+	r.mu.Unlock()
 	if err := r.client.Flush(ctx); err != nil {
 		r.fail(err)
 	}

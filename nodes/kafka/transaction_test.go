@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -33,4 +34,41 @@ func TestAheadClose(t *testing.T) {
 	if held := account.Held(); held != 0 || a.full() {
 		t.Errorf("%d bytes are held, want none", held)
 	}
+}
+
+// TestRunWritten takes no record of a fork once it waits for those before.
+func TestRunWritten(t *testing.T) {
+	client, err := kgo.NewClient(kgo.TransactionalID("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	r := newRun(&transaction{name: "x", clock: node.SystemClock{}}, client, time.Second)
+	defer r.over(runAborted)
+	if ok, err := r.enter(1); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	r.leave(1)
+	if !r.written(t.Context()) {
+		t.Fatal(r.failed())
+	}
+	if ok, err := r.enter(1); ok || err == nil {
+		t.Errorf("got %v, %v, want an error", ok, err)
+	}
+}
+
+// TestRunOver waits for a record that is about to be produced, which would be in the next run.
+func TestRunOver(t *testing.T) {
+	r := newRun(&transaction{name: "x", clock: node.SystemClock{}}, nil, time.Second)
+	r.gate.RLock()
+	over := make(chan struct{})
+	go func() { r.over(runAborted); close(over) }()
+	<-r.ended.Done()
+	select {
+	case <-over:
+		t.Error("it did not wait")
+	default:
+	}
+	r.gate.RUnlock()
+	<-over
 }

@@ -493,6 +493,28 @@ func TestKafkaTransactionStop(t *testing.T) {
 	})
 }
 
+// TestKafkaTransactionRestart restarts the broker within transactions.
+func TestKafkaTransactionRestart(t *testing.T) {
+	onKafka(t, func(t *testing.T, k *brokers.Kafka) {
+		topicsOf(t, k)
+		const n, restarts = 3000, 3
+		w := start(t, slow(transaction(k, "tx", "", "")))
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Log(w.log.Tail(6000))
+			}
+		})
+		for i := range restarts {
+			produce(t, k, "in", i*n/restarts, n/restarts, 50)
+			eventually(t, "a commit", func() bool { return position(t, k) > i*n/restarts })
+			k.Stop()
+			k.Start(t)
+		}
+		settledIn(t, k, n)
+		once(t, committed(t, k, "out", 4), n)
+	})
+}
+
 // TestKafkaTransactionTwoPrograms ends the older one of two programs with one transaction, and
 // does not let it come back.
 func TestKafkaTransactionTwoPrograms(t *testing.T) {
@@ -537,7 +559,7 @@ func TestKafkaTransactionOutside(t *testing.T) {
 func TestKafkaTransactionKill(t *testing.T) {
 	onKafka(t, func(t *testing.T, k *brokers.Kafka) {
 		topicsOf(t, k)
-		n, kills := 6000, 3
+		n, kills := 6000, 2
 		if brokers.Full() {
 			n, kills = 100_000, 50
 		}
