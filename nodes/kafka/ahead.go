@@ -121,6 +121,15 @@ func (a *ahead) polledPart(p partition, bytes int64) int64 {
 	return bytes
 }
 
+// close frees all, when the client is closed.
+func (a *ahead) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.held.Free(a.mu.bytes)
+	a.mu.bytes = 0
+	clear(a.mu.read)
+}
+
 // free says that bytes are not held by the client or this node any more.
 func (a *ahead) free(bytes int64) {
 	if bytes == 0 {

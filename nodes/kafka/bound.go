@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -54,6 +55,9 @@ func checkSources(v *node.Vertex, name string) error {
 		case from.Ref.Kind == "fork":
 			return v.Config.Errorf("transaction", diag.CodeBadNode, "what %q forks comes here, which may end after the transaction of its message", from.Ref).
 				WithHint("send to this node before the fork, or give the fork a kafka_sink without transaction")
+		case slices.Contains(apart, from.Ref.Kind):
+			return v.Config.Errorf("transaction", diag.CodeBadNode, "what %q sends comes here, which is of many messages and in no transaction", from.Ref).
+				WithHint("give that a kafka_sink of its own, without transaction")
 		case from.Ref.Kind == "dedupe":
 			return v.Config.Errorf("transaction", diag.CodeBadNode, "%q is before it, which would drop messages that come again after a transaction was aborted", from.Ref).
 				WithHint("remove it: in a transaction, each message takes effect once")
@@ -65,6 +69,9 @@ func checkSources(v *node.Vertex, name string) error {
 	}
 	return nil
 }
+
+// apart are the kinds that send in processes of their own, although something leads to them.
+var apart = []string{"batch", "collect", "debounce", "join", "window"}
 
 // checkPartners compares a sink with its source and the other sinks, as all use one client.
 func checkPartners(v, source *node.Vertex, name string) error {
@@ -172,9 +179,6 @@ func (b bound) Check(from *stream.Record) error {
 		return err
 	}
 	size := bytesIn(&rec) + recordOverhead
-	for _, h := range rec.Headers {
-		size += len(h.Key) + len(h.Value)
-	}
 	if most := b.config.Int("max_message"); int64(size) > int64(most) {
 		return node.Unusable("too_large", fmt.Errorf("the message has %d bytes with its header, more than max_message allows", size))
 	}

@@ -163,6 +163,9 @@ func (r *sourceReader) Resume(positions map[string]string) error {
 // Connect implements [stream.Reader].
 func (r *sourceReader) Connect(ctx context.Context, h stream.Host) error {
 	r.host = h
+	if r.tx != nil {
+		r.tx.disconnect(r)
+	}
 	largest := kgo.MaxDecompressBatchBytes(largestBatch(r.memory))
 	r.ahead = newAhead(int64(r.most), r.held)
 	opts := []kgo.Opt{

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
 // A transaction is what the source and the sinks of one name share, of all generations. The
@@ -37,8 +37,8 @@ type producing struct {
 	create      bool
 }
 
-// A refusal is a record that Kafka has refused. When its message comes again, the record is
-// tried alone in its batch; if it is refused there, its process fails instead of the run.
+// A refusal is a record that Kafka has refused, or a topic. When a message comes again, its record
+// is tried alone in its batch; if it is refused there, its process fails instead of the run.
 type refusal struct {
 	err   error
 	alone bool
@@ -70,12 +70,13 @@ func (t *transaction) wanted() producing {
 	return t.mu.wanted
 }
 
-// take makes a source the owner. Two would end each other's runs.
+// take makes a source the owner. Two would end each other's runs. An error may go away: the
+// source of the workflow before a reload may have another name.
 func (t *transaction) take(r *sourceReader) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.owner != nil && t.mu.owner != r {
-		return &stream.RefusedError{Field: "transaction", Err: fmt.Errorf("another source of this program has the transaction %q", t.name)}
+		return fmt.Errorf("another source of this program has the transaction %q: give each source a transaction of its own", t.name)
 	}
 	t.mu.owner = r
 	return nil
@@ -102,6 +103,9 @@ func identity(r *kgo.Record) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
+// topicOf is the identity of all records of a topic.
+func topicOf(r *kgo.Record) [32]byte { return sha256.Sum256([]byte(r.Topic)) }
+
 // suspect returns what is known of a record that was refused; ok is false for others.
 func (t *transaction) suspect(r *kgo.Record) (refused refusal, ok bool) {
 	t.mu.Lock()
@@ -109,12 +113,26 @@ func (t *transaction) suspect(r *kgo.Record) (refused refusal, ok bool) {
 	if len(t.mu.refused) == 0 {
 		return refused, false
 	}
-	refused, ok = t.mu.refused[identity(r)]
+	if refused, ok = t.mu.refused[topicOf(r)]; !ok {
+		refused, ok = t.mu.refused[identity(r)]
+	}
 	return refused, ok && t.clock.Now().Sub(refused.at) < refusedFor
 }
 
-// refuse notes a record that Kafka has refused.
+// accept forgets that a record was refused, as it is written now.
+func (t *transaction) accept(r *kgo.Record) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.mu.refused, topicOf(r))
+	delete(t.mu.refused, identity(r))
+}
+
+// refuse notes what Kafka has refused.
 func (t *transaction) refuse(r *kgo.Record, err error, alone bool) {
+	of := identity(r)
+	if oneOf(err, ofTopic) {
+		of = topicOf(r)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now()
@@ -122,7 +140,7 @@ func (t *transaction) refuse(r *kgo.Record, err error, alone bool) {
 		maps.DeleteFunc(t.mu.refused, func(_ [32]byte, old refusal) bool { return now.Sub(old.at) >= refusedFor })
 	}
 	if len(t.mu.refused) < mostRefused {
-		t.mu.refused[identity(r)] = refusal{err, alone, now}
+		t.mu.refused[of] = refusal{err, alone, now}
 	}
 }
 
@@ -138,7 +156,7 @@ type run struct {
 
 	ended context.Context         // is done when it has failed, with the reason, or is over
 	fail  context.CancelCauseFunc // with why it cannot be committed
-	gate  sync.RWMutex            // held by those who produce, alone by who produces a suspect
+	gate  sync.RWMutex            // held by those who produce, alone by who produces a suspect or ends the run
 
 	mu struct {
 		sync.Mutex
@@ -154,7 +172,7 @@ type runState uint8
 const (
 	runOpen runState = iota
 	runAborted
-	runCommitted
+	runCommitted // or about to be
 )
 
 // mostBuffered and mostBytes are how much the client has of a run that is not written.
@@ -188,10 +206,12 @@ func (r *run) dueAt() time.Time {
 // over ends the run: nothing is produced in it from now on.
 func (r *run) over(state runState) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.mu.state = state
+	r.mu.Unlock()
 	r.fail(errRunOver)
 	r.hasten()
+	r.gate.Lock() // a record that comes later would be in the next run
+	defer r.gate.Unlock()
 }
 
 var errRunOver = errors.New("the transaction has ended")
@@ -243,17 +263,21 @@ func (r *run) leave(bytes int) {
 
 // produce gives a record to the client. If that fails, the run does, and not the process.
 func (r *run) produce(rec *kgo.Record, done func(error)) error {
+	_, suspect := r.of.suspect(rec)
+	if suspect {
+		r.gate.Lock()
+		defer r.gate.Unlock()
+	} else {
+		r.gate.RLock()
+		defer r.gate.RUnlock()
+	}
 	if ok, err := r.enter(bytesIn(rec)); !ok {
 		return err
 	}
-	if _, suspect := r.of.suspect(rec); !suspect {
-		r.gate.RLock()
-		defer r.gate.RUnlock()
+	if !suspect {
 		r.give(rec, false, done)
 		return nil
 	}
-	r.gate.Lock()
-	defer r.gate.Unlock()
 	if r.client.Flush(r.ended) != nil { // the run has failed
 		r.leave(bytesIn(rec))
 		return nil
@@ -264,8 +288,11 @@ func (r *run) produce(rec *kgo.Record, done func(error)) error {
 }
 
 // written waits until the client has written all records, and reports whether it has: it would
-// commit without those that have failed.
+// commit without those that have failed, or that came later: only forks have any.
 func (r *run) written(ctx context.Context) bool {
+	r.mu.Lock()
+	r.mu.state = runCommitted
+	r.mu.Unlock()
 	if err := r.client.Flush(ctx); err != nil {
 		r.fail(err)
 	}
@@ -277,7 +304,13 @@ func (r *run) written(ctx context.Context) bool {
 	return r.ended.Err() == nil
 }
 
-func bytesIn(r *kgo.Record) int { return len(r.Key) + len(r.Value) }
+func bytesIn(r *kgo.Record) int {
+	n := len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}
 
 func (r *run) give(rec *kgo.Record, alone bool, done func(error)) {
 	bytes := bytesIn(rec) // before the client changes anything
@@ -289,22 +322,26 @@ func (r *run) give(rec *kgo.Record, alone bool, done func(error)) {
 				r.of.refuse(rec, err, alone)
 			}
 			r.fail(err)
+		} else if alone {
+			r.of.accept(rec)
 		}
 		done(err)
 	})
 }
 
+// The errors of a record, and of all records of its topic.
+var (
+	ofRecord = []error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp}
+	ofTopic  = []error{kerr.UnknownTopicOrPartition, kerr.InvalidTopicException, kerr.TopicAuthorizationFailed}
+)
+
+func oneOf(err error, of []error) bool {
+	return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
+}
+
 // isRefusal reports whether an error is one of the record, and will not go away by itself.
 func isRefusal(err error) bool {
-	for _, of := range []error{
-		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.UnknownTopicOrPartition, kerr.InvalidTopicException,
-		kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.TopicAuthorizationFailed,
-	} {
-		if errors.Is(err, of) {
-			return true
-		}
-	}
-	return node.Describe(err).Code == "bad_partition"
+	return oneOf(err, ofRecord) || oneOf(err, ofTopic) || node.Describe(err).Code == "bad_partition"
 }
 
 type manualKey struct{}

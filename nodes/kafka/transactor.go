@@ -30,9 +30,9 @@ type transactor struct {
 	of      *transaction // from the first Connect on
 	leave   func() error
 	session *kgo.GroupTransactSession
-	made    producing           // how the client produces
-	aborts  int                 // in a row
-	first   map[partition]int64 // the offset of the first message of each that was polled since the last commit
+	made    producing                     // how the client produces
+	aborts  int                           // in a row
+	first   map[partition]kgo.EpochOffset // of the first message of each that was polled since the last commit
 
 	mu struct {
 		sync.Mutex
@@ -49,15 +49,16 @@ type transactor struct {
 // longest how long one may wait for its messages.
 const transactionTimeout, longest = time.Minute, 45 * time.Second
 
-// defaultInterval is how long a transaction takes unless checkpoint.interval is set.
-const defaultInterval = 100 * time.Millisecond
+// defaultInterval is how long a transaction takes unless checkpoint.interval is set, and
+// longestInterval what that may be: its messages need time, too.
+const defaultInterval, longestInterval = 100 * time.Millisecond, 30 * time.Second
 
 // abortPauses are the waits after aborts in a row.
 var abortPauses = field.Backoff{Initial: 50 * time.Millisecond, Max: 3 * time.Second, Factor: 2, Jitter: 0.5}
 
 func newTransactor(init *node.Init, name string) (*transactor, error) {
 	c := init.Config
-	x := &transactor{name: name, pool: init.Pool, interval: defaultInterval, first: map[partition]int64{}}
+	x := &transactor{name: name, pool: init.Pool, interval: defaultInterval, first: map[partition]kgo.EpochOffset{}}
 	if checkpoint := c.Group("checkpoint"); checkpoint.Has("interval") {
 		x.interval = checkpoint.Duration("interval")
 	}
@@ -67,6 +68,9 @@ func newTransactor(init *node.Init, name string) (*transactor, error) {
 		return nil, c.Errorf("transaction", diag.CodeBadValue, "needs a group, with whose positions it commits").WithHint("add group: NAME")
 	case c.Has("durability") && field.DurabilityGives(c) != nil:
 		return nil, c.Errorf("transaction", diag.CodeBadValue, "does not go with durability, which acknowledges a message before its process has ended").WithHint("remove one of them")
+	}
+	if x.interval > longestInterval {
+		return nil, c.Group("checkpoint").Errorf("interval", diag.CodeBadValue, "is longer than %s, and Kafka aborts a transaction that is open for %s", longestInterval, transactionTimeout).WithHint("write a shorter one, such as 1s")
 	}
 	if v := init.Vertex; v != nil {
 		if !hasSink(v, name) {
@@ -97,7 +101,7 @@ func (x *transactor) take(r *sourceReader) (opts []kgo.Opt, err error) {
 		kgo.OnPartitionsCallbackBlocked(x.blocked), kgo.OnPartitionsRevoked(x.revoked(r)), kgo.OnPartitionsLost(x.revoked(r)),
 		kgo.TransactionalID(x.name), kgo.TransactionTimeout(transactionTimeout),
 		kgo.RecordPartitioner(newPartitioner()), kgo.MaxBufferedRecords(2*mostBuffered), kgo.ProducerLinger(0),
-		kgo.RecordDeliveryTimeout(longest), kgo.UnknownTopicRetries(2),
+		kgo.UnknownTopicRetries(2), // and no RecordDeliveryTimeout, which counts from the time of the message
 		kgo.ProducerBatchCompression(compressions[x.made.compression]),
 		kgo.ProducerBatchMaxBytes(x.made.maxMessage), kgo.BrokerMaxWriteBytes(max(x.made.maxMessage+1<<20, 100<<20)),
 	)
@@ -109,10 +113,6 @@ func (x *transactor) take(r *sourceReader) (opts []kgo.Opt, err error) {
 
 // connect makes the client, and ends what a program before has left open.
 func (x *transactor) connect(ctx context.Context, r *sourceReader, opts []kgo.Opt) (err error) {
-	if x.session != nil {
-		x.session.CloseAllowingRebalance()
-		x.session = nil
-	}
 	more, err := x.take(r)
 	if err != nil {
 		return err
@@ -140,6 +140,16 @@ func (x *transactor) connect(ctx context.Context, r *sourceReader, opts []kgo.Op
 	r.client = client
 	r.watcher.Store(watcher)
 	return nil
+}
+
+// disconnect closes the client before.
+func (x *transactor) disconnect(r *sourceReader) {
+	if x.session == nil {
+		return
+	}
+	x.session.CloseAllowingRebalance()
+	x.session = nil
+	r.ahead.close()
 }
 
 // release gives the transaction up.
@@ -264,11 +274,15 @@ func (r *sourceReader) readTransaction(ctx context.Context, room stream.Room) ([
 		if fetches.IsClientClosed() {
 			return nil, fmt.Errorf("%w: %w", stream.ErrLost, kgo.ErrClientClosed)
 		}
-		x.polled(fetches)
-		if run == nil && fetches.NumRecords() > 0 {
-			var err error
-			if moved, err = x.open(ctx, r); err != nil {
-				return nil, err
+		if fetches.NumRecords() > 0 {
+			x.polled(fetches)
+			err := x.anchor(ctx, r)
+			if run == nil {
+				if moved, err = x.open(ctx, r, err); err != nil {
+					return nil, err
+				}
+			} else if err != nil {
+				run.fail(err)
 			}
 		}
 		if !moved {
@@ -291,12 +305,21 @@ func (x *transactor) poll(ctx context.Context, r *sourceReader, run *run, most i
 }
 
 // open begins a transaction with what was polled. If partitions have moved meanwhile, Kafka
-// would not commit it: then what was polled is dropped, and polled again.
-func (x *transactor) open(ctx context.Context, r *sourceReader) (moved bool, err error) {
+// would not commit it: then what was polled is dropped, and polled again; likewise if it has no
+// position to come back to.
+func (x *transactor) open(ctx context.Context, r *sourceReader, unsure error) (dropped bool, err error) {
 	x.mu.Lock()
-	moved, x.mu.moved = x.mu.moved, false
+	dropped, x.mu.moved = x.mu.moved || unsure != nil, false
+	if unsure != nil {
+		x.mu.problem, x.mu.repeated = unsure, x.aborts > 1
+	}
 	x.mu.Unlock()
-	if moved {
+	if unsure != nil {
+		x.aborts++
+		r.log.Warn("a transaction could not begin", "transaction", x.name, "error", unsure)
+		_ = r.clock.Sleep(ctx, abortPauses.Wait(x.aborts)) // Read looks at ctx
+	}
+	if dropped {
 		_, err := x.session.End(context.WithoutCancel(ctx), kgo.TryAbort) // there is none: it is of the session alone
 		x.rewind(r)
 		return true, x.broken(nil, err)
@@ -317,23 +340,43 @@ func (x *transactor) polled(fetches kgo.Fetches) {
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 		if p := (partition{f.Topic, f.Partition}); len(f.Records) > 0 {
 			if _, ok := x.first[p]; !ok {
-				x.first[p] = f.Records[0].Offset
+				x.first[p] = kgo.EpochOffset{Epoch: f.Records[0].LeaderEpoch, Offset: f.Records[0].Offset}
 			}
 		}
 	})
 }
 
+// unplaced is how the client has a position that the group has not.
+var unplaced = kgo.EpochOffset{Epoch: -1}
+
+// anchor commits where reading has begun in partitions of which the group has no position yet:
+// after an abort, another client would begin elsewhere, as with start: last.
+func (x *transactor) anchor(ctx context.Context, r *sourceReader) error {
+	committed := r.client.CommittedOffsets()
+	r.mu.Lock()
+	for p, at := range x.first {
+		if before, ok := committed[p.topic][p.number]; ok && before == unplaced {
+			r.mu.commit[p] = at
+		}
+	}
+	r.mu.Unlock()
+	err := r.commit(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.mu.commit)
+	return err
+}
+
 // rewind lets partitions of which the group has no position yet go on where they have begun: the
 // client takes that for position 0.
 func (x *transactor) rewind(r *sourceReader) {
-	none := kgo.EpochOffset{Epoch: -1}
 	to, committed := map[string]map[int32]kgo.EpochOffset{}, r.client.CommittedOffsets()
-	for p, offset := range x.first {
-		if at, ok := committed[p.topic][p.number]; ok && at == none {
+	for p, first := range x.first {
+		if at, ok := committed[p.topic][p.number]; ok && at == unplaced {
 			if to[p.topic] == nil {
 				to[p.topic] = map[int32]kgo.EpochOffset{}
 			}
-			to[p.topic][p.number] = kgo.EpochOffset{Epoch: -1, Offset: offset}
+			to[p.topic][p.number] = kgo.EpochOffset{Epoch: -1, Offset: first.Offset}
 		}
 	}
 	clear(x.first)
@@ -409,15 +452,15 @@ func (x *transactor) undone(ctx context.Context, r *sourceReader, run *run, why,
 	x.rewind(r)
 	x.aborts++
 	if err != nil {
-		why = err
+		why = errors.Join(err, why) // whether another program is the cause
 	}
 	x.mu.Lock()
 	x.mu.run, x.mu.moved, x.mu.problem, x.mu.repeated = nil, false, why, x.aborts > 2
 	x.mu.Unlock()
 	r.log.Warn("a transaction was aborted, and its messages come again", "transaction", x.name, "error", why)
 	r.client.AllowRebalance()
-	if err != nil {
-		return x.broken(run, err)
+	if err != nil || errors.Is(why, stream.ErrLost) { // such as a topic that was made again
+		return x.broken(run, why)
 	}
 	if x.aborts > 1 {
 		_ = r.clock.Sleep(ctx, abortPauses.Wait(x.aborts-1)) // Read looks at ctx

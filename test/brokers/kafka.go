@@ -298,6 +298,9 @@ func (k *Kafka) Committed(tb testing.TB, group, topic string, partition int32) i
 	client := k.Client(tb)
 	defer client.Close()
 	resp, err := req.RequestWith(tb.Context(), client)
+	for began := time.Now(); kerr.IsRetriable(err) && time.Since(began) < 30*time.Second; { // a new cluster has no coordinator yet; the client waits between
+		resp, err = req.RequestWith(tb.Context(), client)
+	}
 	if err != nil {
 		tb.Fatal(err)
 	}

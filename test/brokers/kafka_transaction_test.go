@@ -167,6 +167,22 @@ func TestKafkaTransaction(t *testing.T) {
 	})
 }
 
+// TestKafkaTransactionOld sends messages on that have waited for long. Their time goes on with them.
+func TestKafkaTransactionOld(t *testing.T) {
+	onKafka(t, func(t *testing.T, k *brokers.Kafka) {
+		topicsOf(t, k)
+		at := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+		if err := k.Client(t).ProduceSync(t.Context(), &kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte(`{"n":1}`), Timestamp: at}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		start(t, transaction(k, "tx", "", ""), worker(idle))
+		settledIn(t, k, 1)
+		if all := committed(t, k, "out", 4); len(all) != 1 || !all[0].Timestamp.Equal(at) {
+			t.Errorf("got %d messages, want one of %s", len(all), at)
+		}
+	})
+}
+
 // TestKafkaTransactionErrors tries a message again in its transaction, and writes those that never
 // work to dead letters in it, too.
 func TestKafkaTransactionErrors(t *testing.T) {
@@ -231,6 +247,38 @@ func TestKafkaTransactionAtStart(t *testing.T) {
 	}
 }
 
+// TestKafkaTransactionReconnect goes on where it has begun if the first transaction is aborted, and
+// another client reads after it.
+func TestKafkaTransactionReconnect(t *testing.T) {
+	k := brokers.FakeKafka(t)
+	topicsOf(t, k)
+	produce(t, k, "in", 1000, 100, 50)
+	failProduce(k, 1, 1)
+	var works atomic.Bool
+	goOn := make(chan struct{})
+	w := start(t, transaction(k, "tx", "\n  start: last", ""), worker(func(value.Value) error {
+		works.Store(true)
+		<-goOn
+		return nil
+	}))
+	eventually(t, "the group", func() bool { g := k.Fake.GroupInfo("g"); return g != nil && g.State == "Stable" })
+	eventually(t, "a message", func() bool { produce(t, k, "in", 0, 1, 50); return works.Load() })
+	doc := transaction(k, "tx", "\n  start: last", "topic: out, create: true")
+	if problems := w.load(t, strings.ReplaceAll(doc, "topic: dead", "topic: dead, create: true")); problems != "" {
+		t.Fatal(problems)
+	}
+	close(goOn)
+	eventually(t, "an aborted transaction", func() bool { return strings.Contains(w.log.Tail(9000), "aborted") })
+	produce(t, k, "in", 1, 1, 50)
+	eventually(t, "both", func() bool {
+		seen := map[string]bool{}
+		for _, rec := range committed(t, k, "out", 4) {
+			seen[string(rec.Value)] = true
+		}
+		return len(seen) == 2
+	})
+}
+
 // failProduce lets a fake cluster refuse one of so many requests to write in a transaction.
 func failProduce(k *brokers.Kafka, each, until int64) {
 	var failures atomic.Int64
@@ -267,6 +315,49 @@ func TestKafkaTransactionRefused(t *testing.T) {
 		if out, dead := len(committed(t, k, "out", 4)), committed(t, k, "dead", 1); out != n-1 || len(dead) != 1 {
 			t.Errorf("%d messages and %d dead letters, want %d and 1:\n%s", out, len(dead), n-1, w.log.Tail(4000))
 		}
+	})
+}
+
+// TestKafkaTransactionNoTopic aborts twice, and not for each message, if a topic is missing.
+func TestKafkaTransactionNoTopic(t *testing.T) {
+	k := brokers.FakeKafka(t)
+	topicsOf(t, k)
+	const n = 300
+	produce(t, k, "in", 0, n, 50)
+	w := start(t, transaction(k, "tx", "", "topic: \"${self.body.n % 3 == 0 ? 'nowhere' : 'out'}\""), worker(idle))
+	settledIn(t, k, n)
+	if out, dead := len(committed(t, k, "out", 4)), len(committed(t, k, "dead", 1)); out != n-n/3 || dead != n/3 {
+		t.Errorf("%d messages and %d dead letters, want %d and %d", out, dead, n-n/3, n/3)
+	}
+	if aborts := strings.Count(w.log.Tail(60_000), "a transaction was aborted"); aborts > 4 {
+		t.Errorf("%d transactions were aborted, want a few", aborts)
+	}
+}
+
+// TestKafkaTransactionTopicAgain writes to a topic that was deleted and made again.
+func TestKafkaTransactionTopicAgain(t *testing.T) {
+	k := brokers.FakeKafka(t)
+	topicsOf(t, k)
+	w := start(t, transaction(k, "tx", "", ""), worker(idle))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(w.log.Tail(4000))
+		}
+	})
+	produce(t, k, "in", 0, 50, 50)
+	settledIn(t, k, 50)
+	k.Delete(t, "out")
+	k.Create(t, "out", 4)
+	produce(t, k, "in", 50, 50, 50)
+	settledIn(t, k, 100)
+	if n := len(committed(t, k, "out", 4)); n != 50 {
+		t.Errorf("%d messages are there, want 50", n)
+	}
+	k.Delete(t, "in")
+	k.Create(t, "in", 4)
+	eventually(t, "the message of the topic that is read", func() bool {
+		produce(t, k, "in", 100, 1, 50)
+		return len(committed(t, k, "out", 4)) > 50
 	})
 }
 
@@ -331,6 +422,34 @@ func TestKafkaTransactionReload(t *testing.T) {
 	})
 }
 
+// TestKafkaTransactionOtherSource reloads with another client, node and transaction for the source.
+func TestKafkaTransactionOtherSource(t *testing.T) {
+	onKafka(t, func(t *testing.T, k *brokers.Kafka) {
+		topicsOf(t, k)
+		const n, reloads = 2000, 4
+		same := transaction(k, "tx", "", "")
+		w := start(t, slow(same))
+		for i, doc := range []string{
+			strings.Replace(same, "session: 6s", "session: 7s", 1),
+			strings.Replace(same, "name: source", "name: other", 1),
+			transaction(k, "ty", "", ""),
+			same,
+		} {
+			produce(t, k, "in", i*n/reloads, n/reloads, 50)
+			if problems := w.load(t, slow(doc)); problems != "" {
+				t.Fatal(problems)
+			}
+		}
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Log(w.log.Tail(6000))
+			}
+		})
+		settledIn(t, k, n)
+		once(t, committed(t, k, "out", 4), n)
+	})
+}
+
 // TestKafkaTransactionGroup moves partitions between copies during processing.
 func TestKafkaTransactionGroup(t *testing.T) {
 	onKafka(t, func(t *testing.T, k *brokers.Kafka) {
@@ -369,6 +488,28 @@ func TestKafkaTransactionStop(t *testing.T) {
 			end()
 		}
 		start(t, transaction(k, "tx", "", ""), worker(idle))
+		settledIn(t, k, n)
+		once(t, committed(t, k, "out", 4), n)
+	})
+}
+
+// TestKafkaTransactionRestart restarts the broker within transactions.
+func TestKafkaTransactionRestart(t *testing.T) {
+	onKafka(t, func(t *testing.T, k *brokers.Kafka) {
+		topicsOf(t, k)
+		const n, restarts = 3000, 3
+		w := start(t, slow(transaction(k, "tx", "", "")))
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Log(w.log.Tail(6000))
+			}
+		})
+		for i := range restarts {
+			produce(t, k, "in", i*n/restarts, n/restarts, 50)
+			eventually(t, "a commit", func() bool { return position(t, k) > i*n/restarts })
+			k.Stop()
+			k.Start(t)
+		}
 		settledIn(t, k, n)
 		once(t, committed(t, k, "out", 4), n)
 	})
@@ -418,7 +559,7 @@ func TestKafkaTransactionOutside(t *testing.T) {
 func TestKafkaTransactionKill(t *testing.T) {
 	onKafka(t, func(t *testing.T, k *brokers.Kafka) {
 		topicsOf(t, k)
-		n, kills := 6000, 3
+		n, kills := 6000, 2
 		if brokers.Full() {
 			n, kills = 100_000, 50
 		}
@@ -450,6 +591,12 @@ func TestKafkaTransactionKill(t *testing.T) {
 			if kill < kills {
 				want = min(before+1+random.IntN(2*n/kills), n*(kill+1)/(kills+1)+1)
 			}
+			said := t.Failed
+			defer func() {
+				if said() {
+					t.Logf("kill %d, from %d to %d of %d, at %d:\n%s", kill, before, want, n, position(t, k), out.Tail(3000))
+				}
+			}()
 			eventually(t, "more commits", func() bool { return position(t, k) >= want })
 			if took := time.Since(began); kill > 0 && took > 40*time.Second {
 				t.Errorf("it took %s until the program went on after a kill:\n%s", took, out.Tail(3000))
