@@ -8,11 +8,9 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/node/content"
 	"github.com/uniflow-labs/uniflow/node/state"
 	"github.com/uniflow-labs/uniflow/nodes/data/keep"
 	"github.com/uniflow-labs/uniflow/value"
-	"github.com/uniflow-labs/uniflow/value/wire"
 )
 
 // A cacheStore is what the generations of a node have where programs share answers. Packets of one program that have
@@ -116,7 +114,7 @@ func (s *cacheStore) find(ctx context.Context, id string) (v value.Value, found 
 	if err != nil || !ok {
 		return v, false, err
 	}
-	if v, err = decodeAnswer(blob); err != nil {
+	if v, err = keep.Decode(blob); err != nil {
 		s.log.Warn("an answer that is kept cannot be read, and is made again", "error", err) // by another version, or damaged
 		return value.Null(), false, nil
 	}
@@ -125,9 +123,9 @@ func (s *cacheStore) find(ctx context.Context, id string) (v value.Value, found 
 
 // keep keeps an answer. The packet is answered in any case.
 func (n *cache) keep(ctx context.Context, root node.Process, id string, answer value.Value) {
-	blob, ok := encodeAnswer(answer)
+	blob, whole := keep.Encode(answer) // one that holds an error is not
 	s := n.store
-	if !ok || int64(len(blob)) > n.limits.room.Bytes || !s.enlist(root, id) {
+	if !whole || int64(len(blob)) > n.limits.room.Bytes || !s.enlist(root, id) {
 		return
 	}
 	if err := s.Put(ctx, id, blob, n.limits.ttl); err != nil && !n.outages.Pass(err) {
@@ -165,24 +163,4 @@ func (s *cacheStore) end(ctx context.Context, root node.Process, failure error) 
 		s.log.Warn("answers of a process that has failed stay until they expire", "answers", len(kept), "error", err)
 	}
 	return nil
-}
-
-// answerForm precedes each answer, so that another form can follow.
-const answerForm = 1
-
-// encodeAnswer writes an answer without a loss. One that holds an error is not kept.
-func encodeAnswer(v value.Value) (blob []byte, ok bool) {
-	ok = true
-	w := wire.Writer{Error: func(*wire.Writer, error) { ok = false }, Mark: content.Mark}
-	w.Byte(answerForm)
-	w.Value(v)
-	return w.Buf, ok
-}
-
-func decodeAnswer(blob []byte) (value.Value, error) {
-	r := wire.Reader{Buf: blob, Error: func(*wire.Reader) error { return wire.ErrDamaged }, Marked: content.Marked}
-	if r.Byte() != answerForm {
-		return value.Value{}, wire.ErrDamaged
-	}
-	return r.Whole()
 }

@@ -94,9 +94,10 @@ func (n *limit) passShared(p node.Process, k state.Key, payload value.Value) nod
 			if resp.IsError() {
 				return node.Fail(resp.Payload.AsError())
 			}
-			if !l.held { // nothing is, or a run does again what it has done
+			if s.quota.Concurrency == 0 {
 				return node.Send(0, payload)
 			}
+			// A run that does again what it has done has no lease, and must take the same course.
 			return node.SendThen(0, payload, func(p node.Process, resp node.Response) node.Result {
 				return node.Block(func(ctx context.Context) node.Result {
 					s.leave(ctx, p, l)
@@ -157,7 +158,9 @@ func (s *limitStore) leave(ctx context.Context, p node.Process, l *lease) {
 	delete(s.holders[p], l)
 	delete(s.held, l.id)
 	s.mu.Unlock()
-	s.release(context.WithoutCancel(ctx), l)
+	if l.held {
+		s.release(context.WithoutCancel(ctx), l)
+	}
 }
 
 // ended releases the leases of packets whose process has ended without an answer to them.

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,7 +18,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/uniflow-labs/uniflow/flowtest"
+	"github.com/uniflow-labs/uniflow/internal/servertest"
 	"github.com/uniflow-labs/uniflow/nodes/ai/modeltest"
+	"github.com/uniflow-labs/uniflow/nodes/redis/client"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/nodes/wasm/wasmtest"
 	"github.com/uniflow-labs/uniflow/value"
@@ -58,6 +62,12 @@ var durables = []struct {
 		Document: "- {kind: form, name: n, timeout: 48h, fields: [{name: a, text: b}, {name: c, text: d}], ports: {out: [{name: next}], timeout: [{name: late}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),
 	})},
+	{"cache", "in Redis", func(t *testing.T) flowtest.Case {
+		return flowtest.Case{
+			Document: "- {kind: cache, name: n, key: self, store: " + inRedis(t) + ", ports: {out: [{name: next}], error: [{name: failed}]}}",
+			Payload:  value.Int(7),
+		}
+	}},
 	{"http", "GET", func(t *testing.T) flowtest.Case {
 		service := newCounting(t, "POST", nil)
 		return flowtest.Case{
@@ -72,6 +82,12 @@ var durables = []struct {
 			Close:    service.Close,
 			Changes:  service.count,
 			Document: "- {kind: http, name: n, method: DELETE, url: '" + service.URL + "', ports: {out: [{name: next}], error: [{name: failed}]}}",
+		}
+	}},
+	{"limit", "in Redis", func(t *testing.T) flowtest.Case {
+		return flowtest.Case{
+			Document: "- {kind: limit, name: n, rate: 1000, concurrency: 10, store: " + inRedis(t) + ", ports: {out: [{name: next}], error: [{name: refused}]}}",
+			Payload:  value.Int(7),
 		}
 	}},
 	{"llm", "with a tool and text in pieces", func(t *testing.T) flowtest.Case {
@@ -115,6 +131,14 @@ var durables = []struct {
 		Document: "- {kind: nats_kv, name: n, urls: 'nats://127.0.0.1:1', bucket: b, operation: put, key: k, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Unseen:   "there is no server",
 	})},
+	{"publish", "by Redis", func(t *testing.T) flowtest.Case {
+		server := servertest.StartRedis(t, servertest.RedisOptions{})
+		return flowtest.Case{
+			Changes:  func() int { return published(t, server) },
+			Document: "- {kind: publish, name: n, topic: a, store: {driver: redis, source: 'redis://" + server.Addr() + "'}}",
+			Payload:  value.Int(7),
+		}
+	}},
 	{"redis", "set", plain(flowtest.Case{
 		Document: "- {kind: redis, name: n, urls: 'redis://127.0.0.1:1', command: [SET, a, 1], ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Unseen:   "there is no server",
@@ -161,6 +185,40 @@ var durables = []struct {
 			Payload:  value.Int(7),
 		}
 	}},
+}
+
+// inRedis is a store in a server of its own.
+func inRedis(t *testing.T) string {
+	return "{driver: redis, source: 'redis://" + servertest.StartRedis(t, servertest.RedisOptions{}).Addr() + "'}"
+}
+
+// published returns how many messages a server has got.
+func published(t *testing.T, server *servertest.Redis) int {
+	t.Helper()
+	settings, err := client.ParseURL("redis://" + server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := settings.Open()
+	defer conn.Close()
+	if err := conn.Live(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m, err := conn.Do(t.Context(), "INFO", "commandstats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := m.ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if _, rest, ok := strings.Cut(text, "cmdstat_publish:calls="); ok {
+		if n, err = strconv.Atoi(rest[:strings.IndexByte(rest, ',')]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
 }
 
 // TestConformDurable runs the kit for durable processes with further configs.

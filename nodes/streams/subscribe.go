@@ -12,6 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/nodes/data/keep"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -28,6 +29,7 @@ func subscribeDef(o stream.Options) *node.Def {
 			schema.Int("buffer").Default(64).Range(1, 65_536).Doc("How many payloads wait while `out` is busy."),
 			schema.Duration("lifetime").Default("0s").Doc("How long a subscription lasts until it is answered None; 0 means no limit."),
 			schema.Enum("full", "drop_oldest", "close").Default("drop_oldest").Doc("What happens to a payload when the buffer is full."),
+			storeField("subscribes to what this program publishes"),
 		),
 		In:     []node.Port{{Name: "in", Doc: "A packet that subscribes."}},
 		Out:    []node.Port{{Name: "out", Doc: "Each payload that is published."}},
@@ -39,6 +41,10 @@ func subscribeDef(o stream.Options) *node.Def {
 				lifetime: c.Duration("lifetime"), init: init, clock: init.Clock, subscriptions: make(map[*subscription]struct{}),
 			}
 			var err error
+			n.outages = keep.NewOutages(init, c.Group("store"))
+			if n.place, err = keep.New(init, c.Group("store"), "payloads"); err != nil {
+				return nil, err
+			}
 			n.topic, err = template.OfField(c, "topic", template.Compiler(o.Languages, o.Language))
 			return n, err
 		},
@@ -53,6 +59,8 @@ type subscriber struct {
 	lifetime time.Duration // 0 is for ever
 	init     *node.Init
 	clock    node.Clock
+	place    *keep.Place
+	outages  *keep.Outages
 
 	topics  *topics
 	release func() error
@@ -66,18 +74,24 @@ type subscriber struct {
 func (n *subscriber) Concurrency() int { return 1024 }
 
 // Open finds the topics.
-func (n *subscriber) Open(context.Context) (err error) {
-	n.topics, n.release, err = acquireTopics(n.init)
+func (n *subscriber) Open(ctx context.Context) (err error) {
+	n.topics, n.release, err = acquireTopics(ctx, n.init, n.place)
 	return err
 }
 
 // Close lets the topics go.
 func (n *subscriber) Close() error { return n.release() }
 
+// Ready implements [node.Readier].
+func (n *subscriber) Ready() error { return n.topics.ready(n.outages) }
+
 // Receive subscribes.
 func (n *subscriber) Receive(p node.Process, pkt node.Packet) node.Result {
 	topic, err := n.topic.Text(p.Context(), pkt.Payload)
 	if err != nil {
+		return node.Fail(err)
+	}
+	if err := n.topics.away(n.outages); err != nil {
 		return node.Fail(err)
 	}
 	s, ok := n.enter(topic)
@@ -140,6 +154,9 @@ func (n *subscriber) Measure(report func(node.Metric)) {
 	n.topics.Lock()
 	published, delivered, dropped := n.topics.published, n.topics.delivered, n.topics.dropped
 	n.topics.Unlock()
+	if n.topics.hub != nil {
+		n.outages.Measure("subscribe", report)
+	}
 	report(node.Metric{Name: "subscribe_subscriptions", Help: "Processes that are subscribed.", Value: float64(held)})
 	report(node.Metric{Name: "topics_published_total", Help: "Payloads that were published on the topics of the namespace.", Type: node.MetricCounter, Value: float64(published)})
 	report(node.Metric{Name: "topics_delivered_total", Help: "Payloads that subscriptions took.", Type: node.MetricCounter, Value: float64(delivered)})

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/data/keep"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -19,13 +20,33 @@ type topics struct {
 	published     uint64
 	delivered     uint64
 	dropped       uint64
+
+	hub keep.Hub // to other programs; nil without a store
 }
 
-// acquireTopics returns the topics of a node's namespace.
-func acquireTopics(init *node.Init) (*topics, func() error, error) {
-	return node.Acquire(init.Pool, "topics "+init.Node.Namespace, func() (*topics, error) {
-		return &topics{subscriptions: make(map[string]map[*subscription]struct{}), held: init.Memory.Account("subscribe")}, nil
+// acquireTopics returns the topics of a node's namespace. What programs share is apart from what they do not.
+func acquireTopics(ctx context.Context, init *node.Init, place *keep.Place) (*topics, func() error, error) {
+	key := "topics " + init.Node.Namespace
+	if !place.InMemory() {
+		key += " " + place.Shared
+	}
+	return node.Acquire(init.Pool, key, func() (*topics, error) {
+		h := &topics{subscriptions: make(map[string]map[*subscription]struct{}), held: init.Memory.Account("subscribe")}
+		if place.InMemory() {
+			return h, nil
+		}
+		var err error
+		h.hub, err = place.OpenHub(ctx, init.Node.Namespace, func(message []byte) { h.got(init.Log, message) })
+		return h, err
 	})
+}
+
+// Close ends the connection to other programs.
+func (h *topics) Close() error {
+	if h.hub == nil {
+		return nil
+	}
+	return h.hub.Close()
 }
 
 // A posted payload waits for subscriptions, and counts once for all of them.

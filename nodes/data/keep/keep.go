@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/data"
@@ -92,12 +94,13 @@ func SharedFields(table, shared, pass string) schema.Object {
 
 // A Place is where values are kept, as a config names it.
 type Place struct {
-	Shared string         // stands for it in the pool of an engine; without a database also for the namespace
-	db     *data.Database // nil unless it is one of SQL
-	redis  *redisPlace    // nil unless it is that
-	log    *slog.Logger
-	table  string
-	what   string
+	Shared   string         // stands for it in the pool of an engine; without a database also for the namespace
+	db       *data.Database // nil unless it is one of SQL
+	redis    *redisPlace    // nil unless it is that
+	postgres *pgconn.Config // nil unless it is that
+	log      *slog.Logger
+	table    string
+	what     string
 }
 
 // tableName is what a name of a table looks like.
@@ -126,7 +129,9 @@ func New(init *node.Init, at schema.Config, what string) (*Place, error) {
 		return p, err
 	case driver != InMemory:
 		var err error
-		p.db, err = data.NewDatabase(init, at)
+		if p.db, err = data.NewDatabase(init, at); err == nil && driver == "postgres" {
+			p.postgres, err = data.PostgresConfig(at)
+		}
 		return p, err
 	case at.Has("source"):
 		return nil, at.Errorf("source", diag.CodeBadValue, "is for a database").WithHint("write its driver, such as driver: postgres or driver: redis, or leave it out")
