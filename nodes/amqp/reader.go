@@ -190,11 +190,15 @@ func (r *reader) lost(l *link) error {
 	return r.settings.lostError(l.reason())
 }
 
-// Ready implements [node.Readier]: without its queue, the source does not work.
+// Ready implements [node.Readier]: the source does not work without its queue, nor with a broker
+// that takes no answers, as that reads nothing else either.
 func (r *reader) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.mu.gone
+	if r.mu.gone != nil {
+		return r.mu.gone
+	}
+	return r.mu.link.blocked()
 }
 
 // Fields implements [stream.Reader].

@@ -53,6 +53,7 @@ type parked struct {
 	state.Wait
 	payload value.Value
 	in      []*bundle
+	first   [1]*bundle                    // of in, as mostly there is one
 	unsent  int                           // of them, guarded by the lot
 	open    atomic.Int32                  // of them, without an answer
 	failure atomic.Pointer[node.Response] // the first error
@@ -78,6 +79,7 @@ func (l *lot) park(payload value.Value, place func(w *parked) (full []*bundle, a
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
 		w := &parked{payload: payload}
+		w.in = w.first[:0]
 		w.Begin(ctx, done, func(error) { l.leave(w) })
 		l.Lock()
 		if l.drained {

@@ -89,6 +89,17 @@ func (k *keyed) find(s span, sessions bool) []*window {
 	return k.windows[i:j]
 }
 
+// remove takes a window out: mostly the first, which moves no others.
+func (k *keyed) remove(w *window) {
+	i := slices.Index(k.windows, w)
+	if i == 0 {
+		k.windows[0] = nil
+		k.windows = k.windows[1:]
+		return
+	}
+	k.windows = slices.Delete(k.windows, i, i+1)
+}
+
 // begin opens a window.
 func (n *windower) begin(e *event, s span) *window {
 	w := n.make(e, s)
@@ -126,7 +137,7 @@ func (n *windower) make(e *event, s span) *window {
 func (n *windower) close(w *window) {
 	heap.Remove(&n.byEnd, w.at)
 	k := n.keys[w.key]
-	k.windows = slices.DeleteFunc(k.windows, func(other *window) bool { return other == w })
+	k.remove(w)
 	if len(k.windows) == 0 {
 		delete(n.keys, w.key)
 	}

@@ -31,7 +31,7 @@ func mistake(t *testing.T, document string) string {
 // A queue and an exchange that are missing are errors with their place, at the start; a record
 // for an exchange that is missing is an error of its own.
 func TestAMQPMissing(t *testing.T) {
-	server := brokers.StartAMQP(t)
+	server := brokers.SharedAMQP(t)
 	vhost := server.Vhost(t)
 	at := fmt.Sprintf("url: 'amqp://%s/%s', user: ann, password: correct", server.Addr(), vhost)
 	for _, c := range []struct{ document, want string }{
@@ -119,7 +119,7 @@ func TestAMQP(t *testing.T) {
 		"listeners.ssl.1 = 127.0.0.1:"+strconv.Itoa(secure), "ssl_options.certfile = "+cert, "ssl_options.keyfile = "+key, "ssl_options.cacertfile = "+cert)
 	for name, test := range map[string]func(*testing.T, *amqpPeer){
 		"quorum": testAMQPQuorum, "declare": testAMQPDeclare, "reply": testAMQPReply, "vanishes": testAMQPVanishes,
-		"refusals": testAMQPRefusals, "silence": testAMQPSilence, "nameless": testAMQPNameless,
+		"refusals": testAMQPRefusals, "blocked": testAMQPBlocked, "silence": testAMQPSilence, "nameless": testAMQPNameless,
 		"tls": func(t *testing.T, p *amqpPeer) { testAMQPTLS(t, p, secure, cert) },
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newAMQPPeer(t, server)) })
@@ -281,6 +281,33 @@ func testAMQPRefusals(t *testing.T, p *amqpPeer) {
 	}
 }
 
+// A broker that lacks memory takes no messages: an outage, which the node says, and which ends
+// when the broker takes messages again. Copies of the messages do not wait in the network.
+func testAMQPBlocked(t *testing.T, p *amqpPeer) {
+	p.queue("orders", nil)
+	f := natsFlow(t)
+	f.Load("- {kind: amqp_sink, name: n, routing_key: orders, timeout: 300ms, " + p.fields + "}")
+	p.server.Alarm(t, true)
+	defer p.server.Alarm(t, false)
+	for _, want := range []string{"not_connected", "blocked", "blocked"} { // the first one comes to know it
+		e := node.Describe(f.Send("n", value.Int(1)).Payload.AsError())
+		if e.Status != 503 || e.Code != want || !e.Outage || !strings.Contains(fmt.Sprint(e), "low on memory") {
+			t.Errorf("got %+v, want an outage %s", e, want)
+		}
+	}
+	if got := fmt.Sprint(f.Engine().Ready()); !strings.Contains(got, "low on memory") {
+		t.Errorf("ready: got %s", got)
+	}
+	p.server.Alarm(t, false)
+	until(t, "the node is ready", func() bool { return len(f.Engine().Ready()) == 0 })
+	if got := flowtest.Show(f.Send("n", value.Int(2))); got != "none" {
+		t.Errorf("after that: got %s", got)
+	}
+	if all, _ := p.server.Count(t, p.vhost, "orders"); all != 2 {
+		t.Errorf("%d messages are there, want the first one and the last one", all)
+	}
+}
+
 func amqpMessage(body, key string) value.Value {
 	return value.Map(value.Field{Name: "body", Value: value.String(body)}, value.Field{Name: "routing_key", Value: value.String(key)})
 }
@@ -299,7 +326,7 @@ func testAMQPSilence(t *testing.T, p *amqpPeer) {
 	f.Probe("got").Do(f.Until(gate, flowtest.None))
 	f.Load("- {kind: amqp_source, name: from, queue: orders, decode: text, max_in_flight: 200, bytes: 2MiB, " + p.fields + ", ports: {out: [{name: got}]}}")
 	f.Probe("got").Wait(2)
-	for range 3 {
+	for range 2 { // after a silence of three heartbeats, the library would end it, too
 		silentAMQP(t, p)
 	}
 	if got := f.Probe("got").Len(); got > 4 {

@@ -134,8 +134,9 @@ func (r *redisSystem) count() int {
 	return r.mu.made
 }
 
-func TestRedisStreamSource(t *testing.T) {
-	streamtest.Run(t, streamtest.Subject{
+// redisStream is the source of a stream with a group.
+func redisStream() streamtest.Subject {
+	return streamtest.Subject{
 		Kinds:   std.Defs(""),
 		Source:  true,
 		Largest: largest,
@@ -155,7 +156,26 @@ func TestRedisStreamSource(t *testing.T) {
 				Refuse:    refuseRedis,
 			}
 		},
-	})
+	}
+}
+
+func TestRedisStreamSource(t *testing.T) { streamtest.Run(t, redisStream()) }
+
+// TestRedisStreamWindow has windows behind the source: each message is in one that was done, or is late, whatever
+// is killed.
+func TestRedisStreamWindow(t *testing.T) {
+	s := redisStream()
+	work := []map[string]any{{"name": "work", "port": "in"}}
+	s.Via = map[string]any{
+		"kind": "window", "size": "100ms", "idle": "20ms",
+		"time":  `timestamp("2020-01-01T00:00:00Z") + duration(string(self.body.id) + "ms")`,
+		"ports": map[string]any{"out": work, "late": work},
+	}
+	s.Without = make(map[streamtest.Row]string)
+	for _, row := range []streamtest.Row{streamtest.Acknowledgement, streamtest.Errors, streamtest.Backlog, streamtest.Slow, streamtest.BlackHole, streamtest.Bodies, streamtest.Password, streamtest.Durable, streamtest.OrderOfBatches, streamtest.Poison} {
+		s.Without[row] = "TestWindow of the kit says why."
+	}
+	streamtest.Run(t, s)
 }
 
 // push pushes a message once, however often it is called.

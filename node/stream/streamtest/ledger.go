@@ -121,6 +121,9 @@ func integer(v value.Value, name string) (int, bool) {
 func (l *ledger) work(payload value.Value) node.Result {
 	var run []took
 	payloads := []value.Value{payload}
+	if items, ok := payload.Get("items"); ok {
+		payload = items
+	}
 	if payload.Kind() == value.KindList {
 		payloads = payloads[:0]
 		for _, p := range payload.Elems() {

@@ -185,7 +185,10 @@ func (r *rig) source(common fields) string {
 	nodes := []fields{node, {"kind": "streamtest_work", "name": "work"}, {"kind": "streamtest_dead", "name": "dead"}}
 	if r.subject.Via != nil {
 		via := maps.Clone(r.subject.Via)
-		via["name"], via["ports"] = "via", fields{"out": work}
+		via["name"] = "via"
+		if via["ports"] == nil {
+			via["ports"] = fields{"out": work}
+		}
 		node["ports"].(fields)["out"] = []fields{{"name": "via", "port": "in"}}
 		nodes = append(nodes, via)
 	}

@@ -47,7 +47,8 @@ type Subject struct {
 	Key string
 
 	// Via is the kind and the fields of a node between the source and the work of the
-	// row, with a port out; nil links them directly.
+	// row; nil links them directly. Its port out leads to the work unless it has ports,
+	// which lead to the port in of the node work. Of windows, the work gets the items.
 	Via map[string]any
 
 	// Largest is the size of the largest body that the system takes, in bytes; 8 MiB by

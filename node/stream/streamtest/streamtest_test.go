@@ -104,14 +104,48 @@ func TestDedupe(t *testing.T) {
 	s := queue()
 	s.Kinds = append(s.Kinds, streams.Defs(options())...)
 	s.Via = map[string]any{"kind": "dedupe"}
-	s.Without = make(map[streamtest.Row]string)
-	for _, row := range []streamtest.Row{streamtest.Backlog, streamtest.Slow, streamtest.BlackHole, streamtest.Poison, streamtest.Bodies, streamtest.Password} {
-		s.Without[row] = "TestQueue has it: dedupe makes no difference."
-	}
-	s.Without[streamtest.OrderOfBatches] = "It takes messages, not lists."
+	s.Without = without("dedupe")
 	s.Without[streamtest.Kill] = "The marks are in memory."
-	s.Without[streamtest.Durable] = "The marks are in memory: the node is not possible in a durable run."
 	streamtest.Run(t, s)
+}
+
+// without are the rows to which a node between, of a kind that holds messages in memory, makes no difference, and
+// those that it cannot have.
+func without(kind string) map[streamtest.Row]string {
+	rows := make(map[streamtest.Row]string)
+	for _, row := range []streamtest.Row{streamtest.Backlog, streamtest.Slow, streamtest.BlackHole, streamtest.Bodies, streamtest.Password} {
+		rows[row] = "The source by itself has it: " + kind + " makes no difference."
+	}
+	for _, row := range []streamtest.Row{streamtest.OrderOfBatches, streamtest.Poison} {
+		rows[row] = "It takes messages, not lists."
+	}
+	rows[streamtest.Durable] = "What it knows is in memory: the node is not possible in a durable run."
+	return rows
+}
+
+// TestWindow shows that windows lose nothing, of 100 messages or of one: each message is in one that was done, or late.
+func TestWindow(t *testing.T) {
+	f := func(name string, s streamtest.Subject, key string) {
+		t.Run(name, func(t *testing.T) {
+			s.Kinds = append(s.Kinds, streams.Defs(options())...)
+			work := []map[string]any{{"name": "work", "port": "in"}}
+			s.Via = map[string]any{
+				"kind": "window", "size": "100ms", "idle": "20ms", "key": key,
+				"time":  `timestamp("2020-01-01T00:00:00Z") + duration(string(self.body.id) + "ms")`,
+				"ports": map[string]any{"out": work, "late": work},
+			}
+			s.Without = without("window")
+			if key == "null" {
+				s.Without[streamtest.Acknowledgement] = "The messages of a window are answered together."
+				s.Without[streamtest.Errors] = "The messages of a window fail together."
+			}
+			streamtest.Run(t, s)
+		})
+	}
+	f("queue", queue(), "null")
+	f("queue, one", queue(), "self.body.id")
+	f("log", log(), "null")
+	f("log, one", log(), "self.body.id")
 }
 
 func TestTable(t *testing.T) {
