@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,7 +32,13 @@ type lot struct {
 	sent    uint64
 	taken   int           // bundles that are about to be sent
 	idle    chan struct{} // closed when none is, and the node is drained; made by Drain
+
+	// Of bundles that are always sent, no source holds packets, so that it bounds them.
+	under int       // of them, that are under way: at most mostUnder
+	queue []*bundle // of them, that wait until others have ended
 }
+
+const mostUnder = 1024
 
 // A bundle is packets that are sent together.
 type bundle struct {
@@ -191,13 +198,46 @@ func (l *lot) leave(w *parked) {
 // those of its packets.
 func (l *lot) send(bundles []*bundle) {
 	for _, b := range bundles {
-		l.clock.AfterFunc(0, func(ctx context.Context) { l.run(ctx, b) })
+		if !b.always || l.turn(b) {
+			l.clock.AfterFunc(0, func(ctx context.Context) { l.run(ctx, b) })
+		}
 	}
+}
+
+// turn reports whether a bundle may be sent now. If not, it is sent when others have ended.
+func (l *lot) turn(b *bundle) bool {
+	l.Lock()
+	defer l.Unlock()
+	if l.under == mostUnder {
+		l.queue = append(l.queue, b)
+		return false
+	}
+	l.under++
+	return true
+}
+
+// over has the next bundle sent after one has ended that had to wait for its turn.
+func (l *lot) over() {
+	l.Lock()
+	defer l.Unlock()
+	if len(l.queue) == 0 {
+		l.under--
+		return
+	}
+	next := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
+	l.clock.AfterFunc(0, func(ctx context.Context) { l.run(ctx, next) })
 }
 
 // run sends a bundle in a process of its own, and answers the packets.
 func (l *lot) run(ctx context.Context, b *bundle) {
-	l.source.Start(ctx, nil, node.Send(0, b.payload()), b.deal)
+	l.source.Start(ctx, nil, node.Send(0, b.payload()), func(resp node.Response) {
+		b.deal(resp)
+		if b.always {
+			l.over()
+		}
+	})
 	l.Lock()
 	defer l.Unlock()
 	if l.taken--; l.taken == 0 && l.idle != nil {
@@ -262,7 +302,17 @@ func (l *lot) Stop(ctx context.Context) error {
 	}
 	idle := l.idle
 	l.Unlock()
-	return node.WaitFor(ctx, idle)
+	err := node.WaitFor(ctx, idle)
+	if err == nil {
+		return nil
+	}
+	l.Lock()
+	defer l.Unlock()
+	if lost := len(l.queue); lost > 0 {
+		l.queue = nil
+		return fmt.Errorf("%d windows that were answered early are lost, as processes of others have not ended in time: %w", lost, err)
+	}
+	return err
 }
 
 // waiting is the metric of the packets that wait.

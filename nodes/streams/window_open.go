@@ -225,7 +225,7 @@ func (n *windower) add(ctx context.Context, targets []*window, e *event, item *p
 			more[i] = int64(accs[i].Size()) - int64(w.acc.Size())
 		}
 		if w.size == 0 {
-			more[i] += windowSize
+			more[i] += windowSize + int64(e.name.Size())
 		}
 		sum += more[i]
 	}
@@ -248,7 +248,7 @@ func (n *windower) add(ctx context.Context, targets []*window, e *event, item *p
 	return nil
 }
 
-// windowSize is about what a window takes by itself, in bytes.
+// windowSize is about what a window takes by itself, in bytes, without its key.
 const windowSize = 1024
 
 // abandon forgets windows that were made for an event that they do not get.

@@ -59,12 +59,12 @@ func (t *tide) cut(key state.Key, end int64, most int) {
 				delete(t.cuts, k)
 			}
 		}
-	}
-	if len(t.cuts) >= most {
-		for _, until := range t.cuts {
-			t.floor = max(t.floor, until)
+		if len(t.cuts) > most/2 { // so that not each cut goes through all of them
+			for _, until := range t.cuts {
+				t.floor = max(t.floor, until)
+			}
+			clear(t.cuts)
 		}
-		clear(t.cuts)
 	}
 	if old, ok := t.cuts[key]; !ok || old < end {
 		t.cuts[key] = end
