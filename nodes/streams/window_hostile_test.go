@@ -165,7 +165,7 @@ type jumpingClock struct {
 // Now implements [node.Clock].
 func (c *jumpingClock) Now() time.Time { return time.Now().Add(time.Duration(c.by.Load())).Round(0) }
 
-// TestWindowOddities gives a window events far ahead, keys and values that are no numbers, and steps without a value.
+// TestWindowOddities gives a window events far ahead, NaN as key and as value, and steps without a value.
 func TestWindowOddities(t *testing.T) {
 	f := func(name, config string, payloads []string, wantWindows, wantAnswers string) {
 		t.Helper()
