@@ -62,9 +62,6 @@ func debounceDef(o stream.Options) *node.Def {
 	}
 }
 
-// longest is the longest time of a field.
-const longest = 366 * 24 * time.Hour
-
 // A debounce is a node of that kind.
 type debounce struct {
 	lot

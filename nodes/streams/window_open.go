@@ -183,7 +183,7 @@ func (n *windower) merge(e *event, s span, open []*window, full *[]*bundle) *win
 			*full = append(*full, n.takeAll([]*bundle{&w.bundle})...)
 			w = later
 		} else {
-			n.join(w, later)
+			n.absorb(w, later)
 		}
 	}
 	w.start, w.end = min(w.start, s.start), max(w.end, s.end)
@@ -191,8 +191,8 @@ func (n *windower) merge(e *event, s span, open []*window, full *[]*bundle) *win
 	return w
 }
 
-// join moves what a session has to the one before.
-func (n *windower) join(w, later *window) {
+// absorb moves what a session has to the one before.
+func (n *windower) absorb(w, later *window) {
 	for _, item := range later.items {
 		item.in[slices.Index(item.in, &later.bundle)] = &w.bundle
 	}
