@@ -55,6 +55,7 @@ func debounceDef(o stream.Options) *node.Def {
 			if _, err := withinFlight(init, "max", "what waits", &n.max); err != nil {
 				return nil, err
 			}
+			warnOfOrder(init, "two messages with one of these keys never wait together", "write order: none there")
 			var err error
 			n.key, err = o.Expr(c, "key", lang.Options{Warn: init.Warn})
 			return n, err
