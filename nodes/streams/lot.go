@@ -33,11 +33,13 @@ type lot struct {
 	taken   int           // bundles that are about to be sent
 	idle    chan struct{} // closed when none is, and the node is drained; made by Drain
 
-	// Of bundles that are always sent, no source holds packets, so that it bounds them.
-	under int       // of them, that are under way: at most mostUnder
-	queue []*bundle // of them, that wait until others have ended
+	// Bundles of packets that are answered early: no source holds those packets, so it does
+	// not bound how many processes there are.
+	under int       // are under way: at most mostUnder
+	queue []*bundle // wait until others have ended
 }
 
+// mostUnder is so large that sinks find enough for their batches.
 const mostUnder = 1024
 
 // A bundle is packets that are sent together.
@@ -49,10 +51,10 @@ type bundle struct {
 	forget  func()                                      // is called when it is taken, with the lock held; may be nil
 	ended   func(resp node.Response)                    // is called before the packets are answered; may be nil
 
-	always bool        // it has more than packets, so it is sent without any
-	due    time.Time   // of arm: may be put off
-	stop   func() bool // of the timer; nil without one
-	taken  bool
+	early bool        // its packets are answered, and it has their payloads
+	due   time.Time   // of arm: may be put off
+	stop  func() bool // of the timer; nil without one
+	taken bool
 }
 
 // A parked packet waits for all the bundles that it is in.
@@ -60,9 +62,9 @@ type parked struct {
 	state.Wait
 	payload value.Value
 	in      []*bundle
-	first   [1]*bundle                    // of in, as mostly there is one
 	unsent  int                           // of them, guarded by the lot
 	open    atomic.Int32                  // of them, without an answer
+	first   [1]*bundle                    // the memory of in, as mostly there is one
 	failure atomic.Pointer[node.Response] // the first error
 }
 
@@ -141,7 +143,7 @@ func (l *lot) take(b *bundle) (ok bool) {
 	for _, w := range b.items {
 		l.out(w)
 	}
-	if len(b.items) == 0 && !b.always {
+	if len(b.items) == 0 && !b.early {
 		return false
 	}
 	l.taken++
@@ -198,7 +200,7 @@ func (l *lot) leave(w *parked) {
 // those of its packets.
 func (l *lot) send(bundles []*bundle) {
 	for _, b := range bundles {
-		if !b.always || l.turn(b) {
+		if !b.early || l.turn(b) {
 			l.clock.AfterFunc(0, func(ctx context.Context) { l.run(ctx, b) })
 		}
 	}
@@ -234,7 +236,7 @@ func (l *lot) over() {
 func (l *lot) run(ctx context.Context, b *bundle) {
 	l.source.Start(ctx, nil, node.Send(0, b.payload()), func(resp node.Response) {
 		b.deal(resp)
-		if b.always {
+		if b.early {
 			l.over()
 		}
 	})

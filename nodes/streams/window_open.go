@@ -119,7 +119,7 @@ func (n *windower) begin(e *event, s span) *window {
 func (n *windower) make(e *event, s span) *window {
 	n.made++
 	w := &window{key: e.key, name: e.name, start: s.start, end: s.end, acc: n.init, number: n.made}
-	w.always = n.early
+	w.early = n.early
 	w.payload = func() value.Value {
 		switch {
 		case n.step != nil:
@@ -142,7 +142,7 @@ func (n *windower) close(w *window) {
 		delete(n.keys, w.key)
 	}
 	n.values -= len(w.values)
-	if w.partial && (w.always || len(w.items) > 0) {
+	if w.partial && (w.early || len(w.items) > 0) {
 		n.partials++
 	}
 }
