@@ -56,7 +56,7 @@ test: needs ## the tests of the engine and its libraries, those of test-long and
 	$(TEST) -trimpath -skip '$(LONG)|^TestGuest' $(SLOW) work
 
 test-long: ## what test leaves out: size and start of the program, two releases that are equal, and how often random questions reached what saves work
-	$(GO) test $(ONCE) -vet=off -v -run '$(LONG)' ./test/footprint ./cmd/release ./trail/internal/exec
+	$(GO) test -count=1 $(ONCE) -vet=off -v -run '$(LONG)' ./test/footprint ./cmd/release ./trail/internal/exec
 
 test-peers: needs-all ## tests with DuckDB, brokers, Chromium and the OpenTelemetry Collector; installs compilers of C and C++
 	@$(call TEST_PEERS)

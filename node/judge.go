@@ -23,9 +23,10 @@ const (
 	PhaseDatabase Phase = iota // transactions commit
 	PhaseSession               // sessions are saved
 	PhaseMark                  // marks are set, such as the marks of dedupe
+	PhaseSend                  // records are handed to a transaction that ends later, and may not be handed twice
 )
 
-func (p Phase) String() string { return [...]string{"database", "session", "mark"}[p] }
+func (p Phase) String() string { return [...]string{"database", "session", "mark", "send"}[p] }
 
 // A Participant takes part in the end of a process. It is called once. failure is nil if the
 // process has ended well so far: then the participant keeps what it has done for the

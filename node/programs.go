@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 )
 
@@ -53,6 +54,15 @@ func (p *Programs) Permit(key string) error {
 		p.mu.known = make(map[string]bool)
 	}
 	p.mu.known[key] = true
+	return nil
+}
+
+// PermitProgram returns nil if the node may start what key stands for, as [Programs.Permit] has it,
+// else the error of the node. All kinds that start programs ask here when they open.
+func (init *Init) PermitProgram(key string) error {
+	if err := init.Programs.Permit(key); err != nil {
+		return &Error{Err: fmt.Errorf("kind %s starts a program: %w", init.Node.Kind, err), Code: "exec_refused", Status: 403, Permanent: true}
+	}
 	return nil
 }
 

@@ -36,6 +36,12 @@ func (c *child) stop() {
 	_ = c.cmd.Wait()
 }
 
+// end ends a broker, and what it has started.
+func (c *child) end() {
+	_ = c.stdin.Close() // it ends with that, however
+	_ = c.cmd.Wait()
+}
+
 // broker starts a broker, of test/brokers, in a process of its own.
 func (l *lab) broker(ctx context.Context, args ...string) (c *child, addr string, err error) {
 	path := l.File("broker")

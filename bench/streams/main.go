@@ -10,7 +10,7 @@
 // Reading order: main.go, lab.go (processes and rounds), messages.go (the data and the map
 // that is measured), and then by line: broker.go with nats.go (S1) and kafka.go (S2), file.go
 // (S3), echo.go (S4), parts.go (S5), job.go (S6), process.go (S7),
-// llm.go (S8), redis.go (REDIS).
+// llm.go (S8), redis.go (REDIS), amqp.go (AMQP).
 package main
 
 import (
@@ -54,6 +54,7 @@ func lines() []line {
 		{"S7", "process that waits: start, await, answer", measureProcess},
 		{"S8", "answers of a model, 100 streams, 50 tokens a second", measureLLM},
 		{"REDIS", "stream of Redis, map, stream", measureRedis},
+		{"AMQP", "queue of RabbitMQ, map, queue", measureAMQP},
 	}
 }
 
@@ -83,7 +84,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			}
 		}
 		if len(chosen) == 0 {
-			return fmt.Errorf("-only: there is no line %q, only S1 to S8 and REDIS", c.only)
+			return fmt.Errorf("-only: there is no line %q, only S1 to S8, REDIS and AMQP", c.only)
 		}
 		return nil
 	}

@@ -65,6 +65,7 @@ var uses = map[string]string{
 	"node/input -> node/stream":                       "the records of files are messages",
 	"nodes/ai -> nodes/mcp":                           "a model may call the tools of servers",
 	"nodes/external -> nodes/wasm":                    "a folder with a module is a kind, too",
+	"nodes/core -> nodes/data":                        "answers and limits are kept in its databases",
 	"nodes/dialogue -> nodes/data":                    "sessions are kept in its databases",
 	"nodes/streams -> nodes/data":                     "keys are marked in its databases",
 	"nodes/postgres -> nodes/data":                    "values of PostgreSQL are the same in both",

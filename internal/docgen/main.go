@@ -1,5 +1,5 @@
 // Command docgen generates the pages of docs/reference from the kinds, the codes of
-// findings and the commands, the pictures of examples that pages show, the API of the admin server for clients and for the
+// findings and the commands, docs/gallery.md, the pictures of examples that pages show, the API of the admin server for clients and for the
 // console, and the map of packages
 // in ARCHITECTURE.md from their comments and the rules of internal/arch. Run it in the root of
 // the repository.
@@ -111,6 +111,10 @@ func pages(root string) ([]page, error) {
 	if err != nil {
 		return nil, err
 	}
+	gallery, err := gallery(root)
+	if err != nil {
+		return nil, err
+	}
 	openapi, err := api.OpenAPI()
 	if err != nil {
 		return nil, err
@@ -123,7 +127,7 @@ func pages(root string) ([]page, error) {
 		{"docs/reference/admin-api.json", append(openapi, '\n')},
 		{"web/src/api.gen.ts", api.TypeScript()},
 		architecture,
-	}, pictures...), nil
+	}, slices.Concat(pictures, gallery)...), nil
 }
 
 // The map of packages is between these lines of ARCHITECTURE.md.

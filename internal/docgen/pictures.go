@@ -59,7 +59,7 @@ func pictures(root string) ([]page, error) {
 			return nil, fmt.Errorf("%s: pictures are in %s", name, picturesIn)
 		}
 		example := path.Join(root, "examples", strings.TrimSuffix(path.Base(name), ".svg")+".yaml")
-		picture, err := graph(example)
+		picture, err := command("graph", example)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -68,13 +68,13 @@ func pictures(root string) ([]page, error) {
 	return all, nil
 }
 
-// graph is what uniflow graph prints of a file.
-func graph(file string) ([]byte, error) {
+// command is what a command of uniflow prints.
+func command(args ...string) ([]byte, error) {
 	var out, problems bytes.Buffer
 	sys := app.System()
 	sys.Stdin, sys.Stdout, sys.Stderr = strings.NewReader(""), &out, &problems
-	if code := cli.Main(context.Background(), []string{"graph", file}, sys); code != 0 {
-		return nil, fmt.Errorf("uniflow graph %s: exit code %d\n%s", file, code, problems.Bytes())
+	if code := cli.Main(context.Background(), args, sys); code != 0 {
+		return nil, fmt.Errorf("uniflow %s: exit code %d\n%s", strings.Join(args, " "), code, problems.Bytes())
 	}
 	return out.Bytes(), nil
 }

@@ -49,7 +49,7 @@ func (p *process) settle() (failed error) {
 	var kept []node.Phase
 	for first := 0; first < len(p.mu.ends); {
 		last := len(p.mu.ends)
-		for phase := node.PhaseDatabase; phase <= node.PhaseMark; phase++ {
+		for phase := node.PhaseDatabase; phase <= node.PhaseSend; phase++ {
 			for i := last - 1; i >= first; i-- {
 				if e := p.mu.ends[i]; e.participant == nil || e.phase != phase {
 					continue
@@ -93,7 +93,7 @@ func (p *process) partial(kept []node.Phase, err error) error {
 
 // count lists what was committed, such as "2 databases, 1 session".
 func count(kept []node.Phase) string {
-	var counts [node.PhaseMark + 1]int
+	var counts [node.PhaseSend + 1]int
 	for _, phase := range kept {
 		counts[phase]++
 	}

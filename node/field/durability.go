@@ -234,6 +234,9 @@ func (d *Durability) Submission(ctx context.Context, payload value.Value, id str
 	return s, err == nil, err
 }
 
+// Keyed reports whether the config says what the key of a run is.
+func (d *Durability) Keyed() bool { return d.key != nil }
+
 // maxKey is the longest key of a client, in bytes.
 const maxKey = 1024
 

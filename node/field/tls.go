@@ -116,6 +116,30 @@ func IsTLSError(err error) bool {
 	return strings.Contains(err.Error(), "HTTP response to HTTPS client") || strings.HasPrefix(err.Error(), "tls: ")
 }
 
+// TLSField returns the field that an error of a connection is about, and the error in words of the
+// config; it is empty if the error is not about TLS.
+func TLSField(err error) (path string, said error) {
+	var op *net.OpError
+	var host x509.HostnameError
+	var unknown x509.UnknownAuthorityError
+	var record tls.RecordHeaderError
+	switch {
+	case !IsTLSError(err):
+		return "", err
+	case errors.As(err, &unknown):
+		return "tls.ca", errors.New("the certificate of the server is of an authority that is not trusted")
+	case errors.As(err, &host):
+		return "tls.server_name", host
+	case errors.As(err, &record):
+		return "tls", errors.New("the server does not offer TLS at this address")
+	case errors.As(err, &op) && op.Op == "remote error":
+		return "tls.cert", errors.New("the server requires a certificate of the client, or refuses the one that it got")
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return "tls.ca", err
+	}
+	return "tls", err
+}
+
 // LintTLS is the Lint of kinds with a field tls.skip_verify: it warns of certificates
 // that are not verified.
 func LintTLS(specs []node.WrittenSpec) (list diag.List) {

@@ -66,6 +66,11 @@ type Rules struct {
 	// Share returns what becomes of a packet that has waited until its key was settled.
 	Share func(payload value.Value, resp node.Response) node.Result
 
+	// First, unless it is nil, returns what becomes of a packet that has its key, which is not sent then. settle
+	// gets its answer, once, with the lock not held and before the packet is answered with it; it is not called for
+	// a packet whose process ends before.
+	First func(p node.Process, k Key, payload value.Value, settle func(node.Response)) node.Result
+
 	// Late returns what becomes of a packet that has waited for the patience of its keys.
 	Late func(payload value.Value) node.Result
 }
@@ -200,9 +205,17 @@ func (s *Keys) first(k Key, now time.Time) *Ticket[claim] {
 
 // begin sends the packet that has its key now.
 func (s *Keys) begin(t *Ticket[claim]) node.Result {
+	v, c := &t.Value, s.Claims
+	c.give(v.process, t)
+	if v.rules.First != nil {
+		return v.rules.First(v.process, v.place.Key, v.payload, func(resp node.Response) {
+			c.Lock()
+			defer c.Unlock()
+			c.take(t, resp, false)
+		})
+	}
 	s.Sent++
-	s.Claims.give(t.Value.process, t)
-	return t.Send(t.Value.payload)
+	return t.Send(v.payload)
 }
 
 // back gets the answer to a packet.

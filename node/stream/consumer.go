@@ -27,7 +27,8 @@ type consumer struct {
 	source   *Source
 	settings *settings
 	reader   Reader
-	replies  *replies // nil if the reader is not a Replier
+	replies  *replies  // nil if the reader is not a Replier
+	contexts Contexter // the reader, if it is one
 	counts   *counts
 	log      *slog.Logger
 	clock    node.Clock
@@ -134,6 +135,7 @@ func newConsumer(n *sourceNode, reader Reader, after *consumer) *consumer {
 	if replier, ok := reader.(Replier); ok {
 		c.replies = &replies{replier: replier, guard: c.guard, log: c.log}
 	}
+	c.contexts, _ = reader.(Contexter)
 	if n.settings.file != "" {
 		c.keeper = &keeper{path: n.settings.file, owner: ownerOf(n.init.Node)}
 	}

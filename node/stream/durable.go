@@ -21,6 +21,9 @@ import (
 func (w *runner) beginRun(t *task, d *field.Durability) (begun, ended bool) {
 	c, m := w.consumer, t.messages[0]
 	s, durable, err := d.Submission(c.settling, m.payload(), m.identity())
+	if r, ok := c.reader.(Nameless); ok && durable && !d.Keyed() && err == nil {
+		err = r.Nameless(&m.Message)
+	}
 	if err != nil {
 		t.resp = node.Response{Payload: value.Error(err)}
 		t.phase.Store(phaseOver)

@@ -67,7 +67,7 @@ func (c *consumer) takeGroup(into []*message, n int) []*message {
 // the lock.
 func (c *consumer) mayGroup() bool {
 	g := c.generations.Current()
-	return g != nil && g.groups != nil && g.settings.durability == nil && c.replies == nil && !c.settings.letters && !c.account.Full()
+	return g != nil && g.groups != nil && g.settings.durability == nil && c.replies == nil && c.contexts == nil && !c.settings.letters && !c.account.Full()
 }
 
 // beginGroup is begin for a group. What is undecodable begins later, by itself.

@@ -52,6 +52,24 @@ func (h host) Release(ctx context.Context, numbers []int32) []Mark {
 	return marks
 }
 
+// Settled implements [Host].
+func (h host) Settled(ctx context.Context) bool {
+	c := h.consumer
+	defer context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.room.Broadcast()
+	})()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.watchers++
+	defer func() { c.mu.watchers-- }()
+	for c.inFlight.n > 0 && !c.mu.draining && !c.mu.expired && ctx.Err() == nil {
+		c.room.Wait()
+	}
+	return c.inFlight.n == 0 && !c.mu.draining && !c.mu.expired && ctx.Err() == nil
+}
+
 // InFlight implements [Host].
 func (h host) InFlight(f func(m *Message)) {
 	c := h.consumer

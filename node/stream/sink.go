@@ -96,6 +96,7 @@ type sinkNode struct {
 	receipt  bool
 	inFlight int // records that can be here; 0 is not known
 	pool     *node.Pool
+	account  *node.Account
 	log      *slog.Logger
 	writer   Writer // of the outlet, if this node makes it
 
@@ -107,7 +108,7 @@ type sinkNode struct {
 func (s *Sink) newNode(o Options, init *node.Init) (node.Node, error) {
 	c := init.Config
 	n := &sinkNode{
-		sink: s, config: c, ref: init.Node, pool: init.Pool, log: init.Log,
+		sink: s, config: c, ref: init.Node, pool: init.Pool, account: init.Memory.Account(s.Kind), log: init.Log,
 		receipt: c.String("answer") == "receipt", inFlight: init.InFlight(),
 	}
 	if !s.Raw {
@@ -145,6 +146,9 @@ func (n *sinkNode) Concurrency() int { return int(n.config.Int("max_in_flight"))
 
 // Receive gives the messages of a packet to the outlet, which answers it.
 func (n *sinkNode) Receive(p node.Process, pkt node.Packet) node.Result {
+	if n.outlet.binder != nil {
+		return n.bind(p, pkt.Payload)
+	}
 	d := n.outlet.newDelivery(n.receipt, pkt.Payload)
 	if err := n.records(p.Context(), d, pkt.Payload); err != nil {
 		n.outlet.discard(d)
@@ -227,6 +231,7 @@ func (n *sinkNode) Close() error {
 		left = max(minCloseTimeout, time.Until(n.grace))
 	}
 	n.outlet.limitClose(left)
+	defer n.account.Close()
 	return n.release()
 }
 

@@ -24,11 +24,13 @@ type gathering struct {
 const mostGathered = 64
 
 // Gathers implements [node.Gatherer].
-func (n *sinkNode) Gathers() (ok, queues bool) { return !n.receipt, n.outlet.ordered }
+func (n *sinkNode) Gathers() (ok, queues bool) {
+	return !n.receipt && n.outlet.binder == nil, n.outlet.ordered
+}
 
 // Gather implements [node.Gatherer].
 func (n *sinkNode) Gather(p node.Process, payload value.Value) node.Gathering {
-	if n.receipt {
+	if n.receipt || n.outlet.binder != nil {
 		return nil
 	}
 	d := n.outlet.newDelivery(false, value.Null())

@@ -28,6 +28,7 @@ type outlet struct {
 	writer  Writer
 	taker   Taker  // the writer, if it is one, and there are no batches
 	packer  Packer // the writer, if it is one
+	binder  Binder // the writer, if it is one
 	counts  *sinkCounts
 	log     *slog.Logger
 	timeout time.Duration
@@ -112,6 +113,7 @@ func openOutlet(ctx context.Context, n *sinkNode, counts *sinkCounts) (*outlet, 
 		o.taker, _ = n.writer.(Taker)
 	}
 	o.packer, _ = n.writer.(Packer)
+	o.binder, _ = n.writer.(Binder)
 	o.ordered = o.calls == 1 && !n.receipt
 	o.ctx, o.cancel = context.WithCancelCause(context.Background())
 	o.mu.changed.L = &o.mu

@@ -137,7 +137,7 @@ type Room struct {
 // and another Settle, concurrently with Read; any calls Fields. Each call of
 // Connect but the first comes after a Read or a Settle that returned [ErrLost].
 //
-// A reader may also be a [Resumer], a [Decoder], a [Sized], a [Replier] or a [Counter]. One
+// A reader may also be a [Resumer], a [Decoder], a [Sized], a [Contexter], a [Replier] or a [Counter]. One
 // whose client connects again by itself may be a [node.Readier], which is asked after the
 // first Connect has succeeded; so may a [Writer].
 type Reader interface {
@@ -224,6 +224,10 @@ type Host interface {
 	// lanes may be used again.
 	Release(ctx context.Context, lanes []int32) []Mark
 
+	// Settled waits until all messages that the reader has returned are settled. It returns
+	// false if ctx ends before, or the source stops: then some may be given back.
+	Settled(ctx context.Context) bool
+
 	// InFlight calls f for each message that is held and not settled, for systems
 	// that need reports of work in progress. f must not block.
 	InFlight(f func(m *Message))
@@ -248,6 +252,14 @@ type Sized interface {
 	Size() (done, total int64)
 }
 
+// A Contexter gives its processes a context of its own: one from which a [Binder] downstream
+// learns to which transaction the message belongs.
+type Contexter interface {
+	// Context returns the context of a process that begins now, derived from ctx. Any
+	// goroutine may call it; it must not block.
+	Context(ctx context.Context) context.Context
+}
+
 // A Replier passes the answer of a process on, for a message with an address for it.
 type Replier interface {
 	// Reply encodes the answer to m, and returns what sends it; nil if there is nothing to
@@ -268,6 +280,15 @@ type Asker interface {
 	// Asked reports whether an answer to m goes somewhere. Any goroutine may call it;
 	// it must not block.
 	Asked(m *Message) bool
+}
+
+// A Nameless is a [Reader] with messages that may come again and have no "id" by which that shows.
+// A durable run is not started for them, as each delivery would start another one, unless the
+// field durability.key tells them apart.
+type Nameless interface {
+	// Nameless returns the error of such a message, which says how to give it an id; nil for
+	// others. Any goroutine may call it.
+	Nameless(m *Message) error
 }
 
 // A Decoder makes the bodies of its messages itself, such as maps of rows of CSV, instead
@@ -351,6 +372,25 @@ type Record struct {
 	ID     string      // a key of idempotency; may be empty
 	Texts  []string    // what the fields of [Sink.Texts] say
 	Fields value.Value // the whole payload, for the fields of [Sink.Keys]; null if it is the body, or a source's message
+}
+
+// A Binder is a [Writer] that writes the records of a process when that has ended well, and
+// not before: so a process that fails leaves nothing, and may run again. Write is never called.
+type Binder interface {
+	// Bind returns what takes the records of a process, whose context it gets, or why the
+	// process cannot have any. Any goroutine may call it; it must not block.
+	Bind(ctx context.Context) (Bound, error)
+}
+
+// A Bound takes the records of processes. Any goroutine may call its methods.
+type Bound interface {
+	// Check returns why a record could not be written. It must not block.
+	Check(r *Record) error
+
+	// HandOver gets the records of a process that has ended well, in their order, and keeps
+	// them. It may wait for room. It calls done for each record that was written or has failed.
+	// An error is the failure of the process.
+	HandOver(records []Record, done func(err error)) error
 }
 
 // A Writer writes records. One goroutine calls Connect and Close, as with a [Reader],

@@ -496,7 +496,11 @@ func (w *runner) begin(t *task) (ended bool) {
 	}
 	t.phase.Store(phaseStarts)
 	m, mayQueue := t.messages[0], w.consumer.mayQueue(t.messages[0])
-	if queued := t.generation.starter.Start(t.generation.ctx, t.judge(), t.result(w.consumer.settings.batch.count > 0), t.finish); queued && mayQueue {
+	ctx := t.generation.ctx
+	if c := w.consumer.contexts; c != nil {
+		ctx = c.Context(ctx)
+	}
+	if queued := t.generation.starter.Start(ctx, t.judge(), t.result(w.consumer.settings.batch.count > 0), t.finish); queued && mayQueue {
 		w.queued = append(w.queued, m)
 	}
 	return !t.phase.CompareAndSwap(phaseStarts, phaseParked)

@@ -1,8 +1,8 @@
 // Package amqp has the kinds whose nodes exchange messages with RabbitMQ.
 //
 // Each kind is one literal, in a file of its name. amqp_source opens a reader (reader.go),
-// amqp_sink a writer (writer.go). settings.go says how both connect, gate.go how much a
-// connection takes. The package must not know how processes are run.
+// amqp_sink a writer (writer.go). settings.go says how both connect, link.go what
+// a connection is, gate.go how much it takes. The package must not know how processes are run.
 package amqp
 
 import (

@@ -176,34 +176,6 @@ func (r *reader) take(l *link, d amqp.Delivery, room *stream.Room) stream.Messag
 	return t.message(room)
 }
 
-// message returns the message of a delivery. The body stays with the token: it is read again
-// if the message fails.
-func (t *delivery) message(room *stream.Room) stream.Message {
-	room.Bytes -= int64(len(t.Body))
-	if t.Body == nil {
-		t.Body = []byte{}
-	}
-	return stream.Message{Raw: t.Body, Key: t.RoutingKey, Time: t.Timestamp, Attempt: t.attempt, Token: t}
-}
-
-// due returns what has failed and may be read again.
-func (r *reader) due(room *stream.Room) (read []stream.Message) {
-	now := r.clock.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	later := r.mu.returned[:0]
-	for _, t := range r.mu.returned {
-		if len(read) < room.Messages && room.Bytes > 0 && !now.Before(t.due) {
-			read = append(read, t.message(room))
-		} else {
-			later = append(later, t)
-		}
-	}
-	clear(r.mu.returned[len(later):])
-	r.mu.returned = later
-	return read
-}
-
 // lost says why no message comes any more.
 func (r *reader) lost(l *link) error {
 	select {
@@ -218,52 +190,15 @@ func (r *reader) lost(l *link) error {
 	return r.settings.lostError(l.reason())
 }
 
-// Ready implements [node.Readier]: without its queue, the source does not work.
+// Ready implements [node.Readier]: the source does not work without its queue, nor with a broker
+// that takes no answers, as that reads nothing else either.
 func (r *reader) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.mu.gone
-}
-
-// Settle implements [stream.Reader]. What is of an earlier connection comes again.
-func (r *reader) Settle(_ context.Context, s stream.Settled) error {
-	l := r.current()
-	for i := range s.Outcomes {
-		o := &s.Outcomes[i]
-		t := o.Message.Token.(*delivery)
-		if t.link != l {
-			continue
-		}
-		var err error
-		switch {
-		case o.Err == nil:
-			err = l.ch.Ack(t.DeliveryTag, false)
-		case errors.Is(o.Err, stream.ErrUnused):
-			err = l.ch.Nack(t.DeliveryTag, false, true)
-		default:
-			r.keep(t, o.Delay)
-		}
-		if err != nil {
-			return r.settings.lostError(err)
-		}
+	if r.mu.gone != nil {
+		return r.mu.gone
 	}
-	return nil
-}
-
-// keep holds a delivery that has failed until it is due.
-func (r *reader) keep(t *delivery, delay time.Duration) {
-	again := *t
-	again.attempt++
-	again.due = r.clock.Now().Add(delay)
-	r.mu.Lock()
-	r.mu.returned = append(r.mu.returned, &again)
-	r.mu.Unlock()
-	r.clock.AfterFunc(delay, func(context.Context) {
-		select {
-		case r.wake <- struct{}{}:
-		default: // it has one
-		}
-	})
+	return r.mu.link.blocked()
 }
 
 // Fields implements [stream.Reader].
@@ -283,6 +218,14 @@ func (r *reader) Fields(m *stream.Message, b *value.MapBuilder) {
 	b.Set("header", headerValue(t.Headers))
 	b.Set("exchange", value.String(t.Exchange))
 	b.Set("redelivered", value.Bool(t.Redelivered))
+}
+
+// Nameless implements [stream.Nameless].
+func (r *reader) Nameless(m *stream.Message) error {
+	if m.Token.(*delivery).MessageId != "" {
+		return nil
+	}
+	return node.Unusable("no_id", errors.New("a message without the property message_id may come twice, and would start two durable runs: set message_id where it is published, or durability.key"))
 }
 
 // Close disconnects. The broker delivers again what was not acknowledged.

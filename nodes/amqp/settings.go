@@ -74,14 +74,6 @@ func newSettings(c schema.Config) (*settings, error) {
 	return s, nil
 }
 
-// A link is one connection with a channel.
-type link struct {
-	conn   *amqp.Connection
-	gate   *gate
-	ch     *amqp.Channel
-	closed chan *amqp.Error // has the reason when the channel has ended, and is closed
-}
-
 // dial connects once, and opens a channel. The broker may send so many bytes ahead. The error
 // is a *stream.RefusedError if trying again does not help.
 func (s *settings) dial(ctx context.Context, ahead int64) (*link, error) {
@@ -127,36 +119,9 @@ func (s *settings) dial(ctx context.Context, ahead int64) (*link, error) {
 		return nil, s.explain(err)
 	}
 	l.closed = l.ch.NotifyClose(make(chan *amqp.Error, 1))
+	blocks := l.conn.NotifyBlocked(make(chan amqp.Blocking, 1))
+	l.watching.Go(func() { l.watch(blocks) })
 	return l, nil
-}
-
-// abort ends a connection that is lost, or that the broker need not know the end of.
-func (l *link) abort() {
-	l.gate.Close()
-	l.conn.Close() // returns as the network is gone; its error says so
-}
-
-// close ends a connection. The broker has all that was sent, unless ctx ends before.
-func (l *link) close(ctx context.Context) {
-	l.gate.release()
-	stop := context.AfterFunc(ctx, func() { l.gate.Close() })
-	defer stop()
-	if err := l.conn.CloseDeadline(time.Now().Add(closeTimeout)); err != nil {
-		l.gate.Close() // it was lost before
-	}
-}
-
-// within calls f, which waits for the broker, and ends the connection if that takes too long.
-func (l *link) within(ctx context.Context, f func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() { l.gate.Close() })
-	defer stop()
-	err := f()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
 }
 
 // explain says why connecting failed, and at which field if it is the config's.
@@ -176,11 +141,11 @@ func (s *settings) explain(err error) error {
 			return refused("url", "the virtual host %q does not exist, or the user may not use it", s.vhost)
 		}
 	}
-	switch {
-	case field.IsTLSError(err) && s.secure:
-		return refused("tls", "%v", err)
-	case errors.As(err, new(*stream.RefusedError)):
+	if errors.As(err, new(*stream.RefusedError)) {
 		return err
+	}
+	if path, said := field.TLSField(err); path != "" && s.secure {
+		return refused(path, "%v", said)
 	}
 	return fmt.Errorf("%s: %w", s.url, err)
 }
@@ -191,14 +156,6 @@ func (s *settings) lostError(err error) error {
 		return fmt.Errorf("%s: %w", s.url, stream.ErrLost)
 	}
 	return fmt.Errorf("%s: %w: %w", s.url, stream.ErrLost, err)
-}
-
-// reason returns why the channel has ended, which it has. It waits until the library says so.
-func (l *link) reason() error {
-	if err := <-l.closed; err != nil {
-		return err
-	}
-	return amqp.ErrClosed
 }
 
 // unlimited lets a writer read all that comes: confirmations.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -132,6 +133,17 @@ func (o *outgoing) find(exchange string) error {
 	return nil
 }
 
+// Ready implements [node.Readier].
+func (w *writer) Ready() error {
+	w.mu.Lock()
+	o := w.mu.out
+	w.mu.Unlock()
+	if o == nil {
+		return nil
+	}
+	return o.blocked()
+}
+
 // Write publishes, and does not wait for confirmations.
 func (w *writer) Write(ctx context.Context, records []stream.Record, done func(i int, receipt value.Value, err error)) {
 	w.mu.Lock()
@@ -153,6 +165,9 @@ func (w *writer) Write(ctx context.Context, records []stream.Record, done func(i
 }
 
 func (o *outgoing) publish(r *stream.Record, p *published) error {
+	if err := o.blocked(); err != nil { // it would wait in the network, and so would each copy of it
+		return &node.Error{Err: err, Status: http.StatusServiceUnavailable, Code: "blocked", Outage: true}
+	}
 	m, err := o.writer.message(r)
 	if err != nil {
 		return err

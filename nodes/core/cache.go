@@ -4,11 +4,13 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/state"
+	"github.com/uniflow-labs/uniflow/nodes/data/keep"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -24,8 +26,10 @@ func cacheDef(o Options) *node.Def {
 		Config: schema.Fields(
 			schema.Expr("key").Doc("What the answer depends on, an expression over the payload as `self` and its keys; the payload itself unless set."),
 			schema.Duration("ttl").Default(5*time.Minute).Doc("How long an answer is kept; 0 sets no limit."),
-			schema.Int("capacity").Default(10_000).Range(1, 1<<30).Doc("The most answers that are kept."),
-			schema.Bytes("bytes").Default("64MiB").Range(1, 1<<50).Doc("The most memory for them, approximately."),
+			schema.Int("capacity").Default(10_000).Range(1, 1<<30).Doc("The most answers that are kept in memory."),
+			schema.Bytes("bytes").Default("64MiB").Range(1, 1<<50).Doc("The most memory for them, approximately. In a store, the most of one answer."),
+			schema.Group("store", keep.SharedFields("uniflow_cache", ". Programs share the answers of a node with the same name, namespace and fields.", "is sent on")).
+				Doc("Where answers are kept."),
 			languageField(o),
 			timeoutField(),
 		),
@@ -42,7 +46,9 @@ func cacheDef(o Options) *node.Def {
 			cfg := init.Config
 			n.limits = limits{cfg.Duration("ttl"), state.Limits{Count: int(cfg.Int("capacity")), Bytes: cfg.Int("bytes")}}
 			n.shared = sharedKey(init, n.limits)
-			return n, nil
+			n.log, n.outages = init.Log, keep.NewOutages(init, cfg.Group("store"))
+			n.place, err = keep.New(init, cfg.Group("store"), "answers")
+			return n, err
 		},
 	}
 }
@@ -69,19 +75,38 @@ type cache struct {
 	pool   *node.Pool
 	clock  node.Clock
 	bytes  *node.Memory // of the program
-	shared string       // key of the memory in the pool
+	log    *slog.Logger
+	shared string // key of the memory in the pool, or in the store
 
-	memory  *memory
+	place   *keep.Place
+	outages *keep.Outages
+
+	memory  *memory     // from Open on; nil with a store
+	store   *cacheStore // nil without
+	rules   state.Rules // of the store
 	release func() error
 }
 
 // Open finds the memory of the generation before, or makes one.
-func (n *cache) Open(context.Context) (err error) {
+func (n *cache) Open(ctx context.Context) (err error) {
+	if !n.place.InMemory() {
+		n.store, n.release, err = node.Acquire(n.pool, n.shared+" "+n.place.Shared, func() (*cacheStore, error) { return openCacheStore(ctx, n.place, n.clock, n.log) })
+		n.rules = n.sharedRules()
+		return err
+	}
 	n.memory, n.release, err = node.Acquire(n.pool, n.shared, func() (*memory, error) { return newMemory(n.limits, n.clock, n.bytes.Account("cache")), nil })
 	return err
 }
 
 func (n *cache) Close() error { return n.release() }
+
+// Ready implements [node.Readier].
+func (n *cache) Ready() error {
+	if n.store == nil {
+		return nil
+	}
+	return n.outages.Ready(n.store.Blobs)
+}
 
 // Concurrency lets the packets of one process wait for calls of different keys.
 func (n *cache) Concurrency() int { return 1024 }
@@ -93,6 +118,9 @@ func (n *cache) Receive(p node.Process, pkt node.Packet) node.Result {
 	k, err := evalKey(p, n.key, pkt.Payload)
 	if err != nil {
 		return node.Fail(err)
+	}
+	if n.store != nil {
+		return n.store.keys.Enter(p, k, pkt.Payload, &n.rules)
 	}
 	return n.memory.keys.Enter(p, k, pkt.Payload, &n.memory.rules)
 }
@@ -113,15 +141,29 @@ const patience = time.Minute
 
 // Measure implements [node.Measured].
 func (n *cache) Measure(report func(node.Metric)) {
+	var hits, misses uint64
+	if s := n.store; s != nil {
+		s.mu.Lock()
+		hits, misses = s.hits, s.misses
+		s.mu.Unlock()
+		n.outages.Measure("cache", report)
+	} else {
+		hits, misses = n.measureMemory(report)
+	}
+	report(node.Metric{Name: "cache_hits_total", Help: "Packets that were answered from memory or the store, or with the answer that another packet has waited for.", Type: node.MetricCounter, Value: float64(hits)})
+	report(node.Metric{Name: "cache_misses_total", Help: "Packets that were sent on.", Type: node.MetricCounter, Value: float64(misses)})
+}
+
+func (n *cache) measureMemory(report func(node.Metric)) (hits, misses uint64) {
 	m := n.memory
 	m.Lock()
-	hits, misses, evicted, entries, bytes := m.hits, m.keys.Sent+m.late, m.answers.Evicted, m.answers.Len(), m.held.Held()
+	hits, misses = m.hits, m.keys.Sent+m.late
+	evicted, entries, bytes := m.answers.Evicted, m.answers.Len(), m.held.Held()
 	m.Unlock()
-	report(node.Metric{Name: "cache_hits_total", Help: "Packets that were answered from memory, or with the answer that another packet has waited for.", Type: node.MetricCounter, Value: float64(hits)})
-	report(node.Metric{Name: "cache_misses_total", Help: "Packets that were sent on.", Type: node.MetricCounter, Value: float64(misses)})
 	report(node.Metric{Name: "cache_evictions_total", Help: "Answers that were dropped to make room.", Type: node.MetricCounter, Value: float64(evicted)})
 	report(node.Metric{Name: "cache_entries", Help: "Answers that are kept, also those that have expired and were not asked for since.", Value: float64(entries)})
 	report(node.Metric{Name: "cache_bytes", Help: "Memory that they take, approximately.", Value: float64(bytes)})
+	return hits, misses
 }
 
 // A memory holds the answers of a cache. The lock of its claims guards all of it.

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/node/state"
+	"github.com/uniflow-labs/uniflow/nodes/data/keep"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -36,6 +38,8 @@ func limitDef(o Options) *node.Def {
 			schema.Int("burst").Range(1, 1<<30).Doc("How many may pass immediately after a pause; the number in `rate` unless set."),
 			schema.Int("concurrency").Range(1, 1<<30).Doc("How many may be on their way. No limit unless set."),
 			schema.Int("ipv6_prefix").Default(64).Range(1, 128).Doc("How many bits of an address of IPv6 count. A provider gives each customer a network of 64, 56 or 48 bits; 128 counts each address by itself."),
+			schema.Group("store", keep.SharedFields("uniflow_limit", ". Programs share the bucket of a node with the same name, namespace and limits.", "lets it pass")).
+				Doc("Where buckets are kept."),
 			languageField(o),
 			timeoutField(),
 		),
@@ -45,7 +49,10 @@ func limitDef(o Options) *node.Def {
 			return value.Map(value.Field{Name: "responses", Value: openapi.Failure(http.StatusTooManyRequests, "Too many requests; Retry-After says when to try again.", "Retry-After")})
 		},
 		Traits: func(c schema.Config) (t node.Traits) {
-			t.Is, t.Shape = node.Inside, node.Passes
+			t.Shape = node.Passes
+			if c.Group("store").String("driver") == keep.InMemory {
+				t.Is = node.Inside
+			}
 			if !c.Has("key") {
 				t.Is |= node.IgnoresBody
 			}
@@ -53,10 +60,15 @@ func limitDef(o Options) *node.Def {
 		},
 		Recall: node.Always(node.Reruns),
 		New: func(init *node.Init) (node.Node, error) {
-			n := &limit{pool: init.Pool, clock: init.Clock}
+			n := &limit{pool: init.Pool, clock: init.Clock, log: init.Log}
 			var found diag.List
 			n.quota = quotaOf(init.Config, &found)
+			at := init.Config.Group("store")
+			n.outages = keep.NewOutages(init, at)
 			var err error
+			if n.place, err = keep.New(init, at, "limits"); err != nil {
+				return nil, errors.Join(found.Err(), err)
+			}
 			if n.key, err = o.compileKey(init); err != nil {
 				return nil, errors.Join(found.Err(), err)
 			}
@@ -83,19 +95,46 @@ type limit struct {
 	quota  quota
 	pool   *node.Pool
 	clock  node.Clock
-	shared string // key of the buckets in the pool
+	log    *slog.Logger
+	shared string // key of the buckets in the pool, or in the store
 
-	buckets *buckets
+	place   *keep.Place
+	outages *keep.Outages
+
+	buckets *buckets    // from Open on; nil with a store
+	store   *limitStore // nil without
 	release func() error
 }
 
 // Open finds the buckets of the generation before, or makes them.
-func (n *limit) Open(context.Context) (err error) {
+func (n *limit) Open(ctx context.Context) (err error) {
+	if !n.place.InMemory() {
+		n.store, n.release, err = node.Acquire(n.pool, n.shared+" "+n.place.Shared, func() (*limitStore, error) {
+			return openLimitStore(ctx, n.place, n.quota, n.log)
+		})
+		return err
+	}
 	n.buckets, n.release, err = node.Acquire(n.pool, n.shared, func() (*buckets, error) { return newBuckets(n.quota, n.clock), nil })
 	return err
 }
 
 func (n *limit) Close() error { return n.release() }
+
+// Ready implements [node.Readier].
+func (n *limit) Ready() error {
+	if n.store == nil {
+		return nil
+	}
+	return n.outages.Ready(n.store.Limiter)
+}
+
+// Concurrency lets packets of one process ask a store concurrently.
+func (n *limit) Concurrency() int {
+	if n.place.InMemory() {
+		return 1
+	}
+	return 1024
+}
 
 func (n *limit) Receive(p node.Process, pkt node.Packet) node.Result {
 	var k state.Key
@@ -105,6 +144,9 @@ func (n *limit) Receive(p node.Process, pkt node.Packet) node.Result {
 			return node.Fail(thrown(err))
 		}
 		k = state.KeyOf(counted(v, n.prefix))
+	}
+	if n.store != nil {
+		return n.passShared(p, k, pkt.Payload)
 	}
 	t, err := n.pass(p, k)
 	switch {
@@ -137,10 +179,21 @@ func (n *limit) passOnce(r node.Run, p node.Process, k state.Key) (t *state.Tick
 
 // Measure implements [node.Measured].
 func (n *limit) Measure(report func(node.Metric)) {
-	b := n.buckets
-	b.Lock()
-	passed, slowed, crowded, keys, inFlight := b.passed, b.overRate, b.overConcurrency, len(b.young)+len(b.old), b.out
-	b.Unlock()
+	var passed, slowed, crowded uint64
+	var inFlight int
+	if s := n.store; s != nil {
+		s.mu.Lock()
+		passed, slowed, crowded, inFlight = s.passed, s.overRate, s.overConcurrency, len(s.held)
+		s.mu.Unlock()
+		n.outages.Measure("limit", report)
+	} else {
+		b := n.buckets
+		b.Lock()
+		passed, slowed, crowded, inFlight = b.passed, b.overRate, b.overConcurrency, b.out
+		keys := len(b.young) + len(b.old)
+		b.Unlock()
+		report(node.Metric{Name: "limit_keys", Help: "Keys that are remembered.", Value: float64(keys)})
+	}
 	report(node.Metric{Name: "limit_passed_total", Help: "Packets that passed.", Type: node.MetricCounter, Value: float64(passed)})
 	for reason, n := range map[string]uint64{"rate": slowed, "concurrency": crowded} {
 		report(node.Metric{
@@ -148,7 +201,6 @@ func (n *limit) Measure(report func(node.Metric)) {
 			Labels: []node.Label{{Name: "limit", Value: reason}}, Value: float64(n),
 		})
 	}
-	report(node.Metric{Name: "limit_keys", Help: "Keys that are remembered.", Value: float64(keys)})
 	report(node.Metric{Name: "limit_in_flight", Help: "Packets on their way, if their number is limited.", Value: float64(inFlight)})
 }
 

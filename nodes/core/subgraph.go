@@ -4,6 +4,7 @@ import (
 	_ "embed"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/field"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -62,14 +63,7 @@ func templateDef() *node.Def {
 			schema.String("summary").Doc("One sentence about the kind, for listings."),
 			schema.String("doc").Doc("What users of the kind should know, in Markdown."),
 			schema.String("example").Doc("A document that uses the kind."),
-			schema.List("parameters", schema.Fields(
-				schema.String("name").Required().Doc("The name of the field."),
-				schema.Enum("type", "string", "text", "integer", "number", "boolean", "duration", "size", "strings", "any").Default("string").Doc("The type of the field."),
-				schema.Any("default").Doc("The value if the field is left out. Without a default, the field is required."),
-				schema.String("doc").Doc("What the field means, in Markdown."),
-				schema.Strings("words").Doc("The only words that a string may be."),
-				schema.Bool("secret").Default(false).Doc("Keeps the value out of all messages."),
-			)).Doc("The fields of the kind."),
+			field.Declared("parameters"),
 		),
 	}
 }

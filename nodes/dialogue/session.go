@@ -177,6 +177,9 @@ func (n *sessionNode) Close() (err error) {
 	return err
 }
 
+// Ready implements [node.Readier].
+func (n *sessionNode) Ready() error { return keep.Ready(n.sessions.store) }
+
 // Concurrency lets the packets of one process wait for different sessions.
 func (n *sessionNode) Concurrency() int { return 1024 }
 

@@ -159,7 +159,7 @@ func newLines(init *node.Init, s *settings) *lines {
 // Open starts the first process, or takes the pool of another node with the same settings.
 func (n *lines) Open(ctx context.Context) error {
 	key := "exec " + field.Sum(n.settings.plain())
-	if err := permit(n.init, key); err != nil {
+	if err := n.init.PermitProgram(key); err != nil {
 		return err
 	}
 	var err error
@@ -176,14 +176,6 @@ func (s *settings) plain() any {
 	plain := *s
 	plain.Sandbox = nil
 	return [...]any{plain, s.Sandbox != nil, box}
-}
-
-// permit decides whether a node may start what key stands for. All kinds that start programs ask here.
-func permit(init *node.Init, key string) error {
-	if err := init.Programs.Permit(key); err != nil {
-		return &node.Error{Err: fmt.Errorf("kind %s starts a program: %w", init.Node.Kind, err), Code: "exec_refused", Status: 403, Permanent: true}
-	}
-	return nil
 }
 
 // Ready implements [node.Readier].

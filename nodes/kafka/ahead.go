@@ -112,6 +112,15 @@ func (a *ahead) polled(p partition) int64 {
 	return bytes
 }
 
+// polledPart is polled for as many bytes as were taken, at most.
+func (a *ahead) polledPart(p partition, bytes int64) int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	bytes = min(bytes, a.mu.read[p])
+	a.mu.read[p] -= bytes
+	return bytes
+}
+
 // free says that bytes are not held by the client or this node any more.
 func (a *ahead) free(bytes int64) {
 	if bytes == 0 {

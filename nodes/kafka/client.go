@@ -74,6 +74,11 @@ func isAddress(text string) bool {
 
 // connect makes a client, and returns it when a broker has answered, with what watches it.
 func (c *connector) connect(ctx context.Context, more ...kgo.Opt) (*kgo.Client, *watcher, error) {
+	return c.connectWith(ctx, kgo.NewClient, more)
+}
+
+// connectWith is connect with what makes the client.
+func (c *connector) connectWith(ctx context.Context, newClient func(...kgo.Opt) (*kgo.Client, error), more []kgo.Opt) (*kgo.Client, *watcher, error) {
 	w := &watcher{connector: c}
 	opts := append([]kgo.Opt{
 		kgo.SeedBrokers(c.config.Strings("brokers")...),
@@ -103,7 +108,7 @@ func (c *connector) connect(ctx context.Context, more ...kgo.Opt) (*kgo.Client, 
 			opts = append(opts, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
 		}
 	}
-	client, err := kgo.NewClient(opts...)
+	client, err := newClient(opts...)
 	if err != nil {
 		return nil, nil, &stream.RefusedError{Err: err}
 	}
@@ -132,6 +137,8 @@ func refused(err error) error {
 		field = "topics"
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		field = "group"
+	case errors.Is(err, kerr.TransactionalIDAuthorizationFailed), errors.Is(err, kerr.InvalidTransactionTimeout):
+		field = "transaction"
 	case errors.As(err, &host):
 		field = "tls.server_name"
 	case errors.As(err, &verify):

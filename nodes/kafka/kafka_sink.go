@@ -34,6 +34,7 @@ func sinkDef() stream.Sink {
 			schema.String("partition").Doc("The number of the partition, such as `${self.partition}`. Without it, the key decides, in the same way as in the Java client; messages without a key go to any partition."),
 			schema.Enum("compression", "none", "gzip", "snappy", "lz4", "zstd").Default("snappy").Doc("How batches are compressed."),
 			schema.Bytes("max_message").Default("1MB").Range(1, 1<<30).Doc("The maximum number of bytes in a batch of the client, and so in a message. The topic must allow as many."),
+			schema.String("transaction").Doc("The name of the transaction of a `kafka_source` upstream: what a process sends is written when it has ended well, and committed together with the position of its message."),
 			schema.Bool("create").Default(false).Doc("Lets brokers create missing topics, if they are configured to do so."),
 		),
 		Texts: []string{"topic", "key", "partition"},
@@ -61,7 +62,11 @@ func openSink(init *node.Init) (stream.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sinkWriter{connector: c, hasKey: c.config.Has("key"), hasPartition: c.config.Has("partition"), receipts: c.config.String("answer") == "receipt", constant: !strings.Contains(c.config.String("topic"), "${")}, nil
+	w := &sinkWriter{connector: c, hasKey: c.config.Has("key"), hasPartition: c.config.Has("partition"), receipts: c.config.String("answer") == "receipt", constant: !strings.Contains(c.config.String("topic"), "${")}
+	if name := c.config.String("transaction"); name != "" {
+		return newBoundWriter(init, w, name)
+	}
+	return w, nil
 }
 
 // Connect implements [stream.Writer].

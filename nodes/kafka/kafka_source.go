@@ -32,11 +32,19 @@ func sourceDef() stream.Source {
 		Config: clientFields(
 			schema.Strings("topics").Required().Doc("The topics to read."),
 			schema.String("group").Doc("The consumer group: its members share the partitions, and Kafka keeps the position of each partition. Without it, this node reads all partitions: see `checkpoint.file`."),
+			schema.String("transaction").Doc("The name of a transaction, which each copy of the program needs for itself: every `kafka_sink` with this name writes together with the positions of `group`, so that each message takes effect once. A transaction ends each `checkpoint.interval`, or each 100 ms if that is unset."),
 			schema.Duration("session").Default("10s").Range(float64(500*time.Millisecond), float64(30*time.Minute)).Doc("If a member of the group is silent for so long, for example because it was killed, others get its partitions. The brokers have limits, such as 6s."),
 			schema.String("start").Default("first").Words(true, "first", "last").Doc("Where reading begins if no position of a partition is kept: at its `first` message, after its `last`, or at a time such as `2026-01-31T00:00:00Z`."),
 		),
 		Traits: stream.Traits{Lanes: true, Positions: true, Checkpoints: true, Order: stream.OrderRecord},
 		Open:   openSource,
+		Holds: func(c schema.Config) []node.Hold {
+			name := c.String("transaction")
+			if name == "" {
+				return nil
+			}
+			return []node.Hold{{What: "transaction", Name: name, Field: "transaction", Hint: "give each source a transaction of its own"}}
+		},
 	}
 }
 
@@ -63,6 +71,7 @@ type sourceReader struct {
 	ahead   *ahead                  // of the client
 	watcher atomic.Pointer[watcher] // of the client
 	warned  map[string]time.Time    // by error; owned by Read
+	tx      *transactor             // nil without a transaction
 
 	mu struct {
 		sync.Mutex
@@ -98,6 +107,11 @@ func openSource(init *node.Init) (stream.Reader, error) {
 	}
 	if r.group != "" && c.config.Group("checkpoint").Has("file") {
 		return nil, c.config.Group("checkpoint").Errorf("file", diag.CodeBadValue, "is not used with a group, whose positions are kept by Kafka").WithHint("remove group, or checkpoint.file")
+	}
+	if name := c.config.String("transaction"); name != "" {
+		if r.tx, err = newTransactor(init, name); err != nil {
+			return nil, err
+		}
 	}
 	if r.oneTurn = 512; c.config.String("order") == "key" && !c.config.Has("key") {
 		r.oneTurn = 16 // messages of one partition wait for each other
@@ -176,6 +190,9 @@ func (r *sourceReader) Connect(ctx context.Context, h stream.Host) error {
 	if err != nil {
 		return err
 	}
+	if r.tx != nil {
+		return r.tx.connect(ctx, r, opts)
+	}
 	client, watcher, err := r.connect(ctx, opts...)
 	if err != nil {
 		return err
@@ -192,12 +209,21 @@ func (r *sourceReader) Ready() error {
 	for _, err := range r.mu.stopped {
 		return err
 	}
+	if r.tx != nil {
+		if err := r.tx.ready(); err != nil {
+			return err
+		}
+	}
 	return r.watcher.Load().ready()
 }
 
 // Settle implements [stream.Reader].
 func (r *sourceReader) Settle(ctx context.Context, s stream.Settled) error {
 	if r.group == "" {
+		return nil
+	}
+	if r.tx != nil { // they are committed at the end of the transaction
+		r.tx.mark(s.Marks)
 		return nil
 	}
 	r.mark(s.Marks)
@@ -250,6 +276,10 @@ func (r *sourceReader) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.mu.closing = true
 	r.mu.Unlock()
+	if r.tx != nil {
+		defer r.tx.release(r)
+		r.tx.close(ctx, r)
+	}
 	r.client.AllowRebalance()
 	err := r.client.LeaveGroupContext(ctx)
 	r.client.Close()

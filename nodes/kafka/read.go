@@ -18,6 +18,9 @@ import (
 // Read implements [stream.Reader]. The group waits with a new assignment from when a
 // message is taken from the client until the next call, by when the runtime has it.
 func (r *sourceReader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
+	if r.tx != nil {
+		return r.readTransaction(ctx, room)
+	}
 	r.mu.Lock()
 	r.mu.reading = true
 	clear(r.mu.taken)
@@ -44,21 +47,28 @@ func (r *sourceReader) Read(ctx context.Context, room stream.Room) ([]stream.Mes
 				return nil, fmt.Errorf("%w: %w", stream.ErrLost, kgo.ErrClientClosed)
 			}
 			r.keep(fetches)
-			again := map[string]bool{}
-			fetches.EachError(func(topic string, number int32, err error) {
-				r.warn(topic, number, err)
-				again[topic] = again[topic] || errors.Is(err, kerr.UnknownTopicID)
-			})
-			for topic := range again {
-				if again[topic] && missing(ctx, r.client, []string{topic}) == nil {
-					r.readAgain(topic)
-				}
-			}
+			r.warnAll(ctx, fetches)
 		}
 		if taken := r.take(room); len(taken) > 0 {
 			return taken, nil
 		}
 		held = false
+	}
+}
+
+// warnAll logs the errors of fetches, and begins again with topics that were made again.
+func (r *sourceReader) warnAll(ctx context.Context, fetches kgo.Fetches) {
+	again := map[string]bool{}
+	fetches.EachError(func(topic string, number int32, err error) {
+		if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
+			r.warn(topic, number, err)
+		}
+		again[topic] = again[topic] || errors.Is(err, kerr.UnknownTopicID)
+	})
+	for topic := range again {
+		if again[topic] && missing(ctx, r.client, []string{topic}) == nil {
+			r.readAgain(topic)
+		}
 	}
 }
 
@@ -95,13 +105,26 @@ func (r *sourceReader) keep(fetches kgo.Fetches) {
 	defer r.mu.Unlock()
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 		p := partition{f.Topic, f.Partition}
-		bytes := r.ahead.polled(p)
+		bytes := r.polledBytes(f.Records, p)
 		if len(f.Records) == 0 {
 			r.ahead.free(bytes)
 			return
 		}
 		r.mu.pending = append(r.mu.pending, batch{r.laneOf(p), f.Records, bytes})
 	})
+}
+
+// polledBytes returns how many bytes have come of a partition for the records that were polled.
+// In a transaction, the client keeps those for which there was no room.
+func (r *sourceReader) polledBytes(records []*kgo.Record, p partition) int64 {
+	if r.tx == nil || r.client.BufferedFetchRecords() == 0 {
+		return r.ahead.polled(p)
+	}
+	bytes := int64(0)
+	for _, rec := range records {
+		bytes += int64(len(rec.Key)+len(rec.Value)) + recordSize
+	}
+	return r.ahead.polledPart(p, bytes)
 }
 
 // laneOf returns the lane of a partition. The caller holds the lock.

@@ -78,6 +78,19 @@ func isText(s string) bool {
 	return len(s) <= longest && utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }
 
+// checkSize returns an error if a message may be larger than the packets that the broker takes:
+// it would end the connection.
+func checkSize(m *packets.Publish, largest int) error {
+	size := len(m.Topic) + len(m.Payload) + len(m.Properties.CorrelationData) + 64 // all else is short
+	for _, u := range m.Properties.User {
+		size += len(u.Key) + len(u.Value) + 5
+	}
+	if size > largest {
+		return node.Unusable("", fmt.Errorf("the message has about %d bytes, and the broker takes %d", size, largest))
+	}
+	return nil
+}
+
 // checkTopic returns an error if a topic, which a template may have made, is not one to
 // publish to.
 func checkTopic(topic string) error {
@@ -88,15 +101,4 @@ func checkTopic(topic string) error {
 		return node.Unusable("", fmt.Errorf("%q has wildcards, and messages need one topic", topic))
 	}
 	return nil
-}
-
-// encodeAnswer returns a payload as a body: text and binary as they are, all else as JSON.
-func encodeAnswer(v value.Value) ([]byte, error) {
-	if s, ok := v.AsString(); ok {
-		return []byte(s), nil
-	}
-	if b, ok := v.AsBinary(); ok {
-		return b, nil
-	}
-	return v.AppendJSON(nil)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -81,8 +80,12 @@ func (r *reader) Connect(ctx context.Context, _ stream.Host) error {
 
 func (r *reader) subscribe(ctx context.Context, n *session, suback <-chan *packets.Suback) error {
 	s := &packets.Subscribe{PacketID: 1, Properties: new(packets.Properties)}
+	var retained byte // comes with each subscription: with a qos of 0, the session has nothing of the time before
+	if r.qos > 0 {
+		retained = 1 // comes with a subscription that the session does not have; those of it have got it
+	}
 	for _, filter := range r.topics {
-		s.Subscriptions = append(s.Subscriptions, packets.SubOptions{Topic: filter, QoS: r.qos, RetainAsPublished: true})
+		s.Subscriptions = append(s.Subscriptions, packets.SubOptions{Topic: filter, QoS: r.qos, RetainAsPublished: true, RetainHandling: retained})
 	}
 	if err := n.send(packet(packets.SUBSCRIBE, s)); err != nil {
 		return err
@@ -109,188 +112,6 @@ func (r *reader) refusal(ack *packets.Suback) error {
 		}
 	}
 	return nil
-}
-
-// receive takes what the broker sends. It blocks while too much waits to be read.
-func (r *reader) receive(n *session, p *packets.ControlPacket, suback chan<- *packets.Suback) {
-	switch c := p.Content.(type) {
-	case *packets.Suback:
-		select {
-		case <-n.flooded:
-			if err := r.refusal(c); err != nil {
-				n.end(err)
-			}
-		default:
-		}
-		select {
-		case suback <- c:
-		default: // the broker answers twice
-		}
-	case *packets.Pubrel: // the message was settled
-		if err := n.send(packet(packets.PUBCOMP, &packets.Pubcomp{PacketID: c.PacketID, Properties: new(packets.Properties)})); err != nil {
-			n.end(err)
-		}
-	case *packets.Publish:
-		r.arrive(n, c)
-	}
-}
-
-func (r *reader) arrive(n *session, p *packets.Publish) {
-	d := &delivery{Publish: p, session: n, time: r.clock.Now()}
-	if p.Duplicate {
-		d.attempt = 1
-	}
-	size := int64(len(p.Payload))
-	full := func() bool {
-		return !r.mu.hungry && (len(r.mu.waiting) >= r.most || len(r.mu.waiting) > 0 && r.mu.bytes+size > min(r.mostBytes, readAhead))
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if p.QoS == 0 && full() {
-		r.mu.dropped++
-		return
-	}
-	for !n.forgotten && full() {
-		n.flood()
-		r.mu.changed.Wait()
-	}
-	if n.forgotten {
-		return
-	}
-	r.mu.hungry = false
-	r.mu.waiting = append(r.mu.waiting, d)
-	r.mu.bytes += size
-	if p.QoS > 0 {
-		r.mu.unacked = append(r.mu.unacked, d)
-	}
-	r.signal()
-}
-
-// readAhead is how many bytes may wait to be read, at most.
-const readAhead = 4 << 20
-
-func (r *reader) signal() {
-	select {
-	case r.wake <- struct{}{}:
-	default: // it has one
-	}
-}
-
-// Read returns what was given back and is due, and then what has come.
-func (r *reader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
-	r.mu.Lock()
-	n := r.mu.session
-	r.mu.Unlock()
-	for {
-		if read := r.take(room); len(read) > 0 {
-			return read, nil
-		}
-		select {
-		case <-r.wake:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-n.ended:
-			return r.take(room), n.reason()
-		}
-	}
-}
-
-// take returns what waits, and first what is due again.
-func (r *reader) take(room stream.Room) (read []stream.Message) {
-	now := r.clock.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	add := func(d *delivery) {
-		room.Bytes -= int64(len(d.Payload))
-		if d.Payload == nil {
-			d.Payload = []byte{}
-		}
-		read = append(read, stream.Message{Raw: d.Payload, Time: d.time, Attempt: d.attempt, Token: d})
-	}
-	later := r.mu.returned[:0]
-	for _, d := range r.mu.returned {
-		if len(read) < room.Messages && room.Bytes > 0 && !now.Before(d.due) {
-			add(d)
-		} else {
-			later = append(later, d)
-		}
-	}
-	clear(r.mu.returned[len(later):])
-	r.mu.returned = later
-	taken := 0
-	for _, d := range r.mu.waiting {
-		if len(read) >= room.Messages || room.Bytes <= 0 {
-			break
-		}
-		taken++
-		r.mu.bytes -= int64(len(d.Payload))
-		add(d)
-	}
-	clear(r.mu.waiting[:taken])
-	r.mu.waiting = r.mu.waiting[taken:]
-	r.mu.hungry = len(read) == 0
-	r.mu.changed.Signal()
-	return read
-}
-
-// Settle implements [stream.Reader]. What is of an earlier connection comes again.
-func (r *reader) Settle(_ context.Context, s stream.Settled) error {
-	r.mu.Lock()
-	n := r.mu.session
-	for i := range s.Outcomes {
-		o := &s.Outcomes[i]
-		d := o.Message.Token.(*delivery)
-		switch {
-		case d.session != n && d.QoS > 0:
-		case o.Err == nil:
-			d.settled = true
-		default:
-			r.keepLocked(d, o)
-		}
-	}
-	acks := r.acksLocked()
-	r.mu.Unlock()
-	if n == nil || len(acks) == 0 {
-		return nil
-	}
-	return n.send(acks...)
-}
-
-// keepLocked holds a delivery that is given back until it is due. The source may have stopped:
-// then it comes again with the next connection.
-func (r *reader) keepLocked(d *delivery, o *stream.Outcome) {
-	again := *d
-	if !errors.Is(o.Err, stream.ErrUnused) {
-		again.attempt++
-	}
-	again.due = r.clock.Now().Add(o.Delay)
-	for i, held := range r.mu.unacked {
-		if held == d {
-			r.mu.unacked[i] = &again
-		}
-	}
-	r.mu.returned = append(r.mu.returned, &again)
-	r.clock.AfterFunc(o.Delay, func(context.Context) { r.signal() })
-}
-
-// acksLocked returns the acknowledgements of what is settled. They have the order of the
-// messages, as the protocol demands.
-func (r *reader) acksLocked() (acks []*packets.ControlPacket) {
-	n := 0
-	for _, d := range r.mu.unacked {
-		if !d.settled {
-			break
-		}
-		n++
-		if d.QoS == 2 {
-			acks = append(acks, packet(packets.PUBREC, &packets.Pubrec{PacketID: d.PacketID, Properties: new(packets.Properties)}))
-		} else {
-			acks = append(acks, packet(packets.PUBACK, &packets.Puback{PacketID: d.PacketID, Properties: new(packets.Properties)}))
-		}
-	}
-	clear(r.mu.unacked[:n])
-	r.mu.unacked = r.mu.unacked[n:]
-	return acks
 }
 
 // Fields implements [stream.Reader].
@@ -322,38 +143,13 @@ func (r *reader) Counts(report func(node.Metric)) {
 	report(node.Metric{Name: "source_dropped_total", Help: "Messages that found no room.", Type: node.MetricCounter, Value: float64(dropped)})
 }
 
-// Asked implements [stream.Asker].
-func (r *reader) Asked(m *stream.Message) bool {
-	return m.Token.(*delivery).Properties.ResponseTopic != ""
-}
-
-// Reply implements [stream.Replier].
-func (r *reader) Reply(m *stream.Message, resp node.Response) (send func() error, err error) {
+// Nameless implements [stream.Nameless]. A message with a qos of 0 does not come again.
+func (r *reader) Nameless(m *stream.Message) error {
 	d := m.Token.(*delivery)
-	if d.Properties.ResponseTopic == "" {
-		return nil, nil
+	if _, id := headerValue(d.Properties.User); id != "" || d.QoS == 0 {
+		return nil
 	}
-	answer := &packets.Publish{Topic: d.Properties.ResponseTopic, Properties: &packets.Properties{CorrelationData: d.Properties.CorrelationData}}
-	if err := checkTopic(answer.Topic); err != nil {
-		return nil, err
-	}
-	switch {
-	case resp.IsError():
-		e := node.Describe(resp.Payload.AsError())
-		text, status := "internal error", e.Status
-		if e.Public {
-			text = node.Message(e)
-		}
-		if status == 0 {
-			status = 500
-		}
-		answer.Properties.User = []packets.User{{Key: "error", Value: text}, {Key: "status", Value: strconv.Itoa(status)}}
-	case !resp.None:
-		if answer.Payload, err = encodeAnswer(resp.Payload); err != nil {
-			return nil, fmt.Errorf("answer to %s: %w", answer.Topic, err)
-		}
-	}
-	return func() error { return d.session.send(packet(packets.PUBLISH, answer)) }, nil
+	return node.Unusable("no_id", errors.New("a message without the user property id may come twice, and would start two durable runs: set id where it is published, or durability.key"))
 }
 
 // Close disconnects. The broker keeps what was not acknowledged, unless the qos is 0.

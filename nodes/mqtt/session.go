@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/eclipse/paho.golang/packets"
+
+	"github.com/uniflow-labs/uniflow/node/field"
 )
 
 // A session is one connection, from CONNECT to its end. One goroutine reads, and another one
@@ -80,13 +82,16 @@ func (n *session) open(c *packets.Connect) error {
 	s := n.settings
 	c.ProtocolName, c.ProtocolVersion, c.KeepAlive = "MQTT", 5, uint16(keepAlive/time.Second)
 	c.UsernameFlag, c.Username, c.PasswordFlag, c.Password = s.user != "", s.user, s.password != "", []byte(s.password)
-	if err := n.send(packet(packets.CONNECT, c)); err != nil {
-		return err
-	}
 	if err := n.conn.SetReadDeadline(time.Now().Add(silent)); err != nil {
 		return err
 	}
-	p, err := s.wire.read(n.in)
+	if err := n.send(packet(packets.CONNECT, c)); err != nil {
+		if _, said := n.in.Peek(1); said != nil && field.IsTLSError(said) { // a broker that refuses the certificate says so, and reads no more
+			return said
+		}
+		return err
+	}
+	p, err := n.next()
 	if err != nil {
 		return err
 	}
@@ -99,7 +104,7 @@ func (n *session) open(c *packets.Connect) error {
 	}
 	n.granted = limits{receive: longest, packet: 256 << 20, qos: 2, retain: true, present: ack.SessionPresent}
 	if most := ack.Properties.ReceiveMaximum; most != nil {
-		n.granted.receive = int(*most)
+		n.granted.receive = max(1, int(*most)) // a broker must not say 0
 	}
 	if most := ack.Properties.MaximumPacketSize; most != nil {
 		n.granted.packet = int(*most)
@@ -121,7 +126,7 @@ func (n *session) read() {
 			n.end(err)
 			return
 		}
-		p, err := n.settings.wire.read(n.in)
+		p, err := n.next()
 		if err != nil {
 			n.end(err)
 			return
@@ -132,6 +137,14 @@ func (n *session) read() {
 		}
 		n.handle(p)
 	}
+}
+
+// next reads a packet.
+func (n *session) next() (*packets.ControlPacket, error) {
+	if err := checkFrame(n.in); err != nil {
+		return nil, err
+	}
+	return n.settings.wire.read(n.in)
 }
 
 // ping sends something at half of keepAlive until the connection has ended.

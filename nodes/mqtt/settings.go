@@ -127,12 +127,11 @@ func (s *settings) refusal(c *packets.Connack) error {
 
 // explain says why connecting failed.
 func (s *settings) explain(err error) error {
-	var refused *stream.RefusedError
-	switch {
-	case errors.As(err, &refused):
-		return err
-	case s.secure && field.IsTLSError(err):
-		return &stream.RefusedError{Field: "tls", Err: fmt.Errorf("%s: %w", s.url, err)}
+	if errors.As(err, new(*stream.RefusedError)) || errors.Is(err, stream.ErrLost) {
+		return err // it says where
+	}
+	if path, said := field.TLSField(err); path != "" && s.secure {
+		return &stream.RefusedError{Field: path, Err: fmt.Errorf("%s: %w", s.url, said)}
 	}
 	return fmt.Errorf("%s: %w", s.url, err)
 }

@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 
@@ -98,6 +99,24 @@ func (wire3) write(w io.Writer, p *packets.ControlPacket) error {
 		return packets3.NewControlPacket(packets3.Disconnect).Write(w)
 	}
 	return fmt.Errorf("a packet that MQTT 3.1.1 does not have: %s", p)
+}
+
+// checkFrame looks at the start of the next packet. The libraries take memory for any length, and
+// a peer that does not speak MQTT can say anything.
+func checkFrame(r *bufio.Reader) error {
+	for n := 2; n <= 5; n++ { // a type, and a length of 1 to 4 bytes
+		head, err := r.Peek(n)
+		if err != nil {
+			return err
+		}
+		if kind := head[0] >> 4; kind == 0 || kind == packets.PUBLISH && head[0]&6 == 6 {
+			return errors.New("what answers is not a broker of MQTT")
+		}
+		if head[n-1] < 0x80 {
+			return nil
+		}
+	}
+	return errors.New("what answers is not a broker of MQTT")
 }
 
 // packet returns a packet of a type.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -17,41 +16,28 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A coreReader reads subjects without JetStream. The server keeps nothing: what finds no
-// room is dropped here, and what is given back waits here.
+// A coreReader reads subjects without JetStream. The server keeps nothing.
 type coreReader struct {
 	settings  *settings
 	subjects  []string
 	queue     string
 	most      int   // messages that may wait
 	mostBytes int64 // and their size
-	clock     node.Clock
+	inbox     *stream.Inbox[*nats.Msg]
 	log       *slog.Logger
 	run       string        // begins the ids of messages without one
-	wake      chan struct{} // has one if there may be something to read
 	lost      chan struct{} // closed when the connection has ended; owned by the goroutine that reads
 	connected bool          // likewise
 
 	mu struct {
 		sync.Mutex
-		conn     *nats.Conn
-		subs     []*nats.Subscription
-		waiting  []*coreToken // in the order of arrival
-		bytes    int64        // of waiting
-		returned []*coreToken // given back, until they are due
-		dropped  uint64
-		number   uint64 // of the last message
+		conn *nats.Conn
+		subs []*nats.Subscription
 	}
 }
 
-// A coreToken is the token of a message.
-type coreToken struct {
-	msg     *nats.Msg
-	time    time.Time
-	number  uint64
-	attempt int
-	due     time.Time // when it may come again
-}
+// An arrival is the token of a message.
+type arrival = stream.Arrival[*nats.Msg]
 
 // Connect implements [stream.Reader].
 func (r *coreReader) Connect(ctx context.Context, _ stream.Host) error {
@@ -105,35 +91,16 @@ func (r *coreReader) subscribe(ctx context.Context, conn *nats.Conn) error {
 }
 
 // receive keeps a message that has come, if there is room for it.
-func (r *coreReader) receive(m *nats.Msg) {
-	now := r.clock.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if n := int64(m.Size()); len(r.mu.waiting) >= r.most || len(r.mu.waiting) > 0 && r.mu.bytes+n > r.mostBytes {
-		r.mu.dropped++
-		return
-	}
-	r.mu.number++
-	r.mu.waiting = append(r.mu.waiting, &coreToken{msg: m, time: now, number: r.mu.number})
-	r.mu.bytes += int64(m.Size())
-	r.signal()
-}
-
-func (r *coreReader) signal() {
-	select {
-	case r.wake <- struct{}{}:
-	default: // it has one
-	}
-}
+func (r *coreReader) receive(m *nats.Msg) { r.inbox.Put(m, m.Data, int64(m.Size())) }
 
 // Read returns what was given back and is due, and then what has come.
 func (r *coreReader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
 	for {
-		if read := r.take(room); len(read) > 0 {
+		if read := r.inbox.Take(room); len(read) > 0 {
 			return read, nil
 		}
 		select {
-		case <-r.wake:
+		case <-r.inbox.Wake:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-r.lost:
@@ -142,83 +109,34 @@ func (r *coreReader) Read(ctx context.Context, room stream.Room) ([]stream.Messa
 	}
 }
 
-// take returns what waits, and first what is due again.
-func (r *coreReader) take(room stream.Room) (read []stream.Message) {
-	now := r.clock.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	later := r.mu.returned[:0]
-	for _, t := range r.mu.returned {
-		if len(read) < room.Messages && !now.Before(t.due) {
-			read = append(read, t.message())
-			continue
-		}
-		later = append(later, t)
-	}
-	clear(r.mu.returned[len(later):])
-	r.mu.returned = later
-	taken := 0
-	for _, t := range r.mu.waiting {
-		if len(read) >= room.Messages || room.Bytes <= 0 {
-			break
-		}
-		taken++
-		room.Bytes -= int64(t.msg.Size())
-		r.mu.bytes -= int64(t.msg.Size())
-		read = append(read, t.message())
-	}
-	clear(r.mu.waiting[:taken])
-	r.mu.waiting = r.mu.waiting[taken:]
-	return read
-}
-
-func (t *coreToken) message() stream.Message {
-	return stream.Message{Raw: t.msg.Data, Time: t.time, Offset: int64(t.number), Attempt: t.attempt, Token: t}
-}
-
-// Settle implements [stream.Reader]. A message that is given back comes again from here;
-// one that was not begun when the source stops is lost.
+// Settle implements [stream.Reader]. A message that is given back comes again from the inbox; one
+// that was not begun when the source stops is lost.
 func (r *coreReader) Settle(_ context.Context, s stream.Settled) error {
-	for i := range s.Outcomes {
-		o := &s.Outcomes[i]
-		if o.Err == nil {
-			continue
-		}
-		t := o.Message.Token.(*coreToken)
-		again := *t
-		if !errors.Is(o.Err, stream.ErrUnused) {
-			again.attempt++
-		}
-		again.due = r.clock.Now().Add(o.Delay)
-		r.mu.Lock()
-		r.mu.returned = append(r.mu.returned, &again)
-		r.mu.Unlock()
-		r.clock.AfterFunc(o.Delay, func(context.Context) { r.signal() })
-	}
+	r.inbox.Settle(s.Outcomes)
 	return nil
 }
 
 // Fields implements [stream.Reader].
 func (r *coreReader) Fields(m *stream.Message, b *value.MapBuilder) {
-	t := m.Token.(*coreToken)
-	id := t.msg.Header.Get(nats.MsgIdHdr)
+	a := m.Token.(*arrival)
+	id := a.Of.Header.Get(nats.MsgIdHdr)
 	if id == "" {
-		id = r.run + ":" + strconv.FormatUint(t.number, 10)
+		id = r.run + ":" + strconv.FormatUint(a.Number, 10)
 	}
 	b.Set("id", value.String(id))
-	b.Set("subject", value.String(t.msg.Subject))
-	b.Set("header", headerValue(t.msg.Header))
-	if t.msg.Reply != "" {
-		b.Set("reply", value.String(t.msg.Reply))
+	b.Set("subject", value.String(a.Of.Subject))
+	b.Set("header", headerValue(a.Of.Header))
+	if a.Of.Reply != "" {
+		b.Set("reply", value.String(a.Of.Reply))
 	}
 }
 
 // Counts implements [stream.Counter].
 func (r *coreReader) Counts(report func(node.Metric)) {
 	r.mu.Lock()
-	dropped := r.mu.dropped + drops(r.mu.subs)
+	subs := r.mu.subs
 	r.mu.Unlock()
-	report(node.Metric{Name: "source_dropped_total", Help: "Messages that found no room.", Type: node.MetricCounter, Value: float64(dropped)})
+	r.inbox.Counts(report, drops(subs))
 }
 
 // Close disconnects; what has come and was not read is lost.
@@ -236,8 +154,6 @@ func (r *coreReader) disconnect() {
 	if conn == nil {
 		return
 	}
-	r.mu.Lock()
-	r.mu.dropped += drops(subs)
-	r.mu.Unlock()
+	r.inbox.Drop(drops(subs))
 	conn.Close() // flushes the answers
 }

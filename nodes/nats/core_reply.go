@@ -18,11 +18,11 @@ const (
 
 // Reply implements [stream.Replier].
 func (r *coreReader) Reply(m *stream.Message, resp node.Response) (send func() error, err error) {
-	t := m.Token.(*coreToken)
-	if t.msg.Reply == "" {
+	a := m.Token.(*arrival)
+	if a.Of.Reply == "" {
 		return nil, nil
 	}
-	answer := &nats.Msg{Subject: t.msg.Reply}
+	answer := &nats.Msg{Subject: a.Of.Reply}
 	switch {
 	case resp.IsError():
 		e := node.Describe(resp.Payload.AsError())
@@ -37,7 +37,7 @@ func (r *coreReader) Reply(m *stream.Message, resp node.Response) (send func() e
 	case !resp.None:
 		body, err := encodeBody(resp.Payload)
 		if err != nil {
-			return nil, fmt.Errorf("answer to %s: %w", t.msg.Subject, err)
+			return nil, fmt.Errorf("answer to %s: %w", a.Of.Subject, err)
 		}
 		answer.Data = body
 	}

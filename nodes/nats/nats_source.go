@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -57,9 +59,10 @@ func openSource(init *node.Init) (stream.Reader, error) {
 		if !c.Has("subjects") {
 			return nil, c.Errorf("", diag.CodeBadValue, "neither a stream nor subjects to read").WithHint("add stream for JetStream, or subjects")
 		}
+		most, bytes := stream.InFlight(c), c.Int("bytes")
 		return &coreReader{
-			settings: s, subjects: c.Strings("subjects"), queue: c.String("queue"), most: stream.InFlight(c), mostBytes: c.Int("bytes"),
-			clock: init.Clock, log: init.Log, run: rand.Text(), wake: make(chan struct{}, 1),
+			settings: s, subjects: c.Strings("subjects"), queue: c.String("queue"), most: most, mostBytes: bytes,
+			inbox: stream.NewInbox[*nats.Msg](init.Clock, most, bytes), log: init.Log, run: rand.Text(),
 		}, nil
 	}
 	if c.Has("queue") {

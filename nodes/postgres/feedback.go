@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pglogrepl"
+
 	"github.com/uniflow-labs/uniflow/node"
 )
 
@@ -15,6 +17,39 @@ const feedbackEvery = 10 * time.Second
 
 // silence is after what time without an answer the connection is given up.
 const silence = 25 * time.Second
+
+// report tells the server how far it may forget, and asks for an answer if the server is to
+// show that it is there.
+func (r *changeReader) report(answer bool) error {
+	r.reporting.Lock() // one after another, so what is confirmed does not go back
+	defer r.reporting.Unlock()
+	confirmed, received := r.progress.position()
+	r.mu.Lock()
+	l, told := r.mu.stream, r.mu.told
+	r.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	confirmed = max(confirmed, told)
+	err := l.Conn().SetWriteDeadline(time.Now().Add(sendTimeout)) // of the system, whatever clock the program has
+	if err == nil {
+		err = pglogrepl.SendStandbyStatusUpdate(context.Background(), l.PgConn, pglogrepl.StandbyStatusUpdate{
+			WALWritePosition: max(received, confirmed), WALFlushPosition: confirmed, WALApplyPosition: confirmed, ReplyRequested: answer,
+		})
+	}
+	if err != nil {
+		return lost(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.stream == l {
+		r.mu.told = confirmed
+	}
+	return nil
+}
+
+// sendTimeout bounds a report to a server that takes nothing.
+const sendTimeout = 10 * time.Second
 
 func (r *changeReader) beginFeedback() {
 	r.feedback.Lock()

@@ -3,6 +3,7 @@ package postgres
 import (
 	_ "embed"
 	"regexp"
+	"sync"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
@@ -37,7 +38,7 @@ func cdc() stream.Source {
 	}
 }
 
-var slotName = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
+var slotName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9_]{1,63}$`) })
 
 func openCDC(init *node.Init) (stream.Reader, error) {
 	c := init.Config
@@ -46,7 +47,7 @@ func openCDC(init *node.Init) (stream.Reader, error) {
 		return nil, err
 	}
 	s := setup{slot: c.String("slot"), publication: c.String("publication"), create: c.Bool("create")}
-	if !slotName.MatchString(s.slot) {
+	if !slotName().MatchString(s.slot) {
 		return nil, c.Errorf("slot", diag.CodeBadValue, "%q cannot be the name of a slot", s.slot).WithHint("use up to 63 lower-case letters, digits and _, such as shop_search")
 	}
 	if s.publication == "" || len(s.publication) > 63 {

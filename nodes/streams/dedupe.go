@@ -29,7 +29,8 @@ func dedupeDef(o stream.Options) *node.Def {
 			schema.Expr("key").Default("self.id").Doc("An expression over the payload: payloads with equal results are duplicates."),
 			schema.Duration("ttl").Default("10m").Doc("How long a key is marked; 0 sets no limit."),
 			schema.Int("capacity").Default(1_000_000).Range(1, 1<<30).Doc("The maximum number of marked keys; those marked longest ago are dropped first. A database has no such limit."),
-			schema.Group("store", keep.Fields("marks", "uniflow_dedupe", ". Nodes and engines may share it: a mark belongs to the node of a name, in its namespace.")).Doc("Where marks are kept."),
+			schema.Group("store", keep.Fields("marks", "uniflow_dedupe", ". Nodes and engines may share it: a mark belongs to the node of a name, in its namespace.",
+				keep.Unavailable("lets it through"))).Doc("Where marks are kept."),
 		),
 		In: []node.Port{{Name: "in", Doc: "A message."}},
 		Out: []node.Port{
@@ -48,7 +49,8 @@ func dedupeDef(o stream.Options) *node.Def {
 			n := &dedupe{
 				ttl: c.Duration("ttl"), capacity: int(c.Int("capacity")), linked: init.OutLinks[1] > 0,
 				pool: init.Pool, clock: init.Clock, memory: init.Memory, log: init.Log, name: init.Node,
-				shared: fmt.Sprintf("dedupe %q %q %q %v %d", init.Node.Namespace, init.Node.String(), c.Text("key").Code, c.Duration("ttl"), c.Int("capacity")),
+				outages: keep.NewOutages(init, c.Group("store")),
+				shared:  fmt.Sprintf("dedupe %q %q %q %v %d", init.Node.Namespace, init.Node.String(), c.Text("key").Code, c.Duration("ttl"), c.Int("capacity")),
 			}
 			var err error
 			if n.place, err = keep.New(init, c.Group("store"), "marks"); err != nil {
@@ -74,6 +76,7 @@ type dedupe struct {
 	log      *slog.Logger
 	name     node.Ref
 	place    *keep.Place
+	outages  *keep.Outages
 	shared   string
 
 	marks   *marks // from Open on, as the others
@@ -123,6 +126,9 @@ func (n *dedupe) Close() (err error) {
 	n.release = nil
 	return err
 }
+
+// Ready implements [node.Readier].
+func (n *dedupe) Ready() error { return n.outages.Ready(n.marks.store) }
 
 // Concurrency lets the packets of one process wait for the packets of others.
 func (n *dedupe) Concurrency() int { return 1024 }
@@ -180,6 +186,7 @@ func (n *dedupe) Measure(report func(node.Metric)) {
 	m.keys.Claims.Lock()
 	keys, held, duplicates := m.seen.Len(), m.keys.Held, m.duplicates
 	m.keys.Claims.Unlock()
+	n.outages.Measure("dedupe", report)
 	report(node.Metric{Name: "dedupe_keys", Help: "Keys that are marked, also those that have expired and were not dropped yet.", Value: float64(keys)})
 	report(node.Metric{Name: "dedupe_held", Help: "Keys that are answered, and are marked when their process ends well.", Value: float64(held)})
 	report(node.Metric{Name: "dedupe_duplicates_total", Help: "Payloads that were duplicates.", Type: node.MetricCounter, Value: float64(duplicates)})

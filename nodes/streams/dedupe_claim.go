@@ -55,11 +55,17 @@ func (n *dedupe) claim(p node.Process, key, payload value.Value) node.Result {
 	p.Root().Enlist(node.PhaseMark, c.end)
 	return node.Step(func(ctx context.Context) (value.Value, error) {
 		has, err := c.take(ctx)
+		if n.outages.Pass(err) {
+			return value.Null(), nil
+		}
 		c.has.Store(has)
 		return value.Bool(has), err
 	}, func(p node.Process, resp node.Response) node.Result {
 		if resp.IsError() {
 			return node.Fail(resp.Payload.AsError())
+		}
+		if resp.Payload.IsNull() { // nothing is known of the key
+			return node.Send(0, payload)
 		}
 		if has, _ := resp.Payload.AsBool(); !has {
 			return n.duplicate(payload)
@@ -185,10 +191,15 @@ func (c *claim) end(ctx context.Context, failure error) (kept bool, err error) {
 	case !c.has.Load(), errors.Is(failure, node.ErrUnloaded): // a run has its claim until it goes on
 		return false, nil
 	case failure != nil:
-		return false, c.release(ctx)
+		err = c.release(ctx)
+	default:
+		err = c.mark(ctx)
+		kept = err == nil
 	}
-	err = c.mark(ctx)
-	return err == nil, err
+	if c.n.outages.Pass(err) {
+		err = nil
+	}
+	return kept, err
 }
 
 func (c *claim) release(ctx context.Context) error {

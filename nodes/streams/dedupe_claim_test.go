@@ -169,3 +169,46 @@ func TestDedupeStore(t *testing.T) {
 func send2(f *flowtest.Flow, name string, k int64) string {
 	return flowtest.Show(f.Send(name, value.Int(k)))
 }
+
+// TestDedupeOutage kills the store between two messages of a key, and while a message is on its way.
+func TestDedupeOutage(t *testing.T) {
+	for _, driver := range []string{"redis", "postgres"} {
+		for _, rule := range []string{"refuse", "pass"} {
+			t.Run(driver+" "+rule, func(t *testing.T) {
+				kill, restart, source := servertest.StartStore(t, driver)
+				f := flowtest.New(t, std.Defs("cel")...)
+				f.Options.Clock = node.SystemClock{}
+				f.Probe("again").Do(flowtest.Answer(value.String("duplicate")))
+				f.Load(fmt.Sprintf("- {kind: dedupe, name: n, key: self, store: {driver: %s, source: '%s', unavailable: %s}, ports: {out: [{name: next}], duplicate: [{name: again}]}}\n", driver, source, rule))
+				send := func(k int64) node.Response { return f.Send("n", value.Int(k)) }
+				expect(t, "first", flowtest.Show(send(1)), "1")
+
+				f.Probe("next").Do(func(p node.Process, pkt node.Packet) node.Result {
+					kill()
+					return node.Answer(pkt.Payload)
+				})
+				if err := send(2).Payload.AsError(); rule == "pass" != (err == nil) {
+					t.Errorf("killed meanwhile: got %v", err)
+				}
+				f.Probe("next").Do(flowtest.Echo)
+				for range 2 {
+					if v := send(1); rule == "pass" {
+						expect(t, "while the store is away", flowtest.Show(v), "1")
+					} else if e := node.Describe(v.Payload.AsError()); !v.IsError() || e.Status != 503 || !e.Outage {
+						t.Errorf("while the store is away: got %s", flowtest.Show(v))
+					}
+				}
+				restart()
+				deadline := time.Now().Add(20 * time.Second)
+				for k := int64(10); ; k++ { // the connection is made again in the background
+					if !send(k).IsError() && flowtest.Show(send(k)) == `"duplicate"` {
+						break
+					}
+					if time.Now().After(deadline) {
+						t.Fatal("the store is not used again")
+					}
+				}
+			})
+		}
+	}
+}

@@ -23,8 +23,8 @@ import (
 //go:embed amqp_control.erl
 var amqpControl []byte
 
-// An AMQP is a RabbitMQ in a temporary folder, with a user ann whose password is correct. It
-// is a process group of its own, as the broker is a script that starts others.
+// An AMQP is a RabbitMQ in a temporary folder, with a user ann whose password is correct. It is a
+// process group of its own, with the helpers that it starts.
 type AMQP struct {
 	Port int
 
@@ -43,7 +43,8 @@ type AMQP struct {
 }
 
 // StartAMQP starts a RabbitMQ, and kills it at the end of the test. It takes some seconds.
-func StartAMQP(tb testing.TB) *AMQP {
+// options are more lines of its configuration.
+func StartAMQP(tb testing.TB, options ...string) *AMQP {
 	tb.Helper()
 	dir := tb.TempDir()
 	var ports [3]int
@@ -53,7 +54,7 @@ func StartAMQP(tb testing.TB) *AMQP {
 	a := &AMQP{Port: ports[0], dir: dir, node: fmt.Sprintf("uniflow%d@localhost", ports[0])}
 	files := map[string]string{
 		".erlang.cookie":  "uniflow",
-		"rabbitmq.conf":   fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\nlog.console = false\nvm_memory_high_watermark.absolute = 2GB\ndisk_free_limit.absolute = 50MB\n", a.Port),
+		"rabbitmq.conf":   fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\nlog.console = false\nvm_memory_high_watermark.absolute = 2GB\ndisk_free_limit.absolute = 50MB\n", a.Port) + strings.Join(options, "\n") + "\n",
 		"enabled_plugins": "[].",
 	}
 	for name, text := range files {
@@ -68,6 +69,8 @@ func StartAMQP(tb testing.TB) *AMQP {
 		"HOME="+dir, fmt.Sprint("ERL_EPMD_PORT=", ports[1]), "ERL_EPMD_ADDRESS=127.0.0.1", "CONTROL_NODE="+a.node,
 		"RABBITMQ_NODENAME="+a.node, fmt.Sprint("RABBITMQ_DIST_PORT=", ports[2]),
 		"RABBITMQ_MNESIA_BASE="+filepath.Join(dir, "mnesia"), "RABBITMQ_LOG_BASE="+filepath.Join(dir, "log"),
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 1:1", // it starts in less time, and leaves the test a core
+		"RUNNING_UNDER_SYSTEMD=1",                    // the script becomes the broker, and does not start it: it ends with the test, however that ends
 		"RABBITMQ_CONFIG_FILE="+filepath.Join(dir, "rabbitmq"), "RABBITMQ_ENABLED_PLUGINS_FILE="+filepath.Join(dir, "enabled_plugins"),
 	)
 	a.begin(tb, "epmd", "-port", strconv.Itoa(ports[1]), "-address", "127.0.0.1")
@@ -79,6 +82,40 @@ func StartAMQP(tb testing.TB) *AMQP {
 	a.connectControl(tb)
 	a.ask(tb, "user ann correct")
 	return a
+}
+
+// shared are brokers that outlive their test.
+var shared struct {
+	sync.Mutex
+	amqp *AMQP
+	end  []func()
+}
+
+// SharedAMQP returns a RabbitMQ that [Clean] kills. Each test has virtual hosts of its own there,
+// and may restart it if it runs alone.
+func SharedAMQP(tb testing.TB) *AMQP {
+	tb.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.amqp == nil {
+		shared.amqp = StartAMQP(lasting{tb})
+	}
+	return shared.amqp
+}
+
+// A lasting is a test whose broker outlives it.
+type lasting struct{ testing.TB }
+
+func (l lasting) Cleanup(f func()) { shared.end = append(shared.end, f) }
+
+func (l lasting) TempDir() string {
+	l.Helper()
+	dir, err := os.MkdirTemp("", "brokers")
+	if err != nil {
+		l.Fatal(err)
+	}
+	built.Store(dir, true)
+	return dir
 }
 
 func (a *AMQP) command(name string, args ...string) *exec.Cmd {
@@ -182,6 +219,12 @@ func (a *AMQP) Count(tb testing.TB, vhost, queue string) (all, unacknowledged in
 		tb.Fatalf("count: %q", text)
 	}
 	return all, unacknowledged
+}
+
+// Alarm lets the broker lack memory, or not any more. While it does, it takes no messages.
+func (a *AMQP) Alarm(tb testing.TB, on bool) {
+	tb.Helper()
+	a.ask(tb, "alarm "+map[bool]string{true: "on", false: "off"}[on])
 }
 
 // Addr returns the host and the port.

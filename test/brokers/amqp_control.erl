@@ -23,6 +23,12 @@ do(Node, [<<"vhost">>, Name, User]) ->
 do(Node, [<<"user">>, Name, Password]) ->
     _ = rpc:call(Node, rabbit_auth_backend_internal, add_user, [Name, Password, <<"test">>]),
     {ok, "ok"};
+do(Node, [<<"alarm">>, <<"on">>]) ->
+    ok = rpc:call(Node, rabbit_alarm, set_alarm, [{{resource_limit, memory, Node}, []}]),
+    {ok, "ok"};
+do(Node, [<<"alarm">>, <<"off">>]) ->
+    ok = rpc:call(Node, rabbit_alarm, clear_alarm, [{resource_limit, memory, Node}]),
+    {ok, "ok"};
 do(Node, [<<"count">>, Vhost, Queue]) ->
     case rpc:call(Node, rabbit_amqqueue, lookup, [{resource, Vhost, queue, Queue}]) of
         {ok, Q} ->

@@ -40,7 +40,7 @@ func StartMQTT(tb testing.TB, options ...string) *MQTT {
 	lines := append([]string{
 		fmt.Sprintf("listener %d 127.0.0.1", m.Port), "user root", "password_file " + passwords, "acl_file " + filepath.Join(m.dir, "acl"),
 		"persistence true", "persistence_location " + m.dir + "/",
-		"max_queued_messages 0", "max_packet_size 16000000", "log_dest stderr", "log_type information", "log_type error",
+		"max_queued_messages 1000000", "max_packet_size 16000000", "log_dest stderr", "log_type information", "log_type error",
 	}, options...)
 	for name, text := range map[string]string{
 		"mosquitto.conf": strings.Join(lines, "\n") + "\n",

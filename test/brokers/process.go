@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -61,9 +62,12 @@ func build(name, dir, workspace string, args ...string) (string, error) {
 
 var built sync.Map // folders
 
-// Clean removes what the functions of this package have built. Call it at the end of
-// TestMain.
+// Clean ends the brokers that tests share, and removes what the functions of this package have
+// built. Call it at the end of TestMain.
 func Clean() {
+	for _, end := range slices.Backward(shared.end) {
+		end()
+	}
 	built.Range(func(folder, _ any) bool {
 		os.RemoveAll(folder.(string))
 		return true

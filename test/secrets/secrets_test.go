@@ -247,7 +247,7 @@ func serveAll(t *testing.T, format string) {
 	flow, values := filepath.Join(dir, "flow.yaml"), filepath.Join(dir, "values.json")
 	write(t, flow, good)
 	write(t, values, variables(t))
-	p := start(t, out, dir, "start", flow, "--from-values", values, "--admin", "127.0.0.1:0", "--debug", "--debug-nodes", "*", "--log-format", format,
+	p := start(t, out, dir, "start", flow, "--from-values", values, "--admin", "127.0.0.1:0", "--allow-exec", "--debug", "--debug-nodes", "*", "--log-format", format,
 		"--slow", "1ns", "--slow-dir", filepath.Join(dir, "slow"), "--otlp", traces.URL, "--grace", "1s")
 	web, admin := p.find(`kind[=":]+listener.*?address[=":]+([0-9.:]+)`), p.find(`admin server listening.*?address[=":]+([0-9.:]+)`)
 	p.find(`(generation serves)`)

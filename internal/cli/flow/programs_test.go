@@ -27,6 +27,7 @@ func TestDraftsStartNothing(t *testing.T) {
 		"- {kind: exec, name: new, mode: each, command: [touch, started]}\n",
 		"- {kind: exec, name: new, command: [touch, started]}\n",
 		"- {kind: python, name: new, code: \"open('started', 'w')\\nhandle = print\"}\n",
+		"- {kind: mcp_call, name: new, command: [touch, started], tool: t}\n",
 		"- {kind: plugin, name: own, summary: Starts., run: exec, command: [touch, started]}\n- {kind: own, name: new}\n",
 	} {
 		var tried api.Tried

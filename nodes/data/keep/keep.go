@@ -20,7 +20,6 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/data"
-	"github.com/uniflow-labs/uniflow/nodes/redis/client"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -69,23 +68,33 @@ var ErrNoMemory = &node.Error{Err: errors.New("the program has no memory left fo
 // InMemory is the driver of a store that ends with the program.
 const InMemory = "memory"
 
-const redisDriver = "redis"
+const inRedis = "redis"
 
 // Fields are the fields of a store. what names in the plural what is kept, and more are further fields.
 func Fields(what, table, shared string, more ...*schema.Field) schema.Object {
 	return schema.Fields(append([]*schema.Field{
-		schema.Enum("driver", InMemory, "sqlite", "postgres", redisDriver).Default(InMemory).Doc("The store."),
-		schema.String("source").Secret().Doc("Where the database is, as in `sql`: a file, or `postgres://user:password@host:5432/name`; or `redis://user:password@host:6379/0`, with TLS `rediss`."),
-		schema.String("table").Default(table).Doc("The table, of Redis the beginning of the keys" + shared),
+		schema.Enum("driver", InMemory, "sqlite", "postgres", inRedis).Default(InMemory).Doc("The store."),
+		schema.String("source").Secret().Doc("Where the database is: a file, `postgres://user:password@host:5432/name`, or `redis://user:password@host:6379/0`, with TLS `rediss`."),
+		schema.String("table").Default(table).Doc("The table; in Redis, what keys begin with" + shared),
 	}, more...)...)
+}
+
+// SharedFields are the fields of a store that programs share, where memory is what a kind has by itself. pass says
+// what the kind does with a payload while the store cannot be reached.
+func SharedFields(table, shared, pass string) schema.Object {
+	return schema.Fields(
+		schema.Enum("driver", InMemory, "postgres", inRedis).Default(InMemory).Doc("The store."),
+		schema.String("source").Secret().Doc("Where the database is: `postgres://user:password@host:5432/name`, or `redis://user:password@host:6379/0`, with TLS `rediss`."),
+		schema.String("table").Default(table).Doc("The table; in Redis, what keys begin with"+shared),
+		Unavailable(pass),
+	)
 }
 
 // A Place is where values are kept, as a config names it.
 type Place struct {
-	Shared string           // stands for it in the pool of an engine; without a database also for the namespace
-	db     *data.Database   // nil is memory, or redis
-	redis  *client.Settings // nil is another store
-	pool   *node.Pool
+	Shared string         // stands for it in the pool of an engine; without a database also for the namespace
+	db     *data.Database // nil unless it is one of SQL
+	redis  *redisPlace    // nil unless it is that
 	log    *slog.Logger
 	table  string
 	what   string
@@ -97,11 +106,11 @@ var tableName = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // exampleSources are for hints.
-var exampleSources = map[string]string{"sqlite": "shop.db", "postgres": "postgres://user:password@localhost:5432/shop", redisDriver: "redis://localhost:6379"}
+var exampleSources = map[string]string{"sqlite": "shop.db", "postgres": "postgres://user:password@localhost:5432/shop", inRedis: "redis://user:password@localhost:6379/0"}
 
 // New reads a group with the Fields of what.
 func New(init *node.Init, at schema.Config, what string) (*Place, error) {
-	p := &Place{table: at.String("table"), log: init.Log, what: what, pool: init.Pool}
+	p := &Place{table: at.String("table"), log: init.Log, what: what}
 	if !tableName().MatchString(p.table) {
 		return nil, at.Errorf("table", diag.CodeBadValue, "is not the name of a table").WithHint("want letters, digits and _, such as shop_%s", what)
 	}
@@ -111,18 +120,16 @@ func New(init *node.Init, at schema.Config, what string) (*Place, error) {
 	switch {
 	case driver != InMemory && at.String("source") == "":
 		return nil, at.Errorf("source", diag.CodeBadValue, "is missing").WithHint("write where the database is, such as %s", exampleSources[driver])
-	case driver == redisDriver:
+	case driver == inRedis:
 		var err error
-		if p.redis, err = client.ParseURL(at.String("source")); err != nil {
-			return nil, at.Errorf("source", diag.CodeBadValue, "%s", err).WithHint("write one such as %s", exampleSources[driver])
-		}
-		return p, nil
+		p.redis, err = newRedisPlace(init, at, p.table)
+		return p, err
 	case driver != InMemory:
 		var err error
 		p.db, err = data.NewDatabase(init, at)
 		return p, err
 	case at.Has("source"):
-		return nil, at.Errorf("source", diag.CodeBadValue, "is for a database").WithHint("write driver: sqlite, postgres or redis, or leave it out")
+		return nil, at.Errorf("source", diag.CodeBadValue, "is for a database").WithHint("write its driver, such as driver: postgres or driver: redis, or leave it out")
 	}
 	p.Shared += " " + init.Node.Namespace
 	return p, nil
@@ -132,13 +139,17 @@ func New(init *node.Init, at schema.Config, what string) (*Place, error) {
 func (p *Place) InMemory() bool { return p.db == nil && p.redis == nil }
 
 // Open connects to the database, and makes the table if there is none; held counts the bytes of a store
-// in memory. Close the store.
+// in memory. Redis may be away: then it is looked for in the background. Close the store.
 func (p *Place) Open(ctx context.Context, held *node.Account) (Store, error) {
-	if p.redis != nil {
-		return openRedis(ctx, p.redis, p.pool, p.table)
-	}
-	if p.db == nil {
+	switch {
+	case p.InMemory():
 		return NewMemory(held), nil
+	case p.redis != nil:
+		s, err := p.redis.open(ctx)
+		if err != nil { // a nil *redisStore is a Store
+			return nil, err
+		}
+		return s, nil
 	}
 	s := newSQLStore(p.db, p.log, p.table, p.what)
 	if err := s.open(ctx); err != nil {

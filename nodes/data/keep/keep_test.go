@@ -18,9 +18,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) { leak.Main(m, servertest.Stop) }
 
-// A engine is one engine of several that have one store.
+// An engine is one of several that have one store.
 type engine struct {
 	t *testing.T
 	Store

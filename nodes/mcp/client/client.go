@@ -52,6 +52,11 @@ func (s *Settings) Open(pool *node.Pool) (c *Client, release func() error, err e
 		return nil, nil, field.Place(err, s.config)
 	}
 	sum := field.Sum([]any{s.url, s.header, loaded.tls, s.command, s.env, s.dir, s.connect, s.timeout, s.most})
+	if len(s.command) > 0 {
+		if err := s.permit("mcp " + sum); err != nil {
+			return nil, nil, err
+		}
+	}
 	return node.Acquire(pool, "mcp.client "+s.owner+" "+sum, func() (*Client, error) {
 		c := &Client{s: loaded, list: make(chan struct{}, 1)}
 		c.life, c.end = context.WithCancel(context.Background())

@@ -29,7 +29,7 @@ func settings(t *testing.T, fields string, log *slog.Logger) (*Settings, error) 
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return New(&node.Init{Config: config, Log: log}, config)
+	return New(&node.Init{Config: config, Log: log, Programs: node.AllowPrograms()}, config)
 }
 
 func open(t *testing.T, fields string) *Client {

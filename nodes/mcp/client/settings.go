@@ -32,7 +32,7 @@ func Fields() []*schema.Field {
 		schema.String("token").Secret().Doc("The token for bearer authentication at `url`."),
 		schema.Any("header").Doc("Headers of each request to `url`: a map of text. A key belongs into a variable that is secret."),
 		field.NewTLS("How a server is trusted over HTTPS. The files are read when the node starts."),
-		schema.Strings("command").Doc("A program and its arguments that is a server on its standard input and output. It is started when the first call needs it, started again when it has ended, and ended with the node."),
+		schema.Strings("command").Doc("A program and its arguments that is a server on its standard input and output. It needs `--allow-exec`. It is started when the first call needs it, started again when it has ended, and ended with the node."),
 		schema.Any("environment").Secret().Doc("Variables of the environment of the program: a map of text. Of those of this process it gets only `PATH`, `HOME`, `USER`, `LANG`, `TMPDIR` and, on Windows, what programs cannot run without."),
 		schema.String("dir").Doc("The folder that the program runs in; by default that of this process."),
 		schema.Duration("connect_timeout").Default("10s").Doc("How long it may take to reach the server, or to start the program, and to agree on the protocol."),
@@ -51,7 +51,8 @@ type Settings struct {
 	header  http.Header
 	tls     field.TLS
 	command []string
-	env     []string // NAME=TEXT, sorted
+	permit  func(key string) error // whether the program may be started
+	env     []string               // NAME=TEXT, sorted
 	dir     string
 	connect time.Duration
 	timeout time.Duration
@@ -62,7 +63,7 @@ type Settings struct {
 // [*diag.Diagnostic] at its field.
 func New(init *node.Init, c schema.Config) (*Settings, error) {
 	s := &Settings{
-		config: c, log: init.Log, owner: init.Node.Namespace + "/" + init.Node.String(),
+		config: c, permit: init.PermitProgram, log: init.Log, owner: init.Node.Namespace + "/" + init.Node.String(),
 		url: c.String("url"), command: c.Strings("command"), dir: c.String("dir"),
 		connect: c.Duration("connect_timeout"), timeout: c.Duration("timeout"), most: c.Int("answer_bytes"),
 	}

@@ -4,6 +4,8 @@
 //	broker kafka [-dir DIR] [-port PORT] [-partitions N] [-produce DURATION] [TOPIC…]
 //	broker nats -dir DIR [-port PORT]
 //	broker redis -dir DIR
+//	broker amqp -dir DIR
+//	broker mqtt -dir DIR
 package main
 
 import (
@@ -19,6 +21,8 @@ var commands = map[string]func(args []string) (addr string, stop func(), err err
 	"kafka": kafka,
 	"nats":  natsServer,
 	"redis": redisServer,
+	"amqp":  amqpServer,
+	"mqtt":  mqttServer,
 }
 
 func main() {

@@ -1,0 +1,78 @@
+package amqp
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node/stream"
+)
+
+// message returns the message of a delivery. The body stays with the token: it is read again
+// if the message fails.
+func (t *delivery) message(room *stream.Room) stream.Message {
+	room.Bytes -= int64(len(t.Body))
+	if t.Body == nil {
+		t.Body = []byte{}
+	}
+	return stream.Message{Raw: t.Body, Key: t.RoutingKey, Time: t.Timestamp, Attempt: t.attempt, Token: t}
+}
+
+// due returns what has failed and may be read again.
+func (r *reader) due(room *stream.Room) (read []stream.Message) {
+	now := r.clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	later := r.mu.returned[:0]
+	for _, t := range r.mu.returned {
+		if len(read) < room.Messages && room.Bytes > 0 && !now.Before(t.due) {
+			read = append(read, t.message(room))
+		} else {
+			later = append(later, t)
+		}
+	}
+	clear(r.mu.returned[len(later):])
+	r.mu.returned = later
+	return read
+}
+
+// Settle implements [stream.Reader]. What is of an earlier connection comes again.
+func (r *reader) Settle(_ context.Context, s stream.Settled) error {
+	l := r.current()
+	for i := range s.Outcomes {
+		o := &s.Outcomes[i]
+		t := o.Message.Token.(*delivery)
+		if t.link != l {
+			continue
+		}
+		var err error
+		switch {
+		case o.Err == nil:
+			err = l.ch.Ack(t.DeliveryTag, false)
+		case errors.Is(o.Err, stream.ErrUnused):
+			err = l.ch.Nack(t.DeliveryTag, false, true)
+		default:
+			r.keep(t, o.Delay)
+		}
+		if err != nil {
+			return r.settings.lostError(err)
+		}
+	}
+	return nil
+}
+
+// keep holds a delivery that has failed until it is due.
+func (r *reader) keep(t *delivery, delay time.Duration) {
+	again := *t
+	again.attempt++
+	again.due = r.clock.Now().Add(delay)
+	r.mu.Lock()
+	r.mu.returned = append(r.mu.returned, &again)
+	r.mu.Unlock()
+	r.clock.AfterFunc(delay, func(context.Context) {
+		select {
+		case r.wake <- struct{}{}:
+		default: // it has one
+		}
+	})
+}
