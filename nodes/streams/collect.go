@@ -3,12 +3,10 @@ package streams
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/state"
@@ -51,21 +49,6 @@ func collectDef(o stream.Options) *node.Def {
 	}
 }
 
-// withinFlight lowers how many packets may wait for each other to what may be in flight here,
-// and reports whether it has; if the field says more, that is an error.
-func withinFlight(init *node.Init, name, what string, n *int) (lowered bool, err error) {
-	most := init.InFlight()
-	if most == 0 || *n <= most {
-		return false, nil
-	}
-	if c := init.Config; c.Has(name) {
-		return false, c.Errorf(name, diag.CodeBadValue, "%s can never be full: what leads here has at most %d messages in flight", what, most).
-			WithHint("write at most %d, or raise max_in_flight of the source", most)
-	}
-	*n = most
-	return true, nil
-}
-
 // A collector is a node of kind collect.
 type collector struct {
 	lot
@@ -73,17 +56,6 @@ type collector struct {
 	linger       time.Duration
 	key          lang.Program // nil for one group
 	groups       map[state.Key]*bundle
-}
-
-// keyOf returns the key of a payload; the zero Key without the field key. The value is null then.
-func keyOf(ctx context.Context, key lang.Program, payload value.Value) (k state.Key, v value.Value, err error) {
-	if key == nil {
-		return k, value.Null(), nil
-	}
-	if v, err = key.Eval(ctx, payload); err != nil {
-		return k, v, fmt.Errorf("key: %w", err)
-	}
-	return state.KeyOf(v), v, nil
 }
 
 // Receive makes the packet wait for its list.

@@ -55,15 +55,13 @@ func debounceDef(o stream.Options) *node.Def {
 			if _, err := withinFlight(init, "max", "what waits", &n.max); err != nil {
 				return nil, err
 			}
+			warnOfOrder(init, "two messages with one of these keys never wait together", "write order: none there")
 			var err error
 			n.key, err = o.Expr(c, "key", lang.Options{Warn: init.Warn})
 			return n, err
 		},
 	}
 }
-
-// longest is the longest time of a field.
-const longest = 366 * 24 * time.Hour
 
 // A debounce is a node of that kind.
 type debounce struct {

@@ -51,6 +51,7 @@ func joinDef(o stream.Options) *node.Def {
 			if (init.InLinks[0] == 0) != (init.InLinks[1] == 0) {
 				init.AddWarning(c.Errorf("", diag.CodeNoEffect, "only one of in[0] and in[1] has a link, so nothing has a partner").WithHint("link one stream to in[0], and the other to in[1]"))
 			}
+			warnOfOrder(init, "two of its messages with one of these keys are never a pair", "write order: none there if a pair may be of such messages")
 			for i, name := range sides {
 				var err error
 				if n.keys[i], err = o.Expr(c.Group("keys"), name, lang.Options{Warn: init.Warn}); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -161,6 +163,27 @@ func TestJoinModel(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOrderKeepsApart warns of a source that sends no two messages of a key at a time to what waits for a second one.
+func TestOrderKeepsApart(t *testing.T) {
+	f := flowtest.New(t, std.Defs("")...)
+	warned := func(order, links, node string) (n int) {
+		for _, d := range f.Check("- {kind: generate, name: a, order: " + order + ", max_in_flight: 20000, ports: {out: [" + links + "], error: [{name: x}]}}\n- {kind: nop, name: x}\n- " + node) {
+			if strings.Contains(d.Msg, `the source "a" has order: key`) {
+				n++
+			}
+		}
+		return n
+	}
+	for node, links := range map[string]string{
+		"{kind: debounce, name: n, quiet: 1s, ports: {out: [{name: x}]}}":                                                               "{name: n, port: in}",
+		"{kind: join, name: n, within: 1s, keys: {left: self.a, right: self.b}, ports: {'out[0]': [{name: x}], 'out[1]': [{name: x}]}}": "{name: n, port: 'in[0]'}, {name: n, port: 'in[1]'}",
+	} {
+		if warned("key", links, node) != 1 || warned("none", links, node) != 0 {
+			t.Errorf("%s is not warned of order: key alone", node)
+		}
 	}
 }
 

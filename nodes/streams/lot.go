@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,7 +32,15 @@ type lot struct {
 	sent    uint64
 	taken   int           // bundles that are about to be sent
 	idle    chan struct{} // closed when none is, and the node is drained; made by Drain
+
+	// Bundles of packets that are answered early: no source holds those packets, so it does
+	// not bound how many processes there are.
+	under int       // are under way: at most mostUnder
+	queue []*bundle // wait until others have ended
 }
+
+// mostUnder is so large that sinks find enough for their batches.
+const mostUnder = 1024
 
 // A bundle is packets that are sent together.
 type bundle struct {
@@ -42,10 +51,10 @@ type bundle struct {
 	forget  func()                                      // is called when it is taken, with the lock held; may be nil
 	ended   func(resp node.Response)                    // is called before the packets are answered; may be nil
 
-	always bool        // it has more than packets, so it is sent without any
-	due    time.Time   // of arm: may be put off
-	stop   func() bool // of the timer; nil without one
-	taken  bool
+	early bool        // its packets are answered, and it has their payloads
+	due   time.Time   // of arm: may be put off
+	stop  func() bool // of the timer; nil without one
+	taken bool
 }
 
 // A parked packet waits for all the bundles that it is in.
@@ -53,9 +62,9 @@ type parked struct {
 	state.Wait
 	payload value.Value
 	in      []*bundle
-	first   [1]*bundle                    // of in, as mostly there is one
 	unsent  int                           // of them, guarded by the lot
 	open    atomic.Int32                  // of them, without an answer
+	first   [1]*bundle                    // the memory of in, as mostly there is one
 	failure atomic.Pointer[node.Response] // the first error
 }
 
@@ -134,7 +143,7 @@ func (l *lot) take(b *bundle) (ok bool) {
 	for _, w := range b.items {
 		l.out(w)
 	}
-	if len(b.items) == 0 && !b.always {
+	if len(b.items) == 0 && !b.early {
 		return false
 	}
 	l.taken++
@@ -191,13 +200,46 @@ func (l *lot) leave(w *parked) {
 // those of its packets.
 func (l *lot) send(bundles []*bundle) {
 	for _, b := range bundles {
-		l.clock.AfterFunc(0, func(ctx context.Context) { l.run(ctx, b) })
+		if !b.early || l.turn(b) {
+			l.clock.AfterFunc(0, func(ctx context.Context) { l.run(ctx, b) })
+		}
 	}
+}
+
+// turn reports whether a bundle may be sent now. If not, it is sent when others have ended.
+func (l *lot) turn(b *bundle) bool {
+	l.Lock()
+	defer l.Unlock()
+	if l.under == mostUnder {
+		l.queue = append(l.queue, b)
+		return false
+	}
+	l.under++
+	return true
+}
+
+// over has the next bundle sent after one has ended that had to wait for its turn.
+func (l *lot) over() {
+	l.Lock()
+	defer l.Unlock()
+	if len(l.queue) == 0 {
+		l.under--
+		return
+	}
+	next := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
+	l.clock.AfterFunc(0, func(ctx context.Context) { l.run(ctx, next) })
 }
 
 // run sends a bundle in a process of its own, and answers the packets.
 func (l *lot) run(ctx context.Context, b *bundle) {
-	l.source.Start(ctx, nil, node.Send(0, b.payload()), b.deal)
+	l.source.Start(ctx, nil, node.Send(0, b.payload()), func(resp node.Response) {
+		b.deal(resp)
+		if b.early {
+			l.over()
+		}
+	})
 	l.Lock()
 	defer l.Unlock()
 	if l.taken--; l.taken == 0 && l.idle != nil {
@@ -262,7 +304,17 @@ func (l *lot) Stop(ctx context.Context) error {
 	}
 	idle := l.idle
 	l.Unlock()
-	return node.WaitFor(ctx, idle)
+	err := node.WaitFor(ctx, idle)
+	if err == nil {
+		return nil
+	}
+	l.Lock()
+	defer l.Unlock()
+	if lost := len(l.queue); lost > 0 {
+		l.queue = nil
+		return fmt.Errorf("%d windows that were answered early are lost, as processes of others have not ended in time: %w", lost, err)
+	}
+	return err
 }
 
 // waiting is the metric of the packets that wait.

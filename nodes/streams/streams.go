@@ -1,8 +1,9 @@
 // Package streams has the kinds that stand between the processes of a stream: they
 // collect and distribute payloads, and pass parts of answers on.
 //
-// Each kind is one literal, in a file of its name. topics.go has what publish and
-// subscribe share. The package must not know how processes are run.
+// Each kind is one literal, in a file of its name. lot.go has what collect, debounce, join
+// and window share, topics.go what publish and subscribe do. The package must not know how
+// processes are run.
 package streams
 
 import (

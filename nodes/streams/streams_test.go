@@ -41,14 +41,18 @@ func expect(t *testing.T, what, got, want string) {
 func start(f *flowtest.Flow, payloads ...string) []*flowtest.Call {
 	var calls []*flowtest.Call
 	for _, p := range payloads {
-		v, err := value.ParseJSON([]byte(p))
-		if err != nil {
-			panic(err)
-		}
-		calls = append(calls, f.Start("n", v))
+		calls = append(calls, f.Start("n", parse(p)))
 		synctest.Wait()
 	}
 	return calls
+}
+
+func parse(json string) value.Value {
+	v, err := value.ParseJSON([]byte(json))
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // answers waits for the responses.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -137,21 +136,6 @@ func newWindower(o stream.Options, init *node.Init) (*windower, error) {
 // mostOverlaps is in how many windows a payload may be.
 const mostOverlaps = 256
 
-// warnOfOrder warns if a source upstream holds messages back until the one before, of the same key, is answered.
-func warnOfOrder(init *node.Init, what, hint string) {
-	if init.Vertex == nil {
-		return
-	}
-	for v := range node.Reach(node.Up, init.Vertex.In, nil) {
-		if v.Traits.InFlight == 0 {
-			continue
-		}
-		if in, name := v.Config.Find("order"); name == "order" && in.String(name) == stream.OrderKey.String() {
-			init.AddWarning(init.Config.Errorf("", diag.CodeNoEffect, "the source %q has order: key, and sends no message before the one with the same key is answered, so %s", v.Ref.String(), what).WithHint("%s", hint))
-		}
-	}
-}
-
 // Open finds how far the generation before has come.
 func (n *windower) Open(context.Context) (err error) {
 	n.account = n.memory.Account("window")
@@ -164,66 +148,6 @@ func (n *windower) Close() error {
 	n.account.Close()
 	return n.release()
 }
-
-// An event is a payload with its time and key.
-type event struct {
-	payload value.Value
-	key     state.Key
-	name    value.Value // the key
-	at      int64
-}
-
-func (n *windower) read(ctx context.Context, payload value.Value) (e event, err error) {
-	e.payload = payload
-	if e.key, e.name, err = keyOf(ctx, n.key, payload); err != nil {
-		return e, unusable("key", err, payload)
-	}
-	at, err := n.time.Eval(ctx, payload)
-	if err == nil {
-		e.at, err = eventTime(at, n.clock.Now())
-	}
-	if err != nil {
-		return e, unusable("time", fmt.Errorf("time: %w", err), payload)
-	}
-	return e, nil
-}
-
-func unusable(code string, err error, payload value.Value) error {
-	bad := node.Unusable(code, err)
-	bad.Data = payload
-	return bad
-}
-
-// Times of events are nanoseconds of 64 bits, which reach from 1678 to 2262. One that is far ahead would end
-// all windows, and make whatever comes later late.
-const (
-	firstYear, lastYear = 1700, 2200
-	mostAhead           = 24 * time.Hour
-)
-
-func eventTime(v value.Value, now time.Time) (int64, error) {
-	at, ok := v.AsTime()
-	if v.Kind() == value.KindString {
-		var err error
-		if at, err = time.Parse(time.RFC3339Nano, v.String()); err != nil {
-			return 0, fmt.Errorf("want a timestamp such as 2026-01-31T12:00:00Z, got %q", node.Clip(v.String(), 60))
-		}
-	} else if !ok {
-		return 0, fmt.Errorf("want a timestamp, got %s: in CEL, write such as timestamp(self.body.at)", v.Kind())
-	}
-	switch {
-	case at.Year() < firstYear || at.Year() > lastYear:
-		return 0, fmt.Errorf("%s is out of range: years from %d to %d are taken", at.Format(time.RFC3339), firstYear, lastYear)
-	case at.Sub(now) > mostAhead:
-		return 0, fmt.Errorf("%s is more than %s ahead of the clock, and would end all windows before it", at.Format(time.RFC3339), mostAhead)
-	}
-	return at.UnixNano(), nil
-}
-
-var (
-	errLate = &node.Error{Err: errors.New("late: the windows of this time have been sent"), Code: "late", Status: http.StatusUnprocessableEntity, Permanent: true}
-	errFull = &node.Error{Err: errors.New("no memory is left for the windows"), Code: "memory", Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Outage: true}
-)
 
 // Receive puts a payload into its windows.
 func (n *windower) Receive(p node.Process, pkt node.Packet) node.Result {

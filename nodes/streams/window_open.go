@@ -119,7 +119,7 @@ func (n *windower) begin(e *event, s span) *window {
 func (n *windower) make(e *event, s span) *window {
 	n.made++
 	w := &window{key: e.key, name: e.name, start: s.start, end: s.end, acc: n.init, number: n.made}
-	w.always = n.early
+	w.early = n.early
 	w.payload = func() value.Value {
 		switch {
 		case n.step != nil:
@@ -142,7 +142,7 @@ func (n *windower) close(w *window) {
 		delete(n.keys, w.key)
 	}
 	n.values -= len(w.values)
-	if w.partial && (w.always || len(w.items) > 0) {
+	if w.partial && (w.early || len(w.items) > 0) {
 		n.partials++
 	}
 }
@@ -183,7 +183,7 @@ func (n *windower) merge(e *event, s span, open []*window, full *[]*bundle) *win
 			*full = append(*full, n.takeAll([]*bundle{&w.bundle})...)
 			w = later
 		} else {
-			n.join(w, later)
+			n.absorb(w, later)
 		}
 	}
 	w.start, w.end = min(w.start, s.start), max(w.end, s.end)
@@ -191,8 +191,8 @@ func (n *windower) merge(e *event, s span, open []*window, full *[]*bundle) *win
 	return w
 }
 
-// join moves what a session has to the one before.
-func (n *windower) join(w, later *window) {
+// absorb moves what a session has to the one before.
+func (n *windower) absorb(w, later *window) {
 	for _, item := range later.items {
 		item.in[slices.Index(item.in, &later.bundle)] = &w.bundle
 	}
@@ -225,7 +225,7 @@ func (n *windower) add(ctx context.Context, targets []*window, e *event, item *p
 			more[i] = int64(accs[i].Size()) - int64(w.acc.Size())
 		}
 		if w.size == 0 {
-			more[i] += windowSize
+			more[i] += windowSize + int64(e.name.Size())
 		}
 		sum += more[i]
 	}
@@ -248,7 +248,7 @@ func (n *windower) add(ctx context.Context, targets []*window, e *event, item *p
 	return nil
 }
 
-// windowSize is about what a window takes by itself, in bytes.
+// windowSize is about what a window takes by itself, in bytes, without its key.
 const windowSize = 1024
 
 // abandon forgets windows that were made for an event that they do not get.

@@ -3,6 +3,7 @@ package streams
 import (
 	"math"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ type tide struct {
 	floor int64
 	cuts  map[state.Key]int64
 
-	faults map[state.Key][]*fault
+	faults map[state.Key][]*fault // by start, those that begin together by age
 	byAge  []*fault
 }
 
@@ -59,12 +60,12 @@ func (t *tide) cut(key state.Key, end int64, most int) {
 				delete(t.cuts, k)
 			}
 		}
-	}
-	if len(t.cuts) >= most {
-		for _, until := range t.cuts {
-			t.floor = max(t.floor, until)
+		if len(t.cuts) > most/2 { // so that not each cut goes through all of them
+			for _, until := range t.cuts {
+				t.floor = max(t.floor, until)
+			}
+			clear(t.cuts)
 		}
-		clear(t.cuts)
 	}
 	if old, ok := t.cuts[key]; !ok || old < end {
 		t.cuts[key] = end
@@ -77,10 +78,22 @@ func (t *tide) isCut(key state.Key, start int64) bool {
 	return start < t.floor || ok && start < until
 }
 
+// startOf is where the first fault is that begins then or later.
+func startOf(all []*fault, start int64) int {
+	return sort.Search(len(all), func(i int) bool { return all[i].start >= start })
+}
+
 // faultOf returns the failed window that an event is in, or nil.
 func (t *tide) faultOf(key state.Key, at int64, s span, sessions bool) *fault {
-	for _, f := range t.faults[key] {
-		if f.span == s || sessions && f.start <= at && at < f.end {
+	all := t.faults[key]
+	if !sessions {
+		if i := startOf(all, s.start); i < len(all) && all[i].span == s {
+			return all[i]
+		}
+		return nil
+	}
+	for _, f := range all {
+		if f.start <= at && at < f.end {
 			return f
 		}
 	}
@@ -101,10 +114,12 @@ func (t *tide) settle(w *window, failed bool, most int) {
 	case failed:
 		if len(t.byAge) >= most {
 			t.forget(t.byAge[0])
-			t.byAge = slices.Delete(t.byAge, 0, 1)
+			t.byAge[0] = nil
+			t.byAge = t.byAge[1:]
 		}
 		f = &fault{span: span{w.start, w.end}, key: w.key, expect: len(w.items), partial: w.partial}
-		t.faults[f.key] = append(t.faults[f.key], f)
+		all := t.faults[f.key]
+		t.faults[f.key] = slices.Insert(all, startOf(all, f.start+1), f)
 		t.byAge = append(t.byAge, f)
 	}
 }
