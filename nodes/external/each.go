@@ -33,7 +33,7 @@ func newEach(init *node.Init, s *settings, format string) (node.Node, error) {
 
 // Open checks that the program may be started, and that there is one.
 func (n *each) Open(context.Context) error {
-	if err := n.init.PermitProgram("exec "+field.Sum(n.settings.plain())); err != nil {
+	if err := n.init.PermitProgram("exec " + field.Sum(n.settings.plain())); err != nil {
 		return err
 	}
 	var err error

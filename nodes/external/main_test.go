@@ -159,6 +159,9 @@ func attack(payload json.RawMessage) (any, error) {
 			}
 			all = append(all, f)
 		}
+	case "child":
+		out, err := exec.Command("echo", "alive").CombinedOutput()
+		return string(out), err
 	case "escape":
 		return escape()
 	case "kill":

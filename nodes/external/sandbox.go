@@ -18,6 +18,7 @@ type sandbox struct {
 	Read    []string // files and folders
 	Write   []string
 	Network bool
+	Alone   bool  // it may start no other processes, so the limits of a process are those of the program
 	Memory  int64 // bytes of each process; 0 for no limit
 	CPU     time.Duration
 	Files   int64 // that a process may have open; 0 for no limit
@@ -28,6 +29,7 @@ func sandboxField() *schema.Field {
 		schema.Strings("read").Doc("Files and folders that the program may read, and run. The programs and libraries of the system, and the program itself, need not be named."),
 		schema.Strings("write").Doc("Files and folders that the program may change, and read."),
 		schema.Bool("network").Default(false).Doc("Lets the program open sockets."),
+		schema.Bool("children").Default(true).Doc("Lets the program start other processes. With `false`, `memory`, `cpu` and `files` limit all that it takes."),
 		schema.Bytes("memory").Range(1<<20, 1<<46).Doc("How much memory a process of the program may have; no limit unless set."),
 		schema.Duration("cpu").Range(float64(time.Second), float64(366*24*time.Hour)).Doc("How much processor time a process may use before it is killed, in whole seconds; no limit unless set."),
 		schema.Int("files").Range(8, 1<<20).Doc("How many files a process may have open; the limit of this process unless set."),
@@ -44,7 +46,7 @@ func newSandbox(c schema.Config) (*sandbox, error) {
 	}
 	g := c.Group("sandbox")
 	return &sandbox{
-		Read: g.Strings("read"), Write: g.Strings("write"), Network: g.Bool("network"),
+		Read: g.Strings("read"), Write: g.Strings("write"), Network: g.Bool("network"), Alone: !g.Bool("children"),
 		Memory: g.Int("memory"), CPU: g.Duration("cpu"), Files: g.Int("files"),
 	}, nil
 }

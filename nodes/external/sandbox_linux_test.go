@@ -15,6 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/external"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // attack sends an attack to a program with these limits, and one to a program without: that one must succeed, or the
@@ -57,6 +58,7 @@ func TestSandbox(t *testing.T) {
 		{"network", "network: false", "dial " + listener.Addr().String(), "operation not permitted"},
 		{"memory", "memory: 128MiB", "memory", "exec_ended"},
 		{"files", "files: 32", "files", "after 2"},
+		{"children", "children: false", "child", "operation not permitted"},
 		{"escape", "", "escape", "operation not permitted"},
 		{"signal", "", "kill " + strconv.Itoa(other.Process.Pid), "operation not permitted"},
 	} {
@@ -80,6 +82,7 @@ func TestSandbox(t *testing.T) {
 		{"read: [/], write: [/]", "read " + secret},
 		{"network: true", "dial " + listener.Addr().String()},
 		{"memory: 4GiB", "memory"},
+		{"memory: 1GiB", "child"},
 	} {
 		if withRace && c.try == "memory" {
 			continue
@@ -101,6 +104,22 @@ func TestSandboxCPU(t *testing.T) {
 	}
 	if got := f.Send("n", text("ok")); got.IsError() {
 		t.Error(got.Payload)
+	}
+}
+
+// TestSandboxAlone runs programs that start threads or processes without the runtime of Go.
+func TestSandboxAlone(t *testing.T) {
+	for _, c := range []struct{ code, want string }{
+		{"import threading\nt = threading.Thread(target=print, args=('thread',))\nt.start()\nt.join()", "thread"},
+		{"import os\nos.fork()", "Operation not permitted"},
+		{"import os\nos.posix_spawn('/bin/true', ['true'], {})", "Operation not permitted"},
+		{"import subprocess\nsubprocess.run(['/bin/true'])", "Operation not permitted"},
+	} {
+		f := newFlow(t)
+		f.Load(fmt.Sprintf(`[{"kind": "exec", "name": "n", "mode": "each", "format": "text", "command": ["/usr/bin/python3", "-c", %q], "timeout": "1m", "sandbox": {"children": false}}]`, c.code))
+		if got := fmt.Sprint(f.Send("n", value.Null()).Payload); !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %s, want %s", c.code, got, c.want)
+		}
 	}
 }
 

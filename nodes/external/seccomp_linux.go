@@ -25,11 +25,22 @@ func (s *sandbox) denied() []uint32 {
 	if s.Memory > 0 {
 		all = append(all, unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET, unix.SYS_SHMGET) // their memory is not the process's
 	}
+	if s.Alone {
+		all = append(all, unix.SYS_CLONE|startsProcess, unix.SYS_CLONE3|isMissing)
+		if runtime.GOARCH == "amd64" {
+			all = append(all, 57, 58) // fork and vfork, which others do not have
+		}
+	}
 	return all
 }
 
-// limitsOthers marks a system call that is denied only for other processes: if its first argument is not 0.
-const limitsOthers = 1 << 31
+// Marks of system calls.
+const (
+	limitsOthers  = 1 << 31 // denied only for other processes: if the first argument is not 0
+	startsProcess = 1 << 30 // denied unless it starts a thread
+	isMissing     = 1 << 29 // fails with ENOSYS: a filter cannot read its arguments, and callers try an older call then
+	marks         = limitsOthers | startsProcess | isMissing
+)
 
 // Offsets in struct seccomp_data.
 const (
@@ -44,7 +55,8 @@ func (s *sandbox) filter() error {
 	if runtime.GOARCH == "arm64" {
 		arch = unix.AUDIT_ARCH_AARCH64
 	}
-	const kill, deny, pass = uint32(unix.SECCOMP_RET_KILL_PROCESS), uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EPERM), uint32(unix.SECCOMP_RET_ALLOW)
+	const kill, pass = uint32(unix.SECCOMP_RET_KILL_PROCESS), uint32(unix.SECCOMP_RET_ALLOW)
+	const deny, missing = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EPERM), uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.ENOSYS)
 	load := func(offset uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 	}
@@ -57,11 +69,17 @@ func (s *sandbox) filter() error {
 		load(offNumber), jump(unix.BPF_JGE, 0x40000000, 0, 1), ret(kill), // x32
 	}
 	for _, number := range s.denied() {
-		if number&limitsOthers == 0 {
-			code = append(code, jump(unix.BPF_JEQ, number, 0, 1), ret(deny))
-			continue
+		call := number &^ marks
+		switch number & marks {
+		case limitsOthers:
+			code = append(code, jump(unix.BPF_JEQ, call, 0, 4), load(offArg0), jump(unix.BPF_JEQ, 0, 1, 0), ret(deny), load(offNumber))
+		case startsProcess:
+			code = append(code, jump(unix.BPF_JEQ, call, 0, 4), load(offArg0), jump(unix.BPF_JSET, unix.CLONE_THREAD, 1, 0), ret(deny), load(offNumber))
+		case isMissing:
+			code = append(code, jump(unix.BPF_JEQ, call, 0, 1), ret(missing))
+		default:
+			code = append(code, jump(unix.BPF_JEQ, call, 0, 1), ret(deny))
 		}
-		code = append(code, jump(unix.BPF_JEQ, number&^limitsOthers, 0, 4), load(offArg0), jump(unix.BPF_JEQ, 0, 1, 0), ret(deny), load(offNumber))
 	}
 	code = append(code, ret(pass))
 	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}

@@ -172,12 +172,25 @@ func (e *encoding) begin(key string) *output {
 	return o
 }
 
+// rowsHint says how a body becomes a list of rows: one of its fields may be that list.
+func rowsHint(body value.Value) string {
+	if body.Kind() != value.KindMap {
+		return ""
+	}
+	for name, field := range body.Fields() {
+		if field.Kind() == value.KindList {
+			return fmt.Sprintf(`: if its field %[1]q has the rows, make that the body, with a snippet of CEL before this node such as {"id": self.id, "body": self.body[%[1]q]}`, name)
+		}
+	}
+	return ": if it is one row, leave out rows"
+}
+
 // add adds the rows of a body, all or none.
 func (e *encoding) add(o *output, body value.Value, part bool) error {
 	rows := []value.Value{body}
 	if e.rows {
 		if body.Kind() != value.KindList {
-			return fmt.Errorf("want a list of rows, got %s", body.Kind())
+			return fmt.Errorf("want a list of rows, got %s%s", body.Kind(), rowsHint(body))
 		}
 		rows = make([]value.Value, 0, body.Len())
 		for _, row := range body.Elems() {
@@ -185,6 +198,9 @@ func (e *encoding) add(o *output, body value.Value, part bool) error {
 		}
 	}
 	if o.table != nil {
+		if body.Kind() == value.KindList && !e.rows {
+			return errors.New("want a map with a field for each column, got list: if each element is a row, write rows: true")
+		}
 		return o.table.Add(rows...)
 	}
 	o.text = o.text[:0]

@@ -281,7 +281,9 @@ func TestS3SinkFormats(t *testing.T) {
 		{"one", `{"id": "7", "body": [1]}`, `"key":"one/7.json.zst"`},
 		{"one", `{"id": "7", "body": [2]}`, `"key":"one/7.json.zst"`},
 		{"rows", `{"id": "w", "body": [{"n": 1}, {"n": 2, "t": "x"}]}`, ""},
-		{"rows", `{"id": "w2", "body": {"n": 1}}`, "want a list of rows, got map"},
+		{"rows", `{"id": "w2", "body": {"n": 1}}`, "want a list of rows, got map: if it is one row, leave out rows"},
+		{"rows", `{"id": "w3", "body": {"shop": 1, "items": [{"n": 1}]}}`, "has the rows, make that the body"},
+		{"parquet", `{"body": [{"n": 1}]}`, "write rows: true"},
 		{"parquet", `{"body": {"n": "x"}}`, `column "n": want int, got string`},
 	} {
 		if got := f.SendJSON(c.node, c.payload); !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, "error") {

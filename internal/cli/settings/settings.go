@@ -119,7 +119,7 @@ func (s *Settings) table() []setting {
 		{name: Namespace, short: "n", into: &s.Namespace, usage: "the `NAMESPACE` of specs that name none, and the one to serve"},
 		{name: "language", into: &s.Language, words: builtin.Languages().Names(), usage: "the `LANGUAGE` of expressions that name none"},
 		{name: Plugins, into: &s.Plugins, usage: "read kinds from `FOLDER`, each a folder in it with a kind.yaml; to run them needs --allow-exec"},
-		{name: AllowExec, into: &s.AllowExec, usage: "let nodes start programs: those of the kinds exec and python, and of --plugins. Documents can then do what a shell can"},
+		{name: AllowExec, into: &s.AllowExec, usage: "let nodes start programs: exec, python, mcp_call and llm with a command, and kinds of --plugins. Documents can then do what a shell can"},
 		{name: Watch, short: "w", into: &s.Watch, usage: "reload when documents, values files, scripts or modules of WebAssembly in the same folders change"},
 		{name: Console, into: &s.Console, usage: "serve the console for a browser, at --admin or 127.0.0.1:9000, and print an address for one session that may do everything"},
 		{name: "keep", into: &s.Keep, usage: "record processes for the console although it does not look, and keep up to `SIZE` of those that ended last, failed or were slow"},
