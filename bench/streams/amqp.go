@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"sync"
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -116,7 +117,6 @@ func amqpForm(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer inConn.Close() // the process ends
 	outConn, out, err := amqpChannel(args[2])
 	if err != nil {
 		return err
@@ -134,8 +134,20 @@ func amqpForm(ctx context.Context, args []string) error {
 		confirm *amqp.DeferredConfirmation
 	}
 	pairs, failed := make(chan pair, 4096), make(chan error, 1)
-	go func() {
-		failed <- amqpMap(deliveries, out, m, func(d amqp.Delivery, c *amqp.DeferredConfirmation) { pairs <- pair{d, c} })
+	ctx, stop := context.WithCancel(ctx)
+	var mapping sync.WaitGroup
+	mapping.Go(func() {
+		failed <- amqpMap(deliveries, out, m, func(d amqp.Delivery, c *amqp.DeferredConfirmation) {
+			select {
+			case pairs <- pair{d, c}:
+			case <-ctx.Done():
+			}
+		})
+	})
+	defer func() {
+		stop()
+		inConn.Close() // ends deliveries
+		mapping.Wait()
 	}()
 	for {
 		select {
