@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"sync"
 	"fmt"
+	"sync"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
