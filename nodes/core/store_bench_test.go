@@ -11,7 +11,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// BenchmarkStore is a packet through limit and cache with a store in Redis, beside the bare round trip of the client.
+// BenchmarkStore is a packet through limit and cache with a store in Redis, next to the bare round trip of the client.
 func BenchmarkStore(b *testing.B) {
 	source := "redis://" + servertest.StartRedis(b, servertest.RedisOptions{Args: []string{"--appendonly", "no"}}).Addr()
 	settings, err := client.ParseURL(source)
