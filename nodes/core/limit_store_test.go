@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -140,6 +141,26 @@ func TestLimitStoreOutage(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestStoreRefused has stores that do not let the program in, or are not there: the start says so, and shows no password.
+func TestStoreRefused(t *testing.T) {
+	redis := servertest.StartRedis(t, servertest.RedisOptions{Password: "right"}).Addr()
+	_, _, postgres := servertest.StartStore(t, "postgres")
+	for _, kind := range []string{"limit, rate: 1", "cache", "publish, topic: a", "subscribe, topic: a"} {
+		for _, c := range []struct{ driver, source, want string }{
+			{"redis", "redis://:wrong-one@" + redis, "store.source: "},
+			{"postgres", strings.Replace(postgres, "/postgres", "/nothing", 1), "nothing"},
+		} {
+			f := flowtest.New(t, std.Defs("cel")...)
+			f.Options.Clock = node.SystemClock{}
+			list, err := f.Apply(fmt.Sprintf("- {kind: %s, name: n, store: {driver: %s, source: '%s'}}\n", kind, c.driver, c.source))
+			got := fmt.Sprint(list, err)
+			if !strings.Contains(got, c.want) || strings.Contains(got, "wrong-one") {
+				t.Errorf("%s in %s: got %s, want %s", kind, c.driver, got, c.want)
+			}
 		}
 	}
 }
