@@ -29,7 +29,9 @@ func TestHeader(t *testing.T) {
 }
 
 func TestHeaderRefused(t *testing.T) {
-	one := func(name, text string) value.Value { return value.Map(value.Field{Name: name, Value: value.String(text)}) }
+	one := func(name, text string) value.Value {
+		return value.Map(value.Field{Name: name, Value: value.String(text)})
+	}
 	for name, header := range map[string]value.Value{
 		"a list": value.List(), "NUL": one("a", "\x00"), "not UTF-8": one("\xff", "a"), "long": one("a", strings.Repeat("x", longest+1)),
 	} {
