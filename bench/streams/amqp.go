@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -112,6 +113,10 @@ func amqpConfirmed(ctx context.Context, confirms []*amqp.DeferredConfirmation) e
 // it is confirmed.
 func amqpForm(ctx context.Context, args []string) error {
 	m := mappers(args[1])[onDemand]
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	defer work.Wait() // until the connections are closed
+	defer cancel()
 	inConn, in, err := amqpChannel(args[2])
 	if err != nil {
 		return err
@@ -134,9 +139,14 @@ func amqpForm(ctx context.Context, args []string) error {
 		confirm *amqp.DeferredConfirmation
 	}
 	pairs, failed := make(chan pair, 4096), make(chan error, 1)
-	go func() {
-		failed <- amqpMap(deliveries, out, m, func(d amqp.Delivery, c *amqp.DeferredConfirmation) { pairs <- pair{d, c} })
-	}()
+	work.Go(func() {
+		failed <- amqpMap(deliveries, out, m, func(d amqp.Delivery, c *amqp.DeferredConfirmation) {
+			select {
+			case pairs <- pair{d, c}:
+			case <-ctx.Done():
+			}
+		})
+	})
 	for {
 		select {
 		case p := <-pairs:

@@ -3,6 +3,7 @@ package amqp
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,11 +12,12 @@ import (
 
 // A link is one connection with a channel.
 type link struct {
-	conn   *amqp.Connection
-	gate   *gate
-	ch     *amqp.Channel
-	closed chan *amqp.Error      // has the reason when the channel has ended, and is closed
-	short  atomic.Pointer[error] // why the broker takes no messages; nil if it does
+	conn     *amqp.Connection
+	gate     *gate
+	ch       *amqp.Channel
+	closed   chan *amqp.Error      // has the reason when the channel has ended, and is closed
+	short    atomic.Pointer[error] // why the broker takes no messages; nil if it does
+	watching sync.WaitGroup
 }
 
 // watch notes that the broker takes no messages, because it lacks memory or disk, until the
@@ -46,6 +48,7 @@ func (l *link) blocked() error {
 func (l *link) abort() {
 	l.gate.Close()
 	l.conn.Close() // returns as the network is gone; its error says so
+	l.watching.Wait()
 }
 
 // close ends a connection. The broker has all that was sent, unless ctx ends before.
@@ -56,6 +59,7 @@ func (l *link) close(ctx context.Context) {
 	if err := l.conn.CloseDeadline(time.Now().Add(closeTimeout)); err != nil {
 		l.gate.Close() // it was lost before
 	}
+	l.watching.Wait()
 }
 
 // within calls f, which waits for the broker, and ends the connection if that takes too long.

@@ -119,7 +119,8 @@ func (s *settings) dial(ctx context.Context, ahead int64) (*link, error) {
 		return nil, s.explain(err)
 	}
 	l.closed = l.ch.NotifyClose(make(chan *amqp.Error, 1))
-	go l.watch(l.conn.NotifyBlocked(make(chan amqp.Blocking, 1)))
+	blocks := l.conn.NotifyBlocked(make(chan amqp.Blocking, 1))
+	l.watching.Go(func() { l.watch(blocks) })
 	return l, nil
 }
 

@@ -44,7 +44,7 @@ func TestHeaderRefused(t *testing.T) {
 	}
 }
 
-// FuzzHeader has user properties survive the way through a workflow, but for their order among
+// FuzzHeader has user properties survive the way through a workflow, except for their order among
 // those of other names.
 func FuzzHeader(f *testing.F) {
 	f.Add("a", "1", "b", "2")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -15,12 +16,9 @@ func Run(dir string, start func(tb testing.TB)) (stop func(), err error) {
 		return nil, err
 	}
 	o := &outside{dir: dir}
-	done := make(chan struct{})
-	go func() { // which Fatal ends
-		defer close(done)
-		start(o)
-	}()
-	<-done
+	var work sync.WaitGroup
+	work.Go(func() { start(o) }) // which Fatal ends
+	work.Wait()
 	if o.failed != nil {
 		o.stop()
 	}
