@@ -113,10 +113,15 @@ func amqpConfirmed(ctx context.Context, confirms []*amqp.DeferredConfirmation) e
 // it is confirmed.
 func amqpForm(ctx context.Context, args []string) error {
 	m := mappers(args[1])[onDemand]
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	defer work.Wait() // until the connections are closed
+	defer cancel()
 	inConn, in, err := amqpChannel(args[2])
 	if err != nil {
 		return err
 	}
+	defer inConn.Close() // the process ends
 	outConn, out, err := amqpChannel(args[2])
 	if err != nil {
 		return err
@@ -134,9 +139,7 @@ func amqpForm(ctx context.Context, args []string) error {
 		confirm *amqp.DeferredConfirmation
 	}
 	pairs, failed := make(chan pair, 4096), make(chan error, 1)
-	ctx, stop := context.WithCancel(ctx)
-	var mapping sync.WaitGroup
-	mapping.Go(func() {
+	work.Go(func() {
 		failed <- amqpMap(deliveries, out, m, func(d amqp.Delivery, c *amqp.DeferredConfirmation) {
 			select {
 			case pairs <- pair{d, c}:
@@ -144,11 +147,6 @@ func amqpForm(ctx context.Context, args []string) error {
 			}
 		})
 	})
-	defer func() {
-		stop()
-		inConn.Close() // ends deliveries
-		mapping.Wait()
-	}()
 	for {
 		select {
 		case p := <-pairs:

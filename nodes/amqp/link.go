@@ -12,13 +12,12 @@ import (
 
 // A link is one connection with a channel.
 type link struct {
-	conn   *amqp.Connection
-	gate   *gate
-	ch     *amqp.Channel
-	closed chan *amqp.Error      // has the reason when the channel has ended, and is closed
-	short  atomic.Pointer[error] // why the broker takes no messages; nil if it does
-
-	watching sync.WaitGroup // for watch, which ends with the connection
+	conn     *amqp.Connection
+	gate     *gate
+	ch       *amqp.Channel
+	closed   chan *amqp.Error      // has the reason when the channel has ended, and is closed
+	short    atomic.Pointer[error] // why the broker takes no messages; nil if it does
+	watching sync.WaitGroup
 }
 
 // watch notes that the broker takes no messages, because it lacks memory or disk, until the

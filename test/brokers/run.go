@@ -16,9 +16,9 @@ func Run(dir string, start func(tb testing.TB)) (stop func(), err error) {
 		return nil, err
 	}
 	o := &outside{dir: dir}
-	var started sync.WaitGroup
-	started.Go(func() { start(o) }) // which Fatal ends
-	started.Wait()
+	var work sync.WaitGroup
+	work.Go(func() { start(o) }) // which Fatal ends
+	work.Wait()
 	if o.failed != nil {
 		o.stop()
 	}
