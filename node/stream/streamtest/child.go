@@ -55,8 +55,11 @@ func (s *Subject) child(t *testing.T) int {
 	if os.Getenv(childHolds) != "" {
 		var held atomic.Int32
 		l.decide = func(run []took) verdict {
-			if run[0].id%50 == 7 && held.Add(1) <= 16 { // it has places for more
-				return verdict{until: orphan}
+			if n := int32(len(run)); run[0].id%50 == 7 {
+				if held.Add(n) <= 16 { // it has places for more messages
+					return verdict{until: orphan}
+				}
+				held.Add(-n)
 			}
 			return verdict{}
 		}
