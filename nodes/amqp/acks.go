@@ -43,7 +43,7 @@ func (a *acks) begin(l *link) {
 	a.mu.link, a.mu.next, a.mu.above, a.mu.tags = l, 1, make(map[uint64]bool), nil
 }
 
-// add acknowledges deliveries of a connection, or has them wait.
+// add acknowledges deliveries of a connection, or lets them wait.
 func (a *acks) add(l *link, tags ...uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
