@@ -47,38 +47,83 @@ const everyRow = `INSERT INTO item (id) VALUES (2); INSERT INTO item VALUES
  '1 day 2 hours', '00000000-0000-0000-0000-00000000000a', '{"a": [1, 1.50]}', '{"b": null}', '10.0.0.0/8', 'so so', 5, '{good,NULL}', '{1,NULL,3}', '{"a,b","",NULL,"q\""}', '{2026-01-01 00:00:00+00}', 12.5, '<a/>', B'101', '[1,5)', '(1,2)'),
 (3, 0, 0, 0, 'NaN', '-Infinity', 'NaN', false, '', '', '', '', '0001-01-01', '00:00', '1970-01-01', '1970-01-01Z', '0', '00000000-0000-0000-0000-000000000000', '[]', '"text"', '::1', 'good', 1, '{}', '{}', '{}', '{}', 0, '', B'000', 'empty', '(0,0)')`
 
+// more is a table of types that are read as text, of arrays, and of limits.
+var more = []string{
+	`CREATE TYPE pair AS (a int, b text)`, `CREATE TYPE mood AS ENUM ('good')`,
+	`CREATE TABLE item (id bigint PRIMARY KEY, time1 timestamp, time2 timestamptz, time3 timestamp, day date, f real,
+	 o oid, n name, tt timetz, cd cidr, mac macaddr, ts tsvector, tq tsquery, multi int4multirange, jp jsonpath, comp pair, ch "char", vb varbit,
+	 bs boolean[], i2s smallint[], i8s bigint[], f4s real[], f8s double precision[], nums numeric[], us uuid[], ds date[], tms time[], tss timestamp[], ivs interval[],
+	 js json[], jbs jsonb[], raws bytea[], ips inet[], comps pair[], moods mood[], vcs varchar[], square int[], based int[])`,
+}
+
+const moreRow = `INSERT INTO item (id, time1, time2, time3, day, f) VALUES
+(1, '-infinity', 'infinity', '0044-03-15 12:00:00 BC', 'infinity', 'Infinity'),
+(2, '12026-11-29', '294276-12-31 23:59:59.999999Z', '4713-01-01 00:00:00 BC', '4713-01-01 BC', 3.4028235e38),
+(3, '0001-01-01', '0001-12-31 23:59:59.5Z BC', '1582-10-10', '5874897-12-31', 1e-45),
+(4, '1969-12-31 23:59:59.999999', '2026-03-29 01:30:00+01', '2000-01-01', '2000-02-29', 16777216);
+INSERT INTO item (id, o, n, tt, cd, mac, ts, tq, multi, jp, comp, ch, vb, bs, i2s, i8s, f4s, f8s, nums, us, ds, tms, tss, ivs, js, jbs, raws, ips, comps, moods, vcs, square, based) VALUES
+(5, 4294967295, 'name', '12:00:00+09', '10.0.0.0/8', '08:00:2b:01:02:03', 'fat:2 rat:3A', 'a & b', '{[1,2),[5,7)}', '$."a"', '(1,"x,y")', 'c', B'10110',
+ '{t,f,NULL}', '{-32768}', '{9223372036854775807}', '{0.1,NaN}', '{0.1,Infinity,1e300}', '{1.50,NaN}', '{00000000-0000-0000-0000-00000000000a}', '{2026-11-29,infinity}', '{12:30:00}',
+ '{"2026-11-29 12:30:00.5",infinity,"0044-03-15 00:00:00 BC"}', '{"1 day"}', '{"{\"a\": 1}"}', '{"{\"b\": [1.50]}"}', '{"\\x00ff",NULL}', '{10.0.0.1}',
+ '{"(1,\"x\")",NULL}', '{good}', '{"NULL",NULL,""}', '{{1,2},{3,NULL}}', '[5:6]={1,2}')`
+
 // TestCDCValues: the values of a snapshot, and of changes, are those that sql gives for the same row.
 func TestCDCValues(t *testing.T) {
-	s := newSystem(t)
-	s.exec(t, every...)
-	s.exec(t, strings.NewReplacer("(1, -32768", "(11, -32768", "(2)", "(12)", "(3, 0", "(13, 0").Replace(everyRow))
-	k := newTaken(t, fmt.Sprintf(`
+	t.Parallel()
+	for name, c := range map[string]struct {
+		tables         []string
+		first, changes string
+		ids            [2][]string
+	}{
+		"types": {
+			every, strings.NewReplacer("(1, -32768", "(11, -32768", "(2)", "(12)", "(3, 0", "(13, 0").Replace(everyRow), everyRow,
+			[2][]string{{"11", "12", "13"}, {"1", "2", "3"}},
+		},
+		"limits and arrays": {more, "INSERT INTO item (id) VALUES (6)", moreRow, [2][]string{{"6"}, {"1", "2", "3", "4", "5"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSystem(t)
+			s.exec(t, c.tables...)
+			s.exec(t, c.first)
+			k := newTaken(t, fmt.Sprintf(`
 - {kind: postgres_cdc, name: source, source: '%[1]s', slot: %[2]s, publication: p, tables: item, snapshot: initial, ports: {out: [{name: take}, {name: select}]}}
 - {kind: snippet, name: select, language: cel, code: '["SELECT * FROM item WHERE id = :id", {"id": self.body.row.id}]', ports: {out: [{name: sql}]}}
 - {kind: sql, name: sql, driver: postgres, source: '%[1]s', ports: {out: [{name: take}]}}
 - {kind: take, name: take}
 `, s.url(s.server.Addr), s.name))
-	k.until(t, "the snapshot", func() bool { return len(k.messages) == 6 })
-	s.exec(t, everyRow)
-	k.until(t, "the changes", func() bool { return len(k.messages) == 12 })
-	changed, selected := map[string]string{}, map[string]string{}
-	for _, m := range k.messages {
-		if m.Kind() == value.KindList {
-			selected[at(m.At(0), "id").String()] = m.At(0).String()
-		} else {
-			changed[at(m, "key").String()] = at(m, "body", "row").String()
-		}
-	}
-	for _, id := range []string{"1", "2", "3", "11", "12", "13"} {
-		if changed[id] != selected[id] || changed[id] == "" {
-			t.Errorf("row %s: got\n%s\nsql gives\n%s", id, changed[id], selected[id])
-		}
+			k.until(t, "the snapshot", func() bool { return len(k.messages) == 2*len(c.ids[0]) })
+			s.exec(t, c.changes)
+			ids := slices.Concat(c.ids[0], c.ids[1])
+			k.until(t, "the changes", func() bool { return len(k.messages) == 2*len(ids) })
+			changed, selected := map[string]value.Value{}, map[string]value.Value{}
+			for _, m := range k.messages {
+				if m.Kind() == value.KindList {
+					selected[at(m.At(0), "id").String()] = m.At(0)
+				} else {
+					changed[at(m, "key").String()] = at(m, "body", "row")
+				}
+			}
+			for _, id := range ids {
+				got, want := changed[id], selected[id]
+				if got.Len() != want.Len() || got.Len() == 0 {
+					t.Errorf("row %s: got %s, sql gives %s", id, got, want)
+					continue
+				}
+				for name, w := range want.Fields() {
+					if g := at(got, name); g.Kind() != w.Kind() || g.String() != w.String() {
+						t.Errorf("row %s, %s: got %s %s, sql gives %s %s", id, name, g.Kind(), g, w.Kind(), w)
+					}
+				}
+			}
+		})
 	}
 }
 
 // TestCDCUnchanged: a large value that an update leaves alone is named, not made null, and the whole
 // row comes with REPLICA IDENTITY FULL.
 func TestCDCUnchanged(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t)
 	s.exec(t, "CREATE TABLE item (id bigint PRIMARY KEY, n int, large text)", "ALTER TABLE item ALTER large SET STORAGE EXTERNAL")
 	k := newTaken(t, s.cdc("snapshot: never"))
@@ -111,6 +156,7 @@ func TestCDCUnchanged(t *testing.T) {
 
 // TestCDCDefinitions: a table that is altered between changes gives rows of its columns at that time.
 func TestCDCDefinitions(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t)
 	s.exec(t, "CREATE TABLE item (id bigint PRIMARY KEY, a int)")
 	k := newTaken(t, s.cdc("snapshot: never"))
@@ -129,6 +175,7 @@ func TestCDCDefinitions(t *testing.T) {
 
 // TestCDCPartitions: changes of partitions have the name of the table, also of one that is added later.
 func TestCDCPartitions(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t)
 	s.exec(t, "CREATE TABLE item (id bigint, day int, PRIMARY KEY (id, day)) PARTITION BY LIST (day)", "CREATE TABLE item_1 PARTITION OF item FOR VALUES IN (1)")
 	k := newTaken(t, s.cdc("snapshot: never"))
