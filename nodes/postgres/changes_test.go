@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -193,43 +194,89 @@ func TestCDCPartitions(t *testing.T) {
 	}
 }
 
-// TestCDCTransactions: a transaction is a message, or parts of one, and a large one is never held as a whole.
+// TestCDCTransactions: a transaction is a message, also with an empty row and a large value that was not changed.
 func TestCDCTransactions(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t)
-	s.exec(t, "CREATE TABLE item (id bigint PRIMARY KEY, pad text)")
-	const rows, most = 100_000, 2_000
-	k := newTaken(t, s.cdc("snapshot: never", "message: transaction", "max_in_flight: 2000", "bytes: 4MiB"))
+	s.exec(t, "CREATE TABLE item (id bigint PRIMARY KEY, pad text)", "ALTER TABLE item ALTER pad SET STORAGE EXTERNAL", "CREATE TABLE nothing ()", "ALTER TABLE nothing REPLICA IDENTITY FULL", "CREATE PUBLICATION p FOR TABLE item, nothing")
+	k := newTaken(t, strings.Replace(s.cdc("snapshot: never", "message: transaction"), "tables: item", "tables: [item, nothing]", 1))
 	k.connected(t)
-	s.exec(t, "BEGIN; INSERT INTO item VALUES (1, 'a'), (2, 'b'); DELETE FROM item WHERE id = 1; COMMIT")
-	k.until(t, "a message", func() bool { return len(k.messages) == 1 })
-	if got, want := jsonOf(t, at(k.messages[0], "body")), `[{"op":"insert","table":"public.item","row":{"id":1,"pad":"a"},"old":null,"key":"1"},{"op":"insert","table":"public.item","row":{"id":2,"pad":"b"},"old":null,"key":"2"},{"op":"delete","table":"public.item","row":null,"old":{"id":1},"key":"1"}]`; got != want {
-		t.Errorf("got %s, want %s", got, want)
+	s.exec(t, "BEGIN; INSERT INTO item VALUES (1, 'a'), (2, NULL); DELETE FROM item WHERE id = 1; INSERT INTO nothing DEFAULT VALUES; COMMIT",
+		"INSERT INTO item VALUES (3, repeat('x', 10000))", "BEGIN; UPDATE item SET id = 4 WHERE id = 3; TRUNCATE item; COMMIT")
+	k.until(t, "three messages", func() bool { return len(k.messages) == 3 })
+	for i, want := range []string{
+		`[{"op":"insert","table":"public.item","row":{"id":1,"pad":"a"},"old":null,"key":"1"},{"op":"insert","table":"public.item","row":{"id":2,"pad":null},"old":null,"key":"2"},` +
+			`{"op":"delete","table":"public.item","row":null,"old":{"id":1},"key":"1"},{"op":"insert","table":"public.nothing","row":{},"old":null}]`,
+		`[{"op":"insert","table":"public.item","row":{"id":3,"pad":"` + strings.Repeat("x", 10000) + `"},"old":null,"key":"3"}]`,
+		`[{"op":"update","table":"public.item","row":{"id":4},"old":{"id":3},"unchanged":["pad"],"key":"4"},{"op":"truncate","table":"public.item","row":null,"old":null}]`,
+	} {
+		m := k.messages[i]
+		if got := jsonOf(t, at(m, "body")); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if partial, ok := at(m, "partial").AsBool(); !ok || partial || at(m, "part").String() != "1" {
+			t.Errorf("got part %s, partial %s", at(m, "part"), at(m, "partial"))
+		}
 	}
-	s.exec(t, fmt.Sprintf("INSERT INTO item SELECT n + 10, repeat('x', 500) FROM generate_series(1, %d) AS n", rows))
-	k.until(t, "the last part", func() bool {
-		last := k.messages[len(k.messages)-1]
-		partial, _ := at(last, "partial").AsBool()
-		return len(k.messages) > 1 && !partial
-	})
-	count := 0
-	for i, m := range k.messages[1:] {
-		part, _ := at(m, "part").AsInt()
-		partial, _ := at(m, "partial").AsBool()
-		body := at(m, "body")
-		if int(part) != i+1 || partial != (i < len(k.messages)-2) || body.Len() > most {
-			t.Fatalf("part %d is numbered %d with %d changes, partial: %t", i+1, part, body.Len(), partial)
-		}
-		if size := len(jsonOf(t, body)); size > 2<<20 { // a quarter of bytes, and what JSON adds
-			t.Errorf("part %d is %d bytes", part, size)
-		}
-		for j := range body.Len() {
-			count++
-			if id, _ := at(body.At(j), "row", "id").AsInt(); int(id) != count+10 {
-				t.Fatalf("got the row %d, want %d", id, count+10)
+}
+
+// TestCDCLargeTransaction reads 100,000 rows of one transaction, of 60 MB and more as values, and
+// never holds much of them. It is not parallel, as it measures memory.
+func TestCDCLargeTransaction(t *testing.T) {
+	const rows, most, bound = 100_000, 2_000, 20 << 20
+	for _, mode := range []string{"change", "transaction"} {
+		t.Run(mode, func(t *testing.T) {
+			s := newSystem(t)
+			s.exec(t, "CREATE TABLE item (id bigint PRIMARY KEY, pad text)")
+			count, messages, ended, held, begin := 0, 0, false, uint64(0), heap()
+			row := func(v value.Value) {
+				count++
+				if id, _ := at(v, "row", "id").AsInt(); int(id) != count {
+					t.Errorf("got the row %d, want %d", id, count)
+				}
+				if count%10_000 == 0 {
+					held = max(held, heap())
+				}
 			}
-		}
+			k := &taken{forget: true, hold: func(m value.Value) {
+				messages++
+				body := at(m, "body")
+				if mode == "change" {
+					row(body)
+					ended = count == rows
+					return
+				}
+				part, _ := at(m, "part").AsInt()
+				partial, _ := at(m, "partial").AsBool()
+				if int(part) != messages || body.Len() > most || body.Size() > 1<<20 {
+					t.Errorf("message %d is part %d, with %d changes of %d bytes", messages, part, body.Len(), body.Size())
+				}
+				for i := range body.Len() {
+					row(body.At(i))
+				}
+				ended = !partial
+			}}
+			if err := k.start(t, s.cdc("snapshot: never", "message: "+mode, fmt.Sprint("max_in_flight: ", most), "bytes: 4MiB")); err != nil {
+				t.Fatal(err)
+			}
+			k.connected(t)
+			s.exec(t, fmt.Sprintf("INSERT INTO item SELECT n, repeat('x', 500) FROM generate_series(1, %d) AS n", rows))
+			k.until(t, "the last row", func() bool { return ended })
+			if count != rows {
+				t.Errorf("got %d rows, want %d", count, rows)
+			}
+			if held > begin+bound {
+				t.Errorf("%d MB were held at once, want at most %d", (held-begin)>>20, bound>>20)
+			}
+			t.Logf("%d messages, %d MB", messages, (held-begin)>>20)
+		})
 	}
-	if count != rows {
-		t.Errorf("got %d rows, want %d", count, rows)
-	}
+}
+
+// heap returns how much memory is in use.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

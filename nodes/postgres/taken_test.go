@@ -23,7 +23,8 @@ type taken struct {
 	log    syncbuffer.Buffer
 	stop   func()
 	tick   *time.Ticker
-	hold   func(value.Value) // called before a message is answered; nil holds none
+	hold   func(value.Value) // called before a message is answered, one after the other with forget; nil holds none
+	forget bool              // messages are not kept
 
 	sync.Mutex
 	keys     map[string]int // how often each key has come
@@ -73,8 +74,15 @@ func (k *taken) def() *node.Def {
 		Kind: "take", Summary: "Keeps what it gets.", In: []node.Port{{Name: "in"}},
 		New: func(*node.Init) (node.Node, error) {
 			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
+				if k.forget {
+					k.Lock()
+					defer k.Unlock()
+				}
 				if k.hold != nil {
 					k.hold(pkt.Payload)
+				}
+				if k.forget {
+					return node.None()
 				}
 				key, _ := pkt.Payload.Get("key")
 				k.Lock()
