@@ -31,6 +31,7 @@ type reader struct {
 	connected bool          // owned by the goroutine that reads, as the next two
 	cancelled chan string   // has one when the broker has ended the consumer
 	messages  <-chan amqp.Delivery
+	acks      acks // owned by the goroutine that settles
 
 	mu struct {
 		sync.Mutex

@@ -39,24 +39,38 @@ func (r *reader) due(room *stream.Room) (read []stream.Message) {
 // Settle implements [stream.Reader]. What is of an earlier connection comes again.
 func (r *reader) Settle(_ context.Context, s stream.Settled) error {
 	l := r.current()
+	r.acks.of(l)
+	r.acks.tags = r.acks.tags[:0]
 	for i := range s.Outcomes {
 		o := &s.Outcomes[i]
 		t := o.Message.Token.(*delivery)
 		if t.link != l {
 			continue
 		}
-		var err error
 		switch {
 		case o.Err == nil:
-			err = l.ch.Ack(t.DeliveryTag, false)
+			r.acks.tags = append(r.acks.tags, t.DeliveryTag)
 		case errors.Is(o.Err, stream.ErrUnused):
-			err = l.ch.Nack(t.DeliveryTag, false, true)
+			if err := l.ch.Nack(t.DeliveryTag, false, true); err != nil {
+				return r.settings.lostError(err)
+			}
+			r.acks.settle(t.DeliveryTag)
 		default:
 			r.keep(t, o.Delay)
 		}
-		if err != nil {
-			return r.settings.lostError(err)
+	}
+	upTo, single := r.acks.split()
+	var err error
+	if upTo > 0 {
+		err = l.ch.Ack(upTo, true)
+	}
+	for _, tag := range single {
+		if err == nil {
+			err = l.ch.Ack(tag, false)
 		}
+	}
+	if err != nil {
+		return r.settings.lostError(err)
 	}
 	return nil
 }

@@ -192,7 +192,7 @@ func (n *windower) enter(ctx context.Context, e *event, w *parked) (full []*bund
 		answer = node.None()
 	}
 	for _, target := range targets {
-		if f := target.fault; f != nil && f.expect > 0 && len(target.items) >= f.expect && n.take(&target.bundle) {
+		if f := target.fault; f != nil && f.complete(len(target.items)) && n.take(&target.bundle) {
 			full = append(full, &target.bundle)
 		}
 	}

@@ -157,7 +157,8 @@ func (n *windower) reopen(e *event, f *fault) *window {
 			if delete(n.reopened, f); len(w.items) == 0 {
 				return
 			}
-			if w.partial = w.partial || f.partial || len(w.items) < f.expect; w.partial {
+			short := int64(len(w.items)) < f.expect.Load()
+			if w.partial = short || f.partial.Load() || w.partial; w.partial {
 				n.partials++
 			}
 		}

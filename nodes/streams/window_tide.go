@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node/state"
@@ -29,9 +30,18 @@ type tide struct {
 // A fault is a window whose process has failed: the messages come again, although its time is over.
 type fault struct {
 	span
-	key     state.Key
-	expect  int // messages that come again; 0 if that is not known any more
-	partial bool
+	key state.Key
+
+	// They change under the lock of the tide. A window that ends by its timer reads expect, and then
+	// partial, without that: where it sees the former changed, the latter was before.
+	expect  atomic.Int64 // messages that come again; 0 if that is not known any more
+	partial atomic.Bool
+}
+
+// complete reports whether so many messages are all that were expected to come again.
+func (f *fault) complete(messages int) bool {
+	expect := f.expect.Load()
+	return expect > 0 && int64(messages) >= expect
 }
 
 func newTide() *tide {
@@ -107,17 +117,20 @@ func (t *tide) settle(w *window, failed bool, most int) {
 	f := w.fault
 	switch {
 	case f != nil && failed:
-		f.expect = max(f.expect, len(w.items))
+		f.expect.Store(max(f.expect.Load(), int64(len(w.items))))
 	case f != nil:
 		// It stays open for more: of the messages that have come, some may not be those that were expected.
-		f.expect, f.partial = max(0, f.expect-len(w.items)), true
+		f.partial.Store(true)
+		f.expect.Store(max(0, f.expect.Load()-int64(len(w.items))))
 	case failed:
 		if len(t.byAge) >= most {
 			t.forget(t.byAge[0])
 			t.byAge[0] = nil
 			t.byAge = t.byAge[1:]
 		}
-		f = &fault{span: span{w.start, w.end}, key: w.key, expect: len(w.items), partial: w.partial}
+		f = &fault{span: span{w.start, w.end}, key: w.key}
+		f.expect.Store(int64(len(w.items)))
+		f.partial.Store(w.partial)
 		all := t.faults[f.key]
 		t.faults[f.key] = slices.Insert(all, startOf(all, f.start+1), f)
 		t.byAge = append(t.byAge, f)
