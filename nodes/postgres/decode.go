@@ -194,8 +194,8 @@ func (d *decoder) full(room stream.Room) bool {
 }
 
 // reads reports whether to read on: there is room, or the end of the transaction may be next,
-// without which its last message is not settled for the server. If a message is next instead, there
-// is no room for it yet.
+// without which its last message is not settled for the server. If a message is next instead, it
+// waits for the next call.
 func (d *decoder) reads(room stream.Room) bool {
 	return !d.full(room) || d.txn != nil && d.fitting(room) == len(d.out)
 }

@@ -426,7 +426,7 @@ func TestS3Versions(t *testing.T) {
 }
 
 // TestS3Aborted ends uploads of a large object in the middle: it is not seen in part, while they run
-// and afterwards, and no part is left that somebody pays for.
+// and afterwards, and no part is left, which would cost.
 func TestS3Aborted(t *testing.T) {
 	s := newS3System(t, brokers.S3Options{})
 	target, err := url.Parse(s.server.URL(s.server.Addr))
