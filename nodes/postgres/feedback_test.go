@@ -15,14 +15,14 @@ import (
 // to send than there is room for: nothing is read, and the server hears of the program all the same.
 func TestCDCFeedback(t *testing.T) {
 	t.Parallel()
-	const patience = 12 * time.Second // of the server; the program shows itself every 10 s
+	const patience = 4 * time.Second // of the server, of 60 s by default
 	s := newSystem(t)
 	s.exec(t, item)
 	if _, err := connect(t, s.database()).Exec(t.Context(), "ALTER ROLE kit"+s.name+" SET wal_sender_timeout = '"+patience.String()+"'"); err != nil {
 		t.Fatal(err)
 	}
 	gate := make(chan struct{})
-	k := &taken{keys: make(map[string]int), hold: func(v value.Value) {
+	k := &taken{clock: brisk{}, keys: make(map[string]int), hold: func(v value.Value) {
 		if key, _ := v.Get("key"); key.String() == "1" {
 			<-gate
 		}

@@ -171,7 +171,7 @@ func TestCDCIdle(t *testing.T) {
 	s := newSystem(t)
 	s.exec(t, item, "CREATE TABLE other (id bigint PRIMARY KEY)")
 	gate := make(chan struct{})
-	k := &taken{keys: make(map[string]int), hold: func(v value.Value) {
+	k := &taken{clock: brisk{}, keys: make(map[string]int), hold: func(v value.Value) {
 		if key, _ := v.Get("key"); key.String() == "2" {
 			<-gate
 		}
