@@ -22,8 +22,8 @@ func TestAcks(t *testing.T) {
 				order[i], order[j] = order[j], order[i]
 			}
 		}
-		var a acks
-		a.of(new(link))
+		a := newAcks(nil, n)
+		a.begin(nil)
 		settled, acked := map[uint64]bool{}, map[uint64]bool{}
 		ack := func(tag uint64) {
 			if !settled[tag] || acked[tag] {
@@ -32,7 +32,7 @@ func TestAcks(t *testing.T) {
 			acked[tag] = true
 		}
 		for len(order) > 0 {
-			a.tags = a.tags[:0]
+			a.mu.tags = a.mu.tags[:0]
 			some := order[:min(1+r.IntN(20), len(order))]
 			order = order[len(some):]
 			for _, i := range some {
@@ -43,7 +43,7 @@ func TestAcks(t *testing.T) {
 					acked[tag] = true
 					continue
 				}
-				a.tags = append(a.tags, tag)
+				a.mu.tags = append(a.mu.tags, tag)
 			}
 			upTo, single := a.split()
 			if upTo > 0 {
@@ -60,8 +60,8 @@ func TestAcks(t *testing.T) {
 				ack(tag)
 			}
 		}
-		if len(acked) != n || len(a.above) != 0 || a.next != n+1 {
-			t.Fatalf("seed %d: %d acknowledged, %d above %d", seed, len(acked), len(a.above), a.next)
+		if len(acked) != n || len(a.mu.above) != 0 || a.mu.next != n+1 {
+			t.Fatalf("seed %d: %d acknowledged, %d above %d", seed, len(acked), len(a.mu.above), a.mu.next)
 		}
 	}
 }

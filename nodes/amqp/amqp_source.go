@@ -46,6 +46,7 @@ func openSource(init *node.Init) (stream.Reader, error) {
 	}
 	r := &reader{
 		settings: s, queue: queue, most: stream.InFlight(c), mostBytes: c.Int("bytes"), clock: init.Clock, wake: make(chan struct{}, 1),
+		acks: newAcks(init.Clock, stream.InFlight(c)),
 	}
 	if c.Has("declare") {
 		if r.declare, err = newDeclaration(queue, c.Group("declare")); err != nil {

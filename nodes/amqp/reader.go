@@ -31,7 +31,8 @@ type reader struct {
 	connected bool          // owned by the goroutine that reads, as the next two
 	cancelled chan string   // has one when the broker has ended the consumer
 	messages  <-chan amqp.Delivery
-	acks      acks // owned by the goroutine that settles
+	acks      *acks
+	settled   []uint64 // of one call of Settle
 
 	mu struct {
 		sync.Mutex
@@ -74,6 +75,7 @@ func (r *reader) Connect(ctx context.Context, _ stream.Host) error {
 		return err
 	}
 	r.mu.link, r.mu.gone, r.connected = l, nil, true
+	r.acks.begin(l)
 	return nil
 }
 
@@ -231,7 +233,10 @@ func (r *reader) Nameless(m *stream.Message) error {
 
 // Close disconnects. The broker delivers again what was not acknowledged.
 func (r *reader) Close(ctx context.Context) error {
-	r.drop(func(l *link) { l.close(ctx) })
+	r.drop(func(l *link) {
+		_ = l.within(ctx, r.acks.flush) // of a lost connection: what waits comes again
+		l.close(ctx)
+	})
 	return nil
 }
 

@@ -39,8 +39,7 @@ func (r *reader) due(room *stream.Room) (read []stream.Message) {
 // Settle implements [stream.Reader]. What is of an earlier connection comes again.
 func (r *reader) Settle(_ context.Context, s stream.Settled) error {
 	l := r.current()
-	r.acks.of(l)
-	r.acks.tags = r.acks.tags[:0]
+	r.settled = r.settled[:0]
 	for i := range s.Outcomes {
 		o := &s.Outcomes[i]
 		t := o.Message.Token.(*delivery)
@@ -49,27 +48,16 @@ func (r *reader) Settle(_ context.Context, s stream.Settled) error {
 		}
 		switch {
 		case o.Err == nil:
-			r.acks.tags = append(r.acks.tags, t.DeliveryTag)
+			r.settled = append(r.settled, t.DeliveryTag)
 		case errors.Is(o.Err, stream.ErrUnused):
-			if err := l.ch.Nack(t.DeliveryTag, false, true); err != nil {
+			if err := r.acks.refuse(l, t.DeliveryTag); err != nil {
 				return r.settings.lostError(err)
 			}
-			r.acks.settle(t.DeliveryTag)
 		default:
 			r.keep(t, o.Delay)
 		}
 	}
-	upTo, single := r.acks.split()
-	var err error
-	if upTo > 0 {
-		err = l.ch.Ack(upTo, true)
-	}
-	for _, tag := range single {
-		if err == nil {
-			err = l.ch.Ack(tag, false)
-		}
-	}
-	if err != nil {
+	if err := r.acks.add(l, r.settled...); err != nil {
 		return r.settings.lostError(err)
 	}
 	return nil
