@@ -442,19 +442,21 @@ func TestS3Aborted(t *testing.T) {
 			r.Out.Host = r.In.Host // it is signed
 		},
 	}
-	var second http.HandlerFunc // what becomes of the second part
+	var second atomic.Value // a http.HandlerFunc: what becomes of the second part; nil passes it on
+	second.Store(http.HandlerFunc(nil))
 	var parts, deleted atomic.Int32
 	held := make(chan struct{})
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handle := second.Load().(http.HandlerFunc)
 		switch {
 		case r.Method == http.MethodDelete:
 			deleted.Add(1)
-		case r.URL.Query().Get("partNumber") == "2" && second != nil:
+		case r.URL.Query().Get("partNumber") == "2" && handle != nil:
 			parts.Add(1)
 			if keys := s.keys(t, ""); len(keys) > 0 {
 				t.Errorf("an object is seen before it is complete: %v", keys)
 			}
-			second(w, r)
+			handle(w, r)
 			return
 		}
 		server.ServeHTTP(w, r)
@@ -474,7 +476,7 @@ func TestS3Aborted(t *testing.T) {
 		{"late", "no answer in time", hold},
 		{"complete", "", nil},
 	} {
-		second = c.second
+		second.Store(c.second)
 		before := deleted.Load()
 		f := natsFlow(t)
 		f.Options.Clock = node.SystemClock{}
