@@ -52,7 +52,7 @@ func (l *lab) broker(ctx context.Context, args ...string) (c *child, addr string
 		}
 	}
 	c = &child{cmd: exec.CommandContext(ctx, path, args...)}
-	c.cmd.Stderr = &c.output
+	c.cmd.Dir, c.cmd.Stderr = filepath.Join("test", "brokers"), &c.output
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, "", err
 	}

@@ -86,7 +86,7 @@ func formArgs(name string, args ...string) []string {
 // forms are the baselines that run in processes of their own.
 func forms() map[string]func(context.Context, []string) error {
 	return map[string]func(context.Context, []string) error{
-		"file": fileForm, "echo": echoForm, "parts": partsForm, "job": jobForm, "nats": natsForm, "kafka": kafkaForm, "kafka transactions": kafkaTransactionForm, "llm": llmForm, "redis": redisForm, "amqp": amqpForm, "mqtt": mqttForm,
+		"file": fileForm, "echo": echoForm, "parts": partsForm, "job": jobForm, "nats": natsForm, "kafka": kafkaForm, "kafka transactions": kafkaTransactionForm, "llm": llmForm, "redis": redisForm, "amqp": amqpForm, "mqtt": mqttForm, "cdc": cdcForm, "s3": s3Form,
 	}
 }
 

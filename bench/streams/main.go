@@ -10,7 +10,8 @@
 // Reading order: main.go, lab.go (processes and rounds), messages.go (the data and the map
 // that is measured), and then by line: broker.go with nats.go (S1) and kafka.go (S2), file.go
 // (S3), echo.go (S4), parts.go (S5), job.go (S6), process.go (S7),
-// llm.go (S8), redis.go (REDIS), amqp.go (AMQP), mqtt.go (MQTT).
+// llm.go (S8), redis.go (REDIS), amqp.go (AMQP), mqtt.go (MQTT), cdc.go (CDC),
+// s3.go (OBJECTS).
 package main
 
 import (
@@ -56,6 +57,8 @@ func lines() []line {
 		{"REDIS", "stream of Redis, map, stream", measureRedis},
 		{"AMQP", "queue of RabbitMQ, map, queue", measureAMQP},
 		{"MQTT", "topic of mosquitto, map, topic", measureMQTT},
+		{"CDC", "changes of PostgreSQL, map, stream of Redis", measureCDC},
+		{"OBJECTS", "objects of S3, map, objects", measureS3},
 	}
 }
 
@@ -85,7 +88,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			}
 		}
 		if len(chosen) == 0 {
-			return fmt.Errorf("-only: there is no line %q, only S1 to S8, REDIS, AMQP and MQTT", c.only)
+			return fmt.Errorf("-only: there is no line %q, only S1 to S8, REDIS, AMQP, MQTT, CDC and OBJECTS", c.only)
 		}
 		return nil
 	}

@@ -215,14 +215,37 @@ func elementValue(s string, oid uint32) value.Value {
 	case typeJSON, typeJSONB:
 		return parseJSON([]byte(s))
 	case typeTimestamp, typeTimestamptz:
-		v, _ := parseTime(s)
-		return v
+		return postgresTime(s)
 	case typeBytea:
 		if b, err := hex.DecodeString(strings.TrimPrefix(s, `\x`)); err == nil {
 			return value.Binary(b)
 		}
 	}
 	return value.String(s)
+}
+
+// postgresTime reads a time, of years that [time.Parse] does not take, too: those before Christ, and
+// those of more than four digits. Its text stays if it is none, such as infinity.
+func postgresTime(s string) value.Value {
+	if v, ok := parseTime(s); ok {
+		return v
+	}
+	text, before := strings.CutSuffix(s, " BC")
+	digits, rest, _ := strings.Cut(text, "-")
+	year, err := strconv.Atoi(digits)
+	if err != nil {
+		return value.String(s)
+	}
+	if before {
+		year = 1 - year
+	}
+	like := 2000 + (year%400+400)%400 // the calendar repeats itself after 400 years
+	v, ok := parseTime(strconv.Itoa(like) + "-" + rest)
+	if !ok {
+		return value.String(s)
+	}
+	t, _ := v.AsTime()
+	return value.Time(time.Date(year, t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), t.Location()))
 }
 
 var errJSON = errors.New("cannot be written as JSON")

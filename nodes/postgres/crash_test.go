@@ -15,6 +15,7 @@ import (
 // 500 rows are committed and read. In the end each row of the table has come, once: the server
 // sends only what is on its disk, and the reader knows each transaction that comes again.
 func TestCDCServerCrashes(t *testing.T) {
+	t.Parallel()
 	for _, commit := range []string{"on", "off"} { // off loses commits of the client, which the reader must not have seen
 		t.Run("synchronous_commit="+commit, func(t *testing.T) {
 			t.Parallel()

@@ -194,14 +194,26 @@ func (d *decoder) full(room stream.Room) bool {
 }
 
 // reads reports whether to read on: there is room, or the end of the transaction may be next,
-// without which its last message is not settled for the server.
+// without which its last message is not settled for the server. If a message is next instead, it
+// waits for the next call.
 func (d *decoder) reads(room stream.Room) bool {
-	return !d.full(room) || d.txn != nil && len(d.out) <= room.Messages
+	return !d.full(room) || d.txn != nil && d.fitting(room) == len(d.out)
+}
+
+// fitting returns how many of the messages there is room for. At most the last one is larger.
+func (d *decoder) fitting(room stream.Room) int {
+	before := d.outBytes
+	for n := len(d.out); n > 1; n-- {
+		if before -= int64(d.out[n-1].Body.Size()); n <= room.Messages && before < room.Bytes {
+			return n
+		}
+	}
+	return min(len(d.out), 1)
 }
 
 // take returns the messages that there is room for.
 func (d *decoder) take(room stream.Room) []stream.Message {
-	n := min(len(d.out), max(room.Messages, 1))
+	n := d.fitting(room)
 	out := d.out[:n:n]
 	d.out = append([]stream.Message(nil), d.out[n:]...)
 	d.outBytes = 0

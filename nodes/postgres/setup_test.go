@@ -33,6 +33,7 @@ func refused(t *testing.T, doc string, wants ...string) {
 
 // TestCDCRefusals: what a server lacks is an error at the start, with the field, and with what helps.
 func TestCDCRefusals(t *testing.T) {
+	t.Parallel()
 	t.Run("slot", func(t *testing.T) {
 		s := newSystem(t)
 		s.exec(t, item, "CREATE PUBLICATION p FOR TABLE item")
@@ -84,6 +85,7 @@ func TestCDCRefusals(t *testing.T) {
 // TestCDCLostSlot: a slot that was dropped while the program was away is an error, and what the
 // user has written about the publication stays; with the statement of the error it begins again.
 func TestCDCLostSlot(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t)
 	s.exec(t, item, "INSERT INTO item VALUES (1, 1)", "CREATE PUBLICATION p FOR TABLE item", "COMMENT ON PUBLICATION p IS 'For the search.\nOwner: Ann'")
 	k := newTaken(t, s.cdc())
@@ -106,6 +108,7 @@ func TestCDCLostSlot(t *testing.T) {
 // TestCDCSlotOfAnotherTimeline: a slot that was made by hand on a standby that has taken over does
 // not have the changes before that.
 func TestCDCSlotOfAnotherTimeline(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t)
 	s.exec(t, item, "CREATE PUBLICATION p FOR TABLE item", "COMMENT ON PUBLICATION p IS 'uniflow slots: "+s.name+"@0'", "SELECT pg_create_logical_replication_slot('"+s.name+"', 'pgoutput')")
 	refused(t, s.cdc(), "slot", "a standby has taken over", "To go on without them: COMMENT ON PUBLICATION")
@@ -115,6 +118,7 @@ func TestCDCSlotOfAnotherTimeline(t *testing.T) {
 
 // TestCDCNotesTogether: slots that are noted at the same time are all noted.
 func TestCDCNotesTogether(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t)
 	s.exec(t, item, "CREATE PUBLICATION p FOR TABLE item")
 	var work sync.WaitGroup
@@ -163,10 +167,11 @@ func (s *system) confirmed() string {
 
 // TestCDCIdle: the slot moves although only other tables change, and a message that waits holds it.
 func TestCDCIdle(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t)
 	s.exec(t, item, "CREATE TABLE other (id bigint PRIMARY KEY)")
 	gate := make(chan struct{})
-	k := &taken{keys: make(map[string]int), hold: func(v value.Value) {
+	k := &taken{clock: brisk{}, keys: make(map[string]int), hold: func(v value.Value) {
 		if key, _ := v.Get("key"); key.String() == "2" {
 			<-gate
 		}
@@ -186,7 +191,7 @@ func TestCDCIdle(t *testing.T) {
 	s.exec(t, "INSERT INTO other SELECT generate_series(10001, 20000)")
 	k.until(t, "the program is not ready: the lag is more than max_lag", func() bool {
 		reasons := k.engine.Ready()
-		return len(reasons) == 1 && strings.Contains(reasons[0].Error(), "more than max_lag")
+		return len(reasons) == 1 && strings.Contains(reasons[0].Error(), fmt.Sprintf("keeps %.0f bytes of WAL on the disk of the server, more than max_lag", k.lag()))
 	})
 	if got := s.lsn(t, s.confirmed()); got > before {
 		t.Errorf("the slot is at %d, behind the message that waits (%d)", got, before)
@@ -196,8 +201,19 @@ func TestCDCIdle(t *testing.T) {
 	k.until(t, "the slot moves again", func() bool { return s.lsn(t, s.confirmed()) >= at })
 }
 
+// lag is the metric of the bytes that the slot keeps.
+func (k *taken) lag() float64 {
+	for _, figure := range k.engine.Metrics().Figures {
+		if figure.Metric.Name == "source_lag_bytes" {
+			return figure.Metric.Value
+		}
+	}
+	return -1
+}
+
 // TestCDCTakeover: a second program waits for the slot, and goes on when the connection of the first is gone.
 func TestCDCTakeover(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t)
 	s.exec(t, item)
 	first := newTaken(t, s.cdc())

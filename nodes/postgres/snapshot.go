@@ -149,14 +149,18 @@ func (r *relation) values(texts [][]byte) (row value.Value, key string) {
 	return value.UniqueMap(fields), keyOf(ids)
 }
 
-// finish makes the slot of the node, when all rows are settled.
+// finish makes the slot of the node, when all rows are settled. It waits for no transaction of others,
+// and a node that ends meanwhile has to know whether it leaves a slot behind: ctx does not end it.
 func (sn *snapshot) finish(ctx context.Context, l *link, s *setup) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sideTimeout)
+	defer cancel()
 	if _, err := l.query(ctx, "COMMIT"); err != nil {
 		return err
 	}
 	if _, err := l.query(ctx, "SELECT pg_copy_logical_replication_slot(%s, %s, false)", literal(s.temporary()), literal(s.slot)); err != nil {
 		return fmt.Errorf("making the slot %s: %w", s.slot, err)
 	}
+	s.had = true
 	if _, err := l.query(ctx, "%s", dropSlot(s.temporary())); err != nil {
 		return err
 	}

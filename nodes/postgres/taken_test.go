@@ -23,7 +23,9 @@ type taken struct {
 	log    syncbuffer.Buffer
 	stop   func()
 	tick   *time.Ticker
-	hold   func(value.Value) // called before a message is answered; nil holds none
+	hold   func(value.Value) // called before a message is answered, one after the other with forget; nil holds none
+	forget bool              // messages are not kept
+	clock  node.Clock        // nil is that of the machine
 
 	sync.Mutex
 	keys     map[string]int // how often each key has come
@@ -49,7 +51,7 @@ func newTaken(t testing.TB, doc string) *taken {
 // start starts a document, and returns what is wrong with it.
 func (k *taken) start(t testing.TB, doc string) error {
 	t.Helper()
-	e, err := uniflow.New(uniflow.Options{Kinds: append(std.Defs(""), k.def()), Log: slog.New(slog.NewTextHandler(&k.log, nil))})
+	e, err := uniflow.New(uniflow.Options{Kinds: append(std.Defs(""), k.def()), Clock: k.clock, Log: slog.New(slog.NewTextHandler(&k.log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +75,15 @@ func (k *taken) def() *node.Def {
 		Kind: "take", Summary: "Keeps what it gets.", In: []node.Port{{Name: "in"}},
 		New: func(*node.Init) (node.Node, error) {
 			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
+				if k.forget {
+					k.Lock()
+					defer k.Unlock()
+				}
 				if k.hold != nil {
 					k.hold(pkt.Payload)
+				}
+				if k.forget {
+					return node.None()
 				}
 				key, _ := pkt.Payload.Get("key")
 				k.Lock()
@@ -109,4 +118,14 @@ func (k *taken) until(t testing.TB, what string, is func() bool) {
 func (k *taken) connected(t testing.TB) {
 	t.Helper()
 	k.until(t, "the program is ready", func() bool { return len(k.engine.Ready()) == 0 })
+}
+
+// A brisk clock makes a second of the 10 s between two reports to the server, and leaves the rest.
+type brisk struct{ node.SystemClock }
+
+func (c brisk) AfterFunc(d time.Duration, f func(context.Context)) (stop func() bool) {
+	if d == 10*time.Second {
+		d = time.Second
+	}
+	return c.SystemClock.AfterFunc(d, f)
 }

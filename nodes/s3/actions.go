@@ -1,7 +1,6 @@
 package s3
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -183,7 +182,7 @@ func (n *objectNode) put(ctx context.Context, key string, texts map[string]strin
 	if etag := unquoted(texts["if_none_match"]); etag != "" {
 		o.SetMatchETagExcept(etag)
 	}
-	info, err := n.store.api.Client.PutObject(ctx, n.store.bucket, key, bytes.NewReader(data), int64(len(data)), o)
+	info, err := n.store.put(ctx, key, data, o)
 	if err != nil {
 		return out, err
 	}

@@ -100,8 +100,6 @@ type output struct {
 	fault   error  // it cannot be written
 }
 
-func (o *output) reader() io.Reader { return bytes.NewReader(o.data.Bytes()) }
-
 // encode makes objects of records. Those of a chain are to be written in order: they have the same
 // key. failed gets the records that cannot be encoded.
 func (e *encoding) encode(records []stream.Record, part bool, failed func(i int, err error)) (chains [][]*output) {

@@ -137,7 +137,7 @@ func (w *writer) put(ctx context.Context, o *output) (value.Value, error) {
 	}
 	w.held.Hold(int64(o.data.Len())) // it is what is under way
 	defer w.held.Free(int64(o.data.Len()))
-	info, err := w.store.api.Client.PutObject(ctx, w.store.bucket, o.key, o.reader(), int64(o.data.Len()), w.options)
+	info, err := w.store.put(ctx, o.key, o.data.Bytes(), w.options)
 	switch {
 	case err != nil && ctx.Err() != nil: // its time is over, or the sink is closed; the answer may be on its way
 		return value.Null(), &node.Error{Err: fmt.Errorf("%s: no answer in time: %w", w.store.place(o.key), err), Status: 504, Code: "timeout", Outage: true}

@@ -5,11 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
@@ -19,6 +24,7 @@ import (
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/format"
 	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/test/brokers"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -26,7 +32,13 @@ import (
 // spec returns a node of a kind for the server, as a line of YAML.
 func (s *s3System) spec(t testing.TB, kind, name string, more map[string]any) string {
 	t.Helper()
-	fields := s.fields(kind, s.server.Addr, more)
+	return s.at(t, s.server.Addr, kind, name, more)
+}
+
+// at is spec for another address of the server.
+func (s *s3System) at(t testing.TB, addr, kind, name string, more map[string]any) string {
+	t.Helper()
+	fields := s.fields(kind, addr, more)
 	fields["name"] = name
 	text, err := json.Marshal(fields)
 	if err != nil {
@@ -90,6 +102,14 @@ func TestS3Actions(t *testing.T) {
 	large := value.String(strings.Repeat("8", 40<<20)) // in parts
 	if got := flowtest.Show(f.Send("put", value.Map(value.Field{Name: "k", Value: value.String("parts")}, value.Field{Name: "v", Value: large}))); !strings.Contains(got, fmt.Sprint(40<<20+2)) {
 		t.Errorf("a large body: got %s", got)
+	}
+	for node, payload := range map[string]value.Value{
+		"create": value.Map(value.Field{Name: "k", Value: value.String("parts")}, value.Field{Name: "v", Value: large}),
+		"change": value.Map(value.Field{Name: "k", Value: value.String("parts")}, value.Field{Name: "v", Value: large}, value.Field{Name: "etag", Value: value.String("0123")}),
+	} {
+		if got := flowtest.Show(f.Send(node, payload)); !strings.Contains(got, "pre-conditions") {
+			t.Errorf("%s of a large body that is there: got %s", node, got)
+		}
 	}
 	if n := len(s.get(t, "parts")); n != 40<<20+2 {
 		t.Errorf("a large body has %d bytes", n)
@@ -403,4 +423,84 @@ func TestS3Versions(t *testing.T) {
 	if got := f.SendJSON("get", fmt.Sprintf("%q", versions[1])); !strings.Contains(got, `"body":1,`) {
 		t.Errorf("the other version: got %s", got)
 	}
+}
+
+// TestS3Aborted ends uploads of a large object in the middle: it is not seen in part, while they run
+// and afterwards, and no part is left, which would cost.
+func TestS3Aborted(t *testing.T) {
+	s := newS3System(t, brokers.S3Options{})
+	target, err := url.Parse(s.server.URL(s.server.Addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	server := &httputil.ReverseProxy{
+		Transport: transport, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host // it is signed
+		},
+	}
+	var second atomic.Value // a http.HandlerFunc: what becomes of the second part; nil passes it on
+	second.Store(http.HandlerFunc(nil))
+	var parts, deleted atomic.Int32
+	held := make(chan struct{})
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handle := second.Load().(http.HandlerFunc)
+		switch {
+		case r.Method == http.MethodDelete:
+			deleted.Add(1)
+		case r.URL.Query().Get("partNumber") == "2" && handle != nil:
+			parts.Add(1)
+			if keys := s.keys(t, ""); len(keys) > 0 {
+				t.Errorf("an object is seen before it is complete: %v", keys)
+			}
+			handle(w, r)
+			return
+		}
+		server.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	hold := func(http.ResponseWriter, *http.Request) { <-held }
+	large := value.Map(value.Field{Name: "body", Value: value.String(strings.Repeat("8", 40<<20))})
+	for _, c := range []struct {
+		name, want string
+		second     http.HandlerFunc
+	}{
+		{"refused", "on purpose", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, "<Error><Code>AccessDenied</Code><Message>on purpose</Message></Error>")
+		}},
+		{"cut", "connection lost", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		{"late", "no answer in time", hold},
+		{"complete", "", nil},
+	} {
+		second.Store(c.second)
+		before := deleted.Load()
+		f := natsFlow(t)
+		f.Options.Clock = node.SystemClock{}
+		f.Load(s.at(t, strings.TrimPrefix(proxy.URL, "http://"), "s3_sink", "write", map[string]any{"key": "large", "encode": "raw", "timeout": "3s", "answer": "receipt"}))
+		got := flowtest.Show(f.Send("write", large))
+		f.Close()
+		if c.second == nil {
+			if data := s.get(t, "large"); len(data) != 40<<20 || !strings.Contains(got, `"key":"large"`) {
+				t.Errorf("a complete one has %d bytes: %s", len(data), got)
+			}
+			break
+		}
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+		if keys := s.keys(t, ""); len(keys) > 0 || parts.Load() == 0 {
+			t.Errorf("%s: there are %v after %d tries", c.name, keys, parts.Load())
+		}
+		until(t, "what has begun is removed: "+c.name, func() bool {
+			for range s.client.ListIncompleteUploads(t.Context(), brokers.S3Bucket, "", true) {
+				return false
+			}
+			return deleted.Load() > before
+		})
+	}
+	close(held)
 }

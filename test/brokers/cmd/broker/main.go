@@ -6,6 +6,7 @@
 //	broker redis -dir DIR
 //	broker amqp -dir DIR
 //	broker mqtt -dir DIR
+//	broker s3 -dir DIR
 package main
 
 import (
@@ -23,6 +24,7 @@ var commands = map[string]func(args []string) (addr string, stop func(), err err
 	"redis": redisServer,
 	"amqp":  amqpServer,
 	"mqtt":  mqttServer,
+	"s3":    s3Server,
 }
 
 func main() {
