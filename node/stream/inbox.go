@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"time"
@@ -24,7 +23,7 @@ type Inbox[T any] struct {
 		sync.Mutex
 		waiting  []*Arrival[T] // in the order in which they came
 		bytes    int64         // of waiting
-		returned []*Arrival[T] // until they are due
+		returned Returned[*Arrival[T]]
 		dropped  uint64
 		number   uint64 // of the last message
 	}
@@ -39,13 +38,14 @@ type Arrival[T any] struct {
 	size    int64
 	time    time.Time
 	attempt int
-	due     time.Time // when it may come again
 }
 
 // NewInbox returns an inbox in which so many messages wait at most, and so many bytes of them,
 // but one of any size.
 func NewInbox[T any](clock node.Clock, messages int, bytes int64) *Inbox[T] {
-	return &Inbox[T]{Wake: make(chan struct{}, 1), clock: clock, messages: messages, bytes: bytes}
+	b := &Inbox[T]{Wake: make(chan struct{}, 1), clock: clock, messages: messages, bytes: bytes}
+	b.mu.returned = NewReturned[*Arrival[T]](clock, b.wake)
+	return b
 }
 
 // Put takes a message that has come, if there is room for it. Its size is at least that of raw,
@@ -73,23 +73,9 @@ func (b *Inbox[T]) wake() {
 
 // Take returns what was given back and is due, and then what has come, as far as there is room.
 func (b *Inbox[T]) Take(room Room) (read []Message) {
-	now := b.clock.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	add := func(a *Arrival[T]) {
-		room.Bytes -= a.size
-		read = append(read, Message{Raw: a.raw, Time: a.time, Offset: int64(a.Number), Attempt: a.attempt, Token: a})
-	}
-	later := b.mu.returned[:0]
-	for _, a := range b.mu.returned {
-		if len(read) < room.Messages && room.Bytes > 0 && !now.Before(a.due) {
-			add(a)
-		} else {
-			later = append(later, a)
-		}
-	}
-	clear(b.mu.returned[len(later):])
-	b.mu.returned = later
+	read = b.mu.returned.Take(&room, (*Arrival[T]).message)
 	taken := 0
 	for _, a := range b.mu.waiting {
 		if len(read) >= room.Messages || room.Bytes <= 0 {
@@ -97,11 +83,16 @@ func (b *Inbox[T]) Take(room Room) (read []Message) {
 		}
 		taken++
 		b.mu.bytes -= a.size
-		add(a)
+		read = append(read, a.message(&room))
 	}
 	clear(b.mu.waiting[:taken])
 	b.mu.waiting = b.mu.waiting[taken:]
 	return read
+}
+
+func (a *Arrival[T]) message(room *Room) Message {
+	room.Bytes -= a.size
+	return Message{Raw: a.raw, Time: a.time, Offset: int64(a.Number), Attempt: a.attempt, Token: a}
 }
 
 // Settle keeps what is given back, until it is due. The rest is done.
@@ -115,11 +106,9 @@ func (b *Inbox[T]) Settle(outcomes []Outcome) {
 		if !errors.Is(o.Err, ErrUnused) {
 			again.attempt++
 		}
-		again.due = b.clock.Now().Add(o.Delay)
 		b.mu.Lock()
-		b.mu.returned = append(b.mu.returned, &again)
+		b.mu.returned.Keep(&again, o.Delay)
 		b.mu.Unlock()
-		b.clock.AfterFunc(o.Delay, func(context.Context) { b.wake() })
 	}
 }
 

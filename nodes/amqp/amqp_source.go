@@ -45,9 +45,10 @@ func openSource(init *node.Init) (stream.Reader, error) {
 		return nil, c.Errorf("queue", diag.CodeBadValue, "the name of a queue has at most 255 bytes")
 	}
 	r := &reader{
-		settings: s, queue: queue, most: stream.InFlight(c), mostBytes: c.Int("bytes"), clock: init.Clock, wake: make(chan struct{}, 1),
+		settings: s, queue: queue, most: stream.InFlight(c), mostBytes: c.Int("bytes"), wake: make(chan struct{}, 1),
 		acks: newAcks(init.Clock, stream.InFlight(c)),
 	}
+	r.mu.returned = stream.NewReturned[*delivery](init.Clock, r.signal)
 	if c.Has("declare") {
 		if r.declare, err = newDeclaration(queue, c.Group("declare")); err != nil {
 			return nil, err

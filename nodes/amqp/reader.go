@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -26,7 +25,6 @@ type reader struct {
 	declare   *declaration // nil without
 	most      int          // messages in flight
 	mostBytes int64
-	clock     node.Clock
 	wake      chan struct{} // has one if a message may be due again
 	connected bool          // owned by the goroutine that reads, as the next two
 	cancelled chan string   // has one when the broker has ended the consumer
@@ -38,8 +36,8 @@ type reader struct {
 		sync.Mutex
 		link     *link
 		replies  *amqp.Channel // of link
-		returned []*delivery   // that have failed, until they are due
-		gone     error         // why there is no queue to read
+		returned stream.Returned[*delivery]
+		gone     error // why there is no queue to read
 	}
 }
 
@@ -48,7 +46,6 @@ type delivery struct {
 	amqp.Delivery
 	link    *link
 	attempt int
-	due     time.Time // when it may be read again
 }
 
 // Connect implements [stream.Reader].
@@ -168,6 +165,20 @@ func (r *reader) Read(ctx context.Context, room stream.Room) (read []stream.Mess
 	return read, nil
 }
 
+func (r *reader) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default: // it has one
+	}
+}
+
+// due returns what has failed and may be read again.
+func (r *reader) due(room *stream.Room) []stream.Message {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.returned.Take(room, (*delivery).message)
+}
+
 func (r *reader) take(l *link, d amqp.Delivery, room *stream.Room) stream.Message {
 	l.gate.took(len(d.Body))
 	t := &delivery{Delivery: d, link: l}
@@ -251,8 +262,7 @@ func (r *reader) drop(end func(*link)) {
 	r.mu.Lock()
 	l := r.mu.link
 	r.mu.link, r.mu.replies = nil, nil
-	clear(r.mu.returned)
-	r.mu.returned = r.mu.returned[:0]
+	r.mu.returned.Forget(func(*delivery) bool { return true })
 	r.mu.Unlock()
 	if l != nil {
 		end(l)

@@ -18,24 +18,6 @@ func (t *delivery) message(room *stream.Room) stream.Message {
 	return stream.Message{Raw: t.Body, Key: t.RoutingKey, Time: t.Timestamp, Attempt: t.attempt, Token: t}
 }
 
-// due returns what has failed and may be read again.
-func (r *reader) due(room *stream.Room) (read []stream.Message) {
-	now := r.clock.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	later := r.mu.returned[:0]
-	for _, t := range r.mu.returned {
-		if len(read) < room.Messages && room.Bytes > 0 && !now.Before(t.due) {
-			read = append(read, t.message(room))
-		} else {
-			later = append(later, t)
-		}
-	}
-	clear(r.mu.returned[len(later):])
-	r.mu.returned = later
-	return read
-}
-
 // Settle implements [stream.Reader]. What is of an earlier connection comes again.
 func (r *reader) Settle(_ context.Context, s stream.Settled) error {
 	l := r.current()
@@ -67,14 +49,7 @@ func (r *reader) Settle(_ context.Context, s stream.Settled) error {
 func (r *reader) keep(t *delivery, delay time.Duration) {
 	again := *t
 	again.attempt++
-	again.due = r.clock.Now().Add(delay)
 	r.mu.Lock()
-	r.mu.returned = append(r.mu.returned, &again)
-	r.mu.Unlock()
-	r.clock.AfterFunc(delay, func(context.Context) {
-		select {
-		case r.wake <- struct{}{}:
-		default: // it has one
-		}
-	})
+	defer r.mu.Unlock()
+	r.mu.returned.Keep(&again, delay)
 }

@@ -94,26 +94,9 @@ func (r *reader) Read(ctx context.Context, room stream.Room) ([]stream.Message, 
 
 // take returns what waits, and first what is due again.
 func (r *reader) take(room stream.Room) (read []stream.Message) {
-	now := r.clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	add := func(d *delivery) {
-		room.Bytes -= int64(len(d.Payload))
-		if d.Payload == nil {
-			d.Payload = []byte{}
-		}
-		read = append(read, stream.Message{Raw: d.Payload, Time: d.time, Attempt: d.attempt, Token: d})
-	}
-	later := r.mu.returned[:0]
-	for _, d := range r.mu.returned {
-		if len(read) < room.Messages && room.Bytes > 0 && !now.Before(d.due) {
-			add(d)
-		} else {
-			later = append(later, d)
-		}
-	}
-	clear(r.mu.returned[len(later):])
-	r.mu.returned = later
+	read = r.mu.returned.Take(&room, (*delivery).message)
 	taken := 0
 	for _, d := range r.mu.waiting {
 		if len(read) >= room.Messages || room.Bytes <= 0 {
@@ -121,11 +104,19 @@ func (r *reader) take(room stream.Room) (read []stream.Message) {
 		}
 		taken++
 		r.mu.bytes -= int64(len(d.Payload))
-		add(d)
+		read = append(read, d.message(&room))
 	}
 	clear(r.mu.waiting[:taken])
 	r.mu.waiting = r.mu.waiting[taken:]
 	r.mu.hungry = len(read) == 0
 	r.mu.changed.Signal()
 	return read
+}
+
+func (d *delivery) message(room *stream.Room) stream.Message {
+	room.Bytes -= int64(len(d.Payload))
+	if d.Payload == nil {
+		d.Payload = []byte{}
+	}
+	return stream.Message{Raw: d.Payload, Time: d.time, Attempt: d.attempt, Token: d}
 }

@@ -55,7 +55,7 @@ func openSource(init *node.Init) (stream.Reader, error) {
 		settings: s, clientID: c.String("client_id"), topics: topics, qos: byte(c.Int("qos")), clean: c.Bool("clean_start"),
 		expiry: c.Duration("session_expiry"), most: stream.InFlight(c), mostBytes: c.Int("bytes"), clock: init.Clock, wake: make(chan struct{}, 1),
 	}
-	r.mu.changed.L = &r.mu
+	r.begin()
 	return r, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,7 +39,7 @@ type reader struct {
 		waiting  []*delivery // in the order of arrival
 		bytes    int64       // of waiting
 		hungry   bool        // the runtime waits for a message
-		returned []*delivery // that have failed, until they are due
+		returned stream.Returned[*delivery]
 		unacked  []*delivery // of the session, in the order of arrival
 		dropped  uint64
 	}
@@ -50,8 +51,13 @@ type delivery struct {
 	session *session
 	time    time.Time
 	attempt int
-	due     time.Time // when it may be read again
-	settled bool      // may be acknowledged; guarded by the reader
+	settled bool // may be acknowledged; guarded by the reader
+}
+
+// begin makes the reader ready for use.
+func (r *reader) begin() {
+	r.mu.changed.L = &r.mu
+	r.mu.returned = stream.NewReturned[*delivery](r.clock, r.signal)
 }
 
 // Connect implements [stream.Reader].
@@ -166,11 +172,11 @@ func (r *reader) drop(end func(*session)) {
 		n.forgotten = true
 	}
 	r.mu.session, r.mu.unacked, r.mu.bytes = nil, nil, 0
-	r.mu.waiting = onlyUnkept(r.mu.waiting)
+	r.mu.waiting = slices.DeleteFunc(r.mu.waiting, (*delivery).kept)
 	for _, d := range r.mu.waiting {
 		r.mu.bytes += int64(len(d.Payload))
 	}
-	r.mu.returned = onlyUnkept(r.mu.returned)
+	r.mu.returned.Forget((*delivery).kept)
 	r.mu.changed.Broadcast()
 	r.mu.Unlock()
 	if n != nil {
@@ -178,12 +184,5 @@ func (r *reader) drop(end func(*session)) {
 	}
 }
 
-// onlyUnkept returns what no broker keeps.
-func onlyUnkept(all []*delivery) (unkept []*delivery) {
-	for _, d := range all {
-		if d.QoS == 0 {
-			unkept = append(unkept, d)
-		}
-	}
-	return unkept
-}
+// kept reports whether the broker keeps the message, and delivers it to the next connection.
+func (d *delivery) kept() bool { return d.QoS > 0 }

@@ -39,14 +39,12 @@ func (r *reader) keepLocked(d *delivery, o *stream.Outcome) {
 	if !errors.Is(o.Err, stream.ErrUnused) {
 		again.attempt++
 	}
-	again.due = r.clock.Now().Add(o.Delay)
 	for i, held := range r.mu.unacked {
 		if held == d {
 			r.mu.unacked[i] = &again
 		}
 	}
-	r.mu.returned = append(r.mu.returned, &again)
-	r.clock.AfterFunc(o.Delay, func(context.Context) { r.signal() })
+	r.mu.returned.Keep(&again, o.Delay)
 }
 
 // acksLocked returns the acknowledgements of what is settled. They have the order of the

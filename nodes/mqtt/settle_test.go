@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/eclipse/paho.golang/packets"
 
@@ -16,7 +15,7 @@ import (
 // it, and is read again.
 func TestSettle(t *testing.T) {
 	r := &reader{most: 10, mostBytes: 1 << 20, clock: node.SystemClock{}, wake: make(chan struct{}, 1)}
-	r.mu.changed.L = &r.mu
+	r.begin()
 	n := &session{flooded: make(chan struct{}), flood: func() {}}
 	r.mu.session = n
 	for i := range 4 {
@@ -31,7 +30,7 @@ func TestSettle(t *testing.T) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if err != nil {
-			r.keepLocked(d, &stream.Outcome{Message: &m, Err: err, Delay: time.Hour})
+			r.keepLocked(d, &stream.Outcome{Message: &m, Err: err})
 		} else {
 			d.settled = true
 		}
@@ -59,11 +58,11 @@ func TestSettle(t *testing.T) {
 			t.Errorf("step %d: acknowledged are %v, want %v", i, got, c.want)
 		}
 	}
-	again := r.mu.returned
-	if len(again) != 1 || again[0].attempt != 1 || again[0].PacketID != 3 {
+	again := r.take(stream.Room{Messages: 10, Bytes: 1 << 20})
+	if len(again) != 1 || again[0].Attempt != 1 || again[0].Token.(*delivery).PacketID != 3 {
 		t.Fatalf("returned are %v", again)
 	}
-	if got := settle(stream.Message{Token: again[0]}, nil); !slices.Equal(got, []uint16{3, 104}) {
+	if got := settle(again[0], nil); !slices.Equal(got, []uint16{3, 104}) {
 		t.Errorf("after the second attempt: acknowledged are %v", got)
 	}
 }
@@ -72,7 +71,7 @@ func TestSettle(t *testing.T) {
 // room comes nevertheless, alone.
 func TestRoom(t *testing.T) {
 	r := &reader{most: 2, mostBytes: 10, clock: node.SystemClock{}, wake: make(chan struct{}, 1)}
-	r.mu.changed.L = &r.mu
+	r.begin()
 	n := &session{flooded: make(chan struct{}), flood: func() {}}
 	for _, size := range []int{100, 1, 1} {
 		r.arrive(n, &packets.Publish{Payload: make([]byte, size)})
