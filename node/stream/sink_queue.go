@@ -476,10 +476,14 @@ func (o *outlet) recycleLocked(b *writeBatch) {
 		b.records, b.done = nil, nil
 	}
 	*b = writeBatch{outlet: o, items: b.items[:0], records: b.records[:0], packs: b.packs[:0], done: b.done[:0], turn: b.turn + 1}
-	if len(o.mu.spare) < 16 {
+	if len(o.mu.spare) < mostBatches && (len(o.mu.spare) < 16 || cap(b.records) <= 8) {
 		o.mu.spare = append(o.mu.spare, b)
 	}
 }
+
+// mostBatches is how many batches are kept for later, 16 of them of any size: a writer that does not wait
+// has as many small ones at a time.
+const mostBatches = 512
 
 // doneFunc makes what the writer calls for each record. What it calls twice is ignored.
 func (b *writeBatch) doneFunc() func(i int, receipt value.Value, err error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -15,16 +16,82 @@ import (
 
 // confirm passes on what the broker says of records, until the connection has ended. The
 // broker returns a message before it confirms it, and the library keeps that order.
-func (o *outgoing) confirm(confirms <-chan amqp.Confirmation, returns <-chan amqp.Return) {
-	for c := range confirms {
+//
+// It waits for the first record, as the library tells of all in their order, too. The channel of the
+// library for that would cost a timer for each.
+func (o *outgoing) confirm(returns <-chan amqp.Return) {
+	for open := true; open; {
+		p := o.first()
+		if p == nil {
+			select {
+			case <-o.wake:
+			case r, ok := <-returns:
+				if open = ok; ok {
+					o.refuse(r)
+				}
+			}
+			continue
+		}
+		ack := p.confirm.Wait()
 		for len(returns) > 0 {
 			o.refuse(<-returns)
 		}
-		if p := o.take(c.DeliveryTag); p != nil {
-			p.done(p.index, o.writer.receipt(p), o.verdict(p, c.Ack))
+		if open = ack || !o.ch.IsClosed(); open && o.withdraw(p) {
+			p.done(p.index, o.writer.receipt(p), o.verdict(p, ack))
 		}
 	}
 	o.end(o.reason())
+}
+
+// add lets a record wait, unless the connection has ended.
+func (o *outgoing) add(p *published) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.mu.ended == nil {
+		o.mu.pending = append(o.mu.pending, p)
+	}
+	return o.mu.ended
+}
+
+// published notes that the library has a record.
+func (o *outgoing) published(p *published, confirm *amqp.DeferredConfirmation) {
+	o.mu.Lock()
+	p.confirm = confirm
+	first := len(o.mu.pending) > 0 && o.mu.pending[0] == p
+	o.mu.Unlock()
+	if first {
+		select {
+		case o.wake <- struct{}{}:
+		default: // it has one
+		}
+	}
+}
+
+// first returns the record that waits longest; nil if the library does not have it yet.
+func (o *outgoing) first() *published {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.mu.pending) == 0 || o.mu.pending[0].confirm == nil {
+		return nil
+	}
+	return o.mu.pending[0]
+}
+
+// withdraw removes a record, and reports whether it waited.
+func (o *outgoing) withdraw(p *published) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	i := slices.Index(o.mu.pending, p)
+	switch {
+	case i < 0:
+		return false
+	case i == 0:
+		o.mu.pending[0] = nil
+		o.mu.pending = o.mu.pending[1:]
+	default:
+		o.mu.pending = slices.Delete(o.mu.pending, i, i+1)
+	}
+	return true
 }
 
 var receiptShape = value.NewShape("exchange", "routing_key")
@@ -52,29 +119,18 @@ func (o *outgoing) verdict(p *published, ack bool) error {
 func (o *outgoing) refuse(r amqp.Return) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var first *published
-	for _, p := range o.mu.pending {
-		if p.returned == nil && p.exchange == r.Exchange && p.routingKey == r.RoutingKey && p.id == r.MessageId && (first == nil || p.tag < first.tag) && bytes.Equal(p.body, r.Body) {
-			first = p
-		}
-	}
-	if first == nil {
+	i := slices.IndexFunc(o.mu.pending, func(p *published) bool {
+		return p.returned == nil && p.exchange == r.Exchange && p.routingKey == r.RoutingKey && p.id == r.MessageId && bytes.Equal(p.body, r.Body)
+	})
+	if i < 0 {
 		return // its call has ended
 	}
+	first := o.mu.pending[i]
 	if r.ReplyCode == amqp.NoRoute {
 		first.returned = node.Unusable("no_route", fmt.Errorf("no queue gets messages with the routing key %q of the exchange %q", r.RoutingKey, r.Exchange))
 	} else {
 		first.returned = &node.Error{Err: fmt.Errorf("the broker has returned the message: %s", r.ReplyText), Status: http.StatusServiceUnavailable}
 	}
-}
-
-// take removes a record that waits; nil if it does not any more.
-func (o *outgoing) take(tag uint64) *published {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	p := o.mu.pending[tag]
-	delete(o.mu.pending, tag)
-	return p
 }
 
 // waiting returns how many records are not confirmed.
@@ -90,7 +146,7 @@ func (o *outgoing) end(reason error) {
 	lost := o.writer.settings.lostError(reason)
 	o.mu.Lock()
 	pending := o.mu.pending
-	o.mu.pending, o.mu.err = nil, lost
+	o.mu.pending, o.mu.ended = nil, lost
 	o.mu.Unlock()
 	largest := 0
 	for _, p := range pending {

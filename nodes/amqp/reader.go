@@ -30,7 +30,8 @@ type reader struct {
 	cancelled chan string   // has one when the broker has ended the consumer
 	messages  <-chan amqp.Delivery
 	acks      *acks
-	settled   []uint64 // of one call of Settle
+	read      []stream.Message // of the last call of Read
+	settled   []uint64         // of one call of Settle
 
 	mu struct {
 		sync.Mutex
@@ -134,6 +135,8 @@ func (r *reader) Read(ctx context.Context, room stream.Room) (read []stream.Mess
 	if read = r.due(&room); len(read) > 0 {
 		return read, nil
 	}
+	read = r.read[:0]
+	defer func() { r.read = read }()
 	for len(read) < room.Messages && room.Bytes > 0 {
 		select {
 		case d, ok := <-r.messages:

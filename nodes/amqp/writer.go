@@ -46,19 +46,21 @@ type outgoing struct {
 	writer *writer
 	exists map[string]bool // exchanges that were looked for; of the goroutine that writes
 
+	wake chan struct{} // has one if the first of pending was published
+
 	mu struct {
 		sync.Mutex
-		pending map[uint64]*published // by delivery tag; nil when the connection has ended
-		err     error                 // why it has
+		pending []*published // not confirmed, in the order of publishing
+		ended   error        // why the connection has ended; nil before
 	}
 }
 
 // A published record waits to be confirmed.
 type published struct {
-	tag                      uint64
 	exchange, routingKey, id string
 	body                     []byte
-	returned                 error // why no queue has it
+	confirm                  *amqp.DeferredConfirmation // nil before the library has the record
+	returned                 error                      // why no queue has it
 	index                    int
 	done                     func(i int, receipt value.Value, err error)
 }
@@ -79,8 +81,7 @@ func (w *writer) Connect(ctx context.Context) error {
 }
 
 func (w *writer) begin(ctx context.Context, l *link) error {
-	o := &outgoing{link: l, writer: w, exists: make(map[string]bool)}
-	o.mu.pending = make(map[uint64]*published)
+	o := &outgoing{link: l, writer: w, exists: make(map[string]bool), wake: make(chan struct{}, 1)}
 	err := l.within(ctx, func() error {
 		if !strings.Contains(w.exchange, "${") {
 			if err := o.find(w.exchange); err != nil {
@@ -94,11 +95,10 @@ func (w *writer) begin(ctx context.Context, l *link) error {
 		return err
 	}
 	returns := l.ch.NotifyReturn(make(chan amqp.Return, w.most))
-	confirms := l.ch.NotifyPublish(make(chan amqp.Confirmation, w.most))
 	w.mu.Lock()
 	w.mu.out = o
 	w.mu.Unlock()
-	w.confirms.Go(func() { o.confirm(confirms, returns) })
+	w.confirms.Go(func() { o.confirm(returns) })
 	return nil
 }
 
@@ -176,21 +176,14 @@ func (o *outgoing) publish(r *stream.Record, p *published) error {
 	if err := o.find(p.exchange); err != nil {
 		return err
 	}
-	p.tag = o.ch.GetNextPublishSeqNo()
-	o.mu.Lock()
-	if o.mu.pending == nil {
-		err = o.mu.err
-	} else {
-		o.mu.pending[p.tag] = p
-	}
-	o.mu.Unlock()
-	if err != nil {
+	if err := o.add(p); err != nil { // before it is published: it may be returned immediately
 		return err
 	}
-	err = o.ch.Publish(p.exchange, p.routingKey, o.writer.mandatory, false, m)
-	if err != nil && o.take(p.tag) != nil {
+	confirm, err := o.ch.PublishWithDeferredConfirm(p.exchange, p.routingKey, o.writer.mandatory, false, m)
+	if err != nil && o.withdraw(p) {
 		return o.writer.settings.lostError(err)
 	}
+	o.published(p, confirm)
 	return nil // if the connection has ended meanwhile, done knows
 }
 
