@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/minio/minio-go/v7"
@@ -40,14 +41,6 @@ func measureS3(ctx context.Context, l *lab) error {
 		if err != nil {
 			return err
 		}
-		document, err := l.write("s3.yaml", fmt.Sprintf(`
-- {kind: s3_source, name: in, endpoint: 'http://%[1]s', bucket: orders, access_key: ann, secret_key: correct-horse, prefix: in/, max_in_flight: 40000, ports: {out: [{name: map}]}}
-- {kind: snippet, name: map, language: cel, code: '%[2]s', ports: {out: [{name: out}]}}
-- {kind: s3_sink, name: out, endpoint: 'http://%[1]s', bucket: orders, access_key: ann, secret_key: correct-horse, key: 'out/{part}.ndjson', max_in_flight: 40000, batch: {count: %[3]d, bytes: 64MiB, linger: 200ms}}
-`, addr, mapCode(shape), s3Together))
-		if err != nil {
-			return err
-		}
 		move := func(name, program string, args ...string) round {
 			return round{name, func(ctx context.Context) (cost, int, error) {
 				c, moved, err := l.through(ctx, n, func(ctx context.Context) (int, error) {
@@ -57,7 +50,21 @@ func measureS3(ctx context.Context, l *lab) error {
 				return c, moved, errors.Join(err, s3Clear(ctx, client, "out/"))
 			}}
 		}
-		rounds := []round{move("uniflow, "+shape, l.Binary, "start", document)}
+		rounds := make([]round, 0, 4)
+		for _, form := range []struct{ name, fields, code string }{
+			{"uniflow", "", mapCode(shape)},
+			{"uniflow, batches of 1,000", "batch: {count: 1000}, ", "self.map(m, " + strings.ReplaceAll(mapCode(shape), "body.", "m.body.") + ")"},
+		} {
+			document, err := l.write(fmt.Sprintf("s3-%d.yaml", len(rounds)), fmt.Sprintf(`
+- {kind: s3_source, name: in, endpoint: 'http://%[1]s', bucket: orders, access_key: ann, secret_key: correct-horse, prefix: in/, %[2]smax_in_flight: 40000, ports: {out: [{name: map}]}}
+- {kind: snippet, name: map, language: cel, code: '%[3]s', ports: {out: [{name: out}]}}
+- {kind: s3_sink, name: out, endpoint: 'http://%[1]s', bucket: orders, access_key: ann, secret_key: correct-horse, key: 'out/{part}.ndjson', max_in_flight: 40000, batch: {count: %[4]d, bytes: 64MiB, linger: 200ms}}
+`, addr, form.fields, form.code, s3Together))
+			if err != nil {
+				return err
+			}
+			rounds = append(rounds, move(form.name+", "+shape, l.Binary, "start", document))
+		}
 		for _, workers := range []string{"1", "4"} {
 			rounds = append(rounds, move(workers+" at a time, "+shape, l.Self, formArgs("s3", workers, shape, addr)...))
 		}
