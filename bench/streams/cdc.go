@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,23 +84,29 @@ func measureCDC(ctx context.Context, l *lab) error {
 			return c, moved, errors.Join(err, client.Do(ctx, client.B().Del().Key("out").Build()).Error())
 		}}
 	}
-	ours := func(name, fields string) (round, error) {
+	const order = `{"id": M.row.id, "user": M.row.customer, "total": M.row.amount * double(M.row.count), "city": M.row.city}`
+	ours := func(name, fields, code string) (round, error) {
 		document, err := l.write(name+".yaml", fmt.Sprintf(`
 - {kind: postgres_cdc, name: in, source: '%s', slot: bench, publication: bench, tables: orders, max_in_flight: 4096%s, ports: {out: [{name: map}]}}
-- {kind: snippet, name: map, language: cel, code: '{"id": body.row.id, "user": body.row.customer, "total": body.row.amount * double(body.row.count), "city": body.row.city}', ports: {out: [{name: out}]}}
+- {kind: snippet, name: map, language: cel, code: '%s', ports: {out: [{name: out}]}}
 - {kind: redis_sink, name: out, urls: ['redis://%s'], stream: out, max_in_flight: 4096}
-`, db.PostgresURL(), fields, addr))
+`, db.PostgresURL(), fields, code, addr))
 		return move(name, l.Binary, "start", document), err
 	}
-	byKey, err := ours("uniflow", ", order: key, key: self.key")
+	one := strings.ReplaceAll(order, "M.", "body.")
+	byKey, err := ours("uniflow", ", order: key, key: self.key", one)
 	if err != nil {
 		return err
 	}
-	total, err := ours("uniflow, one after the other", "")
+	total, err := ours("uniflow, one after the other", "", one)
 	if err != nil {
 		return err
 	}
-	rounds := []round{byKey, total}
+	batches, err := ours("uniflow, batches one after the other", ", batch: {count: 1000}", "self.map(m, "+strings.ReplaceAll(order, "M.", "m.body.")+")")
+	if err != nil {
+		return err
+	}
+	rounds := []round{byKey, total, batches}
 	for _, form := range []string{"one after the other", "read ahead"} {
 		rounds = append(rounds, move(form, l.Self, formArgs("cdc", form, db.PostgresURL(), addr)...))
 	}
