@@ -276,10 +276,12 @@ func (r *listReader) Fields(m *stream.Message, b *value.MapBuilder) {
 	b.Set("list", value.String(r.keys.list))
 }
 
-// Close disconnects. What is not settled was given back.
+// Close disconnects, which ends a wait for a message: the library would let it last [longWait]. What
+// comes to it nevertheless is in the inbox, and what is not settled was given back.
 func (r *listReader) Close(context.Context) error {
 	r.progress.end()
 	r.stop()
+	err := r.conn.Close()
 	r.work.Wait()
-	return r.conn.Close()
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/servertest"
@@ -278,6 +279,23 @@ func TestRedisMistakes(t *testing.T) {
 }
 
 // TestRedisWithoutTLS connects by TLS to a server that does not have it.
+// TestRedisListStops ends a workflow while its source waits at the server for a message: it does not
+// wait until the server answers, which takes 5 seconds.
+func TestRedisListStops(t *testing.T) {
+	r := newRedisSystem(t)
+	f := natsFlow(t)
+	f.Load(fmt.Sprintf("- {kind: redis_source, name: n, %s, mode: list, list: jobs}", r.login()))
+	until(t, "the source waits at the server", func() bool {
+		info := r.do(t, "INFO", "clients")
+		return strings.Contains(info.String(), "blocked_clients:1")
+	})
+	began := time.Now()
+	f.Close()
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("the end of the workflow took %s", took)
+	}
+}
+
 func TestRedisWithoutTLS(t *testing.T) {
 	r := newRedisSystem(t)
 	f := natsFlow(t)
