@@ -25,7 +25,10 @@ func TestCloser(t *testing.T) {
 				step := func(what string) { steps = append(steps, fmt.Sprint(what, " ", time.Since(began))) }
 				after := func(d time.Duration) <-chan struct{} {
 					c := make(chan struct{})
-					if d != never {
+					switch {
+					case d == 0:
+						close(c)
+					case d != never:
 						time.AfterFunc(d, func() { close(c) })
 					}
 					return c

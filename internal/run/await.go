@@ -171,7 +171,7 @@ func (s *sleeping) begin(c node.Clock, d time.Duration) {
 	s.mu.Lock() // cancelled may run before there is a timer to stop
 	defer s.mu.Unlock()
 	s.forget = context.AfterFunc(s.ctx, s.cancelled)
-	if _, ok := c.(node.SystemClock); ok { // three allocations less
+	if _, ok := c.(node.SystemClock); ok && d > 0 { // three allocations less
 		s.timer = time.AfterFunc(d, s.due)
 		return
 	}

@@ -156,7 +156,7 @@ func moveGroups(t *testing.T, traits stream.Traits, fields string, ordered bool,
 			confirmed[record]++
 		}
 		answers.Add(1)
-		time.AfterFunc(time.Duration(rand.IntN(1000))*time.Microsecond, func() {
+		time.AfterFunc(time.Duration(1+rand.IntN(1000))*time.Microsecond, func() {
 			defer answers.Done()
 			done(err)
 		})

@@ -131,7 +131,7 @@ func recordOrder(t *testing.T, first string, most int) {
 		defer l.mu.Unlock()
 		w := l.came(queue, n)
 		answers.Add(1)
-		time.AfterFunc(time.Duration(rand.IntN(2000))*time.Microsecond, func() {
+		time.AfterFunc(time.Duration(1+rand.IntN(2000))*time.Microsecond, func() {
 			defer answers.Done()
 			l.mu.Lock()
 			w.open--

@@ -566,7 +566,7 @@ func TestSinkReload(t *testing.T) {
 	m := &memory{write: func(_ context.Context, _ int, records []stream.Record, done func(int, value.Value, error)) {
 		for i := range records {
 			if rand.IntN(8) == 0 {
-				time.AfterFunc(time.Duration(rand.IntN(2000))*time.Microsecond, func() { done(i, value.Null(), nil) })
+				time.AfterFunc(time.Duration(1+rand.IntN(2000))*time.Microsecond, func() { done(i, value.Null(), nil) })
 				continue
 			}
 			done(i, value.Null(), nil)
@@ -627,7 +627,7 @@ func TestSinkHammer(t *testing.T) {
 		for i := range records {
 			switch rand.IntN(16) {
 			case 0:
-				time.AfterFunc(time.Duration(rand.IntN(3000))*time.Microsecond, func() { done(i, value.Null(), nil) })
+				time.AfterFunc(time.Duration(1+rand.IntN(3000))*time.Microsecond, func() { done(i, value.Null(), nil) })
 			case 1:
 				done(i, value.Null(), errors.New("refused"))
 			case 2:

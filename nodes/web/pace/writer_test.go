@@ -57,8 +57,13 @@ func (s *stream) SetWriteDeadline(t time.Time) error {
 	if s.mu.timer != nil {
 		s.mu.timer.Stop()
 	}
-	if s.mu.deadline = t; !t.IsZero() {
-		s.mu.timer = time.AfterFunc(time.Until(t), s.expire)
+	s.mu.deadline = t
+	switch left := time.Until(t); {
+	case t.IsZero():
+	case left <= 0:
+		go s.expire()
+	default:
+		s.mu.timer = time.AfterFunc(left, s.expire)
 	}
 	return nil
 }
