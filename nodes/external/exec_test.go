@@ -85,6 +85,7 @@ func TestMistakes(t *testing.T) {
 		{"die", "exec_ended", "exit status 7; it said: the shelf broke", 502},
 		{"text", "exec_ended", `a line that is not JSON, "Hello, I am`, 502},
 		{"number", "exec_ended", `"17": an answer is a map`, 502},
+		{"misspelled", "exec_output", `an answer has the field "payloda", and no payload`, 502},
 		{"nothing", "exec_ended", `an answer has the "id"`, 502},
 		{"long", "exec_ended", "a line longer than max_line, 1048576 bytes", 502},
 		{"close", "exec_ended", "it closed its output", 502},
