@@ -80,7 +80,7 @@ def handle(p):
 	}
 }
 
-// TestPythonNumbers expects that what is no number of JSON is an error, also with orjson, which writes it as null.
+// TestPythonNumbers expects that numbers that JSON does not have are errors, also with orjson, which writes them as null.
 func TestPythonNumbers(t *testing.T) {
 	dir := t.TempDir()
 	orjson := "import json, re\nOPT_NON_STR_KEYS = 4\nloads = json.loads\n" +
