@@ -134,7 +134,7 @@ func schemaText(v value.Value) (string, error) {
 }
 
 // typeOf returns a type of Avro in which null is the name of a type, as in [null, string]:
-// in YAML, that null is no text unless it is quoted.
+// in YAML, that null is not a text unless it is quoted.
 func typeOf(v value.Value) value.Value {
 	switch v.Kind() {
 	case value.KindNull:
