@@ -159,8 +159,9 @@ func TestChatter(t *testing.T) {
 	if n := strings.Count(log, "the program says"); n < 50 || n > 2000 {
 		t.Errorf("got %d lines in the log", n)
 	}
-	if !strings.Contains(log, "lines were left out") {
-		t.Error("the log does not say that lines were left out")
+	said, warned := strings.Count(log, "the program says"), strings.Count(log, "lines were left out")
+	if warned == 0 || warned > 1+said/20 {
+		t.Errorf("got %d warnings that lines were left out, for %d lines", warned, said)
 	}
 }
 
