@@ -11,11 +11,13 @@ package avro
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/twmb/avro"
@@ -110,9 +112,19 @@ func (c *Codec) Decode(data []byte) (value.Value, error) {
 		err = fmt.Errorf("%d bytes follow the value: it may have been written with another schema", len(rest))
 	}
 	if err != nil {
-		return value.Value{}, err
+		return value.Value{}, reason(err)
 	}
 	return c.toValue(c.root, decoded, 0)
+}
+
+// reason is an error of the library without what is about its types of Go: that a record is
+// "unsupported" would hide that its bytes end early.
+func reason(err error) error {
+	var e *avro.SemanticError
+	for errors.As(err, &e) && e.GoType == nil && e.Err != nil {
+		err = e.Err
+	}
+	return err
 }
 
 func (c *Codec) toValue(n *avro.SchemaNode, in any, depth int) (value.Value, error) {
@@ -142,6 +154,10 @@ func (c *Codec) toValue(n *avro.SchemaNode, in any, depth int) (value.Value, err
 			value.Field{Name: "days", Value: value.Int(int64(in.Days))},
 			value.Field{Name: "milliseconds", Value: value.Int(int64(in.Milliseconds))},
 		), nil
+	case string:
+		if !utf8.ValidString(in) {
+			return value.Value{}, errors.New("a text is not UTF-8")
+		}
 	case float32: // as it is written, not as a double sees it
 		f, err := strconv.ParseFloat(strconv.FormatFloat(float64(in), 'g', -1, 32), 64)
 		return value.Float(f), err
@@ -330,6 +346,10 @@ func fromScalar(n *avro.SchemaNode, v value.Value, path string) (any, error) {
 	case n.Type == "long" && number:
 		if _, ok := v.AsInt(); !ok {
 			return nil, fmt.Errorf("%s must be an integer of 64 bits, got %s", place(path), v)
+		}
+	case n.Type == "float" && number:
+		if f, _ := v.AsFloat(); math.Abs(f) > math.MaxFloat32 && !math.IsInf(f, 0) {
+			return nil, fmt.Errorf("%s must be a float of 32 bits, got %s", place(path), v)
 		}
 	case n.Type == "fixed" && kind == value.KindBinary:
 		if b, _ := v.AsBinary(); len(b) != n.Size {

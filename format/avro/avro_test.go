@@ -88,6 +88,7 @@ func TestErrors(t *testing.T) {
 		`{"id": 1, "item": "a", "price": 1, "parent": {"id": 1.5}}`: "parent.id must be an integer of 64 bits, got 1.5",
 		`{"id": 1, "item": "a", "price": 1, "tags": ["a", 1]}`:      "tags[1] must be a text, got integer",
 		`{"id": 1, "item": "a", "price": 1, "notes": {"n": true}}`:  "notes.n",
+		`{"id": 1, "item": "a", "price": 1, "weight": 1e300}`:       "weight must be a float of 32 bits, got 1e+300",
 		`[1]`: "the payload must be a map, for the record Order, got list",
 	} {
 		if data, err := c.Append(nil, parse(t, in)); err == nil || !strings.Contains(err.Error(), want) {
@@ -102,6 +103,12 @@ func TestErrors(t *testing.T) {
 		if v, err := c.Decode(in); err == nil {
 			t.Errorf("%x: got %v, want an error", in, v)
 		}
+	}
+	if _, err := c.Decode(nil); err == nil || strings.Contains(err.Error(), "unsupported") {
+		t.Errorf("got %v, want that the bytes end", err)
+	}
+	if v, err := codec(t, `"string"`).Decode([]byte{2, 0xff}); err == nil || err.Error() != "a text is not UTF-8" {
+		t.Errorf("got %v, %v", v, err)
 	}
 	if _, err := New(`{"type": "record"}`); err == nil {
 		t.Error("a record without a name was taken")

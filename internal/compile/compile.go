@@ -179,7 +179,7 @@ func (c *compiler) configure(u *unit) {
 	if !ok {
 		d := diag.Errorf(diag.CodeUnknownKind, "unknown kind %q", u.spec.Kind)
 		if d.Hint = registry.Elsewhere(u.spec.Kind); d.Hint == "" && !d.Suggest(u.spec.Kind, c.opts.Kinds.Kinds()) {
-			d.Hint = "uniflow list shows all kinds"
+			d.Hint = "uniflow list shows all kinds; those of a folder need --plugins FOLDER"
 		}
 		c.report(u, d.At(u.spec.KindPos, "kind"))
 		return

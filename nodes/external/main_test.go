@@ -86,6 +86,8 @@ func hostile(payload json.RawMessage) (any, error) {
 		fmt.Println("Hello, I am a message for people")
 	case "number":
 		fmt.Println("17")
+	case "misspelled":
+		fmt.Println(`{"id":1,"payloda":"lost"}`)
 	case "nothing":
 		fmt.Println(`{"payload":1}`)
 	case "long":

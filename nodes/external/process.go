@@ -197,8 +197,11 @@ func shorten(line []byte) string {
 func (c *call) result(answer value.Value, name string) node.Result {
 	failure, failed := answer.Get("error")
 	if !failed || failure.IsNull() {
-		payload, _ := answer.Get("payload")
+		payload, ok := answer.Get("payload")
 		port, err := c.of.port(answer)
+		if err == nil && !ok { // the payload of a function that returned nothing may be missing
+			err = misspelled(answer)
+		}
 		if err != nil {
 			return node.Fail(&node.Error{Err: fmt.Errorf("%s: %w", name, err), Status: 502, Code: "exec_output"})
 		}
@@ -210,6 +213,19 @@ func (c *call) result(answer value.Value, name string) node.Result {
 	}
 	return node.Fail(e)
 }
+
+// misspelled returns an error if an answer has a field that answers do not have: without a
+// payload it would be null, although the program has answered something.
+func misspelled(answer value.Value) error {
+	for name := range answer.Fields() {
+		if !slices.Contains(answerFields, name) {
+			return fmt.Errorf("an answer has the field %q, and no payload: its fields are %s", name, strings.Join(answerFields, ", "))
+		}
+	}
+	return nil
+}
+
+var answerFields = []string{"id", "payload", "error", "port"}
 
 // port returns the out-port of an answer.
 func (n *lines) port(answer value.Value) (int, error) {

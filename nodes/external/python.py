@@ -39,9 +39,25 @@ try:
 
     loads = orjson.loads
 
+    def finite(v):
+        """Refuses the numbers that orjson writes as null."""
+        if isinstance(v, float) and v - v != 0:
+            raise ValueError(f"{v} cannot be written as JSON")
+        if isinstance(v, dict):
+            v = v.values()
+        elif hasattr(v, "__dataclass_fields__"):
+            v = vars(v).values()
+        elif not isinstance(v, (list, tuple, set, frozenset)):
+            return
+        for elem in v:
+            finite(elem)
+
     def dumps(v):
         try:
-            return orjson.dumps(v, default=convert, option=orjson.OPT_NON_STR_KEYS)
+            text = orjson.dumps(v, default=convert, option=orjson.OPT_NON_STR_KEYS)
+            if b"null" in text:
+                finite(v)
+            return text
         except TypeError:  # integers of more than 64 bits, for example
             return plain(v)
 

@@ -80,6 +80,31 @@ def handle(p):
 	}
 }
 
+// TestPythonNumbers expects that numbers that JSON does not have are errors, also with orjson, which writes them as null.
+func TestPythonNumbers(t *testing.T) {
+	dir := t.TempDir()
+	orjson := "import json, re\nOPT_NON_STR_KEYS = 4\nloads = json.loads\n" +
+		"def dumps(v, default=None, option=0):\n    return re.sub('NaN|-?Infinity', 'null', json.dumps(v, default=default)).encode()\n"
+	if err := os.WriteFile(filepath.Join(dir, "orjson.py"), []byte(orjson), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range []string{"", fmt.Sprintf("  environment: {PYTHONPATH: %q}\n", dir)} {
+		f := newFlow(t)
+		f.Load(python(`
+def handle(p):
+    return {"none": None, "found": [1.5, float(p)]}
+`, more))
+		for _, number := range []string{"nan", "inf", "-inf"} {
+			if e := failure(t, f.Send("n", text(number))); e.Code != "python" || !strings.Contains(node.Message(e), "ValueError: ") {
+				t.Errorf("%s: got %v", number, e)
+			}
+		}
+		if got, want := f.SendJSON("n", `"2.5"`), `{"none":null,"found":[1.5,2.5]}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 // TestPythonMistakes expects that code that cannot be loaded does not start, with its place.
 func TestPythonMistakes(t *testing.T) {
 	for _, c := range []struct{ code, more, want string }{

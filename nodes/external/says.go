@@ -14,6 +14,7 @@ const (
 	saidLine  = 1 << 10 // bytes of a line
 	saidBurst = 100     // lines
 	saidEach  = 50 * time.Millisecond
+	saidAgain = 20 // lines that go together after some were left out, so that the warning comes once a second
 )
 
 // says logs what a process writes to its standard error, line by line. What is too much is read and counted, so
@@ -87,7 +88,7 @@ func (s *says) allowedLocked() (ok bool, skipped int) {
 	if n := int(time.Since(s.mu.filled) / saidEach); n > 0 {
 		s.mu.left, s.mu.filled = min(saidBurst, s.mu.left+n), time.Now()
 	}
-	if s.mu.left == 0 {
+	if s.mu.left == 0 || s.mu.skipped > 0 && s.mu.left < saidAgain {
 		s.mu.skipped++
 		return false, 0
 	}

@@ -129,8 +129,34 @@ func schemaText(v value.Value) (string, error) {
 	if text, ok := v.AsString(); ok && len(text) > 0 && (text[0] == '{' || text[0] == '[') {
 		return text, nil
 	}
-	text, err := v.AppendJSON(nil)
+	text, err := typeOf(v).AppendJSON(nil)
 	return string(text), err
+}
+
+// typeOf returns a type of Avro in which null is the name of a type, as in [null, string]:
+// in YAML, that null is not a text unless it is quoted.
+func typeOf(v value.Value) value.Value {
+	switch v.Kind() {
+	case value.KindNull:
+		return value.String("null")
+	case value.KindList:
+		types := make([]value.Value, 0, v.Len())
+		for _, elem := range v.Elems() {
+			types = append(types, typeOf(elem))
+		}
+		return value.List(types...)
+	case value.KindMap:
+		fields := make([]value.Field, 0, v.Len())
+		for name, field := range v.Fields() {
+			switch name {
+			case "type", "items", "values", "fields":
+				field = typeOf(field)
+			}
+			fields = append(fields, value.Field{Name: name, Value: field})
+		}
+		return value.UniqueMap(fields)
+	}
+	return v
 }
 
 // textual is JSON, and what has records as lines.

@@ -52,6 +52,8 @@ func TestBinaryFormats(t *testing.T) {
 	f(avro, avro, `{"id": 7}`, `{"key":"k","body":{"id":7,"item":null}}`)
 	f(avro, avro, `{"id": "7"}`, "encode avro: id must be a number, got string")
 	f("format: avro, schema: '"+orderSchema+"'", avro, `{"id": 7, "item": "tea"}`, `"item":"tea"`)
+	const optional = "format: avro, schema: {type: record, name: N, fields: [{name: a, type: [null, string], default: null}, {name: b, type: {type: array, items: [null, long]}}]}"
+	f(optional, optional, `{"b": [1, null]}`, `"body":{"a":null,"b":[1,null]}`)
 	f("format: avro_file, schema: "+orderSchema, "format: avro_file", `[{"id": 1}, {"id": 2}]`, `"body":[{"id":1,"item":null},{"id":2,"item":null}]`)
 	f("format: avro_file, schema: "+orderSchema, "format: avro_file, schema: {type: record, name: Order, fields: [{name: id, type: double}]}", `{"id": 1}`, `"body":[{"id":1}]`)
 	f("format: json", "format: avro_file", `1`, "decode avro_file: ")

@@ -80,6 +80,9 @@ func TestBuild(t *testing.T) {
 	f(app.ExitUsage, "--with names example.com/none twice", "--source", root, "--with", "example.com/none=none", "--with", "example.com/none=none")
 	f(app.ExitUsage, `"fmt" is not the address of a module`, "--with", "fmt")
 	f(app.ExitUsage, "takes at least one --with")
+	write(t, filepath.Join(dir, "notes.txt"), "mine")
+	f(app.ExitUsage, "--output notes.txt is there, and is not a program", "--source", root, "--with", "example.com/none=none", "-o", "notes.txt")
+	f(app.ExitUsage, "--output none is a folder", "--source", root, "--with", "example.com/none=none", "-o", "none")
 	if left, err := filepath.Glob(filepath.Join(dir, "*bad*")); err != nil || len(left) > 0 {
 		t.Errorf("a program that was not made has left %v, %v", left, err)
 	}

@@ -9,9 +9,11 @@
 package build
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,10 +103,35 @@ func (o *options) check(command string) error {
 	if o.output == "" {
 		o.output = "uniflow-with-" + o.asks[0].name()
 	}
-	if info, err := os.Stat(o.output); err == nil && info.IsDir() {
+	switch info, err := os.Stat(o.output); {
+	case err != nil:
+	case info.IsDir():
 		return app.Usagef(command, "write -o "+filepath.Join(o.output, "uniflow"), "--output %s is a folder", o.output)
+	case !isProgram(o.output):
+		return app.Usagef(command, "name another file, or remove it", "--output %s is there, and is not a program", o.output)
 	}
 	return nil
+}
+
+// isProgram reports whether a file begins as a program of some system does, or is empty: one
+// that does not is the user's.
+func isProgram(file string) bool {
+	f, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	begin := make([]byte, 4)
+	n, err := io.ReadFull(f, begin)
+	if n == 0 {
+		return errors.Is(err, io.EOF)
+	}
+	for _, magic := range []string{"\x7fELF", "MZ", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "\x00asm"} {
+		if bytes.HasPrefix(begin[:n], []byte(magic)) {
+			return true
+		}
+	}
+	return false
 }
 
 // build makes the program.

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/modfile"
 
@@ -163,6 +164,8 @@ func (p *program) run(ctx context.Context, args ...string) (string, error) {
 	cmd.Dir = p.dir
 	// The module is ours, in no workspace and no repository, and no C compiler runs.
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false", "CGO_ENABLED=0")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it removes its files
+	cmd.WaitDelay = 5 * time.Second
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, io.MultiWriter(&errs, p.progress)
 	err := cmd.Run()
@@ -171,6 +174,9 @@ func (p *program) run(ctx context.Context, args ...string) (string, error) {
 	}
 	if err == nil {
 		return out.String(), nil
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
 	}
 	if blamed := p.blame(errs.String()); blamed != nil {
 		return "", blamed

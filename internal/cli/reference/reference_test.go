@@ -14,7 +14,7 @@ import (
 
 func sample() *node.Def {
 	return &node.Def{
-		Kind: "sample", Summary: "Is described.", Page: node.Page{Doc: "A paragraph that\nis wrapped.\n\n    kept as it is\n", Example: "kind: sample\n"},
+		Kind: "sample", Summary: "Is described.", Page: node.Page{Doc: "A paragraph that\nis wrapped.\n\n- a\n- an item that is longer than a line of a terminal, and goes on in another one, below its text\n\n    kept as it is\n", Example: "kind: sample\n"},
 		Config: schema.Fields(
 			schema.Bytes("size").Default("8MiB").Range(1, 1<<30).Doc("How much."),
 			schema.Duration("wait").Default(90*time.Second).Range(0, float64(time.Hour)),
@@ -31,6 +31,10 @@ func TestText(t *testing.T) {
 	want := `sample: Is described.
 
 A paragraph that is wrapped.
+
+- a
+- an item that is longer than a line of a terminal, and goes on in another one,
+  below its text
 
     kept as it is
 

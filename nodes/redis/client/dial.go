@@ -79,7 +79,8 @@ func shakeHands(ctx context.Context, plain net.Conn, address string, config *tls
 		if ctx.Err() != nil {
 			err = fmt.Errorf("the server has not answered the TLS handshake, so it may not offer TLS: %w", err)
 		}
-		return nil, errors.Join(err, plain.Close())
+		_ = plain.Close() // the handshake may have closed it
+		return nil, err
 	}
 	return conn, nil
 }
