@@ -350,6 +350,25 @@ func TestExamplesOnPostgres(t *testing.T) {
 		})
 	})
 
+	t.Run("queue", func(t *testing.T) {
+		url, conn := database(t, "queue")
+		e := startExample(t, "queue", source, url)
+		until(t, "there is a table of jobs", func() bool {
+			_, err := conn.Exec(t.Context(), `INSERT INTO jobs (task) VALUES ('{"greet": "ann"}'), ('{}'), ('{"greet": "bob"}')`)
+			return err == nil
+		})
+		// The notification of the jobs may be lost, as the program may not listen yet: that of another one wakes it.
+		until(t, "the jobs are done, but one that fails", func() bool {
+			if _, err := conn.Exec(t.Context(), "NOTIFY jobs"); err != nil {
+				t.Fatal(err)
+			}
+			return rows(t, conn, "SELECT task, tries, due > now() AS later FROM jobs") == `[{"task":{},"tries":1,"later":true}]`
+		})
+		if got, err := os.ReadFile(filepath.Join(e.folder, "done.ndjson")); err != nil || string(got) != "{\"hello\":\"ann\"}\n{\"hello\":\"bob\"}\n" {
+			t.Errorf("done: got %q, %v", got, err)
+		}
+	})
+
 	t.Run("warehouse", func(t *testing.T) {
 		url, conn := database(t, "warehouse")
 		s := newS3System(t, brokers.S3Options{})
