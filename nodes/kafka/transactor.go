@@ -77,9 +77,6 @@ func newTransactor(init *node.Init, name string) (*transactor, error) {
 			return nil, c.Errorf("transaction", diag.CodeBadValue, "no kafka_sink of the transaction %q comes after the source, so nothing is written in it", name).
 				WithHint("set transaction: %s at the sinks, or remove it here", name)
 		}
-		if init.ErrorLinks == 0 {
-			init.AddWarning(c.Errorf("transaction", diag.CodeBadValue, "the port error is not linked, so one message that fails holds up all others").WithHint("link error, such as to a kafka_sink of the transaction"))
-		}
 	}
 	return x, nil
 }
