@@ -371,6 +371,12 @@ func (p *pool) Close() error {
 	p.mu.Lock()
 	p.mu.closed = true
 	running := slices.Clone(p.mu.running)
+	patience := make([]time.Duration, len(running))
+	for i, proc := range running {
+		if patience[i] = endPatience; len(proc.open) > 0 {
+			patience[i] = busyPatience
+		}
+	}
 	var waiting []*call
 	for c := p.mu.first; c != nil; c = c.next {
 		waiting = append(waiting, c)
@@ -381,8 +387,8 @@ func (p *pool) Close() error {
 	for _, c := range waiting {
 		p.answer(c, node.Fail(&node.Error{Err: errClosed, Status: 503, Code: "exec_closed"}))
 	}
-	for _, proc := range running {
-		p.workers.Go(proc.stop)
+	for i, proc := range running {
+		p.workers.Go(func() { proc.stop(patience[i]) })
 	}
 	p.workers.Wait()
 	p.account.Close()

@@ -333,8 +333,12 @@ func (proc *process) why(err error) error {
 // again before it is killed.
 const endPatience = 2 * time.Second
 
+// busyPatience is the same for a process that still has packets, although all of them have been given up: at the end
+// of the program the grace is over then, and what is not killed in half a second would go on without it.
+const busyPatience = 200 * time.Millisecond
+
 // stop ends the process in steps, and returns when nothing is left of it.
-func (proc *process) stop() {
+func (proc *process) stop(patience time.Duration) {
 	proc.reason.Lock()
 	if proc.reason.err == nil {
 		proc.reason.err = errClosed
@@ -342,7 +346,7 @@ func (proc *process) stop() {
 	proc.reason.Unlock()
 	_ = proc.input.Close() // it may have ended
 	for _, signal := range []func(){proc.group.terminate, proc.group.kill} {
-		timer := time.NewTimer(endPatience)
+		timer := time.NewTimer(patience)
 		select {
 		case <-proc.exited:
 		case <-timer.C:
