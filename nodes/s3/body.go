@@ -96,8 +96,10 @@ func (b *body) once(p []byte) (n int, err error) {
 // get asks for a part of the object with an ETag; to is its last byte, 0 for all.
 func (s *store) get(ctx context.Context, key, etag, version string, from, to int64) (io.ReadCloser, minio.ObjectInfo, error) {
 	o := minio.GetObjectOptions{VersionID: version}
-	if err := o.SetMatchETag(etag); err != nil {
-		return nil, minio.ObjectInfo{}, err
+	if etag = condition(etag); etag != "" {
+		if err := o.SetMatchETag(etag); err != nil {
+			return nil, minio.ObjectInfo{}, err
+		}
 	}
 	if from > 0 || to > 0 {
 		if err := o.SetRange(from, to); err != nil {

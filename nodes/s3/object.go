@@ -1,10 +1,15 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"time"
+
+	"github.com/minio/minio-go/v7"
 
 	"github.com/uniflow-labs/uniflow/format"
 	"github.com/uniflow-labs/uniflow/node"
@@ -38,6 +43,21 @@ type object struct {
 	done    bool // nothing more is read
 	failed  bool // what it has cannot be read
 	away    bool // dealt with as the field settled says
+}
+
+// etagOf returns the ETag of an object, or what stands for it with a service that has none.
+func etagOf(info *minio.ObjectInfo) string {
+	return cmp.Or(info.ETag, fmt.Sprintf("%s%d-%d", noETag, info.LastModified.Unix(), info.Size))
+}
+
+const noETag = "no-etag-"
+
+// condition returns the ETag that a request is for; "" for any, if the service has none.
+func condition(etag string) string {
+	if strings.HasPrefix(etag, noETag) {
+		return ""
+	}
+	return etag
 }
 
 // A token is what a message knows of its place.

@@ -255,17 +255,18 @@ func (r *reader) list(ctx context.Context) ([]minio.ObjectInfo, error) {
 
 // find returns the object to read for one that was listed; nil if that was read, or is under way.
 func (r *reader) find(info *minio.ObjectInfo) *object {
+	etag := etagOf(info)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o := r.mu.known[info.Key]
 	if o != nil {
 		o.round = r.listing.round
-		if o.etag == info.ETag && (o.done || o.lane > 0) {
+		if o.etag == etag && (o.done || o.lane > 0) {
 			return nil
 		}
 	}
-	if o == nil || o.etag != info.ETag {
-		o = &object{key: info.Key, etag: info.ETag, round: r.listing.round, start: position{line: 1}}
+	if o == nil || o.etag != etag {
+		o = &object{key: info.Key, etag: etag, round: r.listing.round, start: position{line: 1}}
 		r.mu.known[info.Key] = o
 	}
 	r.mu.lanes++

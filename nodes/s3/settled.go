@@ -66,7 +66,7 @@ func (r *reader) putOneAway(ctx context.Context, o *object) error {
 	if err != nil {
 		return err
 	}
-	if info.ETag != o.etag {
+	if etagOf(&info) != o.etag {
 		return minio.ErrorResponse{Code: minio.PreconditionFailed}
 	}
 	switch r.settled {
@@ -84,7 +84,7 @@ func (r *reader) putOneAway(ctx context.Context, o *object) error {
 		return r.store.api.PutObjectTagging(ctx, r.store.bucket, o.key, all, minio.PutObjectTaggingOptions{})
 	case "move":
 		to := minio.CopyDestOptions{Bucket: r.store.bucket, Object: r.moveTo + strings.TrimPrefix(o.key, r.prefix)}
-		from := minio.CopySrcOptions{Bucket: r.store.bucket, Object: o.key, MatchETag: o.etag}
+		from := minio.CopySrcOptions{Bucket: r.store.bucket, Object: o.key, MatchETag: condition(o.etag)}
 		if _, err := r.store.api.ComposeObject(ctx, to, from); err != nil { // in parts, if it is large
 			return err
 		}

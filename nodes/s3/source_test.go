@@ -21,6 +21,7 @@ import (
 // real one.
 type service struct {
 	text string
+	bare bool // it has no ETags
 	mu   struct {
 		sync.Mutex
 		asked []string // the ranges and the ETags of requests of the object
@@ -32,7 +33,11 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("list-type") != "" {
 		contents := ""
 		if r.URL.Query().Get("start-after") == "" {
-			contents = fmt.Sprintf("<Contents><Key>a.txt</Key><ETag>&quot;e1&quot;</ETag><Size>%d</Size><LastModified>2026-01-31T12:00:00.000Z</LastModified></Contents>", len(s.text))
+			etag := "<ETag>&quot;e1&quot;</ETag>"
+			if s.bare {
+				etag = ""
+			}
+			contents = fmt.Sprintf("<Contents><Key>a.txt</Key>%s<Size>%d</Size><LastModified>2026-01-31T12:00:00.000Z</LastModified></Contents>", etag, len(s.text))
 		}
 		fmt.Fprintf(w, "<ListBucketResult><Name>shop</Name><IsTruncated>false</IsTruncated>%s</ListBucketResult>", contents)
 		return
@@ -47,7 +52,9 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // send sends the object from somewhere on, and breaks the connection after some bytes.
 func (s *service) send(w http.ResponseWriter, from, most int) {
-	w.Header().Set("ETag", `"e1"`)
+	if !s.bare {
+		w.Header().Set("ETag", `"e1"`)
+	}
 	w.Header().Set("Last-Modified", "Sat, 31 Jan 2026 12:00:00 GMT")
 	w.Header().Set("Content-Length", strconv.Itoa(len(s.text)-from))
 	if from > 0 {
@@ -148,5 +155,29 @@ func TestSourceOfBadServices(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSourceWithoutETags reads an object of a service without ETags once, over two starts.
+func TestSourceWithoutETags(t *testing.T) {
+	s := &service{text: "one\ntwo\n", bare: true}
+	s.answer = func(_ int, w http.ResponseWriter, from int) { s.send(w, from, len(s.text)) }
+	server := httptest.NewServer(s)
+	defer server.Close()
+	doc := fmt.Sprintf("- {kind: s3_source, name: read, bucket: shop, endpoint: %q, ends: true, checkpoint: {file: %q}, ports: {out: [{name: got}]}}", server.URL, filepath.Join(t.TempDir(), "positions"))
+	for i := range 2 {
+		f := flowtest.New(t, std.Defs("")...)
+		f.Options.Clock = node.SystemClock{}
+		f.Load(doc)
+		<-f.Engine().Triggers()[0].Finished
+		if got := f.Probe("got").Payloads(); len(got) != 2*(1-i) {
+			t.Errorf("start %d: got %v", i+1, got)
+		}
+		f.Close()
+	}
+	for _, asked := range s.mu.asked {
+		if strings.TrimSpace(asked) != "" {
+			t.Errorf("a request has a condition: %q", asked)
+		}
 	}
 }
