@@ -266,6 +266,10 @@ type Init struct {
 	Job        *Job      // nil unless the program is a job, which ends with its work
 	Vertex     *Vertex   // this node in the graph of all nodes; nil outside of an engine
 
+	// Exhausted reports whether all triggers of a job are: no work comes any more, except for
+	// what is under way. It is nil outside of a job.
+	Exhausted func() bool
+
 	// Shape returns what is known of what comes to the first in-port, for nodes that check
 	// the names in code; nil without an engine. Only New may call it.
 	Shape func() *schema.Shape
@@ -434,6 +438,10 @@ type Finite interface {
 	// Progress returns how far the work is. Any goroutine may call it while the node
 	// is open; it must not block.
 	Progress() Progress
+
+	// Exhausted reports whether it has taken all the work that there is; some may be under way.
+	// Any goroutine may call it while the node is open; it must not block.
+	Exhausted() bool
 
 	// Finished is closed when the work has ended and all that it took is settled.
 	Finished() <-chan struct{}

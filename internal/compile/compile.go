@@ -261,9 +261,26 @@ func (c *compiler) init(i int32, log *slog.Logger) *node.Init {
 		Job:        c.opts.Job,
 		Programs:   c.opts.Programs,
 		Vertex:     &c.graph[i],
+		Exhausted:  c.exhausted(),
 		Shape:      func() *schema.Shape { return c.shape(i, 0) },
 		Warn:       func(d *diag.Diagnostic) { c.report(u, withheld(u, []*diag.Diagnostic{d})...) },
 		Place:      func(name, id, port string) (node.Place, error) { return c.place(u, name, id, port) },
+	}
+}
+
+// exhausted returns what reports whether all triggers of a job are exhausted.
+func (c *compiler) exhausted() func() bool {
+	if c.opts.Job == nil {
+		return nil
+	}
+	prog := c.prog
+	return func() bool {
+		for i := range prog.Vertices {
+			if f, ok := prog.Vertices[i].Node.(node.Finite); ok && !f.Exhausted() {
+				return false
+			}
+		}
+		return true
 	}
 }
 

@@ -190,6 +190,17 @@ func (n *sourceNode) Ready() error {
 // Ends implements [node.Finite].
 func (n *sourceNode) Ends() bool { return n.ends }
 
+// Exhausted implements [node.Finite].
+func (n *sourceNode) Exhausted() bool {
+	c := n.reads()
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.ended
+}
+
 // Finished implements [node.Finite].
 func (n *sourceNode) Finished() <-chan struct{} { return n.finished }
 

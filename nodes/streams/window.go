@@ -59,6 +59,7 @@ type windower struct {
 	size, slide, gap int64 // in nanoseconds, as all times of events
 	late             int64
 	idleAfter        time.Duration
+	exhausted        func() bool // of [node.Init]
 	max              int
 	key, time, step  lang.Program
 	init             value.Value
@@ -85,7 +86,7 @@ func newWindower(o stream.Options, init *node.Init) (*windower, error) {
 	c := init.Config
 	n := &windower{
 		size: int64(c.Duration("size")), slide: int64(c.Duration("slide")), gap: int64(c.Duration("gap")),
-		late: int64(c.Duration("late")), idleAfter: c.Duration("idle"), max: int(c.Int("max")), init: c.Value("init"),
+		late: int64(c.Duration("late")), idleAfter: c.Duration("idle"), exhausted: init.Exhausted, max: int(c.Int("max")), init: c.Value("init"),
 		early: c.String("ack") == "early", linked: init.OutLinks[1] > 0, log: init.Log, pool: init.Pool, memory: init.Memory,
 		keys: make(map[state.Key]*keyed), reopened: make(map[*fault]*window),
 	}
@@ -259,12 +260,13 @@ func (n *windower) watch(now time.Time) {
 		after = rest
 	}
 	n.tick = n.clock.AfterFunc(after, func(context.Context) {
+		last := n.exhausted != nil && n.exhausted() // before the locks, as it takes those of sources
 		n.Lock()
 		n.tide.Lock()
 		n.tick = nil
 		now := n.clock.Now()
 		var full []*bundle
-		for !n.drained && len(n.byEnd) > 0 && n.tide.rest(n.byEnd[0].end, n.late, n.idleAfter, now) <= 0 {
+		for !n.drained && len(n.byEnd) > 0 && n.rest(last, now) <= 0 {
 			w := n.byEnd[0]
 			n.tide.mark = max(n.tide.mark, w.end)
 			full = append(full, n.takeAll([]*bundle{&w.bundle})...)
@@ -276,6 +278,15 @@ func (n *windower) watch(now time.Time) {
 		n.Unlock()
 		n.send(full)
 	})
+}
+
+// rest returns how long it takes until the next window ends by the clock, if no event comes. At the
+// end of a job no event can move the time on, so that does not have to come to the end of the window.
+func (n *windower) rest(last bool, now time.Time) time.Duration {
+	if last {
+		return n.idleAfter - now.Sub(n.tide.last)
+	}
+	return n.tide.rest(n.byEnd[0].end, n.late, n.idleAfter, now)
 }
 
 // Drain sends all windows, as parts.

@@ -95,6 +95,7 @@ func (c *counter) Stop(context.Context) error {
 }
 
 func (c *counter) Ends() bool                { return !c.endless }
+func (c *counter) Exhausted() bool           { return false }
 func (c *counter) Finished() <-chan struct{} { return c.finished }
 
 func (c *counter) Progress() node.Progress {
