@@ -89,13 +89,8 @@ var errSinkClosed = errors.New("the sink is closed")
 // errCallTooLong is why a call of Write ends that has lasted longer than the field timeout.
 var errCallTooLong = errors.New("the call of Write has taken too long")
 
-// sweepInterval is how often deadlines and ends of processes are looked for, unless
-// very many wait.
+// sweepInterval is how often deadlines and ends of processes are looked for, at least.
 const sweepInterval = 25 * time.Millisecond
-
-// sweepShare is how much longer than a sweep the time to the next one is, at least: 10,000 deliveries
-// that wait, each in memory of its own, took 7 % of the processor time of a sink that was not busy.
-const sweepShare = 250
 
 // openOutlet makes an outlet and connects it. If that does not succeed soon, it goes on
 // in the background. The error is a *RefusedError, or the error of ctx.
@@ -230,9 +225,8 @@ func (o *outlet) watch() {
 		case <-o.stir:
 			tick.Reset(interval)
 		case <-tick.C:
-			began := time.Now()
 			if o.sweep() {
-				tick.Reset(max(interval, sweepShare*time.Since(began)))
+				tick.Reset(interval)
 			}
 		}
 	}
