@@ -439,7 +439,8 @@ type Finite interface {
 	// is open; it must not block.
 	Progress() Progress
 
-	// Exhausted reports whether it has taken all the work that there is; some may be under way.
+	// Exhausted reports whether it has begun all the work that there is, also what it tries again;
+	// some may be under way.
 	// Any goroutine may call it while the node is open; it must not block.
 	Exhausted() bool
 

@@ -190,7 +190,7 @@ func (n *sourceNode) Ready() error {
 // Ends implements [node.Finite].
 func (n *sourceNode) Ends() bool { return n.ends }
 
-// Exhausted implements [node.Finite].
+// Exhausted implements [node.Finite]. What waits for an attempt is work that will come.
 func (n *sourceNode) Exhausted() bool {
 	c := n.reads()
 	if c == nil {
@@ -198,7 +198,7 @@ func (n *sourceNode) Exhausted() bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.mu.ended
+	return c.mu.ended && c.order.n == 0 && c.unready.len() == 0 && c.due.len() == 0 && len(c.retrier.waiting) == 0
 }
 
 // Finished implements [node.Finite].
