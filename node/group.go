@@ -67,8 +67,9 @@ type Gathering interface {
 	// leaves nothing in the process, and registers nothing for its end.
 	Add(p Process, payload value.Value) bool
 
-	// Send returns the [Await] or [Queue] of the packets, and nothing else. Before its
-	// result, which is None, failed is called for each that has failed, from one goroutine at
-	// a time; i counts the packets that were taken.
-	Send(failed func(i int, err error)) Result
+	// Send returns the [Await] or [Queue] of the packets. Before its result, which is None,
+	// failed is called for each that has failed, from one goroutine at a time; i counts the
+	// packets that were taken. Or it returns None, and has enlisted a [Participant] in p, the
+	// process that waits for the group: its error is that of all packets.
+	Send(p Process, failed func(i int, err error)) Result
 }

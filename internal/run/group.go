@@ -38,11 +38,26 @@ type group struct {
 	answered  uint64         // that have ended with an answer
 	failed    []failure
 	last      func(node.Response) // of the process that p has become, as all have failed
+	after     leaver              // goes on when the group has ended
 
 	// Methods, to be given away.
 	fail    func(i int, err error)
 	awaited func(node.Process, node.Result) node.Result
 	over    func(node.Response)
+}
+
+// A leaver is a process that goes on by itself, after the others: with what its latest node does
+// about its packet. The zero leaver is none.
+type leaver struct {
+	p        *process
+	at, port int32
+	r        node.Result
+}
+
+func (l *leaver) goOn() {
+	if l.p != nil {
+		l.p.goOn(l.at, l.port, &l.r)
+	}
 }
 
 // A failure is a packet that the gatherer has failed.
@@ -107,34 +122,30 @@ func (s starter) StartGroup(ctx context.Context, of node.Group) (queued bool) {
 		return false
 	}
 	defer s.gen.hold(q.p.shard)()
-	var last *process // goes on after the others
-	var at, port int32
-	var r node.Result
-	for i := 0; last == nil && i < of.Len(); i++ {
+	var last leaver
+	for i := 0; last.p == nil && i < of.Len(); i++ {
 		if q.p == nil {
 			q.p, q.used = s.gen.startMore(ctx, nil, s.at, fromTrigger, nil), false
 		}
-		var goesOn, more bool
-		if at, port, r, goesOn = q.pass(i, of.Payload(i)); !goesOn {
+		at, port, r, goesOn := q.pass(i, of.Payload(i))
+		if !goesOn {
 			continue
 		}
-		p := q.p
-		q.p, q.shard = nil, p.shard
-		if p.ending.answered, more = of.Leaves(i); more {
-			p.goOn(at, port, &r)
+		l := leaver{q.p, at, port, r}
+		q.p, q.shard = nil, l.p.shard
+		var more bool
+		if l.p.ending.answered, more = of.Leaves(i); more {
+			l.goOn()
 		} else {
-			last = p
+			last = l
 		}
 	}
 	if len(q.gathered) > 0 {
-		queued = q.wait()
-	} else {
-		q.finish()
+		return q.wait(last)
 	}
-	if last != nil {
-		last.goOn(at, port, &r)
-	}
-	return queued
+	q.finish()
+	last.goOn()
+	return false
 }
 
 // hold counts one process more until release, so that a stop waits for a group none of whose
@@ -266,8 +277,9 @@ func (p *process) goOn(at, port int32, r *node.Result) (queued bool) {
 	return queued
 }
 
-// wait lets a process wait for what was gathered.
-func (q *group) wait() (queued bool) {
+// wait lets a process wait for what was gathered. The last process goes on when that has its place
+// in the queue of the sink, or where it has none, when the group has ended.
+func (q *group) wait(last leaver) (queued bool) {
 	if q.p == nil {
 		q.p = q.again()
 	}
@@ -275,10 +287,15 @@ func (q *group) wait() (queued bool) {
 	q.shard = p.shard
 	p.ending.answered = q.over
 	r := q.send()
-	return p.goOn(at, noInPort, &r)
+	if r.Effect().More == nil {
+		q.after, last = last, leaver{}
+	}
+	queued = p.goOn(at, noInPort, &r)
+	last.goOn()
+	return queued
 }
 
-// send returns the wait for what was gathered.
+// send returns the wait for what was gathered, or what the gatherer says about all of it.
 func (q *group) send() (r node.Result) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -287,8 +304,11 @@ func (q *group) send() (r node.Result) {
 			r = node.Answer(value.Error(q.p.aborted))
 		}
 	}()
-	r = q.gathering.Send(q.fail)
+	r = q.gathering.Send(q.p.facade(), q.fail)
 	e := r.Effect()
+	if e.More == nil {
+		return r
+	}
 	more := *e.More
 	more.Awaited = q.awaited
 	e.More = &more
@@ -323,7 +343,7 @@ func (q *group) settle(_ node.Process, r node.Result) node.Result {
 
 // end ends the group with the response of the process that has waited, which counts by itself.
 func (q *group) end(resp node.Response) {
-	of, last, outcome := q.of, q.last, observe.Nothing
+	of, last, after, outcome := q.of, q.last, q.after, observe.Nothing
 	if last == nil && resp.IsError() {
 		if outcome = observe.Failed; q.ctx.Err() != nil || errors.Is(resp.Payload.AsError(), errGrace) {
 			outcome = observe.Cancelled
@@ -341,6 +361,7 @@ func (q *group) end(resp node.Response) {
 		resp = node.Response{None: true}
 	}
 	of.Done(resp)
+	after.goOn()
 }
 
 // finish ends a group of which nothing was gathered.

@@ -1,12 +1,15 @@
 package run_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -85,13 +88,15 @@ func ended(r node.Response) string {
 }
 
 // A pool is a sink that takes packets together. It answers later, from another goroutine, and
-// notes what it has got.
+// notes what it has got. If it is binding, it gets them when their process has ended.
 type pool struct {
-	queues bool
-	mu     sync.Mutex
-	got    map[int64]int
-	sizes  []int
-	work   sync.WaitGroup
+	binding bool
+
+	mu    sync.Mutex
+	got   map[int64]int
+	order []int64 // in which a binding one got them
+	sizes []int
+	work  sync.WaitGroup
 }
 
 // fails reports whether a packet fails, and refuses whether it is not taken with others.
@@ -104,7 +109,14 @@ func (*pool) fails(n int64) error {
 
 func (*pool) refuses(payload value.Value) bool { n, ok := payload.AsInt(); return !ok || n%11 == 3 }
 
-func (s *pool) Receive(_ node.Process, pkt node.Packet) node.Result {
+func (s *pool) Receive(p node.Process, pkt node.Packet) node.Result {
+	if s.binding {
+		n, _ := pkt.Payload.AsInt()
+		if err := s.fails(n); err != nil {
+			return node.Fail(err)
+		}
+		return s.bind(p, n)
+	}
 	return node.Queue(func(_ context.Context, done func(node.Result)) {
 		n, _ := pkt.Payload.AsInt()
 		s.later(func() {
@@ -117,6 +129,19 @@ func (s *pool) Receive(_ node.Process, pkt node.Packet) node.Result {
 	})
 }
 
+func (s *pool) bind(p node.Process, got ...int64) node.Result {
+	p.Enlist(node.PhaseSend, func(context.Context, error) (kept bool, err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, n := range got {
+			s.got[n]++
+			s.order = append(s.order, n)
+		}
+		return true, nil
+	})
+	return node.None()
+}
+
 func (s *pool) later(f func(), got ...int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +151,7 @@ func (s *pool) later(f func(), got ...int64) {
 	s.work.Go(f)
 }
 
-func (s *pool) Gathers() (ok, queues bool) { return true, s.queues }
+func (s *pool) Gathers() (ok, queues bool) { return true, true }
 
 func (s *pool) Gather(p node.Process, payload value.Value) node.Gathering {
 	g := &pooled{pool: s}
@@ -142,19 +167,22 @@ type pooled struct {
 }
 
 func (g *pooled) Add(_ node.Process, payload value.Value) bool {
-	if g.refuses(payload) {
+	n, _ := payload.AsInt()
+	if g.refuses(payload) || g.binding && g.fails(n) != nil {
 		return false
 	}
-	n, _ := payload.AsInt()
 	g.packets = append(g.packets, n)
 	return true
 }
 
-func (g *pooled) Send(failed func(int, error)) node.Result {
+func (g *pooled) Send(p node.Process, failed func(int, error)) node.Result {
+	g.mu.Lock()
+	g.sizes = append(g.sizes, len(g.packets))
+	g.mu.Unlock()
+	if g.binding {
+		return g.bind(p, g.packets...)
+	}
 	return node.Queue(func(_ context.Context, done func(node.Result)) {
-		g.mu.Lock()
-		g.sizes = append(g.sizes, len(g.packets))
-		g.mu.Unlock()
 		g.later(func() {
 			for i, n := range g.packets {
 				if err := g.fails(n); err != nil {
@@ -199,14 +227,14 @@ var moods = []nodeFunc{
 }
 
 // grouped is a program of a trigger, a node of all moods and two sinks.
-func grouped(t testing.TB, handled, queues bool) (src node.GroupStarter, gen *run.Generation, sinks []*pool) {
+func grouped(t testing.TB, handled, binding bool) (src node.GroupStarter, gen *run.Generation, sinks []*pool) {
 	g := &graph{}
 	mood := g.fn(4, func(p node.Process, pkt node.Packet) node.Result {
 		n, _ := pkt.Payload.AsInt()
 		return moods[int(n/1000)%len(moods)](p, pkt)
 	})
 	for range 2 {
-		sinks = append(sinks, &pool{queues: queues, got: make(map[int64]int)})
+		sinks = append(sinks, &pool{binding: binding, got: make(map[int64]int)})
 	}
 	sink := g.add(sinks[0], 1)
 	between := g.fn(1, pass)
@@ -230,7 +258,7 @@ func isSink(ref node.Ref) bool { return ref.Name == "b" || ref.Name == "e" }
 func TestGroup(t *testing.T) {
 	gathered, alone, stopped := 0, 0, 0
 	for round := range 60 {
-		handled, stops, watched := round%2 == 0, round%3 == 0, round%5
+		handled, stops, watched, binding := round%2 == 0, round%3 == 0, round%5, round%7 > 3
 		payloads := make([]int64, 200)
 		for i := range payloads {
 			mood := rand.IntN(len(moods))
@@ -250,7 +278,7 @@ func TestGroup(t *testing.T) {
 		}
 		var outcomes []outcome
 		for _, together := range []bool{true, false} {
-			src, gen, sinks := grouped(t, handled, true)
+			src, gen, sinks := grouped(t, handled, binding)
 			var seen atomic.Int64
 			in := run.Instruments{Metrics: watched > 0}
 			if watched > 2 {
@@ -273,6 +301,12 @@ func TestGroup(t *testing.T) {
 					b.Done(node.Response{None: true})
 				}
 				<-b.finished
+				for _, s := range sinks { // one that leaves comes after those before it
+					if stops && together && !slices.IsSortedFunc(s.order, func(a, b int64) int { return cmp.Compare(a%1000, b%1000) }) {
+						t.Errorf("a binding sink got %v", s.order)
+					}
+					s.order = nil
+				}
 				for payload, end := range b.ends {
 					o.Ends[payload] += end
 				}
@@ -358,7 +392,48 @@ type lotOf struct{ *parkingLot }
 func (l *lotOf) Gathers() (ok, queues bool)                      { return true, true }
 func (l *lotOf) Gather(node.Process, value.Value) node.Gathering { return l }
 func (l *lotOf) Add(node.Process, value.Value) bool              { return true }
-func (l *lotOf) Send(func(int, error)) node.Result               { return l.Receive(nil, node.Packet{}) }
+func (l *lotOf) Send(node.Process, func(int, error)) node.Result {
+	return l.Receive(nil, node.Packet{})
+}
+
+// A failing sink takes packets together and fails at the end of their process.
+type failing struct{}
+
+func (failing) Receive(node.Process, node.Packet) node.Result { panic("it takes all together") }
+
+func (failing) Gathers() (ok, queues bool)                        { return true, true }
+func (f failing) Gather(node.Process, value.Value) node.Gathering { return f }
+func (failing) Add(node.Process, value.Value) bool                { return true }
+func (failing) Send(p node.Process, _ func(int, error)) node.Result {
+	p.Enlist(node.PhaseSend, func(context.Context, error) (bool, error) { return false, errors.New("no room") })
+	return node.None()
+}
+
+// TestGroupEndFails fails all packets that were taken together, and no other process.
+func TestGroupEndFails(t *testing.T) {
+	g := &graph{}
+	moods := g.fn(1, func(_ node.Process, pkt node.Packet) node.Result {
+		if n, _ := pkt.Payload.AsInt(); n == 2 {
+			return node.Sleep(time.Microsecond, func(node.Process, node.Response) node.Result { return node.None() })
+		}
+		return node.Send(0, pkt.Payload)
+	})
+	g.link(moods, 0, g.add(failing{}, 1))
+	src, gen := served(t, g, moods, run.Options{})
+	b := newBatch([]int64{1, 2, 3}, false)
+	src.(node.GroupStarter).StartGroup(t.Context(), b)
+	<-b.finished
+	want := map[int64]string{1: "error: no room", 2: "well", 3: "error: no room"}
+	if !maps.Equal(b.ends, want) {
+		t.Errorf("got %v, want %v", b.ends, want)
+	}
+	for gen.InFlight() > 0 {
+		runtime.Gosched()
+	}
+	if m := gen.Metrics(); m.Started != 3 || m.Ended[observe.Failed] != 2 {
+		t.Errorf("got %+v", m)
+	}
+}
 
 // An endless group is one that can be started again and again.
 type endless struct {

@@ -67,7 +67,7 @@ func (c *consumer) takeGroup(into []*message, n int) []*message {
 // the lock.
 func (c *consumer) mayGroup() bool {
 	g := c.generations.Current()
-	return g != nil && g.groups != nil && g.settings.durability == nil && c.replies == nil && c.contexts == nil && !c.settings.letters && !c.account.Full()
+	return g != nil && g.groups != nil && g.settings.durability == nil && c.replies == nil && !c.settings.letters && !c.account.Full()
 }
 
 // beginGroup is begin for a group. What is undecodable begins later, by itself.
@@ -89,7 +89,7 @@ func (w *runner) beginGroup(t *task) (ended bool) {
 	t.verdict = verdictNone
 	t.phase.Store(phaseStarts)
 	left, mayQueue := w.left, w.consumer.mayQueue(t.messages[0])
-	if queued := t.generation.groups.StartGroup(t.generation.ctx, t); queued && mayQueue {
+	if queued := t.generation.groups.StartGroup(w.context(t), t); queued && mayQueue {
 		// The one that has left is the last one, as those after it wait.
 		w.queued = append(w.queued, t.messages[:len(t.messages)-(w.left-left)]...)
 	}

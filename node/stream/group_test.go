@@ -81,29 +81,47 @@ func queueOf(body string) (queue string, n int) {
 	return queue, n
 }
 
+// A binding writer gets records when their process has ended well, as hand says.
+type binding struct {
+	*memory
+	hand func(records []stream.Record, done func(error)) error
+}
+
+func (w binding) Bind(context.Context) (stream.Bound, error) { return w, nil }
+
+func (binding) Check(*stream.Record) error { return nil }
+
+func (w binding) HandOver(records []stream.Record, done func(error)) error {
+	return w.hand(records, done)
+}
+
 // TestGroups moves messages of which some fail, wait, or are dropped, with a writer that takes
-// single records itself, so that Write has only what was gathered, or came as a list. Each is
-// confirmed once, or a dead letter once, and those of a lane or of a key come in their order.
+// single records itself, so that Write has only what was gathered, or came as a list; or with one
+// that gets them at the end. Each is confirmed once, or a dead letter once, and those of a lane or
+// of a key come in their order.
 func TestGroups(t *testing.T) {
 	lanes := stream.Traits{Lanes: true, Positions: true, Order: stream.OrderRecord}
 	for name, test := range map[string]struct {
 		traits  stream.Traits
 		fields  string
 		ordered bool
+		binds   bool
 		least   int // records that are gathered, in a hundred
 	}{
-		"record": {lanes, "checkpoint: {interval: 1ms}, ", true, 16},
-		"key":    {lanes, "checkpoint: {interval: 1ms}, order: key, key: self.body, ", false, 16},
-		"none":   {stream.Traits{Redelivers: true}, "", false, 16},
-		"total":  {lanes, "checkpoint: {interval: 1ms}, order: total, ", true, 0},
+		"record":        {lanes, "checkpoint: {interval: 1ms}, ", true, false, 16},
+		"record, binds": {lanes, "checkpoint: {interval: 1ms}, ", true, true, 16},
+		"key":           {lanes, "checkpoint: {interval: 1ms}, order: key, key: self.body, ", false, false, 16},
+		"none":          {stream.Traits{Redelivers: true}, "", false, false, 16},
+		"none, binds":   {stream.Traits{Redelivers: true}, "", false, true, 16},
+		"total":         {lanes, "checkpoint: {interval: 1ms}, order: total, ", true, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { moveGroups(t, test.traits, test.fields, test.ordered, test.least) })
+			synctest.Test(t, func(t *testing.T) { moveGroups(t, test.traits, test.fields, test.ordered, test.binds, test.least) })
 		})
 	}
 }
 
-func moveGroups(t *testing.T, traits stream.Traits, fields string, ordered bool, least int) {
+func moveGroups(t *testing.T, traits stream.Traits, fields string, ordered, binds bool, least int) {
 	const lanes, each = 3, 3000
 	s := newBroker(traits)
 	want, dead := make(map[string]int), make(map[string]int)
@@ -137,10 +155,8 @@ func moveGroups(t *testing.T, traits stream.Traits, fields string, ordered bool,
 	confirmed, letters := make(map[string]int), make(map[string]int)
 	came, latest := make(map[string]int), make(map[string]int)
 	var answers sync.WaitGroup
-	answer := func(record string, done func(error)) {
+	refusal := func(record string) error {
 		queue, n := queueOf(record)
-		mu.Lock()
-		defer mu.Unlock()
 		came[record]++
 		if came[record] == 1 && ordered {
 			if n <= latest[queue] {
@@ -148,11 +164,16 @@ func moveGroups(t *testing.T, traits stream.Traits, fields string, ordered bool,
 			}
 			latest[queue] = n
 		}
-		var err error
-		switch times := came[record]; {
-		case n%mixed == mixRefused, n%mixed == mixRefusedOnce && times == 1:
-			err = errors.New("refused")
-		default:
+		if n%mixed == mixRefused || n%mixed == mixRefusedOnce && came[record] == 1 {
+			return errors.New("refused")
+		}
+		return nil
+	}
+	answer := func(record string, done func(error)) {
+		mu.Lock()
+		defer mu.Unlock()
+		err := refusal(record)
+		if err == nil {
 			confirmed[record]++
 		}
 		answers.Add(1)
@@ -172,6 +193,26 @@ func moveGroups(t *testing.T, traits stream.Traits, fields string, ordered bool,
 		answer(text, func(err error) { done(i, value.Null(), err) })
 		return true, nil
 	}
+	hand := func(records []stream.Record, _ func(error)) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(records) > 1 {
+			written.Add(int64(len(records)))
+		}
+		for i := range records {
+			if err := refusal(string(records[i].Raw)); err != nil {
+				return err
+			}
+		}
+		for i := range records {
+			confirmed[string(records[i].Raw)]++
+		}
+		return nil
+	}
+	to := takingSink(taking{m, take})
+	if binds {
+		to.Open = func(*node.Init) (stream.Writer, error) { return binding{m, hand}, nil }
+	}
 	document := func(generation int) string {
 		return fmt.Sprintf(`
 - {kind: mem, name: s, %sretry: {threshold: 2, backoff: {initial: 1ms}}, ports: {out: [{name: m}], error: [{name: t, port: dead}]}}
@@ -186,7 +227,7 @@ func moveGroups(t *testing.T, traits stream.Traits, fields string, ordered bool,
 		defer mu.Unlock()
 		letters[body.String()]++
 		return nil
-	}, takingSink(taking{m, take}).Def(options), mixes())
+	}, to.Def(options), mixes())
 	for generation := range 3 {
 		r.load(document(generation + 1))
 	}

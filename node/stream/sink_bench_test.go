@@ -102,7 +102,7 @@ func TestGatheringPanics(t *testing.T) {
 	if d.Add(bare{}, record); !d.Add(bare{}, record) {
 		t.Error("it takes nothing more")
 	}
-	r := d.Send(func(i int, err error) { t.Errorf("%d: %v", i, err) })
+	r := d.Send(bare{}, func(i int, err error) { t.Errorf("%d: %v", i, err) })
 	if got := len(d.(*delivery).records); got != 3 {
 		t.Errorf("got %d records", got)
 	}

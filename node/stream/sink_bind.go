@@ -78,15 +78,29 @@ func (n *sinkNode) bind(p node.Process, payload value.Value) node.Result {
 	if d.count == 0 {
 		return node.None()
 	}
-	size := int64(d.size) + int64(d.count)*int64(unsafe.Sizeof(Record{}))
-	if !n.account.Take(size) {
-		return node.Fail(&node.Error{Err: errors.New("the program has no memory left for what the process sends"), Status: http.StatusServiceUnavailable, Code: "busy", RetryAfter: time.Second})
+	if err := n.hold(d.count, d.size); err != nil {
+		return node.Fail(err)
 	}
+	n.keep(p, bound, d)
+	return node.None()
+}
+
+// hold takes the memory of records that are kept until their process ends.
+func (n *sinkNode) hold(count, size int) error {
+	if !n.account.Take(held(count, size)) {
+		return &node.Error{Err: errors.New("the program has no memory left for what the process sends"), Status: http.StatusServiceUnavailable, Code: "busy", RetryAfter: time.Second}
+	}
+	return nil
+}
+
+func held(count, size int) int64 { return int64(size) + int64(count)*int64(unsafe.Sizeof(Record{})) }
+
+// keep keeps the records of a delivery, which are held, until the process ends.
+func (n *sinkNode) keep(p node.Process, bound Bound, d *delivery) {
 	b := bundleOf(p.Root())
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mu.parts = append(b.mu.parts, part{n, bound, d.records, size})
-	return node.None()
+	b.mu.parts = append(b.mu.parts, part{n, bound, d.records[:d.count], held(d.count, d.size)})
 }
 
 // end hands the records over if the process has ended well. It is a [node.Participant].

@@ -11,6 +11,7 @@ import (
 // alone.
 type gathering struct {
 	sink     *sinkNode              // nil for a delivery of one packet
+	bound    Bound                  // which takes them at the end of the process; nil if the outlet does
 	payloads []value.Value          // of the packets
 	bodies   []value.Value          // for a sink of bodies
 	texts    []string               // of the records
@@ -25,19 +26,31 @@ const mostGathered = 64
 
 // Gathers implements [node.Gatherer].
 func (n *sinkNode) Gathers() (ok, queues bool) {
-	return !n.receipt && n.outlet.binder == nil, n.outlet.ordered
+	return !n.receipt, n.outlet.ordered || n.outlet.binder != nil
 }
 
 // Gather implements [node.Gatherer].
 func (n *sinkNode) Gather(p node.Process, payload value.Value) node.Gathering {
-	if n.receipt || n.outlet.binder != nil {
+	if n.receipt {
 		return nil
 	}
-	d := n.outlet.newDelivery(false, value.Null())
-	d.gathering.sink, d.list = n, true
+	var d *delivery
+	var bound Bound
+	if binder := n.outlet.binder; binder != nil {
+		var err error
+		if bound, err = binder.Bind(p.Context()); err != nil {
+			return nil
+		}
+		d = &delivery{outlet: n.outlet} // it stays with the records
+	} else {
+		d = n.outlet.newDelivery(false, value.Null())
+	}
+	d.gathering.sink, d.gathering.bound, d.list = n, bound, true
 	d.records = d.space[:0]
 	if !d.Add(p, payload) {
-		n.outlet.discard(d)
+		if bound == nil {
+			n.outlet.discard(d)
+		}
 		return nil
 	}
 	return d
@@ -61,7 +74,13 @@ func (d *delivery) Add(p node.Process, payload value.Value) bool {
 		r := &d.records[d.count]
 		texts, end := len(g.texts), len(g.texts)+len(g.sink.texts)
 		g.texts = slices.Grow(g.texts, len(g.sink.texts))
-		if err := g.sink.record(p.Context(), r, g.texts[texts:texts:end], &g.raw, payload); err != nil {
+		err := g.sink.record(p.Context(), r, g.texts[texts:texts:end], &g.raw, payload)
+		if err == nil && g.bound != nil {
+			if err = g.bound.Check(r); err == nil {
+				err = g.sink.hold(1, size(r))
+			}
+		}
+		if err != nil {
 			*r, d.records = Record{}, d.records[:d.count]
 			return false
 		}
@@ -76,10 +95,13 @@ func (d *delivery) Add(p node.Process, payload value.Value) bool {
 }
 
 // Send implements [node.Gathering].
-func (d *delivery) Send(failed func(i int, err error)) node.Result {
+func (d *delivery) Send(p node.Process, failed func(i int, err error)) node.Result {
 	g := &d.gathering
 	g.failed = failed
 	switch {
+	case g.bound != nil:
+		g.sink.keep(p, g.bound, d)
+		return node.None()
 	case g.sink.sink.Bodies:
 		d.records = nil
 		d.bodies = value.List(slices.Clone(g.bodies)...)

@@ -496,14 +496,18 @@ func (w *runner) begin(t *task) (ended bool) {
 	}
 	t.phase.Store(phaseStarts)
 	m, mayQueue := t.messages[0], w.consumer.mayQueue(t.messages[0])
-	ctx := t.generation.ctx
-	if c := w.consumer.contexts; c != nil {
-		ctx = c.Context(ctx)
-	}
-	if queued := t.generation.starter.Start(ctx, t.judge(), t.result(w.consumer.settings.batch.count > 0), t.finish); queued && mayQueue {
+	if queued := t.generation.starter.Start(w.context(t), t.judge(), t.result(w.consumer.settings.batch.count > 0), t.finish); queued && mayQueue {
 		w.queued = append(w.queued, m)
 	}
 	return !t.phase.CompareAndSwap(phaseStarts, phaseParked)
+}
+
+// context returns the context of the processes of a task that begins now.
+func (w *runner) context(t *task) context.Context {
+	if c := w.consumer.contexts; c != nil {
+		return c.Context(t.generation.ctx)
+	}
+	return t.generation.ctx
 }
 
 // result is what the process of a task begins with.
