@@ -253,6 +253,14 @@ func (k *Kafka) Stop() { k.stop() }
 // Client returns a client of the cluster, closed at the end of the test.
 func (k *Kafka) Client(tb testing.TB, opts ...kgo.Opt) *kgo.Client {
 	tb.Helper()
+	client := k.client(tb, opts...)
+	tb.Cleanup(client.CloseAllowingRebalance)
+	return client
+}
+
+// client returns one that the caller closes: until the end of the test, it would take memory.
+func (k *Kafka) client(tb testing.TB, opts ...kgo.Opt) *kgo.Client {
+	tb.Helper()
 	all := slices.Concat([]kgo.Opt{kgo.SeedBrokers(k.Addr), kgo.DisableClientMetrics(), kgo.MetadataMinAge(100 * time.Millisecond)}, k.user, opts)
 	if k.named.Load() != nil {
 		all = append(all, kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -263,7 +271,6 @@ func (k *Kafka) Client(tb testing.TB, opts ...kgo.Opt) *kgo.Client {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(client.CloseAllowingRebalance)
 	return client
 }
 
@@ -304,7 +311,7 @@ func (k *Kafka) State(tb testing.TB, group string) string {
 	tb.Helper()
 	req := kmsg.NewPtrDescribeGroupsRequest()
 	req.Groups = []string{group}
-	client := k.Client(tb)
+	client := k.client(tb)
 	defer client.Close()
 	resp, err := req.RequestWith(tb.Context(), client)
 	if err != nil {
@@ -326,7 +333,7 @@ func (k *Kafka) Committed(tb testing.TB, group, topic string, partition int32) i
 	gt.Topic, gt.Partitions = topic, []int32{partition}
 	g.Group, g.Topics = group, append(g.Topics, gt)
 	req.Groups = append(req.Groups, g)
-	client := k.Client(tb)
+	client := k.client(tb)
 	defer client.Close()
 	resp, err := req.RequestWith(tb.Context(), client)
 	for began := time.Now(); kerr.IsRetriable(err) && time.Since(began) < 30*time.Second; { // a new cluster has no coordinator yet; the client waits between
