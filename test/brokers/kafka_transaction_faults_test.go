@@ -17,13 +17,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/faultproxy"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/test/brokers"
 	"github.com/uniflow-labs/uniflow/value"
 )
-
-// backlog is how many messages a source has to catch up with.
-const backlog = 100_000
 
 // copyOf is added to the number of a message that is sent twice.
 const copyOf = 1_000_000
@@ -224,6 +222,10 @@ func TestKafkaTransactionSlow(t *testing.T) {
 // TestKafkaTransactionBacklog takes a backlog in the memory that the source may have, and not in
 // that of all records: each takes more than 300 bytes in the client alone.
 func TestKafkaTransactionBacklog(t *testing.T) {
+	backlog := 100_000
+	if invariant.Race {
+		backlog = 30_000 // which need as long
+	}
 	behindProxy(t, "\n  max_in_flight: 1000\n  bytes: 1MiB", func(w *faulty) {
 		w.flows()
 		w.proxy.Disturb(faultproxy.Trouble{Hole: true})
@@ -239,7 +241,7 @@ func TestKafkaTransactionBacklog(t *testing.T) {
 			most = max(most, live[0].Value.Uint64())
 			return position(t, w.k) >= w.made
 		})
-		t.Logf("%d messages a second, %d MiB", int(backlog/time.Since(began).Seconds()), int64(most-before)>>20)
+		t.Logf("%d messages a second, %d MiB", int(float64(backlog)/time.Since(began).Seconds()), int64(most-before)>>20)
 		if most > before+24<<20 {
 			t.Errorf("memory has grown from %d to %d MiB", before>>20, most>>20)
 		}
