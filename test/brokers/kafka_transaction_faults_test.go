@@ -172,7 +172,7 @@ func TestKafkaTransactionResets(t *testing.T) {
 			w.proxy.Set(faultproxy.Severs(w.rnd, []int64{20_000, 2000}[i%2]))
 			w.proxy.Break()
 			seen := w.proxy.Seen()
-			eventually(t, "resets", func() bool { w.produce(20); return w.proxy.Seen() > seen+5 })
+			eventually(t, "resets", func() bool { w.produce(20); return w.proxy.Seen() > seen+3 })
 			w.proxy.Set(nil)
 		}
 	})
