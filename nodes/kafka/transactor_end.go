@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -31,7 +32,7 @@ func (x *transactor) end(ctx context.Context, r *sourceReader, run *run) error {
 	if !run.written(limit) {
 		return nil
 	}
-	committed, err := x.session.End(limit, kgo.TryCommit)
+	committed, err := x.finish(limit, r, kgo.TryCommit)
 	if !committed {
 		return x.undone(ctx, r, run, errMoved, err)
 	}
@@ -42,6 +43,17 @@ func (x *transactor) end(ctx context.Context, r *sourceReader, run *run) error {
 	defer x.mu.Unlock()
 	x.mu.run, x.mu.moved, x.mu.problem, x.mu.repeated = nil, false, nil, false
 	return nil
+}
+
+// soonEnded is how long the end of a transaction holds up a rebalance. To commit, the client asks
+// for a heartbeat of the group. If the group does not know the member any more, there is none:
+// then the client waits until it may say that the partitions are lost.
+const soonEnded = time.Second
+
+// finish ends a transaction of Kafka.
+func (x *transactor) finish(ctx context.Context, r *sourceReader, try kgo.TransactionEndTry) (committed bool, err error) {
+	defer r.clock.AfterFunc(soonEnded, func(context.Context) { r.client.AllowRebalance() })()
+	return x.session.End(ctx, try)
 }
 
 // abort undoes a transaction that has failed, when no process of its messages runs any more.
@@ -108,7 +120,7 @@ func (x *transactor) close(ctx context.Context, r *sourceReader) {
 	if try == kgo.TryAbort {
 		run.over(runAborted)
 	}
-	committed, err := x.session.End(ctx, try)
+	committed, err := x.finish(ctx, r, try)
 	run.over(runAborted)
 	if try == kgo.TryCommit && !committed {
 		r.log.Warn("the last transaction was aborted, and its messages come again", "transaction", x.name, "error", err)

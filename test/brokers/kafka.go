@@ -23,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/faultproxy"
 	"github.com/uniflow-labs/uniflow/internal/ground/freeport"
 )
 
@@ -33,6 +34,7 @@ type Kafka struct {
 	Fake *kfake.Cluster // of a cluster in this process, while it runs
 
 	named atomic.Pointer[net.TCPAddr] // the address that clients get; nil for Addr
+	proxy *faultproxy.Proxy           // of an Apache Kafka
 	user  []kgo.Opt                   // of clients of tests
 	start func(tb testing.TB)
 	stop  func()
@@ -44,6 +46,18 @@ func (k *Kafka) Advertise(addr string) {
 	if named, err := net.ResolveTCPAddr("tcp", addr); err == nil {
 		k.named.Store(named)
 	}
+}
+
+// Proxy returns a proxy that clients of its address stay behind. Clients of [Kafka.Client] go to
+// the cluster itself.
+func (k *Kafka) Proxy(tb testing.TB) *faultproxy.Proxy {
+	tb.Helper()
+	if k.proxy != nil {
+		return k.proxy
+	}
+	proxy := faultproxy.New(tb, k.Addr, nil)
+	k.Advertise(proxy.Addr)
+	return proxy
 }
 
 // A namedListener has the address that a cluster names.
@@ -120,17 +134,19 @@ func ApacheKafka(tb testing.TB) *Kafka {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	k := &Kafka{Addr: freeport.Addr(tb), SASL: freeport.Addr(tb)}
+	k, behind := &Kafka{Addr: freeport.Addr(tb), SASL: freeport.Addr(tb)}, freeport.Addr(tb)
+	k.proxy = faultproxy.New(tb, behind, nil) // a listener has one address for its clients, from the start
 	dir := tb.TempDir()
 	properties := filepath.Join(dir, "server.properties")
 	controller := freeport.Addr(tb)
 	text := fmt.Sprintf(`process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@%[2]s
-listeners=PLAINTEXT://%[1]s,SASL_PLAINTEXT://%[4]s,CONTROLLER://%[2]s
-advertised.listeners=PLAINTEXT://%[1]s,SASL_PLAINTEXT://%[4]s
+listeners=PLAINTEXT://%[1]s,PROXY://%[5]s,SASL_PLAINTEXT://%[4]s,CONTROLLER://%[2]s
+advertised.listeners=PLAINTEXT://%[1]s,PROXY://%[6]s,SASL_PLAINTEXT://%[4]s
+inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXY:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
 listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="r1ght";
 listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
@@ -138,11 +154,12 @@ listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config=org.apache.kafka.com
 log.dirs=%[3]s/data
 auto.create.topics.enable=false
 group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=4
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
-`, k.Addr, controller, dir, k.SASL)
+`, k.Addr, controller, dir, k.SASL, behind, k.proxy.Addr)
 	if err := os.WriteFile(properties, []byte(text), 0o600); err != nil {
 		tb.Fatal(err)
 	}
@@ -236,6 +253,14 @@ func (k *Kafka) Stop() { k.stop() }
 // Client returns a client of the cluster, closed at the end of the test.
 func (k *Kafka) Client(tb testing.TB, opts ...kgo.Opt) *kgo.Client {
 	tb.Helper()
+	client := k.client(tb, opts...)
+	tb.Cleanup(client.CloseAllowingRebalance)
+	return client
+}
+
+// client returns one that the caller closes: until the end of the test, it would take memory.
+func (k *Kafka) client(tb testing.TB, opts ...kgo.Opt) *kgo.Client {
+	tb.Helper()
 	all := slices.Concat([]kgo.Opt{kgo.SeedBrokers(k.Addr), kgo.DisableClientMetrics(), kgo.MetadataMinAge(100 * time.Millisecond)}, k.user, opts)
 	if k.named.Load() != nil {
 		all = append(all, kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -246,7 +271,6 @@ func (k *Kafka) Client(tb testing.TB, opts ...kgo.Opt) *kgo.Client {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(client.CloseAllowingRebalance)
 	return client
 }
 
@@ -282,6 +306,20 @@ func (k *Kafka) Delete(tb testing.TB, topic string) {
 	}
 }
 
+// State returns the state of a group, such as Stable, or Empty if it has no members.
+func (k *Kafka) State(tb testing.TB, group string) string {
+	tb.Helper()
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	req.Groups = []string{group}
+	client := k.client(tb)
+	defer client.Close()
+	resp, err := req.RequestWith(tb.Context(), client)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return resp.Groups[0].State
+}
+
 // Committed returns the position of a group in a partition, -1 if there is none.
 func (k *Kafka) Committed(tb testing.TB, group, topic string, partition int32) int64 {
 	tb.Helper()
@@ -295,7 +333,7 @@ func (k *Kafka) Committed(tb testing.TB, group, topic string, partition int32) i
 	gt.Topic, gt.Partitions = topic, []int32{partition}
 	g.Group, g.Topics = group, append(g.Topics, gt)
 	req.Groups = append(req.Groups, g)
-	client := k.Client(tb)
+	client := k.client(tb)
 	defer client.Close()
 	resp, err := req.RequestWith(tb.Context(), client)
 	for began := time.Now(); kerr.IsRetriable(err) && time.Since(began) < 30*time.Second; { // a new cluster has no coordinator yet; the client waits between

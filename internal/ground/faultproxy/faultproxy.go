@@ -8,6 +8,7 @@ package faultproxy
 import (
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"testing"
@@ -80,6 +81,23 @@ const (
 	// Hole passes nothing more in this direction, and the other side does not see it.
 	Hole
 )
+
+// Severs returns a plan that resets connections at random bytes: of one in the direction to the
+// client, after at most so many, and of the next in that from it, after a tenth of them. A client
+// that sends nothing loses that one, too.
+func Severs(rnd *rand.Rand, most int64) func(n int) Plan {
+	var mu sync.Mutex
+	return func(n int) Plan {
+		mu.Lock()
+		defer mu.Unlock()
+		leg := Leg{Do: Sever, After: rnd.Int64N(most) + 1}
+		if n%2 == 1 {
+			return Plan{Down: leg}
+		}
+		leg.After = max(leg.After/10, 1)
+		return Plan{Up: leg, Down: Leg{Do: Sever, After: 5 * most}}
+	}
+}
 
 // New starts a proxy to the server at the address target. plan is asked for
 // each connection, which are counted from 1; nil passes everything on.

@@ -39,18 +39,7 @@ func (r *rig) progress(what string, within time.Duration) {
 
 // sourceResets: connections break at any byte, of messages and of acknowledgements.
 func sourceResets(r *rig) {
-	var mu sync.Mutex // the plan is asked for by another goroutine
-	breaks := func(n int) faultproxy.Plan {
-		mu.Lock()
-		defer mu.Unlock()
-		leg := faultproxy.Leg{Do: faultproxy.Sever, After: r.rnd.Int64N(20_000) + 1}
-		if n%2 == 0 {
-			leg.After /= 10
-			down := faultproxy.Leg{Do: faultproxy.Sever, After: 100_000} // a source may send nothing
-			return faultproxy.Plan{Up: leg, Down: down}
-		}
-		return faultproxy.Plan{Down: leg}
-	}
+	breaks := faultproxy.Severs(r.rnd, 20_000)
 	r.load(r.source(nil))
 	end := r.produceUntil()
 	r.progress("messages come", patience)
