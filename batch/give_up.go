@@ -175,8 +175,8 @@ func (t *transmission) decide(b *Batch) bool {
 	stale := t.stale || t.health.suspectIn(b.streak)
 	switch {
 	case !b.suspected:
-	case stale && taken:
-		t.recheck()
+	case stale && t.health.taken() >= t.aside(false).takesNeeded:
+		t.recheck(false)
 		return true
 	case stale, t.health.receiverSuspect() && !taken:
 		return t.waitForReceiver(Outcome{Err: b.loss.err})
@@ -199,33 +199,35 @@ func (t *transmission) waitForReceiver(out Outcome) bool {
 	return ok
 }
 
-// doubted reports whether an event was put aside in a streak in which the receiver was suspect.
-func (t *transmission) doubted() bool {
-	return slices.ContainsFunc(t.todo, func(b *Batch) bool { return b.suspected && t.health.suspectIn(b.streak) })
+// aside returns the first event that was put aside, or nil: with doubted, of those that were in a
+// streak in which the receiver was suspect.
+func (t *transmission) aside(doubted bool) (first *Batch) {
+	for _, b := range t.todo {
+		if b.suspected && (!doubted || t.health.suspectIn(b.streak)) && (first == nil || t.whole.compare(b.parts[0], first.parts[0]) < 0) {
+			first = b
+		}
+	}
+	return first
 }
 
-// recheck makes the first event that was put aside the next one, after a wait in which
+// recheck makes the event that aside returns the next one, after a wait in which
 // the receiver may have changed. If others are taken after that, it says nothing about
-// the events that were refused before, unless this one is refused again.
-func (t *transmission) recheck() {
+// the events that were refused before, unless this one is refused again. An event that is refused
+// again is in the streak of that time: the next doubted one is another.
+func (t *transmission) recheck(doubted bool) {
 	t.env.edit(func(*counts) {
 		n := len(t.todo)
 		if n == 0 || t.ordered && t.todo[n-1].rechecked {
 			return // in an ordered lane, an event that is sent again precedes the others
 		}
-		first := -1
-		for i, b := range t.todo {
-			if b.suspected && (first < 0 || t.whole.compare(b.parts[0], t.todo[first].parts[0]) < 0) {
-				first = i
-			}
-		}
-		if first < 0 {
+		b := t.aside(doubted)
+		if b == nil {
 			return
 		}
 		t.stale = true
-		b := t.todo[first]
 		b.loss, b.suspected, b.rechecked = nil, false, true
-		t.todo = append(slices.Delete(t.todo, first, first+1), b)
+		at := slices.Index(t.todo, b)
+		t.todo = append(slices.Delete(t.todo, at, at+1), b)
 	})
 }
 

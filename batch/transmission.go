@@ -77,8 +77,8 @@ func (t *transmission) run() {
 		switch {
 		case b.loss != nil:
 			going = t.decide(b)
-		case t.ordered && !b.rechecked && t.doubted():
-			t.recheck()
+		case t.ordered && !b.rechecked && t.aside(true) != nil:
+			t.recheck(true)
 		case b.mustSplit && b.count > 1:
 			going = t.cut(b, VerdictBisect, b.count/2)
 		default:
@@ -247,7 +247,7 @@ func (t *transmission) accepted(b *Batch, out Outcome) bool {
 		return false
 	}
 	if t.stale {
-		t.recheck()
+		t.recheck(false)
 	}
 	return wanted == nil || wanted.loss != nil || t.backOff(wanted, "batch: the receiver asks for some events again", nil)
 }
@@ -329,7 +329,7 @@ func (t *transmission) backOff(b *Batch, why string, err error) bool {
 	t.persistLate(b)
 	wait := t.delay(b.attempt)
 	t.log.write(slog.LevelWarn, why, "attempt", b.attempt, "events", b.count, "retry_in", wait, "waiting_events", t.env.unsent(), "err", err)
-	defer t.recheck()
+	defer t.recheck(false)
 	return t.sleep(wait, nil)
 }
 
@@ -369,7 +369,7 @@ func (t *transmission) pause(d time.Duration) bool {
 	if isClosed(t.draining) {
 		d = min(d, drainCap)
 	}
-	defer t.recheck()
+	defer t.recheck(false)
 	return t.sleep(d, resume)
 }
 

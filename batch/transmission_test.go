@@ -366,6 +366,39 @@ func TestTransmissionSuspectLater(t *testing.T) {
 	}
 }
 
+// TestTransmissionStreakEnds: this lane waits with some events that are refused, and meanwhile another
+// lane finds that its own events were at fault, so the receiver is not suspect any more. Each of the
+// events is sent once more, and not again and again.
+func TestTransmissionStreakEnds(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		for before := range maxSuspects { // events that other lanes have had refused
+			t.Run(fmt.Sprintf("ordered %v %d", ordered, before), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					sends, answer := 0, holds("abcdefghij", refuses)
+					tr := newTestTransmission(20, settings{ordered: ordered}, func(events string) Outcome {
+						if sends++; sends > 1000 {
+							panic("it sends for ever")
+						}
+						return answer(events)
+					})
+					for range before {
+						tr.health.eventFailed()
+					}
+					leave := tr.env.leave
+					tr.env.leave = func(of *transmission) func() {
+						rejoin := leave(of)
+						return func() { rejoin(); tr.health.eventsAtFault() }
+					}
+					tr.run()
+					if tr.counts.Delivered != 10 || tr.counts.Refused != 10 {
+						t.Errorf("%d of 10 delivered, %d of 10 refused; sent %q; the transmission called %q", tr.counts.Delivered, tr.counts.Refused, tr.sends, tr.calls)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestTransmissionGapless stops at the first event that is missing, until Resume or Close.
 func TestTransmissionGapless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
