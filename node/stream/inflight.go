@@ -25,8 +25,9 @@ type inFlight struct {
 	away        int   // stuck messages that were given back, as far as is known
 
 	lanes  map[int32]*lane
-	recent *lane // used last
-	gap    *lane // that had too many slots
+	recent *lane  // used last
+	spare  []slot // see ring
+	gap    *lane  // that had too many slots
 }
 
 // numbered reports whether the offsets of a lane identify messages.
@@ -39,7 +40,7 @@ func (f *inFlight) lane(number int32) *lane {
 	}
 	l := f.lanes[number]
 	if l == nil {
-		l = &lane{number: number}
+		l = &lane{number: number, ring: ring{spare: &f.spare}}
 		f.lanes[number] = l
 	}
 	f.recent = l

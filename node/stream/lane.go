@@ -28,13 +28,17 @@ type slot struct {
 type ring struct {
 	buf     []slot // of a length that is a power of two
 	head, n int
-	spared  int // slots that were popped while most of buf was empty
+	spared  int     // slots that were popped while most of buf was empty
+	spare   *[]slot // a buffer that the rings of a source have for the next that grows; may be nil
 }
 
 // leastRing is how many slots a ring has, and spareRing how many it keeps while a source waits
 // for a moment: a file source with the default of messages in flight made 100 bytes of slots a
 // message when it kept fewer.
 const leastRing, spareRing = 16, 512
+
+// largestSpare is the largest buffer that is used again, in slots: 2.5 MiB.
+const largestSpare = 64 << 10
 
 func (r *ring) at(i int) *slot { return &r.buf[(r.head+i)&(len(r.buf)-1)] }
 
@@ -65,7 +69,7 @@ func (r *ring) pop() slot {
 	if r.n >= len(r.buf)/8 {
 		r.spared = 0
 	} else if r.spared++; len(r.buf) > spareRing || len(r.buf) > 4*leastRing && r.spared > 4*len(r.buf) {
-		r.resize(len(r.buf) / 2)
+		r.resize(len(r.buf) / 4)
 	}
 	return first
 }
@@ -85,10 +89,21 @@ func (r *ring) keep(f func(*slot) bool) {
 	r.n = kept
 }
 
+// resize moves the slots into a buffer with room for n. Where a sink answers for many messages
+// together, a ring grows and shrinks with each of its batches, so a large buffer is used again.
 func (r *ring) resize(n int) {
-	buf := make([]slot, n)
+	var buf []slot
+	if r.spare != nil && len(*r.spare) >= n && n > len(r.buf) {
+		buf, *r.spare = *r.spare, nil
+	} else {
+		buf = make([]slot, n)
+	}
 	for i := range r.n {
 		buf[i] = *r.at(i)
+	}
+	if r.spare != nil && len(r.buf) > max(n, spareRing, len(*r.spare)) && len(r.buf) <= largestSpare {
+		clear(r.buf)
+		*r.spare = r.buf
 	}
 	r.buf, r.head, r.spared = buf, 0, 0
 }

@@ -2,8 +2,10 @@ package stream
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
+	"unsafe"
 )
 
 // FuzzLane runs messages of a lane against a model: they are settled or given back in any
@@ -70,6 +72,33 @@ func FuzzLane(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestRingsShare has two rings that grow and shrink in turn: the large buffers are made once.
+func TestRingsShare(t *testing.T) {
+	var spare []slot
+	rings := []ring{{spare: &spare}, {spare: &spare}}
+	cycle := func() {
+		for at := range rings {
+			r := &rings[at]
+			for i := range int64(10_000) {
+				r.push(slot{offset: i})
+			}
+			for i := range int64(10_000) {
+				if s := r.pop(); s.offset != i {
+					t.Fatalf("got %d, want %d", s.offset, i)
+				}
+			}
+		}
+	}
+	cycle()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cycle()
+	runtime.ReadMemStats(&after)
+	if got := int(after.TotalAlloc-before.TotalAlloc) / int(unsafe.Sizeof(slot{})) / 20_000; got > 0 {
+		t.Errorf("%d slots were made for each, want less than one", got)
+	}
 }
 
 func TestRingShrinks(t *testing.T) {

@@ -472,7 +472,7 @@ func (o *outlet) recycleLocked(b *writeBatch) {
 	clear(b.records)
 	clear(b.packs)
 	clear(b.done)
-	if cap(b.records) > 2*maxSpace {
+	if most := cap(b.records); most > largestBatch || most > 2*maxSpace && len(o.mu.spare) > 1 {
 		b.records, b.done = nil, nil
 	}
 	*b = writeBatch{outlet: o, items: b.items[:0], records: b.records[:0], packs: b.packs[:0], done: b.done[:0], turn: b.turn + 1}
@@ -480,6 +480,9 @@ func (o *outlet) recycleLocked(b *writeBatch) {
 		o.mu.spare = append(o.mu.spare, b)
 	}
 }
+
+// largestBatch is the largest batch whose memory is kept: of two that have more than twice maxSpace.
+const largestBatch = 16 << 10
 
 // mostBatches is how many batches are kept for later, 16 of them of any size: a writer that does not wait
 // has as many small ones at a time.

@@ -51,7 +51,7 @@ func collectDef(o stream.Options) *node.Def {
 
 // A collector is a node of kind collect.
 type collector struct {
-	lot
+	buffer
 	count, bytes int
 	linger       time.Duration
 	key          lang.Program // nil for one group

@@ -65,7 +65,7 @@ func debounceDef(o stream.Options) *node.Def {
 
 // A debounce is a node of that kind.
 type debounce struct {
-	lot
+	buffer
 	quiet, most time.Duration
 	max         int
 	keep        func(all value.Value) value.Value

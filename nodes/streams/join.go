@@ -65,7 +65,7 @@ func joinDef(o stream.Options) *node.Def {
 
 // A joiner is a node of kind join.
 type joiner struct {
-	lot
+	buffer
 	keys         [2]lang.Program
 	within       time.Duration
 	left, linked bool

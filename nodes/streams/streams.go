@@ -1,7 +1,7 @@
 // Package streams has the kinds that stand between the processes of a stream: they
 // collect and distribute payloads, and pass parts of answers on.
 //
-// Each kind is one literal, in a file of its name. lot.go has what collect, debounce, join
+// Each kind is one literal, in a file of its name. buffer.go has what collect, debounce, join
 // and window share, topics.go what publish and subscribe do. The package must not know how
 // processes are run.
 package streams

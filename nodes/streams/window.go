@@ -55,7 +55,7 @@ func windowDef(o stream.Options) *node.Def {
 
 // A windower is a node of kind window.
 type windower struct {
-	lot
+	buffer
 	size, slide, gap int64 // in nanoseconds, as all times of events
 	late             int64
 	idleAfter        time.Duration
@@ -69,7 +69,7 @@ type windower struct {
 	memory           *node.Memory
 	shared           string
 
-	tide     *tide // from Open on, as the others
+	events   *eventClock // from Open on, as the others
 	release  func() error
 	account  *node.Account
 	keys     map[state.Key]*keyed
@@ -140,7 +140,7 @@ const mostOverlaps = 256
 // Open finds how far the generation before has come.
 func (n *windower) Open(context.Context) (err error) {
 	n.account = n.memory.Account("window")
-	n.tide, n.release, err = node.Acquire(n.pool, n.shared, func() (*tide, error) { return newTide(), nil })
+	n.events, n.release, err = node.Acquire(n.pool, n.shared, func() (*eventClock, error) { return newEventClock(), nil })
 	return err
 }
 
@@ -176,10 +176,10 @@ func (n *windower) Receive(p node.Process, pkt node.Packet) node.Result {
 // enter puts an event into its windows, and ends those that are over. The answer is for an event
 // that waits for nothing. The caller holds the lock.
 func (n *windower) enter(ctx context.Context, e *event, w *parked) (full []*bundle, answer node.Result) {
-	n.tide.Lock()
-	defer n.tide.Unlock()
+	n.events.Lock()
+	defer n.events.Unlock()
 	now := n.clock.Now()
-	n.tide.rise(e.at, n.late, now)
+	n.events.advance(e.at, n.late, now)
 	targets := n.targets(e, &full)
 	if len(targets) == 0 {
 		n.lates++
@@ -197,7 +197,7 @@ func (n *windower) enter(ctx context.Context, e *event, w *parked) (full []*bund
 			full = append(full, &target.bundle)
 		}
 	}
-	for len(n.byEnd) > 0 && n.byEnd[0].end <= n.tide.mark {
+	for len(n.byEnd) > 0 && n.byEnd[0].end <= n.events.watermark {
 		full = append(full, n.takeAll([]*bundle{&n.byEnd[0].bundle})...)
 	}
 	for n.load() >= n.max && n.open() > 0 {
@@ -205,138 +205,6 @@ func (n *windower) enter(ctx context.Context, e *event, w *parked) (full []*bund
 	}
 	n.watch(now)
 	return full, answer
-}
-
-func (n *windower) tooLate(payload value.Value) node.Result {
-	if n.linked {
-		return node.Send(1, payload)
-	}
-	late := *errLate
-	late.Data = payload
-	return node.Fail(&late)
-}
-
-// load is what max bounds.
-func (n *windower) load() int {
-	switch {
-	case n.step != nil:
-		return len(n.byEnd)
-	case n.early:
-		return n.values
-	}
-	return n.parked
-}
-
-func (n *windower) open() int { return len(n.byEnd) + len(n.reopened) }
-
-// shorten sends the oldest window before its end.
-func (n *windower) shorten(full []*bundle) []*bundle {
-	var oldest *window
-	if len(n.byEnd) > 0 {
-		oldest = n.byEnd[0]
-		n.tide.cut(oldest.key, oldest.end, n.max)
-	} else {
-		for _, w := range n.reopened {
-			oldest = w
-			break
-		}
-	}
-	if oldest == nil {
-		return full
-	}
-	oldest.partial = true
-	return append(full, n.takeAll([]*bundle{&oldest.bundle})...)
-}
-
-// watch has windows end by the clock when no payloads come. It looks each idle time.
-func (n *windower) watch(now time.Time) {
-	if n.tick != nil || len(n.byEnd) == 0 {
-		return
-	}
-	after := n.idleAfter
-	if passed := now.Sub(n.tide.last); passed < after {
-		after -= passed
-	} else if rest := n.tide.rest(n.byEnd[0].end, n.late, n.idleAfter, now); rest < after {
-		after = rest
-	}
-	n.tick = n.clock.AfterFunc(after, func(context.Context) {
-		last := n.exhausted != nil && n.exhausted() // before the locks, as it takes those of sources
-		n.Lock()
-		n.tide.Lock()
-		n.tick = nil
-		now := n.clock.Now()
-		var full []*bundle
-		for !n.drained && len(n.byEnd) > 0 && n.rest(last, now) <= 0 {
-			w := n.byEnd[0]
-			n.tide.mark = max(n.tide.mark, w.end)
-			full = append(full, n.takeAll([]*bundle{&w.bundle})...)
-		}
-		if !n.drained {
-			n.watch(now)
-		}
-		n.tide.Unlock()
-		n.Unlock()
-		n.send(full)
-	})
-}
-
-// rest returns how long it takes until the next window ends by the clock, if no event comes. At the
-// end of a job no event can move the time on, so that does not have to come to the end of the window.
-func (n *windower) rest(last bool, now time.Time) time.Duration {
-	if last {
-		return n.idleAfter - now.Sub(n.tide.last)
-	}
-	return n.tide.rest(n.byEnd[0].end, n.late, n.idleAfter, now)
-}
-
-// Drain sends all windows, as parts.
-func (n *windower) Drain() {
-	n.drain(func() (full []*bundle) {
-		n.tide.Lock()
-		defer n.tide.Unlock()
-		for n.open() > 0 {
-			full = n.shorten(full)
-		}
-		if n.tick != nil {
-			n.tick()
-		}
-		return full
-	})
-}
-
-// aloneNow sends a payload that comes when the node is drained, as a part of each of its windows.
-func (n *windower) aloneNow(ctx context.Context, payload value.Value) node.Result {
-	e, err := n.read(ctx, payload)
-	if err != nil {
-		return node.Fail(err)
-	}
-	spans := n.spans(e.at)
-	packets := make([]node.Out, 0, len(spans))
-	n.tide.Lock()
-	defer n.tide.Unlock()
-	for _, s := range spans {
-		if s.end <= n.tide.mark && n.tide.faultOf(e.key, e.at, s, n.gap > 0) == nil {
-			continue
-		}
-		w := &window{key: e.key, name: e.name, start: s.start, end: s.end, partial: true}
-		content := value.List(payload)
-		if n.step != nil {
-			if content, err = n.fold(ctx, n.init, payload); err != nil {
-				return node.Fail(err)
-			}
-		}
-		packets = append(packets, node.Out{Payload: w.show(n.step != nil, content)})
-		n.tide.cut(e.key, s.end, n.max)
-	}
-	if len(packets) == 0 {
-		return n.tooLate(payload)
-	}
-	return node.SendAll(packets, func(_ node.Process, resps []node.Response) node.Result {
-		if joined := node.Join(resps); joined.IsError() {
-			return node.Respond(joined)
-		}
-		return node.None()
-	})
 }
 
 // Measure reports what waits.

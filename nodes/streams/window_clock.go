@@ -11,13 +11,13 @@ import (
 	"github.com/uniflow-labs/uniflow/node/state"
 )
 
-// A tide is how far the time of events has come at a node, over its generations. Its lock is taken
-// after that of the lot.
-type tide struct {
+// An eventClock is how far the time of events has come at a node, over its generations. Its lock is taken
+// after that of the buffer.
+type eventClock struct {
 	sync.Mutex
-	highest int64     // of all events
-	mark    int64     // windows that end until then are over
-	last    time.Time // when the latest event came, by the clock
+	latest    int64     // of all events
+	watermark int64     // windows that end until then are over
+	came      time.Time // when the latest event came, by the clock
 
 	// Windows that were sent in parts: what begins before that is a part, too. floor is for all keys.
 	floor int64
@@ -32,7 +32,7 @@ type fault struct {
 	span
 	key state.Key
 
-	// They change under the lock of the tide. A window that ends by its timer reads expect, and then
+	// They change under the lock of the clock. A window that ends by its timer reads expect, and then
 	// partial, without that: where it sees the former changed, the latter was before.
 	expect  atomic.Int64 // messages that come again; 0 if that is not known any more
 	partial atomic.Bool
@@ -44,48 +44,48 @@ func (f *fault) complete(messages int) bool {
 	return expect > 0 && int64(messages) >= expect
 }
 
-func newTide() *tide {
-	return &tide{highest: math.MinInt64, mark: math.MinInt64, floor: math.MinInt64, cuts: make(map[state.Key]int64), faults: make(map[state.Key][]*fault)}
+func newEventClock() *eventClock {
+	return &eventClock{latest: math.MinInt64, watermark: math.MinInt64, floor: math.MinInt64, cuts: make(map[state.Key]int64), faults: make(map[state.Key][]*fault)}
 }
 
-// rise notes an event.
-func (t *tide) rise(at, late int64, now time.Time) {
-	t.highest = max(t.highest, at)
-	t.mark = max(t.mark, t.highest-late)
-	t.last = now
+// advance notes an event.
+func (c *eventClock) advance(at, late int64, now time.Time) {
+	c.latest = max(c.latest, at)
+	c.watermark = max(c.watermark, c.latest-late)
+	c.came = now
 }
 
 // rest returns how long it takes until a window ends by the clock, if no event comes: after the idle
 // time, the time of events goes on with the clock. But only the windows that end so are over: what comes after a
 // long pause is not late for that.
-func (t *tide) rest(end, late int64, idle time.Duration, now time.Time) time.Duration {
-	return max(idle, time.Duration(end-(t.highest-late))) - now.Sub(t.last)
+func (c *eventClock) rest(end, late int64, idle time.Duration, now time.Time) time.Duration {
+	return max(idle, time.Duration(end-(c.latest-late))) - now.Sub(c.came)
 }
 
 // cut notes that a window was sent in part. At most that many keys are told apart.
-func (t *tide) cut(key state.Key, end int64, most int) {
-	if len(t.cuts) >= most {
-		for k, until := range t.cuts {
-			if until <= t.mark {
-				delete(t.cuts, k)
+func (c *eventClock) cut(key state.Key, end int64, most int) {
+	if len(c.cuts) >= most {
+		for k, until := range c.cuts {
+			if until <= c.watermark {
+				delete(c.cuts, k)
 			}
 		}
-		if len(t.cuts) > most/2 { // so that not each cut goes through all of them
-			for _, until := range t.cuts {
-				t.floor = max(t.floor, until)
+		if len(c.cuts) > most/2 { // so that not each cut goes through all of them
+			for _, until := range c.cuts {
+				c.floor = max(c.floor, until)
 			}
-			clear(t.cuts)
+			clear(c.cuts)
 		}
 	}
-	if old, ok := t.cuts[key]; !ok || old < end {
-		t.cuts[key] = end
+	if old, ok := c.cuts[key]; !ok || old < end {
+		c.cuts[key] = end
 	}
 }
 
 // isCut reports whether a part of a window that begins then may have been sent.
-func (t *tide) isCut(key state.Key, start int64) bool {
-	until, ok := t.cuts[key]
-	return start < t.floor || ok && start < until
+func (c *eventClock) isCut(key state.Key, start int64) bool {
+	until, ok := c.cuts[key]
+	return start < c.floor || ok && start < until
 }
 
 // startOf is where the first fault is that begins then or later.
@@ -94,8 +94,8 @@ func startOf(all []*fault, start int64) int {
 }
 
 // faultOf returns the failed window that an event is in, or nil.
-func (t *tide) faultOf(key state.Key, at int64, s span, sessions bool) *fault {
-	all := t.faults[key]
+func (c *eventClock) faultOf(key state.Key, at int64, s span, sessions bool) *fault {
+	all := c.faults[key]
 	if !sessions {
 		if i := startOf(all, s.start); i < len(all) && all[i].span == s {
 			return all[i]
@@ -111,9 +111,9 @@ func (t *tide) faultOf(key state.Key, at int64, s span, sessions bool) *fault {
 }
 
 // settle notes how the process of a window has ended. At most that many failures are known.
-func (t *tide) settle(w *window, failed bool, most int) {
-	t.Lock()
-	defer t.Unlock()
+func (c *eventClock) settle(w *window, failed bool, most int) {
+	c.Lock()
+	defer c.Unlock()
 	f := w.fault
 	switch {
 	case f != nil && failed:
@@ -123,23 +123,23 @@ func (t *tide) settle(w *window, failed bool, most int) {
 		f.partial.Store(true)
 		f.expect.Store(max(0, f.expect.Load()-int64(len(w.items))))
 	case failed:
-		if len(t.byAge) >= most {
-			t.forget(t.byAge[0])
-			t.byAge[0] = nil
-			t.byAge = t.byAge[1:]
+		if len(c.byAge) >= most {
+			c.forget(c.byAge[0])
+			c.byAge[0] = nil
+			c.byAge = c.byAge[1:]
 		}
 		f = &fault{span: span{w.start, w.end}, key: w.key}
 		f.expect.Store(int64(len(w.items)))
 		f.partial.Store(w.partial)
-		all := t.faults[f.key]
-		t.faults[f.key] = slices.Insert(all, startOf(all, f.start+1), f)
-		t.byAge = append(t.byAge, f)
+		all := c.faults[f.key]
+		c.faults[f.key] = slices.Insert(all, startOf(all, f.start+1), f)
+		c.byAge = append(c.byAge, f)
 	}
 }
 
-func (t *tide) forget(f *fault) {
-	left := slices.DeleteFunc(t.faults[f.key], func(other *fault) bool { return other == f })
-	if t.faults[f.key] = left; len(left) == 0 {
-		delete(t.faults, f.key)
+func (c *eventClock) forget(f *fault) {
+	left := slices.DeleteFunc(c.faults[f.key], func(other *fault) bool { return other == f })
+	if c.faults[f.key] = left; len(left) == 0 {
+		delete(c.faults, f.key)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// This file has what the fields of kinds with a lot have in common.
+// This file has what the fields of kinds with a buffer have in common.
 
 // longest is the longest time of a field.
 const longest = 366 * 24 * time.Hour
