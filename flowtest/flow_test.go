@@ -134,6 +134,10 @@ func TestSource(t *testing.T) {
 	if !r.IsError() || id == "" {
 		t.Errorf("got %s of process %q", flowtest.Show(r), id)
 	}
+	refuse := func(node.Response) error { return errors.New("the answer does not fit") }
+	if r, id = f.Source("s").RunID(t.Context(), refuse, node.Answer(value.Int(1))); r.IsError() || id == "" {
+		t.Errorf("an answer that is refused: got %s of process %q", flowtest.Show(r), id)
+	}
 }
 
 // TestConcurrent starts many processes at the same time, which sleep for different times.

@@ -477,6 +477,7 @@ type Starter interface {
 	// and goes the same way comes after it. done may have been called nevertheless.
 	Start(ctx context.Context, j Judge, r Result, done func(Response)) (queued bool)
 
-	// RunID is Run with a judge, for a trigger that names the process in a log or an answer.
+	// RunID is Run with a judge, for a trigger that names the process in a log or an answer. id is
+	// not empty if the process has failed, also because of the judge.
 	RunID(ctx context.Context, j Judge, r Result) (resp Response, id string)
 }

@@ -29,7 +29,7 @@ func Group(documents [][]*Node, joined bool, templates func(kind string) bool) [
 			}
 			names := []target{{n.Namespace, n.Name, ""}, {n.Namespace, "", n.ID}}
 			if templates(n.Kind) {
-				names = []target{kindOf(n.Name)}
+				names = []target{kindOf(n.Declares())}
 			}
 			links[i] = append(links[i], kindOf(n.Kind))
 			for _, t := range names {

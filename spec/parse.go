@@ -30,6 +30,10 @@ func Parse(doc Document, opts ParseOptions) ([]*Node, diag.List) {
 			p.number++
 		}
 	}
+	if filepath.Base(doc.File) == KindFile && len(p.nodes) == 0 {
+		p.node(&schema.Raw{Kind: schema.RawMap, Pos: diag.Pos{File: doc.File, Line: 1, Col: 1}}, 0)
+		p.nodes[0].Unrendered = p.list.HasErrors()
+	}
 	p.list.Sort()
 	return p.nodes, p.list
 }

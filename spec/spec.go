@@ -14,6 +14,7 @@
 package spec
 
 import (
+	"path/filepath"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -63,7 +64,8 @@ type Node struct {
 	// Boundary is set for a sub-graph.
 	Boundary *Boundary
 
-	// Unrendered says that Config has a template without a result. It was reported.
+	// Unrendered says that Config has a template without a result, or is that of a [KindFile] that cannot be read.
+	// It was reported.
 	Unrendered bool
 
 	// UsedAt is where the template is used that a node is made of; zero for others.
@@ -175,6 +177,15 @@ func (o ParseOptions) namespace() string {
 // order in which Format writes them.
 func CommonFields() []string {
 	return []string{"kind", "namespace", "name", "id", "annotations", "env", "lifecycle", "ports"}
+}
+
+// Declares returns the name of the kind that the node declares, if it declares one. One without a name in a [KindFile]
+// has that of the folder: what is wrong with it is one finding, and its nodes are not of an unknown kind.
+func (n *Node) Declares() string {
+	if n.Name == "" && filepath.Base(n.Pos.File) == KindFile {
+		return filepath.Base(filepath.Dir(n.Pos.File))
+	}
+	return n.Name
 }
 
 // title returns the node's path for findings, or its kind.

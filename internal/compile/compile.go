@@ -173,7 +173,7 @@ func (c *compiler) index() {
 // configure finds the kind of a spec and decodes its config.
 func (c *compiler) configure(u *unit) {
 	def, ok := c.opts.Kinds.Kind(u.spec.Kind)
-	if u.spec.Kind == "" {
+	if u.spec.Kind == "" || !ok && c.opts.Kinds.IsBroken(u.spec.Kind) {
 		return // reported where it was read
 	}
 	if !ok {

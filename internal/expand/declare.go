@@ -16,32 +16,40 @@ type declared struct {
 // declare reads the declaration of a kind.
 func (e *expander) declare(n *spec.Node) {
 	form, _ := e.kinds.Kind(n.Kind)
+	if form.Declare == nil {
+		cfg, found := form.Config.Decode(n.Config)
+		if e.report(n, found...); e.newKind(n) {
+			e.template(n, cfg, found)
+		}
+		return
+	}
+	if n.Unrendered || !e.declared(n, form) {
+		e.broken = append(e.broken, n.Declares())
+	}
+}
+
+// declared makes the kind of a declaration, and reports whether it could.
+func (e *expander) declared(n *spec.Node, form *node.Def) (ok bool) {
 	cfg, found := form.Config.Decode(n.Config)
 	e.report(n, found...)
-	if !e.newKind(n) {
-		return
-	}
-	if form.Declare == nil {
-		e.template(n, cfg, found)
-		return
-	}
-	if found.HasErrors() {
-		return
+	if !e.newKind(n) || found.HasErrors() {
+		return false
 	}
 	before := len(e.list)
 	d := node.Declaration{Name: n.Name, Config: cfg, Fields: e.parameters(n, cfg.List("fields"))}
 	if len(e.list) > before {
-		return
+		return false
 	}
 	made, err := form.Declare(d)
 	if err != nil {
 		e.report(n, asFindings(err)...)
-		return
+		return false
 	}
 	e.specs.declared[n.Name] = &declared{n, made.Def}
 	for _, t := range made.Tests {
 		e.tests(n, t)
 	}
+	return true
 }
 
 // tests adds the specs of a test of a kind.

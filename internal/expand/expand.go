@@ -63,6 +63,8 @@ type expander struct {
 	kinds *registry.Registry
 	specs *Specs
 	list  diag.List
+
+	broken []string // kinds whose declarations are wrong
 }
 
 // expand returns a node with all nodes in it.

@@ -136,7 +136,7 @@ func (e *expander) register() {
 	for _, name := range slices.Sorted(maps.Keys(e.specs.declared)) {
 		defs = append(defs, e.specs.declared[name].def)
 	}
-	kinds, err := e.kinds.With(defs)
+	kinds, err := e.kinds.With(defs, e.broken)
 	if err != nil {
 		e.list.Add(diag.Errorf(diag.CodeBug, "kinds of templates: %w", err))
 		kinds = e.kinds

@@ -17,6 +17,8 @@ import (
 type Registry struct {
 	defs  map[string]*node.Def
 	kinds []string // sorted
+
+	broken []string
 }
 
 // New returns a registry of the kinds, or an error with all kinds that are described
@@ -71,10 +73,15 @@ func check(def *node.Def) error {
 	return nil
 }
 
-// With returns a registry of the kinds of r and of more.
-func (r *Registry) With(defs []*node.Def) (*Registry, error) {
-	return New(append(r.All(), defs...))
+// With returns a registry of the kinds of r and of more, which knows the names of kinds whose declarations are wrong.
+func (r *Registry) With(defs []*node.Def, broken []string) (*Registry, error) {
+	all, err := New(append(r.All(), defs...))
+	all.broken = broken
+	return all, err
 }
+
+// IsBroken reports whether a kind has a declaration that is wrong, which was reported.
+func (r *Registry) IsBroken(name string) bool { return slices.Contains(r.broken, name) }
 
 // All returns the kinds, sorted by name. The caller owns the slice.
 func (r *Registry) All() []*node.Def {

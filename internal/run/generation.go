@@ -650,7 +650,7 @@ func (s starter) RunID(ctx context.Context, j node.Judge, r node.Result) (resp n
 		p.rec.first = r.Effect().Payload
 	}
 	resp = p.run(s.at, beginning{result: &r, port: noInPort})
-	if resp.IsError() || timeline { // the timeline has the id, too
+	if p.failure != nil || timeline { // the judge may have refused an answer; the timeline has the id, too
 		id = p.ID()
 	} else {
 		id = p.mu.id

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -30,14 +31,21 @@ func NewBackoff(defaults Backoff, doc, longest string) *schema.Field {
 	)).Doc(doc)
 }
 
-// BackoffOf reads the field of a config. Max is at least Initial unless it is set.
-func BackoffOf(c schema.Config) Backoff {
+// BackoffOf reads the field of a config. Max is at least Initial, and an Initial that is not set is at most Max. An
+// error has a place.
+func BackoffOf(c schema.Config) (Backoff, error) {
 	g := c.Group("backoff")
 	b := Backoff{Initial: g.Duration("initial"), Max: g.Duration("max"), Factor: g.Float("factor"), Jitter: g.Float("jitter")}
-	if !g.Has("max") {
-		b.Max = max(b.Max, b.Initial)
+	switch {
+	case b.Initial <= b.Max:
+	case !g.Has("max"):
+		b.Max = b.Initial
+	case !g.Has("initial"):
+		b.Initial = b.Max
+	default:
+		return b, g.Errorf("initial", diag.CodeBadValue, "the first wait is longer than max, the longest").WithHint("lower initial, or raise max or leave it out").AsPlain()
 	}
-	return b
+	return b, nil
 }
 
 // Wait returns how long to wait after so many failures, at least 1.

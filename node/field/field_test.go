@@ -56,15 +56,25 @@ func TestBackoffField(t *testing.T) {
 		`{}`:                            defaults,
 		`{"backoff":{"initial":"1ms"}}`: {Initial: time.Millisecond, Factor: 2, Max: time.Minute, Jitter: 0.5},
 		`{"backoff":{"initial":"1h"}}`:  {Initial: time.Hour, Factor: 2, Max: time.Hour, Jitter: 0.5},
-		`{"backoff":{"initial":"1h","max":"1s","factor":1,"jitter":0}}`: {Initial: time.Hour, Factor: 1, Max: time.Second},
+		`{"backoff":{"max":"1ms"}}`:     {Initial: time.Millisecond, Factor: 2, Max: time.Millisecond, Jitter: 0.5},
+		`{"backoff":{"initial":"1h","max":"1h","factor":1,"jitter":0}}`: {Initial: time.Hour, Factor: 1, Max: time.Hour},
 	} {
 		c, err := read(t, field.NewBackoff(defaults, "Doc.", "Longest."), config)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := field.BackoffOf(c); got != want {
-			t.Errorf("%s: got %+v, want %+v", config, got, want)
+		if got, err := field.BackoffOf(c); got != want || err != nil {
+			t.Errorf("%s: got %+v, %v, want %+v", config, got, err, want)
 		}
+	}
+	c, err := read(t, field.NewBackoff(defaults, "Doc.", "Longest."), `{"backoff":{"initial":"1h","max":"1s"}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = field.BackoffOf(c)
+	var d *diag.Diagnostic
+	if !errors.As(err, &d) || d.Path != c.Group("backoff").Path("initial") || d.Hint == "" {
+		t.Errorf("a first wait that is longer than the longest: got %v, want an error at initial", err)
 	}
 }
 

@@ -23,7 +23,9 @@ type retry struct {
 func (r *retry) read(init *node.Init, o Options) (err error) {
 	cfg := init.Config.Group("retry")
 	r.threshold, r.giveUp = int(cfg.Int("threshold")), cfg.Duration("give_up")
-	r.backoff = field.BackoffOf(cfg)
+	if r.backoff, err = field.BackoffOf(cfg); err != nil {
+		return err
+	}
 	r.when, err = o.Expr(cfg, "when", lang.Options{Condition: true, Timeout: evaluation, Log: init.Log, Warn: init.Warn})
 	return err
 }

@@ -79,11 +79,12 @@ func newLLM(init *node.Init, o stream.Options) (node.Node, error) {
 		},
 	}
 	n.parted = len(init.OutLinks) > partPort && init.OutLinks[partPort] > 0
-	n.retries, n.backoff = int(c.Group("retry").Int("threshold")), field.BackoffOf(c.Group("retry"))
-	var err error
+	n.retries = int(c.Group("retry").Int("threshold"))
+	var err, errBackoff error
+	n.backoff, errBackoff = field.BackoffOf(c.Group("retry"))
 	n.transport.TLS, err = field.TLSOf(c)
 	err = errors.Join(
-		n.setURL(c), n.setHeader(c), n.setRequest(c), n.setTools(init), n.setServers(init, c), n.setSchema(init), n.setExpressions(init, o), err)
+		n.setURL(c), n.setHeader(c), n.setRequest(c), n.setTools(init), n.setServers(init, c), n.setSchema(init), n.setExpressions(init, o), err, errBackoff)
 	if err != nil {
 		return nil, err
 	}

@@ -50,9 +50,13 @@ func breakerDef(o Options) *node.Def {
 		Recall: node.Always(node.Reruns),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config
+			backoff, err := field.BackoffOf(c)
+			if err != nil {
+				return nil, err
+			}
 			n := &breaker{
 				rules: circuitRules{
-					threshold: int(c.Int("threshold")), minimum: int(c.Int("minimum")), window: c.Duration("window"), probes: int(c.Int("probes")), backoff: field.BackoffOf(c),
+					threshold: int(c.Int("threshold")), minimum: int(c.Int("minimum")), window: c.Duration("window"), probes: int(c.Int("probes")), backoff: backoff,
 				},
 				clock: init.Clock, pool: init.Pool,
 			}
@@ -73,7 +77,6 @@ func breakerDef(o Options) *node.Def {
 			if !c.Has("when") {
 				return n, nil
 			}
-			var err error
 			n.when, err = o.compileExpr(init, c, "when", lang.Options{Condition: true})
 			return n, err
 		},

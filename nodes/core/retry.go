@@ -37,7 +37,10 @@ func retryDef(o Options) *node.Def {
 			cfg := init.Config
 			n := &retry{threshold: int(cfg.Int("threshold"))}
 			if cfg.Has("backoff") {
-				b := field.BackoffOf(cfg)
+				b, err := field.BackoffOf(cfg)
+				if err != nil {
+					return nil, err
+				}
 				n.backoff = &b
 			}
 			if !cfg.Has("when") {

@@ -90,12 +90,15 @@ type settings struct {
 func newSettings(c schema.Config) (*settings, error) {
 	s := &settings{
 		Processes: int(c.Int("processes")), InFlight: int(c.Int("in_flight")), Timeout: c.Duration("timeout"),
-		MaxLine: int(c.Int("max_line")), Backoff: field.BackoffOf(c),
+		MaxLine: int(c.Int("max_line")),
 	}
 	if s.Processes == 0 {
 		s.Processes = runtime.GOMAXPROCS(0)
 	}
 	var err error
+	if s.Backoff, err = field.BackoffOf(c); err != nil {
+		return nil, err
+	}
 	if s.Env, err = environment(c); err != nil {
 		return nil, err
 	}

@@ -196,9 +196,14 @@ func TestEarlyEnd(t *testing.T) {
 
 func TestNoProgram(t *testing.T) {
 	f := newFlow(t)
-	_, err := f.Apply("- {kind: exec, name: n, command: [no-such-program-here]}")
-	if err == nil || !strings.Contains(err.Error(), "start no-such-program-here: ") {
-		t.Errorf("got %v", err)
+	for fields, want := range map[string]string{
+		"command: [no-such-program-here]":        "start no-such-program-here: ",
+		"command: 'no-such-program-here .a --b'": "no shell reads the command, which is a list such as [no-such-program-here, .a, --b]",
+		"command: [cat], dir: no-such-folder":    "start cat: the folder that it runs in: stat no-such-folder: no such file or directory",
+	} {
+		if _, err := f.Apply("- {kind: exec, name: n, " + fields + "}"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", fields, err, want)
+		}
 	}
 }
 

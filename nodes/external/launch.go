@@ -51,6 +51,13 @@ func newLauncher(init *node.Init, s *settings) (*launcher, error) {
 
 // failure is the error of a program that cannot be started.
 func (l *launcher) failure(err error) error {
+	name := l.settings.Command[0]
+	if _, none := os.Stat(l.settings.Dir); l.settings.Dir != "" && none != nil { // the system names the program
+		return fmt.Errorf("start %s: the folder that it runs in: %w", name, none)
+	}
+	if first, rest, some := strings.Cut(name, " "); some && errors.Is(err, exec.ErrNotFound) {
+		return fmt.Errorf("start %s: %w; no shell reads the command, which is a list such as [%s, %s]", name, err, first, strings.Join(strings.Fields(rest), ", "))
+	}
 	return fmt.Errorf("start %s: %w", l.settings.Command[0], err)
 }
 

@@ -82,7 +82,11 @@ func (p *pool) give(ctx context.Context, c *call, done func(node.Result)) {
 		done(node.Fail(errMemory()))
 		return
 	}
-	c.Begin(ctx, done, func(error) { p.left(c) })
+	c.Begin(ctx, done, func(cause error) {
+		if silent := p.left(c); silent != nil && errors.Is(cause, context.DeadlineExceeded) { // which does not say what was waited for
+			silent.says.complain("a program has answered nothing since it started: it must write a line for each that it reads", "program", p.launch.name)
+		}
+	})
 	p.mu.Lock()
 	err := p.refusalLocked()
 	if err == nil {
@@ -125,8 +129,9 @@ func (p *pool) answer(c *call, r node.Result) {
 	}
 }
 
-// left forgets a call whose process has ended. A process that has it goes on, and its answer is for none.
-func (p *pool) left(c *call) {
+// left forgets a call whose process has ended. A process that has it goes on, and its answer is for none; silent is
+// that process if it has not answered anything.
+func (p *pool) left(c *call) (silent *process) {
 	p.account.Free(c.size)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,15 +139,19 @@ func (p *pool) left(c *call) {
 		if p.settings.Timeout > 0 { // else it would keep its place for ever in a program that loops
 			time.AfterFunc(p.settings.Timeout, func() { p.forgotten(proc, c.id) })
 		}
-		return
+		if proc.answered {
+			return nil
+		}
+		return proc
 	}
 	for at := &p.mu.first; *at != nil; at = &(*at).next {
 		if *at == c {
 			*at = c.next
 			p.relinkLocked()
-			return
+			break
 		}
 	}
+	return nil
 }
 
 // forgotten ends a process that has not answered a call although its packet has left long ago.

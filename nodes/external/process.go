@@ -88,9 +88,12 @@ func (p *pool) start(ctx context.Context) (*process, error) {
 // maxStart is how long a process may take until it is ready.
 const maxStart = 30 * time.Second
 
+// errNotReady is in the error of a process whose time was over before it was ready.
+var errNotReady = errors.New("did not become ready in time")
+
 // greet waits until a process is ready. If it does not become so, it is ended.
 func (proc *process) greet(ctx context.Context, read <-chan error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, maxStart, fmt.Errorf("it was not ready within %s", maxStart))
+	ctx, cancel := context.WithTimeoutCause(ctx, maxStart, fmt.Errorf("a program has %s for that", maxStart))
 	defer cancel()
 	var err error
 	select {
@@ -98,7 +101,9 @@ func (proc *process) greet(ctx context.Context, read <-chan error) error {
 		return nil
 	case err = <-read:
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		if err = context.Cause(ctx); errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = fmt.Errorf("%s %w: %w", proc.pool.launch.name, errNotReady, err)
+		}
 		proc.end(err)
 	}
 	proc.workers.Wait()

@@ -122,6 +122,13 @@ func (n *python) Open(ctx context.Context) error {
 		}
 		return e
 	}
+	if errors.Is(err, errNotReady) {
+		field := "file"
+		if n.code.Code != "" {
+			field = "code"
+		}
+		return n.init.Config.Errorf(field, diag.CodeBadNode, "%w", err).WithHint("the code runs before the first packet: do in the function %s what takes long", n.init.Config.String("function"))
+	}
 	return err
 }
 

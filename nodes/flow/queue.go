@@ -54,7 +54,10 @@ func queueDef(o stream.Options) *node.Def {
 		Recall: node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			c := init.Config
-			backoff := field.BackoffOf(c)
+			backoff, err := field.BackoffOf(c)
+			if err != nil {
+				return nil, err
+			}
 			n := &queue{ref: init.Node, queues: init.Queues, opts: node.QueueOptions{
 				Level: node.LevelCheckpoint, Concurrency: int(c.Int("concurrency")), PerKey: int(c.Int("per_key")), Prioritized: c.String("order") == "priority",
 				TTL: c.Duration("ttl"), Attempts: int(c.Int("attempts")), Backoff: backoff.Wait,

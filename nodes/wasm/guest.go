@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,11 +106,7 @@ func New(init *node.Init, s Settings) (node.Node, error) {
 	}
 	binary, err := read(root, s.Module)
 	if err != nil {
-		name := fmt.Sprintf("%q", s.Module)
-		if s.Hidden {
-			name = "the module"
-		}
-		return nil, &Mistake{"module", name + ": " + err.Error(), "the path is relative to the document, and in its folder"}
+		return nil, &Mistake{"module", s.named() + ": " + err.Error(), "the path is relative to the document, and in its folder"}
 	}
 	g.sum = sha256.Sum256(binary)
 	m, err := module.Parse(binary)
@@ -137,6 +134,14 @@ func New(init *node.Init, s Settings) (node.Node, error) {
 	// If the node is never opened, the machine code goes with the next collection of garbage.
 	g.compile = func() (*program, error) { return p, nil }
 	return g, nil
+}
+
+// named is the name of the module, for messages.
+func (s *Settings) named() string {
+	if s.Hidden {
+		return "the module"
+	}
+	return "the module " + strconv.Quote(s.Module)
 }
 
 // check looks for the functions of a module.
@@ -243,6 +248,9 @@ func (g *guest) Open(ctx context.Context) (err error) {
 	}
 	first, err := g.instantiate(ctx)
 	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) { // of the context
+			err = fmt.Errorf("%s did not become ready in time; what it does before its first call took too long: %w", g.s.named(), err)
+		}
 		return errors.Join(err, g.end())
 	}
 	g.queue.mu.room = g.s.Instances - 1

@@ -1,6 +1,8 @@
 package wasm_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -9,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/nodes/wasm"
 	"github.com/uniflow-labs/uniflow/nodes/wasm/wasmtest"
+	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -222,6 +226,21 @@ func TestBounded(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 20<<20 {
 		t.Errorf("got %d MiB, want at most 2 x 8", grown>>20)
+	}
+}
+
+// TestSlowStart is a module that loops before its first call, while the time of who opens it is limited.
+func TestSlowStart(t *testing.T) {
+	m := wasmtest.Echo()
+	m.Funcs[0].Code = code(0x03, 0x40, 0x0c, 0, 0x0b, 0x00) // loop, br 0, end, unreachable
+	f := newFlow(t, m.Bytes())
+	f.Load("[]")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := f.Engine().Apply(ctx, uniflow.Source{Documents: []spec.Document{{File: "flow.yaml", Data: []byte("- {kind: wasm, name: n, module: guest.wasm}")}}})
+	const want = `node "n" (flow.yaml:1:3): the module "guest.wasm" did not become ready in time; what it does before its first call took too long: context deadline exceeded`
+	if got := fmt.Sprint(err); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

@@ -219,10 +219,15 @@ func TestGRPCServerErrors(t *testing.T) {
 	check(fmt.Sprintf(say, "a secret", "status: 404"), codes.NotFound, "not found (process ")
 	check(fmt.Sprintf(say, "a secret", "status: 500"), codes.Internal, "internal (process ")
 	check(strings.Replace(fmt.Sprintf(say, "it is there", "status: 409"), "{\"message", "{\"code\": \"ALREADY_EXISTS\", \"message", 1), codes.AlreadyExists, "already exists")
-	check("- {kind: snippet, name: empty, language: cel, code: '{\"nope\": 1}'}\n", codes.Internal, "internal")
-	_, conn := serveGRPC(t, `- {kind: snippet, name: empty, language: cel, code: '{"status": 400, "body": {"message": "wrong", "code": "FAILED_PRECONDITION", "details": [{"@type": "google.rpc.ErrorInfo", "reason": "R", "domain": "d"}]}}'}`+"\n")
+	f, conn := serveGRPC(t, "- {kind: snippet, name: empty, language: cel, code: '{\"nope\": 1}'}\n")
+	_, err := pb.NewTestServiceClient(conn).EmptyCall(t.Context(), &pb.Empty{})
+	wantCode(t, err, codes.Internal, "internal (process ")
+	if _, id, _ := strings.Cut(status.Convert(err).Message(), "(process "); !strings.Contains(f.Log(), "process="+strings.TrimSuffix(id, ")")+" ") {
+		t.Errorf("an answer that does not fit: the log does not have the process of %q: %s", err, f.Log())
+	}
+	_, conn = serveGRPC(t, `- {kind: snippet, name: empty, language: cel, code: '{"status": 400, "body": {"message": "wrong", "code": "FAILED_PRECONDITION", "details": [{"@type": "google.rpc.ErrorInfo", "reason": "R", "domain": "d"}]}}'}`+"\n")
 	client := pb.NewTestServiceClient(conn)
-	_, err := client.EmptyCall(t.Context(), &pb.Empty{})
+	_, err = client.EmptyCall(t.Context(), &pb.Empty{})
 	wantCode(t, err, codes.FailedPrecondition, "wrong")
 	details := status.Convert(err).Details()
 	if info, ok := details[0].(*errdetails.ErrorInfo); len(details) != 1 || !ok || info.GetReason() != "R" {

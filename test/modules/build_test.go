@@ -69,11 +69,13 @@ func TestBuild(t *testing.T) {
 			t.Errorf("%v: got exit code %d: %s\nwant %d: %s", args, code, said, wantCode, want)
 		}
 	}
+	t.Setenv("GOPROXY", "off") // all that is used is there already
 	const noDefs = "has no function Defs(stream.Options) []*node.Def: "
 	f(app.ExitFailure, "example.com/none "+noDefs+"undefined: Defs", "--source", root, "--with", "example.com/none=none")
 	f(app.ExitFailure, "example.com/same "+noDefs+"cannot use Defs (value of type func() int)", "--source", root, "--with", "example.com/same=same")
 	f(app.ExitFailure, "example.com/part is a program, and cannot be part of another", "--source", root, "--with", "example.com/part=part")
 	f(app.ExitFailure, `there is no command "no-go"`, "--source", root, "--with", "example.com/none=none", "--go", "no-go")
+	f(app.ExitFailure, "the checkout of --source has it as a module: write --with "+markdown+"="+filepath.Join(root, "kinds", "markdown"), "--source", root, "--with", markdown+"@v0.1.0")
 	f(app.ExitFailure, "is not a checkout of uniflow: its module is \"example.com/none\"", "--source", "none", "--with", "example.com/none=none")
 	f(app.ExitUsage, "is not a release that a module could name: its source is required", "--with", "example.com/none=none")
 	f(app.ExitUsage, "the folder has the package example.com/none", "--with", "example.com/other=none")

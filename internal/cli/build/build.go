@@ -141,8 +141,8 @@ func (a commands) build(ctx context.Context, o *options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	p := &program{dir: dir, tool: o.goTool, progress: a.Stderr, asks: o.asks}
-	if err := p.write(ctx, o.source); err != nil {
+	p := &program{dir: dir, tool: o.goTool, progress: a.Stderr, source: o.source, asks: o.asks}
+	if err := p.write(ctx); err != nil {
 		return failed(err)
 	}
 	modules, err := p.resolve(ctx)

@@ -27,11 +27,12 @@ type program struct {
 	dir      string
 	tool     string    // the go command
 	progress io.Writer // what the go command says
+	source   string    // a checkout of this product; empty for a release
 	asks     []request
 }
 
-// write writes go.mod and main.go, for a checkout if source names one.
-func (p *program) write(ctx context.Context, source string) error {
+// write writes go.mod and main.go.
+func (p *program) write(ctx context.Context) error {
 	version, err := p.run(ctx, "env", "GOVERSION")
 	if err != nil {
 		return err
@@ -47,8 +48,8 @@ func (p *program) write(ctx context.Context, source string) error {
 		}
 	}
 	hostVersion := app.Version()
-	if source != "" {
-		c, err := readCheckout(source)
+	if p.source != "" {
+		c, err := readCheckout(p.source)
 		if err != nil {
 			return err
 		}
@@ -178,8 +179,10 @@ func (p *program) run(ctx context.Context, args ...string) (string, error) {
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	if blamed := p.blame(errs.String()); blamed != nil {
-		return "", blamed
+	for _, known := range []func(string) error{p.blame, p.unreleased} {
+		if err := known(errs.String()); err != nil {
+			return "", err
+		}
 	}
 	return "", fmt.Errorf("%s %s: %w", p.tool, args[0], err)
 }
@@ -201,6 +204,36 @@ func (p *program) blame(errs string) error {
 		}
 	}
 	return nil
+}
+
+var (
+	noRelease = regexp.MustCompile(`(?m)^(?:go: |\t)(` + host + `(?:/[^\s@:]+)?)@([^\s:]+): .*(?:: 40[34] |: 410 |lookup disabled|no matching versions|no such file|unknown revision)`)
+	noPackage = regexp.MustCompile(`(?:cannot find module providing|does not contain) package (` + host + `/\S+)`)
+)
+
+// unreleased returns an error about a module of this product that the go command cannot fetch, or a package that it
+// does not have.
+func (p *program) unreleased(errs string) error {
+	if m := noRelease.FindStringSubmatch(errs); m != nil {
+		hint := "clone the repository of uniflow, and write --source FOLDER"
+		if p.source != "" {
+			hint = "the checkout of --source does not have it either: name another one"
+		}
+		return hinted(p.inCheckout(m[1], hint), "there is no release %s of %s, which is a part of uniflow, where the go command looks for modules", m[2], m[1])
+	}
+	if m := noPackage.FindStringSubmatch(errs); m != nil {
+		return hinted(p.inCheckout(m[1], "take a version of the module that is made for this version of uniflow"), "this version of uniflow does not have the package %s", m[1])
+	}
+	return nil
+}
+
+// inCheckout returns how to get a module from the checkout, or the other hint if it is not there.
+func (p *program) inCheckout(path, other string) string {
+	folder := filepath.Join(p.source, filepath.FromSlash(strings.TrimPrefix(path, host)))
+	if _, err := os.Stat(filepath.Join(folder, "go.mod")); err != nil || p.source == "" {
+		return other
+	}
+	return "the checkout of --source has it as a module: write --with " + path + "=" + folder
 }
 
 func (p *program) file(name string, data []byte) error {

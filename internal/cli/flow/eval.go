@@ -244,13 +244,23 @@ func callCommand(a commands) *cobra.Command {
 		ctx := cmd.Context()
 		if p.timeout > 0 {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, p.timeout)
+			ctx, cancel = context.WithTimeoutCause(ctx, p.timeout, overtime(p.timeout))
 			defer cancel()
 		}
 		return profiles.during(func() error { return a.call(ctx, cmd.CommandPath(), r, s, to, in, a.printValue) })
 	}
 	return cmd
 }
+
+// An overtime is the end of the time of a call, and counts as any other deadline.
+type overtime time.Duration
+
+func (o overtime) Error() string {
+	return fmt.Sprintf("the %s of --timeout are over", time.Duration(o))
+}
+
+// Is says so to [errors.Is].
+func (overtime) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // A callee is what call sends a payload to.
 type callee struct {

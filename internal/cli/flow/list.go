@@ -108,7 +108,7 @@ func kind(command string, defs []*node.Def, name string) (*node.Def, error) {
 		hint = app.DidYouMean(name, names, "")
 	}
 	if hint == "" {
-		hint = "uniflow list shows all kinds; templates need -f FILE"
+		hint = "uniflow list shows all kinds; templates need -f FILE, kinds of a folder --plugins FOLDER"
 	}
 	return nil, app.Usagef(command, hint, "unknown kind %q", name)
 }

@@ -50,7 +50,7 @@ func readPlugins(folders []string) (docs []document, err error) {
 	for _, folder := range folders {
 		entries, err := os.ReadDir(folder)
 		if err != nil {
-			list.Add(diag.Errorf(diag.CodeRead, "--plugins: %w", err).At(diag.Pos{File: folder}, ""))
+			list.Add(diag.Errorf(diag.CodeRead, "--plugins: %w", err).WithHint("name a folder, in which each kind has one with a %s", spec.KindFile).At(diag.Pos{File: folder}, ""))
 			continue
 		}
 		before := len(files)
