@@ -53,7 +53,7 @@ func TestGuests(t *testing.T) {
 			t.Chdir(dir)
 			page(t, root)
 			f := flowtest.New(t, wasm.Defs(stream.Options{})...)
-			f.Load("- {kind: wasm, name: n, module: price.wasm, config: {tax: 20}, instances: 2}")
+			f.Load("- {kind: wasm, name: n, module: price.wasm, config: {tax: 20}, instances: 2, timeout: 30s}")
 			for _, c := range cases {
 				if got := show(f.Send("n", flowtest.Parse(t, c.in))); got != c.want {
 					t.Errorf("%s: got %.200s, want %.200s", c.name, got, c.want)

@@ -38,14 +38,14 @@ func TestGuestsSee(t *testing.T) {
 	t.Setenv("TOKEN", "hunter2")
 	f := flowtest.New(t, wasm.Defs(stream.Options{})...)
 	f.Load(`
-- {kind: wasm, name: closed, module: price.wasm, timeout: 200ms}
+- {kind: wasm, name: closed, module: price.wasm, timeout: 2s}
 - {kind: wasm, name: open, module: price.wasm, wasi: {env: {TZ: UTC}, read: [data]}}`)
 	for _, c := range []struct{ node, in, want string }{
 		{"closed", `{"do":"environ"}`, `"[] 0"`},
 		{"closed", `{"do":"read","name":"/data/a.txt"}`, "error: open /data/a.txt: "},
 		{"closed", `{"do":"read","name":"price.wasm"}`, "error: open price.wasm: "},
 		{"closed", `{"do":"sleep","name":"10ms"}`, `"true"`},
-		{"closed", `{"do":"sleep","name":"1h"}`, "error: uniflow_call: the module took longer than 200ms"},
+		{"closed", `{"do":"sleep","name":"1h"}`, "error: uniflow_call: the module took longer than 2s"},
 		{"closed", `{"do":"exit"}`, "error: uniflow_call: the module ended itself with the status 7"},
 		{"closed", `{"do":"print","name":"x"}`, `""`},
 		{"closed", `{"do":"other"}`, "error: unknown"},
