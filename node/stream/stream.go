@@ -378,7 +378,8 @@ type Record struct {
 // not before: so a process that fails leaves nothing, and may run again. Write is never called.
 type Binder interface {
 	// Bind returns what takes the records of a process, whose context it gets, or why the
-	// process cannot have any. Any goroutine may call it; it must not block.
+	// process cannot have any. Processes that are started together have the context of the
+	// first. Any goroutine may call it; it must not block.
 	Bind(ctx context.Context) (Bound, error)
 }
 
@@ -387,9 +388,9 @@ type Bound interface {
 	// Check returns why a record could not be written. It must not block.
 	Check(r *Record) error
 
-	// HandOver gets the records of a process that has ended well, in their order, and keeps
-	// them. It may wait for room. It calls done for each record that was written or has failed.
-	// An error is the failure of the process.
+	// HandOver gets the records of a process that has ended well, or of several together, in
+	// their order, and keeps them. It may wait for room. It calls done for each record that was
+	// written or has failed. With an error it keeps none, and the processes have failed.
 	HandOver(records []Record, done func(err error)) error
 }
 
