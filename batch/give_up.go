@@ -176,8 +176,7 @@ func (t *transmission) decide(b *Batch) bool {
 	switch {
 	case !b.suspected:
 	case stale && t.health.taken() >= t.aside(false).takesNeeded:
-		t.recheck(false)
-		return true
+		return t.recheck(false)
 	case stale, t.health.receiverSuspect() && !taken:
 		return t.waitForReceiver(Outcome{Err: b.loss.err})
 	}
@@ -213,9 +212,10 @@ func (t *transmission) aside(doubted bool) (first *Batch) {
 // recheck makes the event that aside returns the next one, after a wait in which
 // the receiver may have changed. If others are taken after that, it says nothing about
 // the events that were refused before, unless this one is refused again. An event that is refused
-// again is in the streak of that time: the next doubted one is another.
-func (t *transmission) recheck(doubted bool) {
-	t.env.edit(func(*counts) {
+// again is in the streak of that time: the next doubted one is another. It reports false if Close
+// ended sending.
+func (t *transmission) recheck(doubted bool) bool {
+	return t.env.edit(func(*counts) {
 		n := len(t.todo)
 		if n == 0 || t.ordered && t.todo[n-1].rechecked {
 			return // in an ordered lane, an event that is sent again precedes the others

@@ -78,7 +78,7 @@ func (t *transmission) run() {
 		case b.loss != nil:
 			going = t.decide(b)
 		case t.ordered && !b.rechecked && t.aside(true) != nil:
-			t.recheck(true)
+			going = t.recheck(true)
 		case b.mustSplit && b.count > 1:
 			going = t.cut(b, VerdictBisect, b.count/2)
 		default:

@@ -399,6 +399,29 @@ func TestTransmissionStreakEnds(t *testing.T) {
 	}
 }
 
+// TestTransmissionTakenOverInDoubt ends when Close has taken over, although an event is to be sent again.
+func TestTransmissionTakenOverInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTestTransmission(4, settings{ordered: true}, holds("abcd", refuses))
+		edit := tr.env.edit
+		tr.env.edit = func(do func(*counts)) bool {
+			before := len(tr.todo)
+			ok := edit(do)
+			if tr.todo[0].suspected && len(tr.todo) > before { // it was cut
+				for range maxSuspects {
+					tr.health.eventFailed()
+				}
+				tr.health.add(&Batch{}, 0, true)
+				tr.abandoned = true
+				tr.cancel()
+			}
+			return ok
+		}
+		tr.run()
+		tr.want(t, "abcd ab a b cd", "finished with 4 left")
+	})
+}
+
 // TestTransmissionGapless stops at the first event that is missing, until Resume or Close.
 func TestTransmissionGapless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
