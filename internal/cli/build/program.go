@@ -206,14 +206,10 @@ func (p *program) blame(errs string) error {
 	return nil
 }
 
-var (
-	noRelease = regexp.MustCompile(`(?m)^(?:go: |\t)(` + host + `(?:/[^\s@:]+)?)@([^\s:]+): .*(?:: 40[34] |: 410 |lookup disabled|no matching versions|no such file|unknown revision)`)
-	noPackage = regexp.MustCompile(`(?:cannot find module providing|does not contain) package (` + host + `/\S+)`)
-)
-
 // unreleased returns an error about a module of this product that the go command cannot fetch, or a package that it
 // does not have.
 func (p *program) unreleased(errs string) error {
+	noRelease := regexp.MustCompile(`(?m)^(?:go: |\t)(` + host + `(?:/[^\s@:]+)?)@([^\s:]+): .*(?:: 40[34] |: 410 |lookup disabled|no matching versions|no such file|unknown revision)`)
 	if m := noRelease.FindStringSubmatch(errs); m != nil {
 		hint := "clone the repository of uniflow, and write --source FOLDER"
 		if p.source != "" {
@@ -221,6 +217,7 @@ func (p *program) unreleased(errs string) error {
 		}
 		return hinted(p.inCheckout(m[1], hint), "there is no release %s of %s, which is a part of uniflow, where the go command looks for modules", m[2], m[1])
 	}
+	noPackage := regexp.MustCompile(`(?:cannot find module providing|does not contain) package (` + host + `/\S+)`)
 	if m := noPackage.FindStringSubmatch(errs); m != nil {
 		return hinted(p.inCheckout(m[1], "take a version of the module that is made for this version of uniflow"), "this version of uniflow does not have the package %s", m[1])
 	}
